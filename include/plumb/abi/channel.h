@@ -1,0 +1,258 @@
+/*
+ * The channel: one piece of shared memory that is a complete trace at every instant. Whoever holds its bytes
+ * can decode it: no other file, no live process, no daemon. In user space it is a tmpfs file; the kernel
+ * module gives the same layout behind a file descriptor.
+ *
+ *   +--------------------------------+ 0
+ *   | plumb_channel_header           |  what is where; clock page; channel-wide counters and futexes
+ *   +--------------------------------+ event_slots_offset
+ *   | u64 event slot [event_slots]   |  event id -> description in the heap
+ *   +--------------------------------+ entry_slots_offset
+ *   | u64 entry slot [entry_slots]   |  processes, threads, loaded objects -> entry in the heap
+ *   +--------------------------------+ heap_offset
+ *   | heap, heap_bytes               |  event descriptions and entries; only ever grows
+ *   +--------------------------------+ control_offset
+ *   | plumb_ring_control [rings]     |  ring_count per-CPU rings, then extra_ring_count rings by owner word
+ *   +--------------------------------+ data_offset
+ *   | ring 0: subbuf 0 | subbuf 1 .. |  ring_bytes each
+ *   | ring 1 ...                     |
+ *   +--------------------------------+ data_offset + rings * ring_bytes
+ *   | guard, PLUMB_CHANNEL_GUARD     |  never read: where a writer ends up if a ring's position is damaged
+ *   +--------------------------------+ total_bytes
+ *
+ * Who may write what:
+ *   header            the creator, before the file has its name; later only the fields marked "shared"
+ *   slots             any writer, 0 -> value, once, by compare-and-swap
+ *   heap              the writer that reserved the bytes by adding to heap_used; never again once a slot
+ * names them ring write_pos    the writer: an rseq section on that CPU, or the thread in `owner` ring limit
+ * the same; and the consumer, to 0, when it closes the channel ring consumed     the consumer ring lost[] any
+ * writer, atomic add clock page        the consumer
+ *
+ * A slot holds (offset from the channel's start << 24) | size; 0 is free. Because filling it is one store, a
+ * writer killed before that leaves only unused heap bytes, and one killed after it leaves a complete entry.
+ *
+ * Positions (write_pos, limit, consumed) are byte counts since the channel was made; they only grow. The byte
+ * at position p of a ring is at p % ring_bytes of its data. A writer may write below `limit` without further
+ * checks:
+ *
+ *   consumed <= write_pos <= limit <= consumed + ring_bytes        (discard and block)
+ *
+ * `limit` is always on a sub-buffer boundary. To enter a sub-buffer a writer first publishes limit = its end.
+ * In overwrite mode `limit` does not wait for `consumed`; the bytes from limit - ring_bytes to write_pos are
+ * then the ring's content, and a reader that has copied some checks `limit` again before it believes them.
+ */
+#ifndef PLUMB_ABI_CHANNEL_H
+#define PLUMB_ABI_CHANNEL_H
+
+#include <plumb/abi/base.h>
+#include <plumb/abi/clock_page.h>
+#include <plumb/abi/event.h>
+#include <plumb/abi/record.h>
+
+/* "PLUMBCH1", little-endian. */
+#define PLUMB_CHANNEL_MAGIC 0x314843424d554c50ull
+#define PLUMB_CHANNEL_VERSION_MAJOR 1u
+#define PLUMB_CHANNEL_VERSION_MINOR 0u
+
+#define PLUMB_CHANNEL_HEADER_BYTES 4096u
+#define PLUMB_CHANNEL_GUARD 65536u
+#define PLUMB_RING_CONTROL_BYTES 256u
+#define PLUMB_CHANNEL_MAX_RINGS 4096u
+#define PLUMB_SUBBUF_MIN_BYTES 4096u
+#define PLUMB_SUBBUF_MAX_BYTES 0x40000000u /* 1 GiB */
+#define PLUMB_SUBBUF_MIN_COUNT 2u
+#define PLUMB_EVENT_SLOTS_MAX 65536u
+
+/* A record longer than this is cut or dropped (PLUMB_LOST_TOO_LARGE). */
+#define PLUMB_RECORD_LIMIT(subbuf_bytes) \
+    ((subbuf_bytes) / 4u < PLUMB_RECORD_MAX_BYTES ? (subbuf_bytes) / 4u : PLUMB_RECORD_MAX_BYTES)
+
+#define PLUMB_SLOT(offset, bytes) (((uint64_t)(offset) << 24) | (uint64_t)(bytes))
+#define PLUMB_SLOT_OFFSET(slot) ((uint64_t)(slot) >> 24)
+#define PLUMB_SLOT_BYTES(slot) ((uint32_t)((slot)&0xffffffu))
+
+enum plumb_domain { PLUMB_DOMAIN_USER = 1, PLUMB_DOMAIN_KERNEL = 2 };
+
+/* What a writer does when its ring is full. */
+enum plumb_ring_mode {
+    PLUMB_MODE_DISCARD = 1,   /* drop the new event, count it */
+    PLUMB_MODE_OVERWRITE = 2, /* drop the oldest sub-buffer, count it */
+    PLUMB_MODE_BLOCK = 3      /* wait up to block_timeout_ns, then as discard */
+};
+
+/* Why an event is missing, or not whole. One counter each, in every ring. */
+enum plumb_loss {
+    PLUMB_LOST_FULL = 0,          /* events: ring full in discard mode */
+    PLUMB_LOST_BLOCK_TIMEOUT = 1, /* events: ring still full when the time-out of block mode ended */
+    PLUMB_LOST_TOO_LARGE = 2,     /* events: larger than a quarter of a sub-buffer, and could not be cut */
+    PLUMB_LOST_CONTENDED = 3,     /* events: no ring could be had (only without rseq) */
+    PLUMB_LOST_OVERWRITTEN = 4, /* sub-buffers: overwritten before they were read; counted by the consumer */
+    PLUMB_CUT = 5,              /* events: recorded, but a string, text or sequence was shortened */
+    PLUMB_LOSS_CAUSES = 8
+};
+
+/* Why something could not be described. One counter each, in the header. */
+enum plumb_refusal {
+    PLUMB_REFUSED_EVENT_SLOTS = 0, /* events left off: all event slots are taken */
+    PLUMB_REFUSED_HEAP = 1,        /* events left off or entries not written: heap full */
+    PLUMB_REFUSED_ENTRY_SLOTS = 2, /* processes, threads or objects not written: all slots are taken */
+    PLUMB_REFUSALS = 4
+};
+
+/* One ring's control block. Each line of 64 bytes has one kind of writer, so that they do not share cache
+ * lines. */
+struct plumb_ring_control {
+    /* line 0: the writer */
+    uint64_t write_pos; /* the one store to this word publishes a record */
+    uint64_t limit;     /* writing below this needs no check */
+    uint64_t owner;     /* extra rings: (pid << 32) | tid of the thread that holds it; 0: free */
+    uint64_t reserved0[5];
+    /* line 1: the consumer */
+    uint64_t consumed; /* whole sub-buffers handed back */
+    uint64_t reserved1[7];
+    /* lines 2 and 3: losses; not on the path of an event that is recorded */
+    uint64_t lost[PLUMB_LOSS_CAUSES]; /* by enum plumb_loss */
+    uint64_t reserved2[8];
+};
+
+struct plumb_channel_header {
+    uint64_t magic;
+    uint16_t version_major;
+    uint16_t version_minor;
+    uint32_t header_bytes;
+    uint64_t total_bytes;
+    uint32_t domain; /* enum plumb_domain */
+    uint32_t mode;   /* enum plumb_ring_mode */
+
+    uint32_t ring_count;       /* per-CPU rings: CPU c writes ring c */
+    uint32_t extra_ring_count; /* rings taken by owner word */
+    uint32_t subbuf_bytes;     /* a power of two */
+    uint32_t subbuf_count;     /* a power of two */
+    uint64_t ring_bytes;       /* subbuf_bytes * subbuf_count */
+    uint64_t event_slots_offset;
+
+    uint64_t entry_slots_offset;
+    uint64_t heap_offset;
+    uint64_t heap_bytes;
+    uint64_t control_offset;
+    uint64_t data_offset;
+    uint32_t event_slots; /* a power of two */
+    uint32_t entry_slots;
+
+    uint64_t block_timeout_ns; /* PLUMB_MODE_BLOCK */
+    uint64_t session_cookie;   /* random, not 0: tells this session from every other */
+    uint8_t trace_uuid[16];
+    uint64_t created_realtime_ns;
+    uint32_t creator_pid;
+    uint32_t reserved0;
+    uint8_t boot_id[16];   /* of the machine, from /proc/sys/kernel/random/boot_id */
+    char session_name[64]; /* NUL-terminated */
+    char host_name[64];    /* NUL-terminated */
+
+    PLUMB_ABI_ALIGNED(64) struct plumb_clock_page clock; /* shared: the consumer */
+
+    /* Shared: any writer. */
+    PLUMB_ABI_ALIGNED(64) uint64_t heap_used; /* atomic add reserves; may go past heap_bytes when full */
+    uint32_t entry_hint;                      /* no free entry slot below this index */
+    uint32_t reserved1;
+    uint64_t refused[PLUMB_REFUSALS]; /* by enum plumb_refusal; atomic add */
+    uint64_t reserved2[2];
+
+    /* Shared: futexes. */
+    PLUMB_ABI_ALIGNED(64) uint32_t closed; /* not 0: writers switch this session off for themselves */
+    uint32_t data_futex;    /* a writer adds 1 when it enters a sub-buffer, then wakes if data_waiters */
+    uint32_t data_waiters;  /* the consumer sets it before it waits on data_futex */
+    uint32_t space_futex;   /* the consumer adds 1 when it moves `consumed`, then wakes if space_waiters */
+    uint32_t space_waiters; /* writers blocked in PLUMB_MODE_BLOCK */
+    uint32_t reserved3[11];
+};
+
+PLUMB_ABI_SIZE(struct plumb_ring_control, PLUMB_RING_CONTROL_BYTES);
+PLUMB_ABI_OFFSET(struct plumb_ring_control, write_pos, 0);
+PLUMB_ABI_OFFSET(struct plumb_ring_control, limit, 8);
+PLUMB_ABI_OFFSET(struct plumb_ring_control, owner, 16);
+PLUMB_ABI_OFFSET(struct plumb_ring_control, consumed, 64);
+PLUMB_ABI_OFFSET(struct plumb_ring_control, lost, 128);
+
+PLUMB_ABI_OFFSET(struct plumb_channel_header, version_major, 8);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, header_bytes, 12);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, total_bytes, 16);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, domain, 24);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, ring_count, 32);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, ring_bytes, 48);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, event_slots_offset, 56);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, entry_slots_offset, 64);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, heap_offset, 72);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, control_offset, 88);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, data_offset, 96);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, event_slots, 104);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, block_timeout_ns, 112);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, session_cookie, 120);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, trace_uuid, 128);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, created_realtime_ns, 144);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, boot_id, 160);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, session_name, 176);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, host_name, 240);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, clock, 320);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, heap_used, 384);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, refused, 400);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, closed, 448);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, data_futex, 452);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, space_futex, 460);
+PLUMB_ABI_SIZE(struct plumb_channel_header, 512);
+
+/*
+ * Entries: who wrote. They start on 8-byte boundaries of the heap. An entry is written by the process it
+ * speaks of, before that process's or thread's first record, so every record can be attributed after both are
+ * gone. Thread ids may be used again by the kernel: the entry that counts for a record is the last one for
+ * its thread id whose timestamp is not after the record's.
+ */
+enum plumb_entry_type {
+    PLUMB_ENTRY_PROCESS = 1,
+    PLUMB_ENTRY_THREAD = 2,
+    PLUMB_ENTRY_OBJECT = 3 /* a loaded executable or shared object */
+};
+
+struct plumb_entry {
+    uint16_t type; /* enum plumb_entry_type */
+    uint16_t reserved;
+    uint32_t bytes;     /* of the whole entry, strings included */
+    uint64_t timestamp; /* cycles of the channel's clock */
+    uint32_t process_id;
+    uint32_t thread_id;
+};
+
+struct plumb_entry_process {
+    struct plumb_entry entry; /* thread_id: the thread that wrote the entry */
+    uint32_t parent_process_id;
+    uint32_t user_id;
+    char name[16];       /* the command name, NUL-terminated */
+    char executable[64]; /* longer in fact: reaches to the end of the entry, NUL-terminated; at least this
+                            long */
+};
+
+struct plumb_entry_thread {
+    struct plumb_entry entry;
+    char name[16]; /* NUL-terminated */
+};
+
+struct plumb_entry_object {
+    struct plumb_entry entry;
+    uint64_t base;          /* address of its first loaded byte */
+    uint64_t bytes;         /* of address space from base */
+    uint8_t build_id_bytes; /* 0: it has none */
+    uint8_t build_id[31];
+    char path[64]; /* as `executable` above */
+};
+
+PLUMB_ABI_SIZE(struct plumb_entry, 24);
+PLUMB_ABI_OFFSET(struct plumb_entry, timestamp, 8);
+PLUMB_ABI_SIZE(struct plumb_entry_process, 112);
+PLUMB_ABI_OFFSET(struct plumb_entry_process, name, 32);
+PLUMB_ABI_OFFSET(struct plumb_entry_process, executable, 48);
+PLUMB_ABI_SIZE(struct plumb_entry_thread, 40);
+PLUMB_ABI_SIZE(struct plumb_entry_object, 136);
+PLUMB_ABI_OFFSET(struct plumb_entry_object, build_id_bytes, 40);
+PLUMB_ABI_OFFSET(struct plumb_entry_object, path, 72);
+
+#endif

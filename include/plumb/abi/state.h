@@ -1,0 +1,167 @@
+/*
+ * The state file: which tracepoints are on, for whom, and who has understood. One per user, kept under
+ * /dev/shm/plumb-UID/ where the kernel module is not loaded.
+ *
+ *   +-----------------------------+ 0
+ *   | plumb_state_header          |  generation
+ *   +-----------------------------+ rule_sets_offset
+ *   | plumb_rule_set [2]          |  generation g stands in set g % 2
+ *   +-----------------------------+ processes_offset
+ *   | plumb_process [count]       |  one slot for each process that listens
+ *   +-----------------------------+ total_bytes
+ *
+ * How a generation comes to be. A controller (a plumb command, the daemon) holds flock(LOCK_EX) on the file,
+ * writes the set that is not in use, and publishes it with one store of `generation`. A controller killed
+ * before that store has changed nothing. A process reads `generation`, copies set generation % 2, and reads
+ * `generation` again: if it has not changed, the copy is whole. (A set is written again only for generation +
+ * 2, and a generation grows by one.) It needs no lock and can be done in a signal handler.
+ *
+ * A process slot's life; in brackets who may make the step:
+ *
+ *   process_id == 0  free
+ *      | [a process: compare-and-swap of process_id, 0 -> its own, after its signal handler is installed]
+ *      v
+ *   process_id != 0, signal_number == 0   claimed, being filled
+ *      | [that process: its fields, then `acknowledged` after its first query]
+ *      v
+ *   listening; `acknowledged` follows `generation`
+ *      | [that process: at exit]  [anyone: when no such process lives, or it began after
+ * registered_boottime_ns]
+ *      v
+ *   process_id == 0  free
+ *
+ * Because a process claims its slot before it queries, a controller that publishes and then looks through the
+ * slots misses nobody: who is not seen there has yet to query, and will read the new generation.
+ *
+ * Which events are on. An event is on in a session if one of the session's including rules matches it and
+ * none of its excluding rules does. Patterns are globs over "provider:event": `*` any characters, `?` one,
+ * `[a-z]` a set,
+ * `\` quotes the next.
+ */
+#ifndef PLUMB_ABI_STATE_H
+#define PLUMB_ABI_STATE_H
+
+#include <plumb/abi/base.h>
+
+/* "PLUMBST1", little-endian. */
+#define PLUMB_STATE_MAGIC 0x315453424d554c50ull
+#define PLUMB_STATE_VERSION_MAJOR 1u
+#define PLUMB_STATE_VERSION_MINOR 0u
+
+/* printf format of the per-user directory (argument: effective user id) and the names in it. */
+#define PLUMB_STATE_DIRECTORY "/dev/shm/plumb-%u"
+#define PLUMB_STATE_FILE "state"
+/* printf format of a channel's file name (argument: session cookie, as 16 hexadecimal digits). */
+#define PLUMB_CHANNEL_FILE "channel-%016llx"
+/* Environment variable of launched commands: session cookies, 16 hexadecimal digits each, joined by commas.
+ */
+#define PLUMB_SESSIONS_VARIABLE "PLUMB_SESSIONS"
+
+#define PLUMB_MAX_SESSIONS 16u
+#define PLUMB_MAX_RULES 256u
+#define PLUMB_MAX_PROCESSES 4096u
+#define PLUMB_PATTERN_BYTES 128u
+#define PLUMB_EXECUTABLE_BYTES 112u
+
+/* plumb_rule.flags */
+#define PLUMB_RULE_EXCLUDE 0x1u
+
+/* Which processes a rule is for. */
+enum plumb_who {
+    PLUMB_WHO_ALL = 0,
+    PLUMB_WHO_PROCESS = 1,    /* process id `who_id` */
+    PLUMB_WHO_USER = 2,       /* real user id `who_id` */
+    PLUMB_WHO_EXECUTABLE = 3, /* glob `executable` over the path of the executable, or its last part */
+    PLUMB_WHO_LAUNCHED = 4    /* those whose environment names the session (PLUMB_SESSIONS_VARIABLE) */
+};
+
+struct plumb_rule {
+    uint8_t session;   /* index of its session */
+    uint8_t who;       /* enum plumb_who */
+    uint8_t flags;     /* PLUMB_RULE_* */
+    uint8_t log_level; /* matches events of this level and more severe ones; 255: every level */
+    uint32_t who_id;
+    uint64_t reserved;
+    char pattern[PLUMB_PATTERN_BYTES];       /* NUL-terminated */
+    char executable[PLUMB_EXECUTABLE_BYTES]; /* NUL-terminated */
+};
+
+struct plumb_session {
+    uint64_t cookie; /* random; 0: no session at this index */
+    uint64_t
+        controller_boottime_ns; /* CLOCK_BOOTTIME when the controller made it: tells a reused process id */
+    uint32_t controller_process_id; /* who keeps the session; it is removed when this process is gone */
+    uint32_t reserved[3];
+    char name[64]; /* NUL-terminated */
+    char reserved1[32];
+};
+
+struct plumb_rule_set {
+    uint64_t generation; /* of this set */
+    uint32_t rule_count;
+    uint32_t reserved;
+    uint64_t reserved1[6];
+    struct plumb_session sessions[PLUMB_MAX_SESSIONS];
+    struct plumb_rule rules[PLUMB_MAX_RULES];
+};
+
+/* plumb_process.flags */
+#define PLUMB_PROCESS_ASYNC 0x1u /* has the update-signal handler */
+#define PLUMB_PROCESS_RSEQ 0x2u  /* writes by restartable sequences */
+#define PLUMB_PROCESS_READY 0x4u /* the slot's fields are filled */
+
+struct plumb_process {
+    uint32_t process_id;    /* 0: free */
+    uint32_t signal_number; /* the update signal it listens on; 0: none (tp-sync alone) */
+    uint64_t registered_boottime_ns;
+    uint64_t acknowledged; /* the last generation that is true everywhere in the process */
+    uint32_t flags;        /* PLUMB_PROCESS_* */
+    int32_t error;         /* errno of its last failure to follow a generation (channel not opened ...); 0 */
+    uint64_t error_cookie; /* the session that `error` is about */
+    uint64_t reserved[3];
+};
+
+struct plumb_state_header {
+    uint64_t magic;
+    uint16_t version_major;
+    uint16_t version_minor;
+    uint32_t header_bytes;
+    uint64_t total_bytes;
+    uint64_t rule_sets_offset;
+    uint64_t processes_offset;
+    uint32_t process_count;
+    uint32_t reserved0;
+    uint64_t reserved1[2];
+
+    PLUMB_ABI_ALIGNED(64)
+    uint64_t generation;    /* the one store to this word publishes a rule set; starts at 0 */
+    uint32_t ack_futex;     /* a process adds 1 after it has acknowledged, then wakes if ack_waiters */
+    uint32_t ack_waiters;   /* controllers that wait */
+    uint32_t slots_refused; /* processes that found no free slot */
+    uint32_t reserved2[11];
+};
+
+PLUMB_ABI_SIZE(struct plumb_rule, 256);
+PLUMB_ABI_OFFSET(struct plumb_rule, pattern, 16);
+PLUMB_ABI_OFFSET(struct plumb_rule, executable, 144);
+PLUMB_ABI_SIZE(struct plumb_session, 128);
+PLUMB_ABI_OFFSET(struct plumb_session, controller_process_id, 16);
+PLUMB_ABI_OFFSET(struct plumb_session, name, 32);
+PLUMB_ABI_SIZE(struct plumb_rule_set, 64 + 16 * 128 + 256 * 256);
+PLUMB_ABI_OFFSET(struct plumb_rule_set, rules, 64 + 16 * 128);
+PLUMB_ABI_SIZE(struct plumb_process, 64);
+PLUMB_ABI_OFFSET(struct plumb_process, acknowledged, 16);
+PLUMB_ABI_OFFSET(struct plumb_process, error_cookie, 32);
+PLUMB_ABI_SIZE(struct plumb_state_header, 128);
+PLUMB_ABI_OFFSET(struct plumb_state_header, generation, 64);
+PLUMB_ABI_OFFSET(struct plumb_state_header, ack_futex, 72);
+
+/* Where the parts of a state file of this version are. */
+#define PLUMB_STATE_RULE_SETS_OFFSET 4096u
+#define PLUMB_STATE_PROCESSES_OFFSET 143360u
+#define PLUMB_STATE_TOTAL_BYTES (PLUMB_STATE_PROCESSES_OFFSET + PLUMB_MAX_PROCESSES * 64u)
+PLUMB_STATIC_ASSERT(PLUMB_STATE_RULE_SETS_OFFSET + 2 * sizeof(struct plumb_rule_set) <=
+                        PLUMB_STATE_PROCESSES_OFFSET,
+                    "rule sets reach into the process slots");
+
+#endif
