@@ -1,0 +1,224 @@
+/*
+ * What PLUMB_EVENT and plumb_trace expand to. For an event p:n:
+ *
+ *   plumb_labels_p__n_FIELD   labels of each enum field                     constant
+ *   plumb_fields_p__n         descriptions of the fields                    constant
+ *   plumb_info_p__n           the event's constant half                     constant
+ *   plumb_event_p__n          its variable half: one cache line             written by the runtime
+ *   plumb_trace_p__n()        inline: fields to payload to plumb_emit()
+ *   an entry in the ELF section plumb_events: the address of plumb_event_p__n
+ *
+ * The objects are weak (C) or inline (C++) and hidden: a header used by many translation units gives one
+ * event in each executable or shared object. The section entry stands in a COMDAT group of the event's name,
+ * so there is one of those too, and it is written by the assembler, since compilers refuse section attributes
+ * inside templates.
+ */
+#ifndef PLUMB_DETAIL_EVENT_H
+#define PLUMB_DETAIL_EVENT_H
+
+#define PLUMB_EVENT_OF_(provider, name) plumb_event_##provider##__##name
+#define PLUMB_IS_ON_(event) (__builtin_expect(__atomic_load_n(&(event).enabled, __ATOMIC_RELAXED) != 0, 0))
+
+#ifdef __cplusplus
+#define PLUMB_LINKAGE_ inline __attribute__((visibility("hidden"), used))
+#define PLUMB_CONSTANT_ inline __attribute__((visibility("hidden")))
+#define PLUMB_FUNCTION_ inline __attribute__((visibility("hidden")))
+#else
+#define PLUMB_LINKAGE_ __attribute__((weak, visibility("hidden"), used))
+#define PLUMB_CONSTANT_ __attribute__((weak, visibility("hidden")))
+#define PLUMB_FUNCTION_ static inline __attribute__((unused))
+#endif
+
+#define PLUMB_SIGNED_(type) (((type)-1 < (type)1) ? PLUMB_FIELD_SIGNED : 0u)
+
+/* C lets a pointer pass for an integer with a warning, and a double for an integer silently: not in a trace.
+ */
+#ifdef __cplusplus
+#define PLUMB_STRICT_BEGIN_
+#define PLUMB_STRICT_END_
+#else
+#define PLUMB_STRICT_BEGIN_                                                             \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic error \"-Wint-conversion\"") \
+        _Pragma("GCC diagnostic error \"-Wincompatible-pointer-types\"")                \
+            _Pragma("GCC diagnostic error \"-Wfloat-conversion\"")
+#define PLUMB_STRICT_END_ _Pragma("GCC diagnostic pop")
+#endif
+
+#if defined(__x86_64__) || defined(__aarch64__)
+#define PLUMB_ASM_POINTER_ ".quad "
+#elif defined(__i386__) || defined(__arm__)
+#define PLUMB_ASM_POINTER_ ".long "
+#else
+#error "Plumb is not ported to this architecture: see docs/contributing.md, Architectures"
+#endif
+
+/* The entry in section plumb_events, once in each executable or shared object. */
+#define PLUMB_SECTION_ENTRY_(symbol)                                                       \
+    __asm__(".pushsection plumb_events,\"awG\",%progbits,plumb_entry_" #symbol ",comdat\n" \
+            ".balign 8\n" PLUMB_ASM_POINTER_ #symbol "\n"                                  \
+            ".popsection")
+
+#define PLUMB_DEFINE_(provider, name, level, ...)                                                     \
+    PLUMB_FOR_EACH(PLUMB_LABELS_, provider##__##name, __VA_ARGS__)                                    \
+    PLUMB_CONSTANT_ const struct plumb_event_field plumb_fields_##provider##__##name[] = {            \
+        PLUMB_FOR_EACH(PLUMB_DESCRIBE_, provider##__##name, __VA_ARGS__){0, 0, 0, 0, 0, 0, 0, 0}};    \
+    PLUMB_CONSTANT_ const struct plumb_event_info plumb_info_##provider##__##name = {                 \
+        #provider,                                                                                    \
+        #name,                                                                                        \
+        __FILE__,                                                                                     \
+        0,                                                                                            \
+        plumb_fields_##provider##__##name,                                                            \
+        __LINE__,                                                                                     \
+        (uint16_t)(sizeof(plumb_fields_##provider##__##name) / sizeof(struct plumb_event_field) - 1), \
+        level,                                                                                        \
+        PLUMB_RUNTIME_VERSION};                                                                       \
+    PLUMB_LINKAGE_ struct plumb_event plumb_event_##provider##__##name = {                            \
+        0, 0, 0, {0}, &plumb_info_##provider##__##name, 0};                                           \
+    PLUMB_SECTION_ENTRY_(plumb_event_##provider##__##name);                                           \
+    PLUMB_FUNCTION_ void plumb_trace_##provider##__##name(                                            \
+        PLUMB_LIST(PLUMB_PARAMETER_, ~, PLUMB_NO_PARAMETER_, __VA_ARGS__)) {                          \
+        enum {                                                                                        \
+            plumb_fixed = 0 PLUMB_FOR_EACH(PLUMB_FIXED_, ~, __VA_ARGS__),                             \
+            plumb_varies = 0 PLUMB_FOR_EACH(PLUMB_VARIES_, ~, __VA_ARGS__),                           \
+            plumb_small = plumb_varies ? (int)(plumb_fixed + PLUMB_SMALL_ROOM + PLUMB_SLACK)          \
+                                       : (int)((plumb_fixed + 15) / 8 * 8)                            \
+        };                                                                                            \
+        PLUMB_STATIC_ASSERT(plumb_fixed <= 4096,                                                      \
+                            #provider ":" #name ": its arrays are larger than 4096 bytes");           \
+        unsigned char plumb_buffer[plumb_small];                                                      \
+        struct plumb_payload plumb_p;                                                                 \
+        plumb_payload_begin(&plumb_p, plumb_buffer, plumb_fixed, plumb_varies);                       \
+        do {                                                                                          \
+            PLUMB_FOR_EACH(PLUMB_PUT_, ~, __VA_ARGS__)                                                \
+        } while (plumb_payload_retry(&plumb_p));                                                      \
+        plumb_payload_emit(&plumb_p, &plumb_event_##provider##__##name);                              \
+    }                                                                                                 \
+    PLUMB_STATIC_ASSERT(1, "")
+
+#ifdef __cplusplus
+#define PLUMB_NO_PARAMETER_
+#else
+#define PLUMB_NO_PARAMETER_ void
+#endif
+
+/* Each of the macros below is PLUMB_x_(context, (type, name, ...)) and hands on to one for the type's kind.
+ */
+
+/* Labels of an enum field, before the fields. */
+#define PLUMB_LABELS_(c, x) PLUMB_LABELS_SPLIT_(c, PLUMB_STRIP_ x)
+#define PLUMB_LABELS_SPLIT_(c, ...) PLUMB_LABELS_GO_(c, __VA_ARGS__)
+#define PLUMB_LABELS_GO_(c, tag, ...) PLUMB_TAG_(PLUMB_LABELS_, tag)(c, tag, __VA_ARGS__)
+#define PLUMB_TAG_(prefix, tag) PLUMB_TAG2_(prefix, PLUMB_KIND_##tag)
+#define PLUMB_TAG2_(prefix, kind) PLUMB_TAG3_(prefix, kind)
+#define PLUMB_TAG3_(prefix, kind) prefix##kind
+#define PLUMB_LABELS_SCALAR(c, tag, name)
+#define PLUMB_LABELS_FLOAT(c, tag, name)
+#define PLUMB_LABELS_BOOL(c, tag, name)
+#define PLUMB_LABELS_POINTER(c, tag, name)
+#define PLUMB_LABELS_STRING(c, tag, name)
+#define PLUMB_LABELS_TEXT(c, tag, name)
+#define PLUMB_LABELS_ARRAY(c, tag, type, name, count)
+#define PLUMB_LABELS_SEQUENCE(c, tag, type, name)
+#define PLUMB_LABELS_ENUM(c, tag, type, name, ...)                                  \
+    PLUMB_CONSTANT_ const struct plumb_event_label plumb_labels_##c##__##name[] = { \
+        PLUMB_INNER_LIST(PLUMB_LABEL_, __VA_ARGS__)};
+#define PLUMB_LABEL_(value, label) \
+    { (int64_t)(value), label }
+
+/* Its description. */
+#define PLUMB_DESCRIBE_(c, x) PLUMB_DESCRIBE_SPLIT_(c, PLUMB_STRIP_ x)
+#define PLUMB_DESCRIBE_SPLIT_(c, ...) PLUMB_DESCRIBE_GO_(c, __VA_ARGS__)
+#define PLUMB_DESCRIBE_GO_(c, tag, ...) PLUMB_TAG_(PLUMB_DESCRIBE_, tag)(c, tag, __VA_ARGS__)
+#define PLUMB_INTEGER_FLAGS_(tag) (uint8_t)(PLUMB_SIGNED_(PLUMB_CTYPE_##tag) | PLUMB_BASE_##tag)
+#define PLUMB_DESCRIBE_SCALAR(c, tag, name) \
+    {#name, 0, 0, 0, PLUMB_FIELD_INTEGER, sizeof(PLUMB_CTYPE_##tag), PLUMB_INTEGER_FLAGS_(tag), 0},
+#define PLUMB_DESCRIBE_FLOAT(c, tag, name) \
+    {#name, 0, 0, 0, PLUMB_FIELD_FLOAT, sizeof(PLUMB_CTYPE_##tag), 0, 0},
+#define PLUMB_DESCRIBE_BOOL(c, tag, name) {#name, 0, 0, 0, PLUMB_FIELD_INTEGER, 1, 0, 0},
+#define PLUMB_DESCRIBE_POINTER(c, tag, name) {#name, 0, 0, 0, PLUMB_FIELD_INTEGER, 8, PLUMB_FIELD_HEX, 0},
+#define PLUMB_DESCRIBE_STRING(c, tag, name) {#name, 0, 0, 0, PLUMB_FIELD_STRING, 1, 0, 0},
+#define PLUMB_DESCRIBE_TEXT(c, tag, name) {#name, 0, 0, 0, PLUMB_FIELD_TEXT, 1, 0, 0},
+#define PLUMB_DESCRIBE_ARRAY(c, tag, type, name, count) \
+    {#name, 0, 0, count, PLUMB_FIELD_ARRAY, sizeof(PLUMB_CTYPE_##type), PLUMB_INTEGER_FLAGS_(type), 0},
+#define PLUMB_DESCRIBE_SEQUENCE(c, tag, type, name) \
+    {#name, 0, 0, 0, PLUMB_FIELD_SEQUENCE, sizeof(PLUMB_CTYPE_##type), PLUMB_INTEGER_FLAGS_(type), 0},
+#define PLUMB_DESCRIBE_ENUM(c, tag, type, name, ...)                                    \
+    {#name,                                                                             \
+     plumb_labels_##c##__##name,                                                        \
+     (uint16_t)(sizeof(plumb_labels_##c##__##name) / sizeof(struct plumb_event_label)), \
+     0,                                                                                 \
+     PLUMB_FIELD_ENUM,                                                                  \
+     sizeof(PLUMB_CTYPE_##type),                                                        \
+     PLUMB_INTEGER_FLAGS_(type),                                                        \
+     0},
+
+/* Its parameters of the trace function. */
+#define PLUMB_PARAMETER_(c, x) PLUMB_PARAMETER_SPLIT_(PLUMB_STRIP_ x)
+#define PLUMB_PARAMETER_SPLIT_(...) PLUMB_PARAMETER_GO_(__VA_ARGS__)
+#define PLUMB_PARAMETER_GO_(tag, ...) PLUMB_TAG_(PLUMB_PARAMETER_, tag)(tag, __VA_ARGS__)
+#define PLUMB_PARAMETER_SCALAR(tag, name) PLUMB_CTYPE_##tag name
+#define PLUMB_PARAMETER_FLOAT(tag, name) PLUMB_CTYPE_##tag name
+#define PLUMB_PARAMETER_BOOL(tag, name) bool name
+#define PLUMB_PARAMETER_POINTER(tag, name) const volatile void* name
+#define PLUMB_PARAMETER_TEXT(tag, name) const char *name, size_t name##_bytes
+#define PLUMB_PARAMETER_ARRAY(tag, type, name, count) const PLUMB_CTYPE_##type* name
+#define PLUMB_PARAMETER_SEQUENCE(tag, type, name) const PLUMB_CTYPE_##type *name, size_t name##_count
+#ifdef __cplusplus
+#define PLUMB_PARAMETER_STRING(tag, name) ::plumb::detail::string_argument name
+#define PLUMB_PARAMETER_ENUM(tag, type, name, ...) ::plumb::detail::enum_argument<PLUMB_CTYPE_##type> name
+#else
+#define PLUMB_PARAMETER_STRING(tag, name) const char* name
+#define PLUMB_PARAMETER_ENUM(tag, type, name, ...) PLUMB_CTYPE_##type name
+#endif
+
+/* The bytes that it takes at least, and whether it may take more. */
+#define PLUMB_FIXED_(c, x) PLUMB_FIXED_SPLIT_(PLUMB_STRIP_ x)
+#define PLUMB_FIXED_SPLIT_(...) PLUMB_FIXED_GO_(__VA_ARGS__)
+#define PLUMB_FIXED_GO_(tag, ...) PLUMB_TAG_(PLUMB_FIXED_, tag)(tag, __VA_ARGS__)
+#define PLUMB_FIXED_SCALAR(tag, name) +sizeof(PLUMB_CTYPE_##tag)
+#define PLUMB_FIXED_FLOAT(tag, name) +sizeof(PLUMB_CTYPE_##tag)
+#define PLUMB_FIXED_BOOL(tag, name) +1
+#define PLUMB_FIXED_POINTER(tag, name) +8
+#define PLUMB_FIXED_STRING(tag, name) +1
+#define PLUMB_FIXED_TEXT(tag, name) +2
+#define PLUMB_FIXED_ARRAY(tag, type, name, count) +sizeof(PLUMB_CTYPE_##type) * (count)
+#define PLUMB_FIXED_SEQUENCE(tag, type, name) +2
+#define PLUMB_FIXED_ENUM(tag, type, name, ...) +sizeof(PLUMB_CTYPE_##type)
+
+#define PLUMB_VARIES_(c, x) PLUMB_VARIES_SPLIT_(PLUMB_STRIP_ x)
+#define PLUMB_VARIES_SPLIT_(...) PLUMB_VARIES_GO_(__VA_ARGS__)
+#define PLUMB_VARIES_GO_(tag, ...) PLUMB_TAG_(PLUMB_VARIES_, tag)
+#define PLUMB_VARIES_SCALAR
+#define PLUMB_VARIES_FLOAT
+#define PLUMB_VARIES_BOOL
+#define PLUMB_VARIES_POINTER
+#define PLUMB_VARIES_ARRAY
+#define PLUMB_VARIES_ENUM
+#define PLUMB_VARIES_STRING +1
+#define PLUMB_VARIES_TEXT +1
+#define PLUMB_VARIES_SEQUENCE +1
+
+/* Writing it. */
+#define PLUMB_PUT_(c, x) PLUMB_PUT_SPLIT_(PLUMB_STRIP_ x)
+#define PLUMB_PUT_SPLIT_(...) PLUMB_PUT_GO_(__VA_ARGS__)
+#define PLUMB_PUT_GO_(tag, ...) PLUMB_TAG_(PLUMB_PUT_, tag)(tag, __VA_ARGS__)
+#define PLUMB_PUT_SCALAR(tag, name) plumb_put_bytes(&plumb_p, &name, sizeof(name));
+#define PLUMB_PUT_FLOAT(tag, name) plumb_put_bytes(&plumb_p, &name, sizeof(name));
+#define PLUMB_PUT_BOOL(tag, name) *plumb_p.at++ = (unsigned char)name;
+#define PLUMB_PUT_POINTER(tag, name)                              \
+    {                                                             \
+        const uint64_t plumb_address = (uint64_t)(uintptr_t)name; \
+        plumb_put_bytes(&plumb_p, &plumb_address, 8);             \
+    }
+#define PLUMB_PUT_TEXT(tag, name) plumb_put_counted(&plumb_p, name, name##_bytes, 1);
+#define PLUMB_PUT_ARRAY(tag, type, name, count) plumb_put_array(&plumb_p, name, sizeof(*name) * (count));
+#define PLUMB_PUT_SEQUENCE(tag, type, name) plumb_put_counted(&plumb_p, name, name##_count, sizeof(*name));
+#ifdef __cplusplus
+#define PLUMB_PUT_STRING(tag, name) plumb_put_string(&plumb_p, name.data, name.bytes_max);
+#define PLUMB_PUT_ENUM(tag, type, name, ...) plumb_put_bytes(&plumb_p, &name.value, sizeof(name.value));
+#else
+#define PLUMB_PUT_STRING(tag, name) plumb_put_string(&plumb_p, name, UINT64_MAX);
+#define PLUMB_PUT_ENUM(tag, type, name, ...) plumb_put_bytes(&plumb_p, &name, sizeof(name));
+#endif
+
+#endif

@@ -1,0 +1,145 @@
+/*
+ * Writing fields into a record's payload: packed, little-endian, in the order of the fields.
+ *
+ * A payload starts in a small buffer on the caller's stack. Only strings, texts and sequences can outgrow it;
+ * the trace function then starts over with a scratch buffer of the largest size a record may have, and what
+ * does not fit there is cut. So the common path has no size computation, and one pass over each string.
+ */
+#ifndef PLUMB_DETAIL_PAYLOAD_H
+#define PLUMB_DETAIL_PAYLOAD_H
+
+#include <plumb/abi/record.h>
+#include <plumb/runtime.h>
+
+#ifdef __cplusplus
+#include <string_view>
+#include <type_traits>
+extern "C" {
+#endif
+
+/* Room for strings, texts and sequences in the stack buffer, all of an event's together. */
+#define PLUMB_SMALL_ROOM 240u
+/* plumb_copy_string and the copy into the ring touch a little more than they use. */
+#define PLUMB_SLACK 24u
+
+struct plumb_payload {
+    unsigned char* at;      /* next byte to write */
+    uint64_t room;          /* bytes that variable-length fields may still take */
+    unsigned char* start;   /* the stack buffer, or the scratch buffer */
+    uint64_t fixed_bytes;   /* what the fields take at least */
+    int varies;             /* whether any field is of variable length */
+    int cut;                /* something did not fit */
+    unsigned char* scratch; /* or NULL */
+};
+
+/* `fixed_bytes` and `varies` are constants, and so what follows them is decided by the compiler. */
+static inline void plumb_payload_begin(struct plumb_payload* payload, unsigned char* buffer,
+                                       uint64_t fixed_bytes, int varies) {
+    payload->at = payload->start = buffer;
+    payload->room = PLUMB_SMALL_ROOM;
+    payload->fixed_bytes = fixed_bytes;
+    payload->varies = varies;
+    payload->cut = 0;
+    payload->scratch = NULL;
+    /* The bytes between the last field and the next multiple of 8 go into the ring: not what was on the
+     * stack. */
+    if (!varies && (fixed_bytes % 8 || fixed_bytes == 0))
+        __builtin_memset(buffer + fixed_bytes / 8 * 8, 0, 8);
+}
+
+/* Whether to write the fields again, now to a scratch buffer, since they did not fit the stack buffer. */
+static inline int plumb_payload_retry(struct plumb_payload* payload) {
+    if (!payload->varies || __builtin_expect(!payload->cut, 1) || payload->scratch) return 0;
+    payload->scratch = (unsigned char*)plumb_scratch_acquire();
+    if (!payload->scratch) return 0;
+    payload->at = payload->start = payload->scratch;
+    payload->room = PLUMB_RECORD_MAX_BYTES - PLUMB_RECORD_HEADER_BYTES - payload->fixed_bytes;
+    payload->cut = 0;
+    return 1;
+}
+
+static inline void plumb_payload_emit(struct plumb_payload* payload, struct plumb_event* event) {
+    if (!payload->varies) {
+        plumb_emit(event, payload->start, (uint32_t)payload->fixed_bytes);
+        return;
+    }
+    const uint32_t bytes = (uint32_t)(payload->at - payload->start);
+    if (__builtin_expect(!payload->cut && !payload->scratch, 1)) {
+        plumb_emit(event, payload->start, bytes);
+        return;
+    }
+    plumb_emit_large(event, payload->start, bytes, payload->cut);
+    plumb_scratch_release(payload->scratch);
+}
+
+static inline void plumb_put_bytes(struct plumb_payload* payload, const void* from, uint64_t bytes) {
+    __builtin_memcpy(payload->at, from, bytes);
+    payload->at += bytes;
+}
+
+static inline void plumb_put_string(struct plumb_payload* payload, const char* from, uint64_t bytes_max) {
+    uint64_t room = bytes_max < payload->room ? bytes_max : payload->room;
+    uint64_t bytes = plumb_copy_string(payload->at, from ? from : "(null)", room);
+    if (__builtin_expect(bytes > room, 0)) {
+        bytes = room;
+        if (bytes_max > room) payload->cut = 1;
+    }
+    payload->at += bytes + 1;
+    payload->room -= bytes;
+}
+
+/* `count` elements of `size` bytes, after their count. */
+static inline void plumb_put_counted(struct plumb_payload* payload, const void* from, uint64_t count,
+                                     uint32_t size) {
+    uint16_t fits = (uint16_t)count;
+    if (!from) fits = 0, count = 0;
+    if (__builtin_expect(count > payload->room / size, 0)) {
+        fits = (uint16_t)(payload->room / size);
+        payload->cut = 1;
+    }
+    __builtin_memcpy(payload->at, &fits, 2);
+    if (fits) __builtin_memcpy(payload->at + 2, from, (uint64_t)fits * size);
+    payload->at += 2 + (uint64_t)fits * size;
+    payload->room -= (uint64_t)fits * size;
+}
+
+static inline void plumb_put_array(struct plumb_payload* payload, const void* from, uint64_t bytes) {
+    if (from)
+        __builtin_memcpy(payload->at, from, bytes);
+    else
+        __builtin_memset(payload->at, 0, bytes);
+    payload->at += bytes;
+}
+
+#ifdef __cplusplus
+} // extern "C"
+
+namespace plumb::detail {
+
+// What a `string` field takes in C++.
+struct string_argument {
+    const char* data;
+    uint64_t bytes_max;
+    string_argument(const char* text) : data(text), bytes_max(UINT64_MAX) {}
+    template <typename Text>
+    requires(std::is_convertible_v<const Text&, std::string_view> &&
+             !std::is_convertible_v<const Text&, const char*>) string_argument(const Text& text) {
+        const std::string_view view = text;
+        data = view.data() ? view.data() : "";
+        bytes_max = view.size();
+    }
+};
+
+// What an `enum` field takes in C++: its integer type, or any enumeration.
+template <typename Integer>
+struct enum_argument {
+    Integer value;
+    template <typename Value>
+    requires(std::is_enum_v<Value> || std::is_integral_v<Value>) constexpr enum_argument(Value v)
+        : value(static_cast<Integer>(v)) {}
+};
+
+} // namespace plumb::detail
+#endif
+
+#endif

@@ -1,0 +1,135 @@
+/*
+ * What the small objects and the macros of <plumb/tracepoint.h> and <plumb/marker.h> use of the runtime.
+ * Programs do not need to call anything here.
+ *
+ * One process has one runtime (libplumb) and any number of objects: the executable, its shared objects,
+ * plug-ins. An object that has events links one of tp-sync.o, tp-async.o and tp-async-lib.o; that file's
+ * constructor registers the object's events, its destructor takes them back.
+ *
+ * Everything here is async-signal-safe unless it says otherwise, and keeps errno.
+ */
+#ifndef PLUMB_RUNTIME_H
+#define PLUMB_RUNTIME_H
+
+#include <plumb/abi/event.h>
+#include <plumb/abi/state.h>
+#include <plumb/abi/syscall.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Version of the structs below; an object compiled against another one is refused by the runtime. */
+#define PLUMB_RUNTIME_VERSION 1u
+
+struct plumb_event_label {
+    int64_t value;
+    const char* name;
+};
+
+struct plumb_event_field {
+    const char* name; /* NULL in markers: taken from the format */
+    const struct plumb_event_label* labels;
+    uint16_t label_count;
+    uint16_t array_length; /* PLUMB_FIELD_ARRAY */
+    uint8_t type;          /* enum plumb_field_type */
+    uint8_t size;          /* bytes of one element */
+    uint8_t flags;         /* PLUMB_FIELD_SIGNED, PLUMB_FIELD_HEX */
+    uint8_t reserved;
+};
+
+/* The constant half of an event, as the compiler laid it out; `plumb list FILE` reads it without running the
+ * file. */
+struct plumb_event_info {
+    const char* provider;
+    const char* name;
+    const char* source_file;
+    const char* format; /* markers: the format that names the fields; else NULL */
+    const struct plumb_event_field* fields;
+    uint32_t source_line;
+    uint16_t field_count;
+    uint8_t log_level; /* enum plumb_log_level */
+    uint8_t version;   /* PLUMB_RUNTIME_VERSION */
+};
+
+struct plumb_writer; /* the runtime's: where one session's channel is in this process */
+
+/* The variable half: one cache line, written by the runtime alone. */
+struct plumb_event {
+    uint32_t enabled; /* bit s: on in session s; 0: off */
+    uint32_t registrations;
+    struct plumb_writer* writers;     /* PLUMB_MAX_SESSIONS of them */
+    uint16_t ids[PLUMB_MAX_SESSIONS]; /* the event's id in session s's channel */
+    const struct plumb_event_info* info;
+    uint64_t reserved;
+} __attribute__((aligned(64)));
+
+/* plumb_object.flags */
+#define PLUMB_OBJECT_ASYNC 0x1u /* wants the update signal: install the handler */
+
+/* What the writer in the small objects needs to know of this process. */
+struct plumb_writer_setup {
+    int64_t rseq_offset; /* of struct rseq from the thread pointer; 0: do not use rseq */
+    struct plumb_writer* writers;
+};
+
+/* One registered object; lives in the small object file. */
+struct plumb_object {
+    uint32_t version; /* PLUMB_RUNTIME_VERSION */
+    uint32_t flags;   /* PLUMB_OBJECT_* */
+    struct plumb_event** events_begin;
+    struct plumb_event** events_end;
+    struct plumb_writer_setup* setup; /* filled by plumb_register_object */
+    struct plumb_object* next;        /* the runtime's */
+    uint64_t reserved[3];
+};
+
+/*
+ * Registers an object's events and asks once which of them are on. Called by constructors; not from signal
+ * handlers. Returns 0, or -errno; the program runs on either way, with its tracepoints off if the cause was
+ * shared memory.
+ */
+int plumb_register_object(struct plumb_object* object);
+
+/* Takes them back: when it returns, no update touches the object any more. Not from signal handlers. */
+void plumb_unregister_object(struct plumb_object* object);
+
+/*
+ * Asks the operating system: rules that concern the process in `request`, and their generation.
+ * Returns 0, -ENOENT if there is nobody to ask, -EAGAIN if the rules changed too often while they were read.
+ */
+int plumb_query(const struct plumb_query_request* request, struct plumb_query_result* result);
+
+/* Writes a record to each session in `sessions` by the slow path: everything that plumb_emit() leaves to it.
+ */
+void plumb_emit_slow(struct plumb_event* event, uint32_t session, const void* payload,
+                     uint32_t payload_bytes);
+
+/* Writes a record that did not fit the caller's stack buffer; `cut`: something was shortened already. */
+void plumb_emit_large(struct plumb_event* event, const void* payload, uint32_t payload_bytes, int cut);
+
+/* PLUMB_SCRATCH_BYTES of memory for such a record, or NULL; given back with plumb_scratch_release(). */
+void* plumb_scratch_acquire(void);
+void plumb_scratch_release(void* scratch);
+#define PLUMB_SCRATCH_BYTES 65600u
+
+/*
+ * The fast path, in the small object files: one copy in each executable and shared object, called directly.
+ * `payload` is readable up to the next multiple of 8 bytes.
+ */
+__attribute__((visibility("hidden"))) void plumb_emit(struct plumb_event* event, const void* payload,
+                                                      uint32_t payload_bytes);
+
+/*
+ * Copies a string up to and including its NUL, at most `room` bytes before the NUL, and always ends it with
+ * one. May write up to 16 bytes behind the end. Returns the bytes before the NUL; room + 1 if it had to stop
+ * at `room`.
+ */
+__attribute__((visibility("hidden"))) uint64_t plumb_copy_string(unsigned char* to, const char* from,
+                                                                 uint64_t room);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
