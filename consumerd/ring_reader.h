@@ -1,0 +1,114 @@
+/*
+ * Walks the records of one ring of a channel, from the reader's own position to the writer's, and hands them
+ * out in pieces: runs of whole, checked records from one sub-buffer, in private memory.
+ *
+ * A piece is copied first and checked afterwards, so a writer that changes the ring meanwhile changes
+ * nothing. A record is good if its length fits, its event is known, its payload decodes exactly, and time did
+ * not go backwards. A bad one costs the rest of its sub-buffer: nothing behind it can be found without its
+ * length.
+ *
+ * Positions in the channel are hostile as well. A write position is believed only if it has not gone back, is
+ * aligned, and is at most one ring ahead of what was handed back; the work of one pass is bounded by the size
+ * of the ring, whatever writers do.
+ *
+ * In overwrite mode the oldest bytes may vanish while they are copied. `limit` is looked at again after the
+ * copy: what lies before limit - ring_bytes is not believed, and the sub-buffers skipped are counted.
+ */
+#ifndef PLUMB_CONSUMERD_RING_READER_H
+#define PLUMB_CONSUMERD_RING_READER_H
+
+#include "consumerd/channel_reader.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+namespace plumb {
+
+/* A run of records, valid until the next call of RingReader::next(). */
+struct Piece {
+    /* From the first record's header to the end of the last record's `length`; aligned as in the ring. */
+    std::span<const std::byte> records;
+    uint64_t record_count = 0;
+    uint64_t first_timestamp = 0;
+    uint64_t last_timestamp = 0;
+};
+
+enum class ReadWhat : uint8_t {
+    everything,   /* up to the last published record */
+    whole_subbufs /* leave a sub-buffer that is being written */
+};
+
+class RingReader {
+public:
+    RingReader(ChannelReader& channel, uint32_t ring);
+    RingReader(RingReader&&) noexcept = default;
+
+    /* The next piece; nothing if there is none now. Records of it are counted in `counts` by event id, which
+     * has 65536 elements. */
+    std::optional<Piece> next(ReadWhat what, std::span<uint64_t> counts);
+
+    uint32_t ring() const { return ring_; }
+    /* Up to here everything was read, in whole sub-buffers: what may be handed back to writers. */
+    uint64_t releasable() const;
+    /* Tells the reader that `consumed` was moved, so writers may be that far ahead. */
+    void set_released(uint64_t position) { released_ = position; }
+
+    /* Sub-buffers that were overwritten before they were read. */
+    uint64_t overwritten_subbufs() const { return overwritten_subbufs_; }
+    /* Sub-buffers whose end could not be read. */
+    uint64_t damaged_subbufs() const { return damaged_subbufs_; }
+    /* Records left out because a clock that may jump went back. */
+    uint64_t backward_records() const { return backward_records_; }
+
+private:
+    enum class Stop : uint8_t { end_of_chunk, boundary, damaged };
+    enum class Verdict : uint8_t { good, padding, later, backward, damaged };
+    struct Walk {
+        Stop stop;
+        size_t begin;  /* of the first record, in the chunk */
+        size_t end;    /* of the last record's `length` */
+        size_t resume; /* where the next walk begins, or the damage */
+        Piece piece;
+        const char* complaint;
+    };
+    struct Bounds {
+        size_t bytes;         /* in the chunk */
+        uint64_t to_boundary; /* from the chunk's first byte to the end of its sub-buffer */
+        bool more_follows;    /* more of this sub-buffer is published than fits the chunk */
+        uint64_t newest;      /* no record can be newer */
+    };
+
+    bool look_at_positions(uint64_t& readable_end);
+    bool look_at_limit(uint64_t write_pos);
+    uint64_t window_begin() const;
+    void start_at(uint64_t consumed);
+    void skip_to(uint64_t position);
+    void report_position(const char* what, uint64_t value);
+    void copy_chunk(uint64_t position, size_t bytes);
+    std::optional<Piece> read_chunk(uint64_t readable_end, std::span<uint64_t> counts);
+    Walk walk_chunk(size_t bytes, uint64_t boundary, bool more_follows, std::span<uint64_t> counts);
+    Verdict judge(const plumb_record& record, size_t offset, uint64_t last, const Bounds& bounds,
+                  const char*& complaint);
+    uint64_t newest_possible() const;
+
+    ChannelReader* channel_;
+    uint32_t ring_;
+    std::unique_ptr<std::byte[]> chunk_;
+    size_t chunk_bytes_;
+    uint64_t position_ = 0; /* next byte to read */
+    uint64_t released_ = 0;
+    uint64_t last_write_pos_ = 0; /* the last one believed */
+    uint64_t last_limit_ = 0;     /* overwrite mode */
+    uint64_t last_timestamp_ = 0;
+    uint64_t overwritten_subbufs_ = 0;
+    uint64_t damaged_subbufs_ = 0;
+    uint64_t backward_records_ = 0;
+    bool position_is_damaged_ = false;
+};
+
+} // namespace plumb
+
+#endif
