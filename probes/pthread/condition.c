@@ -1,0 +1,149 @@
+/*
+ * Condition waits. A wait gives its mutex up and takes it again inside the C library, past the mutex
+ * wrappers, so it is traced here as what it is to the mutex: a release and an acquisition.
+ *
+ * A wait is a cancellation point. A cancelled thread has its mutex again when its cleanup handlers run; one
+ * of them is this file's, so that acquisition is traced too.
+ *
+ * glibc on x86-64 has two of each of these functions, for two layouts of pthread_cond_t. An old binary asks
+ * for the old version by name and must get to it, so both are wrapped and both are exported
+ * (plumb-pthread.map).
+ */
+#include "wrap.h"
+
+#include <errno.h>
+
+enum generation { CONDITION_OLD, CONDITION_NEW };
+
+struct wait {
+    pthread_cond_t* cond;
+    pthread_mutex_t* mutex;
+    const struct plumb_limit* limit;
+    enum generation generation;
+    uint64_t began_ns;
+};
+
+static int cond_wait_real(const struct wait* wait) {
+    const struct plumb_limit* limit = wait->limit;
+#ifdef PLUMB_OLD_CONDITIONS
+    if (wait->generation == CONDITION_OLD)
+        return limit->kind == PLUMB_WAIT_TIMED
+                   ? plumb_real.old_cond_timedwait(wait->cond, wait->mutex, limit->when)
+                   : plumb_real.old_cond_wait(wait->cond, wait->mutex);
+#endif
+    switch (limit->kind) {
+    case PLUMB_WAIT_TIMED:
+        return plumb_real.cond_timedwait(wait->cond, wait->mutex, limit->when);
+    case PLUMB_WAIT_CLOCK:
+        return plumb_real.cond_clockwait(wait->cond, wait->mutex, limit->clock, limit->when);
+    case PLUMB_WAIT_FOREVER:
+        break;
+    }
+    return plumb_real.cond_wait(wait->cond, wait->mutex);
+}
+
+/* What became of the mutex shows in the status: see the list in cond_wait_traced(). */
+static void cond_wait_ended(const struct wait* wait, int status) {
+    const uint64_t waited_ns = plumb_now_ns() - wait->began_ns;
+    switch (status) {
+    case EPERM:
+        plumb_trace(pthread, mutex_unlock_failed, wait->mutex, status);
+        break;
+    case ENOTRECOVERABLE:
+        plumb_trace(pthread, mutex_lock_failed, wait->mutex, waited_ns, status);
+        break;
+    default: {
+        const int acquired_status = status == EOWNERDEAD ? status : 0;
+        plumb_after_lock();
+        plumb_trace(pthread, mutex_acquired, wait->mutex, 0, acquired_status);
+    }
+    }
+    plumb_trace(pthread, cond_wait_end, wait->cond, wait->mutex, waited_ns, status);
+}
+
+static void cond_wait_cancelled(void* wait) {
+    cond_wait_ended((const struct wait*)wait, ECANCELED);
+}
+
+/*
+ * Status and mutex after a wait:
+ *   0, ETIMEDOUT      given up and taken again
+ *   EOWNERDEAD        the same, and its owner had died
+ *   EINVAL            a malformed time: never given up, which a release and an acquisition also say
+ *   EPERM             never given up: the caller did not hold it
+ *   ENOTRECOVERABLE   given up, could not be taken again
+ */
+PLUMB_TRACED int cond_wait_traced(pthread_cond_t* cond, pthread_mutex_t* mutex,
+                                  const struct plumb_limit* limit, enum generation generation, void* caller) {
+    int status;
+    struct wait wait = {cond, mutex, limit, generation, plumb_now_ns()};
+    plumb_trace(pthread, cond_wait_begin, cond, mutex, caller);
+    plumb_trace(pthread, mutex_released, mutex);
+    pthread_cleanup_push(cond_wait_cancelled, &wait);
+    status = cond_wait_real(&wait);
+    pthread_cleanup_pop(0);
+    cond_wait_ended(&wait, status);
+    return status;
+}
+
+#define COND_WAIT_ON()                                                                \
+    (PLUMB_ON(cond_wait_begin) | PLUMB_ON(cond_wait_end) | PLUMB_ON(mutex_released) | \
+     PLUMB_ON(mutex_acquired) | PLUMB_ON(mutex_unlock_failed) | PLUMB_ON(mutex_lock_failed))
+
+/* One wrapper: the name it has here, the real function, and for x86-64 the name and version it is exported
+ * as. */
+#ifdef PLUMB_OLD_CONDITIONS
+#define EXPORT(ours, exported) __asm__(".symver " #ours "," exported)
+#else
+#define plumb_cond_wait pthread_cond_wait
+#define plumb_cond_timedwait pthread_cond_timedwait
+#define plumb_cond_signal pthread_cond_signal
+#define plumb_cond_broadcast pthread_cond_broadcast
+#define EXPORT(ours, exported) _Static_assert(1, "")
+#endif
+
+#define DEFINE_CONDITION(prefix, real_prefix, generation)                                                \
+    PLUMB_WRAPPER int prefix##_wait(pthread_cond_t* cond, pthread_mutex_t* mutex);                       \
+    PLUMB_WRAPPER int prefix##_wait(pthread_cond_t* cond, pthread_mutex_t* mutex) {                      \
+        if (PLUMB_LIKELY(!COND_WAIT_ON())) return plumb_real.real_prefix##_wait(cond, mutex);            \
+        return cond_wait_traced(cond, mutex, &plumb_no_limit, generation, PLUMB_CALLER());               \
+    }                                                                                                    \
+    PLUMB_WRAPPER int prefix##_timedwait(pthread_cond_t* cond, pthread_mutex_t* mutex,                   \
+                                         const struct timespec* when);                                   \
+    PLUMB_WRAPPER int prefix##_timedwait(pthread_cond_t* cond, pthread_mutex_t* mutex,                   \
+                                         const struct timespec* when) {                                  \
+        if (PLUMB_LIKELY(!COND_WAIT_ON())) return plumb_real.real_prefix##_timedwait(cond, mutex, when); \
+        const struct plumb_limit limit = {PLUMB_WAIT_TIMED, CLOCK_REALTIME, when};                       \
+        return cond_wait_traced(cond, mutex, &limit, generation, PLUMB_CALLER());                        \
+    }                                                                                                    \
+    PLUMB_WRAPPER int prefix##_signal(pthread_cond_t* cond);                                             \
+    PLUMB_WRAPPER int prefix##_signal(pthread_cond_t* cond) {                                            \
+        if (PLUMB_UNLIKELY(PLUMB_ON(cond_signal))) plumb_trace(pthread, cond_signal, cond);              \
+        return plumb_real.real_prefix##_signal(cond);                                                    \
+    }                                                                                                    \
+    PLUMB_WRAPPER int prefix##_broadcast(pthread_cond_t* cond);                                          \
+    PLUMB_WRAPPER int prefix##_broadcast(pthread_cond_t* cond) {                                         \
+        if (PLUMB_UNLIKELY(PLUMB_ON(cond_broadcast))) plumb_trace(pthread, cond_broadcast, cond);        \
+        return plumb_real.real_prefix##_broadcast(cond);                                                 \
+    }
+
+DEFINE_CONDITION(plumb_cond, cond, CONDITION_NEW)
+EXPORT(plumb_cond_wait, "pthread_cond_wait@@GLIBC_2.3.2");
+EXPORT(plumb_cond_timedwait, "pthread_cond_timedwait@@GLIBC_2.3.2");
+EXPORT(plumb_cond_signal, "pthread_cond_signal@@GLIBC_2.3.2");
+EXPORT(plumb_cond_broadcast, "pthread_cond_broadcast@@GLIBC_2.3.2");
+
+#ifdef PLUMB_OLD_CONDITIONS
+DEFINE_CONDITION(plumb_old_cond, old_cond, CONDITION_OLD)
+EXPORT(plumb_old_cond_wait, "pthread_cond_wait@GLIBC_2.2.5");
+EXPORT(plumb_old_cond_timedwait, "pthread_cond_timedwait@GLIBC_2.2.5");
+EXPORT(plumb_old_cond_signal, "pthread_cond_signal@GLIBC_2.2.5");
+EXPORT(plumb_old_cond_broadcast, "pthread_cond_broadcast@GLIBC_2.2.5");
+#endif
+
+PLUMB_WRAPPER int pthread_cond_clockwait(pthread_cond_t* cond, pthread_mutex_t* mutex, clockid_t clock,
+                                         const struct timespec* when) {
+    if (PLUMB_LIKELY(!COND_WAIT_ON())) return plumb_real.cond_clockwait(cond, mutex, clock, when);
+    const struct plumb_limit limit = {PLUMB_WAIT_CLOCK, clock, when};
+    return cond_wait_traced(cond, mutex, &limit, CONDITION_NEW, PLUMB_CALLER());
+}

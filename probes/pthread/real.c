@@ -1,0 +1,92 @@
+/*
+ * Finds the functions of real.h without recursion.
+ *
+ * The problem: dlsym() may allocate, an allocator may lock a mutex, and that lock arrives here again, in the
+ * middle of looking up pthread_mutex_lock. A thread that is inside dlsym() for us is therefore marked, and
+ * its calls go to the C library's own second name of the function (__pthread_mutex_lock), which the dynamic
+ * linker has bound before any code of this object could run. The few functions without such a name are
+ * looked up again; no allocator needs those to allocate.
+ *
+ * Looking up is idempotent, so threads that do it at once store the same pointer.
+ */
+#include "real.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+
+/* The second names exist as a version that ld binds only when it is asked for by name. */
+#if defined(__x86_64__) && defined(__LP64__)
+#define PLUMB_BIND(ours, theirs) __asm__(".symver " #ours "," #theirs "@GLIBC_2.2.5")
+#else
+#error "real.c: name the version of __pthread_mutex_lock of this architecture"
+#endif
+#define PLUMB_BOOT(name, parameters)                               \
+    extern int plumb_boot_##name parameters __attribute__((weak)); \
+    PLUMB_BIND(plumb_boot_##name, __pthread_##name)
+
+PLUMB_BOOT(mutex_init, (pthread_mutex_t * m, const pthread_mutexattr_t* a));
+PLUMB_BOOT(mutex_destroy, (pthread_mutex_t * m));
+PLUMB_BOOT(mutex_lock, (pthread_mutex_t * m));
+PLUMB_BOOT(mutex_trylock, (pthread_mutex_t * m));
+PLUMB_BOOT(mutex_unlock, (pthread_mutex_t * m));
+PLUMB_BOOT(rwlock_init, (pthread_rwlock_t * l, const pthread_rwlockattr_t* a));
+PLUMB_BOOT(rwlock_destroy, (pthread_rwlock_t * l));
+PLUMB_BOOT(rwlock_rdlock, (pthread_rwlock_t * l));
+PLUMB_BOOT(rwlock_tryrdlock, (pthread_rwlock_t * l));
+PLUMB_BOOT(rwlock_wrlock, (pthread_rwlock_t * l));
+PLUMB_BOOT(rwlock_trywrlock, (pthread_rwlock_t * l));
+PLUMB_BOOT(rwlock_unlock, (pthread_rwlock_t * l));
+
+/* Above 0 while this thread is inside dlsym() for us. */
+static __thread int lookups __attribute__((tls_model("initial-exec")));
+
+typedef void (*any_function)(void);
+
+static any_function find(const char* name, const char* version, any_function bootstrap) {
+    if (lookups > 0 && bootstrap) return bootstrap;
+    ++lookups;
+    void* found = version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
+    --lookups;
+    return found ? (any_function)found : bootstrap;
+}
+
+/* The first call of each function. A bootstrap found during a lookup is called, but not kept. */
+#define PLUMB_STUB(field, symbol, version, parameters, arguments, bootstrap)                            \
+    static any_function find_##field(void) {                                                            \
+        any_function found = find(symbol, version, (any_function)bootstrap);                            \
+        if (lookups == 0 && found)                                                                      \
+            __atomic_store_n(&plumb_real.field, (__typeof__(plumb_real.field))found, __ATOMIC_RELAXED); \
+        return found;                                                                                   \
+    }                                                                                                   \
+    static int first_##field parameters {                                                               \
+        __typeof__(plumb_real.field) found = (__typeof__(plumb_real.field))find_##field();              \
+        return found ? found arguments : ENOSYS;                                                        \
+    }
+
+#define PLUMB_DEFINE(name, parameters, arguments, bootstrap) \
+    PLUMB_STUB(name, "pthread_" #name, 0, parameters, arguments, bootstrap)
+PLUMB_REAL_FUNCTIONS(PLUMB_DEFINE)
+#undef PLUMB_DEFINE
+#define PLUMB_DEFINE(name, parameters, arguments) \
+    PLUMB_STUB(old_##name, "pthread_" #name, PLUMB_OLD_CONDITIONS, parameters, arguments, 0)
+PLUMB_OLD_FUNCTIONS(PLUMB_DEFINE)
+#undef PLUMB_DEFINE
+
+struct plumb_real_functions plumb_real = {
+#define PLUMB_DEFINE(name, parameters, arguments, bootstrap) .name = first_##name,
+    PLUMB_REAL_FUNCTIONS(PLUMB_DEFINE)
+#undef PLUMB_DEFINE
+#define PLUMB_DEFINE(name, parameters, arguments) .old_##name = first_old_##name,
+        PLUMB_OLD_FUNCTIONS(PLUMB_DEFINE)
+#undef PLUMB_DEFINE
+};
+
+/* Early, so that no signal handler and no forked child is the first to look something up. */
+__attribute__((constructor(101))) static void find_all(void) {
+#define PLUMB_DEFINE(name, parameters, arguments, bootstrap) find_##name();
+    PLUMB_REAL_FUNCTIONS(PLUMB_DEFINE)
+#undef PLUMB_DEFINE
+#define PLUMB_DEFINE(name, parameters, arguments) find_old_##name();
+    PLUMB_OLD_FUNCTIONS(PLUMB_DEFINE)
+#undef PLUMB_DEFINE
+}
