@@ -58,7 +58,7 @@ struct plumb_writer; /* the runtime's: where one session's channel is in this pr
 struct plumb_event {
     uint32_t enabled; /* bit s: on in session s; 0: off */
     uint32_t registrations;
-    struct plumb_writer* writers;     /* PLUMB_MAX_SESSIONS of them */
+    uint64_t reserved0;
     uint16_t ids[PLUMB_MAX_SESSIONS]; /* the event's id in session s's channel */
     const struct plumb_event_info* info;
     uint64_t reserved;

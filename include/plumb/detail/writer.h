@@ -1,0 +1,173 @@
+/*
+ * The fast path: one restartable sequence that writes a record to the ring of the current CPU.
+ *
+ * The shape of every restartable sequence in Plumb:
+ *
+ *     descriptor -> rseq_cs     from here on the kernel restarts us if we are preempted, migrated or
+ * signalled start: checks                    any reason to leave: nothing has been changed yet work stores
+ * behind write_pos, which nobody reads one store                 the record exists commit: 0 -> rseq_cs the
+ * descriptor may be unmapped by dlclose() later; the kernel must not read it then
+ *
+ * This file is compiled into tp-sync.o, tp-async.o and tp-async-lib.o, so that each executable and shared
+ * object has its own copy and calls it directly: through a procedure linkage table it would cost as much
+ * again as all the rest. The sequence is also the read side of everything it loads: the runtime changes a
+ * writer or an event, then calls membarrier(PRIVATE_EXPEDITED_RSEQ), and after that no sequence is in flight
+ * that saw the old values.
+ */
+#ifndef PLUMB_DETAIL_WRITER_H
+#define PLUMB_DETAIL_WRITER_H
+
+#include <plumb/abi/channel.h>
+#include <plumb/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where one session's channel is, for the fast path. The page of writers is wiped by fork: all zero,
+ * `ring_count` sends the child to the slow path. */
+struct plumb_writer {
+    unsigned char* control; /* of ring 0; the others follow at PLUMB_RING_CONTROL_BYTES */
+    unsigned char* data;    /* of ring 0; the others follow at ring_bytes */
+    uint64_t ring_bytes;
+    uint64_t position_mask; /* ring_bytes - 1 */
+    uint32_t ring_count;    /* rings that the fast path may write; 0: take the slow path */
+    uint32_t epoch;         /* threads introduced before it are not known to the channel */
+    uint32_t record_limit;  /* bytes */
+    uint32_t reserved[5];
+} __attribute__((aligned(64)));
+
+/* A thread's own; zero until its first record. */
+struct plumb_thread {
+    uint32_t id;    /* kernel thread id */
+    uint32_t epoch; /* it is introduced to all channels up to this epoch */
+};
+
+extern __thread struct plumb_thread plumb_thread_self __attribute__((tls_model("initial-exec")));
+
+#define PLUMB_WRITER_CONTROL 0
+#define PLUMB_WRITER_DATA 8
+#define PLUMB_WRITER_RING_BYTES 16
+#define PLUMB_WRITER_MASK 24
+#define PLUMB_WRITER_RING_COUNT 32
+#define PLUMB_WRITER_EPOCH 36
+#define PLUMB_EVENT_IDS 16
+
+PLUMB_ABI_SIZE(struct plumb_writer, 64);
+PLUMB_ABI_OFFSET(struct plumb_writer, data, PLUMB_WRITER_DATA);
+PLUMB_ABI_OFFSET(struct plumb_writer, ring_bytes, PLUMB_WRITER_RING_BYTES);
+PLUMB_ABI_OFFSET(struct plumb_writer, position_mask, PLUMB_WRITER_MASK);
+PLUMB_ABI_OFFSET(struct plumb_writer, ring_count, PLUMB_WRITER_RING_COUNT);
+PLUMB_ABI_OFFSET(struct plumb_writer, epoch, PLUMB_WRITER_EPOCH);
+PLUMB_ABI_OFFSET(struct plumb_event, ids, PLUMB_EVENT_IDS);
+
+#if defined(__x86_64__)
+
+/* The signature that glibc registered rseq with; it stands before every abort handler, as part of a ud1. */
+#define PLUMB_RSEQ_DESCRIPTOR          \
+    ".pushsection __rseq_cs, \"aw\"\n" \
+    ".balign 32\n"                     \
+    "3: .long 0, 0\n"                  \
+    ".quad 1f, 2f - 1f, 4f\n"          \
+    ".popsection\n"
+#define PLUMB_RSEQ_ABORT(label)             \
+    ".pushsection __rseq_failure, \"ax\"\n" \
+    ".byte 0x0f, 0xb9, 0x3d\n"              \
+    ".long 0x53053053\n"                    \
+    "4: jmp %l[" label "]\n"                \
+    ".popsection\n"
+#define PLUMB_RSEQ_ENTER "leaq 3b(%%rip), %%rax\nmovq %%rax, %%fs:8(%[rseq])\n1:\n"
+#define PLUMB_RSEQ_LEAVE "2:\nmovq $0, %%fs:8(%[rseq])\n"
+
+/* Stress tests stretch the sequences, so that preemption and signals hit every place of them. */
+#ifdef PLUMB_INJECT
+extern uint32_t plumb_inject_loops[8];
+#define PLUMB_RSEQ_LOOP(n)                             \
+    "movl plumb_inject_loops+4*" #n "(%%rip), %%eax\n" \
+    "77: testl %%eax, %%eax\njz 78f\nsubl $1, %%eax\njmp 77b\n78:\n"
+#else
+#define PLUMB_RSEQ_LOOP(n)
+#endif
+
+static inline void plumb_rseq_clear(int64_t rseq_offset) {
+    __asm__ volatile("movq $0, %%fs:8(%0)" : : "r"(rseq_offset) : "memory");
+}
+
+enum plumb_write_result { PLUMB_WRITTEN, PLUMB_OFF, PLUMB_SLOW };
+
+/* One record to one session. */
+static inline enum plumb_write_result plumb_write_fast(int64_t rseq_offset, struct plumb_event* event,
+                                                       uint64_t session, const struct plumb_writer* writer,
+                                                       uint64_t thread_epoch, uint64_t header,
+                                                       const void* payload, uint64_t payload_bytes) {
+restart:
+    __asm__ volatile goto(
+        PLUMB_RSEQ_DESCRIPTOR PLUMB_RSEQ_ENTER PLUMB_RSEQ_LOOP(0)
+        /* still on? (a disable restarts us, and we see it here) */
+        "movl (%[event]), %%eax\n"
+        "btl %k[session], %%eax\n"
+        "jnc %l[off]\n"
+        /* does the channel know this thread? */
+        "cmpl %k[thread_epoch], %c[epoch](%[writer])\n"
+        "ja %l[slow]\n"
+        /* r8 = control and rcx = data of this CPU's ring */
+        "movl %%fs:4(%[rseq]), %%ecx\n"
+        "cmpl %c[ring_count](%[writer]), %%ecx\n"
+        "jae %l[slow]\n"
+        "movl %%ecx, %%r8d\n"
+        "shlq $8, %%r8\n"
+        "addq %c[control](%[writer]), %%r8\n"
+        "imulq %c[bytes](%[writer]), %%rcx\n"
+        "addq %c[data](%[writer]), %%rcx\n"
+        /* r9 = write_pos, r10 = where it will be; room? */
+        "movq (%%r8), %%r9\n"
+        "leaq 16(%%r9, %[payload_bytes]), %%r10\n"
+        "cmpq 8(%%r8), %%r10\n"
+        "ja %l[slow]\n"
+        /* r9 = address of the record */
+        "andq %c[mask](%[writer]), %%r9\n"
+        "addq %%rcx, %%r9\n"
+        /* header */
+        "movzwl %c[ids](%[event], %[session], 2), %%ecx\n"
+        "orq %[header], %%rcx\n"
+        "rdtsc\n"
+        "shlq $32, %%rdx\n"
+        "orq %%rdx, %%rax\n"
+        "movq %%rcx, 8(%%r9)\n"
+        "movq %%rax, (%%r9)\n" PLUMB_RSEQ_LOOP(1)
+        /* payload, from its end to its start */
+        "movq %[payload_bytes], %%rcx\n"
+        "testq %%rcx, %%rcx\n"
+        "jz 6f\n"
+        "5: movq -8(%[payload], %%rcx), %%rax\n"
+        "movq %%rax, 8(%%r9, %%rcx)\n"
+        "subq $8, %%rcx\n"
+        "jnz 5b\n"
+        "6:\n" PLUMB_RSEQ_LOOP(2)
+        /* publish */
+        "movq %%r10, (%%r8)\n" PLUMB_RSEQ_LEAVE PLUMB_RSEQ_ABORT("restart")
+        : /* no outputs */
+        : [rseq] "r"(rseq_offset), [event] "r"(event), [session] "r"(session), [writer] "r"(writer),
+          [thread_epoch] "r"(thread_epoch), [header] "r"(header), [payload] "r"(payload),
+          [payload_bytes] "r"(payload_bytes), [control] "i"(PLUMB_WRITER_CONTROL),
+          [data] "i"(PLUMB_WRITER_DATA), [bytes] "i"(PLUMB_WRITER_RING_BYTES), [mask] "i"(PLUMB_WRITER_MASK),
+          [ring_count] "i"(PLUMB_WRITER_RING_COUNT), [epoch] "i"(PLUMB_WRITER_EPOCH),
+          [ids] "i"(PLUMB_EVENT_IDS)
+        : "rax", "rcx", "rdx", "r8", "r9", "r10", "memory", "cc"
+        : restart, off, slow);
+    return PLUMB_WRITTEN;
+off:
+    plumb_rseq_clear(rseq_offset);
+    return PLUMB_OFF;
+slow:
+    plumb_rseq_clear(rseq_offset);
+    return PLUMB_SLOW;
+}
+
+#endif
+
+#ifdef __cplusplus
+} // extern "C"
+#endif
+
+#endif

@@ -1,0 +1,167 @@
+// Maps a session's channel into this process and introduces the process to it.
+//
+// Nothing in the channel is believed without a check: a damaged or hostile file costs this session, never the
+// program. What the writers use later are the checked copies in Attachment, so that a change behind our back
+// can only hurt what is written there. Positions can not be checked once and for all; they are masked at
+// every use, and the guard behind the last ring takes what still goes astray.
+#include "runtime.h"
+
+namespace plumb {
+
+namespace {
+
+bool is_power_of_two(uint64_t value) {
+    return value != 0 && (value & (value - 1)) == 0;
+}
+
+// Whether [offset, offset + bytes) lies within the file and starts on a boundary.
+bool is_inside(uint64_t offset, uint64_t bytes, uint64_t total_bytes) {
+    return offset % 64 == 0 && offset >= sizeof(plumb_channel_header) && offset <= total_bytes &&
+           bytes <= total_bytes - offset;
+}
+
+int check_header(const plumb_channel_header& header, uint64_t mapped_bytes, uint64_t cookie) {
+    if (header.magic != PLUMB_CHANNEL_MAGIC || header.version_major != PLUMB_CHANNEL_VERSION_MAJOR)
+        return -EPROTO;
+    if (header.session_cookie != cookie || header.total_bytes != mapped_bytes) return -EPROTO;
+    const uint64_t rings = static_cast<uint64_t>(header.ring_count) + header.extra_ring_count;
+    if (header.ring_count == 0 || header.extra_ring_count == 0 || rings > PLUMB_CHANNEL_MAX_RINGS)
+        return -EPROTO;
+    if (!is_power_of_two(header.subbuf_bytes) || header.subbuf_bytes < PLUMB_SUBBUF_MIN_BYTES ||
+        header.subbuf_bytes > PLUMB_SUBBUF_MAX_BYTES || !is_power_of_two(header.subbuf_count) ||
+        header.subbuf_count < PLUMB_SUBBUF_MIN_COUNT ||
+        header.ring_bytes != static_cast<uint64_t>(header.subbuf_bytes) * header.subbuf_count)
+        return -EPROTO;
+    if (header.ring_bytes > mapped_bytes || !is_power_of_two(header.event_slots) ||
+        header.event_slots > PLUMB_EVENT_SLOTS_MAX)
+        return -EPROTO;
+    if (!is_inside(header.event_slots_offset, uint64_t{8} * header.event_slots, mapped_bytes) ||
+        !is_inside(header.entry_slots_offset, uint64_t{8} * header.entry_slots, mapped_bytes) ||
+        !is_inside(header.heap_offset, header.heap_bytes, mapped_bytes) ||
+        !is_inside(header.control_offset, rings * PLUMB_RING_CONTROL_BYTES, mapped_bytes) ||
+        !is_inside(header.data_offset, rings * header.ring_bytes + PLUMB_CHANNEL_GUARD, mapped_bytes))
+        return -EPROTO;
+    return 0;
+}
+
+void copy_geometry(Attachment& attachment, const plumb_channel_header& header) {
+    attachment.controls = reinterpret_cast<plumb_ring_control*>(attachment.base + header.control_offset);
+    attachment.data = attachment.base + header.data_offset;
+    attachment.event_slots = reinterpret_cast<uint64_t*>(attachment.base + header.event_slots_offset);
+    attachment.entry_slots = reinterpret_cast<uint64_t*>(attachment.base + header.entry_slots_offset);
+    attachment.heap_offset = header.heap_offset;
+    attachment.heap_bytes = header.heap_bytes;
+    attachment.ring_bytes = header.ring_bytes;
+    attachment.block_timeout_ns = header.block_timeout_ns;
+    attachment.event_slot_count = header.event_slots;
+    attachment.entry_slot_count = header.entry_slots;
+    attachment.subbuf_bytes = header.subbuf_bytes;
+    attachment.ring_count = header.ring_count;
+    attachment.extra_ring_count = header.extra_ring_count;
+    attachment.record_limit = PLUMB_RECORD_LIMIT(header.subbuf_bytes);
+    attachment.mode = header.mode;
+    attachment.clock_mode = header.clock.mode;
+}
+
+// Maps the file and checks it: 0, or -errno with nothing left open.
+int map_channel(int fd, uint64_t cookie, Attachment& attachment) {
+    struct stat info;
+    int error = sys::status(fd, &info);
+    if (error != 0) return error;
+    const auto bytes = static_cast<uint64_t>(info.st_size);
+    if (!S_ISREG(info.st_mode) || bytes < sizeof(plumb_channel_header)) return -EPROTO;
+    auto* base = static_cast<unsigned char*>(sys::map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd));
+    if (base == nullptr) return -ENOMEM;
+    plumb_channel_header header; // a copy: it can not change between check and use
+    __builtin_memcpy(&header, base, sizeof(header));
+    error = check_header(header, bytes, cookie);
+    if (error != 0) {
+        sys::unmap(base, bytes);
+        return error;
+    }
+    attachment.base = base;
+    attachment.header = reinterpret_cast<plumb_channel_header*>(base);
+    attachment.mapped_bytes = bytes;
+    copy_geometry(attachment, header);
+    return 0;
+}
+
+// Takes the next free entry slot for the bytes at `offset`.
+void publish_entry(Attachment& attachment, uint64_t offset, uint32_t bytes) {
+    const uint64_t value = PLUMB_SLOT(offset, bytes);
+    for (uint32_t i = load_relaxed(attachment.header->entry_hint); i < attachment.entry_slot_count; i++) {
+        uint64_t there = 0;
+        if (load_relaxed(attachment.entry_slots[i]) == 0 &&
+            compare_exchange(attachment.entry_slots[i], there, value)) {
+            store_relaxed(attachment.header->entry_hint, i + 1);
+            return;
+        }
+    }
+    add_seq_cst(attachment.header->refused[PLUMB_REFUSED_ENTRY_SLOTS], uint64_t{1});
+}
+
+} // namespace
+
+// Reserves bytes of the channel's heap. The offset from the channel's start, or 0 if the heap is full;
+// counted.
+uint64_t reserve_heap(Attachment& attachment, uint64_t bytes) {
+    const uint64_t rounded = (bytes + 7) & ~7ull;
+    const uint64_t start = add_seq_cst(attachment.header->heap_used, rounded);
+    if (start > attachment.heap_bytes || rounded > attachment.heap_bytes - start || start % 8 != 0) {
+        add_seq_cst(attachment.header->refused[PLUMB_REFUSED_HEAP], uint64_t{1});
+        return 0;
+    }
+    return attachment.heap_offset + start;
+}
+
+// Puts a complete entry into the channel.
+void add_entry(Attachment& attachment, plumb_entry& entry, uint32_t bytes) {
+    entry.bytes = bytes;
+    entry.timestamp = read_clock(attachment.clock_mode);
+    entry.process_id = runtime.process_id;
+    const uint64_t offset = reserve_heap(attachment, bytes);
+    if (offset == 0) return;
+    __builtin_memcpy(attachment.base + offset, &entry, bytes);
+    publish_entry(attachment, offset, bytes);
+}
+
+int attach(uint32_t session, uint64_t cookie) {
+    const int fd = open_channel(cookie);
+    if (fd < 0) return fd;
+    Attachment attachment;
+    const int error = map_channel(fd, cookie, attachment);
+    sys::close(fd);
+    if (error != 0) return error;
+    attachment.cookie = cookie;
+    attachment.epoch = ++runtime.epoch;
+    runtime.attachments[session] = attachment;
+    introduce_process(runtime.attachments[session], true);
+    store_release(runtime.attachments[session].usable, 1u);
+    publish_writer(session);
+    return 0;
+}
+
+// The fast path is for restartable sequences with the cycle counter; ring_count 0 sends everything else to
+// the slow one.
+void publish_writer(uint32_t session) {
+    const Attachment& attachment = runtime.attachments[session];
+    plumb_writer& writer = runtime.writers[session];
+    const bool fast = runtime.rseq_offset != 0 && attachment.clock_mode == PLUMB_CLOCK_TSC;
+    writer.control = reinterpret_cast<unsigned char*>(attachment.controls);
+    writer.data = attachment.data;
+    writer.ring_bytes = attachment.ring_bytes;
+    writer.position_mask = attachment.ring_bytes - 1;
+    writer.record_limit = attachment.record_limit;
+    writer.epoch = attachment.epoch;
+    store_release(writer.ring_count, fast ? attachment.ring_count : 0);
+    store_release(*runtime.writers_live, uint64_t{1});
+}
+
+void detach(uint32_t session) {
+    Attachment& attachment = runtime.attachments[session];
+    store_release(runtime.writers[session].ring_count, 0u);
+    sys::unmap(attachment.base, attachment.mapped_bytes);
+    attachment = Attachment{};
+}
+
+} // namespace plumb

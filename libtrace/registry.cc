@@ -1,0 +1,228 @@
+// Objects come and go: registration by constructors, the update signal, fork.
+//
+// What linking costs is decided here: two opens, two maps, a handler, a slot. No thread, no socket, no
+// allocation, no output; docs/startup.md lists the system calls.
+#include "runtime.h"
+
+#include "ring/inject.h"
+#include "ring/sequence.h"
+
+#include <csignal>
+#include <cstddef>
+#include <cstdlib>
+#include <linux/membarrier.h>
+#include <pthread.h>
+
+extern "C" {
+// glibc >= 2.35; elsewhere they are not there, and the runtime uses its fallback.
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+extern char __libc_single_threaded __attribute__((weak));
+extern char** environ;
+
+__attribute__((visibility("default"), tls_model("initial-exec"))) __thread plumb_thread plumb_thread_self;
+}
+
+namespace plumb {
+
+Runtime runtime;
+
+namespace {
+
+// Restartable sequences need the kernel, a C library that registers threads, and membarrier to restart them
+// all.
+int64_t find_rseq() {
+#if defined(__x86_64__)
+    if (&__rseq_size == nullptr || &__rseq_offset == nullptr || __rseq_size == 0) return 0;
+    if (static_cast<int32_t>(current_cpu(__rseq_offset)) < 0) return 0;
+    const long commands = sys::call(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+    if (commands < 0 || (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ) == 0) return 0;
+    return __rseq_offset;
+#else
+    return 0;
+#endif
+}
+
+int map_writers() {
+    constexpr size_t bytes = 4096;
+    static_assert(sizeof(plumb_writer) * PLUMB_MAX_SESSIONS + sizeof(uint64_t) <= bytes);
+    void* page = sys::map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (page == nullptr) return -ENOMEM;
+    sys::call(SYS_madvise, page, bytes, MADV_WIPEONFORK);
+    runtime.writers = static_cast<plumb_writer*>(page);
+    runtime.writers_live = reinterpret_cast<uint64_t*>(runtime.writers + PLUMB_MAX_SESSIONS);
+    store_relaxed(*runtime.writers_live, uint64_t{1});
+    return 0;
+}
+
+const char* find_variable(const char* name) {
+    const size_t bytes = __builtin_strlen(name);
+    for (char** variable = environ; variable != nullptr && *variable != nullptr; variable++) {
+        if (__builtin_strncmp(*variable, name, bytes) == 0 && (*variable)[bytes] == '=')
+            return *variable + bytes + 1;
+    }
+    return nullptr;
+}
+
+// Session cookies from the environment: who launched us wants us in these.
+void read_launched() {
+    const char* at = find_variable(PLUMB_SESSIONS_VARIABLE);
+    if (at == nullptr) return;
+    plumb_query_request& request = runtime.request;
+    uint64_t cookie = 0;
+    for (;; at++) {
+        if (*at >= '0' && *at <= '9') {
+            cookie = cookie << 4 | static_cast<uint64_t>(*at - '0');
+        } else if (*at >= 'a' && *at <= 'f') {
+            cookie = cookie << 4 | static_cast<uint64_t>(*at - 'a' + 10);
+        } else {
+            if (cookie != 0 && request.launched_count < PLUMB_MAX_SESSIONS)
+                request.launched[request.launched_count++] = cookie;
+            cookie = 0;
+            if (*at == '\0') return;
+        }
+    }
+}
+
+void handle_update_signal(int, siginfo_t*, void*) {
+    inject(InjectionPoint::handler_entered);
+    request_update();
+}
+
+// The first real-time signal that is free, from the highest down: applications that use them count from the
+// lowest.
+void install_handler() {
+    if (runtime.signal_number != 0) return;
+    for (int number = SIGRTMAX; number >= SIGRTMIN; number--) {
+        struct sigaction old = {};
+        if (sigaction(number, nullptr, &old) != 0 || (old.sa_flags & SA_SIGINFO) != 0 ||
+            old.sa_handler != SIG_DFL)
+            continue;
+        struct sigaction action = {};
+        action.sa_sigaction = handle_update_signal;
+        action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+        sigfillset(&action.sa_mask);
+        if (sigaction(number, &action, nullptr) == 0) {
+            runtime.signal_number = number;
+            return;
+        }
+    }
+}
+
+void register_membarrier_early() {
+    if (runtime.rseq_offset == 0 || &__libc_single_threaded == nullptr || __libc_single_threaded == 0) return;
+    runtime.membarrier_registered =
+        sys::call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0) == 0;
+}
+
+// Keeps updates out while an object leaves; from ordinary context, so it may wait for the thread that is in
+// one.
+class UpdatesHeld {
+public:
+    UpdatesHeld() {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &signals_);
+        while (exchange_seq_cst(runtime.updating, 1u) != 0)
+            sys::call(SYS_sched_yield);
+    }
+    ~UpdatesHeld() {
+        store_seq_cst(runtime.updating, 0u);
+        pthread_sigmask(SIG_SETMASK, &signals_, nullptr);
+        request_update();
+    }
+    UpdatesHeld(const UpdatesHeld&) = delete;
+    UpdatesHeld& operator=(const UpdatesHeld&) = delete;
+
+private:
+    sigset_t signals_;
+};
+
+} // namespace
+
+// What the process needs once, by the first object that registers; dynamic linkers run constructors one at a
+// time.
+int initialise() {
+    if (runtime.initialised) return 0;
+    runtime.process_id = sys::process_id();
+    runtime.request.version = PLUMB_QUERY_VERSION;
+    runtime.request.process_id = runtime.process_id;
+    runtime.request.user_id = static_cast<uint32_t>(getuid());
+    const int error = map_writers();
+    if (error != 0) return error;
+    runtime.rseq_offset = find_rseq();
+    register_membarrier_early();
+    read_launched();
+    pthread_atfork(nullptr, nullptr, after_fork);
+    runtime.initialised = true;
+    return open_state();
+}
+
+// In the child, which has one thread. What the parent's other threads were in the middle of will never be
+// finished.
+void after_fork() {
+    if (!runtime.initialised || runtime.process_id == sys::process_id()) return;
+    runtime.process_id = sys::process_id();
+    runtime.request.process_id = runtime.process_id;
+    runtime.updating = 0;
+    runtime.quiesce_pending = 0;
+    runtime.membarrier_registered = false;
+    runtime.slot = nullptr;
+    reset_guards();
+    plumb_thread_self = {};
+    store_relaxed(*runtime.writers_live, uint64_t{1});
+    quiesced();
+    if (runtime.signal_number != 0) claim_slot();
+    register_membarrier_early();
+    for (uint32_t session = 0; session < PLUMB_MAX_SESSIONS; session++) {
+        Attachment& attachment = runtime.attachments[session];
+        if (attachment.usable == 0) continue;
+        introduce_process(attachment, false); // its objects are its parent's
+        publish_writer(session);
+    }
+    if (runtime.slot != nullptr) request_update();
+}
+
+} // namespace plumb
+
+using namespace plumb;
+
+extern "C" __attribute__((visibility("default"))) int plumb_register_object(plumb_object* object) {
+    if (object->version != PLUMB_RUNTIME_VERSION) return -EPROTO;
+    const bool first = !runtime.initialised;
+    const int error = initialise();
+    if (runtime.writers == nullptr) return error;
+    object->setup->writers = runtime.writers;
+    object->setup->rseq_offset = runtime.rseq_offset;
+    if (runtime.state == nullptr) return error;
+
+    object->next = load_relaxed(runtime.objects);
+    while (!compare_exchange(runtime.objects, object->next, object)) {
+    }
+    if ((object->flags & PLUMB_OBJECT_ASYNC) != 0) {
+        install_handler();
+        if (runtime.slot != nullptr && runtime.slot->signal_number == 0)
+            release_slot(); // it had no handler yet
+    }
+    if (runtime.slot == nullptr) claim_slot();
+    request_update();
+    if (!first) {
+        const UpdatesHeld held;
+        introduce_new_objects();
+    }
+    return 0;
+}
+
+extern "C" __attribute__((visibility("default"))) void plumb_unregister_object(plumb_object* object) {
+    if (!runtime.initialised) return;
+    const UpdatesHeld held;
+    for (plumb_event** entry = object->events_begin; entry < object->events_end; entry++) {
+        if (*entry != nullptr) store_seq_cst((*entry)->enabled, 0u);
+    }
+    for (plumb_object** link = &runtime.objects; *link != nullptr; link = &(*link)->next) {
+        if (*link != object) continue;
+        *link = object->next;
+        break;
+    }
+    if (runtime.objects == nullptr) release_slot();
+}

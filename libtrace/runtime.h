@@ -1,0 +1,154 @@
+// The state of the runtime in one process, and the parts that keep it.
+//
+//   registry.cc   objects come and go; fork; the update signal
+//   update.cc     asks for the rules and makes them true: attach, switch, detach, acknowledge
+//   guard.cc      who is on the slow path, so that an update knows when nobody can see the old state any more
+//   attach.cc     maps a session's channel and introduces the process to it
+//   describe.cc   an event as the channel's table holds it
+//   state_file.cc the backend of plumb_query() on a stock kernel, and this process's slot
+//   ring/         writing records
+//
+// What always holds:
+//  - One thread at a time runs update(), the owner of `updating`; nobody waits for it: who finds it running
+//  leaves a
+//    request, and the owner goes round again. So an update can be asked for from a signal handler.
+//  - A session's channel stays mapped until no restartable sequence and no guard can see it.
+//  - Nothing here allocates, takes a lock, or changes errno.
+#pragma once
+
+#include "atomic.h"
+#include "system.h"
+
+#include <plumb/abi/channel.h>
+#include <plumb/abi/state.h>
+#include <plumb/abi/syscall.h>
+#include <plumb/detail/writer.h>
+#include <plumb/runtime.h>
+
+namespace plumb {
+
+// One session's channel, mapped into this process.
+struct Attachment {
+    uint64_t cookie = 0; // 0: none
+    plumb_channel_header* header = nullptr;
+    uint64_t mapped_bytes = 0;
+    uint32_t epoch = 0;
+    uint32_t usable = 0; // not 0: the slow path may use it; 0 for good before it is unmapped
+    // Checked copies: what stands in shared memory may change under us.
+    unsigned char* base = nullptr;
+    plumb_ring_control* controls = nullptr;
+    unsigned char* data = nullptr;
+    uint64_t* event_slots = nullptr;
+    uint64_t* entry_slots = nullptr;
+    uint64_t heap_offset = 0;
+    uint64_t heap_bytes = 0;
+    uint64_t ring_bytes = 0;
+    uint64_t block_timeout_ns = 0;
+    uint32_t event_slot_count = 0;
+    uint32_t entry_slot_count = 0;
+    uint32_t subbuf_bytes = 0;
+    uint32_t ring_count = 0;
+    uint32_t extra_ring_count = 0;
+    uint32_t record_limit = 0;
+    uint32_t mode = 0;
+    uint32_t clock_mode = 0;
+};
+
+constexpr uint32_t guard_count = 64;
+
+struct Runtime {
+    bool initialised = false;
+    int64_t rseq_offset = 0; // 0: the fallback without rseq
+    bool membarrier_registered = false;
+    uint32_t process_id = 0;
+    uint32_t epoch = 0; // of the newest attachment
+    int signal_number = 0;
+
+    plumb_writer* writers =
+        nullptr; // page that fork wipes; the word behind the last writer is `writers_live`
+    uint64_t* writers_live = nullptr;
+    Attachment attachments[PLUMB_MAX_SESSIONS];
+    plumb_object* objects = nullptr;
+
+    uint32_t updating = 0;
+    uint32_t update_requests = 0;
+
+    // Quiescence: guards that were busy when events were last switched off; see guard.cc.
+    uint32_t quiesce_pending = 0;
+    uint64_t quiesce_guards[guard_count] = {};
+
+    plumb_state_header* state = nullptr;
+    plumb_process* slot = nullptr;
+    plumb_query_request request = {};
+    plumb_query_result result = {};
+    bool executable_known = false;
+    uint64_t unguarded_losses = 0; // events dropped for want of a guard, not yet counted in a channel
+};
+
+extern Runtime runtime;
+
+// registry.cc
+int initialise();
+void after_fork(); // in the child
+
+// update.cc
+void request_update();
+void quiesced(); // by guard.cc, as the owner of `updating`
+
+// guard.cc
+class Guard {
+public:
+    Guard();
+    ~Guard();
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+    // False if all guards were taken: then nothing of a channel may be touched.
+    bool held() const { return index_ < guard_count; }
+
+private:
+    uint32_t index_;
+    uint64_t word_;
+};
+// All sequences in flight have restarted, all guards that are busy now are remembered.
+void begin_quiescence();
+// Whether none of the remembered guards is held by the same user any more.
+bool is_quiescent();
+void reset_guards(); // in a forked child
+
+// attach.cc
+int attach(uint32_t session, uint64_t cookie);
+void detach(uint32_t session); // unmaps; only once quiescent
+void publish_writer(uint32_t session);
+
+uint64_t reserve_heap(Attachment& attachment, uint64_t bytes);
+void add_entry(Attachment& attachment, plumb_entry& entry, uint32_t bytes);
+
+// introduce.cc
+void know_executable();
+void introduce_process(Attachment& attachment, bool with_objects);
+void introduce_new_objects();
+void introduce_thread(); // the calling one, to every channel that does not know it; with a guard held
+
+// describe.cc
+// The event's id in the channel, or 0 if it could not be described; counted there.
+uint16_t event_id_in(Attachment& attachment, const plumb_event_info& info);
+
+// state_file.cc
+int open_state();
+void claim_slot();
+void release_slot();
+void acknowledge(uint64_t generation);
+void report_error(uint64_t cookie, int error);
+int open_channel(uint64_t cookie);
+
+// glob.cc
+bool glob_matches(const char* pattern, const char* text);
+
+// cut.cc
+uint32_t cut_payload(const plumb_event_info& info, const unsigned char* payload, uint32_t payload_bytes,
+                     unsigned char* to, uint32_t payload_limit);
+
+// clock.cc
+uint64_t read_clock(uint32_t clock_mode);
+
+} // namespace plumb

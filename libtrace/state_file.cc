@@ -1,0 +1,287 @@
+// The state file: the backend of plumb_query() on a stock kernel, and this process's slot in it.
+//
+// Everything is checked before it is used, and without following links: the directory and the file belong to
+// this user, nobody else may write them. Where anything is wrong or missing, the process runs untraced. A
+// controller's `plumb doctor` says why; a program that was linked with a tracepoint has no business printing.
+#include "runtime.h"
+
+#include <csignal>
+#include <cstdio>
+
+namespace plumb {
+
+namespace {
+
+// The two formats of abi/state.h without printf: this runs in signal handlers.
+char* append(char* at, const char* text) {
+    while (*text != '\0')
+        *at++ = *text++;
+    *at = '\0';
+    return at;
+}
+
+char* append_decimal(char* at, uint64_t value) {
+    char digits[20];
+    int count = 0;
+    do {
+        digits[count++] = static_cast<char>('0' + value % 10);
+        value /= 10;
+    } while (value != 0);
+    while (count > 0)
+        *at++ = digits[--count];
+    *at = '\0';
+    return at;
+}
+
+char* append_hex16(char* at, uint64_t value) {
+    for (int shift = 60; shift >= 0; shift -= 4)
+        *at++ = "0123456789abcdef"[value >> shift & 15];
+    *at = '\0';
+    return at;
+}
+
+void directory_path(char* to) {
+    append_decimal(append(to, "/dev/shm/plumb-"), static_cast<uint64_t>(geteuid()));
+}
+
+bool is_private(const struct stat& info, mode_t type) {
+    return (info.st_mode & S_IFMT) == type && info.st_uid == geteuid() && (info.st_mode & 077) == 0;
+}
+
+// The user's directory, made if it is missing: a descriptor or -errno.
+int open_directory() {
+    char path[64];
+    directory_path(path);
+    constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
+    int fd = sys::open(path, flags);
+    if (fd == -ENOENT) {
+        sys::call(SYS_mkdirat, AT_FDCWD, path, 0700);
+        fd = sys::open(path, flags);
+    }
+    if (fd < 0) return fd;
+    struct stat info;
+    int error = sys::status(fd, &info);
+    if (error == 0 && !is_private(info, S_IFDIR)) error = -EPERM;
+    if (error == 0) return fd;
+    sys::close(fd);
+    return error;
+}
+
+// A new, whole state file without a name yet: a descriptor or -errno.
+int make_state(int directory) {
+    const int fd = sys::open_at(directory, ".", O_TMPFILE | O_RDWR, 0600);
+    if (fd < 0) return fd;
+    long error = sys::call(SYS_fallocate, fd, 0, 0L, static_cast<long>(PLUMB_STATE_TOTAL_BYTES));
+    plumb_state_header header = {};
+    header.magic = PLUMB_STATE_MAGIC;
+    header.version_major = PLUMB_STATE_VERSION_MAJOR;
+    header.version_minor = PLUMB_STATE_VERSION_MINOR;
+    header.header_bytes = sizeof(header);
+    header.total_bytes = PLUMB_STATE_TOTAL_BYTES;
+    header.rule_sets_offset = PLUMB_STATE_RULE_SETS_OFFSET;
+    header.processes_offset = PLUMB_STATE_PROCESSES_OFFSET;
+    header.process_count = PLUMB_MAX_PROCESSES;
+    if (error == 0 && sys::call(SYS_pwrite64, fd, &header, sizeof(header), 0L) != sizeof(header))
+        error = -EIO;
+    if (error == 0) return fd;
+    sys::close(fd);
+    return static_cast<int>(error);
+}
+
+// The state file, made if it is missing. Two processes may make it at once; the first to give it its name
+// wins.
+int open_state_file(int directory) {
+    constexpr int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK;
+    int fd = sys::open_at(directory, PLUMB_STATE_FILE, flags);
+    if (fd != -ENOENT) return fd;
+    fd = make_state(directory);
+    if (fd < 0) return fd;
+    char path[32];
+    append_decimal(append(path, "/proc/self/fd/"), static_cast<uint64_t>(fd));
+    const long linked = sys::call(SYS_linkat, AT_FDCWD, path, directory, PLUMB_STATE_FILE, AT_SYMLINK_FOLLOW);
+    if (linked == 0) return fd;
+    sys::close(fd);
+    return sys::open_at(directory, PLUMB_STATE_FILE, flags);
+}
+
+int map_state(int fd) {
+    struct stat info;
+    const int error = sys::status(fd, &info);
+    if (error != 0) return error;
+    if (!is_private(info, S_IFREG)) return -EPERM;
+    if (static_cast<uint64_t>(info.st_size) != PLUMB_STATE_TOTAL_BYTES) return -EPROTO;
+    void* base = sys::map(PLUMB_STATE_TOTAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+    if (base == nullptr) return -ENOMEM;
+    auto* header = static_cast<plumb_state_header*>(base);
+    if (header->magic != PLUMB_STATE_MAGIC || header->version_major != PLUMB_STATE_VERSION_MAJOR ||
+        header->rule_sets_offset != PLUMB_STATE_RULE_SETS_OFFSET ||
+        header->processes_offset != PLUMB_STATE_PROCESSES_OFFSET ||
+        header->process_count != PLUMB_MAX_PROCESSES) {
+        sys::unmap(base, PLUMB_STATE_TOTAL_BYTES);
+        return -EPROTO;
+    }
+    runtime.state = header;
+    return 0;
+}
+
+plumb_process* slots() {
+    return reinterpret_cast<plumb_process*>(reinterpret_cast<unsigned char*>(runtime.state) +
+                                            PLUMB_STATE_PROCESSES_OFFSET);
+}
+
+const plumb_rule_set& rule_set(uint64_t generation) {
+    const auto* sets = reinterpret_cast<const plumb_rule_set*>(
+        reinterpret_cast<unsigned char*>(runtime.state) + PLUMB_STATE_RULE_SETS_OFFSET);
+    return sets[generation % 2];
+}
+
+// Whether the slot's process is gone, so that the slot may be taken over. Another user's process counts as
+// alive.
+bool is_dead(uint32_t process_id) {
+    return sys::call(SYS_kill, static_cast<int>(process_id), 0) == -ESRCH;
+}
+
+const char* last_part(const char* path) {
+    const char* last = path;
+    for (; *path != '\0'; path++) {
+        if (*path == '/') last = path + 1;
+    }
+    return last;
+}
+
+bool names_launched(const plumb_query_request& request, uint64_t cookie) {
+    for (uint32_t i = 0; i < request.launched_count && i < PLUMB_MAX_SESSIONS; i++) {
+        if (request.launched[i] == cookie) return true;
+    }
+    return false;
+}
+
+bool concerns(const plumb_rule& rule, const plumb_session& session, const plumb_query_request& request) {
+    switch (rule.who) {
+    case PLUMB_WHO_ALL:
+        return true;
+    case PLUMB_WHO_PROCESS:
+        return rule.who_id == request.process_id;
+    case PLUMB_WHO_USER:
+        return rule.who_id == request.user_id;
+    case PLUMB_WHO_LAUNCHED:
+        return names_launched(request, session.cookie);
+    case PLUMB_WHO_EXECUTABLE:
+        know_executable();
+        return glob_matches(rule.executable, request.executable) ||
+               glob_matches(rule.executable, last_part(request.executable));
+    default:
+        return false;
+    }
+}
+
+// Copies one generation, and only the rules that concern the process. Strings are ended here: nobody else
+// does.
+void copy_rules(const plumb_rule_set& set, const plumb_query_request& request, plumb_query_result& result) {
+    __builtin_memcpy(result.sessions, set.sessions, sizeof(result.sessions));
+    result.rule_count = 0;
+    const uint32_t count = load_relaxed(set.rule_count);
+    for (uint32_t i = 0; i < count && i < PLUMB_MAX_RULES; i++) {
+        plumb_rule& rule = result.rules[result.rule_count];
+        __builtin_memcpy(&rule, &set.rules[i], sizeof(rule));
+        rule.pattern[sizeof(rule.pattern) - 1] = '\0';
+        rule.executable[sizeof(rule.executable) - 1] = '\0';
+        if (rule.session < PLUMB_MAX_SESSIONS && result.sessions[rule.session].cookie != 0 &&
+            concerns(rule, result.sessions[rule.session], request))
+            result.rule_count++;
+    }
+}
+
+} // namespace
+
+int open_state() {
+    const int directory = open_directory();
+    if (directory < 0) return directory;
+    const int fd = open_state_file(directory);
+    sys::close(directory);
+    if (fd < 0) return fd;
+    const int error = map_state(fd);
+    sys::close(fd);
+    return error;
+}
+
+// The handler is installed before: from the moment the slot is ours, the signal may come.
+void claim_slot() {
+    if (runtime.state == nullptr || runtime.slot != nullptr) return;
+    plumb_process* all = slots();
+    const uint32_t start = runtime.process_id % PLUMB_MAX_PROCESSES;
+    for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++) {
+        plumb_process& slot = all[(start + i) % PLUMB_MAX_PROCESSES];
+        uint32_t there = load_relaxed(slot.process_id);
+        // Our own number can only be left over from an earlier process, or from before exec.
+        if (there != 0 && there != runtime.process_id && !is_dead(there)) continue;
+        if (!compare_exchange(slot.process_id, there, runtime.process_id)) continue;
+        store_relaxed(slot.flags, 0u);
+        store_relaxed(slot.signal_number, 0u);
+        store_relaxed(slot.acknowledged, uint64_t{0});
+        store_relaxed(slot.error, 0);
+        store_relaxed(slot.error_cookie, uint64_t{0});
+        store_relaxed(slot.registered_boottime_ns, sys::now_ns(CLOCK_BOOTTIME));
+        runtime.slot = &slot;
+        store_release(slot.signal_number, static_cast<uint32_t>(runtime.signal_number));
+        store_seq_cst(slot.flags, PLUMB_PROCESS_READY |
+                                      (runtime.signal_number != 0 ? PLUMB_PROCESS_ASYNC : 0u) |
+                                      (runtime.rseq_offset != 0 ? PLUMB_PROCESS_RSEQ : 0u));
+        return;
+    }
+    add_seq_cst(runtime.state->slots_refused, 1u);
+}
+
+void release_slot() {
+    if (runtime.slot == nullptr) return;
+    uint32_t mine = runtime.process_id;
+    compare_exchange(runtime.slot->process_id, mine, 0u);
+    runtime.slot = nullptr;
+}
+
+void acknowledge(uint64_t generation) {
+    if (runtime.slot == nullptr) return;
+    store_seq_cst(runtime.slot->acknowledged, generation);
+    add_seq_cst(runtime.state->ack_futex, 1u);
+    if (load_seq_cst(runtime.state->ack_waiters) != 0) sys::futex_wake_all(runtime.state->ack_futex);
+}
+
+void report_error(uint64_t cookie, int error) {
+    if (runtime.slot == nullptr) return;
+    store_relaxed(runtime.slot->error_cookie, cookie);
+    store_release(runtime.slot->error, error);
+}
+
+// A channel's file: a descriptor or -errno.
+int open_channel(uint64_t cookie) {
+    char path[96];
+    directory_path(path);
+    append_hex16(append(path + __builtin_strlen(path), "/channel-"), cookie);
+    const int fd = sys::open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return fd;
+    struct stat info;
+    int error = sys::status(fd, &info);
+    if (error == 0 && !is_private(info, S_IFREG)) error = -EPERM;
+    if (error == 0) return fd;
+    sys::close(fd);
+    return error;
+}
+
+} // namespace plumb
+
+using namespace plumb;
+
+extern "C" __attribute__((visibility("default"))) int plumb_query(const plumb_query_request* request,
+                                                                  plumb_query_result* result) {
+    if (runtime.state == nullptr) return -ENOENT;
+    constexpr int tries = 100;
+    for (int i = 0; i < tries; i++) {
+        const uint64_t generation = load_seq_cst(runtime.state->generation);
+        copy_rules(rule_set(generation), *request, *result);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (load_seq_cst(runtime.state->generation) != generation) continue;
+        result->generation = generation;
+        return 0;
+    }
+    return -EAGAIN;
+}

@@ -1,0 +1,81 @@
+// System calls as the runtime needs them: raw, async-signal-safe, -errno instead of errno, never a
+// cancellation point.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+#include <ctime>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+namespace plumb::sys {
+
+template <typename... Arguments>
+inline long call(long number, Arguments... arguments) {
+    const int saved = errno;
+    long result = syscall(number, arguments...);
+    if (result < 0) result = -errno;
+    errno = saved;
+    return result;
+}
+
+inline int open(const char* path, int flags, int mode = 0) {
+    return static_cast<int>(call(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, mode));
+}
+inline int open_at(int directory, const char* name, int flags, int mode = 0) {
+    return static_cast<int>(call(SYS_openat, directory, name, flags | O_CLOEXEC, mode));
+}
+inline int close(int fd) {
+    return static_cast<int>(call(SYS_close, fd));
+}
+inline long read(int fd, void* to, size_t bytes) {
+    return call(SYS_read, fd, to, bytes);
+}
+inline long read_link(const char* path, char* to, size_t bytes) {
+    return call(SYS_readlinkat, AT_FDCWD, path, to, bytes);
+}
+inline int status(int fd, struct stat* to) {
+    const int saved = errno;
+    const int result = fstat(fd, to) == 0 ? 0 : -errno;
+    errno = saved;
+    return result;
+}
+// The address, or nullptr.
+inline void* map(size_t bytes, int protection, int flags, int fd) {
+    const long result = call(SYS_mmap, nullptr, bytes, protection, flags, fd, 0L);
+    return result < 0 && result > -4096 ? nullptr : reinterpret_cast<void*>(result);
+}
+inline void unmap(void* address, size_t bytes) {
+    call(SYS_munmap, address, bytes);
+}
+inline uint32_t thread_id() {
+    return static_cast<uint32_t>(call(SYS_gettid));
+}
+inline uint32_t process_id() {
+    return static_cast<uint32_t>(call(SYS_getpid));
+}
+
+inline uint64_t now_ns(clockid_t clock) {
+    timespec now{};
+    const int saved = errno;
+    clock_gettime(clock, &now);
+    errno = saved;
+    return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// Waits until `word` is not `expected`, is woken, or `timeout_ns` has passed. Shared between processes.
+inline long futex_wait(uint32_t& word, uint32_t expected, uint64_t timeout_ns) {
+    const timespec timeout{static_cast<time_t>(timeout_ns / 1000000000u),
+                           static_cast<long>(timeout_ns % 1000000000u)};
+    return call(SYS_futex, &word, FUTEX_WAIT, expected, &timeout, nullptr, 0);
+}
+inline void futex_wake_all(uint32_t& word) {
+    call(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+} // namespace plumb::sys

@@ -1,0 +1,185 @@
+// Makes the rules true in this process: asks, switches off, waits for quiescence without waiting, switches
+// on, and says so.
+//
+// The order is what makes "acknowledged" mean something:
+//   1. ask: generation g and the rules
+//   2. switch off every event that g does not want, and stop the slow path of sessions that are gone
+//   3. begin quiescence: restart all sequences, remember busy guards
+//   4. switch on what g wants (needs no quiescence)
+//   5. once quiescent: unmap the channels of sessions that are gone, acknowledge g
+// Steps 1 to 4 never wait. If step 5 can not be done at once, the last of the remembered guards does it.
+#include "runtime.h"
+
+#include <linux/membarrier.h>
+
+namespace plumb {
+
+namespace {
+
+bool matches(const plumb_rule& rule, const plumb_event_info& info, const char* full_name) {
+    return info.log_level <= rule.log_level && glob_matches(rule.pattern, full_name);
+}
+
+// "provider:event"; too long a name is cut, and then only patterns with a star match it.
+void full_name_of(const plumb_event_info& info, char* to, size_t bytes) {
+    size_t used = 0;
+    for (const char* from = info.provider; *from != '\0' && used + 2 < bytes; from++)
+        to[used++] = *from;
+    to[used++] = ':';
+    for (const char* from = info.name; *from != '\0' && used + 1 < bytes; from++)
+        to[used++] = *from;
+    to[used] = '\0';
+}
+
+// The sessions that want the event by the rules in runtime.result.
+uint32_t wanted_by(const plumb_event_info& info) {
+    const plumb_query_result& result = runtime.result;
+    char name[256];
+    full_name_of(info, name, sizeof(name));
+    uint32_t included = 0;
+    uint32_t excluded = 0;
+    for (uint32_t i = 0; i < result.rule_count; i++) {
+        const plumb_rule& rule = result.rules[i];
+        const uint32_t bit = 1u << rule.session;
+        const bool excludes = (rule.flags & PLUMB_RULE_EXCLUDE) != 0;
+        if (((excludes ? excluded : included) & bit) != 0 || !matches(rule, info, name)) continue;
+        (excludes ? excluded : included) |= bit;
+    }
+    return included & ~excluded;
+}
+
+template <typename Function>
+void for_each_event(Function function) {
+    for (plumb_object* object = load_acquire(runtime.objects); object != nullptr; object = object->next) {
+        for (plumb_event** entry = object->events_begin; entry < object->events_end; entry++) {
+            if (*entry != nullptr && (*entry)->info != nullptr &&
+                (*entry)->info->version == PLUMB_RUNTIME_VERSION)
+                function(**entry);
+        }
+    }
+}
+
+// Sessions that are attached and still what the rules speak of.
+uint32_t current_sessions() {
+    uint32_t sessions = 0;
+    for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
+        const Attachment& attachment = runtime.attachments[s];
+        if (attachment.usable != 0 && attachment.cookie == runtime.result.sessions[s].cookie)
+            sessions |= 1u << s;
+    }
+    return sessions;
+}
+
+// Whether anything was switched off.
+bool switch_off() {
+    bool any = false;
+    const uint32_t current = current_sessions();
+    for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
+        Attachment& attachment = runtime.attachments[s];
+        if (attachment.usable == 0 || (current >> s & 1) != 0) continue;
+        store_seq_cst(attachment.usable, 0u);
+        any = true;
+    }
+    for_each_event([&](plumb_event& event) {
+        const uint32_t before = load_relaxed(event.enabled);
+        if (before == 0) return;
+        const uint32_t after = before & current & wanted_by(*event.info);
+        if (after == before) return;
+        // The slow path may clear bits at the same time (a closed channel), never set them.
+        __atomic_fetch_and(&event.enabled, after, __ATOMIC_SEQ_CST);
+        any = true;
+    });
+    return any;
+}
+
+// Sessions with rules for this process whose channel is not attached; those whose place is not free yet are
+// left for the round that follows quiescence.
+void attach_new() {
+    uint32_t wanted = 0;
+    report_error(0, 0);
+    for (uint32_t i = 0; i < runtime.result.rule_count; i++) {
+        if ((runtime.result.rules[i].flags & PLUMB_RULE_EXCLUDE) == 0)
+            wanted |= 1u << runtime.result.rules[i].session;
+    }
+    for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
+        if ((wanted >> s & 1) == 0 || runtime.attachments[s].cookie != 0) continue;
+        const uint64_t cookie = runtime.result.sessions[s].cookie;
+        const int error = attach(s, cookie);
+        if (error != 0) report_error(cookie, -error);
+    }
+}
+
+// An event may be listed more than once (the same header in several translation units); the second time finds
+// it done.
+void switch_on() {
+    const uint32_t current = current_sessions();
+    if (current == 0) return;
+    for_each_event([&](plumb_event& event) {
+        uint32_t missing = wanted_by(*event.info) & current & ~load_relaxed(event.enabled);
+        for (; missing != 0; missing &= missing - 1) {
+            const auto session = static_cast<uint32_t>(__builtin_ctz(missing));
+            Attachment& attachment = runtime.attachments[session];
+            if (load_relaxed(attachment.header->closed) != 0) continue;
+            const uint16_t id = event_id_in(attachment, *event.info);
+            if (id == 0) continue;
+            store_release(event.ids[session], id);
+            __atomic_fetch_or(&event.enabled, 1u << session, __ATOMIC_SEQ_CST);
+        }
+    });
+}
+
+// Registering is cheap while the process has one thread, and may take milliseconds later (the kernel waits
+// for every CPU), so it is done at start where possible, and otherwise only when the first event is switched
+// on.
+void register_membarrier() {
+    if (runtime.rseq_offset == 0 || runtime.membarrier_registered) return;
+    runtime.membarrier_registered =
+        sys::call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0) == 0;
+}
+
+void update() {
+    if (runtime.state == nullptr) return;
+    if (runtime.quiesce_pending != 0 && is_quiescent()) quiesced();
+    const int error = plumb_query(&runtime.request, &runtime.result);
+    if (error != 0) return;
+    if (switch_off()) {
+        // With an update still pending this one takes its place: what is busy now contains what was busy then
+        // and still is.
+        begin_quiescence();
+        store_seq_cst(runtime.quiesce_pending, 1u);
+    }
+    if (runtime.quiesce_pending != 0 && is_quiescent()) quiesced();
+    if (runtime.result.rule_count != 0) {
+        register_membarrier();
+        attach_new();
+        switch_on();
+    }
+    if (runtime.quiesce_pending == 0) acknowledge(runtime.result.generation);
+}
+
+} // namespace
+
+// Nothing of what was switched off is in use any more.
+void quiesced() {
+    store_seq_cst(runtime.quiesce_pending, 0u);
+    for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
+        if (runtime.attachments[s].cookie != 0 && runtime.attachments[s].usable == 0) detach(s);
+    }
+}
+
+// Runs update() now, or leaves the request to the thread that is in it.
+void request_update() {
+    add_seq_cst(runtime.update_requests, 1u);
+    while (exchange_seq_cst(runtime.updating, 1u) == 0) {
+        uint32_t served;
+        do {
+            served = load_seq_cst(runtime.update_requests);
+            update();
+        } while (load_seq_cst(runtime.update_requests) != served);
+        store_seq_cst(runtime.updating, 0u);
+        // A request that came between the last look and the store found us still there: look once more.
+        if (load_seq_cst(runtime.update_requests) == served) break;
+    }
+}
+
+} // namespace plumb

@@ -1,0 +1,13 @@
+// tp-async-lib.o, for shared objects, also those that are loaded with dlopen() and unloaded with dlclose():
+// registers the object with the process's runtime. If the executable has no handler for the update signal (it
+// does not use Plumb, and this object was preloaded into it), the object brings it along.
+#include "../tp-sync/emit.h"
+
+namespace {
+__attribute__((constructor(101))) void add() {
+    ObjectRegistration::add(PLUMB_OBJECT_ASYNC);
+}
+__attribute__((destructor(101))) void remove() {
+    ObjectRegistration::remove();
+}
+} // namespace

@@ -1,0 +1,12 @@
+// tp-async.o, for executables: asks which tracepoints are on when the program starts, and again whenever the
+// update signal says so, for itself and for every shared object that registered.
+#include "../tp-sync/emit.h"
+
+namespace {
+__attribute__((constructor(101))) void add() {
+    ObjectRegistration::add(PLUMB_OBJECT_ASYNC);
+}
+__attribute__((destructor(101))) void remove() {
+    ObjectRegistration::remove();
+}
+} // namespace
