@@ -37,16 +37,19 @@ PLUMB_BOOT(rwlock_wrlock, (pthread_rwlock_t * l));
 PLUMB_BOOT(rwlock_trywrlock, (pthread_rwlock_t * l));
 PLUMB_BOOT(rwlock_unlock, (pthread_rwlock_t * l));
 
-/* Above 0 while this thread is inside dlsym() for us. */
-static __thread int lookups __attribute__((tls_model("initial-exec")));
+/*
+ * Above 0 while this thread is inside dlsym() for us. volatile, because the compiler is told that dlsym()
+ * never calls back into this file (attribute leaf), and drops the increments.
+ */
+static __thread volatile int lookups __attribute__((tls_model("initial-exec")));
 
 typedef void (*any_function)(void);
 
 static any_function find(const char* name, const char* version, any_function bootstrap) {
     if (lookups > 0 && bootstrap) return bootstrap;
-    ++lookups;
+    lookups = lookups + 1;
     void* found = version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
-    --lookups;
+    lookups = lookups - 1;
     return found ? (any_function)found : bootstrap;
 }
 
