@@ -92,8 +92,7 @@
             PLUMB_FOR_EACH(PLUMB_PUT_, ~, __VA_ARGS__)                                                \
         } while (plumb_payload_retry(&plumb_p));                                                      \
         plumb_payload_emit(&plumb_p, &plumb_event_##provider##__##name);                              \
-    }                                                                                                 \
-    PLUMB_STATIC_ASSERT(1, "")
+    }
 
 #ifdef __cplusplus
 #define PLUMB_NO_PARAMETER_
