@@ -1,3 +1,69 @@
-# What `cmake --install` puts where. Filled by the targets that exist.
+# What `cmake --install` puts where:
+#
+#   include/plumb/...                     headers
+#   lib/libplumb.so.*, lib/libplumb.a     the runtime
+#   lib/plumb/tp-sync.o ...               the objects that applications link, by these names
+#   lib/plumb/libplumb-pthread.so         probes, for plumb record --preload
+#   lib/cmake/plumb/                      find_package(plumb)
+#   lib/pkgconfig/plumb*.pc               plumb, plumb-sync, plumb-async, plumb-async-lib
+#   bin/plumb, share/bash-completion/...  the command
+#   share/doc/plumb/                      docs
+include(CMakePackageConfigHelpers)
+
+set(PLUMB_OBJECTS_DIR ${CMAKE_INSTALL_LIBDIR}/plumb)
+
+# Targets, without an export set: object files by name have no place in one, so the package file is written
+# by hand (cmake/templates/plumb-config.cmake.in).
 function(plumb_install_all)
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/plumb DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+            FILES_MATCHING PATTERN "*.h")
+    foreach(library plumb plumb_static)
+        if(TARGET ${library})
+            install(TARGETS ${library} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+                                       ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+        endif()
+    endforeach()
+    foreach(object tp-sync tp-async tp-async-lib)
+        if(TARGET ${object})
+            install(FILES $<TARGET_OBJECTS:${object}> DESTINATION ${PLUMB_OBJECTS_DIR} RENAME ${object}.o)
+        endif()
+    endforeach()
+    if(TARGET plumb-pthread)
+        file(RELATIVE_PATH up /${PLUMB_OBJECTS_DIR} /${CMAKE_INSTALL_LIBDIR})
+        set_target_properties(plumb-pthread PROPERTIES INSTALL_RPATH "$ORIGIN/${up}")
+        install(TARGETS plumb-pthread LIBRARY DESTINATION ${PLUMB_OBJECTS_DIR} NAMELINK_SKIP)
+    endif()
+    if(TARGET plumb_cli)
+        install(TARGETS plumb_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+        install(FILES ${PROJECT_SOURCE_DIR}/tools/completion/plumb
+                DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+    endif()
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
+    install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE
+            DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+    set(templates ${PROJECT_SOURCE_DIR}/cmake/templates)
+    configure_package_config_file(${templates}/plumb-config.cmake.in ${PROJECT_BINARY_DIR}/plumb-config.cmake
+        INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/plumb
+        PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR PLUMB_OBJECTS_DIR)
+    write_basic_package_version_file(${PROJECT_BINARY_DIR}/plumb-config-version.cmake
+        COMPATIBILITY SameMinorVersion)
+    install(FILES ${PROJECT_BINARY_DIR}/plumb-config.cmake ${PROJECT_BINARY_DIR}/plumb-config-version.cmake
+            DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/plumb)
+
+    # The prefix of a .pc file is found from where the file is, so an installation can be moved, and
+    # `cmake --install --prefix` needs no new configuration.
+    file(RELATIVE_PATH PLUMB_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+    string(REGEX REPLACE "/$" "" PLUMB_PC_TO_PREFIX "${PLUMB_PC_TO_PREFIX}")
+    foreach(package plumb sync async async-lib)
+        if(package STREQUAL plumb)
+            configure_file(${templates}/plumb.pc.in ${PROJECT_BINARY_DIR}/plumb.pc @ONLY)
+            install(FILES ${PROJECT_BINARY_DIR}/plumb.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+        else()
+            set(PLUMB_OBJECT tp-${package})
+            configure_file(${templates}/plumb-object.pc.in ${PROJECT_BINARY_DIR}/plumb-${package}.pc @ONLY)
+            install(FILES ${PROJECT_BINARY_DIR}/plumb-${package}.pc
+                    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+        endif()
+    endforeach()
 endfunction()
