@@ -1,0 +1,220 @@
+/*
+ * What plumb_mark expands to: an event whose fields are described by the types of the arguments. In C these
+ * are chosen by _Generic, and the event is a static of the place; in C++ they are template arguments,
+ * together with the strings, and the event is a static member of the class that they name, so that a marker
+ * in a template or an inline function is one event.
+ */
+#ifndef PLUMB_DETAIL_MARKER_H
+#define PLUMB_DETAIL_MARKER_H
+
+/* Never called: lets the compiler check the format. */
+__attribute__((format(printf, 1, 2))) static inline void plumb_mark_check(const char* format, ...) {
+    (void)format;
+}
+
+#define PLUMB_MARK_CHECK_(...)                                                         \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic error \"-Wformat\"") if (0) \
+        plumb_mark_check(__VA_ARGS__);                                                 \
+    _Pragma("GCC diagnostic pop")
+
+/* The entry in section plumb_events, written where the marker stands. Inlined copies name the same event
+ * again. */
+#define PLUMB_MARK_ENTRY_(event)                                     \
+    __asm__ volatile(".pushsection plumb_events,\"aw\",%%progbits\n" \
+                     ".balign 8\n" PLUMB_ASM_POINTER_ "%c0\n"        \
+                     ".popsection"                                   \
+                     :                                               \
+                     : "i"(&event))
+
+#define PLUMB_MARK_LEVEL_ PLUMB_DEBUG_LINE
+
+#ifdef __cplusplus
+
+#include <type_traits>
+#include <utility>
+
+namespace plumb::detail {
+
+template <size_t Bytes>
+struct fixed_string {
+    char text[Bytes];
+    constexpr fixed_string(const char (&from)[Bytes]) {
+        for (size_t i = 0; i < Bytes; i++)
+            text[i] = from[i];
+    }
+};
+
+template <typename Value>
+constexpr plumb_event_field marker_field() {
+    if constexpr (std::is_same_v<Value, const char*> || std::is_same_v<Value, char*>)
+        return {nullptr, nullptr, 0, 0, PLUMB_FIELD_STRING, 1, 0, 0};
+    else if constexpr (std::is_floating_point_v<Value>)
+        return {nullptr, nullptr, 0, 0, PLUMB_FIELD_FLOAT, sizeof(Value) == 4 ? 4 : 8, 0, 0};
+    else if constexpr (std::is_pointer_v<Value> || std::is_null_pointer_v<Value>)
+        return {nullptr, nullptr, 0, 0, PLUMB_FIELD_INTEGER, 8, PLUMB_FIELD_HEX, 0};
+    else
+        return {nullptr,
+                nullptr,
+                0,
+                0,
+                PLUMB_FIELD_INTEGER,
+                sizeof(Value),
+                static_cast<Value>(-1) < static_cast<Value>(1) ? PLUMB_FIELD_SIGNED : 0u,
+                0};
+}
+
+template <typename Value>
+inline void marker_put(plumb_payload* payload, Value value) {
+    if constexpr (std::is_same_v<Value, const char*> || std::is_same_v<Value, char*>) {
+        plumb_put_string(payload, value, UINT64_MAX);
+    } else if constexpr (std::is_floating_point_v<Value> && sizeof(Value) > 8) {
+        const double narrow = static_cast<double>(value);
+        plumb_put_bytes(payload, &narrow, 8);
+    } else if constexpr (std::is_pointer_v<Value> || std::is_null_pointer_v<Value>) {
+        const uint64_t address = reinterpret_cast<uintptr_t>(static_cast<const volatile void*>(value));
+        plumb_put_bytes(payload, &address, 8);
+    } else {
+        static_assert(std::is_arithmetic_v<Value> || std::is_enum_v<Value>,
+                      "plumb_mark takes integers, floating point, strings (const char*) and pointers");
+        plumb_put_bytes(payload, &value, sizeof(value));
+    }
+}
+
+template <fixed_string Provider, fixed_string Name, fixed_string Format, fixed_string File, unsigned Line,
+          typename... Values>
+struct __attribute__((visibility("hidden"))) marker {
+    static constexpr size_t count = sizeof...(Values);
+    static constexpr bool varies = (false || ... || (marker_field<Values>().type == PLUMB_FIELD_STRING));
+    static constexpr size_t fixed_bytes = (0 + ... + marker_field<Values>().size);
+
+    static inline constexpr plumb_event_field fields[count + 1] = {marker_field<Values>()..., {}};
+    static inline constexpr plumb_event_info info = {
+        Provider.text, Name.text, File.text,         Format.text,          fields,
+        Line,          count,     PLUMB_MARK_LEVEL_, PLUMB_RUNTIME_VERSION};
+    static inline plumb_event event = {0, 0, 0, {0}, &info, 0};
+
+    static void emit(Values... values) {
+        unsigned char
+            buffer[varies ? fixed_bytes + PLUMB_SMALL_ROOM + PLUMB_SLACK : (fixed_bytes + 15) / 8 * 8];
+        plumb_payload payload;
+        plumb_payload_begin(&payload, buffer, fixed_bytes, varies);
+        do {
+            (marker_put(&payload, values), ...);
+        } while (plumb_payload_retry(&payload));
+        plumb_payload_emit(&payload, &event);
+    }
+};
+
+// Only for its type.
+template <fixed_string Provider, fixed_string Name, fixed_string Format, fixed_string File, unsigned Line,
+          typename... Arguments>
+marker<Provider, Name, Format, File, Line, std::decay_t<Arguments>...> marker_at(Arguments&&...);
+
+} // namespace plumb::detail
+
+#define PLUMB_MARK_(provider, name, format, ...)                                                           \
+    do {                                                                                                   \
+        PLUMB_MARK_CHECK_(format __VA_OPT__(, ) __VA_ARGS__)                                               \
+        using plumb_marker_ =                                                                              \
+            decltype(::plumb::detail::marker_at<provider, name, format, __FILE__, __LINE__>(__VA_ARGS__)); \
+        PLUMB_MARK_ENTRY_(plumb_marker_::event);                                                           \
+        if (PLUMB_IS_ON_(plumb_marker_::event)) plumb_marker_::emit(__VA_ARGS__);                          \
+    } while (0)
+
+#else
+
+/* The kind of an argument, by its type: what is neither a string nor arithmetic is a pointer. */
+#define PLUMB_MARK_TYPE_(x) \
+    _Generic((x), char*: PLUMB_FIELD_STRING, const char*: PLUMB_FIELD_STRING, float: PLUMB_FIELD_FLOAT,      \
+             double: PLUMB_FIELD_FLOAT, long double: PLUMB_FIELD_FLOAT, default: PLUMB_FIELD_INTEGER)
+#define PLUMB_MARK_FLAGS_(x)                                                                          \
+    _Generic((x), char* : 0, const char* : 0, float : 0, double : 0, long double : 0, _Bool : 0, char \
+             : ((char)-1 < (char)1), signed char : 1, short : 1, int : 1, long : 1, long long : 1,    \
+               unsigned char : 0, unsigned short : 0, unsigned : 0, unsigned long : 0,                \
+               unsigned long long : 0, default                                                        \
+             : PLUMB_FIELD_HEX)
+#define PLUMB_MARK_SIZE_(x)                                                                                 \
+    _Generic((x), char* : 1, const char* : 1, float : 4, double : 8, long double : 8, _Bool : 1, char : 1,  \
+             signed char : 1, unsigned char : 1, short : 2, unsigned short : 2, int : 4, unsigned : 4, long \
+             : sizeof(long), unsigned long                                                                  \
+             : sizeof(long), long long : 8, unsigned long long : 8, default : 8)
+
+static inline void plumb_mark_string(struct plumb_payload* payload, const char* value, uint64_t bytes) {
+    (void)bytes;
+    plumb_put_string(payload, value, UINT64_MAX);
+}
+static inline void plumb_mark_integer(struct plumb_payload* payload, uint64_t value, uint64_t bytes) {
+    plumb_put_bytes(payload, &value, bytes);
+}
+static inline void plumb_mark_float(struct plumb_payload* payload, float value, uint64_t bytes) {
+    plumb_put_bytes(payload, &value, bytes);
+}
+static inline void plumb_mark_double(struct plumb_payload* payload, double value, uint64_t bytes) {
+    plumb_put_bytes(payload, &value, bytes);
+}
+static inline void plumb_mark_pointer(struct plumb_payload* payload, const volatile void* value,
+                                      uint64_t bytes) {
+    const uint64_t address = (uint64_t)(uintptr_t)value;
+    plumb_put_bytes(payload, &address, bytes);
+}
+#define PLUMB_MARK_PUT_FUNCTION_(x) \
+    _Generic((x), char*: plumb_mark_string, const char*: plumb_mark_string, float: plumb_mark_float,         \
+             double: plumb_mark_double, long double: plumb_mark_double, _Bool: plumb_mark_integer,           \
+             char: plumb_mark_integer, signed char: plumb_mark_integer, unsigned char: plumb_mark_integer,   \
+             short: plumb_mark_integer, unsigned short: plumb_mark_integer, int: plumb_mark_integer,         \
+             unsigned: plumb_mark_integer, long: plumb_mark_integer, unsigned long: plumb_mark_integer,      \
+             long long: plumb_mark_integer, unsigned long long: plumb_mark_integer,                          \
+             default: plumb_mark_pointer)
+
+#define PLUMB_MARK_FIELD_(c, i, x) \
+    {0, 0, 0, 0, PLUMB_MARK_TYPE_(x), (uint8_t)PLUMB_MARK_SIZE_(x), (uint8_t)PLUMB_MARK_FLAGS_(x), 0},
+#define PLUMB_MARK_FIXED_(c, i, x) +PLUMB_MARK_SIZE_(x)
+#define PLUMB_MARK_VARIES_(c, i, x) +(PLUMB_MARK_TYPE_(x) == PLUMB_FIELD_STRING)
+#define PLUMB_MARK_PUT_(c, i, x) PLUMB_MARK_PUT_FUNCTION_(x)(&plumb_p, x, PLUMB_MARK_SIZE_(x));
+
+/* The format is the first of the arguments, so that there always is one; PLUMB_MARK_REST_ is m over the
+ * others. */
+#define PLUMB_MARK_REST_(m, ...) PLUMB_CAT(PLUMB_MARK_REST_IF_, PLUMB_MARK_MANY_(__VA_ARGS__))(m, __VA_ARGS__)
+#define PLUMB_MARK_MANY_(...)                                                                               \
+    PLUMB_COUNT_(__VA_ARGS__, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, \
+                 1, 1, 1, 1, 1, 0, 0)
+#define PLUMB_MARK_REST_IF_0(m, format)
+#define PLUMB_MARK_REST_IF_1(m, format, ...) PLUMB_NUMBERED(m, ~, __VA_ARGS__)
+
+#define PLUMB_MARK_(provider, name, ...)                                                         \
+    do {                                                                                         \
+        PLUMB_MARK_CHECK_(__VA_ARGS__)                                                           \
+        static const struct plumb_event_field plumb_fields_[] = {                                \
+            PLUMB_MARK_REST_(PLUMB_MARK_FIELD_, __VA_ARGS__){0, 0, 0, 0, 0, 0, 0, 0}};           \
+        static const struct plumb_event_info plumb_info_ = {                                     \
+            provider,                                                                            \
+            name,                                                                                \
+            __FILE__,                                                                            \
+            PLUMB_FIRST_(__VA_ARGS__, ~),                                                        \
+            plumb_fields_,                                                                       \
+            __LINE__,                                                                            \
+            (uint16_t)(sizeof(plumb_fields_) / sizeof(plumb_fields_[0]) - 1),                    \
+            PLUMB_MARK_LEVEL_,                                                                   \
+            PLUMB_RUNTIME_VERSION};                                                              \
+        static struct plumb_event plumb_event_ = {0, 0, 0, {0}, &plumb_info_, 0};                \
+        PLUMB_MARK_ENTRY_(plumb_event_);                                                         \
+        if (PLUMB_IS_ON_(plumb_event_)) {                                                        \
+            enum {                                                                               \
+                plumb_fixed = (int)(0 PLUMB_MARK_REST_(PLUMB_MARK_FIXED_, __VA_ARGS__)),         \
+                plumb_varies = 0 PLUMB_MARK_REST_(PLUMB_MARK_VARIES_, __VA_ARGS__),              \
+                plumb_small = plumb_varies ? (int)(plumb_fixed + PLUMB_SMALL_ROOM + PLUMB_SLACK) \
+                                           : (int)((plumb_fixed + 15) / 8 * 8)                   \
+            };                                                                                   \
+            unsigned char plumb_buffer[plumb_small];                                             \
+            struct plumb_payload plumb_p;                                                        \
+            plumb_payload_begin(&plumb_p, plumb_buffer, plumb_fixed, plumb_varies);              \
+            do {                                                                                 \
+                PLUMB_MARK_REST_(PLUMB_MARK_PUT_, __VA_ARGS__)                                   \
+            } while (plumb_payload_retry(&plumb_p));                                             \
+            plumb_payload_emit(&plumb_p, &plumb_event_);                                         \
+        }                                                                                        \
+    } while (0)
+
+#endif
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * Markers: a tracepoint written like a printf, where declaring an event would be too much.
+ *
+ *     plumb_mark(shop, login, "id %d path %s", id, path);
+ *
+ * The compiler checks the arguments against the format, as for printf. The values are stored in binary, by
+ * the types of the arguments: integers, bool, float, double, strings (char*), other pointers. The format
+ * gives the fields their names: the last word before each conversion (here `id` and `path`), else `argN`. Up
+ * to 16 arguments. A marker is an event like any other: it is listed, enabled, recorded and read as
+ * shop:login, costs the same when it is off, and its arguments are evaluated only when it is on.
+ *
+ * In C++, a std::string is passed as text.c_str().
+ */
+#ifndef PLUMB_MARKER_H
+#define PLUMB_MARKER_H
+
+#pragma GCC system_header
+
+#include <plumb/detail/event.h>
+#include <plumb/detail/for_each.h>
+#include <plumb/detail/payload.h>
+#include <plumb/runtime.h>
+
+#define plumb_mark(provider, event, ...) PLUMB_MARK_(#provider, #event, __VA_ARGS__)
+
+#include <plumb/detail/marker.h>
+
+#endif
