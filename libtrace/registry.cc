@@ -7,6 +7,8 @@
 #include "ring/inject.h"
 #include "ring/sequence.h"
 
+#include <plumb/control.h>
+
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
@@ -109,12 +111,6 @@ void install_handler() {
     }
 }
 
-void register_membarrier_early() {
-    if (runtime.rseq_offset == 0 || &__libc_single_threaded == nullptr || __libc_single_threaded == 0) return;
-    runtime.membarrier_registered =
-        sys::call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0) == 0;
-}
-
 // Keeps updates out while an object leaves; from ordinary context, so it may wait for the thread that is in
 // one.
 class UpdatesHeld {
@@ -151,7 +147,9 @@ int initialise() {
     const int error = map_writers();
     if (error != 0) return error;
     runtime.rseq_offset = find_rseq();
-    register_membarrier_early();
+    // Cheap while there is one thread; later it may take milliseconds, and waits until an event is switched
+    // on.
+    if (&__libc_single_threaded != nullptr && __libc_single_threaded != 0) register_membarrier();
     read_launched();
     pthread_atfork(nullptr, nullptr, after_fork);
     runtime.initialised = true;
@@ -164,22 +162,22 @@ void after_fork() {
     if (!runtime.initialised || runtime.process_id == sys::process_id()) return;
     runtime.process_id = sys::process_id();
     runtime.request.process_id = runtime.process_id;
-    runtime.updating = 0;
+    runtime.updating = 1; // ours: a signal that comes now leaves its request
     runtime.quiesce_pending = 0;
-    runtime.membarrier_registered = false;
     runtime.slot = nullptr;
     reset_guards();
     plumb_thread_self = {};
     store_relaxed(*runtime.writers_live, uint64_t{1});
     quiesced();
     if (runtime.signal_number != 0) claim_slot();
-    register_membarrier_early();
+    register_membarrier();
     for (uint32_t session = 0; session < PLUMB_MAX_SESSIONS; session++) {
         Attachment& attachment = runtime.attachments[session];
         if (attachment.usable == 0) continue;
         introduce_process(attachment, false); // its objects are its parent's
         publish_writer(session);
     }
+    store_seq_cst(runtime.updating, 0u);
     if (runtime.slot != nullptr) request_update();
 }
 
@@ -225,4 +223,20 @@ extern "C" __attribute__((visibility("default"))) void plumb_unregister_object(p
         break;
     }
     if (runtime.objects == nullptr) release_slot();
+}
+
+extern "C" __attribute__((visibility("default"))) int plumb_refresh(void) {
+    if (runtime.state == nullptr) return -ENOENT;
+    request_update();
+    return 0;
+}
+
+extern "C" __attribute__((visibility("default"))) void plumb_get_status(plumb_status* status) {
+    *status = {};
+    status->signal_number = runtime.signal_number;
+    status->uses_rseq = runtime.rseq_offset != 0;
+    status->listens = runtime.slot != nullptr && runtime.signal_number != 0;
+    if (runtime.slot != nullptr) status->generation = load_acquire(runtime.slot->acknowledged);
+    for (const Attachment& attachment : runtime.attachments)
+        status->session_count += load_acquire(attachment.usable);
 }

@@ -93,7 +93,8 @@ void after_fork(); // in the child
 
 // update.cc
 void request_update();
-void quiesced(); // by guard.cc, as the owner of `updating`
+void quiesced();            // as the owner of `updating`
+void register_membarrier(); // in ordinary context, or before the first event is switched on
 
 // guard.cc
 class Guard {

@@ -128,15 +128,6 @@ void switch_on() {
     });
 }
 
-// Registering is cheap while the process has one thread, and may take milliseconds later (the kernel waits
-// for every CPU), so it is done at start where possible, and otherwise only when the first event is switched
-// on.
-void register_membarrier() {
-    if (runtime.rseq_offset == 0 || runtime.membarrier_registered) return;
-    runtime.membarrier_registered =
-        sys::call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0) == 0;
-}
-
 void update() {
     if (runtime.state == nullptr) return;
     if (runtime.quiesce_pending != 0 && is_quiescent()) quiesced();
@@ -158,6 +149,15 @@ void update() {
 }
 
 } // namespace
+
+// Registering is cheap while the process has one thread, and may take milliseconds later (the kernel waits
+// for every CPU), so it is done at start where possible, and otherwise only when the first event is switched
+// on.
+void register_membarrier() {
+    if (runtime.rseq_offset == 0 || runtime.membarrier_registered) return;
+    runtime.membarrier_registered =
+        sys::call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0) == 0;
+}
 
 // Nothing of what was switched off is in use any more.
 void quiesced() {

@@ -1,0 +1,36 @@
+/*
+ * What a program may ask of the runtime about itself. None of it is needed to be traced.
+ *
+ * Both functions are async-signal-safe and thread-safe, and keep errno.
+ */
+#ifndef PLUMB_CONTROL_H
+#define PLUMB_CONTROL_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct plumb_status {
+    uint64_t generation;    /* of the rules that are true everywhere in this process */
+    uint32_t session_count; /* sessions that this process writes to */
+    int signal_number;      /* the update signal; 0: none (tp-sync alone) */
+    int listens;            /* not 0: a controller can reach this process */
+    int uses_rseq;          /* not 0: restartable sequences; 0: the fallback */
+};
+
+/*
+ * Asks again which tracepoints are on, as the update signal does. For programs linked with tp-sync.o, and for
+ * those that block the signal in every thread. Returns 0, or -ENOENT if there is no state to ask (see `plumb
+ * doctor`).
+ */
+int plumb_refresh(void);
+
+void plumb_get_status(struct plumb_status* status);
+
+#ifdef __cplusplus
+} // extern "C"
+#endif
+
+#endif
