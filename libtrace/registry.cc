@@ -169,7 +169,7 @@ void after_fork() {
     plumb_thread_self = {};
     store_relaxed(*runtime.writers_live, uint64_t{1});
     quiesced();
-    if (runtime.signal_number != 0) claim_slot();
+    claim_slot();
     register_membarrier();
     for (uint32_t session = 0; session < PLUMB_MAX_SESSIONS; session++) {
         Attachment& attachment = runtime.attachments[session];
