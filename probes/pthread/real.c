@@ -7,7 +7,10 @@
  * linker has bound before any code of this object could run. The few functions without such a name are
  * looked up again; no allocator needs those to allocate.
  *
- * Looking up is idempotent, so threads that do it at once store the same pointer.
+ * The first call of any function looks up all of them. One at a time would not do: an allocator that unlocks
+ * for the first time still holds the lock that dlsym() may then want.
+ *
+ * Looking up is idempotent, so threads that do it at once store the same pointers.
  */
 #include "real.h"
 
@@ -45,25 +48,35 @@ static __thread volatile int lookups __attribute__((tls_model("initial-exec")));
 
 typedef void (*any_function)(void);
 
-static any_function find(const char* name, const char* version, any_function bootstrap) {
-    if (lookups > 0 && bootstrap) return bootstrap;
+static any_function look_up(const char* name, const char* version) {
     lookups = lookups + 1;
     void* found = version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
     lookups = lookups - 1;
-    return found ? (any_function)found : bootstrap;
+    return (any_function)found;
 }
 
-/* The first call of each function. A bootstrap found during a lookup is called, but not kept. */
+static void look_up_all(void);
+
+/* What a first call uses while its thread is inside a lookup. Not kept: it skips other preloaded wrappers. */
+static any_function meanwhile(const char* name, const char* version, any_function bootstrap) {
+    return bootstrap ? bootstrap : look_up(name, version);
+}
+
+/* The first call of each function, and find_... to replace it. */
 #define PLUMB_STUB(field, symbol, version, parameters, arguments, bootstrap)                            \
-    static any_function find_##field(void) {                                                            \
-        any_function found = find(symbol, version, (any_function)bootstrap);                            \
-        if (lookups == 0 && found)                                                                      \
-            __atomic_store_n(&plumb_real.field, (__typeof__(plumb_real.field))found, __ATOMIC_RELAXED); \
-        return found;                                                                                   \
-    }                                                                                                   \
     static int first_##field parameters {                                                               \
-        __typeof__(plumb_real.field) found = (__typeof__(plumb_real.field))find_##field();              \
+        if (lookups == 0) {                                                                             \
+            look_up_all();                                                                              \
+            if (plumb_real.field != first_##field) return plumb_real.field arguments;                   \
+        }                                                                                               \
+        const __typeof__(plumb_real.field) found =                                                      \
+            (__typeof__(plumb_real.field))meanwhile(symbol, version, (any_function)bootstrap);          \
         return found ? found arguments : ENOSYS;                                                        \
+    }                                                                                                   \
+    static void find_##field(void) {                                                                    \
+        const any_function found = look_up(symbol, version);                                            \
+        if (found)                                                                                      \
+            __atomic_store_n(&plumb_real.field, (__typeof__(plumb_real.field))found, __ATOMIC_RELAXED); \
     }
 
 #define PLUMB_DEFINE(name, parameters, arguments, bootstrap) \
@@ -84,8 +97,8 @@ struct plumb_real_functions plumb_real = {
 #undef PLUMB_DEFINE
 };
 
-/* Early, so that no signal handler and no forked child is the first to look something up. */
-__attribute__((constructor(101))) static void find_all(void) {
+/* Also a constructor, so that no signal handler and no forked child is the first to look something up. */
+__attribute__((constructor(101))) static void look_up_all(void) {
 #define PLUMB_DEFINE(name, parameters, arguments, bootstrap) find_##name();
     PLUMB_REAL_FUNCTIONS(PLUMB_DEFINE)
 #undef PLUMB_DEFINE
