@@ -146,9 +146,8 @@ bool is_gone(uint64_t owner) {
 uint32_t acquire_extra_ring(Attachment& attachment) {
     const uint64_t mine = owner_word(plumb_thread_self.id);
     constexpr uint32_t rounds_max = 2000;
-    uint32_t start = 0;
-    unsigned cpu = 0;
-    if (sys::call(SYS_getcpu, &cpu, nullptr, nullptr) == 0) start = cpu;
+    const int cpu = sched_getcpu(); // by the vDSO; only a hint
+    const uint32_t start = cpu < 0 ? 0 : static_cast<uint32_t>(cpu);
     for (uint32_t round = 0; round < rounds_max; round++) {
         for (uint32_t i = 0; i < attachment.extra_ring_count; i++) {
             const uint32_t ring = attachment.ring_count + (start + i) % attachment.extra_ring_count;
