@@ -9,9 +9,7 @@
 namespace plumb {
 namespace {
 
-/* Small enough to stay in the second-level cache between copy, check and write; larger than any record. */
-constexpr size_t chunk_limit_bytes = 256 * 1024;
-static_assert(chunk_limit_bytes >= 2 * PLUMB_RECORD_MAX_BYTES);
+static_assert(ReadBuffer::chunk_limit_bytes >= 2 * PLUMB_RECORD_MAX_BYTES);
 
 /* No writer gets here in centuries; beyond it sums could overflow. */
 constexpr uint64_t position_limit = uint64_t{1} << 62;
@@ -30,11 +28,10 @@ size_t aligned_length(uint16_t length) {
 
 } // namespace
 
-RingReader::RingReader(ChannelReader& channel, uint32_t ring)
-    : channel_(&channel),
-      ring_(ring),
-      chunk_bytes_(std::min<size_t>(chunk_limit_bytes, channel.geometry().subbuf_bytes)) {
-    chunk_ = std::make_unique_for_overwrite<std::byte[]>(chunk_bytes_);
+ReadBuffer::ReadBuffer()
+    : chunk(std::make_unique_for_overwrite<std::byte[]>(chunk_limit_bytes)), counts(65536, 0) {}
+
+RingReader::RingReader(ChannelReader& channel, uint32_t ring) : channel_(&channel), ring_(ring) {
     start_at(load_acquire(channel.ring_control(ring).consumed));
 }
 
@@ -127,32 +124,32 @@ uint64_t RingReader::newest_possible() const {
     return read_clock(mode) + slack_cycles;
 }
 
-std::optional<Piece> RingReader::next(ReadWhat what, std::span<uint64_t> counts) {
+std::optional<Piece> RingReader::next(ReadWhat what, ReadBuffer& buffer) {
     uint64_t readable_end = 0;
     if (!look_at_positions(readable_end)) return {};
     if (what == ReadWhat::whole_subbufs)
         readable_end = round_down(readable_end, channel_->geometry().subbuf_bytes);
     while (position_ < readable_end) /* each turn moves position_ on */
-        if (auto piece = read_chunk(readable_end, counts)) return piece;
+        if (auto piece = read_chunk(readable_end, buffer)) return piece;
     return {};
 }
 
 /* Word by word with atomic loads: in overwrite mode writers may be at it, and that must stay defined. */
-void RingReader::copy_chunk(uint64_t position, size_t bytes) {
-    const uint64_t offset = position & (channel_->geometry().ring_bytes - 1);
+void RingReader::copy_chunk(std::byte* to, size_t bytes) const {
+    const uint64_t offset = position_ & (channel_->geometry().ring_bytes - 1);
     const auto* from = reinterpret_cast<const uint64_t*>(channel_->ring_data(ring_) + offset);
-    auto* to = reinterpret_cast<uint64_t*>(chunk_.get());
-    const size_t words = bytes / sizeof(uint64_t);
-    for (size_t i = 0; i < words; i++)
-        to[i] = __atomic_load_n(from + i, __ATOMIC_RELAXED);
+    auto* words = reinterpret_cast<uint64_t*>(to);
+    const size_t count = bytes / sizeof(uint64_t);
+    for (size_t i = 0; i < count; i++)
+        words[i] = __atomic_load_n(from + i, __ATOMIC_RELAXED);
 }
 
-std::optional<Piece> RingReader::read_chunk(uint64_t readable_end, std::span<uint64_t> counts) {
+std::optional<Piece> RingReader::read_chunk(uint64_t readable_end, ReadBuffer& buffer) {
     const ChannelGeometry& geometry = channel_->geometry();
     const uint64_t boundary = round_down(position_, geometry.subbuf_bytes) + geometry.subbuf_bytes;
     const uint64_t available = std::min(readable_end, boundary) - position_;
-    const size_t bytes = std::min<uint64_t>(available, chunk_bytes_);
-    copy_chunk(position_, bytes);
+    const size_t bytes = std::min<uint64_t>(available, ReadBuffer::chunk_limit_bytes);
+    copy_chunk(buffer.chunk.get(), bytes);
     if (geometry.mode == PLUMB_MODE_OVERWRITE) {
         /* The copy's loads come before the load of limit; a writer publishes limit before it writes. */
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -165,7 +162,8 @@ std::optional<Piece> RingReader::read_chunk(uint64_t readable_end, std::span<uin
             return {};
         }
     }
-    Walk walk = walk_chunk(bytes, boundary, bytes < available, counts);
+    const uint64_t lost_before = overwritten_subbufs_ + damaged_subbufs_;
+    Walk walk = walk_chunk({bytes, boundary - position_, bytes < available, newest_possible()}, buffer);
     if (walk.stop == Stop::damaged) {
         damaged_subbufs_++;
         channel_->report_damage(
@@ -173,31 +171,30 @@ std::optional<Piece> RingReader::read_chunk(uint64_t readable_end, std::span<uin
             fmt::format("Ring {}: the record at {} {}; the rest of its sub-buffer is left out.", ring_,
                         position_ + walk.resume, walk.complaint));
     }
-    position_ =
-        walk.stop == Stop::boundary || walk.stop == Stop::damaged ? boundary : position_ + walk.resume;
+    position_ = walk.stop == Stop::end_of_chunk ? position_ + walk.resume : boundary;
     if (walk.piece.record_count == 0) return {};
-    walk.piece.records = {chunk_.get() + walk.begin, walk.end - walk.begin};
+    walk.piece.records = {buffer.chunk.get() + walk.begin, walk.end - walk.begin};
+    walk.piece.lost_subbufs = lost_before;
     last_timestamp_ = walk.piece.last_timestamp;
     return walk.piece;
 }
 
-RingReader::Walk RingReader::walk_chunk(size_t bytes, uint64_t boundary, bool more_follows,
-                                        std::span<uint64_t> counts) {
+RingReader::Walk RingReader::walk_chunk(const Bounds& bounds, ReadBuffer& buffer) {
     Walk walk{Stop::end_of_chunk, 0, 0, 0, {}, nullptr};
-    const Bounds bounds{bytes, boundary - position_, more_follows, newest_possible()};
-    const std::byte* chunk = chunk_.get();
+    const std::byte* const chunk = buffer.chunk.get();
+    uint64_t* const counts = buffer.counts.data();
     uint64_t last = last_timestamp_;
     uint64_t count = 0;
     size_t offset = 0;
-    while (bytes - offset >= PLUMB_RECORD_HEADER_BYTES) {
+    while (bounds.bytes - offset >= PLUMB_RECORD_HEADER_BYTES) {
         plumb_record record;
         std::memcpy(&record, chunk + offset, sizeof(record));
         const size_t step = aligned_length(record.length);
         const bool is_good = record.length == channel_->record_length(record.event_id) &&
-                             step <= bytes - offset && record.timestamp >= last &&
+                             step <= bounds.bytes - offset && record.timestamp >= last &&
                              record.timestamp <= bounds.newest;
         if (!is_good) [[unlikely]] {
-            const Verdict verdict = judge(record, offset, last, bounds, walk.complaint);
+            const Verdict verdict = judge(chunk + offset, offset, last, bounds, walk.complaint);
             if (verdict == Verdict::backward && count == 0) {
                 backward_records_++;
                 walk.begin = offset += step;
@@ -217,11 +214,11 @@ RingReader::Walk RingReader::walk_chunk(size_t bytes, uint64_t boundary, bool mo
         offset += step;
     }
     walk.resume = offset;
-    const size_t left = bytes - offset;
-    if (walk.stop == Stop::end_of_chunk && left > 0 && left < PLUMB_RECORD_HEADER_BYTES && !more_follows) {
-        /* Too little for a record: fine before a boundary, otherwise nothing a writer publishes. */
-        const bool at_boundary = bytes == bounds.to_boundary;
-        walk.stop = at_boundary ? Stop::boundary : Stop::damaged;
+    const size_t left = bounds.bytes - offset;
+    if (walk.stop == Stop::end_of_chunk && left > 0 && left < PLUMB_RECORD_HEADER_BYTES &&
+        !bounds.more_follows) {
+        /* Too little for a record: fine before a boundary, otherwise nothing that a writer publishes. */
+        walk.stop = bounds.bytes == bounds.to_boundary ? Stop::boundary : Stop::damaged;
         walk.complaint = "has no whole header";
     }
     walk.piece.record_count = count;
@@ -230,12 +227,14 @@ RingReader::Walk RingReader::walk_chunk(size_t bytes, uint64_t boundary, bool mo
 }
 
 /* What the fast compare did not let through. */
-RingReader::Verdict RingReader::judge(const plumb_record& record, size_t offset, uint64_t last,
-                                      const Bounds& bounds, const char*& complaint) {
+RingReader::Verdict RingReader::judge(const std::byte* at, size_t offset, uint64_t last, const Bounds& bounds,
+                                      const char*& complaint) {
     const auto damaged = [&complaint](const char* why) {
         complaint = why;
         return Verdict::damaged;
     };
+    plumb_record record;
+    std::memcpy(&record, at, sizeof(record));
     if (record.event_id == PLUMB_EVENT_ID_PADDING) {
         if (record.length != PLUMB_RECORD_HEADER_BYTES || record.thread_id != bounds.to_boundary - offset)
             return damaged("is padding that does not reach to the boundary");
@@ -246,14 +245,12 @@ RingReader::Verdict RingReader::judge(const plumb_record& record, size_t offset,
         return bounds.more_follows ? Verdict::later : damaged("reaches too far");
     const ChannelEvent* event = channel_->find_event(record.event_id);
     if (event == nullptr) return damaged("is of an event that is not described");
-    if (!event->shape.matches(chunk_.get() + offset + PLUMB_RECORD_HEADER_BYTES,
-                              record.length - PLUMB_RECORD_HEADER_BYTES))
+    if (!event->shape.matches(at + PLUMB_RECORD_HEADER_BYTES, record.length - PLUMB_RECORD_HEADER_BYTES))
         return damaged("does not fit its event's fields");
     if (record.timestamp > bounds.newest) return damaged("is from the future");
-    if (record.timestamp < last)
-        return channel_->geometry().clock_mode == PLUMB_CLOCK_REALTIME ? Verdict::backward
-                                                                       : damaged("goes back in time");
-    return Verdict::good;
+    if (record.timestamp >= last) return Verdict::good;
+    const bool may_jump = channel_->geometry().clock_mode == PLUMB_CLOCK_REALTIME;
+    return may_jump ? Verdict::backward : damaged("goes back in time");
 }
 
 } // namespace plumb

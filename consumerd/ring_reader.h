@@ -21,20 +21,47 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace plumb {
 
-/* A run of records, valid until the next call of RingReader::next(). */
+/* A run of records, valid until the buffer is used again. */
 struct Piece {
     /* From the first record's header to the end of the last record's `length`; aligned as in the ring. */
     std::span<const std::byte> records;
     uint64_t record_count = 0;
     uint64_t first_timestamp = 0;
     uint64_t last_timestamp = 0;
+    /* Sub-buffers of the ring that were lost before this piece, overwritten or damaged, since the beginning.
+     */
+    uint64_t lost_subbufs = 0;
 };
+
+/* What a walk works in; one is enough for all rings of a channel. */
+struct ReadBuffer {
+    ReadBuffer();
+    /* Small enough to stay in the second-level cache between copy, check and write; larger than any record.
+     */
+    static constexpr size_t chunk_limit_bytes = 256 * 1024;
+    std::unique_ptr<std::byte[]> chunk;
+    /* Records handed out, by event id; an element for every 16-bit number. */
+    std::vector<uint64_t> counts;
+};
+
+/* Calls use(record) for each record of a piece. */
+template <typename Use>
+void for_each_record(const Piece& piece, Use use) {
+    for (size_t offset = 0; offset + PLUMB_RECORD_HEADER_BYTES <= piece.records.size();) {
+        plumb_record record;
+        std::memcpy(&record, piece.records.data() + offset, sizeof(record));
+        use(record);
+        offset += (size_t{record.length} + PLUMB_RECORD_ALIGNMENT - 1) & ~size_t{PLUMB_RECORD_ALIGNMENT - 1};
+    }
+}
 
 enum class ReadWhat : uint8_t {
     everything,   /* up to the last published record */
@@ -46,15 +73,15 @@ public:
     RingReader(ChannelReader& channel, uint32_t ring);
     RingReader(RingReader&&) noexcept = default;
 
-    /* The next piece; nothing if there is none now. Records of it are counted in `counts` by event id, which
-     * has 65536 elements. */
-    std::optional<Piece> next(ReadWhat what, std::span<uint64_t> counts);
+    /* The next piece, in `buffer` until the next call; nothing if there is none now. */
+    std::optional<Piece> next(ReadWhat what, ReadBuffer& buffer);
 
     uint32_t ring() const { return ring_; }
     /* Up to here everything was read, in whole sub-buffers: what may be handed back to writers. */
     uint64_t releasable() const;
     /* Tells the reader that `consumed` was moved, so writers may be that far ahead. */
     void set_released(uint64_t position) { released_ = position; }
+    uint64_t released() const { return released_; }
 
     /* Sub-buffers that were overwritten before they were read. */
     uint64_t overwritten_subbufs() const { return overwritten_subbufs_; }
@@ -87,17 +114,15 @@ private:
     void start_at(uint64_t consumed);
     void skip_to(uint64_t position);
     void report_position(const char* what, uint64_t value);
-    void copy_chunk(uint64_t position, size_t bytes);
-    std::optional<Piece> read_chunk(uint64_t readable_end, std::span<uint64_t> counts);
-    Walk walk_chunk(size_t bytes, uint64_t boundary, bool more_follows, std::span<uint64_t> counts);
-    Verdict judge(const plumb_record& record, size_t offset, uint64_t last, const Bounds& bounds,
+    void copy_chunk(std::byte* to, size_t bytes) const;
+    std::optional<Piece> read_chunk(uint64_t readable_end, ReadBuffer& buffer);
+    Walk walk_chunk(const Bounds& bounds, ReadBuffer& buffer);
+    Verdict judge(const std::byte* at, size_t offset, uint64_t last, const Bounds& bounds,
                   const char*& complaint);
     uint64_t newest_possible() const;
 
     ChannelReader* channel_;
     uint32_t ring_;
-    std::unique_ptr<std::byte[]> chunk_;
-    size_t chunk_bytes_;
     uint64_t position_ = 0; /* next byte to read */
     uint64_t released_ = 0;
     uint64_t last_write_pos_ = 0; /* the last one believed */

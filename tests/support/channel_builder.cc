@@ -1,0 +1,241 @@
+#include "tests/support/channel_builder.h"
+
+#include <algorithm>
+
+namespace plumb::test {
+namespace {
+
+uint64_t round_up(uint64_t value, uint64_t multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+template <typename T>
+void append(std::vector<std::byte>& to, const T& value) {
+    const auto* from = reinterpret_cast<const std::byte*>(&value);
+    to.insert(to.end(), from, from + sizeof(value));
+}
+
+template <typename Entry>
+std::vector<std::byte> entry_with_path(Entry entry, size_t path_offset, const std::string& path) {
+    const size_t bytes = std::max(sizeof(Entry), path_offset + path.size() + 1);
+    entry.entry.bytes = static_cast<uint32_t>(bytes);
+    std::vector<std::byte> result(bytes);
+    std::memcpy(result.data(), &entry, sizeof(entry));
+    std::memcpy(result.data() + path_offset, path.c_str(), path.size() + 1);
+    return result;
+}
+
+} // namespace
+
+Payload& Payload::string(std::string_view text) {
+    for (const char c : text)
+        put(c);
+    return put('\0');
+}
+
+Payload& Payload::text(std::string_view text) {
+    put(static_cast<uint16_t>(text.size()));
+    for (const char c : text)
+        put(c);
+    return *this;
+}
+
+EventField integer(std::string name, uint8_t size, bool is_signed, bool hex) {
+    return {std::move(name), PLUMB_FIELD_INTEGER, size, is_signed, hex, 0, {}};
+}
+
+EventField field(std::string name, plumb_field_type type, uint8_t size, uint16_t array_length) {
+    return {std::move(name), type, size, false, false, array_length, {}};
+}
+
+std::vector<std::byte> encode_description(const EventDescription& event) {
+    size_t label_count = 0;
+    for (const EventField& each : event.fields)
+        label_count += each.labels.size();
+    const size_t strings_offset = sizeof(plumb_event_header) + event.fields.size() * sizeof(plumb_field) +
+                                  label_count * sizeof(plumb_label);
+    std::string strings;
+    const auto place = [&](const std::string& text) {
+        const size_t offset = strings_offset + strings.size();
+        strings += text;
+        strings += '\0';
+        return static_cast<uint32_t>(offset);
+    };
+    plumb_event_header header{};
+    header.provider_offset = place(event.provider);
+    header.name_offset = place(event.name);
+    header.field_count = static_cast<uint16_t>(event.fields.size());
+    header.label_count = static_cast<uint16_t>(label_count);
+    header.log_level = event.log_level;
+    std::vector<std::byte> fields, labels;
+    uint32_t label_first = 0;
+    for (const EventField& each : event.fields) {
+        plumb_field out{};
+        out.type = static_cast<uint8_t>(each.type);
+        out.size = each.size;
+        out.flags = static_cast<uint8_t>((each.is_signed ? PLUMB_FIELD_SIGNED : 0u) |
+                                         (each.hex ? PLUMB_FIELD_HEX : 0u));
+        out.name_offset = place(each.name);
+        out.array_length = each.array_length;
+        out.label_count = static_cast<uint16_t>(each.labels.size());
+        out.label_first = label_first;
+        label_first += out.label_count;
+        append(fields, out);
+        for (const auto& [value, name] : each.labels)
+            append(labels, plumb_label{value, place(name), 0});
+    }
+    header.identity_end = static_cast<uint32_t>(strings_offset + strings.size());
+    if (!event.source_file.empty()) header.source_offset = place(event.source_file);
+    header.source_line = event.source_line;
+    header.total_bytes = static_cast<uint32_t>(round_up(strings_offset + strings.size(), 8));
+
+    std::vector<std::byte> result;
+    append(result, header);
+    result.insert(result.end(), fields.begin(), fields.end());
+    result.insert(result.end(), labels.begin(), labels.end());
+    const auto* text = reinterpret_cast<const std::byte*>(strings.data());
+    result.insert(result.end(), text, text + strings.size());
+    result.resize(header.total_bytes);
+    return result;
+}
+
+ChannelBuilder::ChannelBuilder(const BuilderConfig& config) {
+    plumb_channel_header header{};
+    header.magic = PLUMB_CHANNEL_MAGIC;
+    header.version_major = PLUMB_CHANNEL_VERSION_MAJOR;
+    header.header_bytes = PLUMB_CHANNEL_HEADER_BYTES;
+    header.domain = PLUMB_DOMAIN_USER;
+    header.mode = config.mode;
+    header.ring_count = config.ring_count;
+    header.extra_ring_count = config.extra_ring_count;
+    header.subbuf_bytes = config.subbuf_bytes;
+    header.subbuf_count = config.subbuf_count;
+    header.ring_bytes = uint64_t{config.subbuf_bytes} * config.subbuf_count;
+    header.event_slots = config.event_slots;
+    header.entry_slots = config.entry_slots;
+    header.heap_bytes = config.heap_bytes;
+    const uint64_t rings = uint64_t{config.ring_count} + config.extra_ring_count;
+    header.event_slots_offset = PLUMB_CHANNEL_HEADER_BYTES;
+    header.entry_slots_offset = header.event_slots_offset + 8 * uint64_t{config.event_slots};
+    header.heap_offset = round_up(header.entry_slots_offset + 8 * uint64_t{config.entry_slots}, 64);
+    header.control_offset = round_up(header.heap_offset + header.heap_bytes, 256);
+    header.data_offset = round_up(header.control_offset + rings * PLUMB_RING_CONTROL_BYTES, 4096);
+    header.total_bytes = header.data_offset + rings * header.ring_bytes + PLUMB_CHANNEL_GUARD;
+    header.session_cookie = 0x1234;
+    for (uint8_t i = 0; i < 16; i++)
+        header.trace_uuid[i] = header.boot_id[i] = static_cast<uint8_t>(i * 17);
+    header.created_realtime_ns = 1'700'000'000'000'000'000;
+    std::strcpy(header.session_name, "built");
+    std::strcpy(header.host_name, "here");
+    header.clock.mode = config.clock_mode;
+    header.clock.mult = 1;
+    header.clock.frequency_hz = 1'000'000'000;
+    header.clock.realtime_offset_ns = 1'700'000'000'000'000'000;
+    words_.assign((header.total_bytes + 7) / 8, 0);
+    std::memcpy(words_.data(), &header, sizeof(header));
+}
+
+plumb_ring_control& ChannelBuilder::control(uint32_t ring) {
+    return reinterpret_cast<plumb_ring_control*>(bytes().data() + header().control_offset)[ring];
+}
+
+std::byte* ChannelBuilder::ring(uint32_t ring) {
+    return bytes().data() + header().data_offset + ring * header().ring_bytes;
+}
+
+uint64_t ChannelBuilder::reserve_heap(std::span<const std::byte> content) {
+    const uint64_t offset = header().heap_offset + header().heap_used;
+    header().heap_used += round_up(content.size(), 8);
+    std::memcpy(bytes().data() + offset, content.data(), content.size());
+    return PLUMB_SLOT(offset, content.size());
+}
+
+uint16_t ChannelBuilder::add_description(std::span<const std::byte> description) {
+    const uint64_t slot = reserve_heap(description);
+    std::memcpy(bytes().data() + header().event_slots_offset + next_event_ * 8, &slot, 8);
+    return static_cast<uint16_t>(next_event_++);
+}
+
+uint16_t ChannelBuilder::add_event(std::string name, std::vector<EventField> fields, std::string provider) {
+    EventDescription event;
+    event.provider = std::move(provider);
+    event.name = std::move(name);
+    event.log_level = PLUMB_DEBUG_LINE;
+    event.fields = std::move(fields);
+    event.source_file = "some/file.c";
+    event.source_line = 12;
+    return add_description(encode_description(event));
+}
+
+void ChannelBuilder::add_entry(std::span<const std::byte> entry) {
+    const uint64_t slot = reserve_heap(entry);
+    std::memcpy(bytes().data() + header().entry_slots_offset + next_entry_++ * 8, &slot, 8);
+}
+
+void ChannelBuilder::add_process(uint32_t process_id, const std::string& name, const std::string& executable,
+                                 uint64_t timestamp) {
+    plumb_entry_process process{};
+    process.entry = {PLUMB_ENTRY_PROCESS, 0, 0, timestamp, process_id, process_id};
+    process.parent_process_id = 1;
+    process.user_id = 1000;
+    std::strncpy(process.name, name.c_str(), sizeof(process.name) - 1);
+    add_entry(entry_with_path(process, offsetof(plumb_entry_process, executable), executable));
+}
+
+void ChannelBuilder::add_thread(uint32_t process_id, uint32_t thread_id, const std::string& name,
+                                uint64_t timestamp) {
+    plumb_entry_thread thread{};
+    thread.entry = {PLUMB_ENTRY_THREAD, 0, sizeof(thread), timestamp, process_id, thread_id};
+    std::strncpy(thread.name, name.c_str(), sizeof(thread.name) - 1);
+    add_entry(std::as_bytes(std::span(&thread, 1)));
+}
+
+void ChannelBuilder::add_object(uint32_t process_id, uint64_t base, const std::string& path,
+                                uint64_t timestamp) {
+    plumb_entry_object object{};
+    object.entry = {PLUMB_ENTRY_OBJECT, 0, 0, timestamp, process_id, process_id};
+    object.base = base;
+    object.bytes = 0x1000;
+    object.build_id_bytes = 20;
+    for (uint8_t i = 0; i < 20; i++)
+        object.build_id[i] = i;
+    add_entry(entry_with_path(object, offsetof(plumb_entry_object, path), path));
+}
+
+/* Closes the current sub-buffer and enters the next one, if the mode allows. */
+bool ChannelBuilder::enter_subbuf(uint32_t ring_index) {
+    plumb_ring_control& ring_control = control(ring_index);
+    const uint64_t next_limit = ring_control.limit + header().subbuf_bytes;
+    const uint64_t consumed = __atomic_load_n(&ring_control.consumed, __ATOMIC_ACQUIRE);
+    if (header().mode != PLUMB_MODE_OVERWRITE && next_limit - consumed > header().ring_bytes) {
+        __atomic_add_fetch(&ring_control.lost[PLUMB_LOST_FULL], 1, __ATOMIC_RELAXED);
+        return false;
+    }
+    const uint64_t left = ring_control.limit - ring_control.write_pos;
+    if (left >= PLUMB_RECORD_HEADER_BYTES) {
+        const plumb_record padding{0, PLUMB_EVENT_ID_PADDING, PLUMB_RECORD_HEADER_BYTES,
+                                   static_cast<uint32_t>(left)};
+        std::memcpy(ring(ring_index) + ring_control.write_pos % header().ring_bytes, &padding,
+                    sizeof(padding));
+    }
+    __atomic_store_n(&ring_control.write_pos, ring_control.limit, __ATOMIC_RELEASE);
+    __atomic_store_n(&ring_control.limit, next_limit, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&header().data_futex, 1, __ATOMIC_SEQ_CST);
+    return true;
+}
+
+bool ChannelBuilder::write(uint32_t ring_index, uint16_t event_id, uint64_t timestamp,
+                           std::span<const std::byte> payload, uint32_t thread_id) {
+    plumb_ring_control& ring_control = control(ring_index);
+    const auto length = static_cast<uint16_t>(PLUMB_RECORD_HEADER_BYTES + payload.size());
+    const uint64_t step = round_up(length, PLUMB_RECORD_ALIGNMENT);
+    if (ring_control.write_pos + step > ring_control.limit && !enter_subbuf(ring_index)) return false;
+    const plumb_record record{timestamp, event_id, length, thread_id};
+    std::byte* at = ring(ring_index) + ring_control.write_pos % header().ring_bytes;
+    std::memcpy(at, &record, sizeof(record));
+    if (!payload.empty()) std::memcpy(at + sizeof(record), payload.data(), payload.size());
+    __atomic_store_n(&ring_control.write_pos, ring_control.write_pos + step, __ATOMIC_RELEASE);
+    return true;
+}
+
+} // namespace plumb::test
