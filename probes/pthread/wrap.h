@@ -32,7 +32,9 @@
 /*
  * Between taking a lock and tracing that it was taken. A processor may read its clock before an earlier
  * atomic instruction is done, and the thread that waited would then seem to hold the lock before the other
- * one released it. The releasing side needs nothing: the record's stores come before the store that unlocks.
+ * one released it: without the fence 50 of 16 million hand-overs between two CPUs of an AMD EPYC, by up to
+ * 771 cycles; with it none. It is half of what tracing a lock costs, and cheaper than rdtscp or mfence. The
+ * releasing side needs nothing: the record's stores come before the store that unlocks.
  */
 static inline void plumb_after_lock(void) {
 #if defined(__x86_64__) || defined(__i386__)

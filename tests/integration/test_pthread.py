@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+# cmake-timeout: 600
+"""The pthread probe: a program behaves as without it, and the trace says exactly what it locked."""
+import collections
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import babeltrace  # noqa: E402
+import memcached_client  # noqa: E402
+
+BUILD = pathlib.Path(os.environ["PLUMB_BUILD_DIR"])
+PLUMB = BUILD / "cli" / "plumb"
+PROBE = BUILD / "probes" / "pthread" / "libplumb-pthread.so"
+PROGRAMS = BUILD / "probes" / "pthread" / "tests"
+JEMALLOC = pathlib.Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")
+TCMALLOC = pathlib.Path("/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4")
+# Enough that nothing is discarded on a busy machine.
+BUFFERS = ["--subbuf-size", "1M", "--subbuf-count", "16"]
+
+
+def run(command, preload=(), timeout=120, **environment):
+    variables = dict(os.environ, **environment)
+    if preload:
+        variables["LD_PRELOAD"] = ":".join(map(str, preload))
+    done = subprocess.run(list(map(str, command)), env=variables, capture_output=True, text=True, timeout=timeout)
+    return done.returncode, done.stdout, done.stderr
+
+
+def preload_off(command, also=(), **options):
+    """The probe is in the process, and its events are off."""
+    return run(command, preload=[PROBE, *also], **options)
+
+
+class Recorded:
+    """A program run under `plumb record` with every pthread event on."""
+
+    def __init__(self, command, also=(), options=(), timeout=120):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="plumb-pthread-"))
+        self.trace = self.directory / "trace"
+        if also:
+            command = ["env", "LD_PRELOAD=" + ":".join(map(str, [PROBE, *also])), *command]
+        self.status, self.output, self.errors = run(
+            [PLUMB, "record", "--preload", "pthread", *BUFFERS, *options, "-o", self.trace, "--", *command],
+            timeout=timeout)
+
+    def events(self):
+        return babeltrace.events(self.trace)
+
+    def close(self):
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def program_lines(output):
+    """What the program printed, without what `plumb record` adds."""
+    return [line for line in output.splitlines()
+            if re.match(r"(mutex|rwlock|spin|cond|barrier) 0x|[\w ,-]+: .* = ", line)]
+
+
+class SameResults(unittest.TestCase):
+    """Every call on every kind of lock returns the same bare, preloaded and off, preloaded and on."""
+
+    def check(self, name):
+        program = PROGRAMS / name
+        bare = run([program])
+        self.assertEqual(bare[0], 0, bare)
+        self.assertGreater(len(bare[1].splitlines()), 50)
+        self.assertEqual(preload_off([program]), bare)
+        with Recorded([program]) as recorded:
+            self.assertEqual(recorded.status, 0, recorded.errors)
+            self.assertEqual(program_lines(recorded.output), program_lines(bare[1]))
+            self.assertGreater(sum(1 for _ in recorded.events()), 50)
+
+    def test_mutexes(self):
+        self.check("same_mutex")
+
+    def test_conditions(self):
+        self.check("same_condition")
+
+    def test_conditions_of_old_binaries(self):
+        if not (PROGRAMS / "same_condition_old").exists():
+            self.skipTest("this architecture has one version of the condition functions")
+        self.check("same_condition_old")
+
+    def test_rwlocks_spin_locks_barriers(self):
+        self.check("same_other")
+
+
+class Tally:
+    """Counts of a trace by object, and what breaks the promises of probes/pthread/events.h."""
+
+    def __init__(self, events):
+        self.counts = collections.Counter()
+        self.broken = []
+        self.held = {}
+        self.depth = collections.Counter()
+        self.waiting = {}
+        self.waited = collections.Counter()
+        for event in events:
+            provider, _, name = event.name.partition(":")
+            if provider == "pthread":
+                self.add(name, event.fields)
+
+    def add(self, name, fields):
+        kind, _, what = name.partition("_")
+        address = fields.get(kind)
+        thread = fields.get("tid", fields.get("thread_id", fields.get("vtid")))
+        self.counts[address, kind, what] += 1
+        if kind in ("mutex", "spin"):
+            self.follow(kind, what, address, thread, fields)
+
+    def follow(self, kind, what, address, thread, fields):
+        if what == "wait":
+            if thread in self.waiting:
+                self.broken.append(f"thread {thread} waits twice")
+            self.waiting[thread] = address
+        elif what in ("acquired", "lock_failed"):
+            was_waiting = self.waiting.pop(thread, None)
+            if was_waiting not in (None, address):
+                self.broken.append(f"thread {thread} waited for {was_waiting:#x} and got {address:#x}")
+            if kind == "mutex" and (was_waiting is None) != (fields["waited_ns"] == 0):
+                self.broken.append(f"mutex {address:#x}: waited {fields['waited_ns']} ns, wait seen: {was_waiting}")
+            self.waited[address] += fields["waited_ns"]
+        if what == "acquired":
+            if self.depth[address] and self.held.get(address) != thread:
+                self.broken.append(f"{kind} {address:#x}: {thread} acquired it while {self.held[address]} held it")
+            self.held[address] = thread
+            self.depth[address] += 1
+        elif what == "released":
+            if self.held.get(address) != thread or not self.depth[address]:
+                self.broken.append(f"{kind} {address:#x}: {thread} released what it did not hold")
+            self.depth[address] -= 1
+
+
+def expected_counts(output):
+    """Lines of the counting programs -> {(address, kind, event): count}"""
+    renamed = {("cond", "begin"): "wait_begin", ("cond", "end"): "wait_end",
+               ("barrier", "begin"): "wait_begin", ("barrier", "end"): "wait_end"}
+    counts = {}
+    for line in program_lines(output):
+        kind, address, _, *values = line.split()
+        for value in values:
+            what, _, number = value.partition("=")
+            if what != "serial":
+                counts[int(address, 16), kind, renamed.get((kind, what), what)] = int(number)
+    return counts
+
+
+class Counts(unittest.TestCase):
+    """The trace has as many events of each kind as the program counted itself."""
+
+    def check(self, name, also=()):
+        with Recorded([PROGRAMS / name], also=also) as recorded:
+            self.assertEqual(recorded.status, 0, recorded.errors)
+            wanted = expected_counts(recorded.output)
+            self.assertGreater(len(wanted), 10, recorded.output)
+            tally = Tally(recorded.events())
+            got = {key: tally.counts[key] for key in wanted}
+            self.assertEqual(got, wanted)
+            self.assertEqual(tally.broken[:5], [])
+            return tally
+
+    def test_in_c(self):
+        tally = self.check("count_locks")
+        self.assertGreater(sum(tally.waited.values()), 1000000, "threads sleep with the lock held: somebody waits")
+
+    def test_in_cpp(self):
+        self.check("count_cpp")
+
+    def test_with_an_allocator_that_locks(self):
+        self.check("count_locks", also=[PROGRAMS / "locking_malloc.so"])
+
+
+class OtherPrograms(unittest.TestCase):
+    """Programs that know nothing of the probe, and libraries preloaded beside it."""
+
+    def check(self, command, also=(), **environment):
+        bare = run(command, preload=also, **environment)
+        self.assertEqual(bare[0], 0, bare)
+        off = preload_off(command, also=also, **environment)
+        self.assertEqual(off[:2], bare[:2], off)
+        with Recorded(command, also=also) as recorded:
+            self.assertEqual(recorded.status, 0, recorded.errors)
+            tally = Tally(recorded.events())
+            self.assertEqual(tally.broken[:5], [])
+            return tally
+
+    def test_bash(self):
+        self.check(["bash", "-c", "for i in 1 2 3; do (echo $i; true) | cat; done"])
+
+    def test_python(self):
+        code = ("import threading, queue\n"
+                "q = queue.Queue()\n"
+                "ts = [threading.Thread(target=lambda: [q.put(i) for i in range(500)]) for _ in range(4)]\n"
+                "[t.start() for t in ts]; [t.join() for t in ts]\n"
+                "print(sum(q.get() for _ in range(2000)))\n")
+        self.check([sys.executable, "-c", code])
+
+    def test_java(self):
+        if not shutil.which("java"):
+            self.skipTest("no Java here")
+        with tempfile.TemporaryDirectory() as folder:
+            command = ["java", "-version"]
+            if shutil.which("javac"):
+                source = pathlib.Path(folder) / "Locks.java"
+                source.write_text(JAVA_PROGRAM)
+                subprocess.run(["javac", "-d", folder, str(source)], check=True)
+                command = ["java", "-cp", folder, "Locks"]
+            tally = self.check(command)
+            self.assertGreater(sum(tally.counts.values()), 100)
+
+    def test_other_allocators(self):
+        tried = 0
+        for allocator in (JEMALLOC, TCMALLOC):
+            if allocator.exists():
+                tried += 1
+                bare = run([PROGRAMS / "count_cpp"], preload=[allocator])
+                self.assertEqual(bare[0], 0, bare)
+                for order in ([PROBE, allocator], [allocator, PROBE]):
+                    done = run([PROGRAMS / "count_cpp"], preload=order)
+                    self.assertEqual(done[0], 0, done)
+                Counts.check(self, "count_cpp", also=[allocator])
+        if not tried:
+            self.skipTest("neither jemalloc nor tcmalloc is installed")
+
+
+JAVA_PROGRAM = """
+import java.util.concurrent.*;
+public class Locks {
+    static int sum;
+    static final Object lock = new Object();
+    public static void main(String[] arguments) throws Exception {
+        ExecutorService pool = Executors.newFixedThreadPool(4);
+        for (int i = 0; i < 2000; i++) {
+            final int value = i;
+            pool.submit(() -> { synchronized (lock) { sum += value; byte[] b = new byte[10000]; } });
+        }
+        pool.shutdown();
+        pool.awaitTermination(60, TimeUnit.SECONDS);
+        System.gc();
+        System.out.println(sum);
+    }
+}
+"""
+
+
+@unittest.skipUnless(shutil.which("memcached"), "memcached is not installed")
+class Memcached(unittest.TestCase):
+    """An unmodified memcached under a client that checks every answer."""
+
+    def test_under_load(self):
+        port = memcached_client.free_port()
+        directory = pathlib.Path(tempfile.mkdtemp(prefix="plumb-memcached-"))
+        self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
+        trace = directory / "trace"
+        recorder = subprocess.Popen(
+            [str(PLUMB), "record", "--preload", "pthread", "--subbuf-size", "4M", "--subbuf-count", "8",
+             "-o", str(trace), "--", "memcached", "-u", "nobody", "-l", "127.0.0.1", "-p", str(port), "-U", "0",
+             "-t", "4"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            memcached_client.wait_until_up(port)
+            requests, errors = memcached_client.load(port, 4, 4)
+        finally:
+            recorder.send_signal(2)
+            output, _ = recorder.communicate(timeout=60)
+        self.assertEqual(errors, 0)
+        self.assertGreater(requests, 2000)
+        tally = Tally(babeltrace.events(trace))
+        self.assertEqual(tally.broken[:5], [], output)
+        acquired = sum(n for (_, _, what), n in tally.counts.items() if what == "acquired")
+        self.assertGreater(acquired, requests, output)
+        for (address, kind, what), count in tally.counts.items():
+            if (kind, what) == ("mutex", "acquired"):
+                # A thread that was killed while it held the mutex is the only excuse, and nobody is killed here
+                # but by a signal that memcached handles.
+                self.assertEqual(tally.counts[address, kind, "released"], count, f"mutex {address:#x}")
+
+
+class Library(unittest.TestCase):
+    def imports(self, library):
+        output = subprocess.run(["nm", "-D", "--undefined-only", str(library)], check=True, capture_output=True,
+                                text=True).stdout
+        return {line.split()[-1].split("@")[0] for line in output.splitlines()}
+
+    def test_tracing_takes_no_pthread_lock(self):
+        """Or it would arrive at the probe while the probe traces."""
+        locks = re.compile(r"pthread_(mutex|rwlock|cond|spin|barrier)_(?!.*attr)")
+        library = next(BUILD.glob("libtrace/libplumb.so"))
+        self.assertEqual({name for name in self.imports(library) if locks.match(name)}, set())
+
+    def test_needs_libc_and_libplumb_alone(self):
+        output = subprocess.run(["readelf", "-d", str(PROBE)], check=True, capture_output=True, text=True).stdout
+        needed = re.findall(r"NEEDED.*\[(.*)\]", output)
+        self.assertTrue(all(re.match(r"libplumb\.so|libc\.so|ld-linux", name) for name in needed), needed)
+
+
+def is_sanitized():
+    output = subprocess.run(["nm", "-D", str(PROBE)], capture_output=True, text=True).stdout
+    return "__asan_" in output or "__tsan_" in output or "__ubsan_" in output
+
+
+if __name__ == "__main__":
+    if is_sanitized():
+        print("a sanitizer's run-time library can not be preloaded into programs that lack it")
+        sys.exit(77)
+    unittest.main()
