@@ -107,6 +107,14 @@ std::optional<ClockRate> rate_from_cpuid() {
     unsigned base_mhz = 0, max_mhz = 0, bus_mhz = 0;
     if (__get_cpuid(0x16, &base_mhz, &max_mhz, &bus_mhz, &rest) && (base_mhz & 0xffff))
         return ClockRate::from_ratio(1000, base_mhz & 0xffff);
+    /* What a hypervisor says, in kHz. */
+    constexpr unsigned first_leaf = 0x40000000, timing_leaf = 0x40000010, hypervisor_bit = 1u << 31;
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & hypervisor_bit)) return {};
+    __cpuid(first_leaf, a, b, c, d);
+    if (a < timing_leaf || a > first_leaf + 0xffff) return {};
+    __cpuid(timing_leaf, a, b, c, d);
+    if (a != 0) return ClockRate::from_ratio(1'000'000, a);
 #endif
     return {};
 }

@@ -1,0 +1,422 @@
+// cmake-once
+//
+// The reader's promise: it hands out every good record exactly once, never touches anything outside the bytes
+// it was given, ends whatever writers do to positions, and names what it leaves out.
+#include "consumerd/channel_reader.h"
+#include "consumerd/clock_calibration.h"
+#include "consumerd/ring_reader.h"
+#include "tests/support/channel_builder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+
+namespace plumb {
+namespace {
+
+using test::BuilderConfig;
+using test::ChannelBuilder;
+using test::Payload;
+using testing::HasSubstr;
+
+std::string refusal(const std::function<void(plumb_channel_header&)>& damage) {
+    ChannelBuilder channel;
+    damage(channel.header());
+    const auto reader = ChannelReader::open(channel.bytes());
+    return reader ? "" : reader.error().message();
+}
+
+TEST(ChannelHeader, IsRefusedIfAnythingInItIsImpossible) {
+    using Header = plumb_channel_header;
+    EXPECT_EQ(refusal([](Header&) {}), "");
+    EXPECT_THAT(refusal([](Header& h) { h.magic++; }), HasSubstr("not a Plumb channel"));
+    EXPECT_THAT(refusal([](Header& h) { h.total_bytes += 8; }), HasSubstr("not whole"));
+    const std::vector<std::function<void(Header&)>> damages = {
+        [](Header& h) { h.header_bytes = 100; },
+        [](Header& h) { h.domain = 3; },
+        [](Header& h) { h.mode = 0; },
+        [](Header& h) { h.clock.mode = 9; },
+        [](Header& h) { h.ring_count = 1u << 31; },
+        [](Header& h) { h.ring_count = h.extra_ring_count = 0; },
+        [](Header& h) { h.subbuf_bytes = 5000; },
+        [](Header& h) { h.subbuf_bytes = 0; },
+        [](Header& h) { h.subbuf_count = 3; },
+        [](Header& h) { h.subbuf_count = 1; },
+        [](Header& h) { h.ring_bytes *= 2; },
+        [](Header& h) { h.event_slots = 0; },
+        [](Header& h) { h.event_slots = 65; },
+        [](Header& h) { h.event_slots_offset = ~0ull & ~7ull; },
+        [](Header& h) { h.event_slots_offset = 4097; },
+        [](Header& h) { h.entry_slots = ~0u; },
+        [](Header& h) { h.entry_slots_offset = h.total_bytes; },
+        [](Header& h) { h.heap_bytes = ~0ull; },
+        [](Header& h) { h.heap_offset = 0; },
+        [](Header& h) { h.control_offset = h.total_bytes - 64; },
+        [](Header& h) { h.data_offset = h.total_bytes - 64; },
+        [](Header& h) {
+            h.subbuf_bytes = 1u << 30;
+            h.subbuf_count = 1u << 31;
+            h.ring_bytes = 1ull << 61;
+        },
+    };
+    for (size_t i = 0; i < damages.size(); i++)
+        EXPECT_THAT(refusal(damages[i]), HasSubstr("damaged")) << "damage " << i;
+}
+
+TEST(ChannelHeader, AnotherMajorVersionIsNamedWithOurs) {
+    const std::string message = refusal([](plumb_channel_header& h) {
+        h.version_major = 7;
+        h.version_minor = 3;
+    });
+    EXPECT_THAT(message, HasSubstr("version 7.3"));
+    EXPECT_THAT(message, HasSubstr("version 1.x"));
+    EXPECT_EQ(refusal([](plumb_channel_header& h) { h.version_minor = 99; }), "");
+}
+
+TEST(ChannelHeader, TruncatedBytesAreRefused) {
+    ChannelBuilder channel;
+    EXPECT_FALSE(ChannelReader::open(channel.bytes().first(100)));
+    EXPECT_FALSE(ChannelReader::open(channel.bytes().first(channel.bytes().size() - 8)));
+}
+
+/* Reads everything; collects the first field, a u64, of each record. */
+class RingTest : public testing::Test {
+protected:
+    void make(const BuilderConfig& config = {}) {
+        channel_ = std::make_unique<ChannelBuilder>(config);
+        id_ = channel_->add_event("step", {test::integer("n", 8)});
+    }
+    void open() {
+        auto opened = ChannelReader::open(channel_->bytes(),
+                                          {false, [this](const std::string& l) { log_ += l + "\n"; }});
+        ASSERT_TRUE(opened) << opened.error().message();
+        reader_ = std::make_unique<ChannelReader>(std::move(*opened));
+        ring_ = std::make_unique<RingReader>(*reader_, 0);
+    }
+    bool write(uint64_t n) { return channel_->write(0, id_, 1000 + n, Payload().put(n).bytes()); }
+    void write_range(uint64_t from, uint64_t to) {
+        for (uint64_t n = from; n < to; n++)
+            ASSERT_TRUE(write(n));
+    }
+    std::vector<uint64_t> read(ReadWhat what = ReadWhat::everything) {
+        std::vector<uint64_t> found;
+        for (int pieces = 0; auto piece = ring_->next(what, buffer_); pieces++) {
+            EXPECT_LT(pieces, 1000) << "the reader does not end";
+            if (pieces >= 1000) break;
+            uint64_t in_piece = 0;
+            for_each_record(*piece, [&](const plumb_record& record) {
+                found.push_back(record.timestamp - 1000);
+                in_piece++;
+            });
+            EXPECT_EQ(in_piece, piece->record_count);
+        }
+        return found;
+    }
+    uint64_t damage(Damage kind) const { return reader_->damage()[static_cast<size_t>(kind)]; }
+    plumb_record* record_at(uint64_t position) {
+        return reinterpret_cast<plumb_record*>(channel_->ring(0) + position);
+    }
+    void release() { /* as a consumer does */
+        channel_->control(0).consumed = ring_->releasable();
+        ring_->set_released(ring_->releasable());
+    }
+
+    std::unique_ptr<ChannelBuilder> channel_;
+    std::unique_ptr<ChannelReader> reader_;
+    std::unique_ptr<RingReader> ring_;
+    ReadBuffer buffer_;
+    uint16_t id_ = 0;
+    std::string log_;
+};
+
+std::vector<uint64_t> numbers(uint64_t from, uint64_t to) {
+    std::vector<uint64_t> result;
+    for (uint64_t n = from; n < to; n++)
+        result.push_back(n);
+    return result;
+}
+
+TEST_F(RingTest, EveryRecordIsReadOnceOverManyLaps) {
+    make();
+    open();
+    std::vector<uint64_t> found;
+    std::mt19937 random(7);
+    for (uint64_t n = 0; n < 20000;) {
+        for (uint64_t burst = random() % 400; burst > 0 && write(n); burst--)
+            n++;
+        const auto more = read(random() % 3 == 0 ? ReadWhat::whole_subbufs : ReadWhat::everything);
+        found.insert(found.end(), more.begin(), more.end());
+        release();
+    }
+    const auto rest = read();
+    found.insert(found.end(), rest.begin(), rest.end());
+    EXPECT_EQ(found, numbers(0, found.size()));
+    EXPECT_GE(found.size(), 20000u);
+    EXPECT_EQ(log_, "");
+    EXPECT_EQ(buffer_.counts[id_], found.size());
+}
+
+TEST_F(RingTest, ASubbufferInProgressIsLeftIfOnlyWholeOnesAreWanted) {
+    make();
+    open();
+    write_range(0, 200); /* 170 fit one sub-buffer */
+    EXPECT_EQ(read(ReadWhat::whole_subbufs), numbers(0, 170));
+    EXPECT_EQ(ring_->releasable(), 4096u);
+    EXPECT_EQ(read(ReadWhat::everything), numbers(170, 200));
+    EXPECT_EQ(ring_->releasable(), 4096u);
+}
+
+TEST_F(RingTest, TailsTooSmallForPaddingAreSkipped) {
+    make();
+    const uint16_t tight =
+        channel_->add_event("tight", {test::integer("a", 8), test::integer("b", 8)}); /* 32 */
+    open();
+    write_range(0, 1);                  /* 24 */
+    for (uint64_t i = 1; i <= 127; i++) /* 24 + 127 * 32 = 4088: 8 bytes are left */
+        ASSERT_TRUE(channel_->write(0, tight, 1000 + i, Payload().put(i).put(i).bytes()));
+    ASSERT_EQ(channel_->control(0).write_pos, 4088u);
+    EXPECT_EQ(read(), numbers(0, 128));
+    write_range(128, 140);
+    EXPECT_EQ(read(), numbers(128, 140));
+    EXPECT_EQ(log_, "");
+}
+
+TEST_F(RingTest, ADamagedRecordCostsTheRestOfItsSubbuffer) {
+    struct Case {
+        std::function<void(plumb_record&)> damage;
+        const char* told;
+    };
+    const std::vector<Case> cases = {
+        {[](plumb_record& r) { r.length = 0; }, "shorter than a header"},
+        {[](plumb_record& r) { r.length = 15; }, "shorter than a header"},
+        {[](plumb_record& r) { r.length = 65535; }, "too far"},
+        {[](plumb_record& r) { r.length = 23; }, "does not fit"},
+        {[](plumb_record& r) { r.length = 32; }, "does not fit"},
+        {[](plumb_record& r) { r.event_id = 40; }, "not described"},
+        {[](plumb_record& r) { r.event_id = 65535; }, "not described"},
+        {[](plumb_record& r) { r.event_id = 0; }, "padding"},
+        {[](plumb_record& r) { r.timestamp = 1; }, "back in time"},
+    };
+    for (const Case& each : cases) {
+        SCOPED_TRACE(each.told);
+        make();
+        open();
+        write_range(0, 200);
+        each.damage(*record_at(50 * 24));
+        auto expected = numbers(0, 50);
+        const auto behind = numbers(170, 200);
+        expected.insert(expected.end(), behind.begin(), behind.end());
+        EXPECT_EQ(read(), expected);
+        EXPECT_EQ(damage(Damage::records), 1u);
+        EXPECT_EQ(ring_->damaged_subbufs(), 1u);
+        EXPECT_THAT(log_, HasSubstr(each.told));
+        log_.clear();
+    }
+}
+
+TEST_F(RingTest, VariablePayloadsMustDecodeExactly) {
+    make();
+    const uint16_t id = channel_->add_event(
+        "mixed", {test::field("s", PLUMB_FIELD_STRING, 1), test::integer("n", 4),
+                  test::field("t", PLUMB_FIELD_TEXT, 1), test::field("q", PLUMB_FIELD_SEQUENCE, 8)});
+    open();
+    Payload good;
+    good.string("abc").put(uint32_t{1}).text("hello").put(uint16_t{2}).put(uint64_t{1}).put(uint64_t{2});
+    ASSERT_TRUE(channel_->write(0, id, 1000, good.bytes()));
+    EXPECT_EQ(read(), numbers(0, 1));
+    for (size_t bytes = 0; bytes < good.bytes().size(); bytes++) { /* every shorter one is wrong */
+        make();
+        const uint16_t again = channel_->add_event(
+            "mixed", {test::field("s", PLUMB_FIELD_STRING, 1), test::integer("n", 4),
+                      test::field("t", PLUMB_FIELD_TEXT, 1), test::field("q", PLUMB_FIELD_SEQUENCE, 8)});
+        open();
+        ASSERT_TRUE(channel_->write(0, again, 1000, good.bytes().first(bytes)));
+        EXPECT_EQ(read().size(), 0u) << bytes;
+        EXPECT_EQ(damage(Damage::records), 1u);
+    }
+}
+
+TEST_F(RingTest, WritingGoesOnWhileADamagedSubbufferIsWaitedOut) {
+    make();
+    open();
+    write_range(0, 10);
+    record_at(5 * 24)->length = 3;
+    EXPECT_EQ(read(), numbers(0, 5));
+    release();
+    EXPECT_EQ(channel_->control(0).consumed, 0u) << "the writer is still in this sub-buffer";
+    write_range(10, 180);
+    EXPECT_EQ(read(), numbers(170, 180));
+    EXPECT_EQ(damage(Damage::records), 1u);
+}
+
+TEST_F(RingTest, ImpossibleWritePositionsAreRefusedUntilTheyAreSaneAgain) {
+    for (const uint64_t wild :
+         {uint64_t{1}, uint64_t{4096 * 4 + 8}, ~uint64_t{0}, ~uint64_t{7}, uint64_t{1} << 63}) {
+        make();
+        open();
+        write_range(0, 10);
+        const uint64_t good = channel_->control(0).write_pos;
+        channel_->control(0).write_pos = wild;
+        EXPECT_TRUE(read().empty()) << wild;
+        EXPECT_TRUE(read().empty()) << wild;
+        EXPECT_EQ(damage(Damage::positions), 1u) << "told once";
+        channel_->control(0).write_pos = good;
+        EXPECT_EQ(read(), numbers(0, 10));
+        channel_->control(0).write_pos = 0; /* back */
+        EXPECT_TRUE(read().empty());
+        EXPECT_EQ(damage(Damage::positions), 2u);
+    }
+}
+
+TEST_F(RingTest, AForwardJumpInsideTheRingReadsNothingThatIsNotThere) {
+    make();
+    open();
+    write_range(0, 10);
+    channel_->control(0).write_pos = 4096 * 3;
+    EXPECT_EQ(read(), numbers(0, 10));
+    EXPECT_EQ(damage(Damage::records), 3u);
+}
+
+TEST_F(RingTest, AWildConsumedPositionOfADeadChannelIsNotBelieved) {
+    for (const uint64_t wild : {uint64_t{8}, uint64_t{4096 * 100}, ~uint64_t{0}}) {
+        make();
+        write_range(0, 300);
+        channel_->control(0).consumed = wild;
+        open();
+        EXPECT_EQ(read(), numbers(0, 300)) << wild;
+        EXPECT_EQ(damage(Damage::positions), 1u);
+    }
+}
+
+TEST_F(RingTest, ARecordFromTheFutureIsNotBelievedWhileLive) {
+    make();
+    auto live = ChannelReader::open(channel_->bytes(), {true, {}});
+    ASSERT_TRUE(live);
+    RingReader ring(*live, 0);
+    write_range(0, 3);
+    record_at(24)->timestamp = ~uint64_t{0};
+    auto piece = ring.next(ReadWhat::everything, buffer_);
+    ASSERT_TRUE(piece);
+    EXPECT_EQ(piece->record_count, 1u);
+    write_range(3, 180); /* later ones are not older than a wild one */
+    piece = ring.next(ReadWhat::everything, buffer_);
+    ASSERT_TRUE(piece);
+    EXPECT_EQ(piece->record_count, 10u);
+}
+
+TEST_F(RingTest, AClockThatMayJumpCostsTheRecordsOfTheJumpAlone) {
+    BuilderConfig config;
+    config.clock_mode = PLUMB_CLOCK_REALTIME;
+    make(config);
+    open();
+    for (const uint64_t n : {10, 11, 5, 6, 12, 13})
+        ASSERT_TRUE(write(n));
+    EXPECT_EQ(read(), (std::vector<uint64_t>{10, 11, 12, 13}));
+    EXPECT_EQ(ring_->backward_records(), 2u);
+    EXPECT_EQ(log_, "");
+}
+
+class OverwriteTest : public RingTest {
+protected:
+    void SetUp() override {
+        BuilderConfig config;
+        config.mode = PLUMB_MODE_OVERWRITE;
+        make(config);
+    }
+};
+
+TEST_F(OverwriteTest, ADeadRingHoldsItsLastSubbuffers) {
+    write_range(0, 2000); /* ends in sub-buffer 11, so 8 to 11 are there */
+    open();
+    EXPECT_EQ(read(), numbers(8 * 170, 2000));
+    EXPECT_EQ(ring_->overwritten_subbufs(), 8u);
+}
+
+TEST_F(OverwriteTest, AReaderThatWasLappedSkipsAhead) {
+    open();
+    write_range(0, 100);
+    EXPECT_EQ(read(), numbers(0, 100));
+    write_range(100, 2000);
+    EXPECT_EQ(read(), numbers(8 * 170, 2000));
+    EXPECT_EQ(ring_->overwritten_subbufs(), 8u);
+    EXPECT_EQ(log_, "");
+}
+
+TEST_F(OverwriteTest, AClosedRingIsReadToTheEnd) {
+    write_range(0, 2000);
+    channel_->control(0).limit = 0;
+    open();
+    EXPECT_EQ(read(), numbers(8 * 170, 2000));
+}
+
+TEST_F(OverwriteTest, WildLimitsEndTheReadingWithoutHarm) {
+    for (const uint64_t wild :
+         {uint64_t{8}, uint64_t{4096}, uint64_t{1} << 40, ~uint64_t{0}, ~uint64_t{4095}}) {
+        SetUp();
+        write_range(0, 400);
+        open();
+        channel_->control(0).limit = wild;
+        read();
+        read();
+        EXPECT_EQ(damage(Damage::positions), 1u) << wild;
+    }
+}
+
+TEST(ChannelTables, AnEventThatAppearsLateIsFound) {
+    ChannelBuilder channel;
+    auto reader = ChannelReader::open(channel.bytes());
+    ASSERT_TRUE(reader);
+    RingReader ring(*reader, 0);
+    ReadBuffer buffer;
+    EXPECT_EQ(reader->scan_events(), 0u);
+    const uint16_t id = channel.add_event("late", {test::integer("n", 8)});
+    ASSERT_TRUE(channel.write(0, id, 5, Payload().put(uint64_t{1}).bytes()));
+    const auto piece = ring.next(ReadWhat::everything, buffer);
+    ASSERT_TRUE(piece);
+    EXPECT_EQ(piece->record_count, 1u);
+    EXPECT_EQ(reader->events().front().description.full_name(), "test:late");
+}
+
+TEST(ChannelTables, UnusableDescriptionsAreCountedOnce) {
+    ChannelBuilder channel;
+    auto reader = ChannelReader::open(channel.bytes());
+    ASSERT_TRUE(reader);
+    auto* slots = reinterpret_cast<uint64_t*>(channel.bytes().data() + channel.header().event_slots_offset);
+    slots[5] = PLUMB_SLOT(channel.header().heap_offset, channel.header().heap_bytes + 8);
+    slots[6] = ~uint64_t{0};
+    slots[7] = PLUMB_SLOT(0, 64);
+    slots[8] = PLUMB_SLOT(channel.header().heap_offset, 64); /* zeros */
+    EXPECT_EQ(reader->scan_events(), 0u);
+    EXPECT_EQ(reader->scan_events(), 0u);
+    EXPECT_EQ(reader->damage()[static_cast<size_t>(Damage::events)], 4u);
+    EXPECT_EQ(reader->find_event(6), nullptr);
+}
+
+TEST(ChannelTables, EntriesAreTakenOnceAndDamagedOnesAreCounted) {
+    ChannelBuilder channel;
+    channel.add_process(1, "name", std::string(200, 'e'), 10);
+    channel.add_thread(1, 2, "thread", 20);
+    channel.add_object(1, 0x1000, "/lib/x.so", 30);
+    plumb_entry nonsense{99, 0, sizeof(plumb_entry), 1, 1, 1};
+    channel.add_entry(std::as_bytes(std::span(&nonsense, 1)));
+    plumb_entry_thread endless{{PLUMB_ENTRY_THREAD, 0, sizeof(plumb_entry_thread), 1, 1, 1}, {}};
+    std::memset(endless.name, 'x', sizeof(endless.name));
+    channel.add_entry(std::as_bytes(std::span(&endless, 1)));
+    plumb_entry_thread longer{{PLUMB_ENTRY_THREAD, 0, 4096, 1, 1, 1}, {}};
+    channel.add_entry(std::as_bytes(std::span(&longer, 1)));
+
+    auto reader = ChannelReader::open(channel.bytes());
+    ASSERT_TRUE(reader);
+    const auto entries = reader->take_new_entries();
+    ASSERT_EQ(entries.size(), 3u);
+    EXPECT_EQ(entries[0].path, std::string(200, 'e'));
+    EXPECT_EQ(entries[1].name, "thread");
+    EXPECT_EQ(entries[2].build_id.size(), 20u);
+    EXPECT_EQ(reader->damage()[static_cast<size_t>(Damage::entries)], 3u);
+    EXPECT_TRUE(reader->take_new_entries().empty());
+}
+
+} // namespace
+} // namespace plumb
