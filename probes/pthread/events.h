@@ -47,16 +47,23 @@ PLUMB_EVENT(pthread, mutex_released, (ptr, mutex));
 /* It did not: EPERM, ... */
 PLUMB_EVENT(pthread, mutex_unlock_failed, (ptr, mutex), (i32, status));
 
+/* pthread_rwlock_init(), pthread_rwlock_destroy() returned. */
 PLUMB_EVENT(pthread, rwlock_init, (ptr, rwlock), (i32, status));
 PLUMB_EVENT(pthread, rwlock_destroy, (ptr, rwlock), (i32, status));
+/* The lock is held in a way that excludes this mode: the thread is about to wait. */
 PLUMB_EVENT(pthread, rwlock_wait, (ptr, rwlock), (enum, u8, mode, (0, "read"), (1, "write")), (ptr, caller));
+/* The caller now holds the lock, alone (write) or beside other readers (read). */
 PLUMB_EVENT(pthread, rwlock_acquired, (ptr, rwlock), (enum, u8, mode, (0, "read"), (1, "write")),
             (u64, waited_ns));
+/* A call that waits returned without the lock: ETIMEDOUT, EDEADLK, ... */
 PLUMB_EVENT(pthread, rwlock_lock_failed, (ptr, rwlock), (enum, u8, mode, (0, "read"), (1, "write")),
             (u64, waited_ns), (i32, status));
+/* pthread_rwlock_tryrdlock() or trywrlock() returned without it: EBUSY, ... */
 PLUMB_EVENT(pthread, rwlock_trylock_failed, (ptr, rwlock), (enum, u8, mode, (0, "read"), (1, "write")),
             (i32, status));
+/* The caller is about to give up what it holds, in either mode. */
 PLUMB_EVENT(pthread, rwlock_released, (ptr, rwlock));
+/* It did not. */
 PLUMB_EVENT(pthread, rwlock_unlock_failed, (ptr, rwlock), (i32, status));
 
 /* A condition wait of any kind was called. */
@@ -64,22 +71,31 @@ PLUMB_EVENT(pthread, cond_wait_begin, (ptr, cond), (ptr, mutex), (ptr, caller));
 /* It returned, or (status ECANCELED) the thread was cancelled in it. waited_ns includes taking the mutex
  * again. */
 PLUMB_EVENT(pthread, cond_wait_end, (ptr, cond), (ptr, mutex), (u64, waited_ns), (i32, status));
-/* Traced before the waiters are woken. */
+/* pthread_cond_signal(), pthread_cond_broadcast() were called; traced before a waiter is woken. */
 PLUMB_EVENT(pthread, cond_signal, (ptr, cond));
 PLUMB_EVENT(pthread, cond_broadcast, (ptr, cond));
 
+/* pthread_spin_init(), pthread_spin_destroy() returned. */
 PLUMB_EVENT(pthread, spin_init, (ptr, spin), (i32, status));
 PLUMB_EVENT(pthread, spin_destroy, (ptr, spin), (i32, status));
+/* The lock is held: the thread is about to spin. */
 PLUMB_EVENT(pthread, spin_wait, (ptr, spin), (ptr, caller));
+/* The caller now holds it. */
 PLUMB_EVENT(pthread, spin_acquired, (ptr, spin), (u64, waited_ns));
+/* pthread_spin_lock() returned without it. glibc never does. */
 PLUMB_EVENT(pthread, spin_lock_failed, (ptr, spin), (u64, waited_ns), (i32, status));
+/* pthread_spin_trylock() returned without it: EBUSY. */
 PLUMB_EVENT(pthread, spin_trylock_failed, (ptr, spin), (i32, status));
+/* The caller is about to give it up. */
 PLUMB_EVENT(pthread, spin_released, (ptr, spin));
 
+/* pthread_barrier_init(), pthread_barrier_destroy() returned; `count` threads meet there. */
 PLUMB_EVENT(pthread, barrier_init, (ptr, barrier), (u32, count), (i32, status));
 PLUMB_EVENT(pthread, barrier_destroy, (ptr, barrier), (i32, status));
+/* pthread_barrier_wait() was called ... */
 PLUMB_EVENT(pthread, barrier_wait_begin, (ptr, barrier), (ptr, caller));
-/* status -1 (PTHREAD_BARRIER_SERIAL_THREAD): the one thread of each round that is told so. */
+/* ... and returned. status -1 (PTHREAD_BARRIER_SERIAL_THREAD): the one thread of each round that is told so.
+ */
 PLUMB_EVENT(pthread, barrier_wait_end, (ptr, barrier), (u64, waited_ns), (i32, status));
 
 #endif
