@@ -10,7 +10,16 @@
 #include <plumb/detail/writer.h>
 #include <plumb/runtime.h>
 
-#if defined(__SSE2__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PLUMB_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define PLUMB_SANITIZED
+#endif
+#endif
+
+#if defined(__SSE2__) && !defined(PLUMB_SANITIZED)
+#define PLUMB_COPY_WIDE
 #include <emmintrin.h>
 #endif
 
@@ -59,7 +68,7 @@ PLUMB_HIDDEN void plumb_emit(plumb_event* event, const void* payload, uint32_t p
     }
 }
 
-#if defined(__SSE2__)
+#if defined(PLUMB_COPY_WIDE)
 // Sixteen bytes at a time, never across a page that the string may not reach into: reads behind the string's
 // end, but never outside of memory that is mapped. Memory checkers see that as an error, and so it is used
 // with rseq only, which valgrind does not have, and not in code built for a sanitizer.
@@ -86,7 +95,7 @@ copy_wide(unsigned char* to, const char* from, uint64_t room) {
 
 PLUMB_HIDDEN uint64_t plumb_copy_string(unsigned char* to, const char* from, uint64_t room) {
     uint64_t done = 0;
-#if defined(__SSE2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(PLUMB_COPY_WIDE)
     if (__builtin_expect(setup.rseq_offset != 0, 1)) {
         const uint64_t bytes = copy_wide(to, from, room);
         if (__builtin_expect(bytes >> 63 == 0, 1)) return bytes;

@@ -21,13 +21,21 @@
 extern "C" {
 #endif
 
+/* -std=c11 hides what POSIX adds to <time.h>. */
+#if defined(CLOCK_MONOTONIC)
+#define PLUMB_CLOCKID_MONOTONIC_ CLOCK_MONOTONIC
+#else
+#define PLUMB_CLOCKID_MONOTONIC_ 1
+extern int clock_gettime(int clock_id, struct timespec* now);
+#endif
+
 /* The cycle counter; not ordered against instructions around it. */
 static inline uint64_t plumb_clock_cycles(void) {
 #if defined(__x86_64__)
     return __rdtsc();
 #else
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(PLUMB_CLOCKID_MONOTONIC_, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 #endif
 }
@@ -35,7 +43,7 @@ static inline uint64_t plumb_clock_cycles(void) {
 /* CLOCK_MONOTONIC in nanoseconds, by the vDSO. */
 static inline uint64_t plumb_clock_monotonic_ns(void) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(PLUMB_CLOCKID_MONOTONIC_, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
