@@ -7,9 +7,13 @@ target_include_directories(plumb_headers INTERFACE ${PROJECT_SOURCE_DIR}/include
 add_library(plumb_warnings INTERFACE)
 target_compile_options(plumb_warnings INTERFACE
     -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wundef -Wpointer-arith -Wwrite-strings
-    -Werror
     $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>
     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>)
+
+# Not under a sanitizer: what the compiler then warns about is often its own instrumentation.
+if(NOT PLUMB_SANITIZE AND NOT PLUMB_FUZZ)
+    target_compile_options(plumb_warnings INTERFACE -Werror)
+endif()
 
 # Code that ends up inside applications: no C++ run-time library, thread-local storage without calls into the
 # loader, nothing exported that does not say so.
@@ -25,9 +29,6 @@ if(PLUMB_SANITIZE)
     add_link_options(-fsanitize=${PLUMB_SANITIZE})
     if(PLUMB_SANITIZE MATCHES undefined)
         add_compile_options(-fno-sanitize-recover=undefined)
-    endif()
-    if(PLUMB_SANITIZE MATCHES thread AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-        add_compile_options(-Wno-error=tsan) # fences are not modelled
     endif()
 endif()
 
