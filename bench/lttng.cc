@@ -1,0 +1,39 @@
+// The peer: the same events by LTTng-UST, measured in the same way. Started while a flight-recorder session
+// with them is on.
+#include "events.h"
+#include "harness.h"
+#include "lttng_provider.h"
+
+#include <cstdlib>
+
+using namespace plumb::bench;
+
+namespace {
+
+uint64_t ring_bytes() {
+    const char* text = std::getenv("PLUMB_BENCH_RING_BYTES");
+    return text != nullptr ? std::strtoull(text, nullptr, 10) : 4u << 20;
+}
+
+const char* volatile name_to_trace = PLUMB_BENCH_NAME;
+
+void number_on(benchmark::State& state) {
+    if (!lttng_ust_tracepoint_enabled(plumb_bench, number)) return state.SkipWithError("no LTTng session");
+    report(state, measure(ring_bytes() / PLUMB_BENCH_NUMBER_BYTES, true,
+                          [](uint64_t i) { lttng_ust_tracepoint(plumb_bench, number, i); }));
+}
+
+void name_on(benchmark::State& state) {
+    if (!lttng_ust_tracepoint_enabled(plumb_bench, name)) return state.SkipWithError("no LTTng session");
+    const char* name = name_to_trace;
+    report(state, measure(ring_bytes() / PLUMB_BENCH_NAME_BYTES, true,
+                          [name](uint64_t i) { lttng_ust_tracepoint(plumb_bench, name, name, i); }));
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    add("what_does_an_event_with_one_u64_cost_lttng_ust", number_on);
+    add("what_does_an_event_with_a_string_and_a_u64_cost_lttng_ust", name_on);
+    return run_all(argc, argv);
+}

@@ -1,0 +1,63 @@
+// Keeps a session on for the benchmarks, until its standard input ends: a flight recorder, so that nothing
+// but the program that traces is at work.
+//
+//   bench_session SUBBUF_BYTES SUBBUF_COUNT PATTERN...
+//
+// Prints one line when the session is on, and one at its end: bytes written and what was lost, so that a
+// figure of events that never arrived is not believed.
+#include "consumerd/session.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+using namespace plumb;
+
+namespace {
+
+int fail(const Error& error) {
+    std::fprintf(stderr, "bench_session: %s\n", error.message().c_str());
+    return 1;
+}
+
+void print_totals(const Channel& channel) {
+    const auto* controls =
+        reinterpret_cast<const plumb_ring_control*>(channel.bytes().data() + channel.layout().control_offset);
+    const uint32_t rings = channel.layout().ring_count + channel.layout().extra_ring_count;
+    uint64_t written = 0, lost = 0;
+    for (uint32_t ring = 0; ring < rings; ring++) {
+        written += controls[ring].write_pos;
+        for (const uint64_t count : controls[ring].lost)
+            lost += count;
+    }
+    std::printf("{\"bytes_written\": %llu, \"lost\": %llu}\n", static_cast<unsigned long long>(written),
+                static_cast<unsigned long long>(lost));
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    if (argc < 4) {
+        std::fprintf(stderr, "usage: bench_session SUBBUF_BYTES SUBBUF_COUNT PATTERN...\n");
+        return 2;
+    }
+    ChannelConfig config;
+    config.session_name = "bench";
+    config.mode = PLUMB_MODE_OVERWRITE;
+    config.subbuf_bytes = static_cast<uint32_t>(std::strtoul(argv[1], nullptr, 10));
+    config.subbuf_count = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));
+    std::vector<Rule> rules;
+    for (int i = 3; i < argc; i++)
+        rules.push_back({argv[i]});
+
+    auto session = Session::create(config);
+    if (!session) return fail(session.error());
+    if (auto enabled = session->enable(rules); !enabled) return fail(enabled.error());
+    std::printf("{\"on\": true}\n");
+    std::fflush(stdout);
+    while (std::getchar() != EOF) {
+    }
+    if (auto ended = session->end(); !ended) return fail(ended.error());
+    print_totals(session->channel());
+    if (auto removed = session->channel().unlink(); !removed) return fail(removed.error());
+    return 0;
+}
