@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <unordered_set>
 #include <utility>
 
 namespace plumb {
 namespace {
 
-constexpr std::size_t max_steps_in_plan = 16384;
+constexpr std::size_t max_steps_in_plan = 4096;
 constexpr std::size_t max_steps_in_trace = std::size_t{1} << 18;
 constexpr uint32_t max_slots = 65536;
 constexpr uint64_t max_dense_event_id = 65535;
@@ -56,40 +56,6 @@ Role role_of(std::string_view scope, std::string_view name) {
     for (const NamedRole& entry : roles)
         if (entry.scope == scope && entry.name == without_underscore(name)) return entry.role;
     return Role::none;
-}
-
-uint64_t saturating_add(uint64_t a, uint64_t b) {
-    uint64_t sum = 0;
-    return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<uint64_t>::max() : sum;
-}
-
-uint64_t saturating_multiply(uint64_t a, uint64_t b) {
-    uint64_t product = 0;
-    return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<uint64_t>::max() : product;
-}
-
-/* The fewest bits that a value of the type takes. */
-uint64_t min_bits(const tsdl::Type& type) {
-    switch (type.kind) {
-    case tsdl::Kind::integer:
-    case tsdl::Kind::floating:
-    case tsdl::Kind::enumeration:
-        return type.size_bits;
-    case tsdl::Kind::string:
-        return 8;
-    case tsdl::Kind::structure: {
-        uint64_t bits = 0;
-        for (const tsdl::Field& field : type.fields)
-            bits = saturating_add(bits, min_bits(*field.type));
-        return bits;
-    }
-    case tsdl::Kind::array:
-        return saturating_multiply(type.length, min_bits(*type.element));
-    case tsdl::Kind::variant:
-    case tsdl::Kind::sequence:
-        break;
-    }
-    return 0;
 }
 
 bool is_text_element(const tsdl::Type& type) {
@@ -186,8 +152,10 @@ Status LayoutMaker::make(uint32_t first_index) {
 CyclesToNs LayoutMaker::clock_of(const tsdl::StreamClass& stream) const {
     const tsdl::Metadata& metadata = layout_.metadata_;
     const tsdl::Clock* clock = metadata.clocks.empty() ? nullptr : &metadata.clocks.front();
+    /* A type may hold another one many times over: each is looked at once. */
+    std::unordered_set<const tsdl::Type*> seen;
     const auto look = [&](auto&& self, const tsdl::TypePtr& type) -> const tsdl::Clock* {
-        if (!type) return nullptr;
+        if (!type || !seen.insert(type.get()).second) return nullptr;
         if (!type->clock.empty()) return metadata.find_clock(type->clock);
         for (const tsdl::Field& field : type->fields)
             if (const tsdl::Clock* found = self(self, field.type)) return found;
@@ -328,7 +296,7 @@ Status LayoutMaker::add_array(const std::string& parent, const tsdl::Field& fiel
     const auto at = static_cast<uint32_t>(plan.steps.size());
     step.kind = is_text_element(*type.element) ? StepKind::text : StepKind::array;
     step.length = type.length;
-    step.element_min_bits = min_bits(*type.element);
+    step.element_min_bits = type.element->min_bits;
     if (step.element_min_bits == 0)
         return Error("The elements of {} may take no space, so it has no bound.", field.name);
     if (type.kind == tsdl::Kind::sequence) {

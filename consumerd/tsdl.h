@@ -48,6 +48,7 @@ struct Label {
 struct Type {
     Kind kind = Kind::integer;
     uint32_t depth = 1;          /* of nesting, at most max_type_depth */
+    uint64_t min_bits = 0;       /* the fewest that a value takes, without alignment */
     uint32_t alignment_bits = 1; /* a power of two */
 
     /* integer, floating */

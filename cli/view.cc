@@ -1,0 +1,193 @@
+/*
+ * plumb view DIR: a trace as text, or as JSON lines, all streams merged by time. Says on standard error what
+ * is missing from the trace. Ends quietly when nobody reads its output any more.
+ */
+#include "cli/command.h"
+
+#include "consumerd/event_filter.h"
+#include "consumerd/event_writer.h"
+#include "consumerd/trace_summary.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <memory>
+
+namespace plumb {
+namespace {
+
+struct ViewOptions {
+    std::string trace;
+    FilterOptions filter;
+    std::string since;
+    std::string until;
+    uint64_t limit = 0;
+    bool local = false; /* the default, spelled out */
+    bool utc = false;
+    bool seconds = false;
+    bool json = false;
+    bool summary = false;
+    bool stats = false;
+    std::string color = "auto";
+
+    TimeStyle time_style() const {
+        return seconds ? TimeStyle::seconds : utc ? TimeStyle::utc : TimeStyle::local;
+    }
+    bool use_color() const {
+        if (color != "auto") return color == "always";
+        return ::isatty(STDOUT_FILENO) != 0 && ::getenv("NO_COLOR") == nullptr;
+    }
+};
+
+Status take_times(ViewOptions& options, const TraceReader& reader) {
+    const TimeFormat time(options.time_style(), reader.start_ns());
+    if (!options.since.empty()) {
+        Result<int64_t> since = time.parse(options.since);
+        if (!since) return since.error().with("--since");
+        options.filter.since_ns = *since;
+    }
+    if (!options.until.empty()) {
+        Result<int64_t> until = time.parse(options.until);
+        if (!until) return until.error().with("--until");
+        options.filter.until_ns = *until;
+    }
+    return ok();
+}
+
+void warn(const std::string& text) {
+    fmt::print(stderr, "plumb: warning: {}\n", escaped(text));
+}
+
+/* Returns whether all that is in the files could be read. */
+bool warn_about_losses(const TraceReader& reader, uint64_t damaged_events) {
+    const StreamLosses losses = reader.losses();
+    if (losses.events_discarded > 0)
+        warn(fmt::format(
+            "{} events were lost while recording, because buffers were full. Larger ones help: plumb "
+            "record --subbuf-size, --subbuf-count.",
+            grouped(losses.events_discarded)));
+    if (losses.packets_lost > 0)
+        warn(fmt::format("{} packets are missing: overwritten before they were read (mode overwrite), or not "
+                         "written.",
+                         grouped(losses.packets_lost)));
+    for (const std::string& problem : reader.problems())
+        warn(problem);
+    if (losses.unknown_events > 0)
+        warn(fmt::format("{} events are not described in the metadata.", grouped(losses.unknown_events)));
+    if (damaged_events > 0)
+        warn(fmt::format("{} events have fields that reach beyond their end.", grouped(damaged_events)));
+    return losses.damaged_packets == 0 && damaged_events == 0 && losses.unknown_events == 0;
+}
+
+struct Shown {
+    std::unique_ptr<EventWriter> writer;
+    std::unique_ptr<TraceSummary> summary;
+};
+
+Shown make_shown(const ViewOptions& options, TraceReader& reader, OutputBuffer& out) {
+    Shown shown;
+    if (options.summary)
+        shown.summary = std::make_unique<TraceSummary>(reader);
+    else if (options.json && !options.stats)
+        shown.writer = make_json_writer(reader, out);
+    else if (!options.stats)
+        shown.writer = make_text_writer(reader, out, {options.time_style(), options.use_color()});
+    return shown;
+}
+
+void read_events(const ViewOptions& options, TraceReader& reader, OutputBuffer& out, const Shown& shown,
+                 EventFilter& filter) {
+    uint64_t count = 0;
+    while (const Event* const event = reader.next()) {
+        if (filter.is_past(*event) || out.is_closed()) return;
+        if (!filter.wants(*event)) continue;
+        if (shown.writer) shown.writer->write(*event);
+        if (shown.summary) shown.summary->add(*event);
+        if (++count == options.limit) return;
+    }
+}
+
+int run_view(ViewOptions options) {
+    Result<TraceReader> opened = TraceReader::open(options.trace);
+    if (!opened) return complain(opened.error());
+    TraceReader& reader = *opened;
+    if (Status taken = take_times(options, reader); !taken) return complain(taken.error());
+    reader.skip_before(options.filter.since_ns);
+    EventFilter filter(reader, options.filter);
+    for (const std::string& pattern : filter.idle_patterns())
+        warn(fmt::format("the trace has no event that matches {}", pattern));
+
+    ::signal(SIGPIPE, SIG_IGN);
+    OutputBuffer out(STDOUT_FILENO);
+    const Shown shown = make_shown(options, reader, out);
+    read_events(options, reader, out, shown, filter);
+    if (shown.summary && options.json) shown.summary->put_json(out);
+    if (shown.summary && !options.json) shown.summary->put_text(out, options.time_style());
+    if (options.stats) TraceSummary::put_streams(out, reader);
+    out.flush();
+    if (out.error_number() != 0)
+        return complain(Error::from_errno(out.error_number(), "Could not write to standard output"));
+    if (out.is_closed()) return 0;
+    return warn_about_losses(reader, shown.writer ? shown.writer->damaged_events() : 0) ? 0 : 1;
+}
+
+void add_view(CLI::App& app) {
+    auto options = std::make_shared<ViewOptions>();
+    CLI::App* const command =
+        app.add_subcommand("view", "Show a trace as text or JSON, all streams in time order");
+    command->add_option("DIR", options->trace, "Folder that holds the trace, or several (LTTng's too)")
+        ->required();
+
+    const char* const select = "Select";
+    command
+        ->add_option(
+            "-e,--event", options->filter.patterns,
+            "Only events that match this glob over provider:event; !GLOB leaves out; can be repeated")
+        ->allow_extra_args(false)
+        ->group(select);
+    command->add_option("--tid", options->filter.thread_ids, "Only this thread")
+        ->allow_extra_args(false)
+        ->group(select);
+    command->add_option("--pid", options->filter.process_ids, "Only this process")
+        ->allow_extra_args(false)
+        ->group(select);
+    command->add_option("--comm", options->filter.thread_names, "Only threads whose name matches this glob")
+        ->allow_extra_args(false)
+        ->group(select);
+    command
+        ->add_option("--since", options->since,
+                     "Start here: 12:34:56.5, \"2026-01-31 12:34:56\", +1.5s, +20ms")
+        ->group(select);
+    command->add_option("--until", options->until, "End here, as --since")->group(select);
+    command->add_option("-n,--limit", options->limit, "End after so many events")->group(select);
+    command->add_flag("--statedump", options->filter.statedump, "Plumb's own plumb_statedump:* events too")
+        ->group(select);
+
+    const char* const show = "Show";
+    CLI::Option* const utc = command->add_flag("--utc", options->utc, "Time of day in UTC")->group(show);
+    CLI::Option* const local =
+        command->add_flag("--local", options->local, "Time of day of this machine's time zone (the default)")
+            ->group(show);
+    CLI::Option* const seconds =
+        command->add_flag("--seconds", options->seconds, "Seconds since the first event")->group(show);
+    utc->excludes(local)->excludes(seconds);
+    local->excludes(seconds);
+    command->add_flag("--json", options->json, "One JSON object for each event and line, integers exact")
+        ->group(show);
+    command->add_flag("--summary", options->summary, "Only counts: by event, by thread, and what was lost")
+        ->group(show);
+    command->add_flag("--stats", options->stats, "What each stream file lost (no events unless --summary)")
+        ->group(show);
+    command->add_option("--color", options->color, "auto, always or never")
+        ->check(CLI::IsMember({"auto", "always", "never"}))
+        ->group(show);
+    command->footer(
+        "Each line: [time] (since the line before) provider:event: { CPU }, { thread }, { fields }\n"
+        "What is missing from the trace is said on standard error.");
+    command->callback([options] { finish(run_view(*options)); });
+}
+
+const Command command(add_view, 30);
+
+} // namespace
+} // namespace plumb
