@@ -55,16 +55,16 @@ DrainTotals Drain::totals() const {
         backward += ring.reader.backward_records();
         damaged += ring.reader.damaged_subbufs();
     }
-    add_if_any(totals.events_lost, "ring_full", lost[PLUMB_LOST_FULL]);
+    add_if_any(totals.events_lost, "full", lost[PLUMB_LOST_FULL]);
     add_if_any(totals.events_lost, "block_timeout", lost[PLUMB_LOST_BLOCK_TIMEOUT]);
     add_if_any(totals.events_lost, "too_large", lost[PLUMB_LOST_TOO_LARGE]);
-    add_if_any(totals.events_lost, "no_ring", lost[PLUMB_LOST_CONTENDED]);
+    add_if_any(totals.events_lost, "contended", lost[PLUMB_LOST_CONTENDED]);
     add_if_any(totals.events_lost, "not_written", not_written);
     add_if_any(totals.events_lost, "clock_went_back", backward);
     add_if_any(totals.subbufs_lost, "overwritten", lost[PLUMB_LOST_OVERWRITTEN]);
     add_if_any(totals.subbufs_lost, "damaged", damaged);
 
-    add_if_any(totals.notes, "events_shortened", lost[PLUMB_CUT]);
+    add_if_any(totals.notes, "cut", lost[PLUMB_CUT]);
     add_if_any(totals.notes, "refused_event_slots", reader_.refused(PLUMB_REFUSED_EVENT_SLOTS));
     add_if_any(totals.notes, "refused_heap", reader_.refused(PLUMB_REFUSED_HEAP));
     add_if_any(totals.notes, "refused_entry_slots", reader_.refused(PLUMB_REFUSED_ENTRY_SLOTS));

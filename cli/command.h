@@ -1,0 +1,48 @@
+/*
+ * The table of subcommands. A file cli/<name>.cc holds one subcommand and enters it with
+ *
+ *   void add_list(CLI::App& app) {
+ *       auto options = std::make_shared<Options>();
+ *       CLI::App* command = app.add_subcommand("list", "Show tracepoints");
+ *       command->add_option("FILE", options->file, "...");
+ *       command->callback([options] { finish(run(*options)); });
+ *   }
+ *   const Command command(add_list, 20);
+ *
+ * so a subcommand comes and goes with its file, and nothing else has to name it.
+ */
+#ifndef PLUMB_CLI_COMMAND_H
+#define PLUMB_CLI_COMMAND_H
+
+#include "consumerd/result.h"
+
+#include <CLI/CLI.hpp>
+
+namespace plumb {
+
+class Command {
+public:
+    /* `order` is the place in --help: record 10, list 20, view 30, doctor 90. Entered before main() runs. */
+    Command(void (*add)(CLI::App&), int order);
+    Command(const Command&) = delete;
+    Command& operator=(const Command&) = delete;
+
+    /* Adds every subcommand to the command line, in order. */
+    static void add_all(CLI::App& app);
+
+private:
+    void (*add_)(CLI::App&);
+    int order_;
+    Command* next_;
+};
+
+/* What the program returns when the subcommand's callback has returned. */
+void finish(int exit_status);
+int exit_status();
+
+/* Prints "plumb: <message>" to standard error. Returns 1, to be given to finish(). */
+int complain(const Error& error);
+
+} // namespace plumb
+
+#endif

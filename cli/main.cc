@@ -1,0 +1,67 @@
+/*
+ * The plumb command: parses the command line and runs the subcommand. Exit status 0: done; 1: could not, the
+ * reason is on standard error; 2: wrong usage; `plumb record` passes on the status of what it ran.
+ */
+#include "cli/command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <vector>
+
+namespace plumb {
+namespace {
+
+/* A list and not a vector: it is filled by constructors that run in no fixed order before main(). */
+constinit Command* first_command = nullptr;
+constinit int final_status = 0;
+
+} // namespace
+
+Command::Command(void (*add)(CLI::App&), int order) : add_(add), order_(order), next_(first_command) {
+    first_command = this;
+}
+
+void Command::add_all(CLI::App& app) {
+    std::vector<const Command*> commands;
+    for (const Command* command = first_command; command != nullptr; command = command->next_)
+        commands.push_back(command);
+    std::sort(commands.begin(), commands.end(),
+              [](const Command* a, const Command* b) { return a->order_ < b->order_; });
+    for (const Command* command : commands)
+        command->add_(app);
+}
+
+void finish(int exit_status) { final_status = exit_status; }
+int exit_status() { return final_status; }
+
+int complain(const Error& error) {
+    fmt::print(stderr, "plumb: {}\n", error.message());
+    return 1;
+}
+
+} // namespace plumb
+
+int main(int argc, char** argv) {
+    CLI::App app("Plumb records what programs and the kernel do, with little cost to them.", "plumb");
+    app.set_version_flag("--version", "plumb " PLUMB_VERSION);
+    app.require_subcommand(0, 1);
+    app.failure_message(CLI::FailureMessage::simple);
+    plumb::Command::add_all(app);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& wrong) {
+        const int status = app.exit(wrong);
+        return status == 0 ? 0 : 2;
+    } catch (const std::exception& failure) {
+        fmt::print(stderr, "plumb: internal error: {}\n", failure.what());
+        return 1;
+    }
+    if (app.get_subcommands().empty()) {
+        fmt::print("{}", app.help());
+        return 2;
+    }
+    return plumb::exit_status();
+}
