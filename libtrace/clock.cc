@@ -11,6 +11,10 @@ uint64_t read_clock(uint32_t clock_mode) {
     switch (clock_mode) {
 #if defined(__x86_64__)
     case PLUMB_CLOCK_TSC:
+        // rdtsc waits for nothing: it may run while the load of write_pos, or the compare-and-swap that took
+        // an extra ring, still waits for its cache line, and then a record would be older than the one before
+        // it.
+        _mm_lfence();
         return __rdtsc();
 #endif
     case PLUMB_CLOCK_BOOTTIME:
