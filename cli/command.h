@@ -18,6 +18,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <string>
+#include <vector>
+
 namespace plumb {
 
 class Command {
@@ -35,6 +38,14 @@ private:
     int order_;
     Command* next_;
 };
+
+/* The words behind the first "--" of `plumb record`: they are a command, and none of them is ours to parse.
+ */
+struct WordsBehindDashes {
+    bool present = false;
+    std::vector<std::string> words;
+};
+const WordsBehindDashes& words_behind_dashes();
 
 /* What the program returns when the subcommand's callback has returned. */
 void finish(int exit_status);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <vector>
 
@@ -17,6 +18,18 @@ namespace {
 /* A list and not a vector: it is filled by constructors that run in no fixed order before main(). */
 constinit Command* first_command = nullptr;
 constinit int final_status = 0;
+WordsBehindDashes behind_dashes;
+
+/* Cuts the command off a command line of `plumb record`; returns how many words are left. */
+int split_command(int argc, char** argv) {
+    if (argc < 2 || std::strcmp(argv[1], "record") != 0) return argc;
+    for (int i = 2; i < argc; i++) {
+        if (std::strcmp(argv[i], "--") != 0) continue;
+        behind_dashes = {true, {argv + i + 1, argv + argc}};
+        return i;
+    }
+    return argc;
+}
 
 } // namespace
 
@@ -33,6 +46,8 @@ void Command::add_all(CLI::App& app) {
     for (const Command* command : commands)
         command->add_(app);
 }
+
+const WordsBehindDashes& words_behind_dashes() { return behind_dashes; }
 
 void finish(int exit_status) { final_status = exit_status; }
 int exit_status() { return final_status; }
@@ -51,7 +66,7 @@ int main(int argc, char** argv) {
     app.failure_message(CLI::FailureMessage::simple);
     plumb::Command::add_all(app);
     try {
-        app.parse(argc, argv);
+        app.parse(plumb::split_command(argc, argv), argv);
     } catch (const CLI::ParseError& wrong) {
         const int status = app.exit(wrong);
         return status == 0 ? 0 : 2;

@@ -29,6 +29,8 @@ using Wide = __int128;
 constexpr uint64_t ns_per_second = 1'000'000'000;
 /* Shorter than this, reading errors of some 10 ns would spoil what the kernel calibrated. */
 constexpr uint64_t least_baseline_ns = 20'000'000;
+/* Without that, whatever is longer than the first look is better than it. */
+constexpr uint64_t brief_baseline_ns = 5'000'000;
 constexpr size_t pairs_kept = 4096;
 constexpr int readings = 32;
 
@@ -121,7 +123,7 @@ std::optional<ClockRate> rate_from_cpuid() {
 
 ClockRate rate_measured_briefly() {
     const ClockPair first = read_pair(PLUMB_CLOCK_TSC);
-    const timespec pause{0, static_cast<long>(least_baseline_ns)};
+    const timespec pause{0, static_cast<long>(brief_baseline_ns)};
     nanosleep(&pause, nullptr);
     const ClockPair second = read_pair(PLUMB_CLOCK_TSC);
     return ClockRate::from_ratio(second.monotonic_ns - first.monotonic_ns, second.cycles - first.cycles)
@@ -279,7 +281,8 @@ void ClockCalibration::refine() {
     pairs_.push_back(now);
     const ClockPair& base = pairs_.front();
     const uint64_t elapsed_ns = now.monotonic_ns - base.monotonic_ns;
-    if (elapsed_ns < least_baseline_ns) return;
+    if (elapsed_ns < (rate_source_ == RateSource::measured_briefly ? brief_baseline_ns : least_baseline_ns))
+        return;
     const auto rate = ClockRate::from_ratio(elapsed_ns, now.cycles - base.cycles);
     if (!rate) return;
     page_.mult = rate->mult;
@@ -301,6 +304,7 @@ void ClockCalibration::publish(plumb_clock_page& shared) const {
     const uint32_t sequence = __atomic_load_n(&shared.sequence, __ATOMIC_RELAXED) | 1u;
     __atomic_store_n(&shared.sequence, sequence, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE); /* the odd number before any field */
+    __atomic_store_n(&shared.mode, page_.mode, __ATOMIC_RELAXED);
     __atomic_store_n(&shared.mult, page_.mult, __ATOMIC_RELAXED);
     __atomic_store_n(&shared.shift, page_.shift, __ATOMIC_RELAXED);
     __atomic_store_n(&shared.base_cycles, page_.base_cycles, __ATOMIC_RELAXED);

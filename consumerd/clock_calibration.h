@@ -40,7 +40,7 @@ enum class RateSource : uint8_t {
     not_needed,      /* the clock counts nanoseconds */
     kernel,          /* the perf page */
     cpuid,           /* leaf 0x15 or 0x16, or the hypervisor's 0x40000010 */
-    measured_briefly /* neither: a pair of readings 20 ms apart, until the session's own baseline is longer */
+    measured_briefly /* neither: a pair of readings 5 ms apart, until the session's own baseline is longer */
 };
 const char* rate_source_name(RateSource source);
 

@@ -1,0 +1,135 @@
+#include "cli/launch.h"
+
+#include "consumerd/file.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <initializer_list>
+
+namespace plumb {
+namespace {
+
+constexpr std::initializer_list<int> taken_signals = {SIGINT,  SIGTERM, SIGHUP, SIGQUIT,
+                                                      SIGUSR1, SIGUSR2, SIGCHLD};
+
+/* The recorder's environment with some variables replaced, as execvpe() wants it. */
+std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& variables) {
+    std::vector<std::string> result;
+    for (char** each = environ; *each != nullptr; each++) {
+        const std::string line = *each;
+        const std::string name = line.substr(0, line.find('='));
+        const bool is_replaced =
+            std::any_of(variables.begin(), variables.end(),
+                        [&name](const auto& variable) { return variable.first == name; });
+        if (!is_replaced) result.push_back(line);
+    }
+    for (const auto& [name, value] : variables)
+        result.push_back(name + "=" + value);
+    return result;
+}
+
+std::vector<char*> pointers_to(const std::vector<std::string>& words) {
+    std::vector<char*> pointers;
+    for (const std::string& word : words)
+        pointers.push_back(const_cast<char*>(word.c_str()));
+    pointers.push_back(nullptr);
+    return pointers;
+}
+
+} // namespace
+
+SignalQueue::SignalQueue() {
+    sigemptyset(&taken_);
+    for (const int number : taken_signals) {
+        /* What we were started to ignore (nohup) stays ignored. */
+        struct sigaction current {};
+        sigaction(number, nullptr, &current);
+        if (number == SIGCHLD || current.sa_handler != SIG_IGN) sigaddset(&taken_, number);
+    }
+    pthread_sigmask(SIG_BLOCK, &taken_, &mask_before_);
+    /* A reader of our output that goes away must not end the recording; and if children were ignored, their
+     * status would be lost. */
+    struct sigaction ignore {
+    }, usual{};
+    ignore.sa_handler = SIG_IGN;
+    usual.sa_handler = SIG_DFL;
+    sigaction(SIGPIPE, &ignore, &pipe_before_);
+    sigaction(SIGCHLD, &usual, &child_before_);
+}
+
+SignalQueue::~SignalQueue() {
+    restore();
+}
+
+void SignalQueue::restore() const {
+    sigaction(SIGPIPE, &pipe_before_, nullptr);
+    sigaction(SIGCHLD, &child_before_, nullptr);
+    pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+}
+
+std::optional<siginfo_t> SignalQueue::next(std::uint64_t timeout_ns) {
+    const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000),
+                           static_cast<long>(timeout_ns % 1'000'000'000)};
+    siginfo_t info{};
+    if (sigtimedwait(&taken_, &info, &timeout) < 0) return {};
+    return info;
+}
+
+Result<LaunchedCommand>
+LaunchedCommand::start(const std::vector<std::string>& command,
+                       const std::vector<std::pair<std::string, std::string>>& environment,
+                       const SignalQueue& signals) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return Error::from_errno(errno, "Could not start {}", command[0]);
+    FileDescriptor from_child(ends[0]), to_parent(ends[1]);
+    /* Before the fork: other threads may hold the allocator's locks in it. */
+    const std::vector<std::string> variables = environment_with(environment);
+    const std::vector<char*> arguments = pointers_to(command), environment_pointers = pointers_to(variables);
+    const pid_t process_id = fork();
+    if (process_id < 0) return Error::from_errno(errno, "Could not start {}", command[0]);
+    if (process_id == 0) {
+        signals.restore();
+        execvpe(arguments[0], arguments.data(), environment_pointers.data());
+        const int cause = errno;
+        [[maybe_unused]] const ssize_t written = write(to_parent.get(), &cause, sizeof(cause));
+        _exit(127);
+    }
+    to_parent.reset();
+    int cause = 0;
+    ssize_t received;
+    do
+        received = read(from_child.get(), &cause, sizeof(cause));
+    while (received < 0 && errno == EINTR);
+    if (received != sizeof(cause)) return LaunchedCommand(process_id); /* closed by exec */
+    waitpid(process_id, nullptr, 0);
+    return Error::from_errno(cause, "Could not run {}", command[0]);
+}
+
+bool LaunchedCommand::has_ended() {
+    int status = 0;
+    if (ended_) return true;
+    const pid_t found = waitpid(process_id_, &status, WNOHANG);
+    if (found == 0 || (found < 0 && errno == EINTR)) return false;
+    ended_ = true;
+    if (found > 0) exit_status_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return true;
+}
+
+void LaunchedCommand::send(int signal_number) const {
+    if (!ended_) kill(process_id_, signal_number);
+}
+
+int exit_status_for(const Error& start_error) {
+    return start_error.number() == ENOENT ? 127 : 126;
+}
+
+bool came_from_terminal(const siginfo_t& signal) {
+    return signal.si_code == SI_KERNEL;
+}
+
+} // namespace plumb

@@ -1,0 +1,74 @@
+/*
+ * The command that `plumb record` runs: started with a changed environment, given the signals meant for it,
+ * and waited for.
+ *
+ * All signals that matter are blocked in the recorder from before its threads start, and taken one by one by
+ * next_signal(); the command starts with the mask and handlers that the recorder was started with.
+ */
+#ifndef PLUMB_CLI_LAUNCH_H
+#define PLUMB_CLI_LAUNCH_H
+
+#include "consumerd/result.h"
+
+#include <sys/types.h>
+
+#include <csignal>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plumb {
+
+class SignalQueue {
+public:
+    /* Blocks the signals; before any thread is started. */
+    SignalQueue();
+    ~SignalQueue();
+    SignalQueue(const SignalQueue&) = delete;
+    SignalQueue& operator=(const SignalQueue&) = delete;
+
+    /* The next signal, or nothing after the time. */
+    std::optional<siginfo_t> next(std::uint64_t timeout_ns);
+    /* In the child, before exec. */
+    void restore() const;
+
+private:
+    sigset_t taken_{};
+    sigset_t mask_before_{};
+    struct sigaction pipe_before_ {};
+    struct sigaction child_before_ {};
+};
+
+class LaunchedCommand {
+public:
+    /* Runs the command with these variables set. An error says that it could not be started;
+     * exit_status_for() turns it into what a shell would return. */
+    static Result<LaunchedCommand> start(const std::vector<std::string>& command,
+                                         const std::vector<std::pair<std::string, std::string>>& environment,
+                                         const SignalQueue& signals);
+
+    pid_t process_id() const { return process_id_; }
+    /* Whether it has ended; asks the kernel, without waiting. */
+    bool has_ended();
+    void send(int signal_number) const;
+    /* As a shell has it: its status, or 128 + the signal that ended it. Once it has ended. */
+    int exit_status() const { return exit_status_; }
+
+private:
+    explicit LaunchedCommand(pid_t process_id) : process_id_(process_id) {}
+    pid_t process_id_;
+    bool ended_ = false;
+    int exit_status_ = 0;
+};
+
+/* 127 if a command was not found, 126 if it could not be run. */
+int exit_status_for(const Error& start_error);
+
+/* Whether the terminal sent the signal, and so sent it to the command as well. */
+bool came_from_terminal(const siginfo_t& signal);
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,23 @@
+/*
+ * Finds the ready-made probes (libplumb-pthread.so ...) that --preload brings into a command.
+ */
+#ifndef PLUMB_CLI_PRELOAD_H
+#define PLUMB_CLI_PRELOAD_H
+
+#include "consumerd/result.h"
+
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+/* The path of a probe: in $PLUMB_PROBE_DIR, else where an installation or a build tree has it, seen from the
+ * plumb command. */
+Result<std::string> find_probe(const std::string& name);
+
+/* LD_PRELOAD with the probes behind what is there already; `inherited` may be nullptr. */
+Result<std::string> preload_variable(const std::vector<std::string>& probes, const char* inherited);
+
+} // namespace plumb
+
+#endif

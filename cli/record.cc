@@ -1,0 +1,108 @@
+/*
+ * plumb record: runs a command, or attaches to running programs, and writes what they trace into a directory.
+ * This file is its command line; recorder.cc does the work.
+ */
+#include "cli/command.h"
+#include "cli/record_options.h"
+#include "cli/recorder.h"
+
+#include <memory>
+
+namespace plumb {
+namespace {
+
+int run(const RecordOptions& options) {
+    Recorder recorder(options);
+    const auto status = recorder.run();
+    return status ? *status : complain(status.error());
+}
+
+void add_what(CLI::App& command, RecordOptions& options) {
+    command
+        .add_option("-e,--event", options.events,
+                    "Events to record, as a glob over provider:event; a leading ! excludes. May be repeated. "
+                    "Default: everything")
+        ->type_name("PATTERN")
+        ->allow_extra_args(false);
+    command
+        .add_option("--log-level", options.log_level,
+                    "Only events of this level or more severe (\"warning\", 4)")
+        ->type_name("LEVEL");
+    command
+        .add_option("--preload", options.preload, "Load a probe into the command: pthread. May be repeated")
+        ->type_name("PROBE")
+        ->allow_extra_args(false);
+    command.add_option("-p,--pid", options.process_ids, "Attach to a running process. May be repeated")
+        ->type_name("PID")
+        ->allow_extra_args(false);
+    command
+        .add_option("--exe", options.executables,
+                    "Trace all processes, running or yet to start, whose executable matches. May be repeated")
+        ->type_name("GLOB")
+        ->allow_extra_args(false);
+}
+
+void add_how(CLI::App& command, RecordOptions& options) {
+    command
+        .add_option("--mode", options.mode,
+                    "What happens when a ring is full: drop the new event, drop the "
+                    "oldest, or wait for room")
+        ->check(CLI::IsMember({"discard", "overwrite", "block"}))
+        ->capture_default_str();
+    command
+        .add_option("--subbuf-size", options.subbuf_size, "Bytes of a sub-buffer, a power of two; 64K, 1M")
+        ->type_name("SIZE");
+    command.add_option("--subbuf-count", options.subbuf_count, "Sub-buffers of a ring, a power of two")
+        ->type_name("N");
+    command.add_option("--block-timeout", options.block_timeout, "How long --mode block waits for room")
+        ->type_name("TIME")
+        ->capture_default_str();
+    command
+        .add_option("--clock", options.clock,
+                    "Clock of the records; default: tsc where it is reliable, else mono")
+        ->check(CLI::IsMember({"tsc", "mono", "boot", "real"}));
+    command
+        .add_option("--duration", options.duration,
+                    "End after this time (10, 1.5s, 5m); a command is then sent SIGTERM")
+        ->type_name("TIME");
+}
+
+void add_output(CLI::App& command, RecordOptions& options) {
+    command
+        .add_option("-o,--output", options.directory, "Directory of the trace; default: plumb-trace-<date>")
+        ->type_name("DIR");
+    command.add_flag("--force", options.force, "Replace the trace that is in DIR");
+    command.add_option("--name", options.name, "Name of the session, kept in the trace")->type_name("NAME");
+    command.add_flag("--json", options.json, "Print the summary as JSON on standard output");
+    command.add_flag("-q,--quiet", options.quiet, "No status line, no summary");
+}
+
+void add_record(CLI::App& app) {
+    auto options = std::make_shared<RecordOptions>();
+    CLI::App* command =
+        app.add_subcommand("record", "Run a command, or attach to programs, and record their events");
+    command->footer(
+        "plumb record [OPTIONS] [--] COMMAND [ARGUMENTS]   a command, and its children\n"
+        "plumb record [OPTIONS] -p PID                     programs that run already\n"
+        "plumb record [OPTIONS]                            every program of yours with tracepoints\n"
+        "\n"
+        "The recording ends with the command, whose exit status is passed on; without one, with the\n"
+        "last attached process, the time, or Ctrl-C.");
+    command->prefix_command(); /* the first word that is no option begins the command */
+    add_what(*command, *options);
+    add_how(*command, *options);
+    add_output(*command, *options);
+    command->callback([command, options] {
+        options->command = command->remaining();
+        const WordsBehindDashes& behind = words_behind_dashes();
+        if (behind.present && !options->command.empty())
+            options->command.push_back("--"); /* the command's own */
+        options->command.insert(options->command.end(), behind.words.begin(), behind.words.end());
+        finish(run(*options));
+    });
+}
+
+const Command record(add_record, 10);
+
+} // namespace
+} // namespace plumb

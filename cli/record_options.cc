@@ -1,0 +1,121 @@
+#include "cli/record_options.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace plumb {
+namespace {
+
+/* Splits "1.5s" into the number and the unit. */
+bool split_number(const std::string& text, double& number, std::string& unit) {
+    const char* const end = text.data() + text.size();
+    const auto [rest, wrong] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+    if (wrong != std::errc() || !std::isfinite(number) || number < 0) return false;
+    unit.assign(rest, end);
+    return true;
+}
+
+} // namespace
+
+Result<std::uint64_t> parse_size(const std::string& text) {
+    std::uint64_t number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, wrong] = std::from_chars(text.data(), end, number);
+    std::string unit(rest, end);
+    std::transform(unit.begin(), unit.end(), unit.begin(), [](unsigned char c) { return std::toupper(c); });
+    const unsigned shift = unit.empty() ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : 64;
+    if (wrong != std::errc() || shift == 64 || number > (std::numeric_limits<std::uint64_t>::max() >> shift))
+        return Error("\"{}\" is not a size.", text).hint("Write it like 4096, 64K, 1M or 1G.");
+    return number << shift;
+}
+
+Result<std::uint64_t> parse_duration_ns(const std::string& text) {
+    double number = 0;
+    std::string unit;
+    double factor = 0;
+    if (split_number(text, number, unit)) {
+        if (unit.empty() || unit == "s")
+            factor = 1e9;
+        else if (unit == "ms")
+            factor = 1e6;
+        else if (unit == "us")
+            factor = 1e3;
+        else if (unit == "ns")
+            factor = 1;
+        else if (unit == "m" || unit == "min")
+            factor = 60e9;
+        else if (unit == "h")
+            factor = 3600e9;
+    }
+    if (factor == 0 || number * factor > 9e18)
+        return Error("\"{}\" is not a time.", text)
+            .hint("Write it like 10 (seconds), 1.5s, 200ms, 5m or 1h.");
+    return static_cast<std::uint64_t>(std::llround(number * factor));
+}
+
+Result<plumb_clock_mode> parse_clock(const std::string& text) {
+    if (text.empty()) return PLUMB_CLOCK_NONE;
+    if (text == "tsc") return PLUMB_CLOCK_TSC;
+    if (text == "mono") return PLUMB_CLOCK_MONOTONIC;
+    if (text == "boot") return PLUMB_CLOCK_BOOTTIME;
+    if (text == "real") return PLUMB_CLOCK_REALTIME;
+    return Error("There is no clock \"{}\".", text).hint("Choose tsc, mono, boot or real.");
+}
+
+Result<ChannelConfig> channel_config(const RecordOptions& options) {
+    ChannelConfig config;
+    if (!options.name.empty()) config.session_name = options.name;
+    config.mode = options.mode == "overwrite" ? PLUMB_MODE_OVERWRITE
+                  : options.mode == "block"   ? PLUMB_MODE_BLOCK
+                                              : PLUMB_MODE_DISCARD;
+    if (!options.subbuf_size.empty()) {
+        const auto bytes = parse_size(options.subbuf_size);
+        if (!bytes) return bytes.error().with("--subbuf-size");
+        if (*bytes > PLUMB_SUBBUF_MAX_BYTES)
+            return Error("--subbuf-size {} is more than 1G, the largest sub-buffer.", options.subbuf_size);
+        config.subbuf_bytes = static_cast<std::uint32_t>(*bytes);
+    }
+    if (options.subbuf_count != 0) config.subbuf_count = options.subbuf_count;
+    if (config.mode == PLUMB_MODE_BLOCK) {
+        const auto timeout_ns = parse_duration_ns(options.block_timeout);
+        if (!timeout_ns) return timeout_ns.error().with("--block-timeout");
+        config.block_timeout_ns = *timeout_ns;
+    }
+    return config;
+}
+
+Result<std::vector<Rule>> rules_of(const RecordOptions& options) {
+    std::uint8_t log_level = every_log_level;
+    if (!options.log_level.empty()) {
+        const auto level = parse_log_level(options.log_level);
+        if (!level) return level.error().with("--log-level");
+        log_level = *level;
+    }
+    std::vector<std::string> patterns = options.events;
+    const bool has_including = std::any_of(patterns.begin(), patterns.end(),
+                                           [](const std::string& p) { return p.empty() || p[0] != '!'; });
+    if (!has_including)
+        patterns.insert(patterns.begin(), "*");
+    else
+        for (const std::string& probe : options.preload)
+            patterns.push_back(probe + ":*");
+
+    std::vector<Who> whom;
+    if (!options.command.empty()) whom.push_back(Who::launched());
+    for (const std::uint32_t process_id : options.process_ids)
+        whom.push_back(Who::process(process_id));
+    for (const std::string& executable : options.executables)
+        whom.push_back(Who::with_executable(executable));
+    if (whom.empty()) whom.push_back(Who::all());
+
+    std::vector<Rule> rules;
+    for (const Who& who : whom)
+        for (const std::string& pattern : patterns)
+            rules.push_back({pattern, who, pattern[0] == '!' ? every_log_level : log_level});
+    return rules;
+}
+
+} // namespace plumb

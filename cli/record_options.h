@@ -1,0 +1,50 @@
+/*
+ * What `plumb record` was asked to do, and how the words of its command line become settings and rules.
+ */
+#ifndef PLUMB_CLI_RECORD_OPTIONS_H
+#define PLUMB_CLI_RECORD_OPTIONS_H
+
+#include "consumerd/result.h"
+#include "consumerd/session.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+struct RecordOptions {
+    std::string directory; /* empty: plumb-trace-<date> */
+    std::vector<std::string> events;
+    std::vector<std::string> preload;
+    std::string mode = "discard";
+    std::string subbuf_size;
+    std::uint32_t subbuf_count = 0; /* 0: the default */
+    std::string block_timeout = "1s";
+    std::string clock;
+    std::vector<std::uint32_t> process_ids;
+    std::vector<std::string> executables;
+    std::string log_level;
+    std::string duration;
+    std::string name;
+    bool force = false;
+    bool json = false;
+    bool quiet = false;
+    std::vector<std::string> command; /* with its arguments; may be empty */
+};
+
+/* "64K", "1M", "2G", "4096". */
+Result<std::uint64_t> parse_size(const std::string& text);
+/* "10", "10s", "1.5s", "200ms", "5m", "1h"; without a unit, seconds. */
+Result<std::uint64_t> parse_duration_ns(const std::string& text);
+Result<plumb_clock_mode> parse_clock(const std::string& text);
+
+/* The channel, without its clock. */
+Result<ChannelConfig> channel_config(const RecordOptions& options);
+
+/* Which events of which processes. Without -e everything; with nothing but exclusions, everything else. */
+Result<std::vector<Rule>> rules_of(const RecordOptions& options);
+
+} // namespace plumb
+
+#endif

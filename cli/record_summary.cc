@@ -1,0 +1,163 @@
+#include "cli/record_summary.h"
+
+#include "cli/status_line.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+
+namespace plumb {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t events_listed = 30;
+constexpr std::size_t processes_listed = 10;
+
+const char* advice(const std::string& cause) {
+    if (cause == "full")
+        return "rings were full: try a larger --subbuf-size, fewer events (-e), or --mode block";
+    if (cause == "block_timeout") return "rings stayed full for longer than --block-timeout";
+    if (cause == "too_large") return "larger than a quarter of a sub-buffer: try a larger --subbuf-size";
+    if (cause == "contended") return "no ring was free (without restartable sequences)";
+    if (cause == "not_written") return "the trace could not be written";
+    if (cause == "clock_went_back") return "CLOCK_REALTIME was set back";
+    if (cause == "overwritten") return "the oldest, as --mode overwrite does";
+    if (cause == "damaged") return "a traced program damaged the ring";
+    return "";
+}
+
+std::string events_text(const DrainTotals& totals) {
+    std::string text;
+    std::size_t width = 0;
+    const std::size_t listed = std::min(totals.events.size(), events_listed);
+    for (std::size_t i = 0; i < listed; i++)
+        width = std::max(width, with_commas(totals.events[i].count).size());
+    for (std::size_t i = 0; i < listed; i++)
+        text +=
+            fmt::format("  {:>{}}  {}\n", with_commas(totals.events[i].count), width, totals.events[i].name);
+    if (listed < totals.events.size())
+        text += fmt::format("  {:>{}}  and {} more kinds\n", "...", width, totals.events.size() - listed);
+    return text;
+}
+
+std::string processes_text(const DrainTotals& totals) {
+    std::string names;
+    const std::size_t listed = std::min(totals.processes.size(), processes_listed);
+    for (std::size_t i = 0; i < listed; i++)
+        names += fmt::format("{}{} ({})", i == 0 ? ": " : ", ", totals.processes[i].name,
+                             totals.processes[i].process_id);
+    if (listed < totals.processes.size()) names += ", ...";
+    return fmt::format("{}, {}{}\n", counted(totals.processes.size(), "process"),
+                       counted(totals.threads, "thread"), names);
+}
+
+std::string losses_text(const DrainTotals& totals) {
+    if (totals.events_lost.empty() && totals.subbufs_lost.empty()) return "Nothing was lost.\n";
+    std::string text = "Lost:\n";
+    for (const NamedCount& lost : totals.events_lost)
+        text += fmt::format("  {} {} ({})\n", counted(lost.count, "event"), lost.name, advice(lost.name));
+    for (const NamedCount& lost : totals.subbufs_lost)
+        text +=
+            fmt::format("  {} {} ({})\n", counted(lost.count, "sub-buffer"), lost.name, advice(lost.name));
+    return text;
+}
+
+/* "zero" numbers are left out by whoever made the list. */
+Json counts_json(const std::vector<NamedCount>& counts) {
+    Json object = Json::object();
+    for (const NamedCount& each : counts)
+        object[each.name] = each.count;
+    return object;
+}
+
+Json processes_json(const std::vector<TracedName>& processes) {
+    Json list = Json::array();
+    for (const TracedName& process : processes)
+        list.push_back(
+            {{"pid", process.process_id}, {"name", process.name}, {"executable", process.executable}});
+    return list;
+}
+
+const char* mode_name(plumb_ring_mode mode) {
+    return mode == PLUMB_MODE_OVERWRITE ? "overwrite" : mode == PLUMB_MODE_BLOCK ? "block" : "discard";
+}
+
+} // namespace
+
+std::string summary_text(const RecordSummary& summary) {
+    const DrainTotals& totals = summary.totals;
+    std::string text = fmt::format("Recorded {} in {:.2f} s.\n", counted(totals.progress.events, "event"),
+                                   static_cast<double>(summary.duration_ns) / 1e9);
+    text += events_text(totals) + processes_text(totals) + losses_text(totals);
+    for (const NamedCount& note : totals.notes)
+        text += fmt::format("  note: {} {}\n", with_commas(note.count), note.name);
+    for (const Unreachable& each : summary.unreachable)
+        text += fmt::format("Process {} could not be reached: {}\n", each.process_id, each.reason);
+    for (const Disturbed& each : summary.disturbed)
+        text += fmt::format("Process {}, thread {}: its {} was interrupted (EINTR).\n", each.process_id,
+                            each.thread_id, each.system_call);
+    for (const TracedName& each : summary.left_running)
+        text += fmt::format("{} ({}) still runs; it is not traced any more.\n", each.name, each.process_id);
+    for (const std::string& problem : summary.problems)
+        text += problem + "\n";
+    return text +
+           fmt::format("The trace is in {} ({}).\n", summary.directory, size_text(totals.progress.bytes));
+}
+
+std::string summary_json(const RecordSummary& summary) {
+    const DrainTotals& totals = summary.totals;
+    Json unreachable = Json::array(), disturbed = Json::array();
+    for (const Unreachable& each : summary.unreachable)
+        unreachable.push_back({{"pid", each.process_id}, {"reason", each.reason}});
+    for (const Disturbed& each : summary.disturbed)
+        disturbed.push_back(
+            {{"pid", each.process_id}, {"tid", each.thread_id}, {"system_call", each.system_call}});
+    Json root;
+    root["trace"] = summary.directory;
+    root["name"] = summary.name;
+    root["command"] = summary.command;
+    root["exit_status"] = summary.exit_status ? Json(*summary.exit_status) : Json();
+    root["duration_ns"] = summary.duration_ns;
+    root["complete"] = summary.problems.empty();
+    root["problems"] = summary.problems;
+    root["events"] = totals.progress.events;
+    root["events_by_name"] = counts_json(totals.events);
+    root["events_lost"] = totals.progress.events_discarded;
+    root["events_lost_by_cause"] = counts_json(totals.events_lost);
+    root["subbufs_lost"] = totals.progress.subbufs_lost;
+    root["subbufs_lost_by_cause"] = counts_json(totals.subbufs_lost);
+    root["notes"] = counts_json(totals.notes);
+    root["processes"] = processes_json(totals.processes);
+    root["threads"] = totals.threads;
+    root["objects"] = totals.objects;
+    root["bytes"] = totals.progress.bytes;
+    root["packets"] = totals.packets;
+    root["clock"] = {{"name", totals.clock.clock},
+                     {"frequency_hz", totals.clock.frequency_hz},
+                     {"rate_source", totals.clock.rate_source},
+                     {"baseline_ns", totals.clock.baseline_ns},
+                     {"uncertainty_ns", totals.clock.uncertainty_ns},
+                     {"worst_deviation_ns", totals.clock.worst_deviation_ns}};
+    root["channel"] = {{"mode", mode_name(summary.channel.mode)},
+                       {"subbuf_bytes", summary.channel.subbuf_bytes},
+                       {"subbuf_count", summary.channel.subbuf_count}};
+    root["unreachable"] = unreachable;
+    root["disturbed"] = disturbed;
+    root["left_running"] = processes_json(summary.left_running);
+    return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Status store_summary(const RecordSummary& summary) {
+    const std::string path = summary.directory + "/summary.json";
+    std::ofstream file(path);
+    file << summary_json(summary);
+    file.close();
+    if (!file) return Error("Could not write {}.", path);
+    return ok();
+}
+
+} // namespace plumb

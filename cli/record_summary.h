@@ -1,0 +1,41 @@
+/*
+ * What a recording came to, for people (text on standard error) and for machines (JSON, on standard output
+ * with
+ * --json and always in the trace's summary.json).
+ */
+#ifndef PLUMB_CLI_RECORD_SUMMARY_H
+#define PLUMB_CLI_RECORD_SUMMARY_H
+
+#include "consumerd/channel.h"
+#include "consumerd/drain_totals.h"
+#include "consumerd/quiescence.h"
+#include "consumerd/result.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+struct RecordSummary {
+    std::string directory;
+    std::string name;
+    std::vector<std::string> command;
+    std::optional<int> exit_status; /* of the command */
+    std::uint64_t duration_ns = 0;
+    ChannelConfig channel;
+    DrainTotals totals;
+    std::vector<Unreachable> unreachable;
+    std::vector<Disturbed> disturbed;
+    std::vector<TracedName> left_running; /* traced processes that outlived the recording */
+    std::vector<std::string> problems;    /* why the trace is not complete */
+};
+
+std::string summary_text(const RecordSummary& summary);
+std::string summary_json(const RecordSummary& summary);
+Status store_summary(const RecordSummary& summary);
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,256 @@
+#include "cli/recorder.h"
+
+#include "cli/command.h"
+#include "cli/preload.h"
+#include "cli/trace_directory.h"
+#include "consumerd/clock_calibration.h"
+#include "consumerd/processes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace plumb {
+namespace {
+
+constexpr std::uint64_t tick_ns = 200'000'000;
+/* How long a command may take to end after SIGTERM, when the time is up. */
+constexpr std::uint64_t patience_ns = 5'000'000'000;
+
+std::string joined(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words)
+        text += (text.empty() ? "" : " ") + word;
+    return text;
+}
+
+} // namespace
+
+Recorder::Recorder(RecordOptions options) : options_(std::move(options)), status_(!options_.quiet) {}
+
+std::uint64_t Recorder::elapsed_ns() const {
+    return read_clock(PLUMB_CLOCK_MONOTONIC) - started_ns_;
+}
+
+Result<int> Recorder::run() {
+    if (Status prepared = prepare(); !prepared) return prepared.error();
+    if (Status opened = open_session(); !opened) return opened.error();
+    started_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC);
+    drain_->start();
+    if (!options_.process_ids.empty() || !options_.executables.empty() || options_.command.empty())
+        if (Status attached = attach(); !attached) return attached.error();
+    if (Status started = start_command(); !started) {
+        complain(started.error());
+        summary_.problems.push_back(started.error().message());
+        close();
+        (void)clear_trace_directory(options_.directory, true); /* there is nothing in it */
+        return exit_status_for(started.error());
+    }
+    wait_for_end();
+    close();
+    if (!options_.quiet) fmt::print(stderr, "{}", summary_text(summary_));
+    if (options_.json) fmt::print("{}", summary_json(summary_));
+    if (command_) return summary_.exit_status.value_or(0);
+    return summary_.problems.empty() ? 0 : 1;
+}
+
+/* Everything that can be refused before anything is made. */
+Status Recorder::prepare() {
+    if (!options_.duration.empty()) {
+        const auto duration_ns = parse_duration_ns(options_.duration);
+        if (!duration_ns) return duration_ns.error().with("--duration");
+        duration_ns_ = std::max<std::uint64_t>(*duration_ns, 1);
+    }
+    if (!options_.preload.empty()) {
+        if (options_.command.empty())
+            return Error("--preload works on a command that is started, and none was given.")
+                .hint("For a program that runs already, start it with the probe in LD_PRELOAD.");
+        auto preload = preload_variable(options_.preload, std::getenv("LD_PRELOAD"));
+        if (!preload) return preload.error();
+        preload_ = *preload;
+    }
+    if (options_.directory.empty()) options_.directory = default_trace_directory();
+    while (options_.directory.size() > 1 && options_.directory.back() == '/')
+        options_.directory.pop_back();
+    for (const std::uint32_t process_id : options_.process_ids) {
+        const auto start_ns = process_start_boottime_ns(process_id);
+        if (!start_ns) return Error("There is no process {}.", process_id);
+        attached_[process_id] = *start_ns;
+    }
+    if (auto rules = rules_of(options_); !rules) return rules.error();
+    return clear_trace_directory(options_.directory, options_.force);
+}
+
+Status Recorder::open_session() {
+    auto config = channel_config(options_);
+    if (!config) return config.error();
+    const auto wanted = parse_clock(options_.clock);
+    if (!wanted) return wanted.error();
+    auto calibration = ClockCalibration::start(*wanted);
+    if (!calibration) return calibration.error();
+    config->clock_mode = calibration->mode();
+    auto session = Session::create(*config);
+    if (!session) return session.error();
+    session_ = std::move(*session);
+
+    DrainOptions drain_options;
+    drain_options.directory = options_.directory;
+    drain_options.trace_name = config->session_name;
+    drain_options.log = [this](const std::string& line) { status_.say(line); };
+    if (!options_.command.empty())
+        drain_options.environment.emplace_back("command", joined(options_.command));
+    auto drain = Drain::live(session_->channel().bytes(), std::move(*calibration), std::move(drain_options));
+    if (!drain) {
+        (void)session_->end();
+        (void)session_->channel().unlink();
+        return drain.error();
+    }
+    drain_ = std::move(*drain);
+    summary_.directory = options_.directory;
+    summary_.name = config->session_name;
+    summary_.command = options_.command;
+    summary_.channel = *config;
+
+    const auto rules = rules_of(options_);
+    auto enabled = session_->enable(*rules);
+    if (!enabled) {
+        close();
+        (void)clear_trace_directory(options_.directory, true);
+        return enabled.error();
+    }
+    take(*enabled);
+    return ok();
+}
+
+/* Says which of the named processes cannot be traced, and fails if that leaves nobody. */
+Status Recorder::attach() {
+    std::size_t reachable = 0;
+    const std::vector<ProcessSlot> slots = session_->state().processes();
+    for (const auto& [process_id, start_ns] : attached_) {
+        const bool has_slot =
+            std::any_of(slots.begin(), slots.end(),
+                        [id = process_id](const ProcessSlot& slot) { return slot.content.process_id == id; });
+        if (has_slot) {
+            reachable++;
+            continue;
+        }
+        status_.say(fmt::format("process {} has no tracepoints: it neither links plumb nor preloads a probe.",
+                                process_id));
+        summary_.unreachable.push_back({process_id, "it has no tracepoints"});
+    }
+    for (const Unreachable& each : summary_.unreachable)
+        if (attached_.count(each.process_id) != 0 && each.reason != "it has no tracepoints")
+            status_.say(fmt::format("process {} could not be reached: {}", each.process_id, each.reason));
+    if (attached_.empty() || reachable > 0 || !options_.command.empty() || !options_.executables.empty())
+        return ok();
+    summary_.problems.push_back("No process could be traced.");
+    close();
+    (void)clear_trace_directory(options_.directory, true);
+    return Error("None of the processes can be traced.").hint("`plumb list` shows those that can.");
+}
+
+Status Recorder::start_command() {
+    if (options_.command.empty()) return ok();
+    const std::string sessions = session_->sessions_variable(std::getenv(PLUMB_SESSIONS_VARIABLE));
+    const std::size_t equals = sessions.find('=');
+    std::vector<std::pair<std::string, std::string>> environment;
+    environment.emplace_back(PLUMB_SESSIONS_VARIABLE,
+                             equals == std::string::npos ? sessions : sessions.substr(equals + 1));
+    if (!preload_.empty()) environment.emplace_back("LD_PRELOAD", preload_);
+    auto started = LaunchedCommand::start(options_.command, environment, signals_);
+    if (!started) return started.error();
+    command_ = std::move(*started);
+    return ok();
+}
+
+void Recorder::wait_for_end() {
+    while (!is_over()) {
+        std::uint64_t timeout_ns =
+            status_.is_shown() || !attached_.empty() || stop_asked_ns_ != 0 ? tick_ns : 10 * tick_ns;
+        if (duration_ns_ != 0 && stop_asked_ns_ == 0) {
+            const std::uint64_t elapsed = elapsed_ns();
+            if (elapsed >= duration_ns_)
+                end_of_time();
+            else
+                timeout_ns = std::min(timeout_ns, duration_ns_ - elapsed);
+        }
+        if (const auto signal = signals_.next(timeout_ns)) handle(*signal);
+        status_.update(drain_->progress(), elapsed_ns());
+    }
+}
+
+bool Recorder::is_over() {
+    if (end_asked_) return true;
+    if (command_) {
+        if (command_->has_ended()) return true;
+        return stop_asked_ns_ != 0 && elapsed_ns() - stop_asked_ns_ > patience_ns;
+    }
+    if (attached_.empty()) return false;
+    return std::none_of(attached_.begin(), attached_.end(), [](const auto& process) {
+        return process_start_boottime_ns(process.first) == process.second;
+    });
+}
+
+void Recorder::handle(const siginfo_t& signal) {
+    if (signal.si_signo == SIGCHLD) return;
+    if (command_ && !command_->has_ended()) {
+        if (!came_from_terminal(signal)) command_->send(signal.si_signo);
+        const bool asks_to_end = signal.si_signo != SIGUSR1 && signal.si_signo != SIGUSR2;
+        if (!asks_to_end || ++signals_seen_ < 2) return;
+        status_.say(fmt::format("the recording ends; {} runs on.", options_.command[0]));
+    }
+    end_asked_ = true;
+}
+
+void Recorder::end_of_time() {
+    stop_asked_ns_ = std::max<std::uint64_t>(elapsed_ns(), 1);
+    if (!command_)
+        end_asked_ = true;
+    else
+        command_->send(SIGTERM);
+}
+
+/* Ends the session, reads the rest, closes the trace. Nothing is written to the channel any more afterwards.
+ */
+void Recorder::close() {
+    summary_.duration_ns = started_ns_ != 0 ? elapsed_ns() : 0;
+    auto ended = session_->end();
+    if (ended)
+        take(*ended);
+    else
+        summary_.problems.push_back(ended.error().message());
+    if (Status finished = drain_->finish(); !finished)
+        summary_.problems.push_back(finished.error().message());
+    if (Status unlinked = session_->channel().unlink(); !unlinked)
+        summary_.problems.push_back(unlinked.error().message());
+    status_.clear();
+    summary_.totals = drain_->totals();
+    if (command_ && command_->has_ended()) {
+        /* Ended by the time limit, as it was asked to: that is no failure. */
+        const bool by_us = stop_asked_ns_ != 0 && command_->exit_status() == 128 + SIGTERM;
+        summary_.exit_status = by_us ? 0 : command_->exit_status();
+    }
+    find_left_running();
+    if (Status stored = store_summary(summary_); !stored)
+        summary_.problems.push_back(stored.error().message());
+}
+
+void Recorder::take(const Report& report) {
+    for (const Unreachable& each : report.unreachable) {
+        const bool known =
+            std::any_of(summary_.unreachable.begin(), summary_.unreachable.end(),
+                        [&](const Unreachable& other) { return other.process_id == each.process_id; });
+        if (!known) summary_.unreachable.push_back(each);
+    }
+    summary_.disturbed.insert(summary_.disturbed.end(), report.disturbed.begin(), report.disturbed.end());
+}
+
+void Recorder::find_left_running() {
+    if (!command_) return;
+    for (const TracedName& process : summary_.totals.processes)
+        if (attached_.count(process.process_id) == 0 && process_start_boottime_ns(process.process_id))
+            summary_.left_running.push_back(process);
+}
+
+} // namespace plumb

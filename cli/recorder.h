@@ -1,0 +1,65 @@
+/*
+ * One recording from beginning to end: session, drain, command; signals, time, and whoever is attached to;
+ * then quiescence, the rest of the rings, and the summary.
+ *
+ * When it ends: with the command, if there is one (its exit status is passed on; traced children that outlive
+ * it are named, and run on untraced); else with the last attached process, the time, or Ctrl-C. While a
+ * command runs, a signal is its business: it is passed on, and the recording ends when the command does. A
+ * second one ends the recording alone.
+ */
+#ifndef PLUMB_CLI_RECORDER_H
+#define PLUMB_CLI_RECORDER_H
+
+#include "cli/launch.h"
+#include "cli/record_options.h"
+#include "cli/record_summary.h"
+#include "cli/status_line.h"
+#include "consumerd/drain.h"
+#include "consumerd/session.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+
+namespace plumb {
+
+class Recorder {
+public:
+    explicit Recorder(RecordOptions options);
+    /* Returns the exit status of `plumb record`. */
+    Result<int> run();
+
+private:
+    Status prepare();
+    Status open_session();
+    Status start_command();
+    Status attach();
+    void wait_for_end();
+    bool is_over();
+    void handle(const siginfo_t& signal);
+    void end_of_time();
+    void close();
+    void take(const Report& report);
+    void find_left_running();
+    std::uint64_t elapsed_ns() const;
+
+    RecordOptions options_;
+    SignalQueue signals_;
+    StatusLine status_;
+    RecordSummary summary_;
+    std::optional<Session> session_;
+    std::unique_ptr<Drain> drain_;
+    std::optional<LaunchedCommand> command_;
+    std::map<std::uint32_t, std::uint64_t> attached_; /* process id -> when it started */
+    std::string preload_;
+    std::uint64_t duration_ns_ = 0; /* 0: no limit */
+    std::uint64_t started_ns_ = 0;
+    std::uint64_t stop_asked_ns_ = 0; /* when the time was up; 0: not yet */
+    int signals_seen_ = 0;
+    bool end_asked_ = false;
+};
+
+} // namespace plumb
+
+#endif

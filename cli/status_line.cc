@@ -1,0 +1,67 @@
+#include "cli/status_line.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace plumb {
+
+std::string with_commas(std::uint64_t number) {
+    std::string text = std::to_string(number);
+    for (std::size_t at = text.size(); at > 3; at -= 3)
+        text.insert(at - 3, 1, ',');
+    return text;
+}
+
+std::string size_text(std::uint64_t bytes) {
+    if (bytes < 1024) return counted(bytes, "byte");
+    double value = static_cast<double>(bytes) / 1024;
+    const char* unit = "KiB";
+    for (const char* larger : {"MiB", "GiB", "TiB"}) {
+        if (value < 1024) break;
+        value /= 1024;
+        unit = larger;
+    }
+    return fmt::format("{:.1f} {}", value, unit);
+}
+
+std::string counted(std::uint64_t number, const std::string& noun) {
+    const bool is_es = noun.size() > 1 && noun.back() == 's'; /* process, processes */
+    return fmt::format("{} {}{}", with_commas(number), noun, number == 1 ? "" : is_es ? "es" : "s");
+}
+
+StatusLine::StatusLine(bool wanted) : is_shown_(wanted && isatty(STDERR_FILENO) == 1) {}
+
+void StatusLine::update(const DrainProgress& progress, std::uint64_t elapsed_ns) {
+    if (!is_shown_) return;
+    const std::lock_guard<std::mutex> guard(lock_);
+    const double seconds = static_cast<double>(elapsed_ns - last_elapsed_ns_) / 1e9;
+    const double rate = seconds > 0 ? static_cast<double>(progress.events - last_events_) / seconds : 0;
+    last_events_ = progress.events;
+    last_elapsed_ns_ = elapsed_ns;
+    std::string lost = with_commas(progress.events_discarded) + " lost";
+    if (progress.subbufs_lost > 0)
+        lost += fmt::format(", and {}", counted(progress.subbufs_lost, "sub-buffer"));
+    const std::uint64_t elapsed_s = elapsed_ns / 1'000'000'000;
+    fmt::print(stderr, "\r\033[K{:02}:{:02}  {}  {}/s  {}  {}", elapsed_s / 60, elapsed_s % 60,
+               counted(progress.events, "event"), with_commas(static_cast<std::uint64_t>(rate)), lost,
+               size_text(progress.bytes));
+    std::fflush(stderr);
+    is_drawn_ = true;
+}
+
+void StatusLine::clear() {
+    const std::lock_guard<std::mutex> guard(lock_);
+    if (is_drawn_) fmt::print(stderr, "\r\033[K");
+    std::fflush(stderr);
+    is_drawn_ = false;
+}
+
+void StatusLine::say(const std::string& line) {
+    const std::lock_guard<std::mutex> guard(lock_);
+    fmt::print(stderr, "{}plumb: {}\n", is_drawn_ ? "\r\033[K" : "", line);
+    is_drawn_ = false;
+}
+
+} // namespace plumb

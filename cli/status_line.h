@@ -1,0 +1,43 @@
+/*
+ * The one line that shows, on a terminal, how a recording goes; and the way other lines get past it.
+ */
+#ifndef PLUMB_CLI_STATUS_LINE_H
+#define PLUMB_CLI_STATUS_LINE_H
+
+#include "consumerd/drain_totals.h"
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+namespace plumb {
+
+/* "1,234,567" */
+std::string with_commas(std::uint64_t number);
+/* "12.3 MiB" */
+std::string size_text(std::uint64_t bytes);
+/* "1 event", "5 events" */
+std::string counted(std::uint64_t number, const std::string& noun);
+
+class StatusLine {
+public:
+    /* Shown only if standard error is a terminal. */
+    explicit StatusLine(bool wanted);
+    bool is_shown() const { return is_shown_; }
+    void update(const DrainProgress& progress, std::uint64_t elapsed_ns);
+    /* Takes the line away. */
+    void clear();
+    /* A line of its own on standard error, from any thread. */
+    void say(const std::string& line);
+
+private:
+    std::mutex lock_;
+    bool is_shown_;
+    bool is_drawn_ = false;
+    std::uint64_t last_events_ = 0;
+    std::uint64_t last_elapsed_ns_ = 0;
+};
+
+} // namespace plumb
+
+#endif
