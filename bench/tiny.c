@@ -5,6 +5,9 @@
 #elif defined(TINY_LTTNG)
 #include "lttng_provider.h"
 #define TRACE() lttng_ust_tracepoint(plumb_bench, number, 1)
+#elif defined(TINY_LIBRARY)
+int tiny_empty(void);
+#define TRACE() tiny_empty()
 #else
 #define TRACE() ((void)0)
 #endif
