@@ -84,24 +84,30 @@ off:
     return Sequence::off;
 }
 
-// Moves `limit`: opens the sub-buffer that begins at the current position.
+// Moves `limit`: opens the sub-buffer that begins at the current position, unless the channel was closed: a
+// thread preempted between a look at `closed` and this would give everybody else on the CPU room again.
 inline Sequence open_in_sequence(int64_t rseq_offset, uint32_t cpu, plumb_ring_control& control,
-                                 uint64_t expected_pos, uint64_t limit) {
+                                 uint64_t expected_pos, uint64_t limit, const uint32_t& closed) {
     __asm__ volatile goto(PLUMB_RSEQ_DESCRIPTOR PLUMB_RSEQ_ENTER PLUMB_RSEQ_LOOP(
                               6) "cmpl %[cpu], %%fs:4(%[rseq])\n"
                                  "jne %l[again]\n"
                                  "cmpq %[expected], (%[control])\n"
                                  "jne %l[again]\n"
+                                 "cmpl $0, (%[closed])\n"
+                                 "jne %l[off]\n"
                                  "movq %[limit], 8(%[control])\n" PLUMB_RSEQ_LEAVE PLUMB_RSEQ_ABORT("again")
                           :
                           : [rseq] "r"(rseq_offset), [cpu] "r"(cpu), [control] "r"(&control),
-                            [expected] "r"(expected_pos), [limit] "r"(limit)
+                            [expected] "r"(expected_pos), [limit] "r"(limit), [closed] "r"(&closed)
                           : "rax", "memory", "cc"
-                          : again);
+                          : again, off);
     return Sequence::done;
 again:
     plumb_rseq_clear(rseq_offset);
     return Sequence::again;
+off:
+    plumb_rseq_clear(rseq_offset);
+    return Sequence::off;
 }
 
 #else
@@ -112,7 +118,8 @@ inline uint32_t current_cpu(int64_t) {
 inline Sequence publish_in_sequence(int64_t, const Publication&) {
     return Sequence::again;
 }
-inline Sequence open_in_sequence(int64_t, uint32_t, plumb_ring_control&, uint64_t, uint64_t) {
+inline Sequence open_in_sequence(int64_t, uint32_t, plumb_ring_control&, uint64_t, uint64_t,
+                                 const uint32_t&) {
     return Sequence::again;
 }
 

@@ -26,12 +26,13 @@ struct Record {
     uint32_t session;
     const void* payload;
     uint32_t payload_bytes;
+    bool cut; // something in it was shortened
 
     uint32_t length() const { return PLUMB_RECORD_HEADER_BYTES + payload_bytes; }
     uint64_t padded_length() const { return (length() + 7u) & ~uint64_t{7}; }
 };
 
-enum class Attempt { done, wait_for_space };
+enum class Attempt { recorded, dropped, wait_for_space };
 
 uint64_t header_of(uint16_t event_id, uint32_t length, uint32_t thread_id) {
     return static_cast<uint64_t>(thread_id) << 32 | static_cast<uint64_t>(length & 0xffff) << 16 | event_id;
@@ -90,7 +91,18 @@ Attempt refuse(Attachment& attachment, plumb_ring_control& control, bool may_wai
     } else {
         count_loss(control, PLUMB_LOST_FULL);
     }
-    return Attempt::done;
+    return Attempt::dropped;
+}
+
+// After a sub-buffer was opened. Who closes the channel sets `closed`, then takes the room from every ring;
+// if it did both between our look at `closed` and our store of `limit`, we have given the room back, and take
+// it again. The atomic addition in wake_consumer() orders our store of `limit` before this load of `closed`:
+// whoever misses the other's store comes first, and then the closer's limit of 0 is the later one.
+bool is_closed_after_opening(Attachment& attachment, plumb_ring_control& control) {
+    wake_consumer(*attachment.header);
+    if (__builtin_expect(load_seq_cst(attachment.header->closed) == 0, 1)) return false;
+    store_seq_cst(control.limit, uint64_t{0});
+    return true;
 }
 
 // On a per-CPU ring: plan, then one sequence that only commits if nothing has changed since.
@@ -99,7 +111,7 @@ Attempt write_per_cpu(Attachment& attachment, const Record& record, bool may_wai
         const uint32_t cpu = current_cpu(runtime.rseq_offset);
         if (cpu >= attachment.ring_count) {
             no_ring = true;
-            return Attempt::done;
+            return Attempt::dropped;
         }
         plumb_ring_control& control = attachment.controls[cpu];
         const uint64_t write_pos = load_relaxed(control.write_pos);
@@ -116,16 +128,23 @@ Attempt write_per_cpu(Attachment& attachment, const Record& record, bool may_wai
             break;
         }
         case Step::open:
-            if (load_seq_cst(attachment.header->closed) != 0) return Attempt::done;
-            if (open_in_sequence(runtime.rseq_offset, cpu, control, write_pos, plan.boundary) ==
-                Sequence::done)
-                wake_consumer(*attachment.header);
+            switch (open_in_sequence(runtime.rseq_offset, cpu, control, write_pos, plan.boundary,
+                                     attachment.header->closed)) {
+            case Sequence::done:
+                if (is_closed_after_opening(attachment, control)) return Attempt::dropped;
+                break;
+            case Sequence::again:
+                break;
+            case Sequence::off:
+                return Attempt::dropped;
+            }
             break;
         case Step::write: {
             Publication publication = publication_of(attachment, record, cpu, write_pos);
             publication.cpu = cpu;
-            if (publish_in_sequence(runtime.rseq_offset, publication) != Sequence::again)
-                return Attempt::done;
+            const Sequence result = publish_in_sequence(runtime.rseq_offset, publication);
+            if (result == Sequence::done) return Attempt::recorded;
+            if (result == Sequence::off) return Attempt::dropped;
             break;
         }
         }
@@ -180,10 +199,10 @@ Attempt write_owned(Attachment& attachment, const Record& record, uint32_t ring,
             break;
         }
         case Step::open:
-            if (load_seq_cst(attachment.header->closed) != 0) return Attempt::done;
+            if (load_seq_cst(attachment.header->closed) != 0) return Attempt::dropped;
             // Seq_cst: an overwriting reader that copied these bytes must see the limit before they change.
             store_seq_cst(control.limit, plan.boundary);
-            wake_consumer(*attachment.header);
+            if (is_closed_after_opening(attachment, control)) return Attempt::dropped;
             break;
         case Step::write: {
             const Publication publication = publication_of(attachment, record, ring, write_pos);
@@ -193,7 +212,7 @@ Attempt write_owned(Attachment& attachment, const Record& record, uint32_t ring,
             __builtin_memcpy(publication.at + 16, publication.payload, publication.payload_bytes);
             inject(InjectionPoint::owned_payload_written);
             store_release(control.write_pos, publication.next_pos);
-            return Attempt::done;
+            return Attempt::recorded;
         }
         }
     }
@@ -203,7 +222,7 @@ Attempt write_extra(Attachment& attachment, const Record& record, bool may_wait)
     const uint32_t ring = acquire_extra_ring(attachment);
     if (ring == UINT32_MAX) {
         count_loss(attachment.controls[attachment.ring_count], PLUMB_LOST_CONTENDED);
-        return Attempt::done;
+        return Attempt::dropped;
     }
     inject(InjectionPoint::owner_taken);
     const Attempt attempt = write_owned(attachment, record, ring, may_wait);
@@ -230,14 +249,13 @@ Attempt write_cut(Attachment& attachment, const Record& record, bool may_wait) {
                             record.payload_bytes, scratch,
                             attachment.record_limit - PLUMB_RECORD_HEADER_BYTES - 8);
     }
-    Attempt attempt = Attempt::done;
+    Attempt attempt = Attempt::dropped;
     if (bytes == 0) {
         count_loss(control, PLUMB_LOST_TOO_LARGE);
     } else {
         __builtin_memset(scratch + bytes, 0, 8);
-        const Record shorter{record.event, record.session, scratch, bytes};
+        const Record shorter{record.event, record.session, scratch, bytes, true};
         attempt = write_to_channel(attachment, shorter, may_wait);
-        if (attempt == Attempt::done) count_loss(control, PLUMB_CUT);
     }
     plumb_scratch_release(scratch);
     return attempt;
@@ -248,15 +266,15 @@ Attempt attempt_write(const Record& record, bool may_wait, uint32_t& space_seen)
     const Guard guard;
     if (!guard.held()) {
         add_seq_cst(runtime.unguarded_losses, uint64_t{1});
-        return Attempt::done;
+        return Attempt::dropped;
     }
     Attachment& attachment = runtime.attachments[record.session];
     const uint32_t bit = 1u << record.session;
     if (load_seq_cst(attachment.usable) == 0 || (load_seq_cst(record.event.enabled) & bit) == 0)
-        return Attempt::done;
+        return Attempt::dropped;
     if (load_relaxed(attachment.header->closed) != 0) {
         __atomic_fetch_and(&record.event.enabled, ~bit, __ATOMIC_SEQ_CST);
-        return Attempt::done;
+        return Attempt::dropped;
     }
     if (plumb_thread_self.id == 0 || plumb_thread_self.epoch < attachment.epoch) introduce_thread();
     if (load_relaxed(runtime.unguarded_losses) != 0)
@@ -264,9 +282,11 @@ Attempt attempt_write(const Record& record, bool may_wait, uint32_t& space_seen)
                     exchange_seq_cst(runtime.unguarded_losses, uint64_t{0}));
     space_seen = load_seq_cst(attachment.header->space_futex);
     inject(InjectionPoint::slow_path_entered);
-    const Attempt attempt = record.padded_length() > attachment.record_limit
-                                ? write_cut(attachment, record, may_wait)
-                                : write_to_channel(attachment, record, may_wait);
+    const bool too_large = record.padded_length() > attachment.record_limit;
+    const Attempt attempt =
+        too_large ? write_cut(attachment, record, may_wait) : write_to_channel(attachment, record, may_wait);
+    if (attempt == Attempt::recorded && (too_large || record.cut))
+        count_loss(attachment.controls[0], PLUMB_CUT);
     if (attempt == Attempt::wait_for_space) add_seq_cst(attachment.header->space_waiters, 1u);
     return attempt;
 }
@@ -281,6 +301,25 @@ void wait_for_space(uint32_t session, uint32_t epoch, plumb_channel_header* head
         __atomic_fetch_sub(&attachment.header->space_waiters, 1u, __ATOMIC_SEQ_CST);
 }
 
+void emit(const Record& record) {
+    if (load_relaxed(*runtime.writers_live) == 0) after_fork(); // a fork that ran no handlers
+    uint64_t deadline_ns = 0;
+    for (;;) {
+        const Attachment& attachment = runtime.attachments[record.session];
+        const uint32_t epoch = attachment.epoch;
+        plumb_channel_header* header = attachment.header;
+        const uint64_t timeout_ns = attachment.block_timeout_ns;
+        uint64_t now_ns = 0;
+        if (attachment.mode == PLUMB_MODE_BLOCK) {
+            now_ns = sys::now_ns(CLOCK_MONOTONIC);
+            if (deadline_ns == 0) deadline_ns = now_ns + timeout_ns;
+        }
+        uint32_t seen = 0;
+        if (attempt_write(record, now_ns < deadline_ns, seen) != Attempt::wait_for_space) return;
+        wait_for_space(record.session, epoch, header, seen, deadline_ns - now_ns);
+    }
+}
+
 } // namespace
 
 } // namespace plumb
@@ -293,34 +332,13 @@ extern "C" {
 
 PLUMB_EXPORT void plumb_emit_slow(plumb_event* event, uint32_t session, const void* payload,
                                   uint32_t payload_bytes) {
-    if (load_relaxed(*runtime.writers_live) == 0) after_fork(); // a fork that ran no handlers
-    const Record record{*event, session, payload, payload_bytes};
-    uint64_t deadline_ns = 0;
-    for (;;) {
-        const Attachment& attachment = runtime.attachments[session];
-        const uint32_t epoch = attachment.epoch;
-        plumb_channel_header* header = attachment.header;
-        const uint64_t timeout_ns = attachment.block_timeout_ns;
-        uint64_t now_ns = 0;
-        if (attachment.mode == PLUMB_MODE_BLOCK) {
-            now_ns = sys::now_ns(CLOCK_MONOTONIC);
-            if (deadline_ns == 0) deadline_ns = now_ns + timeout_ns;
-        }
-        uint32_t seen = 0;
-        if (attempt_write(record, now_ns < deadline_ns, seen) == Attempt::done) return;
-        wait_for_space(session, epoch, header, seen, deadline_ns - now_ns);
-    }
+    emit({*event, session, payload, payload_bytes, false});
 }
 
 PLUMB_EXPORT void plumb_emit_large(plumb_event* event, const void* payload, uint32_t payload_bytes, int cut) {
     for (uint32_t sessions = load_relaxed(event->enabled); sessions != 0; sessions &= sessions - 1) {
         const auto session = static_cast<uint32_t>(__builtin_ctz(sessions));
-        plumb_emit_slow(event, session, payload, payload_bytes);
-        if (cut == 0) continue;
-        const Guard guard;
-        Attachment& attachment = runtime.attachments[session];
-        if (guard.held() && load_seq_cst(attachment.usable) != 0)
-            count_loss(attachment.controls[0], PLUMB_CUT);
+        emit({*event, session, payload, payload_bytes, cut != 0});
     }
 }
 

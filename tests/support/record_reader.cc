@@ -30,8 +30,13 @@ bool RecordReader::copy_span(uint32_t ring, uint64_t from, uint64_t bytes, std::
     memcpy(to.data(), channel_.ring_data(ring) + (from & (header.ring_bytes - 1)), bytes);
     if (header.mode != PLUMB_MODE_OVERWRITE) return true;
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    const uint64_t limit = __atomic_load_n(&channel_.control(ring).limit, __ATOMIC_SEQ_CST);
-    return limit == 0 || from + header.ring_bytes >= limit;
+    uint64_t limit = __atomic_load_n(&channel_.control(ring).limit, __ATOMIC_SEQ_CST);
+    // Taken back by who closed the channel: it was not beyond the sub-buffer that is written.
+    if (limit == 0)
+        limit =
+            (__atomic_load_n(&channel_.control(ring).write_pos, __ATOMIC_SEQ_CST) / header.subbuf_bytes + 1) *
+            header.subbuf_bytes;
+    return from + header.ring_bytes >= limit;
 }
 
 uint64_t RecordReader::poll_ring(uint32_t ring) {
