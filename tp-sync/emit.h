@@ -35,8 +35,8 @@ extern plumb_event* __stop_plumb_events[] __attribute__((weak, visibility("hidde
 static plumb_writer_setup setup;
 
 // The usual case, one session, stands alone, so that it needs no loop and saves fewer registers.
-static inline void emit_to(plumb_event* event, uint32_t session, const void* payload,
-                           uint32_t payload_bytes) {
+__attribute__((always_inline)) static inline void emit_to(plumb_event* event, uint32_t session,
+                                                          const void* payload, uint32_t payload_bytes) {
 #if defined(__x86_64__)
     const int64_t rseq_offset = setup.rseq_offset;
     const plumb_writer* writer = setup.writers + session;
