@@ -169,16 +169,18 @@ CyclesToNs LayoutMaker::clock_of(const tsdl::StreamClass& stream) const {
     return {clock->frequency_hz, clock->offset_s, clock->offset_cycles};
 }
 
-/* struct { u64 timestamp; u16 id; u16 length; } align(64), then struct { u32 vtid; }, all little-endian. */
+/* Whether header and context of events are those of include/plumb/abi/record.h, little-endian:
+ *   struct { u64 timestamp; u16 id; } align(64), then struct { u32 align(32) vtid; }
+ * The record's length lies in the gap before vtid, but only a trace that Plumb wrote has it there. */
 static bool is_plumb_record(const Plan& header, const Plan& context) {
-    const auto is_field = [](const Step& step, std::string_view name, unsigned bits) {
+    const auto is_field = [](const Step& step, std::string_view name, unsigned bits, uint32_t alignment) {
         return step.kind == StepKind::integer && step.direct && !step.is_signed && step.size_bits == bits &&
-               step.align_mask <= 7 && step.name == name;
+               step.align_mask == alignment - 1 && step.name == name;
     };
-    return header.align_mask == 63 && header.steps.size() == 3 && context.steps.size() == 1 &&
-           context.align_mask <= 7 && is_field(header.steps[0], "timestamp", 64) &&
-           header.steps[0].maps_clock && is_field(header.steps[1], "id", 16) &&
-           is_field(header.steps[2], "length", 16) && is_field(context.steps[0], "vtid", 32);
+    return header.align_mask == 63 && header.steps.size() == 2 && context.steps.size() == 1 &&
+           context.align_mask == 31 && is_field(header.steps[0], "timestamp", 64, 8) &&
+           header.steps[0].maps_clock && is_field(header.steps[1], "id", 16, 8) &&
+           is_field(context.steps[0], "vtid", 32, 32);
 }
 
 Status LayoutMaker::make_stream(const tsdl::StreamClass& described) {
@@ -192,7 +194,8 @@ Status LayoutMaker::make_stream(const tsdl::StreamClass& described) {
         return made;
     if (Status made = compile("stream.event.context", described.event_context, stream->event_context); !made)
         return made;
-    stream->is_plumb_record = is_plumb_record(stream->event_header, stream->event_context);
+    stream->is_plumb_record = layout_.metadata_.environment_text("tracer_name") == "plumb" &&
+                              is_plumb_record(stream->event_header, stream->event_context);
     layout_.streams_.push_back(std::move(stream));
     return ok();
 }

@@ -162,6 +162,8 @@ Status Parser::finish() {
         if (!events.emplace(event.stream_id, event.id).second)
             return Error("The metadata describes two events with id {} in stream {}.", event.id,
                          event.stream_id);
+    /* A trace with one kind of stream need not describe it. */
+    if (metadata_.streams.empty()) metadata_.streams.emplace_back();
     std::set<uint64_t> streams;
     for (const StreamClass& stream : metadata_.streams)
         if (!streams.insert(stream.id).second)

@@ -1,0 +1,71 @@
+// cmake-once
+/* Points in time, read and written: nothing is rounded, and what was printed can be given back. */
+#include "consumerd/time_format.h"
+
+#include <gtest/gtest.h>
+
+namespace plumb {
+namespace {
+
+constexpr int64_t start_ns = 1'795'238'043'464'729'250; /* 2026-11-21 05:14:03.464729250 UTC */
+
+std::string shown(TimeFormat format, int64_t time_ns, bool with_date = false) {
+    OutputBuffer out(-1);
+    if (with_date)
+        format.put_date_and_time(out, time_ns);
+    else
+        format.put_time(out, time_ns);
+    return std::string(out.text());
+}
+
+int64_t parsed(std::string_view text, TimeStyle style = TimeStyle::utc) {
+    Result<int64_t> time = TimeFormat(style, start_ns).parse(text);
+    return time ? *time : -1;
+}
+
+TEST(TimeFormat, ShowsEachStyle) {
+    EXPECT_EQ(shown({TimeStyle::utc, start_ns}, start_ns), "05:14:03.464729250");
+    EXPECT_EQ(shown({TimeStyle::utc, start_ns}, start_ns, true), "2026-11-21 05:14:03.464729250");
+    EXPECT_EQ(shown({TimeStyle::seconds, start_ns}, start_ns + 1'000'000'001), "+1.000000001");
+    EXPECT_EQ(shown({TimeStyle::seconds, start_ns}, start_ns - 5), "-0.000000005");
+    EXPECT_EQ(shown({TimeStyle::utc, 0}, -1, true), "1969-12-31 23:59:59.999999999");
+}
+
+TEST(TimeFormat, ReadsWhatItShows) {
+    EXPECT_EQ(parsed("05:14:03.464729250"), start_ns);
+    EXPECT_EQ(parsed("2026-11-21 05:14:03.464729250"), start_ns);
+    EXPECT_EQ(parsed("2026-11-21T05:14:03.464729250"), start_ns);
+    EXPECT_EQ(parsed("+1.000000001"), start_ns + 1'000'000'001);
+    TimeFormat local(TimeStyle::local, start_ns);
+    EXPECT_EQ(parsed(shown(local, start_ns + 77), TimeStyle::local), start_ns + 77);
+}
+
+TEST(TimeFormat, ReadsOffsetsInEachUnit) {
+    EXPECT_EQ(parsed("+1.5s"), start_ns + 1'500'000'000);
+    EXPECT_EQ(parsed("+20ms"), start_ns + 20'000'000);
+    EXPECT_EQ(parsed("+0.5us"), start_ns + 500);
+    EXPECT_EQ(parsed("+7ns"), start_ns + 7);
+}
+
+TEST(TimeFormat, TakesTheDayAfterWhereMidnightIsCrossed) {
+    constexpr int64_t late = 1'795'305'599'000'000'000; /* 2026-11-21 23:59:59 UTC */
+    Result<int64_t> time = TimeFormat(TimeStyle::utc, late).parse("00:00:01");
+    ASSERT_TRUE(time);
+    EXPECT_EQ(*time, late + 2'000'000'000);
+}
+
+TEST(TimeFormat, RefusesNonsense) {
+    for (const char* text :
+         {"", "+", "+x", "+1.5h", "12", "25:00:00", "12:61:00", "12:00:00.", "2026-13-01 00:00:00",
+          "99999-01-01 00:00:00", "12:00:00 tomorrow", "+99999999999999999999s"})
+        EXPECT_EQ(parsed(text), -1) << text;
+}
+
+TEST(OutputBuffer, EscapesWhatSteersATerminal) {
+    EXPECT_EQ(escaped("plain \xc3\xa9 \"\\\n\x1b[2J\x7f"), "plain \xc3\xa9 \\\"\\\\\\n\\x1b[2J\\x7f");
+    EXPECT_EQ(escaped("\xc2\x9b\xff"), "\\xc2\\x9b\\xff");
+    EXPECT_EQ(json_string("a\"\x01\xff"), "\"a\\\"\\u0001\xef\xbf\xbd\"");
+}
+
+} // namespace
+} // namespace plumb
