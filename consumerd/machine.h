@@ -16,7 +16,7 @@ enum class Finding {
 };
 
 struct MachineCheck {
-    std::string name;   /* short and stable: "rseq", "membarrier", "shared-memory" ... */
+    std::string name; /* short and stable: "rseq", "membarrier", "shared-memory" ... */
     Finding finding;
     bool needed;        /* user-space tracing does not work without it */
     std::string found;  /* what was seen, one line */

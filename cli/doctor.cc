@@ -1,0 +1,83 @@
+/*
+ * plumb doctor: what this machine offers, line by line, each with what to do if it is missing. Exit status 0
+ * if programs can be traced here, 1 if not.
+ */
+#include "cli/command.h"
+
+#include "consumerd/machine.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <memory>
+
+namespace plumb {
+namespace {
+
+struct DoctorOptions {
+    bool json = false;
+};
+
+const char* word_for(const MachineCheck& check) {
+    switch (check.finding) {
+    case Finding::good:
+        return "ok";
+    case Finding::limited:
+        return "limited";
+    case Finding::missing:
+        return check.needed ? "MISSING" : "missing";
+    }
+    return "?";
+}
+
+void print_text(const std::vector<MachineCheck>& checks) {
+    std::size_t width = 0;
+    for (const MachineCheck& check : checks)
+        width = std::max(width, check.name.size());
+    for (const MachineCheck& check : checks) {
+        fmt::print("{:<{}}  {:<7}  {}\n", check.name, width, word_for(check), check.found);
+        if (!check.advice.empty()) fmt::print("{:<{}}           {}\n", "", width, check.advice);
+    }
+    fmt::print("\n{}\n", can_trace_user_space(checks)
+                             ? "Programs can be traced on this machine."
+                             : "Programs can not be traced until what is MISSING above is there.");
+}
+
+void print_json(const std::vector<MachineCheck>& checks) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const MachineCheck& check : checks) {
+        const char* const status = check.finding == Finding::good      ? "ok"
+                                   : check.finding == Finding::limited ? "limited"
+                                                                       : "missing";
+        list.push_back({{"name", check.name},
+                        {"status", status},
+                        {"needed", check.needed},
+                        {"found", check.found},
+                        {"advice", check.advice}});
+    }
+    const nlohmann::ordered_json all = {{"can_trace", can_trace_user_space(checks)}, {"checks", list}};
+    fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+int run_doctor(const DoctorOptions& options) {
+    const std::vector<MachineCheck> checks = inspect_machine();
+    if (options.json)
+        print_json(checks);
+    else
+        print_text(checks);
+    return can_trace_user_space(checks) ? 0 : 1;
+}
+
+void add_doctor(CLI::App& app) {
+    auto options = std::make_shared<DoctorOptions>();
+    CLI::App* const command =
+        app.add_subcommand("doctor", "Show what this machine offers, and what to do about what it lacks");
+    command->add_flag("--json", options->json, "For machines: one JSON object");
+    command->callback([options] { finish(run_doctor(*options)); });
+}
+
+const Command command(add_doctor, 90);
+
+} // namespace
+} // namespace plumb
