@@ -1,3 +1,9 @@
+/*
+ * Event descriptions: from the bytes of the ABI, which nobody vouches for, and field types as text.
+ *
+ * The strings of a description do not overlap, so together they are never longer than it is. That is checked:
+ * otherwise 64 KiB of labels that all name one long string would decode to hundreds of megabytes.
+ */
 #include "consumerd/elf_events.h"
 
 #include <cstring>
@@ -19,24 +25,27 @@ public:
         std::memcpy(&value, bytes_.data() + offset, sizeof(T));
         return value;
     }
-    std::optional<std::string> string_at(std::uint64_t offset) const {
+    std::optional<std::string> string_at(std::uint64_t offset) {
         if (offset >= bytes_.size()) return {};
         const auto* start = reinterpret_cast<const char*>(bytes_.data()) + offset;
         const void* end = std::memchr(start, 0, bytes_.size() - offset);
         if (end == nullptr) return {};
-        return std::string(start, static_cast<const char*>(end));
+        std::string text(start, static_cast<const char*>(end));
+        strings_bytes_ += text.size() + 1;
+        if (strings_bytes_ > bytes_.size()) return {};
+        return text;
     }
 
 private:
     std::span<const std::byte> bytes_;
+    std::size_t strings_bytes_ = 0; /* handed out so far */
 };
 
 Error damaged(const char* what) {
     return Error("The description of an event is damaged: {}.", what);
 }
 
-Status read_labels(const Bytes& bytes, const plumb_event_header& header, const plumb_field& field,
-                   EventField& to) {
+Status read_labels(Bytes& bytes, const plumb_event_header& header, const plumb_field& field, EventField& to) {
     const std::uint64_t labels = sizeof(plumb_event_header) + header.field_count * sizeof(plumb_field);
     if (field.label_first > header.label_count || field.label_count > header.label_count - field.label_first)
         return damaged("labels out of range");
@@ -71,7 +80,8 @@ std::string EventField::type_name() const {
     case PLUMB_FIELD_ENUM: {
         std::vector<std::string> shown;
         for (const auto& [value, label] : labels)
-            shown.push_back(fmt::format("{} = {}", label, value));
+            shown.push_back(is_signed ? fmt::format("{} = {}", label, value)
+                                      : fmt::format("{} = {}", label, static_cast<std::uint64_t>(value)));
         return fmt::format("enum {} {{ {} }}", integer_type_name(*this), fmt::join(shown, ", "));
     }
     case PLUMB_FIELD_INTEGER:
@@ -81,9 +91,10 @@ std::string EventField::type_name() const {
 }
 
 Result<EventDescription> decode_event_description(std::span<const std::byte> raw) {
-    const Bytes bytes(raw);
-    const auto header = bytes.at<plumb_event_header>(0);
+    const auto header = Bytes(raw).at<plumb_event_header>(0);
     if (!header || header->total_bytes > raw.size()) return damaged("it is too short");
+    if (header->total_bytes > PLUMB_EVENT_MAX_DESCRIPTION_BYTES) return damaged("it is too long");
+    Bytes bytes(raw.first(header->total_bytes));
     if (header->field_count > PLUMB_EVENT_MAX_FIELDS) return damaged("too many fields");
     const auto provider = bytes.string_at(header->provider_offset);
     const auto name = bytes.string_at(header->name_offset);

@@ -1,6 +1,7 @@
 /*
- * What /proc says about processes: whether one still lives and is the same, its threads and what they wait in,
- * what it maps; and, put together with the state file, which processes have plumb inside and which events.
+ * What /proc says about processes: whether one still lives and is the same, its threads and what they wait
+ * in, what it maps; and, put together with the state file, which processes have plumb inside and which
+ * events.
  */
 #ifndef PLUMB_CONSUMERD_PROCESSES_H
 #define PLUMB_CONSUMERD_PROCESSES_H
@@ -26,10 +27,10 @@ bool is_same_process(std::uint32_t process_id, std::uint64_t registered_boottime
 std::uint64_t boottime_now_ns();
 
 struct ProcessStatus {
-    char state = '?';            /* as in /proc/PID/status: R S D T t Z X */
-    std::uint64_t caught = 0;    /* signals with a handler: bit n-1 for signal n */
-    std::uint64_t blocked = 0;   /* signals blocked in this thread */
-    std::uint32_t user_id = 0;   /* real */
+    char state = '?';          /* as in /proc/PID/status: R S D T t Z X */
+    std::uint64_t caught = 0;  /* signals with a handler: bit n-1 for signal n */
+    std::uint64_t blocked = 0; /* signals blocked in this thread */
+    std::uint32_t user_id = 0; /* real */
     std::string name;
 };
 
@@ -40,12 +41,12 @@ std::vector<std::uint32_t> thread_ids(std::uint32_t process_id);
 
 /* A file that a process maps. */
 struct MappedFile {
-    std::uint64_t base;  /* address of the first mapping of it */
-    std::uint64_t end;   /* behind the last */
+    std::uint64_t base; /* address of the first mapping of it */
+    std::uint64_t end;  /* behind the last */
     std::uint64_t device;
     std::uint64_t inode;
-    bool executable;     /* some part of it */
-    std::string path;    /* as the process sees it */
+    bool executable;  /* some part of it */
+    std::string path; /* as the process sees it */
 };
 
 /* In address order, each file once. */
@@ -72,6 +73,10 @@ struct TracedProcess {
     std::vector<TracedObject> objects; /* those with events */
     std::vector<std::string> notes;    /* what could not be read, and why */
 };
+
+/* Whether the environment that a process was started with names the session. True too if it can not be read,
+ * or if the process has written over it: then it may be. */
+bool is_launched_by(std::uint32_t process_id, std::uint64_t cookie);
 
 /* The live processes that are registered in the state file, with the events of all their objects. */
 Result<std::vector<TracedProcess>> traced_processes(const StateFile& state);

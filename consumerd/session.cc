@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
-#include <fnmatch.h>
 #include <unistd.h>
 
 namespace plumb {
@@ -27,23 +26,11 @@ Status copy_text(char (&to)[Bytes], const std::string& text, const char* what) {
     return ok();
 }
 
-/* Whether the environment of a process names the session. */
-bool is_launched(std::uint32_t process_id, std::uint64_t cookie) {
-    const Result<std::string> environment =
-        read_small_file(fmt::format("/proc/{}/environ", process_id), std::size_t{4} << 20);
-    if (!environment) return true; /* not ours to see: it may be */
-    const std::string text = std::string(1, '\0') + *environment;
-    const std::size_t at = text.find(std::string(1, '\0') + PLUMB_SESSIONS_VARIABLE + "=");
-    return at != std::string::npos &&
-           text.substr(at + 1, text.find('\0', at + 1) - at - 1).find(fmt::format("{:016x}", cookie)) !=
-               std::string::npos;
-}
-
 bool is_executable(std::uint32_t process_id, const std::string& glob) {
     const Result<std::string> path = read_link(fmt::format("/proc/{}/exe", process_id));
     if (!path) return true;
     const std::string last = path->substr(path->rfind('/') + 1);
-    return ::fnmatch(glob.c_str(), path->c_str(), 0) == 0 || ::fnmatch(glob.c_str(), last.c_str(), 0) == 0;
+    return glob_matches(glob.c_str(), path->c_str()) || glob_matches(glob.c_str(), last.c_str());
 }
 
 /* Whether a change of this rule can make a difference to the process. */
@@ -54,7 +41,7 @@ bool rule_concerns(const plumb_rule& rule, std::uint64_t cookie, std::uint32_t p
     case PLUMB_WHO_EXECUTABLE:
         return is_executable(process_id, rule.executable);
     case PLUMB_WHO_LAUNCHED:
-        return is_launched(process_id, cookie);
+        return is_launched_by(process_id, cookie);
     case PLUMB_WHO_USER: {
         const Result<ProcessStatus> status = process_status(process_id);
         return !status || status->user_id == rule.who_id;

@@ -1,0 +1,321 @@
+/*
+ * plumb list: the tracepoints of running programs and the sessions they are on in; or those of a file,
+ * without running it.
+ */
+#include "cli/command.h"
+
+#include "consumerd/elf_events.h"
+#include "consumerd/output_buffer.h"
+#include "consumerd/processes.h"
+#include "consumerd/session.h"
+#include "consumerd/state.h"
+#include "consumerd/user_directory.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <optional>
+#include <set>
+
+namespace plumb {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ListOptions {
+    std::vector<std::string> files;
+    std::vector<std::string> patterns;
+    bool verbose = false;
+    bool json = false;
+};
+
+/* As in `plumb view`: "shop" means "shop:*"; a leading ! leaves out; only such patterns: all others. */
+bool patterns_want(const std::vector<std::string>& patterns, const std::string& name) {
+    bool any_included = false;
+    bool included = false;
+    for (const std::string& pattern : patterns) {
+        const bool leaves_out = pattern.starts_with('!');
+        std::string glob = pattern.substr(leaves_out ? 1 : 0);
+        if (glob.find(':') == std::string::npos && glob != "*") glob += ":*";
+        const bool matches = glob_matches(glob.c_str(), name.c_str());
+        if (leaves_out && matches) return false;
+        any_included |= !leaves_out;
+        included |= !leaves_out && matches;
+    }
+    return included || !any_included;
+}
+
+/* The events of `all` that the patterns ask for. */
+std::vector<EventDescription> chosen(const std::vector<EventDescription>& all, const ListOptions& options) {
+    std::vector<EventDescription> events;
+    for (const EventDescription& event : all)
+        if (patterns_want(options.patterns, event.full_name())) events.push_back(event);
+    return events;
+}
+
+struct ListedSession {
+    plumb_session session;
+    bool is_alive;
+    std::vector<std::string> patterns;
+};
+
+std::vector<ListedSession> sessions_of(const plumb_rule_set& rules) {
+    std::vector<ListedSession> sessions;
+    for (std::uint32_t index = 0; index < PLUMB_MAX_SESSIONS; index++) {
+        const plumb_session& session = rules.sessions[index];
+        if (session.cookie == 0) continue;
+        ListedSession listed{
+            session, is_same_process(session.controller_process_id, session.controller_boottime_ns), {}};
+        for (std::uint32_t i = 0; i < rules.rule_count; i++) {
+            const plumb_rule& rule = rules.rules[i];
+            if (rule.session != index) continue;
+            listed.patterns.push_back((rule.flags & PLUMB_RULE_EXCLUDE ? "!" : "") +
+                                      std::string(rule.pattern));
+        }
+        sessions.push_back(std::move(listed));
+    }
+    return sessions;
+}
+
+/* What there is to say of a user's running programs. */
+struct Running {
+    plumb_rule_set rules{};
+    std::vector<TracedProcess> processes;
+    std::vector<ListedSession> sessions;
+};
+
+Result<Running> find_running() {
+    Running running;
+    const Result<UserDirectory> directory = UserDirectory::open_existing();
+    if (!directory) {
+        if (directory.error().number() == ENOENT) return running;
+        return directory.error().hint("`plumb doctor` says more.");
+    }
+    const Result<StateFile> state = StateFile::open_existing(*directory);
+    if (!state) {
+        if (state.error().number() == ENOENT) return running;
+        return state.error().hint("`plumb doctor` says more.");
+    }
+    const Result<plumb_rule_set> rules = state->rule_set();
+    if (!rules) return rules.error();
+    Result<std::vector<TracedProcess>> processes = traced_processes(*state);
+    if (!processes) return processes.error();
+    running.rules = *rules;
+    running.processes = std::move(*processes);
+    running.sessions = sessions_of(*rules);
+    return running;
+}
+
+/* ---- text ---- */
+
+std::string source_of(const EventDescription& event) {
+    if (event.source_file.empty()) return {};
+    return fmt::format("{}:{}", escaped(event.source_file), event.source_line);
+}
+
+void print_event(const EventDescription& event, std::size_t width, const std::vector<std::string>& sessions,
+                 bool verbose) {
+    std::string line =
+        fmt::format("    {:<{}}  {}", escaped(event.full_name()), width, log_level_name(event.log_level));
+    if (verbose && !event.source_file.empty()) line += fmt::format("  {}", source_of(event));
+    if (!sessions.empty())
+        line += fmt::format("  on in {}", escaped(fmt::format("{}", fmt::join(sessions, ", "))));
+    fmt::print("{}\n", line);
+    if (!verbose) return;
+    for (const EventField& field : event.fields)
+        fmt::print("        {}: {}\n", escaped(field.name), escaped(field.type_name()));
+}
+
+std::size_t width_of(const std::vector<EventDescription>& events) {
+    std::size_t width = 0;
+    for (const EventDescription& event : events)
+        width = std::max(width, escaped(event.full_name()).size());
+    return width;
+}
+
+void print_process(const Running& running, const TracedProcess& process, const ListOptions& options) {
+    fmt::print("{}  {}  {}\n", process.process_id, escaped(process.name), escaped(process.executable));
+    if (process.signal_number == 0)
+        fmt::print("    (without update signal: what is on was decided when it started)\n");
+    if (process.error != 0)
+        fmt::print("    (it could not open a session's channel: {})\n", errno_text(process.error));
+    std::set<std::string> shown;
+    for (const TracedObject& object : process.objects) {
+        const std::vector<EventDescription> events = chosen(object.content.events, options);
+        if (events.empty()) continue;
+        if (options.verbose && process.objects.size() > 1) fmt::print("  {}\n", escaped(object.path));
+        for (const EventDescription& event : events) {
+            /* The same event of several objects is one event. */
+            if (!options.verbose && !shown.insert(event.full_name()).second) continue;
+            print_event(event, width_of(events), sessions_with(running.rules, process, event),
+                        options.verbose);
+        }
+    }
+    for (const std::string& note : process.notes)
+        fmt::print(stderr, "plumb: process {}: {}\n", process.process_id, escaped(note));
+}
+
+void print_sessions(const std::vector<ListedSession>& sessions) {
+    if (sessions.empty()) return;
+    fmt::print("\nSessions:\n");
+    for (const ListedSession& listed : sessions)
+        fmt::print(
+            "    {}  {}{}\n", escaped(listed.session.name),
+            listed.is_alive ? fmt::format("of process {}", listed.session.controller_process_id)
+                            : "left behind by a command that was killed; the next `plumb record` removes it",
+            listed.patterns.empty() ? std::string(": nothing is on")
+                                    : ": " + escaped(fmt::format("{}", fmt::join(listed.patterns, " "))));
+}
+
+bool has_chosen(const TracedProcess& process, const ListOptions& options) {
+    if (options.patterns.empty()) return true;
+    return std::any_of(process.objects.begin(), process.objects.end(), [&](const TracedObject& object) {
+        return !chosen(object.content.events, options).empty();
+    });
+}
+
+/* ---- JSON ---- */
+
+Json json_of(const EventField& field) {
+    Json json = {{"name", field.name}, {"type", field.type_name()}};
+    if (field.type != PLUMB_FIELD_ENUM) return json;
+    json["type"] = "enum";
+    json["size_bytes"] = field.size;
+    Json labels = Json::array();
+    for (const auto& [value, name] : field.labels)
+        labels.push_back(field.is_signed
+                             ? Json{{"value", value}, {"name", name}}
+                             : Json{{"value", static_cast<std::uint64_t>(value)}, {"name", name}});
+    json["labels"] = std::move(labels);
+    return json;
+}
+
+Json json_of(const EventDescription& event) {
+    Json fields = Json::array();
+    for (const EventField& field : event.fields)
+        fields.push_back(json_of(field));
+    return {{"event", event.full_name()},
+            {"log_level", log_level_name(event.log_level)},
+            {"fields", std::move(fields)},
+            {"source_file", event.source_file},
+            {"source_line", event.source_line}};
+}
+
+Json json_of(const Running& running, const TracedProcess& process, const ListOptions& options) {
+    Json objects = Json::array();
+    for (const TracedObject& object : process.objects) {
+        Json events = Json::array();
+        for (const EventDescription& event : chosen(object.content.events, options)) {
+            Json json = json_of(event);
+            json["sessions"] = sessions_with(running.rules, process, event);
+            events.push_back(std::move(json));
+        }
+        objects.push_back({{"path", object.path}, {"base", object.base}, {"events", std::move(events)}});
+    }
+    return {{"pid", process.process_id},
+            {"name", process.name},
+            {"executable", process.executable},
+            {"update_signal", process.signal_number},
+            {"rseq", (process.flags & PLUMB_PROCESS_RSEQ) != 0},
+            {"error", process.error == 0 ? "" : errno_text(process.error)},
+            {"objects", std::move(objects)},
+            {"notes", process.notes}};
+}
+
+Json json_of(const ListedSession& listed) {
+    return {{"name", listed.session.name},
+            {"pid", listed.session.controller_process_id},
+            {"alive", listed.is_alive},
+            {"patterns", listed.patterns}};
+}
+
+void print_json(const Json& json) {
+    fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+/* ---- the command ---- */
+
+int list_running(const ListOptions& options) {
+    Result<Running> running = find_running();
+    if (!running) return complain(running.error());
+    std::erase_if(running->processes,
+                  [&](const TracedProcess& process) { return !has_chosen(process, options); });
+    if (options.json) {
+        Json processes = Json::array();
+        for (const TracedProcess& process : running->processes)
+            processes.push_back(json_of(*running, process, options));
+        Json sessions = Json::array();
+        for (const ListedSession& listed : running->sessions)
+            sessions.push_back(json_of(listed));
+        print_json({{"processes", std::move(processes)}, {"sessions", std::move(sessions)}});
+        return 0;
+    }
+    for (const TracedProcess& process : running->processes)
+        print_process(*running, process, options);
+    if (running->processes.empty())
+        fmt::print("No running program of yours has {}tracepoints{}.\n",
+                   options.patterns.empty() ? "" : "such ", options.patterns.empty() ? " of Plumb" : "");
+    print_sessions(running->sessions);
+    return 0;
+}
+
+int list_files(const ListOptions& options) {
+    int status = 0;
+    Json files = Json::array();
+    for (const std::string& file : options.files) {
+        const Result<ElfEvents> found = elf_events_of_file(file);
+        if (!found) {
+            status = complain(found.error());
+            continue;
+        }
+        for (const std::string& note : found->notes)
+            fmt::print(stderr, "plumb: {}: {}\n", escaped(file), escaped(note));
+        const std::vector<EventDescription> events = chosen(found->events, options);
+        if (options.json) {
+            Json list = Json::array();
+            for (const EventDescription& event : events)
+                list.push_back(json_of(event));
+            files.push_back({{"path", file},
+                             {"links_plumb", found->links_plumb},
+                             {"events", std::move(list)},
+                             {"notes", found->notes}});
+            continue;
+        }
+        if (options.files.size() > 1) fmt::print("{}\n", escaped(file));
+        for (const EventDescription& event : events)
+            print_event(event, width_of(events), {}, options.verbose);
+        if (events.empty())
+            fmt::print(stderr, "plumb: {} has no {}tracepoints.\n", escaped(file),
+                       found->events.empty() ? "" : "such ");
+    }
+    if (options.json) print_json({{"files", std::move(files)}});
+    return status;
+}
+
+void add_list(CLI::App& app) {
+    auto options = std::make_shared<ListOptions>();
+    CLI::App* const command =
+        app.add_subcommand("list", "Show the tracepoints of running programs, or of a file");
+    command->add_option("FILE", options->files,
+                        "Executables or shared objects, read without running them; default: the programs of "
+                        "yours that run");
+    command
+        ->add_option(
+            "-e,--event", options->patterns,
+            "Only events that match this glob over provider:event; !GLOB leaves out; can be repeated")
+        ->type_name("PATTERN")
+        ->allow_extra_args(false);
+    command->add_flag("-v,--verbose", options->verbose,
+                      "Fields, their types, and where each event is defined");
+    command->add_flag("--json", options->json, "For machines: one JSON object, with everything");
+    command->callback(
+        [options] { finish(options->files.empty() ? list_running(*options) : list_files(*options)); });
+}
+
+const Command command(add_list, 20);
+
+} // namespace
+} // namespace plumb
