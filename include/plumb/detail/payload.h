@@ -92,6 +92,9 @@ static inline void plumb_put_string(struct plumb_payload* payload, const char* f
 static inline void plumb_put_counted(struct plumb_payload* payload, const void* from, uint64_t count,
                                      uint32_t size) {
     uint16_t fits = (uint16_t)count;
+    /* Where gcc knows the object behind `from`, but not that `count` is its size, it would warn of the branch
+     * below, which copies more. It forgets the object here. */
+    __asm__("" : "+r"(from));
     if (!from) fits = 0, count = 0;
     if (__builtin_expect(count > payload->room / size, 0)) {
         fits = (uint16_t)(payload->room / size);
