@@ -52,13 +52,14 @@ SignalQueue::SignalQueue() {
         if (number == SIGCHLD || current.sa_handler != SIG_IGN) sigaddset(&taken_, number);
     }
     pthread_sigmask(SIG_BLOCK, &taken_, &mask_before_);
-    /* A reader of our output that goes away must not end the recording; and if children were ignored, their
-     * status would be lost. */
+    /* A reader of our output that goes away, or a file that reaches `ulimit -f`, must not end the recording;
+     * and if children were ignored, their status would be lost. */
     struct sigaction ignore {
     }, usual{};
     ignore.sa_handler = SIG_IGN;
     usual.sa_handler = SIG_DFL;
     sigaction(SIGPIPE, &ignore, &pipe_before_);
+    sigaction(SIGXFSZ, &ignore, &file_size_before_);
     sigaction(SIGCHLD, &usual, &child_before_);
 }
 
@@ -68,6 +69,7 @@ SignalQueue::~SignalQueue() {
 
 void SignalQueue::restore() const {
     sigaction(SIGPIPE, &pipe_before_, nullptr);
+    sigaction(SIGXFSZ, &file_size_before_, nullptr);
     sigaction(SIGCHLD, &child_before_, nullptr);
     pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
 }

@@ -38,6 +38,7 @@ private:
     sigset_t taken_{};
     sigset_t mask_before_{};
     struct sigaction pipe_before_ {};
+    struct sigaction file_size_before_ {};
     struct sigaction child_before_ {};
 };
 

@@ -260,6 +260,8 @@ void Drain::collect_entries(bool all) {
     const auto is_ready = [&](const ChannelEntry& entry) { return all || entry.timestamp <= held_until_; };
     std::copy_if(held_entries_.begin(), held_entries_.end(), std::back_inserter(ready), is_ready);
     held_until_ = now;
+    std::stable_sort(ready.begin(), ready.end(),
+                     [](const ChannelEntry& a, const ChannelEntry& b) { return a.timestamp < b.timestamp; });
     for (const ChannelEntry& entry : ready)
         note_entry(entry);
     if (shared_ != nullptr && (all || !ready.empty()))
@@ -279,8 +281,16 @@ void Drain::note_entry(const ChannelEntry& entry) {
         objects_++;
     else if (entry.type == PLUMB_ENTRY_THREAD)
         threads_.insert((uint64_t{entry.process_id} << 32) | entry.thread_id);
-    else if (process_ids_.insert(entry.process_id).second)
-        processes_.push_back({entry.process_id, entry.name, entry.path});
+    else {
+        /* The same process id again: another program, after exec. */
+        const auto known =
+            std::find_if(processes_.begin(), processes_.end(),
+                         [&entry](const TracedName& each) { return each.process_id == entry.process_id; });
+        if (known == processes_.end())
+            processes_.push_back({entry.process_id, entry.name, entry.path});
+        else
+            *known = {entry.process_id, entry.name, entry.path};
+    }
 }
 
 Status Drain::finish() {

@@ -129,7 +129,6 @@ private:
     uint64_t held_until_ = 0; /* entries up to this timestamp are written next */
     ThreadNames thread_names_;
     std::vector<TracedName> processes_;
-    std::set<uint32_t> process_ids_;
     std::set<uint64_t> threads_; /* (process id << 32) | thread id */
     uint64_t objects_ = 0;
 
