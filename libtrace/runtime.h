@@ -6,6 +6,7 @@
 //   attach.cc     maps a session's channel and introduces the process to it
 //   describe.cc   an event as the channel's table holds it
 //   state_file.cc the backend of plumb_query() on a stock kernel, and this process's slot
+//   process.cc    whether other processes still live
 //   ring/         writing records
 //
 // What always holds:
@@ -141,6 +142,9 @@ void release_slot();
 void acknowledge(uint64_t generation);
 void report_error(uint64_t cookie, int error);
 int open_channel(uint64_t cookie);
+
+// process.cc
+bool is_zombie(uint32_t process_id, uint32_t thread_id);
 
 // glob.cc
 bool glob_matches(const char* pattern, const char* text);

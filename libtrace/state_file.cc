@@ -4,6 +4,7 @@
 // this user, nobody else may write them. Where anything is wrong or missing, the process runs untraced. A
 // controller's `plumb doctor` says why; a program that was linked with a tracepoint has no business printing.
 #include "runtime.h"
+#include "text.h"
 
 #include <csignal>
 #include <cstdio>
@@ -13,33 +14,6 @@ namespace plumb {
 namespace {
 
 // The two formats of abi/state.h without printf: this runs in signal handlers.
-char* append(char* at, const char* text) {
-    while (*text != '\0')
-        *at++ = *text++;
-    *at = '\0';
-    return at;
-}
-
-char* append_decimal(char* at, uint64_t value) {
-    char digits[20];
-    int count = 0;
-    do {
-        digits[count++] = static_cast<char>('0' + value % 10);
-        value /= 10;
-    } while (value != 0);
-    while (count > 0)
-        *at++ = digits[--count];
-    *at = '\0';
-    return at;
-}
-
-char* append_hex16(char* at, uint64_t value) {
-    for (int shift = 60; shift >= 0; shift -= 4)
-        *at++ = "0123456789abcdef"[value >> shift & 15];
-    *at = '\0';
-    return at;
-}
-
 void directory_path(char* to) {
     append_decimal(append(to, "/dev/shm/plumb-"), static_cast<uint64_t>(geteuid()));
 }

@@ -155,9 +155,11 @@ uint64_t owner_word(uint32_t thread_id) {
     return static_cast<uint64_t>(runtime.process_id) << 32 | thread_id;
 }
 
+// Whether the owner will never write again: it does not exist, or is a zombie that nobody has waited for yet.
 bool is_gone(uint64_t owner) {
-    return sys::call(SYS_tgkill, static_cast<int>(owner >> 32), static_cast<int>(owner & 0xffffffff), 0) ==
-           -ESRCH;
+    const auto process_id = static_cast<uint32_t>(owner >> 32);
+    const auto thread_id = static_cast<uint32_t>(owner);
+    return sys::call(SYS_tgkill, process_id, thread_id, 0) == -ESRCH || is_zombie(process_id, thread_id);
 }
 
 // Takes one of the extra rings by its owner word; UINT32_MAX if all stay taken. The word of a thread that

@@ -64,9 +64,10 @@ SharedBoard::~SharedBoard() {
     close(fd_);
 }
 
-void SharedBoard::wait_until_ready(uint32_t threads) const {
-    while (board_->ready.load() < threads)
+bool SharedBoard::wait_until_ready(uint32_t threads) const {
+    for (int tries = 0; tries < 20'000 && board_->ready.load() < threads; tries++)
         usleep(1000);
+    return board_->ready.load() >= threads;
 }
 
 } // namespace plumb::test

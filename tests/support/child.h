@@ -25,7 +25,8 @@ public:
     Board* operator->() const { return board_; }
     Board& operator*() const { return *board_; }
     std::string fd() const { return std::to_string(fd_); }
-    void wait_until_ready(uint32_t threads) const;
+    // Whether so many threads wait for `go` (or went), within 20 seconds.
+    bool wait_until_ready(uint32_t threads) const;
 
 private:
     int fd_;

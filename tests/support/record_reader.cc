@@ -8,7 +8,23 @@
 namespace plumb::test {
 
 RecordReader::RecordReader(TestChannel& channel, Use use)
-    : channel_(channel), use_(std::move(use)), rings_(channel.ring_count()) {}
+    : channel_(channel), use_(std::move(use)), rings_(channel.ring_count()) {
+    if (channel.header().mode != PLUMB_MODE_OVERWRITE) return;
+    for (uint32_t ring = 0; ring < rings_.size(); ring++) {
+        const uint64_t limit = window_end(ring);
+        if (limit > channel.header().ring_bytes) rings_[ring].position = limit - channel.header().ring_bytes;
+    }
+}
+
+// Overwrite mode: one ring before this the content begins.
+uint64_t RecordReader::window_end(uint32_t ring) const {
+    const uint64_t limit = __atomic_load_n(&channel_.control(ring).limit, __ATOMIC_SEQ_CST);
+    if (limit != 0) return limit;
+    // Taken back by who closed the channel: it was not beyond the sub-buffer that is written.
+    const uint64_t subbuf_bytes = channel_.header().subbuf_bytes;
+    return (__atomic_load_n(&channel_.control(ring).write_pos, __ATOMIC_SEQ_CST) / subbuf_bytes + 1) *
+           subbuf_bytes;
+}
 
 void RecordReader::complain(uint32_t ring, uint64_t position, const std::string& what) {
     if (complaints_.size() < 20)
@@ -30,13 +46,7 @@ bool RecordReader::copy_span(uint32_t ring, uint64_t from, uint64_t bytes, std::
     memcpy(to.data(), channel_.ring_data(ring) + (from & (header.ring_bytes - 1)), bytes);
     if (header.mode != PLUMB_MODE_OVERWRITE) return true;
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    uint64_t limit = __atomic_load_n(&channel_.control(ring).limit, __ATOMIC_SEQ_CST);
-    // Taken back by who closed the channel: it was not beyond the sub-buffer that is written.
-    if (limit == 0)
-        limit =
-            (__atomic_load_n(&channel_.control(ring).write_pos, __ATOMIC_SEQ_CST) / header.subbuf_bytes + 1) *
-            header.subbuf_bytes;
-    return from + header.ring_bytes >= limit;
+    return from + header.ring_bytes >= window_end(ring);
 }
 
 uint64_t RecordReader::poll_ring(uint32_t ring) {

@@ -24,6 +24,7 @@ struct SeenRecord {
 class RecordReader {
 public:
     using Use = std::function<void(const SeenRecord&)>;
+    // From the beginning; in overwrite mode from the oldest records that are still there.
     RecordReader(TestChannel& channel, Use use);
 
     // Takes what was published since the last call, gives whole sub-buffers back. Returns the records taken.
@@ -41,6 +42,7 @@ private:
         bool broken = false;
     };
     uint64_t poll_ring(uint32_t ring);
+    uint64_t window_end(uint32_t ring) const;
     bool copy_span(uint32_t ring, uint64_t from, uint64_t bytes, std::vector<unsigned char>& to);
     void complain(uint32_t ring, uint64_t position, const std::string& what);
 
