@@ -206,13 +206,13 @@ const Event* TraceReader::next() {
 }
 
 const ThreadRecord* TraceReader::thread_of(const Event& event) {
-    if (event.thread_id != last_thread_id_ || event.time_ns < last_thread_.from_ns ||
-        event.time_ns >= last_thread_.until_ns) {
-        last_thread_id_ = event.thread_id;
-        last_thread_ =
-            event.thread_id == 0 ? ThreadSpan{} : names_.find_thread(event.thread_id, event.time_ns);
+    KnownThread& known = known_threads_[event.thread_id % known_threads_.size()];
+    if (event.thread_id != known.thread_id || event.time_ns < known.span.from_ns ||
+        event.time_ns >= known.span.until_ns) {
+        known.thread_id = event.thread_id;
+        known.span = event.thread_id == 0 ? ThreadSpan{} : names_.find_thread(event.thread_id, event.time_ns);
     }
-    return last_thread_.thread;
+    return known.span.thread;
 }
 
 StreamLosses TraceReader::losses() const {

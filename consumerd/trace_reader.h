@@ -18,6 +18,7 @@
 #include "consumerd/stream_reader.h"
 #include "consumerd/trace_names.h"
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -91,8 +92,11 @@ private:
     std::vector<MappedRegion> files_;
     std::vector<std::unique_ptr<StreamReader>> streams_;
     TraceNames names_;
-    ThreadSpan last_thread_;
-    uint32_t last_thread_id_ = 0;
+    struct KnownThread {
+        uint32_t thread_id = 0;
+        ThreadSpan span;
+    };
+    std::array<KnownThread, 256> known_threads_; /* thread id -> span, those asked for lately */
     int64_t start_ns_ = 0;
     bool started_ = false;
     std::vector<Waiting> heap_; /* heap_[0]: the stream whose event was returned last */

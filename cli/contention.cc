@@ -1,0 +1,134 @@
+/*
+ * plumb contention DIR: which locks of the traced programs are waited for, as a table, the worst first. Needs
+ * the events of the pthread probe: plumb record --preload pthread.
+ */
+#include "cli/command.h"
+
+#include "consumerd/lock_contention.h"
+#include "consumerd/symbols.h"
+#include "consumerd/trace_summary.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <memory>
+
+namespace plumb {
+namespace {
+
+struct ContentionOptions {
+    std::string trace;
+    uint64_t limit = 10;
+    uint32_t process_id = 0;
+    bool json = false;
+};
+
+/* 1.23 us: three digits, as that is what one compares. */
+std::string duration_text(double ns) {
+    if (ns < 1e3) return fmt::format("{:.0f} ns", ns);
+    if (ns < 1e6) return fmt::format("{:.3g} us", ns / 1e3);
+    if (ns < 1e9) return fmt::format("{:.3g} ms", ns / 1e6);
+    return fmt::format("{:.3f} s", ns / 1e9);
+}
+
+double ratio(uint64_t part, uint64_t whole) {
+    return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+void put_table(OutputBuffer& out, const std::vector<LockUse>& locks, Symbols& symbols,
+               const TraceReader& reader) {
+    out.put("  acquired   waited      %  wait total    wait avg    wait max    held avg    held max  threads "
+            " lock\n");
+    for (const LockUse& lock : locks) {
+        const auto time = [](double ns) { return duration_text(ns); };
+        std::string name = symbols.name_at(lock.process_id, lock.address);
+        if (lock.busiest_caller != 0)
+            name += fmt::format(", waited for in {}", symbols.name_at(lock.process_id, lock.busiest_caller));
+        const ProcessRecord* const process =
+            reader.names().find_process(lock.process_id, std::numeric_limits<int64_t>::max());
+        out.put(fmt::format(
+            "{:>10}  {:>7}  {:>5.1f}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>7}  {} {} [{}]\n",
+            lock.acquired_count, lock.contended_count, 100 * ratio(lock.contended_count, lock.acquired_count),
+            time(static_cast<double>(lock.waited_ns)), time(ratio(lock.waited_ns, lock.contended_count)),
+            time(static_cast<double>(lock.max_waited_ns)), time(ratio(lock.held_ns, lock.released_count)),
+            time(static_cast<double>(lock.max_held_ns)), lock.thread_count, lock_kind_name(lock.kind),
+            escaped(name),
+            process == nullptr ? fmt::format("{}", lock.process_id)
+                               : fmt::format("{} {}", escaped(process->name), lock.process_id)));
+    }
+}
+
+void put_json(OutputBuffer& out, const std::vector<LockUse>& locks, Symbols& symbols) {
+    for (const LockUse& lock : locks) {
+        const std::string caller = lock.busiest_caller == 0
+                                       ? "null"
+                                       : json_string(symbols.name_at(lock.process_id, lock.busiest_caller));
+        out.put(fmt::format(
+            "{{\"kind\":\"{}\",\"pid\":{},\"address\":{},\"name\":{},\"acquired\":{},\"released\":{},"
+            "\"contended\":{},"
+            "\"waited_ns\":{},\"max_waited_ns\":{},\"held_ns\":{},\"max_held_ns\":{},\"threads\":{},"
+            "\"waited_for_in\":{}}}\n",
+            lock_kind_name(lock.kind), lock.process_id, lock.address,
+            json_string(symbols.name_at(lock.process_id, lock.address)), lock.acquired_count,
+            lock.released_count, lock.contended_count, lock.waited_ns, lock.max_waited_ns, lock.held_ns,
+            lock.max_held_ns, lock.thread_count, caller));
+    }
+}
+
+int run_contention(const ContentionOptions& options) {
+    Result<TraceReader> opened = TraceReader::open(options.trace);
+    if (!opened) return complain(opened.error());
+    TraceReader& reader = *opened;
+    LockContention contention(reader);
+    while (const Event* const event = reader.next())
+        if (options.process_id == 0 || reader.process_id_of(*event) == options.process_id)
+            contention.add(*event);
+    if (!contention.has_lock_events())
+        return complain(Error("{} has no events of locks.", options.trace)
+                            .hint("Record with `plumb record --preload pthread -o DIR -- COMMAND`."));
+    std::vector<LockUse> locks = contention.result();
+    const std::size_t lock_count = locks.size();
+    if (options.limit > 0 && locks.size() > options.limit) locks.resize(options.limit);
+
+    ::signal(SIGPIPE, SIG_IGN);
+    Symbols symbols(reader.names());
+    OutputBuffer out(STDOUT_FILENO);
+    if (options.json) {
+        put_json(out, locks, symbols);
+    } else {
+        put_table(out, locks, symbols, reader);
+        if (locks.size() < lock_count)
+            out.put(fmt::format("{} more locks: --limit 0 shows all\n", grouped(lock_count - locks.size())));
+    }
+    out.flush();
+    if (out.error_number() != 0)
+        return complain(Error::from_errno(out.error_number(), "Could not write to standard output"));
+    const StreamLosses losses = reader.losses();
+    if (losses.any())
+        fmt::print(
+            stderr,
+            "plumb: warning: the trace is not complete ({} events and {} packets lost, {} packets damaged), "
+            "so the figures are not either.\n",
+            grouped(losses.events_discarded), grouped(losses.packets_lost), grouped(losses.damaged_packets));
+    return 0;
+}
+
+void add_contention(CLI::App& app) {
+    auto options = std::make_shared<ContentionOptions>();
+    CLI::App* const command =
+        app.add_subcommand("contention", "Show which locks were waited for, of a trace with pthread events");
+    command->add_option("DIR", options->trace, "Folder that holds the trace")->required();
+    command->add_option("-n,--limit", options->limit, "Show so many locks, the most waited for (0: all)")
+        ->capture_default_str();
+    command->add_option("--pid", options->process_id, "Only locks of this process");
+    command->add_flag("--json", options->json, "One JSON object for each lock and line");
+    command->footer(
+        "waited: acquired after waiting. held avg: over all releases. A lock in static memory is shown by\n"
+        "its symbol, or by object and offset; others by address.");
+    command->callback([options] { finish(run_contention(*options)); });
+}
+
+const Command command(add_contention, 35);
+
+} // namespace
+} // namespace plumb
