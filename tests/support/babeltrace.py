@@ -24,18 +24,22 @@ def parse_value(text):
             return text
 
 
+def parse_event(line):
+    found = EVENT.search(line)
+    if not found:
+        raise AssertionError(f"not an event: {line!r}")
+    fields = {}
+    for name, label, _, string, plain in FIELD.findall(found.group(2)):
+        fields[name] = label.strip('"') if label else string[1:-1] if string else parse_value(plain)
+    return Event(found.group(1), fields)
+
+
 def events(directory):
     """Yields every event in the order of time. Raises if babeltrace2 fails or says anything but the events."""
-    process = subprocess.Popen(["babeltrace2", str(directory)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True, errors="replace")
-    for line in process.stdout:
-        found = EVENT.search(line)
-        if not found:
-            raise AssertionError(f"not an event: {line!r}")
-        fields = {}
-        for name, label, _, string, plain in FIELD.findall(found.group(2)):
-            fields[name] = label.strip('"') if label else string[1:-1] if string else parse_value(plain)
-        yield Event(found.group(1), fields)
-    complaint = process.stderr.read()
-    if process.wait() != 0 or complaint:
+    with subprocess.Popen(["babeltrace2", str(directory)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, errors="replace") as process:
+        for line in process.stdout:
+            yield parse_event(line)
+        complaint = process.stderr.read()
+    if process.returncode != 0 or complaint:
         raise AssertionError(f"babeltrace2 {directory}: status {process.returncode}: {complaint}")

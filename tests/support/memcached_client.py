@@ -6,6 +6,7 @@ is compared byte for byte.
 
     memcached_client.py PORT SECONDS THREADS     prints "requests=N errors=N"; exit status 1 if any error
 """
+import contextlib
 import random
 import socket
 import sys
@@ -22,6 +23,9 @@ class Connection:
 
     def send(self, data):
         self.socket.sendall(data)
+
+    def close(self):
+        self.socket.close()
 
     def expect(self, wanted):
         """Reads as many bytes as `wanted` has; whether they are the same."""
@@ -56,17 +60,20 @@ class Worker(threading.Thread):
         value = self.values[key]
         return b"get %s\r\n" % key, b"VALUE %s 0 %d\r\n%s\r\nEND\r\n" % (key, len(value), value)
 
+    def one_batch(self, connection):
+        batch = [self.one_request() for _ in range(BATCH)]
+        connection.send(b"".join(request for request, _ in batch))
+        for _, response in batch:
+            self.requests += 1
+            if not connection.expect(response):
+                self.errors += 1
+                return
+
     def run(self):
         try:
-            connection = Connection(self.port)
-            while time.monotonic() < self.deadline:
-                batch = [self.one_request() for _ in range(BATCH)]
-                connection.send(b"".join(request for request, _ in batch))
-                for _, response in batch:
-                    self.requests += 1
-                    if not connection.expect(response):
-                        self.errors += 1
-                        return
+            with contextlib.closing(Connection(self.port)) as connection:
+                while time.monotonic() < self.deadline and self.errors == 0:
+                    self.one_batch(connection)
         except OSError as error:
             self.errors += 1
             print(f"thread {self.number}: {error}", file=sys.stderr)
