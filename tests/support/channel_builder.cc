@@ -215,11 +215,16 @@ bool ChannelBuilder::enter_subbuf(uint32_t ring_index) {
     if (left >= PLUMB_RECORD_HEADER_BYTES) {
         const plumb_record padding{0, PLUMB_EVENT_ID_PADDING, PLUMB_RECORD_HEADER_BYTES,
                                    static_cast<uint32_t>(left)};
-        std::memcpy(ring(ring_index) + ring_control.write_pos % header().ring_bytes, &padding,
-                    sizeof(padding));
+        uint64_t words[2];
+        std::memcpy(words, &padding, sizeof(padding));
+        auto* at =
+            reinterpret_cast<uint64_t*>(ring(ring_index) + ring_control.write_pos % header().ring_bytes);
+        __atomic_store_n(at, words[0], __ATOMIC_RELAXED);
+        __atomic_store_n(at + 1, words[1], __ATOMIC_RELAXED);
     }
     __atomic_store_n(&ring_control.write_pos, ring_control.limit, __ATOMIC_RELEASE);
     __atomic_store_n(&ring_control.limit, next_limit, __ATOMIC_RELEASE);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* before any byte of the sub-buffer */
     __atomic_add_fetch(&header().data_futex, 1, __ATOMIC_SEQ_CST);
     return true;
 }
@@ -231,9 +236,12 @@ bool ChannelBuilder::write(uint32_t ring_index, uint16_t event_id, uint64_t time
     const uint64_t step = round_up(length, PLUMB_RECORD_ALIGNMENT);
     if (ring_control.write_pos + step > ring_control.limit && !enter_subbuf(ring_index)) return false;
     const plumb_record record{timestamp, event_id, length, thread_id};
-    std::byte* at = ring(ring_index) + ring_control.write_pos % header().ring_bytes;
-    std::memcpy(at, &record, sizeof(record));
-    if (!payload.empty()) std::memcpy(at + sizeof(record), payload.data(), payload.size());
+    std::vector<uint64_t> whole(step / 8, 0);
+    std::memcpy(whole.data(), &record, sizeof(record));
+    if (!payload.empty()) std::memcpy(whole.data() + 2, payload.data(), payload.size());
+    auto* at = reinterpret_cast<uint64_t*>(ring(ring_index) + ring_control.write_pos % header().ring_bytes);
+    for (size_t i = 0; i < whole.size(); i++) /* in overwrite mode a reader may be at it */
+        __atomic_store_n(at + i, whole[i], __ATOMIC_RELAXED);
     __atomic_store_n(&ring_control.write_pos, ring_control.write_pos + step, __ATOMIC_RELEASE);
     return true;
 }

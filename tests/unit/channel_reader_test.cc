@@ -10,8 +10,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/time.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <ctime>
 #include <functional>
 #include <random>
+#include <thread>
 
 namespace plumb {
 namespace {
@@ -216,6 +223,16 @@ TEST_F(RingTest, ADamagedRecordCostsTheRestOfItsSubbuffer) {
     }
 }
 
+TEST_F(RingTest, ARecordThatReachesOverTheBoundaryIsDamage) {
+    make();
+    open();
+    write_range(0, 340); /* two sub-buffers of 170, each with 16 bytes of padding behind */
+    *record_at(170 * 24) = {1170, id_, 24, 1}; /* right in everything but its place */
+    EXPECT_EQ(read(), numbers(0, 340));
+    EXPECT_THAT(log_, HasSubstr("too far"));
+    EXPECT_EQ(damage(Damage::records), 1u);
+}
+
 TEST_F(RingTest, VariablePayloadsMustDecodeExactly) {
     make();
     const uint16_t id = channel_->add_event(
@@ -341,6 +358,67 @@ TEST_F(OverwriteTest, AReaderThatWasLappedSkipsAhead) {
     write_range(100, 2000);
     EXPECT_EQ(read(), numbers(8 * 170, 2000));
     EXPECT_EQ(ring_->overwritten_subbufs(), 8u);
+    EXPECT_EQ(log_, "");
+}
+
+/* Stops the thread that made it for a moment, again and again, wherever it is. */
+class Interruptions {
+public:
+    Interruptions() {
+        struct sigaction pause {};
+        pause.sa_handler = [](int) {
+            const timespec moment{0, 200'000};
+            nanosleep(&moment, nullptr);
+        };
+        pause.sa_flags = SA_RESTART;
+        sigaction(SIGALRM, &pause, &before_);
+        const itimerval often{{0, 400}, {0, 400}};
+        setitimer(ITIMER_REAL, &often, nullptr);
+    }
+    ~Interruptions() {
+        const itimerval never{};
+        setitimer(ITIMER_REAL, &never, nullptr);
+        sigaction(SIGALRM, &before_, nullptr);
+    }
+
+private:
+    struct sigaction before_ {};
+};
+
+TEST_F(OverwriteTest, NothingTornIsReadWhileAWriterLapsTheReader) {
+    open();
+    std::atomic<bool> stop{false};
+    std::thread writer([&] {
+        sigset_t alarm;
+        sigemptyset(&alarm);
+        sigaddset(&alarm, SIGALRM);
+        pthread_sigmask(SIG_BLOCK, &alarm, nullptr);
+        for (uint64_t n = 1; !stop; n++)
+            channel_->write(0, id_, 1000 + n, Payload().put(n).bytes());
+    });
+    const Interruptions interruptions;
+    uint64_t last = 0, read_count = 0;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    while (std::chrono::steady_clock::now() < end) {
+        while (auto piece = ring_->next(ReadWhat::everything, buffer_)) {
+            const std::byte* at = piece->records.data();
+            for_each_record(*piece, [&](const plumb_record& record) {
+                uint64_t n;
+                std::memcpy(&n, at + PLUMB_RECORD_HEADER_BYTES, sizeof(n));
+                at += 24;
+                ASSERT_EQ(record.timestamp, 1000 + n);
+                ASSERT_GT(n, last);
+                last = n;
+                read_count++;
+            });
+            if (HasFatalFailure()) break;
+        }
+        if (HasFatalFailure()) break;
+    }
+    stop = true;
+    writer.join();
+    EXPECT_GT(read_count, 1000u);
+    EXPECT_GT(ring_->overwritten_subbufs(), 0u);
     EXPECT_EQ(log_, "");
 }
 
