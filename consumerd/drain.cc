@@ -257,7 +257,9 @@ void Drain::collect_entries(bool all) {
     for (ChannelEntry& entry : reader_.take_new_entries())
         held_entries_.push_back(std::move(entry));
     std::vector<ChannelEntry> ready;
-    const auto is_ready = [&](const ChannelEntry& entry) { return all || entry.timestamp <= held_until_; };
+    const auto is_ready = [all, until = held_until_](const ChannelEntry& entry) {
+        return all || entry.timestamp <= until;
+    };
     std::copy_if(held_entries_.begin(), held_entries_.end(), std::back_inserter(ready), is_ready);
     held_until_ = now;
     std::stable_sort(ready.begin(), ready.end(),
