@@ -132,11 +132,16 @@ int attach(uint32_t session, uint64_t cookie) {
     const int error = map_channel(fd, cookie, attachment);
     sys::close(fd);
     if (error != 0) return error;
-    attachment.cookie = cookie;
-    attachment.epoch = ++runtime.epoch;
-    runtime.attachments[session] = attachment;
-    introduce_process(runtime.attachments[session], true);
-    store_release(runtime.attachments[session].usable, 1u);
+    arm_writers();
+    attachment.epoch = runtime.epoch + 1;
+    Attachment& place = runtime.attachments[session];
+    place = attachment;
+    // Last: a fork that happens in another thread meanwhile copies a place that is free, or a whole
+    // attachment.
+    store_release(place.cookie, cookie);
+    introduce_process(place, true);
+    store_release(place.usable, 1u);
+    store_release(runtime.epoch, attachment.epoch); // after `usable`: see introduce_thread()
     publish_writer(session);
     return 0;
 }
@@ -154,13 +159,17 @@ void publish_writer(uint32_t session) {
     writer.record_limit = attachment.record_limit;
     writer.epoch = attachment.epoch;
     store_release(writer.ring_count, fast ? attachment.ring_count : 0);
-    store_release(*runtime.writers_live, uint64_t{1});
 }
 
 void detach(uint32_t session) {
     Attachment& attachment = runtime.attachments[session];
     store_release(runtime.writers[session].ring_count, 0u);
-    sys::unmap(attachment.base, attachment.mapped_bytes);
+    unsigned char* base = attachment.base;
+    const uint64_t mapped_bytes = attachment.mapped_bytes;
+    // Before: the child of a fork that happens in another thread meanwhile must not unmap these addresses
+    // again.
+    store_seq_cst(attachment.cookie, uint64_t{0});
+    sys::unmap(base, mapped_bytes);
     attachment = Attachment{};
 }
 

@@ -52,8 +52,10 @@ Guard::~Guard() {
 }
 
 void begin_quiescence() {
-    if (runtime.rseq_offset != 0 && runtime.membarrier_registered)
+    if (runtime.rseq_offset != 0) {
+        register_membarrier();
         sys::call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0);
+    }
     full_fence(); // barrier B
     for (uint32_t i = 0; i < guard_count; i++) {
         const uint64_t word = load_seq_cst(guards[i].word);

@@ -9,6 +9,7 @@
 #include <elf.h>
 #include <link.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 
 namespace plumb {
 
@@ -26,10 +27,38 @@ struct ObjectEntry {
     char rest[path_bytes_max];
 } object_entry;
 
-// Base addresses that the channels already know, so that a later dlopen() adds only what is new.
+// What the channels already know, so that a later dlopen() adds only what is new. An address is used again by
+// another object once the first was unloaded, so the path counts, too.
+struct KnownObject {
+    uint64_t base; // 0: free
+    uint64_t path_hash;
+    uint32_t pass; // in which it was last seen: older ones make room
+};
 constexpr uint32_t known_objects_max = 1024;
-uint64_t known_objects[known_objects_max];
-uint32_t known_object_count;
+KnownObject known_objects[known_objects_max];
+uint32_t current_pass;
+
+uint64_t hash_path(const char* path, size_t bytes) {
+    uint64_t hash = 0xcbf29ce484222325u; // FNV-1a
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ static_cast<unsigned char>(path[i])) * 0x100000001b3u;
+    return hash;
+}
+
+// Whether the object was not known, and makes it known. A table full of objects that are all loaded forgets.
+bool learn_object(uint64_t base, uint64_t path_hash) {
+    KnownObject* place = nullptr;
+    for (KnownObject& known : known_objects) {
+        if (known.base == base) {
+            const bool same = known.path_hash == path_hash;
+            known = {base, path_hash, current_pass};
+            return !same;
+        }
+        if (place == nullptr && (known.base == 0 || current_pass - known.pass > 1)) place = &known;
+    }
+    if (place != nullptr) *place = {base, path_hash, current_pass};
+    return true;
+}
 
 uint32_t entry_bytes(size_t fixed_bytes, size_t path_offset, size_t path_bytes) {
     const size_t bytes = path_offset + path_bytes + 1;
@@ -44,42 +73,60 @@ size_t copy_path(char* to, const char* from, size_t bytes) {
     return bytes;
 }
 
-void find_build_id(const unsigned char* note, size_t bytes, plumb_entry_object& entry) {
+// A copy of our own memory, or false where there is none: between the look at /proc/self/maps and this,
+// another thread may have unloaded the object.
+bool copy_memory(uint64_t from, void* to, size_t bytes) {
+    const iovec local{to, bytes};
+    const iovec remote{reinterpret_cast<void*>(from), bytes};
+    return sys::call(SYS_process_vm_readv, sys::process_id(), &local, 1L, &remote, 1L, 0L) ==
+           static_cast<long>(bytes);
+}
+
+bool take_build_id(const unsigned char* note, size_t bytes, plumb_entry_object& entry) {
     while (bytes >= sizeof(ElfW(Nhdr))) {
         ElfW(Nhdr) header;
         __builtin_memcpy(&header, note, sizeof(header));
         const size_t name_bytes = (size_t{header.n_namesz} + 3) & ~size_t{3};
         const size_t content_bytes = (size_t{header.n_descsz} + 3) & ~size_t{3};
         const size_t all_bytes = sizeof(header) + name_bytes + content_bytes;
-        if (all_bytes > bytes) return;
+        if (all_bytes > bytes) return false;
         if (header.n_type == NT_GNU_BUILD_ID && header.n_namesz == 4 &&
             __builtin_memcmp(note + sizeof(header), "GNU", 4) == 0 &&
             header.n_descsz <= sizeof(entry.build_id)) {
             entry.build_id_bytes = static_cast<uint8_t>(header.n_descsz);
             __builtin_memcpy(entry.build_id, note + sizeof(header) + name_bytes, header.n_descsz);
-            return;
+            return true;
         }
         note += all_bytes;
         bytes -= all_bytes;
     }
+    return false;
 }
 
-// [start, end) is the first, readable mapping of a file from offset 0.
-void read_elf_header(const unsigned char* start, const unsigned char* end, plumb_entry_object& entry) {
-    const auto bytes = static_cast<size_t>(end - start);
+// `base` is where a file is mapped from its offset 0, `bytes` long. Linkers put the program headers into its
+// first page, and nearly always the notes as well.
+void find_build_id(uint64_t base, uint64_t bytes, plumb_entry_object& entry) {
+    alignas(8) static unsigned char start[4096];
+    static unsigned char notes[1024];
+    if (bytes < sizeof(start) || !copy_memory(base, start, sizeof(start))) return;
     ElfW(Ehdr) header;
-    if (bytes < sizeof(header)) return;
     __builtin_memcpy(&header, start, sizeof(header));
     if (__builtin_memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(ElfW(Phdr)))
         return;
-    for (uint32_t i = 0; i < header.e_phnum; i++) {
-        const uint64_t offset = header.e_phoff + i * sizeof(ElfW(Phdr));
-        if (offset > bytes || sizeof(ElfW(Phdr)) > bytes - offset) return;
+    for (uint64_t i = 0; i < header.e_phnum; i++) {
+        if (header.e_phoff > sizeof(start) || (i + 1) * sizeof(ElfW(Phdr)) > sizeof(start) - header.e_phoff)
+            return;
         ElfW(Phdr) segment;
-        __builtin_memcpy(&segment, start + offset, sizeof(segment));
-        if (segment.p_type == PT_NOTE && segment.p_offset <= bytes &&
-            segment.p_filesz <= bytes - segment.p_offset)
-            find_build_id(start + segment.p_offset, segment.p_filesz, entry);
+        __builtin_memcpy(&segment, start + header.e_phoff + i * sizeof(segment), sizeof(segment));
+        if (segment.p_type != PT_NOTE || segment.p_offset > bytes ||
+            segment.p_filesz > bytes - segment.p_offset)
+            continue;
+        const size_t length = segment.p_filesz < sizeof(notes) ? segment.p_filesz : sizeof(notes);
+        if (segment.p_offset + length <= sizeof(start))
+            __builtin_memcpy(notes, start + segment.p_offset, length);
+        else if (!copy_memory(base + segment.p_offset, notes, length))
+            continue;
+        if (take_build_id(notes, length, entry)) return;
     }
 }
 
@@ -145,9 +192,9 @@ public:
 
     void finish() {
         plumb_entry_object& entry = object_entry.fixed;
-        if (current_ && executable_ && is_new(entry.base)) {
-            read_elf_header(reinterpret_cast<const unsigned char*>(entry.base),
-                            reinterpret_cast<const unsigned char*>(first_end_), entry);
+        if (current_ && executable_ &&
+            (learn_object(entry.base, hash_path(entry.path, path_bytes_)) || everything)) {
+            find_build_id(entry.base, first_end_ - entry.base, entry);
             const uint32_t bytes =
                 entry_bytes(sizeof(entry), offsetof(plumb_entry_object, path), path_bytes_);
             for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
@@ -157,17 +204,9 @@ public:
         current_ = executable_ = false;
     }
 
-    bool everything = true; // false: only what is not in known_objects
+    bool everything = true; // false: only what is not known
 
 private:
-    bool is_new(uint64_t base) const {
-        for (uint32_t i = 0; i < known_object_count; i++) {
-            if (known_objects[i] == base) return everything;
-        }
-        if (known_object_count < known_objects_max) known_objects[known_object_count++] = base;
-        return true;
-    }
-
     uint32_t sessions_;
     bool current_ = false;
     bool executable_ = false;
@@ -179,6 +218,7 @@ void introduce_objects(uint32_t sessions, bool everything) {
     static char buffer[2 * path_bytes_max + 1];
     const int fd = sys::open("/proc/self/maps", O_RDONLY);
     if (fd < 0) return;
+    current_pass++;
     ObjectList objects(sessions);
     objects.everything = everything;
     size_t used = 0;
@@ -245,18 +285,16 @@ void introduce_thread() {
     plumb_thread& self = plumb_thread_self;
     if (self.id == 0) store_relaxed(self.id, sys::thread_id());
     const uint32_t known = self.epoch;
-    // First: a signal handler that traces in the middle of this may introduce the thread twice, but never not
-    // at all.
-    uint32_t newest = known;
+    // Read before the attachments: sessions become usable in the order of their epochs, so all up to this one
+    // are seen below. One that comes meanwhile may be told of this thread twice, but never not at all.
+    const uint32_t newest = load_acquire(runtime.epoch);
     for (Attachment& attachment : runtime.attachments) {
-        const uint32_t epoch = load_acquire(attachment.epoch);
-        if (load_acquire(attachment.usable) == 0 || epoch <= known) continue;
+        if (load_acquire(attachment.usable) == 0 || attachment.epoch <= known) continue;
         plumb_entry_thread entry = {};
         entry.entry.type = PLUMB_ENTRY_THREAD;
         entry.entry.thread_id = self.id;
         sys::call(SYS_prctl, PR_GET_NAME, entry.name, 0, 0, 0);
         add_entry(attachment, entry.entry, sizeof(entry));
-        if (epoch > newest) newest = epoch;
     }
     store_relaxed(self.epoch, newest);
 }

@@ -37,24 +37,25 @@ int64_t find_rseq() {
 #if defined(__x86_64__)
     if (&__rseq_size == nullptr || &__rseq_offset == nullptr || __rseq_size == 0) return 0;
     if (static_cast<int32_t>(current_cpu(__rseq_offset)) < 0) return 0;
-    const long commands = sys::call(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
-    if (commands < 0 || (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ) == 0) return 0;
     return __rseq_offset;
 #else
     return 0;
 #endif
 }
 
-int map_writers() {
-    constexpr size_t bytes = 4096;
-    static_assert(sizeof(plumb_writer) * PLUMB_MAX_SESSIONS + sizeof(uint64_t) <= bytes);
-    void* page = sys::map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-    if (page == nullptr) return -ENOMEM;
-    sys::call(SYS_madvise, page, bytes, MADV_WIPEONFORK);
-    runtime.writers = static_cast<plumb_writer*>(page);
+bool kernel_has_membarrier() {
+    const long commands = sys::call(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+    return commands > 0 && (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ) != 0;
+}
+
+// The page of writers. Not touched, and not yet wiped by fork, before the first session is attached: most
+// programs that link tracepoints start, run and end without one.
+alignas(4096) unsigned char writers_page[4096];
+static_assert(sizeof(plumb_writer) * PLUMB_MAX_SESSIONS + sizeof(uint64_t) <= sizeof(writers_page));
+
+void place_writers() {
+    runtime.writers = reinterpret_cast<plumb_writer*>(writers_page);
     runtime.writers_live = reinterpret_cast<uint64_t*>(runtime.writers + PLUMB_MAX_SESSIONS);
-    store_relaxed(*runtime.writers_live, uint64_t{1});
-    return 0;
 }
 
 const char* find_variable(const char* name) {
@@ -111,30 +112,74 @@ void install_handler() {
     }
 }
 
+// Signals wait.
+class SignalsHeld {
+public:
+    SignalsHeld() {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    SignalsHeld(const SignalsHeld&) = delete;
+    SignalsHeld& operator=(const SignalsHeld&) = delete;
+
+private:
+    sigset_t before_;
+};
+
 // Keeps updates out while an object leaves; from ordinary context, so it may wait for the thread that is in
 // one.
 class UpdatesHeld {
 public:
     UpdatesHeld() {
-        sigset_t all;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &signals_);
         while (exchange_seq_cst(runtime.updating, 1u) != 0)
             sys::call(SYS_sched_yield);
     }
-    ~UpdatesHeld() {
-        store_seq_cst(runtime.updating, 0u);
-        pthread_sigmask(SIG_SETMASK, &signals_, nullptr);
-        request_update();
-    }
+    ~UpdatesHeld() { store_seq_cst(runtime.updating, 0u); }
     UpdatesHeld(const UpdatesHeld&) = delete;
     UpdatesHeld& operator=(const UpdatesHeld&) = delete;
 
 private:
-    sigset_t signals_;
+    const SignalsHeld signals_;
 };
 
+// A fork that ran no handlers (_Fork, a raw clone) shows by the wiped page. Not by the process id: a child of
+// vfork has another one, but works in its parent's memory.
+void notice_fork() {
+    if (runtime.initialised && writers_are_wiped()) after_fork();
+}
+
+// Switches the object's events off, and takes it out of the list.
+void remove_object(plumb_object& object) {
+    uint32_t were_on = 0;
+    for (plumb_event** entry = object.events_begin; entry < object.events_end; entry++) {
+        if (*entry != nullptr) were_on |= exchange_seq_cst((*entry)->enabled, 0u);
+    }
+    for (plumb_object** link = &runtime.objects; *link != nullptr; link = &(*link)->next) {
+        if (*link != &object) continue;
+        *link = object.next;
+        break;
+    }
+    if (were_on == 0) return;
+    // Other threads may be in the middle of these events, which no later update would know of.
+    begin_quiescence();
+    store_seq_cst(runtime.quiesce_pending, 1u);
+}
+
 } // namespace
+
+// Before the first attachment is published.
+void arm_writers() {
+    if (runtime.writers_armed) return;
+    sys::call(SYS_madvise, writers_page, sizeof(writers_page), MADV_WIPEONFORK);
+    store_relaxed(*runtime.writers_live, uint64_t{1});
+    runtime.writers_armed = true;
+}
+
+bool writers_are_wiped() {
+    return runtime.writers_armed && load_relaxed(*runtime.writers_live) == 0;
+}
 
 // What the process needs once, by the first object that registers; dynamic linkers run constructors one at a
 // time.
@@ -144,12 +189,14 @@ int initialise() {
     runtime.request.version = PLUMB_QUERY_VERSION;
     runtime.request.process_id = runtime.process_id;
     runtime.request.user_id = static_cast<uint32_t>(getuid());
-    const int error = map_writers();
-    if (error != 0) return error;
+    place_writers();
     runtime.rseq_offset = find_rseq();
     // Cheap while there is one thread; later it may take milliseconds, and waits until an event is switched
     // on.
-    if (&__libc_single_threaded != nullptr && __libc_single_threaded != 0) register_membarrier();
+    if (&__libc_single_threaded != nullptr && __libc_single_threaded != 0)
+        register_membarrier();
+    else if (!kernel_has_membarrier())
+        runtime.rseq_offset = 0;
     read_launched();
     pthread_atfork(nullptr, nullptr, after_fork);
     runtime.initialised = true;
@@ -157,27 +204,31 @@ int initialise() {
 }
 
 // In the child, which has one thread. What the parent's other threads were in the middle of will never be
-// finished.
+// finished. A child in another process namespace may have its parent's number.
 void after_fork() {
-    if (!runtime.initialised || runtime.process_id == sys::process_id()) return;
-    runtime.process_id = sys::process_id();
-    runtime.request.process_id = runtime.process_id;
-    runtime.updating = 1; // ours: a signal that comes now leaves its request
-    runtime.quiesce_pending = 0;
-    runtime.slot = nullptr;
-    reset_guards();
-    plumb_thread_self = {};
-    store_relaxed(*runtime.writers_live, uint64_t{1});
-    quiesced();
-    claim_slot();
-    register_membarrier();
-    for (uint32_t session = 0; session < PLUMB_MAX_SESSIONS; session++) {
-        Attachment& attachment = runtime.attachments[session];
-        if (attachment.usable == 0) continue;
-        introduce_process(attachment, false); // its objects are its parent's
-        publish_writer(session);
+    if (!runtime.initialised) return;
+    if (!writers_are_wiped() && runtime.process_id == sys::process_id()) return;
+    {
+        const SignalsHeld signals; // a handler that traces must not see half of this
+        runtime.process_id = sys::process_id();
+        runtime.request.process_id = runtime.process_id;
+        runtime.updating = 1; // ours
+        runtime.quiesce_pending = 0;
+        runtime.slot = nullptr;
+        reset_guards();
+        plumb_thread_self = {};
+        if (runtime.writers_armed) store_relaxed(*runtime.writers_live, uint64_t{1});
+        quiesced();
+        claim_slot();
+        register_membarrier();
+        for (uint32_t session = 0; session < PLUMB_MAX_SESSIONS; session++) {
+            Attachment& attachment = runtime.attachments[session];
+            if (attachment.usable == 0) continue;
+            introduce_process(attachment, false); // its objects are its parent's
+            publish_writer(session);
+        }
+        store_seq_cst(runtime.updating, 0u);
     }
-    store_seq_cst(runtime.updating, 0u);
     if (runtime.slot != nullptr) request_update();
 }
 
@@ -187,6 +238,7 @@ using namespace plumb;
 
 extern "C" __attribute__((visibility("default"))) int plumb_register_object(plumb_object* object) {
     if (object->version != PLUMB_RUNTIME_VERSION) return -EPROTO;
+    notice_fork();
     const bool first = !runtime.initialised;
     const int error = initialise();
     if (runtime.writers == nullptr) return error;
@@ -199,30 +251,31 @@ extern "C" __attribute__((visibility("default"))) int plumb_register_object(plum
     }
     if ((object->flags & PLUMB_OBJECT_ASYNC) != 0) {
         install_handler();
-        if (runtime.slot != nullptr && runtime.slot->signal_number == 0)
-            release_slot(); // it had no handler yet
+        announce_handler(); // the slot may be there already, from an object that has none
     }
     if (runtime.slot == nullptr) claim_slot();
     request_update();
     if (!first) {
-        const UpdatesHeld held;
-        introduce_new_objects();
+        {
+            const UpdatesHeld held;
+            introduce_new_objects();
+        }
+        request_update(); // one that was asked for meanwhile
     }
     return 0;
 }
 
 extern "C" __attribute__((visibility("default"))) void plumb_unregister_object(plumb_object* object) {
     if (!runtime.initialised) return;
-    const UpdatesHeld held;
-    for (plumb_event** entry = object->events_begin; entry < object->events_end; entry++) {
-        if (*entry != nullptr) store_seq_cst((*entry)->enabled, 0u);
+    notice_fork();
+    if (runtime.process_id != sys::process_id()) return; // a child of vfork: all of this is its parent's
+    {
+        const UpdatesHeld held;
+        remove_object(*object);
+        // If somebody is still writing, the slot stays until the process is gone.
+        if (runtime.objects == nullptr && is_quiescent()) release_slot();
     }
-    for (plumb_object** link = &runtime.objects; *link != nullptr; link = &(*link)->next) {
-        if (*link != object) continue;
-        *link = object->next;
-        break;
-    }
-    if (runtime.objects == nullptr) release_slot();
+    request_update();
 }
 
 extern "C" __attribute__((visibility("default"))) int plumb_refresh(void) {

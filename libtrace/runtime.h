@@ -62,12 +62,13 @@ struct Runtime {
     int64_t rseq_offset = 0; // 0: the fallback without rseq
     bool membarrier_registered = false;
     uint32_t process_id = 0;
-    uint32_t epoch = 0; // of the newest attachment
+    uint32_t epoch = 0; // of the newest attachment that is usable; all before it are or were
     int signal_number = 0;
 
     plumb_writer* writers =
         nullptr; // page that fork wipes; the word behind the last writer is `writers_live`
     uint64_t* writers_live = nullptr;
+    bool writers_armed = false; // the page is wiped by fork; from the first attachment on
     Attachment attachments[PLUMB_MAX_SESSIONS];
     plumb_object* objects = nullptr;
 
@@ -91,6 +92,8 @@ extern Runtime runtime;
 // registry.cc
 int initialise();
 void after_fork(); // in the child
+void arm_writers();
+bool writers_are_wiped(); // a fork that ran no handlers
 
 // update.cc
 void request_update();
@@ -138,6 +141,7 @@ uint16_t event_id_in(Attachment& attachment, const plumb_event_info& info);
 // state_file.cc
 int open_state();
 void claim_slot();
+void announce_handler();
 void release_slot();
 void acknowledge(uint64_t generation);
 void report_error(uint64_t cookie, int error);

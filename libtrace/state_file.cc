@@ -197,13 +197,20 @@ void claim_slot() {
         store_relaxed(slot.error_cookie, uint64_t{0});
         store_relaxed(slot.registered_boottime_ns, sys::now_ns(CLOCK_BOOTTIME));
         runtime.slot = &slot;
-        store_release(slot.signal_number, static_cast<uint32_t>(runtime.signal_number));
-        store_seq_cst(slot.flags, PLUMB_PROCESS_READY |
-                                      (runtime.signal_number != 0 ? PLUMB_PROCESS_ASYNC : 0u) |
-                                      (runtime.rseq_offset != 0 ? PLUMB_PROCESS_RSEQ : 0u));
+        announce_handler();
         return;
     }
     add_seq_cst(runtime.state->slots_refused, 1u);
+}
+
+// Says in the slot how this process can be reached; at once when it changes, since a slot given back for a
+// moment would hide the process from a controller.
+void announce_handler() {
+    if (runtime.slot == nullptr) return;
+    store_release(runtime.slot->signal_number, static_cast<uint32_t>(runtime.signal_number));
+    store_seq_cst(runtime.slot->flags, PLUMB_PROCESS_READY |
+                                           (runtime.signal_number != 0 ? PLUMB_PROCESS_ASYNC : 0u) |
+                                           (runtime.rseq_offset != 0 ? PLUMB_PROCESS_RSEQ : 0u));
 }
 
 void release_slot() {

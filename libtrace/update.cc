@@ -92,15 +92,12 @@ bool switch_off() {
     return any;
 }
 
-// Sessions with rules for this process whose channel is not attached; those whose place is not free yet are
-// left for the round that follows quiescence.
+// Sessions that want an event of this process and whose channel is not attached; those whose place is not
+// free yet are left for the round that follows quiescence.
 void attach_new() {
     uint32_t wanted = 0;
     report_error(0, 0);
-    for (uint32_t i = 0; i < runtime.result.rule_count; i++) {
-        if ((runtime.result.rules[i].flags & PLUMB_RULE_EXCLUDE) == 0)
-            wanted |= 1u << runtime.result.rules[i].session;
-    }
+    for_each_event([&](plumb_event& event) { wanted |= wanted_by(*event.info); });
     for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
         if ((wanted >> s & 1) == 0 || runtime.attachments[s].cookie != 0) continue;
         const uint64_t cookie = runtime.result.sessions[s].cookie;
@@ -157,6 +154,8 @@ void register_membarrier() {
     if (runtime.rseq_offset == 0 || runtime.membarrier_registered) return;
     runtime.membarrier_registered =
         sys::call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0) == 0;
+    // Nothing is on yet: without it, nothing may be written by sequences.
+    if (!runtime.membarrier_registered && !runtime.writers_armed) runtime.rseq_offset = 0;
 }
 
 // Nothing of what was switched off is in use any more.

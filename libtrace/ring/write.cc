@@ -304,7 +304,7 @@ void wait_for_space(uint32_t session, uint32_t epoch, plumb_channel_header* head
 }
 
 void emit(const Record& record) {
-    if (load_relaxed(*runtime.writers_live) == 0) after_fork(); // a fork that ran no handlers
+    if (writers_are_wiped()) after_fork();
     uint64_t deadline_ns = 0;
     for (;;) {
         const Attachment& attachment = runtime.attachments[record.session];

@@ -92,6 +92,8 @@ void toggle_one_session(const Toggles& toggles) {
         const std::vector<uint64_t> before = channel.write_positions();
         change_and_wait(state, [&] { return state.set(0, channel.cookie(), {{"stress:*"}}); });
         usleep(static_cast<useconds_t>(toggles.on_microseconds));
+        for (int tries = 0; tries < 1000 && channel.write_positions() == before; tries++)
+            usleep(100); // on a busy machine
         change_and_wait(state, [&] { return state.set(0, channel.cookie(), {}); });
         Silence silence(channel);
         rounds_with_records += channel.write_positions() != before;

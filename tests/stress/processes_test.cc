@@ -1,0 +1,112 @@
+// Processes come and go: many short ones in a row, killed ones, forks in a storm while events are switched on
+// and off. Slots are used again, children are traced as themselves, nobody hangs. cmake-timeout: 300
+#include "tests/support/private_shm.h"
+#include "tests/support/stress_checker.h"
+#include "tests/support/test_session.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace plumb::test;
+
+namespace {
+
+uint32_t live_slots(const TestState& state) {
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++) {
+        const uint32_t process_id = state.slot(i).process_id;
+        live += process_id != 0 && kill(static_cast<int>(process_id), 0) == 0;
+    }
+    return live;
+}
+
+} // namespace
+
+TEST(Processes, that_end_give_their_slot_back) {
+    ASSERT_TRUE(has_private_shm());
+    TestState state;
+    SharedBoard board;
+    board->go = 1;
+    for (int i = 0; i < 1000; i++)
+        ASSERT_EQ(wait_for(start_fixture("stress_writer", {board.fd(), "0", "0"})), 0);
+    EXPECT_EQ(state.used_slots(), 0u);
+    EXPECT_EQ(state.header().slots_refused, 0u);
+}
+
+// More killed processes than there are slots: the runtime takes over slots of the dead.
+TEST(Processes, that_were_killed_leave_slots_to_others) {
+    ASSERT_TRUE(has_private_shm());
+    TestState state;
+    SharedBoard board;
+    board->go = 1;
+    // 4,090 slots of processes that are gone: process ids that cannot be.
+    for (uint32_t i = 0; i < 4090; i++)
+        state.slot(i).process_id = 0x3fff0000 + i;
+    for (int i = 0; i < 100; i++) {
+        const pid_t child = start_fixture("stress_writer", {board.fd(), "0", "1"});
+        ASSERT_TRUE(board.wait_until_ready(static_cast<uint32_t>(i + 1)));
+        EXPECT_NE(state.slot_of(static_cast<uint32_t>(child)), nullptr);
+        kill(child, SIGKILL);
+        wait_for(child);
+    }
+    EXPECT_EQ(live_slots(state), 0u);
+    EXPECT_EQ(state.header().slots_refused, 0u);
+    for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++)
+        state.slot(i) = {};
+}
+
+TEST(Processes, run_untraced_when_no_slot_is_free) {
+    ASSERT_TRUE(has_private_shm());
+    TestState state;
+    SharedBoard board;
+    board->go = 1;
+    for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++)
+        state.slot(i).process_id = static_cast<uint32_t>(getpid());
+    EXPECT_EQ(wait_for(start_fixture("stress_writer", {board.fd(), "0", "1", "count=10"})), 0);
+    EXPECT_EQ(state.header().slots_refused, 1u);
+    for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++)
+        state.slot(i) = {};
+}
+
+// Each child of the storm traces some events with its own writer number, then ends in its own way.
+TEST(Processes, fork_while_events_are_switched_on_and_off) {
+    ASSERT_TRUE(has_private_shm());
+    TestState state;
+    ChannelShape shape;
+    shape.mode = PLUMB_MODE_OVERWRITE;
+    shape.subbuf_count = 64;
+    TestChannel channel(shape);
+    SharedBoard board;
+    const pid_t storm = start_fixture("fork_storm", {board.fd(), "400"});
+    int status = 0;
+    int rounds = 0;
+    StressChecker checker(channel);
+    while (waitpid(storm, &status, WNOHANG) == 0) {
+        uint64_t generation = state.set(0, channel.cookie(), {{"stress:*"}});
+        state.signal_all(generation);
+        EXPECT_TRUE(state.wait(generation).empty()) << "on, round " << rounds;
+        siginfo_t info = {};
+        waitid(P_PID, static_cast<id_t>(storm), &info, WEXITED | WNOWAIT | WNOHANG);
+        if (rounds > 0 && info.si_pid == 0) {
+            EXPECT_NE(state.slot_of(static_cast<uint32_t>(storm)), nullptr)
+                << "its child took its slot, round " << rounds;
+        }
+        usleep(2000);
+        checker.poll();
+        generation = state.set(0, channel.cookie(), {});
+        state.signal_all(generation);
+        // A process that was forked between publishing and signalling asks by itself.
+        EXPECT_TRUE(state.wait(generation).empty()) << "off, round " << rounds;
+        rounds++;
+    }
+    EXPECT_EQ(status, 0);
+    EXPECT_GT(rounds, 5);
+    checker.poll();
+    EXPECT_EQ(checker.check(), "");
+    EXPECT_GT(checker.record_count(), 0u);
+    EXPECT_EQ(live_slots(state), 0u);
+    state.remove(0);
+}
