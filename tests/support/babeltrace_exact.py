@@ -30,7 +30,10 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v
 
 
 def _unquote(text):
-    return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m.group(1), m.group(1)), text[1:-1])
+    def character(match):
+        escaped = match.group(1)
+        return chr(int(escaped[1:], 16)) if len(escaped) == 3 else _ESCAPES.get(escaped, escaped)
+    return re.sub(r"\\(x[0-9A-Fa-f]{2}|.)", character, text[1:-1])
 
 
 class _Parser:
