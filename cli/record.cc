@@ -50,9 +50,13 @@ void add_how(CLI::App& command, RecordOptions& options) {
         ->check(CLI::IsMember({"discard", "overwrite", "block"}))
         ->capture_default_str();
     command
-        .add_option("--subbuf-size", options.subbuf_size, "Bytes of a sub-buffer, a power of two; 64K, 1M")
+        .add_option("--subbuf-size", options.subbuf_size,
+                    "Bytes of a sub-buffer, a power of two; 64K, 1M. Default: 512K")
         ->type_name("SIZE");
-    command.add_option("--subbuf-count", options.subbuf_count, "Sub-buffers of a ring, a power of two")
+    command
+        .add_option(
+            "--subbuf-count", options.subbuf_count,
+            "Sub-buffers of a ring, a power of two. Default: by the room in /dev/shm, at most 96M in all")
         ->type_name("N");
     command.add_option("--block-timeout", options.block_timeout, "How long --mode block waits for room")
         ->type_name("TIME")

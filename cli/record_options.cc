@@ -1,10 +1,12 @@
 #include "cli/record_options.h"
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <sys/statvfs.h>
 
 namespace plumb {
 namespace {
@@ -65,6 +67,23 @@ Result<plumb_clock_mode> parse_clock(const std::string& text) {
     return Error("There is no clock \"{}\".", text).hint("Choose tsc, mono, boot or real.");
 }
 
+/* Rings that ride out a consumer which does not get a CPU for a while: 96 MiB in all, but no more than a
+ * quarter of the room in /dev/shm, so that a small one (containers often have 64 MiB) is enough too. */
+std::uint32_t default_subbuf_count(std::uint32_t subbuf_bytes) {
+    constexpr std::uint64_t most_bytes = std::uint64_t{96} << 20;
+    constexpr std::uint32_t most_count = 64;
+    constexpr std::uint32_t least_count = 4;
+    struct statvfs room {};
+    std::uint64_t bytes = most_bytes;
+    if (::statvfs("/dev/shm", &room) == 0)
+        bytes = std::min(bytes, static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize / 4);
+    const std::uint32_t cpus = possible_ring_count();
+    const std::uint64_t rings = cpus + std::clamp(cpus, 4u, 16u);
+    const std::uint64_t count = std::bit_floor(bytes / rings / subbuf_bytes);
+    return std::clamp(static_cast<std::uint32_t>(std::min<std::uint64_t>(count, most_count)), least_count,
+                      most_count);
+}
+
 Result<ChannelConfig> channel_config(const RecordOptions& options) {
     ChannelConfig config;
     if (!options.name.empty()) config.session_name = options.name;
@@ -78,7 +97,8 @@ Result<ChannelConfig> channel_config(const RecordOptions& options) {
             return Error("--subbuf-size {} is more than 1G, the largest sub-buffer.", options.subbuf_size);
         config.subbuf_bytes = static_cast<std::uint32_t>(*bytes);
     }
-    if (options.subbuf_count != 0) config.subbuf_count = options.subbuf_count;
+    config.subbuf_count =
+        options.subbuf_count != 0 ? options.subbuf_count : default_subbuf_count(config.subbuf_bytes);
     if (config.mode == PLUMB_MODE_BLOCK) {
         const auto timeout_ns = parse_duration_ns(options.block_timeout);
         if (!timeout_ns) return timeout_ns.error().with("--block-timeout");
