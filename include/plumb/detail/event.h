@@ -52,10 +52,11 @@
 #error "Plumb is not ported to this architecture: see docs/contributing.md, Architectures"
 #endif
 
-/* The entry in section plumb_events, once in each executable or shared object. */
-#define PLUMB_SECTION_ENTRY_(symbol)                                                       \
-    __asm__(".pushsection plumb_events,\"awG\",%progbits,plumb_entry_" #symbol ",comdat\n" \
-            ".balign 8\n" PLUMB_ASM_POINTER_ #symbol "\n"                                  \
+/* The entry in section plumb_events, once in each executable or shared object. R: nothing refers to an entry,
+ * and a linker that collects garbage (lld --gc-sections) would drop it. */
+#define PLUMB_SECTION_ENTRY_(symbol)                                                        \
+    __asm__(".pushsection plumb_events,\"awGR\",%progbits,plumb_entry_" #symbol ",comdat\n" \
+            ".balign 8\n" PLUMB_ASM_POINTER_ #symbol "\n"                                   \
             ".popsection")
 
 #define PLUMB_DEFINE_(provider, name, level, ...)                                                     \

@@ -19,11 +19,11 @@ __attribute__((format(printf, 1, 2))) static inline void plumb_mark_check(const 
 
 /* The entry in section plumb_events, written where the marker stands. Inlined copies name the same event
  * again. */
-#define PLUMB_MARK_ENTRY_(event)                                     \
-    __asm__ volatile(".pushsection plumb_events,\"aw\",%%progbits\n" \
-                     ".balign 8\n" PLUMB_ASM_POINTER_ "%c0\n"        \
-                     ".popsection"                                   \
-                     :                                               \
+#define PLUMB_MARK_ENTRY_(event)                                      \
+    __asm__ volatile(".pushsection plumb_events,\"awR\",%%progbits\n" \
+                     ".balign 8\n" PLUMB_ASM_POINTER_ "%c0\n"         \
+                     ".popsection"                                    \
+                     :                                                \
                      : "i"(&event))
 
 #define PLUMB_MARK_LEVEL_ PLUMB_DEBUG_LINE

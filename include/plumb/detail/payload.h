@@ -64,6 +64,7 @@ static inline void plumb_payload_emit(struct plumb_payload* payload, struct plum
         return;
     }
     const uint32_t bytes = (uint32_t)(payload->at - payload->start);
+    __builtin_memset(payload->at, 0, 8); /* the unused bytes behind the payload go into the ring, too */
     if (__builtin_expect(!payload->cut && !payload->scratch, 1)) {
         plumb_emit(event, payload->start, bytes);
         return;
@@ -77,12 +78,22 @@ static inline void plumb_put_bytes(struct plumb_payload* payload, const void* fr
     payload->at += bytes;
 }
 
+/* A string that ends at its first NUL, or, in C++, where its view ends: behind that nothing may be read. */
 static inline void plumb_put_string(struct plumb_payload* payload, const char* from, uint64_t bytes_max) {
-    uint64_t room = bytes_max < payload->room ? bytes_max : payload->room;
-    uint64_t bytes = plumb_copy_string(payload->at, from ? from : "(null)", room);
-    if (__builtin_expect(bytes > room, 0)) {
-        bytes = room;
-        if (bytes_max > room) payload->cut = 1;
+    uint64_t bytes;
+    if (bytes_max == UINT64_MAX) {
+        bytes = plumb_copy_string(payload->at, from ? from : "(null)", payload->room);
+        if (__builtin_expect(bytes > payload->room, 0)) {
+            bytes = payload->room;
+            payload->cut = 1;
+        }
+    } else {
+        const uint64_t room = bytes_max < payload->room ? bytes_max : payload->room;
+        const void* end = __builtin_memchr(from, 0, room);
+        bytes = end ? (uint64_t)((const char*)end - from) : room;
+        if (!end && bytes_max > room) payload->cut = 1;
+        __builtin_memcpy(payload->at, from, bytes);
+        payload->at[bytes] = 0;
     }
     payload->at += bytes + 1;
     payload->room -= bytes;
