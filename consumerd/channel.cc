@@ -18,6 +18,8 @@ namespace plumb {
 namespace {
 
 constexpr std::uint64_t page_bytes = 4096;
+constexpr std::uint32_t entry_slots_max = 1u << 24;
+constexpr std::uint64_t heap_bytes_max = std::uint64_t{1} << 32;
 
 std::uint64_t round_to_page(std::uint64_t bytes) {
     return (bytes + page_bytes - 1) / page_bytes * page_bytes;
@@ -39,8 +41,12 @@ Status check(const ChannelConfig& config) {
     if (!is_power_of_two(config.event_slots) || config.event_slots > PLUMB_EVENT_SLOTS_MAX)
         return Error("{} event slots are not possible.", config.event_slots)
             .hint("The count must be a power of two, at most {}.", PLUMB_EVENT_SLOTS_MAX);
-    if (config.entry_slots == 0 || config.heap_bytes < page_bytes)
-        return Error("A channel needs at least one entry slot and {} bytes of heap.", page_bytes);
+    if (config.entry_slots == 0 || config.entry_slots > entry_slots_max)
+        return Error("{} entry slots are not possible.", config.entry_slots)
+            .hint("The count must be from 1 to {}.", entry_slots_max);
+    if (config.heap_bytes < page_bytes || config.heap_bytes > heap_bytes_max)
+        return Error("A heap of {} bytes is not possible.", config.heap_bytes)
+            .hint("It must have from {} to {} bytes.", page_bytes, heap_bytes_max);
     if (config.mode < PLUMB_MODE_DISCARD || config.mode > PLUMB_MODE_BLOCK)
         return Error("There is no ring mode {}.", static_cast<int>(config.mode));
     return ok();
@@ -225,8 +231,16 @@ bool channel_maker_lives(const UserDirectory& directory, const std::string& file
     plumb_channel_header header{};
     if (::pread(file->get(), &header, sizeof(header), 0) != static_cast<ssize_t>(sizeof(header)))
         return false;
-    return header.magic == PLUMB_CHANNEL_MAGIC && header.creator_pid != 0 &&
-           process_start_boottime_ns(header.creator_pid).has_value();
+    if (header.magic != PLUMB_CHANNEL_MAGIC || header.creator_pid == 0) return false;
+    /* Another process may have its process id by now. The header has wall-clock time: allow for steps of it.
+     */
+    constexpr std::uint64_t slack_ns = 10'000'000'000;
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    const std::uint64_t age_ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+                                 static_cast<std::uint64_t>(now.tv_nsec) - header.created_realtime_ns;
+    const std::optional<std::uint64_t> started = process_start_boottime_ns(header.creator_pid);
+    return started && *started + age_ns <= boottime_now_ns() + slack_ns;
 }
 
 Status remove_dead_channel(const UserDirectory& directory, const std::string& file_name) {

@@ -3,7 +3,27 @@
 
 #include <plumb/abi/state.h>
 
+#include <algorithm>
+#include <string_view>
+
 namespace plumb {
+
+namespace {
+
+/* A program that writes its title over its arguments may also write over its environment: then there are
+ * words that are no NAME=VALUE. */
+bool has_foreign_words(const std::string& environment) {
+    std::size_t start = 0;
+    while (start < environment.size()) {
+        const std::size_t end = std::min(environment.find('\0', start), environment.size());
+        const std::string_view word(environment.data() + start, end - start);
+        if (!word.empty() && word.find('=') == std::string_view::npos) return true;
+        start = end + 1;
+    }
+    return false;
+}
+
+} // namespace
 
 bool is_launched_by(std::uint32_t process_id, std::uint64_t cookie) {
     const Result<std::string> environment =
@@ -12,10 +32,7 @@ bool is_launched_by(std::uint32_t process_id, std::uint64_t cookie) {
     const std::string text = std::string(1, '\0') + *environment;
     const std::string variable = std::string(1, '\0') + PLUMB_SESSIONS_VARIABLE + "=";
     const std::size_t at = text.find(variable);
-    if (at == std::string::npos) {
-        /* A program that writes its title over its arguments also writes over this. */
-        return !environment->empty() && environment->find('=') > environment->find('\0');
-    }
+    if (at == std::string::npos) return has_foreign_words(*environment);
     const std::string value =
         text.substr(at + variable.size(), text.find('\0', at + 1) - at - variable.size());
     return value.find(fmt::format("{:016x}", cookie)) != std::string::npos;

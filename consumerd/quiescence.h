@@ -22,8 +22,11 @@ struct QuiescenceOptions {
     std::uint64_t timeout_ns = 5'000'000'000;
     /* How long to look for a thread that the signal does not disturb. */
     std::uint64_t patience_ns = 100'000'000;
-    /* Whether the change can make a difference to a process; the others are not disturbed. Empty: to all. */
+    /* Whether the change can make a difference to a process; the others are not disturbed. Asked once for
+     * each process that has not acknowledged. Empty: to all. */
     std::function<bool(std::uint32_t process_id)> concerns = {};
+    /* The session whose failure to be opened by a process counts as not reached. 0: none, as when it ends. */
+    std::uint64_t session_cookie = 0;
 };
 
 struct Unreachable {

@@ -5,8 +5,8 @@
  * Patterns:
  *
  *   Result<Channel> made = Channel::create(directory, config);      // a function that can fail
- *   if (!made) return made.error();                                 // pass the error on: converts to any Result
- *   Channel channel = std::move(*made);                             // take the value
+ *   if (!made) return made.error();                                 // pass the error on: converts to any
+ * Result Channel channel = std::move(*made);                             // take the value
  *
  *   Status written = write_all(fd, bytes);                          // nothing to return but success
  *   if (!written) return written.error().with("The trace in {} is not complete", path);
@@ -66,6 +66,13 @@ public:
         return error;
     }
 
+    /* The same error with an errno that callers can tell it by. */
+    Error as(int number) const {
+        Error error = *this;
+        error.number_ = number;
+        return error;
+    }
+
     const std::string& message() const { return message_; }
     /* The errno behind it, or 0. */
     int number() const { return number_; }
@@ -115,7 +122,9 @@ private:
 /* A Result of nothing but success. */
 using Status = Result<std::monostate>;
 
-inline Status ok() { return std::monostate{}; }
+inline Status ok() {
+    return std::monostate{};
+}
 
 } // namespace plumb
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace plumb {
@@ -33,8 +34,8 @@ bool is_executable(std::uint32_t process_id, const std::string& glob) {
     return glob_matches(glob.c_str(), path->c_str()) || glob_matches(glob.c_str(), last.c_str());
 }
 
-/* Whether a change of this rule can make a difference to the process. */
-bool rule_concerns(const plumb_rule& rule, std::uint64_t cookie, std::uint32_t process_id) {
+/* Whether the rule is for the process. */
+bool is_for(const plumb_rule& rule, std::uint64_t cookie, std::uint32_t process_id) {
     switch (rule.who) {
     case PLUMB_WHO_PROCESS:
         return rule.who_id == process_id;
@@ -124,8 +125,28 @@ struct Session::Parts {
 
     bool is_own(const plumb_rule& rule) const { return rule.session == index; }
 
+    /* Whether a change of the rule can make a difference to the process. Who was launched is read from memory
+     * that the process may have written over since it asked, so one that maps the channel is concerned too.
+     */
+    bool concerns(const plumb_rule& rule, std::uint32_t process_id) const {
+        if (is_for(rule, channel.cookie(), process_id)) return true;
+        return rule.who == PLUMB_WHO_LAUNCHED && maps_channel(process_id);
+    }
+
+    bool maps_channel(std::uint32_t process_id) const {
+        struct stat info {};
+        if (::fstat(channel.fd(), &info) != 0) return true;
+        const Result<std::vector<MappedFile>> files = mapped_files(process_id);
+        if (!files) return true; /* not ours to see: it may */
+        return std::any_of(files->begin(), files->end(), [&](const MappedFile& file) {
+            return file.device == info.st_dev && file.inode == info.st_ino;
+        });
+    }
+
+    enum class Switch { on, off };
+
     /* Publishes the change and waits for those whom the changed rules concern. */
-    Result<Report> change(std::vector<plumb_rule> changed,
+    Result<Report> change(Switch direction, const std::vector<plumb_rule>& changed,
                           const std::function<Status(plumb_rule_set&)>& edit) {
         const std::uint64_t cookie = channel.cookie();
         const Result<std::uint64_t> generation = state.edit([&](plumb_rule_set& set) -> Status {
@@ -135,10 +156,11 @@ struct Session::Parts {
         });
         if (!generation) return generation.error();
         QuiescenceOptions wait = options;
-        wait.concerns = [&changed, cookie](std::uint32_t process_id) {
-            return std::any_of(changed.begin(), changed.end(), [&](const plumb_rule& rule) {
-                return rule_concerns(rule, cookie, process_id);
-            });
+        /* Who could not open the channel writes nothing there: that matters only to who switches on. */
+        if (direction == Switch::on) wait.session_cookie = cookie;
+        wait.concerns = [this, &changed](std::uint32_t process_id) {
+            return std::any_of(changed.begin(), changed.end(),
+                               [&](const plumb_rule& rule) { return concerns(rule, process_id); });
         };
         return wait_until_quiescent(state, *generation, wait);
     }
@@ -217,7 +239,7 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
 Result<Report> Session::enable(const std::vector<Rule>& rules) {
     const Result<std::vector<plumb_rule>> encoded = parts_->encode(rules);
     if (!encoded) return encoded.error();
-    return parts_->change(*encoded, [&](plumb_rule_set& set) -> Status {
+    return parts_->change(Parts::Switch::on, *encoded, [&](plumb_rule_set& set) -> Status {
         for (const plumb_rule& rule : *encoded) {
             const Status added = add_rule(set, rule);
             if (!added) return added.error();
@@ -229,7 +251,7 @@ Result<Report> Session::enable(const std::vector<Rule>& rules) {
 Result<Report> Session::disable(const std::vector<Rule>& rules) {
     const Result<std::vector<plumb_rule>> encoded = parts_->encode(rules);
     if (!encoded) return encoded.error();
-    return parts_->change(*encoded, [&](plumb_rule_set& set) -> Status {
+    return parts_->change(Parts::Switch::off, *encoded, [&](plumb_rule_set& set) -> Status {
         remove_rules(set, [&](const plumb_rule& rule) {
             return std::any_of(encoded->begin(), encoded->end(),
                                [&](const plumb_rule& one) { return are_equal(one, rule); });
@@ -248,7 +270,7 @@ Result<Report> Session::end() {
     std::vector<plumb_rule> own;
     std::copy_if(before->rules, before->rules + before->rule_count, std::back_inserter(own),
                  [&](const plumb_rule& rule) { return parts_->is_own(rule); });
-    Result<Report> report = parts_->change(own, [&](plumb_rule_set& set) -> Status {
+    Result<Report> report = parts_->change(Parts::Switch::off, own, [&](plumb_rule_set& set) -> Status {
         set.sessions[parts_->index] = {};
         remove_rules(set, [&](const plumb_rule& rule) { return parts_->is_own(rule); });
         return ok();

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <csignal>
 #include <cstring>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -37,18 +37,25 @@ Status fill_state(std::span<std::byte> bytes) {
     return ok();
 }
 
+/* Marks what may be replaced: a state file that is no good to anybody. */
+Error damaged(const Error& error) {
+    return error.as(EPROTO);
+}
+
 /* What is wrong with a state file, or success. */
 Status check_header(const plumb_state_header& header, const std::string& path) {
     if (header.magic != PLUMB_STATE_MAGIC)
-        return Error("{} is damaged: it does not begin as a state file.", path);
+        return damaged(Error("{} is damaged: it does not begin as a state file.", path));
     if (header.version_major != PLUMB_STATE_VERSION_MAJOR)
         return Error("{} has version {}.{}; this plumb understands version {}.", path, header.version_major,
-                     header.version_minor, PLUMB_STATE_VERSION_MAJOR);
+                     header.version_minor, PLUMB_STATE_VERSION_MAJOR)
+            .hint("Another version of Plumb made it: end the programs that use it and remove it, or use that "
+                  "version.");
     if (header.total_bytes != PLUMB_STATE_TOTAL_BYTES ||
         header.rule_sets_offset != PLUMB_STATE_RULE_SETS_OFFSET ||
         header.processes_offset != PLUMB_STATE_PROCESSES_OFFSET ||
         header.process_count != PLUMB_MAX_PROCESSES)
-        return Error("{} is damaged: its parts are not where they belong.", path);
+        return damaged(Error("{} is damaged: its parts are not where they belong.", path));
     return ok();
 }
 
@@ -75,43 +82,51 @@ void remove_session(plumb_rule_set& set, std::uint32_t index) {
     set.rule_count = kept;
 }
 
-Result<StateFile> replace_damaged(const UserDirectory& directory, const Error& damage) {
-    struct stat info {};
-    if (::fstatat(directory.fd(), PLUMB_STATE_FILE, &info, AT_SYMLINK_NOFOLLOW) != 0) return damage;
-    const std::vector<std::uint32_t> users = processes_that_map(info.st_dev, info.st_ino);
-    if (!users.empty())
-        return damage.hint("It is in use by {} process{} (pid {}): end {}, then try again.", users.size(),
-                           users.size() == 1 ? "" : "es", fmt::join(users, ", "),
-                           users.size() == 1 ? "it" : "them");
-    const std::string aside = fmt::format("state.damaged-{}", ::getpid());
-    if (::renameat(directory.fd(), PLUMB_STATE_FILE, directory.fd(), aside.c_str()) != 0)
-        return damage.hint("It could not be moved aside: {}.", errno_text(errno));
-    return StateFile::open_or_create(directory);
-}
-
 } // namespace
 
-/* The lock among controllers; it goes with the process if that is killed. */
+/* The lock among controllers; it goes with the process if that is killed. Everybody holds it for
+ * microseconds, so who holds it for seconds is stopped or means no good: then the edit fails instead of
+ * hanging with it. */
 struct StateFile::Lock {
     explicit Lock(int fd) : fd_(fd) {
-        while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+        constexpr int tries_max = 5000;
+        constexpr useconds_t pause_us = 1000;
+        for (int tries = 0; tries < tries_max; tries++) {
+            if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
+                held_ = true;
+                return;
+            }
+            if (errno != EWOULDBLOCK && errno != EINTR) return;
+            ::usleep(pause_us);
         }
     }
-    ~Lock() { ::flock(fd_, LOCK_UN); }
+    ~Lock() {
+        if (held_) ::flock(fd_, LOCK_UN);
+    }
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
+    bool held() const { return held_; }
 
 private:
     int fd_;
+    bool held_ = false;
 };
+
+Error StateFile::locked_error() const {
+    return Error("{} stays locked by another process.", path())
+        .hint(
+            "`grep {} /proc/locks` shows its pid in the fifth column; it is stopped, or not a plumb command: "
+            "end it.",
+            inode_);
+}
 
 Result<StateFile> StateFile::adopt(const UserDirectory& directory, FileDescriptor fd) {
     const std::string path = directory.path_of_file(PLUMB_STATE_FILE);
     struct stat info {};
     if (::fstat(fd.get(), &info) != 0) return Error::from_errno(errno, "Could not inspect {}", path);
     if (static_cast<std::uint64_t>(info.st_size) != PLUMB_STATE_TOTAL_BYTES)
-        return Error("{} is damaged: it has {} bytes instead of {}.", path, info.st_size,
-                     PLUMB_STATE_TOTAL_BYTES);
+        return damaged(Error("{} is damaged: it has {} bytes instead of {}.", path, info.st_size,
+                             PLUMB_STATE_TOTAL_BYTES));
     Result<MappedRegion> region = map_file(fd, PLUMB_STATE_TOTAL_BYTES, true, path);
     if (!region) return region.error();
     const Status sound = check_header(*static_cast<const plumb_state_header*>(region->get_address()), path);
@@ -125,16 +140,47 @@ Result<StateFile> StateFile::open_existing(const UserDirectory& directory) {
     return adopt(directory, std::move(*fd));
 }
 
+/* Moves a damaged file out of the way. Two controllers may find the damage at once: the lock on the damaged
+ * file keeps the second from moving away what the first has put in its place. */
+Status StateFile::move_aside(const UserDirectory& directory, const Error& damage) {
+    const FileDescriptor file(
+        ::openat(directory.fd(), PLUMB_STATE_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!file.is_open()) return errno == ENOENT ? ok() : Status(damage);
+    const Lock lock(file.get());
+    if (!lock.held()) return damage.hint("Another process keeps it locked.");
+    struct stat opened {};
+    struct stat named {};
+    if (::fstat(file.get(), &opened) != 0) return damage;
+    if (::fstatat(directory.fd(), PLUMB_STATE_FILE, &named, AT_SYMLINK_NOFOLLOW) != 0 ||
+        opened.st_ino != named.st_ino)
+        return ok(); /* somebody was faster */
+    const std::vector<std::uint32_t> users = processes_that_map(opened.st_dev, opened.st_ino);
+    if (!users.empty())
+        return damage.hint("It is in use by {} process{} (pid {}): end {}, then try again.", users.size(),
+                           users.size() == 1 ? "" : "es", fmt::join(users, ", "),
+                           users.size() == 1 ? "it" : "them");
+    if (::renameat(directory.fd(), PLUMB_STATE_FILE, directory.fd(), "state.damaged") != 0)
+        return damage.hint("It could not be moved aside: {}.", errno_text(errno));
+    return ok();
+}
+
 Result<StateFile> StateFile::open_or_create(const UserDirectory& directory) {
-    Result<StateFile> existing = open_existing(directory);
-    if (existing) return existing;
-    if (existing.error().number() == 0) return replace_damaged(directory, existing.error());
-    if (existing.error().number() != ENOENT) return existing.error();
-    Result<FileDescriptor> made =
-        directory.create_file(PLUMB_STATE_FILE, PLUMB_STATE_TOTAL_BYTES, fill_state);
-    if (made) return adopt(directory, std::move(*made));
-    if (made.error().number() == EEXIST) return open_existing(directory);
-    return made.error();
+    constexpr int tries_max = 10; /* others may make, damage or replace it between our steps */
+    for (int tries = 0;; tries++) {
+        Result<StateFile> existing = open_existing(directory);
+        if (existing || tries == tries_max) return existing;
+        const int number = existing.error().number();
+        if (number == EPROTO) {
+            const Status moved = move_aside(directory, existing.error());
+            if (!moved) return moved.error();
+        } else if (number != ENOENT) {
+            return existing;
+        }
+        Result<FileDescriptor> made =
+            directory.create_file(PLUMB_STATE_FILE, PLUMB_STATE_TOTAL_BYTES, fill_state);
+        if (made) return adopt(directory, std::move(*made));
+        if (made.error().number() != EEXIST) return made.error();
+    }
 }
 
 plumb_rule_set& StateFile::set(std::uint64_t generation) const {
@@ -151,6 +197,9 @@ plumb_process& StateFile::slot(std::uint32_t index) const {
 void StateFile::publish(const plumb_rule_set& next) {
     const std::uint64_t generation = load(header().generation) + 1;
     plumb_rule_set& to = set(generation);
+    /* Whoever sees a byte of the new set also sees that the generation before the last is over. Pairs with
+     * the fence in rule_set() and with that of the runtime's query. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     std::memcpy(&to, &next, sizeof(next));
     to.generation = generation;
     __atomic_store_n(&header().generation, generation, __ATOMIC_SEQ_CST);
@@ -165,12 +214,18 @@ StateCleanup StateFile::remove_dead(plumb_rule_set& rules) {
             continue;
         removed.sessions.emplace_back(session.name);
         remove_session(rules, i);
+        /* Not all of its writers may ask again soon: a closed channel stops them. */
+        const std::string channel = channel_file_name(session.cookie);
+        if (::faccessat(directory_->fd(), channel.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
+            remove_dead_channel(*directory_, channel))
+            removed.channels.push_back(channel);
     }
     return removed;
 }
 
 Result<std::uint64_t> StateFile::edit(const std::function<Status(plumb_rule_set&)>& change) {
     const Lock lock(fd_.get());
+    if (!lock.held()) return locked_error();
     auto next = std::make_unique<plumb_rule_set>(set(generation()));
     make_sane(*next);
     remove_dead(*next);
@@ -182,30 +237,48 @@ Result<std::uint64_t> StateFile::edit(const std::function<Status(plumb_rule_set&
 
 Result<StateCleanup> StateFile::clean_up() {
     const Lock lock(fd_.get());
+    if (!lock.held()) return locked_error();
     auto next = std::make_unique<plumb_rule_set>(set(generation()));
     make_sane(*next);
     StateCleanup removed = remove_dead(*next);
     if (!removed.sessions.empty()) publish(*next);
+    remove_channels(*next, removed);
+    remove_processes(removed);
+    return removed;
+}
+
+void StateFile::remove_channels(const plumb_rule_set& rules, StateCleanup& removed) {
     const Result<std::vector<std::string>> names = directory_->file_names();
     for (const std::string& name : names ? *names : std::vector<std::string>{}) {
         const std::optional<std::uint64_t> cookie = channel_cookie_of(name);
         if (!cookie) continue;
         const bool used =
-            std::any_of(std::begin(next->sessions), std::end(next->sessions),
+            std::any_of(std::begin(rules.sessions), std::end(rules.sessions),
                         [&](const plumb_session& session) { return session.cookie == *cookie; });
         /* A channel gets its name before its session is published: one whose maker lives may be just that. */
         if (used || channel_maker_lives(*directory_, name)) continue;
         if (remove_dead_channel(*directory_, name)) removed.channels.push_back(name);
     }
+}
+
+/* A slot whose process is gone is free. One whose process id belongs to a younger process is left over,
+ * unless that process is just taking it (the id comes first, the time later): then it maps the state file. */
+void StateFile::remove_processes(StateCleanup& removed) {
     for (const ProcessSlot& taken : processes()) {
-        if (is_same_process(taken.content.process_id, taken.content.registered_boottime_ns)) continue;
-        if ((taken.content.flags & PLUMB_PROCESS_READY) == 0 &&
-            process_start_boottime_ns(taken.content.process_id))
-            continue; /* being filled */
+        const std::uint32_t process_id = taken.content.process_id;
+        if (is_same_process(process_id, taken.content.registered_boottime_ns)) continue;
+        if (process_start_boottime_ns(process_id) && is_mapped_by(process_id)) continue;
         free_slot(taken);
         removed.process_slots++;
     }
-    return removed;
+}
+
+bool StateFile::is_mapped_by(std::uint32_t process_id) const {
+    const Result<std::vector<MappedFile>> files = mapped_files(process_id);
+    if (!files) return true; /* not ours to see */
+    return std::any_of(files->begin(), files->end(), [&](const MappedFile& file) {
+        return file.device == device_ && file.inode == inode_;
+    });
 }
 
 std::uint64_t StateFile::generation() const {
@@ -218,6 +291,7 @@ Result<plumb_rule_set> StateFile::rule_set() const {
     for (int i = 0; i < tries; i++) {
         const std::uint64_t before = generation();
         std::memcpy(copy.get(), &set(before), sizeof(*copy));
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (generation() != before) continue;
         make_sane(*copy);
         return *copy;

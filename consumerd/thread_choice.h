@@ -35,6 +35,9 @@ ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number
 /* "poll" if the call returns EINTR in spite of SA_RESTART, else "". `line` is that of
  * /proc/PID/task/TID/syscall. */
 std::string interrupted_call(const std::string& line);
+/* The same from the kernel function in /proc/PID/task/TID/wchan, which knows less: a futex is taken for one
+ * without a timeout. */
+std::string interrupted_wait(const std::string& function);
 
 } // namespace plumb
 

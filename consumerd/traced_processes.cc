@@ -68,13 +68,9 @@ void add_objects(TracedProcess& process, const std::vector<MappedFile>& files, O
 }
 
 /* Whether what runs in the process now is what took the slot: exec() leaves the slot behind. */
-bool still_listens(const StateFile& state, const plumb_process& slot,
-                   const Result<std::vector<MappedFile>>& files) {
+bool still_listens(const StateFile& state, const plumb_process& slot) {
     if (!is_same_process(slot.process_id, slot.registered_boottime_ns)) return false;
-    if (!files) return true; /* not ours to see */
-    return std::any_of(files->begin(), files->end(), [&](const MappedFile& file) {
-        return file.device == state.device() && file.inode == state.inode();
-    });
+    return state.is_mapped_by(slot.process_id);
 }
 
 TracedProcess describe(const plumb_process& slot, const Result<std::vector<MappedFile>>& files,
@@ -131,10 +127,9 @@ Result<std::vector<TracedProcess>> traced_processes(const StateFile& state) {
     ObjectReader reader;
     for (const ProcessSlot& slot : state.processes()) {
         if ((slot.content.flags & PLUMB_PROCESS_READY) == 0) continue;
-        const Result<std::vector<MappedFile>> files = mapped_files(slot.content.process_id);
-        if (!still_listens(state, slot.content, files)) continue;
+        if (!still_listens(state, slot.content)) continue;
         if (seen.insert(slot.content.process_id).second)
-            found.push_back(describe(slot.content, files, reader));
+            found.push_back(describe(slot.content, mapped_files(slot.content.process_id), reader));
     }
     std::sort(found.begin(), found.end(),
               [](const TracedProcess& a, const TracedProcess& b) { return a.process_id < b.process_id; });

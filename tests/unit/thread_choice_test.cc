@@ -1,0 +1,131 @@
+// cmake-once
+//
+// The update signal goes to the thread that it disturbs least.
+#include "consumerd/thread_choice.h"
+
+#include "tests/support/private_shm.h"
+#include "tests/support/subject.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace plumb {
+namespace {
+
+using test::Subject;
+
+std::string line_of(long number, const std::string& rest) {
+    return std::to_string(number) + " " + rest + "\n";
+}
+
+TEST(InterruptedCall, KnowsWhatSignal7SaysIsNeverRestarted) {
+    const std::string arguments = "0x1 0x2 0x3 0x4 0x5 0x6 0x7ffc 0x7f00";
+    for (const long number :
+         {long{SYS_poll}, long{SYS_nanosleep}, long{SYS_clock_nanosleep}, long{SYS_epoll_wait},
+          long{SYS_epoll_pwait}, long{SYS_select}, long{SYS_pselect6}, long{SYS_pause},
+          long{SYS_rt_sigsuspend}, long{SYS_rt_sigtimedwait}, long{SYS_semop}, long{SYS_msgrcv},
+          long{SYS_io_getevents}, long{SYS_restart_syscall}})
+        EXPECT_NE(interrupted_call(line_of(number, arguments)), "") << number;
+    for (const long number :
+         {long{SYS_read}, long{SYS_write}, long{SYS_wait4}, long{SYS_flock}, long{SYS_accept}})
+        EXPECT_EQ(interrupted_call(line_of(number, arguments)), "") << number;
+    EXPECT_EQ(interrupted_call(line_of(SYS_poll, arguments)), "poll");
+}
+
+TEST(InterruptedCall, TellsFutexWaitsWithATimeOutFromThoseWithout) {
+    const auto futex = [](const std::string& operation, const std::string& timeout) {
+        return interrupted_call(
+            line_of(SYS_futex, "0x7f00 " + operation + " 0x0 " + timeout + " 0x0 0x0 0x1 0x2"));
+    };
+    EXPECT_EQ(futex("0x80", "0x0"), "");
+    EXPECT_EQ(futex("0x80", "0x7ffc"), "futex with a timeout");
+    EXPECT_EQ(futex("0x189", "0x7ffc"), "futex with a timeout"); /* WAIT_BITSET, private, realtime clock */
+    EXPECT_EQ(futex("0x189", "0x0"), "");
+    EXPECT_EQ(futex("0x86", "0x7ffc"), ""); /* LOCK_PI is restarted */
+}
+
+TEST(InterruptedCall, TakesWhatItCanNotReadForUndisturbed) {
+    for (const char* line :
+         {"", "\n", "running\n", "-1 0x7ffc 0x7f00\n", "99999999999999999999 x", "\xff\xfe"})
+        EXPECT_EQ(interrupted_call(line), "") << line;
+}
+
+TEST(InterruptedWait, KnowsWhereTheKernelWaits) {
+    EXPECT_EQ(interrupted_wait("hrtimer_nanosleep"), "nanosleep");
+    EXPECT_EQ(interrupted_wait("poll_schedule_timeout.constprop.0"), "poll");
+    EXPECT_EQ(interrupted_wait("ep_poll\n"), "epoll_wait");
+    EXPECT_EQ(interrupted_wait("pipe_read"), "");
+    EXPECT_EQ(interrupted_wait("0"), "");
+    EXPECT_EQ(interrupted_wait(""), "");
+}
+
+struct Case {
+    std::vector<std::string> what; /* besides the main thread, which is in poll */
+    size_t chosen;                 /* index of the thread that must be chosen; any: `disturbed` */
+    bool disturbed;
+};
+
+constexpr size_t any = 99;
+
+class Choice : public testing::TestWithParam<Case> {};
+
+TEST_P(Choice, PrefersThreadsThatGoOnUndisturbed) {
+    ASSERT_TRUE(test::has_private_shm());
+    const Subject subject(GetParam().what);
+    const ThreadChoice choice = choose_thread(subject.id(), SIGRTMAX, {});
+    EXPECT_EQ(choice.disturbance, GetParam().disturbed ? Disturbance::interrupted : Disturbance::none)
+        << choice.system_call;
+    if (GetParam().chosen != any) {
+        EXPECT_EQ(choice.thread_id, subject.thread(GetParam().chosen));
+    }
+    EXPECT_EQ(choice.system_call.empty(), !GetParam().disturbed);
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, Choice,
+                         testing::Values(Case{{}, any, true}, Case{{"poll", "nanosleep"}, any, true},
+                                         Case{{"poll", "spin", "nanosleep"}, 1, false},
+                                         Case{{"nanosleep", "poll", "read"}, 2, false},
+                                         Case{{"futex-timeout", "futex"}, 1, false},
+                                         Case{{"futex-timeout"}, any, true},
+                                         Case{{"read", "spin", "poll"}, 1, false}));
+
+TEST(ChooseThread, TakesAnotherOneWhereItWasTried) {
+    ASSERT_TRUE(test::has_private_shm());
+    const Subject subject({"spin", "read", "poll"});
+    EXPECT_EQ(choose_thread(subject.id(), SIGRTMAX, {}).thread_id, subject.thread(0));
+    EXPECT_EQ(choose_thread(subject.id(), SIGRTMAX, {subject.thread(0)}).thread_id, subject.thread(1));
+    const ThreadChoice third = choose_thread(subject.id(), SIGRTMAX, {subject.thread(0), subject.thread(1)});
+    EXPECT_EQ(third.disturbance, Disturbance::interrupted);
+    /* All were tried: once more the best. */
+    const ThreadChoice again = choose_thread(
+        subject.id(), SIGRTMAX, {subject.thread(0), subject.thread(1), subject.thread(2), subject.id()});
+    EXPECT_EQ(again.thread_id, subject.thread(0));
+}
+
+TEST(ChooseThread, SaysWhyThereIsNone) {
+    ASSERT_TRUE(test::has_private_shm());
+    const Subject blocked({"block", "spin", "read"});
+    EXPECT_EQ(choose_thread(blocked.id(), SIGRTMAX, {}).disturbance, Disturbance::blocked);
+
+    const Subject stopped({"read", "spin"});
+    kill(stopped.process_id(), SIGSTOP);
+    usleep(50000);
+    EXPECT_EQ(choose_thread(stopped.id(), SIGRTMAX, {}).disturbance, Disturbance::stopped);
+
+    Subject gone({"spin"});
+    const uint32_t id = gone.id();
+    EXPECT_EQ(gone.end(), 0);
+    EXPECT_EQ(choose_thread(id, SIGRTMAX, {}).disturbance, Disturbance::gone);
+
+    const Subject zombie({});
+    kill(zombie.process_id(), SIGKILL);
+    while (zombie.is_alive())
+        usleep(1000);
+    EXPECT_EQ(choose_thread(zombie.id(), SIGRTMAX, {}).disturbance, Disturbance::gone);
+}
+
+} // namespace
+} // namespace plumb
