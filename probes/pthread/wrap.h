@@ -13,6 +13,8 @@
 #include "events.h"
 #include "real.h"
 
+#include <plumb/clock.h>
+
 #include <stdint.h>
 #include <time.h>
 
@@ -44,12 +46,6 @@ static inline void plumb_after_lock(void) {
 #else
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
-}
-
-static inline uint64_t plumb_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now); /* can not fail, so errno stays */
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /*
