@@ -71,20 +71,18 @@ MachineCheck check_state_file(const Result<StateFile>& state, const UserDirector
     std::vector<std::uint32_t> users;
     if (::fstatat(directory.fd(), PLUMB_STATE_FILE, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode))
         users = processes_that_map(info.st_dev, info.st_ino);
-    if (state.error().number() != 0) {
-        check.finding = Finding::missing;
-        check.needed = true;
-        check.advice = fmt::format("Remove {}.", directory.path_of_file(PLUMB_STATE_FILE));
-    } else if (users.empty()) {
+    if (state.error().number() == EPROTO && users.empty()) {
         check.finding = Finding::limited;
         check.advice = "The next `plumb record` replaces it. Programs that were started meanwhile must be "
                        "started again to be traced.";
-    } else {
-        check.finding = Finding::missing;
-        check.needed = true;
-        check.advice = fmt::format("It is in use: end the processes {}, then `plumb record` replaces it.",
-                                   fmt::join(users, ", "));
+        return check;
     }
+    check.finding = Finding::missing;
+    check.needed = true;
+    check.advice = fmt::format("Remove {}.", directory.path_of_file(PLUMB_STATE_FILE));
+    if (!users.empty())
+        check.advice = fmt::format("It is in use: end the processes {}, then remove {}.",
+                                   fmt::join(users, ", "), directory.path_of_file(PLUMB_STATE_FILE));
     return check;
 }
 
