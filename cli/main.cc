@@ -47,10 +47,16 @@ void Command::add_all(CLI::App& app) {
         command->add_(app);
 }
 
-const WordsBehindDashes& words_behind_dashes() { return behind_dashes; }
+const WordsBehindDashes& words_behind_dashes() {
+    return behind_dashes;
+}
 
-void finish(int exit_status) { final_status = exit_status; }
-int exit_status() { return final_status; }
+void finish(int exit_status) {
+    final_status = exit_status;
+}
+int exit_status() {
+    return final_status;
+}
 
 int complain(const Error& error) {
     fmt::print(stderr, "plumb: {}\n", error.message());

@@ -1,7 +1,7 @@
 /*
  * The events in an ELF file, found without running it: an executable (static, PIE or not) or a shared object,
- * stripped or not. The file is not trusted: every offset and length in it is checked, and nonsense is an error
- * or a skipped event with a note, never a crash.
+ * stripped or not. The file is not trusted: every offset and length in it is checked, and nonsense is an
+ * error or a skipped event with a note, never a crash.
  */
 #ifndef PLUMB_CONSUMERD_ELF_EVENTS_H
 #define PLUMB_CONSUMERD_ELF_EVENTS_H

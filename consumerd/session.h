@@ -1,15 +1,17 @@
 /*
- * A session: what a user starts and stops. It is a channel, and rules in the state file that send events there.
+ * A session: what a user starts and stops. It is a channel, and rules in the state file that send events
+ * there.
  *
  *   Result<Session> session = Session::create(config);
- *   session->enable({{"shop:*"}, {"!shop:debug_*"}});    // returns when it is true everywhere, or says where not
+ *   session->enable({{"shop:*"}, {"!shop:debug_*"}});    // returns when it is true everywhere, or says where
+ * not
  *   ... drain session->channel() ...
  *   session->end();                                      // from here on no further record of it appears
  *   ... drain what is left ...
  *   session->channel().unlink();
  *
- * A session lives as long as its controller, the process that made it: another controller removes it when that
- * process is gone. One that goes out of scope without end() is removed without waiting.
+ * A session lives as long as its controller, the process that made it: another controller removes it when
+ * that process is gone. One that goes out of scope without end() is removed without waiting.
  */
 #ifndef PLUMB_CONSUMERD_SESSION_H
 #define PLUMB_CONSUMERD_SESSION_H
@@ -73,10 +75,11 @@ public:
 
     /* Adds rules (those already there are left alone), and waits until they are true everywhere. */
     Result<Report> enable(const std::vector<Rule>& rules);
-    /* Removes these rules, and waits. Afterwards no record of an event that they alone switched on appears. */
+    /* Removes these rules, and waits. Afterwards no record of an event that they alone switched on appears.
+     */
     Result<Report> disable(const std::vector<Rule>& rules);
-    /* Removes all rules and the session itself, and waits; then closes the channel. What is in the channel can
-     * still be read. The wait is repeated if end() is called again. */
+    /* Removes all rules and the session itself, and waits; then closes the channel. What is in the channel
+     * can still be read. The wait is repeated if end() is called again. */
     Result<Report> end();
 
     Channel& channel();
