@@ -110,6 +110,9 @@ Result<EventDescription> decode_event_description(std::span<const std::byte> raw
         if (!field_name || field_name->empty()) return damaged("a field without a name");
         EventField to;
         to.name = *field_name;
+        /* Before the cast: an enum that holds another number is undefined behaviour. */
+        if (field->type < PLUMB_FIELD_INTEGER || field->type > PLUMB_FIELD_SEQUENCE)
+            return damaged("a field of no known type");
         to.type = static_cast<plumb_field_type>(field->type);
         to.size = field->size;
         to.is_signed = (field->flags & PLUMB_FIELD_SIGNED) != 0;

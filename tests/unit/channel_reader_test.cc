@@ -472,6 +472,30 @@ TEST(ChannelTables, UnusableDescriptionsAreCountedOnce) {
     EXPECT_EQ(reader->find_event(6), nullptr);
 }
 
+TEST(ChannelTables, FieldsOfUnknownTypeOrSizeMakeADescriptionUnusable) {
+    for (const auto& [type, size] : {std::pair<int, uint8_t>{0, 4},
+                                     {8, 4},
+                                     {173, 4},
+                                     {PLUMB_FIELD_INTEGER, 3},
+                                     {PLUMB_FIELD_FLOAT, 2},
+                                     {PLUMB_FIELD_STRING, 2},
+                                     {PLUMB_FIELD_ARRAY, 0}}) {
+        EventDescription event;
+        event.provider = event.name = "x";
+        event.log_level = PLUMB_INFO;
+        event.fields = {test::integer("n", 4)};
+        std::vector<std::byte> bytes = test::encode_description(event);
+        bytes[sizeof(plumb_event_header) + offsetof(plumb_field, type)] = static_cast<std::byte>(type);
+        bytes[sizeof(plumb_event_header) + offsetof(plumb_field, size)] = std::byte{size};
+        ChannelBuilder channel;
+        channel.add_description(bytes);
+        auto reader = ChannelReader::open(channel.bytes());
+        ASSERT_TRUE(reader);
+        EXPECT_EQ(reader->scan_events(), 0u) << type << " " << int{size};
+        EXPECT_EQ(reader->damage()[static_cast<size_t>(Damage::events)], 1u);
+    }
+}
+
 TEST(ChannelTables, EntriesAreTakenOnceAndDamagedOnesAreCounted) {
     ChannelBuilder channel;
     channel.add_process(1, "name", std::string(200, 'e'), 10);
