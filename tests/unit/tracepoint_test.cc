@@ -1,0 +1,427 @@
+// What a tracepoint promises: exact values of every field type, from C and C++, from every place a program
+// can trace in; nothing evaluated when it is off; what is too long is cut or dropped, and counted.
+// cmake-link: plumb::tp-async_static kinds_c
+#include "tests/fixtures/kinds_events.h"
+#include "tests/support/private_shm.h"
+#include "tests/support/record_reader.h"
+#include "tests/support/test_session.h"
+
+#include <plumb/clock.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <pthread.h>
+#include <string>
+#include <string_view>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+using namespace plumb::test;
+using testing::ElementsAre;
+
+namespace {
+
+// One number of a field, as text.
+std::string show_number(const plumb_field& field, const unsigned char* at) {
+    uint64_t bits = 0;
+    memcpy(&bits, at, field.size);
+    char text[64];
+    if (field.type == PLUMB_FIELD_FLOAT) {
+        float narrow;
+        double wide;
+        memcpy(&narrow, at, 4);
+        if (field.size == 8) memcpy(&wide, at, 8);
+        snprintf(text, sizeof(text), "%.17g", field.size == 4 ? static_cast<double>(narrow) : wide);
+    } else if ((field.flags & PLUMB_FIELD_HEX) != 0) {
+        snprintf(text, sizeof(text), "0x%lx", bits);
+    } else if ((field.flags & PLUMB_FIELD_SIGNED) != 0) {
+        const int unused = 64 - field.size * 8;
+        snprintf(text, sizeof(text), "%ld", static_cast<int64_t>(bits << unused) >> unused);
+    } else {
+        snprintf(text, sizeof(text), "%lu", bits);
+    }
+    return text;
+}
+
+// "provider:event a=1 b=[2 3]", from the channel's own description; checks that the payload ends where it
+// should.
+std::string show(const TestChannel& channel, const SeenRecord& record) {
+    const SeenEvent event = describe_event(channel, record.header.event_id);
+    std::string text = event.name;
+    const unsigned char* at = record.payload;
+    for (const SeenEvent::Field& field : event.fields) {
+        text += (text.back() == ' ' ? "" : " ") + field.name + "=";
+        uint64_t count = 0;
+        switch (field.field.type) {
+        case PLUMB_FIELD_STRING:
+            text += reinterpret_cast<const char*>(at);
+            at += strlen(reinterpret_cast<const char*>(at)) + 1;
+            continue;
+        case PLUMB_FIELD_TEXT:
+            memcpy(&count, at, 2);
+            text.append(reinterpret_cast<const char*>(at + 2), count);
+            at += 2 + count;
+            continue;
+        case PLUMB_FIELD_SEQUENCE:
+            memcpy(&count, at, 2);
+            at += 2;
+            break;
+        case PLUMB_FIELD_ARRAY:
+            count = field.field.array_length;
+            break;
+        default:
+            text += show_number(field.field, at);
+            for (const auto& [value, label] : field.labels) {
+                if (std::to_string(value) == show_number(field.field, at)) text += "(" + label + ")";
+            }
+            at += field.field.size;
+            continue;
+        }
+        text += "[";
+        for (uint64_t i = 0; i < count; i++, at += field.field.size)
+            text += (i == 0 ? "" : " ") + show_number(field.field, at);
+        text += "]";
+    }
+    EXPECT_EQ(at, record.payload + record.payload_bytes) << event.name;
+    return text;
+}
+
+class Tracepoint : public testing::Test {
+protected:
+    void SetUp() override { ASSERT_TRUE(has_private_shm()); }
+    void TearDown() override { off(); }
+
+    void on(const std::vector<TestRule>& rules = {{"kinds:*"}}, const ChannelShape& shape = {}) {
+        channel_ = std::make_unique<TestChannel>(shape);
+        apply(state_.set(0, channel_->cookie(), rules));
+    }
+    void off() { apply(state_.remove(0)); }
+    void apply(uint64_t generation) {
+        state_.signal_all(generation);
+        EXPECT_TRUE(state_.wait(generation).empty());
+    }
+    // All records so far, as text; those of all rings in time order.
+    std::vector<std::string> records() {
+        std::vector<std::pair<uint64_t, std::string>> seen;
+        threads_.clear();
+        RecordReader reader(*channel_, [&](const SeenRecord& record) {
+            seen.emplace_back(record.header.timestamp, show(*channel_, record));
+            threads_.push_back(record.header.thread_id);
+        });
+        reader.keep = true;
+        reader.poll();
+        EXPECT_THAT(reader.complaints(), testing::IsEmpty());
+        std::sort(seen.begin(), seen.end());
+        std::vector<std::string> texts;
+        for (auto& [timestamp, text] : seen)
+            texts.push_back(text);
+        return texts;
+    }
+
+    TestState state_;
+    std::unique_ptr<TestChannel> channel_;
+    std::vector<uint32_t> threads_;
+};
+
+const char* const integers_in_c =
+    "kinds:integers a=-128 b=-32768 c=-2147483648 d=-9223372036854775808 e=255 f=65535 "
+    "g=4294967295 h=18446744073709551615 i=0xfe j=0xfedc k=0xfedcba98 "
+    "l=0xfedcba9876543210 m=-7 n=7 o=-70000000000 p=70000000000 q=120 r=-2";
+
+std::string number(uint64_t n) {
+    return "kinds:number n=" + std::to_string(n);
+}
+
+template <typename T>
+void trace_in_template(T value) {
+    plumb_trace(kinds, number, static_cast<uint64_t>(value));
+}
+
+inline void trace_inline(uint64_t value) {
+    plumb_trace(kinds, number, value);
+}
+
+} // namespace
+
+TEST_F(Tracepoint, records_exact_values_from_c) {
+    on();
+    trace_kinds_in_c();
+    std::string many = "kinds:many";
+    for (int i = 1; i <= 32; i++)
+        many += " f" + std::to_string(i) + "=" + std::to_string(i);
+    EXPECT_THAT(
+        records(),
+        ElementsAre(
+            integers_in_c,
+            "kinds:others a=0.5 b=-1.25 c=3.5 d=1.0000000000000001e+300 e=1 f=0 g=0x1234 h=0x0",
+            std::string("kinds:strings a=alpha between=7 b= c=te\0xt d=(null)", 51),
+            "kinds:lists a=[1 2 65535] b=[0xab 0x0] c=[-1 0 1 -2147483648] d=[0x8000000000000001] end=9",
+            "kinds:lists a=[0 0 0] b=[0xab 0x0] c=[] d=[] end=9", "kinds:labels a=200(old) b=-5(minus five)",
+            "kinds:empty", "kinds:grave id=42", many, "kinds:mark id=17 path=/tmp ratio=0.75 arg3=0x10"));
+    EXPECT_EQ(describe_event(*channel_, find_event(*channel_, "kinds:grave")).log_level, PLUMB_ERR);
+    EXPECT_EQ(describe_event(*channel_, find_event(*channel_, "kinds:empty")).log_level, PLUMB_DEBUG_LINE);
+    EXPECT_EQ(channel_->lost(PLUMB_CUT), 0u);
+}
+
+TEST_F(Tracepoint, takes_strings_and_enumerations_of_cpp) {
+    enum class State : uint8_t { fresh = 0, old = 200 };
+    enum Plain : int { minus = -5 };
+    on();
+    const std::string owned(300, 'y'); // does not fit the stack buffer
+    const std::string_view part = std::string_view("abcdef").substr(1, 3);
+    plumb_trace(kinds, strings, part, 1, owned, "text", 4, std::string("end"));
+    plumb_trace(kinds, strings, std::string_view("a\0b", 3), 1, std::string_view(), "", 0, "");
+    plumb_trace(kinds, labels, State::old, minus);
+    EXPECT_THAT(records(), ElementsAre("kinds:strings a=bcd between=1 b=" + owned + " c=text d=end",
+                                       "kinds:strings a=a between=1 b= c= d=",
+                                       "kinds:labels a=200(old) b=-5(minus five)"));
+}
+
+TEST_F(Tracepoint, is_one_event_from_c_and_cpp_and_templates) {
+    on();
+    trace_number_in_c(1);
+    trace_in_template<int>(2);
+    trace_in_template<char>(3);
+    trace_inline(4);
+    EXPECT_THAT(records(), ElementsAre(number(1), number(2), number(3), number(4)));
+    uint32_t described = 0;
+    for (uint32_t id = 1; id < channel_->header().event_slots; id++)
+        described += describe_event(*channel_, id).name == "kinds:number";
+    EXPECT_EQ(described, 1u);
+}
+
+TEST_F(Tracepoint, evaluates_nothing_when_it_is_off) {
+    EXPECT_FALSE(plumb_enabled(kinds, number));
+    EXPECT_EQ(count_evaluations_in_c(), 0);
+    on({{"kinds:*"},
+        {.pattern = "kinds:number", .flags = PLUMB_RULE_EXCLUDE},
+        {.pattern = "kinds:evaluated", .flags = PLUMB_RULE_EXCLUDE}});
+    EXPECT_FALSE(plumb_enabled(kinds, number));
+    EXPECT_TRUE(plumb_enabled(kinds, empty));
+    EXPECT_EQ(count_evaluations_in_c(), 0);
+    apply(state_.set(0, channel_->cookie(), {{"kinds:number"}, {"kinds:eval*"}}));
+    EXPECT_TRUE(plumb_enabled(kinds, number));
+    EXPECT_FALSE(plumb_enabled(kinds, empty));
+    EXPECT_EQ(count_evaluations_in_c(), 2);
+    EXPECT_EQ(records().size(), 2u);
+}
+
+TEST_F(Tracepoint, follows_rules_by_level_process_and_executable) {
+    const auto pid = static_cast<uint32_t>(getpid());
+    on({{.pattern = "*", .log_level = PLUMB_WARNING}});
+    EXPECT_TRUE(plumb_enabled(kinds, grave));
+    EXPECT_FALSE(plumb_enabled(kinds, empty));
+    const struct {
+        TestRule rule;
+        bool expected;
+    } cases[] = {
+        {{.pattern = "*", .who = PLUMB_WHO_PROCESS, .who_id = pid}, true},
+        {{.pattern = "*", .who = PLUMB_WHO_PROCESS, .who_id = pid + 1}, false},
+        {{.pattern = "*", .who = PLUMB_WHO_USER, .who_id = getuid()}, true},
+        {{.pattern = "*", .who = PLUMB_WHO_USER, .who_id = getuid() + 1}, false},
+        {{.pattern = "*", .who = PLUMB_WHO_EXECUTABLE, .executable = "unit_trace*"}, true},
+        {{.pattern = "*", .who = PLUMB_WHO_EXECUTABLE, .executable = "*/unit_tracepoint"}, true},
+        {{.pattern = "*", .who = PLUMB_WHO_EXECUTABLE, .executable = "memcached"}, false},
+        {{.pattern = "*", .who = PLUMB_WHO_LAUNCHED}, false},
+        {{.pattern = "*", .who = 99}, false},
+        {{.pattern = "kinds:empt?"}, true},
+        {{.pattern = "kinds"}, false},
+    };
+    for (const auto& [rule, expected] : cases) {
+        apply(state_.set(0, channel_->cookie(), {rule}));
+        EXPECT_EQ(plumb_enabled(kinds, empty) != 0, expected) << rule.pattern << " who " << int{rule.who};
+    }
+}
+
+TEST_F(Tracepoint, writes_to_every_session_that_wants_it) {
+    on();
+    TestChannel other;
+    apply(state_.set(3, other.cookie(), {{"kinds:number"}}));
+    trace_number_in_c(1);
+    trace_kinds_in_c();
+    EXPECT_EQ(records().size(), 11u);
+    uint32_t in_other = 0;
+    RecordReader reader(other,
+                        [&](const SeenRecord& record) { in_other += show(other, record) == number(1); });
+    EXPECT_EQ(reader.poll(), 1u);
+    EXPECT_EQ(in_other, 1u);
+    apply(state_.remove(3));
+}
+
+TEST_F(Tracepoint, keeps_errno) {
+    on();
+    for (int i = 0; i < 2000; i++) { // sub-buffers are entered, and the ring gets full
+        errno = 4711;
+        trace_number_in_c(1);
+        plumb_trace(kinds, strings, std::string(2000, 'x'), 1, "", "", 0, "");
+        ASSERT_EQ(errno, 4711);
+    }
+}
+
+TEST_F(Tracepoint, cuts_strings_at_a_quarter_of_a_subbuf) {
+    on();
+    const std::string text(1100, 'a');
+    plumb_trace(kinds, strings, text.c_str(), 1, "b", text.c_str(), text.size(), "d");
+    ASSERT_EQ(records().size(), 1u);
+    EXPECT_THAT(records()[0], testing::StartsWith("kinds:strings a=aaa"));
+    EXPECT_THAT(records()[0], testing::EndsWith("a between=1 b= c= d="));
+    EXPECT_GT(records()[0].size(), 900u);
+    EXPECT_EQ(channel_->lost(PLUMB_CUT), 1u);
+    EXPECT_EQ(channel_->lost_events(), 0u);
+}
+
+TEST_F(Tracepoint, cuts_strings_at_64_kilobytes_in_a_large_subbuf) {
+    ChannelShape shape;
+    shape.subbuf_bytes = 1 << 20;
+    shape.subbuf_count = 2;
+    on({{"kinds:*"}}, shape);
+    const std::string text(70'000, 'a');
+    plumb_trace(kinds, strings, text.c_str(), 1, "b", "c", 1, "d");
+    const std::string fits(65'528 - 16 - 6, 'z'); // three NULs, a count of two bytes, a byte
+    plumb_trace(kinds, strings, fits, 1, "", "", 0, "");
+    const std::vector<std::string> seen = records();
+    ASSERT_EQ(seen.size(), 2u);
+    EXPECT_EQ(seen[0], "kinds:strings a=" + std::string(65'528 - 16 - 6, 'a') + " between=1 b= c= d=");
+    EXPECT_EQ(seen[1], "kinds:strings a=" + fits + " between=1 b= c= d=");
+    EXPECT_EQ(channel_->lost(PLUMB_CUT), 1u);
+}
+
+TEST_F(Tracepoint, drops_what_is_too_large_and_cannot_be_cut) {
+    on();
+    const uint64_t block[200] = {};
+    plumb_trace(kinds, large, block);
+    trace_number_in_c(1);
+    EXPECT_THAT(records(), ElementsAre(number(1)));
+    EXPECT_EQ(channel_->lost(PLUMB_LOST_TOO_LARGE), 1u);
+    EXPECT_EQ(channel_->lost(PLUMB_CUT), 0u);
+}
+
+TEST_F(Tracepoint, does_not_read_behind_a_string) {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    auto* start = static_cast<char*>(
+        mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    munmap(start + page, page);
+    ChannelShape shape;
+    shape.subbuf_bytes = 16384; // takes two of them in one record
+    for (size_t length = 0; length < 600; length++) {
+        on({{"kinds:*"}}, shape);
+        memset(start, 's', page);
+        const char* view = start + page - length;
+        plumb_trace(kinds, strings, std::string_view(view, length), 1, "", view, length, "");
+        start[page - 1] = '\0';
+        const char* text = start + page - 1 - length;
+        plumb_trace(kinds, strings, text, 1, "", "", 0, "");
+        const std::string expected(length, 's');
+        ASSERT_THAT(records(),
+                    ElementsAre("kinds:strings a=" + expected + " between=1 b= c=" + expected + " d=",
+                                "kinds:strings a=" + expected + " between=1 b= c= d="))
+            << length;
+    }
+    munmap(start, page);
+}
+
+TEST_F(Tracepoint, copies_strings_of_every_length_and_alignment) {
+    ChannelShape shape;
+    shape.subbuf_count = 64;
+    char buffer[700];
+    for (size_t offset = 0; offset < 33; offset++) {
+        on({{"kinds:*"}}, shape);
+        std::vector<std::string> expected;
+        for (size_t length = 0; length < 300; length += 1 + length / 40) {
+            for (size_t i = 0; i < length; i++)
+                buffer[offset + i] = static_cast<char>('a' + i % 26);
+            buffer[offset + length] = '\0';
+            memset(buffer + offset + length + 1, '!', 40);
+            plumb_trace(kinds, strings, buffer + offset, 1, buffer + offset, "", 0, "x");
+            const std::string text(buffer + offset);
+            expected.push_back("kinds:strings a=" + text + " between=1 b=" + text + " c= d=x");
+        }
+        ASSERT_EQ(records(), expected) << offset;
+    }
+}
+
+namespace {
+void trace_in_handler(int) {
+    plumb_trace(kinds, number, 77);
+}
+} // namespace
+
+TEST_F(Tracepoint, works_in_signal_handlers_and_at_thread_exit) {
+    on();
+    signal(SIGUSR1, trace_in_handler);
+    raise(SIGUSR1);
+    std::thread([] {
+        struct AtExit {
+            ~AtExit() { plumb_trace(kinds, number, 1); }
+        };
+        static thread_local AtExit at_exit;
+        (void)&at_exit;
+        static pthread_key_t key;
+        pthread_key_create(&key, [](void*) { plumb_trace(kinds, number, 2); });
+        pthread_setspecific(key, &key);
+    }).join();
+    EXPECT_THAT(records(), testing::UnorderedElementsAre(number(77), number(1), number(2)));
+}
+
+TEST_F(Tracepoint, works_in_children_of_every_kind) {
+    on();
+    const auto wait_for_child = [](pid_t child) {
+        int status = 1;
+        waitpid(child, &status, 0);
+        EXPECT_EQ(status, 0);
+    };
+    pid_t children[4];
+    const auto be_child = [](uint64_t n) {
+        plumb_trace(kinds, number, n);
+        _exit(0);
+    };
+    if ((children[0] = fork()) == 0) be_child(1);
+    wait_for_child(children[0]);
+    if ((children[1] = _Fork()) == 0) be_child(2);
+    wait_for_child(children[1]);
+    if ((children[2] = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, 0))) == 0)
+        be_child(3);
+    wait_for_child(children[2]);
+    EXPECT_THAT(records(), ElementsAre(number(1), number(2), number(3)));
+    // Each under its own number.
+    EXPECT_THAT(threads_, testing::UnorderedElementsAre(children[0], children[1], children[2]));
+    if ((children[3] = vfork()) == 0) {
+        plumb_trace(kinds, number, 4);
+        _exit(0);
+    }
+    wait_for_child(children[3]);
+    trace_number_in_c(5);
+    EXPECT_EQ(records().size(), 5u);
+}
+
+TEST_F(Tracepoint, counts_what_a_full_ring_takes_no_more) {
+    on();
+    constexpr uint64_t events = 20'000;
+    for (uint64_t i = 0; i < events; i++)
+        trace_number_in_c(i);
+    EXPECT_EQ(records().size() + channel_->lost(PLUMB_LOST_FULL), events);
+    EXPECT_GT(channel_->lost(PLUMB_LOST_FULL), 0u);
+}
+
+TEST_F(Tracepoint, gives_up_waiting_in_block_mode_after_the_timeout) {
+    ChannelShape shape;
+    shape.mode = PLUMB_MODE_BLOCK;
+    shape.block_timeout_ns = 20'000'000;
+    shape.subbuf_count = 2;
+    on({{"kinds:*"}}, shape);
+    const uint64_t start = plumb_clock_monotonic_ns();
+    uint64_t events = 0;
+    while (channel_->lost(PLUMB_LOST_BLOCK_TIMEOUT) < 2 && events < 100'000)
+        trace_number_in_c(events++);
+    EXPECT_GE(plumb_clock_monotonic_ns() - start, 2 * shape.block_timeout_ns);
+    EXPECT_EQ(records().size() + 2, events);
+}
