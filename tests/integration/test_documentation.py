@@ -32,7 +32,7 @@ def compile_block(page, number, language, code):
                 continue
             command = [compiler, standard, "-Wall", "-Wextra", "-Werror", f"-I{SOURCE / 'include'}", source]
             if "main(" in code:
-                objects = list((BUILD / "tp-async").rglob("tp-async.cc.o"))
+                objects = list((BUILD / "tp-async").rglob("tp-async.dir/tp-async.cc.o"))
                 command += [*objects, BUILD / "libtrace/libplumb.a", "-o", folder / "program"]
             else:
                 command += ["-c", "-o", folder / "block.o"]
