@@ -43,7 +43,7 @@ bool element_matches(const char** pattern, char character) {
 
 } // namespace
 
-bool glob_matches(const char* pattern, const char* text) {
+bool pattern_matches(const char* pattern, const char* text) {
     const char* after_star = nullptr;
     const char* star_text = nullptr;
     while (*text != '\0') {

@@ -151,7 +151,7 @@ int open_channel(uint64_t cookie);
 bool is_zombie(uint32_t process_id, uint32_t thread_id);
 
 // glob.cc
-bool glob_matches(const char* pattern, const char* text);
+bool pattern_matches(const char* pattern, const char* text);
 
 // cut.cc
 uint32_t cut_payload(const plumb_event_info& info, const unsigned char* payload, uint32_t payload_bytes,

@@ -142,8 +142,8 @@ bool concerns(const plumb_rule& rule, const plumb_session& session, const plumb_
         return names_launched(request, session.cookie);
     case PLUMB_WHO_EXECUTABLE:
         know_executable();
-        return glob_matches(rule.executable, request.executable) ||
-               glob_matches(rule.executable, last_part(request.executable));
+        return pattern_matches(rule.executable, request.executable) ||
+               pattern_matches(rule.executable, last_part(request.executable));
     default:
         return false;
     }

@@ -17,7 +17,7 @@ namespace plumb {
 namespace {
 
 bool matches(const plumb_rule& rule, const plumb_event_info& info, const char* full_name) {
-    return info.log_level <= rule.log_level && glob_matches(rule.pattern, full_name);
+    return info.log_level <= rule.log_level && pattern_matches(rule.pattern, full_name);
 }
 
 // "provider:event"; too long a name is cut, and then only patterns with a star match it.

@@ -23,7 +23,8 @@ inline Plan plan_write(const Attachment& attachment, const plumb_ring_control& c
                        uint64_t bytes) {
     const uint64_t subbuf_mask = attachment.subbuf_bytes - 1;
     const uint64_t limit = load_relaxed(control.limit);
-    if (write_pos + bytes <= limit && limit - write_pos <= attachment.subbuf_bytes) return {Step::write, 0};
+    const uint64_t room = limit - write_pos; // huge if limit is behind
+    if (room <= attachment.subbuf_bytes && bytes <= room) return {Step::write, 0};
 
     const uint64_t used = write_pos & subbuf_mask;
     const uint64_t boundary = write_pos - used + attachment.subbuf_bytes;

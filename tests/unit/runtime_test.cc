@@ -1,0 +1,322 @@
+// The parts of the runtime that can be looked at alone: patterns, room arithmetic, cutting, names of marker
+// fields, the table of events. cmake-once
+#include "libtrace/ring/room.h"
+#include "libtrace/runtime.h"
+#include "tests/support/record_reader.h"
+#include "tests/support/test_session.h"
+
+#include <plumb/detail/marker_names.h>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <fnmatch.h>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace plumb;
+
+TEST(Glob, matches_as_documented) {
+    const struct {
+        const char* pattern;
+        const char* text;
+        bool expected;
+    } cases[] = {
+        {"", "", true},
+        {"", "a", false},
+        {"*", "", true},
+        {"*", "shop:order", true},
+        {"shop:*", "shop:order", true},
+        {"shop:*", "shop:", true},
+        {"shop:*", "shops:order", false},
+        {"*order", "shop:order", true},
+        {"*o*r*r", "shop:order", true},
+        {"*o*r*x", "shop:order", false},
+        {"s?op:order", "shop:order", true},
+        {"shop:order?", "shop:order", false},
+        {"shop:[a-o]rder", "shop:order", true},
+        {"shop:[a-n]rder", "shop:order", false},
+        {"shop:[!a-n]rder", "shop:order", true},
+        {"shop:[^o]rder", "shop:order", false},
+        {"shop:[]o]rder", "shop:order", true},
+        {"shop:[]o]rder", "shop:]rder", true},
+        {"shop:[a-", "shop:[a-", true}, // no set without its end
+        {"a[b-]c", "a-c", true},
+        {"\\*", "*", true},
+        {"\\*", "a", false},
+        {"a\\", "a\\", true},
+        {"\\?x", "?x", true},
+        {"**", "abc", true},
+        {"a**b", "axxb", true},
+    };
+    for (const auto& [pattern, text, expected] : cases)
+        EXPECT_EQ(pattern_matches(pattern, text), expected) << pattern << " on " << text;
+}
+
+// The C library's, on patterns and texts of few letters, so that many match.
+TEST(Glob, agrees_with_fnmatch) {
+    std::mt19937 random(1);
+    const auto word = [&](const char* letters, size_t longest) {
+        std::string text;
+        for (size_t length = random() % longest; length > 0; length--)
+            text += letters[random() % strlen(letters)];
+        return text;
+    };
+    uint32_t matched = 0;
+    for (int i = 0; i < 200'000; i++) {
+        const std::string pattern = word("ab*?ab*", 8);
+        const std::string text = word("ab", 8);
+        const bool expected = fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
+        ASSERT_EQ(pattern_matches(pattern.c_str(), text.c_str()), expected) << pattern << " on " << text;
+        matched += expected;
+    }
+    EXPECT_GT(matched, 10'000u);
+}
+
+TEST(Glob, is_quick_on_patterns_that_are_made_to_be_slow) {
+    std::string pattern;
+    for (int i = 0; i < 60; i++)
+        pattern += "*a";
+    pattern += "b";
+    const std::string text(250, 'a');
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 100; i++)
+        EXPECT_FALSE(pattern_matches(pattern.c_str(), text.c_str()));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+}
+
+namespace {
+
+class Room : public testing::Test {
+protected:
+    Room() {
+        attachment.subbuf_bytes = 4096;
+        attachment.ring_bytes = 16384;
+        attachment.mode = PLUMB_MODE_DISCARD;
+    }
+    Step step(uint64_t write_pos, uint64_t limit, uint64_t consumed, uint64_t bytes) {
+        control = {};
+        control.limit = limit;
+        control.consumed = consumed;
+        plan = plan_write(attachment, control, write_pos, bytes);
+        return plan.step;
+    }
+    Attachment attachment;
+    plumb_ring_control control = {};
+    Plan plan = {};
+};
+
+} // namespace
+
+TEST_F(Room, follows_sub_buffers) {
+    EXPECT_EQ(step(0, 0, 0, 16), Step::open); // a new ring
+    EXPECT_EQ(plan.boundary, 4096u);
+    EXPECT_EQ(step(0, 4096, 0, 1024), Step::write);
+    EXPECT_EQ(step(4080, 4096, 0, 16), Step::write); // fills it exactly
+    EXPECT_EQ(step(4080, 4096, 0, 24), Step::pad);
+    EXPECT_EQ(plan.boundary, 4096u);
+    EXPECT_EQ(step(4088, 4096, 0, 16), Step::pad); // too little room for a padding record
+    EXPECT_EQ(step(4096, 4096, 0, 16), Step::open);
+    EXPECT_EQ(plan.boundary, 8192u);
+}
+
+TEST_F(Room, ends_where_nothing_was_read) {
+    EXPECT_EQ(step(12288, 12288, 0, 16), Step::open); // the last sub-buffer
+    EXPECT_EQ(step(16384, 16384, 0, 16), Step::full);
+    EXPECT_EQ(step(16384, 16384, 4095, 16), Step::full); // only whole ones are handed back
+    EXPECT_EQ(step(16384, 16384, 4096, 16), Step::open);
+    EXPECT_EQ(plan.boundary, 20480u);
+    attachment.mode = PLUMB_MODE_BLOCK;
+    EXPECT_EQ(step(16384, 16384, 0, 16), Step::full);
+    attachment.mode = PLUMB_MODE_OVERWRITE;
+    EXPECT_EQ(step(16384, 16384, 0, 16), Step::open);
+}
+
+TEST_F(Room, is_taken_back_when_a_channel_closes) {
+    EXPECT_EQ(step(100 * 8, 0, 0, 16), Step::open); // which looks whether it is closed
+    EXPECT_EQ(plan.boundary, 4096u);
+}
+
+// Positions may be anything: a plan is made, its boundary is the end of the sub-buffer, and a record that is
+// written does not leave it.
+TEST_F(Room, survives_damaged_positions) {
+    std::mt19937_64 random(2);
+    const auto any = [&]() -> uint64_t {
+        const uint64_t specials[] = {0, 4096, UINT64_MAX, UINT64_MAX - 4095, 1ull << 63, 16384, 12345};
+        return random() % 2 == 0 ? specials[random() % 7] : random() >> random() % 64;
+    };
+    for (int i = 0; i < 200'000; i++) {
+        const uint64_t write_pos = any();
+        const uint64_t limit = any();
+        const uint64_t bytes = 16 + random() % 127 * 8;
+        attachment.mode = 1 + static_cast<uint32_t>(random() % 3);
+        if (step(write_pos, limit, any(), bytes) == Step::write) {
+            ASSERT_LE(limit - write_pos, 4096u);
+            ASSERT_LE(bytes, limit - write_pos);
+        } else if (plan.step != Step::full) {
+            ASSERT_EQ(plan.boundary % 4096, 0u);
+            ASSERT_LE(plan.boundary - write_pos, 4096u);
+        }
+    }
+}
+
+namespace {
+
+plumb_event_info info_of(const std::vector<plumb_event_field>& fields, const char* name = "event") {
+    plumb_event_info info = {};
+    info.provider = "unit";
+    info.name = name;
+    info.source_file = __FILE__;
+    info.fields = fields.data();
+    info.field_count = static_cast<uint16_t>(fields.size());
+    info.version = PLUMB_RUNTIME_VERSION;
+    return info;
+}
+
+constexpr plumb_event_field number{"n", nullptr, 0, 0, PLUMB_FIELD_INTEGER, 8, 0, 0};
+constexpr plumb_event_field text{"t", nullptr, 0, 0, PLUMB_FIELD_TEXT, 1, 0, 0};
+constexpr plumb_event_field string{"s", nullptr, 0, 0, PLUMB_FIELD_STRING, 1, 0, 0};
+constexpr plumb_event_field sequence{"q", nullptr, 0, 0, PLUMB_FIELD_SEQUENCE, 4, 0, 0};
+constexpr plumb_event_field array{"a", nullptr, 0, 3, PLUMB_FIELD_ARRAY, 2, 0, 0};
+
+} // namespace
+
+TEST(CutPayload, shortens_what_varies_and_keeps_the_rest) {
+    const std::vector<plumb_event_field> fields = {string, number, sequence, array, text};
+    const plumb_event_info info = info_of(fields);
+    std::string payload = "0123456789";
+    payload += '\0';
+    payload += "NUMBER!!";
+    payload += std::string("\x03\x00", 2) + "aaaabbbbcccc";
+    payload += "ARRAY!";
+    payload += std::string("\x05\x00", 2) + "texts";
+    const uint32_t fixed_bytes = 1 + 8 + 2 + 6 + 2;
+    const auto whole = static_cast<uint32_t>(payload.size());
+    for (uint32_t limit = 0; limit <= whole + 5; limit++) {
+        std::vector<unsigned char> to(whole + 10, 0xee);
+        const uint32_t bytes = cut_payload(info, reinterpret_cast<const unsigned char*>(payload.data()),
+                                           whole, to.data(), limit);
+        if (limit < fixed_bytes) {
+            EXPECT_EQ(bytes, 0u);
+            continue;
+        }
+        ASSERT_GT(bytes, 0u);
+        ASSERT_LE(bytes, limit);
+        EXPECT_EQ(to[bytes], 0xee);
+        const std::string cut(reinterpret_cast<char*>(to.data()), bytes);
+        const size_t string_end = cut.find('\0');
+        EXPECT_EQ(cut.substr(0, string_end), payload.substr(0, string_end));
+        EXPECT_EQ(cut.substr(string_end + 1, 8), "NUMBER!!");
+        const size_t count = static_cast<unsigned char>(cut[string_end + 9]);
+        EXPECT_LE(count, 3u);
+        EXPECT_EQ(cut.substr(string_end + 11 + 4 * count, 6), "ARRAY!");
+        const size_t text_bytes = static_cast<unsigned char>(cut[string_end + 17 + 4 * count]);
+        EXPECT_EQ(bytes, string_end + 19 + 4 * count + text_bytes);
+        EXPECT_EQ(limit >= whole, cut == payload);
+    }
+}
+
+TEST(MarkerNames, come_from_the_format) {
+    const auto names = [](const char* format, uint32_t count) {
+        std::string all;
+        for (uint32_t i = 0; i < count; i++) {
+            char name[64];
+            plumb_marker_field_name(format, i, name, sizeof(name));
+            all += std::string(i == 0 ? "" : " ") + name;
+        }
+        return all;
+    };
+    EXPECT_EQ(names("id %d path %s", 2), "id path");
+    EXPECT_EQ(names("id=%d, path: %s", 2), "id path");
+    EXPECT_EQ(names("%d %s", 2), "arg0 arg1");
+    EXPECT_EQ(names("took %lu ns of %zu%% by %-10.3f %hhx", 4), "took of by arg3");
+    EXPECT_EQ(names("%d", 12), "arg0 arg1 arg2 arg3 arg4 arg5 arg6 arg7 arg8 arg9 arg10 arg11");
+    EXPECT_EQ(names("100%% id %d", 1), "id");
+    EXPECT_EQ(names("", 1), "arg0");
+    EXPECT_EQ(names("%", 2), "arg0 arg1");
+    char small[8];
+    plumb_marker_field_name("averylongname %d", 0, small, sizeof(small));
+    EXPECT_STREQ(small, "averylo");
+    plumb_marker_field_name("%d", 123456789, small, sizeof(small));
+    EXPECT_STREQ(small, "arg1234");
+}
+
+namespace {
+
+// A channel in ordinary memory, as far as describing events needs one.
+struct Table {
+    explicit Table(uint32_t slots, uint64_t heap = 1 << 20) : memory(4096 + slots * 8 + heap) {
+        attachment.base = memory.data();
+        attachment.header = reinterpret_cast<plumb_channel_header*>(memory.data());
+        attachment.event_slots = reinterpret_cast<uint64_t*>(memory.data() + 4096);
+        attachment.event_slot_count = slots;
+        attachment.heap_offset = 4096 + slots * 8;
+        attachment.heap_bytes = heap;
+    }
+    std::vector<unsigned char> memory;
+    Attachment attachment;
+};
+
+} // namespace
+
+TEST(EventTable, gives_equal_events_one_id_and_others_another) {
+    Table table(64);
+    const std::vector<plumb_event_field> fields = {number, string};
+    const std::vector<plumb_event_field> other_fields = {number, text};
+    plumb_event_info one = info_of(fields);
+    plumb_event_info same = info_of(fields);
+    same.source_file = "/somewhere/else.c"; // not part of the identity
+    same.source_line = 99;
+    plumb_event_info level = info_of(fields);
+    level.log_level = PLUMB_ERR;
+    const uint16_t id = event_id_in(table.attachment, one);
+    EXPECT_NE(id, 0);
+    EXPECT_EQ(event_id_in(table.attachment, same), id);
+    EXPECT_NE(event_id_in(table.attachment, level), id);
+    EXPECT_NE(event_id_in(table.attachment, info_of(other_fields)), id);
+    EXPECT_NE(event_id_in(table.attachment, info_of(fields, "other")), id);
+}
+
+TEST(EventTable, counts_what_finds_no_slot) {
+    Table table(16);
+    std::vector<std::string> names;
+    for (int i = 0; i < 20; i++)
+        names.push_back("event" + std::to_string(i));
+    uint32_t refused = 0;
+    for (const std::string& name : names)
+        refused += event_id_in(table.attachment, info_of({}, name.c_str())) == 0;
+    EXPECT_EQ(refused, 5u); // slot 0 is not an event
+    EXPECT_EQ(table.attachment.header->refused[PLUMB_REFUSED_EVENT_SLOTS], 5u);
+    EXPECT_NE(event_id_in(table.attachment, info_of({}, names[0].c_str())), 0); // those that are in stay
+}
+
+TEST(EventTable, counts_what_finds_no_heap) {
+    Table table(64, 256);
+    const std::vector<plumb_event_field> fields = {number, string, text};
+    EXPECT_NE(event_id_in(table.attachment, info_of(fields, "a")), 0);
+    EXPECT_EQ(event_id_in(table.attachment, info_of(fields, "b")), 0);
+    EXPECT_EQ(table.attachment.header->refused[PLUMB_REFUSED_HEAP], 1u);
+    EXPECT_NE(event_id_in(table.attachment, info_of(fields, "a")), 0);
+}
+
+TEST(EventTable, refuses_what_cannot_be_described) {
+    Table table(64);
+    const std::vector<plumb_event_field> many(33, number);
+    EXPECT_EQ(event_id_in(table.attachment, info_of(many)), 0);
+    const std::string long_name(70'000, 'x');
+    EXPECT_EQ(event_id_in(table.attachment, info_of({}, long_name.c_str())), 0);
+}
+
+TEST(EventTable, does_not_believe_damaged_slots) {
+    std::mt19937_64 random(3);
+    const std::vector<plumb_event_field> fields = {number};
+    for (int round = 0; round < 2000; round++) {
+        Table table(16);
+        for (uint32_t slot = 0; slot < 16; slot++) {
+            if (random() % 4 != 0) table.attachment.event_slots[slot] = random() >> random() % 64;
+        }
+        event_id_in(table.attachment, info_of(fields)); // must not read outside (a sanitizer tells)
+    }
+}
