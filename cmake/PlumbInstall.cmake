@@ -35,7 +35,7 @@ function(plumb_install_all)
     endif()
     if(TARGET plumb_cli)
         install(TARGETS plumb_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-        install(FILES ${PROJECT_SOURCE_DIR}/tools/completion/plumb
+        install(FILES ${PROJECT_BINARY_DIR}/cli/completion/plumb
                 DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
     endif()
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
