@@ -70,6 +70,8 @@ int map_channel(int fd, uint64_t cookie, Attachment& attachment) {
     if (error != 0) return error;
     const auto bytes = static_cast<uint64_t>(info.st_size);
     if (!S_ISREG(info.st_mode) || bytes < sizeof(plumb_channel_header)) return -EPROTO;
+    // Every page must have its memory: one that is first needed when there is none left is a bus error.
+    if (static_cast<uint64_t>(info.st_blocks) * 512 < bytes) return -ENOSPC;
     auto* base = static_cast<unsigned char*>(sys::map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd));
     if (base == nullptr) return -ENOMEM;
     plumb_channel_header header; // a copy: it can not change between check and use

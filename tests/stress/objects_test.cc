@@ -1,0 +1,81 @@
+// Shared objects with events come and go ten thousand times while other threads trace and a controller
+// switches events on and off: nothing crashes, nothing of an unloaded object is touched, every record of it
+// is whole. cmake-timeout: 300
+#include "tests/support/private_shm.h"
+#include "tests/support/stress_checker.h"
+#include "tests/support/test_session.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace plumb::test;
+
+namespace {
+
+// The paths in the channel's entries for loaded objects.
+std::set<std::string> objects_in(const TestChannel& channel) {
+    std::set<std::string> paths;
+    const auto* slots =
+        reinterpret_cast<const uint64_t*>(channel.base() + channel.header().entry_slots_offset);
+    for (uint32_t i = 0; i < channel.header().entry_slots && slots[i] != 0; i++) {
+        const auto* entry =
+            reinterpret_cast<const plumb_entry_object*>(channel.base() + PLUMB_SLOT_OFFSET(slots[i]));
+        if (entry->entry.type == PLUMB_ENTRY_OBJECT) paths.insert(entry->path);
+    }
+    return paths;
+}
+
+void run_storm(int loads, bool toggle) {
+    ASSERT_TRUE(has_private_shm());
+    TestState state;
+    ChannelShape shape;
+    shape.mode = PLUMB_MODE_OVERWRITE;
+    shape.subbuf_count = 64;
+    TestChannel channel(shape);
+    state.set(0, channel.cookie(), {{"stress:*"}});
+    SharedBoard board;
+    const pid_t storm = start_fixture("object_storm", {board.fd(), std::to_string(loads)});
+    ASSERT_TRUE(board.wait_until_ready(1));
+    board->go = 1;
+    StressChecker checker(channel);
+    int status = 0;
+    for (int round = 0; waitpid(storm, &status, WNOHANG) == 0; round++) {
+        checker.poll();
+        if (toggle) {
+            const uint64_t generation = round % 3 == 0   ? state.set(0, channel.cookie(), {})
+                                        : round % 3 == 1 ? state.remove(0)
+                                                         : state.set(0, channel.cookie(), {{"stress:*"}});
+            state.signal_all(generation);
+            EXPECT_TRUE(state.wait(generation).empty());
+        }
+        usleep(500);
+    }
+    EXPECT_EQ(status, 0);
+    checker.poll();
+    EXPECT_EQ(checker.check(), "");
+    EXPECT_GT(checker.records_of(0), 0u);
+    if (!toggle) {
+        bool found[2] = {};
+        for (const std::string& path : objects_in(channel)) {
+            found[0] |= path.find("libplugin_a.so") != std::string::npos;
+            found[1] |= path.find("libplugin_b.so") != std::string::npos;
+        }
+        // They share an address, one after the other.
+        EXPECT_TRUE(found[0] && found[1]);
+    }
+    state.remove(0);
+}
+
+} // namespace
+
+TEST(Objects, come_and_go_while_others_trace) {
+    run_storm(3000, false);
+}
+
+TEST(Objects, come_and_go_while_events_are_switched_on_and_off) {
+    run_storm(7000, true);
+}
