@@ -28,6 +28,9 @@ private:
     static Result<ElfEvents> read(std::uint32_t process_id, const MappedFile& file) {
         Result<ElfEvents> found = elf_events_of_file(fmt::format("/proc/{}/root{}", process_id, file.path));
         if (found) return found;
+        const Result<std::string> executable = read_link(fmt::format("/proc/{}/exe", process_id));
+        if (executable && *executable == file.path)
+            return elf_events_of_file(fmt::format("/proc/{}/exe", process_id));
         const Result<std::string> mapping = mapping_name(process_id, file.base);
         if (!mapping) return found;
         Result<ElfEvents> mapped =

@@ -59,7 +59,7 @@ def sessions_by_event(result, pid):
 
 
 def check_files():
-    for program in (SUBJECT, STATIC):
+    for program in filter(pathlib.Path.exists, (SUBJECT, STATIC)):  # no static one with sanitizers
         out, err = plumb("list", "-v", program)
         assert err == "", err
         assert "subject:tick     debug_line" in out and "subject:warning  warning" in out, out
