@@ -3,9 +3,11 @@
 #include "events.h"
 #include "harness.h"
 
+#include <algorithm>
 #include <barrier>
 #include <cstdlib>
 #include <thread>
+#include <vector>
 
 using namespace plumb::bench;
 
@@ -41,36 +43,47 @@ void nothing(benchmark::State& state) {
     report(state, measure(0, true, [](uint64_t) {}));
 }
 
-double median_of_numbers(bool warm_up) {
-    const uint64_t lap = warm_up ? ring_bytes() / PLUMB_BENCH_NUMBER_BYTES : 0;
-    return distribution_of(measure(lap, false, [](uint64_t i) { plumb_trace(bench, number, i); }).warm)
-        .median;
-}
-
-// Each CPU alone, then both at the same time: sharing would show as a ratio above 1.
+// Each CPU alone and both at the same time, in many short turns, so that all three see the same machine:
+// sharing would show as a ratio above 1.
 void two_threads(benchmark::State& state) {
     if (!plumb_enabled(bench, number)) return state.SkipWithError("bench:number is off: no session");
     if (std::thread::hardware_concurrency() < 2) return state.SkipWithError("needs two CPUs");
+    constexpr uint32_t turns = 50;
+    const uint64_t lap = ring_bytes() / PLUMB_BENCH_NUMBER_BYTES;
+    const uint32_t turn_chunks = std::max(options.chunks / turns, 1u);
     const int cpus[2] = {options.cpu, options.other_cpu};
-    double alone[2], together[2];
-    for (int i = 0; i < 2; i++) {
-        std::thread([&, i] {
-            pin_to(cpus[i]);
-            alone[i] = median_of_numbers(true);
-        }).join();
-    }
-    std::barrier start(2);
-    const auto run = [&](int i) {
-        pin_to(cpus[i]);
-        start.arrive_and_wait();
-        together[i] = median_of_numbers(false);
+    std::vector<double> alone[2], together[2];
+    std::barrier step(2);
+    const auto run_turn = [&](std::vector<double>& to) {
+        for (uint32_t i = 0; i < turn_chunks; i++)
+            to.push_back(
+                time_events(options.chunk_events, [](uint64_t n) { plumb_trace(bench, number, n); }));
+    };
+    const auto run = [&](int self) {
+        pin_to(cpus[self]);
+        std::vector<double> warm_up;
+        for (uint64_t done = 0; done < 2 * lap; done += uint64_t{turn_chunks} * options.chunk_events)
+            run_turn(warm_up);
+        for (uint32_t turn = 0; turn < turns; turn++) {
+            for (int who = 0; who < 2; who++) {
+                step.arrive_and_wait();
+                if (who == self) run_turn(alone[self]);
+            }
+            step.arrive_and_wait();
+            run_turn(together[self]);
+        }
     };
     std::thread other(run, 1);
     std::thread(run, 0).join();
     other.join();
-    state.counters["alone_median"] = (alone[0] + alone[1]) / 2;
-    state.counters["warm_median"] = (together[0] + together[1]) / 2;
-    state.counters["threads_ratio"] = (together[0] / alone[0] + together[1] / alone[1]) / 2;
+    double alone_median = 0, together_median = 0;
+    for (int i = 0; i < 2; i++) {
+        alone_median += distribution_of(alone[i]).median / 2;
+        together_median += distribution_of(together[i]).median / 2;
+    }
+    state.counters["alone_median"] = alone_median;
+    state.counters["warm_median"] = together_median;
+    state.counters["threads_ratio"] = together_median / alone_median;
 }
 
 } // namespace

@@ -136,7 +136,7 @@ int attach(uint32_t session, uint64_t cookie) {
     if (error != 0) return error;
     arm_writers();
     attachment.epoch = runtime.epoch + 1;
-    Attachment& place = runtime.attachments[session];
+    Attachment& place = attachments[session];
     place = attachment;
     // Last: a fork that happens in another thread meanwhile copies a place that is free, or a whole
     // attachment.
@@ -151,7 +151,7 @@ int attach(uint32_t session, uint64_t cookie) {
 // The fast path is for restartable sequences with the cycle counter; ring_count 0 sends everything else to
 // the slow one.
 void publish_writer(uint32_t session) {
-    const Attachment& attachment = runtime.attachments[session];
+    const Attachment& attachment = attachments[session];
     plumb_writer& writer = runtime.writers[session];
     const bool fast = runtime.rseq_offset != 0 && attachment.clock_mode == PLUMB_CLOCK_TSC;
     writer.control = reinterpret_cast<unsigned char*>(attachment.controls);
@@ -164,7 +164,7 @@ void publish_writer(uint32_t session) {
 }
 
 void detach(uint32_t session) {
-    Attachment& attachment = runtime.attachments[session];
+    Attachment& attachment = attachments[session];
     store_release(runtime.writers[session].ring_count, 0u);
     unsigned char* base = attachment.base;
     const uint64_t mapped_bytes = attachment.mapped_bytes;

@@ -25,6 +25,8 @@ struct alignas(64) GuardWord {
     uint64_t word; // even: free, odd: busy; grows
 };
 GuardWord guards[guard_count];
+// Those that were busy when events were last switched off; 0: was free.
+uint64_t remembered_guards[guard_count];
 
 constexpr uint32_t tries_before_yield = guard_count;
 constexpr uint32_t yields_max = 1000;
@@ -59,13 +61,13 @@ void begin_quiescence() {
     full_fence(); // barrier B
     for (uint32_t i = 0; i < guard_count; i++) {
         const uint64_t word = load_seq_cst(guards[i].word);
-        runtime.quiesce_guards[i] = (word & 1) != 0 ? word : 0;
+        remembered_guards[i] = (word & 1) != 0 ? word : 0;
     }
 }
 
 bool is_quiescent() {
     for (uint32_t i = 0; i < guard_count; i++) {
-        const uint64_t remembered = runtime.quiesce_guards[i];
+        const uint64_t remembered = remembered_guards[i];
         if (remembered != 0 && load_seq_cst(guards[i].word) == remembered) return false;
     }
     return true;

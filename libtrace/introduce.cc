@@ -198,7 +198,7 @@ public:
             const uint32_t bytes =
                 entry_bytes(sizeof(entry), offsetof(plumb_entry_object, path), path_bytes_);
             for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
-                if ((sessions_ >> s & 1) != 0) add_entry(runtime.attachments[s], entry.entry, bytes);
+                if ((sessions_ >> s & 1) != 0) add_entry(attachments[s], entry.entry, bytes);
             }
         }
         current_ = executable_ = false;
@@ -246,8 +246,8 @@ void introduce_objects(uint32_t sessions, bool everything) {
 
 void know_executable() {
     if (runtime.executable_known) return;
-    char* to = runtime.request.executable;
-    const long bytes = sys::read_link("/proc/self/exe", to, sizeof(runtime.request.executable) - 1);
+    char* to = request.executable;
+    const long bytes = sys::read_link("/proc/self/exe", to, sizeof(request.executable) - 1);
     to[bytes > 0 ? bytes : 0] = '\0';
     runtime.executable_known = true;
 }
@@ -266,17 +266,17 @@ void introduce_process(Attachment& attachment, bool with_objects) {
         if (bytes > 0 && entry.name[bytes - 1] == '\n') entry.name[bytes - 1] = '\0';
         sys::close(fd);
     }
-    const char* path = runtime.request.executable;
+    const char* path = request.executable;
     const size_t path_bytes = copy_path(entry.executable, path, __builtin_strlen(path));
     add_entry(attachment, entry.entry,
               entry_bytes(sizeof(entry), offsetof(plumb_entry_process, executable), path_bytes));
-    if (with_objects) introduce_objects(1u << (&attachment - runtime.attachments), true);
+    if (with_objects) introduce_objects(1u << (&attachment - attachments), true);
 }
 
 void introduce_new_objects() {
     uint32_t sessions = 0;
     for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
-        if (runtime.attachments[s].usable != 0) sessions |= 1u << s;
+        if (attachments[s].usable != 0) sessions |= 1u << s;
     }
     if (sessions != 0) introduce_objects(sessions, false);
 }
@@ -288,7 +288,7 @@ void introduce_thread() {
     // Read before the attachments: sessions become usable in the order of their epochs, so all up to this one
     // are seen below. One that comes meanwhile may be told of this thread twice, but never not at all.
     const uint32_t newest = load_acquire(runtime.epoch);
-    for (Attachment& attachment : runtime.attachments) {
+    for (Attachment& attachment : attachments) {
         if (load_acquire(attachment.usable) == 0 || attachment.epoch <= known) continue;
         plumb_entry_thread entry = {};
         entry.entry.type = PLUMB_ENTRY_THREAD;

@@ -27,7 +27,8 @@ __attribute__((visibility("default"), tls_model("initial-exec"))) __thread plumb
 
 namespace plumb {
 
-Runtime runtime;
+[[gnu::section(".data.runtime")]] constinit Runtime runtime;
+constinit Attachment attachments[PLUMB_MAX_SESSIONS];
 
 namespace {
 
@@ -48,21 +49,26 @@ bool kernel_has_membarrier() {
     return commands > 0 && (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ) != 0;
 }
 
-// The page of writers. Not touched, and not yet wiped by fork, before the first session is attached: most
-// programs that link tracepoints start, run and end without one.
-alignas(4096) unsigned char writers_page[4096];
-static_assert(sizeof(plumb_writer) * PLUMB_MAX_SESSIONS + sizeof(uint64_t) <= sizeof(writers_page));
+// Room for the page of writers. Not touched, and not yet wiped by fork, before the first session is attached:
+// most programs that link tracepoints start, run and end without one. Aligned here and not by the linker,
+// which would have to give .bss pages of its own.
+constexpr uintptr_t page_bytes = 4096;
+unsigned char writers_room[2 * page_bytes - 1];
+static_assert(sizeof(plumb_writer) * PLUMB_MAX_SESSIONS + sizeof(uint64_t) <= page_bytes);
 
 void place_writers() {
-    runtime.writers = reinterpret_cast<plumb_writer*>(writers_page);
+    const uintptr_t page = (reinterpret_cast<uintptr_t>(writers_room) + page_bytes - 1) & ~(page_bytes - 1);
+    runtime.writers = reinterpret_cast<plumb_writer*>(page);
     runtime.writers_live = reinterpret_cast<uint64_t*>(runtime.writers + PLUMB_MAX_SESSIONS);
 }
 
 const char* find_variable(const char* name) {
-    const size_t bytes = __builtin_strlen(name);
     for (char** variable = environ; variable != nullptr && *variable != nullptr; variable++) {
-        if (__builtin_strncmp(*variable, name, bytes) == 0 && (*variable)[bytes] == '=')
-            return *variable + bytes + 1;
+        const char* at = *variable;
+        const char* expected = name;
+        while (*expected != '\0' && *at == *expected)
+            at++, expected++;
+        if (*expected == '\0' && *at == '=') return at + 1;
     }
     return nullptr;
 }
@@ -71,7 +77,6 @@ const char* find_variable(const char* name) {
 void read_launched() {
     const char* at = find_variable(PLUMB_SESSIONS_VARIABLE);
     if (at == nullptr) return;
-    plumb_query_request& request = runtime.request;
     uint64_t cookie = 0;
     for (;; at++) {
         if (*at >= '0' && *at <= '9') {
@@ -172,7 +177,7 @@ void remove_object(plumb_object& object) {
 // Before the first attachment is published.
 void arm_writers() {
     if (runtime.writers_armed) return;
-    sys::call(SYS_madvise, writers_page, sizeof(writers_page), MADV_WIPEONFORK);
+    sys::call(SYS_madvise, runtime.writers, page_bytes, MADV_WIPEONFORK);
     store_relaxed(*runtime.writers_live, uint64_t{1});
     runtime.writers_armed = true;
 }
@@ -186,9 +191,6 @@ bool writers_are_wiped() {
 int initialise() {
     if (runtime.initialised) return 0;
     runtime.process_id = sys::process_id();
-    runtime.request.version = PLUMB_QUERY_VERSION;
-    runtime.request.process_id = runtime.process_id;
-    runtime.request.user_id = static_cast<uint32_t>(getuid());
     place_writers();
     runtime.rseq_offset = find_rseq();
     // Cheap while there is one thread; later it may take milliseconds, and waits until an event is switched
@@ -211,7 +213,6 @@ void after_fork() {
     {
         const SignalsHeld signals; // a handler that traces must not see half of this
         runtime.process_id = sys::process_id();
-        runtime.request.process_id = runtime.process_id;
         runtime.updating = 1; // ours
         runtime.quiesce_pending = 0;
         runtime.slot = nullptr;
@@ -222,7 +223,7 @@ void after_fork() {
         claim_slot();
         register_membarrier();
         for (uint32_t session = 0; session < PLUMB_MAX_SESSIONS; session++) {
-            Attachment& attachment = runtime.attachments[session];
+            Attachment& attachment = attachments[session];
             if (attachment.usable == 0) continue;
             introduce_process(attachment, false); // its objects are its parent's
             publish_writer(session);
@@ -273,7 +274,8 @@ extern "C" __attribute__((visibility("default"))) void plumb_unregister_object(p
         const UpdatesHeld held;
         remove_object(*object);
         // If somebody is still writing, the slot stays until the process is gone.
-        if (runtime.objects == nullptr && is_quiescent()) release_slot();
+        const bool quiescent = runtime.quiesce_pending == 0 || is_quiescent();
+        if (runtime.objects == nullptr && quiescent) release_slot();
     }
     request_update();
 }
@@ -290,6 +292,6 @@ extern "C" __attribute__((visibility("default"))) void plumb_get_status(plumb_st
     status->uses_rseq = runtime.rseq_offset != 0;
     status->listens = runtime.slot != nullptr && runtime.signal_number != 0;
     if (runtime.slot != nullptr) status->generation = load_acquire(runtime.slot->acknowledged);
-    for (const Attachment& attachment : runtime.attachments)
+    for (const Attachment& attachment : attachments)
         status->session_count += load_acquire(attachment.usable);
 }

@@ -57,6 +57,8 @@ struct Attachment {
 
 constexpr uint32_t guard_count = 64;
 
+// What every start touches, in .data: the page that holds .data was written by the dynamic linker already,
+// and each further page costs a program 2 us. What only a traced process needs is kept elsewhere.
 struct Runtime {
     bool initialised = false;
     int64_t rseq_offset = 0; // 0: the fallback without rseq
@@ -69,25 +71,24 @@ struct Runtime {
         nullptr; // page that fork wipes; the word behind the last writer is `writers_live`
     uint64_t* writers_live = nullptr;
     bool writers_armed = false; // the page is wiped by fork; from the first attachment on
-    Attachment attachments[PLUMB_MAX_SESSIONS];
     plumb_object* objects = nullptr;
 
     uint32_t updating = 0;
     uint32_t update_requests = 0;
 
-    // Quiescence: guards that were busy when events were last switched off; see guard.cc.
-    uint32_t quiesce_pending = 0;
-    uint64_t quiesce_guards[guard_count] = {};
+    uint32_t quiesce_pending = 0; // quiescence has begun and was not yet found; see guard.cc
 
     plumb_state_header* state = nullptr;
     plumb_process* slot = nullptr;
-    plumb_query_request request = {};
-    plumb_query_result result = {};
     bool executable_known = false;
     uint64_t unguarded_losses = 0; // events dropped for want of a guard, not yet counted in a channel
 };
 
 extern Runtime runtime;
+extern Attachment attachments[PLUMB_MAX_SESSIONS];
+// What was last asked and answered; of the owner of `updating`.
+extern plumb_query_request request;
+extern plumb_query_result answer;
 
 // registry.cc
 int initialise();
@@ -143,6 +144,7 @@ int open_state();
 void claim_slot();
 void announce_handler();
 void release_slot();
+bool has_no_rules(uint64_t& generation); // and which generation that is; false if in doubt
 void acknowledge(uint64_t generation);
 void report_error(uint64_t cookie, int error);
 int open_channel(uint64_t cookie);

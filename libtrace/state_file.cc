@@ -15,11 +15,12 @@ namespace {
 
 // The two formats of abi/state.h without printf: this runs in signal handlers.
 void directory_path(char* to) {
-    append_decimal(append(to, "/dev/shm/plumb-"), static_cast<uint64_t>(geteuid()));
+    append_decimal(append(to, "/dev/shm/plumb-"), sys::effective_user_id());
 }
 
 bool is_private(const struct stat& info, mode_t type) {
-    return (info.st_mode & S_IFMT) == type && info.st_uid == geteuid() && (info.st_mode & 077) == 0;
+    return (info.st_mode & S_IFMT) == type && info.st_uid == sys::effective_user_id() &&
+           (info.st_mode & 077) == 0;
 }
 
 // The user's directory, made if it is missing: a descriptor or -errno.
@@ -78,15 +79,25 @@ int open_state_file(int directory) {
     return sys::open_at(directory, PLUMB_STATE_FILE, flags);
 }
 
+// A first access that writes brings in one page; one that reads, sixteen, which takes ten times as long.
+template <typename T>
+void touch_for_write(T& word) {
+    T zero = 0;
+    compare_exchange(word, zero, T{0});
+}
+
 int map_state(int fd) {
     struct stat info;
     const int error = sys::status(fd, &info);
     if (error != 0) return error;
     if (!is_private(info, S_IFREG)) return -EPERM;
     if (static_cast<uint64_t>(info.st_size) != PLUMB_STATE_TOTAL_BYTES) return -EPROTO;
+    // A page that is first needed when there is no memory left would be a bus error.
+    if (static_cast<uint64_t>(info.st_blocks) * 512 < PLUMB_STATE_TOTAL_BYTES) return -ENOSPC;
     void* base = sys::map(PLUMB_STATE_TOTAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     if (base == nullptr) return -ENOMEM;
     auto* header = static_cast<plumb_state_header*>(base);
+    touch_for_write(header->reserved2[0]);
     if (header->magic != PLUMB_STATE_MAGIC || header->version_major != PLUMB_STATE_VERSION_MAJOR ||
         header->rule_sets_offset != PLUMB_STATE_RULE_SETS_OFFSET ||
         header->processes_offset != PLUMB_STATE_PROCESSES_OFFSET ||
@@ -103,9 +114,9 @@ plumb_process* slots() {
                                             PLUMB_STATE_PROCESSES_OFFSET);
 }
 
-const plumb_rule_set& rule_set(uint64_t generation) {
-    const auto* sets = reinterpret_cast<const plumb_rule_set*>(
-        reinterpret_cast<unsigned char*>(runtime.state) + PLUMB_STATE_RULE_SETS_OFFSET);
+plumb_rule_set& rule_set(uint64_t generation) {
+    auto* sets = reinterpret_cast<plumb_rule_set*>(reinterpret_cast<unsigned char*>(runtime.state) +
+                                                   PLUMB_STATE_RULE_SETS_OFFSET);
     return sets[generation % 2];
 }
 
@@ -123,27 +134,27 @@ const char* last_part(const char* path) {
     return last;
 }
 
-bool names_launched(const plumb_query_request& request, uint64_t cookie) {
-    for (uint32_t i = 0; i < request.launched_count && i < PLUMB_MAX_SESSIONS; i++) {
-        if (request.launched[i] == cookie) return true;
+bool names_launched(const plumb_query_request& asked, uint64_t cookie) {
+    for (uint32_t i = 0; i < asked.launched_count && i < PLUMB_MAX_SESSIONS; i++) {
+        if (asked.launched[i] == cookie) return true;
     }
     return false;
 }
 
-bool concerns(const plumb_rule& rule, const plumb_session& session, const plumb_query_request& request) {
+bool concerns(const plumb_rule& rule, const plumb_session& session, const plumb_query_request& asked) {
     switch (rule.who) {
     case PLUMB_WHO_ALL:
         return true;
     case PLUMB_WHO_PROCESS:
-        return rule.who_id == request.process_id;
+        return rule.who_id == asked.process_id;
     case PLUMB_WHO_USER:
-        return rule.who_id == request.user_id;
+        return rule.who_id == asked.user_id;
     case PLUMB_WHO_LAUNCHED:
-        return names_launched(request, session.cookie);
+        return names_launched(asked, session.cookie);
     case PLUMB_WHO_EXECUTABLE:
         know_executable();
-        return pattern_matches(rule.executable, request.executable) ||
-               pattern_matches(rule.executable, last_part(request.executable));
+        return pattern_matches(rule.executable, asked.executable) ||
+               pattern_matches(rule.executable, last_part(asked.executable));
     default:
         return false;
     }
@@ -151,7 +162,7 @@ bool concerns(const plumb_rule& rule, const plumb_session& session, const plumb_
 
 // Copies one generation, and only the rules that concern the process. Strings are ended here: nobody else
 // does.
-void copy_rules(const plumb_rule_set& set, const plumb_query_request& request, plumb_query_result& result) {
+void copy_rules(const plumb_rule_set& set, const plumb_query_request& asked, plumb_query_result& result) {
     __builtin_memcpy(result.sessions, set.sessions, sizeof(result.sessions));
     result.rule_count = 0;
     const uint32_t count = load_relaxed(set.rule_count);
@@ -161,7 +172,7 @@ void copy_rules(const plumb_rule_set& set, const plumb_query_request& request, p
         rule.pattern[sizeof(rule.pattern) - 1] = '\0';
         rule.executable[sizeof(rule.executable) - 1] = '\0';
         if (rule.session < PLUMB_MAX_SESSIONS && result.sessions[rule.session].cookie != 0 &&
-            concerns(rule, result.sessions[rule.session], request))
+            concerns(rule, result.sessions[rule.session], asked))
             result.rule_count++;
     }
 }
@@ -195,7 +206,7 @@ void claim_slot() {
         store_relaxed(slot.acknowledged, uint64_t{0});
         store_relaxed(slot.error, 0);
         store_relaxed(slot.error_cookie, uint64_t{0});
-        store_relaxed(slot.registered_boottime_ns, sys::now_ns(CLOCK_BOOTTIME));
+        store_relaxed(slot.registered_boottime_ns, sys::now_once_ns(CLOCK_BOOTTIME));
         runtime.slot = &slot;
         announce_handler();
         return;
@@ -231,6 +242,14 @@ void report_error(uint64_t cookie, int error) {
     if (runtime.slot == nullptr) return;
     store_relaxed(runtime.slot->error_cookie, cookie);
     store_release(runtime.slot->error, error);
+}
+
+bool has_no_rules(uint64_t& generation) {
+    generation = load_seq_cst(runtime.state->generation);
+    plumb_rule_set& set = rule_set(generation);
+    touch_for_write(set.reserved);
+    const bool none = load_acquire(set.rule_count) == 0;
+    return none && load_seq_cst(runtime.state->generation) == generation;
 }
 
 // A channel's file: a descriptor or -errno.

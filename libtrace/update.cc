@@ -14,6 +14,9 @@
 
 namespace plumb {
 
+constinit plumb_query_request request;
+constinit plumb_query_result answer;
+
 namespace {
 
 bool matches(const plumb_rule& rule, const plumb_event_info& info, const char* full_name) {
@@ -31,15 +34,14 @@ void full_name_of(const plumb_event_info& info, char* to, size_t bytes) {
     to[used] = '\0';
 }
 
-// The sessions that want the event by the rules in runtime.result.
+// The sessions that want the event by the rules in answer.
 uint32_t wanted_by(const plumb_event_info& info) {
-    const plumb_query_result& result = runtime.result;
     char name[256];
     full_name_of(info, name, sizeof(name));
     uint32_t included = 0;
     uint32_t excluded = 0;
-    for (uint32_t i = 0; i < result.rule_count; i++) {
-        const plumb_rule& rule = result.rules[i];
+    for (uint32_t i = 0; i < answer.rule_count; i++) {
+        const plumb_rule& rule = answer.rules[i];
         const uint32_t bit = 1u << rule.session;
         const bool excludes = (rule.flags & PLUMB_RULE_EXCLUDE) != 0;
         if (((excludes ? excluded : included) & bit) != 0 || !matches(rule, info, name)) continue;
@@ -63,9 +65,8 @@ void for_each_event(Function function) {
 uint32_t current_sessions() {
     uint32_t sessions = 0;
     for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
-        const Attachment& attachment = runtime.attachments[s];
-        if (attachment.usable != 0 && attachment.cookie == runtime.result.sessions[s].cookie)
-            sessions |= 1u << s;
+        const Attachment& attachment = attachments[s];
+        if (attachment.usable != 0 && attachment.cookie == answer.sessions[s].cookie) sessions |= 1u << s;
     }
     return sessions;
 }
@@ -75,7 +76,7 @@ bool switch_off() {
     bool any = false;
     const uint32_t current = current_sessions();
     for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
-        Attachment& attachment = runtime.attachments[s];
+        Attachment& attachment = attachments[s];
         if (attachment.usable == 0 || (current >> s & 1) != 0) continue;
         store_seq_cst(attachment.usable, 0u);
         any = true;
@@ -99,8 +100,8 @@ void attach_new() {
     report_error(0, 0);
     for_each_event([&](plumb_event& event) { wanted |= wanted_by(*event.info); });
     for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
-        if ((wanted >> s & 1) == 0 || runtime.attachments[s].cookie != 0) continue;
-        const uint64_t cookie = runtime.result.sessions[s].cookie;
+        if ((wanted >> s & 1) == 0 || attachments[s].cookie != 0) continue;
+        const uint64_t cookie = answer.sessions[s].cookie;
         const int error = attach(s, cookie);
         if (error != 0) report_error(cookie, -error);
     }
@@ -115,7 +116,7 @@ void switch_on() {
         uint32_t missing = wanted_by(*event.info) & current & ~load_relaxed(event.enabled);
         for (; missing != 0; missing &= missing - 1) {
             const auto session = static_cast<uint32_t>(__builtin_ctz(missing));
-            Attachment& attachment = runtime.attachments[session];
+            Attachment& attachment = attachments[session];
             if (load_relaxed(attachment.header->closed) != 0) continue;
             const uint16_t id = event_id_in(attachment, *event.info);
             if (id == 0) continue;
@@ -125,11 +126,19 @@ void switch_on() {
     });
 }
 
+bool ask() {
+    request.version = PLUMB_QUERY_VERSION;
+    request.process_id = runtime.process_id;
+    request.user_id = static_cast<uint32_t>(sys::call(SYS_getuid));
+    return plumb_query(&request, &answer) == 0;
+}
+
 void update() {
     if (runtime.state == nullptr) return;
     if (runtime.quiesce_pending != 0 && is_quiescent()) quiesced();
-    const int error = plumb_query(&runtime.request, &runtime.result);
-    if (error != 0) return;
+    uint64_t generation = 0;
+    if (!runtime.writers_armed && has_no_rules(generation)) return acknowledge(generation);
+    if (!ask()) return;
     if (switch_off()) {
         // With an update still pending this one takes its place: what is busy now contains what was busy then
         // and still is.
@@ -137,12 +146,12 @@ void update() {
         store_seq_cst(runtime.quiesce_pending, 1u);
     }
     if (runtime.quiesce_pending != 0 && is_quiescent()) quiesced();
-    if (runtime.result.rule_count != 0) {
+    if (answer.rule_count != 0) {
         register_membarrier();
         attach_new();
         switch_on();
     }
-    if (runtime.quiesce_pending == 0) acknowledge(runtime.result.generation);
+    if (runtime.quiesce_pending == 0) acknowledge(answer.generation);
 }
 
 } // namespace
@@ -162,7 +171,7 @@ void register_membarrier() {
 void quiesced() {
     store_seq_cst(runtime.quiesce_pending, 0u);
     for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
-        if (runtime.attachments[s].cookie != 0 && runtime.attachments[s].usable == 0) detach(s);
+        if (attachments[s].cookie != 0 && attachments[s].usable == 0) detach(s);
     }
 }
 

@@ -3,10 +3,14 @@
 #include "../tp-sync/emit.h"
 
 namespace {
+
+constinit plumb_object object = describe_this_object(PLUMB_OBJECT_ASYNC);
+
 __attribute__((constructor(101))) void add() {
-    ObjectRegistration::add(PLUMB_OBJECT_ASYNC);
+    plumb_register_object(&object);
 }
 __attribute__((destructor(101))) void remove() {
-    ObjectRegistration::remove();
+    plumb_unregister_object(&object);
 }
+
 } // namespace

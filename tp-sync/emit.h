@@ -112,19 +112,7 @@ PLUMB_HIDDEN uint64_t plumb_copy_string(unsigned char* to, const char* from, uin
 
 } // extern "C"
 
-// Registers at load time, takes back at unload time.
-class ObjectRegistration {
-public:
-    static void add(uint32_t flags) {
-        object.version = PLUMB_RUNTIME_VERSION;
-        object.flags = flags;
-        object.events_begin = __start_plumb_events;
-        object.events_end = __stop_plumb_events;
-        object.setup = &setup;
-        plumb_register_object(&object);
-    }
-    static void remove() { plumb_unregister_object(&object); }
-
-private:
-    static inline plumb_object object;
-};
+// What a small object registers; initialised by the linker, so that a start does not touch more pages.
+constexpr plumb_object describe_this_object(uint32_t flags) {
+    return {PLUMB_RUNTIME_VERSION, flags, __start_plumb_events, __stop_plumb_events, &setup, nullptr, {}};
+}

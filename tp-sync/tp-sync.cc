@@ -5,10 +5,14 @@
 #include "emit.h"
 
 namespace {
+
+constinit plumb_object object = describe_this_object(0);
+
 __attribute__((constructor(101))) void add() {
-    ObjectRegistration::add(0);
+    plumb_register_object(&object);
 }
 __attribute__((destructor(101))) void remove() {
-    ObjectRegistration::remove();
+    plumb_unregister_object(&object);
 }
+
 } // namespace

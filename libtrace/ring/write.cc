@@ -270,7 +270,7 @@ Attempt attempt_write(const Record& record, bool may_wait, uint32_t& space_seen)
         add_seq_cst(runtime.unguarded_losses, uint64_t{1});
         return Attempt::dropped;
     }
-    Attachment& attachment = runtime.attachments[record.session];
+    Attachment& attachment = attachments[record.session];
     const uint32_t bit = 1u << record.session;
     if (load_seq_cst(attachment.usable) == 0 || (load_seq_cst(record.event.enabled) & bit) == 0)
         return Attempt::dropped;
@@ -298,7 +298,7 @@ void wait_for_space(uint32_t session, uint32_t epoch, plumb_channel_header* head
                     uint64_t wait_ns) {
     sys::futex_wait(header->space_futex, seen, wait_ns);
     const Guard guard;
-    const Attachment& attachment = runtime.attachments[session];
+    const Attachment& attachment = attachments[session];
     if (guard.held() && load_seq_cst(attachment.usable) != 0 && attachment.epoch == epoch)
         __atomic_fetch_sub(&attachment.header->space_waiters, 1u, __ATOMIC_SEQ_CST);
 }
@@ -307,7 +307,7 @@ void emit(const Record& record) {
     if (writers_are_wiped()) after_fork();
     uint64_t deadline_ns = 0;
     for (;;) {
-        const Attachment& attachment = runtime.attachments[record.session];
+        const Attachment& attachment = attachments[record.session];
         const uint32_t epoch = attachment.epoch;
         plumb_channel_header* header = attachment.header;
         const uint64_t timeout_ns = attachment.block_timeout_ns;
