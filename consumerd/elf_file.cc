@@ -200,7 +200,7 @@ void ElfFile::load_relocations() {
 void ElfFile::add_relocations(const Elf64_Shdr& section) {
     const auto* const types =
         std::find_if(std::begin(word_relocations), std::end(word_relocations),
-                     [&](const WordRelocations& types) { return types.machine == machine_; });
+                     [&](const WordRelocations& one) { return one.machine == machine_; });
     if (types == std::end(word_relocations)) {
         notes_.push_back(fmt::format("Its machine ({}) is not one that Plumb knows.", machine_));
         return;

@@ -130,20 +130,19 @@ void add_entry(Attachment& attachment, plumb_entry& entry, uint32_t bytes) {
 int attach(uint32_t session, uint64_t cookie) {
     const int fd = open_channel(cookie);
     if (fd < 0) return fd;
-    Attachment attachment;
-    const int error = map_channel(fd, cookie, attachment);
+    // `usable` is 0 all the while, so nobody else looks at the rest.
+    Attachment& place = attachments[session];
+    const int error = map_channel(fd, cookie, place);
     sys::close(fd);
     if (error != 0) return error;
     arm_writers();
-    attachment.epoch = runtime.epoch + 1;
-    Attachment& place = attachments[session];
-    place = attachment;
+    place.epoch = runtime.epoch + 1;
     // Last: a fork that happens in another thread meanwhile copies a place that is free, or a whole
     // attachment.
     store_release(place.cookie, cookie);
     introduce_process(place, true);
     store_release(place.usable, 1u);
-    store_release(runtime.epoch, attachment.epoch); // after `usable`: see introduce_thread()
+    store_release(runtime.epoch, place.epoch); // after `usable`: see introduce_thread()
     publish_writer(session);
     return 0;
 }
@@ -154,12 +153,14 @@ void publish_writer(uint32_t session) {
     const Attachment& attachment = attachments[session];
     plumb_writer& writer = runtime.writers[session];
     const bool fast = runtime.rseq_offset != 0 && attachment.clock_mode == PLUMB_CLOCK_TSC;
-    writer.control = reinterpret_cast<unsigned char*>(attachment.controls);
-    writer.data = attachment.data;
-    writer.ring_bytes = attachment.ring_bytes;
-    writer.position_mask = attachment.ring_bytes - 1;
-    writer.record_limit = attachment.record_limit;
-    writer.epoch = attachment.epoch;
+    // A writer of the session that had this place before may still look; its sequence then finds the event
+    // off.
+    store_relaxed(writer.control, reinterpret_cast<unsigned char*>(attachment.controls));
+    store_relaxed(writer.data, attachment.data);
+    store_relaxed(writer.ring_bytes, attachment.ring_bytes);
+    store_relaxed(writer.position_mask, attachment.ring_bytes - 1);
+    store_relaxed(writer.record_limit, attachment.record_limit);
+    store_relaxed(writer.epoch, attachment.epoch);
     store_release(writer.ring_count, fast ? attachment.ring_count : 0);
 }
 
@@ -172,7 +173,6 @@ void detach(uint32_t session) {
     // again.
     store_seq_cst(attachment.cookie, uint64_t{0});
     sys::unmap(base, mapped_bytes);
-    attachment = Attachment{};
 }
 
 } // namespace plumb

@@ -25,7 +25,8 @@ struct alignas(64) GuardWord {
     uint64_t word; // even: free, odd: busy; grows
 };
 GuardWord guards[guard_count];
-// Those that were busy when events were last switched off; 0: was free.
+// Those that were busy when events were last switched off; 0: was free. Who reads a mixture of two such times
+// finds too much busy, or asks for an update, which looks again.
 uint64_t remembered_guards[guard_count];
 
 constexpr uint32_t tries_before_yield = guard_count;
@@ -61,13 +62,13 @@ void begin_quiescence() {
     full_fence(); // barrier B
     for (uint32_t i = 0; i < guard_count; i++) {
         const uint64_t word = load_seq_cst(guards[i].word);
-        remembered_guards[i] = (word & 1) != 0 ? word : 0;
+        store_relaxed(remembered_guards[i], (word & 1) != 0 ? word : 0);
     }
 }
 
 bool is_quiescent() {
     for (uint32_t i = 0; i < guard_count; i++) {
-        const uint64_t remembered = remembered_guards[i];
+        const uint64_t remembered = load_relaxed(remembered_guards[i]);
         if (remembered != 0 && load_seq_cst(guards[i].word) == remembered) return false;
     }
     return true;

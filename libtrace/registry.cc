@@ -179,11 +179,11 @@ void arm_writers() {
     if (runtime.writers_armed) return;
     sys::call(SYS_madvise, runtime.writers, page_bytes, MADV_WIPEONFORK);
     store_relaxed(*runtime.writers_live, uint64_t{1});
-    runtime.writers_armed = true;
+    store_release(runtime.writers_armed, true); // who sees it sees `writers_live`
 }
 
 bool writers_are_wiped() {
-    return runtime.writers_armed && load_relaxed(*runtime.writers_live) == 0;
+    return load_acquire(runtime.writers_armed) && load_relaxed(*runtime.writers_live) == 0;
 }
 
 // What the process needs once, by the first object that registers; dynamic linkers run constructors one at a
@@ -274,7 +274,7 @@ extern "C" __attribute__((visibility("default"))) void plumb_unregister_object(p
         const UpdatesHeld held;
         remove_object(*object);
         // If somebody is still writing, the slot stays until the process is gone.
-        const bool quiescent = runtime.quiesce_pending == 0 || is_quiescent();
+        const bool quiescent = load_relaxed(runtime.quiesce_pending) == 0 || is_quiescent();
         if (runtime.objects == nullptr && quiescent) release_slot();
     }
     request_update();

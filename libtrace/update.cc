@@ -135,7 +135,7 @@ bool ask() {
 
 void update() {
     if (runtime.state == nullptr) return;
-    if (runtime.quiesce_pending != 0 && is_quiescent()) quiesced();
+    if (load_relaxed(runtime.quiesce_pending) != 0 && is_quiescent()) quiesced();
     uint64_t generation = 0;
     if (!runtime.writers_armed && has_no_rules(generation)) return acknowledge(generation);
     if (!ask()) return;
@@ -145,13 +145,13 @@ void update() {
         begin_quiescence();
         store_seq_cst(runtime.quiesce_pending, 1u);
     }
-    if (runtime.quiesce_pending != 0 && is_quiescent()) quiesced();
+    if (load_relaxed(runtime.quiesce_pending) != 0 && is_quiescent()) quiesced();
     if (answer.rule_count != 0) {
         register_membarrier();
         attach_new();
         switch_on();
     }
-    if (runtime.quiesce_pending == 0) acknowledge(answer.generation);
+    if (load_relaxed(runtime.quiesce_pending) == 0) acknowledge(answer.generation);
 }
 
 } // namespace

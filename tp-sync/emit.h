@@ -41,7 +41,8 @@ __attribute__((always_inline)) static inline void emit_to(plumb_event* event, ui
     const int64_t rseq_offset = setup.rseq_offset;
     const plumb_writer* writer = setup.writers + session;
     const uint32_t length = PLUMB_RECORD_HEADER_BYTES + payload_bytes;
-    if (__builtin_expect(rseq_offset != 0 && length <= writer->record_limit, 1)) {
+    if (__builtin_expect(
+            rseq_offset != 0 && length <= __atomic_load_n(&writer->record_limit, __ATOMIC_RELAXED), 1)) {
         const uint64_t header = static_cast<uint64_t>(plumb_thread_self.id) << 32 | length << 16;
         const uint64_t padded_bytes = (payload_bytes + 7u) & ~7u;
         const plumb_write_result result = plumb_write_fast(

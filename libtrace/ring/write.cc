@@ -75,7 +75,8 @@ Publication publication_of(const Attachment& attachment, const Record& record, u
     publication.next_pos = write_pos + record.padded_length();
     publication.at = address_at(attachment, ring, write_pos);
     publication.timestamp = read_clock(attachment.clock_mode);
-    publication.header = header_of(record.event.ids[record.session], record.length(), plumb_thread_self.id);
+    publication.header =
+        header_of(load_relaxed(record.event.ids[record.session]), record.length(), plumb_thread_self.id);
     publication.enabled = &record.event.enabled;
     publication.session = record.session;
     publication.payload = record.payload;
@@ -263,8 +264,28 @@ Attempt write_cut(Attachment& attachment, const Record& record, bool may_wait) {
     return attempt;
 }
 
-// One try, under a guard. If the ring is full and there is time left, `space_seen` is what to wait on.
-Attempt attempt_write(const Record& record, bool may_wait, uint32_t& space_seen) {
+// Block mode: what to wait on, and how long all tries together may take.
+struct Wait {
+    uint64_t now_ns = 0;
+    uint64_t deadline_ns = 0; // 0: not begun
+    plumb_channel_header* header = nullptr;
+    uint32_t epoch = 0;
+    uint32_t space_seen = 0;
+};
+
+// Whether the record may wait for space, and on what. With a guard held.
+bool prepare_wait(const Attachment& attachment, Wait& wait) {
+    if (attachment.mode != PLUMB_MODE_BLOCK) return false;
+    wait.now_ns = sys::now_ns(CLOCK_MONOTONIC);
+    if (wait.deadline_ns == 0) wait.deadline_ns = wait.now_ns + attachment.block_timeout_ns;
+    wait.header = attachment.header;
+    wait.epoch = attachment.epoch;
+    wait.space_seen = load_seq_cst(attachment.header->space_futex);
+    return wait.now_ns < wait.deadline_ns;
+}
+
+// One try, under a guard.
+Attempt attempt_write(const Record& record, Wait& wait) {
     const Guard guard;
     if (!guard.held()) {
         add_seq_cst(runtime.unguarded_losses, uint64_t{1});
@@ -282,7 +303,7 @@ Attempt attempt_write(const Record& record, bool may_wait, uint32_t& space_seen)
     if (load_relaxed(runtime.unguarded_losses) != 0)
         add_seq_cst(attachment.controls[0].lost[PLUMB_LOST_CONTENDED],
                     exchange_seq_cst(runtime.unguarded_losses, uint64_t{0}));
-    space_seen = load_seq_cst(attachment.header->space_futex);
+    const bool may_wait = prepare_wait(attachment, wait);
     inject(InjectionPoint::slow_path_entered);
     const bool too_large = record.padded_length() > attachment.record_limit;
     const Attempt attempt =
@@ -293,33 +314,21 @@ Attempt attempt_write(const Record& record, bool may_wait, uint32_t& space_seen)
     return attempt;
 }
 
-// Block mode: waits without a guard, so that an update can go on; the channel may be gone afterwards.
-void wait_for_space(uint32_t session, uint32_t epoch, plumb_channel_header* header, uint32_t seen,
-                    uint64_t wait_ns) {
-    sys::futex_wait(header->space_futex, seen, wait_ns);
+// Block mode: waits without a guard, so that an update can go on; the channel may be gone afterwards, and its
+// address be no longer mapped, which ends the system call at once.
+void wait_for_space(uint32_t session, const Wait& wait) {
+    sys::futex_wait(wait.header->space_futex, wait.space_seen, wait.deadline_ns - wait.now_ns);
     const Guard guard;
     const Attachment& attachment = attachments[session];
-    if (guard.held() && load_seq_cst(attachment.usable) != 0 && attachment.epoch == epoch)
+    if (guard.held() && load_seq_cst(attachment.usable) != 0 && attachment.epoch == wait.epoch)
         __atomic_fetch_sub(&attachment.header->space_waiters, 1u, __ATOMIC_SEQ_CST);
 }
 
 void emit(const Record& record) {
     if (writers_are_wiped()) after_fork();
-    uint64_t deadline_ns = 0;
-    for (;;) {
-        const Attachment& attachment = attachments[record.session];
-        const uint32_t epoch = attachment.epoch;
-        plumb_channel_header* header = attachment.header;
-        const uint64_t timeout_ns = attachment.block_timeout_ns;
-        uint64_t now_ns = 0;
-        if (attachment.mode == PLUMB_MODE_BLOCK) {
-            now_ns = sys::now_ns(CLOCK_MONOTONIC);
-            if (deadline_ns == 0) deadline_ns = now_ns + timeout_ns;
-        }
-        uint32_t seen = 0;
-        if (attempt_write(record, now_ns < deadline_ns, seen) != Attempt::wait_for_space) return;
-        wait_for_space(record.session, epoch, header, seen, deadline_ns - now_ns);
-    }
+    Wait wait;
+    while (attempt_write(record, wait) == Attempt::wait_for_space)
+        wait_for_space(record.session, wait);
 }
 
 } // namespace

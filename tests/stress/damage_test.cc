@@ -67,6 +67,7 @@ TEST_F(Damage, of_the_directory_leaves_programs_untraced) {
         [&] { EXPECT_EQ(chown(directory.c_str(), 12345, 12345), geteuid() == 0 ? 0 : -1); },
     };
     int number = 0;
+    static std::vector<TestChannel*> kept;
     for (const auto& damage : damages_to_try) {
         remove_all();
         if (number != 2 && number != 3) user_directory();
@@ -90,6 +91,7 @@ TEST_F(Damage, of_the_state_files_kind_leaves_programs_untraced) {
         [] { unlink(state_path().c_str()), mkfifo(state_path().c_str(), 0600); },
     };
     int number = 0;
+    static std::vector<TestChannel*> kept;
     for (const auto& damage : damages_to_try) {
         remove_all();
         { TestState state; }
@@ -155,8 +157,10 @@ TEST_F(Damage, of_a_channels_file_leaves_programs_untraced) {
         },
     };
     int number = 0;
+    static std::vector<TestChannel*> kept;
     for (const auto& damage : damages_to_try) {
-        auto channel = new TestChannel; // not destroyed: its mapping may be behind the file's end by now
+        // Not destroyed: its mapping may be behind the file's end by now.
+        TestChannel* const channel = kept.emplace_back(new TestChannel);
         state.set(0, channel->cookie(), {{"*"}});
         damage(channel->path());
         EXPECT_TRUE(runs_well()) << "damage " << number;
@@ -170,6 +174,9 @@ TEST_F(Damage, of_a_channels_file_leaves_programs_untraced) {
 
 // Another program of the user writes into everything while four threads trace.
 TEST_F(Damage, while_programs_trace_does_no_harm) {
+#if defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "two threads that write to one ring after its owner word was damaged are a race";
+#endif
     std::mt19937_64 random(5);
     for (int round = 0; round < 12; round++) {
         TestState state;
