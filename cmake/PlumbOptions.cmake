@@ -19,7 +19,7 @@ endif()
 # loader, nothing exported that does not say so.
 add_library(plumb_runtime_options INTERFACE)
 target_compile_options(plumb_runtime_options INTERFACE
-    -fvisibility=hidden -ftls-model=initial-exec -fno-plt
+    -fvisibility=hidden -ftls-model=initial-exec -fno-plt $<$<CONFIG:Release,RelWithDebInfo>:-O3>
     $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti -fno-threadsafe-statics
                               -fvisibility-inlines-hidden>)
 target_link_libraries(plumb_runtime_options INTERFACE plumb_headers plumb_warnings)

@@ -62,7 +62,8 @@ public:
     template <typename... Args>
     Error hint(fmt::format_string<Args...> format, Args&&... args) const {
         Error error = *this;
-        error.message_ += " " + fmt::format(format, std::forward<Args>(args)...);
+        error.message_ += ' ';
+        error.message_ += fmt::format(format, std::forward<Args>(args)...);
         return error;
     }
 

@@ -6,6 +6,8 @@
 // every use, and the guard behind the last ring takes what still goes astray.
 #include "runtime.h"
 
+#include <cstddef>
+
 namespace plumb {
 
 namespace {
@@ -161,6 +163,9 @@ void publish_writer(uint32_t session) {
     store_relaxed(writer.position_mask, attachment.ring_bytes - 1);
     store_relaxed(writer.record_limit, attachment.record_limit);
     store_relaxed(writer.epoch, attachment.epoch);
+    store_relaxed(writer.session_bit, 1u << session);
+    store_relaxed(writer.id_offset,
+                  static_cast<uint32_t>(offsetof(plumb_event, ids) + session * sizeof(uint16_t)));
     store_release(writer.ring_count, fast ? attachment.ring_count : 0);
 }
 

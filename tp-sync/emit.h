@@ -32,25 +32,21 @@ extern "C" {
 extern plumb_event* __start_plumb_events[] __attribute__((weak, visibility("hidden")));
 extern plumb_event* __stop_plumb_events[] __attribute__((weak, visibility("hidden")));
 
-static plumb_writer_setup setup;
+PLUMB_HIDDEN plumb_writer_setup plumb_setup;
 
 // The usual case, one session, stands alone, so that it needs no loop and saves fewer registers.
 __attribute__((always_inline)) static inline void emit_to(plumb_event* event, uint32_t session,
-                                                          const void* payload, uint32_t payload_bytes) {
+                                                          const void* payload, uint64_t payload_bytes) {
 #if defined(__x86_64__)
-    const int64_t rseq_offset = setup.rseq_offset;
-    const plumb_writer* writer = setup.writers + session;
-    const uint32_t length = PLUMB_RECORD_HEADER_BYTES + payload_bytes;
-    if (__builtin_expect(
-            rseq_offset != 0 && length <= __atomic_load_n(&writer->record_limit, __ATOMIC_RELAXED), 1)) {
-        const uint64_t header = static_cast<uint64_t>(plumb_thread_self.id) << 32 | length << 16;
-        const uint64_t padded_bytes = (payload_bytes + 7u) & ~7u;
-        const plumb_write_result result = plumb_write_fast(
-            rseq_offset, event, session, writer, plumb_thread_self.epoch, header, payload, padded_bytes);
+    const plumb_writer* writer = plumb_setup.writers + session;
+    const uint64_t length = PLUMB_RECORD_HEADER_BYTES + payload_bytes;
+    if (__builtin_expect(plumb_setup.rseq_offset != 0, 1) &&
+        __builtin_expect(length <= __atomic_load_n(&writer->record_limit, __ATOMIC_RELAXED), 1)) {
+        const plumb_write_result result = plumb_write_fast(event, writer, payload, payload_bytes);
         if (__builtin_expect(result != PLUMB_SLOW, 1)) return;
     }
 #endif
-    plumb_emit_slow(event, session, payload, payload_bytes);
+    plumb_emit_slow(event, session, payload, static_cast<uint32_t>(payload_bytes));
 }
 
 __attribute__((noinline, cold)) static void emit_to_many(plumb_event* event, uint32_t sessions,
@@ -69,51 +65,74 @@ PLUMB_HIDDEN void plumb_emit(plumb_event* event, const void* payload, uint32_t p
     }
 }
 
+static constexpr uint64_t chunk_bytes = 16;
+
 #if defined(PLUMB_COPY_WIDE)
-// Sixteen bytes at a time, never across a page that the string may not reach into: reads behind the string's
-// end, but never outside of memory that is mapped. Memory checkers see that as an error, and so it is used
-// with rseq only, which valgrind does not have, and not in code built for a sanitizer.
-__attribute__((no_sanitize("address", "thread", "undefined"))) static uint64_t
-copy_wide(unsigned char* to, const char* from, uint64_t room) {
+// Whether sixteen bytes may be read although the string may end before: never across a page that it may not
+// reach into. They are behind the string's end, but never outside of memory that is mapped. Memory checkers
+// see that as an error, and so it is done with rseq only, which valgrind does not have, and not in code built
+// for a sanitizer.
+__attribute__((always_inline)) static inline bool has_chunk(const char* from) {
     constexpr uint64_t page_bytes = 4096;
-    uint64_t done = 0;
-    while (done + 16 <= room + 1) {
-        if ((reinterpret_cast<uintptr_t>(from + done) & (page_bytes - 1)) > page_bytes - 16) break;
-        const __m128i chunk = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + done));
-        const auto zeros =
-            static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(chunk, _mm_setzero_si128())));
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(to + done), chunk);
-        if (zeros != 0) {
-            const uint64_t bytes = done + static_cast<uint32_t>(__builtin_ctz(zeros));
-            _mm_storeu_si128(reinterpret_cast<__m128i*>(to + bytes), _mm_setzero_si128());
-            return bytes;
-        }
-        done += 16;
-    }
-    return done | 1ull << 63;
+    return (reinterpret_cast<uintptr_t>(from) & (page_bytes - 1)) <= page_bytes - chunk_bytes;
+}
+// Copies a chunk: the bytes before its first NUL, chunk_bytes if it has none. What was behind the NUL is
+// overwritten by the next field, or by the zeros at the payload's end.
+__attribute__((always_inline, no_sanitize("address", "thread", "undefined"))) static inline uint64_t
+copy_chunk(unsigned char* to, const char* from) {
+    const __m128i chunk = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    const auto zeros = static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(chunk, _mm_setzero_si128())));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), chunk);
+    return static_cast<uint32_t>(__builtin_ctz(zeros | 1u << chunk_bytes));
+}
+#else
+static bool has_chunk(const char*) {
+    return false;
+}
+static uint64_t copy_chunk(unsigned char*, const char*) {
+    return 0;
 }
 #endif
 
-PLUMB_HIDDEN uint64_t plumb_copy_string(unsigned char* to, const char* from, uint64_t room) {
-    uint64_t done = 0;
-#if defined(PLUMB_COPY_WIDE)
-    if (__builtin_expect(setup.rseq_offset != 0, 1)) {
-        const uint64_t bytes = copy_wide(to, from, room);
-        if (__builtin_expect(bytes >> 63 == 0, 1)) return bytes;
-        done = bytes & ~(1ull << 63);
+// After the first `done` bytes, none of which is NUL.
+__attribute__((noinline)) static uint64_t copy_rest(unsigned char* to, const char* from, uint64_t room,
+                                                    uint64_t done) {
+    if (from == nullptr) from = "(null)";
+    while (plumb_setup.rseq_offset != 0 && done + chunk_bytes <= room + 1 && has_chunk(from + done)) {
+        const uint64_t bytes = copy_chunk(to + done, from + done);
+        done += bytes;
+        if (bytes < chunk_bytes) return done;
     }
-#endif
     for (; done < room && from[done] != '\0'; done++)
         to[done] = static_cast<unsigned char>(from[done]);
-    to[done] = '\0';
     __builtin_memset(to + done, 0, 8);
-    if (done == room && from[done] != '\0') return room + 1;
-    return done;
+    return done == room && from[done] != '\0' ? room + 1 : done;
+}
+
+// The first chunk, in which most names end, stands alone.
+PLUMB_HIDDEN uint64_t plumb_copy_string(unsigned char* to, const char* from, uint64_t room) {
+    uint64_t done = 0;
+    if (__builtin_expect(plumb_setup.rseq_offset != 0 && from != nullptr && room + 1 >= chunk_bytes, 1) &&
+        has_chunk(from)) {
+        done = copy_chunk(to, from);
+        if (__builtin_expect(done < chunk_bytes, 1)) return done;
+    }
+    return copy_rest(to, from, room, done);
+}
+
+PLUMB_HIDDEN uint64_t plumb_copy_view(unsigned char* to, const char* from, uint64_t bytes, uint64_t room) {
+    const uint64_t limit = bytes < room ? bytes : room;
+    const auto* end = static_cast<const char*>(__builtin_memchr(from, 0, limit));
+    const uint64_t copied = end != nullptr ? static_cast<uint64_t>(end - from) : limit;
+    __builtin_memcpy(to, from, copied);
+    to[copied] = '\0';
+    return end == nullptr && bytes > room ? room + 1 : copied;
 }
 
 } // extern "C"
 
 // What a small object registers; initialised by the linker, so that a start does not touch more pages.
 constexpr plumb_object describe_this_object(uint32_t flags) {
-    return {PLUMB_RUNTIME_VERSION, flags, __start_plumb_events, __stop_plumb_events, &setup, nullptr, {}};
+    return {
+        PLUMB_RUNTIME_VERSION, flags, __start_plumb_events, __stop_plumb_events, &plumb_setup, nullptr, {}};
 }

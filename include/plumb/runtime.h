@@ -109,7 +109,7 @@ void plumb_emit_slow(struct plumb_event* event, uint32_t session, const void* pa
 void plumb_emit_large(struct plumb_event* event, const void* payload, uint32_t payload_bytes, int cut);
 
 /* PLUMB_SCRATCH_BYTES of memory for such a record, or NULL; given back with plumb_scratch_release(). */
-void* plumb_scratch_acquire(void);
+void* plumb_scratch_acquire(void) __attribute__((cold));
 void plumb_scratch_release(void* scratch);
 #define PLUMB_SCRATCH_BYTES 65600u
 
@@ -121,12 +121,15 @@ __attribute__((visibility("hidden"))) void plumb_emit(struct plumb_event* event,
                                                       uint32_t payload_bytes);
 
 /*
- * Copies a string up to and including its NUL, at most `room` bytes before the NUL, and always ends it with
- * one. May write up to 16 bytes behind the end. Returns the bytes before the NUL; room + 1 if it had to stop
- * at `room`.
+ * Copies a string up to and including its NUL ("(null)" for NULL), at most `room` bytes before the NUL, and
+ * always ends it with one. May write up to 16 bytes behind the end. Returns the bytes before the NUL; room +
+ * 1 if it had to stop at `room`.
  */
 __attribute__((visibility("hidden"))) uint64_t plumb_copy_string(unsigned char* to, const char* from,
                                                                  uint64_t room);
+/* The same of `bytes` bytes, behind which nothing is read. */
+__attribute__((visibility("hidden"))) uint64_t plumb_copy_view(unsigned char* to, const char* from,
+                                                               uint64_t bytes, uint64_t room);
 
 #ifdef __cplusplus
 }

@@ -72,7 +72,7 @@ void run(const Round& round, const std::function<void(StressChecker&, TestChanne
     }
     checker.poll();
     EXPECT_EQ(checker.check(), "");
-    EXPECT_GT(checker.record_count(), 100u);
+    EXPECT_GT(checker.record_count(), 0u);
     after(checker, channel, *board);
     state.remove(0);
     testing::Test::RecordProperty("records", std::to_string(checker.record_count()));

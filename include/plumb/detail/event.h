@@ -59,40 +59,46 @@
             ".balign 8\n" PLUMB_ASM_POINTER_ #symbol "\n"                                   \
             ".popsection")
 
-#define PLUMB_DEFINE_(provider, name, level, ...)                                                     \
-    PLUMB_FOR_EACH(PLUMB_LABELS_, provider##__##name, __VA_ARGS__)                                    \
-    PLUMB_CONSTANT_ const struct plumb_event_field plumb_fields_##provider##__##name[] = {            \
-        PLUMB_FOR_EACH(PLUMB_DESCRIBE_, provider##__##name, __VA_ARGS__){0, 0, 0, 0, 0, 0, 0, 0}};    \
-    PLUMB_CONSTANT_ const struct plumb_event_info plumb_info_##provider##__##name = {                 \
-        #provider,                                                                                    \
-        #name,                                                                                        \
-        __FILE__,                                                                                     \
-        0,                                                                                            \
-        plumb_fields_##provider##__##name,                                                            \
-        __LINE__,                                                                                     \
-        (uint16_t)(sizeof(plumb_fields_##provider##__##name) / sizeof(struct plumb_event_field) - 1), \
-        level,                                                                                        \
-        PLUMB_RUNTIME_VERSION};                                                                       \
-    PLUMB_LINKAGE_ struct plumb_event plumb_event_##provider##__##name = {                            \
-        0, 0, 0, {0}, &plumb_info_##provider##__##name, 0};                                           \
-    PLUMB_SECTION_ENTRY_(plumb_event_##provider##__##name);                                           \
-    PLUMB_FUNCTION_ void plumb_trace_##provider##__##name(                                            \
-        PLUMB_LIST(PLUMB_PARAMETER_, ~, PLUMB_NO_PARAMETER_, __VA_ARGS__)) {                          \
-        enum {                                                                                        \
-            plumb_fixed = 0 PLUMB_FOR_EACH(PLUMB_FIXED_, ~, __VA_ARGS__),                             \
-            plumb_varies = 0 PLUMB_FOR_EACH(PLUMB_VARIES_, ~, __VA_ARGS__),                           \
-            plumb_small = plumb_varies ? (int)(plumb_fixed + PLUMB_SMALL_ROOM + PLUMB_SLACK)          \
-                                       : (int)((plumb_fixed + 15) / 8 * 8)                            \
-        };                                                                                            \
-        PLUMB_STATIC_ASSERT(plumb_fixed <= 4096,                                                      \
-                            #provider ":" #name ": its arrays are larger than 4096 bytes");           \
-        unsigned char plumb_buffer[plumb_small];                                                      \
-        struct plumb_payload plumb_p;                                                                 \
-        plumb_payload_begin(&plumb_p, plumb_buffer, plumb_fixed, plumb_varies);                       \
-        do {                                                                                          \
-            PLUMB_FOR_EACH(PLUMB_PUT_, ~, __VA_ARGS__)                                                \
-        } while (plumb_payload_retry(&plumb_p));                                                      \
-        plumb_payload_emit(&plumb_p, &plumb_event_##provider##__##name);                              \
+#define PLUMB_DEFINE_(provider, name, level, ...)                                                          \
+    PLUMB_FOR_EACH(PLUMB_LABELS_, provider##__##name, __VA_ARGS__)                                         \
+    PLUMB_CONSTANT_ const struct plumb_event_field plumb_fields_##provider##__##name[] = {                 \
+        PLUMB_FOR_EACH(PLUMB_DESCRIBE_, provider##__##name, __VA_ARGS__){0, 0, 0, 0, 0, 0, 0, 0}};         \
+    PLUMB_CONSTANT_ const struct plumb_event_info plumb_info_##provider##__##name = {                      \
+        #provider,                                                                                         \
+        #name,                                                                                             \
+        __FILE__,                                                                                          \
+        0,                                                                                                 \
+        plumb_fields_##provider##__##name,                                                                 \
+        __LINE__,                                                                                          \
+        (uint16_t)(sizeof(plumb_fields_##provider##__##name) / sizeof(struct plumb_event_field) - 1),      \
+        level,                                                                                             \
+        PLUMB_RUNTIME_VERSION};                                                                            \
+    PLUMB_LINKAGE_ struct plumb_event plumb_event_##provider##__##name = {                                 \
+        0, 0, 0, {0}, &plumb_info_##provider##__##name, 0};                                                \
+    PLUMB_SECTION_ENTRY_(plumb_event_##provider##__##name);                                                \
+    PLUMB_FUNCTION_ void plumb_trace_##provider##__##name(                                                 \
+        PLUMB_LIST(PLUMB_PARAMETER_, ~, PLUMB_NO_PARAMETER_, __VA_ARGS__)) {                               \
+        enum {                                                                                             \
+            plumb_fixed = 0 PLUMB_FOR_EACH(PLUMB_FIXED_, ~, __VA_ARGS__),                                  \
+            plumb_varies = 0 PLUMB_FOR_EACH(PLUMB_VARIES_, ~, __VA_ARGS__),                                \
+            plumb_small = plumb_varies ? (int)(plumb_fixed + PLUMB_SMALL_ROOM + PLUMB_SLACK)               \
+                                       : (int)((plumb_fixed + 15) / 8 * 8)                                 \
+        };                                                                                                 \
+        PLUMB_STATIC_ASSERT(plumb_fixed <= 4096,                                                           \
+                            #provider ":" #name ": its arrays are larger than 4096 bytes");                \
+        unsigned char plumb_buffer[plumb_small];                                                           \
+        struct plumb_payload plumb_p;                                                                      \
+        plumb_payload_begin(&plumb_p, plumb_buffer, plumb_fixed, plumb_varies);                            \
+        PLUMB_FOR_EACH(PLUMB_PUT_, ~, __VA_ARGS__)                                                         \
+        if (plumb_payload_fits(&plumb_p, plumb_varies)) {                                                  \
+            plumb_payload_emit(&plumb_p, &plumb_event_##provider##__##name, plumb_buffer, plumb_fixed,     \
+                               plumb_varies);                                                              \
+        } else {                                                                                           \
+            unsigned char* plumb_scratch = plumb_payload_begin_large(&plumb_p, plumb_buffer, plumb_fixed); \
+            PLUMB_FOR_EACH(PLUMB_PUT_, ~, __VA_ARGS__)                                                     \
+            plumb_payload_emit_large(&plumb_p, &plumb_event_##provider##__##name, plumb_buffer,            \
+                                     plumb_scratch);                                                       \
+        }                                                                                                  \
     }
 
 #ifdef __cplusplus

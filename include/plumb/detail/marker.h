@@ -98,10 +98,14 @@ struct __attribute__((visibility("hidden"))) marker {
             buffer[varies ? fixed_bytes + PLUMB_SMALL_ROOM + PLUMB_SLACK : (fixed_bytes + 15) / 8 * 8];
         plumb_payload payload;
         plumb_payload_begin(&payload, buffer, fixed_bytes, varies);
-        do {
+        (marker_put(&payload, values), ...);
+        if (plumb_payload_fits(&payload, varies)) {
+            plumb_payload_emit(&payload, &event, buffer, fixed_bytes, varies);
+        } else {
+            unsigned char* scratch = plumb_payload_begin_large(&payload, buffer, fixed_bytes);
             (marker_put(&payload, values), ...);
-        } while (plumb_payload_retry(&payload));
-        plumb_payload_emit(&payload, &event);
+            plumb_payload_emit_large(&payload, &event, buffer, scratch);
+        }
     }
 };
 
@@ -181,38 +185,43 @@ static inline void plumb_mark_pointer(struct plumb_payload* payload, const volat
 #define PLUMB_MARK_REST_IF_0(m, format)
 #define PLUMB_MARK_REST_IF_1(m, format, ...) PLUMB_NUMBERED(m, ~, __VA_ARGS__)
 
-#define PLUMB_MARK_(provider, name, ...)                                                         \
-    do {                                                                                         \
-        PLUMB_MARK_CHECK_(__VA_ARGS__)                                                           \
-        static const struct plumb_event_field plumb_fields_[] = {                                \
-            PLUMB_MARK_REST_(PLUMB_MARK_FIELD_, __VA_ARGS__){0, 0, 0, 0, 0, 0, 0, 0}};           \
-        static const struct plumb_event_info plumb_info_ = {                                     \
-            provider,                                                                            \
-            name,                                                                                \
-            __FILE__,                                                                            \
-            PLUMB_FIRST_(__VA_ARGS__, ~),                                                        \
-            plumb_fields_,                                                                       \
-            __LINE__,                                                                            \
-            (uint16_t)(sizeof(plumb_fields_) / sizeof(plumb_fields_[0]) - 1),                    \
-            PLUMB_MARK_LEVEL_,                                                                   \
-            PLUMB_RUNTIME_VERSION};                                                              \
-        static struct plumb_event plumb_event_ = {0, 0, 0, {0}, &plumb_info_, 0};                \
-        PLUMB_MARK_ENTRY_(plumb_event_);                                                         \
-        if (PLUMB_IS_ON_(plumb_event_)) {                                                        \
-            enum {                                                                               \
-                plumb_fixed = (int)(0 PLUMB_MARK_REST_(PLUMB_MARK_FIXED_, __VA_ARGS__)),         \
-                plumb_varies = 0 PLUMB_MARK_REST_(PLUMB_MARK_VARIES_, __VA_ARGS__),              \
-                plumb_small = plumb_varies ? (int)(plumb_fixed + PLUMB_SMALL_ROOM + PLUMB_SLACK) \
-                                           : (int)((plumb_fixed + 15) / 8 * 8)                   \
-            };                                                                                   \
-            unsigned char plumb_buffer[plumb_small];                                             \
-            struct plumb_payload plumb_p;                                                        \
-            plumb_payload_begin(&plumb_p, plumb_buffer, plumb_fixed, plumb_varies);              \
-            do {                                                                                 \
-                PLUMB_MARK_REST_(PLUMB_MARK_PUT_, __VA_ARGS__)                                   \
-            } while (plumb_payload_retry(&plumb_p));                                             \
-            plumb_payload_emit(&plumb_p, &plumb_event_);                                         \
-        }                                                                                        \
+#define PLUMB_MARK_(provider, name, ...)                                                              \
+    do {                                                                                              \
+        PLUMB_MARK_CHECK_(__VA_ARGS__)                                                                \
+        static const struct plumb_event_field plumb_fields_[] = {                                     \
+            PLUMB_MARK_REST_(PLUMB_MARK_FIELD_, __VA_ARGS__){0, 0, 0, 0, 0, 0, 0, 0}};                \
+        static const struct plumb_event_info plumb_info_ = {                                          \
+            provider,                                                                                 \
+            name,                                                                                     \
+            __FILE__,                                                                                 \
+            PLUMB_FIRST_(__VA_ARGS__, ~),                                                             \
+            plumb_fields_,                                                                            \
+            __LINE__,                                                                                 \
+            (uint16_t)(sizeof(plumb_fields_) / sizeof(plumb_fields_[0]) - 1),                         \
+            PLUMB_MARK_LEVEL_,                                                                        \
+            PLUMB_RUNTIME_VERSION};                                                                   \
+        static struct plumb_event plumb_event_ = {0, 0, 0, {0}, &plumb_info_, 0};                     \
+        PLUMB_MARK_ENTRY_(plumb_event_);                                                              \
+        if (PLUMB_IS_ON_(plumb_event_)) {                                                             \
+            enum {                                                                                    \
+                plumb_fixed = (int)(0 PLUMB_MARK_REST_(PLUMB_MARK_FIXED_, __VA_ARGS__)),              \
+                plumb_varies = 0 PLUMB_MARK_REST_(PLUMB_MARK_VARIES_, __VA_ARGS__),                   \
+                plumb_small = plumb_varies ? (int)(plumb_fixed + PLUMB_SMALL_ROOM + PLUMB_SLACK)      \
+                                           : (int)((plumb_fixed + 15) / 8 * 8)                        \
+            };                                                                                        \
+            unsigned char plumb_buffer[plumb_small];                                                  \
+            struct plumb_payload plumb_p;                                                             \
+            plumb_payload_begin(&plumb_p, plumb_buffer, plumb_fixed, plumb_varies);                   \
+            PLUMB_MARK_REST_(PLUMB_MARK_PUT_, __VA_ARGS__)                                            \
+            if (plumb_payload_fits(&plumb_p, plumb_varies)) {                                         \
+                plumb_payload_emit(&plumb_p, &plumb_event_, plumb_buffer, plumb_fixed, plumb_varies); \
+            } else {                                                                                  \
+                unsigned char* plumb_scratch =                                                        \
+                    plumb_payload_begin_large(&plumb_p, plumb_buffer, plumb_fixed);                   \
+                PLUMB_MARK_REST_(PLUMB_MARK_PUT_, __VA_ARGS__)                                        \
+                plumb_payload_emit_large(&plumb_p, &plumb_event_, plumb_buffer, plumb_scratch);       \
+            }                                                                                         \
+        }                                                                                             \
     } while (0)
 
 #endif

@@ -23,54 +23,69 @@ extern "C" {
 #define PLUMB_SLACK 24u
 
 struct plumb_payload {
-    unsigned char* at;      /* next byte to write */
-    uint64_t room;          /* bytes that variable-length fields may still take */
-    unsigned char* start;   /* the stack buffer, or the scratch buffer */
-    uint64_t fixed_bytes;   /* what the fields take at least */
-    int varies;             /* whether any field is of variable length */
-    int cut;                /* something did not fit */
-    unsigned char* scratch; /* or NULL */
+    unsigned char* at; /* next byte to write */
+    uint64_t room;     /* bytes that variable-length fields may still take */
+    int cut;           /* something did not fit */
 };
 
-/* `fixed_bytes` and `varies` are constants, and so what follows them is decided by the compiler. */
+/*
+ * How a trace function uses them; `fixed_bytes` (what the fields take at least) and `varies` (whether any
+ * field is of variable length) are constants, and so the compiler decides what depends on them:
+ *
+ *     plumb_payload_begin(&p, buffer, fixed_bytes, varies);
+ *     put each field
+ *     if (plumb_payload_fits(&p, varies)) {
+ *         plumb_payload_emit(&p, event, buffer, fixed_bytes, varies);
+ *     } else {
+ *         unsigned char* scratch = plumb_payload_begin_large(&p, buffer, fixed_bytes);
+ *         put each field
+ *         plumb_payload_emit_large(&p, event, buffer, scratch);
+ *     }
+ *
+ * Written out twice and not as a loop: a loop keeps its state in memory, which the usual path pays for.
+ */
 static inline void plumb_payload_begin(struct plumb_payload* payload, unsigned char* buffer,
                                        uint64_t fixed_bytes, int varies) {
-    payload->at = payload->start = buffer;
+    payload->at = buffer;
     payload->room = PLUMB_SMALL_ROOM;
-    payload->fixed_bytes = fixed_bytes;
-    payload->varies = varies;
     payload->cut = 0;
-    payload->scratch = NULL;
     /* The bytes between the last field and the next multiple of 8 go into the ring: not what was on the
      * stack. */
     if (!varies && (fixed_bytes % 8 || fixed_bytes == 0))
         __builtin_memset(buffer + fixed_bytes / 8 * 8, 0, 8);
 }
 
-/* Whether to write the fields again, now to a scratch buffer, since they did not fit the stack buffer. */
-static inline int plumb_payload_retry(struct plumb_payload* payload) {
-    if (!payload->varies || __builtin_expect(!payload->cut, 1) || payload->scratch) return 0;
-    payload->scratch = (unsigned char*)plumb_scratch_acquire();
-    if (!payload->scratch) return 0;
-    payload->at = payload->start = payload->scratch;
-    payload->room = PLUMB_RECORD_MAX_BYTES - PLUMB_RECORD_HEADER_BYTES - payload->fixed_bytes;
-    payload->cut = 0;
-    return 1;
+static inline int plumb_payload_fits(const struct plumb_payload* payload, int varies) {
+    return !varies || __builtin_expect(!payload->cut, 1);
 }
 
-static inline void plumb_payload_emit(struct plumb_payload* payload, struct plumb_event* event) {
-    if (!payload->varies) {
-        plumb_emit(event, payload->start, (uint32_t)payload->fixed_bytes);
+static inline void plumb_payload_emit(struct plumb_payload* payload, struct plumb_event* event,
+                                      const unsigned char* buffer, uint64_t fixed_bytes, int varies) {
+    if (!varies) {
+        plumb_emit(event, buffer, (uint32_t)fixed_bytes);
         return;
     }
-    const uint32_t bytes = (uint32_t)(payload->at - payload->start);
     __builtin_memset(payload->at, 0, 8); /* the unused bytes behind the payload go into the ring, too */
-    if (__builtin_expect(!payload->cut && !payload->scratch, 1)) {
-        plumb_emit(event, payload->start, bytes);
-        return;
-    }
-    plumb_emit_large(event, payload->start, bytes, payload->cut);
-    plumb_scratch_release(payload->scratch);
+    plumb_emit(event, buffer, (uint32_t)(payload->at - buffer));
+}
+
+/* The scratch buffer, now in use; NULL if there is none, then it is the small one again. */
+static inline unsigned char* plumb_payload_begin_large(struct plumb_payload* payload, unsigned char* buffer,
+                                                       uint64_t fixed_bytes) {
+    unsigned char* scratch = (unsigned char*)plumb_scratch_acquire();
+    payload->at = scratch ? scratch : buffer;
+    payload->room =
+        scratch ? PLUMB_RECORD_MAX_BYTES - PLUMB_RECORD_HEADER_BYTES - fixed_bytes : PLUMB_SMALL_ROOM;
+    payload->cut = 0;
+    return scratch;
+}
+
+static inline void plumb_payload_emit_large(struct plumb_payload* payload, struct plumb_event* event,
+                                            const unsigned char* buffer, unsigned char* scratch) {
+    const unsigned char* start = scratch ? scratch : buffer;
+    __builtin_memset(payload->at, 0, 8);
+    plumb_emit_large(event, start, (uint32_t)(payload->at - start), payload->cut);
+    plumb_scratch_release(scratch);
 }
 
 static inline void plumb_put_bytes(struct plumb_payload* payload, const void* from, uint64_t bytes) {
@@ -80,20 +95,11 @@ static inline void plumb_put_bytes(struct plumb_payload* payload, const void* fr
 
 /* A string that ends at its first NUL, or, in C++, where its view ends: behind that nothing may be read. */
 static inline void plumb_put_string(struct plumb_payload* payload, const char* from, uint64_t bytes_max) {
-    uint64_t bytes;
-    if (bytes_max == UINT64_MAX) {
-        bytes = plumb_copy_string(payload->at, from ? from : "(null)", payload->room);
-        if (__builtin_expect(bytes > payload->room, 0)) {
-            bytes = payload->room;
-            payload->cut = 1;
-        }
-    } else {
-        const uint64_t room = bytes_max < payload->room ? bytes_max : payload->room;
-        const void* end = __builtin_memchr(from, 0, room);
-        bytes = end ? (uint64_t)((const char*)end - from) : room;
-        if (!end && bytes_max > room) payload->cut = 1;
-        __builtin_memcpy(payload->at, from, bytes);
-        payload->at[bytes] = 0;
+    uint64_t bytes = bytes_max == UINT64_MAX ? plumb_copy_string(payload->at, from, payload->room)
+                                             : plumb_copy_view(payload->at, from, bytes_max, payload->room);
+    if (__builtin_expect(bytes > payload->room, 0)) {
+        bytes = payload->room;
+        payload->cut = 1;
     }
     payload->at += bytes + 1;
     payload->room -= bytes;

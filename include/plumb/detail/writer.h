@@ -3,10 +3,11 @@
  *
  * The shape of every restartable sequence in Plumb:
  *
- *     descriptor -> rseq_cs     from here on the kernel restarts us if we are preempted, migrated or
- * signalled start: checks                    any reason to leave: nothing has been changed yet work stores
- * behind write_pos, which nobody reads one store                 the record exists commit: 0 -> rseq_cs the
- * descriptor may be unmapped by dlclose() later; the kernel must not read it then
+ *  - enter: descriptor -> rseq_cs. From here on the kernel restarts us if we are preempted, migrated or signalled.
+ *  - check: any reason to leave? Nothing has been changed yet.
+ *  - work: stores behind write_pos, which nobody reads.
+ *  - commit: one store; the record exists.
+ *  - leave: 0 -> rseq_cs. dlclose() may unmap the descriptor later; the kernel must not read it then.
  *
  * This file is compiled into tp-sync.o, tp-async.o and tp-async-lib.o, so that each executable and shared
  * object has its own copy and calls it directly: through a procedure linkage table it would cost as much
@@ -34,7 +35,9 @@ struct plumb_writer {
     uint32_t ring_count;    /* rings that the fast path may write; 0: take the slow path */
     uint32_t epoch;         /* threads introduced before it are not known to the channel */
     uint32_t record_limit;  /* bytes */
-    uint32_t reserved[5];
+    uint32_t session_bit;   /* in plumb_event.enabled */
+    uint32_t id_offset;     /* in plumb_event, of the event's id in this session */
+    uint32_t reserved[3];
 } __attribute__((aligned(64)));
 
 /* A thread's own; zero until its first record. */
@@ -43,6 +46,8 @@ struct plumb_thread {
     uint32_t epoch; /* it is introduced to all channels up to this epoch */
 };
 
+/* Each executable and shared object has its own, in its small object. */
+extern struct plumb_writer_setup plumb_setup __attribute__((visibility("hidden")));
 extern __thread struct plumb_thread plumb_thread_self __attribute__((tls_model("initial-exec")));
 
 #define PLUMB_WRITER_CONTROL 0
@@ -51,7 +56,8 @@ extern __thread struct plumb_thread plumb_thread_self __attribute__((tls_model("
 #define PLUMB_WRITER_MASK 24
 #define PLUMB_WRITER_RING_COUNT 32
 #define PLUMB_WRITER_EPOCH 36
-#define PLUMB_EVENT_IDS 16
+#define PLUMB_WRITER_SESSION_BIT 44
+#define PLUMB_WRITER_ID_OFFSET 48
 
 PLUMB_ABI_SIZE(struct plumb_writer, 64);
 PLUMB_ABI_OFFSET(struct plumb_writer, data, PLUMB_WRITER_DATA);
@@ -59,7 +65,11 @@ PLUMB_ABI_OFFSET(struct plumb_writer, ring_bytes, PLUMB_WRITER_RING_BYTES);
 PLUMB_ABI_OFFSET(struct plumb_writer, position_mask, PLUMB_WRITER_MASK);
 PLUMB_ABI_OFFSET(struct plumb_writer, ring_count, PLUMB_WRITER_RING_COUNT);
 PLUMB_ABI_OFFSET(struct plumb_writer, epoch, PLUMB_WRITER_EPOCH);
-PLUMB_ABI_OFFSET(struct plumb_event, ids, PLUMB_EVENT_IDS);
+PLUMB_ABI_OFFSET(struct plumb_writer, session_bit, PLUMB_WRITER_SESSION_BIT);
+PLUMB_ABI_OFFSET(struct plumb_writer, id_offset, PLUMB_WRITER_ID_OFFSET);
+PLUMB_ABI_OFFSET(struct plumb_event, enabled, 0);
+PLUMB_ABI_OFFSET(struct plumb_thread, epoch, 4);
+PLUMB_ABI_OFFSET(struct plumb_writer_setup, rseq_offset, 0);
 
 #if defined(__x86_64__)
 
@@ -95,23 +105,33 @@ static inline void plumb_rseq_clear(int64_t rseq_offset) {
 
 enum plumb_write_result { PLUMB_WRITTEN, PLUMB_OFF, PLUMB_SLOW };
 
-/* One record to one session. */
-static inline enum plumb_write_result plumb_write_fast(int64_t rseq_offset, struct plumb_event* event,
-                                                       uint64_t session, const struct plumb_writer* writer,
-                                                       uint64_t thread_epoch, uint64_t header,
-                                                       const void* payload, uint64_t payload_bytes) {
+/*
+ * One record to one session. `payload` is readable up to the next multiple of 8 bytes. What is cheap to load
+ * again (the offset of struct rseq, the thread's own data) is not kept in registers: the caller saves fewer.
+ */
+/* clang-format off */
+static inline enum plumb_write_result plumb_write_fast(struct plumb_event* event,
+                                                       const struct plumb_writer* writer, const void* payload,
+                                                       uint64_t payload_bytes) {
 restart:
     __asm__ volatile goto(
-        PLUMB_RSEQ_DESCRIPTOR PLUMB_RSEQ_ENTER PLUMB_RSEQ_LOOP(0)
+        PLUMB_RSEQ_DESCRIPTOR
+        "leaq 3b(%%rip), %%rax\n"
+        "movq plumb_setup(%%rip), %%rcx\n"
+        "movq %%rax, %%fs:8(%%rcx)\n"
+        "1:\n"
+        PLUMB_RSEQ_LOOP(0)
         /* still on? (a disable restarts us, and we see it here) */
         "movl (%[event]), %%eax\n"
-        "btl %k[session], %%eax\n"
-        "jnc %l[off]\n"
+        "testl %c[bit](%[writer]), %%eax\n"
+        "jz %l[off]\n"
         /* does the channel know this thread? */
-        "cmpl %k[thread_epoch], %c[epoch](%[writer])\n"
+        "movq plumb_thread_self@gottpoff(%%rip), %%rdx\n"
+        "movl %%fs:4(%%rdx), %%eax\n"
+        "cmpl %%eax, %c[epoch](%[writer])\n"
         "ja %l[slow]\n"
         /* r8 = control and rcx = data of this CPU's ring */
-        "movl %%fs:4(%[rseq]), %%ecx\n"
+        "movl %%fs:4(%%rcx), %%ecx\n"
         "cmpl %c[ring_count](%[writer]), %%ecx\n"
         "jae %l[slow]\n"
         "movl %%ecx, %%r8d\n"
@@ -121,48 +141,62 @@ restart:
         "addq %c[data](%[writer]), %%rcx\n"
         /* r9 = write_pos, r10 = where it will be; room? */
         "movq (%%r8), %%r9\n"
-        "leaq 16(%%r9, %[payload_bytes]), %%r10\n"
+        "leaq 23(%[payload_bytes]), %%rax\n"
+        "andq $-8, %%rax\n"
+        "leaq (%%r9, %%rax), %%r10\n"
         "cmpq 8(%%r8), %%r10\n"
         "ja %l[slow]\n"
         /* r9 = address of the record */
         "andq %c[mask](%[writer]), %%r9\n"
         "addq %%rcx, %%r9\n"
-        /* header */
-        "movzwl %c[ids](%[event], %[session], 2), %%ecx\n"
-        "orq %[header], %%rcx\n"
+        /* header: event id and length, thread id, time */
+        "movl %c[id_offset](%[writer]), %%ecx\n"
+        "movzwl (%[event], %%rcx), %%ecx\n"
+        "leal 16(%[payload_bytes]), %%eax\n"
+        "shll $16, %%eax\n"
+        "orl %%eax, %%ecx\n"
+        "movl %%fs:(%%rdx), %%edx\n"
+        "shlq $32, %%rdx\n"
+        "orq %%rdx, %%rcx\n"
         "rdtsc\n"
         "shlq $32, %%rdx\n"
         "orq %%rdx, %%rax\n"
         "movq %%rcx, 8(%%r9)\n"
-        "movq %%rax, (%%r9)\n" PLUMB_RSEQ_LOOP(1)
+        "movq %%rax, (%%r9)\n"
+        PLUMB_RSEQ_LOOP(1)
         /* payload, from its end to its start */
-        "movq %[payload_bytes], %%rcx\n"
-        "testq %%rcx, %%rcx\n"
+        "leaq 7(%[payload_bytes]), %%rcx\n"
+        "andq $-8, %%rcx\n"
         "jz 6f\n"
         "5: movq -8(%[payload], %%rcx), %%rax\n"
         "movq %%rax, 8(%%r9, %%rcx)\n"
         "subq $8, %%rcx\n"
         "jnz 5b\n"
-        "6:\n" PLUMB_RSEQ_LOOP(2)
+        "6:\n"
+        PLUMB_RSEQ_LOOP(2)
+        "movq plumb_setup(%%rip), %%rcx\n"
         /* publish */
-        "movq %%r10, (%%r8)\n" PLUMB_RSEQ_LEAVE PLUMB_RSEQ_ABORT("restart")
+        "movq %%r10, (%%r8)\n"
+        "2:\n"
+        "movq $0, %%fs:8(%%rcx)\n"
+        PLUMB_RSEQ_ABORT("restart")
         : /* no outputs */
-        : [rseq] "r"(rseq_offset), [event] "r"(event), [session] "r"(session), [writer] "r"(writer),
-          [thread_epoch] "r"(thread_epoch), [header] "r"(header), [payload] "r"(payload),
+        : [event] "r"(event), [writer] "r"(writer), [payload] "r"(payload),
           [payload_bytes] "r"(payload_bytes), [control] "i"(PLUMB_WRITER_CONTROL),
           [data] "i"(PLUMB_WRITER_DATA), [bytes] "i"(PLUMB_WRITER_RING_BYTES), [mask] "i"(PLUMB_WRITER_MASK),
           [ring_count] "i"(PLUMB_WRITER_RING_COUNT), [epoch] "i"(PLUMB_WRITER_EPOCH),
-          [ids] "i"(PLUMB_EVENT_IDS)
+          [bit] "i"(PLUMB_WRITER_SESSION_BIT), [id_offset] "i"(PLUMB_WRITER_ID_OFFSET)
         : "rax", "rcx", "rdx", "r8", "r9", "r10", "memory", "cc"
         : restart, off, slow);
     return PLUMB_WRITTEN;
 off:
-    plumb_rseq_clear(rseq_offset);
+    plumb_rseq_clear(plumb_setup.rseq_offset);
     return PLUMB_OFF;
 slow:
-    plumb_rseq_clear(rseq_offset);
+    plumb_rseq_clear(plumb_setup.rseq_offset);
     return PLUMB_SLOW;
 }
+/* clang-format on */
 
 #endif
 
