@@ -45,11 +45,16 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
 
 SignalQueue::SignalQueue() {
     sigemptyset(&taken_);
+    sigemptyset(&ignored_on_terminal_);
     for (const int number : taken_signals) {
-        /* What we were started to ignore (nohup) stays ignored. */
+        /* nohup ignores SIGHUP, and it stays ignored. A shell without job control ignores SIGINT and SIGQUIT for what
+         * runs in its background: what the terminal sends is not for us then, but what kill sends is. */
         struct sigaction current {};
         sigaction(number, nullptr, &current);
-        if (number == SIGCHLD || current.sa_handler != SIG_IGN) sigaddset(&taken_, number);
+        const bool is_ignored = number != SIGCHLD && current.sa_handler == SIG_IGN;
+        if (is_ignored && number != SIGINT && number != SIGQUIT) continue;
+        if (is_ignored) sigaddset(&ignored_on_terminal_, number);
+        sigaddset(&taken_, number);
     }
     pthread_sigmask(SIG_BLOCK, &taken_, &mask_before_);
     /* A reader of our output that goes away, or a file that reaches `ulimit -f`, must not end the recording;
@@ -79,6 +84,7 @@ std::optional<siginfo_t> SignalQueue::next(std::uint64_t timeout_ns) {
                            static_cast<long>(timeout_ns % 1'000'000'000)};
     siginfo_t info{};
     if (sigtimedwait(&taken_, &info, &timeout) < 0) return {};
+    if (sigismember(&ignored_on_terminal_, info.si_signo) == 1 && came_from_terminal(info)) return {};
     return info;
 }
 

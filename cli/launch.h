@@ -35,7 +35,7 @@ public:
     void restore() const;
 
 private:
-    sigset_t taken_{};
+    sigset_t taken_{}, ignored_on_terminal_{};
     sigset_t mask_before_{};
     struct sigaction pipe_before_ {};
     struct sigaction file_size_before_ {};

@@ -168,6 +168,14 @@ class Record(unittest.TestCase):
                 self.assertEqual(recorder.returncode, 40 + number)
                 self.assertEqual(self.summary()["events_by_name"]["pthread:mutex_acquired"], 10)
 
+    def test_kill_reaches_a_recorder_in_the_background_of_a_script(self):
+        # Whom the shell started with & ignores SIGINT; LOCKER's "wait" takes it again.
+        script = (f"{PLUMB} record -o {self.trace} --preload pthread -- {LOCKER} 1 10 wait & "
+                  f"until test -d {self.trace}; do sleep 0.1; done; sleep 1; kill -INT $!; wait $!")
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 40 + signal.SIGINT, done.stderr)
+        self.assertIn("Recorded", done.stderr)
+
     def test_ctrl_c_reaches_command_and_recorder_and_keeps_the_trace(self):
         recorder = self.start("--preload", "pthread", "--", LOCKER, 1, 10, "forever", start_new_session=True)
         time.sleep(1)
