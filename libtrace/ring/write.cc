@@ -67,6 +67,10 @@ Publication padding(const Attachment& attachment, uint32_t ring, uint64_t write_
     return publication;
 }
 
+uint64_t record_header(const Record& record) {
+    return header_of(load_relaxed(record.event.ids[record.session]), record.length(), plumb_thread_self.id);
+}
+
 Publication publication_of(const Attachment& attachment, const Record& record, uint32_t ring,
                            uint64_t write_pos) {
     Publication publication = {};
@@ -75,8 +79,7 @@ Publication publication_of(const Attachment& attachment, const Record& record, u
     publication.next_pos = write_pos + record.padded_length();
     publication.at = address_at(attachment, ring, write_pos);
     publication.timestamp = read_clock(attachment.clock_mode);
-    publication.header =
-        header_of(load_relaxed(record.event.ids[record.session]), record.length(), plumb_thread_self.id);
+    publication.header = record_header(record);
     publication.enabled = &record.event.enabled;
     publication.session = record.session;
     publication.payload = record.payload;
@@ -208,13 +211,16 @@ Attempt write_owned(Attachment& attachment, const Record& record, uint32_t ring,
             if (is_closed_after_opening(attachment, control)) return Attempt::dropped;
             break;
         case Step::write: {
-            const Publication publication = publication_of(attachment, record, ring, write_pos);
-            __builtin_memcpy(publication.at, &publication.timestamp, 8);
-            __builtin_memcpy(publication.at + 8, &publication.header, 8);
+            unsigned char* const at = address_at(attachment, ring, write_pos);
+            const uint64_t header = record_header(record);
+            const uint64_t timestamp = read_clock(attachment.clock_mode);
+            __builtin_memcpy(at, &timestamp, 8);
+            __builtin_memcpy(at + 8, &header, 8);
             inject(InjectionPoint::owned_header_written);
-            __builtin_memcpy(publication.at + 16, publication.payload, publication.payload_bytes);
+            __builtin_memcpy(at + PLUMB_RECORD_HEADER_BYTES, record.payload,
+                             record.padded_length() - PLUMB_RECORD_HEADER_BYTES);
             inject(InjectionPoint::owned_payload_written);
-            store_release(control.write_pos, publication.next_pos);
+            store_release(control.write_pos, write_pos + record.padded_length());
             return Attempt::recorded;
         }
         }

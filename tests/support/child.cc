@@ -3,6 +3,7 @@
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,14 +11,6 @@
 namespace plumb::test {
 
 namespace {
-
-std::string folder_of_fixtures() {
-    char path[PATH_MAX];
-    const ssize_t bytes = readlink("/proc/self/exe", path, sizeof(path) - 1);
-    std::string folder(path, bytes > 0 ? static_cast<size_t>(bytes) : 0);
-    folder.resize(folder.rfind('/') + 1);
-    return folder + "fixtures/";
-}
 
 std::vector<char*> pointers(std::vector<std::string>& strings) {
     std::vector<char*> result;
@@ -29,9 +22,19 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 
 } // namespace
 
+// Not by /proc/self/exe: where we were started in a chroot and then left for a mount namespace of our own, that shows
+// the path outside.
+std::string path_of_fixture(const std::string& name) {
+    char path[PATH_MAX];
+    const auto* self = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+    std::string folder = realpath(self, path) != nullptr ? path : "";
+    folder.resize(folder.rfind('/') + 1);
+    return folder + "fixtures/" + name;
+}
+
 pid_t start_fixture(const std::string& name, const std::vector<std::string>& arguments,
                     const std::vector<std::string>& environment) {
-    std::vector<std::string> command = {folder_of_fixtures() + name};
+    std::vector<std::string> command = {path_of_fixture(name)};
     command.insert(command.end(), arguments.begin(), arguments.end());
     std::vector<std::string> variables = environment;
     for (char** variable = environ; *variable != nullptr; variable++)

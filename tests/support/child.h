@@ -9,6 +9,9 @@
 
 namespace plumb::test {
 
+// Of a program that was built beside this test.
+std::string path_of_fixture(const std::string& name);
+
 // Starts a fixture; the process id. `environment`: NAME=value, added to ours.
 pid_t start_fixture(const std::string& name, const std::vector<std::string>& arguments,
                     const std::vector<std::string>& environment = {});

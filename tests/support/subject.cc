@@ -1,5 +1,7 @@
 #include "tests/support/subject.h"
 
+#include "tests/support/child.h"
+
 #include <climits>
 #include <csignal>
 #include <cstdlib>
@@ -12,14 +14,6 @@
 namespace plumb::test {
 
 namespace {
-
-std::string path_of_fixture(const std::string& name) {
-    char path[PATH_MAX];
-    const ssize_t bytes = readlink("/proc/self/exe", path, sizeof(path) - 1);
-    std::string folder(path, bytes > 0 ? static_cast<size_t>(bytes) : 0);
-    folder.resize(folder.rfind('/') + 1);
-    return folder + "fixtures/" + name;
-}
 
 /* R, S, ...: the word behind the name in parentheses. */
 char state_in(const std::string& stat_path) {
