@@ -67,7 +67,6 @@ TEST_F(Damage, of_the_directory_leaves_programs_untraced) {
         [&] { EXPECT_EQ(chown(directory.c_str(), 12345, 12345), geteuid() == 0 ? 0 : -1); },
     };
     int number = 0;
-    static std::vector<TestChannel*> kept;
     for (const auto& damage : damages_to_try) {
         remove_all();
         if (number != 2 && number != 3) user_directory();
@@ -91,7 +90,6 @@ TEST_F(Damage, of_the_state_files_kind_leaves_programs_untraced) {
         [] { unlink(state_path().c_str()), mkfifo(state_path().c_str(), 0600); },
     };
     int number = 0;
-    static std::vector<TestChannel*> kept;
     for (const auto& damage : damages_to_try) {
         remove_all();
         { TestState state; }
@@ -157,10 +155,9 @@ TEST_F(Damage, of_a_channels_file_leaves_programs_untraced) {
         },
     };
     int number = 0;
-    static std::vector<TestChannel*> kept;
     for (const auto& damage : damages_to_try) {
         // Not destroyed: its mapping may be behind the file's end by now.
-        TestChannel* const channel = kept.emplace_back(new TestChannel);
+        auto* const channel = new TestChannel;
         state.set(0, channel->cookie(), {{"*"}});
         damage(channel->path());
         EXPECT_TRUE(runs_well()) << "damage " << number;
