@@ -14,8 +14,8 @@
 
 namespace plumb {
 
-constinit plumb_query_request request;
-constinit plumb_query_result answer;
+constinit plumb_query_request request = {};
+constinit plumb_query_result answer = {};
 
 namespace {
 
