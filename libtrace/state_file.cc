@@ -271,13 +271,13 @@ int open_channel(uint64_t cookie) {
 
 using namespace plumb;
 
-extern "C" __attribute__((visibility("default"))) int plumb_query(const plumb_query_request* request,
+extern "C" __attribute__((visibility("default"))) int plumb_query(const plumb_query_request* asked,
                                                                   plumb_query_result* result) {
     if (runtime.state == nullptr) return -ENOENT;
     constexpr int tries = 100;
     for (int i = 0; i < tries; i++) {
         const uint64_t generation = load_seq_cst(runtime.state->generation);
-        copy_rules(rule_set(generation), *request, *result);
+        copy_rules(rule_set(generation), *asked, *result);
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (load_seq_cst(runtime.state->generation) != generation) continue;
         result->generation = generation;
