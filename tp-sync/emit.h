@@ -94,11 +94,12 @@ static uint64_t copy_chunk(unsigned char*, const char*) {
 }
 #endif
 
-// After the first `done` bytes, none of which is NUL.
+// After the first `done` bytes, none of which is NUL. A chunk is copied only if all of it fits: if it has no
+// NUL, `done` is at most `room`, and the loop below decides whether the string ends there or is cut.
 __attribute__((noinline)) static uint64_t copy_rest(unsigned char* to, const char* from, uint64_t room,
                                                     uint64_t done) {
     if (from == nullptr) from = "(null)";
-    while (plumb_setup.rseq_offset != 0 && done + chunk_bytes <= room + 1 && has_chunk(from + done)) {
+    while (plumb_setup.rseq_offset != 0 && done + chunk_bytes <= room && has_chunk(from + done)) {
         const uint64_t bytes = copy_chunk(to + done, from + done);
         done += bytes;
         if (bytes < chunk_bytes) return done;
@@ -112,7 +113,7 @@ __attribute__((noinline)) static uint64_t copy_rest(unsigned char* to, const cha
 // The first chunk, in which most names end, stands alone.
 PLUMB_HIDDEN uint64_t plumb_copy_string(unsigned char* to, const char* from, uint64_t room) {
     uint64_t done = 0;
-    if (__builtin_expect(plumb_setup.rseq_offset != 0 && from != nullptr && room + 1 >= chunk_bytes, 1) &&
+    if (__builtin_expect(plumb_setup.rseq_offset != 0 && from != nullptr && room >= chunk_bytes, 1) &&
         has_chunk(from)) {
         done = copy_chunk(to, from);
         if (__builtin_expect(done < chunk_bytes, 1)) return done;
@@ -121,12 +122,14 @@ PLUMB_HIDDEN uint64_t plumb_copy_string(unsigned char* to, const char* from, uin
 }
 
 PLUMB_HIDDEN uint64_t plumb_copy_view(unsigned char* to, const char* from, uint64_t bytes, uint64_t room) {
-    const uint64_t limit = bytes < room ? bytes : room;
-    const auto* end = static_cast<const char*>(__builtin_memchr(from, 0, limit));
-    const uint64_t copied = end != nullptr ? static_cast<uint64_t>(end - from) : limit;
+    // One byte more than fits: a view whose NUL is there is whole.
+    const uint64_t seen = bytes <= room ? bytes : room + 1;
+    const auto* end = static_cast<const char*>(__builtin_memchr(from, 0, seen));
+    const uint64_t length = end != nullptr ? static_cast<uint64_t>(end - from) : seen;
+    const uint64_t copied = length < room ? length : room;
     __builtin_memcpy(to, from, copied);
     to[copied] = '\0';
-    return end == nullptr && bytes > room ? room + 1 : copied;
+    return length;
 }
 
 } // extern "C"
