@@ -127,6 +127,12 @@ Result<StateFile> StateFile::adopt(const UserDirectory& directory, FileDescripto
     if (static_cast<std::uint64_t>(info.st_size) != PLUMB_STATE_TOTAL_BYTES)
         return damaged(Error("{} is damaged: it has {} bytes instead of {}.", path, info.st_size,
                              PLUMB_STATE_TOTAL_BYTES));
+    /* Programs do not map one with holes, and so could not be told anything. */
+    constexpr std::uint64_t block_bytes = 512; /* of st_blocks */
+    if (static_cast<std::uint64_t>(info.st_blocks) * block_bytes < PLUMB_STATE_TOTAL_BYTES)
+        return damaged(Error("{} is damaged: it has holes, only {} of {} bytes are reserved.", path,
+                             static_cast<std::uint64_t>(info.st_blocks) * block_bytes,
+                             PLUMB_STATE_TOTAL_BYTES));
     Result<MappedRegion> region = map_file(fd, PLUMB_STATE_TOTAL_BYTES, true, path);
     if (!region) return region.error();
     const Status sound = check_header(*static_cast<const plumb_state_header*>(region->get_address()), path);

@@ -84,6 +84,9 @@ def check_state():
     expect("newer", state_file("b[8] += 1"), "state-file", "missing", 1, "version 2.0", "understands version 1",
            "Remove")
     expect("short", state_file("del b[-1]"), "state-file", "limited", 0, "damaged")
+    state = f"{DIRECTORY}/state"
+    holes = f"size=$(stat -c %s {state}); truncate -s 4096 {state}; truncate -s $size {state}"
+    expect("with holes", state_file("pass") + holes, "state-file", "limited", 0, "has holes", "replaces")
     holder = ("import mmap, time; f = open('%s/state', 'r+b'); m = mmap.mmap(f.fileno(), 0); "
               "open('/dev/shm/mapped', 'w'); time.sleep(50)" % DIRECTORY)
     in_use = (state_file("b[0] ^= 1") + f"{sys.executable} -c {shlex.quote(holder)} >/dev/null 2>&1 & holder=$!\n"

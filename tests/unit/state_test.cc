@@ -426,6 +426,18 @@ TEST_F(State, a_file_of_another_size_is_damaged) {
     EXPECT_TRUE(open());
 }
 
+TEST_F(State, a_file_with_holes_is_damaged) {
+    state_.reset();
+    const std::string path = directory_->path_of_file("state");
+    ASSERT_EQ(::truncate(path.c_str(), PLUMB_STATE_TOTAL_BYTES / 2), 0);
+    ASSERT_EQ(::truncate(path.c_str(), PLUMB_STATE_TOTAL_BYTES), 0);
+    const Result<StateFile> opened = StateFile::open_existing(*directory_);
+    ASSERT_FALSE(opened);
+    EXPECT_THAT(opened.error().message(), HasSubstr("it has holes"));
+    EXPECT_TRUE(open());
+    EXPECT_TRUE(StateFile::open_existing(*directory_));
+}
+
 TEST_F(State, another_version_is_refused_with_both_numbers_and_left_alone) {
     reopen_damaged([](plumb_state_header& h) { h.version_major = 9, h.version_minor = 2; });
     const Result<StateFile> opened = StateFile::open_or_create(*directory_);

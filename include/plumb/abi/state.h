@@ -33,6 +33,12 @@
  * Because a process claims its slot before it queries, a controller that publishes and then looks through the
  * slots misses nobody: who is not seen there has yet to query, and will read the new generation.
  *
+ * The file has no holes: who makes it reserves all of it, and a process does not use one whose blocks are
+ * fewer than its bytes, since a page that is first needed when there is no memory left would be a bus error.
+ * On its first access to a page a process compares a reserved word with 0 and swaps in 0: that changes
+ * nothing, whatever a later version keeps there, and brings in one page for writing instead of sixteen for
+ * reading.
+ *
  * Which events are on. An event is on in a session if one of the session's including rules matches it and
  * none of its excluding rules does. Patterns are globs over "provider:event": `*` any characters, `?` one,
  * `[a-z]` a set,
