@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <functional>
+#include <iterator>
 #include <random>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -154,10 +155,11 @@ TEST_F(Damage, of_a_channels_file_leaves_programs_untraced) {
             ::close(fd);
         },
     };
+    // Never destroyed: the mapping may be behind its file's end by then. Reachable, so not a leak.
+    static TestChannel* kept[std::size(damages_to_try)];
     int number = 0;
     for (const auto& damage : damages_to_try) {
-        // Not destroyed: its mapping may be behind the file's end by now.
-        auto* const channel = new TestChannel;
+        TestChannel* const channel = kept[number] = new TestChannel;
         state.set(0, channel->cookie(), {{"*"}});
         damage(channel->path());
         EXPECT_TRUE(runs_well()) << "damage " << number;
