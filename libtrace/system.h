@@ -82,6 +82,21 @@ inline int status(int fd, struct stat* to) {
     return result;
 #endif
 }
+#if defined(__SANITIZE_THREAD__)
+// By the C library's functions, which ThreadSanitizer sees: it would take memory that is mapped again at the same
+// address for memory that two threads share.
+inline void* map(size_t bytes, int protection, int flags, int fd) {
+    const int saved = errno;
+    void* result = mmap(nullptr, bytes, protection, flags, fd, 0);
+    errno = saved;
+    return result == MAP_FAILED ? nullptr : result;
+}
+inline void unmap(void* address, size_t bytes) {
+    const int saved = errno;
+    munmap(address, bytes);
+    errno = saved;
+}
+#else
 // The address, or nullptr.
 inline void* map(size_t bytes, int protection, int flags, int fd) {
     const long result = call(SYS_mmap, nullptr, bytes, protection, flags, fd, 0L);
@@ -90,6 +105,7 @@ inline void* map(size_t bytes, int protection, int flags, int fd) {
 inline void unmap(void* address, size_t bytes) {
     call(SYS_munmap, address, bytes);
 }
+#endif
 inline uint32_t thread_id() {
     return static_cast<uint32_t>(call(SYS_gettid));
 }
