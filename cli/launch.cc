@@ -91,10 +91,12 @@ std::optional<siginfo_t> SignalQueue::next(std::uint64_t timeout_ns) {
 Result<LaunchedCommand>
 LaunchedCommand::start(const std::vector<std::string>& command,
                        const std::vector<std::pair<std::string, std::string>>& environment,
-                       const SignalQueue& signals) {
+                       const SignalQueue& signals, const std::function<Status(pid_t)>& before_exec) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return Error::from_errno(errno, "Could not start {}", command[0]);
     FileDescriptor from_child(ends[0]), to_parent(ends[1]);
+    if (pipe2(ends, O_CLOEXEC) != 0) return Error::from_errno(errno, "Could not start {}", command[0]);
+    FileDescriptor go_read(ends[0]), go_write(ends[1]);
     /* Before the fork: other threads may hold the allocator's locks in it. */
     const std::vector<std::string> variables = environment_with(environment);
     const std::vector<char*> arguments = pointers_to(command), environment_pointers = pointers_to(variables);
@@ -102,12 +104,24 @@ LaunchedCommand::start(const std::vector<std::string>& command,
     if (process_id < 0) return Error::from_errno(errno, "Could not start {}", command[0]);
     if (process_id == 0) {
         signals.restore();
+        go_write.reset();
+        char go = 0;
+        if (read(go_read.get(), &go, 1) != 1) _exit(127);
         execvpe(arguments[0], arguments.data(), environment_pointers.data());
         const int cause = errno;
         [[maybe_unused]] const ssize_t written = write(to_parent.get(), &cause, sizeof(cause));
         _exit(127);
     }
     to_parent.reset();
+    if (before_exec) {
+        if (Status ready = before_exec(process_id); !ready) {
+            go_write.reset();
+            waitpid(process_id, nullptr, 0);
+            return ready.error();
+        }
+    }
+    const char go = 1;
+    [[maybe_unused]] const ssize_t released = write(go_write.get(), &go, 1);
     int cause = 0;
     ssize_t received;
     do

@@ -14,6 +14,7 @@
 
 #include <csignal>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -44,11 +45,13 @@ private:
 
 class LaunchedCommand {
 public:
-    /* Runs the command with these variables set. An error says that it could not be started;
+    /* Runs the command with these variables set. `before_exec` is called in the parent, with the process id,
+     * while the child waits; if it fails, nothing is run. An error says that it could not be started;
      * exit_status_for() turns it into what a shell would return. */
     static Result<LaunchedCommand> start(const std::vector<std::string>& command,
                                          const std::vector<std::pair<std::string, std::string>>& environment,
-                                         const SignalQueue& signals);
+                                         const SignalQueue& signals,
+                                         const std::function<Status(pid_t)>& before_exec = {});
 
     pid_t process_id() const { return process_id_; }
     /* Whether it has ended; asks the kernel, without waiting. */

@@ -42,6 +42,26 @@ void add_what(CLI::App& command, RecordOptions& options) {
         ->allow_extra_args(false);
 }
 
+void add_kernel(CLI::App& command, RecordOptions& options) {
+    command
+        .add_option(
+            "-k,--kernel", options.kernel_events,
+            "Events of the kernel to record: sched:*, syscalls:openat, kprobe:SYMBOL, kretprobe:SYMBOL, "
+            "uprobe:FILE:SYMBOL, uretprobe:FILE:SYMBOL, globs allowed; a leading ! excludes, and "
+            "\" if FILTER\" behind it is a filter in the kernel's syntax. May be repeated. Needs root")
+        ->type_name("PATTERN")
+        ->allow_extra_args(false);
+    command.add_flag("-a,--system-wide", options.system_wide,
+                     "Kernel events of all processes, not of the command or -p and their children alone");
+    command
+        .add_option("--kernel-buffer-size", options.kernel_buffer_size,
+                    "Bytes of the kernel's buffer for each CPU")
+        ->type_name("SIZE")
+        ->capture_default_str();
+    command.add_flag("--statedump-files", options.statedump_files,
+                     "List the open files of all processes at the start of the kernel's trace");
+}
+
 void add_how(CLI::App& command, RecordOptions& options) {
     command
         .add_option("--mode", options.mode,
@@ -96,6 +116,7 @@ void add_record(CLI::App& app) {
     add_what(*command, *options);
     add_how(*command, *options);
     add_output(*command, *options);
+    add_kernel(*command, *options);
     command->callback([command, options] {
         options->command = command->remaining();
         const WordsBehindDashes& behind = words_behind_dashes();

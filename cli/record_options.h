@@ -22,6 +22,10 @@ struct RecordOptions {
     std::uint32_t subbuf_count = 0; /* 0: the default */
     std::string block_timeout = "1s";
     std::string clock;
+    std::vector<std::string> kernel_events; /* as KernelSelector::parse() takes them */
+    std::string kernel_buffer_size = "8M";  /* of each CPU */
+    bool system_wide = false;               /* kernel events of all processes */
+    bool statedump_files = false;
     std::vector<std::uint32_t> process_ids;
     std::vector<std::string> executables;
     std::string log_level;

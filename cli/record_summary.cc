@@ -23,6 +23,9 @@ const char* advice(const std::string& cause) {
     if (cause == "block_timeout") return "rings stayed full for longer than --block-timeout";
     if (cause == "too_large") return "larger than a quarter of a sub-buffer: try a larger --subbuf-size";
     if (cause == "contended") return "no ring was free (without restartable sequences)";
+    if (cause == "kernel_overrun") return "the oldest, as --mode overwrite does";
+    if (cause == "kernel_dropped") return "the kernel's buffers were full: try a larger --kernel-buffer-size";
+    if (cause == "kernel_not_written") return "the trace could not be written";
     if (cause == "not_written") return "the trace could not be written";
     if (cause == "clock_went_back") return "CLOCK_REALTIME was set back";
     if (cause == "overwritten") return "the oldest, as --mode overwrite does";
@@ -126,6 +129,7 @@ std::string summary_json(const RecordSummary& summary) {
     root["problems"] = summary.problems;
     root["events"] = totals.progress.events;
     root["events_by_name"] = counts_json(totals.events);
+    root["kernel_events_read"] = totals.kernel_events_read;
     root["events_lost"] = totals.progress.events_discarded;
     root["events_lost_by_cause"] = counts_json(totals.events_lost);
     root["subbufs_lost"] = totals.progress.subbufs_lost;

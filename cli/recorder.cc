@@ -38,6 +38,19 @@ Result<int> Recorder::run() {
     if (Status opened = open_session(); !opened) return opened.error();
     started_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC);
     drain_->start();
+    /* With a command alone, the kernel begins with it; see start_command(). */
+    if (options_.system_wide || options_.command.empty()) {
+        std::vector<std::uint32_t> threads;
+        for (const auto& [process_id, start_ns] : attached_) {
+            const std::vector<std::uint32_t> of_it = thread_ids(process_id);
+            threads.insert(threads.end(), of_it.begin(), of_it.end());
+        }
+        if (Status begun = start_kernel(threads); !begun) {
+            close();
+            (void)clear_trace_directory(options_.directory, true);
+            return begun.error();
+        }
+    }
     if (!options_.process_ids.empty() || !options_.executables.empty() || options_.command.empty())
         if (Status attached = attach(); !attached) return attached.error();
     if (Status started = start_command(); !started) {
@@ -79,6 +92,13 @@ Status Recorder::prepare() {
         attached_[process_id] = *start_ns;
     }
     if (auto rules = rules_of(options_); !rules) return rules.error();
+    for (const std::string& text : options_.kernel_events) {
+        auto selector = KernelSelector::parse(text);
+        if (!selector) return selector.error();
+        kernel_selectors_.push_back(std::move(*selector));
+    }
+    if (auto bytes = parse_size(options_.kernel_buffer_size); !bytes)
+        return bytes.error().with("--kernel-buffer-size");
     return clear_trace_directory(options_.directory, options_.force);
 }
 
@@ -111,6 +131,11 @@ Status Recorder::open_session() {
     summary_.name = config->session_name;
     summary_.command = options_.command;
     summary_.channel = *config;
+    if (Status opened = open_kernel(config->clock_mode); !opened) {
+        close();
+        (void)clear_trace_directory(options_.directory, true);
+        return opened.error();
+    }
 
     const auto rules = rules_of(options_);
     auto enabled = session_->enable(*rules);
@@ -121,6 +146,45 @@ Status Recorder::open_session() {
     }
     take(*enabled);
     return ok();
+}
+
+/* Without root or tracefs the programs are recorded alone, and one line says what is missing. */
+Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
+    if (kernel_selectors_.empty()) return ok();
+    if (const auto root = tracefs_root(); !root) {
+        status_.say(root.error().message() + " Recording programs alone.");
+        summary_.problems.push_back("Without events of the kernel: " + root.error().message());
+        return ok();
+    }
+    KernelConfig config;
+    config.clock_mode = clock_mode;
+    config.buffer_bytes = parse_size(options_.kernel_buffer_size).value_or(config.buffer_bytes);
+    config.overwrite = options_.mode == "overwrite";
+    auto session = KernelSession::create(config);
+    if (!session) return session.error();
+    kernel_session_ = std::move(*session);
+    if (Status selected = kernel_session_->select(kernel_selectors_); !selected) return selected;
+    KernelDrainOptions options;
+    options.directory = options_.directory;
+    options.identity = drain_->identity();
+    options.clock = drain_->clock_page();
+    options.statedump.clock_mode = clock_mode;
+    options.statedump.open_files = options_.statedump_files;
+    options.log = [this](const std::string& line) { status_.say(line); };
+    auto drain = KernelDrain::make(*kernel_session_, std::move(options));
+    if (!drain) return drain.error();
+    kernel_drain_ = std::move(*drain);
+    return ok();
+}
+
+/* `thread_ids`: whom it is limited to; none, or with --system-wide: nobody, but the recorder itself is left out. */
+Status Recorder::start_kernel(const std::vector<std::uint32_t>& thread_ids) {
+    if (!kernel_drain_) return ok();
+    if (Status started = kernel_drain_->start(); !started) return started;
+    const bool limited = !thread_ids.empty() && !options_.system_wide;
+    Status chosen = limited ? kernel_session_->limit_to(thread_ids) : kernel_session_->leave_out_self();
+    if (!chosen) return chosen;
+    return kernel_session_->start();
 }
 
 /* Says which of the named processes cannot be traced, and fails if that leaves nobody. */
@@ -158,7 +222,17 @@ Status Recorder::start_command() {
     environment.emplace_back(PLUMB_SESSIONS_VARIABLE,
                              equals == std::string::npos ? sessions : sessions.substr(equals + 1));
     if (!preload_.empty()) environment.emplace_back("LD_PRELOAD", preload_);
-    auto started = LaunchedCommand::start(options_.command, environment, signals_);
+    std::function<Status(pid_t)> before_exec;
+    if (!options_.system_wide)
+        before_exec = [this](pid_t process_id) {
+            std::vector<std::uint32_t> threads = {static_cast<std::uint32_t>(process_id)};
+            for (const auto& [attached_id, start_ns] : attached_) {
+                const std::vector<std::uint32_t> of_it = thread_ids(attached_id);
+                threads.insert(threads.end(), of_it.begin(), of_it.end());
+            }
+            return start_kernel(threads);
+        };
+    auto started = LaunchedCommand::start(options_.command, environment, signals_, before_exec);
     if (!started) return started.error();
     command_ = std::move(*started);
     return ok();
@@ -176,7 +250,14 @@ void Recorder::wait_for_end() {
                 timeout_ns = std::min(timeout_ns, duration_ns_ - elapsed);
         }
         if (const auto signal = signals_.next(timeout_ns)) handle(*signal);
-        status_.update(drain_->progress(), elapsed_ns());
+        DrainProgress progress = drain_->progress();
+        if (kernel_drain_) {
+            const DrainProgress of_kernel = kernel_drain_->progress();
+            progress.events += of_kernel.events;
+            progress.events_discarded += of_kernel.events_discarded;
+            progress.bytes += of_kernel.bytes;
+        }
+        status_.update(progress, elapsed_ns());
     }
 }
 
@@ -220,12 +301,23 @@ void Recorder::close() {
         take(*ended);
     else
         summary_.problems.push_back(ended.error().message());
+    if (kernel_session_)
+        if (Status stopped = kernel_session_->stop(); !stopped)
+            summary_.problems.push_back(stopped.error().message());
     if (Status finished = drain_->finish(); !finished)
         summary_.problems.push_back(finished.error().message());
+    if (kernel_drain_)
+        if (Status finished = kernel_drain_->finish(drain_->clock_page()); !finished)
+            summary_.problems.push_back(finished.error().message());
     if (Status unlinked = session_->channel().unlink(); !unlinked)
         summary_.problems.push_back(unlinked.error().message());
     status_.clear();
     summary_.totals = drain_->totals();
+    if (kernel_drain_) kernel_drain_->add_to(summary_.totals);
+    kernel_drain_.reset(); /* an instance that is read from can not be removed */
+    if (kernel_session_)
+        if (Status removed = kernel_session_->remove(); !removed)
+            summary_.problems.push_back(removed.error().message());
     if (command_ && command_->has_ended()) {
         /* Ended by the time limit, as it was asked to: that is no failure. */
         const bool by_us = stop_asked_ns_ != 0 && command_->exit_status() == 128 + SIGTERM;

@@ -15,6 +15,8 @@
 #include "cli/record_summary.h"
 #include "cli/status_line.h"
 #include "consumerd/drain.h"
+#include "consumerd/kernel/kernel_drain.h"
+#include "consumerd/kernel/kernel_session.h"
 #include "consumerd/session.h"
 
 #include <cstdint>
@@ -33,6 +35,8 @@ public:
 private:
     Status prepare();
     Status open_session();
+    Status open_kernel(plumb_clock_mode clock_mode);
+    Status start_kernel(const std::vector<std::uint32_t>& thread_ids);
     Status start_command();
     Status attach();
     void wait_for_end();
@@ -50,6 +54,9 @@ private:
     RecordSummary summary_;
     std::optional<Session> session_;
     std::unique_ptr<Drain> drain_;
+    std::vector<KernelSelector> kernel_selectors_;
+    std::unique_ptr<KernelSession> kernel_session_; /* before kernel_drain_, which uses it */
+    std::unique_ptr<KernelDrain> kernel_drain_;
     std::optional<LaunchedCommand> command_;
     std::map<std::uint32_t, std::uint64_t> attached_; /* process id -> when it started */
     std::string preload_;

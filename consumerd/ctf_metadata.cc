@@ -2,6 +2,7 @@
 
 #include "consumerd/clock_calibration.h"
 #include "consumerd/ctf_layout.h"
+#include "consumerd/kernel/kernel_statedump.h"
 
 #include <fmt/format.h>
 #include <sys/utsname.h>
@@ -145,6 +146,15 @@ std::string statedump_events() {
                   string_field("build_id"), string_field("path")});
 }
 
+/* As kernel_statedump.cc writes them. */
+std::string kernel_statedump_blocks() {
+    std::string text;
+    uint32_t id = 0;
+    for (const EventDescription& event : kernel_statedump_events())
+        text += event_block(event, ctf_stream_statedump, ++id);
+    return text;
+}
+
 std::string utc_text(uint64_t realtime_ns) {
     const auto seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
     tm parts{};
@@ -211,7 +221,7 @@ std::string clock_block(const TraceIdentity& identity, const plumb_clock_page& c
 
 /* The record's `length` needs no name here: the thread id's alignment steps over it. So does the event
  * header's over what is between cpu_id and the first record. */
-std::string stream_block(uint32_t id, const std::string& timestamp, bool has_cpu) {
+std::string stream_block(uint32_t id, const std::string& timestamp, bool has_cpu, const char* thread_id) {
     return fmt::format(R"(stream {{
     id = {};
     packet.context := struct {{
@@ -227,12 +237,13 @@ std::string stream_block(uint32_t id, const std::string& timestamp, bool has_cpu
         uint16_t id;
     }} align(64);
     event.context := struct {{
-        integer {{ size = 32; align = 32; signed = false; }} _vtid;
+        integer {{ size = 32; align = 32; signed = false; }} _{};
     }};
 }};
 
 )",
-                       id, timestamp, timestamp, has_cpu ? "        uint32_t cpu_id;\n" : "", timestamp);
+                       id, timestamp, timestamp, has_cpu ? "        uint32_t cpu_id;\n" : "", timestamp,
+                       thread_id);
 }
 
 } // namespace
@@ -290,10 +301,15 @@ trace {{
                                    uuid_text(identity.uuid));
     text += environment_block(identity);
     text += clock_block(identity, clock);
-    text += "/* The rings, one stream each. */\n" + stream_block(ctf_stream_records, timestamp, true);
-    text += "/* Which processes and threads wrote, and the objects they had loaded. */\n" +
-            stream_block(ctf_stream_statedump, timestamp, false);
-    text += statedump_events();
+    /* As LTTng calls the context in its two domains. */
+    const char* const thread_id = identity.is_kernel() ? "tid" : "vtid";
+    text +=
+        "/* The rings, one stream each. */\n" + stream_block(ctf_stream_records, timestamp, true, thread_id);
+    text += identity.is_kernel()
+                ? "/* What was there already. */\n"
+                : "/* Which processes and threads wrote, and the objects they had loaded. */\n";
+    text += stream_block(ctf_stream_statedump, timestamp, identity.is_kernel(), thread_id);
+    text += identity.is_kernel() ? kernel_statedump_blocks() : statedump_events();
     for (const ChannelEvent& event : events)
         text += event_block(event.description, ctf_stream_records, event.id);
     return text;

@@ -31,6 +31,8 @@ struct TraceIdentity {
     uint64_t created_realtime_ns = 0;
     /* Further lines of `env`: identifier and text. */
     std::vector<std::pair<std::string, std::string>> environment;
+
+    bool is_kernel() const { return domain == "kernel"; }
 };
 
 std::string make_ctf_metadata(const TraceIdentity& identity, const plumb_clock_page& clock,

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 namespace plumb {
 namespace {
@@ -53,9 +54,9 @@ Result<CtfWriter> CtfWriter::create(const std::string& directory, TraceIdentity 
             fmt::format("{}/extra_ring_{}", writer.path_, i),
             packet_start(writer.identity_, ctf_stream_records, uint64_t{ring_count} + i, ctf_no_cpu),
             ctf_start_bytes);
-    writer.statedump_.emplace_back(writer.path_ + "/statedump",
-                                   packet_start(writer.identity_, ctf_stream_statedump, 0, 0),
-                                   ctf_start_bytes_without_cpu);
+    writer.statedump_.emplace_back(
+        writer.path_ + "/statedump", packet_start(writer.identity_, ctf_stream_statedump, 0, 0),
+        writer.identity_.is_kernel() ? ctf_start_bytes : ctf_start_bytes_without_cpu);
     return writer;
 }
 
@@ -90,6 +91,19 @@ Status CtfWriter::write_losses(uint32_t ring, uint64_t events_discarded, uint64_
 
 Status CtfWriter::write_entries(std::vector<ChannelEntry>& entries) {
     return write_statedump(statedump_.front(), entries);
+}
+
+Status CtfWriter::write_kernel_statedump(std::span<const std::byte> records) {
+    CtfStream::Packet packet;
+    packet.records = records;
+    for (size_t offset = 0; offset + PLUMB_RECORD_HEADER_BYTES <= records.size();) {
+        plumb_record record;
+        std::memcpy(&record, records.data() + offset, sizeof(record));
+        if (offset == 0) packet.timestamp_begin = record.timestamp;
+        packet.timestamp_end = record.timestamp;
+        offset += (size_t{record.length} + PLUMB_RECORD_ALIGNMENT - 1) & ~size_t{PLUMB_RECORD_ALIGNMENT - 1};
+    }
+    return statedump_.front().write(packet);
 }
 
 uint64_t CtfWriter::bytes() const {

@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,9 @@ public:
     Status write_records(uint32_t ring, const Piece& piece, uint64_t events_discarded, uint64_t packets_lost);
     Status write_losses(uint32_t ring, uint64_t events_discarded, uint64_t packets_lost, uint64_t timestamp);
     Status write_entries(std::vector<ChannelEntry>& entries);
+    /* The kernel domain's statedump: records of kernel_statedump_events(), in time order. */
+    Status write_kernel_statedump(std::span<const std::byte> records);
+    const TraceIdentity& identity() const { return identity_; }
 
     uint64_t bytes() const;
     uint64_t packets() const;

@@ -74,6 +74,10 @@ public:
      * room. */
     Status finish();
 
+    /* What other domains of the same trace say of themselves, too; the clock when the thread does not run. */
+    const TraceIdentity& identity() const { return writer_.identity(); }
+    plumb_clock_page clock_page() const;
+
     /* At any time, from any thread. */
     DrainProgress progress() const;
     /* When the thread does not run. */
@@ -94,7 +98,6 @@ private:
                                                DrainOptions options);
 
     plumb_channel_header* shared_header() const { return reinterpret_cast<plumb_channel_header*>(shared_); }
-    plumb_clock_page clock_page() const;
     void run();
     void wait(uint32_t seen, uint64_t until_ns);
     bool drain_ring(Ring& ring, ReadWhat what);

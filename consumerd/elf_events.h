@@ -40,7 +40,8 @@ struct EventDescription {
     std::string source_file; /* may be empty */
     std::uint32_t source_line = 0;
 
-    std::string full_name() const { return provider + ":" + name; }
+    /* "provider:event"; events of the kernel have no provider. */
+    std::string full_name() const { return provider.empty() ? name : provider + ":" + name; }
 };
 
 /* Decodes a description as the ABI defines it (<plumb/abi/event.h>), from untrusted bytes. */

@@ -14,7 +14,10 @@ std::string whole_pattern(const std::string& pattern) {
     return glob.find(':') == std::string::npos && glob != "*" ? glob + ":*" : glob;
 }
 
+/* Events of the kernel have no provider: for them the pattern is as it stands. */
 bool matches(const std::string& pattern, const std::string& name) {
+    if (name.find(':') == std::string::npos)
+        return glob_matches(pattern.c_str() + (pattern.starts_with('!') ? 1 : 0), name.c_str());
     return glob_matches(whole_pattern(pattern).c_str(), name.c_str());
 }
 

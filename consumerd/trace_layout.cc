@@ -170,7 +170,7 @@ CyclesToNs LayoutMaker::clock_of(const tsdl::StreamClass& stream) const {
 }
 
 /* Whether header and context of events are those of include/plumb/abi/record.h, little-endian:
- *   struct { u64 timestamp; u16 id; } align(64), then struct { u32 align(32) vtid; }
+ *   struct { u64 timestamp; u16 id; } align(64), then struct { u32 align(32) vtid; }, or tid in the kernel's domain
  * The record's length lies in the gap before vtid, but only a trace that Plumb wrote has it there. */
 static bool is_plumb_record(const Plan& header, const Plan& context) {
     const auto is_field = [](const Step& step, std::string_view name, unsigned bits, uint32_t alignment) {
@@ -180,7 +180,7 @@ static bool is_plumb_record(const Plan& header, const Plan& context) {
     return header.align_mask == 63 && header.steps.size() == 2 && context.steps.size() == 1 &&
            context.align_mask == 31 && is_field(header.steps[0], "timestamp", 64, 8) &&
            header.steps[0].maps_clock && is_field(header.steps[1], "id", 16, 8) &&
-           is_field(context.steps[0], "vtid", 32, 32);
+           (is_field(context.steps[0], "vtid", 32, 32) || is_field(context.steps[0], "tid", 32, 32));
 }
 
 Status LayoutMaker::make_stream(const tsdl::StreamClass& described) {
@@ -214,6 +214,12 @@ Status LayoutMaker::make_event(const tsdl::EventClass& described, StreamLayout& 
         if (what == "process") event->statedump = StatedumpKind::process;
         if (what == "thread") event->statedump = StatedumpKind::thread;
         if (what == "object") event->statedump = StatedumpKind::object;
+    }
+    if (stream.is_plumb_record &&
+        (event->name.starts_with("lttng_statedump_") || event->name.starts_with("plumb_statedump_"))) {
+        event->is_statedump = true;
+        if (event->name == "plumb_statedump_thread") event->statedump = StatedumpKind::kernel_thread;
+        if (event->name == "lttng_statedump_process_state") event->statedump = StatedumpKind::kernel_thread;
     }
     if (Status made = compile("event.context", described.context, event->context); !made)
         return made.error().with("Event {}", described.name);

@@ -54,6 +54,12 @@ void TraceNames::add(const Event& event) {
         main_threads_.push_back(
             {event.time_ns, fields.process_id, fields.process_id, std::string(fields.name)});
         break;
+    case StatedumpKind::kernel_thread:
+        if (fields.thread_id == fields.process_id)
+            processes_[fields.process_id].push_back({event.time_ns, fields.process_id,
+                                                     fields.parent_process_id, 0, std::string(fields.name),
+                                                     ""});
+        [[fallthrough]];
     case StatedumpKind::thread:
         threads_[fields.thread_id].push_back(
             {event.time_ns, fields.thread_id, fields.process_id, std::string(fields.name)});

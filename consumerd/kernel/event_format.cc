@@ -1,0 +1,324 @@
+#include "consumerd/kernel/event_format.h"
+
+#include <traceevent/event-parse.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <set>
+
+namespace plumb {
+namespace {
+
+using Labels = std::vector<std::pair<std::int64_t, std::string>>;
+
+constexpr std::string_view enter_prefix = "sys_enter_";
+constexpr std::string_view exit_prefix = "sys_exit_";
+
+bool is_syscall(const std::string& system) {
+    return system == "syscalls";
+}
+
+std::string event_name(const std::string& system, const std::string& name) {
+    if (is_syscall(system) && name.starts_with(enter_prefix))
+        return "syscall_entry_" + name.substr(enter_prefix.size());
+    if (is_syscall(system) && name.starts_with(exit_prefix))
+        return "syscall_exit_" + name.substr(exit_prefix.size());
+    return name;
+}
+
+/* What the kernel's scheduler events call a pid is the number of a thread. */
+std::string field_name(const std::string& system, const std::string& name) {
+    static const std::set<std::string> thread_ids = {"pid", "prev_pid", "next_pid", "parent_pid",
+                                                     "child_pid"};
+    if (system != "sched" || !thread_ids.contains(name)) return name;
+    return name.substr(0, name.size() - 3) + "tid";
+}
+
+/* ---- labels, out of __print_symbolic() and __print_flags() ---- */
+
+const char* field_of(const tep_print_arg* arg) {
+    while (arg != nullptr) {
+        switch (arg->type) {
+        case TEP_PRINT_FIELD:
+            return arg->field.name;
+        case TEP_PRINT_TYPE:
+            arg = arg->typecast.item;
+            break;
+        case TEP_PRINT_OP: /* REC->flags & 0xff */
+            arg = arg->op.left;
+            break;
+        default:
+            return nullptr;
+        }
+    }
+    return nullptr;
+}
+
+Labels labels_of(const tep_print_flag_sym* symbol) {
+    Labels labels;
+    for (; symbol != nullptr; symbol = symbol->next) {
+        if (symbol->value == nullptr || symbol->str == nullptr) continue;
+        char* end = nullptr;
+        errno = 0;
+        const unsigned long long value = std::strtoull(symbol->value, &end, 0);
+        if (errno == 0 && end != symbol->value && *end == '\0')
+            labels.emplace_back(static_cast<std::int64_t>(value), symbol->str);
+    }
+    return labels;
+}
+
+void collect_labels(const tep_print_arg* arg, std::map<std::string, Labels>& found, int depth = 0) {
+    constexpr int depth_max = 64;
+    for (; arg != nullptr && depth < depth_max; arg = arg->next) {
+        const tep_print_arg* field = nullptr;
+        const tep_print_flag_sym* symbols = nullptr;
+        switch (arg->type) {
+        case TEP_PRINT_SYMBOL:
+            field = arg->symbol.field;
+            symbols = arg->symbol.symbols;
+            break;
+        case TEP_PRINT_FLAGS:
+            field = arg->flags.field;
+            symbols = arg->flags.flags;
+            break;
+        case TEP_PRINT_OP: /* a ? b : c is one, too */
+            collect_labels(arg->op.left, found, depth + 1);
+            collect_labels(arg->op.right, found, depth + 1);
+            break;
+        case TEP_PRINT_TYPE:
+            collect_labels(arg->typecast.item, found, depth + 1);
+            break;
+        default:
+            break;
+        }
+        const char* const name = field_of(field);
+        if (name == nullptr) continue;
+        Labels labels = labels_of(symbols);
+        if (!labels.empty()) found.emplace(name, std::move(labels));
+    }
+}
+
+/* ---- fields ---- */
+
+bool is_integer_size(unsigned bytes) {
+    return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+}
+
+bool has(const tep_format_field& field, unsigned long flag) {
+    return (field.flags & flag) != 0;
+}
+
+bool is_character_array(const tep_format_field& field) {
+    if (has(field, TEP_FIELD_IS_STRING)) return true;
+    const std::string_view type = field.type;
+    return field.elementsize == 1 && type.starts_with("char");
+}
+
+EventField make_field(std::string name, plumb_field_type type, unsigned size, bool is_signed, bool hex) {
+    return {std::move(name), type, static_cast<std::uint8_t>(size), is_signed, hex, 0, {}};
+}
+
+class Builder {
+public:
+    Builder(KernelEvent& event, std::map<std::string, Labels> labels)
+        : event_(event), labels_(std::move(labels)) {}
+
+    void add(const tep_format_field& field) {
+        if (field.offset < 0 || field.size < 0 ||
+            field.offset + field.size > std::numeric_limits<std::uint16_t>::max())
+            return;
+        const auto from = static_cast<std::uint16_t>(field.offset);
+        const auto bytes = static_cast<unsigned>(field.size);
+        event_.least_bytes = std::max(event_.least_bytes, from + bytes);
+        const std::string name = field_name(event_.system, field.name);
+        if (has(field, TEP_FIELD_IS_DYNAMIC))
+            add_dynamic(field, name, from);
+        else if (has(field, TEP_FIELD_IS_ARRAY))
+            add_array(field, name, from, bytes);
+        else
+            add_scalar(field, name, from, bytes);
+    }
+
+private:
+    void add_dynamic(const tep_format_field& field, const std::string& name, std::uint16_t from) {
+        const bool is_relative = has(field, TEP_FIELD_IS_RELATIVE);
+        if (is_character_array(field)) {
+            event_.description.fields.push_back(make_field(name, PLUMB_FIELD_STRING, 1, false, false));
+            step(RawStep::Kind::string, from, 0, is_relative);
+            return;
+        }
+        const unsigned element = is_integer_size(field.elementsize) ? field.elementsize : 1;
+        event_.description.fields.push_back(
+            make_field(name, PLUMB_FIELD_SEQUENCE, element, has(field, TEP_FIELD_IS_SIGNED), element == 1));
+        step(RawStep::Kind::sequence, from, element, is_relative);
+    }
+
+    void add_array(const tep_format_field& field, const std::string& name, std::uint16_t from,
+                   unsigned bytes) {
+        if (is_character_array(field)) {
+            event_.description.fields.push_back(make_field(name, PLUMB_FIELD_STRING, 1, false, false));
+            step(RawStep::Kind::fixed_string, from, bytes, false);
+            return;
+        }
+        const unsigned element =
+            is_integer_size(field.elementsize) && bytes % field.elementsize == 0 ? field.elementsize : 1;
+        add_elements(name, from, bytes, element, has(field, TEP_FIELD_IS_SIGNED));
+    }
+
+    void add_elements(const std::string& name, std::uint16_t from, unsigned bytes, unsigned element,
+                      bool is_signed) {
+        EventField array = make_field(name, PLUMB_FIELD_ARRAY, element, is_signed, element == 1);
+        array.array_length = static_cast<std::uint16_t>(bytes / element);
+        event_.description.fields.push_back(std::move(array));
+        step(RawStep::Kind::copy, from, bytes, false);
+    }
+
+    void add_scalar(const tep_format_field& field, const std::string& name, std::uint16_t from,
+                    unsigned bytes) {
+        if (!is_integer_size(bytes)) return add_elements(name, from, bytes, 1, false);
+        const std::string_view type = field.type;
+        const bool is_pointer = has(field, TEP_FIELD_IS_POINTER);
+        bool is_signed = has(field, TEP_FIELD_IS_SIGNED);
+        /* System calls widen every argument to a register. */
+        if (is_syscall(event_.system) && bytes == 8 && !is_pointer &&
+            (type == "int" || type == "unsigned int" || type == "pid_t" || type == "uid_t" ||
+             type == "gid_t")) {
+            bytes = 4;
+            is_signed = type == "int" || type == "pid_t";
+        }
+        EventField made = make_field(name, PLUMB_FIELD_INTEGER, bytes, is_signed, is_pointer);
+        if (const auto labels = labels_.find(field.name); labels != labels_.end()) {
+            made.type = PLUMB_FIELD_ENUM;
+            made.labels = labels->second;
+        }
+        event_.description.fields.push_back(std::move(made));
+        step(RawStep::Kind::copy, from, bytes, false);
+    }
+
+    /* Neighbours are copied together. */
+    void step(RawStep::Kind kind, std::uint16_t from, unsigned bytes, bool is_relative) {
+        if (kind == RawStep::Kind::copy && !event_.steps.empty()) {
+            RawStep& last = event_.steps.back();
+            if (last.kind == kind && last.from + last.bytes == from) {
+                last.bytes = static_cast<std::uint16_t>(last.bytes + bytes);
+                return;
+            }
+        }
+        event_.steps.push_back({kind, is_relative, from, static_cast<std::uint16_t>(bytes)});
+    }
+
+    KernelEvent& event_;
+    std::map<std::string, Labels> labels_;
+};
+
+template <typename T>
+T read(std::span<const std::byte> bytes, std::size_t offset) {
+    T value;
+    std::memcpy(&value, bytes.data() + offset, sizeof(value));
+    return value;
+}
+
+/* What a __data_loc or __rel_loc at `from` speaks of: 16 bits of offset, 16 bits of length. */
+bool find_dynamic(const RawStep& step, std::span<const std::byte> raw, std::span<const std::byte>& found) {
+    const auto location = read<std::uint32_t>(raw, step.from);
+    std::size_t offset = location & 0xffff;
+    const std::size_t bytes = location >> 16;
+    if (step.is_relative) offset += step.from + sizeof(location);
+    if (offset > raw.size() || bytes > raw.size() - offset) return false;
+    found = raw.subspan(offset, bytes);
+    return true;
+}
+
+void put(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
+    to.insert(to.end(), bytes.begin(), bytes.end());
+}
+
+void put_string(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
+    const auto end = std::find(bytes.begin(), bytes.end(), std::byte{0});
+    to.insert(to.end(), bytes.begin(), end);
+    to.push_back(std::byte{0});
+}
+
+} // namespace
+
+FormatParser::FormatParser() : tep_(tep_alloc()) {
+    if (tep_ == nullptr) std::abort(); /* no memory for an empty table */
+    tep_set_long_size(tep_, sizeof(long));
+    tep_set_page_size(tep_, 4096);
+    tep_set_file_bigendian(tep_, TEP_LITTLE_ENDIAN);
+    tep_set_local_bigendian(tep_, TEP_LITTLE_ENDIAN);
+    tep_set_loglevel(TEP_LOG_NONE);
+}
+
+FormatParser::~FormatParser() {
+    tep_free(tep_);
+}
+
+Result<KernelEvent> FormatParser::parse(const std::string& system, const std::string& format) {
+    /* "name: sched_switch", the first line. A print format that the library does not understand costs the
+     * labels, not the event: then it reports an error, and the event is there. */
+    constexpr std::string_view name_line = "name: ";
+    const std::size_t line_end = std::min(format.find('\n'), format.size());
+    if (!format.starts_with(name_line)) return Error("The format of an event of {} has no name.", system);
+    const std::string name = format.substr(name_line.size(), line_end - name_line.size());
+    const tep_errno wrong = tep_parse_event(tep_, format.c_str(), format.size(), system.c_str());
+    const tep_event* const parsed = tep_find_event_by_name(tep_, system.c_str(), name.c_str());
+    if (parsed == nullptr) {
+        char text[256] = "";
+        tep_strerror(tep_, wrong, text, sizeof(text));
+        return Error("The format of {}:{} is not understood: {}.", system, name, text);
+    }
+    KernelEvent event;
+    event.system = system;
+    event.raw_name = name;
+    if (parsed->id <= 0 || parsed->id > std::numeric_limits<std::uint16_t>::max()) {
+        return Error("Event {}:{} has the number {}, which no record can hold.", system, event.raw_name,
+                     parsed->id);
+    }
+    event.id = static_cast<std::uint16_t>(parsed->id);
+    event.description.name = event_name(system, event.raw_name);
+    event.description.log_level = PLUMB_DEBUG_SYSTEM;
+    std::map<std::string, Labels> labels;
+    if (parsed->print_fmt.args != nullptr) collect_labels(parsed->print_fmt.args, labels);
+    constexpr std::uint32_t common_bytes = 8; /* type, flags, preempt count, pid */
+    event.least_bytes = common_bytes;
+    Builder builder(event, std::move(labels));
+    for (const tep_format_field* field = parsed->format.fields; field != nullptr; field = field->next) {
+        if (is_syscall(system) && std::string_view(field->name) == "__syscall_nr") continue;
+        builder.add(*field);
+    }
+    return event;
+}
+
+bool translate_payload(const KernelEvent& event, std::span<const std::byte> raw, std::vector<std::byte>& to) {
+    if (raw.size() < event.least_bytes) return false;
+    std::span<const std::byte> found;
+    for (const RawStep& step : event.steps) {
+        switch (step.kind) {
+        case RawStep::Kind::copy:
+            put(to, raw.subspan(step.from, step.bytes));
+            break;
+        case RawStep::Kind::fixed_string:
+            put_string(to, raw.subspan(step.from, step.bytes));
+            break;
+        case RawStep::Kind::string:
+            if (!find_dynamic(step, raw, found)) return false;
+            put_string(to, found);
+            break;
+        case RawStep::Kind::sequence: {
+            if (!find_dynamic(step, raw, found)) return false;
+            const auto count = static_cast<std::uint16_t>(found.size() / step.bytes);
+            put(to, std::as_bytes(std::span(&count, 1)));
+            put(to, found.first(std::size_t{count} * step.bytes));
+            break;
+        }
+        }
+    }
+    return true;
+}
+
+} // namespace plumb

@@ -1,0 +1,76 @@
+/*
+ * From the kernel's description of an event (its `format` file) to Plumb's: a description that goes into the
+ * trace's metadata, and a plan by which each raw event becomes the payload of a record.
+ *
+ * Names are those that LTTng's kernel tracer uses, so that tools which know its traces know these:
+ *
+ *   sched:sched_switch           -> sched_switch, and its fields prev_pid -> prev_tid, next_pid -> next_tid;
+ *                                   pid, parent_pid, child_pid of sched events -> tid, parent_tid, child_tid
+ *   syscalls:sys_enter_openat    -> syscall_entry_openat, without the number that every event of it repeats
+ *   syscalls:sys_exit_openat     -> syscall_exit_openat
+ *
+ * Fixed and dynamic character arrays become strings; dynamic arrays become sequences; flags and symbols that the
+ * print format names become labels.
+ */
+#ifndef PLUMB_CONSUMERD_KERNEL_EVENT_FORMAT_H
+#define PLUMB_CONSUMERD_KERNEL_EVENT_FORMAT_H
+
+#include "consumerd/elf_events.h"
+#include "consumerd/result.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+struct tep_handle;
+
+namespace plumb {
+
+/* One step from a raw event to a payload. */
+struct RawStep {
+    enum class Kind : std::uint8_t {
+        copy,         /* `bytes` at `from` */
+        fixed_string, /* up to a NUL, at most `bytes` at `from`; the payload gets a NUL */
+        string,       /* the same of what the location at `from` says */
+        sequence      /* elements of `bytes` of what the location says, behind their number (u16) */
+    };
+    Kind kind;
+    bool is_relative; /* the location counts from behind itself */
+    std::uint16_t from;
+    std::uint16_t bytes;
+};
+
+struct KernelEvent {
+    std::string system;   /* "sched" */
+    std::string raw_name; /* "sched_switch", as in tracefs */
+    std::uint16_t id = 0; /* of the kernel; also in the trace */
+    bool is_ours = false; /* not asked for: it tells us the names of threads, and is not in the trace */
+    EventDescription description;
+    std::vector<RawStep> steps;
+    std::uint32_t least_bytes = 0; /* of a raw event that has all its fixed fields */
+};
+
+/* Keeps what libtraceevent needs from one format to the next. Not thread-safe. */
+class FormatParser {
+public:
+    FormatParser();
+    ~FormatParser();
+    FormatParser(const FormatParser&) = delete;
+    FormatParser& operator=(const FormatParser&) = delete;
+
+    /* `format`: the text of events/SYSTEM/NAME/format. */
+    Result<KernelEvent> parse(const std::string& system, const std::string& format);
+
+private:
+    tep_handle* tep_;
+};
+
+/* Appends the payload of a raw event to `to`. False if the event is damaged: a field lies outside of it. */
+bool translate_payload(const KernelEvent& event, std::span<const std::byte> raw, std::vector<std::byte>& to);
+
+} // namespace plumb
+
+#endif

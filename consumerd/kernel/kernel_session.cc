@@ -1,0 +1,311 @@
+#include "consumerd/kernel/kernel_session.h"
+
+#include "consumerd/kernel/probe_place.h"
+#include "consumerd/processes.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <set>
+#include <sstream>
+
+namespace plumb {
+namespace {
+
+const char* trace_clock_name(plumb_clock_mode mode) {
+    switch (mode) {
+    case PLUMB_CLOCK_TSC:
+        return "x86-tsc";
+    case PLUMB_CLOCK_MONOTONIC:
+        return "mono";
+    case PLUMB_CLOCK_BOOTTIME:
+        return "boot";
+    default:
+        return nullptr;
+    }
+}
+
+/* The number behind "name: " in a file of lines such as per_cpu/cpu0/stats. */
+std::uint64_t number_of(const std::string& text, const std::string& name) {
+    const std::string key = name + ":";
+    std::size_t at = text.starts_with(key) ? 0 : text.find("\n" + key);
+    if (at == std::string::npos) return 0;
+    at = text.find(':', at) + 1;
+    while (at < text.size() && text[at] == ' ')
+        at++;
+    std::uint64_t number = 0;
+    std::from_chars(text.data() + at, text.data() + text.size(), number);
+    return number;
+}
+
+/* The number behind "offset:" of the line that has this field. */
+std::uint32_t number_behind(const std::string& line, const std::string& key) {
+    const std::size_t at = line.find(key);
+    std::uint32_t number = 0;
+    if (at != std::string::npos)
+        std::from_chars(line.data() + at + key.size(), line.data() + line.size(), number);
+    return number;
+}
+
+std::vector<std::uint32_t> cpus_of(const std::string& folder) {
+    std::vector<std::uint32_t> cpus;
+    const auto names = list_directory(folder);
+    for (const std::string& name : names ? *names : std::vector<std::string>{}) {
+        constexpr std::string_view prefix = "cpu";
+        std::uint32_t cpu = 0;
+        const char* const end = name.data() + name.size();
+        if (!name.starts_with(prefix)) continue;
+        const auto [rest, wrong] = std::from_chars(name.data() + prefix.size(), end, cpu);
+        if (wrong == std::errc() && rest == end) cpus.push_back(cpu);
+    }
+    std::sort(cpus.begin(), cpus.end());
+    return cpus;
+}
+
+/* An event's name may hold letters, digits and underscores. */
+std::string identifier(const std::string& text) {
+    std::string result;
+    for (const char c : text)
+        result += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+    return result;
+}
+
+/* What a select() that chose nothing should say. */
+Error nothing_chosen(const KernelSelector& selector) {
+    return Error("The kernel has no event {}:{}.", selector.system, selector.event)
+        .hint("`plumb list --kernel` shows what there is.");
+}
+
+std::string joined(const std::vector<std::uint32_t>& numbers) {
+    return fmt::format("{}", fmt::join(numbers, " "));
+}
+
+} // namespace
+
+KernelSession::KernelSession(std::string root, std::string name, const KernelConfig& config)
+    : root_(std::move(root)),
+      name_(std::move(name)),
+      path_(root_ + "/instances/" + name_),
+      config_(config),
+      parser_(std::make_unique<FormatParser>()) {}
+
+KernelSession::~KernelSession() {
+    if (!path_.empty()) (void)remove();
+}
+
+Result<std::unique_ptr<KernelSession>> KernelSession::create(const KernelConfig& config) {
+    const auto root = tracefs_root();
+    if (!root) return root.error();
+    (void)remove_tracefs_leftovers(*root, find_tracefs_leftovers(*root));
+    if (trace_clock_name(config.clock_mode) == nullptr)
+        return Error("The kernel's tracer has no clock of real time.").hint("Use another --clock than real.");
+    static std::uint32_t number = 0; /* of this process */
+    std::string name = tracefs_name_of_self() + (number == 0 ? "" : fmt::format("_{}", number));
+    number++;
+    if (mkdir((*root + "/instances/" + name).c_str(), 0700) != 0)
+        return Error::from_errno(errno, "Could not make the tracing instance {}/instances/{}", *root, name);
+    std::unique_ptr<KernelSession> session(new KernelSession(*root, std::move(name), config));
+    if (Status configured = session->configure(); !configured) return configured.error();
+    return session;
+}
+
+Status KernelSession::configure() {
+    if (Status off = write_tracefs(path("tracing_on"), "0"); !off) return off;
+    const std::string clock = trace_clock_name(config_.clock_mode);
+    if (Status set = write_tracefs(path("trace_clock"), clock); !set)
+        return set.error().hint("This kernel's tracer does not have the clock {}; use --clock mono.", clock);
+    if (Status set = write_tracefs(path("options/overwrite"), config_.overwrite ? "1" : "0"); !set)
+        return set;
+    /* Names of threads come from the statedump; the kernel needs not keep them. Older ones have no such option. */
+    (void)write_tracefs(path("options/record-cmd"), "0");
+    /* Readers are woken when a quarter is full. */
+    (void)write_tracefs(path("buffer_percent"), "25");
+    const std::uint64_t kilobytes = std::max<std::uint64_t>(config_.buffer_bytes >> 10, 64);
+    if (Status set = write_tracefs(path("buffer_size_kb"), std::to_string(kilobytes)); !set)
+        return set.error().with("The kernel has no memory for buffers of {} KiB for each CPU", kilobytes);
+    cpus_ = cpus_of(path("per_cpu"));
+    if (cpus_.empty()) return Error("{} has no per-CPU buffers.", path_);
+    return read_page_format();
+}
+
+Status KernelSession::read_page_format() {
+    const auto text = read_small_file(root_ + "/events/header_page");
+    if (!text) return text.error();
+    std::istringstream lines(*text);
+    for (std::string line; std::getline(lines, line);) {
+        if (line.find(" commit;") != std::string::npos) {
+            page_format_.commit_offset = number_behind(line, "offset:");
+            page_format_.commit_bytes = number_behind(line, "size:");
+        }
+        if (line.find(" data;") != std::string::npos) {
+            page_format_.data_offset = number_behind(line, "offset:");
+            page_bytes_ = page_format_.data_offset + number_behind(line, "size:");
+        }
+    }
+    constexpr std::uint32_t page_bytes_max = 1 << 20;
+    if ((page_format_.commit_bytes != 4 && page_format_.commit_bytes != 8) ||
+        page_bytes_ <= page_format_.data_offset || page_bytes_ > page_bytes_max)
+        return Error("The kernel's ring buffer has pages of a form that is not known: {}", *text);
+    /* Since 6.8 an instance's pages may be larger; ours are as they come. */
+    return ok();
+}
+
+Status KernelSession::select(const std::vector<KernelSelector>& selectors) {
+    for (const KernelSelector& selector : selectors) {
+        if (selector.exclude) continue;
+        if (selector.kind != KernelSelector::Kind::events) {
+            if (Status added = add_probe(selector); !added) return added;
+        } else if (Status chosen = choose(selector); !chosen) {
+            return chosen;
+        }
+    }
+    const auto is_excluded = [&](const KernelEvent& event) {
+        return std::any_of(selectors.begin(), selectors.end(), [&](const KernelSelector& selector) {
+            return selector.exclude && selector.matches(event.system, event.raw_name);
+        });
+    };
+    for (const KernelEvent& event : events_)
+        if (is_excluded(event))
+            (void)write_tracefs(path("events/" + event.system + "/" + event.raw_name + "/enable"), "0");
+    std::erase_if(events_, is_excluded);
+    if (events_.empty()) return Error("No event of the kernel is left to record.");
+    for (const char* name : {"task_newtask", "task_rename"}) {
+        KernelSelector ours;
+        ours.system = "task";
+        ours.event = name;
+        (void)choose(ours, true); /* without them threads that start later have no names */
+    }
+    return ok();
+}
+
+Status KernelSession::choose(const KernelSelector& selector, bool is_ours) {
+    const auto all = list_tracefs_events(path_);
+    if (!all) return all.error();
+    bool any = false;
+    for (const TracefsEvent& each : *all) {
+        if (!selector.matches(each.system, each.name)) continue;
+        any = true;
+        const std::string folder = path("events/" + each.system + "/" + each.name);
+        auto known = std::find_if(events_.begin(), events_.end(), [&](const KernelEvent& event) {
+            return event.system == each.system && event.raw_name == each.name;
+        });
+        if (known == events_.end()) {
+            const auto format = read_small_file(folder + "/format");
+            if (!format) return format.error();
+            auto event = parser_->parse(each.system, *format);
+            if (!event) return event.error();
+            event->is_ours = is_ours;
+            events_.push_back(std::move(*event));
+            known = events_.end() - 1;
+        }
+        if (!selector.filter.empty())
+            if (Status set = set_filter(*known, selector.filter); !set) return set;
+        if (Status enabled = write_tracefs(folder + "/enable", "1"); !enabled) return enabled;
+    }
+    return any ? ok() : Status(nothing_chosen(selector));
+}
+
+Status KernelSession::set_filter(const KernelEvent& event, const std::string& filter) {
+    const std::string file = path("events/" + event.system + "/" + event.raw_name + "/filter");
+    if (write_tracefs(file, filter)) return ok();
+    /* After a refusal the file holds the filter, and below it a caret and what is wrong there. */
+    const auto why = read_small_file(file);
+    std::string text = why ? *why : "";
+    while (!text.empty() && text.back() == '\n')
+        text.pop_back();
+    return Error("The kernel does not take the filter of {}:{}:\n{}", event.system, event.raw_name,
+                 text.empty() ? filter : text)
+        .hint("\nIts fields are in {}/events/{}/{}/format; the syntax is that of ftrace's event filters.",
+              root_, event.system, event.raw_name);
+}
+
+/* "kprobe:vfs_read" -> "p:plumb_12_345/vfs_read vfs_read", an event of the system plumb_12_345. In the trace it is
+ * called kprobe_vfs_read. */
+Status KernelSession::add_probe(const KernelSelector& selector) {
+    using Kind = KernelSelector::Kind;
+    const bool is_return = selector.kind == Kind::kretprobe || selector.kind == Kind::uretprobe;
+    const bool is_user = selector.kind == Kind::uprobe || selector.kind == Kind::uretprobe;
+    std::string place = selector.event;
+    if (is_user) {
+        const auto offset = file_offset_of_symbol(selector.file, selector.event);
+        if (!offset) return offset.error();
+        place = fmt::format("{}:{:#x}", selector.file, *offset);
+    }
+    const std::string event_name = selector.system + "_" + identifier(selector.event);
+    const std::string probe = name_ + "/" + event_name;
+    if (Status made = write_tracefs(root_ + "/dynamic_events",
+                                    fmt::format("{}:{} {}", is_return ? "r" : "p", probe, place), true);
+        !made)
+        return made.error()
+            .with("The kernel does not take the probe {}:{}", selector.system, selector.event)
+            .hint("{}",
+                  is_user
+                      ? "The file must be a regular one that can be run or loaded."
+                      : "`grep NAME /proc/kallsyms` shows what can be probed; inlined functions can not.");
+    probes_.push_back(probe);
+    KernelSelector chosen;
+    chosen.system = name_;
+    chosen.event = event_name;
+    chosen.filter = selector.filter;
+    return choose(chosen);
+}
+
+Status KernelSession::limit_to(const std::vector<std::uint32_t>& thread_ids) {
+    if (Status set = write_tracefs(path("options/event-fork"), "1"); !set) return set;
+    return write_tracefs(path("set_event_pid"), joined(thread_ids), true);
+}
+
+Status KernelSession::leave_out_self() {
+    return write_tracefs(path("set_event_notrace_pid"),
+                         joined(thread_ids(static_cast<std::uint32_t>(getpid()))));
+}
+
+Status KernelSession::start() {
+    return write_tracefs(path("tracing_on"), "1");
+}
+
+Status KernelSession::stop() {
+    Status stopped = write_tracefs(path("tracing_on"), "0");
+    Status disabled = write_tracefs(path("events/enable"), "0");
+    return stopped ? disabled : stopped;
+}
+
+Status KernelSession::remove() {
+    if (path_.empty()) return ok();
+    (void)stop();
+    Status result = ok();
+    const std::string instance = std::exchange(path_, "");
+    if (rmdir(instance.c_str()) != 0)
+        result = Error::from_errno(errno, "Could not remove the tracing instance {}", instance)
+                     .hint("`rmdir {}` does it when nobody reads from it any more.", instance);
+    for (const std::string& probe : probes_)
+        if (Status removed = write_tracefs(root_ + "/dynamic_events", "-:" + probe, true); !removed)
+            result = removed;
+    return result;
+}
+
+Result<FileDescriptor> KernelSession::open_raw(std::uint32_t cpu) const {
+    const std::string file = path(fmt::format("per_cpu/cpu{}/trace_pipe_raw", cpu));
+    FileDescriptor opened(open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (!opened.is_open()) return Error::from_errno(errno, "Could not open {}", file);
+    return opened;
+}
+
+KernelCounts KernelSession::counts(std::uint32_t cpu) const {
+    const auto text = read_small_file(path(fmt::format("per_cpu/cpu{}/stats", cpu)));
+    if (!text) return {};
+    return {number_of(*text, "overrun"),
+            number_of(*text, "dropped events") + number_of(*text, "commit overrun"),
+            number_of(*text, "read events")};
+}
+
+std::uint64_t KernelSession::pages_per_cpu() const {
+    return config_.buffer_bytes / page_bytes_;
+}
+
+} // namespace plumb

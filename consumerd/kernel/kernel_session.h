@@ -1,0 +1,101 @@
+/*
+ * A session's kernel domain, over tracefs: an instance of its own with its own buffers, the events chosen there,
+ * whom they are limited to, and the reading ends of its per-CPU buffers.
+ *
+ *   auto session = KernelSession::create(config);     // nothing is recorded yet
+ *   session->select({{"sched:*"}, {"syscalls:openat"}});
+ *   session->limit_to({pid});                         // it and its children; without: the whole machine
+ *   session->start();
+ *   ... KernelDrain reads ...
+ *   session->stop();                                  // no further event; what is in the buffers can be read
+ *   session->remove();
+ *
+ * An instance is named after the process that made it and when that process began, so whoever comes later sees
+ * that its maker is gone, and removes it.
+ */
+#ifndef PLUMB_CONSUMERD_KERNEL_KERNEL_SESSION_H
+#define PLUMB_CONSUMERD_KERNEL_KERNEL_SESSION_H
+
+#include "consumerd/file.h"
+#include "consumerd/kernel/event_format.h"
+#include "consumerd/kernel/raw_page.h"
+#include "consumerd/kernel/tracefs.h"
+#include "consumerd/result.h"
+
+#include <plumb/abi/clock_page.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+struct KernelConfig {
+    plumb_clock_mode clock_mode = PLUMB_CLOCK_TSC;
+    std::uint64_t buffer_bytes = std::uint64_t{8} << 20; /* for each CPU */
+    bool overwrite = false;                              /* when full: the oldest goes, not the newest */
+};
+
+/* What became of a CPU's events, by the kernel's own count (per_cpu/cpuN/stats). */
+struct KernelCounts {
+    std::uint64_t overrun = 0; /* overwritten before they were read */
+    std::uint64_t dropped = 0; /* not written since the buffer was full */
+    std::uint64_t read = 0;    /* not lost: what readers were given so far */
+};
+
+class KernelSession {
+public:
+    static Result<std::unique_ptr<KernelSession>> create(const KernelConfig& config);
+    KernelSession(const KernelSession&) = delete;
+    KernelSession& operator=(const KernelSession&) = delete;
+    ~KernelSession(); /* removes the instance if remove() did not */
+
+    /* Chooses events; once. An error names the first that does not work. */
+    Status select(const std::vector<KernelSelector>& selectors);
+    /* Also those that tell the names of threads, which are marked as ours. */
+    const std::vector<KernelEvent>& events() const { return events_; }
+
+    /* Only these threads, and all that they start from now on. */
+    Status limit_to(const std::vector<std::uint32_t>& thread_ids);
+    /* All but the threads that this process has now. */
+    Status leave_out_self();
+
+    Status start();
+    Status stop();
+    Status remove();
+
+    const std::vector<std::uint32_t>& cpus() const { return cpus_; }
+    Result<FileDescriptor> open_raw(std::uint32_t cpu) const;
+    KernelCounts counts(std::uint32_t cpu) const;
+    /* Pages that a CPU's buffer has. */
+    std::uint64_t pages_per_cpu() const;
+    const RawPageFormat& page_format() const { return page_format_; }
+    std::uint32_t page_bytes() const { return page_bytes_; }
+    std::uint64_t buffer_bytes() const { return config_.buffer_bytes; }
+    const std::string& name() const { return name_; }
+
+private:
+    KernelSession(std::string root, std::string name, const KernelConfig& config);
+    std::string path(const std::string& file) const { return path_ + "/" + file; }
+    Status configure();
+    Status choose(const KernelSelector& selector, bool is_ours = false);
+    Status add_probe(const KernelSelector& selector);
+    Status set_filter(const KernelEvent& event, const std::string& filter);
+    Status read_page_format();
+
+    std::string root_; /* of tracefs */
+    std::string name_;
+    std::string path_; /* of the instance; empty: removed */
+    KernelConfig config_;
+    std::unique_ptr<FormatParser> parser_;
+    std::vector<KernelEvent> events_;
+    std::vector<std::string> probes_; /* "group/name" of dynamic events of ours */
+    std::vector<std::uint32_t> cpus_;
+    RawPageFormat page_format_;
+    std::uint32_t page_bytes_ = 4096;
+};
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,277 @@
+#include "consumerd/kernel/kernel_statedump.h"
+
+#include "consumerd/clock_calibration.h"
+#include "consumerd/file.h"
+#include "consumerd/processes.h"
+#include "consumerd/record_encoder.h"
+
+#include <plumb/abi/event.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <sstream>
+
+#include <unistd.h>
+
+namespace plumb {
+namespace {
+
+/* Ids, in the order of kernel_statedump_events(). */
+enum : std::uint16_t {
+    dump_start = 1,
+    dump_end,
+    dump_thread,
+    dump_file,
+    dump_interrupt,
+    dump_module,
+    dump_named
+};
+
+/* LTTng's numbers. */
+enum : std::int32_t { user_thread = 0, kernel_thread = 1 };
+enum : std::int32_t { mode_unknown = 5 };
+enum : std::int32_t { submode_unknown = 1 };
+enum : std::int32_t {
+    status_unnamed = 0,
+    status_wait_cpu = 2,
+    status_exit = 3,
+    status_zombie = 4,
+    status_wait = 5,
+    status_dead = 7
+};
+
+EventField integer(std::string name, std::uint8_t bytes, bool is_signed, bool hex = false) {
+    return {std::move(name), PLUMB_FIELD_INTEGER, bytes, is_signed, hex, 0, {}};
+}
+
+EventField enumeration(std::string name, std::vector<std::pair<std::int64_t, std::string>> labels) {
+    return {std::move(name), PLUMB_FIELD_ENUM, 4, true, false, 0, std::move(labels)};
+}
+
+EventField string(std::string name) {
+    return {std::move(name), PLUMB_FIELD_STRING, 1, false, false, 0, {}};
+}
+
+EventDescription event(std::string name, std::vector<EventField> fields) {
+    EventDescription description;
+    description.name = std::move(name);
+    description.log_level = PLUMB_DEBUG_LINE;
+    description.fields = std::move(fields);
+    return description;
+}
+
+struct ThreadStat {
+    std::string name;
+    char state = '?';
+    std::int32_t parent = 0;
+    std::uint64_t flags = 0;
+    std::uint32_t cpu = 0;
+};
+
+/* /proc/PID/task/TID/stat: "12 (a name) S 1 ...". The name may hold anything, so its end is the last ')'. */
+std::optional<ThreadStat> thread_stat(std::uint32_t process_id, std::uint32_t thread_id) {
+    const auto text = read_small_file(fmt::format("/proc/{}/task/{}/stat", process_id, thread_id));
+    if (!text) return {};
+    const std::size_t open = text->find('('), close = text->rfind(')');
+    if (open == std::string::npos || close == std::string::npos || close < open) return {};
+    ThreadStat stat;
+    stat.name = text->substr(open + 1, close - open - 1);
+    std::istringstream rest(text->substr(close + 1));
+    std::string skipped;
+    rest >> stat.state >> stat.parent;
+    for (int field = 5; field <= 8; field++)
+        rest >> skipped;
+    rest >> stat.flags; /* the 9th */
+    for (int field = 10; field <= 38; field++)
+        rest >> skipped;
+    rest >> stat.cpu; /* the 39th */
+    return stat;
+}
+
+std::int32_t status_of(char state) {
+    switch (state) {
+    case 'R':
+        return status_wait_cpu;
+    case 'Z':
+        return status_zombie;
+    case 'X':
+    case 'x':
+        return status_dead;
+    case 'S':
+    case 'D':
+    case 'I':
+    case 'T':
+    case 't':
+    case 'P':
+        return status_wait;
+    default:
+        return status_unnamed;
+    }
+}
+
+std::vector<std::uint32_t> numbers_in(const std::string& folder) {
+    std::vector<std::uint32_t> numbers;
+    const auto names = list_directory(folder);
+    for (const std::string& name : names ? *names : std::vector<std::string>{}) {
+        std::uint32_t number = 0;
+        const char* const end = name.data() + name.size();
+        const auto [rest, wrong] = std::from_chars(name.data(), end, number);
+        if (wrong == std::errc() && rest == end) numbers.push_back(number);
+    }
+    std::sort(numbers.begin(), numbers.end());
+    return numbers;
+}
+
+std::string line_of(const std::string& path) {
+    const auto text = read_small_file(path);
+    return text ? text->substr(0, text->find('\n')) : "";
+}
+
+class Dump {
+public:
+    explicit Dump(plumb_clock_mode clock) : clock_(clock) {}
+
+    void mark(std::uint16_t id) {
+        begin(id);
+        encoder_.end();
+    }
+    void threads(std::uint32_t process_id) {
+        constexpr std::uint64_t kernel_thread_flag = 0x00200000; /* PF_KTHREAD */
+        for (const std::uint32_t thread_id : thread_ids(process_id)) {
+            const auto stat = thread_stat(process_id, thread_id);
+            if (!stat) continue; /* it ended meanwhile */
+            process_of_thread_[thread_id] = process_id;
+            begin(dump_thread);
+            encoder_.put(thread_id);
+            encoder_.put(process_id);
+            encoder_.put(stat->parent);
+            encoder_.put_string(stat->name);
+            encoder_.put((stat->flags & kernel_thread_flag) != 0 ? kernel_thread : user_thread);
+            encoder_.put(std::int32_t{mode_unknown});
+            encoder_.put(std::int32_t{submode_unknown});
+            encoder_.put(status_of(stat->state));
+            encoder_.put(stat->cpu);
+            encoder_.end();
+        }
+    }
+    void files(std::uint32_t process_id) {
+        const std::string folder = fmt::format("/proc/{}/fd", process_id);
+        for (const std::uint32_t number : numbers_in(folder)) {
+            const auto target = read_link(fmt::format("{}/{}", folder, number));
+            if (!target) continue;
+            begin(dump_file);
+            encoder_.put(process_id);
+            encoder_.put(number);
+            encoder_.put(flags_of(process_id, number));
+            encoder_.put_string(*target);
+            encoder_.end();
+        }
+    }
+    void interrupts() {
+        for (const std::uint32_t number : numbers_in("/sys/kernel/irq")) {
+            const std::string folder = fmt::format("/sys/kernel/irq/{}/", number);
+            const std::string action = line_of(folder + "actions");
+            if (action.empty()) continue; /* nobody handles it */
+            begin(dump_interrupt);
+            encoder_.put(number);
+            encoder_.put_string(line_of(folder + "chip_name"));
+            encoder_.put_string(action);
+            encoder_.end();
+        }
+    }
+    /* "name size uses users state address" */
+    void modules() {
+        const auto text = read_small_file("/proc/modules");
+        std::istringstream lines(text ? *text : "");
+        for (std::string line; std::getline(lines, line);) {
+            std::istringstream words(line);
+            std::string name, skipped, address;
+            std::uint64_t size = 0;
+            words >> name >> size >> skipped >> skipped >> skipped >> address;
+            std::uint64_t base = 0;
+            if (address.starts_with("0x"))
+                std::from_chars(address.data() + 2, address.data() + address.size(), base, 16);
+            begin(dump_module);
+            encoder_.put(base);
+            encoder_.put(size);
+            encoder_.put_string(name);
+            encoder_.end();
+        }
+    }
+    KernelStatedump take() { return {encoder_.bytes(), std::move(process_of_thread_)}; }
+
+private:
+    void begin(std::uint16_t id) {
+        encoder_.begin(id, read_clock(clock_), static_cast<std::uint32_t>(getpid()));
+    }
+
+    static std::uint32_t flags_of(std::uint32_t process_id, std::uint32_t number) {
+        const auto text = read_small_file(fmt::format("/proc/{}/fdinfo/{}", process_id, number));
+        constexpr std::string_view key = "flags:\t";
+        const std::size_t at = text ? text->find(key) : std::string::npos;
+        std::uint32_t flags = 0;
+        if (at != std::string::npos)
+            std::from_chars(text->data() + at + key.size(), text->data() + text->size(), flags, 8);
+        return flags;
+    }
+
+    plumb_clock_mode clock_;
+    RecordEncoder encoder_;
+    std::map<std::uint32_t, std::uint32_t> process_of_thread_;
+};
+
+} // namespace
+
+const std::vector<EventDescription>& kernel_statedump_events() {
+    static const std::vector<EventDescription> events = {
+        event("lttng_statedump_start", {}),
+        event("lttng_statedump_end", {}),
+        event("lttng_statedump_process_state",
+              {integer("tid", 4, true), integer("pid", 4, true), integer("ppid", 4, true), string("name"),
+               enumeration("type", {{user_thread, "USER_THREAD"}, {kernel_thread, "KERNEL_THREAD"}}),
+               enumeration("mode", {{mode_unknown, "MODE_UNKNOWN"}}),
+               enumeration("submode", {{submode_unknown, "UNKNOWN"}}),
+               enumeration("status", {{status_unnamed, "UNNAMED"},
+                                      {status_wait_cpu, "WAIT_CPU"},
+                                      {status_exit, "EXIT"},
+                                      {status_zombie, "ZOMBIE"},
+                                      {status_wait, "WAIT"},
+                                      {status_dead, "DEAD"}}),
+               integer("cpu", 4, false)}),
+        event("lttng_statedump_file_descriptor", {integer("pid", 4, true), integer("fd", 4, true),
+                                                  integer("flags", 4, false, true), string("filename")}),
+        event("lttng_statedump_interrupt", {integer("irq", 4, false), string("name"), string("action")}),
+        event("lttng_statedump_module",
+              {integer("address", 8, false, true), integer("size", 8, false), string("name")}),
+        event("plumb_statedump_thread", {integer("tid", 4, true), integer("pid", 4, true), string("name")}),
+    };
+    return events;
+}
+
+KernelStatedump kernel_statedump(const KernelStatedumpOptions& options) {
+    Dump dump(options.clock_mode);
+    dump.mark(dump_start);
+    for (const std::uint32_t process_id : numbers_in("/proc")) {
+        dump.threads(process_id);
+        if (options.open_files) dump.files(process_id);
+    }
+    dump.interrupts();
+    dump.modules();
+    dump.mark(dump_end);
+    return dump.take();
+}
+
+std::vector<std::byte> encode_named_threads(const std::vector<NamedThread>& threads) {
+    RecordEncoder encoder;
+    for (const NamedThread& thread : threads) {
+        encoder.begin(dump_named, thread.timestamp, thread.thread_id);
+        encoder.put(thread.thread_id);
+        encoder.put(thread.process_id);
+        encoder.put_string(thread.name);
+        encoder.end();
+    }
+    return encoder.bytes();
+}
+
+} // namespace plumb

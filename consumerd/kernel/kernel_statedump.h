@@ -1,0 +1,47 @@
+/*
+ * What was already there when tracing of the kernel started: threads and what they do, interrupts, modules, and on
+ * request open files. Written as events whose names and fields are those of LTTng's kernel statedump, so that
+ * analyses which begin with it do so here, too.
+ */
+#ifndef PLUMB_CONSUMERD_KERNEL_KERNEL_STATEDUMP_H
+#define PLUMB_CONSUMERD_KERNEL_KERNEL_STATEDUMP_H
+
+#include "consumerd/elf_events.h"
+
+#include <plumb/abi/clock_page.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+struct KernelStatedumpOptions {
+    plumb_clock_mode clock_mode = PLUMB_CLOCK_TSC;
+    bool open_files = false;
+};
+
+/* The events that a dump consists of; the first has the id 1, and so on. */
+const std::vector<EventDescription>& kernel_statedump_events();
+
+/* The dump of this machine, now: records of those events, in time order; and which process each thread is of. */
+struct KernelStatedump {
+    std::vector<std::byte> records;
+    std::map<std::uint32_t, std::uint32_t> process_of_thread;
+};
+KernelStatedump kernel_statedump(const KernelStatedumpOptions& options);
+
+/* A thread that began later, or got another name, as one more event of the dump. */
+struct NamedThread {
+    std::uint64_t timestamp;
+    std::uint32_t thread_id;
+    std::uint32_t process_id;
+    std::string name;
+};
+std::vector<std::byte> encode_named_threads(const std::vector<NamedThread>& threads);
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,189 @@
+#include "consumerd/kernel/tracefs.h"
+
+#include "consumerd/file.h"
+#include "consumerd/processes.h"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <sstream>
+
+namespace plumb {
+namespace {
+
+constexpr std::string_view name_prefix = "plumb_";
+
+/* Whether the process in "plumb_<pid>_<start>..." is gone; nothing for names of others. */
+std::optional<bool> maker_is_gone(std::string_view name) {
+    if (!name.starts_with(name_prefix)) return {};
+    name.remove_prefix(name_prefix.size());
+    std::uint32_t process_id = 0;
+    std::uint64_t start_ns = 0;
+    const char* const end = name.data() + name.size();
+    const auto [behind_id, no_id] = std::from_chars(name.data(), end, process_id);
+    if (no_id != std::errc() || behind_id == end || *behind_id != '_') return {};
+    const auto [behind, no_start] = std::from_chars(behind_id + 1, end, start_ns);
+    if (no_start != std::errc() || (behind != end && *behind != '_')) return {};
+    const auto lives_since = process_start_boottime_ns(process_id);
+    return !lives_since || *lives_since != start_ns;
+}
+
+constexpr const char* tracefs_places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
+
+/* Where tracefs is mounted, and may be used by us. */
+std::optional<std::string> mounted_root() {
+    for (const std::string place : tracefs_places)
+        if (access((place + "/events").c_str(), R_OK | X_OK) == 0 &&
+            access((place + "/instances").c_str(), W_OK | X_OK) == 0)
+            return place;
+    return {};
+}
+
+Error no_tracefs() {
+    if (geteuid() != 0)
+        return Error("Events of the kernel need root.")
+            .hint("Run plumb with sudo, or give it /sys/kernel/tracing: sudo mount -o remount,gid=$(id -g) "
+                  "/sys/kernel/tracing.");
+    return Error("There is no tracefs here.")
+        .hint("`mount -t tracefs tracefs /sys/kernel/tracing`, on a kernel with CONFIG_FTRACE.");
+}
+
+} // namespace
+
+Result<std::string> tracefs_root() {
+    if (const auto found = mounted_root()) return *found;
+    /* Most systems have the directory; the file system is mounted by the first who wants it. */
+    if (geteuid() == 0 && mount("tracefs", tracefs_places[0], "tracefs", 0, nullptr) == 0)
+        if (const auto found = mounted_root()) return *found;
+    return no_tracefs();
+}
+
+Status write_tracefs(const std::string& path, const std::string& text, bool append) {
+    const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC | (append ? O_APPEND : O_TRUNC)));
+    if (!file.is_open()) return Error::from_errno(errno, "Could not open {}", path);
+    ssize_t written;
+    do
+        written = write(file.get(), text.data(), text.size());
+    while (written < 0 && errno == EINTR);
+    if (written < 0) return Error::from_errno(errno, "Could not write \"{}\" to {}", text, path);
+    return ok();
+}
+
+Result<KernelSelector> KernelSelector::parse(const std::string& text) {
+    KernelSelector selector;
+    std::string pattern = text;
+    constexpr std::string_view condition = " if ";
+    if (const std::size_t at = pattern.find(condition); at != std::string::npos) {
+        selector.filter = pattern.substr(at + condition.size());
+        pattern.resize(at);
+        if (selector.filter.find_first_not_of(' ') == std::string::npos)
+            return Error("\"{}\" has no filter behind \"if\".", text);
+    }
+    if (pattern.starts_with('!')) {
+        selector.exclude = true;
+        pattern.erase(0, 1);
+        if (!selector.filter.empty()) return Error("\"{}\": what is left out can not have a filter.", text);
+    }
+    const std::size_t colon = pattern.find(':');
+    selector.system = pattern.substr(0, colon);
+    selector.event = colon == std::string::npos ? "*" : pattern.substr(colon + 1);
+    if (selector.system.empty() || selector.event.empty())
+        return Error("\"{}\" is no event of the kernel.", text)
+            .hint("Write SYSTEM:EVENT, as in sched:sched_switch, or syscalls:openat; both may be globs. "
+                  "`plumb list --kernel` shows what there is.");
+    if (selector.system == "kprobe") selector.kind = Kind::kprobe;
+    if (selector.system == "kretprobe") selector.kind = Kind::kretprobe;
+    if (selector.system == "uprobe") selector.kind = Kind::uprobe;
+    if (selector.system == "uretprobe") selector.kind = Kind::uretprobe;
+    if (selector.kind == Kind::uprobe || selector.kind == Kind::uretprobe) {
+        const std::size_t last = selector.event.rfind(':');
+        if (last == std::string::npos || last == 0 || last + 1 == selector.event.size())
+            return Error("\"{}\" names no symbol.", text).hint("Write {}:FILE:SYMBOL.", selector.system);
+        selector.file = selector.event.substr(0, last);
+        selector.event.erase(0, last + 1);
+    }
+    if (selector.kind != Kind::events && selector.exclude)
+        return Error("\"{}\": a probe that is not asked for needs not be left out.", text);
+    return selector;
+}
+
+bool KernelSelector::matches(const std::string& system_name, const std::string& event_name) const {
+    if (!glob_matches(system.c_str(), system_name.c_str())) return false;
+    if (glob_matches(event.c_str(), event_name.c_str())) return true;
+    if (system_name != "syscalls") return false;
+    for (const std::string_view prefix : {"sys_enter_", "sys_exit_"})
+        if (event_name.starts_with(prefix) && glob_matches(event.c_str(), event_name.c_str() + prefix.size()))
+            return true;
+    return false;
+}
+
+Result<std::vector<TracefsEvent>> list_tracefs_events(const std::string& root) {
+    const auto systems = list_directory(root + "/events");
+    if (!systems) return systems.error();
+    std::vector<TracefsEvent> events;
+    for (const std::string& system : *systems) {
+        /* What the tracers of ftrace itself write; they can not be switched on. */
+        if (system == "ftrace") continue;
+        const std::string folder = root + "/events/" + system;
+        struct stat info {};
+        if (stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) continue;
+        const auto names = list_directory(folder);
+        if (!names) continue;
+        for (const std::string& name : *names)
+            if (access((folder + "/" + name + "/enable").c_str(), F_OK) == 0)
+                events.push_back({system, name});
+    }
+    return events;
+}
+
+TracefsLeftovers find_tracefs_leftovers(const std::string& root) {
+    TracefsLeftovers leftovers;
+    const auto instances = list_directory(root + "/instances");
+    for (const std::string& name : instances ? *instances : std::vector<std::string>{})
+        if (maker_is_gone(name).value_or(false)) leftovers.instances.push_back(name);
+    /* "p:plumb_12_345/name symbol" */
+    const auto probes = read_small_file(root + "/dynamic_events");
+    std::istringstream lines(probes ? *probes : "");
+    for (std::string line; std::getline(lines, line);) {
+        const std::size_t colon = line.find(':');
+        if (colon == std::string::npos) continue;
+        const std::string probe = line.substr(colon + 1, line.find(' ', colon) - colon - 1);
+        if (maker_is_gone(probe.substr(0, probe.find('/'))).value_or(false))
+            leftovers.probes.push_back(probe);
+    }
+    return leftovers;
+}
+
+Status remove_tracefs_leftovers(const std::string& root, const TracefsLeftovers& leftovers) {
+    Status result = ok();
+    for (const std::string& name : leftovers.instances) {
+        const std::string path = root + "/instances/" + name;
+        if (rmdir(path.c_str()) != 0 && errno != ENOENT)
+            result = Error::from_errno(errno, "Could not remove {}, which a killed plumb left", path);
+    }
+    for (const std::string& probe : leftovers.probes)
+        if (Status removed = write_tracefs(root + "/dynamic_events", "-:" + probe, true); !removed)
+            result = removed;
+    return result;
+}
+
+void clean_up_tracefs() {
+    const auto root = mounted_root();
+    if (!root) return;
+    const TracefsLeftovers leftovers = find_tracefs_leftovers(*root);
+    if (!leftovers.empty()) (void)remove_tracefs_leftovers(*root, leftovers);
+}
+
+std::string tracefs_name_of_self() {
+    const auto self = static_cast<std::uint32_t>(getpid());
+    return fmt::format("{}{}_{}", name_prefix, self, process_start_boottime_ns(self).value_or(0));
+}
+
+} // namespace plumb

@@ -1,0 +1,61 @@
+/*
+ * tracefs: where it is mounted, its files, what events it offers, and what killed recorders left in it.
+ */
+#ifndef PLUMB_CONSUMERD_KERNEL_TRACEFS_H
+#define PLUMB_CONSUMERD_KERNEL_TRACEFS_H
+
+#include "consumerd/result.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+/* The directory of tracefs, mounted if it was not and we may. The error says what is missing and how to get it. */
+Result<std::string> tracefs_root();
+
+/* One write() to a file of tracefs; `append` where the file keeps a list (dynamic_events). */
+Status write_tracefs(const std::string& path, const std::string& text, bool append = false);
+
+/* What is to be recorded, as on the command line. */
+struct KernelSelector {
+    enum class Kind : std::uint8_t { events, kprobe, kretprobe, uprobe, uretprobe };
+    Kind kind = Kind::events;
+    bool exclude = false;
+    std::string system; /* glob */
+    std::string event;  /* glob; of a system call without sys_enter_; of a probe its symbol */
+    std::string file;   /* of a uprobe */
+    std::string filter; /* in the kernel's syntax; empty: none */
+
+    /* "sched:*", "sched", "!sched:sched_stat_*", "syscalls:openat", "kprobe:do_sys_open", "uprobe:/bin/x:main",
+     * each with " if FILTER" behind it. */
+    static Result<KernelSelector> parse(const std::string& text);
+    /* Whether an event that tracefs has is meant; filters play no part. */
+    bool matches(const std::string& system_name, const std::string& event_name) const;
+};
+
+struct TracefsEvent {
+    std::string system;
+    std::string name;
+};
+/* All events that can be switched on, sorted. */
+Result<std::vector<TracefsEvent>> list_tracefs_events(const std::string& root);
+
+/* Instances and probes of Plumb whose makers are gone. */
+struct TracefsLeftovers {
+    std::vector<std::string> instances;
+    std::vector<std::string> probes; /* "group/name" */
+    bool empty() const { return instances.empty() && probes.empty(); }
+};
+TracefsLeftovers find_tracefs_leftovers(const std::string& root);
+Status remove_tracefs_leftovers(const std::string& root, const TracefsLeftovers& leftovers);
+/* The same where tracefs is mounted and may be changed; silent otherwise. */
+void clean_up_tracefs();
+
+/* "plumb_<pid>_<start>": names of instances, and groups of probes. */
+std::string tracefs_name_of_self();
+
+} // namespace plumb
+
+#endif

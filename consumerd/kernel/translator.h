@@ -1,0 +1,78 @@
+/*
+ * Turns raw pages into records: the hot path of the kernel domain. Knows nothing of files.
+ */
+#ifndef PLUMB_CONSUMERD_KERNEL_TRANSLATOR_H
+#define PLUMB_CONSUMERD_KERNEL_TRANSLATOR_H
+
+#include "consumerd/kernel/event_format.h"
+#include "consumerd/kernel/raw_page.h"
+#include "consumerd/ring_reader.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plumb {
+
+/* Records of one CPU that follow each other. */
+class TranslatedRecords {
+public:
+    void clear(); /* the time of the last record is kept: none may be before it */
+    bool empty() const { return count_ == 0; }
+    size_t bytes() const { return bytes_.size(); }
+    /* Valid until the next change. */
+    Piece piece() const;
+
+private:
+    friend class Translator;
+    std::vector<std::byte> bytes_;
+    size_t last_end_ = 0; /* of the last record, without what aligns the next */
+    uint64_t count_ = 0;
+    uint64_t first_timestamp_ = 0;
+    uint64_t last_timestamp_ = 0;
+};
+
+/* A thread that began, or got another name, as the kernel's events task_newtask and task_rename tell. */
+struct ThreadNote {
+    uint64_t timestamp;
+    uint32_t thread_id;
+    uint32_t by_thread_id; /* who did it */
+    bool is_new;
+    bool is_process; /* a new one, not a thread of the one that made it */
+    std::string name;
+};
+
+class Translator {
+public:
+    /* `events` must live as long. */
+    explicit Translator(const std::vector<KernelEvent>& events);
+
+    /* Appends the events of a page. False if part of it could not be understood: that is dropped. */
+    bool translate(RawPage& page, TranslatedRecords& to);
+
+    std::vector<ThreadNote> take_notes() { return std::exchange(notes_, {}); }
+    /* All events of the pages so far, also those that are not in the trace. */
+    uint64_t seen_events() const { return seen_events_; }
+    /* Events that were dropped: of a kind that was not asked for, or damaged. */
+    uint64_t unknown_events() const { return unknown_events_; }
+    uint64_t damaged_events() const { return damaged_events_; }
+
+private:
+    void translate_event(const RawEvent& raw, TranslatedRecords& to);
+
+    void note(const KernelEvent& event, const RawEvent& raw, uint32_t by_thread_id);
+
+    std::vector<const KernelEvent*> by_id_;
+    std::vector<std::byte> scratch_;
+    std::vector<ThreadNote> notes_;
+    uint64_t seen_events_ = 0;
+    uint64_t unknown_events_ = 0;
+    uint64_t damaged_events_ = 0;
+};
+
+} // namespace plumb
+
+#endif
