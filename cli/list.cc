@@ -3,6 +3,7 @@
  * without running it.
  */
 #include "cli/command.h"
+#include "cli/list_kernel.h"
 
 #include "consumerd/elf_events.h"
 #include "consumerd/output_buffer.h"
@@ -28,6 +29,7 @@ using Json = nlohmann::ordered_json;
 struct ListOptions {
     std::vector<std::string> files;
     std::vector<std::string> patterns;
+    bool kernel = false;
     bool verbose = false;
     bool json = false;
 };
@@ -311,8 +313,16 @@ void add_list(CLI::App& app) {
     command->add_flag("-v,--verbose", options->verbose,
                       "Fields, their types, and where each event is defined");
     command->add_flag("--json", options->json, "For machines: one JSON object, with everything");
-    command->callback(
-        [options] { finish(options->files.empty() ? list_running(*options) : list_files(*options)); });
+    CLI::Option* const kernel =
+        command->add_flag("--kernel", options->kernel,
+                          "Events of the kernel, by the names that `plumb record -k` takes; needs root");
+    kernel->excludes(command->get_option("FILE"));
+    command->callback([options] {
+        if (options->kernel)
+            finish(list_kernel_events(options->patterns, options->verbose, options->json));
+        else
+            finish(options->files.empty() ? list_running(*options) : list_files(*options));
+    });
 }
 
 const Command command(add_list, 20);

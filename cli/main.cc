@@ -3,6 +3,7 @@
  * reason is on standard error; 2: wrong usage; `plumb record` passes on the status of what it ran.
  */
 #include "cli/command.h"
+#include "consumerd/kernel/tracefs.h"
 
 #include <fmt/format.h>
 
@@ -71,6 +72,9 @@ int main(int argc, char** argv) {
     app.require_subcommand(0, 1);
     app.failure_message(CLI::FailureMessage::simple);
     plumb::Command::add_all(app);
+    /* Whatever comes next, except where it is only looked at what is there. */
+    if (argc > 1 && std::strcmp(argv[1], "doctor") != 0 && std::strcmp(argv[1], "completion") != 0)
+        plumb::clean_up_tracefs();
     try {
         app.parse(plumb::split_command(argc, argv), argv);
     } catch (const CLI::ParseError& wrong) {

@@ -2,6 +2,7 @@
 
 #include "consumerd/clock_calibration.h"
 #include "consumerd/file.h"
+#include "consumerd/kernel/tracefs.h"
 #include "consumerd/machine_checks.h"
 #include "consumerd/user_directory.h"
 
@@ -184,6 +185,20 @@ MachineCheck check_tracefs() {
     return check;
 }
 
+std::vector<MachineCheck> check_tracefs_leftovers() {
+    const char* const path = find_tracefs();
+    if (path == nullptr) return {};
+    const TracefsLeftovers left = find_tracefs_leftovers(path);
+    if (left.empty()) return {};
+    return {{"tracefs-leftovers", Finding::limited, false,
+             fmt::format("killed recorders left {} instance{} and {} probe{} in {}", left.instances.size(),
+                         left.instances.size() == 1 ? "" : "s", left.probes.size(),
+                         left.probes.size() == 1 ? "" : "s", path),
+             "They hold memory and may slow the kernel down; the next `plumb record` or `plumb list`, as "
+             "root, removes "
+             "them."}};
+}
+
 MachineCheck check_kernel_module() {
     if (::access("/sys/module/plumb", F_OK) == 0 || ::access("/dev/plumb", F_OK) == 0)
         return {"kernel-module", Finding::good, false, "plumb is loaded", {}};
@@ -205,6 +220,8 @@ std::vector<MachineCheck> inspect_machine() {
     std::move(state.begin(), state.end(), std::back_inserter(checks));
     checks.push_back(check_proc());
     checks.push_back(check_tracefs());
+    std::vector<MachineCheck> left = check_tracefs_leftovers();
+    std::move(left.begin(), left.end(), std::back_inserter(checks));
     checks.push_back(check_kernel_module());
     return checks;
 }

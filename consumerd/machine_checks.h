@@ -20,6 +20,8 @@ MachineCheck check_clock();
 MachineCheck check_clock_rate();
 MachineCheck check_proc();
 MachineCheck check_tracefs();
+/* Tracing instances and probes of killed recorders; nothing if there is no tracefs to look into. */
+std::vector<MachineCheck> check_tracefs_leftovers();
 MachineCheck check_kernel_module();
 
 /* The file system that channels and the state file live on. */

@@ -230,6 +230,9 @@ Status KernelSession::add_probe(const KernelSelector& selector) {
     using Kind = KernelSelector::Kind;
     const bool is_return = selector.kind == Kind::kretprobe || selector.kind == Kind::uretprobe;
     const bool is_user = selector.kind == Kind::uprobe || selector.kind == Kind::uretprobe;
+    if (access((root_ + (is_user ? "/uprobe_events" : "/kprobe_events")).c_str(), F_OK) != 0)
+        return Error("This kernel has no {}s.", is_user ? "uprobe" : "kprobe")
+            .hint("It was built without CONFIG_{}_EVENTS.", is_user ? "UPROBE" : "KPROBE");
     std::string place = selector.event;
     if (is_user) {
         const auto offset = file_offset_of_symbol(selector.file, selector.event);

@@ -1,0 +1,91 @@
+#include "cli/list_kernel.h"
+
+#include "cli/command.h"
+#include "consumerd/file.h"
+#include "consumerd/kernel/event_format.h"
+#include "consumerd/kernel/tracefs.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace plumb {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Result<std::vector<KernelSelector>> selectors_of(const std::vector<std::string>& patterns) {
+    std::vector<KernelSelector> selectors;
+    for (const std::string& pattern : patterns) {
+        auto selector = KernelSelector::parse(pattern);
+        if (!selector) return selector.error();
+        selectors.push_back(std::move(*selector));
+    }
+    return selectors;
+}
+
+/* Only patterns that leave out: all others. */
+bool is_wanted(const std::vector<KernelSelector>& selectors, const TracefsEvent& event) {
+    bool any_included = false, included = false;
+    for (const KernelSelector& selector : selectors) {
+        const bool matches = selector.matches(event.system, event.name);
+        if (selector.exclude && matches) return false;
+        any_included |= !selector.exclude;
+        included |= !selector.exclude && matches;
+    }
+    return included || !any_included;
+}
+
+void print_fields(const KernelEvent& event) {
+    fmt::print("        in the trace: {}\n", event.description.name);
+    for (const EventField& field : event.description.fields)
+        fmt::print("        {}: {}\n", field.name, field.type_name());
+}
+
+Json json_of(const TracefsEvent& event, const KernelEvent& parsed) {
+    Json fields = Json::array();
+    for (const EventField& field : parsed.description.fields)
+        fields.push_back({{"name", field.name}, {"type", field.type_name()}});
+    return {{"event", event.system + ":" + event.name},
+            {"name_in_trace", parsed.description.name},
+            {"fields", std::move(fields)}};
+}
+
+} // namespace
+
+int list_kernel_events(const std::vector<std::string>& patterns, bool verbose, bool json) {
+    const auto selectors = selectors_of(patterns);
+    if (!selectors) return complain(selectors.error());
+    const auto root = tracefs_root();
+    if (!root) return complain(root.error());
+    const auto events = list_tracefs_events(*root);
+    if (!events) return complain(events.error());
+    FormatParser parser;
+    Json list = Json::array();
+    int status = 0;
+    std::size_t shown = 0;
+    for (const TracefsEvent& event : *events) {
+        if (!is_wanted(*selectors, event)) continue;
+        shown++;
+        if (!json) fmt::print("    {}:{}\n", event.system, event.name);
+        if (!json && !verbose) continue;
+        const auto format = read_small_file(*root + "/events/" + event.system + "/" + event.name + "/format");
+        const auto parsed =
+            format ? parser.parse(event.system, *format) : Result<KernelEvent>(format.error());
+        if (!parsed)
+            status = complain(parsed.error());
+        else if (json)
+            list.push_back(json_of(event, *parsed));
+        else
+            print_fields(*parsed);
+    }
+    if (json)
+        fmt::print("{}\n",
+                   Json{{"events", std::move(list)}}.dump(2, ' ', false, Json::error_handler_t::replace));
+    else if (shown == 0)
+        fmt::print(stderr, "plumb: the kernel has no such events.\n");
+    return status;
+}
+
+} // namespace plumb

@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+# cmake-timeout: 300
+# cmake-once
+# cmake-serial
+"""Events of the kernel over tracefs: in true order with those of the program, limited to it, counted as the kernel
+counts them; probes, filters and what is said of bad ones; and nothing left behind, whoever is killed."""
+import collections
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
+BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
+PLUMB = BUILD / "cli/plumb"
+TRACEFS = Path("/sys/kernel/tracing")
+HAS_KPROBES = (TRACEFS / "kprobe_events").exists()
+CALLS = 100_000  # of each of two threads
+
+PROGRAM = """
+#define _GNU_SOURCE
+#include <plumb/tracepoint.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+PLUMB_EVENT(sandwich, before, (u32, call))
+PLUMB_EVENT(sandwich, after, (u32, call))
+static int null_fd, calls;
+__attribute__((noinline)) void probed_function(void) { __asm__ volatile(""); }
+static void* run(void* argument) {
+    for (int i = 0; i < calls; i++) {
+        if (argument != NULL && i % 1000 == 0) { /* this one moves from CPU to CPU */
+            cpu_set_t one;
+            CPU_ZERO(&one);
+            CPU_SET(i / 1000 % (int)sysconf(_SC_NPROCESSORS_ONLN), &one);
+            sched_setaffinity(0, sizeof(one), &one);
+        }
+        plumb_trace(sandwich, before, (unsigned)i % 2);
+        if (i % 2 == 0) syscall(SYS_getppid);
+        else if (syscall(SYS_write, null_fd, "x", 1) != 1) abort();
+        plumb_trace(sandwich, after, (unsigned)i % 2);
+    }
+    return NULL;
+}
+int main(int count, char** arguments) {
+    if (count < 2) return 2;
+    null_fd = open("/dev/null", O_WRONLY);
+    calls = atoi(arguments[1]);
+    probed_function();
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, run, i == 0 ? NULL : &null_fd);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    if (count > 2) sleep((unsigned)atoi(arguments[2]));
+    return 0;
+}
+"""
+
+
+def instances():
+    return {one.name for one in (TRACEFS / "instances").iterdir() if one.name.startswith("plumb_")}
+
+
+def probes():
+    return [line for line in (TRACEFS / "dynamic_events").read_text().splitlines() if ":plumb_" in line]
+
+
+class Kernel(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = Path(tempfile.mkdtemp(prefix="plumb-kernel-"))
+        cls.folder.chmod(0o755)
+        (cls.folder / "program.c").write_text(PROGRAM)
+        cls.program = cls.folder / "program"
+        subprocess.run(["cc", "-O2", cls.folder / "program.c", f"-I{SOURCE}/include",
+                        BUILD / "tp-async/CMakeFiles/tp-async.dir/tp-async.cc.o", BUILD / "libtrace/libplumb.a",
+                        "-lpthread", "-o", cls.program], check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def setUp(self):
+        self.trace = self.folder / self.id().split(".")[-1]
+        self.before = instances()
+
+    def record(self, *arguments, command=(), status=0):
+        done = subprocess.run([PLUMB, "record", "-q", "--json", "-o", self.trace, *arguments, "--", *command],
+                              capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertLessEqual(instances(), self.before)
+        return (json.loads(done.stdout) if status == 0 else None), done.stderr
+
+    def read(self):
+        """What babeltrace2 reads: [(event, thread id, line)], in time order."""
+        done = subprocess.run(["babeltrace2", self.trace], capture_output=True, text=True, timeout=200, check=True)
+        self.assertEqual(done.stderr, "")
+        event = re.compile(r"(\S+): \{ cpu_id = \d+ \}, \{.*?tid = (\d+) \}")
+        found = (event.search(line) for line in done.stdout.splitlines())
+        return [(match[1], match[2], match.string) for match in found if match and "statedump" not in match[1]]
+
+    def test_a_system_call_lies_between_the_events_before_and_after_it(self):
+        summary, _ = self.record("-k", "syscalls:getppid", "-k", "syscalls:write", command=[self.program, str(CALLS)])
+        self.assertEqual(summary["events_lost"], 0)
+        self.assertEqual(summary["notes"], {})
+        threads = collections.defaultdict(list)
+        for name, thread, line in self.read():
+            threads[thread].append((name, line))
+        whole = 0
+        for events in threads.values():
+            names = [name for name, _ in events]
+            at = names.index("sandwich:before") if "sandwich:before" in names else len(names)
+            while at < len(names):
+                call = "getppid" if "call = 0" in events[at][1] else "write"
+                self.assertEqual(names[at:at + 4], ["sandwich:before", f"syscall_entry_{call}", f"syscall_exit_{call}",
+                                                    "sandwich:after"])
+                whole += 1
+                at += 4
+        self.assertEqual(whole, 2 * CALLS)
+
+    def test_counts_are_the_kernels_and_only_the_command_is_recorded(self):
+        other = subprocess.Popen([sys.executable, "-c", "import os\nwhile True: os.getppid()"])
+        try:
+            summary, _ = self.record("-k", "syscalls:*", "-k", "sched:*", command=[self.program, "1000"])
+        finally:
+            other.kill()
+            other.wait()
+        # Among them those that tell the names of threads: they are not in the trace themselves.
+        of_kernel = sum(count for name, count in summary["events_by_name"].items() if ":" not in name)
+        self.assertLessEqual(of_kernel, summary["kernel_events_read"])
+        self.assertLess(summary["kernel_events_read"] - of_kernel, 20)
+        self.assertEqual((summary["notes"], summary["events_lost"]), ({}, 0))
+        # The runtime asks once, too.
+        self.assertEqual(summary["events_by_name"]["syscall_entry_getppid"], 1001)
+        events = self.read()
+        self.assertNotIn(str(other.pid), {thread for name, thread, _ in events if name.startswith("syscall")})
+        self.assertEqual(len(events), summary["events"])
+
+    def test_what_a_full_buffer_drops_is_counted(self):
+        summary, _ = self.record("-k", "syscalls:*", "--kernel-buffer-size", "64K", command=[self.program, "50000"])
+        done = subprocess.run([PLUMB, "view", "--summary", self.trace], capture_output=True, text=True, check=False)
+        entries = summary["events_by_name"]["syscall_entry_getppid"]
+        lost = summary["events_lost_by_cause"].get("kernel_dropped", 0)
+        self.assertEqual(lost == 0, entries == 50_000, (lost, entries, done.stderr))
+        self.assertGreaterEqual(lost + sum(count for name, count in summary["events_by_name"].items()
+                                           if name.startswith("syscall")), 200_000)
+
+    def test_probes_of_functions_appear_and_are_gone_afterwards(self):
+        kernels = ["-k", "kprobe:vfs_write"] if HAS_KPROBES else []
+        summary, _ = self.record("-k", f"uprobe:{self.program}:probed_function", *kernels, command=[self.program, "10"])
+        self.assertEqual(summary["events_by_name"]["uprobe_probed_function"], 1)
+        self.assertEqual(probes(), [])
+        if HAS_KPROBES:
+            self.assertGreaterEqual(summary["events_by_name"]["kprobe_vfs_write"], 5)
+
+    def test_filters_are_the_kernels(self):
+        summary, _ = self.record("-k", "syscalls:sys_enter_write if count == 1", "-k", "syscalls:sys_exit_write if ret > 1",
+                                 command=[self.program, "100"])
+        self.assertEqual(summary["events_by_name"].get("syscall_entry_write"), 100)
+        self.assertNotIn("syscall_exit_write", summary["events_by_name"])
+        shutil.rmtree(self.trace)
+        _, error = self.record("-k", "sched:sched_switch if prev_nonsense > 3", command=["true"], status=1)
+        self.assertIn("sched:sched_switch", error)
+        self.assertIn("prev_nonsense", error)
+        self.assertFalse((self.trace / "kernel").exists())
+
+    def test_an_event_that_is_not_there_is_an_error(self):
+        for wrong, words in (("sched:nonsense", "no event sched:nonsense"), ("kprobe:no_such_function", "kprobe"),
+                             (f"uprobe:{self.program}:nothing", "has no function nothing"), (":", "no event")):
+            _, error = self.record("-k", wrong, command=["true"], status=1)
+            self.assertIn(words, error)
+        self.assertEqual(probes(), [])
+
+    def test_a_killed_recorder_leaves_nothing_behind_the_next_command(self):
+        recorder = subprocess.Popen([PLUMB, "record", "-q", "-o", self.trace, "-k", f"uprobe:{self.program}:probed_function", "--", self.program,
+                                     "10", "30"])
+        for _ in range(100):
+            if self.trace.exists() and probes():
+                break
+            time.sleep(0.05)
+        time.sleep(0.5)
+        recorder.send_signal(signal.SIGKILL)
+        recorder.wait()
+        subprocess.run(["pkill", "-KILL", "-f", str(self.program)], check=False)
+        self.assertTrue(instances() - self.before)
+        doctor = json.loads(subprocess.run([PLUMB, "doctor", "--json"], capture_output=True, check=False).stdout)
+        left = [check for check in doctor["checks"] if check["name"] == "tracefs-leftovers"]
+        self.assertEqual([check["status"] for check in left], ["limited"])
+        subprocess.run([PLUMB, "list"], stdout=subprocess.DEVNULL, check=True)
+        self.assertLessEqual(instances(), self.before)
+        self.assertEqual(probes(), [])
+
+    def test_without_root_programs_are_recorded_alone(self):
+        with tempfile.TemporaryDirectory() as name:
+            os.chmod(name, 0o777)
+            done = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", PLUMB, "record",
+                                   "-o", f"{name}/trace", "-k", "sched:*", "--", self.program, "10"],
+                                  capture_output=True, text=True, timeout=60, check=False)
+            subprocess.run(["rm", "-rf", "/dev/shm/plumb-65534"], check=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("need root", done.stderr)
+        self.assertIn("sandwich:before", done.stderr)
+
+    def test_list_shows_what_there_is(self):
+        done = subprocess.run([PLUMB, "list", "--kernel", "-e", "sched:sched_switch", "-v"], capture_output=True, text=True,
+                              check=True)
+        self.assertIn("sched:sched_switch", done.stdout)
+        self.assertIn("next_tid: i32", done.stdout)
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("skipped: events of the kernel need root")
+        sys.exit(77)
+    subprocess.run([PLUMB, "list", "--kernel", "-e", "sched:none"], capture_output=True, check=False)  # mounts tracefs
+    if not os.access(TRACEFS / "instances", os.W_OK):
+        print("skipped: there is no tracefs that may be used here")
+        sys.exit(77)
+    unittest.main()
