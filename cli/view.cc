@@ -28,6 +28,7 @@ struct ViewOptions {
     bool json = false;
     bool summary = false;
     bool stats = false;
+    bool pairs = false;
     std::string color = "auto";
 
     TimeStyle time_style() const {
@@ -91,7 +92,8 @@ Shown make_shown(const ViewOptions& options, TraceReader& reader, OutputBuffer& 
     else if (options.json && !options.stats)
         shown.writer = make_json_writer(reader, out);
     else if (!options.stats)
-        shown.writer = make_text_writer(reader, out, {options.time_style(), options.use_color()});
+        shown.writer =
+            make_text_writer(reader, out, {options.time_style(), options.use_color(), options.pairs});
     return shown;
 }
 
@@ -121,6 +123,7 @@ int run_view(ViewOptions options) {
     OutputBuffer out(STDOUT_FILENO);
     const Shown shown = make_shown(options, reader, out);
     read_events(options, reader, out, shown, filter);
+    if (shown.writer) shown.writer->finish();
     if (shown.summary && options.json) shown.summary->put_json(out);
     if (shown.summary && !options.json) shown.summary->put_text(out, options.time_style());
     if (options.stats) TraceSummary::put_streams(out, reader);
@@ -172,8 +175,14 @@ void add_view(CLI::App& app) {
         command->add_flag("--seconds", options->seconds, "Seconds since the first event")->group(show);
     utc->excludes(local)->excludes(seconds);
     local->excludes(seconds);
-    command->add_flag("--json", options->json, "One JSON object for each event and line, integers exact")
-        ->group(show);
+    CLI::Option* const json =
+        command->add_flag("--json", options->json, "One JSON object for each event and line, integers exact")
+            ->group(show);
+    command
+        ->add_flag("--pairs", options->pairs,
+                   "A system call's entry and exit as one line, where it returned, with the time between")
+        ->group(show)
+        ->excludes(json);
     command->add_flag("--summary", options->summary, "Only counts: by event, by thread, and what was lost")
         ->group(show);
     command->add_flag("--stats", options->stats, "What each stream file lost (no events unless --summary)")

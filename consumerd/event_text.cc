@@ -1,6 +1,8 @@
 /* Events as lines of text; see event_writer.h. */
 #include "consumerd/event_writer.h"
 
+#include <algorithm>
+
 namespace plumb {
 namespace {
 
@@ -109,16 +111,100 @@ public:
         : reader_(reader),
           out_(out),
           colors_(style.color ? some_colors : no_colors),
+          pairs_(style.pairs),
           time_(style.time, reader.start_ns()),
           time_end_(fmt::format("{}] (", colors_.end)),
           time_begin_(fmt::format("[{}", colors_.time)) {
         for (const EventInfo* info : reader.event_infos())
             events_.push_back(
                 {Piece(fmt::format(") {}{}{}:", colors_.event, escaped(info->name), colors_.end)),
-                 make_pieces(info->context, colors_), make_pieces(info->fields, colors_)});
+                 make_pieces(info->context, colors_),
+                 make_pieces(info->fields, colors_),
+                 {},
+                 false,
+                 false});
+        if (!pairs_) return;
+        for (const EventInfo* info : reader.event_infos())
+            note_system_call(*info, events_[info->index]);
     }
 
     void write(const Event& event) override {
+        EventPieces& pieces = events_[event.info->index];
+        if (pieces.is_entry) {
+            /* The bytes of an event stay where they are, in the mapped file. */
+            if (const auto before = entries_.find(event.thread_id); before != entries_.end())
+                write_unfinished(before->second);
+            entries_.insert_or_assign(event.thread_id, event);
+            return;
+        }
+        if (pieces.is_exit) {
+            const auto entry = entries_.find(event.thread_id);
+            if (entry != entries_.end() &&
+                events_[entry->second.info->index].system_call.text() == pieces.system_call.text()) {
+                write_pair(entry->second, event);
+                entries_.erase(entry);
+                return;
+            }
+        }
+        write_head(event, pieces.head);
+        write_fields(event);
+        out_.put('\n');
+    }
+
+    void finish() override {
+        std::vector<const Event*> left;
+        for (const auto& [thread_id, entry] : entries_)
+            left.push_back(&entry);
+        std::sort(left.begin(), left.end(),
+                  [](const Event* a, const Event* b) { return a->time_ns < b->time_ns; });
+        for (const Event* entry : left)
+            write_unfinished(*entry);
+        entries_.clear();
+    }
+
+private:
+    struct EventPieces {
+        Piece head;
+        StepPieces context;
+        StepPieces fields;
+        Piece system_call; /* the head of the pair's line; pieces of entry and exit are equal */
+        bool is_entry = false;
+        bool is_exit = false;
+    };
+
+    void note_system_call(const EventInfo& info, EventPieces& pieces) {
+        constexpr std::string_view entry = "syscall_entry_", exit = "syscall_exit_";
+        pieces.is_entry = info.name.starts_with(entry);
+        pieces.is_exit = info.name.starts_with(exit);
+        /* These do not return: they are written where they are. */
+        if (info.name == "syscall_entry_exit" || info.name == "syscall_entry_exit_group")
+            pieces.is_entry = false;
+        if (!pieces.is_entry && !pieces.is_exit) return;
+        const std::string name = info.name.substr(pieces.is_entry ? entry.size() : exit.size());
+        pieces.system_call = Piece(fmt::format(") {}{}{}:", colors_.event, escaped(name), colors_.end));
+    }
+
+    void write_pair(const Event& entry, const Event& exit) {
+        write_head(exit, events_[exit.info->index].system_call);
+        write_fields(entry);
+        out_.put(" ->");
+        write_fields(exit);
+        out_.put(" after ");
+        put_duration(exit.time_ns - entry.time_ns);
+        out_.put('\n');
+    }
+
+    void write_unfinished(const Event& entry) {
+        write_head(entry, events_[entry.info->index].head);
+        write_fields(entry);
+        out_.put(" <unfinished>\n");
+    }
+
+    void put_duration(int64_t ns) {
+        out_.put(fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000));
+    }
+
+    void write_head(const Event& event, const Piece& head) {
         out_.put(time_begin_);
         time_.put_time(out_, event.time_ns);
         out_.put(time_end_);
@@ -128,8 +214,7 @@ public:
             out_.put("+?.?????????");
         last_ns_ = event.time_ns;
         last_ns_known_ = true;
-        const EventPieces& pieces = events_[event.info->index];
-        out_.put(pieces.head);
+        out_.put(head);
         if (event.cpu != no_cpu) {
             out_.put(cpu_);
             out_.put_integer(event.cpu);
@@ -138,7 +223,11 @@ public:
         if (event.stream->is_plumb_record)
             write_thread(event);
         else
-            write_contexts(event, pieces);
+            write_contexts(event, events_[event.info->index]);
+    }
+
+    void write_fields(const Event& event) {
+        const EventPieces& pieces = events_[event.info->index];
         out_.put(" {");
         FieldPrinter printer(out_, event.info->fields, pieces.fields, colors_);
         const bool whole = visit_fields(event, printer);
@@ -146,15 +235,8 @@ public:
             ++damaged_events_;
             out_.put(" <the event ends here, too early>");
         }
-        out_.put(" }\n");
+        out_.put(" }");
     }
-
-private:
-    struct EventPieces {
-        Piece head;
-        StepPieces context;
-        StepPieces fields;
-    };
 
     std::string thread_text(const ThreadRecord& thread) const {
         return fmt::format(" {{ {}comm{} = {}\"{}\"{}, {}pid{} = {}, {}tid{} = {} }},", colors_.name,
@@ -193,6 +275,8 @@ private:
     TraceReader& reader_;
     OutputBuffer& out_;
     const Colors& colors_;
+    bool pairs_;
+    std::unordered_map<uint32_t, Event> entries_; /* of system calls that have not returned, by thread */
     TimeFormat time_;
     std::vector<EventPieces> events_;
     std::unordered_map<const Plan*, StepPieces> contexts_;

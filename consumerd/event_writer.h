@@ -27,6 +27,8 @@ public:
     virtual ~EventWriter() = default;
     /* The event must be the reader's current one. */
     virtual void write(const Event& event) = 0;
+    /* After the last event: what was held back. */
+    virtual void finish() {}
     /* Events whose fields reached beyond their end: what was whole has been written. */
     uint64_t damaged_events() const { return damaged_events_; }
 
@@ -37,6 +39,10 @@ protected:
 struct TextStyle {
     TimeStyle time = TimeStyle::local;
     bool color = false;
+    /* A system call's entry and exit as one line, where the exit is:
+     *   [time] (+...) openat: { cpu_id = 0 }, { comm = ... }, { filename = ... } -> { ret = 3 } after 0.000004207
+     */
+    bool pairs = false;
 };
 
 std::unique_ptr<EventWriter> make_text_writer(TraceReader& reader, OutputBuffer& out, TextStyle style);

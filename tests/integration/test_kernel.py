@@ -141,6 +141,11 @@ class Kernel(unittest.TestCase):
         self.assertEqual((summary["notes"], summary["events_lost"]), ({}, 0))
         # The runtime asks once, too.
         self.assertEqual(summary["events_by_name"]["syscall_entry_getppid"], 1001)
+        pairs = subprocess.run([PLUMB, "view", "--pairs", self.trace], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(len(re.findall(r" getppid: .*\{ \} -> \{ ret = \d+ \} after 0\.0\d+$", pairs, re.M)), 1001)
+        self.assertEqual(len(re.findall(r" write: .*count = 1 \} -> \{ ret = 1 \} after", pairs)), 1000)
+        self.assertNotRegex(pairs, "syscall_entry_(getppid|write)")
+        self.assertRegex(pairs, "syscall_entry_exit_group")
         events = self.read()
         self.assertNotIn(str(other.pid), {thread for name, thread, _ in events if name.startswith("syscall")})
         self.assertEqual(len(events), summary["events"])
