@@ -152,12 +152,15 @@ class Kernel(unittest.TestCase):
 
     def test_what_a_full_buffer_drops_is_counted(self):
         summary, _ = self.record("-k", "syscalls:*", "--kernel-buffer-size", "64K", command=[self.program, "50000"])
-        done = subprocess.run([PLUMB, "view", "--summary", self.trace], capture_output=True, text=True, check=False)
-        entries = summary["events_by_name"]["syscall_entry_getppid"]
         lost = summary["events_lost_by_cause"].get("kernel_dropped", 0)
-        self.assertEqual(lost == 0, entries == 50_000, (lost, entries, done.stderr))
-        self.assertGreaterEqual(lost + sum(count for name, count in summary["events_by_name"].items()
-                                           if name.startswith("syscall")), 200_000)
+        seen = sum(count for name, count in summary["events_by_name"].items() if name.startswith("syscall"))
+        self.assertGreaterEqual(lost + seen, 200_000)
+        if lost == 0:
+            self.skipTest("the buffer was never full")
+        done = subprocess.run(["babeltrace2", self.trace], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                              check=True)
+        told = sum(int(count) for count in re.findall(r"discarded (\d+) event", done.stderr))
+        self.assertEqual(told, summary["events_lost"], done.stderr[:2000])
 
     def test_probes_of_functions_appear_and_are_gone_afterwards(self):
         kernels = ["-k", "kprobe:vfs_write"] if HAS_KPROBES else []
@@ -207,7 +210,8 @@ class Kernel(unittest.TestCase):
     def test_without_root_programs_are_recorded_alone(self):
         with tempfile.TemporaryDirectory() as name:
             os.chmod(name, 0o777)
-            done = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", PLUMB, "record",
+            copy = shutil.copy(PLUMB, self.folder / "plumb")  # the build may be where nobody else can enter
+            done = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", copy, "record",
                                    "-o", f"{name}/trace", "-k", "sched:*", "--", self.program, "10"],
                                   capture_output=True, text=True, timeout=60, check=False)
             subprocess.run(["rm", "-rf", "/dev/shm/plumb-65534"], check=True)
