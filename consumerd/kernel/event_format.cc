@@ -112,10 +112,32 @@ bool has(const tep_format_field& field, unsigned long flag) {
     return (field.flags & flag) != 0;
 }
 
+/* libtraceevent calls every array of bytes a string, and does not know the elements of all dynamic arrays: so by the
+ * name of the type, as C has it. */
+std::string_view element_type(const tep_format_field& field) {
+    std::string_view type = field.type;
+    for (const std::string_view prefix : {"__data_loc ", "__rel_loc ", "const "})
+        if (type.starts_with(prefix)) type.remove_prefix(prefix.size());
+    type = type.substr(0, type.find('['));
+    while (type.ends_with(' '))
+        type.remove_suffix(1);
+    return type;
+}
+
 bool is_character_array(const tep_format_field& field) {
-    if (has(field, TEP_FIELD_IS_STRING)) return true;
-    const std::string_view type = field.type;
-    return field.elementsize == 1 && type.starts_with("char");
+    return element_type(field) == "char";
+}
+
+/* 1 where nobody knows: then they are shown as bytes. */
+unsigned element_bytes(const tep_format_field& field) {
+    static const std::map<std::string_view, unsigned> sizes = {
+        {"short", 2}, {"unsigned short", 2}, {"int", 4},       {"unsigned int", 4},
+        {"long", 8},  {"unsigned long", 8},  {"long long", 8}, {"unsigned long long", 8},
+        {"__u16", 2}, {"__u32", 4},          {"__u64", 8},     {"size_t", 8},
+        {"pid_t", 4}};
+    if (is_integer_size(field.elementsize)) return field.elementsize;
+    const auto found = sizes.find(element_type(field));
+    return found == sizes.end() ? 1 : found->second;
 }
 
 EventField make_field(std::string name, plumb_field_type type, unsigned size, bool is_signed, bool hex) {
@@ -151,7 +173,7 @@ private:
             step(RawStep::Kind::string, from, 0, is_relative);
             return;
         }
-        const unsigned element = is_integer_size(field.elementsize) ? field.elementsize : 1;
+        const unsigned element = element_bytes(field);
         event_.description.fields.push_back(
             make_field(name, PLUMB_FIELD_SEQUENCE, element, has(field, TEP_FIELD_IS_SIGNED), element == 1));
         step(RawStep::Kind::sequence, from, element, is_relative);
@@ -245,17 +267,32 @@ void put_string(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
 
 } // namespace
 
-FormatParser::FormatParser() : tep_(tep_alloc()) {
-    if (tep_ == nullptr) std::abort(); /* no memory for an empty table */
-    tep_set_long_size(tep_, sizeof(long));
-    tep_set_page_size(tep_, 4096);
-    tep_set_file_bigendian(tep_, TEP_LITTLE_ENDIAN);
-    tep_set_local_bigendian(tep_, TEP_LITTLE_ENDIAN);
+FormatParser::FormatParser() : tep_(tep_alloc()), fields_only_(tep_alloc()) {
+    if (tep_ == nullptr || fields_only_ == nullptr) std::abort(); /* no memory for an empty table */
+    for (tep_handle* const handle : {tep_, fields_only_}) {
+        tep_set_long_size(handle, sizeof(long));
+        tep_set_page_size(handle, 4096);
+        tep_set_file_bigendian(handle, TEP_LITTLE_ENDIAN);
+        tep_set_local_bigendian(handle, TEP_LITTLE_ENDIAN);
+    }
     tep_set_loglevel(TEP_LOG_NONE);
 }
 
 FormatParser::~FormatParser() {
     tep_free(tep_);
+    tep_free(fields_only_);
+}
+
+/* An event whose print format is not understood is marked as failed, and so is one whose fields are not; the first is
+ * good enough for us. So once more without the print format. */
+bool FormatParser::has_good_fields(const std::string& system, const std::string& name,
+                                   const std::string& format) {
+    const std::size_t print = format.find("\nprint fmt:");
+    if (print == std::string::npos) return false;
+    const std::string plain = format.substr(0, print) + "\nprint fmt: \"\"\n";
+    (void)tep_parse_event(fields_only_, plain.c_str(), plain.size(), system.c_str());
+    const tep_event* const event = tep_find_event_by_name(fields_only_, system.c_str(), name.c_str());
+    return event != nullptr && (event->flags & TEP_EVENT_FL_FAILED) == 0;
 }
 
 Result<KernelEvent> FormatParser::parse(const std::string& system, const std::string& format) {
@@ -267,7 +304,7 @@ Result<KernelEvent> FormatParser::parse(const std::string& system, const std::st
     const std::string name = format.substr(name_line.size(), line_end - name_line.size());
     const tep_errno wrong = tep_parse_event(tep_, format.c_str(), format.size(), system.c_str());
     const tep_event* const parsed = tep_find_event_by_name(tep_, system.c_str(), name.c_str());
-    if (parsed == nullptr) {
+    if (parsed == nullptr || !has_good_fields(system, name, format)) {
         char text[256] = "";
         tep_strerror(tep_, wrong, text, sizeof(text));
         return Error("The format of {}:{} is not understood: {}.", system, name, text);

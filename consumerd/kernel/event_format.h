@@ -65,7 +65,10 @@ public:
     Result<KernelEvent> parse(const std::string& system, const std::string& format);
 
 private:
+    bool has_good_fields(const std::string& system, const std::string& name, const std::string& format);
+
     tep_handle* tep_;
+    tep_handle* fields_only_;
 };
 
 /* Appends the payload of a raw event to `to`. False if the event is damaged: a field lies outside of it. */

@@ -91,7 +91,8 @@ bool RawPage::next(RawEvent& event) {
         /* `word` counts itself: of an event too large for the header, or of one that was discarded. */
         const std::size_t bytes = (word + word_bytes - 1) & ~std::uint64_t{word_bytes - 1};
         if (word < word_bytes || bytes > left) return damaged();
-        time_ += delta;
+        /* A discarded event without time gets a 1 there: nothing may look like the end of the page. */
+        if (type != type_padding || delta > 1) time_ += delta;
         const std::size_t data_at = at_ + std::size_t{2} * word_bytes;
         at_ += word_bytes + bytes;
         if (type == type_padding) continue;

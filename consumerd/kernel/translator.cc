@@ -94,6 +94,7 @@ void Translator::note(const KernelEvent& event, const RawEvent& raw, uint32_t by
     ThreadNote note{raw.timestamp, by_thread_id, by_thread_id, is_new, false, ""};
     size_t at = 0;
     for (const EventField& field : event.description.fields) {
+        if (at >= scratch_.size() || field.type == PLUMB_FIELD_SEQUENCE) break;
         if (field.type == PLUMB_FIELD_STRING) {
             const auto* text = reinterpret_cast<const char*>(scratch_.data() + at);
             if (field.name == "comm" || field.name == "newcomm") note.name = text;

@@ -1,0 +1,400 @@
+// cmake-once
+//
+// From the text of events/SYSTEM/NAME/format to the description that stands in a trace, and which events a
+// selector on the command line means. The formats are those of a kernel; no tracefs is needed.
+#include "consumerd/kernel/event_format.h"
+#include "consumerd/kernel/tracefs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plumb {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+
+/* As the kernel writes it, around the lines of the event's own fields. */
+std::string format_of(const std::string& name, const std::string& id, const std::string& fields,
+                      const std::string& print) {
+    return "name: " + name + "\nID: " + id +
+           "\nformat:\n"
+           "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
+           "\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
+           "\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n"
+           "\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n"
+           "\n" +
+           fields + "\nprint fmt: " + print + "\n";
+}
+
+std::string sched_switch_format() {
+    return format_of(
+        "sched_switch", "372",
+        "\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n"
+        "\tfield:pid_t prev_pid;\toffset:24;\tsize:4;\tsigned:1;\n"
+        "\tfield:int prev_prio;\toffset:28;\tsize:4;\tsigned:1;\n"
+        "\tfield:long prev_state;\toffset:32;\tsize:8;\tsigned:1;\n"
+        "\tfield:char next_comm[16];\toffset:40;\tsize:16;\tsigned:0;\n"
+        "\tfield:pid_t next_pid;\toffset:56;\tsize:4;\tsigned:1;\n"
+        "\tfield:int next_prio;\toffset:60;\tsize:4;\tsigned:1;\n",
+        "\"prev_comm=%s prev_pid=%d prev_prio=%d prev_state=%s%s ==> next_comm=%s next_pid=%d "
+        "next_prio=%d\", REC->prev_comm, REC->prev_pid, REC->prev_prio, (REC->prev_state & ((((0x00000000 | "
+        "0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << "
+        "1) - 1)) ? __print_flags(REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | "
+        "0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) - 1), \"|\", { 0x00000001, \"S\" }, { "
+        "0x00000002, \"D\" }, { 0x00000004, \"T\" }, { 0x00000008, \"t\" }, { 0x00000010, \"X\" }, { "
+        "0x00000020, \"Z\" }, { 0x00000040, \"P\" }, { 0x00000080, \"I\" }) : \"R\", REC->prev_state & "
+        "(((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | "
+        "0x00000040) + 1) << 1) ? \"+\" : \"\", REC->next_comm, REC->next_pid, REC->next_prio");
+}
+
+const char* const syscall_number = "\tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n";
+
+std::string enter_openat_format() {
+    return format_of("sys_enter_openat", "782",
+                     std::string(syscall_number) +
+                         "\tfield:int dfd;\toffset:16;\tsize:8;\tsigned:0;\n"
+                         "\tfield:const char * filename;\toffset:24;\tsize:8;\tsigned:0;\n"
+                         "\tfield:int flags;\toffset:32;\tsize:8;\tsigned:0;\n"
+                         "\tfield:umode_t mode;\toffset:40;\tsize:8;\tsigned:0;\n",
+                     "\"dfd: 0x%08lx, filename: 0x%08lx, flags: 0x%08lx, mode: 0x%08lx\", ((unsigned "
+                     "long)(REC->dfd)), ((unsigned long)(REC->filename)), ((unsigned long)(REC->flags)), "
+                     "((unsigned long)(REC->mode))");
+}
+
+std::string exit_openat_format() {
+    return format_of("sys_exit_openat", "781",
+                     std::string(syscall_number) + "\tfield:long ret;\toffset:16;\tsize:8;\tsigned:1;\n",
+                     "\"0x%lx\", REC->ret");
+}
+
+KernelEvent parse(const std::string& system, const std::string& format) {
+    FormatParser parser;
+    Result<KernelEvent> event = parser.parse(system, format);
+    EXPECT_TRUE(event) << (event ? "" : event.error().message());
+    return event ? *std::move(event) : KernelEvent{};
+}
+
+std::string parse_error(const std::string& system, const std::string& format) {
+    FormatParser parser;
+    const Result<KernelEvent> event = parser.parse(system, format);
+    EXPECT_FALSE(event);
+    return event ? "" : event.error().message();
+}
+
+/* "prev_tid: i32"; labels are looked at on their own. */
+std::vector<std::string> fields_of(const KernelEvent& event) {
+    std::vector<std::string> fields;
+    for (EventField field : event.description.fields) {
+        field.labels.clear();
+        fields.push_back(field.name + ": " + field.type_name());
+    }
+    return fields;
+}
+
+const EventField& field_named(const KernelEvent& event, const std::string& name) {
+    static const EventField none{};
+    for (const EventField& field : event.description.fields)
+        if (field.name == name) return field;
+    ADD_FAILURE() << "There is no field " << name;
+    return none;
+}
+
+/* ---- names and types ---- */
+
+TEST(KernelFormat, NamesTheThreadsOfSchedulerEventsAsLttngDoes) {
+    const KernelEvent event = parse("sched", sched_switch_format());
+    EXPECT_EQ(event.system, "sched");
+    EXPECT_EQ(event.raw_name, "sched_switch");
+    EXPECT_EQ(event.id, 372);
+    EXPECT_FALSE(event.is_ours);
+    EXPECT_EQ(event.description.full_name(), "sched_switch");
+    EXPECT_EQ(event.least_bytes, 64u);
+    std::vector<std::string> names;
+    for (const EventField& field : event.description.fields)
+        names.push_back(field.name);
+    EXPECT_THAT(names, ElementsAre("prev_comm", "prev_tid", "prev_prio", "prev_state", "next_comm",
+                                   "next_tid", "next_prio"));
+    EXPECT_EQ(field_named(event, "prev_tid").type_name(), "i32");
+    EXPECT_EQ(field_named(event, "next_comm").type_name(), "string");
+}
+
+TEST(KernelFormat, KeepsTheNameOfAPidOutsideOfTheScheduler) {
+    const std::string fields = "\tfield:pid_t pid;\toffset:8;\tsize:4;\tsigned:1;\n"
+                               "\tfield:pid_t child_pid;\toffset:12;\tsize:4;\tsigned:1;\n"
+                               "\tfield:pid_t old_pid;\toffset:16;\tsize:4;\tsigned:1;\n";
+    const std::string format = format_of("x", "9", fields, "\"%d\", REC->pid");
+    EXPECT_THAT(fields_of(parse("task", format)), ElementsAre("pid: i32", "child_pid: i32", "old_pid: i32"));
+    EXPECT_THAT(fields_of(parse("sched", format)), ElementsAre("tid: i32", "child_tid: i32", "old_pid: i32"));
+}
+
+TEST(KernelFormat, DescribesTheEntryOfASystemCallByItsArguments) {
+    const KernelEvent event = parse("syscalls", enter_openat_format());
+    EXPECT_EQ(event.raw_name, "sys_enter_openat");
+    EXPECT_EQ(event.description.name, "syscall_entry_openat");
+    EXPECT_THAT(fields_of(event), ElementsAre("dfd: i32", "filename: x64", "flags: i32", "mode: u64"));
+    EXPECT_EQ(event.least_bytes, 48u);
+}
+
+TEST(KernelFormat, DescribesTheExitOfASystemCallByItsResult) {
+    const KernelEvent event = parse("syscalls", exit_openat_format());
+    EXPECT_EQ(event.description.name, "syscall_exit_openat");
+    EXPECT_THAT(fields_of(event), ElementsAre("ret: i64"));
+}
+
+TEST(KernelFormat, TakesUserIdsAsUnsignedAndProcessIdsAsSignedArguments) {
+    const KernelEvent event =
+        parse("syscalls", format_of("sys_enter_x", "321",
+                                    "\tfield:uid_t uid;\toffset:16;\tsize:8;\tsigned:0;\n"
+                                    "\tfield:pid_t pid;\toffset:24;\tsize:8;\tsigned:0;\n"
+                                    "\tfield:unsigned int n;\toffset:32;\tsize:8;\tsigned:0;\n"
+                                    "\tfield:int * p;\toffset:40;\tsize:8;\tsigned:0;\n"
+                                    "\tfield:size_t s;\toffset:48;\tsize:8;\tsigned:0;\n",
+                                    "\"%lx\", ((unsigned long)(REC->uid))"));
+    EXPECT_THAT(fields_of(event), ElementsAre("uid: u32", "pid: i32", "n: u32", "p: x64", "s: u64"));
+}
+
+TEST(KernelFormat, KeepsTheNumberAndTheWidthsOfEventsThatAreNoSystemCalls) {
+    const KernelEvent event = parse(
+        "raw", format_of("sys_enter_x", "5",
+                         std::string(syscall_number) + "\tfield:int wide;\toffset:16;\tsize:8;\tsigned:0;\n",
+                         "\"%d\", REC->__syscall_nr"));
+    EXPECT_EQ(event.description.name, "sys_enter_x");
+    EXPECT_THAT(fields_of(event), ElementsAre("__syscall_nr: i32", "wide: u64"));
+}
+
+TEST(KernelFormat, HasIntegersOfEverySize) {
+    const KernelEvent event = parse("x", format_of("sizes", "5",
+                                                   "\tfield:u8 a;\toffset:8;\tsize:1;\tsigned:0;\n"
+                                                   "\tfield:s8 b;\toffset:9;\tsize:1;\tsigned:1;\n"
+                                                   "\tfield:short c;\toffset:10;\tsize:2;\tsigned:1;\n"
+                                                   "\tfield:u32 d;\toffset:12;\tsize:4;\tsigned:0;\n"
+                                                   "\tfield:s64 e;\toffset:16;\tsize:8;\tsigned:1;\n"
+                                                   "\tfield:void * f;\toffset:24;\tsize:8;\tsigned:0;\n"
+                                                   "\tfield:struct t g;\toffset:32;\tsize:6;\tsigned:0;\n",
+                                                   "\"%d\", REC->a"));
+    EXPECT_THAT(fields_of(event),
+                ElementsAre("a: u8", "b: i8", "c: i16", "d: u32", "e: i64", "f: x64", "g: x8[6]"));
+}
+
+TEST(KernelFormat, MakesStringsOfCharacterArraysAndArraysOfOthers) {
+    const KernelEvent event =
+        parse("x", format_of("arrays", "5",
+                             "\tfield:char name[8];\toffset:8;\tsize:8;\tsigned:0;\n"
+                             "\tfield:unsigned int words[3];\toffset:20;\tsize:12;\tsigned:0;\n"
+                             "\tfield:unsigned long args[6];\toffset:32;\tsize:48;\tsigned:0;\n",
+                             "\"%s\", REC->name"));
+    EXPECT_THAT(fields_of(event), ElementsAre("name: string", "words: u32[3]", "args: u64[6]"));
+}
+
+TEST(KernelFormat, KeepsEveryByteOfAnArrayOfNumbers) {
+    /* 10.0.0.1 is no text that ends behind the 10. */
+    const KernelEvent event =
+        parse("sock", format_of("bytes", "5",
+                                "\tfield:__u8 saddr[4];\toffset:8;\tsize:4;\tsigned:0;\n"
+                                "\tfield:u8 fsid[16];\toffset:12;\tsize:16;\tsigned:0;\n"
+                                "\tfield:unsigned char addr[6];\toffset:28;\tsize:6;\tsigned:0;\n"
+                                "\tfield:__data_loc u8[] buf;\toffset:36;\tsize:4;\tsigned:0;\n",
+                                "\"\""));
+    EXPECT_THAT(fields_of(event), ElementsAre("saddr: x8[4]", "fsid: x8[16]", "addr: x8[6]", "buf: x8[]"));
+}
+
+TEST(KernelFormat, MakesSequencesOfDynamicArraysAndStringsOfDynamicCharacters) {
+    const KernelEvent event =
+        parse("x", format_of("dynamic", "5",
+                             "\tfield:__data_loc char[] file;\toffset:8;\tsize:4;\tsigned:0;\n"
+                             "\tfield:__rel_loc char[] path;\toffset:12;\tsize:4;\tsigned:0;\n"
+                             "\tfield:__data_loc u64[] addrs;\toffset:16;\tsize:4;\tsigned:0;\n"
+                             "\tfield:__rel_loc u32[] sizes;\toffset:20;\tsize:4;\tsigned:0;\n",
+                             "\"%s\", __get_str(file)"));
+    EXPECT_THAT(fields_of(event),
+                ElementsAre("file: string", "path: string", "addrs: u64[]", "sizes: u32[]"));
+    EXPECT_EQ(event.least_bytes, 24u);
+}
+
+TEST(KernelFormat, KnowsTheSizeOfElementsByTheNamesThatCHas) {
+    const KernelEvent event =
+        parse("x", format_of("dynamic", "5",
+                             "\tfield:__data_loc unsigned int[] lengths;\toffset:8;\tsize:4;\tsigned:0;\n"
+                             "\tfield:__data_loc unsigned long[] words;\toffset:12;\tsize:4;\tsigned:0;\n",
+                             "\"\""));
+    EXPECT_THAT(fields_of(event), ElementsAre("lengths: u32[]", "words: u64[]"));
+}
+
+/* ---- labels ---- */
+
+TEST(KernelFormat, TakesLabelsFromSymbols) {
+    const KernelEvent event = parse(
+        "irq", format_of("softirq_raise", "221", "\tfield:unsigned int vec;\toffset:8;\tsize:4;\tsigned:0;\n",
+                         "\"vec=%u [action=%s]\", REC->vec, __print_symbolic(REC->vec, { 0, \"HI\" }, { 1, "
+                         "\"TIMER\" }, { 2, \"NET_TX\" })"));
+    const EventField& vec = field_named(event, "vec");
+    EXPECT_EQ(vec.type, PLUMB_FIELD_ENUM);
+    EXPECT_EQ(vec.size, 4);
+    EXPECT_THAT(vec.labels, ElementsAre(Pair(0, "HI"), Pair(1, "TIMER"), Pair(2, "NET_TX")));
+}
+
+TEST(KernelFormat, TakesLabelsFromFlagsInsideOfAnExpression) {
+    const KernelEvent event = parse("sched", sched_switch_format());
+    const EventField& state = field_named(event, "prev_state");
+    EXPECT_EQ(state.type, PLUMB_FIELD_ENUM);
+    EXPECT_EQ(state.size, 8);
+    EXPECT_TRUE(state.is_signed);
+    EXPECT_THAT(state.labels, ElementsAre(Pair(1, "S"), Pair(2, "D"), Pair(4, "T"), Pair(8, "t"),
+                                          Pair(16, "X"), Pair(32, "Z"), Pair(64, "P"), Pair(128, "I")));
+    EXPECT_THAT(field_named(event, "prev_prio").labels, IsEmpty());
+}
+
+TEST(KernelFormat, FindsLabelsOfAFieldThatIsRenamed) {
+    const KernelEvent event =
+        parse("sched", format_of("x", "5", "\tfield:pid_t pid;\toffset:8;\tsize:4;\tsigned:1;\n",
+                                 "\"%s\", __print_symbolic(REC->pid, { 0, \"idle\" })"));
+    EXPECT_THAT(field_named(event, "tid").labels, ElementsAre(Pair(0, "idle")));
+}
+
+TEST(KernelFormat, LosesOnlyLabelsWhereThePrintFormatIsNotUnderstood) {
+    const KernelEvent event =
+        parse("x", format_of("odd", "5", "\tfield:int a;\toffset:8;\tsize:4;\tsigned:1;\n",
+                             "\"%s\", no_such_function(REC->a, &&& ))"));
+    EXPECT_THAT(fields_of(event), ElementsAre("a: i32"));
+}
+
+/* ---- what makes no sense ---- */
+
+TEST(KernelFormat, RefusesWhatMakesNoSense) {
+    EXPECT_THAT(parse_error("x", ""), HasSubstr("no name"));
+    EXPECT_THAT(parse_error("x", "hello"), HasSubstr("no name"));
+    EXPECT_THAT(parse_error("x", "ID: 5\nname: x\n"), HasSubstr("no name"));
+    EXPECT_THAT(parse_error("x", "name: y"), HasSubstr("x:y"));
+    EXPECT_THAT(parse_error("x", "name: y\nID: none\n"), HasSubstr("x:y"));
+}
+
+TEST(KernelFormat, RefusesFieldsThatMakeNoSense) {
+    EXPECT_THAT(parse_error("x", "name: y\nID: 5\nformat:\n\tfield:int a;\toffset:no;\n"), HasSubstr("x:y"));
+    EXPECT_THAT(parse_error("x", "name: y\nID: 5\n"), HasSubstr("x:y"));
+    EXPECT_THAT(parse_error("x", "name: y\nID: 5\nrubbish\n"), HasSubstr("x:y"));
+    EXPECT_THAT(parse_error("x", format_of("y", "5", "\tfield:int a;\toffset:8;\n", "\"\"")),
+                HasSubstr("x:y"));
+}
+
+TEST(KernelFormat, RefusesNumbersThatNoRecordHolds) {
+    const std::string field = "\tfield:int a;\toffset:8;\tsize:4;\tsigned:1;\n";
+    EXPECT_EQ(parse("x", format_of("y", "65535", field, "\"%d\", REC->a")).id, 65535);
+    EXPECT_THAT(parse_error("x", format_of("y", "65536", field, "\"%d\", REC->a")), HasSubstr("65536"));
+    EXPECT_THAT(parse_error("x", format_of("y", "0", field, "\"%d\", REC->a")), HasSubstr("number 0"));
+}
+
+TEST(KernelFormat, ParsesManyFormatsAfterAnErrorWithOneParser) {
+    FormatParser parser;
+    EXPECT_FALSE(parser.parse("x", "name: y\nID: none\n"));
+    EXPECT_TRUE(parser.parse("sched", sched_switch_format()));
+    EXPECT_TRUE(parser.parse("syscalls", enter_openat_format()));
+    const Result<KernelEvent> exit = parser.parse("syscalls", exit_openat_format());
+    ASSERT_TRUE(exit);
+    EXPECT_EQ(exit->id, 781);
+}
+
+/* ---- selectors ---- */
+
+KernelSelector selector_of(const std::string& text) {
+    const Result<KernelSelector> selector = KernelSelector::parse(text);
+    EXPECT_TRUE(selector) << (selector ? "" : selector.error().message());
+    return selector ? *selector : KernelSelector{};
+}
+
+TEST(KernelSelector, MeansAllEventsOfASystem) {
+    for (const std::string text : {"sched:*", "sched"}) {
+        const KernelSelector selector = selector_of(text);
+        EXPECT_EQ(selector.kind, KernelSelector::Kind::events);
+        EXPECT_FALSE(selector.exclude);
+        EXPECT_EQ(selector.system, "sched");
+        EXPECT_EQ(selector.event, "*");
+        EXPECT_EQ(selector.filter, "");
+        EXPECT_TRUE(selector.matches("sched", "sched_switch")) << text;
+        EXPECT_FALSE(selector.matches("sched_ext", "sched_ext_dump")) << text;
+        EXPECT_FALSE(selector.matches("irq", "sched_switch")) << text;
+    }
+}
+
+TEST(KernelSelector, HasGlobsForSystemAndEvent) {
+    const KernelSelector selector = selector_of("s*:*_switch");
+    EXPECT_TRUE(selector.matches("sched", "sched_switch"));
+    EXPECT_FALSE(selector.matches("sched", "sched_waking"));
+    EXPECT_FALSE(selector.matches("irq", "a_switch"));
+    EXPECT_FALSE(selector_of("sched:sched_switch").matches("sched", "sched_switched"));
+}
+
+TEST(KernelSelector, LeavesOutWithAnExclamationMark) {
+    const KernelSelector selector = selector_of("!sched:sched_stat_*");
+    EXPECT_TRUE(selector.exclude);
+    EXPECT_EQ(selector.system, "sched");
+    EXPECT_TRUE(selector.matches("sched", "sched_stat_wait"));
+    EXPECT_FALSE(selector.matches("sched", "sched_switch"));
+    EXPECT_FALSE(selector_of("sched:x").exclude);
+}
+
+TEST(KernelSelector, MeansEntryAndExitOfASystemCall) {
+    const KernelSelector selector = selector_of("syscalls:openat");
+    EXPECT_TRUE(selector.matches("syscalls", "sys_enter_openat"));
+    EXPECT_TRUE(selector.matches("syscalls", "sys_exit_openat"));
+    EXPECT_FALSE(selector.matches("syscalls", "sys_enter_openat2"));
+    EXPECT_FALSE(selector.matches("syscalls", "sys_enter_open"));
+    EXPECT_FALSE(selector.matches("other", "sys_enter_openat"));
+    EXPECT_TRUE(selector_of("syscalls:open*").matches("syscalls", "sys_exit_openat2"));
+    EXPECT_TRUE(selector_of("syscalls").matches("syscalls", "sys_exit_openat"));
+}
+
+TEST(KernelSelector, MeansOnlyOneSideOfASystemCallByItsFullName) {
+    const KernelSelector selector = selector_of("syscalls:sys_enter_openat");
+    EXPECT_TRUE(selector.matches("syscalls", "sys_enter_openat"));
+    EXPECT_FALSE(selector.matches("syscalls", "sys_exit_openat"));
+    EXPECT_FALSE(selector_of("raw_syscalls:x").matches("raw_syscalls", "sys_enter_x"));
+}
+
+TEST(KernelSelector, NamesTheSymbolOfAProbe) {
+    const KernelSelector entry = selector_of("kprobe:f");
+    EXPECT_EQ(entry.kind, KernelSelector::Kind::kprobe);
+    EXPECT_EQ(entry.event, "f");
+    EXPECT_EQ(entry.file, "");
+    EXPECT_EQ(selector_of("kretprobe:f").kind, KernelSelector::Kind::kretprobe);
+}
+
+TEST(KernelSelector, NamesFileAndSymbolOfAUserProbe) {
+    const KernelSelector entry = selector_of("uprobe:/bin/x:main");
+    EXPECT_EQ(entry.kind, KernelSelector::Kind::uprobe);
+    EXPECT_EQ(entry.file, "/bin/x");
+    EXPECT_EQ(entry.event, "main");
+    const KernelSelector exit = selector_of("uretprobe:/opt/a:b/x:main");
+    EXPECT_EQ(exit.kind, KernelSelector::Kind::uretprobe);
+    EXPECT_EQ(exit.file, "/opt/a:b/x");
+    EXPECT_EQ(exit.event, "main");
+}
+
+TEST(KernelSelector, HasAFilterBehindIf) {
+    const KernelSelector selector = selector_of("sched:sched_switch if prev_pid > 3");
+    EXPECT_EQ(selector.system, "sched");
+    EXPECT_EQ(selector.event, "sched_switch");
+    EXPECT_EQ(selector.filter, "prev_pid > 3");
+    EXPECT_TRUE(selector.matches("sched", "sched_switch"));
+    EXPECT_EQ(selector_of("kprobe:f if common_pid == 1").filter, "common_pid == 1");
+}
+
+TEST(KernelSelector, RefusesWhatNamesNoEvent) {
+    for (const std::string text : {"", ":", "!", "!:", "sched:", ":x", "x if ", "x if   ", " if y", "!x if y",
+                                   "uprobe:nofile", "uprobe", "uprobe::main", "uprobe:/bin/x:",
+                                   "uretprobe:nofile", "!kprobe:f", "!uprobe:/bin/x:main", "kprobe:"}) {
+        const Result<KernelSelector> selector = KernelSelector::parse(text);
+        EXPECT_FALSE(selector) << '"' << text << '"';
+        const std::string message = selector ? "" : selector.error().message();
+        EXPECT_THAT(message, HasSubstr('"' + text + '"'));
+    }
+}
+
+} // namespace
+} // namespace plumb
