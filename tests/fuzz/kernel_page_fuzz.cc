@@ -5,6 +5,7 @@
 #include "consumerd/kernel/event_format.h"
 #include "consumerd/kernel/raw_page.h"
 #include "consumerd/kernel/translator.h"
+#include "tests/support/kernel_pages.h"
 
 #include <plumb/abi/record.h>
 
@@ -34,14 +35,7 @@ struct Format {
 
 /* The numbers are small, so that a fuzzer finds them. */
 const Format formats[] = {
-    {"sched", "name: sched_switch\nID: 1\n",
-     "\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n"
-     "\tfield:pid_t prev_pid;\toffset:24;\tsize:4;\tsigned:1;\n"
-     "\tfield:int prev_prio;\toffset:28;\tsize:4;\tsigned:1;\n"
-     "\tfield:long prev_state;\toffset:32;\tsize:8;\tsigned:1;\n"
-     "\tfield:char next_comm[16];\toffset:40;\tsize:16;\tsigned:0;\n"
-     "\tfield:pid_t next_pid;\toffset:56;\tsize:4;\tsigned:1;\n"
-     "\tfield:int next_prio;\toffset:60;\tsize:4;\tsigned:1;\n"},
+    {"sched", "name: sched_switch\nID: 1\n", plumb::test::switch_fields},
     {"sched", "name: sched_process_exec\nID: 2\n",
      "\tfield:__data_loc char[] filename;\toffset:8;\tsize:4;\tsigned:0;\n"
      "\tfield:pid_t pid;\toffset:12;\tsize:4;\tsigned:1;\n"

@@ -1,45 +1,24 @@
 // How a string gets from the program into the payload: whole if it fits, cut at exactly the room there is,
 // always ended by a NUL, without reading a page that the string does not reach into.
 // cmake-link: plumb::tp-async_static
+#include "tests/support/guarded_memory.h"
+
 #include <plumb/runtime.h>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
-#include <sys/mman.h>
 #include <vector>
 
 namespace {
 
-constexpr std::size_t page_bytes = 4096;
 constexpr unsigned char untouched = 0xa5;
 // What plumb_copy_string may write behind the end; PLUMB_SLACK leaves more than that.
 constexpr std::size_t written_behind_max = 16;
-
-// A page, behind which nothing may be read.
-class GuardedPage {
-public:
-    GuardedPage()
-        : start_(static_cast<char*>(
-              mmap(nullptr, 2 * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
-        EXPECT_EQ(mprotect(start_ + page_bytes, page_bytes, PROT_NONE), 0);
-        memset(start_, 'x', page_bytes);
-    }
-    ~GuardedPage() { munmap(start_, 2 * page_bytes); }
-    GuardedPage(const GuardedPage&) = delete;
-    GuardedPage& operator=(const GuardedPage&) = delete;
-
-    // The `bytes` before `distance` bytes before the page's end.
-    char* before_end(std::size_t bytes, std::size_t distance = 0) {
-        return start_ + page_bytes - distance - bytes;
-    }
-
-private:
-    char* start_;
-};
 
 struct Destination {
     std::vector<unsigned char> bytes;
@@ -67,12 +46,12 @@ constexpr std::size_t room_max = 70;
 constexpr std::size_t text_max = 90;
 
 TEST(CopyString, KeepsOrCutsEveryLengthAtEveryRoom) {
-    GuardedPage page;
+    plumb::test::GuardedMemory memory;
     for (const std::size_t distance : {0u, 1u, 15u, 16u, 17u, 2000u}) {
         for (std::size_t length = 0; length <= text_max; length++) {
             const std::string text = sample(length);
-            char* from = page.before_end(length + 1, distance);
-            memcpy(from, text.c_str(), length + 1);
+            const auto with_nul = std::as_bytes(std::span(text.c_str(), length + 1));
+            const auto* from = reinterpret_cast<const char*>(memory.at_end(with_nul, distance).data());
             for (std::size_t room = 0; room <= room_max; room++) {
                 Destination to(room);
                 const std::uint64_t copied = plumb_copy_string(to.bytes.data(), from, room);
@@ -94,11 +73,11 @@ TEST(CopyString, ShowsThatThereIsNoString) {
 }
 
 TEST(CopyString, ReadsNothingBehindAView) {
-    GuardedPage page;
+    plumb::test::GuardedMemory memory;
     for (std::size_t length = 0; length <= text_max; length++) {
         const std::string text = sample(length);
-        char* from = page.before_end(length);
-        memcpy(from, text.data(), length);
+        const auto* from =
+            reinterpret_cast<const char*>(memory.at_end(std::as_bytes(std::span(text))).data());
         for (std::size_t room = 0; room <= room_max; room++) {
             Destination to(room);
             ASSERT_EQ(plumb_copy_view(to.bytes.data(), from, length, room), std::min(length, room + 1));

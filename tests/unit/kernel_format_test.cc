@@ -4,6 +4,7 @@
 // selector on the command line means. The formats are those of a kernel; no tracefs is needed.
 #include "consumerd/kernel/event_format.h"
 #include "consumerd/kernel/tracefs.h"
+#include "tests/support/kernel_pages.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,34 +16,16 @@
 namespace plumb {
 namespace {
 
+using namespace test;
+
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
 
-/* As the kernel writes it, around the lines of the event's own fields. */
-std::string format_of(const std::string& name, const std::string& id, const std::string& fields,
-                      const std::string& print) {
-    return "name: " + name + "\nID: " + id +
-           "\nformat:\n"
-           "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
-           "\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
-           "\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n"
-           "\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n"
-           "\n" +
-           fields + "\nprint fmt: " + print + "\n";
-}
-
 std::string sched_switch_format() {
     return format_of(
-        "sched_switch", "372",
-        "\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n"
-        "\tfield:pid_t prev_pid;\toffset:24;\tsize:4;\tsigned:1;\n"
-        "\tfield:int prev_prio;\toffset:28;\tsize:4;\tsigned:1;\n"
-        "\tfield:long prev_state;\toffset:32;\tsize:8;\tsigned:1;\n"
-        "\tfield:char next_comm[16];\toffset:40;\tsize:16;\tsigned:0;\n"
-        "\tfield:pid_t next_pid;\toffset:56;\tsize:4;\tsigned:1;\n"
-        "\tfield:int next_prio;\toffset:60;\tsize:4;\tsigned:1;\n",
+        "sched_switch", "372", switch_fields,
         "\"prev_comm=%s prev_pid=%d prev_prio=%d prev_state=%s%s ==> next_comm=%s next_pid=%d "
         "next_prio=%d\", REC->prev_comm, REC->prev_pid, REC->prev_prio, (REC->prev_state & ((((0x00000000 | "
         "0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << "
