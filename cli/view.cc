@@ -12,6 +12,7 @@
 
 #include <csignal>
 #include <memory>
+#include <optional>
 
 namespace plumb {
 namespace {
@@ -25,6 +26,7 @@ struct ViewOptions {
     bool local = false; /* the default, spelled out */
     bool utc = false;
     bool seconds = false;
+    bool monotonic = false;
     bool json = false;
     bool summary = false;
     bool stats = false;
@@ -32,6 +34,7 @@ struct ViewOptions {
     std::string color = "auto";
 
     TimeStyle time_style() const {
+        if (monotonic) return TimeStyle::monotonic;
         return seconds ? TimeStyle::seconds : utc ? TimeStyle::utc : TimeStyle::local;
     }
     bool use_color() const {
@@ -41,7 +44,11 @@ struct ViewOptions {
 };
 
 Status take_times(ViewOptions& options, const TraceReader& reader) {
-    const TimeFormat time(options.time_style(), reader.start_ns());
+    const std::optional<int64_t> monotonic_zero_ns = reader.monotonic_zero_ns();
+    if (options.monotonic && !monotonic_zero_ns)
+        return Error("{} does not say what its clock is in CLOCK_MONOTONIC.", options.trace)
+            .hint("Traces of plumb record do. Leave out --monotonic.");
+    const TimeFormat time(options.time_style(), reader.start_ns(), monotonic_zero_ns.value_or(0));
     if (!options.since.empty()) {
         Result<int64_t> since = time.parse(options.since);
         if (!since) return since.error().with("--since");
@@ -173,8 +180,11 @@ void add_view(CLI::App& app) {
             ->group(show);
     CLI::Option* const seconds =
         command->add_flag("--seconds", options->seconds, "Seconds since the first event")->group(show);
-    utc->excludes(local)->excludes(seconds);
-    local->excludes(seconds);
+    CLI::Option* const monotonic =
+        command->add_flag("--monotonic", options->monotonic, "Seconds of CLOCK_MONOTONIC")->group(show);
+    utc->excludes(local)->excludes(seconds)->excludes(monotonic);
+    local->excludes(seconds)->excludes(monotonic);
+    seconds->excludes(monotonic);
     CLI::Option* const json =
         command->add_flag("--json", options->json, "One JSON object for each event and line, integers exact")
             ->group(show);

@@ -37,6 +37,10 @@ constexpr uint16_t ctf_statedump_object = 3;
 /* cpu_id of packets whose ring belongs to no CPU. */
 constexpr uint32_t ctf_no_cpu = 0xFFFFFFFF;
 
+/* The entry of the metadata's environment that says at which wall-clock time, in nanoseconds, CLOCK_MONOTONIC was
+ * zero. Metadata is written anew whenever the clock is known better. */
+constexpr char monotonic_zero_entry[] = "monotonic_zero_realtime_ns";
+
 struct CtfPacketHeader {
     uint32_t magic;
     uint8_t uuid[16];

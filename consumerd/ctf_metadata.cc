@@ -163,7 +163,7 @@ std::string utc_text(uint64_t realtime_ns) {
     return std::string(text, strftime(text, sizeof(text), "%Y%m%dT%H%M%S+0000", &parts));
 }
 
-std::string environment_block(const TraceIdentity& identity) {
+std::string environment_block(const TraceIdentity& identity, const plumb_clock_page& clock) {
     utsname system{};
     uname(&system);
     std::string block = "env {\n";
@@ -181,7 +181,8 @@ std::string environment_block(const TraceIdentity& identity) {
     text("kernel_release", system.release);
     text("kernel_version", system.version);
     text("machine", system.machine);
-    block += fmt::format("    architecture_bit_width = {};\n", sizeof(void*) * 8);
+    block += fmt::format("    architecture_bit_width = {};\n    {} = {};\n", sizeof(void*) * 8,
+                         monotonic_zero_entry, clock.realtime_offset_ns);
     for (const auto& [name, value] : identity.environment)
         text(name, value);
     return block + "};\n\n";
@@ -299,7 +300,7 @@ trace {{
 
 )",
                                    uuid_text(identity.uuid));
-    text += environment_block(identity);
+    text += environment_block(identity, clock);
     text += clock_block(identity, clock);
     /* As LTTng calls the context in its two domains. */
     const char* const thread_id = identity.is_kernel() ? "tid" : "vtid";

@@ -112,7 +112,7 @@ public:
           out_(out),
           colors_(style.color ? some_colors : no_colors),
           pairs_(style.pairs),
-          time_(style.time, reader.start_ns()),
+          time_(style.time, reader.start_ns(), reader.monotonic_zero_ns().value_or(0)),
           time_end_(fmt::format("{}] (", colors_.end)),
           time_begin_(fmt::format("[{}", colors_.time)) {
         for (const EventInfo* info : reader.event_infos())

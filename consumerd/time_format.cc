@@ -69,8 +69,8 @@ std::optional<int64_t> take_fraction(std::string_view& text, int64_t unit_ns) {
     return sum;
 }
 
-/* Behind the plus sign: 1.5s */
-std::optional<int64_t> parse_offset(std::string_view text) {
+/* 1.5s */
+std::optional<int64_t> parse_span(std::string_view text) {
     const std::size_t number_end = text.find_first_not_of("0123456789.");
     const std::string_view unit = number_end == std::string_view::npos ? "s" : text.substr(number_end);
     text = text.substr(0, number_end);
@@ -136,6 +136,10 @@ void TimeFormat::put_time(OutputBuffer& out, int64_t time_ns) {
         put_difference(out, time_ns, start_ns_);
         return;
     }
+    if (style_ == TimeStyle::monotonic) {
+        put_span(out, time_ns, monotonic_zero_ns_, false);
+        return;
+    }
     const Split parts = split(time_ns);
     if (parts.seconds != second_) new_second(parts.seconds);
     char* const at = out.room(20);
@@ -144,7 +148,7 @@ void TimeFormat::put_time(OutputBuffer& out, int64_t time_ns) {
 }
 
 void TimeFormat::put_date_and_time(OutputBuffer& out, int64_t time_ns) {
-    if (style_ != TimeStyle::seconds) {
+    if (style_ == TimeStyle::local || style_ == TimeStyle::utc) {
         const Split parts = split(time_ns);
         if (parts.seconds != second_) new_second(parts.seconds);
         out.put(std::string_view(clock_, 11));
@@ -153,12 +157,16 @@ void TimeFormat::put_date_and_time(OutputBuffer& out, int64_t time_ns) {
 }
 
 void TimeFormat::put_difference(OutputBuffer& out, int64_t later_ns, int64_t earlier_ns) {
+    put_span(out, later_ns, earlier_ns, true);
+}
+
+void TimeFormat::put_span(OutputBuffer& out, int64_t later_ns, int64_t earlier_ns, bool with_plus) {
     const bool backwards = later_ns < earlier_ns;
     const uint64_t ns = backwards ? static_cast<uint64_t>(earlier_ns) - static_cast<uint64_t>(later_ns)
                                   : static_cast<uint64_t>(later_ns) - static_cast<uint64_t>(earlier_ns);
     const uint64_t seconds = ns / static_cast<uint64_t>(ns_per_s);
     char* at = out.room(40);
-    *at++ = backwards ? '-' : '+';
+    if (backwards || with_plus) *at++ = backwards ? '-' : '+';
     if (seconds == 0)
         *at++ = '0';
     else
@@ -170,11 +178,12 @@ Result<int64_t> TimeFormat::parse(std::string_view text) const {
     const Error wrong = Error("`{}` is not a point in time.", text)
                             .hint("Write 12:34:56.5, \"2026-01-31 12:34:56.5\", or +1.5s from the start.");
     std::string_view rest = text;
-    if (take(rest, '+')) {
-        const std::optional<int64_t> offset = parse_offset(rest);
-        if (!offset) return wrong;
+    const bool from_start = take(rest, '+');
+    if (from_start || (style_ == TimeStyle::monotonic && rest.find(':') == std::string_view::npos)) {
+        const std::optional<int64_t> span = parse_span(rest);
+        if (!span) return wrong;
         int64_t sum = 0;
-        if (__builtin_add_overflow(start_ns_, *offset, &sum)) return wrong;
+        if (__builtin_add_overflow(from_start ? start_ns_ : monotonic_zero_ns_, *span, &sum)) return wrong;
         return sum;
     }
     const time_t start_s = split(start_ns_).seconds;

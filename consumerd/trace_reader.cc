@@ -1,5 +1,7 @@
 #include "consumerd/trace_reader.h"
 
+#include "consumerd/ctf_layout.h"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -213,6 +215,12 @@ const ThreadRecord* TraceReader::thread_of(const Event& event) {
         known.span = event.thread_id == 0 ? ThreadSpan{} : names_.find_thread(event.thread_id, event.time_ns);
     }
     return known.span.thread;
+}
+
+std::optional<int64_t> TraceReader::monotonic_zero_ns() const {
+    for (const auto& layout : layouts_)
+        if (const auto offset = layout->metadata().environment_number(monotonic_zero_entry)) return offset;
+    return {};
 }
 
 StreamLosses TraceReader::losses() const {

@@ -20,6 +20,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,8 @@ public:
     void skip_before(int64_t time_ns);
     /* Time of the first event that is not part of a statedump; of any event if there is no such one. */
     int64_t start_ns() const { return start_ns_; }
+    /* The wall-clock time at which CLOCK_MONOTONIC was zero, if a trace tells: Plumb's do. */
+    std::optional<int64_t> monotonic_zero_ns() const;
 
     /* All event classes, EventInfo::index is the place in here. */
     const std::vector<const EventInfo*>& event_infos() const { return event_infos_; }

@@ -46,7 +46,7 @@ std::vector<TraceSummary::ThreadCount> TraceSummary::threads_by_count() const {
 }
 
 void TraceSummary::put_text(OutputBuffer& out, TimeStyle style) const {
-    TimeFormat time(style, reader_.start_ns());
+    TimeFormat time(style, reader_.start_ns(), reader_.monotonic_zero_ns().value_or(0));
     out.put(fmt::format("{} events", grouped(event_count_)));
     if (event_count_ > 0) {
         out.put(" from ");

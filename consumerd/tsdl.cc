@@ -56,6 +56,13 @@ std::string Metadata::environment_text(std::string_view name) const {
     return {};
 }
 
+std::optional<int64_t> Metadata::environment_number(std::string_view name) const {
+    for (const auto& [key, entry] : environment)
+        if (const int64_t* number = std::get_if<int64_t>(&entry); key == name && number != nullptr)
+            return *number;
+    return {};
+}
+
 Result<Metadata> parse(std::string_view text) {
     return Parser(text).run();
 }

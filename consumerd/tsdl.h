@@ -115,6 +115,8 @@ struct Metadata {
     const StreamClass* find_stream(uint64_t id) const;
     /* The text of an environment entry, empty if there is none. */
     std::string environment_text(std::string_view name) const;
+    /* The number of one. */
+    std::optional<int64_t> environment_number(std::string_view name) const;
 };
 
 Result<Metadata> parse(std::string_view text);

@@ -20,6 +20,9 @@ from pathlib import Path
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
 PLUMB = BUILD / "cli/plumb"
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from traced_program import compile_traced  # noqa: E402
+
 TRACEFS = Path("/sys/kernel/tracing")
 HAS_KPROBES = (TRACEFS / "kprobe_events").exists()
 CALLS = 100_000  # of each of two threads
@@ -79,11 +82,7 @@ class Kernel(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = Path(tempfile.mkdtemp(prefix="plumb-kernel-"))
         cls.folder.chmod(0o755)
-        (cls.folder / "program.c").write_text(PROGRAM)
-        cls.program = cls.folder / "program"
-        subprocess.run(["cc", "-O2", cls.folder / "program.c", f"-I{SOURCE}/include",
-                        BUILD / "tp-async/CMakeFiles/tp-async.dir/tp-async.cc.o", BUILD / "libtrace/libplumb.a",
-                        "-lpthread", "-o", cls.program], check=True)
+        cls.program = compile_traced(PROGRAM, cls.folder / "program")
 
     @classmethod
     def tearDownClass(cls):

@@ -28,6 +28,9 @@ TEST(TimeFormat, ShowsEachStyle) {
     EXPECT_EQ(shown({TimeStyle::utc, start_ns}, start_ns, true), "2026-11-21 05:14:03.464729250");
     EXPECT_EQ(shown({TimeStyle::seconds, start_ns}, start_ns + 1'000'000'001), "+1.000000001");
     EXPECT_EQ(shown({TimeStyle::seconds, start_ns}, start_ns - 5), "-0.000000005");
+    EXPECT_EQ(shown({TimeStyle::monotonic, start_ns, start_ns - 86'400'000'000'005}, start_ns),
+              "86400.000000005");
+    EXPECT_EQ(shown({TimeStyle::monotonic, start_ns, start_ns}, start_ns - 5, true), "-0.000000005");
     EXPECT_EQ(shown({TimeStyle::utc, 0}, -1, true), "1969-12-31 23:59:59.999999999");
 }
 
@@ -36,6 +39,9 @@ TEST(TimeFormat, ReadsWhatItShows) {
     EXPECT_EQ(parsed("2026-11-21 05:14:03.464729250"), start_ns);
     EXPECT_EQ(parsed("2026-11-21T05:14:03.464729250"), start_ns);
     EXPECT_EQ(parsed("+1.000000001"), start_ns + 1'000'000'001);
+    const TimeFormat monotonic(TimeStyle::monotonic, start_ns, start_ns - 86'400'000'000'005);
+    EXPECT_EQ(monotonic.parse(shown(monotonic, start_ns + 77)).value_or(0), start_ns + 77);
+    EXPECT_EQ(monotonic.parse("+77ns").value_or(0), start_ns + 77);
     TimeFormat local(TimeStyle::local, start_ns);
     EXPECT_EQ(parsed(shown(local, start_ns + 77), TimeStyle::local), start_ns + 77);
 }
