@@ -308,6 +308,8 @@ void KernelDrain::add_to(DrainTotals& totals) const {
         translator_.unknown_events());
     add(totals.notes, "events of the kernel were damaged", translator_.damaged_events());
     add(totals.notes, "pages of the kernel's buffers were damaged", damaged_pages_);
+    add(totals.notes, "hits of probes were missed by the kernel, of whichever process",
+        session_.missed_probe_hits());
 }
 
 } // namespace plumb

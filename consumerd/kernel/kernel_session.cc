@@ -1,5 +1,6 @@
 #include "consumerd/kernel/kernel_session.h"
 
+#include "consumerd/kernel/probe_misses.h"
 #include "consumerd/kernel/probe_place.h"
 #include "consumerd/processes.h"
 
@@ -241,8 +242,11 @@ Status KernelSession::add_probe(const KernelSelector& selector) {
     }
     const std::string event_name = selector.system + "_" + identifier(selector.event);
     const std::string probe = name_ + "/" + event_name;
-    if (Status made = write_tracefs(root_ + "/dynamic_events",
-                                    fmt::format("{}:{} {}", is_return ? "r" : "p", probe, place), true);
+    /* 4096 calls may be in the function at once, the most that the kernel allows. By itself it keeps places for ten, and
+     * more do not return for it. */
+    const char* const type = !is_return ? "p" : is_user ? "r" : "r4096";
+    if (Status made =
+            write_tracefs(root_ + "/dynamic_events", fmt::format("{}:{} {}", type, probe, place), true);
         !made)
         return made.error()
             .with("The kernel does not take the probe {}:{}", selector.system, selector.event)
@@ -305,6 +309,13 @@ KernelCounts KernelSession::counts(std::uint32_t cpu) const {
     return {number_of(*text, "overrun"),
             number_of(*text, "dropped events") + number_of(*text, "commit overrun"),
             number_of(*text, "read events")};
+}
+
+std::uint64_t KernelSession::missed_probe_hits() const {
+    if (probes_.empty()) return 0;
+    const auto events = read_small_file(root_ + "/kprobe_events");
+    const auto profile = read_small_file(root_ + "/kprobe_profile");
+    return events && profile ? probe_misses(*events, *profile, name_) : 0;
 }
 
 std::uint64_t KernelSession::pages_per_cpu() const {

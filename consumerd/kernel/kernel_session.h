@@ -68,6 +68,8 @@ public:
     const std::vector<std::uint32_t>& cpus() const { return cpus_; }
     Result<FileDescriptor> open_raw(std::uint32_t cpu) const;
     KernelCounts counts(std::uint32_t cpu) const;
+    /* Of kprobes and kretprobes, by whichever process: the kernel does not tell whose they were. */
+    std::uint64_t missed_probe_hits() const;
     /* Pages that a CPU's buffer has. */
     std::uint64_t pages_per_cpu() const;
     const RawPageFormat& page_format() const { return page_format_; }

@@ -1,0 +1,19 @@
+/*
+ * Hits of kprobes that the kernel did not record: it keeps a place for each call that a kretprobe waits for, and has
+ * only so many; and it leaves out a hit inside of another. It counts them, for all processes together.
+ */
+#ifndef PLUMB_CONSUMERD_KERNEL_PROBE_MISSES_H
+#define PLUMB_CONSUMERD_KERNEL_PROBE_MISSES_H
+
+#include <cstdint>
+#include <string>
+
+namespace plumb {
+
+/* Of the probes of `group`: "r:group/name place" in `events` (kprobe_events) says whose line " name hits misses" in
+ * `profile` (kprobe_profile) is, since both have the same order. Lines that do not match are left out. */
+std::uint64_t probe_misses(const std::string& events, const std::string& profile, const std::string& group);
+
+} // namespace plumb
+
+#endif
