@@ -58,6 +58,11 @@ void add_kernel(CLI::App& command, RecordOptions& options) {
                     "Bytes of the kernel's buffer for each CPU")
         ->type_name("SIZE")
         ->capture_default_str();
+    command
+        .add_option("--kernel-pages", options.kernel_pages,
+                    "Keep the pages of the kernel's buffers too, as DIR/cpu0 ...: trace-cmd restore makes a "
+                    "trace.dat of them")
+        ->type_name("DIR");
     command.add_flag("--statedump-files", options.statedump_files,
                      "List the open files of all processes at the start of the kernel's trace");
 }

@@ -24,6 +24,7 @@ struct RecordOptions {
     std::string clock;
     std::vector<std::string> kernel_events; /* as KernelSelector::parse() takes them */
     std::string kernel_buffer_size = "8M";  /* of each CPU */
+    std::string kernel_pages;               /* where the raw pages are kept too */
     bool system_wide = false;               /* kernel events of all processes */
     bool statedump_files = false;
     std::vector<std::uint32_t> process_ids;

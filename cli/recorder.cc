@@ -170,6 +170,7 @@ Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
     options.clock = drain_->clock_page();
     options.statedump.clock_mode = clock_mode;
     options.statedump.open_files = options_.statedump_files;
+    options.pages_directory = options_.kernel_pages;
     options.log = [this](const std::string& line) { status_.say(line); };
     auto drain = KernelDrain::make(*kernel_session_, std::move(options));
     if (!drain) return drain.error();
@@ -180,11 +181,11 @@ Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
 /* `thread_ids`: whom it is limited to; none, or with --system-wide: nobody, but the recorder itself is left out. */
 Status Recorder::start_kernel(const std::vector<std::uint32_t>& thread_ids) {
     if (!kernel_drain_) return ok();
-    if (Status started = kernel_drain_->start(); !started) return started;
-    const bool limited = !thread_ids.empty() && !options_.system_wide;
-    Status chosen = limited ? kernel_session_->limit_to(thread_ids) : kernel_session_->leave_out_self();
-    if (!chosen) return chosen;
-    return kernel_session_->start();
+    return kernel_drain_->start([&] {
+        const bool limited = !thread_ids.empty() && !options_.system_wide;
+        Status chosen = limited ? kernel_session_->limit_to(thread_ids) : kernel_session_->leave_out_self();
+        return chosen ? kernel_session_->start() : chosen;
+    });
 }
 
 /* Says which of the named processes cannot be traced, and fails if that leaves nobody. */

@@ -25,7 +25,7 @@ bool is_plumb_metadata(const fs::path& path) {
     std::ifstream file(path);
     std::string start(4096, '\0');
     file.read(start.data(), static_cast<std::streamsize>(start.size()));
-    return start.find("tracer_name = \"plumb\"") != std::string::npos;
+    return start.find("plumb_version = \"") != std::string::npos;
 }
 
 /* The files that make up the trace; or why it is not one. */

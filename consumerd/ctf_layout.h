@@ -41,6 +41,10 @@ constexpr uint32_t ctf_no_cpu = 0xFFFFFFFF;
  * zero. Metadata is written anew whenever the clock is known better. */
 constexpr char monotonic_zero_entry[] = "monotonic_zero_realtime_ns";
 
+/* What begins the name of a type alias in an event's description: behind it stands the name of a field that is an
+ * integer for every reader, and the alias is an enumeration with the labels of its values, for those that know. */
+constexpr char labels_alias[] = "plumb_labels_of_";
+
 struct CtfPacketHeader {
     uint32_t magic;
     uint8_t uuid[16];

@@ -104,14 +104,24 @@ std::string field_lines(const EventField& field, std::set<std::string>& used) {
     return fmt::format("        {} {};\n", integer, field_identifier(field.name, used));
 }
 
+/* The labels of integers that have to stay integers. */
+std::string label_lines(const EventDescription& event) {
+    std::string lines;
+    std::set<std::string> seen;
+    for (const EventField& field : event.fields)
+        if (field.type == PLUMB_FIELD_INTEGER && !field.labels.empty() && seen.insert(field.name).second)
+            lines += fmt::format("    typealias {} := {}{};\n", enum_type(field), labels_alias, field.name);
+    return lines;
+}
+
 std::string event_block(const EventDescription& event, uint32_t stream_id, uint32_t id) {
     std::string block;
     if (!event.source_file.empty())
         block += fmt::format("/* {}:{} */\n", harmless(event.source_file), event.source_line);
     block +=
-        fmt::format("event {{\n    name = \"{}\";\n    id = {};\n    stream_id = {};\n    loglevel = {};\n"
+        fmt::format("event {{\n    name = \"{}\";\n    id = {};\n    stream_id = {};\n    loglevel = {};\n{}"
                     "    fields := struct {{\n",
-                    escaped(event.full_name()), id, stream_id, event.log_level);
+                    escaped(event.full_name()), id, stream_id, event.log_level, label_lines(event));
     std::set<std::string> used;
     for (const EventField& field : event.fields)
         block += field_lines(field, used);
@@ -172,8 +182,11 @@ std::string environment_block(const TraceIdentity& identity, const plumb_clock_p
     };
     text("hostname", identity.host_name);
     text("domain", identity.domain);
-    text("tracer_name", "plumb");
-    block += "    tracer_major = 0;\n    tracer_minor = 1;\n    tracer_patchlevel = 0;\n";
+    text("plumb_version", "0.1.0");
+    /* Trace Compass chooses by it how it reads a kernel trace: the events are called as LTTng's. */
+    text("tracer_name", identity.is_kernel() ? "lttng-modules" : "plumb");
+    block += fmt::format("    tracer_major = {};\n    tracer_minor = {};\n    tracer_patchlevel = 0;\n",
+                         identity.is_kernel() ? 2 : 0, identity.is_kernel() ? 13 : 1);
     text("tracer_buffering_scheme", "uid");
     text("trace_name", identity.trace_name);
     text("trace_creation_datetime", utc_text(identity.created_realtime_ns));

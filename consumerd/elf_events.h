@@ -26,6 +26,7 @@ struct EventField {
     bool is_signed;
     bool hex;
     std::uint16_t array_length;
+    /* Of an enumeration; of an integer, they are shown by readers that know of them. */
     std::vector<std::pair<std::int64_t, std::string>> labels;
 
     /* As in the source: "u64", "x32", "string", "u16[4]", "u32[]", "enum u8 { new = 0, sent = 1 }". */

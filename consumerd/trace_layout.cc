@@ -194,7 +194,7 @@ Status LayoutMaker::make_stream(const tsdl::StreamClass& described) {
         return made;
     if (Status made = compile("stream.event.context", described.event_context, stream->event_context); !made)
         return made;
-    stream->is_plumb_record = layout_.metadata_.environment_text("tracer_name") == "plumb" &&
+    stream->is_plumb_record = !layout_.metadata_.environment_text("plumb_version").empty() &&
                               is_plumb_record(stream->event_header, stream->event_context);
     layout_.streams_.push_back(std::move(stream));
     return ok();

@@ -2,6 +2,7 @@
  * The blocks of TSDL: trace, env, clock, stream, event. What a block may hold beyond the entries known here
  * is read over, as later versions of a writer may say more.
  */
+#include "consumerd/ctf_layout.h"
 #include "consumerd/tsdl_parser.h"
 
 #include <limits>
@@ -312,6 +313,25 @@ Status Parser::stream_block() {
     return ok();
 }
 
+/* Where Plumb wrote labels of integers into the description of an event, these become enumerations. */
+TypePtr Parser::with_labels(const TypePtr& fields) const {
+    Type changed = *fields;
+    bool any = false;
+    for (Field& field : changed.fields) {
+        const std::string_view name =
+            std::string_view(field.name).substr(field.name.starts_with('_') ? 1 : 0);
+        const TypePtr labels = find_type(std::string(labels_alias) + std::string(name));
+        if (!labels || labels->kind != Kind::enumeration || field.type->kind != Kind::integer) continue;
+        const Type& integer = *labels->element;
+        if (integer.size_bits != field.type->size_bits || integer.is_signed != field.type->is_signed ||
+            labels->alignment_bits != field.type->alignment_bits)
+            continue;
+        field.type = labels;
+        any = true;
+    }
+    return any ? std::make_shared<Type>(std::move(changed)) : fields;
+}
+
 Status Parser::event_block() {
     EventClass event;
     const uint32_t line = token_.line;
@@ -320,7 +340,7 @@ Status Parser::event_block() {
             Result<TypePtr> type = assigned_type();
             if (!type) return type.error();
             if (name == "context") event.context = *type;
-            if (name == "fields") event.fields = *type;
+            if (name == "fields") event.fields = with_labels(*type);
             return ok();
         }
         Result<Value> given = assigned_value();

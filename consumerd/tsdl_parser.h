@@ -54,6 +54,7 @@ private:
     Status clock_block();
     Status stream_block();
     Status event_block();
+    TypePtr with_labels(const TypePtr& fields) const;
     Status unknown_block();
     /* Calls `entry(name)` for each entry of a block, up to `};`; it consumes what follows the name. */
     template <typename Entry>

@@ -1,5 +1,7 @@
 #include "consumerd/kernel/event_format.h"
 
+#include "consumerd/kernel/event_names.h"
+
 #include <traceevent/event-parse.h>
 
 #include <algorithm>
@@ -9,34 +11,12 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <sstream>
 
 namespace plumb {
 namespace {
 
 using Labels = std::vector<std::pair<std::int64_t, std::string>>;
-
-constexpr std::string_view enter_prefix = "sys_enter_";
-constexpr std::string_view exit_prefix = "sys_exit_";
-
-bool is_syscall(const std::string& system) {
-    return system == "syscalls";
-}
-
-std::string event_name(const std::string& system, const std::string& name) {
-    if (is_syscall(system) && name.starts_with(enter_prefix))
-        return "syscall_entry_" + name.substr(enter_prefix.size());
-    if (is_syscall(system) && name.starts_with(exit_prefix))
-        return "syscall_exit_" + name.substr(exit_prefix.size());
-    return name;
-}
-
-/* What the kernel's scheduler events call a pid is the number of a thread. */
-std::string field_name(const std::string& system, const std::string& name) {
-    static const std::set<std::string> thread_ids = {"pid", "prev_pid", "next_pid", "parent_pid",
-                                                     "child_pid"};
-    if (system != "sched" || !thread_ids.contains(name)) return name;
-    return name.substr(0, name.size() - 3) + "tid";
-}
 
 /* ---- labels, out of __print_symbolic() and __print_flags() ---- */
 
@@ -146,8 +126,8 @@ EventField make_field(std::string name, plumb_field_type type, unsigned size, bo
 
 class Builder {
 public:
-    Builder(KernelEvent& event, std::map<std::string, Labels> labels)
-        : event_(event), labels_(std::move(labels)) {}
+    Builder(KernelEvent& event, std::map<std::string, Labels> labels, const Labels& constant_strings)
+        : event_(event), labels_(std::move(labels)), constant_strings_(constant_strings) {}
 
     void add(const tep_format_field& field) {
         if (field.offset < 0 || field.size < 0 ||
@@ -156,7 +136,7 @@ public:
         const auto from = static_cast<std::uint16_t>(field.offset);
         const auto bytes = static_cast<unsigned>(field.size);
         event_.least_bytes = std::max(event_.least_bytes, from + bytes);
-        const std::string name = field_name(event_.system, field.name);
+        const std::string name = kernel_field_name(event_.system, field.name);
         if (has(field, TEP_FIELD_IS_DYNAMIC))
             add_dynamic(field, name, from);
         else if (has(field, TEP_FIELD_IS_ARRAY))
@@ -214,8 +194,11 @@ private:
         }
         EventField made = make_field(name, PLUMB_FIELD_INTEGER, bytes, is_signed, is_pointer);
         if (const auto labels = labels_.find(field.name); labels != labels_.end()) {
-            made.type = PLUMB_FIELD_ENUM;
+            if (!is_read_as_number(event_.system, field.name)) made.type = PLUMB_FIELD_ENUM;
             made.labels = labels->second;
+        } else if (type == "const char *" && !is_syscall(event_.system) && !constant_strings_.empty()) {
+            made.type = PLUMB_FIELD_ENUM; /* a system call's is an address of the program */
+            made.labels = constant_strings_;
         }
         event_.description.fields.push_back(std::move(made));
         step(RawStep::Kind::copy, from, bytes, false);
@@ -235,6 +218,7 @@ private:
 
     KernelEvent& event_;
     std::map<std::string, Labels> labels_;
+    const Labels& constant_strings_;
 };
 
 template <typename T>
@@ -283,6 +267,21 @@ FormatParser::~FormatParser() {
     tep_free(fields_only_);
 }
 
+/* Lines: 0xffffffff82819b04 : "rcu_preempt-GPS". What is between the quotes is escaped as in C. */
+void FormatParser::know_constant_strings(const std::string& text) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        const std::size_t begin = line.find('"'), end = line.rfind('"');
+        if (begin == std::string::npos || end == begin) continue;
+        const Labels::value_type entry(static_cast<std::int64_t>(std::strtoull(line.c_str(), nullptr, 0)),
+                                       line.substr(begin + 1, end - begin - 1));
+        if (entry.first != 0) constant_strings_.push_back(entry);
+    }
+    std::sort(constant_strings_.begin(), constant_strings_.end());
+    constant_strings_.erase(std::unique(constant_strings_.begin(), constant_strings_.end()),
+                            constant_strings_.end());
+}
+
 /* An event whose print format is not understood is marked as failed, and so is one whose fields are not; the first is
  * good enough for us. So once more without the print format. */
 bool FormatParser::has_good_fields(const std::string& system, const std::string& name,
@@ -317,13 +316,13 @@ Result<KernelEvent> FormatParser::parse(const std::string& system, const std::st
                      parsed->id);
     }
     event.id = static_cast<std::uint16_t>(parsed->id);
-    event.description.name = event_name(system, event.raw_name);
+    event.description.name = kernel_event_name(system, event.raw_name);
     event.description.log_level = PLUMB_DEBUG_SYSTEM;
     std::map<std::string, Labels> labels;
     if (parsed->print_fmt.args != nullptr) collect_labels(parsed->print_fmt.args, labels);
     constexpr std::uint32_t common_bytes = 8; /* type, flags, preempt count, pid */
     event.least_bytes = common_bytes;
-    Builder builder(event, std::move(labels));
+    Builder builder(event, std::move(labels), constant_strings_);
     for (const tep_format_field* field = parsed->format.fields; field != nullptr; field = field->next) {
         if (is_syscall(system) && std::string_view(field->name) == "__syscall_nr") continue;
         builder.add(*field);

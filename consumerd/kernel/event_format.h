@@ -23,6 +23,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 struct tep_handle;
@@ -61,6 +62,10 @@ public:
     FormatParser(const FormatParser&) = delete;
     FormatParser& operator=(const FormatParser&) = delete;
 
+    /* `text`: that of printk_formats, the kernel's constant strings and where they are. Some events hold such an
+     * address; parsed from now on, they show the string. */
+    void know_constant_strings(const std::string& text);
+
     /* `format`: the text of events/SYSTEM/NAME/format. */
     Result<KernelEvent> parse(const std::string& system, const std::string& format);
 
@@ -69,6 +74,7 @@ private:
 
     tep_handle* tep_;
     tep_handle* fields_only_;
+    std::vector<std::pair<std::int64_t, std::string>> constant_strings_;
 };
 
 /* Appends the payload of a raw event to `to`. False if the event is damaged: a field lies outside of it. */

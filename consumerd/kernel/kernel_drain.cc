@@ -31,10 +31,6 @@ TraceIdentity kernel_identity(TraceIdentity identity) {
     return identity;
 }
 
-Error lost_from_trace(const Error& cause) {
-    return cause.hint("Events of the kernel are lost from the trace until this is mended.");
-}
-
 } // namespace
 
 uint64_t KernelDrain::Cpu::discarded() const {
@@ -69,6 +65,11 @@ Result<std::unique_ptr<KernelDrain>> KernelDrain::make(KernelSession& session, K
 
 Status KernelDrain::open() {
     pages_.resize(size_t{session_.page_bytes()} * pages_per_splice);
+    if (!options_.pages_directory.empty()) {
+        auto copy = PageCopy::create(options_.pages_directory, session_.cpus());
+        if (!copy) return copy.error();
+        page_copy_ = std::move(*copy);
+    }
     wake_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake_.is_open()) return Error::from_errno(errno, "Could not make an event descriptor");
     for (const uint32_t number : session_.cpus()) {
@@ -89,13 +90,22 @@ Status KernelDrain::open() {
     return ok();
 }
 
-Status KernelDrain::start() {
+Status KernelDrain::start(const std::function<Status()>& begin_tracing) {
+    thread_ = std::thread([this] {
+        may_run_.wait();
+        run();
+    });
+    Status begun = begin_tracing();
+    if (begun) begun = write_statedump();
+    may_run_.count_down();
+    return begun;
+}
+
+Status KernelDrain::write_statedump() {
     KernelStatedump dump = kernel_statedump(options_.statedump);
     process_of_thread_ = std::move(dump.process_of_thread);
-    if (Status written = writer_.write_kernel_statedump(dump.records); !written) return written;
-    stop_requested_ = false;
-    thread_ = std::thread([this] { run(); });
-    return ok();
+    dumped_at_ = read_clock(static_cast<plumb_clock_mode>(options_.clock.mode));
+    return writer_.write_kernel_statedump(dump.records);
 }
 
 void KernelDrain::stop() {
@@ -183,6 +193,7 @@ size_t KernelDrain::read_page(Cpu& cpu) {
 }
 
 void KernelDrain::take_pages(Cpu& cpu, std::span<const std::byte> bytes) {
+    if (Status kept = page_copy_.add(cpu.number, bytes); !kept) failed(kept.error());
     while (!bytes.empty()) {
         const size_t page_bytes = std::min<size_t>(bytes.size(), session_.page_bytes());
         RawPage page(bytes.first(page_bytes), session_.page_format());
@@ -205,13 +216,16 @@ void KernelDrain::flush(Cpu& cpu) {
         events_written_ += piece.record_count;
         for_each_record(piece, [this](const plumb_record& record) { counts_[record.event_id]++; });
     } else {
-        if (!first_failure_) {
-            first_failure_ = written.error();
-            if (options_.log) options_.log(lost_from_trace(written.error()).message());
-        }
+        failed(written.error().hint("Events of the kernel are lost from the trace until this is mended."));
         cpu.not_written += piece.record_count;
     }
     cpu.records.clear();
+}
+
+void KernelDrain::failed(const Error& error) {
+    if (first_failure_) return;
+    first_failure_ = error;
+    if (options_.log) options_.log(error.message());
 }
 
 void KernelDrain::write_names(bool all) {
@@ -228,7 +242,7 @@ void KernelDrain::write_names(bool all) {
             process_of_thread_[note.thread_id] =
                 note.is_process || maker == process_of_thread_.end() ? note.thread_id : maker->second;
         const auto process = process_of_thread_.find(note.thread_id);
-        named.push_back({note.timestamp, note.thread_id,
+        named.push_back({std::max(note.timestamp, dumped_at_), note.thread_id,
                          process != process_of_thread_.end() ? process->second : note.thread_id, note.name});
     }
     held_notes_.erase(held_notes_.begin(), held_notes_.begin() + static_cast<std::ptrdiff_t>(used));

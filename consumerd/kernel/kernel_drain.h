@@ -19,6 +19,7 @@
 #include "consumerd/file.h"
 #include "consumerd/kernel/kernel_session.h"
 #include "consumerd/kernel/kernel_statedump.h"
+#include "consumerd/kernel/page_copy.h"
 #include "consumerd/kernel/translator.h"
 #include "consumerd/result.h"
 
@@ -28,6 +29,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <latch>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -43,6 +45,7 @@ struct KernelDrainOptions {
     TraceIdentity identity; /* of the user domain; its domain and uuid are replaced */
     plumb_clock_page clock{};
     KernelStatedumpOptions statedump;
+    std::string pages_directory; /* where the raw pages are kept too; empty: nowhere */
     uint64_t interval_ns = 100'000'000;
     uint64_t idle_interval_ns = 1'000'000'000;
     std::function<void(const std::string&)> log;
@@ -56,8 +59,9 @@ public:
     KernelDrain(const KernelDrain&) = delete;
     KernelDrain& operator=(const KernelDrain&) = delete;
 
-    /* Starts the thread; then, in the caller's, writes the statedump. */
-    Status start();
+    /* Makes the thread, so that it can be left out; calls `begin_tracing`; then lists what is there already. In this
+     * order no thread is missing that began in between. */
+    Status start(const std::function<Status()>& begin_tracing);
     /* After session.stop(): the rest of the buffers, the losses, and the clock as it is known now. */
     Status finish(const plumb_clock_page& clock);
 
@@ -79,6 +83,7 @@ private:
 
     KernelDrain(KernelSession& session, KernelDrainOptions options, CtfWriter writer);
     Status open();
+    Status write_statedump();
     void run();
     void stop();
     bool step(bool everything);
@@ -87,12 +92,14 @@ private:
     size_t read_page(Cpu& cpu);
     void take_pages(Cpu& cpu, std::span<const std::byte> bytes);
     void flush(Cpu& cpu);
+    void failed(const Error& error);
     void write_names(bool all);
     void publish_progress();
 
     KernelSession& session_;
     KernelDrainOptions options_;
     CtfWriter writer_;
+    PageCopy page_copy_;
     Translator translator_;
     std::deque<ChannelEvent> described_;
     std::deque<Cpu> cpus_;
@@ -102,6 +109,7 @@ private:
     std::map<uint32_t, uint32_t> process_of_thread_;
     std::vector<ThreadNote> held_notes_;
     uint64_t held_until_ = 0; /* notes up to this time are written next: an older one may still come */
+    uint64_t dumped_at_ = 0;  /* no note is written as of an earlier time */
 
     uint64_t events_written_ = 0;
     std::vector<uint64_t> counts_; /* written, by event id */
@@ -110,6 +118,7 @@ private:
 
     std::thread thread_;
     std::atomic<bool> stop_requested_{false};
+    std::latch may_run_{1};
     mutable std::mutex progress_lock_;
     DrainProgress progress_;
 };

@@ -129,6 +129,8 @@ Status KernelSession::configure() {
     const std::uint64_t kilobytes = std::max<std::uint64_t>(config_.buffer_bytes >> 10, 64);
     if (Status set = write_tracefs(path("buffer_size_kb"), std::to_string(kilobytes)); !set)
         return set.error().with("The kernel has no memory for buffers of {} KiB for each CPU", kilobytes);
+    if (const auto strings = read_small_file(root_ + "/printk_formats", std::size_t{16} << 20))
+        parser_->know_constant_strings(*strings);
     cpus_ = cpus_of(path("per_cpu"));
     if (cpus_.empty()) return Error("{} has no per-CPU buffers.", path_);
     return read_page_format();

@@ -45,8 +45,9 @@ EventField integer(std::string name, std::uint8_t bytes, bool is_signed, bool he
     return {std::move(name), PLUMB_FIELD_INTEGER, bytes, is_signed, hex, 0, {}};
 }
 
-EventField enumeration(std::string name, std::vector<std::pair<std::int64_t, std::string>> labels) {
-    return {std::move(name), PLUMB_FIELD_ENUM, 4, true, false, 0, std::move(labels)};
+/* A number for other readers, as LTTng has it. */
+EventField labelled(std::string name, std::vector<std::pair<std::int64_t, std::string>> labels) {
+    return {std::move(name), PLUMB_FIELD_INTEGER, 4, true, false, 0, std::move(labels)};
 }
 
 EventField string(std::string name) {
@@ -229,15 +230,15 @@ const std::vector<EventDescription>& kernel_statedump_events() {
         event("lttng_statedump_end", {}),
         event("lttng_statedump_process_state",
               {integer("tid", 4, true), integer("pid", 4, true), integer("ppid", 4, true), string("name"),
-               enumeration("type", {{user_thread, "USER_THREAD"}, {kernel_thread, "KERNEL_THREAD"}}),
-               enumeration("mode", {{mode_unknown, "MODE_UNKNOWN"}}),
-               enumeration("submode", {{submode_unknown, "UNKNOWN"}}),
-               enumeration("status", {{status_unnamed, "UNNAMED"},
-                                      {status_wait_cpu, "WAIT_CPU"},
-                                      {status_exit, "EXIT"},
-                                      {status_zombie, "ZOMBIE"},
-                                      {status_wait, "WAIT"},
-                                      {status_dead, "DEAD"}}),
+               labelled("type", {{user_thread, "USER_THREAD"}, {kernel_thread, "KERNEL_THREAD"}}),
+               labelled("mode", {{mode_unknown, "MODE_UNKNOWN"}}),
+               labelled("submode", {{submode_unknown, "UNKNOWN"}}),
+               labelled("status", {{status_unnamed, "UNNAMED"},
+                                   {status_wait_cpu, "WAIT_CPU"},
+                                   {status_exit, "EXIT"},
+                                   {status_zombie, "ZOMBIE"},
+                                   {status_wait, "WAIT"},
+                                   {status_dead, "DEAD"}}),
                integer("cpu", 4, false)}),
         event("lttng_statedump_file_descriptor", {integer("pid", 4, true), integer("fd", 4, true),
                                                   integer("flags", 4, false, true), string("filename")}),

@@ -114,7 +114,26 @@ TEST(KernelFormat, KeepsTheNameOfAPidOutsideOfTheScheduler) {
                                "\tfield:pid_t old_pid;\toffset:16;\tsize:4;\tsigned:1;\n";
     const std::string format = format_of("x", "9", fields, "\"%d\", REC->pid");
     EXPECT_THAT(fields_of(parse("task", format)), ElementsAre("pid: i32", "child_pid: i32", "old_pid: i32"));
-    EXPECT_THAT(fields_of(parse("sched", format)), ElementsAre("tid: i32", "child_tid: i32", "old_pid: i32"));
+    EXPECT_THAT(fields_of(parse("sched", format)), ElementsAre("tid: i32", "child_tid: i32", "old_tid: i32"));
+}
+
+TEST(KernelFormat, NamesEventsAsLttngDoes) {
+    const auto named = [](const std::string& system, const std::string& name) {
+        return parse(system, format_of(name, "9", "\tfield:int a;\toffset:8;\tsize:4;\tsigned:1;\n",
+                                       "\"%d\", REC->a"))
+            .description.full_name();
+    };
+    EXPECT_EQ(named("irq", "softirq_entry"), "irq_softirq_entry");
+    EXPECT_EQ(named("irq", "irq_handler_entry"), "irq_handler_entry");
+    EXPECT_EQ(named("timer", "hrtimer_expire_exit"), "timer_hrtimer_expire_exit");
+    EXPECT_EQ(named("timer", "timer_start"), "timer_start");
+    EXPECT_EQ(named("kmem", "mm_page_alloc"), "kmem_mm_page_alloc");
+    EXPECT_EQ(named("kmem", "kmem_cache_alloc"), "kmem_cache_alloc");
+    EXPECT_EQ(named("power", "cpu_frequency"), "power_cpu_frequency");
+    EXPECT_EQ(named("net", "netif_receive_skb"), "net_if_receive_skb");
+    EXPECT_EQ(named("irq_vectors", "local_timer_entry"), "x86_irq_vectors_local_timer_entry");
+    EXPECT_EQ(named("exceptions", "page_fault_user"), "x86_exceptions_page_fault_user");
+    EXPECT_EQ(named("sched", "sched_switch"), "sched_switch");
 }
 
 TEST(KernelFormat, DescribesTheEntryOfASystemCallByItsArguments) {
@@ -213,20 +232,25 @@ TEST(KernelFormat, KnowsTheSizeOfElementsByTheNamesThatCHas) {
 /* ---- labels ---- */
 
 TEST(KernelFormat, TakesLabelsFromSymbols) {
-    const KernelEvent event = parse(
-        "irq", format_of("softirq_raise", "221", "\tfield:unsigned int vec;\toffset:8;\tsize:4;\tsigned:0;\n",
-                         "\"vec=%u [action=%s]\", REC->vec, __print_symbolic(REC->vec, { 0, \"HI\" }, { 1, "
-                         "\"TIMER\" }, { 2, \"NET_TX\" })"));
+    const std::string format =
+        format_of("softirq_raise", "221", "\tfield:unsigned int vec;\toffset:8;\tsize:4;\tsigned:0;\n",
+                  "\"vec=%u [action=%s]\", REC->vec, __print_symbolic(REC->vec, { 0, \"HI\" }, { 1, "
+                  "\"TIMER\" }, { 2, \"NET_TX\" })");
+    const KernelEvent event = parse("soft", format);
     const EventField& vec = field_named(event, "vec");
     EXPECT_EQ(vec.type, PLUMB_FIELD_ENUM);
     EXPECT_EQ(vec.size, 4);
     EXPECT_THAT(vec.labels, ElementsAre(Pair(0, "HI"), Pair(1, "TIMER"), Pair(2, "NET_TX")));
+    /* Trace Compass ends its analysis where this is not a number. */
+    const KernelEvent interrupt = parse("irq", format);
+    EXPECT_EQ(field_named(interrupt, "vec").type, PLUMB_FIELD_INTEGER);
+    EXPECT_EQ(field_named(interrupt, "vec").labels, vec.labels);
 }
 
 TEST(KernelFormat, TakesLabelsFromFlagsInsideOfAnExpression) {
     const KernelEvent event = parse("sched", sched_switch_format());
     const EventField& state = field_named(event, "prev_state");
-    EXPECT_EQ(state.type, PLUMB_FIELD_ENUM);
+    EXPECT_EQ(state.type, PLUMB_FIELD_INTEGER);
     EXPECT_EQ(state.size, 8);
     EXPECT_TRUE(state.is_signed);
     EXPECT_THAT(state.labels, ElementsAre(Pair(1, "S"), Pair(2, "D"), Pair(4, "T"), Pair(8, "t"),
@@ -239,6 +263,26 @@ TEST(KernelFormat, FindsLabelsOfAFieldThatIsRenamed) {
         parse("sched", format_of("x", "5", "\tfield:pid_t pid;\toffset:8;\tsize:4;\tsigned:1;\n",
                                  "\"%s\", __print_symbolic(REC->pid, { 0, \"idle\" })"));
     EXPECT_THAT(field_named(event, "tid").labels, ElementsAre(Pair(0, "idle")));
+}
+
+TEST(KernelFormat, ShowsConstantStringsWhereAnEventHasTheirAddress) {
+    const std::string format =
+        format_of("rcu_utilization", "123", "\tfield:const char * s;\toffset:8;\tsize:8;\tsigned:0;\n",
+                  "\"%s\", REC->s");
+    FormatParser parser;
+    parser.know_constant_strings(
+        "0xffffffff82819b3f : \"Start context switch\"\n0xffffffff82818cca : \"thaw_processes\"\n"
+        "0xffffffff82818cca : \"thaw_processes\"\nnothing\n");
+    const auto event = parser.parse("rcu", format);
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->description.fields[0].type, PLUMB_FIELD_ENUM);
+    EXPECT_TRUE(event->description.fields[0].hex);
+    EXPECT_THAT(event->description.fields[0].labels,
+                ElementsAre(Pair(static_cast<std::int64_t>(0xffffffff82818cca), "thaw_processes"),
+                            Pair(static_cast<std::int64_t>(0xffffffff82819b3f), "Start context switch")));
+    const auto of_program = parser.parse("syscalls", enter_openat_format());
+    ASSERT_TRUE(of_program);
+    EXPECT_EQ(of_program->description.fields[1].type, PLUMB_FIELD_INTEGER);
 }
 
 TEST(KernelFormat, LosesOnlyLabelsWhereThePrintFormatIsNotUnderstood) {

@@ -148,6 +148,29 @@ TEST(Tsdl, ReadsWhatPlumbWrites) {
     EXPECT_EQ(parsed->environment_text("tracer_name"), "plumb");
 }
 
+TEST(Tsdl, IntegersGetTheLabelsThatStandBesideThem) {
+    test::SampleMetadata sample;
+    EventField vec = test::integer_field("vec", 4);
+    vec.labels = {{1, "TIMER"}};
+    sample.add("", "irq_softirq_entry", {vec, test::integer_field("other", 4)});
+    const std::string text = sample.text();
+    EXPECT_THAT(
+        text,
+        HasSubstr("integer { size = 32; align = 8; signed = false; encoding = none; base = 10; } _vec;"));
+    Result<Metadata> parsed = parse(text);
+    ASSERT_TRUE(parsed) << parsed.error().message();
+    const std::vector<Field>& fields = parsed->events.back().fields->fields;
+    ASSERT_EQ(fields[0].type->kind, Kind::enumeration);
+    EXPECT_EQ(fields[0].type->labels[0].name, "TIMER");
+    EXPECT_EQ(fields[1].type->kind, Kind::integer);
+    /* Labels of another width would move the fields behind it. */
+    std::string wrong = text;
+    wrong.replace(wrong.find("size = 32", wrong.find("typealias enum")), 9, "size = 64");
+    parsed = parse(wrong);
+    ASSERT_TRUE(parsed) << parsed.error().message();
+    EXPECT_EQ(parsed->events.back().fields->fields[0].type->kind, Kind::integer);
+}
+
 TEST(Tsdl, ErrorsNameTheLine) {
     EXPECT_THAT(error_of("trace {\n major = 1;\n minor = @;\n};"), HasSubstr("line 3"));
     EXPECT_THAT(
