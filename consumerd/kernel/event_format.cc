@@ -163,7 +163,8 @@ private:
                    unsigned bytes) {
         if (is_character_array(field)) {
             event_.description.fields.push_back(make_field(name, PLUMB_FIELD_STRING, 1, false, false));
-            step(RawStep::Kind::fixed_string, from, bytes, false);
+            step(bytes == thread_name_bytes ? RawStep::Kind::thread_name : RawStep::Kind::fixed_string, from,
+                 bytes, false);
             return;
         }
         const unsigned element =
@@ -206,6 +207,11 @@ private:
 
     /* Neighbours are copied together. */
     void step(RawStep::Kind kind, std::uint16_t from, unsigned bytes, bool is_relative) {
+        const bool is_dynamic = kind == RawStep::Kind::string || kind == RawStep::Kind::sequence;
+        if (is_dynamic)
+            event_.dynamic_fields++;
+        else
+            event_.fixed_room += bytes + 1; /* a NUL */
         if (kind == RawStep::Kind::copy && !event_.steps.empty()) {
             RawStep& last = event_.steps.back();
             if (last.kind == kind && last.from + last.bytes == from) {
@@ -220,34 +226,6 @@ private:
     std::map<std::string, Labels> labels_;
     const Labels& constant_strings_;
 };
-
-template <typename T>
-T read(std::span<const std::byte> bytes, std::size_t offset) {
-    T value;
-    std::memcpy(&value, bytes.data() + offset, sizeof(value));
-    return value;
-}
-
-/* What a __data_loc or __rel_loc at `from` speaks of: 16 bits of offset, 16 bits of length. */
-bool find_dynamic(const RawStep& step, std::span<const std::byte> raw, std::span<const std::byte>& found) {
-    const auto location = read<std::uint32_t>(raw, step.from);
-    std::size_t offset = location & 0xffff;
-    const std::size_t bytes = location >> 16;
-    if (step.is_relative) offset += step.from + sizeof(location);
-    if (offset > raw.size() || bytes > raw.size() - offset) return false;
-    found = raw.subspan(offset, bytes);
-    return true;
-}
-
-void put(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
-    to.insert(to.end(), bytes.begin(), bytes.end());
-}
-
-void put_string(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
-    const auto end = std::find(bytes.begin(), bytes.end(), std::byte{0});
-    to.insert(to.end(), bytes.begin(), end);
-    to.push_back(std::byte{0});
-}
 
 } // namespace
 
@@ -316,6 +294,8 @@ Result<KernelEvent> FormatParser::parse(const std::string& system, const std::st
                      parsed->id);
     }
     event.id = static_cast<std::uint16_t>(parsed->id);
+    if (system == "task" && name == "task_newtask") event.thread_news = ThreadNews::began;
+    if (system == "task" && name == "task_rename") event.thread_news = ThreadNews::renamed;
     event.description.name = kernel_event_name(system, event.raw_name);
     event.description.log_level = PLUMB_DEBUG_SYSTEM;
     std::map<std::string, Labels> labels;
@@ -328,33 +308,6 @@ Result<KernelEvent> FormatParser::parse(const std::string& system, const std::st
         builder.add(*field);
     }
     return event;
-}
-
-bool translate_payload(const KernelEvent& event, std::span<const std::byte> raw, std::vector<std::byte>& to) {
-    if (raw.size() < event.least_bytes) return false;
-    std::span<const std::byte> found;
-    for (const RawStep& step : event.steps) {
-        switch (step.kind) {
-        case RawStep::Kind::copy:
-            put(to, raw.subspan(step.from, step.bytes));
-            break;
-        case RawStep::Kind::fixed_string:
-            put_string(to, raw.subspan(step.from, step.bytes));
-            break;
-        case RawStep::Kind::string:
-            if (!find_dynamic(step, raw, found)) return false;
-            put_string(to, found);
-            break;
-        case RawStep::Kind::sequence: {
-            if (!find_dynamic(step, raw, found)) return false;
-            const auto count = static_cast<std::uint16_t>(found.size() / step.bytes);
-            put(to, std::as_bytes(std::span(&count, 1)));
-            put(to, found.first(std::size_t{count} * step.bytes));
-            break;
-        }
-        }
-    }
-    return true;
 }
 
 } // namespace plumb

@@ -21,7 +21,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,10 +29,14 @@ struct tep_handle;
 
 namespace plumb {
 
+/* Of a comm in an event. */
+constexpr std::uint32_t thread_name_bytes = 16;
+
 /* One step from a raw event to a payload. */
 struct RawStep {
     enum class Kind : std::uint8_t {
         copy,         /* `bytes` at `from` */
+        thread_name,  /* the same as the next, of thread_name_bytes */
         fixed_string, /* up to a NUL, at most `bytes` at `from`; the payload gets a NUL */
         string,       /* the same of what the location at `from` says */
         sequence      /* elements of `bytes` of what the location says, behind their number (u16) */
@@ -44,14 +47,21 @@ struct RawStep {
     std::uint16_t bytes;
 };
 
+/* What an event tells of the names of threads. */
+enum class ThreadNews : std::uint8_t { none, began, renamed };
+
 struct KernelEvent {
-    std::string system;   /* "sched" */
-    std::string raw_name; /* "sched_switch", as in tracefs */
-    std::uint16_t id = 0; /* of the kernel; also in the trace */
+    std::string system;                        /* "sched" */
+    std::string raw_name;                      /* "sched_switch", as in tracefs */
+    std::uint16_t id = 0;                      /* of the kernel; also in the trace */
+    ThreadNews thread_news = ThreadNews::none; /* task:task_newtask, task:task_rename */
     bool is_ours = false; /* not asked for: it tells us the names of threads, and is not in the trace */
     EventDescription description;
     std::vector<RawStep> steps;
     std::uint32_t least_bytes = 0; /* of a raw event that has all its fixed fields */
+    /* Of a payload, see payload_room(). */
+    std::uint32_t fixed_room = 0;
+    std::uint32_t dynamic_fields = 0;
 };
 
 /* Keeps what libtraceevent needs from one format to the next. Not thread-safe. */
@@ -76,9 +86,6 @@ private:
     tep_handle* fields_only_;
     std::vector<std::pair<std::int64_t, std::string>> constant_strings_;
 };
-
-/* Appends the payload of a raw event to `to`. False if the event is damaged: a field lies outside of it. */
-bool translate_payload(const KernelEvent& event, std::span<const std::byte> raw, std::vector<std::byte>& to);
 
 } // namespace plumb
 

@@ -51,7 +51,7 @@ RawPage::RawPage(std::span<const std::byte> bytes, const RawPageFormat& format) 
         missed_count_ = read<std::uint64_t>(data, used);
 }
 
-std::uint32_t RawPage::word_at(std::size_t offset) const {
+inline std::uint32_t RawPage::word_at(std::size_t offset) const {
     return read<std::uint32_t>(events_, offset);
 }
 

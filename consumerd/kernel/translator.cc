@@ -1,5 +1,7 @@
 #include "consumerd/kernel/translator.h"
 
+#include "consumerd/kernel/event_payload.h"
+
 #include <plumb/abi/record.h>
 
 #include <algorithm>
@@ -18,14 +20,20 @@ struct CommonFields {
 };
 static_assert(sizeof(CommonFields) == 8);
 
-const std::string task_system = "task";
-
 } // namespace
 
 void TranslatedRecords::clear() {
-    bytes_.clear();
     last_end_ = 0;
     count_ = 0;
+}
+
+std::byte* TranslatedRecords::make_room(size_t bytes) {
+    constexpr size_t least_growth = size_t{64} << 10;
+    const size_t start = (last_end_ + PLUMB_RECORD_ALIGNMENT - 1) & ~size_t{PLUMB_RECORD_ALIGNMENT - 1};
+    if (bytes_.size() < start + bytes) bytes_.resize(std::max(start + bytes, bytes_.size() + least_growth));
+    /* What aligns it, and more that it will overwrite. */
+    std::memset(bytes_.data() + last_end_, 0, PLUMB_RECORD_ALIGNMENT);
+    return bytes_.data() + start;
 }
 
 Piece TranslatedRecords::piece() const {
@@ -62,39 +70,37 @@ void Translator::translate_event(const RawEvent& raw, TranslatedRecords& to) {
         unknown_events_++;
         return;
     }
-    if (event->system == task_system) note(*event, raw, common.thread_id);
+    if (event->thread_news != ThreadNews::none) note(*event, raw, common.thread_id);
     if (event->is_ours) return;
-    std::vector<std::byte>& bytes = to.bytes_;
-    const size_t start = (bytes.size() + PLUMB_RECORD_ALIGNMENT - 1) & ~size_t{PLUMB_RECORD_ALIGNMENT - 1};
-    bytes.resize(start + PLUMB_RECORD_HEADER_BYTES);
-    const bool is_whole = translate_payload(*event, raw.data, bytes);
-    const size_t length = bytes.size() - start;
+    std::byte* const start = to.make_room(PLUMB_RECORD_HEADER_BYTES + payload_room(*event, raw.data.size()));
+    const std::byte* const end = translate_payload(*event, raw.data, start + PLUMB_RECORD_HEADER_BYTES);
+    const size_t length = end != nullptr ? static_cast<size_t>(end - start) : 0;
     /* Time never goes back in a ring; where a damaged page says so, its event does not count. */
     const bool is_in_order = raw.timestamp >= to.last_timestamp_;
-    if (!is_whole || !is_in_order || length > PLUMB_RECORD_MAX_BYTES) {
-        bytes.resize(to.last_end_);
+    if (end == nullptr || !is_in_order || length > PLUMB_RECORD_MAX_BYTES) {
         damaged_events_++;
         return;
     }
     const plumb_record header = {raw.timestamp, common.type, static_cast<uint16_t>(length), common.thread_id};
-    std::memcpy(bytes.data() + start, &header, sizeof(header));
+    std::memcpy(start, &header, sizeof(header));
     if (to.count_++ == 0) to.first_timestamp_ = raw.timestamp;
     to.last_timestamp_ = raw.timestamp;
-    to.last_end_ = bytes.size();
+    to.last_end_ = static_cast<size_t>(end - to.bytes_.data());
 }
 
 /* By the payload, whose fields are in the order of the description: task_newtask has pid, comm, clone_flags ...,
  * task_rename (pid,) oldcomm, newcomm ... */
 void Translator::note(const KernelEvent& event, const RawEvent& raw, uint32_t by_thread_id) {
     constexpr uint64_t clone_thread_flag = 0x00010000;
-    const bool is_new = event.raw_name == "task_newtask";
-    if (!is_new && event.raw_name != "task_rename") return;
-    scratch_.clear();
-    if (!translate_payload(event, raw.data, scratch_)) return;
+    const bool is_new = event.thread_news == ThreadNews::began;
+    scratch_.resize(payload_room(event, raw.data.size()));
+    const std::byte* const end = translate_payload(event, raw.data, scratch_.data());
+    if (end == nullptr) return;
+    const auto payload_bytes = static_cast<size_t>(end - scratch_.data());
     ThreadNote note{raw.timestamp, by_thread_id, by_thread_id, is_new, false, ""};
     size_t at = 0;
     for (const EventField& field : event.description.fields) {
-        if (at >= scratch_.size() || field.type == PLUMB_FIELD_SEQUENCE) break;
+        if (at >= payload_bytes || field.type == PLUMB_FIELD_SEQUENCE) break;
         if (field.type == PLUMB_FIELD_STRING) {
             const auto* text = reinterpret_cast<const char*>(scratch_.data() + at);
             if (field.name == "comm" || field.name == "newcomm") note.name = text;
@@ -102,7 +108,7 @@ void Translator::note(const KernelEvent& event, const RawEvent& raw, uint32_t by
             continue;
         }
         uint64_t value = 0;
-        if (field.size > sizeof(value) || at + field.size > scratch_.size()) break;
+        if (field.size > sizeof(value) || at + field.size > payload_bytes) break;
         std::memcpy(&value, scratch_.data() + at, field.size);
         if (field.name == "pid") note.thread_id = static_cast<uint32_t>(value);
         if (field.name == "clone_flags") note.is_process = (value & clone_thread_flag) == 0;

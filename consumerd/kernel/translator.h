@@ -22,14 +22,16 @@ class TranslatedRecords {
 public:
     void clear(); /* the time of the last record is kept: none may be before it */
     bool empty() const { return count_ == 0; }
-    size_t bytes() const { return bytes_.size(); }
+    size_t bytes() const { return last_end_; }
     /* Valid until the next change. */
     Piece piece() const;
 
 private:
     friend class Translator;
-    std::vector<std::byte> bytes_;
-    size_t last_end_ = 0; /* of the last record, without what aligns the next */
+    std::byte* make_room(size_t bytes); /* behind the last record, aligned */
+
+    std::vector<std::byte> bytes_; /* grows, never shrinks: records up to last_end_, then room */
+    size_t last_end_ = 0;          /* of the last record, without what aligns the next */
     uint64_t count_ = 0;
     uint64_t first_timestamp_ = 0;
     uint64_t last_timestamp_ = 0;

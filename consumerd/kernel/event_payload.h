@@ -1,0 +1,28 @@
+/*
+ * The payload of a record out of a raw event of the kernel: fields packed as their description says, by the steps that
+ * the event's format was turned into. Part of the hot path: nothing is allocated, and every step writes behind the one
+ * before, into room that was reserved for the whole record.
+ */
+#ifndef PLUMB_CONSUMERD_KERNEL_EVENT_PAYLOAD_H
+#define PLUMB_CONSUMERD_KERNEL_EVENT_PAYLOAD_H
+
+#include "consumerd/kernel/event_format.h"
+
+#include <cstddef>
+#include <span>
+
+namespace plumb {
+
+/* Bytes that translate_payload() may write for a raw event of this length, some of them behind the payload's end. */
+inline std::size_t payload_room(const KernelEvent& event, std::size_t raw_bytes) {
+    constexpr std::size_t dynamic_extra = 2; /* a length, or a NUL */
+    return event.fixed_room + event.dynamic_fields * (raw_bytes + dynamic_extra);
+}
+
+/* Writes the payload to `to`, which has that room, and returns its end. nullptr if the event is damaged: a field lies
+ * outside of it. */
+std::byte* translate_payload(const KernelEvent& event, std::span<const std::byte> raw, std::byte* to);
+
+} // namespace plumb
+
+#endif
