@@ -193,7 +193,9 @@ private:
             bytes = 4;
             is_signed = type == "int" || type == "pid_t";
         }
-        EventField made = make_field(name, PLUMB_FIELD_INTEGER, bytes, is_signed, is_pointer);
+        /* Of probes: the function, and where it returns to. */
+        const bool is_address = is_pointer || name.starts_with("__probe_");
+        EventField made = make_field(name, PLUMB_FIELD_INTEGER, bytes, is_signed, is_address);
         if (const auto labels = labels_.find(field.name); labels != labels_.end()) {
             if (!is_read_as_number(event_.system, field.name)) made.type = PLUMB_FIELD_ENUM;
             made.labels = labels->second;

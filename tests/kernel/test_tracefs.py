@@ -83,7 +83,7 @@ STEPS = {
     "system": f"cat >/tmp/activity <<'END'{ACTIVITY}END\n" + recording(
         "-a --statedump-files -k 'sched:*' -k 'syscalls:*' -k 'irq:*' -k 'irq_vectors:*' -k 'timer:*' -k 'block:*' "
         "-k 'module:*' -k 'task:*' -- sh /tmp/activity"),
-    "every": recording("-a -k '*:*' --kernel-buffer-size 32M --duration 2s"),
+    "every": recording("-a -k '*:*' --kernel-buffer-size 32M -- sh /tmp/activity"),
     "dropped": recording(UNREAD),
     "overwritten": recording(f"--mode overwrite {UNREAD}"),
     "filtered": recording("-k 'syscalls:sys_enter_write if count == 1' -k 'syscalls:sys_exit_write if ret > 1' "
@@ -165,6 +165,10 @@ class Tracefs(unittest.TestCase):
         self.assertEqual(summary["events_lost"], 0)
         self.assert_calls_lie_between_their_events(
             "probes", ("syscall_entry_write", "kprobe_vfs_write", "kretprobe_vfs_write", "syscall_exit_write"))
+        fields = {event: line.split(" }, ")[-1] for event, _, line in self.read("probes")}
+        self.assertRegex(fields["kprobe_vfs_write"], r"^\{ __probe_ip = 0xFFFFFFFF\w+ \}$")
+        self.assertRegex(fields["kretprobe_vfs_write"],
+                         r"^\{ __probe_func = 0xFFFFFFFF\w+, __probe_ret_ip = 0xFFFFFFFF\w+ \}$")
         # There is another process that writes all the time: nothing of it.
         self.assertEqual(summary["events_by_name"] | {
             "kprobe_vfs_write": CALLS, "kretprobe_vfs_write": CALLS, "syscall_entry_write": CALLS,
@@ -194,16 +198,17 @@ class Tracefs(unittest.TestCase):
         of_kernel = sum(count for name, count in counts.items() if ":" not in name)
         self.assertEqual(of_kernel, summary["kernel_events_read"])
         self.assertEqual(len(self.read("system")), summary["events"])
-        for name in ("sched_switch", "sched_process_exec", "irq_handler_entry", "softirq_entry", "local_timer_entry",
-                     "timer_start", "block_rq_issue", "module_load", "module_free", "task_newtask",
-                     "syscall_entry_finit_module", "syscall_exit_read"):
+        for name in ("sched_switch", "sched_process_exec", "irq_handler_entry", "irq_softirq_entry",
+                     "x86_irq_vectors_local_timer_entry", "timer_start", "block_rq_issue", "module_load",
+                     "module_free", "task_newtask", "syscall_entry_finit_module", "syscall_exit_read"):
             self.assertGreater(counts.get(name, 0), 0, name)
 
     def test_names_and_labels_are_read_from_the_formats(self):
         lines = [line for _, _, line in self.read("system")]
         for expected in (r' sched_switch: .* prev_comm = "sandwich", prev_tid = \d+',
                          r' sched_process_exec: .* filename = "/bin/sandwich"',
-                         r' module_load: .* name = "dummy"', r" softirq_entry: .* vec = \( \"?TIMER\"? ",
+                         r' module_load: .* name = "dummy"', r" irq_softirq_entry: .* vec = \d+ ",
+                         r' timer_hrtimer_init: .* clockid = \( "CLOCK_MONOTONIC" : container = 1 \)',
                          r" syscall_entry_write: .* fd = \d+, buf = 0x[0-9A-F]+, count = 1 ",
                          r" block_rq_issue: .* sector = \d+, .*rwbs = \"R"):
             self.assertTrue(any(re.search(expected, line) for line in lines), expected)

@@ -185,6 +185,16 @@ TEST(KernelFormat, HasIntegersOfEverySize) {
                 ElementsAre("a: u8", "b: i8", "c: i16", "d: u32", "e: i64", "f: x64", "g: x8[6]"));
 }
 
+TEST(KernelFormat, ShowsAddressesOfProbesAsAddresses) {
+    const std::string fields = "\tfield:unsigned long __probe_func;\toffset:8;\tsize:8;\tsigned:0;\n"
+                               "\tfield:unsigned long __probe_ret_ip;\toffset:16;\tsize:8;\tsigned:0;\n"
+                               "\tfield:u64 other;\toffset:24;\tsize:8;\tsigned:0;\n";
+    const KernelEvent event = parse("plumb_1_2", format_of("kretprobe_vfs_write", "1700", fields));
+    EXPECT_TRUE(field_named(event, "__probe_func").hex);
+    EXPECT_TRUE(field_named(event, "__probe_ret_ip").hex);
+    EXPECT_FALSE(field_named(event, "other").hex);
+}
+
 TEST(KernelFormat, MakesStringsOfCharacterArraysAndArraysOfOthers) {
     const KernelEvent event =
         parse("x", format_of("arrays", "5",
