@@ -14,8 +14,8 @@
 namespace plumb {
 namespace {
 
-constexpr std::initializer_list<int> taken_signals = {SIGINT,  SIGTERM, SIGHUP, SIGQUIT,
-                                                      SIGUSR1, SIGUSR2, SIGCHLD};
+constexpr std::initializer_list<int> taken_signals = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+                                                      SIGUSR1, SIGUSR2, SIGCHLD, SIGIO};
 
 /* The recorder's environment with some variables replaced, as execvpe() wants it. */
 std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& variables) {

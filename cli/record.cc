@@ -74,6 +74,10 @@ void add_how(CLI::App& command, RecordOptions& options) {
                     "oldest, or wait for room")
         ->check(CLI::IsMember({"discard", "overwrite", "block"}))
         ->capture_default_str();
+    command.add_flag(
+        "--snapshot", options.snapshot,
+        "Flight recorder: keep the newest events in memory (--mode overwrite), and write them at the "
+        "end, and whenever plumb snapshot asks");
     command
         .add_option("--subbuf-size", options.subbuf_size,
                     "Bytes of a sub-buffer, a power of two; 64K, 1M. Default: 512K")

@@ -87,9 +87,9 @@ std::uint32_t default_subbuf_count(std::uint32_t subbuf_bytes) {
 Result<ChannelConfig> channel_config(const RecordOptions& options) {
     ChannelConfig config;
     if (!options.name.empty()) config.session_name = options.name;
-    config.mode = options.mode == "overwrite" ? PLUMB_MODE_OVERWRITE
-                  : options.mode == "block"   ? PLUMB_MODE_BLOCK
-                                              : PLUMB_MODE_DISCARD;
+    config.mode = options.snapshot || options.mode == "overwrite" ? PLUMB_MODE_OVERWRITE
+                  : options.mode == "block"                       ? PLUMB_MODE_BLOCK
+                                                                  : PLUMB_MODE_DISCARD;
     if (!options.subbuf_size.empty()) {
         const auto bytes = parse_size(options.subbuf_size);
         if (!bytes) return bytes.error().with("--subbuf-size");

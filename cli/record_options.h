@@ -18,6 +18,7 @@ struct RecordOptions {
     std::vector<std::string> events;
     std::vector<std::string> preload;
     std::string mode = "discard";
+    bool snapshot = false; /* a flight recorder: nothing is written until somebody asks, or the end */
     std::string subbuf_size;
     std::uint32_t subbuf_count = 0; /* 0: the default */
     std::string block_timeout = "1s";

@@ -107,6 +107,8 @@ std::string summary_text(const RecordSummary& summary) {
         text += fmt::format("{} ({}) still runs; it is not traced any more.\n", each.name, each.process_id);
     for (const std::string& problem : summary.problems)
         text += problem + "\n";
+    if (summary.snapshots.size() > 1)
+        text += fmt::format("Of {} snapshots, this was the last.\n", summary.snapshots.size());
     return text +
            fmt::format("The trace is in {} ({}).\n", summary.directory, size_text(totals.progress.bytes));
 }
@@ -121,6 +123,7 @@ std::string summary_json(const RecordSummary& summary) {
             {{"pid", each.process_id}, {"tid", each.thread_id}, {"system_call", each.system_call}});
     Json root;
     root["trace"] = summary.directory;
+    if (!summary.snapshots.empty()) root["snapshots"] = summary.snapshots;
     root["name"] = summary.name;
     root["command"] = summary.command;
     root["exit_status"] = summary.exit_status ? Json(*summary.exit_status) : Json();

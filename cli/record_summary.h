@@ -20,6 +20,8 @@ namespace plumb {
 
 struct RecordSummary {
     std::string directory;
+    std::vector<std::string>
+        snapshots; /* of a flight recorder: directories, oldest first; the last is `directory` */
     std::string name;
     std::vector<std::string> command;
     std::optional<int> exit_status; /* of the command */

@@ -5,10 +5,15 @@
 #include "cli/trace_directory.h"
 #include "consumerd/clock_calibration.h"
 #include "consumerd/processes.h"
+#include "consumerd/snapshot.h"
 
 #include <fmt/format.h>
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <climits>
 #include <cstdlib>
 
 namespace plumb {
@@ -37,7 +42,7 @@ Result<int> Recorder::run() {
     if (Status prepared = prepare(); !prepared) return prepared.error();
     if (Status opened = open_session(); !opened) return opened.error();
     started_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC);
-    drain_->start();
+    if (drain_) drain_->start();
     /* With a command alone, the kernel begins with it; see start_command(). */
     if (options_.system_wide || options_.command.empty()) {
         std::vector<std::uint32_t> threads;
@@ -113,24 +118,17 @@ Status Recorder::open_session() {
     auto session = Session::create(*config);
     if (!session) return session.error();
     session_ = std::move(*session);
-
-    DrainOptions drain_options;
-    drain_options.directory = options_.directory;
-    drain_options.trace_name = config->session_name;
-    drain_options.log = [this](const std::string& line) { status_.say(line); };
-    if (!options_.command.empty())
-        drain_options.environment.emplace_back("command", joined(options_.command));
-    auto drain = Drain::live(session_->channel().bytes(), std::move(*calibration), std::move(drain_options));
-    if (!drain) {
-        (void)session_->end();
-        (void)session_->channel().unlink();
-        return drain.error();
-    }
-    drain_ = std::move(*drain);
     summary_.directory = options_.directory;
     summary_.name = config->session_name;
     summary_.command = options_.command;
     summary_.channel = *config;
+    Status drained = options_.snapshot ? open_flight_recorder(std::move(*calibration))
+                                       : open_drain(std::move(*calibration));
+    if (!drained) {
+        (void)session_->end();
+        (void)session_->channel().unlink();
+        return drained;
+    }
     if (Status opened = open_kernel(config->clock_mode); !opened) {
         close();
         (void)clear_trace_directory(options_.directory, true);
@@ -148,6 +146,35 @@ Status Recorder::open_session() {
     return ok();
 }
 
+DrainOptions Recorder::drain_options(const std::string& directory) {
+    DrainOptions options;
+    options.directory = directory;
+    options.trace_name = summary_.name;
+    options.log = [this](const std::string& line) { status_.say(line); };
+    if (!options_.command.empty()) options.environment.emplace_back("command", joined(options_.command));
+    return options;
+}
+
+Status Recorder::open_drain(ClockCalibration calibration) {
+    auto drain =
+        Drain::live(session_->channel().bytes(), std::move(calibration), drain_options(options_.directory));
+    if (!drain) return drain.error();
+    drain_ = std::move(*drain);
+    return ok();
+}
+
+Status Recorder::open_flight_recorder(ClockCalibration calibration) {
+    if (mkdir(options_.directory.c_str(), 0777) != 0)
+        return Error::from_errno(errno, "Could not make the directory {}", options_.directory);
+    auto* header = reinterpret_cast<plumb_channel_header*>(session_->channel().bytes().data());
+    calibration.publish(header->clock);
+    calibration_ = std::move(calibration);
+    auto socket = SnapshotSocket::listen();
+    if (!socket) return socket.error();
+    snapshot_socket_ = std::move(*socket);
+    return ok();
+}
+
 /* Without root or tracefs the programs are recorded alone, and one line says what is missing. */
 Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
     if (kernel_selectors_.empty()) return ok();
@@ -159,16 +186,20 @@ Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
     KernelConfig config;
     config.clock_mode = clock_mode;
     config.buffer_bytes = parse_size(options_.kernel_buffer_size).value_or(config.buffer_bytes);
-    config.overwrite = options_.mode == "overwrite";
+    config.overwrite = options_.snapshot || options_.mode == "overwrite";
     auto session = KernelSession::create(config);
     if (!session) return session.error();
     kernel_session_ = std::move(*session);
     if (Status selected = kernel_session_->select(kernel_selectors_); !selected) return selected;
+    return options_.snapshot ? ok() : open_kernel_drain();
+}
+
+Status Recorder::open_kernel_drain() {
     KernelDrainOptions options;
     options.directory = options_.directory;
     options.identity = drain_->identity();
     options.clock = drain_->clock_page();
-    options.statedump.clock_mode = clock_mode;
+    options.statedump.clock_mode = static_cast<plumb_clock_mode>(options.clock.mode);
     options.statedump.open_files = options_.statedump_files;
     options.pages_directory = options_.kernel_pages;
     options.log = [this](const std::string& line) { status_.say(line); };
@@ -180,12 +211,13 @@ Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
 
 /* `thread_ids`: whom it is limited to; none, or with --system-wide: nobody, but the recorder itself is left out. */
 Status Recorder::start_kernel(const std::vector<std::uint32_t>& thread_ids) {
-    if (!kernel_drain_) return ok();
-    return kernel_drain_->start([&] {
+    if (!kernel_session_) return ok();
+    const auto begin = [&] {
         const bool limited = !thread_ids.empty() && !options_.system_wide;
         Status chosen = limited ? kernel_session_->limit_to(thread_ids) : kernel_session_->leave_out_self();
         return chosen ? kernel_session_->start() : chosen;
-    });
+    };
+    return kernel_drain_ ? kernel_drain_->start(begin) : begin();
 }
 
 /* Says which of the named processes cannot be traced, and fails if that leaves nobody. */
@@ -251,6 +283,7 @@ void Recorder::wait_for_end() {
                 timeout_ns = std::min(timeout_ns, duration_ns_ - elapsed);
         }
         if (const auto signal = signals_.next(timeout_ns)) handle(*signal);
+        if (!drain_) continue;
         DrainProgress progress = drain_->progress();
         if (kernel_drain_) {
             const DrainProgress of_kernel = kernel_drain_->progress();
@@ -276,6 +309,10 @@ bool Recorder::is_over() {
 
 void Recorder::handle(const siginfo_t& signal) {
     if (signal.si_signo == SIGCHLD) return;
+    if (signal.si_signo == SIGIO) {
+        if (snapshot_socket_) serve_snapshots();
+        return;
+    }
     if (command_ && !command_->has_ended()) {
         if (!came_from_terminal(signal)) command_->send(signal.si_signo);
         const bool asks_to_end = signal.si_signo != SIGUSR1 && signal.si_signo != SIGUSR2;
@@ -293,6 +330,40 @@ void Recorder::end_of_time() {
         command_->send(SIGTERM);
 }
 
+/* Into DIR/snapshot-N. What it came to is the summary's from then on. */
+Result<std::string> Recorder::take_snapshot() {
+    SnapshotOptions options;
+    options.drain =
+        drain_options(fmt::format("{}/snapshot-{}", options_.directory, summary_.snapshots.size() + 1));
+    options.drain.ring_positions = ring_positions_;
+    options.statedump.clock_mode = calibration_->mode();
+    options.statedump.open_files = options_.statedump_files;
+    auto taken = plumb::take_snapshot(*session_, *calibration_, kernel_session_.get(), options);
+    if (!taken) return taken.error().with("No snapshot was taken");
+    char absolute[PATH_MAX];
+    const bool is_found = realpath(options.drain.directory.c_str(), absolute) != nullptr;
+    summary_.directory = is_found ? absolute : options.drain.directory;
+    summary_.snapshots.push_back(summary_.directory);
+    summary_.totals = std::move(taken->totals);
+    ring_positions_ = std::move(taken->ring_positions);
+    summary_.duration_ns = elapsed_ns();
+    summary_.problems.insert(summary_.problems.end(), taken->problems.begin(), taken->problems.end());
+    if (Status stored = store_summary(summary_); !stored) return stored.error();
+    return summary_.directory;
+}
+
+void Recorder::serve_snapshots() {
+    snapshot_socket_->serve([this] {
+        auto taken = take_snapshot();
+        if (!taken)
+            status_.say(taken.error().message());
+        else if (!options_.quiet)
+            status_.say(fmt::format("snapshot of {} in {}", counted(summary_.totals.progress.events, "event"),
+                                    *taken));
+        return taken;
+    });
+}
+
 /* Ends the session, reads the rest, closes the trace. Nothing is written to the channel any more afterwards.
  */
 void Recorder::close() {
@@ -305,17 +376,13 @@ void Recorder::close() {
     if (kernel_session_)
         if (Status stopped = kernel_session_->stop(); !stopped)
             summary_.problems.push_back(stopped.error().message());
-    if (Status finished = drain_->finish(); !finished)
-        summary_.problems.push_back(finished.error().message());
-    if (kernel_drain_)
-        if (Status finished = kernel_drain_->finish(drain_->clock_page()); !finished)
-            summary_.problems.push_back(finished.error().message());
+    if (drain_)
+        close_drains();
+    else if (const auto taken = take_snapshot(); !taken)
+        summary_.problems.push_back(taken.error().message());
     if (Status unlinked = session_->channel().unlink(); !unlinked)
         summary_.problems.push_back(unlinked.error().message());
     status_.clear();
-    summary_.totals = drain_->totals();
-    if (kernel_drain_) kernel_drain_->add_to(summary_.totals);
-    kernel_drain_.reset(); /* an instance that is read from can not be removed */
     if (kernel_session_)
         if (Status removed = kernel_session_->remove(); !removed)
             summary_.problems.push_back(removed.error().message());
@@ -327,6 +394,17 @@ void Recorder::close() {
     find_left_running();
     if (Status stored = store_summary(summary_); !stored)
         summary_.problems.push_back(stored.error().message());
+}
+
+void Recorder::close_drains() {
+    if (Status finished = drain_->finish(); !finished)
+        summary_.problems.push_back(finished.error().message());
+    if (kernel_drain_)
+        if (Status finished = kernel_drain_->finish(drain_->clock_page()); !finished)
+            summary_.problems.push_back(finished.error().message());
+    summary_.totals = drain_->totals();
+    if (kernel_drain_) kernel_drain_->add_to(summary_.totals);
+    kernel_drain_.reset(); /* an instance that is read from can not be removed */
 }
 
 void Recorder::take(const Report& report) {

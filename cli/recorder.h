@@ -13,6 +13,7 @@
 #include "cli/launch.h"
 #include "cli/record_options.h"
 #include "cli/record_summary.h"
+#include "cli/snapshot_socket.h"
 #include "cli/status_line.h"
 #include "consumerd/drain.h"
 #include "consumerd/kernel/kernel_drain.h"
@@ -35,7 +36,11 @@ public:
 private:
     Status prepare();
     Status open_session();
+    DrainOptions drain_options(const std::string& directory);
+    Status open_drain(ClockCalibration calibration);
+    Status open_flight_recorder(ClockCalibration calibration);
     Status open_kernel(plumb_clock_mode clock_mode);
+    Status open_kernel_drain();
     Status start_kernel(const std::vector<std::uint32_t>& thread_ids);
     Status start_command();
     Status attach();
@@ -43,7 +48,10 @@ private:
     bool is_over();
     void handle(const siginfo_t& signal);
     void end_of_time();
+    Result<std::string> take_snapshot();
+    void serve_snapshots();
     void close();
+    void close_drains();
     void take(const Report& report);
     void find_left_running();
     std::uint64_t elapsed_ns() const;
@@ -57,6 +65,10 @@ private:
     std::vector<KernelSelector> kernel_selectors_;
     std::unique_ptr<KernelSession> kernel_session_; /* before kernel_drain_, which uses it */
     std::unique_ptr<KernelDrain> kernel_drain_;
+    /* Of a flight recorder, which has no drains: */
+    std::optional<ClockCalibration> calibration_;
+    std::optional<SnapshotSocket> snapshot_socket_;
+    std::vector<std::uint64_t> ring_positions_; /* up to which the last snapshot went */
     std::optional<LaunchedCommand> command_;
     std::map<std::uint32_t, std::uint64_t> attached_; /* process id -> when it started */
     std::string preload_;

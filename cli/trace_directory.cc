@@ -28,8 +28,15 @@ bool is_plumb_metadata(const fs::path& path) {
     return start.find("plumb_version = \"") != std::string::npos;
 }
 
-/* The files that make up the trace; or why it is not one. */
-Result<std::vector<fs::path>> trace_files(const fs::path& path) {
+/* snapshot-1 */
+bool is_snapshot_name(std::string_view name) {
+    constexpr std::string_view start = "snapshot-";
+    return name.starts_with(start) && name.size() > start.size() &&
+           name.find_first_not_of("0123456789", start.size()) == std::string_view::npos;
+}
+
+/* The files that make up the trace, or the snapshots; or why it is neither. */
+Result<std::vector<fs::path>> trace_files(const fs::path& path, bool may_hold_snapshots = true) {
     std::vector<fs::path> files;
     std::error_code failed;
     for (const fs::directory_entry& entry : fs::directory_iterator(path, failed)) {
@@ -38,7 +45,15 @@ Result<std::vector<fs::path>> trace_files(const fs::path& path) {
             files.push_back(entry.path());
             continue;
         }
-        if ((name != "ust" && name != "kernel") || entry.is_symlink() || !entry.is_directory())
+        const bool is_folder = entry.is_directory() && !entry.is_symlink();
+        if (may_hold_snapshots && is_folder && is_snapshot_name(name)) {
+            auto inner = trace_files(entry.path(), false);
+            if (!inner) return inner.error();
+            files.insert(files.end(), inner->begin(), inner->end());
+            files.push_back(entry.path());
+            continue;
+        }
+        if ((name != "ust" && name != "kernel") || !is_folder)
             return Error("{} is not part of a Plumb trace", entry.path().string());
         for (const fs::directory_entry& inner : fs::directory_iterator(entry.path(), failed)) {
             const std::string file = inner.path().filename();

@@ -62,6 +62,15 @@ Drain::Drain(std::byte* shared, ChannelReader reader, CtfWriter writer,
       options_(std::move(options)) {
     for (uint32_t i = 0; i < reader_.geometry().all_rings(); i++)
         rings_.push_back({RingReader(reader_, i)});
+    for (size_t i = 0; i < std::min(rings_.size(), options_.ring_positions.size()); i++)
+        rings_[i].reader.begin_at(options_.ring_positions[i]);
+}
+
+std::vector<uint64_t> Drain::ring_positions() const {
+    std::vector<uint64_t> positions;
+    for (const Ring& ring : rings_)
+        positions.push_back(ring.reader.position());
+    return positions;
 }
 
 Drain::~Drain() {

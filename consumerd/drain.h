@@ -46,6 +46,7 @@ struct DrainOptions {
     std::string directory;                                        /* the trace's; made if it is missing */
     std::string trace_name;                                       /* empty: the session's name */
     std::vector<std::pair<std::string, std::string>> environment; /* further lines of the trace's env */
+    std::vector<uint64_t> ring_positions; /* where to begin, by ring; empty: with what nobody has read */
     uint64_t interval_ns = 100'000'000;
     uint64_t idle_interval_ns = 1'000'000'000;
     /* Called from the draining thread with lines for a person. */
@@ -82,6 +83,7 @@ public:
     DrainProgress progress() const;
     /* When the thread does not run. */
     DrainTotals totals() const;
+    std::vector<uint64_t> ring_positions() const;
 
 private:
     struct Ring {

@@ -50,6 +50,11 @@ void RingReader::start_at(uint64_t consumed) {
         round_down(write_pos + geometry.subbuf_bytes - 1, geometry.subbuf_bytes) - geometry.ring_bytes;
 }
 
+void RingReader::begin_at(uint64_t position) {
+    const uint64_t write_pos = load_acquire(channel_->ring_control(ring_).write_pos);
+    if (position > position_ && position <= write_pos) position_ = position;
+}
+
 void RingReader::report_position(const char* what, uint64_t value) {
     if (position_is_damaged_) return; /* told once, until it is sane again */
     position_is_damaged_ = true;

@@ -77,6 +77,10 @@ public:
     std::optional<Piece> next(ReadWhat what, ReadBuffer& buffer);
 
     uint32_t ring() const { return ring_; }
+    /* Where the next record begins; and, before the first next(), to begin where another reader of the ring was.
+     */
+    uint64_t position() const { return position_; }
+    void begin_at(uint64_t position);
     /* Up to here everything was read, in whole sub-buffers: what may be handed back to writers. */
     uint64_t releasable() const;
     /* Tells the reader that `consumed` was moved, so writers may be that far ahead. */

@@ -252,11 +252,32 @@ void KernelDrain::write_names(bool all) {
     if (!written && !first_failure_) first_failure_ = written.error();
 }
 
+/* Bounded by the buffers, even if somebody still writes. */
+void KernelDrain::drain_all() {
+    const uint64_t turns = session_.buffer_bytes() / turn_bytes + 2;
+    for (uint64_t turn = 0; turn < turns; turn++) {
+        bool found = false;
+        for (Cpu& cpu : cpus_)
+            found |= drain_cpu(cpu, true);
+        if (!found) return;
+    }
+}
+
+Status KernelDrain::snapshot() {
+    KernelStatedump dump = kernel_statedump(options_.statedump);
+    const uint64_t dumped_at = read_clock(static_cast<plumb_clock_mode>(options_.clock.mode));
+    process_of_thread_ = std::move(dump.process_of_thread);
+    drain_all();
+    /* In the order of time: what the events tell of names before the dump, the dump, and what they tell later. */
+    held_until_ = dumped_at;
+    write_names(false);
+    if (Status written = writer_.write_kernel_statedump(dump.records); !written) failed(written.error());
+    return finish(options_.clock);
+}
+
 Status KernelDrain::finish(const plumb_clock_page& clock) {
     stop();
-    /* Nothing is written any more, so this ends. */
-    while (step(true)) {
-    }
+    drain_all();
     write_names(true);
     const uint64_t now = read_clock(static_cast<plumb_clock_mode>(clock.mode));
     for (Cpu& cpu : cpus_) {

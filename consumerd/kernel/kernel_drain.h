@@ -64,6 +64,8 @@ public:
     Status start(const std::function<Status()>& begin_tracing);
     /* After session.stop(): the rest of the buffers, the losses, and the clock as it is known now. */
     Status finish(const plumb_clock_page& clock);
+    /* Instead of these two: what the buffers hold now, while recording goes on, and what is there already. */
+    Status snapshot();
 
     DrainProgress progress() const;
     /* After finish(). Adds to what the user domain counted. */
@@ -93,6 +95,7 @@ private:
     void take_pages(Cpu& cpu, std::span<const std::byte> bytes);
     void flush(Cpu& cpu);
     void failed(const Error& error);
+    void drain_all();
     void write_names(bool all);
     void publish_progress();
 

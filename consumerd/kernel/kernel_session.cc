@@ -305,7 +305,7 @@ Result<FileDescriptor> KernelSession::open_raw(std::uint32_t cpu) const {
     return opened;
 }
 
-KernelCounts KernelSession::counts(std::uint32_t cpu) const {
+KernelCounts KernelSession::all_counts(std::uint32_t cpu) const {
     const auto text = read_small_file(path(fmt::format("per_cpu/cpu{}/stats", cpu)));
     if (!text) return {};
     return {number_of(*text, "overrun"),
@@ -313,7 +313,28 @@ KernelCounts KernelSession::counts(std::uint32_t cpu) const {
             number_of(*text, "read events")};
 }
 
+KernelCounts KernelSession::counts(std::uint32_t cpu) const {
+    KernelCounts counts = all_counts(cpu);
+    const auto before = counted_before_.find(cpu);
+    if (before == counted_before_.end()) return counts;
+    counts.overrun -= std::min(counts.overrun, before->second.overrun);
+    counts.dropped -= std::min(counts.dropped, before->second.dropped);
+    counts.read -= std::min(counts.read, before->second.read);
+    return counts;
+}
+
 std::uint64_t KernelSession::missed_probe_hits() const {
+    const std::uint64_t all = all_missed_probe_hits();
+    return all - std::min(all, missed_before_);
+}
+
+void KernelSession::restart_counts() {
+    for (const std::uint32_t cpu : cpus_)
+        counted_before_[cpu] = all_counts(cpu);
+    missed_before_ = all_missed_probe_hits();
+}
+
+std::uint64_t KernelSession::all_missed_probe_hits() const {
     if (probes_.empty()) return 0;
     const auto events = read_small_file(root_ + "/kprobe_events");
     const auto profile = read_small_file(root_ + "/kprobe_profile");

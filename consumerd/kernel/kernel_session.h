@@ -25,6 +25,7 @@
 #include <plumb/abi/clock_page.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -68,6 +69,8 @@ public:
     const std::vector<std::uint32_t>& cpus() const { return cpus_; }
     Result<FileDescriptor> open_raw(std::uint32_t cpu) const;
     KernelCounts counts(std::uint32_t cpu) const;
+    /* From now on counts() and missed_probe_hits() leave out what was counted up to now. */
+    void restart_counts();
     /* Of kprobes and kretprobes, by whichever process: the kernel does not tell whose they were. */
     std::uint64_t missed_probe_hits() const;
     /* Pages that a CPU's buffer has. */
@@ -85,6 +88,8 @@ private:
     Status add_probe(const KernelSelector& selector);
     Status set_filter(const KernelEvent& event, const std::string& filter);
     Status read_page_format();
+    KernelCounts all_counts(std::uint32_t cpu) const;
+    std::uint64_t all_missed_probe_hits() const;
 
     std::string root_; /* of tracefs */
     std::string name_;
@@ -94,6 +99,8 @@ private:
     std::vector<KernelEvent> events_;
     std::vector<std::string> probes_; /* "group/name" of dynamic events of ours */
     std::vector<std::uint32_t> cpus_;
+    std::map<std::uint32_t, KernelCounts> counted_before_; /* by CPU */
+    std::uint64_t missed_before_ = 0;
     RawPageFormat page_format_;
     std::uint32_t page_bytes_ = 4096;
 };

@@ -1,0 +1,48 @@
+/*
+ * plumb snapshot [PID]: has a flight recorder (`plumb record --snapshot`) write what it holds, and prints where.
+ */
+#include "cli/command.h"
+#include "cli/snapshot_socket.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+namespace plumb {
+namespace {
+
+Result<std::uint32_t> choose_recorder(const std::vector<std::uint32_t>& wanted) {
+    if (!wanted.empty()) return wanted.front();
+    const std::vector<std::uint32_t> recorders = find_flight_recorders();
+    if (recorders.empty())
+        return Error("There is no flight recorder.").hint("Start one with `plumb record --snapshot`.");
+    if (recorders.size() > 1)
+        return Error("There are {} flight recorders: {}.", recorders.size(), fmt::join(recorders, ", "))
+            .hint("Say which: `plumb snapshot {}`.", recorders.front());
+    return recorders.front();
+}
+
+int run_snapshot(const std::vector<std::uint32_t>& wanted) {
+    const auto recorder = choose_recorder(wanted);
+    if (!recorder) return complain(recorder.error());
+    const auto directory = ask_for_snapshot(*recorder);
+    if (!directory) return complain(directory.error());
+    fmt::print("{}\n", *directory);
+    return 0;
+}
+
+void add_snapshot(CLI::App& app) {
+    auto recorder = std::make_shared<std::vector<std::uint32_t>>();
+    CLI::App* const command =
+        app.add_subcommand("snapshot", "Write what a flight recorder (plumb record --snapshot) holds");
+    command->add_option("PID", *recorder, "Process id of the plumb record; not needed if there is only one")
+        ->expected(0, 1);
+    command->footer(
+        "Prints the directory of the snapshot, a trace for plumb view and others. Recording goes on.");
+    command->callback([recorder] { finish(run_snapshot(*recorder)); });
+}
+
+const Command snapshot(add_snapshot, 15);
+
+} // namespace
+} // namespace plumb

@@ -1,0 +1,136 @@
+#include "cli/snapshot_socket.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+
+namespace plumb {
+namespace {
+
+constexpr std::string_view name_start = "plumb-recorder-";
+
+struct Address {
+    sockaddr_un bytes{};
+    socklen_t length = 0;
+};
+
+/* Abstract: the name begins with a NUL, and has none at its end. */
+Address address_of(std::uint32_t process_id) {
+    Address address;
+    const std::string name = fmt::format("{}{}", name_start, process_id);
+    address.bytes.sun_family = AF_UNIX;
+    std::memcpy(address.bytes.sun_path + 1, name.data(), name.size());
+    address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    return address;
+}
+
+/* Who is at the other end. Nobody's process id is 0. */
+ucred peer_of(int socket) {
+    ucred who{0, static_cast<uid_t>(-1), static_cast<gid_t>(-1)};
+    socklen_t length = sizeof(who);
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) who.pid = 0;
+    return who;
+}
+
+bool is_self_or_root(const ucred& who) {
+    return who.pid != 0 && (who.uid == geteuid() || who.uid == 0);
+}
+
+void send_line(int socket, const std::string& line) {
+    std::string_view left = line;
+    while (!left.empty()) {
+        const ssize_t sent = send(socket, left.data(), left.size(), MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent <= 0) return; /* who asked has gone */
+        left.remove_prefix(static_cast<std::size_t>(sent));
+    }
+}
+
+std::string receive_all(int socket) {
+    std::string text;
+    char part[4096];
+    for (;;) {
+        const ssize_t got = recv(socket, part, sizeof(part), 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return text;
+        text.append(part, static_cast<std::size_t>(got));
+    }
+}
+
+} // namespace
+
+Result<SnapshotSocket> SnapshotSocket::listen() {
+    SnapshotSocket result;
+    result.socket_ = FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const int fd = result.socket_.get();
+    const Address address = address_of(static_cast<std::uint32_t>(getpid()));
+    constexpr int waiting_max = 16;
+    if (fd < 0 || bind(fd, reinterpret_cast<const sockaddr*>(&address.bytes), address.length) != 0 ||
+        ::listen(fd, waiting_max) != 0 || fcntl(fd, F_SETOWN, getpid()) != 0 ||
+        fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK) != 0)
+        return Error::from_errno(errno, "Could not make the socket by which `plumb snapshot` asks");
+    return result;
+}
+
+void SnapshotSocket::serve(const std::function<Result<std::string>()>& take) {
+    for (;;) {
+        const FileDescriptor asking(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        if (!asking.is_open()) return;
+        /* One that never reads its answer must not hold up the recorder. */
+        const timeval patience{1, 0};
+        setsockopt(asking.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+        if (!is_self_or_root(peer_of(asking.get()))) {
+            send_line(asking.get(), "error The flight recorder is of another user.");
+            continue;
+        }
+        const auto taken = take();
+        send_line(asking.get(), taken ? "ok " + *taken : "error " + taken.error().message());
+    }
+}
+
+std::vector<std::uint32_t> find_flight_recorders() {
+    std::vector<std::uint32_t> found;
+    std::ifstream sockets("/proc/net/unix");
+    for (std::string line; std::getline(sockets, line);) {
+        const std::string start = "@" + std::string(name_start);
+        const std::size_t at = line.find(start);
+        if (at == std::string::npos) continue;
+        std::uint32_t process_id = 0;
+        const char* const end = line.data() + line.size();
+        const auto [rest, wrong] = std::from_chars(line.data() + at + start.size(), end, process_id);
+        if (wrong == std::errc() && rest == end) found.push_back(process_id);
+    }
+    /* A socket and each connection to it have a line. */
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+}
+
+Result<std::string> ask_for_snapshot(std::uint32_t process_id) {
+    const FileDescriptor asking(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!asking.is_open()) return Error::from_errno(errno, "Could not make a socket");
+    const Address address = address_of(process_id);
+    if (connect(asking.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.length) != 0)
+        return Error("Process {} is no flight recorder: {}.", process_id, std::strerror(errno))
+            .hint("Start it with `plumb record --snapshot`.");
+    const ucred there = peer_of(asking.get());
+    if (there.pid != static_cast<pid_t>(process_id) || (!is_self_or_root(there) && geteuid() != 0))
+        return Error("Process {}, which answers for {}, is of another user.", there.pid, process_id);
+    const std::string answer = receive_all(asking.get());
+    constexpr std::string_view good = "ok ", bad = "error ";
+    if (answer.starts_with(good)) return answer.substr(good.size());
+    if (answer.starts_with(bad)) return Error("{}", answer.substr(bad.size()));
+    return Error("Recorder {} ended before the snapshot was complete.", process_id);
+}
+
+} // namespace plumb

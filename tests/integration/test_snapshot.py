@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+# cmake-timeout: 120
+# cmake-serial
+"""Flight recorders: nothing is written until somebody asks; then the newest events are there, of programs and of the
+kernel, without a hole up to the moment of asking, and the next snapshot goes on where that one ended."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
+PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from traced_program import compile_traced  # noqa: E402
+
+HAS_KERNEL = os.geteuid() == 0 and Path("/sys/kernel/tracing/instances").is_dir()
+
+# Says how far it is, every time before a pause: what it said was traced already.
+PROGRAM = """
+#define _GNU_SOURCE
+#include <plumb/tracepoint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+PLUMB_EVENT(flight, step, (u64, number))
+int main(int count, char** arguments) {
+    const unsigned long burst = count > 1 ? strtoul(arguments[1], NULL, 10) : 10;
+    for (unsigned long number = 0;;) {
+        for (unsigned long i = 0; i < burst; i++) {
+            plumb_trace(flight, step, number++);
+            syscall(SYS_getppid);
+        }
+        printf("%lu\\n", number);
+        fflush(stdout);
+        usleep(1000);
+    }
+}
+"""
+
+
+class Snapshot(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = Path(tempfile.mkdtemp(prefix="plumb-snapshot-"))
+        cls.folder.chmod(0o755)
+        cls.program = compile_traced(PROGRAM, cls.folder / "program")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def setUp(self):
+        self.trace = self.folder / self.id().split(".")[-1]
+        self.recorders = []
+
+    def tearDown(self):
+        for recorder in self.recorders:
+            if recorder.poll() is None:
+                self.end(recorder)
+
+    def start(self, *options, trace=None, burst=10, pinned=False):
+        recorder = subprocess.Popen([PLUMB, "record", "-q", "--json", "--snapshot", "-o", trace or self.trace, *options, "--",
+                                     *(["taskset", "-c", "0"] if pinned else []), self.program, str(burst)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.recorders.append(recorder)
+        return recorder
+
+    def steps_of(self, recorder, least):
+        """Reads what the program says until it is that far."""
+        while True:
+            said = int(recorder.stdout.readline())
+            if said >= least:
+                return said
+
+    def end(self, recorder):
+        recorder.send_signal(signal.SIGINT)
+        text, error = recorder.communicate(timeout=60)
+        self.assertEqual(error, "")
+        return json.loads(text[text.index("{"):])
+
+    def ask(self, *arguments, status=0):
+        done = subprocess.run([PLUMB, "snapshot", *arguments], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return (done.stdout if status == 0 else done.stderr).strip()
+
+    def numbers(self, directory):
+        """Those of the steps, and how many getppid() there are, as babeltrace2 reads the trace."""
+        done = subprocess.run(["babeltrace2", directory], capture_output=True, text=True, timeout=100, check=True)
+        return ([int(number) for number in re.findall(r"flight:step: .*number = (\d+) \}", done.stdout)],
+                len(re.findall(r" syscall_entry_getppid: ", done.stdout)), done.stderr)
+
+    def test_each_snapshot_goes_on_where_the_one_before_ended(self):
+        recorder = self.start()
+        self.steps_of(recorder, 500)
+        self.assertEqual(list(self.trace.iterdir()), [])
+        first = self.ask()
+        self.assertEqual(first, str(self.trace.resolve() / "snapshot-1"))
+        behind = self.steps_of(recorder, 2000)
+        second = self.ask(str(recorder.pid))
+        summary = self.end(recorder)
+        self.assertEqual([Path(path).name for path in summary["snapshots"]], ["snapshot-1", "snapshot-2", "snapshot-3"])
+        taken = [self.numbers(path) for path in summary["snapshots"]]
+        self.assertEqual([error for _, _, error in taken], [""] * 3)
+        self.assertGreaterEqual(len(taken[0][0]), 500)
+        self.assertGreaterEqual(taken[1][0][-1] + 1, behind)
+        every = [number for numbers, _, _ in taken for number in numbers]
+        self.assertEqual(every, list(range(len(every))))
+        stored = json.loads(Path(second, "summary.json").read_text())
+        self.assertEqual(stored["events"], len(taken[1][0]))
+        self.assertEqual(stored["events_lost"], 0)
+
+    def test_small_rings_hold_the_newest_events(self):
+        # On one CPU: rings overwrite one by one, so of a thread that moves there may be a hole.
+        recorder = self.start("--subbuf-size", "16K", "--subbuf-count", "4", burst=1000, pinned=True)
+        behind = self.steps_of(recorder, 100_000)
+        directory = self.ask()
+        self.end(recorder)
+        numbers, _, error = self.numbers(directory)
+        self.assertIn("discarded", error)  # how many is in the packets
+        self.assertEqual(numbers, list(range(numbers[0], numbers[-1] + 1)))
+        self.assertGreaterEqual(numbers[-1] + 1, behind)
+        self.assertGreater(len(numbers), 1000)
+        self.assertGreater(json.loads(Path(directory, "summary.json").read_text())["subbufs_lost_by_cause"]["overwritten"], 0)
+
+    @unittest.skipUnless(HAS_KERNEL, "needs root and tracefs")
+    def test_the_kernel_is_part_of_it(self):
+        recorder = self.start("-k", "syscalls:getppid")
+        self.steps_of(recorder, 500)
+        first = self.ask()
+        behind = self.steps_of(recorder, 2000)
+        self.ask()
+        summary = self.end(recorder)
+        self.assertEqual((summary["notes"], summary["events_lost"], summary["problems"]), ({}, 0, []))
+        taken = [self.numbers(path) for path in summary["snapshots"]]
+        self.assertEqual([error for _, _, error in taken], [""] * 3)
+        self.assertGreaterEqual(taken[0][1], 500)
+        self.assertGreaterEqual(sum(calls for _, calls, _ in taken[:2]), behind)
+        self.assertAlmostEqual(sum(calls for _, calls, _ in taken), sum(len(numbers) for numbers, _, _ in taken), delta=2)
+        named = subprocess.run([PLUMB, "view", first], capture_output=True, text=True, check=True).stdout.splitlines()
+        self.assertEqual([line for line in named if 'comm = "program"' not in line], [])
+
+    @unittest.skipUnless(HAS_KERNEL, "needs root and tracefs")
+    def test_a_full_kernel_buffer_holds_the_newest_events(self):
+        recorder = self.start("-k", "syscalls:getppid", "--kernel-buffer-size", "64K", burst=1000)
+        self.steps_of(recorder, 100_000)
+        directory = self.ask()
+        summary = self.end(recorder)
+        self.assertEqual(summary["notes"], {})
+        stored = json.loads(Path(directory, "summary.json").read_text())
+        self.assertGreater(stored["events_lost_by_cause"]["kernel_overrun"], 50_000)
+        self.assertGreater(self.numbers(directory)[1], 500)
+
+    def test_who_can_not_be_asked_is_named(self):
+        self.assertIn("There is no flight recorder.", self.ask(status=1))
+        self.assertIn("Process 1 is no flight recorder", self.ask("1", status=1))
+        one, other = self.start(), self.start(trace=self.folder / "other")
+        for recorder in (one, other):
+            self.steps_of(recorder, 10)
+        message = self.ask(status=1)
+        self.assertIn("There are 2 flight recorders", message)
+        self.assertIn(str(other.pid), message)
+        self.assertEqual(self.ask(str(other.pid)), str((self.folder / "other").resolve() / "snapshot-1"))
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_nobody_elses_recorder_obeys(self):
+        recorder = self.start()
+        self.steps_of(recorder, 10)
+        copy = shutil.copy(PLUMB, self.folder / "plumb")  # the build may be where nobody else can enter
+        done = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", copy, "snapshot"],
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("of another user", done.stderr)
+        self.assertEqual(list(self.trace.iterdir()), [])
+
+    def test_a_directory_of_snapshots_can_be_replaced(self):
+        recorder = self.start()
+        self.steps_of(recorder, 10)
+        self.end(recorder)
+        self.assertTrue((self.trace / "snapshot-1/ust/metadata").exists())
+        recorder = self.start("--force")
+        self.steps_of(recorder, 10)
+        summary = self.end(recorder)
+        self.assertEqual(len(summary["snapshots"]), 1)
+        Path(self.trace, "snapshot-1", "notes").touch()
+        refused = subprocess.run([PLUMB, "record", "--snapshot", "--force", "-o", self.trace, "--", "true"], capture_output=True,
+                                 text=True, check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("snapshot-1/notes is not part of a Plumb trace", refused.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
