@@ -20,6 +20,14 @@ constexpr std::uint64_t commit_mask = missed_stored_flag - 1;
 /* An absolute time stamp has 59 bits; the rest is that of the time before. */
 constexpr std::uint64_t stamp_mask = (std::uint64_t{1} << (32 + delta_bits)) - 1;
 
+/* The kernel puts back the upper bits where there are any, and then knows that a stamp that went back has gone past a
+ * multiple of 2^59. */
+std::uint64_t with_stamp(std::uint64_t before, std::uint64_t stamp) {
+    const std::uint64_t upper = before & ~stamp_mask;
+    const std::uint64_t time = upper | stamp;
+    return upper != 0 && time < before ? time + stamp_mask + 1 : time;
+}
+
 template <typename T>
 T read(std::span<const std::byte> bytes, std::size_t offset) {
     T value;
@@ -84,7 +92,7 @@ bool RawPage::next(RawEvent& event) {
         const std::uint64_t word = word_at(at_ + word_bytes);
         if (type == type_time_extend || type == type_time_stamp) {
             const std::uint64_t time = word << delta_bits | delta;
-            time_ = type == type_time_extend ? time_ + time : (time_ & ~stamp_mask) | time;
+            time_ = type == type_time_extend ? time_ + time : with_stamp(time_, time);
             at_ += std::size_t{2} * word_bytes;
             continue;
         }

@@ -79,6 +79,7 @@ Status write_tracefs(const std::string& path, const std::string& text, bool appe
 Result<KernelSelector> KernelSelector::parse(const std::string& text) {
     KernelSelector selector;
     std::string pattern = text;
+    if (text.ends_with(" if")) return Error("\"{}\" has no filter behind \"if\".", text);
     constexpr std::string_view condition = " if ";
     if (const std::size_t at = pattern.find(condition); at != std::string::npos) {
         selector.filter = pattern.substr(at + condition.size());
@@ -102,6 +103,8 @@ Result<KernelSelector> KernelSelector::parse(const std::string& text) {
     if (selector.system == "kretprobe") selector.kind = Kind::kretprobe;
     if (selector.system == "uprobe") selector.kind = Kind::uprobe;
     if (selector.system == "uretprobe") selector.kind = Kind::uretprobe;
+    if (selector.kind != Kind::events && colon == std::string::npos)
+        return Error("\"{}\" names no symbol.", text).hint("Write {}:SYMBOL.", selector.system);
     if (selector.kind == Kind::uprobe || selector.kind == Kind::uretprobe) {
         const std::size_t last = selector.event.rfind(':');
         if (last == std::string::npos || last == 0 || last + 1 == selector.event.size())

@@ -423,9 +423,27 @@ TEST(KernelSelector, HasAFilterBehindIf) {
 }
 
 TEST(KernelSelector, RefusesWhatNamesNoEvent) {
-    for (const std::string text : {"", ":", "!", "!:", "sched:", ":x", "x if ", "x if   ", " if y", "!x if y",
-                                   "uprobe:nofile", "uprobe", "uprobe::main", "uprobe:/bin/x:",
-                                   "uretprobe:nofile", "!kprobe:f", "!uprobe:/bin/x:main", "kprobe:"}) {
+    for (const std::string text : {"",
+                                   ":",
+                                   "!",
+                                   "!:",
+                                   "sched:",
+                                   ":x",
+                                   "x if ",
+                                   "x if   ",
+                                   " if y",
+                                   "!x if y",
+                                   "uprobe:nofile",
+                                   "uprobe",
+                                   "uprobe::main",
+                                   "uprobe:/bin/x:",
+                                   "uretprobe:nofile",
+                                   "!kprobe:f",
+                                   "!uprobe:/bin/x:main",
+                                   "kprobe:",
+                                   "kprobe",
+                                   "kretprobe",
+                                   "sched:x if"}) {
         const Result<KernelSelector> selector = KernelSelector::parse(text);
         EXPECT_FALSE(selector) << '"' << text << '"';
         const std::string message = selector ? "" : selector.error().message();

@@ -115,6 +115,17 @@ TEST(RawPage, TakesAbsoluteTimeAndKeepsTheUpperBitsOfTheTimeBefore) {
     EXPECT_FALSE(walked.is_damaged);
 }
 
+TEST(RawPage, CountsOnWhenAnAbsoluteTimeStampPassesAMultipleOfItsRange) {
+    constexpr uint64_t range = uint64_t{1} << 59;
+    const Walked walked =
+        walk(PageBuilder(3 * range - 5).time(time_stamp, 7).event(0, Bytes().put(uint32_t{1}).span()).page());
+    EXPECT_THAT(walked.times, ElementsAre(3 * range + 7));
+    /* Within the first range nothing can have passed one: what went back is what the page says. */
+    const Walked early =
+        walk(PageBuilder(1000).time(time_stamp, 7).event(0, Bytes().put(uint32_t{1}).span()).page());
+    EXPECT_THAT(early.times, ElementsAre(7u));
+}
+
 TEST(RawPage, EndsAtPaddingWithoutDelta) {
     const Walked walked = walk(
         PageBuilder(1000).event(1, bytes_of("a...")).header(padding, 0).event(1, bytes_of("old.")).page());
