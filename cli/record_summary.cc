@@ -47,7 +47,9 @@ std::string events_text(const DrainTotals& totals) {
     return text;
 }
 
+/* Of programs with tracepoints; nothing where there was none, and the kernel was recorded. */
 std::string processes_text(const DrainTotals& totals) {
+    if (totals.processes.empty() && totals.kernel_events_read > 0) return "";
     std::string names;
     const std::size_t listed = std::min(totals.processes.size(), processes_listed);
     for (std::size_t i = 0; i < listed; i++)

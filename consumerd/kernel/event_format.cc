@@ -18,6 +18,8 @@ namespace {
 
 using Labels = std::vector<std::pair<std::int64_t, std::string>>;
 
+constexpr unsigned io_flags_bytes = sizeof(std::uint32_t);
+
 /* ---- labels, out of __print_symbolic() and __print_flags() ---- */
 
 const char* field_of(const tep_print_arg* arg) {
@@ -161,6 +163,14 @@ private:
 
     void add_array(const tep_format_field& field, const std::string& name, std::uint16_t from,
                    unsigned bytes) {
+        if (is_io_flags(event_.system, field.name)) {
+            event_.description.fields.push_back(make_field(name, PLUMB_FIELD_INTEGER, 4, false, true));
+            step(RawStep::Kind::io_flags, from, bytes, false);
+            event_.description.fields.push_back(
+                make_field(name + "_text", PLUMB_FIELD_STRING, 1, false, false));
+            step(RawStep::Kind::fixed_string, from, bytes, false);
+            return;
+        }
         if (is_character_array(field)) {
             event_.description.fields.push_back(make_field(name, PLUMB_FIELD_STRING, 1, false, false));
             step(bytes == thread_name_bytes ? RawStep::Kind::thread_name : RawStep::Kind::fixed_string, from,
@@ -213,7 +223,7 @@ private:
         if (is_dynamic)
             event_.dynamic_fields++;
         else
-            event_.fixed_room += bytes + 1; /* a NUL */
+            event_.fixed_room += std::max(bytes + 1, io_flags_bytes); /* a NUL */
         if (kind == RawStep::Kind::copy && !event_.steps.empty()) {
             RawStep& last = event_.steps.back();
             if (last.kind == kind && last.from + last.bytes == from) {

@@ -38,6 +38,7 @@ struct RawStep {
         copy,         /* `bytes` at `from` */
         thread_name,  /* the same as the next, of thread_name_bytes */
         fixed_string, /* up to a NUL, at most `bytes` at `from`; the payload gets a NUL */
+        io_flags,     /* of the letters at `from`, at most `bytes`, the number that LTTng has for them */
         string,       /* the same of what the location at `from` says */
         sequence      /* elements of `bytes` of what the location says, behind their number (u16) */
     };

@@ -53,6 +53,10 @@ std::string kernel_field_name(const std::string& system, const std::string& name
     return name.substr(0, name.size() - 3) + "tid";
 }
 
+bool is_io_flags(const std::string& system, const std::string& name) {
+    return system == "block" && name == "rwbs";
+}
+
 bool is_read_as_number(const std::string& system, const std::string& name) {
     return (system == "sched" && name == "prev_state") || (system == "irq" && name == "vec");
 }

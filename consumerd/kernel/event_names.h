@@ -24,6 +24,9 @@ std::string kernel_field_name(const std::string& system, const std::string& name
  * ends its analysis at a label. */
 bool is_read_as_number(const std::string& system, const std::string& name);
 
+/* Whether the field is text that says what a block request is ("WS"), which LTTng has as a number. */
+bool is_io_flags(const std::string& system, const std::string& name);
+
 } // namespace plumb
 
 #endif

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <string_view>
 
 namespace plumb {
 namespace {
@@ -63,6 +64,54 @@ std::byte* copy_thread_name(std::byte* to, const std::byte* from) {
     return end_string(to + thread_name_bytes);
 }
 
+/* What a block request is, as the kernel's blk_fill_rwbs() spells it: F if the cache is flushed before, the operation,
+ * and then what else holds. The bits are those of LTTng and Trace Compass. */
+enum : std::uint32_t {
+    io_write = 1u << 0,
+    io_discard = 1u << 1,
+    io_read = 1u << 2,
+    io_read_ahead = 1u << 3,
+    io_sync = 1u << 5,
+    io_meta = 1u << 6,
+    io_secure = 1u << 7,
+    io_flush = 1u << 8,
+    io_through = 1u << 9, /* FUA: not only into the cache */
+    io_flush_before = 1u << 10
+};
+
+std::uint32_t io_flags(std::string_view text) {
+    constexpr std::string_view operations = "WDRNZF";
+    std::uint32_t flags = 0;
+    if (text.size() > 1 && text[0] == 'F' && operations.find(text[1]) != text.npos) {
+        flags |= io_flush_before;
+        text.remove_prefix(1);
+    }
+    if (text.empty()) return flags;
+    const char operation = text[0];
+    text.remove_prefix(1);
+    if (operation == 'W') flags |= io_write;
+    if (operation == 'R') flags |= io_read;
+    if (operation == 'F') flags |= io_flush;
+    if (operation == 'D') flags |= io_discard;
+    if (operation == 'D' && text.starts_with('E')) flags |= io_secure;
+    if ((operation == 'D' && text.starts_with('E')) || (operation == 'Z' && !text.empty()))
+        text.remove_prefix(1);
+    for (const char each : text) {
+        if (each == 'F') flags |= io_through;
+        if (each == 'A') flags |= io_read_ahead;
+        if (each == 'S') flags |= io_sync;
+        if (each == 'M') flags |= io_meta;
+    }
+    return flags;
+}
+
+std::byte* put_io_flags(std::byte* to, const std::byte* from, std::size_t bytes) {
+    const auto* const letters = reinterpret_cast<const char*>(from);
+    const std::uint32_t flags = io_flags({letters, strnlen(letters, bytes)});
+    std::memcpy(to, &flags, sizeof(flags));
+    return to + sizeof(flags);
+}
+
 /* What a __data_loc or __rel_loc at `from` speaks of: 16 bits of offset, 16 bits of length. */
 bool find_dynamic(const RawStep& step, std::span<const std::byte> raw, std::span<const std::byte>& found) {
     const auto location = read<std::uint32_t>(raw.data() + step.from);
@@ -90,6 +139,9 @@ std::byte* translate_payload(const KernelEvent& event, std::span<const std::byte
             break;
         case RawStep::Kind::fixed_string:
             to = copy_string(to, from, step.bytes);
+            break;
+        case RawStep::Kind::io_flags:
+            to = put_io_flags(to, from, step.bytes);
             break;
         case RawStep::Kind::string:
             if (!find_dynamic(step, raw, found)) return nullptr;

@@ -25,8 +25,12 @@ enum : std::uint16_t {
     dump_file,
     dump_interrupt,
     dump_module,
+    dump_block_device,
     dump_named
 };
+
+/* Of a device's number, as events of the block layer have it. */
+constexpr unsigned minor_bits = 20;
 
 /* LTTng's numbers. */
 enum : std::int32_t { user_thread = 0, kernel_thread = 1 };
@@ -200,6 +204,22 @@ public:
             encoder_.end();
         }
     }
+    /* "major minor blocks name", behind a line of titles and an empty one. */
+    void block_devices() {
+        const auto text = read_small_file("/proc/partitions");
+        std::istringstream lines(text ? *text : "");
+        for (std::string line; std::getline(lines, line);) {
+            std::istringstream words(line);
+            std::uint32_t major = 0, minor = 0;
+            std::uint64_t blocks = 0;
+            std::string name;
+            if (!(words >> major >> minor >> blocks >> name)) continue;
+            begin(dump_block_device);
+            encoder_.put(major << minor_bits | minor);
+            encoder_.put_string(name);
+            encoder_.end();
+        }
+    }
     KernelStatedump take() { return {encoder_.bytes(), std::move(process_of_thread_)}; }
 
 private:
@@ -245,6 +265,7 @@ const std::vector<EventDescription>& kernel_statedump_events() {
         event("lttng_statedump_interrupt", {integer("irq", 4, false), string("name"), string("action")}),
         event("lttng_statedump_module",
               {integer("address", 8, false, true), integer("size", 8, false), string("name")}),
+        event("lttng_statedump_block_device", {integer("dev", 4, false), string("diskname")}),
         event("plumb_statedump_thread", {integer("tid", 4, true), integer("pid", 4, true), string("name")}),
     };
     return events;
@@ -259,6 +280,7 @@ KernelStatedump kernel_statedump(const KernelStatedumpOptions& options) {
     }
     dump.interrupts();
     dump.modules();
+    dump.block_devices();
     dump.mark(dump_end);
     return dump.take();
 }

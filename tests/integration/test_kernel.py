@@ -169,6 +169,15 @@ class Kernel(unittest.TestCase):
         if HAS_KPROBES:
             self.assertGreaterEqual(summary["events_by_name"]["kprobe_vfs_write"], 5)
 
+    def test_the_statedump_has_the_block_devices(self):
+        self.record("-k", "sched:sched_switch", command=["true"])
+        lines = [line.split() for line in Path("/proc/partitions").read_text().splitlines()[2:]]
+        there = {(int(major) << 20 | int(minor), name) for major, minor, _, name in lines}
+        text = subprocess.run(["babeltrace2", self.trace], capture_output=True, text=True, check=True).stdout
+        told = {(int(number), name) for number, name in
+                re.findall(r'lttng_statedump_block_device: .*\{ dev = (\d+), diskname = "([^"]+)" \}', text)}
+        self.assertEqual(told, there)
+
     def test_filters_are_the_kernels(self):
         summary, _ = self.record("-k", "syscalls:sys_enter_write if count == 1", "-k", "syscalls:sys_exit_write if ret > 1",
                                  command=[self.program, "100"])

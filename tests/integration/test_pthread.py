@@ -287,7 +287,7 @@ class Memcached(unittest.TestCase):
              "-t", "4"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
             memcached_client.wait_until_up(port)
-            requests, errors = memcached_client.load(port, 4, 4)
+            requests, errors = memcached_client.load(port, 1.5, 4)
         finally:
             recorder.send_signal(2)
             output, _ = recorder.communicate(timeout=60)

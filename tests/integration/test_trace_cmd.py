@@ -44,7 +44,7 @@ OURS = re.compile(r"^\[(\d+)\] \S+ (\w+): \{ cpu_id = (\d+) \}, \{ tid = (\d+) \
 SYMBOL = re.compile(r"^([A-Za-z_.][\w.]*)(?:\+(0x[0-9a-f]+))?$")
 # What Plumb calls otherwise: as LTTng does.
 RENAMED = {"tid": "pid", "prev_tid": "prev_pid", "next_tid": "next_pid", "parent_tid": "parent_pid",
-           "child_tid": "child_pid", "old_tid": "old_pid"}
+           "child_tid": "child_pid", "old_tid": "old_pid", "rwbs_text": "rwbs"}
 
 
 def kernel_symbols():
@@ -71,6 +71,15 @@ def raw_name(name):
         if name.startswith(theirs):
             return kernels + name.removeprefix(theirs)
     return name
+
+
+def io_flags(text):
+    """LTTng's number for the letters of a block request."""
+    match = re.fullmatch("(F(?=[WDRNZF]))?(DE|Z.|[WDRNF]?)([FASMU]*)", text)
+    bits = {"W": 0, "D": 1, "R": 2, "DE": (1, 7), "F": 8}.get(match[2], ())
+    bits = {bits} if isinstance(bits, int) else set(bits)
+    bits |= {{"F": 9, "A": 3, "S": 5, "M": 6, "U": None}[letter] for letter in match[3]} | ({10} if match[1] else set())
+    return sum(1 << bit for bit in bits - {None})
 
 
 def same_number(number, text):
@@ -158,6 +167,9 @@ class TraceCmd(unittest.TestCase):
         return cpus
 
     def compare_fields(self, event, fields, text):
+        if "rwbs" in fields:  # a number, as LTTng has it, and the text
+            fields = dict(fields)
+            self.assertEqual(fields.pop("rwbs"), io_flags(fields["rwbs_text"]), text)
         text = re.sub(r"^__syscall_nr=\S+ ?", "", text)
         names = [name if name + "=" in text else RENAMED.get(name, name) for name in fields]
         match = re.fullmatch(" ".join(f"{re.escape(name)}=(.*)" for name in names), text.rstrip(" "), re.DOTALL)

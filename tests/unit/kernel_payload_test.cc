@@ -1,0 +1,88 @@
+// cmake-once
+//
+// Single steps from a raw event to a payload: copies of every length, names of threads, letters of block requests.
+// Source and room lie at the end of memory, so that one byte too many ends the test.
+#include "consumerd/kernel/event_payload.h"
+#include "tests/support/guarded_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace plumb {
+namespace {
+
+/* What an event with this one step makes of these bytes. */
+std::vector<std::byte> payload_of(RawStep::Kind kind, std::span<const std::byte> raw) {
+    KernelEvent event;
+    event.least_bytes = static_cast<std::uint32_t>(raw.size());
+    event.fixed_room = static_cast<std::uint32_t>(raw.size()) + 1;
+    event.steps = {{kind, false, 0, static_cast<std::uint16_t>(raw.size())}};
+    test::GuardedMemory from, to;
+    const std::span<std::byte> source = from.at_end(raw);
+    const std::span<std::byte> room = to.at_end(std::vector<std::byte>(payload_room(event, raw.size())));
+    const std::byte* const end = translate_payload(event, source, room.data());
+    EXPECT_NE(end, nullptr);
+    return {static_cast<const std::byte*>(room.data()), end};
+}
+
+std::vector<std::byte> bytes_of(const std::string& text) {
+    std::vector<std::byte> bytes(text.size());
+    std::memcpy(bytes.data(), text.data(), text.size());
+    return bytes;
+}
+
+TEST(KernelPayload, CopiesEveryLength) {
+    std::vector<std::byte> raw;
+    for (unsigned length = 1; length <= 200; length++) {
+        raw.push_back(static_cast<std::byte>(length * 7));
+        EXPECT_EQ(payload_of(RawStep::Kind::copy, raw), raw) << length;
+    }
+}
+
+TEST(KernelPayload, EndsNamesOfThreadsWhereTheKernelEndsThem) {
+    for (unsigned length = 0; length <= thread_name_bytes; length++) {
+        /* What is behind the NUL is what was there before. */
+        std::string name = std::string(length, static_cast<char>(0x80 + length));
+        std::string raw = name;
+        raw.resize(thread_name_bytes, '\x01');
+        if (length < thread_name_bytes) raw[length] = '\0';
+        EXPECT_EQ(payload_of(RawStep::Kind::thread_name, bytes_of(raw)), bytes_of(name + '\0')) << length;
+    }
+}
+
+TEST(KernelPayload, GivesBlockRequestsTheNumbersOfLttng) {
+    const std::pair<const char*, std::uint32_t> known[] = {
+        {"R", 1u << 2},
+        {"RA", 1u << 2 | 1u << 3},
+        {"W", 1u << 0},
+        {"WS", 1u << 0 | 1u << 5},
+        {"WFSM", 1u << 0 | 1u << 9 | 1u << 5 | 1u << 6},
+        {"FWFS", 1u << 10 | 1u << 0 | 1u << 9 | 1u << 5},
+        {"F", 1u << 8},
+        {"FS", 1u << 8 | 1u << 5},
+        {"FF", 1u << 10 | 1u << 8},
+        {"FN", 1u << 10},
+        {"D", 1u << 1},
+        {"DS", 1u << 1 | 1u << 5},
+        {"DE", 1u << 1 | 1u << 7},
+        {"N", 0},
+        {"ZFS", 1u << 5}, /* a zone is finished: no flush */
+        {"", 0},
+    };
+    for (const auto& [text, expected] : known) {
+        std::string raw = text;
+        raw.resize(8, '\0');
+        const std::vector<std::byte> payload = payload_of(RawStep::Kind::io_flags, bytes_of(raw));
+        std::uint32_t flags = 0;
+        ASSERT_EQ(payload.size(), sizeof(flags));
+        std::memcpy(&flags, payload.data(), sizeof(flags));
+        EXPECT_EQ(flags, expected) << text;
+    }
+}
+
+} // namespace
+} // namespace plumb
