@@ -210,7 +210,7 @@ class Tracefs(unittest.TestCase):
                          r' module_load: .* name = "dummy"', r" irq_softirq_entry: .* vec = \d+ ",
                          r' timer_hrtimer_init: .* clockid = \( "CLOCK_MONOTONIC" : container = 1 \)',
                          r" syscall_entry_write: .* fd = \d+, buf = 0x[0-9A-F]+, count = 1 ",
-                         r" block_rq_issue: .* sector = \d+, .*rwbs = \"R"):
+                         r" block_rq_issue: .* sector = \d+, .*rwbs_text = \"R"):
             self.assertTrue(any(re.search(expected, line) for line in lines), expected)
 
     def test_every_event_of_the_kernel_can_be_recorded(self):
