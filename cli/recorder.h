@@ -68,6 +68,7 @@ private:
     /* Of a flight recorder, which has no drains: */
     std::optional<ClockCalibration> calibration_;
     std::optional<SnapshotSocket> snapshot_socket_;
+    std::uint32_t snapshots_tried_ = 0;
     std::vector<std::uint64_t> ring_positions_; /* up to which the last snapshot went */
     std::optional<LaunchedCommand> command_;
     std::map<std::uint32_t, std::uint64_t> attached_; /* process id -> when it started */

@@ -182,7 +182,7 @@ std::string environment_block(const TraceIdentity& identity, const plumb_clock_p
     };
     text("hostname", identity.host_name);
     text("domain", identity.domain);
-    text("plumb_version", "0.1.0");
+    text("plumb_version", PLUMB_VERSION);
     /* Trace Compass chooses by it how it reads a kernel trace: the events are called as LTTng's. */
     text("tracer_name", identity.is_kernel() ? "lttng-modules" : "plumb");
     block += fmt::format("    tracer_major = {};\n    tracer_minor = {};\n    tracer_patchlevel = 0;\n",

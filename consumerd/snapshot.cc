@@ -27,7 +27,6 @@ Result<Snapshot> take_snapshot(Session& session, ClockCalibration& calibration, 
     if (Status taken = (*kernel_drain)->snapshot(); !taken)
         snapshot.problems.push_back(taken.error().message());
     (*kernel_drain)->add_to(snapshot.totals);
-    kernel->restart_counts();
     return snapshot;
 }
 

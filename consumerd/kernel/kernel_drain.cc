@@ -272,7 +272,12 @@ Status KernelDrain::snapshot() {
     held_until_ = dumped_at;
     write_names(false);
     if (Status written = writer_.write_kernel_statedump(dump.records); !written) failed(written.error());
-    return finish(options_.clock);
+    Status finished = finish(options_.clock);
+    /* What this one counted, and no more: what is lost from now on is the next one's. */
+    for (const Cpu& cpu : cpus_)
+        session_.leave_out(cpu.number, cpu.counts);
+    session_.leave_out_probe_hits(missed_probe_hits_);
+    return finished;
 }
 
 Status KernelDrain::finish(const plumb_clock_page& clock) {
@@ -285,6 +290,7 @@ Status KernelDrain::finish(const plumb_clock_page& clock) {
         Status written = writer_.write_losses(cpu.number, cpu.discarded(), 0, now);
         if (!written && !first_failure_) first_failure_ = written.error();
     }
+    missed_probe_hits_ = session_.missed_probe_hits();
     Status written = writer_.write_metadata(clock, described_);
     if (!written && !first_failure_) first_failure_ = written.error();
     publish_progress();
@@ -344,7 +350,7 @@ void KernelDrain::add_to(DrainTotals& totals) const {
     add(totals.notes, "events of the kernel were damaged", translator_.damaged_events());
     add(totals.notes, "pages of the kernel's buffers were damaged", damaged_pages_);
     add(totals.notes, "hits of probes were missed by the kernel, of whichever process",
-        session_.missed_probe_hits());
+        missed_probe_hits_);
 }
 
 } // namespace plumb

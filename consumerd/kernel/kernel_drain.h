@@ -117,6 +117,7 @@ private:
     uint64_t events_written_ = 0;
     std::vector<uint64_t> counts_; /* written, by event id */
     uint64_t damaged_pages_ = 0;
+    uint64_t missed_probe_hits_ = 0;
     std::optional<Error> first_failure_;
 
     std::thread thread_;

@@ -328,10 +328,11 @@ std::uint64_t KernelSession::missed_probe_hits() const {
     return all - std::min(all, missed_before_);
 }
 
-void KernelSession::restart_counts() {
-    for (const std::uint32_t cpu : cpus_)
-        counted_before_[cpu] = all_counts(cpu);
-    missed_before_ = all_missed_probe_hits();
+void KernelSession::leave_out(std::uint32_t cpu, const KernelCounts& counted) {
+    KernelCounts& before = counted_before_[cpu];
+    before.overrun += counted.overrun;
+    before.dropped += counted.dropped;
+    before.read += counted.read;
 }
 
 std::uint64_t KernelSession::all_missed_probe_hits() const {

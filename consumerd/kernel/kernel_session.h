@@ -69,8 +69,9 @@ public:
     const std::vector<std::uint32_t>& cpus() const { return cpus_; }
     Result<FileDescriptor> open_raw(std::uint32_t cpu) const;
     KernelCounts counts(std::uint32_t cpu) const;
-    /* From now on counts() and missed_probe_hits() leave out what was counted up to now. */
-    void restart_counts();
+    /* From now on counts() and missed_probe_hits() leave out what they said before, and nothing else. */
+    void leave_out(std::uint32_t cpu, const KernelCounts& counted);
+    void leave_out_probe_hits(std::uint64_t counted) { missed_before_ += counted; }
     /* Of kprobes and kretprobes, by whichever process: the kernel does not tell whose they were. */
     std::uint64_t missed_probe_hits() const;
     /* Pages that a CPU's buffer has. */

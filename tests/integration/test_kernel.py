@@ -21,7 +21,7 @@ SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
 PLUMB = BUILD / "cli/plumb"
 sys.path.insert(0, str(SOURCE / "tests/support"))
-from traced_program import compile_traced  # noqa: E402
+from traced_program import TracedProgramTest  # noqa: E402
 
 TRACEFS = Path("/sys/kernel/tracing")
 HAS_KPROBES = (TRACEFS / "kprobe_events").exists()
@@ -77,19 +77,11 @@ def probes():
     return [line for line in (TRACEFS / "dynamic_events").read_text().splitlines() if ":plumb_" in line]
 
 
-class Kernel(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = Path(tempfile.mkdtemp(prefix="plumb-kernel-"))
-        cls.folder.chmod(0o755)
-        cls.program = compile_traced(PROGRAM, cls.folder / "program")
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.folder)
+class Kernel(TracedProgramTest):
+    PROGRAM = PROGRAM
 
     def setUp(self):
-        self.trace = self.folder / self.id().split(".")[-1]
+        super().setUp()
         self.before = instances()
 
     def record(self, *arguments, command=(), status=0):

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 from pathlib import Path
@@ -18,7 +17,7 @@ from pathlib import Path
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
 sys.path.insert(0, str(SOURCE / "tests/support"))
-from traced_program import compile_traced  # noqa: E402
+from traced_program import TracedProgramTest  # noqa: E402
 
 HAS_KERNEL = os.geteuid() == 0 and Path("/sys/kernel/tracing/instances").is_dir()
 
@@ -46,19 +45,11 @@ int main(int count, char** arguments) {
 """
 
 
-class Snapshot(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = Path(tempfile.mkdtemp(prefix="plumb-snapshot-"))
-        cls.folder.chmod(0o755)
-        cls.program = compile_traced(PROGRAM, cls.folder / "program")
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.folder)
+class Snapshot(TracedProgramTest):
+    PROGRAM = PROGRAM
 
     def setUp(self):
-        self.trace = self.folder / self.id().split(".")[-1]
+        super().setUp()
         self.recorders = []
 
     def tearDown(self):
@@ -68,7 +59,8 @@ class Snapshot(unittest.TestCase):
 
     def start(self, *options, trace=None, burst=10, pinned=False):
         recorder = subprocess.Popen([PLUMB, "record", "-q", "--json", "--snapshot", "-o", trace or self.trace, *options, "--",
-                                     *(["taskset", "-c", "0"] if pinned else []), self.program, str(burst)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                     *(["taskset", "-c", "0"] if pinned else []), self.program, str(burst)],
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.recorders.append(recorder)
         return recorder
 
@@ -178,6 +170,25 @@ class Snapshot(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("of another user", done.stderr)
         self.assertEqual(list(self.trace.iterdir()), [])
+
+    def test_options_that_would_be_ignored_are_errors(self):
+        for options, words in ((["--snapshot", "--mode", "block"], "--mode block"), (["--kernel-pages", "x"], "-k"),
+                               (["--snapshot", "-k", "sched", "--kernel-pages", "x"], "no --snapshot")):
+            done = subprocess.run([PLUMB, "record", "-o", self.trace, *options, "--", "true"], capture_output=True, text=True,
+                                  check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(words, done.stderr)
+
+    def test_a_snapshot_that_failed_does_not_keep_the_next_from_its_place(self):
+        recorder = self.start()
+        self.steps_of(recorder, 100)
+        (self.trace / "snapshot-1").mkdir(mode=0o700)
+        (self.trace / "snapshot-1/ust").write_text("in the way")
+        self.assertIn("No snapshot was taken", self.ask(status=1))
+        self.assertEqual(Path(self.ask()).name, "snapshot-2")
+        recorder.send_signal(signal.SIGINT)
+        recorder.communicate(timeout=60)
+        self.assertEqual(self.numbers(self.trace / "snapshot-2")[0][0], 0)
 
     def test_a_directory_of_snapshots_can_be_replaced(self):
         recorder = self.start()

@@ -1,6 +1,10 @@
-"""Compiles a C program with tracepoints as its developer would: one object and the static library."""
+"""Compiles a C program with tracepoints as its developer would: one object and the static library; and tests that record
+one."""
 import os
+import shutil
 import subprocess
+import tempfile
+import unittest
 from pathlib import Path
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
@@ -14,3 +18,18 @@ def compile_traced(text, program):
     subprocess.run(["cc", "-O2", source, f"-I{SOURCE}/include", BUILD / "tp-async/CMakeFiles/tp-async.dir/tp-async.cc.o",
                     BUILD / "libtrace/libplumb.a", "-lpthread", "-o", program], check=True)
     return program
+
+
+class TracedProgramTest(unittest.TestCase):
+    """Compiles PROGRAM once, into a folder that other users may enter; each test has a directory for its trace."""
+    PROGRAM = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = Path(tempfile.mkdtemp(prefix="plumb-test-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.folder.chmod(0o755)
+        cls.program = compile_traced(cls.PROGRAM, cls.folder / "program")
+
+    def setUp(self):
+        self.trace = self.folder / self.id().split(".")[-1]
