@@ -5,7 +5,7 @@
 //
 // Prints one line when the session is on, and one at its end: bytes written and what was lost, so that a
 // figure of events that never arrived is not believed.
-#include "consumerd/session.h"
+#include "consumerd/control/session.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -4,7 +4,7 @@
 //
 // Prints the best lap as JSON: nanoseconds for each event, and beside it for copying the same pages (the floor under
 // anything that looks at each byte once).
-#include "consumerd/file.h"
+#include "base/file.h"
 #include "consumerd/kernel/tracefs.h"
 #include "consumerd/kernel/translator.h"
 

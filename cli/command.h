@@ -14,7 +14,7 @@
 #ifndef PLUMB_CLI_COMMAND_H
 #define PLUMB_CLI_COMMAND_H
 
-#include "consumerd/result.h"
+#include "base/result.h"
 
 #include <CLI/CLI.hpp>
 

@@ -4,9 +4,9 @@
  */
 #include "cli/command.h"
 
-#include "consumerd/lock_contention.h"
-#include "consumerd/symbols.h"
-#include "consumerd/trace_summary.h"
+#include "trace/answers/lock_contention.h"
+#include "trace/show/trace_summary.h"
+#include "trace/symbols.h"
 
 #include <unistd.h>
 

@@ -4,7 +4,7 @@
  */
 #include "cli/command.h"
 
-#include "consumerd/machine.h"
+#include "consumerd/doctor/machine.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

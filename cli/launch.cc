@@ -1,6 +1,6 @@
 #include "cli/launch.h"
 
-#include "consumerd/file.h"
+#include "base/file.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>

@@ -8,7 +8,7 @@
 #ifndef PLUMB_CLI_LAUNCH_H
 #define PLUMB_CLI_LAUNCH_H
 
-#include "consumerd/result.h"
+#include "base/result.h"
 
 #include <sys/types.h>
 

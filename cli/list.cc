@@ -2,15 +2,17 @@
  * plumb list: the tracepoints of running programs and the sessions they are on in; or those of a file,
  * without running it.
  */
+#include "base/processes.h"
 #include "cli/command.h"
 #include "cli/list_kernel.h"
 
-#include "consumerd/elf_events.h"
-#include "consumerd/output_buffer.h"
-#include "consumerd/processes.h"
-#include "consumerd/session.h"
-#include "consumerd/state.h"
-#include "consumerd/user_directory.h"
+#include "base/glob.h"
+#include "base/output_buffer.h"
+#include "consumerd/control/session.h"
+#include "consumerd/control/state.h"
+#include "consumerd/control/traced_processes.h"
+#include "consumerd/control/user_directory.h"
+#include "consumerd/event/elf_events.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

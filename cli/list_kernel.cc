@@ -1,7 +1,7 @@
 #include "cli/list_kernel.h"
 
+#include "base/file.h"
 #include "cli/command.h"
-#include "consumerd/file.h"
 #include "consumerd/kernel/event_format.h"
 #include "consumerd/kernel/tracefs.h"
 

@@ -4,7 +4,7 @@
 #ifndef PLUMB_CLI_PRELOAD_H
 #define PLUMB_CLI_PRELOAD_H
 
-#include "consumerd/result.h"
+#include "base/result.h"
 
 #include <string>
 #include <vector>

@@ -4,8 +4,8 @@
 #ifndef PLUMB_CLI_RECORD_OPTIONS_H
 #define PLUMB_CLI_RECORD_OPTIONS_H
 
-#include "consumerd/result.h"
-#include "consumerd/session.h"
+#include "base/result.h"
+#include "consumerd/control/session.h"
 
 #include <cstdint>
 #include <string>

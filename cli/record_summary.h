@@ -6,10 +6,10 @@
 #ifndef PLUMB_CLI_RECORD_SUMMARY_H
 #define PLUMB_CLI_RECORD_SUMMARY_H
 
-#include "consumerd/channel.h"
-#include "consumerd/drain_totals.h"
-#include "consumerd/quiescence.h"
-#include "consumerd/result.h"
+#include "base/result.h"
+#include "consumerd/control/channel.h"
+#include "consumerd/control/quiescence.h"
+#include "consumerd/drain/drain_totals.h"
 
 #include <cstdint>
 #include <optional>

@@ -1,11 +1,11 @@
 #include "cli/recorder.h"
 
+#include "base/processes.h"
 #include "cli/command.h"
 #include "cli/preload.h"
 #include "cli/trace_directory.h"
-#include "consumerd/clock_calibration.h"
-#include "consumerd/processes.h"
-#include "consumerd/snapshot.h"
+#include "consumerd/clock/clock_calibration.h"
+#include "consumerd/drain/snapshot.h"
 
 #include <fmt/format.h>
 
@@ -103,10 +103,12 @@ Status Recorder::prepare() {
         kernel_selectors_.push_back(std::move(*selector));
     }
     if (options_.snapshot && options_.mode == "block")
-        return Error("--snapshot keeps the newest events, and --mode block the oldest.").hint("Leave out one of them.");
+        return Error("--snapshot keeps the newest events, and --mode block the oldest.")
+            .hint("Leave out one of them.");
     if (!options_.kernel_pages.empty() && (options_.kernel_events.empty() || options_.snapshot))
         return Error("--kernel-pages keeps what is drained of the kernel's buffers{}.",
-                     options_.snapshot ? ", and a flight recorder drains nothing" : ", and no event of it was asked for")
+                     options_.snapshot ? ", and a flight recorder drains nothing"
+                                       : ", and no event of it was asked for")
             .hint("Give -k, and no --snapshot.");
     if (auto bytes = parse_size(options_.kernel_buffer_size); !bytes)
         return bytes.error().with("--kernel-buffer-size");
@@ -339,8 +341,7 @@ void Recorder::end_of_time() {
 /* Into DIR/snapshot-N. What it came to is the summary's from then on. */
 Result<std::string> Recorder::take_snapshot() {
     SnapshotOptions options;
-    options.drain =
-        drain_options(fmt::format("{}/snapshot-{}", options_.directory, ++snapshots_tried_));
+    options.drain = drain_options(fmt::format("{}/snapshot-{}", options_.directory, ++snapshots_tried_));
     options.drain.ring_positions = ring_positions_;
     options.statedump.clock_mode = calibration_->mode();
     options.statedump.open_files = options_.statedump_files;

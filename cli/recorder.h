@@ -15,10 +15,10 @@
 #include "cli/record_summary.h"
 #include "cli/snapshot_socket.h"
 #include "cli/status_line.h"
-#include "consumerd/drain.h"
-#include "consumerd/kernel/kernel_drain.h"
+#include "consumerd/control/session.h"
+#include "consumerd/drain/drain.h"
+#include "consumerd/drain/kernel_drain.h"
 #include "consumerd/kernel/kernel_session.h"
-#include "consumerd/session.h"
 
 #include <cstdint>
 #include <map>

@@ -9,8 +9,8 @@
 #ifndef PLUMB_CLI_SNAPSHOT_SOCKET_H
 #define PLUMB_CLI_SNAPSHOT_SOCKET_H
 
-#include "consumerd/file.h"
-#include "consumerd/result.h"
+#include "base/file.h"
+#include "base/result.h"
 
 #include <cstdint>
 #include <functional>

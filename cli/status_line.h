@@ -4,7 +4,7 @@
 #ifndef PLUMB_CLI_STATUS_LINE_H
 #define PLUMB_CLI_STATUS_LINE_H
 
-#include "consumerd/drain_totals.h"
+#include "consumerd/drain/drain_totals.h"
 
 #include <cstdint>
 #include <mutex>

@@ -5,7 +5,7 @@
 #ifndef PLUMB_CLI_TRACE_DIRECTORY_H
 #define PLUMB_CLI_TRACE_DIRECTORY_H
 
-#include "consumerd/result.h"
+#include "base/result.h"
 
 #include <string>
 

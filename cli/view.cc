@@ -4,9 +4,9 @@
  */
 #include "cli/command.h"
 
-#include "consumerd/event_filter.h"
-#include "consumerd/event_writer.h"
-#include "consumerd/trace_summary.h"
+#include "trace/show/event_filter.h"
+#include "trace/show/event_writer.h"
+#include "trace/show/trace_summary.h"
 
 #include <unistd.h>
 

@@ -15,8 +15,8 @@
 #ifndef PLUMB_CONSUMERD_KERNEL_EVENT_FORMAT_H
 #define PLUMB_CONSUMERD_KERNEL_EVENT_FORMAT_H
 
-#include "consumerd/elf_events.h"
-#include "consumerd/result.h"
+#include "base/result.h"
+#include "consumerd/event/elf_events.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 #include "consumerd/kernel/kernel_session.h"
 
+#include "base/processes.h"
 #include "consumerd/kernel/probe_misses.h"
 #include "consumerd/kernel/probe_place.h"
-#include "consumerd/processes.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -16,11 +16,11 @@
 #ifndef PLUMB_CONSUMERD_KERNEL_KERNEL_SESSION_H
 #define PLUMB_CONSUMERD_KERNEL_KERNEL_SESSION_H
 
-#include "consumerd/file.h"
+#include "base/file.h"
+#include "base/result.h"
 #include "consumerd/kernel/event_format.h"
 #include "consumerd/kernel/raw_page.h"
 #include "consumerd/kernel/tracefs.h"
-#include "consumerd/result.h"
 
 #include <plumb/abi/clock_page.h>
 

@@ -1,9 +1,9 @@
 #include "consumerd/kernel/kernel_statedump.h"
 
-#include "consumerd/clock_calibration.h"
-#include "consumerd/file.h"
-#include "consumerd/processes.h"
-#include "consumerd/record_encoder.h"
+#include "base/file.h"
+#include "base/processes.h"
+#include "consumerd/clock/clock_calibration.h"
+#include "consumerd/event/record_encoder.h"
 
 #include <plumb/abi/event.h>
 

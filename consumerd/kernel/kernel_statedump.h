@@ -6,7 +6,7 @@
 #ifndef PLUMB_CONSUMERD_KERNEL_KERNEL_STATEDUMP_H
 #define PLUMB_CONSUMERD_KERNEL_KERNEL_STATEDUMP_H
 
-#include "consumerd/elf_events.h"
+#include "consumerd/event/elf_events.h"
 
 #include <plumb/abi/clock_page.h>
 

@@ -5,8 +5,8 @@
 #ifndef PLUMB_CONSUMERD_KERNEL_PAGE_COPY_H
 #define PLUMB_CONSUMERD_KERNEL_PAGE_COPY_H
 
-#include "consumerd/file.h"
-#include "consumerd/result.h"
+#include "base/file.h"
+#include "base/result.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "consumerd/kernel/probe_place.h"
 
-#include "consumerd/file.h"
+#include "base/file.h"
 
 #include <fcntl.h>
 #include <gelf.h>

@@ -4,7 +4,7 @@
 #ifndef PLUMB_CONSUMERD_KERNEL_PROBE_PLACE_H
 #define PLUMB_CONSUMERD_KERNEL_PROBE_PLACE_H
 
-#include "consumerd/result.h"
+#include "base/result.h"
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,8 @@
 #include "consumerd/kernel/tracefs.h"
 
-#include "consumerd/file.h"
-#include "consumerd/processes.h"
+#include "base/file.h"
+#include "base/glob.h"
+#include "base/processes.h"
 
 #include <fcntl.h>
 #include <sys/mount.h>

@@ -4,9 +4,9 @@
 #ifndef PLUMB_CONSUMERD_KERNEL_TRANSLATOR_H
 #define PLUMB_CONSUMERD_KERNEL_TRANSLATOR_H
 
+#include "consumerd/channel/ring_reader.h"
 #include "consumerd/kernel/event_format.h"
 #include "consumerd/kernel/raw_page.h"
-#include "consumerd/ring_reader.h"
 
 #include <cstddef>
 #include <cstdint>

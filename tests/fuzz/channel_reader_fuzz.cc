@@ -6,7 +6,7 @@
 //
 //   byte 0: mode, live or dead, where the second half of the patches begins
 //   then patches: u16 place (of 8 bytes, modulo the channel's parts), u8 count, count bytes
-#include "consumerd/drain.h"
+#include "consumerd/drain/drain.h"
 #include "tests/support/channel_builder.h"
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 // file that has events (when it begins with 'P'):
 //
 //   'P', then patches: u16 place, u8 count, count bytes
-#include "consumerd/elf_events.h"
+#include "consumerd/event/elf_events.h"
 
 #include <plumb/runtime.h>
 

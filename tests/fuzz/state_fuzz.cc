@@ -3,8 +3,8 @@
 //
 // The input is a list of patches to a sound file: two bytes of place, two of length, then the bytes. A place
 // counts in steps of 8 bytes over the header, the first set and the first slots, where everything is decided.
-#include "consumerd/processes.h"
-#include "consumerd/state.h"
+#include "consumerd/control/state.h"
+#include "consumerd/control/traced_processes.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -2,8 +2,8 @@
  * Any metadata with any stream: never a crash, never without end. The input is the metadata, the separator
  * below, and the bytes of one stream; without the separator it is a stream for a metadata of Plumb's own.
  */
-#include "consumerd/event_writer.h"
 #include "tests/support/sample_trace.h"
+#include "trace/show/event_writer.h"
 
 #include <cstdint>
 #include <string_view>

@@ -5,7 +5,7 @@
 #ifndef PLUMB_TESTS_SUPPORT_CHANNEL_BUILDER_H
 #define PLUMB_TESTS_SUPPORT_CHANNEL_BUILDER_H
 
-#include "consumerd/elf_events.h"
+#include "consumerd/event/elf_events.h"
 
 #include <plumb/abi/channel.h>
 

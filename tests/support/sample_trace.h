@@ -5,8 +5,8 @@
 #ifndef PLUMB_TESTS_SUPPORT_SAMPLE_TRACE_H
 #define PLUMB_TESTS_SUPPORT_SAMPLE_TRACE_H
 
-#include "consumerd/ctf_layout.h"
-#include "consumerd/ctf_metadata.h"
+#include "base/ctf_layout.h"
+#include "consumerd/sink/ctf_metadata.h"
 
 #include <plumb/abi/record.h>
 

@@ -2,9 +2,9 @@
 //
 // The reader's promise: it hands out every good record exactly once, never touches anything outside the bytes
 // it was given, ends whatever writers do to positions, and names what it leaves out.
-#include "consumerd/channel_reader.h"
-#include "consumerd/clock_calibration.h"
-#include "consumerd/ring_reader.h"
+#include "consumerd/channel/channel_reader.h"
+#include "consumerd/channel/ring_reader.h"
+#include "consumerd/clock/clock_calibration.h"
 #include "tests/support/channel_builder.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // cmake-once
 // Channels: every configuration is laid out within the rules of the ABI or refused by name; all memory is
 // there before the name is; closing reaches writers that wait.
-#include "consumerd/channel.h"
+#include "consumerd/control/channel.h"
 #include "tests/support/scratch_shm.h"
 
 #include <gmock/gmock.h>

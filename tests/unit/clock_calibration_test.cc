@@ -2,9 +2,9 @@
 //
 // Timestamps become nanoseconds exactly as the clock page's formula says, and the line through the session's
 // pairs stays within a microsecond of what clock_gettime() says.
-#include "consumerd/clock_calibration.h"
+#include "consumerd/clock/clock_calibration.h"
 
-#include "consumerd/ctf_metadata.h"
+#include "consumerd/sink/ctf_metadata.h"
 
 #include <gtest/gtest.h>
 

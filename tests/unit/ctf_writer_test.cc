@@ -2,7 +2,7 @@
 //
 // What a drained channel looks like to another reader: babeltrace2 must accept every trace without a word,
 // show exact values, and account for every loss. Channels are written by tests/support/channel_builder.h.
-#include "consumerd/drain.h"
+#include "consumerd/drain/drain.h"
 #include "tests/support/channel_builder.h"
 
 #include <gmock/gmock.h>

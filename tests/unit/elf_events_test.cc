@@ -2,9 +2,9 @@
 //
 // The events of a file are found without running it, whatever way it was linked; damage is an error or a
 // note.
-#include "consumerd/elf_events.h"
+#include "consumerd/event/elf_events.h"
 
-#include "consumerd/file.h"
+#include "base/file.h"
 
 #include <plumb/abi/channel.h>
 

@@ -1,9 +1,9 @@
 // cmake-once
 /* What `plumb contention` promises: counts and times of each lock are those of its events, and addresses get
  * the names that the traced files give them. */
-#include "consumerd/lock_contention.h"
-#include "consumerd/symbols.h"
 #include "tests/support/sample_trace.h"
+#include "trace/answers/lock_contention.h"
+#include "trace/symbols.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // cmake-once
 // What the checks of the machine say of places that are as they should be, and of places that are not. The
 // whole command on broken machines: tests/integration/test_doctor.py.
-#include "consumerd/machine_checks.h"
-#include "consumerd/state.h"
+#include "consumerd/control/state.h"
+#include "consumerd/doctor/machine_checks.h"
 #include "tests/support/scratch_shm.h"
 
 #include <gmock/gmock.h>

@@ -2,9 +2,10 @@
 //
 // Enabling and disabling return when the change is true everywhere, name who could not be reached and why,
 // and disturb nobody whom the change does not concern.
-#include "consumerd/session.h"
+#include "base/processes.h"
+#include "consumerd/control/session.h"
 
-#include "consumerd/processes.h"
+#include "consumerd/control/launched.h"
 #include "tests/support/private_shm.h"
 #include "tests/support/subject.h"
 

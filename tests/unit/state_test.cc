@@ -1,9 +1,9 @@
 // cmake-once
 // The state file from the controller's side: one store publishes, the lock goes with its holder, what dead
 // controllers left is removed, and nothing in the file is believed.
-#include "consumerd/channel.h"
-#include "consumerd/processes.h"
-#include "consumerd/state.h"
+#include "base/processes.h"
+#include "consumerd/control/channel.h"
+#include "consumerd/control/state.h"
 #include "tests/support/scratch_shm.h"
 
 #include <gmock/gmock.h>

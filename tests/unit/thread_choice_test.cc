@@ -1,7 +1,7 @@
 // cmake-once
 //
 // The update signal goes to the thread that it disturbs least.
-#include "consumerd/thread_choice.h"
+#include "consumerd/control/thread_choice.h"
 
 #include "tests/support/private_shm.h"
 #include "tests/support/subject.h"

@@ -1,6 +1,6 @@
 // cmake-once
 /* Points in time, read and written: nothing is rounded, and what was printed can be given back. */
-#include "consumerd/time_format.h"
+#include "trace/show/time_format.h"
 
 #include <gtest/gtest.h>
 

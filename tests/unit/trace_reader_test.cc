@@ -1,9 +1,9 @@
 // cmake-once
 /* What the trace reader promises: every event of every stream, in time order, with its exact values and the
  * names of who wrote it; every loss counted; and no crash whatever the bytes are. */
-#include "consumerd/event_filter.h"
-#include "consumerd/event_writer.h"
 #include "tests/support/sample_trace.h"
+#include "trace/show/event_filter.h"
+#include "trace/show/event_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // cmake-once
 /* What the metadata parser promises: it understands what Plumb and LTTng write, and answers anything else
  * with an error that names the line. */
-#include "consumerd/tsdl.h"
 #include "tests/support/sample_trace.h"
+#include "trace/ctf/tsdl.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // cmake-once
 // The user's directory is used only if nobody else can reach into it, and files in it come into being whole.
-#include "consumerd/user_directory.h"
+#include "consumerd/control/user_directory.h"
 #include "tests/support/scratch_shm.h"
 
 #include <gmock/gmock.h>

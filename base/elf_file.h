@@ -1,0 +1,80 @@
+/*
+ * A 64-bit little-endian ELF file as the dynamic linker would see it, without running it: what a word of
+ * memory holds once relocations are done. A pointer in a PIE or a shared object is zero in the file and
+ * stands in a relocation; packed relative relocations (RELR) leave it in place.
+ *
+ * The file is not trusted: every offset is checked against the bytes that are there, each table is read once,
+ * and the number of relocations that are looked at is bounded. It is read with pread(), never mapped: a file
+ * that is cut off meanwhile gives an error, no SIGBUS.
+ */
+#ifndef PLUMB_BASE_ELF_FILE_H
+#define PLUMB_BASE_ELF_FILE_H
+
+#include "base/file.h"
+#include "base/result.h"
+
+#include <elf.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+class ElfFile {
+public:
+    static Result<ElfFile> open(const std::string& path);
+    /* `bytes` must outlive this. */
+    static Result<ElfFile> of_bytes(std::span<const std::byte> bytes, const std::string& name);
+
+    /* The first section of this name that is part of the program's memory. */
+    const Elf64_Shdr* section(const std::string& name) const;
+    /* Whether the file asks for a shared object whose name begins so ("libplumb.so"). */
+    bool needs_library(const std::string& beginning) const;
+
+    /* Bytes at an address, as the file has them. False if the file has none there. */
+    bool read_memory(std::uint64_t address, void* to, std::size_t bytes) const;
+    /* The address that the pointer at `address` holds when the program runs; nothing if that can not be
+     * known: outside, or it belongs to another object. */
+    std::optional<std::uint64_t> pointer_at(std::uint64_t address) const;
+    /* A NUL-terminated string of at most `limit` bytes. */
+    std::optional<std::string> string_at(std::uint64_t address, std::size_t limit) const;
+
+    /* What is odd about the file, for people. */
+    const std::vector<std::string>& notes() const { return notes_; }
+
+private:
+    struct Relocation {
+        std::uint64_t address;
+        std::uint64_t value;
+        bool known; /* false: defined in another object */
+    };
+    ElfFile() = default;
+    Status load(const std::string& name);
+    Status load_sections(const Elf64_Ehdr& header, const std::string& name);
+    Status load_segments(const Elf64_Ehdr& header, const std::string& name);
+    void load_relocations();
+    void add_relocations(const Elf64_Shdr& section);
+    std::optional<std::uint64_t> symbol_value(const Elf64_Shdr& table, std::uint32_t index) const;
+    bool read_file(std::uint64_t offset, void* to, std::size_t bytes) const;
+    /* Where in the file an address is, and how many bytes of memory it has from there. */
+    std::optional<std::pair<std::uint64_t, std::uint64_t>> offset_of(std::uint64_t address) const;
+
+    FileDescriptor file_;
+    std::span<const std::byte> bytes_;
+    std::uint64_t total_bytes_ = 0;
+    std::uint16_t machine_ = 0;
+    std::uint16_t type_ = 0;
+    std::vector<Elf64_Shdr> sections_;
+    std::vector<Elf64_Phdr> segments_;
+    std::string section_names_;
+    std::vector<Relocation> relocations_; /* by address */
+    std::vector<std::string> notes_;
+};
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,77 @@
+#include "base/file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <dirent.h>
+#include <fcntl.h>
+#include <memory>
+#include <unistd.h>
+
+namespace plumb {
+
+namespace {
+
+/* What mapped_region wants of the thing it maps. */
+class Mappable {
+public:
+    explicit Mappable(int fd) : fd_(fd) {}
+    boost::interprocess::mapping_handle_t get_mapping_handle() const { return {fd_, false}; }
+
+private:
+    int fd_;
+};
+
+} // namespace
+
+void FileDescriptor::reset() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+Result<MappedRegion> map_file(const FileDescriptor& file, std::size_t bytes, bool writable,
+                              const std::string& path) {
+    try {
+        return MappedRegion(Mappable(file.get()),
+                            writable ? boost::interprocess::read_write : boost::interprocess::read_only, 0,
+                            bytes);
+    } catch (const boost::interprocess::interprocess_exception& failure) {
+        return Error::from_errno(failure.get_native_error(), "Could not map {}", path);
+    }
+}
+
+Result<std::string> read_small_file(const std::string& path, std::size_t limit_bytes) {
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file.is_open()) return Error::from_errno(errno, "Could not open {}", path);
+    std::string content;
+    char buffer[4096];
+    while (content.size() < limit_bytes) {
+        const ssize_t got = ::read(file.get(), buffer, sizeof(buffer));
+        if (got == 0) break;
+        if (got < 0) {
+            if (errno == EINTR) continue;
+            return Error::from_errno(errno, "Could not read {}", path);
+        }
+        content.append(buffer, std::min(static_cast<std::size_t>(got), limit_bytes - content.size()));
+    }
+    return content;
+}
+
+Result<std::string> read_link(const std::string& path) {
+    char buffer[4096];
+    const ssize_t bytes = ::readlink(path.c_str(), buffer, sizeof(buffer));
+    if (bytes < 0) return Error::from_errno(errno, "Could not read the link {}", path);
+    return std::string(buffer, static_cast<std::size_t>(bytes));
+}
+
+Result<std::vector<std::string>> list_directory(const std::string& path) {
+    const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(path.c_str()), ::closedir);
+    if (!directory) return Error::from_errno(errno, "Could not read the directory {}", path);
+    std::vector<std::string> names;
+    while (const dirent* entry = ::readdir(directory.get())) {
+        const std::string name = entry->d_name;
+        if (name != "." && name != "..") names.push_back(name);
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+} // namespace plumb

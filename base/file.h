@@ -1,0 +1,62 @@
+/*
+ * Owned file descriptors and mapped memory. A descriptor is closed once, by its owner; a mapping knows its
+ * length. Both are movable, neither is copied.
+ */
+#ifndef PLUMB_BASE_FILE_H
+#define PLUMB_BASE_FILE_H
+
+#include "base/result.h"
+
+#include <boost/interprocess/mapped_region.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plumb {
+
+class FileDescriptor {
+public:
+    FileDescriptor() = default;
+    explicit FileDescriptor(int fd) : fd_(fd) {}
+    FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+        if (this != &other) {
+            reset();
+            fd_ = std::exchange(other.fd_, -1);
+        }
+        return *this;
+    }
+    FileDescriptor(const FileDescriptor&) = delete;
+    FileDescriptor& operator=(const FileDescriptor&) = delete;
+    ~FileDescriptor() { reset(); }
+
+    int get() const { return fd_; }
+    bool is_open() const { return fd_ >= 0; }
+    void reset();
+
+private:
+    int fd_ = -1;
+};
+
+using MappedRegion = boost::interprocess::mapped_region;
+
+/* Maps `bytes` of an open file, shared. `path` is for messages. */
+Result<MappedRegion> map_file(const FileDescriptor& file, std::size_t bytes, bool writable,
+                              const std::string& path);
+
+/* The whole of a small file (at most `limit_bytes`), such as those of /proc. */
+Result<std::string> read_small_file(const std::string& path, std::size_t limit_bytes = std::size_t{1} << 20);
+
+/* The target of a symbolic link, such as /proc/PID/exe. */
+Result<std::string> read_link(const std::string& path);
+
+/* Names in a directory, without "." and "..", sorted. */
+Result<std::vector<std::string>> list_directory(const std::string& path);
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * What /proc says about processes: whether one still lives and is the same, its threads and what they wait
+ * in, what it maps.
+ */
+#ifndef PLUMB_BASE_PROCESSES_H
+#define PLUMB_BASE_PROCESSES_H
+
+#include "base/result.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+/* When a process started, on CLOCK_BOOTTIME, exact to a clock tick (10 ms): the start of its tick. Nothing if
+ * there is no such process; a zombie counts as gone. */
+std::optional<std::uint64_t> process_start_boottime_ns(std::uint32_t process_id);
+
+/* Whether the process that registered at that time is the one that has this id now. */
+bool is_same_process(std::uint32_t process_id, std::uint64_t registered_boottime_ns);
+
+std::uint64_t boottime_now_ns();
+
+struct ProcessStatus {
+    char state = '?';          /* as in /proc/PID/status: R S D T t Z X */
+    std::uint64_t caught = 0;  /* signals with a handler: bit n-1 for signal n */
+    std::uint64_t blocked = 0; /* signals blocked in this thread */
+    std::uint32_t user_id = 0; /* real */
+    std::string name;
+};
+
+/* Of a process, or of one of its threads. */
+Result<ProcessStatus> process_status(std::uint32_t process_id);
+Result<ProcessStatus> thread_status(std::uint32_t process_id, std::uint32_t thread_id);
+std::vector<std::uint32_t> thread_ids(std::uint32_t process_id);
+
+/* A file that a process maps. */
+struct MappedFile {
+    std::uint64_t base; /* address of the first mapping of it */
+    std::uint64_t end;  /* behind the last */
+    std::uint64_t device;
+    std::uint64_t inode;
+    bool executable;  /* some part of it */
+    std::string path; /* as the process sees it */
+};
+
+/* In address order, each file once. */
+Result<std::vector<MappedFile>> mapped_files(std::uint32_t process_id);
+
+/* Every process of this machine that maps the file. */
+std::vector<std::uint32_t> processes_that_map(std::uint64_t device, std::uint64_t inode);
+
+} // namespace plumb
+
+#endif

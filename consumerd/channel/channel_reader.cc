@@ -1,0 +1,211 @@
+#include "consumerd/channel/channel_reader.h"
+
+#include <cstring>
+
+namespace plumb {
+namespace {
+
+constexpr size_t entry_limit_bytes = 64 * 1024;
+constexpr uint64_t damage_lines_told = 8;
+constexpr int clock_page_tries = 1000;
+
+/* A string of at most `room` bytes; false if its end is not among them. */
+bool take_string(const std::byte* from, size_t room, std::string& out) {
+    const auto* text = reinterpret_cast<const char*>(from);
+    const size_t length = strnlen(text, room);
+    if (length == room) return false;
+    out.assign(text, length);
+    return true;
+}
+
+bool decode_process(std::span<const std::byte> bytes, ChannelEntry& entry) {
+    plumb_entry_process process;
+    if (bytes.size() < sizeof(process)) return false;
+    std::memcpy(&process, bytes.data(), sizeof(process));
+    entry.parent_process_id = process.parent_process_id;
+    entry.user_id = process.user_id;
+    const size_t name = offsetof(plumb_entry_process, name);
+    const size_t executable = offsetof(plumb_entry_process, executable);
+    return take_string(bytes.data() + name, sizeof(process.name), entry.name) &&
+           take_string(bytes.data() + executable, bytes.size() - executable, entry.path);
+}
+
+bool decode_thread(std::span<const std::byte> bytes, ChannelEntry& entry) {
+    if (bytes.size() < sizeof(plumb_entry_thread)) return false;
+    return take_string(bytes.data() + offsetof(plumb_entry_thread, name), sizeof(plumb_entry_thread::name),
+                       entry.name);
+}
+
+bool decode_object(std::span<const std::byte> bytes, ChannelEntry& entry) {
+    plumb_entry_object object;
+    if (bytes.size() < sizeof(object)) return false;
+    std::memcpy(&object, bytes.data(), sizeof(object));
+    if (object.build_id_bytes > sizeof(object.build_id)) return false;
+    entry.base = object.base;
+    entry.bytes = object.bytes;
+    entry.build_id.assign(object.build_id, object.build_id + object.build_id_bytes);
+    const size_t path = offsetof(plumb_entry_object, path);
+    return take_string(bytes.data() + path, bytes.size() - path, entry.path);
+}
+
+bool decode_entry(std::span<const std::byte> bytes, ChannelEntry& entry) {
+    plumb_entry header;
+    if (bytes.size() < sizeof(header)) return false;
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    if (header.bytes < sizeof(header) || header.bytes > bytes.size()) return false;
+    bytes = bytes.first(header.bytes);
+    entry.type = static_cast<plumb_entry_type>(header.type);
+    entry.timestamp = header.timestamp;
+    entry.process_id = header.process_id;
+    entry.thread_id = header.thread_id;
+    switch (header.type) {
+    case PLUMB_ENTRY_PROCESS:
+        return decode_process(bytes, entry);
+    case PLUMB_ENTRY_THREAD:
+        return decode_thread(bytes, entry);
+    case PLUMB_ENTRY_OBJECT:
+        return decode_object(bytes, entry);
+    default:
+        return false;
+    }
+}
+
+} // namespace
+
+const char* damage_name(Damage kind) {
+    switch (kind) {
+    case Damage::records:
+        return "damaged_records";
+    case Damage::positions:
+        return "damaged_positions";
+    case Damage::events:
+        return "damaged_events";
+    case Damage::entries:
+        return "damaged_entries";
+    }
+    return "damaged";
+}
+
+ChannelReader::ChannelReader(std::span<const std::byte> bytes, ChannelGeometry geometry,
+                             ReaderOptions options)
+    : bytes_(bytes),
+      geometry_(std::move(geometry)),
+      options_(std::move(options)),
+      event_by_id_(geometry_.event_slots, nullptr),
+      record_length_(65536, length_unknown),
+      event_is_bad_(geometry_.event_slots, false),
+      entry_seen_(geometry_.entry_slots, false) {}
+
+Result<ChannelReader> ChannelReader::open(std::span<const std::byte> bytes, ReaderOptions options) {
+    /* Slots and positions are read as 64-bit words. */
+    if (reinterpret_cast<uintptr_t>(bytes.data()) % 8 != 0)
+        return Error("The bytes of the channel do not begin at a multiple of 8.");
+    auto geometry = check_channel_header(bytes);
+    if (!geometry) return geometry.error();
+    return ChannelReader(bytes, std::move(*geometry), std::move(options));
+}
+
+plumb_clock_page ChannelReader::clock_page() const {
+    const auto* header = reinterpret_cast<const plumb_channel_header*>(bytes_.data());
+    plumb_clock_page page{};
+    for (int i = 0; i < clock_page_tries; i++) {
+        const uint32_t before = __atomic_load_n(&header->clock.sequence, __ATOMIC_ACQUIRE);
+        std::memcpy(&page, &header->clock, sizeof(page));
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        const uint32_t after = __atomic_load_n(&header->clock.sequence, __ATOMIC_RELAXED);
+        if (before == after && before % 2 == 0) break;
+    }
+    page.mode = geometry_.clock_mode;
+    return page;
+}
+
+uint64_t ChannelReader::load_slot(uint64_t table_offset, uint32_t index) const {
+    const auto* slot = reinterpret_cast<const uint64_t*>(bytes_.data() + table_offset) + index;
+    return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+}
+
+bool ChannelReader::copy_from_heap(uint64_t slot, size_t limit_bytes, std::vector<std::byte>& out) const {
+    const uint64_t offset = PLUMB_SLOT_OFFSET(slot);
+    const uint64_t size = PLUMB_SLOT_BYTES(slot);
+    if (size > limit_bytes || size > geometry_.heap_bytes || offset < geometry_.heap_offset ||
+        offset - geometry_.heap_offset > geometry_.heap_bytes - size)
+        return false;
+    out.assign(bytes_.data() + offset, bytes_.data() + offset + size);
+    return true;
+}
+
+bool ChannelReader::take_event(uint32_t id) {
+    if (event_by_id_[id] != nullptr || event_is_bad_[id]) return false;
+    const uint64_t slot = load_slot(geometry_.event_slots_offset, id);
+    if (slot == 0) return false;
+    std::vector<std::byte> copy;
+    auto event = copy_from_heap(slot, PLUMB_EVENT_MAX_DESCRIPTION_BYTES, copy)
+                     ? make_channel_event(id, copy)
+                     : Result<ChannelEvent>(Error("It lies outside the heap."));
+    if (!event) {
+        event_is_bad_[id] = true;
+        report_damage(Damage::events, fmt::format("The description of event {} is not usable. {}", id,
+                                                  event.error().message()));
+        return false;
+    }
+    events_.push_back(std::move(*event));
+    event_by_id_[id] = &events_.back();
+    const PayloadShape& shape = events_.back().shape;
+    record_length_[id] = shape.is_fixed() ? PLUMB_RECORD_HEADER_BYTES + shape.least_bytes() : length_varies;
+    return true;
+}
+
+size_t ChannelReader::scan_events() {
+    size_t found = 0;
+    for (uint32_t id = PLUMB_EVENT_ID_FIRST; id < geometry_.event_slots; id++)
+        found += take_event(id) ? 1 : 0;
+    return found;
+}
+
+const ChannelEvent* ChannelReader::find_event(uint32_t id) {
+    if (id < PLUMB_EVENT_ID_FIRST || id >= geometry_.event_slots) return nullptr;
+    take_event(id);
+    return event_by_id_[id];
+}
+
+std::vector<ChannelEntry> ChannelReader::take_new_entries() {
+    std::vector<ChannelEntry> found;
+    std::vector<std::byte> copy;
+    for (uint32_t i = 0; i < geometry_.entry_slots; i++) {
+        if (entry_seen_[i]) continue;
+        const uint64_t slot = load_slot(geometry_.entry_slots_offset, i);
+        if (slot == 0) continue;
+        entry_seen_[i] = true;
+        ChannelEntry entry{};
+        if (copy_from_heap(slot, entry_limit_bytes, copy) && decode_entry(copy, entry))
+            found.push_back(std::move(entry));
+        else
+            report_damage(Damage::entries, fmt::format("Entry {} is not usable.", i));
+    }
+    return found;
+}
+
+uint64_t ChannelReader::lost(uint32_t ring, plumb_loss cause) const {
+    return __atomic_load_n(&ring_control(ring).lost[cause], __ATOMIC_RELAXED);
+}
+
+uint64_t ChannelReader::refused(plumb_refusal what) const {
+    const auto* header = reinterpret_cast<const plumb_channel_header*>(bytes_.data());
+    return __atomic_load_n(&header->refused[what], __ATOMIC_RELAXED);
+}
+
+const plumb_ring_control& ChannelReader::ring_control(uint32_t ring) const {
+    return reinterpret_cast<const plumb_ring_control*>(bytes_.data() + geometry_.control_offset)[ring];
+}
+
+const std::byte* ChannelReader::ring_data(uint32_t ring) const {
+    return bytes_.data() + geometry_.data_offset + ring * geometry_.ring_bytes;
+}
+
+void ChannelReader::report_damage(Damage kind, const std::string& what) {
+    const uint64_t count = ++damage_[static_cast<size_t>(kind)];
+    if (!options_.log || count > damage_lines_told) return;
+    options_.log(count < damage_lines_told ? what : what + " (Further damage of this kind is only counted.)");
+}
+
+} // namespace plumb

@@ -1,0 +1,118 @@
+/*
+ * Reads a channel that nobody vouches for: a live mapping that traced programs write at this moment, or the
+ * dead bytes of a snapshot, a core file or a killed recorder. One reader for all of them; the records
+ * themselves are walked ring by ring by ring_reader.h.
+ *
+ * What always holds:
+ *  - nothing outside the given bytes is touched, whatever the bytes say;
+ *  - what is decided from was copied first, so it cannot change between check and use;
+ *  - the geometry is taken once, when the channel is opened; later changes to the header have no effect;
+ *  - whatever cannot be used is counted by name and costs only itself.
+ */
+#ifndef PLUMB_CONSUMERD_CHANNEL_CHANNEL_READER_H
+#define PLUMB_CONSUMERD_CHANNEL_CHANNEL_READER_H
+
+#include "base/result.h"
+#include "consumerd/channel/channel_geometry.h"
+#include "consumerd/event/channel_event.h"
+
+#include <plumb/abi/channel.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+/* What was found damaged, and is therefore missing. */
+enum class Damage : uint8_t {
+    records,   /* sub-buffers: cut short at a record that makes no sense */
+    positions, /* rings: a write position that cannot be */
+    events,    /* event descriptions */
+    entries,   /* process, thread and object entries */
+};
+constexpr size_t damage_kinds = 4;
+/* "damaged_records" ... */
+const char* damage_name(Damage kind);
+
+/* A process, thread or object entry. */
+struct ChannelEntry {
+    plumb_entry_type type;
+    uint64_t timestamp; /* cycles */
+    uint32_t process_id;
+    uint32_t thread_id;
+    uint32_t parent_process_id;    /* process */
+    uint32_t user_id;              /* process */
+    std::string name;              /* process, thread */
+    std::string path;              /* process: its executable; object: its file */
+    uint64_t base;                 /* object */
+    uint64_t bytes;                /* object */
+    std::vector<uint8_t> build_id; /* object */
+};
+
+struct ReaderOptions {
+    /* Live: written now, so no record can be newer than the clock. */
+    bool is_live = false;
+    /* Told about damage, one line each time; repeated damage of one kind is told only so often. */
+    std::function<void(const std::string&)> log;
+};
+
+class ChannelReader {
+public:
+    /* `bytes` must outlive the reader; their number is the mapping's real size, not what the header says. */
+    static Result<ChannelReader> open(std::span<const std::byte> bytes, ReaderOptions options = {});
+
+    const ChannelGeometry& geometry() const { return geometry_; }
+    bool is_live() const { return options_.is_live; }
+    /* A whole copy, or the last one tried if its writer died in the middle. */
+    plumb_clock_page clock_page() const;
+
+    /* Looks for descriptions that were added since; returns how many. */
+    size_t scan_events();
+    /* In the order in which they were found. */
+    const std::deque<ChannelEvent>& events() const { return events_; }
+    /* By id; looks into the table again if it is not known yet. nullptr: there is none. */
+    const ChannelEvent* find_event(uint32_t id);
+
+    /* How long a record of this event must be: its one length, or one of the two marks below. */
+    uint32_t record_length(uint16_t id) const { return record_length_[id]; }
+    static constexpr uint32_t length_unknown = 0x10000; /* neither is a 16-bit number, so none matches */
+    static constexpr uint32_t length_varies = 0x10001;
+
+    /* Entries that were added since the last call. */
+    std::vector<ChannelEntry> take_new_entries();
+
+    uint64_t lost(uint32_t ring, plumb_loss cause) const;
+    uint64_t refused(plumb_refusal what) const;
+
+    const plumb_ring_control& ring_control(uint32_t ring) const;
+    const std::byte* ring_data(uint32_t ring) const;
+
+    void report_damage(Damage kind, const std::string& what);
+    const std::array<uint64_t, damage_kinds>& damage() const { return damage_; }
+
+private:
+    ChannelReader(std::span<const std::byte> bytes, ChannelGeometry geometry, ReaderOptions options);
+    uint64_t load_slot(uint64_t table_offset, uint32_t index) const;
+    bool copy_from_heap(uint64_t slot, size_t limit_bytes, std::vector<std::byte>& out) const;
+    bool take_event(uint32_t id);
+
+    std::span<const std::byte> bytes_;
+    ChannelGeometry geometry_;
+    ReaderOptions options_;
+    std::deque<ChannelEvent> events_;
+    std::vector<const ChannelEvent*> event_by_id_;
+    std::vector<uint32_t> record_length_; /* for every 16-bit id, so that no index needs a check */
+    std::vector<bool> event_is_bad_;
+    std::vector<bool> entry_seen_;
+    std::array<uint64_t, damage_kinds> damage_{};
+};
+
+} // namespace plumb
+
+#endif

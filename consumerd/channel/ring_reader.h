@@ -1,0 +1,143 @@
+/*
+ * Walks the records of one ring of a channel, from the reader's own position to the writer's, and hands them
+ * out in pieces: runs of whole, checked records from one sub-buffer, in private memory.
+ *
+ * A piece is copied first and checked afterwards, so a writer that changes the ring meanwhile changes
+ * nothing. A record is good if its length fits, its event is known, its payload decodes exactly, and time did
+ * not go backwards. A bad one costs the rest of its sub-buffer: nothing behind it can be found without its
+ * length.
+ *
+ * Positions in the channel are hostile as well. A write position is believed only if it has not gone back, is
+ * aligned, and is at most one ring ahead of what was handed back; the work of one pass is bounded by the size
+ * of the ring, whatever writers do.
+ *
+ * In overwrite mode the oldest bytes may vanish while they are copied. `limit` is looked at again after the
+ * copy: what lies before limit - ring_bytes is not believed, and the sub-buffers skipped are counted.
+ */
+#ifndef PLUMB_CONSUMERD_CHANNEL_RING_READER_H
+#define PLUMB_CONSUMERD_CHANNEL_RING_READER_H
+
+#include "consumerd/channel/channel_reader.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace plumb {
+
+/* A run of records, valid until the buffer is used again. */
+struct Piece {
+    /* From the first record's header to the end of the last record's `length`; aligned as in the ring. */
+    std::span<const std::byte> records;
+    uint64_t record_count = 0;
+    uint64_t first_timestamp = 0;
+    uint64_t last_timestamp = 0;
+    /* Sub-buffers of the ring that were lost before this piece, overwritten or damaged, since the beginning.
+     */
+    uint64_t lost_subbufs = 0;
+};
+
+/* What a walk works in; one is enough for all rings of a channel. */
+struct ReadBuffer {
+    ReadBuffer();
+    /* Small enough to stay in the second-level cache between copy, check and write; larger than any record.
+     */
+    static constexpr size_t chunk_limit_bytes = 256 * 1024;
+    std::unique_ptr<std::byte[]> chunk;
+    /* Records handed out, by event id; an element for every 16-bit number. */
+    std::vector<uint64_t> counts;
+};
+
+/* Calls use(record) for each record of a piece. */
+template <typename Use>
+void for_each_record(const Piece& piece, Use use) {
+    for (size_t offset = 0; offset + PLUMB_RECORD_HEADER_BYTES <= piece.records.size();) {
+        plumb_record record;
+        std::memcpy(&record, piece.records.data() + offset, sizeof(record));
+        use(record);
+        offset += (size_t{record.length} + PLUMB_RECORD_ALIGNMENT - 1) & ~size_t{PLUMB_RECORD_ALIGNMENT - 1};
+    }
+}
+
+enum class ReadWhat : uint8_t {
+    everything,   /* up to the last published record */
+    whole_subbufs /* leave a sub-buffer that is being written */
+};
+
+class RingReader {
+public:
+    RingReader(ChannelReader& channel, uint32_t ring);
+    RingReader(RingReader&&) noexcept = default;
+
+    /* The next piece, in `buffer` until the next call; nothing if there is none now. */
+    std::optional<Piece> next(ReadWhat what, ReadBuffer& buffer);
+
+    uint32_t ring() const { return ring_; }
+    /* Where the next record begins; and, before the first next(), to begin where another reader of the ring was.
+     */
+    uint64_t position() const { return position_; }
+    void begin_at(uint64_t position);
+    /* Up to here everything was read, in whole sub-buffers: what may be handed back to writers. */
+    uint64_t releasable() const;
+    /* Tells the reader that `consumed` was moved, so writers may be that far ahead. */
+    void set_released(uint64_t position) { released_ = position; }
+    uint64_t released() const { return released_; }
+
+    /* Sub-buffers that were overwritten before they were read. */
+    uint64_t overwritten_subbufs() const { return overwritten_subbufs_; }
+    /* Sub-buffers whose end could not be read. */
+    uint64_t damaged_subbufs() const { return damaged_subbufs_; }
+    /* Records left out because a clock that may jump went back. */
+    uint64_t backward_records() const { return backward_records_; }
+
+private:
+    enum class Stop : uint8_t { end_of_chunk, boundary, damaged };
+    enum class Verdict : uint8_t { good, padding, later, backward, damaged };
+    struct Walk {
+        Stop stop;
+        size_t begin;  /* of the first record, in the chunk */
+        size_t end;    /* of the last record's `length` */
+        size_t resume; /* where the next walk begins, or the damage */
+        Piece piece;
+        const char* complaint;
+    };
+    struct Bounds {
+        size_t bytes;         /* in the chunk */
+        uint64_t to_boundary; /* from the chunk's first byte to the end of its sub-buffer */
+        bool more_follows;    /* more of this sub-buffer is published than fits the chunk */
+        uint64_t newest;      /* no record can be newer */
+    };
+
+    bool look_at_positions(uint64_t& readable_end);
+    bool look_at_limit(uint64_t write_pos);
+    uint64_t window_begin() const;
+    void start_at(uint64_t consumed);
+    void skip_to(uint64_t position);
+    void report_position(const char* what, uint64_t value);
+    void copy_chunk(std::byte* to, size_t bytes) const;
+    std::optional<Piece> read_chunk(uint64_t readable_end, ReadBuffer& buffer);
+    Walk walk_chunk(const Bounds& bounds, ReadBuffer& buffer);
+    Verdict judge(const std::byte* at, size_t offset, uint64_t last, const Bounds& bounds,
+                  const char*& complaint);
+    uint64_t newest_possible() const;
+
+    ChannelReader* channel_;
+    uint32_t ring_;
+    uint64_t position_ = 0; /* next byte to read */
+    uint64_t released_ = 0;
+    uint64_t last_write_pos_ = 0; /* the last one believed */
+    uint64_t last_limit_ = 0;     /* overwrite mode */
+    uint64_t last_timestamp_ = 0;
+    uint64_t overwritten_subbufs_ = 0;
+    uint64_t damaged_subbufs_ = 0;
+    uint64_t backward_records_ = 0;
+    bool position_is_damaged_ = false;
+};
+
+} // namespace plumb
+
+#endif

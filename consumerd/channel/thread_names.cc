@@ -1,0 +1,38 @@
+#include "consumerd/channel/thread_names.h"
+
+#include "base/file.h"
+
+namespace plumb {
+
+void ThreadNames::note(const ChannelEntry& entry) {
+    if (entry.type == PLUMB_ENTRY_PROCESS)
+        processes_[entry.process_id] = {entry.path, {}}; /* a process id used again is another process */
+    else if (entry.type == PLUMB_ENTRY_THREAD)
+        processes_[entry.process_id].threads[entry.thread_id] = entry.name;
+}
+
+std::vector<ChannelEntry> ThreadNames::changed(uint64_t now) {
+    std::vector<ChannelEntry> found;
+    for (auto& [process_id, process] : processes_) {
+        /* The ids come from the channel: only if this is the process that it speaks of. */
+        const auto executable = read_link(fmt::format("/proc/{}/exe", process_id));
+        if (!executable || *executable != process.executable) continue;
+        for (auto& [thread_id, name] : process.threads) {
+            auto current = read_small_file(fmt::format("/proc/{}/task/{}/comm", process_id, thread_id));
+            if (!current) continue;
+            if (!current->empty() && current->back() == '\n') current->pop_back();
+            if (*current == name) continue;
+            name = *current;
+            ChannelEntry entry{};
+            entry.type = PLUMB_ENTRY_THREAD;
+            entry.timestamp = now;
+            entry.process_id = process_id;
+            entry.thread_id = thread_id;
+            entry.name = name;
+            found.push_back(std::move(entry));
+        }
+    }
+    return found;
+}
+
+} // namespace plumb

@@ -1,0 +1,94 @@
+/*
+ * The clock of a session: which counter its records carry, and how to turn that into nanoseconds.
+ *
+ * Records carry the raw cycle counter where it runs at one rate through all power states and the kernel
+ * itself keeps time by it; otherwise nanoseconds of CLOCK_MONOTONIC. A session may choose another one.
+ *
+ * The rate comes from the kernel's own calibration (the perf page's time_mult and time_shift, else the CPU's
+ * statement in CPUID), never from a short spin alone. It is then refined while the session lasts: two pairs
+ * of (cycles, CLOCK_MONOTONIC), one from the beginning and one from now, lie on the line by which every
+ * record between them is converted, so the error in between is that of reading the pairs plus what
+ * CLOCK_MONOTONIC was slewed meanwhile, which is watched and reported.
+ */
+#ifndef PLUMB_CONSUMERD_CLOCK_CLOCK_CALIBRATION_H
+#define PLUMB_CONSUMERD_CLOCK_CLOCK_CALIBRATION_H
+
+#include "base/result.h"
+
+#include <plumb/abi/clock_page.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+/* The clock that records of this mode carry, now. 0 for PLUMB_CLOCK_NONE. */
+uint64_t read_clock(plumb_clock_mode mode);
+
+/* CLOCK_MONOTONIC of a timestamp, by the page's formula in 128 bits; wraps only if the result does. */
+uint64_t clock_to_monotonic_ns(const plumb_clock_page& page, uint64_t cycles);
+/* Wall-clock nanoseconds since 1970. */
+int64_t clock_to_wall_ns(const plumb_clock_page& page, uint64_t cycles);
+
+/* Whether the cycle counter may carry a session here; if not, `why_not` says why. */
+bool tsc_is_usable(std::string* why_not = nullptr);
+
+/* Where the rate of the cycle counter was learned. */
+enum class RateSource : uint8_t {
+    not_needed,      /* the clock counts nanoseconds */
+    kernel,          /* the perf page */
+    cpuid,           /* leaf 0x15 or 0x16, or the hypervisor's 0x40000010 */
+    measured_briefly /* neither: a pair of readings 5 ms apart, until the session's own baseline is longer */
+};
+const char* rate_source_name(RateSource source);
+
+/* One reading of both clocks at the same time. */
+struct ClockPair {
+    uint64_t cycles;
+    uint64_t monotonic_ns;
+    uint64_t half_window_ns; /* the truth is at most this far off */
+};
+
+/* mult and shift for a rate, with as many bits as mult has. */
+struct ClockRate {
+    uint32_t mult;
+    uint32_t shift;
+    /* From `ns` nanoseconds in `cycles` cycles. */
+    static std::optional<ClockRate> from_ratio(uint64_t ns, uint64_t cycles);
+};
+
+class ClockCalibration {
+public:
+    /* NONE: the best this machine has. TSC is refused where it is not usable. */
+    static Result<ClockCalibration> start(plumb_clock_mode wanted);
+
+    plumb_clock_mode mode() const { return static_cast<plumb_clock_mode>(page_.mode); }
+    RateSource rate_source() const { return rate_source_; }
+    const plumb_clock_page& page() const { return page_; }
+
+    /* Takes another pair and, once the baseline is long enough, the rate from it. */
+    void refine();
+    /* The largest distance of any pair read so far from the line that the page describes. */
+    uint64_t worst_deviation_ns() const;
+    /* How long the baseline is; 0: not refined yet. */
+    uint64_t baseline_ns() const { return baseline_ns_; }
+
+    /* Writes the page into a channel, under its sequence. */
+    void publish(plumb_clock_page& shared) const;
+
+private:
+    explicit ClockCalibration(plumb_clock_mode mode);
+    void take_base();
+    void take_rate();
+
+    plumb_clock_page page_{};
+    RateSource rate_source_ = RateSource::not_needed;
+    uint64_t baseline_ns_ = 0;
+    std::vector<ClockPair> pairs_;
+};
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,269 @@
+#include "consumerd/control/channel.h"
+
+#include "base/processes.h"
+#include "consumerd/clock/clock_calibration.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <linux/futex.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace plumb {
+
+namespace {
+
+constexpr std::uint64_t page_bytes = 4096;
+constexpr std::uint32_t entry_slots_max = 1u << 24;
+constexpr std::uint64_t heap_bytes_max = std::uint64_t{1} << 32;
+
+std::uint64_t round_to_page(std::uint64_t bytes) {
+    return (bytes + page_bytes - 1) / page_bytes * page_bytes;
+}
+
+bool is_power_of_two(std::uint64_t value) {
+    return value != 0 && (value & (value - 1)) == 0;
+}
+
+Status check(const ChannelConfig& config) {
+    if (!is_power_of_two(config.subbuf_bytes) || config.subbuf_bytes < PLUMB_SUBBUF_MIN_BYTES ||
+        config.subbuf_bytes > PLUMB_SUBBUF_MAX_BYTES)
+        return Error("A sub-buffer of {} bytes is not possible.", config.subbuf_bytes)
+            .hint("The size must be a power of two from {} to {} bytes.", PLUMB_SUBBUF_MIN_BYTES,
+                  PLUMB_SUBBUF_MAX_BYTES);
+    if (!is_power_of_two(config.subbuf_count) || config.subbuf_count < PLUMB_SUBBUF_MIN_COUNT)
+        return Error("{} sub-buffers are not possible.", config.subbuf_count)
+            .hint("The count must be a power of two, at least {}.", PLUMB_SUBBUF_MIN_COUNT);
+    if (!is_power_of_two(config.event_slots) || config.event_slots > PLUMB_EVENT_SLOTS_MAX)
+        return Error("{} event slots are not possible.", config.event_slots)
+            .hint("The count must be a power of two, at most {}.", PLUMB_EVENT_SLOTS_MAX);
+    if (config.entry_slots == 0 || config.entry_slots > entry_slots_max)
+        return Error("{} entry slots are not possible.", config.entry_slots)
+            .hint("The count must be from 1 to {}.", entry_slots_max);
+    if (config.heap_bytes < page_bytes || config.heap_bytes > heap_bytes_max)
+        return Error("A heap of {} bytes is not possible.", config.heap_bytes)
+            .hint("It must have from {} to {} bytes.", page_bytes, heap_bytes_max);
+    if (config.mode < PLUMB_MODE_DISCARD || config.mode > PLUMB_MODE_BLOCK)
+        return Error("There is no ring mode {}.", static_cast<int>(config.mode));
+    return ok();
+}
+
+/* The machine's boot id, 16 bytes; zero if it can not be read. */
+void copy_boot_id(std::uint8_t (&to)[16]) {
+    const Result<std::string> text = read_small_file("/proc/sys/kernel/random/boot_id");
+    if (!text) return;
+    std::size_t digits = 0;
+    for (const char c : *text) {
+        const int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        if (value < 0 || digits == 32) continue;
+        to[digits / 2] = static_cast<std::uint8_t>(to[digits / 2] << 4 | value);
+        digits++;
+    }
+}
+
+void fill_random(void* to, std::size_t bytes) {
+    if (::getrandom(to, bytes, 0) == static_cast<ssize_t>(bytes)) return;
+    std::uint64_t seed = boost::interprocess::mapped_region::get_page_size();
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    seed ^= static_cast<std::uint64_t>(now.tv_nsec) * 0x9e3779b97f4a7c15u ^
+            static_cast<std::uint64_t>(::getpid());
+    for (std::size_t i = 0; i < bytes; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        static_cast<std::uint8_t*>(to)[i] = static_cast<std::uint8_t>(seed >> 56);
+    }
+}
+
+Status fill_header(plumb_channel_header& header, const ChannelConfig& config, const ChannelLayout& layout,
+                   std::uint64_t cookie) {
+    header.magic = PLUMB_CHANNEL_MAGIC;
+    header.version_major = PLUMB_CHANNEL_VERSION_MAJOR;
+    header.version_minor = PLUMB_CHANNEL_VERSION_MINOR;
+    header.header_bytes = sizeof(header);
+    header.total_bytes = layout.total_bytes;
+    header.domain = PLUMB_DOMAIN_USER;
+    header.mode = config.mode;
+    header.ring_count = layout.ring_count;
+    header.extra_ring_count = layout.extra_ring_count;
+    header.subbuf_bytes = config.subbuf_bytes;
+    header.subbuf_count = config.subbuf_count;
+    header.ring_bytes = layout.ring_bytes;
+    header.event_slots_offset = layout.event_slots_offset;
+    header.entry_slots_offset = layout.entry_slots_offset;
+    header.heap_offset = layout.heap_offset;
+    header.heap_bytes = config.heap_bytes;
+    header.control_offset = layout.control_offset;
+    header.data_offset = layout.data_offset;
+    header.event_slots = config.event_slots;
+    header.entry_slots = config.entry_slots;
+    header.block_timeout_ns = config.block_timeout_ns;
+    header.session_cookie = cookie;
+    fill_random(header.trace_uuid, sizeof(header.trace_uuid));
+    header.trace_uuid[6] =
+        static_cast<std::uint8_t>((header.trace_uuid[6] & 0x0f) | 0x40); /* RFC 4122, version 4 */
+    header.trace_uuid[8] = static_cast<std::uint8_t>((header.trace_uuid[8] & 0x3f) | 0x80);
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    header.created_realtime_ns =
+        static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+    header.creator_pid = static_cast<std::uint32_t>(::getpid());
+    copy_boot_id(header.boot_id);
+    config.session_name.copy(header.session_name, sizeof(header.session_name) - 1);
+    ::gethostname(header.host_name, sizeof(header.host_name) - 1);
+    const Result<ClockCalibration> clock = ClockCalibration::start(config.clock_mode);
+    if (!clock) return clock.error();
+    clock->publish(header.clock);
+    return ok();
+}
+
+void wake_all(std::uint32_t& futex) {
+    __atomic_fetch_add(&futex, 1u, __ATOMIC_SEQ_CST);
+    ::syscall(SYS_futex, &futex, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+/* `closed` first: a writer that finds no room looks at it, and stops. */
+void close_rings(std::byte* base, std::uint64_t control_offset, std::uint64_t ring_count) {
+    auto& header = *reinterpret_cast<plumb_channel_header*>(base);
+    __atomic_store_n(&header.closed, 1u, __ATOMIC_SEQ_CST);
+    auto* controls = reinterpret_cast<plumb_ring_control*>(base + control_offset);
+    for (std::uint64_t ring = 0; ring < ring_count; ring++)
+        __atomic_store_n(&controls[ring].limit, std::uint64_t{0}, __ATOMIC_SEQ_CST);
+    wake_all(header.space_futex);
+}
+
+} // namespace
+
+std::uint32_t possible_ring_count() {
+    const long configured = ::sysconf(_SC_NPROCESSORS_CONF);
+    std::uint32_t count = configured > 0 ? static_cast<std::uint32_t>(configured) : 1;
+    /* Numbers of present CPUs need not be contiguous: "0-3,8-11". Not "possible": that may be hundreds more.
+     */
+    const Result<std::string> present = read_small_file("/sys/devices/system/cpu/present");
+    if (present) {
+        const std::size_t last = present->find_last_of("-,");
+        const std::uint32_t highest = static_cast<std::uint32_t>(
+            std::strtoul(present->c_str() + (last == std::string::npos ? 0 : last + 1), nullptr, 10));
+        if (highest + 1 > count) count = highest + 1;
+    }
+    return std::min(count, PLUMB_CHANNEL_MAX_RINGS - 16);
+}
+
+Result<ChannelLayout> lay_out_channel(const ChannelConfig& config) {
+    const Status possible = check(config);
+    if (!possible) return possible.error();
+    ChannelLayout layout{};
+    layout.ring_count = config.ring_count != 0 ? config.ring_count : possible_ring_count();
+    layout.extra_ring_count =
+        config.extra_ring_count != 0 ? config.extra_ring_count : std::clamp(layout.ring_count, 4u, 16u);
+    const std::uint64_t rings = static_cast<std::uint64_t>(layout.ring_count) + layout.extra_ring_count;
+    if (rings > PLUMB_CHANNEL_MAX_RINGS)
+        return Error("{} rings are more than the {} that are possible.", rings, PLUMB_CHANNEL_MAX_RINGS);
+    layout.ring_bytes = static_cast<std::uint64_t>(config.subbuf_bytes) * config.subbuf_count;
+    if (layout.ring_bytes > (std::uint64_t{1} << 40) / rings)
+        return Error("{} rings of {} sub-buffers of {} bytes are more than 1 TiB.", rings,
+                     config.subbuf_count, config.subbuf_bytes);
+    layout.event_slots_offset = PLUMB_CHANNEL_HEADER_BYTES;
+    layout.entry_slots_offset =
+        round_to_page(layout.event_slots_offset + std::uint64_t{8} * config.event_slots);
+    layout.heap_offset = round_to_page(layout.entry_slots_offset + std::uint64_t{8} * config.entry_slots);
+    layout.control_offset = round_to_page(layout.heap_offset + config.heap_bytes);
+    layout.data_offset = round_to_page(layout.control_offset + rings * PLUMB_RING_CONTROL_BYTES);
+    layout.total_bytes = round_to_page(layout.data_offset + rings * layout.ring_bytes + PLUMB_CHANNEL_GUARD);
+    return layout;
+}
+
+std::string channel_file_name(std::uint64_t cookie) {
+    return fmt::format("channel-{:016x}", cookie);
+}
+
+std::optional<std::uint64_t> channel_cookie_of(const std::string& file_name) {
+    constexpr std::size_t prefix_bytes = 8;
+    if (file_name.size() != prefix_bytes + 16 || file_name.compare(0, prefix_bytes, "channel-") != 0)
+        return {};
+    if (file_name.find_first_not_of("0123456789abcdef", prefix_bytes) != std::string::npos) return {};
+    return std::strtoull(file_name.c_str() + prefix_bytes, nullptr, 16);
+}
+
+std::uint64_t random_cookie() {
+    std::uint64_t cookie = 0;
+    while (cookie == 0)
+        fill_random(&cookie, sizeof(cookie));
+    return cookie;
+}
+
+Result<Channel> Channel::create(const UserDirectory& directory, const ChannelConfig& config,
+                                std::uint64_t cookie) {
+    const Result<ChannelLayout> layout = lay_out_channel(config);
+    if (!layout) return layout.error();
+    const std::string name = channel_file_name(cookie);
+    Result<FileDescriptor> file =
+        directory.create_file(name, layout->total_bytes, [&](std::span<std::byte> bytes) {
+            return fill_header(*reinterpret_cast<plumb_channel_header*>(bytes.data()), config, *layout,
+                               cookie);
+        });
+    if (!file) return file.error();
+    const std::string path = directory.path_of_file(name);
+    Result<MappedRegion> region = map_file(*file, layout->total_bytes, true, path);
+    if (!region) {
+        const Status removed = directory.unlink_file(name);
+        return removed ? region.error() : region.error().hint("{}", removed.error().message());
+    }
+    return Channel(std::move(*file), std::move(*region), *layout, config, cookie, path);
+}
+
+void Channel::close() {
+    close_rings(bytes().data(), layout_.control_offset,
+                static_cast<std::uint64_t>(layout_.ring_count) + layout_.extra_ring_count);
+}
+
+Status Channel::unlink() {
+    if (::unlink(path_.c_str()) == 0 || errno == ENOENT) return ok();
+    return Error::from_errno(errno, "Could not remove the channel {}", path_);
+}
+
+bool channel_maker_lives(const UserDirectory& directory, const std::string& file_name) {
+    const Result<FileDescriptor> file = directory.open_file(file_name, false);
+    if (!file) return false;
+    plumb_channel_header header{};
+    if (::pread(file->get(), &header, sizeof(header), 0) != static_cast<ssize_t>(sizeof(header)))
+        return false;
+    if (header.magic != PLUMB_CHANNEL_MAGIC || header.creator_pid == 0) return false;
+    /* Another process may have its process id by now. The header has wall-clock time: allow for steps of it.
+     */
+    constexpr std::uint64_t slack_ns = 10'000'000'000;
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    const std::uint64_t age_ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+                                 static_cast<std::uint64_t>(now.tv_nsec) - header.created_realtime_ns;
+    const std::optional<std::uint64_t> started = process_start_boottime_ns(header.creator_pid);
+    return started && *started + age_ns <= boottime_now_ns() + slack_ns;
+}
+
+Status remove_dead_channel(const UserDirectory& directory, const std::string& file_name) {
+    const Result<FileDescriptor> file = directory.open_file(file_name, true);
+    if (file) {
+        const off_t bytes = ::lseek(file->get(), 0, SEEK_END);
+        if (bytes >= static_cast<off_t>(PLUMB_CHANNEL_HEADER_BYTES)) {
+            Result<MappedRegion> region =
+                map_file(*file, static_cast<std::size_t>(bytes), true, directory.path_of_file(file_name));
+            if (region) {
+                auto* base = static_cast<std::byte*>(region->get_address());
+                const plumb_channel_header header = *reinterpret_cast<const plumb_channel_header*>(base);
+                const std::uint64_t rings =
+                    static_cast<std::uint64_t>(header.ring_count) + header.extra_ring_count;
+                const bool sound =
+                    header.magic == PLUMB_CHANNEL_MAGIC && header.control_offset % 64 == 0 &&
+                    header.control_offset < region->get_size() && rings <= PLUMB_CHANNEL_MAX_RINGS &&
+                    rings * PLUMB_RING_CONTROL_BYTES <= region->get_size() - header.control_offset;
+                if (sound) close_rings(base, header.control_offset, rings);
+            }
+        }
+    }
+    return directory.unlink_file(file_name);
+}
+
+} // namespace plumb

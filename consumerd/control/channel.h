@@ -1,0 +1,126 @@
+/*
+ * A channel from its creator's side: a file of shared memory that is a complete trace at every instant
+ * (layout and rules: <plumb/abi/channel.h>). All of its memory is reserved when it is made, so too little
+ * room is an error message here and never a SIGBUS in the application.
+ *
+ * This class makes, closes and removes channels. It does not read records: that is channel_reader.h, which
+ * trusts nothing in them.
+ */
+#ifndef PLUMB_CONSUMERD_CONTROL_CHANNEL_H
+#define PLUMB_CONSUMERD_CONTROL_CHANNEL_H
+
+#include "base/file.h"
+#include "base/result.h"
+#include "consumerd/control/user_directory.h"
+
+#include <plumb/abi/channel.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace plumb {
+
+struct ChannelConfig {
+    std::string session_name = "plumb"; /* at most 63 bytes */
+    plumb_ring_mode mode = PLUMB_MODE_DISCARD;
+    std::uint32_t subbuf_bytes = 512 * 1024;        /* a power of two */
+    std::uint32_t subbuf_count = 8;                 /* a power of two; of each ring */
+    std::uint64_t block_timeout_ns = 0;             /* PLUMB_MODE_BLOCK: how long a writer waits for room */
+    plumb_clock_mode clock_mode = PLUMB_CLOCK_NONE; /* NONE: the best this machine has */
+    std::uint32_t event_slots = 4096;               /* a power of two */
+    std::uint32_t entry_slots = 16384;
+    std::uint64_t heap_bytes = 2 * 1024 * 1024;
+    std::uint32_t ring_count = 0;       /* 0: one for each CPU that this machine can have */
+    std::uint32_t extra_ring_count = 0; /* 0: clamp(ring_count, 4, 16) */
+};
+
+/* Where everything is, as computed from a valid configuration. */
+struct ChannelLayout {
+    std::uint32_t ring_count;
+    std::uint32_t extra_ring_count;
+    std::uint64_t event_slots_offset;
+    std::uint64_t entry_slots_offset;
+    std::uint64_t heap_offset;
+    std::uint64_t control_offset;
+    std::uint64_t data_offset;
+    std::uint64_t ring_bytes;
+    std::uint64_t total_bytes;
+};
+
+/* Refuses what the ABI does not allow, naming the setting and its limits. */
+Result<ChannelLayout> lay_out_channel(const ChannelConfig& config);
+
+/* One more than the highest CPU number that can appear. */
+std::uint32_t possible_ring_count();
+
+/* "channel-0123456789abcdef" */
+std::string channel_file_name(std::uint64_t cookie);
+/* The cookie in a channel's file name, if it is one. */
+std::optional<std::uint64_t> channel_cookie_of(const std::string& file_name);
+
+/* A random number, not 0. */
+std::uint64_t random_cookie();
+
+class Channel {
+public:
+    /* Makes a channel in the user's directory. */
+    static Result<Channel> create(const UserDirectory& directory, const ChannelConfig& config,
+                                  std::uint64_t cookie = random_cookie());
+    Channel(Channel&&) noexcept = default;
+    Channel& operator=(Channel&&) noexcept = default;
+
+    plumb_channel_header& header() { return *static_cast<plumb_channel_header*>(region_.get_address()); }
+    const plumb_channel_header& header() const {
+        return *static_cast<const plumb_channel_header*>(region_.get_address());
+    }
+    /* The whole mapping, shared with the writers. */
+    std::span<std::byte> bytes() {
+        return {static_cast<std::byte*>(region_.get_address()), region_.get_size()};
+    }
+    std::span<const std::byte> bytes() const {
+        return {static_cast<const std::byte*>(region_.get_address()), region_.get_size()};
+    }
+    /* Its layout as it was when made: what writers did to the header since does not change it. */
+    const ChannelLayout& layout() const { return layout_; }
+    const ChannelConfig& config() const { return config_; }
+    std::uint64_t cookie() const { return cookie_; }
+    const std::string& path() const { return path_; }
+    int fd() const { return fd_.get(); }
+
+    /* Tells every writer to stop: sets `closed`, takes the room from every ring, wakes writers that wait for
+     * room. What is in the rings stays. May be called twice. */
+    void close();
+
+    /* Removes the name. The memory lives on until the last mapping is gone. May be called twice. */
+    Status unlink();
+
+private:
+    Channel(FileDescriptor fd, MappedRegion region, ChannelLayout layout, ChannelConfig config,
+            std::uint64_t cookie, std::string path)
+        : fd_(std::move(fd)),
+          region_(std::move(region)),
+          layout_(layout),
+          config_(std::move(config)),
+          cookie_(cookie),
+          path_(std::move(path)) {}
+
+    FileDescriptor fd_;
+    MappedRegion region_;
+    ChannelLayout layout_;
+    ChannelConfig config_;
+    std::uint64_t cookie_;
+    std::string path_;
+};
+
+/* Whether the process that made a channel file still lives. */
+bool channel_maker_lives(const UserDirectory& directory, const std::string& file_name);
+
+/* Closes and removes a channel file that its session left behind. Its content is not trusted. */
+Status remove_dead_channel(const UserDirectory& directory, const std::string& file_name);
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,42 @@
+#include "consumerd/control/launched.h"
+
+#include "base/file.h"
+
+#include <plumb/abi/state.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace plumb {
+
+namespace {
+
+/* A program that writes its title over its arguments may also write over its environment: then there are
+ * words that are no NAME=VALUE. */
+bool has_foreign_words(const std::string& environment) {
+    std::size_t start = 0;
+    while (start < environment.size()) {
+        const std::size_t end = std::min(environment.find('\0', start), environment.size());
+        const std::string_view word(environment.data() + start, end - start);
+        if (!word.empty() && word.find('=') == std::string_view::npos) return true;
+        start = end + 1;
+    }
+    return false;
+}
+
+} // namespace
+
+bool is_launched_by(std::uint32_t process_id, std::uint64_t cookie) {
+    const Result<std::string> environment =
+        read_small_file(fmt::format("/proc/{}/environ", process_id), std::size_t{4} << 20);
+    if (!environment) return true; /* not ours to see: it may be */
+    const std::string text = std::string(1, '\0') + *environment;
+    const std::string variable = std::string(1, '\0') + PLUMB_SESSIONS_VARIABLE + "=";
+    const std::size_t at = text.find(variable);
+    if (at == std::string::npos) return has_foreign_words(*environment);
+    const std::string value =
+        text.substr(at + variable.size(), text.find('\0', at + 1) - at - variable.size());
+    return value.find(fmt::format("{:016x}", cookie)) != std::string::npos;
+}
+
+} // namespace plumb

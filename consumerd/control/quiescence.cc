@@ -1,0 +1,209 @@
+/*
+ * One loop over the process slots. For a process that has not acknowledged, an Attempt remembers what was
+ * found out and when to look again, so a wait for one slow process does not read /proc for all others all the
+ * time.
+ *
+ * A signal without a handler ends a process, and exec() takes handlers away. So the handler is looked for in
+ * /proc right before each signal, and a process that registered a moment ago is left alone for a while: most
+ * of those are children between fork() and exec(). What is left is a window of microseconds between the look
+ * and the signal, in which a process that has been running for a while would have to call exec().
+ */
+#include "consumerd/control/quiescence.h"
+
+#include "base/processes.h"
+#include "consumerd/control/thread_choice.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <map>
+#include <optional>
+#include <set>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace plumb {
+
+namespace {
+
+constexpr std::uint64_t look_interval_ns = 2'000'000;
+constexpr std::uint64_t life_check_interval_ns = 20'000'000;
+constexpr std::uint64_t resend_after_ns = 250'000'000;
+constexpr std::uint64_t blocked_patience_ns = 500'000'000;
+constexpr std::uint64_t filling_patience_ns = 100'000'000;
+constexpr std::uint64_t young_ns = 20'000'000;
+
+std::uint64_t monotonic_now_ns() {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+/* What has been tried with one process. */
+struct Attempt {
+    std::uint64_t first_look_ns = 0;
+    std::uint64_t next_look_ns = 0;
+    std::uint64_t sent_ns = 0; /* 0: not yet */
+    std::optional<bool> is_concerned;
+    std::set<std::uint32_t> threads;
+};
+
+class Wait {
+public:
+    Wait(StateFile& state, std::uint64_t generation, const QuiescenceOptions& options)
+        : state_(state), options_(options), start_ns_(monotonic_now_ns()) {
+        report_.generation = generation;
+    }
+
+    Report run() {
+        for (;;) {
+            const std::uint32_t seen = state_.ack_count();
+            now_ns_ = monotonic_now_ns();
+            std::vector<std::uint32_t> pending;
+            for (const ProcessSlot& slot : state_.processes())
+                if (is_pending(slot)) pending.push_back(slot.content.process_id);
+            if (pending.empty()) return std::move(report_);
+            if (now_ns_ - start_ns_ > options_.timeout_ns) return give_up(pending);
+            state_.wait_for_ack(seen, look_interval_ns);
+        }
+    }
+
+private:
+    /* Whether this process still has to acknowledge; does what can be done about it. */
+    bool is_pending(const ProcessSlot& slot) {
+        const plumb_process& process = slot.content;
+        if (settled_.count(process.process_id) != 0) return false;
+        const bool ready = (process.flags & PLUMB_PROCESS_READY) != 0;
+        if (ready && process.acknowledged >= report_.generation) return acknowledged(process);
+        Attempt& attempt = attempts_[process.process_id];
+        if (attempt.first_look_ns == 0) attempt.first_look_ns = now_ns_;
+        if (now_ns_ < attempt.next_look_ns) return true;
+        attempt.next_look_ns = now_ns_ + look_interval_ns;
+
+        const std::optional<std::uint64_t> started = process_start_boottime_ns(process.process_id);
+        if (!started) {
+            state_.free_slot(slot);
+            return settle(process.process_id);
+        }
+        /* Claimed a moment ago, and being filled: it has yet to ask, and will read this generation or a later
+         * one. Or the process id is another's now, and clean_up() takes the slot back. Either way there is
+         * nothing to wait for; a short wait only makes that the new state is true when we return. */
+        if (!ready || *started > process.registered_boottime_ns)
+            return now_ns_ - attempt.first_look_ns < filling_patience_ns || settle(process.process_id);
+        if (!is_concerned(process.process_id, attempt)) return settle(process.process_id);
+        if (process.signal_number == 0)
+            return refuse(process.process_id,
+                          "it has no handler (linked with tp-sync.o alone): it asked once, when it started");
+        if (attempt.sent_ns != 0 && now_ns_ - attempt.sent_ns < resend_after_ns) {
+            attempt.next_look_ns = now_ns_ + life_check_interval_ns;
+            return true;
+        }
+        return send(slot, attempt);
+    }
+
+    bool is_concerned(std::uint32_t process_id, Attempt& attempt) {
+        if (!attempt.is_concerned) attempt.is_concerned = !options_.concerns || options_.concerns(process_id);
+        return *attempt.is_concerned;
+    }
+
+    bool settle(std::uint32_t process_id) {
+        settled_.insert(process_id);
+        return false;
+    }
+
+    bool refuse(std::uint32_t process_id, std::string reason) {
+        report_.unreachable.push_back({process_id, std::move(reason)});
+        return settle(process_id);
+    }
+
+    bool acknowledged(const plumb_process& process) {
+        if (process.error != 0 && process.error_cookie == options_.session_cookie &&
+            options_.session_cookie != 0)
+            return refuse(process.process_id, fmt::format("it could not open the session's channel: {}",
+                                                          errno_text(process.error)));
+        if (attempts_.count(process.process_id) != 0) report_.acknowledged.push_back(process.process_id);
+        return settle(process.process_id);
+    }
+
+    static bool has_handler(std::uint32_t process_id, std::uint32_t signal_number) {
+        const Result<ProcessStatus> status = process_status(process_id);
+        return status && (status->caught >> (signal_number - 1) & 1) != 0;
+    }
+
+    bool send(const ProcessSlot& slot, Attempt& attempt) {
+        const std::uint32_t process_id = slot.content.process_id;
+        const std::uint32_t signal_number = slot.content.signal_number;
+        if (boottime_now_ns() - slot.content.registered_boottime_ns < young_ns) return true;
+        if (signal_number < static_cast<std::uint32_t>(SIGRTMIN) ||
+            signal_number > static_cast<std::uint32_t>(SIGRTMAX))
+            return refuse(process_id, fmt::format("its slot names signal {}, which is not one of Plumb's",
+                                                  signal_number));
+        const ThreadChoice choice = choose_thread(process_id, signal_number, attempt.threads);
+        if (!may_be_sent(process_id, signal_number, choice, attempt)) return settled_.count(process_id) == 0;
+        if (!state_.is_mapped_by(process_id)) {
+            state_.free_slot(
+                slot); /* it has called exec() since; the new program may have a slot of its own */
+            return false;
+        }
+        if (!has_handler(process_id, signal_number))
+            return refuse(process_id, fmt::format("it has no handler for signal {} any more", signal_number));
+        if (::syscall(SYS_tgkill, process_id, choice.thread_id, signal_number) != 0) {
+            if (errno == EPERM) return refuse(process_id, "no permission to signal it");
+            return true; /* the thread has ended: another one at the next look */
+        }
+        attempt.sent_ns = now_ns_;
+        attempt.threads.insert(choice.thread_id);
+        if (choice.disturbance == Disturbance::stopped)
+            return refuse(process_id, "it is stopped: it will ask again when it is continued");
+        if (choice.disturbance == Disturbance::interrupted)
+            report_.disturbed.push_back({process_id, choice.thread_id, choice.system_call});
+        return true;
+    }
+
+    /* False: not now, or (then it is settled) never. */
+    bool may_be_sent(std::uint32_t process_id, std::uint32_t signal_number, const ThreadChoice& choice,
+                     const Attempt& attempt) {
+        const std::uint64_t waited_ns = now_ns_ - attempt.first_look_ns;
+        switch (choice.disturbance) {
+        case Disturbance::none:
+        case Disturbance::stopped:
+            return true;
+        case Disturbance::interrupted:
+            return waited_ns >= options_.patience_ns;
+        case Disturbance::blocked:
+            /* Left pending, the signal would outlive an exec() and end the program after it. */
+            if (waited_ns >= blocked_patience_ns)
+                refuse(process_id, fmt::format("signal {} is blocked in every thread", signal_number));
+            return false;
+        case Disturbance::gone:
+            break;
+        }
+        return false;
+    }
+
+    Report give_up(const std::vector<std::uint32_t>& pending) {
+        for (const std::uint32_t process_id : pending)
+            report_.unreachable.push_back(
+                {process_id, fmt::format("it did not answer within {:.1f} s",
+                                         static_cast<double>(options_.timeout_ns) / 1e9)});
+        return std::move(report_);
+    }
+
+    StateFile& state_;
+    const QuiescenceOptions& options_;
+    std::uint64_t start_ns_;
+    std::uint64_t now_ns_ = 0;
+    Report report_;
+    std::set<std::uint32_t> settled_;
+    std::map<std::uint32_t, Attempt> attempts_;
+};
+
+} // namespace
+
+Result<Report> wait_until_quiescent(StateFile& state, std::uint64_t generation,
+                                    const QuiescenceOptions& options) {
+    return Wait(state, generation, options).run();
+}
+
+} // namespace plumb

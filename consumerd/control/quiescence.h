@@ -1,0 +1,57 @@
+/*
+ * Waiting until a generation of the state is true everywhere.
+ *
+ * After a rule set is published, each live process must ask again. One that listens is sent its update
+ * signal, on the thread that this disturbs least; the wait is over when every process has acknowledged the
+ * generation or is known to be unable to. Who can not is reported by pid and reason, never passed over.
+ */
+#ifndef PLUMB_CONSUMERD_CONTROL_QUIESCENCE_H
+#define PLUMB_CONSUMERD_CONTROL_QUIESCENCE_H
+
+#include "base/result.h"
+#include "consumerd/control/state.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+struct QuiescenceOptions {
+    std::uint64_t timeout_ns = 5'000'000'000;
+    /* How long to look for a thread that the signal does not disturb. */
+    std::uint64_t patience_ns = 100'000'000;
+    /* Whether the change can make a difference to a process; the others are not disturbed. Asked once for
+     * each process that has not acknowledged. Empty: to all. */
+    std::function<bool(std::uint32_t process_id)> concerns = {};
+    /* The session whose failure to be opened by a process counts as not reached. 0: none, as when it ends. */
+    std::uint64_t session_cookie = 0;
+};
+
+struct Unreachable {
+    std::uint32_t process_id;
+    std::string reason;
+};
+
+/* A thread that was in a call which returns EINTR even under SA_RESTART when it was signalled. */
+struct Disturbed {
+    std::uint32_t process_id;
+    std::uint32_t thread_id;
+    std::string system_call;
+};
+
+struct Report {
+    std::uint64_t generation = 0;
+    std::vector<std::uint32_t> acknowledged; /* process ids */
+    std::vector<Unreachable> unreachable;
+    std::vector<Disturbed> disturbed;
+    bool complete() const { return unreachable.empty(); }
+};
+
+Result<Report> wait_until_quiescent(StateFile& state, std::uint64_t generation,
+                                    const QuiescenceOptions& options = {});
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,308 @@
+#include "consumerd/control/session.h"
+
+#include "base/glob.h"
+#include "base/processes.h"
+#include "consumerd/control/launched.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace plumb {
+
+namespace {
+
+constexpr const char* log_level_names[] = {"emerg",          "alert",         "crit",         "err",
+                                           "warning",        "notice",        "info",         "debug_system",
+                                           "debug_program",  "debug_process", "debug_module", "debug_unit",
+                                           "debug_function", "debug_line",    "debug"};
+
+/* A text into a field of the ABI, with its NUL. */
+template <std::size_t Bytes>
+Status copy_text(char (&to)[Bytes], const std::string& text, const char* what) {
+    if (text.size() >= Bytes)
+        return Error("The {} '{}' is too long: {} bytes are possible.", what, text, Bytes - 1);
+    std::memset(to, 0, Bytes);
+    std::memcpy(to, text.data(), text.size());
+    return ok();
+}
+
+bool is_executable(std::uint32_t process_id, const std::string& glob) {
+    const Result<std::string> path = read_link(fmt::format("/proc/{}/exe", process_id));
+    if (!path) return true;
+    const std::string last = path->substr(path->rfind('/') + 1);
+    return glob_matches(glob.c_str(), path->c_str()) || glob_matches(glob.c_str(), last.c_str());
+}
+
+/* Whether the rule is for the process. */
+bool is_for(const plumb_rule& rule, std::uint64_t cookie, std::uint32_t process_id) {
+    switch (rule.who) {
+    case PLUMB_WHO_PROCESS:
+        return rule.who_id == process_id;
+    case PLUMB_WHO_EXECUTABLE:
+        return is_executable(process_id, rule.executable);
+    case PLUMB_WHO_LAUNCHED:
+        return is_launched_by(process_id, cookie);
+    case PLUMB_WHO_USER: {
+        const Result<ProcessStatus> status = process_status(process_id);
+        return !status || status->user_id == rule.who_id;
+    }
+    default:
+        return true;
+    }
+}
+
+bool are_equal(const plumb_rule& a, const plumb_rule& b) {
+    return std::memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+Status add_rule(plumb_rule_set& set, const plumb_rule& rule) {
+    for (std::uint32_t i = 0; i < set.rule_count; i++) {
+        if (are_equal(set.rules[i], rule)) return ok();
+    }
+    if (set.rule_count == PLUMB_MAX_RULES)
+        return Error("All {} rules are taken.", PLUMB_MAX_RULES)
+            .hint("Use patterns with * instead of many single events.");
+    set.rules[set.rule_count++] = rule;
+    return ok();
+}
+
+void remove_rules(plumb_rule_set& set, const std::function<bool(const plumb_rule&)>& which) {
+    plumb_rule* end = set.rules + set.rule_count;
+    plumb_rule* kept = std::remove_if(set.rules, end, which);
+    std::fill(kept, end, plumb_rule{});
+    set.rule_count = static_cast<std::uint32_t>(kept - set.rules);
+}
+
+} // namespace
+
+Result<plumb_rule> encode_rule(const Rule& rule, std::uint8_t session_index) {
+    plumb_rule encoded{};
+    encoded.session = session_index;
+    encoded.who = static_cast<std::uint8_t>(rule.who.kind);
+    encoded.who_id = rule.who.id;
+    encoded.log_level = rule.log_level;
+    std::string pattern = rule.pattern;
+    if (!pattern.empty() && pattern[0] == '!') {
+        encoded.flags = PLUMB_RULE_EXCLUDE;
+        pattern.erase(0, 1);
+    }
+    if (pattern.empty()) return Error("An event pattern is empty.").hint("'*' stands for all events.");
+    if (pattern.find(':') == std::string::npos && pattern != "*") pattern += ":*";
+    const Status pattern_copied = copy_text(encoded.pattern, pattern, "event pattern");
+    if (!pattern_copied) return pattern_copied.error();
+    const Status executable_copied =
+        copy_text(encoded.executable, rule.who.executable, "executable's pattern");
+    if (!executable_copied) return executable_copied.error();
+    return encoded;
+}
+
+Result<std::uint8_t> parse_log_level(const std::string& text) {
+    std::string name = text;
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (name.compare(0, 6, "plumb_") == 0) name.erase(0, 6);
+    constexpr std::size_t count = std::size(log_level_names);
+    for (std::size_t level = 0; level < count; level++) {
+        if (name == log_level_names[level] || name == std::to_string(level))
+            return static_cast<std::uint8_t>(level);
+    }
+    return Error("There is no log level '{}'.", text)
+        .hint("The levels are {} (0 to {}).", fmt::join(log_level_names, ", "), count - 1);
+}
+
+std::string log_level_name(std::uint8_t level) {
+    return level < std::size(log_level_names) ? log_level_names[level] : fmt::format("level {}", level);
+}
+
+struct Session::Parts {
+    std::unique_ptr<UserDirectory> directory; /* the state file keeps its address */
+    StateFile state;
+    Channel channel;
+    QuiescenceOptions options;
+    std::uint8_t index = 0;
+    bool ended = false;
+
+    bool is_own(const plumb_rule& rule) const { return rule.session == index; }
+
+    /* Whether a change of the rule can make a difference to the process. Who was launched is read from memory
+     * that the process may have written over since it asked, so one that maps the channel is concerned too.
+     */
+    bool concerns(const plumb_rule& rule, std::uint32_t process_id) const {
+        if (is_for(rule, channel.cookie(), process_id)) return true;
+        return rule.who == PLUMB_WHO_LAUNCHED && maps_channel(process_id);
+    }
+
+    bool maps_channel(std::uint32_t process_id) const {
+        struct stat info {};
+        if (::fstat(channel.fd(), &info) != 0) return true;
+        const Result<std::vector<MappedFile>> files = mapped_files(process_id);
+        if (!files) return true; /* not ours to see: it may */
+        return std::any_of(files->begin(), files->end(), [&](const MappedFile& file) {
+            return file.device == info.st_dev && file.inode == info.st_ino;
+        });
+    }
+
+    enum class Switch { on, off };
+
+    /* Publishes the change and waits for those whom the changed rules concern. */
+    Result<Report> change(Switch direction, const std::vector<plumb_rule>& changed,
+                          const std::function<Status(plumb_rule_set&)>& edit) {
+        const std::uint64_t cookie = channel.cookie();
+        const Result<std::uint64_t> generation = state.edit([&](plumb_rule_set& set) -> Status {
+            if (set.sessions[index].cookie != cookie)
+                return Error("The session was removed by another controller.");
+            return edit(set);
+        });
+        if (!generation) return generation.error();
+        QuiescenceOptions wait = options;
+        /* Who could not open the channel writes nothing there: that matters only to who switches on. */
+        if (direction == Switch::on) wait.session_cookie = cookie;
+        wait.concerns = [this, &changed](std::uint32_t process_id) {
+            return std::any_of(changed.begin(), changed.end(),
+                               [&](const plumb_rule& rule) { return concerns(rule, process_id); });
+        };
+        return wait_until_quiescent(state, *generation, wait);
+    }
+
+    Result<std::vector<plumb_rule>> encode(const std::vector<Rule>& rules) const {
+        std::vector<plumb_rule> encoded;
+        for (const Rule& rule : rules) {
+            Result<plumb_rule> one = encode_rule(rule, index);
+            if (!one) return one.error();
+            encoded.push_back(*one);
+        }
+        return encoded;
+    }
+};
+
+Session::Session(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+
+Session::~Session() {
+    if (!parts_ || parts_->ended) return;
+    parts_->channel.close();
+    const std::uint8_t index = parts_->index;
+    const std::uint64_t cookie = parts_->channel.cookie();
+    const Result<std::uint64_t> removed = parts_->state.edit([&](plumb_rule_set& set) -> Status {
+        if (set.sessions[index].cookie != cookie) return Error("It is gone already.");
+        set.sessions[index] = {};
+        remove_rules(set, [&](const plumb_rule& rule) { return rule.session == index; });
+        return ok();
+    });
+    (void)removed.has_value();
+    (void)parts_->channel.unlink().has_value();
+}
+
+Result<Session> Session::create(const ChannelConfig& config, const QuiescenceOptions& options,
+                                std::optional<uid_t> user_id) {
+    Result<UserDirectory> directory = UserDirectory::open_or_create(user_id);
+    if (!directory) return directory.error();
+    return create_in(std::move(*directory), config, options);
+}
+
+Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig& config,
+                                   const QuiescenceOptions& options) {
+    auto kept = std::make_unique<UserDirectory>(std::move(directory));
+    Result<StateFile> state = StateFile::open_or_create(*kept);
+    if (!state) return state.error();
+    const Result<StateCleanup> cleaned = state->clean_up();
+    if (!cleaned) return cleaned.error();
+    Result<Channel> channel = Channel::create(*kept, config);
+    if (!channel) return channel.error();
+
+    std::uint8_t index = 0;
+    const std::uint64_t cookie = channel->cookie();
+    const Result<std::uint64_t> taken = state->edit([&](plumb_rule_set& set) -> Status {
+        const auto* free = std::find_if(std::begin(set.sessions), std::end(set.sessions),
+                                        [](const plumb_session& session) { return session.cookie == 0; });
+        if (free == std::end(set.sessions))
+            return Error("All {} sessions are taken.", PLUMB_MAX_SESSIONS)
+                .hint("End one of them: `plumb list` shows them.");
+        index = static_cast<std::uint8_t>(free - set.sessions);
+        plumb_session& session = set.sessions[index];
+        session = {};
+        session.cookie = cookie;
+        session.controller_boottime_ns = boottime_now_ns();
+        session.controller_process_id = static_cast<std::uint32_t>(::getpid());
+        return copy_text(session.name, config.session_name, "session name");
+    });
+    if (!taken) {
+        (void)channel->unlink().has_value();
+        return taken.error();
+    }
+    return Session(std::unique_ptr<Parts>(
+        new Parts{std::move(kept), std::move(*state), std::move(*channel), options, index, false}));
+}
+
+Result<Report> Session::enable(const std::vector<Rule>& rules) {
+    const Result<std::vector<plumb_rule>> encoded = parts_->encode(rules);
+    if (!encoded) return encoded.error();
+    return parts_->change(Parts::Switch::on, *encoded, [&](plumb_rule_set& set) -> Status {
+        for (const plumb_rule& rule : *encoded) {
+            const Status added = add_rule(set, rule);
+            if (!added) return added.error();
+        }
+        return ok();
+    });
+}
+
+Result<Report> Session::disable(const std::vector<Rule>& rules) {
+    const Result<std::vector<plumb_rule>> encoded = parts_->encode(rules);
+    if (!encoded) return encoded.error();
+    return parts_->change(Parts::Switch::off, *encoded, [&](plumb_rule_set& set) -> Status {
+        remove_rules(set, [&](const plumb_rule& rule) {
+            return std::any_of(encoded->begin(), encoded->end(),
+                               [&](const plumb_rule& one) { return are_equal(one, rule); });
+        });
+        return ok();
+    });
+}
+
+Result<Report> Session::end() {
+    if (parts_->ended) {
+        QuiescenceOptions wait = parts_->options;
+        return wait_until_quiescent(parts_->state, parts_->state.generation(), wait);
+    }
+    const Result<plumb_rule_set> before = parts_->state.rule_set();
+    if (!before) return before.error();
+    std::vector<plumb_rule> own;
+    std::copy_if(before->rules, before->rules + before->rule_count, std::back_inserter(own),
+                 [&](const plumb_rule& rule) { return parts_->is_own(rule); });
+    Result<Report> report = parts_->change(Parts::Switch::off, own, [&](plumb_rule_set& set) -> Status {
+        set.sessions[parts_->index] = {};
+        remove_rules(set, [&](const plumb_rule& rule) { return parts_->is_own(rule); });
+        return ok();
+    });
+    /* Those that could not be reached stop at their next record. */
+    parts_->channel.close();
+    if (report) parts_->ended = true;
+    return report;
+}
+
+Channel& Session::channel() {
+    return parts_->channel;
+}
+const Channel& Session::channel() const {
+    return parts_->channel;
+}
+StateFile& Session::state() {
+    return parts_->state;
+}
+std::uint64_t Session::cookie() const {
+    return parts_->channel.cookie();
+}
+const std::string& Session::name() const {
+    return parts_->channel.config().session_name;
+}
+
+std::string Session::sessions_variable(const char* inherited) const {
+    const std::string own = fmt::format("{:016x}", cookie());
+    if (inherited == nullptr || *inherited == '\0') return own;
+    return fmt::format("{},{}", inherited, own);
+}
+
+} // namespace plumb

@@ -1,0 +1,102 @@
+/*
+ * A session: what a user starts and stops. It is a channel, and rules in the state file that send events
+ * there.
+ *
+ *   Result<Session> session = Session::create(config);
+ *   session->enable({{"shop:*"}, {"!shop:debug_*"}});    // returns when it is true everywhere, or says where
+ * not
+ *   ... drain session->channel() ...
+ *   session->end();                                      // from here on no further record of it appears
+ *   ... drain what is left ...
+ *   session->channel().unlink();
+ *
+ * A session lives as long as its controller, the process that made it: another controller removes it when
+ * that process is gone. One that goes out of scope without end() is removed without waiting.
+ */
+#ifndef PLUMB_CONSUMERD_CONTROL_SESSION_H
+#define PLUMB_CONSUMERD_CONTROL_SESSION_H
+
+#include "base/result.h"
+#include "consumerd/control/channel.h"
+#include "consumerd/control/quiescence.h"
+#include "consumerd/control/state.h"
+
+#include <plumb/abi/state.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+/* Which processes a rule is for. */
+struct Who {
+    plumb_who kind = PLUMB_WHO_ALL;
+    std::uint32_t id = 0;   /* process or user id */
+    std::string executable; /* glob */
+
+    static Who all() { return {}; }
+    static Who process(std::uint32_t process_id) { return {PLUMB_WHO_PROCESS, process_id, {}}; }
+    static Who user(std::uint32_t user_id) { return {PLUMB_WHO_USER, user_id, {}}; }
+    static Who with_executable(std::string glob) { return {PLUMB_WHO_EXECUTABLE, 0, std::move(glob)}; }
+    /* Those started with PLUMB_SESSIONS naming the session, and their children. */
+    static Who launched() { return {PLUMB_WHO_LAUNCHED, 0, {}}; }
+};
+
+constexpr std::uint8_t every_log_level = 255;
+
+struct Rule {
+    std::string pattern; /* glob over "provider:event"; a leading '!' excludes; "shop" means "shop:*" */
+    Who who = {};
+    std::uint8_t log_level = every_log_level; /* this level and more severe ones */
+};
+
+/* The rule as it stands in the state file. */
+Result<plumb_rule> encode_rule(const Rule& rule, std::uint8_t session_index);
+
+/* The number of a log level: "warning", "PLUMB_WARNING", "4". */
+Result<std::uint8_t> parse_log_level(const std::string& text);
+/* "warning"; "level 77" if it has no name. */
+std::string log_level_name(std::uint8_t level);
+
+class Session {
+public:
+    /* Makes the channel and takes a session index. Nothing is on yet. user_id: whose programs; only root can
+     * name another user. */
+    static Result<Session> create(const ChannelConfig& config, const QuiescenceOptions& options = {},
+                                  std::optional<uid_t> user_id = {});
+    /* In another directory than the user's, for tests. */
+    static Result<Session> create_in(UserDirectory directory, const ChannelConfig& config,
+                                     const QuiescenceOptions& options = {});
+    Session(Session&&) noexcept;
+    Session& operator=(Session&&) noexcept;
+    ~Session();
+
+    /* Adds rules (those already there are left alone), and waits until they are true everywhere. */
+    Result<Report> enable(const std::vector<Rule>& rules);
+    /* Removes these rules, and waits. Afterwards no record of an event that they alone switched on appears.
+     */
+    Result<Report> disable(const std::vector<Rule>& rules);
+    /* Removes all rules and the session itself, and waits; then closes the channel. What is in the channel
+     * can still be read. The wait is repeated if end() is called again. */
+    Result<Report> end();
+
+    Channel& channel();
+    const Channel& channel() const;
+    StateFile& state();
+    std::uint64_t cookie() const;
+    const std::string& name() const;
+    /* For the environment of a launched command: PLUMB_SESSIONS and its value, `inherited` being the value
+     * that is already there, or nullptr. */
+    std::string sessions_variable(const char* inherited) const;
+
+private:
+    struct Parts;
+    explicit Session(std::unique_ptr<Parts> parts);
+    std::unique_ptr<Parts> parts_;
+};
+
+} // namespace plumb
+
+#endif

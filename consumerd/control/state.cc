@@ -1,0 +1,360 @@
+#include "consumerd/control/state.h"
+
+#include "base/processes.h"
+#include "consumerd/control/channel.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace plumb {
+
+namespace {
+
+template <typename T>
+T load(const T& word) {
+    return __atomic_load_n(&word, __ATOMIC_SEQ_CST);
+}
+
+Status fill_state(std::span<std::byte> bytes) {
+    auto& header = *reinterpret_cast<plumb_state_header*>(bytes.data());
+    header.magic = PLUMB_STATE_MAGIC;
+    header.version_major = PLUMB_STATE_VERSION_MAJOR;
+    header.version_minor = PLUMB_STATE_VERSION_MINOR;
+    header.header_bytes = sizeof(header);
+    header.total_bytes = PLUMB_STATE_TOTAL_BYTES;
+    header.rule_sets_offset = PLUMB_STATE_RULE_SETS_OFFSET;
+    header.processes_offset = PLUMB_STATE_PROCESSES_OFFSET;
+    header.process_count = PLUMB_MAX_PROCESSES;
+    return ok();
+}
+
+/* Marks what may be replaced: a state file that is no good to anybody. */
+Error damaged(const Error& error) {
+    return error.as(EPROTO);
+}
+
+/* What is wrong with a state file, or success. */
+Status check_header(const plumb_state_header& header, const std::string& path) {
+    if (header.magic != PLUMB_STATE_MAGIC)
+        return damaged(Error("{} is damaged: it does not begin as a state file.", path));
+    if (header.version_major != PLUMB_STATE_VERSION_MAJOR)
+        return Error("{} has version {}.{}; this plumb understands version {}.", path, header.version_major,
+                     header.version_minor, PLUMB_STATE_VERSION_MAJOR)
+            .hint("Another version of Plumb made it: end the programs that use it and remove it, or use that "
+                  "version.");
+    if (header.total_bytes != PLUMB_STATE_TOTAL_BYTES ||
+        header.rule_sets_offset != PLUMB_STATE_RULE_SETS_OFFSET ||
+        header.processes_offset != PLUMB_STATE_PROCESSES_OFFSET ||
+        header.process_count != PLUMB_MAX_PROCESSES)
+        return damaged(Error("{} is damaged: its parts are not where they belong.", path));
+    return ok();
+}
+
+/* Makes a copy that nobody else can change sane: counts in range, strings ended. */
+void make_sane(plumb_rule_set& set) {
+    set.rule_count = std::min(set.rule_count, PLUMB_MAX_RULES);
+    for (plumb_session& session : set.sessions)
+        session.name[sizeof(session.name) - 1] = '\0';
+    for (plumb_rule& rule : set.rules) {
+        rule.pattern[sizeof(rule.pattern) - 1] = '\0';
+        rule.executable[sizeof(rule.executable) - 1] = '\0';
+        if (rule.session >= PLUMB_MAX_SESSIONS) rule.session = 0;
+    }
+}
+
+void remove_session(plumb_rule_set& set, std::uint32_t index) {
+    set.sessions[index] = {};
+    std::uint32_t kept = 0;
+    for (std::uint32_t i = 0; i < set.rule_count; i++) {
+        if (set.rules[i].session != index) set.rules[kept++] = set.rules[i];
+    }
+    for (std::uint32_t i = kept; i < set.rule_count; i++)
+        set.rules[i] = {};
+    set.rule_count = kept;
+}
+
+} // namespace
+
+/* The lock among controllers; it goes with the process if that is killed. Everybody holds it for
+ * microseconds, so who holds it for seconds is stopped or means no good: then the edit fails instead of
+ * hanging with it. */
+struct StateFile::Lock {
+    explicit Lock(int fd) : fd_(fd) {
+        constexpr int tries_max = 5000;
+        constexpr useconds_t pause_us = 1000;
+        for (int tries = 0; tries < tries_max; tries++) {
+            if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
+                held_ = true;
+                return;
+            }
+            if (errno != EWOULDBLOCK && errno != EINTR) return;
+            ::usleep(pause_us);
+        }
+    }
+    ~Lock() {
+        if (held_) ::flock(fd_, LOCK_UN);
+    }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+    bool held() const { return held_; }
+
+private:
+    int fd_;
+    bool held_ = false;
+};
+
+Error StateFile::locked_error() const {
+    return Error("{} stays locked by another process.", path())
+        .hint(
+            "`grep {} /proc/locks` shows its pid in the fifth column; it is stopped, or not a plumb command: "
+            "end it.",
+            inode_);
+}
+
+Result<StateFile> StateFile::adopt(const UserDirectory& directory, FileDescriptor fd) {
+    const std::string path = directory.path_of_file(PLUMB_STATE_FILE);
+    struct stat info {};
+    if (::fstat(fd.get(), &info) != 0) return Error::from_errno(errno, "Could not inspect {}", path);
+    if (static_cast<std::uint64_t>(info.st_size) != PLUMB_STATE_TOTAL_BYTES)
+        return damaged(Error("{} is damaged: it has {} bytes instead of {}.", path, info.st_size,
+                             PLUMB_STATE_TOTAL_BYTES));
+    /* Programs do not map one with holes, and so could not be told anything. */
+    constexpr std::uint64_t block_bytes = 512; /* of st_blocks */
+    if (static_cast<std::uint64_t>(info.st_blocks) * block_bytes < PLUMB_STATE_TOTAL_BYTES)
+        return damaged(Error("{} is damaged: it has holes, only {} of {} bytes are reserved.", path,
+                             static_cast<std::uint64_t>(info.st_blocks) * block_bytes,
+                             PLUMB_STATE_TOTAL_BYTES));
+    Result<MappedRegion> region = map_file(fd, PLUMB_STATE_TOTAL_BYTES, true, path);
+    if (!region) return region.error();
+    const Status sound = check_header(*static_cast<const plumb_state_header*>(region->get_address()), path);
+    if (!sound) return sound.error();
+    return StateFile(directory, std::move(fd), std::move(*region), info.st_dev, info.st_ino);
+}
+
+Result<StateFile> StateFile::open_existing(const UserDirectory& directory) {
+    Result<FileDescriptor> fd = directory.open_file(PLUMB_STATE_FILE, true);
+    if (!fd) return fd.error();
+    return adopt(directory, std::move(*fd));
+}
+
+/* Moves a damaged file out of the way. Two controllers may find the damage at once: the lock on the damaged
+ * file keeps the second from moving away what the first has put in its place. */
+Status StateFile::move_aside(const UserDirectory& directory, const Error& damage) {
+    const FileDescriptor file(
+        ::openat(directory.fd(), PLUMB_STATE_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!file.is_open()) return errno == ENOENT ? ok() : Status(damage);
+    const Lock lock(file.get());
+    if (!lock.held()) return damage.hint("Another process keeps it locked.");
+    struct stat opened {};
+    struct stat named {};
+    if (::fstat(file.get(), &opened) != 0) return damage;
+    if (::fstatat(directory.fd(), PLUMB_STATE_FILE, &named, AT_SYMLINK_NOFOLLOW) != 0 ||
+        opened.st_ino != named.st_ino)
+        return ok(); /* somebody was faster */
+    const std::vector<std::uint32_t> users = processes_that_map(opened.st_dev, opened.st_ino);
+    if (!users.empty())
+        return damage.hint("It is in use by {} process{} (pid {}): end {}, then try again.", users.size(),
+                           users.size() == 1 ? "" : "es", fmt::join(users, ", "),
+                           users.size() == 1 ? "it" : "them");
+    if (::renameat(directory.fd(), PLUMB_STATE_FILE, directory.fd(), "state.damaged") != 0)
+        return damage.hint("It could not be moved aside: {}.", errno_text(errno));
+    return ok();
+}
+
+Result<StateFile> StateFile::open_or_create(const UserDirectory& directory) {
+    constexpr int tries_max = 10; /* others may make, damage or replace it between our steps */
+    for (int tries = 0;; tries++) {
+        Result<StateFile> existing = open_existing(directory);
+        if (existing || tries == tries_max) return existing;
+        const int number = existing.error().number();
+        if (number == EPROTO) {
+            const Status moved = move_aside(directory, existing.error());
+            if (!moved) return moved.error();
+        } else if (number != ENOENT) {
+            return existing;
+        }
+        Result<FileDescriptor> made =
+            directory.create_file(PLUMB_STATE_FILE, PLUMB_STATE_TOTAL_BYTES, fill_state);
+        if (made) return adopt(directory, std::move(*made));
+        if (made.error().number() != EEXIST) return made.error();
+    }
+}
+
+plumb_rule_set& StateFile::set(std::uint64_t generation) const {
+    auto* base = static_cast<std::byte*>(region_.get_address()) + PLUMB_STATE_RULE_SETS_OFFSET;
+    return reinterpret_cast<plumb_rule_set*>(base)[generation % 2];
+}
+
+plumb_process& StateFile::slot(std::uint32_t index) const {
+    auto* base = static_cast<std::byte*>(region_.get_address()) + PLUMB_STATE_PROCESSES_OFFSET;
+    return reinterpret_cast<plumb_process*>(base)[index];
+}
+
+/* With the lock held: into the set that is not in use, then the one store. */
+void StateFile::publish(const plumb_rule_set& next) {
+    const std::uint64_t generation = load(header().generation) + 1;
+    plumb_rule_set& to = set(generation);
+    /* Whoever sees a byte of the new set also sees that the generation before the last is over. Pairs with
+     * the fence in rule_set() and with that of the runtime's query. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    std::memcpy(&to, &next, sizeof(next));
+    to.generation = generation;
+    __atomic_store_n(&header().generation, generation, __ATOMIC_SEQ_CST);
+}
+
+StateCleanup StateFile::remove_dead(plumb_rule_set& rules) {
+    StateCleanup removed;
+    for (std::uint32_t i = 0; i < PLUMB_MAX_SESSIONS; i++) {
+        const plumb_session session = rules.sessions[i];
+        if (session.cookie == 0 ||
+            is_same_process(session.controller_process_id, session.controller_boottime_ns))
+            continue;
+        removed.sessions.emplace_back(session.name);
+        remove_session(rules, i);
+        /* Not all of its writers may ask again soon: a closed channel stops them. */
+        const std::string channel = channel_file_name(session.cookie);
+        if (::faccessat(directory_->fd(), channel.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
+            remove_dead_channel(*directory_, channel))
+            removed.channels.push_back(channel);
+    }
+    return removed;
+}
+
+Result<std::uint64_t> StateFile::edit(const std::function<Status(plumb_rule_set&)>& change) {
+    const Lock lock(fd_.get());
+    if (!lock.held()) return locked_error();
+    auto next = std::make_unique<plumb_rule_set>(set(generation()));
+    make_sane(*next);
+    remove_dead(*next);
+    const Status changed = change(*next);
+    if (!changed) return changed.error();
+    publish(*next);
+    return generation();
+}
+
+Result<StateCleanup> StateFile::clean_up() {
+    const Lock lock(fd_.get());
+    if (!lock.held()) return locked_error();
+    auto next = std::make_unique<plumb_rule_set>(set(generation()));
+    make_sane(*next);
+    StateCleanup removed = remove_dead(*next);
+    if (!removed.sessions.empty()) publish(*next);
+    remove_channels(*next, removed);
+    remove_processes(removed);
+    return removed;
+}
+
+void StateFile::remove_channels(const plumb_rule_set& rules, StateCleanup& removed) {
+    const Result<std::vector<std::string>> names = directory_->file_names();
+    for (const std::string& name : names ? *names : std::vector<std::string>{}) {
+        const std::optional<std::uint64_t> cookie = channel_cookie_of(name);
+        if (!cookie) continue;
+        const bool used =
+            std::any_of(std::begin(rules.sessions), std::end(rules.sessions),
+                        [&](const plumb_session& session) { return session.cookie == *cookie; });
+        /* A channel gets its name before its session is published: one whose maker lives may be just that. */
+        if (used || channel_maker_lives(*directory_, name)) continue;
+        if (remove_dead_channel(*directory_, name)) removed.channels.push_back(name);
+    }
+}
+
+/* A slot whose process is gone is free. One whose process id belongs to a younger process is left over,
+ * unless that process is just taking it (the id comes first, the time later): then it maps the state file. */
+void StateFile::remove_processes(StateCleanup& removed) {
+    for (const ProcessSlot& taken : processes()) {
+        const std::uint32_t process_id = taken.content.process_id;
+        if (is_same_process(process_id, taken.content.registered_boottime_ns)) continue;
+        if (process_start_boottime_ns(process_id) && is_mapped_by(process_id)) continue;
+        free_slot(taken);
+        removed.process_slots++;
+    }
+}
+
+bool StateFile::is_mapped_by(std::uint32_t process_id) const {
+    const Result<std::vector<MappedFile>> files = mapped_files(process_id);
+    if (!files) return true; /* not ours to see */
+    return std::any_of(files->begin(), files->end(), [&](const MappedFile& file) {
+        return file.device == device_ && file.inode == inode_;
+    });
+}
+
+std::uint64_t StateFile::generation() const {
+    return load(header().generation);
+}
+
+Result<plumb_rule_set> StateFile::rule_set() const {
+    constexpr int tries = 1000;
+    auto copy = std::make_unique<plumb_rule_set>();
+    for (int i = 0; i < tries; i++) {
+        const std::uint64_t before = generation();
+        std::memcpy(copy.get(), &set(before), sizeof(*copy));
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (generation() != before) continue;
+        make_sane(*copy);
+        return *copy;
+    }
+    return Error("{} changes too often to be read.", path());
+}
+
+std::vector<ProcessSlot> StateFile::processes() const {
+    std::vector<ProcessSlot> taken;
+    for (std::uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++) {
+        if (load(slot(i).process_id) == 0) continue;
+        const std::optional<plumb_process> content = process(i);
+        if (content) taken.push_back({i, *content});
+    }
+    return taken;
+}
+
+std::optional<plumb_process> StateFile::process(std::uint32_t index) const {
+    if (index >= PLUMB_MAX_PROCESSES) return {};
+    const plumb_process& shared = slot(index);
+    plumb_process copy{};
+    copy.process_id = load(shared.process_id);
+    if (copy.process_id == 0 || copy.process_id > INT_MAX) return {};
+    copy.flags = load(shared.flags);
+    copy.signal_number = load(shared.signal_number);
+    copy.registered_boottime_ns = load(shared.registered_boottime_ns);
+    copy.acknowledged = load(shared.acknowledged);
+    copy.error = load(shared.error);
+    copy.error_cookie = load(shared.error_cookie);
+    return copy;
+}
+
+void StateFile::free_slot(const ProcessSlot& taken) {
+    if (taken.index >= PLUMB_MAX_PROCESSES) return;
+    std::uint32_t expected = taken.content.process_id;
+    if (load(slot(taken.index).registered_boottime_ns) != taken.content.registered_boottime_ns) return;
+    __atomic_compare_exchange_n(&slot(taken.index).process_id, &expected, 0u, false, __ATOMIC_SEQ_CST,
+                                __ATOMIC_SEQ_CST);
+}
+
+std::uint32_t StateFile::slots_refused() const {
+    return load(header().slots_refused);
+}
+std::uint32_t StateFile::ack_count() const {
+    return load(header().ack_futex);
+}
+
+void StateFile::wait_for_ack(std::uint32_t seen, std::uint64_t timeout_ns) {
+    const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000),
+                           static_cast<long>(timeout_ns % 1'000'000'000)};
+    __atomic_fetch_add(&header().ack_waiters, 1u, __ATOMIC_SEQ_CST);
+    ::syscall(SYS_futex, &header().ack_futex, FUTEX_WAIT, seen, &timeout, nullptr, 0);
+    __atomic_fetch_sub(&header().ack_waiters, 1u, __ATOMIC_SEQ_CST);
+}
+
+std::string StateFile::path() const {
+    return directory_->path_of_file(PLUMB_STATE_FILE);
+}
+
+} // namespace plumb

@@ -1,0 +1,113 @@
+/*
+ * The state file from the controller's side: which tracepoints are on and for whom (layout and rules:
+ * <plumb/abi/state.h>).
+ *
+ * What always holds: a rule set is written only by the holder of the file's lock, only into the set that is
+ * not in use, and published by one store; a controller killed before that store has changed nothing. Each
+ * edit first removes what dead controllers left behind. Everything in the file is checked before it is used,
+ * since every program of the user can write it.
+ */
+#ifndef PLUMB_CONSUMERD_CONTROL_STATE_H
+#define PLUMB_CONSUMERD_CONTROL_STATE_H
+
+#include "base/file.h"
+#include "base/result.h"
+#include "consumerd/control/user_directory.h"
+
+#include <plumb/abi/state.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+/* A copy of one process slot, and where it came from. */
+struct ProcessSlot {
+    std::uint32_t index;
+    plumb_process content;
+};
+
+/* The sum of what an edit found dead and removed. */
+struct StateCleanup {
+    std::vector<std::string> sessions; /* names; their controllers were gone */
+    std::vector<std::string> channels; /* file names */
+    std::uint32_t process_slots = 0;
+};
+
+class StateFile {
+public:
+    /* The user's state file, made if it is missing. A damaged one is moved aside and replaced if no live
+     * process maps it; otherwise the error says which processes do. One of another major version is left
+     * alone. */
+    static Result<StateFile> open_or_create(const UserDirectory& directory);
+    /* Only if it is there and sound: number() of the error is ENOENT if there is none, EPROTO if it is
+     * damaged.
+     */
+    static Result<StateFile> open_existing(const UserDirectory& directory);
+    StateFile(StateFile&&) noexcept = default;
+    StateFile& operator=(StateFile&&) noexcept = default;
+
+    /* Changes the rule set: takes the lock, removes dead sessions, lets `change` work on a copy, and
+     * publishes the copy as the next generation, which is returned. If `change` fails, nothing is changed. */
+    Result<std::uint64_t> edit(const std::function<Status(plumb_rule_set&)>& change);
+    /* Only removes what is dead. Publishes a generation only if sessions were. */
+    Result<StateCleanup> clean_up();
+
+    std::uint64_t generation() const;
+    /* The current rule set, made sane: counts in range, strings ended. */
+    Result<plumb_rule_set> rule_set() const;
+
+    /* All slots that are taken, complete or being filled. */
+    std::vector<ProcessSlot> processes() const;
+    std::optional<plumb_process> process(std::uint32_t index) const;
+    /* Frees a slot whose process is gone; does nothing if it is no longer that process's. */
+    void free_slot(const ProcessSlot& slot);
+    std::uint32_t slots_refused() const;
+
+    /* For waiting on acknowledgements. */
+    std::uint32_t ack_count() const;
+    /* Returns when ack_count() is no longer `seen`, or after timeout_ns. */
+    void wait_for_ack(std::uint32_t seen, std::uint64_t timeout_ns);
+
+    const UserDirectory& directory() const { return *directory_; }
+    std::string path() const;
+    /* Identity of the file, as /proc/PID/maps shows it. */
+    std::uint64_t device() const { return device_; }
+    std::uint64_t inode() const { return inode_; }
+    /* Whether a process has it mapped, as every process that listens has. True if that can not be seen. */
+    bool is_mapped_by(std::uint32_t process_id) const;
+
+private:
+    struct Lock;
+    StateFile(const UserDirectory& directory, FileDescriptor fd, MappedRegion region, std::uint64_t device,
+              std::uint64_t inode)
+        : directory_(&directory),
+          fd_(std::move(fd)),
+          region_(std::move(region)),
+          device_(device),
+          inode_(inode) {}
+    static Result<StateFile> adopt(const UserDirectory& directory, FileDescriptor fd);
+    plumb_state_header& header() const { return *static_cast<plumb_state_header*>(region_.get_address()); }
+    plumb_rule_set& set(std::uint64_t generation) const;
+    plumb_process& slot(std::uint32_t index) const;
+    void publish(const plumb_rule_set& next);
+    StateCleanup remove_dead(plumb_rule_set& set);
+    void remove_channels(const plumb_rule_set& rules, StateCleanup& removed);
+    void remove_processes(StateCleanup& removed);
+    static Status move_aside(const UserDirectory& directory, const Error& damage);
+    Error locked_error() const;
+
+    const UserDirectory* directory_; /* outlives this */
+    FileDescriptor fd_;
+    MappedRegion region_;
+    std::uint64_t device_;
+    std::uint64_t inode_;
+};
+
+} // namespace plumb
+
+#endif

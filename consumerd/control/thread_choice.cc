@@ -1,0 +1,168 @@
+#include "consumerd/control/thread_choice.h"
+
+#include "base/file.h"
+#include "base/processes.h"
+
+#include <cstdio>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+
+namespace plumb {
+
+namespace {
+
+struct NamedCall {
+    long number;
+    const char* name;
+};
+
+/* signal(7), "The following interfaces are never restarted", and those that are not with a timeout. */
+constexpr NamedCall interrupted_calls[] = {
+#ifdef SYS_poll
+    {SYS_poll, "poll"},
+#endif
+#ifdef SYS_select
+    {SYS_select, "select"},
+#endif
+#ifdef SYS_pause
+    {SYS_pause, "pause"},
+#endif
+#ifdef SYS_epoll_wait
+    {SYS_epoll_wait, "epoll_wait"},
+#endif
+    {SYS_ppoll, "ppoll"},
+    {SYS_pselect6, "pselect"},
+    {SYS_epoll_pwait, "epoll_pwait"},
+#ifdef SYS_epoll_pwait2
+    {SYS_epoll_pwait2, "epoll_pwait2"},
+#endif
+    {SYS_nanosleep, "nanosleep"},
+    {SYS_clock_nanosleep, "clock_nanosleep"},
+    {SYS_io_getevents, "io_getevents"},
+    {SYS_semop, "semop"},
+    {SYS_semtimedop, "semtimedop"},
+    {SYS_msgrcv, "msgrcv"},
+    {SYS_msgsnd, "msgsnd"},
+    {SYS_rt_sigtimedwait, "sigtimedwait"},
+    {SYS_rt_sigsuspend, "sigsuspend"},
+    {SYS_recvmmsg, "recvmmsg"},
+#ifdef SYS_io_pgetevents
+    {SYS_io_pgetevents, "io_pgetevents"},
+#endif
+#ifdef SYS_io_uring_enter
+    {SYS_io_uring_enter, "io_uring_enter"},
+#endif
+#ifdef SYS_futex_waitv
+    {SYS_futex_waitv, "futex_waitv"},
+#endif
+    {SYS_restart_syscall, "a call that goes on after a stop"}, /* a sleep or poll, once more */
+};
+
+/* Functions of the kernel in which such calls wait, with those that the compiler made of them ("x.part.0").
+ */
+constexpr struct {
+    const char* function;
+    const char* name;
+} interrupted_waits[] = {
+    {"do_sys_poll", "poll"},
+    {"poll_schedule_timeout", "poll"},
+    {"do_poll", "poll"},
+    {"do_select", "select"},
+    {"ep_poll", "epoll_wait"},
+    {"do_epoll_wait", "epoll_wait"},
+    {"do_nanosleep", "nanosleep"},
+    {"hrtimer_nanosleep", "nanosleep"},
+    {"sigsuspend", "sigsuspend"},
+    {"do_sigtimedwait", "sigtimedwait"},
+    {"read_events", "io_getevents"},
+    {"do_semtimedop", "semop"},
+    {"__do_semtimedop", "semop"},
+    {"do_msgrcv", "msgrcv"},
+    {"do_msgsnd", "msgsnd"},
+    {"io_cqring_wait", "io_uring_enter"},
+    {"__x64_sys_pause", "pause"},
+};
+
+Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t thread_id, char state, std::string& call) {
+    if (state == 'R') return Disturbance::none;
+    if (state == 'T' || state == 't') return Disturbance::stopped;
+    const Result<std::string> line =
+        read_small_file(fmt::format("/proc/{}/task/{}/syscall", process_id, thread_id));
+    if (line) {
+        call = interrupted_call(*line);
+    } else {
+        /* Yama hides the system calls of processes that are not ours to debug, but not where they wait. */
+        const Result<std::string> function =
+            read_small_file(fmt::format("/proc/{}/task/{}/wchan", process_id, thread_id));
+        if (function) call = interrupted_wait(*function);
+    }
+    return call.empty() ? Disturbance::none : Disturbance::interrupted;
+}
+
+/* The smaller, the better. A thread that was signalled and has not answered (it may wait for a disk) comes
+ * after one that would be disturbed, but before one that can not take the signal. */
+int rank(Disturbance disturbance, bool runs, bool is_tried) {
+    constexpr int behind_untried = 4;
+    const int behind = is_tried ? behind_untried : 0;
+    switch (disturbance) {
+    case Disturbance::none:
+        return behind + (runs ? 0 : 1);
+    case Disturbance::interrupted:
+        return behind + 2;
+    case Disturbance::stopped:
+        return behind + 3;
+    case Disturbance::blocked:
+        return 2 * behind_untried;
+    case Disturbance::gone:
+        break;
+    }
+    return 2 * behind_untried + 1;
+}
+
+} // namespace
+
+std::string interrupted_call(const std::string& line) {
+    long number = -1;
+    unsigned long long arguments[6] = {};
+    if (std::sscanf(line.c_str(), "%ld %llx %llx %llx %llx", &number, &arguments[0], &arguments[1],
+                    &arguments[2], &arguments[3]) < 1)
+        return {}; /* "running" */
+    if (number == SYS_futex) {
+        const unsigned long long operation = arguments[1] & FUTEX_CMD_MASK;
+        const bool waits = operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET;
+        return waits && arguments[3] != 0 ? "futex with a timeout" : "";
+    }
+    for (const NamedCall& call : interrupted_calls) {
+        if (call.number == number) return call.name;
+    }
+    return {};
+}
+
+std::string interrupted_wait(const std::string& function) {
+    const std::string name = function.substr(0, function.find_first_of(".\n"));
+    for (const auto& wait : interrupted_waits) {
+        if (name == wait.function) return wait.name;
+    }
+    return {};
+}
+
+ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number,
+                           const std::set<std::uint32_t>& tried) {
+    ThreadChoice best;
+    int best_rank = rank(Disturbance::gone, false, false);
+    for (const std::uint32_t thread_id : thread_ids(process_id)) {
+        const Result<ProcessStatus> status = thread_status(process_id, thread_id);
+        if (!status || status->state == 'Z' || status->state == 'X') continue;
+        ThreadChoice choice{Disturbance::blocked, thread_id, {}};
+        if ((status->blocked >> (signal_number - 1) & 1) == 0)
+            choice.disturbance = disturbance_of(process_id, thread_id, status->state, choice.system_call);
+        const int choice_rank = rank(choice.disturbance, status->state == 'R', tried.count(thread_id) != 0);
+        if (choice_rank >= best_rank) continue;
+        best = choice;
+        best_rank = choice_rank;
+        if (best_rank == 0) break; /* nothing better can come */
+    }
+    return best;
+}
+
+} // namespace plumb

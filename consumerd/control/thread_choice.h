@@ -1,0 +1,44 @@
+/*
+ * Which thread of a process to interrupt with the update signal.
+ *
+ * A signal with a handler makes some system calls return EINTR even under SA_RESTART (see signal(7)): poll,
+ * nanosleep, epoll_wait, futex waits with a timeout and others. So the best thread is one that runs; the next
+ * best one that waits in a call which the kernel restarts; the rest only if there is no other.
+ */
+#ifndef PLUMB_CONSUMERD_CONTROL_THREAD_CHOICE_H
+#define PLUMB_CONSUMERD_CONTROL_THREAD_CHOICE_H
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+namespace plumb {
+
+enum class Disturbance {
+    none,        /* it runs, or its call is restarted */
+    interrupted, /* its call returns EINTR */
+    blocked,     /* no thread takes the signal: blocked in each */
+    stopped,     /* the process is stopped */
+    gone         /* the process has no threads any more */
+};
+
+struct ThreadChoice {
+    Disturbance disturbance = Disturbance::gone;
+    std::uint32_t thread_id = 0;
+    std::string system_call; /* if interrupted */
+};
+
+/* Looks at all threads but those in `tried`, if there are others. */
+ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number,
+                           const std::set<std::uint32_t>& tried);
+
+/* "poll" if the call returns EINTR in spite of SA_RESTART, else "". `line` is that of
+ * /proc/PID/task/TID/syscall. */
+std::string interrupted_call(const std::string& line);
+/* The same from the kernel function in /proc/PID/task/TID/wchan, which knows less: a futex is taken for one
+ * without a timeout. */
+std::string interrupted_wait(const std::string& function);
+
+} // namespace plumb
+
+#endif

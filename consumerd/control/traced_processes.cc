@@ -1,0 +1,165 @@
+/*
+ * Which processes have plumb inside, which events they have, and where each event is on. Objects are read
+ * from disk, as the process sees them; an object that many processes map is read once.
+ */
+#include "consumerd/control/traced_processes.h"
+#include "base/file.h"
+#include "base/glob.h"
+#include "base/processes.h"
+#include "consumerd/control/launched.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace plumb {
+
+namespace {
+
+class ObjectReader {
+public:
+    /* The events of a file that the process maps. Opened through the process's own root directory, so that it
+     * is the right file in a container too; of a file that is deleted, only the kernel still has it. */
+    const Result<ElfEvents>& events_of(std::uint32_t process_id, const MappedFile& file) {
+        const auto known = read_.find({file.device, file.inode});
+        if (known != read_.end()) return known->second;
+        return read_.emplace(std::pair{file.device, file.inode}, read(process_id, file)).first->second;
+    }
+
+private:
+    static Result<ElfEvents> read(std::uint32_t process_id, const MappedFile& file) {
+        Result<ElfEvents> found = elf_events_of_file(fmt::format("/proc/{}/root{}", process_id, file.path));
+        if (found) return found;
+        const Result<std::string> executable = read_link(fmt::format("/proc/{}/exe", process_id));
+        if (executable && *executable == file.path)
+            return elf_events_of_file(fmt::format("/proc/{}/exe", process_id));
+        const Result<std::string> mapping = mapping_name(process_id, file.base);
+        if (!mapping) return found;
+        Result<ElfEvents> mapped =
+            elf_events_of_file(fmt::format("/proc/{}/map_files/{}", process_id, *mapping));
+        return mapped ? mapped : found;
+    }
+
+    /* "55d0c0a00000-55d0c0a01000": the mapping that begins there. */
+    static Result<std::string> mapping_name(std::uint32_t process_id, std::uint64_t base) {
+        const Result<std::vector<std::string>> names =
+            list_directory(fmt::format("/proc/{}/map_files", process_id));
+        if (!names) return names.error();
+        const std::string beginning = fmt::format("{:x}-", base);
+        for (const std::string& name : *names)
+            if (name.starts_with(beginning)) return name;
+        return Error("No mapping begins at {:x}.", base);
+    }
+
+    std::map<std::pair<std::uint64_t, std::uint64_t>, Result<ElfEvents>> read_;
+};
+
+bool is_object(const MappedFile& file) {
+    return file.executable && file.path.starts_with('/');
+}
+
+void add_objects(TracedProcess& process, const std::vector<MappedFile>& files, ObjectReader& reader) {
+    for (const MappedFile& file : files) {
+        if (!is_object(file)) continue;
+        const Result<ElfEvents>& content = reader.events_of(process.process_id, file);
+        if (!content) {
+            process.notes.push_back(content.error().message());
+            continue;
+        }
+        for (const std::string& note : content->notes)
+            if (content->links_plumb) process.notes.push_back(fmt::format("{}: {}", file.path, note));
+        if (!content->events.empty()) process.objects.push_back({file.path, file.base, *content});
+    }
+}
+
+/* Whether what runs in the process now is what took the slot: exec() leaves the slot behind. */
+bool still_listens(const StateFile& state, const plumb_process& slot) {
+    if (!is_same_process(slot.process_id, slot.registered_boottime_ns)) return false;
+    return state.is_mapped_by(slot.process_id);
+}
+
+TracedProcess describe(const plumb_process& slot, const Result<std::vector<MappedFile>>& files,
+                       ObjectReader& reader) {
+    TracedProcess process{};
+    process.process_id = slot.process_id;
+    process.signal_number = slot.signal_number;
+    process.flags = slot.flags;
+    process.acknowledged = slot.acknowledged;
+    process.error = slot.error;
+    const Result<ProcessStatus> status = process_status(slot.process_id);
+    if (status) {
+        process.user_id = status->user_id;
+        process.name = status->name;
+    }
+    const Result<std::string> executable = read_link(fmt::format("/proc/{}/exe", slot.process_id));
+    if (executable)
+        process.executable = *executable;
+    else
+        process.notes.push_back(executable.error().message());
+    if (files)
+        add_objects(process, *files, reader);
+    else
+        process.notes.push_back(files.error().message());
+    return process;
+}
+
+bool matches_executable(const char* glob, const std::string& path) {
+    return glob_matches(glob, path.c_str()) || glob_matches(glob, path.c_str() + path.rfind('/') + 1);
+}
+
+bool is_for(const plumb_rule& rule, const plumb_session& session, const TracedProcess& process) {
+    switch (rule.who) {
+    case PLUMB_WHO_ALL:
+        return true;
+    case PLUMB_WHO_PROCESS:
+        return rule.who_id == process.process_id;
+    case PLUMB_WHO_USER:
+        return rule.who_id == process.user_id;
+    case PLUMB_WHO_EXECUTABLE:
+        return matches_executable(rule.executable, process.executable);
+    case PLUMB_WHO_LAUNCHED:
+        return is_launched_by(process.process_id, session.cookie);
+    default:
+        return false;
+    }
+}
+
+} // namespace
+
+Result<std::vector<TracedProcess>> traced_processes(const StateFile& state) {
+    std::vector<TracedProcess> found;
+    std::set<std::uint32_t> seen; /* a process that called exec() may have left an old slot */
+    ObjectReader reader;
+    for (const ProcessSlot& slot : state.processes()) {
+        if ((slot.content.flags & PLUMB_PROCESS_READY) == 0) continue;
+        if (!still_listens(state, slot.content)) continue;
+        if (seen.insert(slot.content.process_id).second)
+            found.push_back(describe(slot.content, mapped_files(slot.content.process_id), reader));
+    }
+    std::sort(found.begin(), found.end(),
+              [](const TracedProcess& a, const TracedProcess& b) { return a.process_id < b.process_id; });
+    return found;
+}
+
+std::vector<std::string> sessions_with(const plumb_rule_set& rules, const TracedProcess& process,
+                                       const EventDescription& event) {
+    std::uint32_t included = 0;
+    std::uint32_t excluded = 0;
+    for (std::uint32_t i = 0; i < rules.rule_count; i++) {
+        const plumb_rule& rule = rules.rules[i];
+        const plumb_session& session = rules.sessions[rule.session];
+        const std::uint32_t bit = 1u << rule.session;
+        std::uint32_t& set = (rule.flags & PLUMB_RULE_EXCLUDE) != 0 ? excluded : included;
+        if ((set & bit) != 0 || session.cookie == 0 || event.log_level > rule.log_level ||
+            !glob_matches(rule.pattern, event.full_name().c_str()) || !is_for(rule, session, process))
+            continue;
+        set |= bit;
+    }
+    std::vector<std::string> names;
+    for (std::uint32_t i = 0; i < PLUMB_MAX_SESSIONS; i++)
+        if (((included & ~excluded) >> i & 1) != 0) names.emplace_back(rules.sessions[i].name);
+    return names;
+}
+
+} // namespace plumb

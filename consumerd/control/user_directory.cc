@@ -1,0 +1,157 @@
+#include "consumerd/control/user_directory.h"
+
+#include <plumb/abi/state.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+namespace plumb {
+
+namespace {
+
+Error describe_missing(int number, const std::string& path) {
+    Error error = Error::from_errno(number, "Could not open the directory {}", path);
+    if (number == EACCES || number == EPERM) return error.hint("It belongs to another user.");
+    if (number == ELOOP || number == ENOTDIR)
+        return error.hint("It must be a directory, not a link or a file: remove it.");
+    if (number == EROFS)
+        return error.hint("/dev/shm is mounted read-only: remount it with `mount -o remount,rw /dev/shm`.");
+    return error;
+}
+
+/* Whether the open directory may be trusted. */
+Status check_directory(int fd, const std::string& path, uid_t user_id) {
+    struct stat info {};
+    if (::fstat(fd, &info) != 0) return Error::from_errno(errno, "Could not inspect {}", path);
+    if (info.st_uid != user_id)
+        return Error("The directory {} belongs to user {}, not to user {}.", path, info.st_uid, user_id)
+            .hint("Somebody else made it: have it removed.");
+    if ((info.st_mode & 077) != 0)
+        return Error("The directory {} may be entered by others (mode {:04o}).", path, info.st_mode & 07777)
+            .hint("If you made it so, run `chmod 700 {}`; else remove it.", path);
+    return ok();
+}
+
+Result<FileDescriptor> open_directory(const std::string& path, uid_t user_id) {
+    FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd.is_open()) return describe_missing(errno, path);
+    const Status trusted = check_directory(fd.get(), path, user_id);
+    if (!trusted) return trusted.error();
+    return fd;
+}
+
+std::string in_mib(std::uint64_t bytes) {
+    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1024.0 * 1024.0));
+}
+
+} // namespace
+
+std::string UserDirectory::path_of(uid_t user_id) {
+    char path[64];
+    std::snprintf(path, sizeof(path), PLUMB_STATE_DIRECTORY, static_cast<unsigned>(user_id));
+    return path;
+}
+
+Result<UserDirectory> UserDirectory::open_or_create(std::optional<uid_t> user_id) {
+    const uid_t user = user_id.value_or(::geteuid());
+    return open_or_create_at(path_of(user), user);
+}
+
+Result<UserDirectory> UserDirectory::open_or_create_at(const std::string& path, uid_t user_id) {
+    if (::mkdir(path.c_str(), 0700) == 0) {
+        if (user_id != ::geteuid() && ::lchown(path.c_str(), user_id, static_cast<gid_t>(-1)) != 0)
+            return Error::from_errno(errno, "Could not give the directory {} to user {}", path, user_id);
+    } else if (errno != EEXIST) {
+        const int number = errno;
+        Error error = Error::from_errno(number, "Could not make the directory {}", path);
+        if (number == ENOENT)
+            return error.hint("Is /dev/shm mounted? `mount -t tmpfs tmpfs /dev/shm` mounts it.");
+        if (number == EROFS)
+            return error.hint("/dev/shm is mounted read-only: `mount -o remount,rw /dev/shm`.");
+        if (number == ENOSPC) return error.hint("/dev/shm is full: remove what is not needed there.");
+        return error;
+    }
+    return open_existing_at(path, user_id);
+}
+
+Result<UserDirectory> UserDirectory::open_existing(std::optional<uid_t> user_id) {
+    const uid_t user = user_id.value_or(::geteuid());
+    return open_existing_at(path_of(user), user);
+}
+
+Result<UserDirectory> UserDirectory::open_existing_at(const std::string& path, uid_t user_id) {
+    Result<FileDescriptor> fd = open_directory(path, user_id);
+    if (!fd) return fd.error();
+    return UserDirectory(path, user_id, std::move(*fd));
+}
+
+/* All of the memory now: a later lack of it would be a SIGBUS in the application. */
+Status UserDirectory::reserve(const FileDescriptor& file, const std::string& name,
+                              std::uint64_t bytes) const {
+    int result;
+    do {
+        result = ::fallocate(file.get(), 0, 0, static_cast<off_t>(bytes));
+    } while (result != 0 && errno == EINTR);
+    if (result == 0) return ok();
+    const int number = errno;
+    struct statvfs room {};
+    if ((number == ENOSPC || number == ENOMEM) && ::fstatvfs(fd_.get(), &room) == 0) {
+        const std::uint64_t available = static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize;
+        return Error(
+                   "Too little shared memory for {}: {} ({} bytes) are needed, {} ({} bytes) are available.",
+                   path_of_file(name), in_mib(bytes), bytes, in_mib(available), available)
+            .hint("Use fewer or smaller sub-buffers (--subbuf-count, --subbuf-size), remove files from "
+                  "/dev/shm, or "
+                  "enlarge it (`mount -o remount,size=... /dev/shm`).");
+    }
+    return Error::from_errno(number, "Could not reserve {} bytes for {}", bytes, path_of_file(name));
+}
+
+Result<FileDescriptor>
+UserDirectory::create_file(const std::string& name, std::uint64_t bytes,
+                           const std::function<Status(std::span<std::byte>)>& fill) const {
+    FileDescriptor file(::openat(fd_.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    if (!file.is_open()) return Error::from_errno(errno, "Could not make a file in {}", path_);
+    if (user_id_ != ::geteuid() && ::fchown(file.get(), user_id_, static_cast<gid_t>(-1)) != 0)
+        return Error::from_errno(errno, "Could not give a file in {} to user {}", path_, user_id_);
+    const Status reserved = reserve(file, name, bytes);
+    if (!reserved) return reserved.error();
+    {
+        Result<MappedRegion> region = map_file(file, bytes, true, path_of_file(name));
+        if (!region) return region.error();
+        const Status filled = fill({static_cast<std::byte*>(region->get_address()), region->get_size()});
+        if (!filled) return filled.error();
+    }
+    const std::string unnamed = fmt::format("/proc/self/fd/{}", file.get());
+    if (::linkat(AT_FDCWD, unnamed.c_str(), fd_.get(), name.c_str(), AT_SYMLINK_FOLLOW) != 0)
+        return Error::from_errno(errno, "Could not name {}", path_of_file(name));
+    return file;
+}
+
+Result<FileDescriptor> UserDirectory::open_file(const std::string& name, bool writable) const {
+    const int access = writable ? O_RDWR : O_RDONLY;
+    FileDescriptor file(::openat(fd_.get(), name.c_str(), access | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!file.is_open()) return Error::from_errno(errno, "Could not open {}", path_of_file(name));
+    struct stat info {};
+    if (::fstat(file.get(), &info) != 0)
+        return Error::from_errno(errno, "Could not inspect {}", path_of_file(name));
+    if (!S_ISREG(info.st_mode) || info.st_uid != user_id_ || (info.st_mode & 077) != 0)
+        return Error("{} is not a private file of user {}.", path_of_file(name), user_id_)
+            .hint("Nothing of Plumb makes such a file: remove it.");
+    return file;
+}
+
+Status UserDirectory::unlink_file(const std::string& name) const {
+    if (::unlinkat(fd_.get(), name.c_str(), 0) == 0 || errno == ENOENT) return ok();
+    return Error::from_errno(errno, "Could not remove {}", path_of_file(name));
+}
+
+Result<std::vector<std::string>> UserDirectory::file_names() const {
+    return list_directory(fmt::format("/proc/self/fd/{}", fd_.get()));
+}
+
+} // namespace plumb

@@ -1,0 +1,66 @@
+/*
+ * The per-user directory /dev/shm/plumb-UID, where the state file and the channels live. Nobody else may be
+ * able to plant or read anything there, so it is used only if it is a real directory (not a link), belongs to
+ * the user, and has mode 0700; everything in it is reached through its descriptor, never again by path.
+ *
+ * Files come into being whole: made without a name, filled, then linked. Nobody ever sees half a file.
+ */
+#ifndef PLUMB_CONSUMERD_CONTROL_USER_DIRECTORY_H
+#define PLUMB_CONSUMERD_CONTROL_USER_DIRECTORY_H
+
+#include "base/file.h"
+#include "base/result.h"
+
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+class UserDirectory {
+public:
+    /* The path of a user's directory. */
+    static std::string path_of(uid_t user_id);
+
+    /* The directory of a user (the effective one if none is named), made if it is missing. Only root can name
+     * another user. */
+    static Result<UserDirectory> open_or_create(std::optional<uid_t> user_id = {});
+    /* The same at another place, for tests and tools. */
+    static Result<UserDirectory> open_or_create_at(const std::string& path, uid_t user_id);
+    /* Only if it exists: number() of the error is ENOENT if it does not. */
+    static Result<UserDirectory> open_existing(std::optional<uid_t> user_id = {});
+    static Result<UserDirectory> open_existing_at(const std::string& path, uid_t user_id);
+
+    const std::string& path() const { return path_; }
+    std::string path_of_file(const std::string& name) const { return path_ + "/" + name; }
+    uid_t user_id() const { return user_id_; }
+    int fd() const { return fd_.get(); }
+
+    /* Makes a file of `bytes`, all of its memory reserved; `fill` writes the content through a mapping; then
+     * the file gets its name. Fails with EEXIST if the name is taken meanwhile. Too little room is an error
+     * that says how much is needed and how much is there. */
+    Result<FileDescriptor> create_file(const std::string& name, std::uint64_t bytes,
+                                       const std::function<Status(std::span<std::byte>)>& fill) const;
+
+    /* Opens a file and checks that it is a regular file of the user with mode 0600. */
+    Result<FileDescriptor> open_file(const std::string& name, bool writable) const;
+
+    Status unlink_file(const std::string& name) const;
+    Result<std::vector<std::string>> file_names() const;
+
+private:
+    UserDirectory(std::string path, uid_t user_id, FileDescriptor fd)
+        : path_(std::move(path)), user_id_(user_id), fd_(std::move(fd)) {}
+    Status reserve(const FileDescriptor& file, const std::string& name, std::uint64_t bytes) const;
+
+    std::string path_;
+    uid_t user_id_ = 0;
+    FileDescriptor fd_;
+};
+
+} // namespace plumb
+
+#endif

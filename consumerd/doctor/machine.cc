@@ -1,0 +1,235 @@
+#include "consumerd/doctor/machine.h"
+
+#include "base/file.h"
+#include "consumerd/clock/clock_calibration.h"
+#include "consumerd/control/user_directory.h"
+#include "consumerd/doctor/machine_checks.h"
+#include "consumerd/kernel/tracefs.h"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+
+/* Weak: an older C library does not have it. */
+extern "C" {
+extern const unsigned int __rseq_size __attribute__((weak));
+}
+
+namespace plumb {
+
+namespace {
+
+std::string first_line(const std::string& path) {
+    const Result<std::string> text = read_small_file(path);
+    return text ? text->substr(0, text->find('\n')) : std::string();
+}
+
+bool glibc_tunable_forbids_rseq() {
+    const char* tunables = ::getenv("GLIBC_TUNABLES");
+    return tunables != nullptr && std::strstr(tunables, "glibc.pthread.rseq=0") != nullptr;
+}
+
+/* The tracefs directory that can be entered, or where it ought to be. */
+const char* find_tracefs() {
+    for (const char* path : {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}) {
+        if (::access((std::string(path) + "/trace_clock").c_str(), F_OK) == 0) return path;
+    }
+    return nullptr;
+}
+
+} // namespace
+
+MachineCheck check_rseq() {
+    MachineCheck check{"rseq", Finding::limited, false, {}, {}};
+#if !defined(__x86_64__)
+    check.found = "restartable sequences are used on x86-64 only; records go through the fallback";
+    check.advice = "Nothing is lost, an event costs some tens of nanoseconds more.";
+#else
+    if (::syscall(SYS_rseq, nullptr, 0, 0, 0) != 0 && errno == ENOSYS) {
+        check.found = "the kernel has no restartable sequences; records go through the fallback";
+        check.advice = "Use Linux 4.18 or newer with CONFIG_RSEQ; under gVisor or valgrind there are none.";
+    } else if (glibc_tunable_forbids_rseq()) {
+        check.found = "the kernel has restartable sequences, but GLIBC_TUNABLES switches them off";
+        check.advice = "Take glibc.pthread.rseq=0 out of GLIBC_TUNABLES: an event then costs less.";
+    } else if (&__rseq_size == nullptr || __rseq_size == 0) {
+        check.found = "the kernel has restartable sequences, but the C library does not register threads";
+        check.advice = "Use glibc 2.35 or newer: an event then costs less.";
+    } else {
+        check.finding = Finding::good;
+        check.found = "registered by the C library: a record is published by one store";
+    }
+#endif
+    return check;
+}
+
+MachineCheck check_membarrier() {
+    MachineCheck check{"membarrier", Finding::limited, false, {}, {}};
+    const long commands = ::syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+    if (commands < 0) {
+        check.found = "the kernel refuses membarrier: " + errno_text(errno);
+        check.advice =
+            "Use a kernel with CONFIG_MEMBARRIER, and allow it in the container's seccomp profile.";
+    } else if ((commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ) == 0) {
+        check.found = "no PRIVATE_EXPEDITED_RSEQ; records go through the fallback";
+        check.advice = "Use Linux 5.10 or newer: an event then costs less.";
+    } else {
+        check.finding = Finding::good;
+        check.found = "PRIVATE_EXPEDITED_RSEQ: sequences in flight see at once that an event is off";
+    }
+    return check;
+}
+
+MachineCheck check_clock() {
+    MachineCheck check{"clock", Finding::limited, false, {}, {}};
+    const std::string source = first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    std::string why_not;
+    if (tsc_is_usable(&why_not)) {
+        check.finding = Finding::good;
+        check.found = "the cycle counter is invariant, and the kernel keeps time by it";
+        return check;
+    }
+    check.found = fmt::format("CLOCK_MONOTONIC is used (kernel clocksource: {}): {}",
+                              source.empty() ? "unknown" : source, why_not);
+    check.advice =
+        "Events cost some tens of nanoseconds more. If the processor's counter can be trusted, boot "
+        "with clocksource=tsc tsc=reliable.";
+    return check;
+}
+
+MachineCheck check_clock_rate() {
+    MachineCheck check{"clock-rate", Finding::limited, false, {}, {}};
+    const std::string paranoid = first_line("/proc/sys/kernel/perf_event_paranoid");
+    const Result<ClockCalibration> calibration = ClockCalibration::start(PLUMB_CLOCK_NONE);
+    if (!calibration) {
+        check.found = calibration.error().message();
+        check.advice = "Choose another clock with --clock.";
+        return check;
+    }
+    const RateSource source = calibration->rate_source();
+    if (source != RateSource::measured_briefly) {
+        check.finding = Finding::good;
+        check.found =
+            fmt::format("the rate of the clock is known from the start ({})", rate_source_name(source));
+        return check;
+    }
+    const bool forbidden = ::geteuid() != 0 && std::atoi(paranoid.c_str()) > 2;
+    check.found = fmt::format("neither the kernel nor the processor states the clock's rate: it is measured "
+                              "(kernel.perf_event_paranoid is {})",
+                              paranoid.empty() ? "not there" : paranoid);
+    check.advice = "The first 20 ms of a trace may be off by some microseconds.";
+    if (forbidden)
+        check.advice +=
+            " `sysctl kernel.perf_event_paranoid=2` lets everybody read the kernel's calibration.";
+    return check;
+}
+
+MachineCheck check_proc() {
+    MachineCheck check{
+        "proc", Finding::good, false, "readable: threads are chosen so that none is disturbed", {}};
+    const std::string scope = first_line("/proc/sys/kernel/yama/ptrace_scope");
+    if (!read_small_file("/proc/self/status")) {
+        check.finding = Finding::missing;
+        check.needed = true;
+        check.found = "/proc can not be read";
+        check.advice = "Mount it: `mount -t proc proc /proc`.";
+    } else if (!read_small_file("/proc/self/syscall")) {
+        check.finding = Finding::limited;
+        check.found = "the kernel does not tell which system call a thread is in";
+        check.advice = "An update signal may end a poll() or a sleep early with EINTR. "
+                       "CONFIG_HAVE_ARCH_TRACEHOOK gives /proc/PID/syscall.";
+    } else if (!scope.empty() && scope != "0" && ::geteuid() != 0) {
+        check.finding = Finding::limited;
+        check.found =
+            fmt::format("kernel.yama.ptrace_scope is {}: the system calls of programs that plumb did "
+                        "not start are hidden",
+                        scope);
+        check.advice = "Attaching may end a poll() or a sleep of theirs early with EINTR. `sysctl "
+                       "kernel.yama.ptrace_scope=0` avoids that; so does `plumb record -- COMMAND`.";
+    }
+    return check;
+}
+
+MachineCheck check_tracefs() {
+    MachineCheck check{"tracefs", Finding::missing, false, {}, {}};
+    const char* const path = find_tracefs();
+    const Result<std::string> systems = read_small_file("/proc/filesystems");
+    if (path == nullptr && systems && systems->find("tracefs") == std::string::npos) {
+        check.found = "the kernel was built without it";
+        check.advice = "For events of the kernel, use one with CONFIG_FTRACE.";
+        return check;
+    }
+    if (path == nullptr) {
+        const bool hidden = ::access("/sys/kernel/tracing", X_OK) != 0 && errno == EACCES;
+        check.found = hidden ? "/sys/kernel/tracing may not be entered" : "not mounted";
+        check.advice = hidden
+                           ? "For events of the kernel, run as root."
+                           : "For events of the kernel: `mount -t tracefs tracefs /sys/kernel/tracing`, as "
+                             "root.";
+        return check;
+    }
+    const Result<std::string> clocks = read_small_file(std::string(path) + "/trace_clock");
+    if (!clocks) {
+        check.found = clocks.error().message();
+        check.advice = "For events of the kernel, run as root.";
+        return check;
+    }
+    const bool same_clock = clocks->find("x86-tsc") != std::string::npos;
+    check.finding = Finding::good;
+    check.found = fmt::format("{}, with {}", path, same_clock ? "the clock x86-tsc" : "the clock mono");
+    return check;
+}
+
+std::vector<MachineCheck> check_tracefs_leftovers() {
+    const char* const path = find_tracefs();
+    if (path == nullptr) return {};
+    const TracefsLeftovers left = find_tracefs_leftovers(path);
+    if (left.empty()) return {};
+    return {{"tracefs-leftovers", Finding::limited, false,
+             fmt::format("killed recorders left {} instance{} and {} probe{} in {}", left.instances.size(),
+                         left.instances.size() == 1 ? "" : "s", left.probes.size(),
+                         left.probes.size() == 1 ? "" : "s", path),
+             "They hold memory and may slow the kernel down; the next `plumb record` or `plumb list`, as "
+             "root, removes "
+             "them."}};
+}
+
+MachineCheck check_kernel_module() {
+    if (::access("/sys/module/plumb", F_OK) == 0 || ::access("/dev/plumb", F_OK) == 0)
+        return {"kernel-module", Finding::good, false, "plumb is loaded", {}};
+    return {"kernel-module", Finding::missing, false, "plumb is not loaded",
+            "Tracing of programs does not need it."};
+}
+
+std::vector<MachineCheck> inspect_machine() {
+    const std::string mount_point = "/dev/shm";
+    const std::string directory = UserDirectory::path_of(::geteuid());
+    std::vector<MachineCheck> checks = {check_rseq(),
+                                        check_membarrier(),
+                                        check_clock(),
+                                        check_clock_rate(),
+                                        check_shared_memory(mount_point),
+                                        check_room(mount_point),
+                                        check_user_directory(directory, ::geteuid())};
+    std::vector<MachineCheck> state = check_state(directory, ::geteuid());
+    std::move(state.begin(), state.end(), std::back_inserter(checks));
+    checks.push_back(check_proc());
+    checks.push_back(check_tracefs());
+    std::vector<MachineCheck> left = check_tracefs_leftovers();
+    std::move(left.begin(), left.end(), std::back_inserter(checks));
+    checks.push_back(check_kernel_module());
+    return checks;
+}
+
+bool can_trace_user_space(const std::vector<MachineCheck>& checks) {
+    return std::none_of(checks.begin(), checks.end(), [](const MachineCheck& check) {
+        return check.needed && check.finding == Finding::missing;
+    });
+}
+
+} // namespace plumb

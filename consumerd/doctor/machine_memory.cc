@@ -1,0 +1,207 @@
+/*
+ * The checks of shared memory, of the user's directory in it, and of what lies there. They look and try, but
+ * leave nothing behind and change nothing.
+ */
+#include "base/processes.h"
+#include "consumerd/control/channel.h"
+#include "consumerd/control/state.h"
+#include "consumerd/control/user_directory.h"
+#include "consumerd/doctor/machine_checks.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <iterator>
+
+namespace plumb {
+
+namespace {
+
+std::string in_mib(std::uint64_t bytes) {
+    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1024.0 * 1024.0));
+}
+
+/* What to do about the error of a try to make a file. */
+std::string advice_for(int number, const std::string& mount_point) {
+    switch (number) {
+    case ENOENT:
+    case ENOTDIR:
+        return fmt::format("Mount it: `mount -t tmpfs -o mode=1777 tmpfs {}`, as root.", mount_point);
+    case EROFS:
+        return fmt::format("Make it writable: `mount -o remount,rw {}`, as root.", mount_point);
+    case EACCES:
+    case EPERM:
+        return fmt::format("Everybody must be able to write there: `chmod 1777 {}`, as root.", mount_point);
+    case ENOSPC:
+    case EDQUOT:
+        return fmt::format(
+            "Remove what is not needed from {0}, or enlarge it: `mount -o remount,size=... {0}`, "
+            "as root.",
+            mount_point);
+    case EOPNOTSUPP:
+        return fmt::format("Mount a tmpfs at {}: the file system there has no O_TMPFILE or no fallocate.",
+                           mount_point);
+    default:
+        return fmt::format("Mount a tmpfs at {}.", mount_point);
+    }
+}
+
+MachineCheck check_state_file(const Result<StateFile>& state, const UserDirectory& directory) {
+    MachineCheck check{"state-file", Finding::good, false, {}, {}};
+    if (state) {
+        check.found = fmt::format("version {}, {} processes registered, generation {}",
+                                  PLUMB_STATE_VERSION_MAJOR, state->processes().size(), state->generation());
+        if (state->slots_refused() == 0) return check;
+        check.finding = Finding::limited;
+        check.found += fmt::format(", {} processes found no free slot", state->slots_refused());
+        check.advice = fmt::format("At most {} processes can be traced at once.", PLUMB_MAX_PROCESSES);
+        return check;
+    }
+    if (state.error().number() == ENOENT) {
+        check.found = "not there yet: made when it is needed";
+        return check;
+    }
+    check.found = state.error().message();
+    struct stat info {};
+    std::vector<std::uint32_t> users;
+    if (::fstatat(directory.fd(), PLUMB_STATE_FILE, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode))
+        users = processes_that_map(info.st_dev, info.st_ino);
+    if (state.error().number() == EPROTO && users.empty()) {
+        check.finding = Finding::limited;
+        check.advice = "The next `plumb record` replaces it. Programs that were started meanwhile must be "
+                       "started again to be traced.";
+        return check;
+    }
+    check.finding = Finding::missing;
+    check.needed = true;
+    check.advice = fmt::format("Remove {}.", directory.path_of_file(PLUMB_STATE_FILE));
+    if (!users.empty())
+        check.advice = fmt::format("It is in use: end the processes {}, then remove {}.",
+                                   fmt::join(users, ", "), directory.path_of_file(PLUMB_STATE_FILE));
+    return check;
+}
+
+/* What dead controllers left behind, and who is at work. */
+MachineCheck check_sessions(const plumb_rule_set& rules, const UserDirectory& directory) {
+    MachineCheck check{"sessions", Finding::good, false, {}, {}};
+    std::vector<std::string> live;
+    std::vector<std::string> dead;
+    for (const plumb_session& session : rules.sessions) {
+        if (session.cookie == 0) continue;
+        const bool lives = is_same_process(session.controller_process_id, session.controller_boottime_ns);
+        (lives ? live : dead)
+            .push_back(fmt::format("{} (pid {})", session.name, session.controller_process_id));
+    }
+    std::vector<std::string> stale;
+    const Result<std::vector<std::string>> names = directory.file_names();
+    for (const std::string& name : names ? *names : std::vector<std::string>{}) {
+        const std::optional<std::uint64_t> cookie = channel_cookie_of(name);
+        if (!cookie) continue;
+        const bool used =
+            std::any_of(std::begin(rules.sessions), std::end(rules.sessions),
+                        [&](const plumb_session& session) { return session.cookie == *cookie; });
+        if (!used && !channel_maker_lives(directory, name)) stale.push_back(name);
+    }
+    check.found =
+        live.empty() ? std::string("none is active") : fmt::format("active: {}", fmt::join(live, ", "));
+    if (dead.empty() && stale.empty()) return check;
+    check.finding = Finding::limited;
+    if (!dead.empty()) check.found += fmt::format("; left behind: {}", fmt::join(dead, ", "));
+    if (!stale.empty()) check.found += fmt::format("; channels left behind: {}", fmt::join(stale, ", "));
+    check.advice = "The next `plumb record` removes what was left behind; until then it takes up room.";
+    return check;
+}
+
+} // namespace
+
+MachineCheck check_shared_memory(const std::string& mount_point) {
+    MachineCheck check{"shared-memory", Finding::missing, true, {}, {}};
+    const FileDescriptor file(::open(mount_point.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    /* Asked of a missing directory, an old kernel or file system says EISDIR. */
+    int number = file.is_open() ? 0 : errno == EISDIR ? EOPNOTSUPP : errno;
+    if (number == 0 && ::fallocate(file.get(), 0, 0, PLUMB_STATE_TOTAL_BYTES) != 0) number = errno;
+    if (number != 0) {
+        check.found = fmt::format("a file can not be made in {}: {}", mount_point, errno_text(number));
+        check.advice = advice_for(number, mount_point);
+        return check;
+    }
+    struct statfs system {};
+    if (::fstatfs(file.get(), &system) == 0 && system.f_type != TMPFS_MAGIC) {
+        check.finding = Finding::limited;
+        check.found = fmt::format("{} is not a tmpfs: channels would be written to a disk", mount_point);
+        check.advice = advice_for(0, mount_point);
+        return check;
+    }
+    check.finding = Finding::good;
+    check.found = fmt::format("{} is a tmpfs, writable", mount_point);
+    return check;
+}
+
+MachineCheck check_room(const std::string& mount_point) {
+    MachineCheck check{"room", Finding::missing, true, {}, {}};
+    struct statvfs room {};
+    if (::statvfs(mount_point.c_str(), &room) != 0) {
+        check.found = fmt::format("{}: {}", mount_point, errno_text(errno));
+        check.advice = advice_for(ENOENT, mount_point);
+        return check;
+    }
+    ChannelConfig smallest;
+    smallest.subbuf_bytes = PLUMB_SUBBUF_MIN_BYTES;
+    smallest.subbuf_count = PLUMB_SUBBUF_MIN_COUNT;
+    const Result<ChannelLayout> usual = lay_out_channel(ChannelConfig{});
+    const Result<ChannelLayout> least = lay_out_channel(smallest);
+    if (!usual || !least) {
+        check.found = usual ? least.error().message() : usual.error().message();
+        check.advice = "Choose fewer or smaller sub-buffers (--subbuf-count, --subbuf-size).";
+        return check;
+    }
+    const std::uint64_t available = static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize;
+    check.found = fmt::format("{} available, a session of the usual size takes {} ({} rings of {})",
+                              in_mib(available), in_mib(usual->total_bytes),
+                              usual->ring_count + usual->extra_ring_count, in_mib(usual->ring_bytes));
+    if (available >= usual->total_bytes) {
+        check.finding = Finding::good;
+        return check;
+    }
+    if (available >= least->total_bytes) check.finding = Finding::limited;
+    check.advice = advice_for(ENOSPC, mount_point);
+    if (check.finding == Finding::limited)
+        check.advice += " Or use smaller sub-buffers: `plumb record --subbuf-size`, --subbuf-count.";
+    return check;
+}
+
+MachineCheck check_user_directory(const std::string& path, uid_t user_id) {
+    MachineCheck check{"user-directory", Finding::good, true, {}, {}};
+    const Result<UserDirectory> directory = UserDirectory::open_existing_at(path, user_id);
+    if (directory) {
+        check.found = path + " is yours alone";
+    } else if (directory.error().number() == ENOENT) {
+        check.found = path + " is not there yet: made when it is needed";
+    } else {
+        check.finding = Finding::missing;
+        check.found = directory.error().message();
+        check.advice =
+            fmt::format("Until then programs leave their tracepoints off. `rm -r {}` by its owner or root "
+                        "always helps.",
+                        path);
+    }
+    return check;
+}
+
+std::vector<MachineCheck> check_state(const std::string& path, uid_t user_id) {
+    const Result<UserDirectory> directory = UserDirectory::open_existing_at(path, user_id);
+    if (!directory) return {};
+    const Result<StateFile> state = StateFile::open_existing(*directory);
+    std::vector<MachineCheck> checks = {check_state_file(state, *directory)};
+    if (!state) return checks;
+    const Result<plumb_rule_set> rules = state->rule_set();
+    if (rules) checks.push_back(check_sessions(*rules, *directory));
+    return checks;
+}
+
+} // namespace plumb

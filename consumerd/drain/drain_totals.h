@@ -1,0 +1,63 @@
+/*
+ * What a drain can say about its work: while it runs (a few numbers for a status line), and afterwards, with
+ * every loss under the name of its cause.
+ */
+#ifndef PLUMB_CONSUMERD_DRAIN_DRAIN_TOTALS_H
+#define PLUMB_CONSUMERD_DRAIN_DRAIN_TOTALS_H
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plumb {
+
+/* While it runs. */
+struct DrainProgress {
+    uint64_t events = 0;           /* written to the trace */
+    uint64_t events_discarded = 0; /* lost one by one, whatever the cause */
+    uint64_t subbufs_lost = 0;     /* lost as a whole: overwritten, damaged */
+    uint64_t bytes = 0;            /* of the trace */
+};
+
+struct NamedCount {
+    std::string name;
+    uint64_t count;
+};
+
+struct TracedName {
+    uint32_t process_id;
+    std::string name;
+    std::string executable;
+};
+
+/* How good the conversion of timestamps is. */
+struct ClockQuality {
+    std::string clock;       /* "tsc", "mono", "boot", "real" */
+    std::string rate_source; /* "kernel", "cpuid", "measured", "nanoseconds" */
+    uint64_t frequency_hz = 0;
+    uint64_t baseline_ns = 0;        /* 0: the rate was not refined */
+    uint64_t uncertainty_ns = 0;     /* of the base pair */
+    uint64_t worst_deviation_ns = 0; /* of any pair read during the session from the line used */
+};
+
+struct DrainTotals {
+    DrainProgress progress;
+    uint64_t packets = 0;
+    std::vector<NamedCount> events;    /* "provider:event", most frequent first */
+    std::vector<TracedName> processes; /* in the order of their first entry */
+    uint64_t threads = 0;
+    uint64_t objects = 0;
+    /* Causes that happened. Events that are missing: */
+    std::vector<NamedCount> events_lost;
+    /* Sub-buffers that are missing, each with a number of events nobody knows: */
+    std::vector<NamedCount> subbufs_lost;
+    uint64_t kernel_events_read = 0; /* by the kernel's own per-CPU statistics */
+    /* Events that are there, but shortened; descriptions refused; damage found: */
+    std::vector<NamedCount> notes;
+    ClockQuality clock;
+};
+
+} // namespace plumb
+
+#endif

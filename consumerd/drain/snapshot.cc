@@ -1,0 +1,33 @@
+#include "consumerd/drain/snapshot.h"
+
+#include "consumerd/drain/kernel_drain.h"
+
+namespace plumb {
+
+Result<Snapshot> take_snapshot(Session& session, ClockCalibration& calibration, KernelSession* kernel,
+                               const SnapshotOptions& options) {
+    calibration.refine();
+    auto drain = Drain::live(session.channel().bytes(), calibration, options.drain);
+    if (!drain) return drain.error();
+    Snapshot snapshot;
+    if (Status finished = (*drain)->finish(); !finished)
+        snapshot.problems.push_back(finished.error().message());
+    snapshot.totals = (*drain)->totals();
+    snapshot.ring_positions = (*drain)->ring_positions();
+    if (kernel == nullptr) return snapshot;
+
+    KernelDrainOptions kernel_options;
+    kernel_options.directory = options.drain.directory;
+    kernel_options.identity = (*drain)->identity();
+    kernel_options.clock = (*drain)->clock_page();
+    kernel_options.statedump = options.statedump;
+    kernel_options.log = options.drain.log;
+    auto kernel_drain = KernelDrain::make(*kernel, std::move(kernel_options));
+    if (!kernel_drain) return kernel_drain.error();
+    if (Status taken = (*kernel_drain)->snapshot(); !taken)
+        snapshot.problems.push_back(taken.error().message());
+    (*kernel_drain)->add_to(snapshot.totals);
+    return snapshot;
+}
+
+} // namespace plumb

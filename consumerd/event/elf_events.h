@@ -1,0 +1,63 @@
+/*
+ * The events in an ELF file, found without running it: an executable (static, PIE or not) or a shared object,
+ * stripped or not. The file is not trusted: every offset and length in it is checked, and nonsense is an
+ * error or a skipped event with a note, never a crash.
+ */
+#ifndef PLUMB_CONSUMERD_EVENT_ELF_EVENTS_H
+#define PLUMB_CONSUMERD_EVENT_ELF_EVENTS_H
+
+#include "base/result.h"
+
+#include <plumb/abi/event.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plumb {
+
+struct EventField {
+    std::string name;
+    plumb_field_type type;
+    std::uint8_t size; /* bytes of one integer or float */
+    bool is_signed;
+    bool hex;
+    std::uint16_t array_length;
+    /* Of an enumeration; of an integer, they are shown by readers that know of them. */
+    std::vector<std::pair<std::int64_t, std::string>> labels;
+
+    /* As in the source: "u64", "x32", "string", "u16[4]", "u32[]", "enum u8 { new = 0, sent = 1 }". */
+    std::string type_name() const;
+};
+
+struct EventDescription {
+    std::string provider;
+    std::string name;
+    std::uint8_t log_level;
+    std::vector<EventField> fields;
+    std::string source_file; /* may be empty */
+    std::uint32_t source_line = 0;
+
+    /* "provider:event"; events of the kernel have no provider. */
+    std::string full_name() const { return provider.empty() ? name : provider + ":" + name; }
+};
+
+/* Decodes a description as the ABI defines it (<plumb/abi/event.h>), from untrusted bytes. */
+Result<EventDescription> decode_event_description(std::span<const std::byte> bytes);
+
+struct ElfEvents {
+    std::vector<EventDescription> events;
+    bool links_plumb = false;       /* holds a plumb_events section, or needs libplumb */
+    std::vector<std::string> notes; /* what could not be read, and why */
+};
+
+/* `path` may be /proc/PID/map_files/... or /proc/PID/root/...: it is opened once. */
+Result<ElfEvents> elf_events_of_file(const std::string& path);
+Result<ElfEvents> elf_events_of_bytes(std::span<const std::byte> bytes, const std::string& name);
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,132 @@
+/*
+ * Event descriptions: from the bytes of the ABI, which nobody vouches for, and field types as text.
+ *
+ * The strings of a description do not overlap, so together they are never longer than it is. That is checked:
+ * otherwise 64 KiB of labels that all name one long string would decode to hundreds of megabytes.
+ */
+#include "consumerd/event/elf_events.h"
+
+#include <cstring>
+#include <optional>
+
+namespace plumb {
+
+namespace {
+
+/* Reads structs and strings out of untrusted bytes. */
+class Bytes {
+public:
+    explicit Bytes(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+    template <typename T>
+    std::optional<T> at(std::uint64_t offset) const {
+        if (offset > bytes_.size() || sizeof(T) > bytes_.size() - offset) return {};
+        T value;
+        std::memcpy(&value, bytes_.data() + offset, sizeof(T));
+        return value;
+    }
+    std::optional<std::string> string_at(std::uint64_t offset) {
+        if (offset >= bytes_.size()) return {};
+        const auto* start = reinterpret_cast<const char*>(bytes_.data()) + offset;
+        const void* end = std::memchr(start, 0, bytes_.size() - offset);
+        if (end == nullptr) return {};
+        std::string text(start, static_cast<const char*>(end));
+        strings_bytes_ += text.size() + 1;
+        if (strings_bytes_ > bytes_.size()) return {};
+        return text;
+    }
+
+private:
+    std::span<const std::byte> bytes_;
+    std::size_t strings_bytes_ = 0; /* handed out so far */
+};
+
+Error damaged(const char* what) {
+    return Error("The description of an event is damaged: {}.", what);
+}
+
+Status read_labels(Bytes& bytes, const plumb_event_header& header, const plumb_field& field, EventField& to) {
+    const std::uint64_t labels = sizeof(plumb_event_header) + header.field_count * sizeof(plumb_field);
+    if (field.label_first > header.label_count || field.label_count > header.label_count - field.label_first)
+        return damaged("labels out of range");
+    for (std::uint32_t i = 0; i < field.label_count; i++) {
+        const auto label = bytes.at<plumb_label>(labels + (field.label_first + i) * sizeof(plumb_label));
+        if (!label) return damaged("labels out of range");
+        const auto name = bytes.string_at(label->name_offset);
+        if (!name) return damaged("a label without a name");
+        to.labels.emplace_back(label->value, *name);
+    }
+    return ok();
+}
+
+std::string integer_type_name(const EventField& field) {
+    return fmt::format("{}{}", field.hex ? "x" : field.is_signed ? "i" : "u", field.size * 8);
+}
+
+} // namespace
+
+std::string EventField::type_name() const {
+    switch (type) {
+    case PLUMB_FIELD_FLOAT:
+        return fmt::format("f{}", size * 8);
+    case PLUMB_FIELD_STRING:
+        return "string";
+    case PLUMB_FIELD_TEXT:
+        return "text";
+    case PLUMB_FIELD_ARRAY:
+        return fmt::format("{}[{}]", integer_type_name(*this), array_length);
+    case PLUMB_FIELD_SEQUENCE:
+        return integer_type_name(*this) + "[]";
+    case PLUMB_FIELD_ENUM: {
+        std::vector<std::string> shown;
+        for (const auto& [value, label] : labels)
+            shown.push_back(is_signed ? fmt::format("{} = {}", label, value)
+                                      : fmt::format("{} = {}", label, static_cast<std::uint64_t>(value)));
+        return fmt::format("enum {} {{ {} }}", integer_type_name(*this), fmt::join(shown, ", "));
+    }
+    case PLUMB_FIELD_INTEGER:
+        break;
+    }
+    return integer_type_name(*this);
+}
+
+Result<EventDescription> decode_event_description(std::span<const std::byte> raw) {
+    const auto header = Bytes(raw).at<plumb_event_header>(0);
+    if (!header || header->total_bytes > raw.size()) return damaged("it is too short");
+    if (header->total_bytes > PLUMB_EVENT_MAX_DESCRIPTION_BYTES) return damaged("it is too long");
+    Bytes bytes(raw.first(header->total_bytes));
+    if (header->field_count > PLUMB_EVENT_MAX_FIELDS) return damaged("too many fields");
+    const auto provider = bytes.string_at(header->provider_offset);
+    const auto name = bytes.string_at(header->name_offset);
+    if (!provider || !name || provider->empty() || name->empty()) return damaged("it has no name");
+    EventDescription description;
+    description.provider = *provider;
+    description.name = *name;
+    description.log_level = header->log_level;
+    for (std::uint32_t i = 0; i < header->field_count; i++) {
+        const auto field = bytes.at<plumb_field>(sizeof(plumb_event_header) + i * sizeof(plumb_field));
+        if (!field) return damaged("fields out of range");
+        const auto field_name = bytes.string_at(field->name_offset);
+        if (!field_name || field_name->empty()) return damaged("a field without a name");
+        EventField to;
+        to.name = *field_name;
+        /* Before the cast: an enum that holds another number is undefined behaviour. */
+        if (field->type < PLUMB_FIELD_INTEGER || field->type > PLUMB_FIELD_SEQUENCE)
+            return damaged("a field of no known type");
+        to.type = static_cast<plumb_field_type>(field->type);
+        to.size = field->size;
+        to.is_signed = (field->flags & PLUMB_FIELD_SIGNED) != 0;
+        to.hex = (field->flags & PLUMB_FIELD_HEX) != 0;
+        to.array_length = field->array_length;
+        const Status labels = read_labels(bytes, *header, *field, to);
+        if (!labels) return labels.error();
+        description.fields.push_back(std::move(to));
+    }
+    if (header->source_offset != 0) {
+        description.source_file = bytes.string_at(header->source_offset).value_or("");
+        description.source_line = header->source_line;
+    }
+    return description;
+}
+
+} // namespace plumb

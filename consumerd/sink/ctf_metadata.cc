@@ -1,0 +1,331 @@
+#include "consumerd/sink/ctf_metadata.h"
+
+#include "base/ctf_layout.h"
+#include "consumerd/clock/clock_calibration.h"
+
+#include <fmt/format.h>
+#include <sys/utsname.h>
+
+#include <ctime>
+#include <iterator>
+#include <set>
+
+namespace plumb {
+namespace {
+
+/* Inside quotes. */
+std::string escaped(const std::string& text) {
+    std::string result;
+    for (const char c : text) {
+        if (c == '"' || c == '\\') result += '\\';
+        result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+    }
+    return result;
+}
+
+/* Inside a comment. */
+std::string harmless(const std::string& text) {
+    std::string result;
+    for (const char c : text)
+        result += (c >= ' ' && c < 0x7f && c != '*') ? c : '?';
+    return result;
+}
+
+bool is_identifier_character(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* "_" and the name, made an identifier that is not used yet. The underscore keeps it from being a keyword;
+ * readers take it away. */
+std::string field_identifier(const std::string& name, std::set<std::string>& used) {
+    std::string identifier = "_";
+    for (const char c : name)
+        identifier += is_identifier_character(c) ? c : '_';
+    const std::string plain = identifier;
+    for (int i = 2; !used.insert(identifier).second; i++)
+        identifier = fmt::format("{}_{}", plain, i);
+    return identifier;
+}
+
+std::string integer_type(uint32_t size_bytes, bool is_signed, bool is_hex) {
+    return fmt::format("integer {{ size = {}; align = 8; signed = {}; encoding = none; base = {}; }}",
+                       size_bytes * 8, is_signed, is_hex ? 16 : 10);
+}
+
+bool label_fits(int64_t value, const EventField& field) {
+    if (field.size == 8) return true;
+    const int bits = field.size * 8;
+    if (field.is_signed) return value >= -(int64_t{1} << (bits - 1)) && value < (int64_t{1} << (bits - 1));
+    return value >= 0 && value < (int64_t{1} << bits);
+}
+
+std::string enum_type(const EventField& field) {
+    const std::string container = integer_type(field.size, field.is_signed, field.hex);
+    std::string labels;
+    std::set<std::pair<std::string, int64_t>> seen;
+    for (const auto& [value, name] : field.labels) {
+        if (!label_fits(value, field) || !seen.emplace(name, value).second) continue;
+        labels += field.is_signed
+                      ? fmt::format("{}\"{}\" = {}", labels.empty() ? "" : ", ", escaped(name), value)
+                      : fmt::format("{}\"{}\" = {}", labels.empty() ? "" : ", ", escaped(name),
+                                    static_cast<uint64_t>(value));
+    }
+    return labels.empty() ? container : fmt::format("enum : {} {{ {} }}", container, labels);
+}
+
+/* The field's declaration, or two: its length before what has one. */
+std::string field_lines(const EventField& field, std::set<std::string>& used) {
+    const std::string integer = integer_type(field.size, field.is_signed, field.hex);
+    const auto counted = [&](const std::string& element) {
+        const std::string length = field_identifier("_" + field.name + "_length", used);
+        return fmt::format("        {} {};\n        {} {}[ {} ];\n", integer_type(2, false, false), length,
+                           element, field_identifier(field.name, used), length);
+    };
+    switch (field.type) {
+    case PLUMB_FIELD_TEXT:
+        return counted("integer { size = 8; align = 8; signed = false; encoding = UTF8; base = 10; }");
+    case PLUMB_FIELD_SEQUENCE:
+        return counted(integer);
+    case PLUMB_FIELD_ARRAY:
+        return fmt::format("        {} {}[ {} ];\n", integer, field_identifier(field.name, used),
+                           field.array_length);
+    case PLUMB_FIELD_STRING:
+        return fmt::format("        string {};\n", field_identifier(field.name, used));
+    case PLUMB_FIELD_ENUM:
+        return fmt::format("        {} {};\n", enum_type(field), field_identifier(field.name, used));
+    case PLUMB_FIELD_FLOAT:
+        return fmt::format("        floating_point {{ exp_dig = {}; mant_dig = {}; align = 8; }} {};\n",
+                           field.size == 4 ? 8 : 11, field.size == 4 ? 24 : 53,
+                           field_identifier(field.name, used));
+    case PLUMB_FIELD_INTEGER:
+        break;
+    }
+    return fmt::format("        {} {};\n", integer, field_identifier(field.name, used));
+}
+
+/* The labels of integers that have to stay integers. */
+std::string label_lines(const EventDescription& event) {
+    std::string lines;
+    std::set<std::string> seen;
+    for (const EventField& field : event.fields)
+        if (field.type == PLUMB_FIELD_INTEGER && !field.labels.empty() && seen.insert(field.name).second)
+            lines += fmt::format("    typealias {} := {}{};\n", enum_type(field), labels_alias, field.name);
+    return lines;
+}
+
+std::string event_block(const EventDescription& event, uint32_t stream_id, uint32_t id) {
+    std::string block;
+    if (!event.source_file.empty())
+        block += fmt::format("/* {}:{} */\n", harmless(event.source_file), event.source_line);
+    block +=
+        fmt::format("event {{\n    name = \"{}\";\n    id = {};\n    stream_id = {};\n    loglevel = {};\n{}"
+                    "    fields := struct {{\n",
+                    escaped(event.full_name()), id, stream_id, event.log_level, label_lines(event));
+    std::set<std::string> used;
+    for (const EventField& field : event.fields)
+        block += field_lines(field, used);
+    return block + "    };\n};\n\n";
+}
+
+EventField integer_field(std::string name, uint8_t size, bool hex = false) {
+    return {std::move(name), PLUMB_FIELD_INTEGER, size, false, hex, 0, {}};
+}
+
+EventField string_field(std::string name) {
+    return {std::move(name), PLUMB_FIELD_STRING, 1, false, false, 0, {}};
+}
+
+/* As ctf_statedump.cc writes them. */
+std::string statedump_events() {
+    const auto event = [](std::string name, uint32_t id, std::vector<EventField> fields) {
+        EventDescription description;
+        description.provider = "plumb_statedump";
+        description.name = std::move(name);
+        description.log_level = PLUMB_DEBUG_LINE;
+        description.fields = std::move(fields);
+        return event_block(description, ctf_stream_statedump, id);
+    };
+    return event("process", ctf_statedump_process,
+                 {integer_field("pid", 4), integer_field("ppid", 4), integer_field("uid", 4),
+                  string_field("name"), string_field("executable")}) +
+           event("thread", ctf_statedump_thread,
+                 {integer_field("pid", 4), integer_field("tid", 4), string_field("name")}) +
+           event("object", ctf_statedump_object,
+                 {integer_field("pid", 4), integer_field("base", 8, true), integer_field("size", 8),
+                  string_field("build_id"), string_field("path")});
+}
+
+std::string statedump_blocks(const std::vector<EventDescription>& events) {
+    std::string text;
+    uint32_t id = 0;
+    for (const EventDescription& event : events)
+        text += event_block(event, ctf_stream_statedump, ++id);
+    return text;
+}
+
+std::string utc_text(uint64_t realtime_ns) {
+    const auto seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
+    tm parts{};
+    if (gmtime_r(&seconds, &parts) == nullptr) return "";
+    char text[64];
+    return std::string(text, strftime(text, sizeof(text), "%Y%m%dT%H%M%S+0000", &parts));
+}
+
+std::string environment_block(const TraceIdentity& identity, const plumb_clock_page& clock) {
+    utsname system{};
+    uname(&system);
+    std::string block = "env {\n";
+    const auto text = [&block](const std::string& name, const std::string& value) {
+        block += fmt::format("    {} = \"{}\";\n", name, escaped(value));
+    };
+    text("hostname", identity.host_name);
+    text("domain", identity.domain);
+    text("plumb_version", PLUMB_VERSION);
+    /* Trace Compass chooses by it how it reads a kernel trace: the events are called as LTTng's. */
+    text("tracer_name", identity.is_kernel() ? "lttng-modules" : "plumb");
+    block += fmt::format("    tracer_major = {};\n    tracer_minor = {};\n    tracer_patchlevel = 0;\n",
+                         identity.is_kernel() ? 2 : 0, identity.is_kernel() ? 13 : 1);
+    text("tracer_buffering_scheme", "uid");
+    text("trace_name", identity.trace_name);
+    text("trace_creation_datetime", utc_text(identity.created_realtime_ns));
+    text("sysname", system.sysname);
+    text("kernel_release", system.release);
+    text("kernel_version", system.version);
+    text("machine", system.machine);
+    block += fmt::format("    architecture_bit_width = {};\n    {} = {};\n", sizeof(void*) * 8,
+                         monotonic_zero_entry, clock.realtime_offset_ns);
+    for (const auto& [name, value] : identity.environment)
+        text(name, value);
+    return block + "};\n\n";
+}
+
+const char* clock_name(uint32_t mode) {
+    switch (mode) {
+    case PLUMB_CLOCK_BOOTTIME:
+        return "boottime";
+    case PLUMB_CLOCK_REALTIME:
+        return "realtime";
+    default:
+        return "monotonic"; /* the cycle counter too: it is CLOCK_MONOTONIC in another unit */
+    }
+}
+
+const char* clock_description(uint32_t mode) {
+    switch (mode) {
+    case PLUMB_CLOCK_TSC:
+        return "Cycle counter of the processor, converted to CLOCK_MONOTONIC";
+    case PLUMB_CLOCK_BOOTTIME:
+        return "CLOCK_BOOTTIME";
+    case PLUMB_CLOCK_REALTIME:
+        return "CLOCK_REALTIME";
+    default:
+        return "CLOCK_MONOTONIC";
+    }
+}
+
+std::string clock_block(const TraceIdentity& identity, const plumb_clock_page& clock) {
+    const CtfClockOffset offset = ctf_clock_offset(clock);
+    return fmt::format("clock {{\n    name = \"{}\";\n    uuid = \"{}\";\n    description = \"{}\";\n"
+                       "    freq = {};\n    offset_s = {};\n    offset = {};\n    absolute = TRUE;\n}};\n\n",
+                       clock_name(clock.mode), uuid_text(identity.boot_id), clock_description(clock.mode),
+                       clock.frequency_hz, offset.seconds, offset.cycles);
+}
+
+/* The record's `length` needs no name here: the thread id's alignment steps over it. So does the event
+ * header's over what is between cpu_id and the first record. */
+std::string stream_block(uint32_t id, const std::string& timestamp, bool has_cpu, const char* thread_id) {
+    return fmt::format(R"(stream {{
+    id = {};
+    packet.context := struct {{
+        {} timestamp_begin;
+        {} timestamp_end;
+        uint64_t content_size;
+        uint64_t packet_size;
+        uint64_t packet_seq_num;
+        uint64_t events_discarded;
+{}    }};
+    event.header := struct {{
+        {} timestamp;
+        uint16_t id;
+    }} align(64);
+    event.context := struct {{
+        integer {{ size = 32; align = 32; signed = false; }} _{};
+    }};
+}};
+
+)",
+                       id, timestamp, timestamp, has_cpu ? "        uint32_t cpu_id;\n" : "", timestamp,
+                       thread_id);
+}
+
+} // namespace
+
+std::string uuid_text(const std::array<uint8_t, 16>& uuid) {
+    std::string text;
+    for (size_t i = 0; i < uuid.size(); i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+        fmt::format_to(std::back_inserter(text), "{:02x}", uuid[i]);
+    }
+    return text;
+}
+
+CtfClockOffset ctf_clock_offset(const plumb_clock_page& clock) {
+    const __int128 ns_per_second = 1'000'000'000;
+    const __int128 frequency = clock.frequency_hz;
+    if (frequency == 0) return {0, 0};
+    /* Exact at the base, from which the rate's rounding grows in both directions. */
+    const __int128 wall_ns = static_cast<__int128>(clock.base_monotonic_ns) + clock.realtime_offset_ns;
+    const __int128 origin = (wall_ns * frequency + ns_per_second / 2) / ns_per_second - clock.base_cycles;
+    __int128 seconds = origin / frequency;
+    __int128 rest = origin % frequency;
+    if (rest < 0) {
+        rest += frequency;
+        seconds -= 1;
+    }
+    return {static_cast<int64_t>(seconds), static_cast<uint64_t>(rest)};
+}
+
+std::string make_ctf_metadata(const TraceIdentity& identity, const plumb_clock_page& clock,
+                              const std::deque<ChannelEvent>& events) {
+    const std::string timestamp = fmt::format(
+        "integer {{ size = 64; align = 8; signed = false; map = clock.{}.value; }}", clock_name(clock.mode));
+    std::string text = fmt::format(R"(/* CTF 1.8 */
+
+typealias integer {{ size = 8; align = 8; signed = false; }} := uint8_t;
+typealias integer {{ size = 16; align = 8; signed = false; }} := uint16_t;
+typealias integer {{ size = 32; align = 8; signed = false; }} := uint32_t;
+typealias integer {{ size = 64; align = 8; signed = false; }} := uint64_t;
+
+trace {{
+    major = 1;
+    minor = 8;
+    uuid = "{}";
+    byte_order = le;
+    packet.header := struct {{
+        uint32_t magic;
+        uint8_t uuid[16];
+        uint32_t stream_id;
+        uint64_t stream_instance_id;
+    }};
+}};
+
+)",
+                                   uuid_text(identity.uuid));
+    text += environment_block(identity, clock);
+    text += clock_block(identity, clock);
+    /* As LTTng calls the context in its two domains. */
+    const char* const thread_id = identity.is_kernel() ? "tid" : "vtid";
+    text +=
+        "/* The rings, one stream each. */\n" + stream_block(ctf_stream_records, timestamp, true, thread_id);
+    text += identity.is_kernel()
+                ? "/* What was there already. */\n"
+                : "/* Which processes and threads wrote, and the objects they had loaded. */\n";
+    text += stream_block(ctf_stream_statedump, timestamp, identity.is_kernel(), thread_id);
+    text +=
+        identity.statedump_events.empty() ? statedump_events() : statedump_blocks(identity.statedump_events);
+    for (const ChannelEvent& event : events)
+        text += event_block(event.description, ctf_stream_records, event.id);
+    return text;
+}
+
+} // namespace plumb

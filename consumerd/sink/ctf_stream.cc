@@ -1,0 +1,106 @@
+#include "consumerd/sink/ctf_stream.h"
+
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace plumb {
+
+Status CtfStream::open() {
+    if (file_.is_open()) return ok();
+    file_ = FileDescriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    if (!file_.is_open()) return Error::from_errno(errno, "Could not make {}", path_);
+    return ok();
+}
+
+Status CtfStream::write_all(std::span<const std::byte> start, std::span<const std::byte> records,
+                            size_t padding_bytes) {
+    static constexpr std::array<std::byte, 8> zeros{};
+    std::array<iovec, 3> parts{iovec{const_cast<std::byte*>(start.data()), start.size()},
+                               iovec{const_cast<std::byte*>(records.data()), records.size()},
+                               iovec{const_cast<std::byte*>(zeros.data()), padding_bytes}};
+    size_t first = 0;
+    while (first < parts.size()) {
+        if (parts[first].iov_len == 0) {
+            first++;
+            continue;
+        }
+        const ssize_t written =
+            writev(file_.get(), parts.data() + first, static_cast<int>(parts.size() - first));
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return Error::from_errno(written < 0 ? errno : EIO, "Could not write to {}", path_);
+        auto left = static_cast<size_t>(written);
+        for (size_t i = first; i < parts.size() && left > 0; i++) {
+            const size_t taken = std::min(left, parts[i].iov_len);
+            parts[i].iov_base = static_cast<std::byte*>(parts[i].iov_base) + taken;
+            parts[i].iov_len -= taken;
+            left -= taken;
+        }
+    }
+    return ok();
+}
+
+Status CtfStream::append(const Packet& packet, uint64_t sequence) {
+    const uint64_t content_bytes =
+        packet.records.empty() ? ctf_content_bytes(start_bytes_) : start_bytes_ + packet.records.size();
+    const uint64_t packet_bytes = (start_bytes_ + packet.records.size() + 7) & ~uint64_t{7};
+    CtfPacketContext& context = start_.context;
+    context.timestamp_begin = std::max(packet.timestamp_begin, last_timestamp_);
+    context.timestamp_end = std::max(packet.timestamp_end, context.timestamp_begin);
+    context.content_size = content_bytes * 8;
+    context.packet_size = packet_bytes * 8;
+    context.packet_seq_num = sequence;
+    context.events_discarded = packet.events_discarded;
+
+    Status status = open();
+    if (status)
+        status = write_all(std::as_bytes(std::span(&start_, 1)).first(start_bytes_), packet.records,
+                           packet_bytes - start_bytes_ - packet.records.size());
+    if (!status) return cut_back(status);
+    bytes_ += packet_bytes;
+    packets_++;
+    last_timestamp_ = context.timestamp_end;
+    return ok();
+}
+
+/* After a failure: what is there ends with a whole packet again. */
+Status CtfStream::cut_back(const Status& cause) {
+    if (!file_.is_open()) return cause;
+    if (bytes_ == 0) { /* an empty stream file would confuse readers */
+        file_.reset();
+        unlink(path_.c_str());
+        return cause;
+    }
+    if (ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0 ||
+        lseek(file_.get(), static_cast<off_t>(bytes_), SEEK_SET) < 0)
+        return cause.error().with("The end of {} may be damaged", path_);
+    return cause;
+}
+
+Status CtfStream::write(const Packet& packet) {
+    /* Readers count losses between two packets, so what was lost before the first needs one before it. */
+    const bool lost_already = packet.events_discarded + packet.packets_lost + packets_failed_ > 0;
+    Status status = ok();
+    if (packets_ == 0 && lost_already)
+        status = append({{}, packet.timestamp_begin, packet.timestamp_begin, 0, 0}, 0);
+    if (status) status = append(packet, packets_ + packets_failed_ + packet.packets_lost);
+    if (!status) {
+        packets_failed_++;
+        return status;
+    }
+    events_discarded_ = packet.events_discarded;
+    packets_lost_ = packet.packets_lost + packets_failed_;
+    return ok();
+}
+
+Status CtfStream::write_losses(uint64_t events_discarded, uint64_t packets_lost, uint64_t timestamp) {
+    if (events_discarded == events_discarded_ && packets_lost + packets_failed_ == packets_lost_) return ok();
+    const uint64_t now = std::max(timestamp, last_timestamp_);
+    return write({{}, now, now, events_discarded, packets_lost});
+}
+
+} // namespace plumb

@@ -1,0 +1,66 @@
+/*
+ * One stream file of a CTF trace: packets, appended one after the other, each written whole or not at all.
+ *
+ * If a packet cannot be written (no space left), the file is cut back to the end of the packet before it, so
+ * a reader always finds a good trace. The sequence number is used up nevertheless: readers see the gap, and
+ * the next packet that fits carries on.
+ */
+#ifndef PLUMB_CONSUMERD_SINK_CTF_STREAM_H
+#define PLUMB_CONSUMERD_SINK_CTF_STREAM_H
+
+#include "base/ctf_layout.h"
+#include "base/file.h"
+#include "base/result.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace plumb {
+
+class CtfStream {
+public:
+    struct Packet {
+        std::span<const std::byte> records; /* may be empty */
+        uint64_t timestamp_begin = 0;
+        uint64_t timestamp_end = 0;
+        uint64_t events_discarded = 0; /* since the stream began */
+        uint64_t packets_lost = 0;     /* since the stream began: sub-buffers that never became packets */
+    };
+
+    /* `start` holds what is the same in every packet. The file is made with the first packet. */
+    CtfStream(std::string path, const CtfPacketStart& start, size_t start_bytes)
+        : path_(std::move(path)), start_(start), start_bytes_(start_bytes) {}
+
+    Status write(const Packet& packet);
+    /* A packet without records, if counters changed since the last packet, so that the end of a trace shows
+     * every loss. */
+    Status write_losses(uint64_t events_discarded, uint64_t packets_lost, uint64_t timestamp);
+
+    uint64_t bytes() const { return bytes_; }
+    uint64_t packets() const { return packets_; }
+    uint64_t last_timestamp() const { return last_timestamp_; }
+
+private:
+    Status open();
+    Status append(const Packet& packet, uint64_t sequence);
+    Status write_all(std::span<const std::byte> start, std::span<const std::byte> records,
+                     size_t padding_bytes);
+    Status cut_back(const Status& cause);
+
+    std::string path_;
+    CtfPacketStart start_;
+    size_t start_bytes_; /* of it, as much as the stream has */
+    FileDescriptor file_;
+    uint64_t bytes_ = 0;
+    uint64_t packets_ = 0;
+    uint64_t packets_failed_ = 0;
+    uint64_t last_timestamp_ = 0;
+    uint64_t events_discarded_ = 0;
+    uint64_t packets_lost_ = 0;
+};
+
+} // namespace plumb
+
+#endif

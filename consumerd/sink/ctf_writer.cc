@@ -1,0 +1,123 @@
+#include "consumerd/sink/ctf_writer.h"
+
+#include "consumerd/sink/ctf_statedump.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace plumb {
+namespace {
+
+CtfPacketStart packet_start(const TraceIdentity& identity, uint32_t stream, uint64_t instance, uint32_t cpu) {
+    CtfPacketStart start{};
+    start.header.magic = ctf_magic;
+    std::copy(identity.uuid.begin(), identity.uuid.end(), start.header.uuid);
+    start.header.stream_id = stream;
+    start.header.stream_instance_id = instance;
+    start.context.cpu_id = cpu;
+    return start;
+}
+
+Status write_file(const std::string& path, const std::string& content) {
+    const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (!file.is_open()) return Error::from_errno(errno, "Could not make {}", path);
+    for (size_t done = 0; done < content.size();) {
+        const ssize_t written = ::write(file.get(), content.data() + done, content.size() - done);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return Error::from_errno(written < 0 ? errno : EIO, "Could not write {}", path);
+        done += static_cast<size_t>(written);
+    }
+    return ok();
+}
+
+} // namespace
+
+Result<CtfWriter> CtfWriter::create(const std::string& directory, TraceIdentity identity, uint32_t ring_count,
+                                    uint32_t extra_ring_count) {
+    if (mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST)
+        return Error::from_errno(errno, "Could not make the trace directory {}", directory);
+    std::string path = directory + "/" + identity.domain;
+    CtfWriter writer(std::move(path), std::move(identity));
+    if (mkdir(writer.path_.c_str(), 0755) != 0)
+        return Error::from_errno(errno, "Could not make the trace directory {}", writer.path_);
+    for (uint32_t i = 0; i < ring_count; i++)
+        writer.rings_.emplace_back(fmt::format("{}/ring_{}", writer.path_, i),
+                                   packet_start(writer.identity_, ctf_stream_records, i, i), ctf_start_bytes);
+    for (uint32_t i = 0; i < extra_ring_count; i++)
+        writer.rings_.emplace_back(
+            fmt::format("{}/extra_ring_{}", writer.path_, i),
+            packet_start(writer.identity_, ctf_stream_records, uint64_t{ring_count} + i, ctf_no_cpu),
+            ctf_start_bytes);
+    writer.statedump_.emplace_back(
+        writer.path_ + "/statedump", packet_start(writer.identity_, ctf_stream_statedump, 0, 0),
+        writer.identity_.is_kernel() ? ctf_start_bytes : ctf_start_bytes_without_cpu);
+    return writer;
+}
+
+Status CtfWriter::write_metadata(const plumb_clock_page& clock, const std::deque<ChannelEvent>& events) {
+    const std::string text = make_ctf_metadata(identity_, clock, events);
+    /* A name that no reader takes for a stream file: they skip hidden ones. */
+    const std::string temporary = path_ + "/.metadata.new";
+    if (Status written = write_file(temporary, text); !written) {
+        unlink(temporary.c_str());
+        return written;
+    }
+    const std::string final_path = path_ + "/metadata";
+    if (rename(temporary.c_str(), final_path.c_str()) != 0) {
+        const int cause = errno;
+        unlink(temporary.c_str());
+        return Error::from_errno(cause, "Could not write {}", final_path);
+    }
+    metadata_bytes_ = text.size();
+    return ok();
+}
+
+Status CtfWriter::write_records(uint32_t ring, const Piece& piece, uint64_t events_discarded,
+                                uint64_t packets_lost) {
+    return rings_[ring].write(
+        {piece.records, piece.first_timestamp, piece.last_timestamp, events_discarded, packets_lost});
+}
+
+Status CtfWriter::write_losses(uint32_t ring, uint64_t events_discarded, uint64_t packets_lost,
+                               uint64_t timestamp) {
+    return rings_[ring].write_losses(events_discarded, packets_lost, timestamp);
+}
+
+Status CtfWriter::write_entries(std::vector<ChannelEntry>& entries) {
+    return write_statedump(statedump_.front(), entries);
+}
+
+Status CtfWriter::write_kernel_statedump(std::span<const std::byte> records) {
+    CtfStream::Packet packet;
+    packet.records = records;
+    for (size_t offset = 0; offset + PLUMB_RECORD_HEADER_BYTES <= records.size();) {
+        plumb_record record;
+        std::memcpy(&record, records.data() + offset, sizeof(record));
+        if (offset == 0) packet.timestamp_begin = record.timestamp;
+        packet.timestamp_end = record.timestamp;
+        offset += (size_t{record.length} + PLUMB_RECORD_ALIGNMENT - 1) & ~size_t{PLUMB_RECORD_ALIGNMENT - 1};
+    }
+    return statedump_.front().write(packet);
+}
+
+uint64_t CtfWriter::bytes() const {
+    uint64_t sum = metadata_bytes_ + statedump_.front().bytes();
+    for (const CtfStream& stream : rings_)
+        sum += stream.bytes();
+    return sum;
+}
+
+uint64_t CtfWriter::packets() const {
+    uint64_t sum = statedump_.front().packets();
+    for (const CtfStream& stream : rings_)
+        sum += stream.packets();
+    return sum;
+}
+
+} // namespace plumb

@@ -1,0 +1,61 @@
+/*
+ * Writes a CTF 1.8 trace: DIR/<domain>/ with `metadata`, one stream file for each ring that has something to
+ * say
+ * (`ring_0`, `extra_ring_0` ...), and `statedump`.
+ *
+ * Records go into packets as they lay in the ring; nothing is encoded again. The metadata is always there and
+ * always describes every event that is in the streams: it is replaced (never rewritten in place) before the
+ * first record of a new event is written, so a trace whose recorder was killed reads well up to its last
+ * packet.
+ */
+#ifndef PLUMB_CONSUMERD_SINK_CTF_WRITER_H
+#define PLUMB_CONSUMERD_SINK_CTF_WRITER_H
+
+#include "base/result.h"
+#include "consumerd/channel/channel_reader.h"
+#include "consumerd/channel/ring_reader.h"
+#include "consumerd/sink/ctf_metadata.h"
+#include "consumerd/sink/ctf_stream.h"
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+class CtfWriter {
+public:
+    /* Makes `directory` if it is missing, and in it a folder named after the domain, which must be new. */
+    static Result<CtfWriter> create(const std::string& directory, TraceIdentity identity, uint32_t ring_count,
+                                    uint32_t extra_ring_count);
+
+    Status write_metadata(const plumb_clock_page& clock, const std::deque<ChannelEvent>& events);
+
+    /* Counters are cumulative; see CtfStream::Packet. */
+    Status write_records(uint32_t ring, const Piece& piece, uint64_t events_discarded, uint64_t packets_lost);
+    Status write_losses(uint32_t ring, uint64_t events_discarded, uint64_t packets_lost, uint64_t timestamp);
+    Status write_entries(std::vector<ChannelEntry>& entries);
+    /* The kernel domain's statedump: records of kernel_statedump_events(), in time order. */
+    Status write_kernel_statedump(std::span<const std::byte> records);
+    const TraceIdentity& identity() const { return identity_; }
+
+    uint64_t bytes() const;
+    uint64_t packets() const;
+    const std::string& path() const { return path_; }
+
+private:
+    CtfWriter(std::string path, TraceIdentity identity)
+        : path_(std::move(path)), identity_(std::move(identity)) {}
+
+    std::string path_; /* of the domain's folder */
+    TraceIdentity identity_;
+    std::deque<CtfStream> rings_;
+    std::deque<CtfStream> statedump_; /* one */
+    uint64_t metadata_bytes_ = 0;
+};
+
+} // namespace plumb
+
+#endif

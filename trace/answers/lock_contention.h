@@ -1,0 +1,91 @@
+/*
+ * Which locks of a traced program are waited for: counts, times waited and times held for each mutex,
+ * read/write lock and spin lock, from the events of the pthread probe (probes/pthread/events.h).
+ *
+ * A lock is named by process and address; a lock made where another one was destroyed counts as the same.
+ * Times come from the events themselves (waited) and from the time between them (held).
+ */
+#ifndef PLUMB_TRACE_ANSWERS_LOCK_CONTENTION_H
+#define PLUMB_TRACE_ANSWERS_LOCK_CONTENTION_H
+
+#include "trace/trace_reader.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace plumb {
+
+enum class LockKind : uint8_t { mutex, rwlock, spin };
+const char* lock_kind_name(LockKind kind);
+
+struct LockUse {
+    LockKind kind = LockKind::mutex;
+    uint32_t process_id = 0;
+    uint64_t address = 0;
+    uint64_t acquired_count = 0;
+    uint64_t released_count = 0;
+    uint64_t contended_count = 0; /* acquired after waiting */
+    uint64_t waited_ns = 0;
+    uint64_t max_waited_ns = 0;
+    uint64_t held_ns = 0;
+    uint64_t max_held_ns = 0;
+    uint64_t thread_count = 0;
+    uint64_t busiest_caller = 0; /* the code that waited most often; 0: not known */
+    uint64_t busiest_caller_count = 0;
+};
+
+class LockContention {
+public:
+    explicit LockContention(TraceReader& reader);
+
+    /* Takes any event, and looks at those of locks. */
+    void add(const Event& event);
+    /* Whether the trace has events of locks at all. */
+    bool has_lock_events() const { return lock_events_ > 0; }
+    /* The most waited for first; of equals, the most used. */
+    std::vector<LockUse> result() const;
+
+private:
+    enum class Action : uint8_t { none, wait, acquired, released };
+    /* What an event class means, and which of its steps hold what. */
+    struct Meaning {
+        Action action = Action::none;
+        LockKind kind = LockKind::mutex;
+        const Step* address = nullptr;
+        const Step* waited_ns = nullptr;
+        const Step* caller = nullptr;
+    };
+    struct Holder {
+        uint32_t thread_id;
+        uint32_t depth; /* of recursive locks */
+        int64_t since_ns;
+    };
+    struct Lock {
+        LockUse use;
+        std::vector<Holder> holders; /* one, but for readers of a read/write lock */
+        std::unordered_map<uint64_t, uint64_t> callers;
+        std::vector<uint32_t> threads; /* sorted */
+    };
+    struct KeyHash {
+        std::size_t operator()(const std::pair<uint32_t, uint64_t>& key) const {
+            return static_cast<std::size_t>((key.second ^ key.first) * 0x9e3779b97f4a7c15ull);
+        }
+    };
+
+    static Meaning meaning_of(const EventInfo& info);
+    static void acquire(Lock& lock, const Event& event, uint64_t waited_ns);
+    static void release(Lock& lock, const Event& event);
+
+    TraceReader& reader_;
+    std::vector<Meaning> meanings_; /* by EventInfo::index */
+    uint64_t lock_events_ = 0;
+    std::unordered_map<std::pair<uint32_t, uint64_t>, Lock, KeyHash> locks_;
+};
+
+} // namespace plumb
+
+#endif

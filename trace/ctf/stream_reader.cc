@@ -1,0 +1,246 @@
+#include "trace/ctf/stream_reader.h"
+
+#include <plumb/abi/record.h>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace plumb {
+namespace {
+
+constexpr uint32_t ctf_packet_magic = 0xC1FC1FC1;
+constexpr std::size_t max_problems = 8;
+
+} // namespace
+
+/* Keeps the values that mean something to the reader, and sets the clock. */
+struct RoleVisitor : SkipVisitor {
+    explicit RoleVisitor(StreamReader& reader) : reader_(reader) {}
+
+    void integer(const Step& step, uint64_t value) {
+        if (step.role == Role::uuid) {
+            if (reader_.uuid_bytes_ < reader_.uuid_.size())
+                reader_.uuid_[reader_.uuid_bytes_++] = static_cast<uint8_t>(value);
+            return;
+        }
+        if (step.role != Role::none) {
+            reader_.roles_[static_cast<std::size_t>(step.role)] = value;
+            reader_.present_ |= uint64_t{1} << static_cast<unsigned>(step.role);
+        }
+        if (step.maps_clock && step.role != Role::timestamp_end) set_clock(step.size_bits, value);
+    }
+
+private:
+    /* A timestamp of fewer than 64 bits is the lower end of a clock that goes on. */
+    void set_clock(unsigned bits, uint64_t value) {
+        if (bits == 64) {
+            reader_.clock_ = value;
+            return;
+        }
+        const uint64_t mask = (uint64_t{1} << bits) - 1;
+        const uint64_t low = value & mask;
+        const bool wrapped = low < (reader_.clock_ & mask);
+        reader_.clock_ = (reader_.clock_ & ~mask) + low + (wrapped ? mask + 1 : 0);
+    }
+
+    StreamReader& reader_;
+};
+
+StreamReader::StreamReader(const TraceLayout& layout, std::span<const uint8_t> bytes, std::string name)
+    : layout_(layout), bytes_(bytes), name_(std::move(name)) {
+    slots_.resize(layout.packet_header_slot_count());
+    event_.slots = slots_.data();
+}
+
+void StreamReader::rewind() {
+    next_packet_at_ = 0;
+    in_packet_ = false;
+    clock_ = 0;
+    first_packet_ = true;
+    last_discarded_ = last_sequence_ = 0;
+    losses_ = {};
+    problems_.clear();
+}
+
+void StreamReader::tell(std::string_view why) {
+    if (problems_.size() < max_problems)
+        problems_.push_back(fmt::format("{}, packet at byte {}: {}", name_, packet_at_, why));
+}
+
+bool StreamReader::give_up_packet(std::string_view why) {
+    tell(why);
+    ++losses_.damaged_packets;
+    in_packet_ = false;
+    return true;
+}
+
+bool StreamReader::give_up_file(std::string_view why) {
+    tell(why);
+    ++losses_.damaged_packets;
+    in_packet_ = false;
+    next_packet_at_ = bytes_.size();
+    return false;
+}
+
+bool StreamReader::next() {
+    for (;;) {
+        if (!in_packet_) {
+            if (!next_packet()) return false;
+            continue;
+        }
+        if (stream_->is_plumb_record ? next_plumb_event() : next_plain_event()) return true;
+    }
+}
+
+/* Moves to the next packet that is worth looking into; false at the end of the file. */
+bool StreamReader::next_packet() {
+    while (next_packet_at_ < bytes_.size()) {
+        packet_at_ = next_packet_at_;
+        if (!enter_packet()) return false;
+        if (in_packet_) return true;
+    }
+    return false;
+}
+
+/* False if there is no way to go on in this file. */
+bool StreamReader::enter_packet() {
+    const uint64_t available_bits = (bytes_.size() - packet_at_) * 8;
+    event_.packet = bytes_.data() + packet_at_;
+    BitCursor cursor{event_.packet, 0, available_bits};
+    if (!read_header(cursor)) return false;
+    const std::optional<PacketSizes> sizes = packet_sizes(cursor.bit);
+    if (!sizes) return false;
+    next_packet_at_ = packet_at_ + std::min(sizes->packet_bits, available_bits) / 8;
+    if (sizes->packet_bits > available_bits) tell("the file ends inside the packet");
+    if (has(Role::timestamp_begin)) clock_ = role(Role::timestamp_begin);
+    event_.cpu = has(Role::cpu_id) ? static_cast<uint32_t>(role(Role::cpu_id)) : no_cpu;
+    count_losses();
+    bit_ = cursor.bit;
+    content_bits_ = std::min(sizes->content_bits, available_bits);
+    in_packet_ = !has(Role::timestamp_end) || stream_->clock(role(Role::timestamp_end)) >= skip_before_ns_;
+    return true;
+}
+
+bool StreamReader::read_header(BitCursor& cursor) {
+    RoleVisitor visitor(*this);
+    present_ = 0;
+    uuid_bytes_ = 0;
+    if (!walk(layout_.packet_header(), cursor, slots_.data(), visitor))
+        return give_up_file("the file ends inside the packet's header");
+    if (!check_header()) return false;
+    if (!walk(stream_->packet_context, cursor, slots_.data(), visitor))
+        return give_up_file("the file ends inside the packet's header");
+    return true;
+}
+
+bool StreamReader::check_header() {
+    if (has(Role::magic) && role(Role::magic) != ctf_packet_magic)
+        return give_up_file("there is no packet where one should begin");
+    const auto& uuid = layout_.metadata().uuid;
+    if (uuid && uuid_bytes_ == uuid_.size() && *uuid != uuid_)
+        return give_up_file("the packet belongs to another trace");
+    const uint64_t id = has(Role::stream_id) ? role(Role::stream_id) : 0;
+    const StreamLayout* const stream = layout_.find_stream(id);
+    if (stream == nullptr) return give_up_file(fmt::format("the metadata has no stream {}", id));
+    stream_ = stream;
+    event_.stream = stream;
+    return true;
+}
+
+std::optional<StreamReader::PacketSizes> StreamReader::packet_sizes(uint64_t header_bits) {
+    const uint64_t available_bits = (bytes_.size() - packet_at_) * 8;
+    PacketSizes sizes{};
+    sizes.packet_bits = has(Role::packet_size) ? role(Role::packet_size) : available_bits;
+    sizes.content_bits = has(Role::content_size) ? role(Role::content_size) : sizes.packet_bits;
+    if (sizes.content_bits >= header_bits && sizes.content_bits <= sizes.packet_bits &&
+        sizes.packet_bits % 8 == 0 && sizes.packet_bits > 0)
+        return sizes;
+    give_up_file(fmt::format("impossible sizes, {} of {} bits", sizes.content_bits, sizes.packet_bits));
+    return std::nullopt;
+}
+
+/* Counters go on over the packets of a stream. A trace of Plumb starts counting with its first packet; others
+ * may have counted before the part that was kept. */
+void StreamReader::count_losses() {
+    const bool from_zero =
+        stream_->is_plumb_record || (has(Role::packet_seq_num) && role(Role::packet_seq_num) == 0);
+    if (has(Role::events_discarded)) {
+        const uint64_t now = role(Role::events_discarded);
+        if (first_packet_ ? from_zero : now > last_discarded_)
+            losses_.events_discarded += now - (first_packet_ ? 0 : last_discarded_);
+        last_discarded_ = now;
+    }
+    if (has(Role::packet_seq_num)) {
+        const uint64_t now = role(Role::packet_seq_num);
+        const uint64_t expected = first_packet_ ? 0 : last_sequence_ + 1;
+        if (now > expected && (!first_packet_ || from_zero)) losses_.packets_lost += now - expected;
+        last_sequence_ = now;
+    }
+    first_packet_ = false;
+}
+
+/* The fixed shape: 16 bytes of header, then the payload, `length` over both. False: no event here. */
+bool StreamReader::next_plumb_event() {
+    const uint64_t at = ((bit_ >> 3) + (PLUMB_RECORD_ALIGNMENT - 1)) & ~uint64_t{PLUMB_RECORD_ALIGNMENT - 1};
+    const uint64_t end = content_bits_ >> 3;
+    if (at >= end) {
+        in_packet_ = false;
+        return false;
+    }
+    plumb_record record;
+    if (end - at < sizeof record) return !give_up_packet("it ends inside an event");
+    std::memcpy(&record, event_.packet + at, sizeof record);
+    if (record.length < sizeof record || record.length > end - at)
+        return !give_up_packet(fmt::format("the event at byte {} of it has an impossible length", at));
+    bit_ = (at + record.length) * 8;
+    event_.info = stream_->find_event(record.event_id);
+    if (event_.info == nullptr) {
+        if (losses_.unknown_events++ == 0)
+            tell(fmt::format("the metadata has no event with id {}", record.event_id));
+        return false;
+    }
+    event_.cycles = record.timestamp;
+    event_.time_ns = stream_->clock(record.timestamp);
+    event_.thread_id = record.thread_id;
+    event_.stream_context_bit = at * 8 + offsetof(plumb_record, thread_id) * 8;
+    event_.context_bit = event_.fields_bit = (at + sizeof record) * 8;
+    event_.end_bit = bit_;
+    return true;
+}
+
+/* Any other shape: every part is walked to find where the next one begins. False: no event here. */
+bool StreamReader::next_plain_event() {
+    BitCursor cursor{event_.packet, bit_, content_bits_};
+    RoleVisitor roles(*this);
+    SkipVisitor skip;
+    if (!cursor.align(stream_->event_header.align_mask) || cursor.bit >= content_bits_) {
+        in_packet_ = false;
+        return false;
+    }
+    constexpr auto bit_of = [](Role role) { return uint64_t{1} << static_cast<unsigned>(role); };
+    present_ &= ~(bit_of(Role::event_id) | bit_of(Role::thread_id) | bit_of(Role::process_id));
+    if (!walk(stream_->event_header, cursor, slots_.data(), roles))
+        return !give_up_packet("it ends inside an event");
+    const uint64_t id = has(Role::event_id) ? role(Role::event_id) : 0;
+    event_.info = stream_->find_event(id);
+    if (event_.info == nullptr) {
+        ++losses_.unknown_events;
+        return !give_up_packet(fmt::format("the metadata has no event with id {}", id));
+    }
+    event_.stream_context_bit = cursor.bit;
+    bool whole = walk(stream_->event_context, cursor, slots_.data(), roles);
+    event_.context_bit = cursor.bit;
+    whole = whole && walk(event_.info->context, cursor, slots_.data(), skip);
+    event_.fields_bit = cursor.bit;
+    whole = whole && walk(event_.info->fields, cursor, slots_.data(), skip);
+    if (!whole) return !give_up_packet(fmt::format("it ends inside an event, {}", event_.info->name));
+    if (cursor.bit == bit_) return !give_up_packet("it holds events that take no space");
+    bit_ = event_.end_bit = cursor.bit;
+    event_.cycles = clock_;
+    event_.time_ns = stream_->clock(clock_);
+    event_.thread_id = has(Role::thread_id) ? static_cast<uint32_t>(role(Role::thread_id)) : 0;
+    event_.process_id = has(Role::process_id) ? static_cast<uint32_t>(role(Role::process_id)) : 0;
+    return true;
+}
+
+} // namespace plumb

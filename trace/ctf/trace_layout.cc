@@ -1,0 +1,390 @@
+/*
+ * From types to plans. Metadata is hostile: a few lines of it can describe a struct of 2^32 fields, or an
+ * array of elements that take no bytes, so the number of steps is bounded and each element must take a bit.
+ */
+#include "trace/ctf/trace_layout.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_set>
+#include <utility>
+
+namespace plumb {
+namespace {
+
+constexpr std::size_t max_steps_in_plan = 4096;
+constexpr std::size_t max_steps_in_trace = std::size_t{1} << 18;
+constexpr uint32_t max_slots = 65536;
+constexpr uint64_t max_dense_event_id = 65535;
+
+struct NamedRole {
+    std::string_view scope;
+    std::string_view name;
+    Role role;
+};
+
+constexpr std::array roles{
+    NamedRole{"trace.packet.header", "magic", Role::magic},
+    NamedRole{"trace.packet.header", "uuid", Role::uuid},
+    NamedRole{"trace.packet.header", "stream_id", Role::stream_id},
+    NamedRole{"trace.packet.header", "stream_instance_id", Role::stream_instance_id},
+    NamedRole{"stream.packet.context", "timestamp_begin", Role::timestamp_begin},
+    NamedRole{"stream.packet.context", "timestamp_end", Role::timestamp_end},
+    NamedRole{"stream.packet.context", "content_size", Role::content_size},
+    NamedRole{"stream.packet.context", "packet_size", Role::packet_size},
+    NamedRole{"stream.packet.context", "packet_seq_num", Role::packet_seq_num},
+    NamedRole{"stream.packet.context", "events_discarded", Role::events_discarded},
+    NamedRole{"stream.packet.context", "cpu_id", Role::cpu_id},
+    NamedRole{"stream.event.header", "id", Role::event_id},
+    NamedRole{"stream.event.context", "vtid", Role::thread_id},
+    NamedRole{"stream.event.context", "tid", Role::thread_id},
+    NamedRole{"stream.event.context", "vpid", Role::process_id},
+    NamedRole{"stream.event.context", "pid", Role::process_id},
+    NamedRole{"stream.event.context", "procname", Role::process_name},
+};
+
+constexpr std::array<std::string_view, 6> scopes{"event.fields",          "event.context",
+                                                 "stream.event.context",  "stream.event.header",
+                                                 "stream.packet.context", "trace.packet.header"};
+
+std::string_view without_underscore(std::string_view name) {
+    if (name.size() > 1 && name.front() == '_') name.remove_prefix(1);
+    return name;
+}
+
+Role role_of(std::string_view scope, std::string_view name) {
+    for (const NamedRole& entry : roles)
+        if (entry.scope == scope && entry.name == without_underscore(name)) return entry.role;
+    return Role::none;
+}
+
+bool is_text_element(const tsdl::Type& type) {
+    return type.kind == tsdl::Kind::integer && type.is_text && type.size_bits == 8 &&
+           type.alignment_bits % 8 == 0 && type.alignment_bits <= 8;
+}
+
+} // namespace
+
+void StreamLayout::add_event(const EventInfo* event) {
+    if (event->id > max_dense_event_id) {
+        sparse_.emplace(event->id, event);
+        return;
+    }
+    if (dense_.size() <= event->id) dense_.resize(event->id + 1);
+    dense_[event->id] = event;
+}
+
+const StreamLayout* TraceLayout::find_stream(uint64_t id) const {
+    for (const auto& stream : streams_)
+        if (stream->id == id) return stream.get();
+    return nullptr;
+}
+
+class LayoutMaker {
+public:
+    explicit LayoutMaker(TraceLayout& layout) : layout_(layout) {}
+    Status make(uint32_t first_index);
+
+private:
+    /* An integer that later steps may refer to, by its path from the scope: "event.fields._a.len". */
+    struct Visible {
+        std::string path;
+        Plan* plan;
+        uint32_t step;
+        const tsdl::Type* type;
+    };
+
+    Status compile(std::string_view scope, const tsdl::TypePtr& type, Plan& plan);
+    Status add(const std::string& parent, const tsdl::Field& field, Plan& plan);
+    Status add_children(const std::string& path, const tsdl::Type& type, Plan& plan);
+    Status add_array(const std::string& parent, const tsdl::Field& field, Plan& plan, Step step);
+    Status add_variant(const std::string& parent, const tsdl::Field& field, Plan& plan, Step step);
+    void fill_integer(const tsdl::Type& type, Step& step) const;
+    Result<const Visible*> resolve(const std::string& parent, const std::string& reference);
+    Result<int32_t> slot_of(const Visible& visible);
+    Status make_stream(const tsdl::StreamClass& described);
+    Status make_event(const tsdl::EventClass& described, StreamLayout& stream, uint32_t index);
+    CyclesToNs clock_of(const tsdl::StreamClass& stream) const;
+
+    TraceLayout& layout_;
+    std::vector<Visible> visible_;
+    std::string_view scope_;
+    uint32_t slots_ = 0;
+    std::size_t steps_ = 0;
+};
+
+Result<std::unique_ptr<TraceLayout>> TraceLayout::make(tsdl::Metadata metadata, uint32_t first_index) {
+    auto layout = std::make_unique<TraceLayout>();
+    layout->metadata_ = std::move(metadata);
+    if (Status made = LayoutMaker(*layout).make(first_index); !made) return made.error();
+    return layout;
+}
+
+Status LayoutMaker::make(uint32_t first_index) {
+    const tsdl::Metadata& metadata = layout_.metadata_;
+    if (Status made = compile("trace.packet.header", metadata.packet_header, layout_.packet_header_); !made)
+        return made;
+    layout_.packet_header_slots_ = slots_;
+    for (const tsdl::StreamClass& described : metadata.streams) {
+        /* Only the packet header is visible from every stream. */
+        std::erase_if(visible_, [](const Visible& v) { return !v.path.starts_with("trace.packet.header."); });
+        if (Status made = make_stream(described); !made) return made;
+        StreamLayout& stream = *layout_.streams_.back();
+        const std::size_t visible_in_stream = visible_.size();
+        bool only_statedump = true;
+        for (const tsdl::EventClass& event : metadata.events) {
+            if (event.stream_id != described.id) continue;
+            visible_.resize(visible_in_stream);
+            const auto index = first_index + static_cast<uint32_t>(layout_.events_.size());
+            if (Status made = make_event(event, stream, index); !made) return made;
+            only_statedump = only_statedump && layout_.events_.back()->is_statedump;
+        }
+        stream.is_statedump = only_statedump && stream.is_plumb_record;
+        stream.slot_count = slots_;
+    }
+    /* Events may use what the packet header keeps, so each stream has room for it. */
+    layout_.packet_header_slots_ = slots_;
+    for (const auto& stream : layout_.streams_)
+        stream->slot_count = slots_;
+    return ok();
+}
+
+CyclesToNs LayoutMaker::clock_of(const tsdl::StreamClass& stream) const {
+    const tsdl::Metadata& metadata = layout_.metadata_;
+    const tsdl::Clock* clock = metadata.clocks.empty() ? nullptr : &metadata.clocks.front();
+    /* A type may hold another one many times over: each is looked at once. */
+    std::unordered_set<const tsdl::Type*> seen;
+    const auto look = [&](auto&& self, const tsdl::TypePtr& type) -> const tsdl::Clock* {
+        if (!type || !seen.insert(type.get()).second) return nullptr;
+        if (!type->clock.empty()) return metadata.find_clock(type->clock);
+        for (const tsdl::Field& field : type->fields)
+            if (const tsdl::Clock* found = self(self, field.type)) return found;
+        return nullptr;
+    };
+    if (const tsdl::Clock* found = look(look, stream.event_header))
+        clock = found;
+    else if (const tsdl::Clock* in_packet = look(look, stream.packet_context))
+        clock = in_packet;
+    if (clock == nullptr) return {};
+    return {clock->frequency_hz, clock->offset_s, clock->offset_cycles};
+}
+
+/* Whether header and context of events are those of include/plumb/abi/record.h, little-endian:
+ *   struct { u64 timestamp; u16 id; } align(64), then struct { u32 align(32) vtid; }, or tid in the kernel's domain
+ * The record's length lies in the gap before vtid, but only a trace that Plumb wrote has it there. */
+static bool is_plumb_record(const Plan& header, const Plan& context) {
+    const auto is_field = [](const Step& step, std::string_view name, unsigned bits, uint32_t alignment) {
+        return step.kind == StepKind::integer && step.direct && !step.is_signed && step.size_bits == bits &&
+               step.align_mask == alignment - 1 && step.name == name;
+    };
+    return header.align_mask == 63 && header.steps.size() == 2 && context.steps.size() == 1 &&
+           context.align_mask == 31 && is_field(header.steps[0], "timestamp", 64, 8) &&
+           header.steps[0].maps_clock && is_field(header.steps[1], "id", 16, 8) &&
+           (is_field(context.steps[0], "vtid", 32, 32) || is_field(context.steps[0], "tid", 32, 32));
+}
+
+Status LayoutMaker::make_stream(const tsdl::StreamClass& described) {
+    auto stream = std::make_unique<StreamLayout>();
+    stream->id = described.id;
+    stream->clock = clock_of(described);
+    if (Status made = compile("stream.packet.context", described.packet_context, stream->packet_context);
+        !made)
+        return made;
+    if (Status made = compile("stream.event.header", described.event_header, stream->event_header); !made)
+        return made;
+    if (Status made = compile("stream.event.context", described.event_context, stream->event_context); !made)
+        return made;
+    stream->is_plumb_record = !layout_.metadata_.environment_text("plumb_version").empty() &&
+                              is_plumb_record(stream->event_header, stream->event_context);
+    layout_.streams_.push_back(std::move(stream));
+    return ok();
+}
+
+Status LayoutMaker::make_event(const tsdl::EventClass& described, StreamLayout& stream, uint32_t index) {
+    auto event = std::make_unique<EventInfo>();
+    event->name = described.name;
+    event->id = described.id;
+    event->index = index;
+    if (described.log_level && *described.log_level >= 0 && *described.log_level < 256)
+        event->log_level = static_cast<int>(*described.log_level);
+    constexpr std::string_view statedump = "plumb_statedump:";
+    if (event->name.starts_with(statedump)) {
+        const std::string_view what = std::string_view(event->name).substr(statedump.size());
+        event->is_statedump = true;
+        if (what == "process") event->statedump = StatedumpKind::process;
+        if (what == "thread") event->statedump = StatedumpKind::thread;
+        if (what == "object") event->statedump = StatedumpKind::object;
+    }
+    if (stream.is_plumb_record &&
+        (event->name.starts_with("lttng_statedump_") || event->name.starts_with("plumb_statedump_"))) {
+        event->is_statedump = true;
+        if (event->name == "plumb_statedump_thread") event->statedump = StatedumpKind::kernel_thread;
+        if (event->name == "lttng_statedump_process_state") event->statedump = StatedumpKind::kernel_thread;
+    }
+    if (Status made = compile("event.context", described.context, event->context); !made)
+        return made.error().with("Event {}", described.name);
+    if (Status made = compile("event.fields", described.fields, event->fields); !made)
+        return made.error().with("Event {}", described.name);
+    /* An event with a context of its own is not laid out as a record of Plumb. */
+    if (!event->context.empty()) stream.is_plumb_record = false;
+    stream.add_event(event.get());
+    layout_.events_.push_back(std::move(event));
+    return ok();
+}
+
+Status LayoutMaker::compile(std::string_view scope, const tsdl::TypePtr& type, Plan& plan) {
+    if (!type) return ok();
+    if (type->kind != tsdl::Kind::structure) return Error("The metadata's {} is not a struct.", scope);
+    scope_ = scope;
+    plan.align_mask = type->alignment_bits - 1;
+    return add_children(std::string(scope), *type, plan);
+}
+
+Status LayoutMaker::add_children(const std::string& path, const tsdl::Type& type, Plan& plan) {
+    for (const tsdl::Field& field : type.fields)
+        if (Status added = add(path, field, plan); !added) return added;
+    return ok();
+}
+
+void LayoutMaker::fill_integer(const tsdl::Type& type, Step& step) const {
+    const tsdl::Type& integer = type.kind == tsdl::Kind::enumeration ? *type.element : type;
+    step.kind = integer.kind == tsdl::Kind::floating ? StepKind::floating : StepKind::integer;
+    step.size_bits = static_cast<uint8_t>(integer.size_bits);
+    step.is_signed = integer.is_signed;
+    step.base = integer.base;
+    step.big_endian = integer.byte_order == tsdl::ByteOrder::native
+                          ? layout_.metadata_.big_endian
+                          : integer.byte_order == tsdl::ByteOrder::big;
+    const bool whole =
+        step.size_bits == 8 || step.size_bits == 16 || step.size_bits == 32 || step.size_bits == 64;
+    step.direct = whole && type.alignment_bits >= 8 && (!step.big_endian || step.size_bits == 8);
+    step.maps_clock = !integer.clock.empty();
+    if (type.kind == tsdl::Kind::enumeration) step.labels = &type.labels;
+}
+
+Status LayoutMaker::add(const std::string& parent, const tsdl::Field& field, Plan& plan) {
+    if (plan.steps.size() >= max_steps_in_plan || ++steps_ > max_steps_in_trace)
+        return Error("The metadata describes a struct with more than {} parts.", max_steps_in_plan);
+    const tsdl::Type& type = *field.type;
+    Step step;
+    step.name = without_underscore(field.name);
+    step.align_mask = type.alignment_bits - 1;
+    step.role = role_of(scope_, field.name);
+    const auto at = static_cast<uint32_t>(plan.steps.size());
+    switch (type.kind) {
+    case tsdl::Kind::integer:
+    case tsdl::Kind::enumeration:
+        visible_.push_back({parent + "." + field.name, &plan, at, &type});
+        [[fallthrough]];
+    case tsdl::Kind::floating:
+        fill_integer(type, step);
+        break;
+    case tsdl::Kind::string:
+        step.kind = StepKind::string;
+        break;
+    case tsdl::Kind::structure: {
+        step.kind = StepKind::structure;
+        plan.steps.push_back(std::move(step));
+        if (Status added = add_children(parent + "." + field.name, type, plan); !added) return added;
+        plan.steps[at].next = static_cast<uint32_t>(plan.steps.size());
+        return ok();
+    }
+    case tsdl::Kind::array:
+    case tsdl::Kind::sequence:
+        return add_array(parent, field, plan, std::move(step));
+    case tsdl::Kind::variant:
+        return add_variant(parent, field, plan, std::move(step));
+    }
+    step.next = at + 1;
+    plan.steps.push_back(std::move(step));
+    return ok();
+}
+
+Status LayoutMaker::add_array(const std::string& parent, const tsdl::Field& field, Plan& plan, Step step) {
+    const tsdl::Type& type = *field.type;
+    const auto at = static_cast<uint32_t>(plan.steps.size());
+    step.kind = is_text_element(*type.element) ? StepKind::text : StepKind::array;
+    step.length = type.length;
+    step.element_min_bits = type.element->min_bits;
+    if (step.element_min_bits == 0)
+        return Error("The elements of {} may take no space, so it has no bound.", field.name);
+    if (type.kind == tsdl::Kind::sequence) {
+        Result<const Visible*> length = resolve(parent, type.reference);
+        if (!length) return length.error().with("The length of {}", field.name);
+        Result<int32_t> slot = slot_of(**length);
+        if (!slot) return slot.error();
+        step.counted = true;
+        step.from_slot = *slot;
+        const Visible& found = **length;
+        if (found.plan == &plan && found.step + 1 == at && type.reference.starts_with("__"))
+            plan.steps[found.step].is_length = true;
+    }
+    const Role role = step.role;
+    plan.steps.push_back(std::move(step));
+    if (plan.steps[at].kind == StepKind::array) {
+        if (Status added = add(parent + "." + field.name, {"", type.element}, plan); !added) return added;
+        if (role == Role::uuid) plan.steps[at + 1].role = role;
+    }
+    plan.steps[at].next = static_cast<uint32_t>(plan.steps.size());
+    return ok();
+}
+
+Status LayoutMaker::add_variant(const std::string& parent, const tsdl::Field& field, Plan& plan, Step step) {
+    const tsdl::Type& type = *field.type;
+    const auto at = static_cast<uint32_t>(plan.steps.size());
+    if (type.reference.empty()) return Error("The variant {} has no tag.", field.name);
+    Result<const Visible*> tag = resolve(parent, type.reference);
+    if (!tag) return tag.error().with("The tag of {}", field.name);
+    if ((*tag)->type->kind != tsdl::Kind::enumeration)
+        return Error("The tag of {} is not an enumeration.", field.name);
+    const tsdl::Type& tag_type = *(*tag)->type;
+    Result<int32_t> slot = slot_of(**tag);
+    if (!slot) return slot.error();
+    step.kind = StepKind::variant;
+    step.from_slot = *slot;
+    step.choices = static_cast<uint32_t>(plan.choices.size());
+    plan.choices.emplace_back();
+    plan.choices.back().tag_is_signed = tag_type.element->is_signed;
+    const uint32_t choices = step.choices;
+    plan.steps.push_back(std::move(step));
+    for (const tsdl::Field& option : type.fields) {
+        const auto first = static_cast<uint32_t>(plan.steps.size());
+        if (Status added = add(parent + "." + field.name, option, plan); !added) return added;
+        for (const tsdl::Label& label : tag_type.labels)
+            if (without_underscore(label.name) == without_underscore(option.name))
+                plan.choices[choices].options.push_back({label.first, label.last, first});
+    }
+    plan.steps[at].next = static_cast<uint32_t>(plan.steps.size());
+    return ok();
+}
+
+/* The nearest struct that has the name wins, then the scopes from the innermost to the outermost. */
+Result<const LayoutMaker::Visible*> LayoutMaker::resolve(const std::string& parent,
+                                                         const std::string& reference) {
+    const auto find = [&](std::string_view path) -> const Visible* {
+        for (auto entry = visible_.rbegin(); entry != visible_.rend(); ++entry)
+            if (entry->path == path) return &*entry;
+        return nullptr;
+    };
+    if (const Visible* absolute = find(reference)) return absolute;
+    for (std::string prefix = parent; prefix.size() >= scope_.size();) {
+        if (const Visible* found = find(prefix + "." + reference)) return found;
+        const std::size_t dot = prefix.rfind('.');
+        if (dot == std::string::npos) break;
+        prefix.resize(dot);
+    }
+    for (const std::string_view scope : scopes)
+        if (const Visible* found = find(std::string(scope) + "." + reference)) return found;
+    return Error("The metadata has no integer `{:.60}` before it.", reference);
+}
+
+Result<int32_t> LayoutMaker::slot_of(const Visible& visible) {
+    Step& step = visible.plan->steps[visible.step];
+    if (step.slot < 0) {
+        if (slots_ >= max_slots) return Error("The metadata has more than {} lengths and tags.", max_slots);
+        step.slot = static_cast<int32_t>(slots_++);
+    }
+    return step.slot;
+}
+
+} // namespace plumb

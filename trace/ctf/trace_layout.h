@@ -1,0 +1,80 @@
+/*
+ * Everything needed to decode the streams of one trace, made from its metadata: plans, clocks, and which
+ * event an id stands for.
+ */
+#ifndef PLUMB_TRACE_CTF_TRACE_LAYOUT_H
+#define PLUMB_TRACE_CTF_TRACE_LAYOUT_H
+
+#include "base/clock_convert.h"
+#include "trace/ctf/decode_plan.h"
+#include "trace/ctf/tsdl.h"
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace plumb {
+
+/* Events that say who wrote the trace; see ctf_statedump in docs/trace-format.md. */
+enum class StatedumpKind : uint8_t { none, process, thread, object, kernel_thread };
+
+struct EventInfo {
+    std::string name; /* "provider:event" */
+    uint64_t id = 0;
+    int log_level = -1;        /* -1: not said */
+    uint32_t index = 0;        /* dense, over all event classes of all traces that are read together */
+    bool is_statedump = false; /* of Plumb itself; not shown unless asked for */
+    StatedumpKind statedump = StatedumpKind::none;
+    Plan context;
+    Plan fields;
+};
+
+struct StreamLayout {
+    uint64_t id = 0;
+    Plan packet_context;
+    Plan event_header;
+    Plan event_context;
+    CyclesToNs clock;
+    /* Header and context of events are exactly Plumb's record header: no plan is needed to read them. */
+    bool is_plumb_record = false;
+    /* Nothing but statedump events. */
+    bool is_statedump = false;
+    /* Values kept from one step for later ones. */
+    uint32_t slot_count = 0;
+
+    const EventInfo* find_event(uint64_t event_id) const {
+        if (event_id < dense_.size()) return dense_[event_id];
+        if (sparse_.empty()) return nullptr;
+        const auto found = sparse_.find(event_id);
+        return found == sparse_.end() ? nullptr : found->second;
+    }
+    void add_event(const EventInfo* event);
+
+private:
+    std::vector<const EventInfo*> dense_;
+    std::unordered_map<uint64_t, const EventInfo*> sparse_;
+};
+
+class TraceLayout {
+public:
+    /* `first_index` numbers the events; see EventInfo::index. */
+    static Result<std::unique_ptr<TraceLayout>> make(tsdl::Metadata metadata, uint32_t first_index);
+
+    const tsdl::Metadata& metadata() const { return metadata_; }
+    const Plan& packet_header() const { return packet_header_; }
+    uint32_t packet_header_slot_count() const { return packet_header_slots_; }
+    const StreamLayout* find_stream(uint64_t id) const;
+    const std::vector<std::unique_ptr<EventInfo>>& events() const { return events_; }
+
+private:
+    friend class LayoutMaker;
+    tsdl::Metadata metadata_;
+    Plan packet_header_;
+    uint32_t packet_header_slots_ = 0;
+    std::vector<std::unique_ptr<StreamLayout>> streams_;
+    std::vector<std::unique_ptr<EventInfo>> events_;
+};
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,88 @@
+#include "trace/show/event_filter.h"
+
+#include "base/glob.h"
+
+#include <algorithm>
+
+namespace plumb {
+namespace {
+
+constexpr std::string_view statedump_provider = "plumb_statedump";
+
+std::string whole_pattern(const std::string& pattern) {
+    const std::string glob = pattern.starts_with('!') ? pattern.substr(1) : pattern;
+    return glob.find(':') == std::string::npos && glob != "*" ? glob + ":*" : glob;
+}
+
+/* Events of the kernel have no provider: for them the pattern is as it stands. */
+bool matches(const std::string& pattern, const std::string& name) {
+    if (name.find(':') == std::string::npos)
+        return glob_matches(pattern.c_str() + (pattern.starts_with('!') ? 1 : 0), name.c_str());
+    return glob_matches(whole_pattern(pattern).c_str(), name.c_str());
+}
+
+template <typename T>
+bool contains(const std::vector<T>& values, const T& value) {
+    return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+/* The thread's name in the context that LTTng adds. */
+struct NameFinder : SkipVisitor {
+    void text(const Step& step, std::string_view value) {
+        if (step.role == Role::process_name) name = value;
+    }
+    std::string_view name;
+};
+
+} // namespace
+
+EventFilter::EventFilter(TraceReader& reader, FilterOptions options)
+    : reader_(reader),
+      options_(std::move(options)),
+      by_thread_(!options_.thread_ids.empty() || !options_.process_ids.empty() ||
+                 !options_.thread_names.empty()) {
+    for (const EventInfo* info : reader.event_infos())
+        wanted_.push_back(wants_event(*info) ? 1 : 0);
+    for (const std::string& pattern : options_.patterns)
+        if (std::none_of(reader.event_infos().begin(), reader.event_infos().end(),
+                         [&](const EventInfo* info) { return matches(pattern, info->name); }))
+            idle_patterns_.push_back(pattern);
+}
+
+bool EventFilter::wants_event(const EventInfo& info) const {
+    bool wanted = true, included = false, any_included = false;
+    for (const std::string& pattern : options_.patterns) {
+        const bool excludes = pattern.starts_with('!');
+        any_included = any_included || !excludes;
+        if (!matches(pattern, info.name)) continue;
+        if (excludes)
+            wanted = false;
+        else if (!info.is_statedump || options_.statedump || pattern.starts_with(statedump_provider))
+            included = true;
+    }
+    if (any_included) return wanted && included;
+    return wanted && (!info.is_statedump || options_.statedump);
+}
+
+bool EventFilter::wants_thread(const Event& event) {
+    if (!options_.thread_ids.empty() && !contains(options_.thread_ids, event.thread_id)) return false;
+    if (!options_.process_ids.empty() && !contains(options_.process_ids, reader_.process_id_of(event)))
+        return false;
+    return options_.thread_names.empty() || wants_name(event);
+}
+
+bool EventFilter::wants_name(const Event& event) {
+    std::string name;
+    if (const ThreadRecord* const thread = reader_.thread_of(event)) {
+        name = thread->name;
+    } else if (!event.stream->is_plumb_record) {
+        NameFinder finder;
+        static_cast<void>(visit_stream_context(event, finder));
+        name = finder.name;
+    }
+    return std::any_of(
+        options_.thread_names.begin(), options_.thread_names.end(),
+        [&](const std::string& pattern) { return glob_matches(pattern.c_str(), name.c_str()); });
+}
+
+} // namespace plumb

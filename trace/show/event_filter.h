@@ -1,0 +1,56 @@
+/*
+ * Which events of a trace someone wants to see: by name, thread, process and time. What can be decided once
+ * for an event class or a time span is decided once.
+ */
+#ifndef PLUMB_TRACE_SHOW_EVENT_FILTER_H
+#define PLUMB_TRACE_SHOW_EVENT_FILTER_H
+
+#include "trace/trace_reader.h"
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+struct FilterOptions {
+    /* Globs over "provider:event"; "shop" means "shop:*"; a leading ! leaves out. None, or only such that
+     * leave out: all others. */
+    std::vector<std::string> patterns;
+    std::vector<uint32_t> thread_ids;
+    std::vector<uint32_t> process_ids;
+    std::vector<std::string> thread_names; /* globs */
+    int64_t since_ns = std::numeric_limits<int64_t>::min();
+    int64_t until_ns = std::numeric_limits<int64_t>::max(); /* inclusive */
+    bool statedump = false; /* Plumb's own statedump events too; also if a pattern names their provider */
+};
+
+class EventFilter {
+public:
+    EventFilter(TraceReader& reader, FilterOptions options);
+
+    bool wants(const Event& event) {
+        return wanted_[event.info->index] && event.time_ns >= options_.since_ns &&
+               (!by_thread_ || wants_thread(event));
+    }
+    /* No later event is wanted. */
+    bool is_past(const Event& event) const { return event.time_ns > options_.until_ns; }
+    /* Patterns that no event of the trace matches: probably mistyped. */
+    const std::vector<std::string>& idle_patterns() const { return idle_patterns_; }
+
+private:
+    bool wants_event(const EventInfo& info) const;
+    bool wants_thread(const Event& event);
+    bool wants_name(const Event& event);
+
+    TraceReader& reader_;
+    FilterOptions options_;
+    std::vector<char> wanted_; /* by EventInfo::index */
+    bool by_thread_;
+    std::vector<std::string> idle_patterns_;
+};
+
+} // namespace plumb
+
+#endif

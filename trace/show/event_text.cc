@@ -1,0 +1,298 @@
+/* Events as lines of text; see event_writer.h. */
+#include "trace/show/event_writer.h"
+
+#include <algorithm>
+
+namespace plumb {
+namespace {
+
+struct Colors {
+    std::string_view time, event, name, text, end;
+};
+constexpr Colors no_colors{"", "", "", "", ""};
+constexpr Colors some_colors{"\x1b[32m", "\x1b[1;35m", "\x1b[36m", "\x1b[33m", "\x1b[0m"};
+
+/* Every piece starts with the comma and the blank that separate it from the one before. */
+StepPieces make_pieces(const Plan& plan, const Colors& colors) {
+    StepPieces pieces;
+    pieces.reserve(plan.steps.size());
+    for (const Step& step : plan.steps) {
+        std::string text = ", ";
+        if (!step.name.empty()) text += fmt::format("{}{}{} = ", colors.name, escaped(step.name), colors.end);
+        if (step.kind == StepKind::integer && step.labels == nullptr)
+            text += step.base == 16 ? "0x" : step.base == 8 ? "0" : step.base == 2 ? "0b" : "";
+        if (step.kind == StepKind::array) text += '[';
+        if (step.kind == StepKind::structure) text += '{';
+        if (step.kind == StepKind::string || step.kind == StepKind::text)
+            text += fmt::format("{}\"", colors.text);
+        pieces.emplace_back(text);
+    }
+    return pieces;
+}
+
+class FieldPrinter {
+public:
+    FieldPrinter(OutputBuffer& out, const Plan& plan, const StepPieces& pieces, const Colors& colors)
+        : out_(out), steps_(plan.steps.data()), pieces_(pieces.data()), colors_(colors) {}
+
+    void integer(const Step& step, uint64_t value) {
+        if (step.is_length) return;
+        if (step.labels != nullptr) {
+            labelled(step, value);
+            return;
+        }
+        const Piece& piece = pieces_[&step - steps_];
+        char* const at = out_.room(piece.size() + Piece::block_bytes + 72);
+        char* const number = piece.copy_to(at, skip());
+        out_.wrote(convert(step, value, number));
+    }
+    void floating(const Step& step, double value) {
+        lead(step);
+        char* const at = out_.room(40);
+        /* The shortest text that is this value again, as the type it was recorded with. */
+        out_.wrote(step.size_bits == 32 ? std::to_chars(at, at + 40, static_cast<float>(value)).ptr
+                                        : std::to_chars(at, at + 40, value).ptr);
+    }
+    void text(const Step& step, std::string_view value) {
+        lead(step);
+        put_escaped(out_, value);
+        out_.put('"');
+        out_.put(colors_.end);
+    }
+    void begin(const Step& step, uint64_t) {
+        lead(step);
+        first_ = true;
+    }
+    void end(const Step& step) {
+        if (!first_) out_.put(' ');
+        out_.put(step.kind == StepKind::array ? ']' : '}');
+        first_ = false;
+    }
+
+private:
+    /* The first part of a list has a blank in front and no comma. */
+    std::size_t skip() {
+        const std::size_t skipped = first_ ? 1 : 0;
+        first_ = false;
+        return skipped;
+    }
+    void lead(const Step& step) { out_.put(pieces_[&step - steps_], skip()); }
+    static char* convert(const Step& step, uint64_t value, char* at) {
+        char* const limit = at + 72;
+        if (step.base == 10)
+            return step.is_signed ? std::to_chars(at, limit, static_cast<int64_t>(value)).ptr
+                                  : std::to_chars(at, limit, value).ptr;
+        if (step.size_bits < 64) value &= (uint64_t{1} << step.size_bits) - 1;
+        return std::to_chars(at, limit, value, step.base).ptr;
+    }
+    /* status = sent (1), or only the number */
+    void labelled(const Step& step, uint64_t value) {
+        lead(step);
+        const tsdl::Label* const label = find_label(step, value);
+        if (label != nullptr) {
+            put_escaped(out_, label->name);
+            out_.put(" (");
+        }
+        char* const at = out_.room(72);
+        out_.wrote(convert(step, value, at));
+        if (label != nullptr) out_.put(')');
+    }
+
+    OutputBuffer& out_;
+    const Step* steps_;
+    const Piece* pieces_;
+    const Colors& colors_;
+    bool first_ = true;
+};
+
+class TextWriter : public EventWriter {
+public:
+    TextWriter(TraceReader& reader, OutputBuffer& out, TextStyle style)
+        : reader_(reader),
+          out_(out),
+          colors_(style.color ? some_colors : no_colors),
+          pairs_(style.pairs),
+          time_(style.time, reader.start_ns(), reader.monotonic_zero_ns().value_or(0)),
+          time_end_(fmt::format("{}] (", colors_.end)),
+          time_begin_(fmt::format("[{}", colors_.time)) {
+        for (const EventInfo* info : reader.event_infos())
+            events_.push_back(
+                {Piece(fmt::format(") {}{}{}:", colors_.event, escaped(info->name), colors_.end)),
+                 make_pieces(info->context, colors_),
+                 make_pieces(info->fields, colors_),
+                 {},
+                 false,
+                 false});
+        if (!pairs_) return;
+        for (const EventInfo* info : reader.event_infos())
+            note_system_call(*info, events_[info->index]);
+    }
+
+    void write(const Event& event) override {
+        EventPieces& pieces = events_[event.info->index];
+        if (pieces.is_entry) {
+            /* The bytes of an event stay where they are, in the mapped file. */
+            if (const auto before = entries_.find(event.thread_id); before != entries_.end())
+                write_unfinished(before->second);
+            entries_.insert_or_assign(event.thread_id, event);
+            return;
+        }
+        if (pieces.is_exit) {
+            const auto entry = entries_.find(event.thread_id);
+            if (entry != entries_.end() &&
+                events_[entry->second.info->index].system_call.text() == pieces.system_call.text()) {
+                write_pair(entry->second, event);
+                entries_.erase(entry);
+                return;
+            }
+        }
+        write_head(event, pieces.head);
+        write_fields(event);
+        out_.put('\n');
+    }
+
+    void finish() override {
+        std::vector<const Event*> left;
+        for (const auto& [thread_id, entry] : entries_)
+            left.push_back(&entry);
+        std::sort(left.begin(), left.end(),
+                  [](const Event* a, const Event* b) { return a->time_ns < b->time_ns; });
+        for (const Event* entry : left)
+            write_unfinished(*entry);
+        entries_.clear();
+    }
+
+private:
+    struct EventPieces {
+        Piece head;
+        StepPieces context;
+        StepPieces fields;
+        Piece system_call; /* the head of the pair's line; pieces of entry and exit are equal */
+        bool is_entry = false;
+        bool is_exit = false;
+    };
+
+    void note_system_call(const EventInfo& info, EventPieces& pieces) {
+        constexpr std::string_view entry = "syscall_entry_", exit = "syscall_exit_";
+        pieces.is_entry = info.name.starts_with(entry);
+        pieces.is_exit = info.name.starts_with(exit);
+        /* These do not return: they are written where they are. */
+        if (info.name == "syscall_entry_exit" || info.name == "syscall_entry_exit_group")
+            pieces.is_entry = false;
+        if (!pieces.is_entry && !pieces.is_exit) return;
+        const std::string name = info.name.substr(pieces.is_entry ? entry.size() : exit.size());
+        pieces.system_call = Piece(fmt::format(") {}{}{}:", colors_.event, escaped(name), colors_.end));
+    }
+
+    void write_pair(const Event& entry, const Event& exit) {
+        write_head(exit, events_[exit.info->index].system_call);
+        write_fields(entry);
+        out_.put(" ->");
+        write_fields(exit);
+        out_.put(" after ");
+        put_duration(exit.time_ns - entry.time_ns);
+        out_.put('\n');
+    }
+
+    void write_unfinished(const Event& entry) {
+        write_head(entry, events_[entry.info->index].head);
+        write_fields(entry);
+        out_.put(" <unfinished>\n");
+    }
+
+    void put_duration(int64_t ns) {
+        out_.put(fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000));
+    }
+
+    void write_head(const Event& event, const Piece& head) {
+        out_.put(time_begin_);
+        time_.put_time(out_, event.time_ns);
+        out_.put(time_end_);
+        if (last_ns_known_)
+            TimeFormat::put_difference(out_, event.time_ns, last_ns_);
+        else
+            out_.put("+?.?????????");
+        last_ns_ = event.time_ns;
+        last_ns_known_ = true;
+        out_.put(head);
+        if (event.cpu != no_cpu) {
+            out_.put(cpu_);
+            out_.put_integer(event.cpu);
+            out_.put(" },");
+        }
+        if (event.stream->is_plumb_record)
+            write_thread(event);
+        else
+            write_contexts(event, events_[event.info->index]);
+    }
+
+    void write_fields(const Event& event) {
+        const EventPieces& pieces = events_[event.info->index];
+        out_.put(" {");
+        FieldPrinter printer(out_, event.info->fields, pieces.fields, colors_);
+        const bool whole = visit_fields(event, printer);
+        if (!whole) {
+            ++damaged_events_;
+            out_.put(" <the event ends here, too early>");
+        }
+        out_.put(" }");
+    }
+
+    std::string thread_text(const ThreadRecord& thread) const {
+        return fmt::format(" {{ {}comm{} = {}\"{}\"{}, {}pid{} = {}, {}tid{} = {} }},", colors_.name,
+                           colors_.end, colors_.text, escaped(thread.name), colors_.end, colors_.name,
+                           colors_.end, thread.process_id, colors_.name, colors_.end, thread.thread_id);
+    }
+
+    void write_thread(const Event& event) {
+        if (const ThreadRecord* const thread = reader_.thread_of(event)) {
+            out_.put(threads_.of(*thread, [this](const ThreadRecord& t) { return thread_text(t); }));
+            return;
+        }
+        out_.put(tid_);
+        out_.put_integer(event.thread_id);
+        out_.put(" },");
+    }
+
+    void write_contexts(const Event& event, const EventPieces& pieces) {
+        const Plan& stream_plan = event.stream->event_context;
+        if (!stream_plan.empty()) {
+            StepPieces& stream_pieces = contexts_[&stream_plan];
+            if (stream_pieces.empty()) stream_pieces = make_pieces(stream_plan, colors_);
+            out_.put(" {");
+            FieldPrinter printer(out_, stream_plan, stream_pieces, colors_);
+            if (!visit_stream_context(event, printer)) ++damaged_events_;
+            out_.put(" },");
+        }
+        if (!event.info->context.empty()) {
+            out_.put(" {");
+            FieldPrinter printer(out_, event.info->context, pieces.context, colors_);
+            if (!visit_event_context(event, printer)) ++damaged_events_;
+            out_.put(" },");
+        }
+    }
+
+    TraceReader& reader_;
+    OutputBuffer& out_;
+    const Colors& colors_;
+    bool pairs_;
+    std::unordered_map<uint32_t, Event> entries_; /* of system calls that have not returned, by thread */
+    TimeFormat time_;
+    std::vector<EventPieces> events_;
+    std::unordered_map<const Plan*, StepPieces> contexts_;
+    ThreadPieces threads_;
+    Piece time_end_;
+    Piece time_begin_;
+    Piece cpu_{fmt::format(" {{ {}cpu_id{} = ", colors_.name, colors_.end)};
+    Piece tid_{fmt::format(" {{ {}tid{} = ", colors_.name, colors_.end)};
+    int64_t last_ns_ = 0;
+    bool last_ns_known_ = false;
+};
+
+} // namespace
+
+std::unique_ptr<EventWriter> make_text_writer(TraceReader& reader, OutputBuffer& out, TextStyle style) {
+    return std::make_unique<TextWriter>(reader, out, style);
+}
+
+} // namespace plumb

@@ -1,0 +1,71 @@
+/*
+ * Events as text for people, or as JSON for programs. What is the same each time (names of events and fields,
+ * who a thread is) is put together once; writing an event copies these pieces and converts its numbers.
+ *
+ * Text, one line for each event:
+ *   [12:34:56.123456789] (+0.000001234) shop:order: { cpu_id = 0 }, { comm = "shop", pid = 7, tid = 8 }, { id
+ * = 1 } JSON, one object for each line:
+ *   {"timestamp_ns":1795...,"event":"shop:order","cpu":0,"comm":"shop","pid":7,"tid":8,"fields":{"id":1}}
+ *
+ * Everything that comes from the trace is escaped; it can not steer a terminal.
+ */
+#ifndef PLUMB_TRACE_SHOW_EVENT_WRITER_H
+#define PLUMB_TRACE_SHOW_EVENT_WRITER_H
+
+#include "base/output_buffer.h"
+#include "trace/show/time_format.h"
+#include "trace/trace_reader.h"
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace plumb {
+
+class EventWriter {
+public:
+    virtual ~EventWriter() = default;
+    /* The event must be the reader's current one. */
+    virtual void write(const Event& event) = 0;
+    /* After the last event: what was held back. */
+    virtual void finish() {}
+    /* Events whose fields reached beyond their end: what was whole has been written. */
+    uint64_t damaged_events() const { return damaged_events_; }
+
+protected:
+    uint64_t damaged_events_ = 0;
+};
+
+struct TextStyle {
+    TimeStyle time = TimeStyle::local;
+    bool color = false;
+    /* A system call's entry and exit as one line, where the exit is:
+     *   [time] (+...) openat: { cpu_id = 0 }, { comm = ... }, { filename = ... } -> { ret = 3 } after 0.000004207
+     */
+    bool pairs = false;
+};
+
+std::unique_ptr<EventWriter> make_text_writer(TraceReader& reader, OutputBuffer& out, TextStyle style);
+std::unique_ptr<EventWriter> make_json_writer(TraceReader& reader, OutputBuffer& out);
+
+/* What stands before the value of each step of a plan. */
+using StepPieces = std::vector<Piece>;
+
+/* Pieces for each thread record, made when first needed. */
+class ThreadPieces {
+public:
+    template <typename Make>
+    const Piece& of(const ThreadRecord& thread, Make make) {
+        if (thread.number >= pieces_.size()) pieces_.resize(thread.number + 1);
+        Piece& piece = pieces_[thread.number];
+        if (piece.size() == 0) piece = Piece(make(thread));
+        return piece;
+    }
+
+private:
+    std::vector<Piece> pieces_;
+};
+
+} // namespace plumb
+
+#endif

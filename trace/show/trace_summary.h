@@ -1,0 +1,61 @@
+/*
+ * What is in a trace: events by name, by thread and by stream, from when to when, and what is missing.
+ */
+#ifndef PLUMB_TRACE_SHOW_TRACE_SUMMARY_H
+#define PLUMB_TRACE_SHOW_TRACE_SUMMARY_H
+
+#include "trace/show/time_format.h"
+#include "trace/trace_reader.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+class TraceSummary {
+public:
+    explicit TraceSummary(TraceReader& reader);
+
+    void add(const Event& event) {
+        ++by_event_[event.info->index];
+        if (event.thread_id != last_thread_id_ || last_count_ == nullptr) find_thread(event);
+        ++*last_count_;
+        if (event_count_++ == 0) first_ns_ = event.time_ns;
+        last_ns_ = event.time_ns;
+    }
+
+    /* After the last event. */
+    void put_text(OutputBuffer& out, TimeStyle style) const;
+    void put_json(OutputBuffer& out) const;
+    /* A table of losses with one line for each stream file. */
+    static void put_streams(OutputBuffer& out, const TraceReader& reader);
+
+private:
+    struct ThreadCount {
+        uint32_t process_id;
+        uint32_t thread_id;
+        std::string name;
+        uint64_t events;
+    };
+    void find_thread(const Event& event);
+    std::vector<std::pair<std::string, uint64_t>> events_by_count() const;
+    std::vector<ThreadCount> threads_by_count() const;
+
+    TraceReader& reader_;
+    std::vector<uint64_t> by_event_;            /* by EventInfo::index */
+    std::map<uint32_t, ThreadCount> by_thread_; /* by thread id */
+    uint32_t last_thread_id_ = 0;
+    uint64_t* last_count_ = nullptr;
+    uint64_t event_count_ = 0;
+    int64_t first_ns_ = 0;
+    int64_t last_ns_ = 0;
+};
+
+/* 1234567 as 1,234,567 */
+std::string grouped(uint64_t number);
+
+} // namespace plumb
+
+#endif

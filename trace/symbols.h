@@ -1,0 +1,60 @@
+/*
+ * Names for addresses of traced programs, which may be gone: from the objects that the trace says were
+ * loaded, and the symbol tables of their files here. A file that is not the one that was traced (another
+ * build id) gives no names.
+ *
+ *   in a symbol          cache_lock, cache_lock+0x8
+ *   in an object         memcached+0x1234
+ *   elsewhere            0x7f0012345678 (heap, stack)
+ */
+#ifndef PLUMB_TRACE_SYMBOLS_H
+#define PLUMB_TRACE_SYMBOLS_H
+
+#include "trace/trace_names.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+/* The names of one ELF file, by the address that its headers give. */
+class SymbolTable {
+public:
+    /* `build_id` in hexadecimal; empty: not checked. Empty if there is nothing to read, for whatever reason.
+     */
+    static SymbolTable load(const std::string& path, const std::string& build_id);
+
+    /* "name" or "name+0x8"; empty if the address is in no symbol. */
+    std::string name_at(uint64_t file_address) const;
+    /* Address of the first byte that is loaded. */
+    uint64_t first_address() const { return first_address_; }
+    bool empty() const { return symbols_.empty(); }
+
+private:
+    friend class SymbolFile;
+    struct Symbol {
+        uint64_t address;
+        uint64_t size;
+        std::string name;
+    };
+    std::vector<Symbol> symbols_; /* by address */
+    uint64_t first_address_ = 0;
+};
+
+class Symbols {
+public:
+    explicit Symbols(const TraceNames& names) : names_(names) {}
+    std::string name_at(uint32_t process_id, uint64_t address);
+
+private:
+    const ObjectRecord* find_object(uint32_t process_id, uint64_t address) const;
+
+    const TraceNames& names_;
+    std::map<std::pair<std::string, std::string>, SymbolTable> tables_; /* by path and build id */
+};
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,104 @@
+#include "trace/trace_names.h"
+
+#include <algorithm>
+
+namespace plumb {
+namespace {
+
+/* The few fields of a statedump event, by name: a newer version may have more. */
+struct StatedumpFields : SkipVisitor {
+    void integer(const Step& step, uint64_t value) {
+        if (step.name == "pid") process_id = static_cast<uint32_t>(value);
+        if (step.name == "tid") thread_id = static_cast<uint32_t>(value);
+        if (step.name == "ppid") parent_process_id = static_cast<uint32_t>(value);
+        if (step.name == "uid") user_id = static_cast<uint32_t>(value);
+        if (step.name == "base") base = value;
+        if (step.name == "size") size_bytes = value;
+    }
+    void text(const Step& step, std::string_view value) {
+        if (step.name == "name") name = value;
+        if (step.name == "executable" || step.name == "path") path = value;
+        if (step.name == "build_id") build_id = value;
+    }
+
+    uint32_t process_id = 0, thread_id = 0, parent_process_id = 0, user_id = 0;
+    uint64_t base = 0, size_bytes = 0;
+    std::string_view name, path, build_id;
+};
+
+template <typename Record>
+std::size_t index_at(const std::vector<Record>& records, int64_t time_ns) {
+    const auto behind = std::upper_bound(records.begin(), records.end(), time_ns,
+                                         [](int64_t time, const Record& r) { return time < r.time_ns; });
+    return behind == records.begin() ? 0 : static_cast<std::size_t>(behind - records.begin()) - 1;
+}
+
+template <typename Record>
+void sort_by_time(std::unordered_map<uint32_t, std::vector<Record>>& map) {
+    for (auto& [id, records] : map)
+        std::stable_sort(records.begin(), records.end(),
+                         [](const Record& a, const Record& b) { return a.time_ns < b.time_ns; });
+}
+
+} // namespace
+
+void TraceNames::add(const Event& event) {
+    if (event.info->statedump == StatedumpKind::none) return;
+    StatedumpFields fields;
+    if (!visit_fields(event, fields)) return;
+    switch (event.info->statedump) {
+    case StatedumpKind::process:
+        processes_[fields.process_id].push_back({event.time_ns, fields.process_id, fields.parent_process_id,
+                                                 fields.user_id, std::string(fields.name),
+                                                 std::string(fields.path)});
+        main_threads_.push_back(
+            {event.time_ns, fields.process_id, fields.process_id, std::string(fields.name)});
+        break;
+    case StatedumpKind::kernel_thread:
+        if (fields.thread_id == fields.process_id)
+            processes_[fields.process_id].push_back({event.time_ns, fields.process_id,
+                                                     fields.parent_process_id, 0, std::string(fields.name),
+                                                     ""});
+        [[fallthrough]];
+    case StatedumpKind::thread:
+        threads_[fields.thread_id].push_back(
+            {event.time_ns, fields.thread_id, fields.process_id, std::string(fields.name)});
+        break;
+    default:
+        objects_.push_back({event.time_ns, fields.process_id, fields.base, fields.size_bytes,
+                            std::string(fields.build_id), std::string(fields.path)});
+        break;
+    }
+}
+
+void TraceNames::finish() {
+    std::erase_if(main_threads_, [this](const ThreadRecord& t) { return threads_.contains(t.thread_id); });
+    for (ThreadRecord& thread : main_threads_)
+        threads_[thread.thread_id].push_back(std::move(thread));
+    main_threads_.clear();
+    sort_by_time(threads_);
+    sort_by_time(processes_);
+    for (auto& [id, records] : threads_)
+        for (ThreadRecord& record : records)
+            record.number = thread_records_++;
+}
+
+ThreadSpan TraceNames::find_thread(uint32_t thread_id, int64_t time_ns) const {
+    const auto found = threads_.find(thread_id);
+    if (found == threads_.end()) return {};
+    const std::vector<ThreadRecord>& records = found->second;
+    const std::size_t index = index_at(records, time_ns);
+    ThreadSpan span;
+    span.thread = &records[index];
+    if (index > 0) span.from_ns = records[index].time_ns;
+    if (index + 1 < records.size()) span.until_ns = records[index + 1].time_ns;
+    return span;
+}
+
+const ProcessRecord* TraceNames::find_process(uint32_t process_id, int64_t time_ns) const {
+    const auto found = processes_.find(process_id);
+    if (found == processes_.end()) return nullptr;
+    return &found->second[index_at(found->second, time_ns)];
+}
+
+} // namespace plumb

@@ -1,0 +1,75 @@
+/*
+ * Who wrote a trace: the processes, threads and loaded objects that Plumb's statedump events tell of. Numbers
+ * are used again by the kernel, so what holds for an event is the last entry that is not younger than it (or
+ * the first one, where all are younger).
+ */
+#ifndef PLUMB_TRACE_TRACE_NAMES_H
+#define PLUMB_TRACE_TRACE_NAMES_H
+
+#include "trace/ctf/stream_reader.h"
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace plumb {
+
+struct ProcessRecord {
+    int64_t time_ns = 0;
+    uint32_t process_id = 0;
+    uint32_t parent_process_id = 0;
+    uint32_t user_id = 0;
+    std::string name;
+    std::string executable;
+};
+
+struct ThreadRecord {
+    int64_t time_ns = 0;
+    uint32_t thread_id = 0;
+    uint32_t process_id = 0;
+    std::string name;
+    uint32_t number = 0; /* dense, over all records: for who keeps something for each */
+};
+
+struct ObjectRecord {
+    int64_t time_ns = 0;
+    uint32_t process_id = 0;
+    uint64_t base = 0;
+    uint64_t size_bytes = 0;
+    std::string build_id; /* hexadecimal */
+    std::string path;
+};
+
+/* A record and the times for which it is the one that holds. */
+struct ThreadSpan {
+    const ThreadRecord* thread = nullptr;
+    int64_t from_ns = std::numeric_limits<int64_t>::min();
+    int64_t until_ns = std::numeric_limits<int64_t>::max();
+};
+
+class TraceNames {
+public:
+    /* Takes a statedump event; others are ignored. */
+    void add(const Event& event);
+    /* After the last add(), before anything is asked. */
+    void finish();
+
+    ThreadSpan find_thread(uint32_t thread_id, int64_t time_ns) const;
+    const ProcessRecord* find_process(uint32_t process_id, int64_t time_ns) const;
+    const std::deque<ObjectRecord>& objects() const { return objects_; }
+    uint32_t thread_record_count() const { return thread_records_; }
+
+private:
+    std::unordered_map<uint32_t, std::vector<ThreadRecord>> threads_; /* by thread id; in time order */
+    std::unordered_map<uint32_t, std::vector<ProcessRecord>> processes_;
+    std::deque<ObjectRecord> objects_;
+    /* Thread and process of those who wrote process entries: a main thread may have no entry of its own. */
+    std::vector<ThreadRecord> main_threads_;
+    uint32_t thread_records_ = 0;
+};
+
+} // namespace plumb
+
+#endif

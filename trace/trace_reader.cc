@@ -1,0 +1,245 @@
+#include "trace/trace_reader.h"
+
+#include "base/ctf_layout.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+namespace plumb {
+namespace {
+
+constexpr std::size_t max_metadata_bytes = std::size_t{1} << 28;
+constexpr int max_folder_depth = 16;
+
+/* The folders below (and with) `path` that hold a trace, sorted by name. Links are not followed. */
+Result<std::vector<std::string>> find_traces(const std::string& path) {
+    namespace fs = std::filesystem;
+    std::vector<std::string> found;
+    std::error_code error;
+    const auto look = [&](const fs::path& folder) {
+        if (fs::is_regular_file(folder / "metadata", error)) found.push_back(folder.string());
+    };
+    if (!fs::is_directory(path, error)) {
+        if (!error && fs::exists(path, error))
+            return Error("{} is not a folder; a trace is one.", path)
+                .hint("Name the folder that was given to `plumb record -o`.");
+        return Error("There is no folder {}.", path);
+    }
+    look(path);
+    fs::recursive_directory_iterator at(path, fs::directory_options::skip_permission_denied, error);
+    for (const fs::recursive_directory_iterator end; !error && at != end; at.increment(error)) {
+        if (at.depth() >= max_folder_depth) at.disable_recursion_pending();
+        std::error_code ignored;
+        if (at->is_directory(ignored) && !at->is_symlink(ignored)) look(at->path());
+    }
+    if (error) return Error("Could not look through {}: {}.", path, error.message());
+    std::sort(found.begin(), found.end());
+    return found;
+}
+
+Result<FileDescriptor> open_file(const std::string& path, struct stat& status) {
+    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!file.is_open()) return Error::from_errno(errno, "Could not open {}", path);
+    if (::fstat(file.get(), &status) != 0) return Error::from_errno(errno, "Could not look at {}", path);
+    if (!S_ISREG(status.st_mode)) return Error("{} is not a regular file.", path);
+    return file;
+}
+
+} // namespace
+
+TraceReader::TraceReader() = default;
+TraceReader::TraceReader(TraceReader&&) noexcept = default;
+TraceReader& TraceReader::operator=(TraceReader&&) noexcept = default;
+TraceReader::~TraceReader() = default;
+
+Result<TraceReader> TraceReader::open(const std::string& path) {
+    Result<std::vector<std::string>> folders = find_traces(path);
+    if (!folders) return folders.error();
+    if (folders->empty())
+        return Error("{} holds no trace: there is no file `metadata` in it or below it.", path)
+            .hint("`plumb record -o DIR -- COMMAND` makes a trace.");
+    TraceReader reader;
+    for (const std::string& folder : *folders)
+        if (Status added = reader.add_folder(folder); !added) return added.error();
+    if (Status prepared = reader.prepare(); !prepared) return prepared.error();
+    return reader;
+}
+
+Result<TraceReader> TraceReader::from_memory(const TraceBytes& bytes) {
+    TraceReader reader;
+    Result<const TraceLayout*> layout = reader.add_layout(bytes.metadata);
+    if (!layout) return layout.error();
+    for (const std::span<const uint8_t> stream : bytes.streams)
+        reader.streams_.push_back(std::make_unique<StreamReader>(
+            **layout, stream, fmt::format("stream {}", reader.streams_.size())));
+    if (Status prepared = reader.prepare(); !prepared) return prepared.error();
+    return reader;
+}
+
+Result<const TraceLayout*> TraceReader::add_layout(std::string_view metadata_file) {
+    Result<std::string> text = tsdl::metadata_text(metadata_file);
+    if (!text) return text.error();
+    Result<tsdl::Metadata> metadata = tsdl::parse(*text);
+    if (!metadata) return metadata.error();
+    Result<std::unique_ptr<TraceLayout>> layout =
+        TraceLayout::make(std::move(*metadata), static_cast<uint32_t>(event_infos_.size()));
+    if (!layout) return layout.error();
+    for (const auto& event : (*layout)->events())
+        event_infos_.push_back(event.get());
+    layouts_.push_back(std::move(*layout));
+    return layouts_.back().get();
+}
+
+Status TraceReader::add_folder(const std::string& folder) {
+    const std::string metadata_path = folder + "/metadata";
+    Result<std::string> metadata = read_small_file(metadata_path, max_metadata_bytes);
+    if (!metadata) return metadata.error();
+    Result<const TraceLayout*> layout = add_layout(*metadata);
+    if (!layout) return layout.error().with("Could not understand {}", metadata_path);
+    Result<std::vector<std::string>> names = list_directory(folder);
+    if (!names) return names.error();
+    for (const std::string& name : *names) {
+        if (name == "metadata" || name.starts_with('.')) continue;
+        const std::string path = folder + "/" + name;
+        struct stat status {};
+        if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) continue;
+        if (Status added = add_stream_file(**layout, path); !added) return added;
+    }
+    return ok();
+}
+
+Status TraceReader::add_stream_file(const TraceLayout& layout, const std::string& path) {
+    struct stat status {};
+    Result<FileDescriptor> file = open_file(path, status);
+    if (!file) return file.error();
+    const auto bytes = static_cast<std::size_t>(status.st_size);
+    if (bytes == 0) return ok();
+    Result<MappedRegion> region = map_file(*file, bytes, false, path);
+    if (!region) return region.error();
+    const auto* const data = static_cast<const uint8_t*>(region->get_address());
+    /* Read ahead; a failure costs speed only. */
+    ::madvise(region->get_address(), bytes, MADV_SEQUENTIAL);
+    files_.push_back(std::move(*region));
+    streams_.push_back(std::make_unique<StreamReader>(layout, std::span(data, bytes), path));
+    return ok();
+}
+
+/* Reads the statedump, which is small and tells the names for all that follows, and finds the start. */
+Status TraceReader::prepare() {
+    int64_t first_event = std::numeric_limits<int64_t>::max(), first_of_all = first_event;
+    for (const auto& stream : streams_) {
+        if (!stream->next()) {
+            stream->rewind();
+            continue;
+        }
+        const Event& event = stream->event();
+        first_of_all = std::min(first_of_all, event.time_ns);
+        if (event.stream->is_statedump) {
+            do
+                names_.add(event);
+            while (stream->next());
+        } else {
+            first_event = std::min(first_event, event.time_ns);
+        }
+        stream->rewind();
+    }
+    names_.finish();
+    constexpr int64_t none = std::numeric_limits<int64_t>::max();
+    start_ns_ = first_event != none ? first_event : first_of_all != none ? first_of_all : 0;
+    return ok();
+}
+
+void TraceReader::skip_before(int64_t time_ns) {
+    for (const auto& stream : streams_)
+        stream->skip_before(time_ns);
+}
+
+void TraceReader::start() {
+    started_ = true;
+    uint32_t rank = static_cast<uint32_t>(streams_.size());
+    for (const auto& stream : streams_) {
+        ++rank;
+        if (!stream->next()) continue;
+        const Event& event = stream->event();
+        const uint32_t place =
+            event.stream->is_statedump ? rank - static_cast<uint32_t>(streams_.size()) : rank;
+        heap_.push_back({event.time_ns, place, stream.get()});
+    }
+    std::sort(heap_.begin(), heap_.end()); /* a sorted list is a heap */
+}
+
+/* heap_[0] may be later than those below it. */
+void TraceReader::sift_down() {
+    const Waiting moving = heap_[0];
+    const std::size_t size = heap_.size();
+    std::size_t at = 0;
+    for (;;) {
+        std::size_t child = 2 * at + 1;
+        if (child >= size) break;
+        if (child + 1 < size && heap_[child + 1] < heap_[child]) ++child;
+        if (!(heap_[child] < moving)) break;
+        heap_[at] = heap_[child];
+        at = child;
+    }
+    heap_[at] = moving;
+}
+
+const Event* TraceReader::next() {
+    if (!started_) {
+        start();
+    } else if (!heap_.empty()) {
+        StreamReader* const stream = heap_[0].stream;
+        if (stream->next()) {
+            heap_[0].time_ns = stream->event().time_ns;
+        } else {
+            heap_[0] = heap_.back();
+            heap_.pop_back();
+        }
+        if (heap_.size() > 1) sift_down();
+    }
+    return heap_.empty() ? nullptr : &heap_[0].stream->event();
+}
+
+const ThreadRecord* TraceReader::thread_of(const Event& event) {
+    KnownThread& known = known_threads_[event.thread_id % known_threads_.size()];
+    if (event.thread_id != known.thread_id || event.time_ns < known.span.from_ns ||
+        event.time_ns >= known.span.until_ns) {
+        known.thread_id = event.thread_id;
+        known.span = event.thread_id == 0 ? ThreadSpan{} : names_.find_thread(event.thread_id, event.time_ns);
+    }
+    return known.span.thread;
+}
+
+std::optional<int64_t> TraceReader::monotonic_zero_ns() const {
+    for (const auto& layout : layouts_)
+        if (const auto offset = layout->metadata().environment_number(monotonic_zero_entry)) return offset;
+    return {};
+}
+
+StreamLosses TraceReader::losses() const {
+    StreamLosses sum;
+    for (const auto& stream : streams_) {
+        const StreamLosses& losses = stream->losses();
+        sum.events_discarded += losses.events_discarded;
+        sum.packets_lost += losses.packets_lost;
+        sum.unknown_events += losses.unknown_events;
+        sum.damaged_packets += losses.damaged_packets;
+    }
+    return sum;
+}
+
+std::vector<std::string> TraceReader::problems() const {
+    std::vector<std::string> all;
+    for (const auto& stream : streams_)
+        all.insert(all.end(), stream->problems().begin(), stream->problems().end());
+    return all;
+}
+
+} // namespace plumb

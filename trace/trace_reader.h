@@ -1,0 +1,110 @@
+/*
+ * Opens what a tracer left in a folder and gives its events in time order, whatever number of traces, streams
+ * and CPUs they come from.
+ *
+ *   Result<TraceReader> opened = TraceReader::open("my-trace");
+ *   if (!opened) return opened.error();
+ *   while (const Event* event = opened->next()) ...   // valid until the next call
+ *
+ * Reads traces of Plumb, and others of CTF 1.8 such as LTTng's. Files are mapped, not read: a file that
+ * somebody else cuts short meanwhile ends the program with SIGBUS; growing ones are fine.
+ *
+ * Not thread-safe; several readers may read the same trace.
+ */
+#ifndef PLUMB_TRACE_TRACE_READER_H
+#define PLUMB_TRACE_TRACE_READER_H
+
+#include "base/file.h"
+#include "trace/ctf/stream_reader.h"
+#include "trace/trace_names.h"
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+/* The bytes of one trace that is not in files. They must outlive the reader. */
+struct TraceBytes {
+    std::string_view metadata;
+    std::vector<std::span<const uint8_t>> streams;
+};
+
+class TraceReader {
+public:
+    /* Every trace in or below the folder. */
+    static Result<TraceReader> open(const std::string& path);
+    static Result<TraceReader> from_memory(const TraceBytes& bytes);
+
+    TraceReader(TraceReader&&) noexcept;
+    TraceReader& operator=(TraceReader&&) noexcept;
+    ~TraceReader();
+
+    /* The next event in time order, nullptr at the end. Of equal times, statedump events come first. */
+    const Event* next();
+
+    /* Who wrote the event, nullptr if the trace does not tell. */
+    const ThreadRecord* thread_of(const Event& event);
+    /* 0 if the trace does not tell. */
+    uint32_t process_id_of(const Event& event) {
+        if (event.process_id != 0) return event.process_id;
+        const ThreadRecord* thread = thread_of(event);
+        return thread == nullptr ? 0 : thread->process_id;
+    }
+    const TraceNames& names() const { return names_; }
+
+    /* Before the first next(): leave out what packets end before this time. Events before it may still come.
+     */
+    void skip_before(int64_t time_ns);
+    /* Time of the first event that is not part of a statedump; of any event if there is no such one. */
+    int64_t start_ns() const { return start_ns_; }
+    /* The wall-clock time at which CLOCK_MONOTONIC was zero, if a trace tells: Plumb's do. */
+    std::optional<int64_t> monotonic_zero_ns() const;
+
+    /* All event classes, EventInfo::index is the place in here. */
+    const std::vector<const EventInfo*>& event_infos() const { return event_infos_; }
+    const std::vector<std::unique_ptr<TraceLayout>>& layouts() const { return layouts_; }
+    const std::vector<std::unique_ptr<StreamReader>>& streams() const { return streams_; }
+
+    /* What is missing, so far: complete when next() has returned nullptr. */
+    StreamLosses losses() const;
+    std::vector<std::string> problems() const;
+
+private:
+    struct Waiting {
+        int64_t time_ns;
+        uint32_t rank; /* of equal times, the smallest first */
+        StreamReader* stream;
+        bool operator<(const Waiting& other) const {
+            return time_ns != other.time_ns ? time_ns < other.time_ns : rank < other.rank;
+        }
+    };
+
+    TraceReader();
+    Status add_folder(const std::string& folder);
+    Status add_stream_file(const TraceLayout& layout, const std::string& path);
+    Result<const TraceLayout*> add_layout(std::string_view metadata_file);
+    Status prepare();
+    void start();
+    void sift_down();
+
+    std::vector<std::unique_ptr<TraceLayout>> layouts_;
+    std::vector<const EventInfo*> event_infos_;
+    std::vector<MappedRegion> files_;
+    std::vector<std::unique_ptr<StreamReader>> streams_;
+    TraceNames names_;
+    struct KnownThread {
+        uint32_t thread_id = 0;
+        ThreadSpan span;
+    };
+    std::array<KnownThread, 256> known_threads_; /* thread id -> span, those asked for lately */
+    int64_t start_ns_ = 0;
+    bool started_ = false;
+    std::vector<Waiting> heap_; /* heap_[0]: the stream whose event was returned last */
+};
+
+} // namespace plumb
+
+#endif
