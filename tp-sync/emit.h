@@ -80,7 +80,8 @@ __attribute__((always_inline)) static inline bool has_chunk(const char* from) {
 // overwritten by the next field, or by the zeros at the payload's end.
 __attribute__((always_inline, no_sanitize("address", "thread", "undefined"))) static inline uint64_t
 copy_chunk(unsigned char* to, const char* from) {
-    const __m128i chunk = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    __m128i chunk = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    __asm__("" : "+x"(chunk)); // what is measured is what is stored: it is not loaded a second time
     const auto zeros = static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(chunk, _mm_setzero_si128())));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), chunk);
     return static_cast<uint32_t>(__builtin_ctz(zeros | 1u << chunk_bytes));
@@ -94,6 +95,13 @@ static uint64_t copy_chunk(unsigned char*, const char*) {
 }
 #endif
 
+// The program's other threads may change a string while it is copied. Which of its bytes are then in the record is
+// open, but the record is whole: its length is that of the bytes that were written, so each is loaded once, and
+// nothing is measured at the source.
+static char load_once(const char* from) {
+    return __atomic_load_n(from, __ATOMIC_RELAXED);
+}
+
 // After the first `done` bytes, none of which is NUL. A chunk is copied only if all of it fits: if it has no
 // NUL, `done` is at most `room`, and the loop below decides whether the string ends there or is cut.
 __attribute__((noinline)) static uint64_t copy_rest(unsigned char* to, const char* from, uint64_t room,
@@ -104,10 +112,11 @@ __attribute__((noinline)) static uint64_t copy_rest(unsigned char* to, const cha
         done += bytes;
         if (bytes < chunk_bytes) return done;
     }
-    for (; done < room && from[done] != '\0'; done++)
-        to[done] = static_cast<unsigned char>(from[done]);
+    char next = load_once(from + done);
+    for (; done < room && next != '\0'; next = load_once(from + done))
+        to[done++] = static_cast<unsigned char>(next);
     __builtin_memset(to + done, 0, 8);
-    return done == room && from[done] != '\0' ? room + 1 : done;
+    return next != '\0' ? room + 1 : done;
 }
 
 // The first chunk, in which most names end, stands alone.
@@ -122,14 +131,13 @@ PLUMB_HIDDEN uint64_t plumb_copy_string(unsigned char* to, const char* from, uin
 }
 
 PLUMB_HIDDEN uint64_t plumb_copy_view(unsigned char* to, const char* from, uint64_t bytes, uint64_t room) {
-    // One byte more than fits: a view whose NUL is there is whole.
-    const uint64_t seen = bytes <= room ? bytes : room + 1;
-    const auto* end = static_cast<const char*>(__builtin_memchr(from, 0, seen));
-    const uint64_t length = end != nullptr ? static_cast<uint64_t>(end - from) : seen;
-    const uint64_t copied = length < room ? length : room;
+    const uint64_t copied = bytes < room ? bytes : room;
     __builtin_memcpy(to, from, copied);
     to[copied] = '\0';
-    return length;
+    const auto* end = static_cast<const unsigned char*>(__builtin_memchr(to, 0, copied + 1));
+    const auto length = static_cast<uint64_t>(end - to);
+    // A view that goes on behind the room, but whose NUL is there, is whole.
+    return length == room && bytes > room && load_once(from + room) != '\0' ? room + 1 : length;
 }
 
 } // extern "C"

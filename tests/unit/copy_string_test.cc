@@ -7,7 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <span>
 #include <string>
@@ -93,6 +96,53 @@ TEST(CopyString, EndsAViewAtItsFirstNul) {
         EXPECT_EQ(plumb_copy_view(to.bytes.data(), text.data(), text.size(), room), room < 3 ? room + 1 : 3)
             << room;
         EXPECT_EQ(to.problem(std::string_view("one").substr(0, room)), "") << room;
+    }
+}
+
+// A text over two pages, the second of which can not be read at first: whoever reaches it finds that the program has
+// put a NUL into the first page meanwhile, as another thread may at any time.
+struct ChangingText {
+    static constexpr std::size_t page = 4096;
+    static constexpr std::size_t bytes = 400;
+    static inline char* start; // half of the bytes are in each page
+
+    ChangingText() {
+        void* const at = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        start = static_cast<char*>(at) + page - bytes / 2;
+        memset(start, 'x', bytes);
+        struct sigaction action {};
+        action.sa_handler = [](int) {
+            mprotect(start + bytes / 2, page, PROT_READ | PROT_WRITE);
+            start[100] = '\0';
+        };
+        sigaction(SIGSEGV, &action, &before);
+        mprotect(start + bytes / 2, page, PROT_NONE);
+    }
+    ~ChangingText() {
+        sigaction(SIGSEGV, &before, nullptr);
+        munmap(start + bytes / 2 - page, 2 * page);
+    }
+    ChangingText(const ChangingText&) = delete;
+    ChangingText& operator=(const ChangingText&) = delete;
+
+private:
+    struct sigaction before;
+};
+
+// What is said of the copy is true of the copy, or the record would not parse.
+TEST(CopyString, SaysWhatItCopiedThoughTheTextChanges) {
+    for (const std::size_t room : {300u, 500u}) {
+        Destination view(room);
+        Destination string(room);
+        {
+            const ChangingText text;
+            const std::uint64_t said = plumb_copy_view(view.bytes.data(), text.start, text.bytes, room);
+            EXPECT_EQ(text.start[100], '\0');
+            EXPECT_EQ(strlen(reinterpret_cast<char*>(view.bytes.data())), std::min(said, room)) << room;
+        }
+        const ChangingText text; // the rest of the second page is zeros, which end it
+        const std::uint64_t said = plumb_copy_string(string.bytes.data(), text.start, room);
+        EXPECT_EQ(strlen(reinterpret_cast<char*>(string.bytes.data())), std::min(said, room)) << room;
     }
 }
 
