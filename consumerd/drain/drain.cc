@@ -14,7 +14,10 @@ namespace {
 
 constexpr uint64_t first_refinement_ns = 100'000'000;
 constexpr uint64_t refinement_interval_ns = 1'000'000'000;
-/* After a wake that brought nothing: bounds what a writer can cost that wakes for no reason. */
+/* After wakes that brought nothing: bounds what a writer can cost that wakes for no reason. The first ones of a row
+ * are free: a ring's first sub-buffer wakes before it is full, and so does one that was read between being closed and
+ * the next one's opening. */
+constexpr uint32_t idle_wakes_free = 16;
 constexpr long idle_wake_pause_ns = 5'000'000;
 
 uint64_t monotonic_ns() {
@@ -126,28 +129,33 @@ void Drain::stop() {
     thread_.join();
 }
 
+/* The order keeps every wake: a writer closes a sub-buffer, then adds to data_futex. Whatever it closes behind our
+ * look at the rings has changed data_futex since `seen`, and the wait ends at once. */
 void Drain::run() {
     uint64_t interval_ns = options_.interval_ns;
     uint64_t deadline_ns = monotonic_ns() + interval_ns;
     bool had_events = false;
+    uint32_t idle_wakes = 0; /* in a row */
     while (!stop_requested_) {
         const uint32_t seen = __atomic_load_n(&shared_header()->data_futex, __ATOMIC_SEQ_CST);
-        if (monotonic_ns() >= deadline_ns) {
-            had_events |= step(ReadWhat::everything);
+        const bool is_time = monotonic_ns() >= deadline_ns;
+        const bool found = step(is_time ? ReadWhat::everything : ReadWhat::whole_subbufs);
+        had_events |= found;
+        if (is_time) {
             interval_ns =
                 had_events ? options_.interval_ns : std::min(interval_ns * 2, options_.idle_interval_ns);
             deadline_ns = monotonic_ns() + interval_ns;
             had_events = false;
+        }
+        if (found || is_time) {
+            idle_wakes = 0;
             continue;
         }
-        wait(seen, deadline_ns);
-        if (stop_requested_ || monotonic_ns() >= deadline_ns) continue;
-        if (step(ReadWhat::whole_subbufs)) {
-            had_events = true;
-        } else {
+        if (idle_wakes++ > idle_wakes_free) {
             const timespec pause{0, idle_wake_pause_ns};
             nanosleep(&pause, nullptr);
         }
+        wait(seen, deadline_ns);
     }
 }
 

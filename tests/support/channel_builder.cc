@@ -1,6 +1,11 @@
 #include "tests/support/channel_builder.h"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <climits>
 
 namespace plumb::test {
 namespace {
@@ -226,6 +231,8 @@ bool ChannelBuilder::enter_subbuf(uint32_t ring_index) {
     __atomic_store_n(&ring_control.limit, next_limit, __ATOMIC_RELEASE);
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* before any byte of the sub-buffer */
     __atomic_add_fetch(&header().data_futex, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_exchange_n(&header().data_waiters, 0, __ATOMIC_SEQ_CST) != 0)
+        syscall(SYS_futex, &header().data_futex, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
     return true;
 }
 
