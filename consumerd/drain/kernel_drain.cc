@@ -104,8 +104,8 @@ Status KernelDrain::start(const std::function<Status()>& begin_tracing) {
 
 Status KernelDrain::write_statedump() {
     KernelStatedump dump = kernel_statedump(options_.statedump);
-    process_of_thread_ = std::move(dump.process_of_thread);
-    dumped_at_ = read_clock(static_cast<plumb_clock_mode>(options_.clock.mode));
+    owners_.know(std::move(dump.process_of_thread),
+                 read_clock(static_cast<plumb_clock_mode>(options_.clock.mode)));
     return writer_.write_kernel_statedump(dump.records);
 }
 
@@ -230,23 +230,9 @@ void KernelDrain::failed(const Error& error) {
 }
 
 void KernelDrain::write_names(bool all) {
-    for (ThreadNote& note : translator_.take_notes())
-        held_notes_.push_back(std::move(note));
-    std::stable_sort(held_notes_.begin(), held_notes_.end(),
-                     [](const ThreadNote& a, const ThreadNote& b) { return a.timestamp < b.timestamp; });
-    std::vector<NamedThread> named;
-    size_t used = 0;
-    for (; used < held_notes_.size() && (all || held_notes_[used].timestamp <= held_until_); used++) {
-        const ThreadNote& note = held_notes_[used];
-        const auto maker = process_of_thread_.find(note.by_thread_id);
-        if (note.is_new)
-            process_of_thread_[note.thread_id] =
-                note.is_process || maker == process_of_thread_.end() ? note.thread_id : maker->second;
-        const auto process = process_of_thread_.find(note.thread_id);
-        named.push_back({std::max(note.timestamp, dumped_at_), note.thread_id,
-                         process != process_of_thread_.end() ? process->second : note.thread_id, note.name});
-    }
-    held_notes_.erase(held_notes_.begin(), held_notes_.begin() + static_cast<std::ptrdiff_t>(used));
+    owners_.add(translator_.take_notes());
+    const std::vector<NamedThread> named =
+        owners_.take(all ? std::numeric_limits<uint64_t>::max() : held_until_);
     held_until_ = read_clock(static_cast<plumb_clock_mode>(options_.clock.mode));
     if (named.empty()) return;
     Status written = writer_.write_kernel_statedump(encode_named_threads(named));
@@ -267,7 +253,7 @@ void KernelDrain::drain_all() {
 Status KernelDrain::snapshot() {
     KernelStatedump dump = kernel_statedump(options_.statedump);
     const uint64_t dumped_at = read_clock(static_cast<plumb_clock_mode>(options_.clock.mode));
-    process_of_thread_ = std::move(dump.process_of_thread);
+    owners_.know(std::move(dump.process_of_thread), 0);
     drain_all();
     /* In the order of time: what the events tell of names before the dump, the dump, and what they tell later. */
     held_until_ = dumped_at;

@@ -19,6 +19,7 @@
 #include "consumerd/kernel/kernel_session.h"
 #include "consumerd/kernel/kernel_statedump.h"
 #include "consumerd/kernel/page_copy.h"
+#include "consumerd/kernel/thread_owners.h"
 #include "consumerd/kernel/translator.h"
 #include "consumerd/sink/ctf_metadata.h"
 #include "consumerd/sink/ctf_writer.h"
@@ -30,7 +31,6 @@
 #include <deque>
 #include <functional>
 #include <latch>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -109,10 +109,8 @@ private:
     std::vector<std::byte> pages_;
     FileDescriptor wake_;
 
-    std::map<uint32_t, uint32_t> process_of_thread_;
-    std::vector<ThreadNote> held_notes_;
-    uint64_t held_until_ = 0; /* notes up to this time are written next: an older one may still come */
-    uint64_t dumped_at_ = 0;  /* no note is written as of an earlier time */
+    ThreadOwners owners_;
+    uint64_t held_until_ = 0; /* names up to this time are written next: an older one may still come */
 
     uint64_t events_written_ = 0;
     std::vector<uint64_t> counts_; /* written, by event id */

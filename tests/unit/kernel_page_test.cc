@@ -120,6 +120,10 @@ TEST(RawPage, CountsOnWhenAnAbsoluteTimeStampPassesAMultipleOfItsRange) {
     const Walked walked =
         walk(PageBuilder(3 * range - 5).time(time_stamp, 7).event(0, Bytes().put(uint32_t{1}).span()).page());
     EXPECT_THAT(walked.times, ElementsAre(3 * range + 7));
+    /* One that says again what the time is has not gone back. */
+    const Walked same =
+        walk(PageBuilder(3 * range + 7).time(time_stamp, 7).event(0, Bytes().put(uint32_t{1}).span()).page());
+    EXPECT_THAT(same.times, ElementsAre(3 * range + 7));
     /* Within the first range nothing can have passed one: what went back is what the page says. */
     const Walked early =
         walk(PageBuilder(1000).time(time_stamp, 7).event(0, Bytes().put(uint32_t{1}).span()).page());

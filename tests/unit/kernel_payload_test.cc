@@ -1,6 +1,7 @@
 // cmake-once
 //
-// Single steps from a raw event to a payload: copies of every length, names of threads, letters of block requests.
+// Single steps from a raw event to a payload: copies of every length, names of threads, letters of block requests, what
+// lies where a location says.
 // Source and room lie at the end of memory, so that one byte too many ends the test.
 #include "consumerd/kernel/event_payload.h"
 #include "tests/support/guarded_memory.h"
@@ -82,6 +83,42 @@ TEST(KernelPayload, GivesBlockRequestsTheNumbersOfLttng) {
         std::memcpy(&flags, payload.data(), sizeof(flags));
         EXPECT_EQ(flags, expected) << text;
     }
+}
+
+/* A location, 4 bytes into an event, that speaks of `bytes` at `offset`. */
+std::vector<std::byte> payload_at(RawStep::Kind kind, bool is_relative, std::uint32_t offset,
+                                  std::uint32_t bytes, std::span<const std::byte> raw) {
+    constexpr std::size_t location_at = 4;
+    std::vector<std::byte> source(raw.begin(), raw.end());
+    const std::uint32_t location = offset | bytes << 16;
+    std::memcpy(source.data() + location_at, &location, sizeof(location));
+    KernelEvent event;
+    event.least_bytes = location_at + sizeof(location);
+    event.dynamic_fields = 1;
+    event.steps = {{kind, is_relative, location_at, 1}};
+    std::vector<std::byte> room(payload_room(event, source.size()));
+    const std::byte* const end = translate_payload(event, source, room.data());
+    if (end == nullptr) return {};
+    return {static_cast<const std::byte*>(room.data()), end};
+}
+
+TEST(KernelPayload, FindsWhatALocationSpeaksOfFromTheStartOfTheEventOrFromBehindItself) {
+    /* 4 bytes of header, 4 of location; the texts differ at every place. */
+    const std::vector<std::byte> raw = bytes_of("head....abcdefghijklmnop");
+    EXPECT_EQ(payload_at(RawStep::Kind::string, false, 10, 3, raw), bytes_of(std::string("cde\0", 4)));
+    EXPECT_EQ(payload_at(RawStep::Kind::string, true, 10, 3, raw), bytes_of(std::string("klm\0", 4)));
+    EXPECT_EQ(payload_at(RawStep::Kind::string, true, 0, 3, raw), bytes_of(std::string("abc\0", 4)));
+    EXPECT_EQ(payload_at(RawStep::Kind::sequence, false, 10, 3, raw), bytes_of(std::string("\3\0cde", 5)));
+    EXPECT_EQ(payload_at(RawStep::Kind::sequence, true, 10, 3, raw), bytes_of(std::string("\3\0klm", 5)));
+}
+
+TEST(KernelPayload, TakesWhatALocationSpeaksOfUpToTheEndOfTheEventAndNotBeyond) {
+    const std::vector<std::byte> raw = bytes_of("head....abcdefghijklmnop");
+    EXPECT_EQ(payload_at(RawStep::Kind::string, false, 21, 3, raw), bytes_of(std::string("nop\0", 4)));
+    EXPECT_EQ(payload_at(RawStep::Kind::string, true, 13, 3, raw), bytes_of(std::string("nop\0", 4)));
+    EXPECT_TRUE(payload_at(RawStep::Kind::string, false, 22, 3, raw).empty());
+    EXPECT_TRUE(payload_at(RawStep::Kind::string, true, 14, 3, raw).empty());
+    EXPECT_TRUE(payload_at(RawStep::Kind::string, true, 17, 0, raw).empty());
 }
 
 } // namespace

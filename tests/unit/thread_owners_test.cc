@@ -1,0 +1,99 @@
+// cmake-once
+//
+// Threads that the kernel's events speak of belong to the process of whoever made them, in whichever order the CPUs'
+// buffers came.
+#include "consumerd/kernel/thread_owners.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <ostream>
+
+namespace plumb {
+
+/* What a failed test shows. */
+static void PrintTo(const NamedThread& thread, std::ostream* to) {
+    *to << thread.timestamp << ": thread " << thread.thread_id << " of " << thread.process_id << ", "
+        << thread.name;
+}
+
+namespace {
+
+using Names = std::vector<NamedThread>;
+
+constexpr std::uint64_t for_ever = std::numeric_limits<std::uint64_t>::max();
+
+bool same(const Names& a, const Names& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const NamedThread& x, const NamedThread& y) {
+        return x.timestamp == y.timestamp && x.thread_id == y.thread_id && x.process_id == y.process_id &&
+               x.name == y.name;
+    });
+}
+
+ThreadNote process_began(std::uint64_t time, std::uint32_t id, std::uint32_t by) {
+    return {time, id, by, true, true, "process"};
+}
+
+ThreadNote thread_began(std::uint64_t time, std::uint32_t id, std::uint32_t by) {
+    return {time, id, by, true, false, "thread"};
+}
+
+ThreadNote renamed(std::uint64_t time, std::uint32_t id, const char* name) {
+    return {time, id, id, false, false, name};
+}
+
+class ThreadOwnersTest : public testing::Test {
+protected:
+    void SetUp() override { owners.know({{100, 100}, {101, 100}}, 10); }
+    void expect(std::uint64_t until, const Names& expected) {
+        const Names taken = owners.take(until);
+        EXPECT_TRUE(same(taken, expected)) << testing::PrintToString(taken);
+    }
+    ThreadOwners owners;
+};
+
+TEST_F(ThreadOwnersTest, KnowTheProcessOfAThreadThatWasThere) {
+    owners.add({renamed(20, 101, "worker"), renamed(21, 100, "server")});
+    expect(for_ever, {{20, 101, 100, "worker"}, {21, 100, 100, "server"}});
+}
+
+TEST_F(ThreadOwnersTest, GiveANewThreadTheProcessOfItsMaker) {
+    owners.add({thread_began(20, 102, 101), thread_began(21, 103, 102), renamed(22, 103, "late")});
+    expect(for_ever, {{20, 102, 100, "thread"}, {21, 103, 100, "thread"}, {22, 103, 100, "late"}});
+}
+
+TEST_F(ThreadOwnersTest, TakeANewProcessForItsOwnOneAndItsThreadsForTheNewOnes) {
+    owners.add({process_began(20, 200, 101), thread_began(21, 201, 200)});
+    expect(for_ever, {{20, 200, 200, "process"}, {21, 201, 200, "thread"}});
+    /* The number of a thread that ended comes again as a process. */
+    owners.add({process_began(30, 201, 100), renamed(31, 201, "other")});
+    expect(for_ever, {{30, 201, 201, "process"}, {31, 201, 201, "other"}});
+}
+
+TEST_F(ThreadOwnersTest, TakeWhomNobodyKnowsForAProcess) {
+    owners.add({renamed(20, 300, "unknown"), thread_began(21, 302, 301)});
+    expect(for_ever, {{20, 300, 300, "unknown"}, {21, 302, 302, "thread"}});
+}
+
+TEST_F(ThreadOwnersTest, GoByTimeAndNotByTheOrderInWhichNotesCame) {
+    owners.add({thread_began(30, 202, 200), renamed(25, 101, "b")});
+    owners.add({process_began(20, 200, 100), renamed(25, 100, "c")});
+    expect(for_ever,
+           {{20, 200, 200, "process"}, {25, 101, 100, "b"}, {25, 100, 100, "c"}, {30, 202, 200, "thread"}});
+}
+
+TEST_F(ThreadOwnersTest, HoldWhatIsYoungerThanAskedFor) {
+    owners.add({renamed(20, 100, "a"), renamed(21, 100, "b"), renamed(22, 100, "c")});
+    expect(21, {{20, 100, 100, "a"}, {21, 100, 100, "b"}});
+    expect(21, {});
+    expect(22, {{22, 100, 100, "c"}});
+    expect(for_ever, {});
+}
+
+TEST_F(ThreadOwnersTest, AreNotOlderThanWhatWasKnownAlready) {
+    owners.add({renamed(5, 100, "early"), renamed(10, 100, "same"), renamed(11, 100, "later")});
+    expect(for_ever, {{10, 100, 100, "early"}, {10, 100, 100, "same"}, {11, 100, 100, "later"}});
+}
+
+} // namespace
+} // namespace plumb
