@@ -1,15 +1,14 @@
-// Objects come and go: registration by constructors, the update signal, fork.
+// Objects come and go: registration by constructors, fork.
 //
 // What linking costs is decided here: two opens, two maps, a handler, a slot. No thread, no socket, no
 // allocation, no output; docs/startup.md lists the system calls.
 #include "runtime.h"
+#include "signals_held.h"
 
-#include "ring/inject.h"
 #include "ring/sequence.h"
 
 #include <plumb/control.h>
 
-#include <csignal>
 #include <cstddef>
 #include <cstdlib>
 #include <linux/membarrier.h>
@@ -91,47 +90,6 @@ void read_launched() {
         }
     }
 }
-
-void handle_update_signal(int, siginfo_t*, void*) {
-    inject(InjectionPoint::handler_entered);
-    request_update();
-}
-
-// The first real-time signal that is free, from the highest down: applications that use them count from the
-// lowest.
-void install_handler() {
-    if (runtime.signal_number != 0) return;
-    for (int number = SIGRTMAX; number >= SIGRTMIN; number--) {
-        struct sigaction old = {};
-        if (sigaction(number, nullptr, &old) != 0 || (old.sa_flags & SA_SIGINFO) != 0 ||
-            old.sa_handler != SIG_DFL)
-            continue;
-        struct sigaction action = {};
-        action.sa_sigaction = handle_update_signal;
-        action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
-        sigfillset(&action.sa_mask);
-        if (sigaction(number, &action, nullptr) == 0) {
-            runtime.signal_number = number;
-            return;
-        }
-    }
-}
-
-// Signals wait.
-class SignalsHeld {
-public:
-    SignalsHeld() {
-        sigset_t all;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    SignalsHeld(const SignalsHeld&) = delete;
-    SignalsHeld& operator=(const SignalsHeld&) = delete;
-
-private:
-    sigset_t before_;
-};
 
 // Keeps updates out while an object leaves; from ordinary context, so it may wait for the thread that is in
 // one.

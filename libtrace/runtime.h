@@ -1,6 +1,7 @@
 // The state of the runtime in one process, and the parts that keep it.
 //
-//   registry.cc   objects come and go; fork; the update signal
+//   registry.cc   objects come and go; fork
+//   update_signal.cc  the signal that asks for an update; own_stack.cc what an update runs on
 //   update.cc     asks for the rules and makes them true: attach, switch, detach, acknowledge
 //   guard.cc      who is on the slow path, so that an update knows when nobody can see the old state any more
 //   attach.cc     maps a session's channel and introduces the process to it
@@ -80,6 +81,7 @@ struct Runtime {
 
     plumb_state_header* state = nullptr;
     plumb_process* slot = nullptr;
+    uint64_t generation = 0; // that was last asked for
     bool executable_known = false;
     uint64_t unguarded_losses = 0; // events dropped for want of a guard, not yet counted in a channel
 };
@@ -96,8 +98,16 @@ void after_fork(); // in the child
 void arm_writers();
 bool writers_are_wiped(); // a fork that ran no handlers
 
+// update_signal.cc
+void install_handler();
+uint64_t handler_address(); // 0: none
+
+// own_stack.cc
+void call_on_own_stack(void (*function)()); // as the owner of `updating`, with SignalsHeld
+
 // update.cc
 void request_update();
+void follow_if_moved();     // updates if the rules have changed since; for who comes by anyway
 void quiesced();            // as the owner of `updating`
 void register_membarrier(); // in ordinary context, or before the first event is switched on
 
@@ -146,6 +156,8 @@ void announce_handler();
 void release_slot();
 bool has_no_rules(uint64_t& generation); // and which generation that is; false if in doubt
 void acknowledge(uint64_t generation);
+bool answer_signal(uint32_t slot_index);                        // whether it is for us
+bool is_slot_of_handler(uint32_t slot_index, uint64_t address); // another runtime in this process
 void report_error(uint64_t cookie, int error);
 int open_channel(uint64_t cookie);
 

@@ -206,6 +206,7 @@ void claim_slot() {
         store_relaxed(slot.acknowledged, uint64_t{0});
         store_relaxed(slot.error, 0);
         store_relaxed(slot.error_cookie, uint64_t{0});
+        store_relaxed(slot.unanswered, 0u);
         store_relaxed(slot.registered_boottime_ns, sys::now_once_ns(CLOCK_BOOTTIME));
         runtime.slot = &slot;
         announce_handler();
@@ -218,6 +219,7 @@ void claim_slot() {
 // moment would hide the process from a controller.
 void announce_handler() {
     if (runtime.slot == nullptr) return;
+    store_relaxed(runtime.slot->handler, handler_address());
     store_release(runtime.slot->signal_number, static_cast<uint32_t>(runtime.signal_number));
     store_seq_cst(runtime.slot->flags, PLUMB_PROCESS_READY |
                                            (runtime.signal_number != 0 ? PLUMB_PROCESS_ASYNC : 0u) |
@@ -236,6 +238,19 @@ void acknowledge(uint64_t generation) {
     store_seq_cst(runtime.slot->acknowledged, generation);
     add_seq_cst(runtime.state->ack_futex, 1u);
     if (load_seq_cst(runtime.state->ack_waiters) != 0) sys::futex_wake_all(runtime.state->ack_futex);
+}
+
+bool answer_signal(uint32_t slot_index) {
+    plumb_process* slot = load_relaxed(runtime.slot);
+    if (slot == nullptr || slot != slots() + slot_index) return false;
+    store_relaxed(slot->unanswered, 0u);
+    return true;
+}
+
+bool is_slot_of_handler(uint32_t slot_index, uint64_t address) {
+    if (runtime.state == nullptr || slot_index >= PLUMB_MAX_PROCESSES || address == 0) return false;
+    const plumb_process& slot = slots()[slot_index];
+    return load_relaxed(slot.process_id) == runtime.process_id && load_relaxed(slot.handler) == address;
 }
 
 void report_error(uint64_t cookie, int error) {

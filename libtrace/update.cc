@@ -9,6 +9,7 @@
 //   5. once quiescent: unmap the channels of sessions that are gone, acknowledge g
 // Steps 1 to 4 never wait. If step 5 can not be done at once, the last of the remembered guards does it.
 #include "runtime.h"
+#include "signals_held.h"
 
 #include <linux/membarrier.h>
 
@@ -137,8 +138,12 @@ void update() {
     if (runtime.state == nullptr) return;
     if (load_relaxed(runtime.quiesce_pending) != 0 && is_quiescent()) quiesced();
     uint64_t generation = 0;
-    if (!runtime.writers_armed && has_no_rules(generation)) return acknowledge(generation);
+    if (!runtime.writers_armed && has_no_rules(generation)) {
+        store_relaxed(runtime.generation, generation);
+        return acknowledge(generation);
+    }
     if (!ask()) return;
+    store_relaxed(runtime.generation, answer.generation);
     if (switch_off()) {
         // With an update still pending this one takes its place: what is busy now contains what was busy then
         // and still is.
@@ -175,19 +180,29 @@ void quiesced() {
     }
 }
 
-// Runs update() now, or leaves the request to the thread that is in it.
+// Runs update() now, or leaves the request to the thread that is in it. With all signals blocked: a handler that
+// jumps out of an update, or ends the thread, would leave it owned for ever.
 void request_update() {
+    const SignalsHeld signals;
     add_seq_cst(runtime.update_requests, 1u);
     while (exchange_seq_cst(runtime.updating, 1u) == 0) {
         uint32_t served;
         do {
             served = load_seq_cst(runtime.update_requests);
-            update();
+            call_on_own_stack(update);
         } while (load_seq_cst(runtime.update_requests) != served);
         store_seq_cst(runtime.updating, 0u);
         // A request that came between the last look and the store found us still there: look once more.
         if (load_seq_cst(runtime.update_requests) == served) break;
     }
+}
+
+// A process that cannot be signalled (every thread blocks the signal, or the program has a handler of its own for it)
+// follows here.
+void follow_if_moved() {
+    if (runtime.state != nullptr &&
+        load_relaxed(runtime.state->generation) != load_relaxed(runtime.generation))
+        request_update();
 }
 
 } // namespace plumb

@@ -3,10 +3,12 @@
  * found out and when to look again, so a wait for one slow process does not read /proc for all others all the
  * time.
  *
- * A signal without a handler ends a process, and exec() takes handlers away. So the handler is looked for in
- * /proc right before each signal, and a process that registered a moment ago is left alone for a while: most
- * of those are children between fork() and exec(). What is left is a window of microseconds between the look
- * and the signal, in which a process that has been running for a while would have to call exec().
+ * Nobody is harmed by a signal that comes too late: its default is to be ignored, so a program that has called
+ * exec() since, or begins to in this moment, does not notice it. Signals that a slot names and that are not of
+ * that kind are never sent, since every program of the user can write there.
+ *
+ * A program may have put a handler of its own in the place of ours. It is found out by silence: each signal is
+ * counted in the slot before it is sent, and our handler sets the count back.
  */
 #include "consumerd/control/quiescence.h"
 
@@ -16,6 +18,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -31,8 +34,10 @@ constexpr std::uint64_t look_interval_ns = 2'000'000;
 constexpr std::uint64_t life_check_interval_ns = 20'000'000;
 constexpr std::uint64_t resend_after_ns = 250'000'000;
 constexpr std::uint64_t blocked_patience_ns = 500'000'000;
+constexpr std::uint64_t silence_patience_ns = 500'000'000;
 constexpr std::uint64_t filling_patience_ns = 100'000'000;
-constexpr std::uint64_t young_ns = 20'000'000;
+
+constexpr const char* stopped_reason = "it is stopped: it will ask again when it is continued";
 
 std::uint64_t monotonic_now_ns() {
     timespec now{};
@@ -131,34 +136,68 @@ private:
         return status && (status->caught >> (signal_number - 1) & 1) != 0;
     }
 
+    /* "23 (SIGURG)" */
+    static std::string named(std::uint32_t signal_number) {
+        const char* name = ::sigabbrev_np(static_cast<int>(signal_number));
+        return name != nullptr ? fmt::format("{} (SIG{})", signal_number, name)
+                               : fmt::to_string(signal_number);
+    }
+
+    /* To one thread, with the value that names the slot: 0, or errno. */
+    static int queue_signal(const ProcessSlot& slot, std::uint32_t thread_id) {
+        siginfo_t info{};
+        info.si_code = SI_QUEUE;
+        info.si_signo = static_cast<int>(slot.content.signal_number);
+        info.si_pid = ::getpid();
+        info.si_uid = ::getuid();
+        info.si_value.sival_ptr = reinterpret_cast<void*>(PLUMB_SIGNAL_VALUE(slot.index));
+        const long sent =
+            ::syscall(SYS_rt_tgsigqueueinfo, slot.content.process_id, thread_id, info.si_signo, &info);
+        return sent == 0 ? 0 : errno;
+    }
+
     bool send(const ProcessSlot& slot, Attempt& attempt) {
         const std::uint32_t process_id = slot.content.process_id;
         const std::uint32_t signal_number = slot.content.signal_number;
-        if (boottime_now_ns() - slot.content.registered_boottime_ns < young_ns) return true;
-        if (signal_number < static_cast<std::uint32_t>(SIGRTMIN) ||
-            signal_number > static_cast<std::uint32_t>(SIGRTMAX))
+        if (signal_number != SIGURG && signal_number != SIGWINCH)
             return refuse(process_id, fmt::format("its slot names signal {}, which is not one of Plumb's",
                                                   signal_number));
         const ThreadChoice choice = choose_thread(process_id, signal_number, attempt.threads);
+        if (choice.disturbance == Disturbance::stopped && slot.content.unanswered != 0)
+            return refuse(process_id, stopped_reason); /* it has one waiting */
         if (!may_be_sent(process_id, signal_number, choice, attempt)) return settled_.count(process_id) == 0;
+        if (slot.content.unanswered >= PLUMB_UNANSWERED_MAX) return bear_silence(slot.content, attempt);
         if (!state_.is_mapped_by(process_id)) {
             state_.free_slot(
                 slot); /* it has called exec() since; the new program may have a slot of its own */
             return false;
         }
         if (!has_handler(process_id, signal_number))
-            return refuse(process_id, fmt::format("it has no handler for signal {} any more", signal_number));
-        if (::syscall(SYS_tgkill, process_id, choice.thread_id, signal_number) != 0) {
-            if (errno == EPERM) return refuse(process_id, "no permission to signal it");
+            return refuse(process_id,
+                          fmt::format("it has no handler for signal {} any more", named(signal_number)));
+        state_.count_signal(slot.index);
+        if (const int error = queue_signal(slot, choice.thread_id); error != 0) {
+            if (error == EPERM) return refuse(process_id, "no permission to signal it");
             return true; /* the thread has ended: another one at the next look */
         }
         attempt.sent_ns = now_ns_;
         attempt.threads.insert(choice.thread_id);
-        if (choice.disturbance == Disturbance::stopped)
-            return refuse(process_id, "it is stopped: it will ask again when it is continued");
+        if (choice.disturbance == Disturbance::stopped) return refuse(process_id, stopped_reason);
         if (choice.disturbance == Disturbance::interrupted)
             report_.disturbed.push_back({process_id, choice.thread_id, choice.system_call});
         return true;
+    }
+
+    /* No more is sent; what was sent last may still be answered. */
+    bool bear_silence(const plumb_process& process, Attempt& attempt) {
+        const std::uint64_t since_ns = attempt.sent_ns != 0 ? attempt.sent_ns : attempt.first_look_ns;
+        attempt.next_look_ns = now_ns_ + life_check_interval_ns;
+        if (now_ns_ - since_ns < silence_patience_ns) return true;
+        return refuse(
+            process.process_id,
+            fmt::format("signal {} does not reach Plumb there: {} were not answered; the program has "
+                        "installed its own handler for it since, or was busy all the time",
+                        named(process.signal_number), process.unanswered));
     }
 
     /* False: not now, or (then it is settled) never. */
@@ -172,9 +211,9 @@ private:
         case Disturbance::interrupted:
             return waited_ns >= options_.patience_ns;
         case Disturbance::blocked:
-            /* Left pending, the signal would outlive an exec() and end the program after it. */
+            /* The program may read its signals itself (sigwait, signalfd), and does not know what to do with this. */
             if (waited_ns >= blocked_patience_ns)
-                refuse(process_id, fmt::format("signal {} is blocked in every thread", signal_number));
+                refuse(process_id, fmt::format("signal {} is blocked in every thread", named(signal_number)));
             return false;
         case Disturbance::gone:
             break;

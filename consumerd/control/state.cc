@@ -327,6 +327,8 @@ std::optional<plumb_process> StateFile::process(std::uint32_t index) const {
     copy.acknowledged = load(shared.acknowledged);
     copy.error = load(shared.error);
     copy.error_cookie = load(shared.error_cookie);
+    copy.handler = load(shared.handler);
+    copy.unanswered = load(shared.unanswered);
     return copy;
 }
 
@@ -336,6 +338,10 @@ void StateFile::free_slot(const ProcessSlot& taken) {
     if (load(slot(taken.index).registered_boottime_ns) != taken.content.registered_boottime_ns) return;
     __atomic_compare_exchange_n(&slot(taken.index).process_id, &expected, 0u, false, __ATOMIC_SEQ_CST,
                                 __ATOMIC_SEQ_CST);
+}
+
+void StateFile::count_signal(std::uint32_t index) {
+    if (index < PLUMB_MAX_PROCESSES) __atomic_fetch_add(&slot(index).unanswered, 1u, __ATOMIC_SEQ_CST);
 }
 
 std::uint32_t StateFile::slots_refused() const {

@@ -66,6 +66,8 @@ public:
     std::optional<plumb_process> process(std::uint32_t index) const;
     /* Frees a slot whose process is gone; does nothing if it is no longer that process's. */
     void free_slot(const ProcessSlot& slot);
+    /* Before an update signal is sent to its process: `unanswered` of <plumb/abi/state.h>. */
+    void count_signal(std::uint32_t index);
     std::uint32_t slots_refused() const;
 
     /* For waiting on acknowledgements. */

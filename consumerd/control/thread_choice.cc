@@ -4,8 +4,10 @@
 #include "base/processes.h"
 
 #include <cstdio>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 namespace plumb {
 
@@ -83,18 +85,36 @@ constexpr struct {
     {"__x64_sys_pause", "pause"},
 };
 
-Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t thread_id, char state, std::string& call) {
+/* A thread in sigwait() shows the signals that it waits for as not blocked, and takes them without a handler. `line` is
+ * that of /proc/PID/task/TID/syscall. Where its set can not be read, it may be any. */
+bool waits_for(std::uint32_t process_id, const std::string& line, std::uint32_t signal_number) {
+    long number = -1;
+    unsigned long long set_address = 0;
+    if (std::sscanf(line.c_str(), "%ld %llx", &number, &set_address) != 2 || number != SYS_rt_sigtimedwait)
+        return false;
+    const int memory = ::open(fmt::format("/proc/{}/mem", process_id).c_str(), O_RDONLY | O_CLOEXEC);
+    if (memory < 0) return true;
+    std::uint64_t set = UINT64_MAX;
+    if (::pread(memory, &set, sizeof(set), static_cast<off_t>(set_address)) != sizeof(set)) set = UINT64_MAX;
+    ::close(memory);
+    return (set >> (signal_number - 1) & 1) != 0;
+}
+
+Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t thread_id, std::uint32_t signal_number,
+                           char state, std::string& call) {
     if (state == 'R') return Disturbance::none;
     if (state == 'T' || state == 't') return Disturbance::stopped;
     const Result<std::string> line =
         read_small_file(fmt::format("/proc/{}/task/{}/syscall", process_id, thread_id));
     if (line) {
+        if (waits_for(process_id, *line, signal_number)) return Disturbance::blocked;
         call = interrupted_call(*line);
     } else {
         /* Yama hides the system calls of processes that are not ours to debug, but not where they wait. */
         const Result<std::string> function =
             read_small_file(fmt::format("/proc/{}/task/{}/wchan", process_id, thread_id));
         if (function) call = interrupted_wait(*function);
+        if (call == "sigtimedwait") return Disturbance::blocked;
     }
     return call.empty() ? Disturbance::none : Disturbance::interrupted;
 }
@@ -155,7 +175,8 @@ ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number
         if (!status || status->state == 'Z' || status->state == 'X') continue;
         ThreadChoice choice{Disturbance::blocked, thread_id, {}};
         if ((status->blocked >> (signal_number - 1) & 1) == 0)
-            choice.disturbance = disturbance_of(process_id, thread_id, status->state, choice.system_call);
+            choice.disturbance =
+                disturbance_of(process_id, thread_id, signal_number, status->state, choice.system_call);
         const int choice_rank = rank(choice.disturbance, status->state == 'R', tried.count(thread_id) != 0);
         if (choice_rank >= best_rank) continue;
         best = choice;

@@ -17,7 +17,7 @@ namespace plumb {
 enum class Disturbance {
     none,        /* it runs, or its call is restarted */
     interrupted, /* its call returns EINTR */
-    blocked,     /* no thread takes the signal: blocked in each */
+    blocked,     /* no thread takes the signal: blocked in each, or one waits for it in sigwait() */
     stopped,     /* the process is stopped */
     gone         /* the process has no threads any more */
 };

@@ -335,6 +335,7 @@ void emit(const Record& record) {
     Wait wait;
     while (attempt_write(record, wait) == Attempt::wait_for_space)
         wait_for_space(record.session, wait);
+    follow_if_moved();
 }
 
 } // namespace

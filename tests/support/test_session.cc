@@ -49,20 +49,6 @@ uint64_t new_cookie() {
     return now_ns(CLOCK_REALTIME) << 8 | (++counter & 0xff);
 }
 
-// Whether the process handles the signal: to one that does not, a real-time signal is deadly.
-bool handles(uint32_t process_id, uint32_t signal_number) {
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%u/status", process_id);
-    FILE* file = fopen(path, "re");
-    if (file == nullptr) return false;
-    char line[256];
-    unsigned long long caught = 0;
-    while (fgets(line, sizeof(line), file) != nullptr)
-        sscanf(line, "SigCgt: %llx", &caught);
-    fclose(file);
-    return (caught >> (signal_number - 1) & 1) != 0;
-}
-
 bool is_alive(uint32_t process_id) {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%u/stat", process_id);
@@ -269,8 +255,10 @@ void TestState::signal_all(uint64_t generation) const {
     for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++) {
         const plumb_process copy = slot(i);
         if (copy.process_id == 0 || (copy.flags & PLUMB_PROCESS_ASYNC) == 0) continue;
-        if (copy.acknowledged < generation && handles(copy.process_id, copy.signal_number))
-            kill(static_cast<int>(copy.process_id), static_cast<int>(copy.signal_number));
+        sigval value{};
+        value.sival_ptr = reinterpret_cast<void*>(PLUMB_SIGNAL_VALUE(i));
+        if (copy.acknowledged < generation)
+            sigqueue(static_cast<int>(copy.process_id), static_cast<int>(copy.signal_number), value);
     }
 }
 

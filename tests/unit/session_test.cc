@@ -255,11 +255,10 @@ TEST_F(SessionTest, TakesBackTheSlotsOfTheDead) {
 }
 
 TEST_F(SessionTest, LeavesAProcessAloneWhoseIdWasAnothers) {
-    const Bystander bystander(
-        [] { signal(SIGRTMAX, [](int) { _exit(1); }); }); /* before there is a mapping */
+    const Bystander bystander([] { signal(SIGURG, [](int) { _exit(1); }); }); /* before there is a mapping */
     Session session = make();
     RawState raw(session.state());
-    raw.slot(7) = slot_of(bystander.id(), static_cast<std::uint32_t>(SIGRTMAX));
+    raw.slot(7) = slot_of(bystander.id(), static_cast<std::uint32_t>(SIGURG));
     raw.slot(7).registered_boottime_ns = 1;
     const Report report = enable(session, {{"subject:*"}});
     EXPECT_EQ(reason_for(report, bystander.id()), "");
@@ -269,16 +268,15 @@ TEST_F(SessionTest, LeavesAProcessAloneWhoseIdWasAnothers) {
 }
 
 TEST_F(SessionTest, SignalsNoProcessThatDoesNotMapTheStateFile) {
-    const Bystander bystander(
-        [] { signal(SIGRTMAX, [](int) { _exit(1); }); }); /* before there is a mapping */
+    const Bystander bystander([] { signal(SIGURG, [](int) { _exit(1); }); }); /* before there is a mapping */
     Session session = make();
     RawState raw(session.state());
-    raw.slot(7) = slot_of(bystander.id(), static_cast<std::uint32_t>(SIGRTMAX));
+    raw.slot(7) = slot_of(bystander.id(), static_cast<std::uint32_t>(SIGURG));
     EXPECT_TRUE(enable(session, {{"subject:*"}}).complete());
     EXPECT_TRUE(bystander.is_alive());
 }
 
-TEST_F(SessionTest, SendsNoSignalThatIsNotARealTimeOne) {
+TEST_F(SessionTest, SendsNoSignalWhoseDefaultIsNotToBeIgnored) {
     Session session = make();
     RawState raw(session.state());
     const Bystander bystander; /* inherits the mapping */
@@ -299,8 +297,8 @@ TEST_F(SessionTest, GivesUpOnAProcessThatDoesNotAnswer) {
     Result<Session> session = Session::create(config, options);
     ASSERT_TRUE(session);
     RawState raw(session->state());
-    const Bystander deaf([] { signal(SIGRTMAX, [](int) {}); });
-    raw.slot(7) = slot_of(deaf.id(), static_cast<std::uint32_t>(SIGRTMAX));
+    const Bystander deaf([] { signal(SIGURG, [](int) {}); });
+    raw.slot(7) = slot_of(deaf.id(), static_cast<std::uint32_t>(SIGURG));
     EXPECT_THAT(reason_for(enable(*session, {{"subject:*"}}), deaf.id()),
                 HasSubstr("did not answer within 0.4 s"));
     raw.slot(7) = {};
@@ -321,7 +319,7 @@ TEST_F(SessionTest, CountsErrorsOfItsOwnChannelAlone) {
     Session session = make();
     RawState raw(session.state());
     const Bystander process;
-    raw.slot(7) = slot_of(process.id(), static_cast<std::uint32_t>(SIGRTMAX));
+    raw.slot(7) = slot_of(process.id(), static_cast<std::uint32_t>(SIGURG));
     raw.slot(7).acknowledged = UINT64_MAX;
     raw.slot(7).error = EACCES;
     raw.slot(7).error_cookie = session.cookie() + 1;
@@ -418,7 +416,7 @@ TEST_F(SessionTest, IsQuickWithAFullTableOfDeadProcesses) {
     if (gone == 0) _exit(0);
     waitpid(gone, nullptr, 0);
     for (std::uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++)
-        raw.slot(i) = slot_of(static_cast<std::uint32_t>(gone), static_cast<std::uint32_t>(SIGRTMAX));
+        raw.slot(i) = slot_of(static_cast<std::uint32_t>(gone), static_cast<std::uint32_t>(SIGURG));
     const std::uint64_t start_ns = boottime_now_ns();
     EXPECT_TRUE(enable(session, {{"subject:*"}}).complete());
     EXPECT_LT(boottime_now_ns() - start_ns, 2'000'000'000u);

@@ -444,7 +444,7 @@ TEST_F(State, another_version_is_refused_with_both_numbers_and_left_alone) {
     ASSERT_FALSE(opened);
     EXPECT_THAT(*directory_->file_names(), ElementsAre("state"));
     EXPECT_THAT(opened.error().message(), HasSubstr("version 9.2"));
-    EXPECT_THAT(opened.error().message(), HasSubstr("understands version 1"));
+    EXPECT_THAT(opened.error().message(), HasSubstr("understands version 2"));
 }
 
 TEST_F(State, another_minor_version_is_read) {

@@ -51,7 +51,7 @@
 
 /* "PLUMBST1", little-endian. */
 #define PLUMB_STATE_MAGIC 0x315453424d554c50ull
-#define PLUMB_STATE_VERSION_MAJOR 1u
+#define PLUMB_STATE_VERSION_MAJOR 2u
 #define PLUMB_STATE_VERSION_MINOR 0u
 
 /* printf format of the per-user directory (argument: effective user id) and the names in it. */
@@ -124,8 +124,25 @@ struct plumb_process {
     uint32_t flags;        /* PLUMB_PROCESS_* */
     int32_t error;         /* errno of its last failure to follow a generation (channel not opened ...); 0 */
     uint64_t error_cookie; /* the session that `error` is about */
-    uint64_t reserved[3];
+    uint64_t handler;      /* address of its handler in that process: tells two runtimes there apart */
+    uint32_t unanswered;   /* update signals sent since its handler last had one; see below */
+    uint32_t reserved0;
+    uint64_t reserved[1];
 };
+
+/*
+ * The update signal. It is one whose default action is to be ignored: a process that is in execve() still
+ * shows its handlers while they are taken away, and what is pending then meets the default. It goes to one
+ * thread (rt_tgsigqueueinfo), says SI_QUEUE, and its value names the slot, so that a handler that shares the
+ * signal with the program's own, or with that of a second runtime in the process, knows whose it is.
+ *
+ * Who sends one first adds 1 to `unanswered`; the handler stores 0. At PLUMB_UNANSWERED_MAX no more is sent,
+ * by anybody: the signal reaches a handler that the program has put in the place of ours.
+ */
+#define PLUMB_SIGNAL_VALUE(slot_index) (0x504c4d42ull << 32 | (slot_index))
+#define PLUMB_SIGNAL_SLOT(value) ((uint32_t)(value))
+#define PLUMB_IS_SIGNAL_VALUE(value) ((value) >> 32 == 0x504c4d42u)
+#define PLUMB_UNANSWERED_MAX 3u
 
 struct plumb_state_header {
     uint64_t magic;
@@ -158,6 +175,8 @@ PLUMB_ABI_OFFSET(struct plumb_rule_set, rules, 64 + 16 * 128);
 PLUMB_ABI_SIZE(struct plumb_process, 64);
 PLUMB_ABI_OFFSET(struct plumb_process, acknowledged, 16);
 PLUMB_ABI_OFFSET(struct plumb_process, error_cookie, 32);
+PLUMB_ABI_OFFSET(struct plumb_process, handler, 40);
+PLUMB_ABI_OFFSET(struct plumb_process, unanswered, 48);
 PLUMB_ABI_SIZE(struct plumb_state_header, 128);
 PLUMB_ABI_OFFSET(struct plumb_state_header, generation, 64);
 PLUMB_ABI_OFFSET(struct plumb_state_header, ack_futex, 72);

@@ -1,0 +1,96 @@
+// The update signal: which one, what of it is ours, and what goes to the handler that was there before.
+//
+// It is a signal whose default is to be ignored (why: <plumb/abi/state.h>), and programs may use it themselves: for
+// urgent data of a socket, for the size of a terminal. So one is taken that this program does not handle, if there is
+// one; else the program's handler is called for every signal that is not ours, as the kernel would have called it.
+// A handler that the program installs later takes the place of ours: then it hears no more than
+// PLUMB_UNANSWERED_MAX signals of ours, and the rules reach this process when a writer next comes to the slow path.
+#include "runtime.h"
+#include "signals_held.h"
+
+#include "ring/inject.h"
+
+#include <csignal>
+#include <ucontext.h>
+
+namespace plumb {
+
+namespace {
+
+constexpr int candidates[] = {SIGURG, SIGWINCH};
+
+// The program's own handler, if ours stands in front of one; written before ours is installed.
+struct sigaction before_us = {};
+uint32_t before_us_called = 0; // for SA_RESETHAND
+
+bool is_handled(const struct sigaction& action) {
+    return (action.sa_flags & SA_SIGINFO) != 0 ||
+           (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+}
+
+uint64_t kernel_mask(const sigset_t& set) {
+    uint64_t mask;
+    __builtin_memcpy(&mask, &set, sizeof(mask));
+    return mask;
+}
+
+// In the mask that the kernel would have made, and with all three arguments, which it passes to every handler.
+// Nothing of ours is held here: the handler may jump away.
+void pass_on(int number, siginfo_t* info, void* context) {
+    if (!is_handled(before_us)) return;
+    if ((before_us.sa_flags & SA_RESETHAND) != 0 && exchange_seq_cst(before_us_called, 1u) != 0) return;
+    uint64_t mask =
+        kernel_mask(static_cast<const ucontext_t*>(context)->uc_sigmask) | kernel_mask(before_us.sa_mask);
+    if ((before_us.sa_flags & SA_NODEFER) == 0) mask |= uint64_t{1} << (number - 1);
+    sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, kernel_mask_bytes);
+    before_us.sa_sigaction(number, info, context);
+}
+
+// A value that is made for no program's own use; the kernel lets nobody but this user's processes send it.
+bool is_from_controller(const siginfo_t& info, uint64_t& value) {
+    value = reinterpret_cast<uint64_t>(info.si_value.sival_ptr);
+    return info.si_code == SI_QUEUE && PLUMB_IS_SIGNAL_VALUE(value);
+}
+
+void handle_update_signal(int number, siginfo_t* info, void* context) {
+    inject(InjectionPoint::handler_entered);
+    uint64_t value = 0;
+    if (!is_from_controller(*info, value)) return pass_on(number, info, context);
+    if (answer_signal(PLUMB_SIGNAL_SLOT(value))) return request_update();
+    // Another runtime's in this process, whose handler ours has replaced; or one for a slot that was ours and has
+    // been given back, which the program's handler must not see.
+    if (is_slot_of_handler(PLUMB_SIGNAL_SLOT(value), reinterpret_cast<uint64_t>(before_us.sa_sigaction)))
+        pass_on(number, info, context);
+}
+
+// What the program would notice of its own signal, its handler has decided: whether calls are restarted, and which
+// stack it runs on. Ours needs little of either.
+bool install(int number, const struct sigaction& old) {
+    struct sigaction action = {};
+    action.sa_sigaction = handle_update_signal;
+    action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+    if (is_handled(old)) action.sa_flags = SA_SIGINFO | (old.sa_flags & (SA_RESTART | SA_ONSTACK));
+    sigfillset(&action.sa_mask);
+    before_us = old;
+    if (sigaction(number, &action, nullptr) != 0) return false;
+    runtime.signal_number = number;
+    return true;
+}
+
+} // namespace
+
+void install_handler() {
+    if (runtime.signal_number != 0) return;
+    struct sigaction old[2] = {};
+    for (int i = 0; i < 2; i++) {
+        if (sigaction(candidates[i], nullptr, &old[i]) != 0 || is_handled(old[i])) continue;
+        if (install(candidates[i], old[i])) return;
+    }
+    install(candidates[0], old[0]);
+}
+
+uint64_t handler_address() {
+    return runtime.signal_number != 0 ? reinterpret_cast<uint64_t>(handle_update_signal) : 0;
+}
+
+} // namespace plumb
