@@ -27,9 +27,8 @@ const char* advice(const std::string& cause) {
     if (cause == "kernel_dropped") return "the kernel's buffers were full: try a larger --kernel-buffer-size";
     if (cause == "kernel_not_written") return "the trace could not be written";
     if (cause == "not_written") return "the trace could not be written";
-    if (cause == "clock_went_back") return "CLOCK_REALTIME was set back";
     if (cause == "overwritten") return "the oldest, as --mode overwrite does";
-    if (cause == "damaged") return "a traced program damaged the ring";
+    if (cause == "damaged") return "a traced program wrote over the ring";
     return "";
 }
 

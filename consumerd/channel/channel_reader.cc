@@ -76,12 +76,16 @@ const char* damage_name(Damage kind) {
     switch (kind) {
     case Damage::records:
         return "damaged_records";
+    case Damage::subbufs:
+        return "damaged_subbufs";
     case Damage::positions:
         return "damaged_positions";
     case Damage::events:
         return "damaged_events";
     case Damage::entries:
         return "damaged_entries";
+    case Damage::header:
+        return "damaged_header";
     }
     return "damaged";
 }
@@ -94,7 +98,9 @@ ChannelReader::ChannelReader(std::span<const std::byte> bytes, ChannelGeometry g
       event_by_id_(geometry_.event_slots, nullptr),
       record_length_(65536, length_unknown),
       event_is_bad_(geometry_.event_slots, false),
-      entry_seen_(geometry_.entry_slots, false) {}
+      entry_seen_(geometry_.entry_slots, false) {
+    std::memcpy(fixed_header_.data(), bytes_.data(), fixed_header_bytes);
+}
 
 Result<ChannelReader> ChannelReader::open(std::span<const std::byte> bytes, ReaderOptions options) {
     /* Slots and positions are read as 64-bit words. */
@@ -202,10 +208,27 @@ const std::byte* ChannelReader::ring_data(uint32_t ring) const {
     return bytes_.data() + geometry_.data_offset + ring * geometry_.ring_bytes;
 }
 
+plumb_ring_control& ChannelReader::shared_control(uint32_t ring) const {
+    return reinterpret_cast<plumb_ring_control*>(options_.shared + geometry_.control_offset)[ring];
+}
+
+void ChannelReader::mend_header() {
+    if (std::memcmp(bytes_.data(), fixed_header_.data(), fixed_header_bytes) == 0) return;
+    std::memcpy(options_.shared, fixed_header_.data(), fixed_header_bytes);
+    report_damage(Damage::header, "The channel's header was written over, and is as it was again.");
+}
+
+bool ChannelReader::count_damage(Damage kind) {
+    return ++damage_[static_cast<size_t>(kind)] <= damage_lines_told && options_.log != nullptr;
+}
+
+void ChannelReader::tell_damage(Damage kind, const std::string& what) {
+    const bool is_last = damage_[static_cast<size_t>(kind)] == damage_lines_told;
+    options_.log(is_last ? what + " (Further damage of this kind is only counted.)" : what);
+}
+
 void ChannelReader::report_damage(Damage kind, const std::string& what) {
-    const uint64_t count = ++damage_[static_cast<size_t>(kind)];
-    if (!options_.log || count > damage_lines_told) return;
-    options_.log(count < damage_lines_told ? what : what + " (Further damage of this kind is only counted.)");
+    if (count_damage(kind)) tell_damage(kind, what);
 }
 
 } // namespace plumb

@@ -31,12 +31,14 @@ namespace plumb {
 
 /* What was found damaged, and is therefore missing. */
 enum class Damage : uint8_t {
-    records,   /* sub-buffers: cut short at a record that makes no sense */
-    positions, /* rings: a write position that cannot be */
+    records,   /* records that make no sense, each left out by itself */
+    subbufs,   /* sub-buffers: cut short where the next record cannot be found */
+    positions, /* positions of rings that cannot be */
     events,    /* event descriptions */
     entries,   /* process, thread and object entries */
+    header,    /* what stands in the header for good */
 };
-constexpr size_t damage_kinds = 4;
+constexpr size_t damage_kinds = 6;
 /* "damaged_records" ... */
 const char* damage_name(Damage kind);
 
@@ -56,8 +58,9 @@ struct ChannelEntry {
 };
 
 struct ReaderOptions {
-    /* Live: written now, so no record can be newer than the clock. */
-    bool is_live = false;
+    /* Live: written now, so no record can be newer than the clock, and what is damaged must be mended for those who
+     * go on writing. The first of the reader's bytes then; else nullptr. */
+    std::byte* shared = nullptr;
     /* Told about damage, one line each time; repeated damage of one kind is told only so often. */
     std::function<void(const std::string&)> log;
 };
@@ -68,7 +71,7 @@ public:
     static Result<ChannelReader> open(std::span<const std::byte> bytes, ReaderOptions options = {});
 
     const ChannelGeometry& geometry() const { return geometry_; }
-    bool is_live() const { return options_.is_live; }
+    bool is_live() const { return options_.shared != nullptr; }
     /* A whole copy, or the last one tried if its writer died in the middle. */
     plumb_clock_page clock_page() const;
 
@@ -92,11 +95,20 @@ public:
 
     const plumb_ring_control& ring_control(uint32_t ring) const;
     const std::byte* ring_data(uint32_t ring) const;
+    /* Live only. */
+    plumb_ring_control& shared_control(uint32_t ring) const;
+    /* Live only: puts back what the creator wrote into the header, for programs that attach later. */
+    void mend_header();
 
     void report_damage(Damage kind, const std::string& what);
+    /* The same in two steps: whether it is still to be told, and telling it. */
+    bool count_damage(Damage kind);
+    void tell_damage(Damage kind, const std::string& what);
     const std::array<uint64_t, damage_kinds>& damage() const { return damage_; }
 
 private:
+    /* Up to the clock page, the header never changes. */
+    static constexpr size_t fixed_header_bytes = offsetof(plumb_channel_header, clock);
     ChannelReader(std::span<const std::byte> bytes, ChannelGeometry geometry, ReaderOptions options);
     uint64_t load_slot(uint64_t table_offset, uint32_t index) const;
     bool copy_from_heap(uint64_t slot, size_t limit_bytes, std::vector<std::byte>& out) const;
@@ -111,6 +123,7 @@ private:
     std::vector<bool> event_is_bad_;
     std::vector<bool> entry_seen_;
     std::array<uint64_t, damage_kinds> damage_{};
+    std::array<std::byte, fixed_header_bytes> fixed_header_{}; /* as it was when the channel was opened */
 };
 
 } // namespace plumb

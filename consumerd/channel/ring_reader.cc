@@ -11,6 +11,10 @@ namespace {
 
 static_assert(ReadBuffer::chunk_limit_bytes >= 2 * PLUMB_RECORD_MAX_BYTES);
 
+/* Counts of the clock, about 5 ms of a cycle counter and 17 of a clock in nanoseconds. What goes back by less is
+ * told apart from what is damaged, and so is an ordinary step ahead from a leap. */
+constexpr uint64_t moment = uint64_t{1} << 24;
+
 /* No writer gets here in centuries; beyond it sums could overflow. */
 constexpr uint64_t position_limit = uint64_t{1} << 62;
 
@@ -37,10 +41,18 @@ RingReader::RingReader(ChannelReader& channel, uint32_t ring) : channel_(&channe
 
 void RingReader::start_at(uint64_t consumed) {
     const ChannelGeometry& geometry = channel_->geometry();
-    const uint64_t write_pos = load_acquire(channel_->ring_control(ring_).write_pos);
+    const plumb_ring_control& control = channel_->ring_control(ring_);
+    const uint64_t write_pos = load_acquire(control.write_pos);
     const bool is_bounded = geometry.mode != PLUMB_MODE_OVERWRITE;
-    if (consumed % geometry.subbuf_bytes == 0 && consumed <= write_pos &&
+    const bool is_possible = consumed % geometry.subbuf_bytes == 0 && consumed <= position_limit;
+    if (is_possible && consumed <= write_pos &&
         (!is_bounded || write_pos - consumed <= geometry.ring_bytes)) {
+        position_ = released_ = consumed;
+        return;
+    }
+    /* One of the two is wrong. `limit` stands at most a sub-buffer ahead of a good write position. */
+    const uint64_t ahead = load_acquire(control.limit) - write_pos;
+    if (channel_->is_live() && is_possible && ahead > geometry.subbuf_bytes) {
         position_ = released_ = consumed;
         return;
     }
@@ -63,27 +75,89 @@ void RingReader::report_position(const char* what, uint64_t value) {
 }
 
 bool RingReader::look_at_positions(uint64_t& readable_end) {
-    const ChannelGeometry& geometry = channel_->geometry();
+    mend_consumed();
+    const bool was_damaged = position_is_damaged_;
     const uint64_t write_pos = load_acquire(channel_->ring_control(ring_).write_pos);
-    if (write_pos % PLUMB_RECORD_ALIGNMENT != 0 || write_pos > position_limit ||
-        write_pos < last_write_pos_) {
-        report_position("its write position is", write_pos);
-        return false;
+    if (!is_believable(write_pos)) {
+        if (!channel_->is_live()) return false;
+        bring_writers_back(was_damaged);
+        readable_end = doubtful_end_;
+        return true;
     }
-    if (geometry.mode == PLUMB_MODE_OVERWRITE) {
-        if (!look_at_limit(write_pos)) return false;
-        if (window_begin() > position_) skip_to(window_begin());
-    } else if (write_pos < released_ || write_pos - released_ > geometry.ring_bytes) {
-        report_position("its write position is", write_pos);
-        return false;
+    /* What a dead ring without overwriting holds does not depend on the limit. */
+    const bool is_overwritten = channel_->geometry().mode == PLUMB_MODE_OVERWRITE;
+    if ((is_overwritten || channel_->is_live()) && !look_at_limit(write_pos)) {
+        if (!channel_->is_live()) return false;
+        drop_limit(write_pos);
     }
+    if (is_overwritten && window_begin() > position_) skip_to(window_begin());
     position_is_damaged_ = false;
     last_write_pos_ = write_pos;
     readable_end = write_pos;
     return true;
 }
 
-/* Overwrite mode: how far writers have claimed the ring. `write_pos` was read before. */
+bool RingReader::is_believable(uint64_t write_pos) {
+    const ChannelGeometry& geometry = channel_->geometry();
+    if (write_pos % PLUMB_RECORD_ALIGNMENT == 0 && write_pos <= position_limit &&
+        write_pos >= last_write_pos_ && write_pos >= released_ &&
+        (geometry.mode == PLUMB_MODE_OVERWRITE || write_pos - released_ <= geometry.ring_bytes))
+        return true;
+    report_position("its write position is", write_pos);
+    return false;
+}
+
+/* Writers take positions as they find them, so one store brings them back: to the sub-buffer behind the last position
+ * that was believed. What was written since, up to there, is read as far as it goes; the rest is lost with it.
+ *
+ * One writer may be between its load and its store of write_pos, and undo this: then it is done `again` at the next
+ * look. `limit` comes first: without it nobody writes before asking for room. */
+void RingReader::bring_writers_back(bool again) {
+    const ChannelGeometry& geometry = channel_->geometry();
+    plumb_ring_control& control = channel_->shared_control(ring_);
+    if (!again || doubtful_end_ == 0) {
+        uint64_t believed = std::max({last_write_pos_, released_, position_});
+        const uint64_t limit = load_acquire(control.limit);
+        /* Who begins to read a flight recorder does not know how far it had come; `limit` may still tell. */
+        if (geometry.mode == PLUMB_MODE_OVERWRITE && last_write_pos_ == 0 && limit > believed &&
+            limit % geometry.subbuf_bytes == 0 && limit <= position_limit / 2)
+            believed = limit - geometry.subbuf_bytes;
+        doubtful_end_ = round_down(believed, geometry.subbuf_bytes) + geometry.subbuf_bytes;
+        last_limit_ = std::max(last_limit_, doubtful_end_);
+        if (geometry.mode == PLUMB_MODE_OVERWRITE && window_begin() > position_) skip_to(window_begin());
+        damaged_subbufs_++;
+    }
+    __atomic_store_n(&control.limit, uint64_t{0}, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&control.write_pos, doubtful_end_, __ATOMIC_SEQ_CST);
+    last_write_pos_ = doubtful_end_;
+}
+
+/* A wrong limit lets writers run over the boundary of their sub-buffer. Without one they make it anew; one that they
+ * made meanwhile stays. */
+void RingReader::drop_limit(uint64_t write_pos) {
+    const uint64_t subbuf_bytes = channel_->geometry().subbuf_bytes;
+    plumb_ring_control& control = channel_->shared_control(ring_);
+    uint64_t limit = load_acquire(control.limit);
+    const bool is_good = limit % subbuf_bytes == 0 && limit >= write_pos && limit - write_pos <= subbuf_bytes;
+    if (!is_good)
+        __atomic_compare_exchange_n(&control.limit, &limit, uint64_t{0}, false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_SEQ_CST);
+    last_limit_ = std::max(last_limit_, round_down(write_pos, subbuf_bytes) + subbuf_bytes);
+}
+
+/* It is ours alone, so what it must be is known. */
+void RingReader::mend_consumed() {
+    if (!channel_->is_live()) return;
+    plumb_ring_control& control = channel_->shared_control(ring_);
+    const uint64_t consumed = __atomic_load_n(&control.consumed, __ATOMIC_RELAXED);
+    if (consumed == released_) return;
+    __atomic_store_n(&control.consumed, released_, __ATOMIC_RELEASE);
+    channel_->report_damage(
+        Damage::positions,
+        fmt::format("Ring {}: its consumed position was {}, and is {} again.", ring_, consumed, released_));
+}
+
+/* How far writers have claimed the ring. `write_pos` was read before. */
 bool RingReader::look_at_limit(uint64_t write_pos) {
     const ChannelGeometry& geometry = channel_->geometry();
     const plumb_ring_control& control = channel_->ring_control(ring_);
@@ -159,6 +233,9 @@ std::optional<Piece> RingReader::read_chunk(uint64_t readable_end, ReadBuffer& b
         /* The copy's loads come before the load of limit; a writer publishes limit before it writes. */
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (!look_at_limit(readable_end)) {
+            damaged_subbufs_ +=
+                (readable_end - round_down(position_, geometry.subbuf_bytes) + geometry.subbuf_bytes - 1) /
+                geometry.subbuf_bytes;
             position_ = readable_end;
             return {};
         }
@@ -168,54 +245,72 @@ std::optional<Piece> RingReader::read_chunk(uint64_t readable_end, ReadBuffer& b
         }
     }
     const uint64_t lost_before = overwritten_subbufs_ + damaged_subbufs_;
-    Walk walk = walk_chunk({bytes, boundary - position_, bytes < available, newest_possible()}, buffer);
-    if (walk.stop == Stop::damaged) {
+    const Bounds bounds{
+        bytes,       boundary - position_, bytes < available, position_ < doubtful_end_, newest_possible(),
+        readable_end};
+    Walk walk = walk_chunk(bounds, buffer);
+    if (walk.stop == Stop::damaged && !bounds.is_doubtful) {
         damaged_subbufs_++;
         channel_->report_damage(
-            Damage::records,
+            Damage::subbufs,
             fmt::format("Ring {}: the record at {} {}; the rest of its sub-buffer is left out.", ring_,
                         position_ + walk.resume, walk.complaint));
     }
     position_ = walk.stop == Stop::end_of_chunk ? position_ + walk.resume : boundary;
     if (walk.piece.record_count == 0) return {};
-    walk.piece.records = {buffer.chunk.get() + walk.begin, walk.end - walk.begin};
+    walk.piece.records = {buffer.chunk.get(), walk.end};
     walk.piece.lost_subbufs = lost_before;
-    last_timestamp_ = walk.piece.last_timestamp;
     return walk.piece;
 }
 
+void RingReader::leave_out(size_t offset, const char* complaint) {
+    damaged_records_++;
+    if (channel_->count_damage(Damage::records))
+        channel_->tell_damage(Damage::records, fmt::format("Ring {}: the record at {} {}; it is left out.",
+                                                           ring_, position_ + offset, complaint));
+}
+
+/* Good records are moved together over those that are left out: `end` stands behind the last one kept. */
 RingReader::Walk RingReader::walk_chunk(const Bounds& bounds, ReadBuffer& buffer) {
-    Walk walk{Stop::end_of_chunk, 0, 0, 0, {}, nullptr};
-    const std::byte* const chunk = buffer.chunk.get();
+    Walk walk{Stop::end_of_chunk, 0, 0, {}, nullptr};
+    std::byte* const chunk = buffer.chunk.get();
     uint64_t* const counts = buffer.counts.data();
-    uint64_t last = last_timestamp_;
     uint64_t count = 0;
-    size_t offset = 0;
+    size_t offset = 0, kept = 0;
     while (bounds.bytes - offset >= PLUMB_RECORD_HEADER_BYTES) {
         plumb_record record;
         std::memcpy(&record, chunk + offset, sizeof(record));
         const size_t step = aligned_length(record.length);
         const bool is_good = record.length == channel_->record_length(record.event_id) &&
-                             step <= bounds.bytes - offset && record.timestamp >= last &&
+                             step <= bounds.bytes - offset && record.timestamp - last_timestamp_ <= moment &&
                              record.timestamp <= bounds.newest;
-        if (!is_good) [[unlikely]] {
-            const Verdict verdict = judge(chunk + offset, offset, last, bounds, walk.complaint);
-            if (verdict == Verdict::backward && count == 0) {
-                backward_records_++;
-                walk.begin = offset += step;
+        if (is_good) [[likely]] {
+            last_timestamp_ = sure_timestamp_ = record.timestamp;
+        } else {
+            const Verdict verdict = judge(chunk + offset, offset, bounds, walk.complaint);
+            if (verdict == Verdict::bad && !bounds.is_doubtful) {
+                leave_out(offset, walk.complaint);
+                offset += step;
                 continue;
             }
-            if (verdict != Verdict::good) {
-                walk.stop = verdict == Verdict::padding   ? Stop::boundary
-                            : verdict == Verdict::damaged ? Stop::damaged
-                                                          : Stop::end_of_chunk;
+            if (verdict == Verdict::backward && !bounds.is_doubtful) {
+                backward_records_++;
+                std::memcpy(chunk + offset, &last_timestamp_, sizeof(last_timestamp_));
+            } else if (verdict == Verdict::good) {
+                if (record.timestamp - last_timestamp_ <= moment) sure_timestamp_ = record.timestamp;
+                last_timestamp_ = record.timestamp;
+            } else {
+                walk.stop = verdict == Verdict::padding ? Stop::boundary
+                            : verdict == Verdict::later ? Stop::end_of_chunk
+                                                        : Stop::damaged;
                 break;
             }
         }
-        if (count++ == 0) walk.piece.first_timestamp = record.timestamp;
+        if (kept != offset) std::memmove(chunk + kept, chunk + offset, step);
+        if (count++ == 0) std::memcpy(&walk.piece.first_timestamp, chunk + kept, sizeof(uint64_t));
         counts[record.event_id]++;
-        last = record.timestamp;
-        walk.end = offset + record.length;
+        walk.end = kept + record.length;
+        kept += step;
         offset += step;
     }
     walk.resume = offset;
@@ -227,35 +322,72 @@ RingReader::Walk RingReader::walk_chunk(const Bounds& bounds, ReadBuffer& buffer
         walk.complaint = "has no whole header";
     }
     walk.piece.record_count = count;
-    walk.piece.last_timestamp = last;
+    walk.piece.last_timestamp = last_timestamp_;
     return walk;
 }
 
 /* What the fast compare did not let through. */
-RingReader::Verdict RingReader::judge(const std::byte* at, size_t offset, uint64_t last, const Bounds& bounds,
+RingReader::Verdict RingReader::judge(const std::byte* at, size_t offset, const Bounds& bounds,
                                       const char*& complaint) {
-    const auto damaged = [&complaint](const char* why) {
+    const auto because = [&complaint](Verdict verdict, const char* why) {
         complaint = why;
-        return Verdict::damaged;
+        return verdict;
     };
     plumb_record record;
     std::memcpy(&record, at, sizeof(record));
     if (record.event_id == PLUMB_EVENT_ID_PADDING) {
         if (record.length != PLUMB_RECORD_HEADER_BYTES || record.thread_id != bounds.to_boundary - offset)
-            return damaged("is padding that does not reach to the boundary");
+            return because(Verdict::lost, "is padding that does not reach to the boundary");
         return Verdict::padding;
     }
-    if (record.length < PLUMB_RECORD_HEADER_BYTES) return damaged("is shorter than a header");
-    if (aligned_length(record.length) > bounds.bytes - offset)
-        return bounds.more_follows ? Verdict::later : damaged("reaches too far");
+    if (record.length < PLUMB_RECORD_HEADER_BYTES) return because(Verdict::lost, "is shorter than a header");
+    const size_t step = aligned_length(record.length);
+    if (step > bounds.bytes - offset)
+        return bounds.more_follows ? Verdict::later : because(Verdict::lost, "reaches too far");
     const ChannelEvent* event = channel_->find_event(record.event_id);
-    if (event == nullptr) return damaged("is of an event that is not described");
+    if (event == nullptr) return because(Verdict::bad, "is of an event that is not described");
     if (!event->shape.matches(at + PLUMB_RECORD_HEADER_BYTES, record.length - PLUMB_RECORD_HEADER_BYTES))
-        return damaged("does not fit its event's fields");
-    if (record.timestamp > bounds.newest) return damaged("is from the future");
-    if (record.timestamp >= last) return Verdict::good;
+        return because(Verdict::bad, "does not fit its event's fields");
+    return judge_time(record.timestamp, offset + step, bounds, complaint);
+}
+
+RingReader::Verdict RingReader::judge_time(uint64_t timestamp, size_t next_offset, const Bounds& bounds,
+                                           const char*& complaint) {
     const bool may_jump = channel_->geometry().clock_mode == PLUMB_CLOCK_REALTIME;
-    return may_jump ? Verdict::backward : damaged("goes back in time");
+    if (timestamp > bounds.newest) {
+        complaint = "is from the future";
+        return Verdict::bad;
+    }
+    if (timestamp >= last_timestamp_) {
+        if (timestamp - last_timestamp_ <= moment || may_jump) return Verdict::good;
+        if (!is_contradicted(timestamp, position_ + next_offset, bounds.readable_end)) return Verdict::good;
+        complaint = "is from the future of the one behind it";
+        return Verdict::bad;
+    }
+    /* After a leap that nobody has confirmed, what lies behind it is not late: the leap was wrong. */
+    if (may_jump || last_timestamp_ - timestamp <= moment || timestamp >= sure_timestamp_)
+        return Verdict::backward;
+    complaint = "goes back in time";
+    return Verdict::bad;
+}
+
+/* Whether the record behind one that leaps to `timestamp` is there, and fits the time before the leap. */
+bool RingReader::is_contradicted(uint64_t timestamp, uint64_t next_position, uint64_t readable_end) const {
+    const ChannelGeometry& geometry = channel_->geometry();
+    for (int padding = 0; padding < 2; padding++) {
+        const uint64_t boundary =
+            round_down(next_position + geometry.subbuf_bytes - 1, geometry.subbuf_bytes);
+        if (boundary - next_position < PLUMB_RECORD_HEADER_BYTES) next_position = boundary;
+        if (next_position + PLUMB_RECORD_HEADER_BYTES > readable_end) return false;
+        const auto* words = reinterpret_cast<const uint64_t*>(channel_->ring_data(ring_) +
+                                                              (next_position & (geometry.ring_bytes - 1)));
+        const uint64_t next = __atomic_load_n(words, __ATOMIC_RELAXED);
+        const bool is_padding =
+            static_cast<uint16_t>(__atomic_load_n(words + 1, __ATOMIC_RELAXED)) == PLUMB_EVENT_ID_PADDING;
+        if (!is_padding) return next < timestamp && timestamp - next > moment && next >= last_timestamp_;
+        next_position = round_down(next_position, geometry.subbuf_bytes) + geometry.subbuf_bytes;
+    }
+    return false;
 }
 
 } // namespace plumb

@@ -3,13 +3,19 @@
  * out in pieces: runs of whole, checked records from one sub-buffer, in private memory.
  *
  * A piece is copied first and checked afterwards, so a writer that changes the ring meanwhile changes
- * nothing. A record is good if its length fits, its event is known, its payload decodes exactly, and time did
- * not go backwards. A bad one costs the rest of its sub-buffer: nothing behind it can be found without its
- * length.
+ * nothing. A record is good if its length fits, its event is known, its payload decodes exactly, and its time
+ * can be. A bad one whose length is sound costs itself alone; one without a sound length costs the rest of its
+ * sub-buffer, since nothing behind it can be found.
+ *
+ * Time that goes back by a moment (counters differ between CPUs, the clock is read without a fence, machines
+ * migrate) is set to that of the record before. Time that is far off, in either direction, costs its record: a
+ * leap ahead is believed only if the record behind it does not know better.
  *
  * Positions in the channel are hostile as well. A write position is believed only if it has not gone back, is
  * aligned, and is at most one ring ahead of what was handed back; the work of one pass is bounded by the size
- * of the ring, whatever writers do.
+ * of the ring, whatever writers do. In a live channel positions that cannot be are mended: writers mask what
+ * they find, so they go on anywhere until somebody brings them back to where we read. That costs the sub-buffer
+ * that they were in, and is counted.
  *
  * In overwrite mode the oldest bytes may vanish while they are copied. `limit` is looked at again after the
  * copy: what lies before limit - ring_bytes is not believed, and the sub-buffers skipped are counted.
@@ -91,16 +97,17 @@ public:
     uint64_t overwritten_subbufs() const { return overwritten_subbufs_; }
     /* Sub-buffers whose end could not be read. */
     uint64_t damaged_subbufs() const { return damaged_subbufs_; }
-    /* Records left out because a clock that may jump went back. */
+    /* Records left out, each by itself. */
+    uint64_t damaged_records() const { return damaged_records_; }
+    /* Records whose time had gone back, and was set to that of the one before. */
     uint64_t backward_records() const { return backward_records_; }
 
 private:
     enum class Stop : uint8_t { end_of_chunk, boundary, damaged };
-    enum class Verdict : uint8_t { good, padding, later, backward, damaged };
+    enum class Verdict : uint8_t { good, backward, bad, padding, later, lost };
     struct Walk {
         Stop stop;
-        size_t begin;  /* of the first record, in the chunk */
-        size_t end;    /* of the last record's `length` */
+        size_t end;    /* of the last record's `length`, in the chunk */
         size_t resume; /* where the next walk begins, or the damage */
         Piece piece;
         const char* complaint;
@@ -109,11 +116,17 @@ private:
         size_t bytes;         /* in the chunk */
         uint64_t to_boundary; /* from the chunk's first byte to the end of its sub-buffer */
         bool more_follows;    /* more of this sub-buffer is published than fits the chunk */
+        bool is_doubtful;     /* how much was written here is not known */
         uint64_t newest;      /* no record can be newer */
+        uint64_t readable_end;
     };
 
     bool look_at_positions(uint64_t& readable_end);
+    bool is_believable(uint64_t write_pos);
     bool look_at_limit(uint64_t write_pos);
+    void bring_writers_back(bool again);
+    void drop_limit(uint64_t write_pos);
+    void mend_consumed();
     uint64_t window_begin() const;
     void start_at(uint64_t consumed);
     void skip_to(uint64_t position);
@@ -121,8 +134,10 @@ private:
     void copy_chunk(std::byte* to, size_t bytes) const;
     std::optional<Piece> read_chunk(uint64_t readable_end, ReadBuffer& buffer);
     Walk walk_chunk(const Bounds& bounds, ReadBuffer& buffer);
-    Verdict judge(const std::byte* at, size_t offset, uint64_t last, const Bounds& bounds,
-                  const char*& complaint);
+    Verdict judge(const std::byte* at, size_t offset, const Bounds& bounds, const char*& complaint);
+    Verdict judge_time(uint64_t timestamp, size_t next_offset, const Bounds& bounds, const char*& complaint);
+    bool is_contradicted(uint64_t timestamp, uint64_t next_position, uint64_t readable_end) const;
+    void leave_out(size_t offset, const char* complaint);
     uint64_t newest_possible() const;
 
     ChannelReader* channel_;
@@ -131,9 +146,12 @@ private:
     uint64_t released_ = 0;
     uint64_t last_write_pos_ = 0; /* the last one believed */
     uint64_t last_limit_ = 0;     /* overwrite mode */
+    uint64_t doubtful_end_ = 0;   /* up to here it is not known how much was written */
     uint64_t last_timestamp_ = 0;
+    uint64_t sure_timestamp_ = 0; /* the last one before a leap that no other record has confirmed */
     uint64_t overwritten_subbufs_ = 0;
     uint64_t damaged_subbufs_ = 0;
+    uint64_t damaged_records_ = 0;
     uint64_t backward_records_ = 0;
     bool position_is_damaged_ = false;
 };

@@ -53,7 +53,7 @@ TraceIdentity identity_of(const ChannelGeometry& geometry, const std::optional<C
 
 uint64_t Drain::Ring::discarded() const {
     return lost[PLUMB_LOST_FULL] + lost[PLUMB_LOST_BLOCK_TIMEOUT] + lost[PLUMB_LOST_TOO_LARGE] +
-           lost[PLUMB_LOST_CONTENDED] + not_written + reader.backward_records();
+           lost[PLUMB_LOST_CONTENDED] + not_written + reader.damaged_records();
 }
 
 Drain::Drain(std::byte* shared, ChannelReader reader, CtfWriter writer,
@@ -83,7 +83,7 @@ Drain::~Drain() {
 Result<std::unique_ptr<Drain>> Drain::make(std::span<const std::byte> channel, std::byte* shared,
                                            std::optional<ClockCalibration> calibration,
                                            DrainOptions options) {
-    auto reader = ChannelReader::open(channel, {shared != nullptr, options.log});
+    auto reader = ChannelReader::open(channel, {shared, options.log});
     if (!reader) return reader.error();
     const ChannelGeometry& geometry = reader->geometry();
     if (calibration && calibration->mode() != geometry.clock_mode)
@@ -174,6 +174,7 @@ void Drain::wait(uint32_t seen, uint64_t until_ns) {
 bool Drain::step(ReadWhat what) {
     if (what == ReadWhat::everything) {
         const uint64_t now_ns = monotonic_ns();
+        if (shared_ != nullptr) reader_.mend_header();
         if (calibration_ && now_ns >= next_refinement_ns_) refine_clock(now_ns);
         collect_entries(false);
         reader_.scan_events();
@@ -230,8 +231,8 @@ void Drain::write_failed(const Status& status) {
 void Drain::hand_back(Ring& ring) {
     const uint64_t position = ring.reader.releasable();
     if (shared_ == nullptr) return;
-    auto& control = const_cast<plumb_ring_control&>(reader_.ring_control(ring.reader.ring()));
     if (position <= ring.reader.released()) return;
+    plumb_ring_control& control = reader_.shared_control(ring.reader.ring());
     ring.reader.set_released(position);
     __atomic_store_n(&control.consumed, position, __ATOMIC_RELEASE); /* the copy's loads come before */
     plumb_channel_header* header = shared_header();

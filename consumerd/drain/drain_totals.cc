@@ -47,24 +47,26 @@ DrainTotals Drain::totals() const {
                      [](const NamedCount& a, const NamedCount& b) { return a.count > b.count; });
 
     std::array<uint64_t, PLUMB_LOSS_CAUSES> lost{};
-    uint64_t not_written = 0, backward = 0, damaged = 0;
+    uint64_t not_written = 0, backward = 0, damaged_records = 0, damaged_subbufs = 0;
     for (const Ring& ring : rings_) {
         for (size_t cause = 0; cause < lost.size(); cause++)
             lost[cause] += ring.lost[cause];
         not_written += ring.not_written;
         backward += ring.reader.backward_records();
-        damaged += ring.reader.damaged_subbufs();
+        damaged_records += ring.reader.damaged_records();
+        damaged_subbufs += ring.reader.damaged_subbufs();
     }
     add_if_any(totals.events_lost, "full", lost[PLUMB_LOST_FULL]);
     add_if_any(totals.events_lost, "block_timeout", lost[PLUMB_LOST_BLOCK_TIMEOUT]);
     add_if_any(totals.events_lost, "too_large", lost[PLUMB_LOST_TOO_LARGE]);
     add_if_any(totals.events_lost, "contended", lost[PLUMB_LOST_CONTENDED]);
     add_if_any(totals.events_lost, "not_written", not_written);
-    add_if_any(totals.events_lost, "clock_went_back", backward);
+    add_if_any(totals.events_lost, "damaged", damaged_records);
     add_if_any(totals.subbufs_lost, "overwritten", lost[PLUMB_LOST_OVERWRITTEN]);
-    add_if_any(totals.subbufs_lost, "damaged", damaged);
+    add_if_any(totals.subbufs_lost, "damaged", damaged_subbufs);
 
     add_if_any(totals.notes, "cut", lost[PLUMB_CUT]);
+    add_if_any(totals.notes, "clock_went_back", backward);
     add_if_any(totals.notes, "refused_event_slots", reader_.refused(PLUMB_REFUSED_EVENT_SLOTS));
     add_if_any(totals.notes, "refused_heap", reader_.refused(PLUMB_REFUSED_HEAP));
     add_if_any(totals.notes, "refused_entry_slots", reader_.refused(PLUMB_REFUSED_ENTRY_SLOTS));

@@ -207,28 +207,26 @@ void ChannelBuilder::add_object(uint32_t process_id, uint64_t base, const std::s
     add_entry(entry_with_path(object, offsetof(plumb_entry_object, path), path));
 }
 
-/* Closes the current sub-buffer and enters the next one, if the mode allows. */
-bool ChannelBuilder::enter_subbuf(uint32_t ring_index) {
+/* Closes the current sub-buffer, or enters the one that begins here, if the mode allows. */
+bool ChannelBuilder::make_room(uint32_t ring_index, uint64_t step) {
     plumb_ring_control& ring_control = control(ring_index);
-    const uint64_t next_limit = ring_control.limit + header().subbuf_bytes;
+    const uint64_t subbuf_bytes = header().subbuf_bytes;
+    const uint64_t used = ring_control.write_pos % subbuf_bytes;
+    const uint64_t boundary = ring_control.write_pos - used + subbuf_bytes;
+    if (used != 0 && ring_control.write_pos + step > boundary) {
+        const uint64_t left = boundary - ring_control.write_pos;
+        const plumb_record padding{0, PLUMB_EVENT_ID_PADDING, PLUMB_RECORD_HEADER_BYTES,
+                                   static_cast<uint32_t>(left)};
+        if (left >= PLUMB_RECORD_HEADER_BYTES) put_words(ring_index, &padding, sizeof(padding));
+        __atomic_store_n(&ring_control.write_pos, boundary, __ATOMIC_RELEASE);
+        return true;
+    }
     const uint64_t consumed = __atomic_load_n(&ring_control.consumed, __ATOMIC_ACQUIRE);
-    if (header().mode != PLUMB_MODE_OVERWRITE && next_limit - consumed > header().ring_bytes) {
+    if (used == 0 && header().mode != PLUMB_MODE_OVERWRITE && boundary - consumed > header().ring_bytes) {
         __atomic_add_fetch(&ring_control.lost[PLUMB_LOST_FULL], 1, __ATOMIC_RELAXED);
         return false;
     }
-    const uint64_t left = ring_control.limit - ring_control.write_pos;
-    if (left >= PLUMB_RECORD_HEADER_BYTES) {
-        const plumb_record padding{0, PLUMB_EVENT_ID_PADDING, PLUMB_RECORD_HEADER_BYTES,
-                                   static_cast<uint32_t>(left)};
-        uint64_t words[2];
-        std::memcpy(words, &padding, sizeof(padding));
-        auto* at =
-            reinterpret_cast<uint64_t*>(ring(ring_index) + ring_control.write_pos % header().ring_bytes);
-        __atomic_store_n(at, words[0], __ATOMIC_RELAXED);
-        __atomic_store_n(at + 1, words[1], __ATOMIC_RELAXED);
-    }
-    __atomic_store_n(&ring_control.write_pos, ring_control.limit, __ATOMIC_RELEASE);
-    __atomic_store_n(&ring_control.limit, next_limit, __ATOMIC_RELEASE);
+    __atomic_store_n(&ring_control.limit, boundary, __ATOMIC_RELEASE);
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* before any byte of the sub-buffer */
     __atomic_add_fetch(&header().data_futex, 1, __ATOMIC_SEQ_CST);
     if (__atomic_exchange_n(&header().data_waiters, 0, __ATOMIC_SEQ_CST) != 0)
@@ -236,19 +234,37 @@ bool ChannelBuilder::enter_subbuf(uint32_t ring_index) {
     return true;
 }
 
+/* At the write position; in overwrite mode a reader may be at it. */
+void ChannelBuilder::put_words(uint32_t ring_index, const void* from, size_t bytes) {
+    const uint64_t place = control(ring_index).write_pos & (header().ring_bytes - 1) & ~uint64_t{7};
+    auto* to = reinterpret_cast<uint64_t*>(ring(ring_index) + place);
+    for (size_t i = 0; i < bytes / 8; i++) {
+        uint64_t word;
+        std::memcpy(&word, static_cast<const std::byte*>(from) + i * 8, sizeof(word));
+        __atomic_store_n(to + i, word, __ATOMIC_RELAXED);
+    }
+}
+
+/* As the runtime looks at it, with its belief in whatever the words say. */
+bool ChannelBuilder::has_room(uint32_t ring_index, uint64_t step) {
+    const plumb_ring_control& ring_control = control(ring_index);
+    const uint64_t room = ring_control.limit - ring_control.write_pos;
+    return ring_control.write_pos + step <= ring_control.limit ||
+           (room <= header().subbuf_bytes && step <= room);
+}
+
 bool ChannelBuilder::write(uint32_t ring_index, uint16_t event_id, uint64_t timestamp,
                            std::span<const std::byte> payload, uint32_t thread_id) {
     plumb_ring_control& ring_control = control(ring_index);
     const auto length = static_cast<uint16_t>(PLUMB_RECORD_HEADER_BYTES + payload.size());
     const uint64_t step = round_up(length, PLUMB_RECORD_ALIGNMENT);
-    if (ring_control.write_pos + step > ring_control.limit && !enter_subbuf(ring_index)) return false;
+    while (!has_room(ring_index, step))
+        if (!make_room(ring_index, step)) return false;
     const plumb_record record{timestamp, event_id, length, thread_id};
     std::vector<uint64_t> whole(step / 8, 0);
     std::memcpy(whole.data(), &record, sizeof(record));
     if (!payload.empty()) std::memcpy(whole.data() + 2, payload.data(), payload.size());
-    auto* at = reinterpret_cast<uint64_t*>(ring(ring_index) + ring_control.write_pos % header().ring_bytes);
-    for (size_t i = 0; i < whole.size(); i++) /* in overwrite mode a reader may be at it */
-        __atomic_store_n(at + i, whole[i], __ATOMIC_RELAXED);
+    put_words(ring_index, whole.data(), step);
     __atomic_store_n(&ring_control.write_pos, ring_control.write_pos + step, __ATOMIC_RELEASE);
     return true;
 }

@@ -79,7 +79,9 @@ public:
 
 private:
     uint64_t reserve_heap(std::span<const std::byte> content);
-    bool enter_subbuf(uint32_t ring);
+    bool has_room(uint32_t ring, uint64_t step);
+    bool make_room(uint32_t ring, uint64_t step);
+    void put_words(uint32_t ring, const void* from, size_t bytes);
 
     std::vector<uint64_t> words_;
     uint32_t next_event_ = PLUMB_EVENT_ID_FIRST;

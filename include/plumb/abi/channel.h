@@ -37,6 +37,8 @@
  *
  *   consumed <= write_pos <= limit <= consumed + ring_bytes        (discard and block)
  *
+ * A live consumer that finds a write_pos or limit that cannot be stores limit = 0, then a good write_pos.
+ *
  * `limit` is always on a sub-buffer boundary. To enter a sub-buffer a writer first publishes limit = its end.
  * In overwrite mode `limit` does not wait for `consumed`; the bytes from limit - ring_bytes to write_pos are
  * then the ring's content, and a reader that has copied some checks `limit` again before it believes them.
