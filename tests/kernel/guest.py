@@ -160,8 +160,9 @@ class StepResult:
 
 
 class Guest:
-    def __init__(self, version, parameters="", modules=()):
+    def __init__(self, version, parameters="", modules=(), processors=2):
         """`parameters`: for the kernel's command line; `modules`: beside those that the disk needs."""
+        self.processors = processors
         self.kernel = KERNELS / version / "vmlinuz"
         self.parameters = parameters
         self.archive = Archive()
@@ -195,7 +196,7 @@ class Guest:
         with disk.open("wb") as file:
             file.truncate(DISK_BYTES)
         start = time.monotonic()
-        command = [QEMU, "-accel", ACCELERATOR, "-cpu", CPU, "-smp", "2", "-m", "1G", "-nodefaults",
+        command = [QEMU, "-accel", ACCELERATOR, "-cpu", CPU, "-smp", str(self.processors), "-m", "1G", "-nodefaults",
                    "-no-reboot", "-display", "none", "-serial", f"file:{console}", "-kernel", self.kernel,
                    "-initrd", initrd, "-drive", f"file={disk},format=raw,if=virtio,cache=unsafe",
                    "-append", f"console=ttyS0 panic=-1 quiet {self.parameters}"]

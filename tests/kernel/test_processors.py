@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# cmake-timeout: 300
+# cmake-once
+# cmake-serial
+# cmake-kernel: 6.12
+"""Many processors, some of which are off, go off and come while programs trace: no event is lost or counted twice, and a
+channel has a ring for each processor that there may ever be.
+
+    PLUMB_BUILD_DIR=build/dev PLUMB_SOURCE_DIR=. python3 tests/kernel/test_processors.py 6.12 [TEST...]"""
+import collections
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from guest import Guest, why_not
+
+SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
+BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
+VERSION = sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else ""
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from babeltrace import events  # noqa: E402
+from traced_program import compile_traced  # noqa: E402
+
+PROCESSORS = 64
+AT_BOOT = 40  # the others are off at first
+THREADS = 96
+COUNT = 400
+
+# Off and on, one after the other, those of the start and others, until the recording has ended.
+COMING_AND_GOING = """
+off_and_on() {
+    changes=0
+    processor=1
+    while [ ! -e /tmp/over ]; do
+        processor=$(((processor * 5 + 3) % %d))
+        file=/sys/devices/system/cpu/cpu$processor/online
+        [ -e $file ] || continue
+        read state <$file
+        echo $((1 - state)) >$file && changes=$((changes + 1))
+    done
+    echo $changes >$RESULTS/changes
+}
+rm -f /tmp/over
+cat /sys/devices/system/cpu/online >$RESULTS/online_before
+off_and_on &
+"""
+
+
+def step(environment=""):
+    return COMING_AND_GOING.replace("%d", str(PROCESSORS)) + f"""
+{environment} plumb record -q --json -o $RESULTS/trace --mode block --block-timeout 60s --subbuf-size 16K \\
+    --subbuf-count 4 -- crowd {THREADS} {COUNT} >$RESULTS/said
+status=$?
+touch /tmp/over
+wait
+exit $status
+"""
+
+
+STEPS = {
+    "processors": "cat /sys/devices/system/cpu/possible",
+    "with_sequences": step(),
+    "without_sequences": step("GLIBC_TUNABLES=glibc.pthread.rseq=0"),
+}
+
+
+class Processors(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = Path(tempfile.mkdtemp(prefix="plumb-guest-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        guest = Guest(VERSION, f"maxcpus={AT_BOOT}", processors=PROCESSORS)
+        guest.add(BUILD / "cli/plumb", "/bin/plumb")
+        text = (SOURCE / "tests/kernel/crowd.c").read_text()
+        guest.add(compile_traced(text, cls.folder / "crowd"), "/bin/crowd")
+        for name, script in STEPS.items():
+            guest.step(name, script)
+        cls.results = guest.boot(cls.folder)
+
+    def check(self, name):
+        result = self.results[name]
+        self.assertEqual((result.status, result.error), (0, ""))
+        said = (result.folder / "said").read_text()
+        expected, used = map(int, said.splitlines()[0].split())
+        changes = int((result.folder / "changes").read_text())
+        print(f"{name}: {changes} changes of processors, the program was on {used} of {PROCESSORS}")
+        summary = json.loads(said[said.index("{\n"):])
+        self.assertEqual(summary["events_lost"], 0)
+        self.assertEqual((summary["events_by_name"], summary["problems"]), ({"crowd:step": expected}, []))
+        # Of each thread, in the order of time, each number once.
+        following = collections.Counter()
+        wrong_rings = 0
+        for event in events(result.folder / "trace"):
+            if event.name != "crowd:step":
+                continue
+            thread = event.fields["thread"]
+            self.assertEqual(event.fields["sequence"], following[thread], f"thread {thread}")
+            following[thread] += 1
+            wrong_rings += event.fields["processor"] >= PROCESSORS
+        self.assertEqual(following, {thread: COUNT for thread in range(THREADS)})
+        self.assertEqual(wrong_rings, 0)
+        self.assertGreater(changes, 5)
+        self.assertGreater(used, 16)
+
+    def test_there_are_as_many_as_were_asked_for(self):
+        self.assertEqual(self.results["processors"].out.strip(), f"0-{PROCESSORS - 1}")
+        before = (self.results["with_sequences"].folder / "online_before").read_text().strip()
+        self.assertEqual(before, f"0-{AT_BOOT - 1}")
+
+    def test_events_are_exact_while_processors_go_off_and_come(self):
+        self.check("with_sequences")
+
+    def test_and_without_restartable_sequences(self):
+        self.check("without_sequences")
+
+
+if __name__ == "__main__":
+    reason = why_not(VERSION) if VERSION else "no kernel was named: test_processors.py VERSION"
+    if reason:
+        print(reason)
+        sys.exit(77)
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
