@@ -47,10 +47,11 @@ void count_loss(plumb_ring_control& control, plumb_loss cause) {
     add_seq_cst(control.lost[cause], uint64_t{1});
 }
 
+// The flag is the consumer's alone to clear. What we found may have been set for its next wait, which begins behind our
+// wake; cleared by us, that wait would be one of which no writer knows.
 void wake_consumer(plumb_channel_header& header) {
     add_seq_cst(header.data_futex, 1u);
-    if (load_seq_cst(header.data_waiters) != 0 && exchange_seq_cst(header.data_waiters, 0u) != 0)
-        sys::futex_wake_all(header.data_futex);
+    if (load_seq_cst(header.data_waiters) != 0) sys::futex_wake_all(header.data_futex);
 }
 
 Publication padding(const Attachment& attachment, uint32_t ring, uint64_t write_pos, uint64_t boundary) {

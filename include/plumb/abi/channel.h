@@ -163,7 +163,7 @@ struct plumb_channel_header {
     /* Shared: futexes. */
     PLUMB_ABI_ALIGNED(64) uint32_t closed; /* not 0: writers switch this session off for themselves */
     uint32_t data_futex;    /* a writer adds 1 when it enters a sub-buffer, then wakes if data_waiters */
-    uint32_t data_waiters;  /* the consumer sets it before it waits on data_futex */
+    uint32_t data_waiters;  /* the consumer sets it before it waits on data_futex, and alone clears it */
     uint32_t space_futex;   /* the consumer adds 1 when it moves `consumed`, then wakes if space_waiters */
     uint32_t space_waiters; /* writers blocked in PLUMB_MODE_BLOCK */
     uint32_t reserved3[11];
