@@ -1,5 +1,6 @@
 #include "base/output_buffer.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -92,6 +93,10 @@ void OutputBuffer::flush() {
         const ssize_t written = ::write(fd_, from, static_cast<std::size_t>(at_ - from));
         if (written > 0) {
             from += written;
+        } else if (written < 0 && errno == EAGAIN) {
+            /* Somebody made the terminal or pipe non-blocking, for all who share it. */
+            pollfd room{fd_, POLLOUT, 0};
+            ::poll(&room, 1, -1);
         } else if (written == 0 || errno != EINTR) {
             closed_ = true;
             if (written < 0 && errno != EPIPE) error_number_ = errno;

@@ -4,6 +4,7 @@
  * Plumb is built.
  */
 #include "cli/command.h"
+#include "cli/output.h"
 
 #include <fmt/format.h>
 
@@ -77,7 +78,7 @@ std::string arguments_for(const CLI::App& command) {
 void print_subcommand(const CLI::App& command) {
     std::vector<std::string> options;
     std::vector<std::string> free_options; /* whose values only their user knows */
-    fmt::print("        {})\n            case $previous in\n", command.get_name());
+    print_out("        {})\n            case $previous in\n", command.get_name());
     for (const CLI::Option* option : command.get_options()) {
         const std::vector<std::string> names = names_of(*option);
         options.insert(options.end(), names.begin(), names.end());
@@ -86,15 +87,15 @@ void print_subcommand(const CLI::App& command) {
         if (values.empty())
             free_options.insert(free_options.end(), names.begin(), names.end());
         else
-            fmt::print("                {}) _plumb_offer {} -- \"$current\"; return ;;\n",
+            print_out("                {}) _plumb_offer {} -- \"$current\"; return ;;\n",
                        fmt::join(names, " | "), values);
     }
-    if (!free_options.empty()) fmt::print("                {}) return ;;\n", fmt::join(free_options, " | "));
+    if (!free_options.empty()) print_out("                {}) return ;;\n", fmt::join(free_options, " | "));
     std::sort(options.begin(), options.end());
-    fmt::print("            esac\n            options='{}'\n", fmt::join(options, " "));
+    print_out("            esac\n            options='{}'\n", fmt::join(options, " "));
     const std::string arguments = arguments_for(command);
-    if (!arguments.empty()) fmt::print("            arguments=({})\n", arguments);
-    fmt::print("            ;;\n");
+    if (!arguments.empty()) print_out("            arguments=({})\n", arguments);
+    print_out("            ;;\n");
 }
 
 constexpr const char* beginning =
@@ -144,10 +145,10 @@ void print_bash(const CLI::App& app) {
         app.get_subcommands([](const CLI::App*) { return true; });
     for (const CLI::App* command : subcommands)
         words.push_back(command->get_name());
-    fmt::print(beginning, fmt::join(words, " "));
+    print_out(beginning, fmt::join(words, " "));
     for (const CLI::App* command : subcommands)
         print_subcommand(*command);
-    fmt::print("{}", end);
+    print_out("{}", end);
 }
 
 void add_completion(CLI::App& app) {

@@ -3,6 +3,7 @@
  * the events of the pthread probe: plumb record --preload pthread.
  */
 #include "cli/command.h"
+#include "cli/output.h"
 
 #include "trace/answers/lock_contention.h"
 #include "trace/show/trace_summary.h"
@@ -105,8 +106,7 @@ int run_contention(const ContentionOptions& options) {
         return complain(Error::from_errno(out.error_number(), "Could not write to standard output"));
     const StreamLosses losses = reader.losses();
     if (losses.any())
-        fmt::print(
-            stderr,
+        print_error(
             "plumb: warning: the trace is not complete ({} events and {} packets lost, {} packets damaged), "
             "so the figures are not either.\n",
             grouped(losses.events_discarded), grouped(losses.packets_lost), grouped(losses.damaged_packets));

@@ -3,6 +3,7 @@
  * if programs can be traced here, 1 if not.
  */
 #include "cli/command.h"
+#include "cli/output.h"
 
 #include "consumerd/doctor/machine.h"
 
@@ -36,10 +37,10 @@ void print_text(const std::vector<MachineCheck>& checks) {
     for (const MachineCheck& check : checks)
         width = std::max(width, check.name.size());
     for (const MachineCheck& check : checks) {
-        fmt::print("{:<{}}  {:<7}  {}\n", check.name, width, word_for(check), check.found);
-        if (!check.advice.empty()) fmt::print("{:<{}}           {}\n", "", width, check.advice);
+        print_out("{:<{}}  {:<7}  {}\n", check.name, width, word_for(check), check.found);
+        if (!check.advice.empty()) print_out("{:<{}}           {}\n", "", width, check.advice);
     }
-    fmt::print("\n{}\n", can_trace_user_space(checks)
+    print_out("\n{}\n", can_trace_user_space(checks)
                              ? "Programs can be traced on this machine."
                              : "Programs can not be traced until what is MISSING above is there.");
 }
@@ -57,7 +58,7 @@ void print_json(const std::vector<MachineCheck>& checks) {
                         {"advice", check.advice}});
     }
     const nlohmann::ordered_json all = {{"can_trace", can_trace_user_space(checks)}, {"checks", list}};
-    fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    print_out("{}\n", all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 int run_doctor(const DoctorOptions& options) {

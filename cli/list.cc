@@ -5,6 +5,7 @@
 #include "base/processes.h"
 #include "cli/command.h"
 #include "cli/list_kernel.h"
+#include "cli/output.h"
 
 #include "base/glob.h"
 #include "base/output_buffer.h"
@@ -127,10 +128,10 @@ void print_event(const EventDescription& event, std::size_t width, const std::ve
     if (verbose && !event.source_file.empty()) line += fmt::format("  {}", source_of(event));
     if (!sessions.empty())
         line += fmt::format("  on in {}", escaped(fmt::format("{}", fmt::join(sessions, ", "))));
-    fmt::print("{}\n", line);
+    print_out("{}\n", line);
     if (!verbose) return;
     for (const EventField& field : event.fields)
-        fmt::print("        {}: {}\n", escaped(field.name), escaped(field.type_name()));
+        print_out("        {}: {}\n", escaped(field.name), escaped(field.type_name()));
 }
 
 std::size_t width_of(const std::vector<EventDescription>& events) {
@@ -141,16 +142,16 @@ std::size_t width_of(const std::vector<EventDescription>& events) {
 }
 
 void print_process(const Running& running, const TracedProcess& process, const ListOptions& options) {
-    fmt::print("{}  {}  {}\n", process.process_id, escaped(process.name), escaped(process.executable));
+    print_out("{}  {}  {}\n", process.process_id, escaped(process.name), escaped(process.executable));
     if (process.signal_number == 0)
-        fmt::print("    (without update signal: what is on was decided when it started)\n");
+        print_out("    (without update signal: what is on was decided when it started)\n");
     if (process.error != 0)
-        fmt::print("    (it could not open a session's channel: {})\n", errno_text(process.error));
+        print_out("    (it could not open a session's channel: {})\n", errno_text(process.error));
     std::set<std::string> shown;
     for (const TracedObject& object : process.objects) {
         const std::vector<EventDescription> events = chosen(object.content.events, options);
         if (events.empty()) continue;
-        if (options.verbose && process.objects.size() > 1) fmt::print("  {}\n", escaped(object.path));
+        if (options.verbose && process.objects.size() > 1) print_out("  {}\n", escaped(object.path));
         for (const EventDescription& event : events) {
             /* The same event of several objects is one event. */
             if (!options.verbose && !shown.insert(event.full_name()).second) continue;
@@ -159,14 +160,14 @@ void print_process(const Running& running, const TracedProcess& process, const L
         }
     }
     for (const std::string& note : process.notes)
-        fmt::print(stderr, "plumb: process {}: {}\n", process.process_id, escaped(note));
+        print_error("plumb: process {}: {}\n", process.process_id, escaped(note));
 }
 
 void print_sessions(const std::vector<ListedSession>& sessions) {
     if (sessions.empty()) return;
-    fmt::print("\nSessions:\n");
+    print_out("\nSessions:\n");
     for (const ListedSession& listed : sessions)
-        fmt::print(
+        print_out(
             "    {}  {}{}\n", escaped(listed.session.name),
             listed.is_alive ? fmt::format("of process {}", listed.session.controller_process_id)
                             : "left behind by a command that was killed; the next `plumb record` removes it",
@@ -237,7 +238,7 @@ Json json_of(const ListedSession& listed) {
 }
 
 void print_json(const Json& json) {
-    fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+    print_out("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
 /* ---- the command ---- */
@@ -260,7 +261,7 @@ int list_running(const ListOptions& options) {
     for (const TracedProcess& process : running->processes)
         print_process(*running, process, options);
     if (running->processes.empty())
-        fmt::print("No running program of yours has {}tracepoints{}.\n",
+        print_out("No running program of yours has {}tracepoints{}.\n",
                    options.patterns.empty() ? "" : "such ", options.patterns.empty() ? " of Plumb" : "");
     print_sessions(running->sessions);
     return 0;
@@ -276,7 +277,7 @@ int list_files(const ListOptions& options) {
             continue;
         }
         for (const std::string& note : found->notes)
-            fmt::print(stderr, "plumb: {}: {}\n", escaped(file), escaped(note));
+            print_error("plumb: {}: {}\n", escaped(file), escaped(note));
         const std::vector<EventDescription> events = chosen(found->events, options);
         if (options.json) {
             Json list = Json::array();
@@ -288,11 +289,11 @@ int list_files(const ListOptions& options) {
                              {"notes", found->notes}});
             continue;
         }
-        if (options.files.size() > 1) fmt::print("{}\n", escaped(file));
+        if (options.files.size() > 1) print_out("{}\n", escaped(file));
         for (const EventDescription& event : events)
             print_event(event, width_of(events), {}, options.verbose);
         if (events.empty())
-            fmt::print(stderr, "plumb: {} has no {}tracepoints.\n", escaped(file),
+            print_error("plumb: {} has no {}tracepoints.\n", escaped(file),
                        found->events.empty() ? "" : "such ");
     }
     if (options.json) print_json({{"files", std::move(files)}});

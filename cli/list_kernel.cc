@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/output.h"
 #include "consumerd/kernel/event_format.h"
 #include "consumerd/kernel/tracefs.h"
 
@@ -38,9 +39,9 @@ bool is_wanted(const std::vector<KernelSelector>& selectors, const TracefsEvent&
 }
 
 void print_fields(const KernelEvent& event) {
-    fmt::print("        in the trace: {}\n", event.description.name);
+    print_out("        in the trace: {}\n", event.description.name);
     for (const EventField& field : event.description.fields)
-        fmt::print("        {}: {}\n", field.name, field.type_name());
+        print_out("        {}: {}\n", field.name, field.type_name());
 }
 
 Json json_of(const TracefsEvent& event, const KernelEvent& parsed) {
@@ -68,7 +69,7 @@ int list_kernel_events(const std::vector<std::string>& patterns, bool verbose, b
     for (const TracefsEvent& event : *events) {
         if (!is_wanted(*selectors, event)) continue;
         shown++;
-        if (!json) fmt::print("    {}:{}\n", event.system, event.name);
+        if (!json) print_out("    {}:{}\n", event.system, event.name);
         if (!json && !verbose) continue;
         const auto format = read_small_file(*root + "/events/" + event.system + "/" + event.name + "/format");
         const auto parsed =
@@ -81,10 +82,10 @@ int list_kernel_events(const std::vector<std::string>& patterns, bool verbose, b
             print_fields(*parsed);
     }
     if (json)
-        fmt::print("{}\n",
+        print_out("{}\n",
                    Json{{"events", std::move(list)}}.dump(2, ' ', false, Json::error_handler_t::replace));
     else if (shown == 0)
-        fmt::print(stderr, "plumb: the kernel has no such events.\n");
+        print_error("plumb: the kernel has no such events.\n");
     return status;
 }
 

@@ -3,14 +3,13 @@
  * reason is on standard error; 2: wrong usage; `plumb record` passes on the status of what it ran.
  */
 #include "cli/command.h"
+#include "cli/output.h"
 #include "consumerd/kernel/tracefs.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <exception>
+#include <sstream>
 #include <vector>
 
 namespace plumb {
@@ -60,13 +59,16 @@ int exit_status() {
 }
 
 int complain(const Error& error) {
-    fmt::print(stderr, "plumb: {}\n", error.message());
+    print_error("plumb: {}\n", error.message());
     return 1;
 }
 
 } // namespace plumb
 
-int main(int argc, char** argv) {
+namespace {
+
+/* The whole command line, from its words to the exit status. */
+int run(int argc, char** argv) {
     CLI::App app("Plumb records what programs and the kernel do, with little cost to them.", "plumb");
     app.set_version_flag("--version", "plumb " PLUMB_VERSION);
     app.require_subcommand(0, 1);
@@ -78,15 +80,29 @@ int main(int argc, char** argv) {
     try {
         app.parse(plumb::split_command(argc, argv), argv);
     } catch (const CLI::ParseError& wrong) {
-        const int status = app.exit(wrong);
+        std::ostringstream help, complaint;
+        const int status = app.exit(wrong, help, complaint);
+        plumb::put_out(help.str());
+        plumb::put_error(complaint.str());
         return status == 0 ? 0 : 2;
     } catch (const std::exception& failure) {
-        fmt::print(stderr, "plumb: internal error: {}\n", failure.what());
+        plumb::print_error("plumb: internal error: {}\n", failure.what());
         return 1;
     }
     if (app.get_subcommands().empty()) {
-        fmt::print("{}", app.help());
+        plumb::put_out(app.help());
         return 2;
     }
     return plumb::exit_status();
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    plumb::hold_standard_descriptors();
+    const int status = run(argc, argv);
+    const plumb::Status said = plumb::flush_out();
+    if (said) return status;
+    plumb::complain(said.error());
+    return status != 0 ? status : 1;
 }

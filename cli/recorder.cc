@@ -2,6 +2,7 @@
 
 #include "base/processes.h"
 #include "cli/command.h"
+#include "cli/output.h"
 #include "cli/preload.h"
 #include "cli/trace_directory.h"
 #include "consumerd/clock/clock_calibration.h"
@@ -67,10 +68,12 @@ Result<int> Recorder::run() {
     }
     wait_for_end();
     close();
-    if (!options_.quiet) fmt::print(stderr, "{}", summary_text(summary_));
-    if (options_.json) fmt::print("{}", summary_json(summary_));
+    if (!options_.quiet) put_error(summary_text(summary_));
+    if (options_.json) put_out(summary_json(summary_));
+    /* While a pipe without a reader is an error and not a signal: the command's status is what is passed on. */
+    const Status said = flush_out();
     if (command_) return summary_.exit_status.value_or(0);
-    return summary_.problems.empty() ? 0 : 1;
+    return said && summary_.problems.empty() ? 0 : 1;
 }
 
 /* Everything that can be refused before anything is made. */

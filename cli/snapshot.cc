@@ -2,6 +2,7 @@
  * plumb snapshot [PID]: has a flight recorder (`plumb record --snapshot`) write what it holds, and prints where.
  */
 #include "cli/command.h"
+#include "cli/output.h"
 #include "cli/snapshot_socket.h"
 
 #include <fmt/format.h>
@@ -27,7 +28,7 @@ int run_snapshot(const std::vector<std::uint32_t>& wanted) {
     if (!recorder) return complain(recorder.error());
     const auto directory = ask_for_snapshot(*recorder);
     if (!directory) return complain(directory.error());
-    fmt::print("{}\n", *directory);
+    print_out("{}\n", *directory);
     return 0;
 }
 

@@ -1,9 +1,9 @@
 #include "cli/status_line.h"
 
+#include "cli/output.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
-
-#include <cstdio>
 
 namespace plumb {
 
@@ -44,23 +44,21 @@ void StatusLine::update(const DrainProgress& progress, std::uint64_t elapsed_ns)
     if (progress.subbufs_lost > 0)
         lost += fmt::format(", and {}", counted(progress.subbufs_lost, "sub-buffer"));
     const std::uint64_t elapsed_s = elapsed_ns / 1'000'000'000;
-    fmt::print(stderr, "\r\033[K{:02}:{:02}  {}  {}/s  {}  {}", elapsed_s / 60, elapsed_s % 60,
+    print_error("\r\033[K{:02}:{:02}  {}  {}/s  {}  {}", elapsed_s / 60, elapsed_s % 60,
                counted(progress.events, "event"), with_commas(static_cast<std::uint64_t>(rate)), lost,
                size_text(progress.bytes));
-    std::fflush(stderr);
     is_drawn_ = true;
 }
 
 void StatusLine::clear() {
     const std::lock_guard<std::mutex> guard(lock_);
-    if (is_drawn_) fmt::print(stderr, "\r\033[K");
-    std::fflush(stderr);
+    if (is_drawn_) print_error("\r\033[K");
     is_drawn_ = false;
 }
 
 void StatusLine::say(const std::string& line) {
     const std::lock_guard<std::mutex> guard(lock_);
-    fmt::print(stderr, "{}plumb: {}\n", is_drawn_ ? "\r\033[K" : "", line);
+    print_error("{}plumb: {}\n", is_drawn_ ? "\r\033[K" : "", line);
     is_drawn_ = false;
 }
 

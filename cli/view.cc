@@ -3,6 +3,7 @@
  * is missing from the trace. Ends quietly when nobody reads its output any more.
  */
 #include "cli/command.h"
+#include "cli/output.h"
 
 #include "trace/show/event_filter.h"
 #include "trace/show/event_writer.h"
@@ -63,7 +64,7 @@ Status take_times(ViewOptions& options, const TraceReader& reader) {
 }
 
 void warn(const std::string& text) {
-    fmt::print(stderr, "plumb: warning: {}\n", escaped(text));
+    print_error("plumb: warning: {}\n", escaped(text));
 }
 
 /* Returns whether all that is in the files could be read. */

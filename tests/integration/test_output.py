@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# cmake-once
+"""What plumb says, where nobody can hear it: a full device, a closed terminal, a reader that has gone, descriptors that
+were never open. A recording goes on, the command's status is passed on, and no message gets into a file of the trace."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
+PLUMB = BUILD / "cli/plumb"
+
+
+class Output(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="plumb-output-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.recorded = cls.folder / "recorded"
+        cls.sh(f"{PLUMB} record -q --preload pthread -o {cls.recorded} -- {BUILD}/cli/plumb doctor > /dev/null", cls.folder)
+
+    def setUp(self):
+        self.trace = self.folder / self.id().split(".")[-1]
+
+    @staticmethod
+    def sh(script, folder=None, **more):
+        return subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, cwd=folder, **more)
+
+    def assert_whole(self, trace):
+        read = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, timeout=60)
+        self.assertEqual((read.returncode, read.stderr), (0, ""))
+        summary = json.loads((trace / "summary.json").read_text())
+        self.assertEqual((summary["exit_status"], summary["complete"]), (7, True))
+        self.assertEqual(summary["events_lost"], 0)
+
+    def test_a_recording_does_not_mind_where_its_messages_go(self):
+        gone = "2> >(exec true)"
+        for number, place in enumerate(["2>/dev/full", "2>&-", ">&- 2>&-", "<&- >&- 2>&-", gone, ">/dev/full --json"]):
+            with self.subTest(place):
+                trace = self.folder / f"trace-{number}"
+                redirection, _, option = place.partition(" --")
+                done = self.sh(f"{PLUMB} record {option and '--' + option} -o {trace} -- "
+                               f"sh -c 'sleep 0.2; exit 7' {redirection}")
+                self.assertEqual(done.returncode, 7, done.stderr)
+                self.assert_whole(trace)
+
+    def test_the_command_has_the_descriptors_that_plumb_was_given(self):
+        for closing in ("", "<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+            with self.subTest(closing):
+                seen = self.folder / "seen"
+                wanted = self.folder / "wanted"
+                look = "bash -c 'for n in 0 1 2; do [ -e /proc/$$/fd/$n ] && readlink /proc/$$/fd/$n >&4; done; true'"
+                self.sh(f"exec 4>{wanted} </dev/null >/dev/null 2>/dev/null; {look} {closing}")
+                self.sh(f"exec 4>{seen} </dev/null >/dev/null 2>/dev/null; "
+                        f"{PLUMB} record --force -q -o {self.trace} -- {look} {closing}")
+                self.assertEqual(seen.read_text(), wanted.read_text())
+
+    def test_an_answer_that_cannot_be_given_is_a_failure_with_its_reason(self):
+        for command in ("list", "doctor", "completion bash", "--help", "record --help", f"view --statedump {self.recorded}",
+                        f"view --statedump --json {self.recorded}", f"view --summary {self.recorded}"):
+            for place, reason in ((">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")):
+                with self.subTest(command + place):
+                    done = self.sh(f"{PLUMB} {command} {place}")
+                    self.assertNotEqual(done.returncode, 0)
+                    self.assertIn("Could not write to standard output", done.stderr)
+                    self.assertIn(reason, done.stderr)
+
+    def test_a_reader_that_goes_away_is_no_failure(self):
+        for ignored in (False, True):  # SIGPIPE, by whoever started the pipeline
+            for command in ("list --kernel", "doctor", "completion bash", "--help", f"view --statedump {self.recorded}",
+                            f"view --statedump --json {self.recorded}"):
+                with self.subTest(f"{command} {ignored}"):
+                    trap = "trap '' PIPE; " if ignored else ""
+                    done = self.sh(f"{trap}(sleep 0.1; {PLUMB} {command}; echo $? > {self.trace}) | true")
+                    self.assertEqual(done.stderr, "")
+                    self.assertIn(int(self.trace.read_text()), {0, 1 if command == "doctor" else 0,
+                                                                0 if ignored else 128 + signal.SIGPIPE})
+
+    def test_a_recording_whose_reader_goes_away_passes_the_status_on(self):
+        done = self.sh(f"{PLUMB} record --json -o {self.trace} -- sh -c 'sleep 0.2; exit 7' | true; "
+                       "exit ${PIPESTATUS[0]}")
+        self.assertEqual(done.returncode, 7)
+        self.assert_whole(self.trace)
+
+
+if __name__ == "__main__":
+    unittest.main()
