@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,8 @@ public:
     int get() const { return fd_; }
     bool is_open() const { return fd_ >= 0; }
     void reset();
+    /* Gives it away, open. */
+    int release() { return std::exchange(fd_, -1); }
 
 private:
     int fd_ = -1;
@@ -50,6 +53,14 @@ Result<MappedRegion> map_file(const FileDescriptor& file, std::size_t bytes, boo
 
 /* The whole of a small file (at most `limit_bytes`), such as those of /proc. */
 Result<std::string> read_small_file(const std::string& path, std::size_t limit_bytes = std::size_t{1} << 20);
+
+/* Writes a file anew, whole or not at all: until it is complete, what was there before stays. Its own temporary file is
+ * hidden, ".NAME.new", and gone afterwards. */
+Status replace_file(const std::string& path, std::string_view content);
+
+/* Disk space kept for what has to be written when there is no more: a file without a name, in the directory, that holds
+ * it until it is closed. Not open where the file system cannot promise space, or has none; that is no error. */
+FileDescriptor reserve_space(const std::string& directory, std::uint64_t bytes);
 
 /* The target of a symbolic link, such as /proc/PID/exe. */
 Result<std::string> read_link(const std::string& path);

@@ -20,12 +20,12 @@
 namespace plumb {
 
 /* Text that is written again and again: padded, so that it is copied in whole blocks without a call. */
-class Piece {
+class TextPiece {
 public:
     static constexpr std::size_t block_bytes = 16;
 
-    Piece() = default;
-    explicit Piece(std::string_view text) : padded_(text), size_(text.size()) {
+    TextPiece() = default;
+    explicit TextPiece(std::string_view text) : padded_(text), size_(text.size()) {
         padded_.resize(text.size() + block_bytes);
     }
     std::size_t size() const { return size_; }
@@ -71,8 +71,8 @@ public:
         std::memcpy(at, text.data(), text.size());
         wrote(at + text.size());
     }
-    void put(const Piece& piece, std::size_t skip = 0) {
-        char* const at = room(piece.size() + Piece::block_bytes);
+    void put(const TextPiece& piece, std::size_t skip = 0) {
+        char* const at = room(piece.size() + TextPiece::block_bytes);
         wrote(piece.copy_to(at, skip));
     }
     template <typename Integer>

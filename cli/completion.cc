@@ -88,7 +88,7 @@ void print_subcommand(const CLI::App& command) {
             free_options.insert(free_options.end(), names.begin(), names.end());
         else
             print_out("                {}) _plumb_offer {} -- \"$current\"; return ;;\n",
-                       fmt::join(names, " | "), values);
+                      fmt::join(names, " | "), values);
     }
     if (!free_options.empty()) print_out("                {}) return ;;\n", fmt::join(free_options, " | "));
     std::sort(options.begin(), options.end());

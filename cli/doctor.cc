@@ -41,8 +41,8 @@ void print_text(const std::vector<MachineCheck>& checks) {
         if (!check.advice.empty()) print_out("{:<{}}           {}\n", "", width, check.advice);
     }
     print_out("\n{}\n", can_trace_user_space(checks)
-                             ? "Programs can be traced on this machine."
-                             : "Programs can not be traced until what is MISSING above is there.");
+                            ? "Programs can be traced on this machine."
+                            : "Programs can not be traced until what is MISSING above is there.");
 }
 
 void print_json(const std::vector<MachineCheck>& checks) {

@@ -6,9 +6,11 @@
 #include "cli/command.h"
 #include "cli/list_kernel.h"
 #include "cli/output.h"
+#include "cli/status_line.h"
 
 #include "base/glob.h"
 #include "base/output_buffer.h"
+#include "consumerd/control/left_channel.h"
 #include "consumerd/control/session.h"
 #include "consumerd/control/state.h"
 #include "consumerd/control/traced_processes.h"
@@ -90,6 +92,7 @@ struct Running {
     plumb_rule_set rules{};
     std::vector<TracedProcess> processes;
     std::vector<ListedSession> sessions;
+    std::vector<LeftChannel> left;
 };
 
 Result<Running> find_running() {
@@ -99,6 +102,7 @@ Result<Running> find_running() {
         if (directory.error().number() == ENOENT) return running;
         return directory.error().hint("`plumb doctor` says more.");
     }
+    running.left = left_channels(*directory);
     const Result<StateFile> state = StateFile::open_existing(*directory);
     if (!state) {
         if (state.error().number() == ENOENT) return running;
@@ -169,10 +173,20 @@ void print_sessions(const std::vector<ListedSession>& sessions) {
     for (const ListedSession& listed : sessions)
         print_out(
             "    {}  {}{}\n", escaped(listed.session.name),
-            listed.is_alive ? fmt::format("of process {}", listed.session.controller_process_id)
-                            : "left behind by a command that was killed; the next `plumb record` removes it",
+            listed.is_alive
+                ? fmt::format("of process {}", listed.session.controller_process_id)
+                : "left behind by a command that was killed; `plumb extract` saves what it had not written",
             listed.patterns.empty() ? std::string(": nothing is on")
                                     : ": " + escaped(fmt::format("{}", fmt::join(listed.patterns, " "))));
+}
+
+void print_left(const std::vector<LeftChannel>& left) {
+    if (left.empty()) return;
+    print_out("\nLeft by killed recorders:\n");
+    for (const LeftChannel& channel : left)
+        print_out("    process {} (session {}, {} not written, {} min ago): `plumb extract {}`\n",
+                  channel.recorder_process_id, escaped(channel.session_name), size_text(channel.unread_bytes),
+                  channel.age_s / 60, channel.recorder_process_id);
 }
 
 bool has_chosen(const TracedProcess& process, const ListOptions& options) {
@@ -255,15 +269,25 @@ int list_running(const ListOptions& options) {
         Json sessions = Json::array();
         for (const ListedSession& listed : running->sessions)
             sessions.push_back(json_of(listed));
-        print_json({{"processes", std::move(processes)}, {"sessions", std::move(sessions)}});
+        Json left = Json::array();
+        for (const LeftChannel& channel : running->left)
+            left.push_back({{"pid", channel.recorder_process_id},
+                            {"session", channel.session_name},
+                            {"unread_bytes", channel.unread_bytes},
+                            {"memory_bytes", channel.memory_bytes},
+                            {"age_s", channel.age_s}});
+        print_json({{"processes", std::move(processes)},
+                    {"sessions", std::move(sessions)},
+                    {"left", std::move(left)}});
         return 0;
     }
     for (const TracedProcess& process : running->processes)
         print_process(*running, process, options);
     if (running->processes.empty())
         print_out("No running program of yours has {}tracepoints{}.\n",
-                   options.patterns.empty() ? "" : "such ", options.patterns.empty() ? " of Plumb" : "");
+                  options.patterns.empty() ? "" : "such ", options.patterns.empty() ? " of Plumb" : "");
     print_sessions(running->sessions);
+    print_left(running->left);
     return 0;
 }
 
@@ -294,7 +318,7 @@ int list_files(const ListOptions& options) {
             print_event(event, width_of(events), {}, options.verbose);
         if (events.empty())
             print_error("plumb: {} has no {}tracepoints.\n", escaped(file),
-                       found->events.empty() ? "" : "such ");
+                        found->events.empty() ? "" : "such ");
     }
     if (options.json) print_json({{"files", std::move(files)}});
     return status;

@@ -83,7 +83,7 @@ int list_kernel_events(const std::vector<std::string>& patterns, bool verbose, b
     }
     if (json)
         print_out("{}\n",
-                   Json{{"events", std::move(list)}}.dump(2, ' ', false, Json::error_handler_t::replace));
+                  Json{{"events", std::move(list)}}.dump(2, ' ', false, Json::error_handler_t::replace));
     else if (shown == 0)
         print_error("plumb: the kernel has no such events.\n");
     return status;

@@ -1,13 +1,12 @@
 #include "cli/record_summary.h"
 
+#include "base/file.h"
+#include "cli/losses.h"
 #include "cli/status_line.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <fstream>
 
 namespace plumb {
 namespace {
@@ -16,21 +15,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t events_listed = 30;
 constexpr std::size_t processes_listed = 10;
-
-const char* advice(const std::string& cause) {
-    if (cause == "full")
-        return "rings were full: try a larger --subbuf-size, fewer events (-e), or --mode block";
-    if (cause == "block_timeout") return "rings stayed full for longer than --block-timeout";
-    if (cause == "too_large") return "larger than a quarter of a sub-buffer: try a larger --subbuf-size";
-    if (cause == "contended") return "no ring was free (without restartable sequences)";
-    if (cause == "kernel_overrun") return "the oldest, as --mode overwrite does";
-    if (cause == "kernel_dropped") return "the kernel's buffers were full: try a larger --kernel-buffer-size";
-    if (cause == "kernel_not_written") return "the trace could not be written";
-    if (cause == "not_written") return "the trace could not be written";
-    if (cause == "overwritten") return "the oldest, as --mode overwrite does";
-    if (cause == "damaged") return "a traced program wrote over the ring";
-    return "";
-}
 
 std::string events_text(const DrainTotals& totals) {
     std::string text;
@@ -63,10 +47,9 @@ std::string losses_text(const DrainTotals& totals) {
     if (totals.events_lost.empty() && totals.subbufs_lost.empty()) return "Nothing was lost.\n";
     std::string text = "Lost:\n";
     for (const NamedCount& lost : totals.events_lost)
-        text += fmt::format("  {} {} ({})\n", counted(lost.count, "event"), lost.name, advice(lost.name));
+        text += fmt::format("  {}\n", loss_text(lost, "event", totals.write_error));
     for (const NamedCount& lost : totals.subbufs_lost)
-        text +=
-            fmt::format("  {} {} ({})\n", counted(lost.count, "sub-buffer"), lost.name, advice(lost.name));
+        text += fmt::format("  {}\n", loss_text(lost, "sub-buffer", totals.write_error));
     return text;
 }
 
@@ -138,6 +121,7 @@ std::string summary_json(const RecordSummary& summary) {
     root["events_lost_by_cause"] = counts_json(totals.events_lost);
     root["subbufs_lost"] = totals.progress.subbufs_lost;
     root["subbufs_lost_by_cause"] = counts_json(totals.subbufs_lost);
+    if (!totals.write_error.empty()) root["write_error"] = totals.write_error;
     root["notes"] = counts_json(totals.notes);
     root["processes"] = processes_json(totals.processes);
     root["threads"] = totals.threads;
@@ -160,11 +144,8 @@ std::string summary_json(const RecordSummary& summary) {
 }
 
 Status store_summary(const RecordSummary& summary) {
-    const std::string path = summary.directory + "/summary.json";
-    std::ofstream file(path);
-    file << summary_json(summary);
-    file.close();
-    if (!file) return Error("Could not write {}.", path);
+    if (Status stored = replace_file(summary.directory + "/summary.json", summary_json(summary)); !stored)
+        return stored.error().with("The trace has no summary");
     return ok();
 }
 

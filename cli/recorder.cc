@@ -1,16 +1,15 @@
 #include "cli/recorder.h"
 
+#include "base/output_buffer.h"
 #include "base/processes.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/preload.h"
-#include "cli/trace_directory.h"
 #include "consumerd/clock/clock_calibration.h"
+#include "consumerd/control/left_channel.h"
 #include "consumerd/drain/snapshot.h"
 
 #include <fmt/format.h>
-
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,6 +22,14 @@ namespace {
 constexpr std::uint64_t tick_ns = 200'000'000;
 /* How long a command may take to end after SIGTERM, when the time is up. */
 constexpr std::uint64_t patience_ns = 5'000'000'000;
+
+/* What a summary takes, on a disk that is full by then. */
+constexpr std::uint64_t summary_space_bytes = 128 * 1024;
+
+std::vector<LeftChannel> left_by_killed_recorders() {
+    const auto directory = UserDirectory::open_existing();
+    return directory ? left_channels(*directory) : std::vector<LeftChannel>();
+}
 
 std::string joined(const std::vector<std::string>& words) {
     std::string text;
@@ -53,7 +60,6 @@ Result<int> Recorder::run() {
         }
         if (Status begun = start_kernel(threads); !begun) {
             close();
-            (void)clear_trace_directory(options_.directory, true);
             return begun.error();
         }
     }
@@ -63,16 +69,19 @@ Result<int> Recorder::run() {
         complain(started.error());
         summary_.problems.push_back(started.error().message());
         close();
-        (void)clear_trace_directory(options_.directory, true); /* there is nothing in it */
         return exit_status_for(started.error());
     }
+    directory_->keep();
     wait_for_end();
     close();
     if (!options_.quiet) put_error(summary_text(summary_));
     if (options_.json) put_out(summary_json(summary_));
     /* While a pipe without a reader is an error and not a signal: the command's status is what is passed on. */
     const Status said = flush_out();
-    if (command_) return summary_.exit_status.value_or(0);
+    if (command_) {
+        const int status = summary_.exit_status.value_or(0);
+        return status == 0 && has_write_failures_ ? 1 : status;
+    }
     return said && summary_.problems.empty() ? 0 : 1;
 }
 
@@ -115,7 +124,10 @@ Status Recorder::prepare() {
             .hint("Give -k, and no --snapshot.");
     if (auto bytes = parse_size(options_.kernel_buffer_size); !bytes)
         return bytes.error().with("--kernel-buffer-size");
-    return clear_trace_directory(options_.directory, options_.force);
+    auto claimed = TraceDirectory::claim(options_.directory, options_.force);
+    if (!claimed) return claimed.error();
+    directory_.emplace(std::move(*claimed));
+    return ok();
 }
 
 Status Recorder::open_session() {
@@ -126,10 +138,13 @@ Status Recorder::open_session() {
     auto calibration = ClockCalibration::start(*wanted);
     if (!calibration) return calibration.error();
     config->clock_mode = calibration->mode();
+    const std::vector<LeftChannel> left_before = left_by_killed_recorders();
     auto session = Session::create(*config);
     if (!session) return session.error();
     session_ = std::move(*session);
+    if (!options_.quiet) tell_of_the_dead(left_before);
     summary_.directory = options_.directory;
+    summary_space_ = reserve_space(options_.directory, summary_space_bytes);
     summary_.name = config->session_name;
     summary_.command = options_.command;
     summary_.channel = *config;
@@ -142,7 +157,6 @@ Status Recorder::open_session() {
     }
     if (Status opened = open_kernel(config->clock_mode); !opened) {
         close();
-        (void)clear_trace_directory(options_.directory, true);
         return opened.error();
     }
 
@@ -150,11 +164,22 @@ Status Recorder::open_session() {
     auto enabled = session_->enable(*rules);
     if (!enabled) {
         close();
-        (void)clear_trace_directory(options_.directory, true);
         return enabled.error();
     }
     take(*enabled);
     return ok();
+}
+
+/* Of killed recorders whose sessions were just ended. */
+void Recorder::tell_of_the_dead(const std::vector<LeftChannel>& known) {
+    for (const LeftChannel& channel : left_by_killed_recorders())
+        if (std::none_of(known.begin(), known.end(),
+                         [&](const LeftChannel& each) { return each.file_name == channel.file_name; }))
+            status_.say(fmt::format(
+                "process {} (session {}) was killed while it recorded; `plumb extract {}` makes a "
+                "trace of the {} that it had not written.",
+                channel.recorder_process_id, escaped(channel.session_name), channel.recorder_process_id,
+                size_text(channel.unread_bytes)));
 }
 
 DrainOptions Recorder::drain_options(const std::string& directory) {
@@ -175,8 +200,6 @@ Status Recorder::open_drain(ClockCalibration calibration) {
 }
 
 Status Recorder::open_flight_recorder(ClockCalibration calibration) {
-    if (mkdir(options_.directory.c_str(), 0777) != 0)
-        return Error::from_errno(errno, "Could not make the directory {}", options_.directory);
     auto* header = reinterpret_cast<plumb_channel_header*>(session_->channel().bytes().data());
     calibration.publish(header->clock);
     calibration_ = std::move(calibration);
@@ -254,7 +277,6 @@ Status Recorder::attach() {
         return ok();
     summary_.problems.push_back("No process could be traced.");
     close();
-    (void)clear_trace_directory(options_.directory, true);
     return Error("None of the processes can be traced.").hint("`plumb list` shows those that can.");
 }
 
@@ -357,6 +379,7 @@ Result<std::string> Recorder::take_snapshot() {
     summary_.totals = std::move(taken->totals);
     ring_positions_ = std::move(taken->ring_positions);
     summary_.duration_ns = elapsed_ns();
+    has_write_failures_ |= !taken->problems.empty();
     summary_.problems.insert(summary_.problems.end(), taken->problems.begin(), taken->problems.end());
     if (Status stored = store_summary(summary_); !stored) return stored.error();
     return summary_.directory;
@@ -389,7 +412,7 @@ void Recorder::close() {
     if (drain_)
         close_drains();
     else if (const auto taken = take_snapshot(); !taken)
-        summary_.problems.push_back(taken.error().message());
+        not_written(taken.error());
     if (Status unlinked = session_->channel().unlink(); !unlinked)
         summary_.problems.push_back(unlinked.error().message());
     status_.clear();
@@ -402,16 +425,21 @@ void Recorder::close() {
         summary_.exit_status = by_us ? 0 : command_->exit_status();
     }
     find_left_running();
-    if (Status stored = store_summary(summary_); !stored)
-        summary_.problems.push_back(stored.error().message());
+    summary_space_.reset();
+    if (Status stored = store_summary(summary_); !stored) not_written(stored.error());
+}
+
+/* The trace, or a part of it. */
+void Recorder::not_written(const Error& error) {
+    summary_.problems.push_back(error.message());
+    has_write_failures_ = true;
 }
 
 void Recorder::close_drains() {
-    if (Status finished = drain_->finish(); !finished)
-        summary_.problems.push_back(finished.error().message());
+    if (Status finished = drain_->finish(); !finished) not_written(finished.error());
     if (kernel_drain_)
         if (Status finished = kernel_drain_->finish(drain_->clock_page()); !finished)
-            summary_.problems.push_back(finished.error().message());
+            not_written(finished.error());
     summary_.totals = drain_->totals();
     if (kernel_drain_) kernel_drain_->add_to(summary_.totals);
     kernel_drain_.reset(); /* an instance that is read from can not be removed */

@@ -10,11 +10,14 @@
 #ifndef PLUMB_CLI_RECORDER_H
 #define PLUMB_CLI_RECORDER_H
 
+#include "base/file.h"
 #include "cli/launch.h"
 #include "cli/record_options.h"
 #include "cli/record_summary.h"
 #include "cli/snapshot_socket.h"
 #include "cli/status_line.h"
+#include "cli/trace_directory.h"
+#include "consumerd/control/left_channel.h"
 #include "consumerd/control/session.h"
 #include "consumerd/drain/drain.h"
 #include "consumerd/drain/kernel_drain.h"
@@ -36,6 +39,7 @@ public:
 private:
     Status prepare();
     Status open_session();
+    void tell_of_the_dead(const std::vector<LeftChannel>& known);
     DrainOptions drain_options(const std::string& directory);
     Status open_drain(ClockCalibration calibration);
     Status open_flight_recorder(ClockCalibration calibration);
@@ -52,11 +56,13 @@ private:
     void serve_snapshots();
     void close();
     void close_drains();
+    void not_written(const Error& error);
     void take(const Report& report);
     void find_left_running();
     std::uint64_t elapsed_ns() const;
 
     RecordOptions options_;
+    std::optional<TraceDirectory> directory_; /* before what writes there */
     SignalQueue signals_;
     StatusLine status_;
     RecordSummary summary_;
@@ -76,6 +82,8 @@ private:
     std::uint64_t duration_ns_ = 0; /* 0: no limit */
     std::uint64_t started_ns_ = 0;
     std::uint64_t stop_asked_ns_ = 0; /* when the time was up; 0: not yet */
+    FileDescriptor summary_space_;
+    bool has_write_failures_ = false;
     int signals_seen_ = 0;
     bool end_asked_ = false;
 };

@@ -45,8 +45,8 @@ void StatusLine::update(const DrainProgress& progress, std::uint64_t elapsed_ns)
         lost += fmt::format(", and {}", counted(progress.subbufs_lost, "sub-buffer"));
     const std::uint64_t elapsed_s = elapsed_ns / 1'000'000'000;
     print_error("\r\033[K{:02}:{:02}  {}  {}/s  {}  {}", elapsed_s / 60, elapsed_s % 60,
-               counted(progress.events, "event"), with_commas(static_cast<std::uint64_t>(rate)), lost,
-               size_text(progress.bytes));
+                counted(progress.events, "event"), with_commas(static_cast<std::uint64_t>(rate)), lost,
+                size_text(progress.bytes));
     is_drawn_ = true;
 }
 

@@ -1,10 +1,19 @@
 #include "cli/trace_directory.h"
 
-#include <fmt/chrono.h>
+#include "base/output_buffer.h"
+#include "base/processes.h"
 
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -41,7 +50,7 @@ Result<std::vector<fs::path>> trace_files(const fs::path& path, bool may_hold_sn
     std::error_code failed;
     for (const fs::directory_entry& entry : fs::directory_iterator(path, failed)) {
         const std::string name = entry.path().filename();
-        if (name == "summary.json" && entry.is_regular_file()) {
+        if ((name == "summary.json" || name == ".summary.json.new") && entry.is_regular_file()) {
             files.push_back(entry.path());
             continue;
         }
@@ -68,6 +77,35 @@ Result<std::vector<fs::path>> trace_files(const fs::path& path, bool may_hold_sn
     return files;
 }
 
+Status remove_trace_files(const std::string& path) {
+    std::error_code failed;
+    const auto files = trace_files(path);
+    if (!files)
+        return Error("{} was not replaced, since {}.", path, files.error().message())
+            .hint("--force removes nothing but an old trace.");
+    for (const fs::path& file : *files)
+        if (!fs::remove(file, failed) && failed)
+            return Error("Could not remove {}: {}.", file.string(), failed.message());
+    return ok();
+}
+
+/* The process that has locked an open file, 0 if it can not be seen: another user's, or in another namespace. A line is
+ * "1: FLOCK  ADVISORY  WRITE 1234 00:2d:56789 0 EOF". */
+std::uint32_t holder_of_lock(int fd) {
+    struct stat info {};
+    if (::fstat(fd, &info) != 0) return 0;
+    std::ifstream locks("/proc/locks");
+    for (std::string line; std::getline(locks, line);) {
+        std::istringstream words(line);
+        std::string number, kind, advisory, access, place;
+        std::uint32_t process_id = 0;
+        if (!(words >> number >> kind >> advisory >> access >> process_id >> place) || kind != "FLOCK")
+            continue;
+        if (place.substr(place.rfind(':') + 1) == std::to_string(info.st_ino)) return process_id;
+    }
+    return 0;
+}
+
 } // namespace
 
 std::string default_trace_directory() {
@@ -78,24 +116,54 @@ std::string default_trace_directory() {
     return path;
 }
 
-Status clear_trace_directory(const std::string& path, bool force) {
-    std::error_code failed;
-    const fs::file_status status = fs::symlink_status(path, failed);
-    if (status.type() == fs::file_type::not_found) return ok();
-    if (!force)
-        return Error("{} exists already.", path)
-            .hint("Choose another directory with -o, or replace an old trace with --force.");
-    if (!fs::is_directory(status))
-        return Error("{} exists, and is not a directory: --force replaces nothing but an old trace.", path);
-    const auto files = trace_files(path);
-    if (!files)
-        return Error("{} was not replaced, since {}.", path, files.error().message())
-            .hint("--force removes nothing but an old trace.");
-    for (const fs::path& file : *files)
-        if (!fs::remove(file, failed) && failed)
-            return Error("Could not remove {}: {}.", file.string(), failed.message());
-    if (!fs::remove(path, failed) && failed) return Error("Could not remove {}: {}.", path, failed.message());
-    return ok();
+Result<TraceDirectory> TraceDirectory::claim(const std::string& path, bool force) {
+    constexpr int tries_max = 10; /* who has just finished there may remove it between our steps */
+    for (int tries = 0; tries < tries_max; tries++) {
+        const bool is_new = ::mkdir(path.c_str(), 0755) == 0;
+        if (!is_new && errno != EEXIST)
+            return Error::from_errno(errno, "Could not make the trace directory {}", path);
+        if (!is_new && !force)
+            return Error("{} exists already.", path)
+                .hint("Choose another directory with -o, or replace an old trace with --force.");
+        TraceDirectory claimed(
+            path, FileDescriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)));
+        if (!claimed.folder_.is_open() && errno == ENOENT) continue;
+        if (!claimed.folder_.is_open() && (errno == ENOTDIR || errno == ELOOP))
+            return Error("{} exists, and is not a directory: --force replaces nothing but an old trace.",
+                         path);
+        if (!claimed.folder_.is_open())
+            return Error::from_errno(errno, "Could not open the trace directory {}", path);
+        if (Status locked = claimed.lock(); !locked) return locked.error();
+        if (!claimed.is_still_there()) continue;
+        if (!is_new)
+            if (Status emptied = remove_trace_files(path); !emptied) return emptied.error();
+        claimed.is_ours_ = true;
+        return claimed;
+    }
+    return Error("{} is made and removed by others all the time.", path);
+}
+
+/* Where the file system has no locks, nobody is kept out. */
+Status TraceDirectory::lock() const {
+    if (::flock(folder_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return ok();
+    const std::uint32_t writer = holder_of_lock(folder_.get());
+    if (writer == 0) return Error("{} is being written by another plumb.", path_);
+    const auto status = process_status(writer);
+    return Error("{} is being written by process {}{}.", path_, writer,
+                 status ? fmt::format(" ({})", escaped(status->name)) : "")
+        .hint("Choose another directory with -o, or end that process first.");
+}
+
+bool TraceDirectory::is_still_there() const {
+    struct stat opened {
+    }, named{};
+    return ::fstat(folder_.get(), &opened) == 0 && ::lstat(path_.c_str(), &named) == 0 &&
+           opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+TraceDirectory::~TraceDirectory() {
+    if (!is_ours_ || !folder_.is_open() || !is_still_there()) return;
+    if (remove_trace_files(path_)) ::rmdir(path_.c_str());
 }
 
 } // namespace plumb

@@ -5,17 +5,38 @@
 #ifndef PLUMB_CLI_TRACE_DIRECTORY_H
 #define PLUMB_CLI_TRACE_DIRECTORY_H
 
+#include "base/file.h"
 #include "base/result.h"
 
 #include <string>
+#include <utility>
 
 namespace plumb {
 
 /* "plumb-trace-20240131-235959", with a number behind it if that is taken. */
 std::string default_trace_directory();
 
-/* Makes sure that there is nothing at `path`; with `force` by removing the Plumb trace that is there. */
-Status clear_trace_directory(const std::string& path, bool force);
+/* A directory that one process writes a trace into: locked meanwhile, so that no other --force removes it. */
+class TraceDirectory {
+public:
+    /* Makes the directory; with `force`, empties one that holds a trace of Plumb, if nobody writes there. */
+    static Result<TraceDirectory> claim(const std::string& path, bool force);
+    TraceDirectory(TraceDirectory&&) noexcept = default;
+    TraceDirectory& operator=(TraceDirectory&&) = delete;
+    /* Removes it with the trace in it, unless it was worth keeping. */
+    ~TraceDirectory();
+    void keep() { is_ours_ = false; }
+
+private:
+    TraceDirectory(std::string path, FileDescriptor folder)
+        : path_(std::move(path)), folder_(std::move(folder)) {}
+    Status lock() const;
+    bool is_still_there() const;
+
+    std::string path_;
+    FileDescriptor folder_; /* holds the lock */
+    bool is_ours_ = false;
+};
 
 } // namespace plumb
 

@@ -3,6 +3,7 @@
  * is missing from the trace. Ends quietly when nobody reads its output any more.
  */
 #include "cli/command.h"
+#include "cli/losses.h"
 #include "cli/output.h"
 
 #include "trace/show/event_filter.h"
@@ -67,18 +68,27 @@ void warn(const std::string& text) {
     print_error("plumb: warning: {}\n", escaped(text));
 }
 
+/* The streams say how much is missing; why, only who recorded them can say. */
+void warn_about_missing(const std::string& trace, const StreamLosses& losses) {
+    if (losses.events_discarded == 0 && losses.packets_lost == 0) return;
+    const std::string missing = fmt::format("{} events and {} packets were lost while recording",
+                                            grouped(losses.events_discarded), grouped(losses.packets_lost));
+    const auto causes = recorded_losses(trace);
+    if (causes && !causes->empty()) {
+        warn(missing + ":");
+        for (const std::string& line : *causes)
+            warn("  " + line);
+        return;
+    }
+    warn(fmt::format("{}: buffers were full, or overwritten before they were read, or the trace could not be "
+                     "written. The trace has no summary.json that would say which.",
+                     missing));
+}
+
 /* Returns whether all that is in the files could be read. */
-bool warn_about_losses(const TraceReader& reader, uint64_t damaged_events) {
+bool warn_about_losses(const std::string& trace, const TraceReader& reader, uint64_t damaged_events) {
     const StreamLosses losses = reader.losses();
-    if (losses.events_discarded > 0)
-        warn(fmt::format(
-            "{} events were lost while recording, because buffers were full. Larger ones help: plumb "
-            "record --subbuf-size, --subbuf-count.",
-            grouped(losses.events_discarded)));
-    if (losses.packets_lost > 0)
-        warn(fmt::format("{} packets are missing: overwritten before they were read (mode overwrite), or not "
-                         "written.",
-                         grouped(losses.packets_lost)));
+    warn_about_missing(trace, losses);
     for (const std::string& problem : reader.problems())
         warn(problem);
     if (losses.unknown_events > 0)
@@ -133,13 +143,19 @@ int run_view(ViewOptions options) {
     read_events(options, reader, out, shown, filter);
     if (shown.writer) shown.writer->finish();
     if (shown.summary && options.json) shown.summary->put_json(out);
-    if (shown.summary && !options.json) shown.summary->put_text(out, options.time_style());
+    if (shown.summary && !options.json) {
+        shown.summary->put_text(out, options.time_style());
+        const auto causes = recorded_losses(options.trace);
+        for (const std::string& line : causes ? *causes : std::vector<std::string>())
+            out.put(fmt::format("      {}\n", line));
+    }
     if (options.stats) TraceSummary::put_streams(out, reader);
     out.flush();
     if (out.error_number() != 0)
         return complain(Error::from_errno(out.error_number(), "Could not write to standard output"));
     if (out.is_closed()) return 0;
-    return warn_about_losses(reader, shown.writer ? shown.writer->damaged_events() : 0) ? 0 : 1;
+    return warn_about_losses(options.trace, reader, shown.writer ? shown.writer->damaged_events() : 0) ? 0
+                                                                                                       : 1;
 }
 
 void add_view(CLI::App& app) {

@@ -243,7 +243,7 @@ bool channel_maker_lives(const UserDirectory& directory, const std::string& file
     return started && *started + age_ns <= boottime_now_ns() + slack_ns;
 }
 
-Status remove_dead_channel(const UserDirectory& directory, const std::string& file_name) {
+void close_dead_channel(const UserDirectory& directory, const std::string& file_name) {
     const Result<FileDescriptor> file = directory.open_file(file_name, true);
     if (file) {
         const off_t bytes = ::lseek(file->get(), 0, SEEK_END);
@@ -263,6 +263,10 @@ Status remove_dead_channel(const UserDirectory& directory, const std::string& fi
             }
         }
     }
+}
+
+Status remove_dead_channel(const UserDirectory& directory, const std::string& file_name) {
+    close_dead_channel(directory, file_name);
     return directory.unlink_file(file_name);
 }
 

@@ -118,6 +118,9 @@ private:
 /* Whether the process that made a channel file still lives. */
 bool channel_maker_lives(const UserDirectory& directory, const std::string& file_name);
 
+/* Closes a channel file that its session left behind: its writers stop. Its content is not trusted. */
+void close_dead_channel(const UserDirectory& directory, const std::string& file_name);
+
 /* Closes and removes a channel file that its session left behind. Its content is not trusted. */
 Status remove_dead_channel(const UserDirectory& directory, const std::string& file_name);
 

@@ -3,6 +3,7 @@
 #include "base/glob.h"
 #include "base/processes.h"
 #include "consumerd/control/launched.h"
+#include "consumerd/control/left_channel.h"
 
 #include <algorithm>
 #include <cctype>
@@ -211,6 +212,7 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
     if (!state) return state.error();
     const Result<StateCleanup> cleaned = state->clean_up();
     if (!cleaned) return cleaned.error();
+    tidy_left_channels(*kept);
     Result<Channel> channel = Channel::create(*kept, config);
     if (!channel) return channel.error();
 

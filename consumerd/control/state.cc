@@ -2,6 +2,7 @@
 
 #include "base/processes.h"
 #include "consumerd/control/channel.h"
+#include "consumerd/control/left_channel.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -223,7 +224,7 @@ StateCleanup StateFile::remove_dead(plumb_rule_set& rules) {
         /* Not all of its writers may ask again soon: a closed channel stops them. */
         const std::string channel = channel_file_name(session.cookie);
         if (::faccessat(directory_->fd(), channel.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
-            remove_dead_channel(*directory_, channel))
+            retire_dead_channel(*directory_, channel))
             removed.channels.push_back(channel);
     }
     return removed;
@@ -263,7 +264,7 @@ void StateFile::remove_channels(const plumb_rule_set& rules, StateCleanup& remov
                         [&](const plumb_session& session) { return session.cookie == *cookie; });
         /* A channel gets its name before its session is published: one whose maker lives may be just that. */
         if (used || channel_maker_lives(*directory_, name)) continue;
-        if (remove_dead_channel(*directory_, name)) removed.channels.push_back(name);
+        if (retire_dead_channel(*directory_, name)) removed.channels.push_back(name);
     }
 }
 

@@ -4,6 +4,7 @@
  */
 #include "base/processes.h"
 #include "consumerd/control/channel.h"
+#include "consumerd/control/left_channel.h"
 #include "consumerd/control/state.h"
 #include "consumerd/control/user_directory.h"
 #include "consumerd/doctor/machine_checks.h"
@@ -113,8 +114,25 @@ MachineCheck check_sessions(const plumb_rule_set& rules, const UserDirectory& di
     check.finding = Finding::limited;
     if (!dead.empty()) check.found += fmt::format("; left behind: {}", fmt::join(dead, ", "));
     if (!stale.empty()) check.found += fmt::format("; channels left behind: {}", fmt::join(stale, ", "));
-    check.advice = "The next `plumb record` removes what was left behind; until then it takes up room.";
+    check.advice =
+        "`plumb extract` makes a trace of what killed recorders had not written, and removes the rest; until "
+        "then it takes up room.";
     return check;
+}
+
+/* What killed recorders had not written. */
+std::vector<MachineCheck> check_left_channels(const UserDirectory& directory) {
+    const std::vector<LeftChannel> left = left_channels(directory);
+    if (left.empty()) return {};
+    std::uint64_t bytes = 0;
+    for (const LeftChannel& channel : left)
+        bytes += channel.memory_bytes;
+    return {{"left-channels", Finding::limited, false,
+             fmt::format("what {} killed recorder{} had not written takes {} of shared memory", left.size(),
+                         left.size() == 1 ? "" : "s", in_mib(bytes)),
+             "`plumb list` shows it, `plumb extract` makes a trace of it, `plumb extract --remove` gives the "
+             "memory back; "
+             "else a `plumb record` does, an hour after it was found."}};
 }
 
 } // namespace
@@ -198,6 +216,8 @@ std::vector<MachineCheck> check_state(const std::string& path, uid_t user_id) {
     if (!directory) return {};
     const Result<StateFile> state = StateFile::open_existing(*directory);
     std::vector<MachineCheck> checks = {check_state_file(state, *directory)};
+    const std::vector<MachineCheck> left = check_left_channels(*directory);
+    checks.insert(checks.end(), left.begin(), left.end());
     if (!state) return checks;
     const Result<plumb_rule_set> rules = state->rule_set();
     if (rules) checks.push_back(check_sessions(*rules, *directory));

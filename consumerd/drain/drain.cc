@@ -14,6 +14,8 @@ namespace {
 
 constexpr uint64_t first_refinement_ns = 100'000'000;
 constexpr uint64_t refinement_interval_ns = 1'000'000'000;
+/* How often it is looked whether the trace's files are still there. */
+constexpr uint64_t look_interval_ns = 1'000'000'000;
 /* After wakes that brought nothing: bounds what a writer can cost that wakes for no reason. The first ones of a row
  * are free: a ring's first sub-buffer wakes before it is full, and so does one that was read between being closed and
  * the next one's opening. */
@@ -62,11 +64,16 @@ Drain::Drain(std::byte* shared, ChannelReader reader, CtfWriter writer,
       reader_(std::move(reader)),
       writer_(std::move(writer)),
       calibration_(std::move(calibration)),
-      options_(std::move(options)) {
+      options_(std::move(options)),
+      failures_(options_.log) {
     for (uint32_t i = 0; i < reader_.geometry().all_rings(); i++)
         rings_.push_back({RingReader(reader_, i)});
     for (size_t i = 0; i < std::min(rings_.size(), options_.ring_positions.size()); i++)
         rings_[i].reader.begin_at(options_.ring_positions[i]);
+    if (shared_ != nullptr) return;
+    for (uint32_t i = 0; i < rings_.size(); i++) /* where the one before us ended */
+        if (const uint64_t taken = reader_.ring_control(i).taken; taken % PLUMB_RECORD_ALIGNMENT == 0)
+            rings_[i].reader.begin_at(taken);
 }
 
 std::vector<uint64_t> Drain::ring_positions() const {
@@ -95,7 +102,7 @@ Result<std::unique_ptr<Drain>> Drain::make(std::span<const std::byte> channel, s
     std::unique_ptr<Drain> drain(new Drain(shared, std::move(*reader), std::move(*writer),
                                            std::move(calibration), std::move(options)));
     if (drain->calibration_) drain->calibration_->publish(drain->shared_header()->clock);
-    if (!drain->metadata_is_current() && drain->first_failure_) return *drain->first_failure_;
+    if (!drain->metadata_is_current() && drain->failures_.first()) return *drain->failures_.first();
     return drain;
 }
 
@@ -110,10 +117,6 @@ Result<std::unique_ptr<Drain>> Drain::dead(std::span<const std::byte> channel, D
 
 plumb_clock_page Drain::clock_page() const {
     return calibration_ ? calibration_->page() : reader_.clock_page();
-}
-
-void Drain::log(const std::string& line) const {
-    if (options_.log) options_.log(line);
 }
 
 void Drain::start() {
@@ -176,6 +179,7 @@ bool Drain::step(ReadWhat what) {
         const uint64_t now_ns = monotonic_ns();
         if (shared_ != nullptr) reader_.mend_header();
         if (calibration_ && now_ns >= next_refinement_ns_) refine_clock(now_ns);
+        look_for_files(now_ns);
         collect_entries(false);
         reader_.scan_events();
         metadata_is_current();
@@ -207,32 +211,45 @@ bool Drain::drain_ring(Ring& ring, ReadWhat what) {
 void Drain::write_piece(Ring& ring, const Piece& piece) {
     Status written = metadata_is_current() ? writer_.write_records(ring.reader.ring(), piece,
                                                                    ring.discarded(), piece.lost_subbufs)
-                                           : Status(*first_failure_);
+                                           : Status(*failures_.first());
     if (written) {
         events_written_ += piece.record_count;
-        if (is_failing_) log("There is room again: the trace goes on.");
-        is_failing_ = false;
+        ring.written += piece.record_count;
+        if (failures_.is_failing() && !is_gone_) failures_.succeeded(monotonic_ns());
         return;
     }
-    write_failed(written);
+    write_failed(written, piece.record_count);
     ring.not_written += piece.record_count;
     for_each_record(piece, [this](const plumb_record& record) { buffer_.counts[record.event_id]--; });
 }
 
-void Drain::write_failed(const Status& status) {
-    writes_failed_++;
-    if (!first_failure_) first_failure_ = status.error();
-    if (!is_failing_)
-        log(status.error().message() + " Events are lost from the trace until this is mended; the traced "
-                                       "programs are not affected.");
-    is_failing_ = true;
+void Drain::write_failed(const Status& status, uint64_t events) {
+    failures_.failed(status.error(), events, monotonic_ns());
+}
+
+/* What went into files that somebody has removed is lost, however well it was written. */
+void Drain::look_for_files(uint64_t now_ns) {
+    if (!is_gone_ && now_ns >= next_look_ns_) {
+        next_look_ns_ = now_ns + look_interval_ns;
+        Status there = writer_.check();
+        is_gone_ = !there;
+        if (is_gone_) write_failed(there, 0);
+    }
+    if (!is_gone_) return;
+    for (Ring& ring : rings_) {
+        failures_.count(ring.written);
+        ring.not_written += std::exchange(ring.written, 0);
+    }
+    events_written_ = 0;
+    std::fill(buffer_.counts.begin(), buffer_.counts.end(), 0);
 }
 
 void Drain::hand_back(Ring& ring) {
     const uint64_t position = ring.reader.releasable();
     if (shared_ == nullptr) return;
-    if (position <= ring.reader.released()) return;
     plumb_ring_control& control = reader_.shared_control(ring.reader.ring());
+    __atomic_store_n(&control.taken, ring.reader.position(), __ATOMIC_RELAXED); /* for who comes after us */
+    if (position <= ring.reader.released()) return;
     ring.reader.set_released(position);
     __atomic_store_n(&control.consumed, position, __ATOMIC_RELEASE); /* the copy's loads come before */
     plumb_channel_header* header = shared_header();
@@ -253,7 +270,7 @@ bool Drain::metadata_is_current() {
     const size_t events = reader_.events().size();
     if (metadata_written_ && events == events_described_) return true;
     if (Status written = writer_.write_metadata(clock_page(), reader_.events()); !written) {
-        write_failed(written);
+        write_failed(written, 0);
         return false;
     }
     metadata_written_ = true;
@@ -289,7 +306,7 @@ void Drain::collect_entries(bool all) {
             ready.push_back(std::move(renamed));
     if (ready.empty()) return;
     if (Status written = writer_.write_entries(ready); !written) {
-        write_failed(written);
+        write_failed(written, 0);
         return; /* tried again */
     }
     std::erase_if(held_entries_, is_ready);
@@ -322,6 +339,9 @@ Status Drain::finish() {
     /* Bounded: what is published now, even if somebody still writes. */
     for (uint32_t turn = 0; turn < 4 && step(ReadWhat::everything); turn++) {
     }
+    next_look_ns_ = 0;
+    look_for_files(monotonic_ns());
+    writer_.begin_end();
     collect_entries(true);
     const uint64_t now = shared_ != nullptr ? read_clock(reader_.geometry().clock_mode) : 0;
     for (Ring& ring : rings_) {
@@ -329,14 +349,12 @@ Status Drain::finish() {
         const uint64_t lost_subbufs = ring.reader.overwritten_subbufs() + ring.reader.damaged_subbufs();
         if (Status written = writer_.write_losses(ring.reader.ring(), ring.discarded(), lost_subbufs, now);
             !written)
-            write_failed(written);
+            write_failed(written, 0);
     }
     metadata_written_ = false; /* the clock is better known now */
     metadata_is_current();
     publish_progress();
-    if (writes_failed_ > 0)
-        return first_failure_->with("The trace in {} is not complete", options_.directory);
-    return ok();
+    return failures_.verdict(options_.directory);
 }
 
 void Drain::publish_progress() {

@@ -25,6 +25,7 @@
 #include "consumerd/channel/thread_names.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/drain/drain_totals.h"
+#include "consumerd/drain/write_failures.h"
 #include "consumerd/sink/ctf_writer.h"
 
 #include <array>
@@ -89,6 +90,7 @@ private:
     struct Ring {
         RingReader reader;
         std::array<uint64_t, PLUMB_LOSS_CAUSES> lost{};
+        uint64_t written = 0;     /* events */
         uint64_t not_written = 0; /* events that did not fit the disk */
         uint64_t discarded() const;
     };
@@ -110,9 +112,9 @@ private:
     void note_entry(const ChannelEntry& entry);
     bool metadata_is_current();
     void refine_clock(uint64_t now_ns);
-    void write_failed(const Status& status);
+    void write_failed(const Status& status, uint64_t events);
+    void look_for_files(uint64_t now_ns);
     void publish_progress();
-    void log(const std::string& line) const;
 
     std::byte* shared_; /* nullptr: dead */
     ChannelReader reader_;
@@ -124,9 +126,9 @@ private:
 
     size_t events_described_ = 0; /* in the metadata */
     bool metadata_written_ = false;
-    bool is_failing_ = false;
-    uint64_t writes_failed_ = 0;
-    std::optional<Error> first_failure_;
+    WriteFailures failures_;
+    bool is_gone_ = false; /* the trace's files */
+    uint64_t next_look_ns_ = 0;
     uint64_t events_written_ = 0;
     uint64_t next_refinement_ns_ = 0;
 

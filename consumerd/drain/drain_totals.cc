@@ -62,6 +62,7 @@ DrainTotals Drain::totals() const {
     add_if_any(totals.events_lost, "contended", lost[PLUMB_LOST_CONTENDED]);
     add_if_any(totals.events_lost, "not_written", not_written);
     add_if_any(totals.events_lost, "damaged", damaged_records);
+    totals.write_error = failures_.cause();
     add_if_any(totals.subbufs_lost, "overwritten", lost[PLUMB_LOST_OVERWRITTEN]);
     add_if_any(totals.subbufs_lost, "damaged", damaged_subbufs);
 

@@ -52,6 +52,7 @@ struct DrainTotals {
     std::vector<NamedCount> events_lost;
     /* Sub-buffers that are missing, each with a number of events nobody knows: */
     std::vector<NamedCount> subbufs_lost;
+    std::string write_error; /* why events were not written: "No space left on device"; empty if all were */
     uint64_t kernel_events_read = 0; /* by the kernel's own per-CPU statistics */
     /* Events that are there, but shortened; descriptions refused; damage found: */
     std::vector<NamedCount> notes;

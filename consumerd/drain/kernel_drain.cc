@@ -18,6 +18,8 @@ namespace {
 
 /* Pages that one splice() takes at most, and a pipe is asked to hold. */
 constexpr size_t pages_per_splice = 64;
+/* How often it is looked whether the trace's files are still there. */
+constexpr uint64_t look_interval_ns = 1'000'000'000;
 /* Bytes of records after which a packet is written: what stays in the second-level cache. */
 constexpr size_t packet_bytes = 256 * 1024;
 /* Bytes of one CPU's pages in one turn, so that one busy CPU does not keep the others waiting. */
@@ -43,7 +45,8 @@ KernelDrain::KernelDrain(KernelSession& session, KernelDrainOptions options, Ctf
       options_(std::move(options)),
       writer_(std::move(writer)),
       translator_(session.events()),
-      counts_(std::numeric_limits<uint16_t>::max() + 1u) {
+      counts_(std::numeric_limits<uint16_t>::max() + 1u),
+      failures_(options_.log) {
     for (const KernelEvent& event : session.events())
         if (!event.is_ours) described_.push_back({event.id, event.description, {}});
 }
@@ -144,7 +147,10 @@ bool KernelDrain::step(bool everything) {
     bool found = false;
     for (Cpu& cpu : cpus_)
         found |= drain_cpu(cpu, everything);
-    if (everything) write_names(false);
+    if (everything) {
+        look_for_files();
+        write_names(false);
+    }
     publish_progress();
     return found;
 }
@@ -215,18 +221,36 @@ void KernelDrain::flush(Cpu& cpu) {
     const Piece piece = cpu.records.piece();
     if (Status written = writer_.write_records(cpu.number, piece, cpu.discarded(), 0); written) {
         events_written_ += piece.record_count;
+        cpu.written += piece.record_count;
+        if (failures_.is_failing() && !is_gone_) failures_.succeeded(read_clock(PLUMB_CLOCK_MONOTONIC));
         for_each_record(piece, [this](const plumb_record& record) { counts_[record.event_id]++; });
     } else {
-        failed(written.error().hint("Events of the kernel are lost from the trace until this is mended."));
+        failed(written.error(), piece.record_count);
         cpu.not_written += piece.record_count;
     }
     cpu.records.clear();
 }
 
-void KernelDrain::failed(const Error& error) {
-    if (first_failure_) return;
-    first_failure_ = error;
-    if (options_.log) options_.log(error.message());
+void KernelDrain::failed(const Error& error, uint64_t events) {
+    failures_.failed(error, events, read_clock(PLUMB_CLOCK_MONOTONIC));
+}
+
+/* As Drain has it. */
+void KernelDrain::look_for_files() {
+    const uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
+    if (!is_gone_ && now_ns >= next_look_ns_) {
+        next_look_ns_ = now_ns + look_interval_ns;
+        Status there = writer_.check();
+        is_gone_ = !there;
+        if (is_gone_) failed(there.error());
+    }
+    if (!is_gone_) return;
+    for (Cpu& cpu : cpus_) {
+        failures_.count(cpu.written);
+        cpu.not_written += std::exchange(cpu.written, 0);
+    }
+    events_written_ = 0;
+    std::fill(counts_.begin(), counts_.end(), 0);
 }
 
 void KernelDrain::write_names(bool all) {
@@ -236,7 +260,7 @@ void KernelDrain::write_names(bool all) {
     held_until_ = read_clock(static_cast<plumb_clock_mode>(options_.clock.mode));
     if (named.empty()) return;
     Status written = writer_.write_kernel_statedump(encode_named_threads(named));
-    if (!written && !first_failure_) first_failure_ = written.error();
+    if (!written) failed(written.error());
 }
 
 /* Bounded by the buffers, even if somebody still writes. */
@@ -270,20 +294,21 @@ Status KernelDrain::snapshot() {
 Status KernelDrain::finish(const plumb_clock_page& clock) {
     stop();
     drain_all();
+    next_look_ns_ = 0;
+    look_for_files();
+    writer_.begin_end();
     write_names(true);
     const uint64_t now = read_clock(static_cast<plumb_clock_mode>(clock.mode));
     for (Cpu& cpu : cpus_) {
         cpu.counts = session_.counts(cpu.number);
         Status written = writer_.write_losses(cpu.number, cpu.discarded(), 0, now);
-        if (!written && !first_failure_) first_failure_ = written.error();
+        if (!written) failed(written.error());
     }
     missed_probe_hits_ = session_.missed_probe_hits();
     Status written = writer_.write_metadata(clock, described_);
-    if (!written && !first_failure_) first_failure_ = written.error();
+    if (!written) failed(written.error());
     publish_progress();
-    if (first_failure_)
-        return first_failure_->with("The kernel's part of {} is not complete", options_.directory);
-    return ok();
+    return failures_.verdict(options_.directory + "/kernel");
 }
 
 void KernelDrain::publish_progress() {
@@ -326,6 +351,7 @@ void KernelDrain::add_to(DrainTotals& totals) const {
     add(totals.events_lost, "kernel_overrun", overrun);
     add(totals.events_lost, "kernel_dropped", dropped);
     add(totals.events_lost, "kernel_not_written", not_written);
+    if (totals.write_error.empty()) totals.write_error = failures_.cause();
     /* By construction the same; if not, the trace is not what the kernel gave. */
     const uint64_t seen = translator_.seen_events();
     add(totals.notes, "events that the kernel counts as read were not found in its pages",

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "consumerd/drain/drain_totals.h"
+#include "consumerd/drain/write_failures.h"
 #include "consumerd/event/channel_event.h"
 #include "consumerd/kernel/kernel_session.h"
 #include "consumerd/kernel/kernel_statedump.h"
@@ -78,6 +79,7 @@ private:
         FileDescriptor pipe_in, pipe_out;
         uint64_t missed = 0;      /* events, as the pages say */
         KernelCounts counts;      /* as the kernel's statistics say */
+        uint64_t written = 0;     /* events */
         uint64_t not_written = 0; /* events that did not fit the disk */
         TranslatedRecords records;
         uint64_t discarded() const;
@@ -94,7 +96,8 @@ private:
     size_t read_page(Cpu& cpu);
     void take_pages(Cpu& cpu, std::span<const std::byte> bytes);
     void flush(Cpu& cpu);
-    void failed(const Error& error);
+    void failed(const Error& error, uint64_t events = 0);
+    void look_for_files();
     void drain_all();
     void write_names(bool all);
     void publish_progress();
@@ -116,7 +119,9 @@ private:
     std::vector<uint64_t> counts_; /* written, by event id */
     uint64_t damaged_pages_ = 0;
     uint64_t missed_probe_hits_ = 0;
-    std::optional<Error> first_failure_;
+    WriteFailures failures_;
+    bool is_gone_ = false; /* the trace's files */
+    uint64_t next_look_ns_ = 0;
 
     std::thread thread_;
     std::atomic<bool> stop_requested_{false};

@@ -1,6 +1,7 @@
 #include "consumerd/sink/ctf_stream.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -95,6 +96,11 @@ Status CtfStream::write(const Packet& packet) {
     events_discarded_ = packet.events_discarded;
     packets_lost_ = packet.packets_lost + packets_failed_;
     return ok();
+}
+
+bool CtfStream::is_removed() const {
+    struct stat info {};
+    return file_.is_open() && fstat(file_.get(), &info) == 0 && info.st_nlink == 0;
 }
 
 Status CtfStream::write_losses(uint64_t events_discarded, uint64_t packets_lost, uint64_t timestamp) {

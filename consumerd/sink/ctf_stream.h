@@ -38,6 +38,9 @@ public:
      * every loss. */
     Status write_losses(uint64_t events_discarded, uint64_t packets_lost, uint64_t timestamp);
 
+    /* Whether its file has no name any more: nobody will ever read it. */
+    bool is_removed() const;
+
     uint64_t bytes() const { return bytes_; }
     uint64_t packets() const { return packets_; }
     uint64_t last_timestamp() const { return last_timestamp_; }

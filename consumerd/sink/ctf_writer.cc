@@ -1,5 +1,6 @@
 #include "consumerd/sink/ctf_writer.h"
 
+#include "base/file.h"
 #include "consumerd/sink/ctf_statedump.h"
 
 #include <fcntl.h>
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
 namespace plumb {
@@ -24,17 +24,9 @@ CtfPacketStart packet_start(const TraceIdentity& identity, uint32_t stream, uint
     return start;
 }
 
-Status write_file(const std::string& path, const std::string& content) {
-    const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (!file.is_open()) return Error::from_errno(errno, "Could not make {}", path);
-    for (size_t done = 0; done < content.size();) {
-        const ssize_t written = ::write(file.get(), content.data() + done, content.size() - done);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return Error::from_errno(written < 0 ? errno : EIO, "Could not write {}", path);
-        done += static_cast<size_t>(written);
-    }
-    return ok();
-}
+/* What the last metadata, and a packet of losses for each ring, take at the end of a trace on a full disk. */
+constexpr uint64_t reserve_bytes = 128 * 1024;
+constexpr uint64_t reserve_ring_bytes = 4096;
 
 } // namespace
 
@@ -46,6 +38,9 @@ Result<CtfWriter> CtfWriter::create(const std::string& directory, TraceIdentity 
     CtfWriter writer(std::move(path), std::move(identity));
     if (mkdir(writer.path_.c_str(), 0755) != 0)
         return Error::from_errno(errno, "Could not make the trace directory {}", writer.path_);
+    writer.folder_ = FileDescriptor(open(writer.path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    writer.reserve_ = reserve_space(
+        writer.path_, reserve_bytes + reserve_ring_bytes * (uint64_t{ring_count} + extra_ring_count));
     for (uint32_t i = 0; i < ring_count; i++)
         writer.rings_.emplace_back(fmt::format("{}/ring_{}", writer.path_, i),
                                    packet_start(writer.identity_, ctf_stream_records, i, i), ctf_start_bytes);
@@ -62,18 +57,8 @@ Result<CtfWriter> CtfWriter::create(const std::string& directory, TraceIdentity 
 
 Status CtfWriter::write_metadata(const plumb_clock_page& clock, const std::deque<ChannelEvent>& events) {
     const std::string text = make_ctf_metadata(identity_, clock, events);
-    /* A name that no reader takes for a stream file: they skip hidden ones. */
-    const std::string temporary = path_ + "/.metadata.new";
-    if (Status written = write_file(temporary, text); !written) {
-        unlink(temporary.c_str());
-        return written;
-    }
-    const std::string final_path = path_ + "/metadata";
-    if (rename(temporary.c_str(), final_path.c_str()) != 0) {
-        const int cause = errno;
-        unlink(temporary.c_str());
-        return Error::from_errno(cause, "Could not write {}", final_path);
-    }
+    /* The temporary file has a name that no reader takes for a stream file: they skip hidden ones. */
+    if (Status written = replace_file(path_ + "/metadata", text); !written) return written;
     metadata_bytes_ = text.size();
     return ok();
 }
@@ -104,6 +89,16 @@ Status CtfWriter::write_kernel_statedump(std::span<const std::byte> records) {
         offset += (size_t{record.length} + PLUMB_RECORD_ALIGNMENT - 1) & ~size_t{PLUMB_RECORD_ALIGNMENT - 1};
     }
     return statedump_.front().write(packet);
+}
+
+Status CtfWriter::check() const {
+    struct stat info {};
+    if (fstat(folder_.get(), &info) == 0 && info.st_nlink == 0)
+        return Error("{} was removed while the trace was written.", path_);
+    const auto is_removed = [](const CtfStream& stream) { return stream.is_removed(); };
+    if (is_removed(statedump_.front()) || std::any_of(rings_.begin(), rings_.end(), is_removed))
+        return Error("Files in {} were removed while the trace was written.", path_);
+    return ok();
 }
 
 uint64_t CtfWriter::bytes() const {

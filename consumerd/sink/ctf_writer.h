@@ -39,6 +39,10 @@ public:
     Status write_entries(std::vector<ChannelEntry>& entries);
     /* The kernel domain's statedump: records of kernel_statedump_events(), in time order. */
     Status write_kernel_statedump(std::span<const std::byte> records);
+    /* Whether what was written is still there: a file that was removed takes what is written to it without an error. */
+    Status check() const;
+    /* Some room was kept for the end of the trace: from now on it may be used. */
+    void begin_end() { reserve_.reset(); }
     const TraceIdentity& identity() const { return identity_; }
 
     uint64_t bytes() const;
@@ -50,6 +54,8 @@ private:
         : path_(std::move(path)), identity_(std::move(identity)) {}
 
     std::string path_; /* of the domain's folder */
+    FileDescriptor folder_;
+    FileDescriptor reserve_;
     TraceIdentity identity_;
     std::deque<CtfStream> rings_;
     std::deque<CtfStream> statedump_; /* one */

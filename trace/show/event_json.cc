@@ -93,7 +93,7 @@ private:
 
     OutputBuffer& out_;
     const Step* steps_;
-    const Piece* pieces_;
+    const TextPiece* pieces_;
     bool first_ = true;
     uint64_t is_array_ = 0; /* a bit for each level, of which there are at most tsdl::max_type_depth */
     unsigned open_ = 0;
@@ -104,7 +104,7 @@ class JsonWriter : public EventWriter {
 public:
     JsonWriter(TraceReader& reader, OutputBuffer& out) : reader_(reader), out_(out) {
         for (const EventInfo* info : reader.event_infos())
-            events_.push_back({Piece(",\"event\":" + json_string(info->name)), make_pieces(info->context),
+            events_.push_back({TextPiece(",\"event\":" + json_string(info->name)), make_pieces(info->context),
                                make_pieces(info->fields)});
     }
 
@@ -125,7 +125,7 @@ public:
 
 private:
     struct EventPieces {
-        Piece head;
+        TextPiece head;
         StepPieces context;
         StepPieces fields;
     };

@@ -41,8 +41,8 @@ public:
             labelled(step, value);
             return;
         }
-        const Piece& piece = pieces_[&step - steps_];
-        char* const at = out_.room(piece.size() + Piece::block_bytes + 72);
+        const TextPiece& piece = pieces_[&step - steps_];
+        char* const at = out_.room(piece.size() + TextPiece::block_bytes + 72);
         char* const number = piece.copy_to(at, skip());
         out_.wrote(convert(step, value, number));
     }
@@ -100,7 +100,7 @@ private:
 
     OutputBuffer& out_;
     const Step* steps_;
-    const Piece* pieces_;
+    const TextPiece* pieces_;
     const Colors& colors_;
     bool first_ = true;
 };
@@ -117,7 +117,7 @@ public:
           time_begin_(fmt::format("[{}", colors_.time)) {
         for (const EventInfo* info : reader.event_infos())
             events_.push_back(
-                {Piece(fmt::format(") {}{}{}:", colors_.event, escaped(info->name), colors_.end)),
+                {TextPiece(fmt::format(") {}{}{}:", colors_.event, escaped(info->name), colors_.end)),
                  make_pieces(info->context, colors_),
                  make_pieces(info->fields, colors_),
                  {},
@@ -164,10 +164,10 @@ public:
 
 private:
     struct EventPieces {
-        Piece head;
+        TextPiece head;
         StepPieces context;
         StepPieces fields;
-        Piece system_call; /* the head of the pair's line; pieces of entry and exit are equal */
+        TextPiece system_call; /* the head of the pair's line; pieces of entry and exit are equal */
         bool is_entry = false;
         bool is_exit = false;
     };
@@ -181,7 +181,7 @@ private:
             pieces.is_entry = false;
         if (!pieces.is_entry && !pieces.is_exit) return;
         const std::string name = info.name.substr(pieces.is_entry ? entry.size() : exit.size());
-        pieces.system_call = Piece(fmt::format(") {}{}{}:", colors_.event, escaped(name), colors_.end));
+        pieces.system_call = TextPiece(fmt::format(") {}{}{}:", colors_.event, escaped(name), colors_.end));
     }
 
     void write_pair(const Event& entry, const Event& exit) {
@@ -204,7 +204,7 @@ private:
         out_.put(fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000));
     }
 
-    void write_head(const Event& event, const Piece& head) {
+    void write_head(const Event& event, const TextPiece& head) {
         out_.put(time_begin_);
         time_.put_time(out_, event.time_ns);
         out_.put(time_end_);
@@ -281,10 +281,10 @@ private:
     std::vector<EventPieces> events_;
     std::unordered_map<const Plan*, StepPieces> contexts_;
     ThreadPieces threads_;
-    Piece time_end_;
-    Piece time_begin_;
-    Piece cpu_{fmt::format(" {{ {}cpu_id{} = ", colors_.name, colors_.end)};
-    Piece tid_{fmt::format(" {{ {}tid{} = ", colors_.name, colors_.end)};
+    TextPiece time_end_;
+    TextPiece time_begin_;
+    TextPiece cpu_{fmt::format(" {{ {}cpu_id{} = ", colors_.name, colors_.end)};
+    TextPiece tid_{fmt::format(" {{ {}tid{} = ", colors_.name, colors_.end)};
     int64_t last_ns_ = 0;
     bool last_ns_known_ = false;
 };

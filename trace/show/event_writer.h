@@ -49,21 +49,21 @@ std::unique_ptr<EventWriter> make_text_writer(TraceReader& reader, OutputBuffer&
 std::unique_ptr<EventWriter> make_json_writer(TraceReader& reader, OutputBuffer& out);
 
 /* What stands before the value of each step of a plan. */
-using StepPieces = std::vector<Piece>;
+using StepPieces = std::vector<TextPiece>;
 
 /* Pieces for each thread record, made when first needed. */
 class ThreadPieces {
 public:
     template <typename Make>
-    const Piece& of(const ThreadRecord& thread, Make make) {
+    const TextPiece& of(const ThreadRecord& thread, Make make) {
         if (thread.number >= pieces_.size()) pieces_.resize(thread.number + 1);
-        Piece& piece = pieces_[thread.number];
-        if (piece.size() == 0) piece = Piece(make(thread));
+        TextPiece& piece = pieces_[thread.number];
+        if (piece.size() == 0) piece = TextPiece(make(thread));
         return piece;
     }
 
 private:
-    std::vector<Piece> pieces_;
+    std::vector<TextPiece> pieces_;
 };
 
 } // namespace plumb

@@ -111,7 +111,8 @@ struct plumb_ring_control {
     uint64_t reserved0[5];
     /* line 1: the consumer */
     uint64_t consumed; /* whole sub-buffers handed back */
-    uint64_t reserved1[7];
+    uint64_t taken;    /* what the consumer has stored elsewhere; 0: it does not say. No writer looks at it */
+    uint64_t reserved1[6];
     /* lines 2 and 3: losses; not on the path of an event that is recorded */
     uint64_t lost[PLUMB_LOSS_CAUSES]; /* by enum plumb_loss */
     uint64_t reserved2[8];

@@ -1,0 +1,67 @@
+#include "cli/losses.h"
+
+#include "base/file.h"
+#include "base/output_buffer.h"
+#include "cli/status_line.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace plumb {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::pair<const char*, const char*> advice_for[] = {
+    {"full", "rings were full: try a larger --subbuf-size, fewer events (-e), or --mode block"},
+    {"block_timeout", "rings stayed full for longer than --block-timeout"},
+    {"too_large", "larger than a quarter of a sub-buffer: try a larger --subbuf-size"},
+    {"contended", "no ring was free (without restartable sequences)"},
+    {"not_written", "the trace could not be written"},
+    {"overwritten", "the oldest, as --mode overwrite does"},
+    {"damaged", "a traced program wrote over the ring"},
+    {"kernel_overrun", "the oldest, as --mode overwrite does"},
+    {"kernel_dropped", "the kernel's buffers were full: try a larger --kernel-buffer-size"},
+    {"kernel_not_written", "the trace could not be written"}};
+
+/* Summaries are small; whoever made this one may not be us. */
+constexpr std::size_t summary_bytes_max = std::size_t{16} << 20;
+
+void add_losses(const Json& root, const char* list, const char* noun, std::vector<std::string>& lines) {
+    const auto causes = root.find(list);
+    if (causes == root.end() || !causes->is_object()) return;
+    const auto error = root.find("write_error");
+    const std::string write_error =
+        error != root.end() && error->is_string() ? error->get<std::string>() : std::string();
+    for (const auto& [name, count] : causes->items())
+        if (count.is_number_unsigned())
+            lines.push_back(escaped(loss_text({name, count.get<std::uint64_t>()}, noun, write_error)));
+}
+
+} // namespace
+
+std::string loss_text(const NamedCount& lost, const std::string& noun, const std::string& write_error) {
+    const auto* const known = std::find_if(std::begin(advice_for), std::end(advice_for),
+                                           [&](const auto& each) { return lost.name == each.first; });
+    std::string advice = known != std::end(advice_for) ? known->second : "";
+    if (lost.name.ends_with("not_written") && !write_error.empty()) advice += ": " + write_error;
+    return fmt::format("{} {}{}", counted(lost.count, noun), lost.name,
+                       advice.empty() ? advice : " (" + advice + ")");
+}
+
+Result<std::vector<std::string>> recorded_losses(const std::string& trace) {
+    const std::string path = trace + "/summary.json";
+    const auto text = read_small_file(path, summary_bytes_max);
+    if (!text) return text.error();
+    const Json root = Json::parse(*text, nullptr, false);
+    if (!root.is_object()) return Error("{} is no summary.", path).as(EPROTO);
+    std::vector<std::string> lines;
+    add_losses(root, "events_lost_by_cause", "event", lines);
+    add_losses(root, "subbufs_lost_by_cause", "sub-buffer", lines);
+    return lines;
+}
+
+} // namespace plumb

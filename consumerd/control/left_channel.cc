@@ -1,0 +1,178 @@
+#include "consumerd/control/left_channel.h"
+
+#include "base/processes.h"
+#include "consumerd/control/channel.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <optional>
+#include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace plumb {
+
+namespace {
+
+constexpr std::string_view prefix = "left-";
+constexpr std::uint64_t page_bytes = 4096;
+
+/* A channel file as it lies there, mapped; nothing in it is believed before it was checked. */
+struct DeadChannel {
+    FileDescriptor file;
+    MappedRegion region;
+    plumb_channel_header header{}; /* a copy, so that nobody changes it behind the checks */
+
+    const plumb_ring_control& ring(std::uint64_t index) const {
+        const auto* base = static_cast<const std::byte*>(region.get_address()) + header.control_offset;
+        return reinterpret_cast<const plumb_ring_control*>(base)[index];
+    }
+    std::uint64_t rings() const {
+        return static_cast<std::uint64_t>(header.ring_count) + header.extra_ring_count;
+    }
+};
+
+bool is_power_of_two(std::uint64_t value) {
+    return value != 0 && (value & (value - 1)) == 0;
+}
+
+bool is_sound(const plumb_channel_header& header, std::uint64_t bytes) {
+    const std::uint64_t rings = static_cast<std::uint64_t>(header.ring_count) + header.extra_ring_count;
+    return header.magic == PLUMB_CHANNEL_MAGIC && header.version_major == PLUMB_CHANNEL_VERSION_MAJOR &&
+           rings <= PLUMB_CHANNEL_MAX_RINGS && rings > 0 && header.control_offset % 64 == 0 &&
+           header.control_offset < bytes &&
+           rings * PLUMB_RING_CONTROL_BYTES <= bytes - header.control_offset &&
+           header.data_offset % page_bytes == 0 && header.data_offset < bytes &&
+           is_power_of_two(header.ring_bytes) && header.ring_bytes % page_bytes == 0 &&
+           header.ring_bytes <= (bytes - header.data_offset) / rings;
+}
+
+std::optional<DeadChannel> open_dead(const UserDirectory& directory, const std::string& file_name) {
+    DeadChannel dead;
+    Result<FileDescriptor> file = directory.open_file(file_name, true);
+    if (!file) return {};
+    const off_t bytes = ::lseek(file->get(), 0, SEEK_END);
+    if (bytes < static_cast<off_t>(PLUMB_CHANNEL_HEADER_BYTES)) return {};
+    Result<MappedRegion> region =
+        map_file(*file, static_cast<std::size_t>(bytes), true, directory.path_of_file(file_name));
+    if (!region) return {};
+    dead.file = std::move(*file);
+    dead.region = std::move(*region);
+    std::memcpy(&dead.header, dead.region.get_address(), sizeof(dead.header));
+    if (!is_sound(dead.header, static_cast<std::uint64_t>(bytes))) return {};
+    dead.header.session_name[sizeof(dead.header.session_name) - 1] = '\0';
+    return dead;
+}
+
+/* What of a ring nobody has read, as positions of its writer; the whole ring if they make no sense. */
+struct Unread {
+    std::uint64_t begin, end;
+    std::uint64_t bytes() const { return end - begin; }
+};
+
+Unread unread_of(const DeadChannel& dead, std::uint64_t ring) {
+    const std::uint64_t ring_bytes = dead.header.ring_bytes;
+    const std::uint64_t end = __atomic_load_n(&dead.ring(ring).write_pos, __ATOMIC_ACQUIRE);
+    std::uint64_t begin = std::max(__atomic_load_n(&dead.ring(ring).consumed, __ATOMIC_RELAXED),
+                                   __atomic_load_n(&dead.ring(ring).taken, __ATOMIC_RELAXED));
+    if (dead.header.mode == PLUMB_MODE_OVERWRITE) begin = std::max(begin, end - std::min(end, ring_bytes));
+    if (begin > end || end - begin > ring_bytes) return {0, ring_bytes};
+    return {begin, end};
+}
+
+std::uint64_t unread_bytes(const DeadChannel& dead) {
+    std::uint64_t sum = 0;
+    for (std::uint64_t ring = 0; ring < dead.rings(); ring++)
+        sum += unread_of(dead, ring).bytes();
+    return sum;
+}
+
+void punch(const DeadChannel& dead, std::uint64_t begin, std::uint64_t end) {
+    begin = (begin + page_bytes - 1) / page_bytes * page_bytes;
+    end = end / page_bytes * page_bytes;
+    if (begin >= end) return;
+    [[maybe_unused]] const int done = ::fallocate(dead.file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                                  static_cast<off_t>(begin), static_cast<off_t>(end - begin));
+}
+
+/* Only while nobody maps the file: in a writer that does not know yet that it is closed, a page that has to be made
+ * anew where there is no room is a SIGBUS. */
+void give_back_what_was_read(const DeadChannel& dead) {
+    const std::uint64_t ring_bytes = dead.header.ring_bytes;
+    for (std::uint64_t ring = 0; ring < dead.rings(); ring++) {
+        const Unread unread = unread_of(dead, ring);
+        const std::uint64_t data = dead.header.data_offset + ring * ring_bytes;
+        const std::uint64_t begin = unread.begin % ring_bytes;
+        const std::uint64_t end = begin + unread.bytes();
+        if (end <= ring_bytes) {
+            punch(dead, data, data + begin);
+            punch(dead, data + end, data + ring_bytes);
+        } else {
+            punch(dead, data + end - ring_bytes, data + begin);
+        }
+    }
+}
+
+bool is_mapped(const struct stat& info) {
+    const std::vector<std::uint32_t> users = processes_that_map(info.st_dev, info.st_ino);
+    const auto self = static_cast<std::uint32_t>(::getpid());
+    return std::any_of(users.begin(), users.end(), [self](std::uint32_t user) { return user != self; });
+}
+
+} // namespace
+
+Status retire_dead_channel(const UserDirectory& directory, const std::string& file_name) {
+    const std::optional<std::uint64_t> cookie = channel_cookie_of(file_name);
+    const std::optional<DeadChannel> dead = open_dead(directory, file_name);
+    if (!cookie || !dead || unread_bytes(*dead) == 0) return remove_dead_channel(directory, file_name);
+    close_dead_channel(directory, file_name);
+    const std::string kept = fmt::format("{}{:016x}", prefix, *cookie);
+    if (::renameat(directory.fd(), file_name.c_str(), directory.fd(), kept.c_str()) != 0)
+        return Error::from_errno(errno, "Could not rename {}", directory.path_of_file(file_name));
+    ::futimens(dead->file.get(), nullptr); /* its age counts from now */
+    return ok();
+}
+
+std::vector<LeftChannel> left_channels(const UserDirectory& directory) {
+    std::vector<LeftChannel> found;
+    const Result<std::vector<std::string>> names = directory.file_names();
+    const std::time_t now = ::time(nullptr);
+    for (const std::string& name : names ? *names : std::vector<std::string>{}) {
+        if (!name.starts_with(prefix)) continue;
+        LeftChannel channel;
+        channel.file_name = name;
+        struct stat info {};
+        if (::fstatat(directory.fd(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+        constexpr std::uint64_t block_bytes = 512; /* of st_blocks */
+        channel.memory_bytes = static_cast<std::uint64_t>(info.st_blocks) * block_bytes;
+        channel.age_s = now > info.st_mtime ? static_cast<std::uint64_t>(now - info.st_mtime) : 0;
+        if (const std::optional<DeadChannel> dead = open_dead(directory, name)) {
+            channel.session_name = dead->header.session_name;
+            channel.recorder_process_id = dead->header.creator_pid;
+            channel.unread_bytes = unread_bytes(*dead);
+        }
+        found.push_back(std::move(channel));
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const LeftChannel& a, const LeftChannel& b) { return a.age_s < b.age_s; });
+    return found;
+}
+
+void tidy_left_channels(const UserDirectory& directory) {
+    const std::vector<LeftChannel> channels = left_channels(directory);
+    for (std::size_t i = 0; i < channels.size(); i++) {
+        const std::string& name = channels[i].file_name;
+        struct stat info {};
+        const std::optional<DeadChannel> dead = open_dead(directory, name);
+        if (!dead || i >= left_channels_max || channels[i].age_s > left_channel_age_max_s)
+            (void)directory.unlink_file(name).has_value();
+        else if (::fstat(dead->file.get(), &info) == 0 && !is_mapped(info))
+            give_back_what_was_read(*dead);
+    }
+}
+
+} // namespace plumb

@@ -1,0 +1,47 @@
+/*
+ * What a killed recorder left in shared memory: a channel that holds the newest events, which nobody has written to a
+ * trace. It is not deleted before somebody could have them.
+ *
+ * Whoever finds the session's controller dead closes the channel, so that its writers stop, and renames it from
+ * "channel-COOKIE" to "left-COOKIE"; one in which nothing waits to be read is removed at once. `plumb extract` makes a
+ * trace of it. It does not stay for ever: only the newest few are kept, for an hour after they were found, and as soon
+ * as no process maps one any more, the memory of everything that was read already is given back.
+ */
+#ifndef PLUMB_CONSUMERD_CONTROL_LEFT_CHANNEL_H
+#define PLUMB_CONSUMERD_CONTROL_LEFT_CHANNEL_H
+
+#include "base/file.h"
+#include "base/result.h"
+#include "consumerd/control/user_directory.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+struct LeftChannel {
+    std::string file_name; /* in the user's directory: "left-0123456789abcdef" */
+    std::string session_name;
+    std::uint32_t recorder_process_id = 0;
+    std::uint64_t unread_bytes = 0; /* records, with what separates them */
+    std::uint64_t memory_bytes = 0; /* that it takes now */
+    std::uint64_t age_s = 0;        /* since it was found */
+};
+
+constexpr std::size_t left_channels_max = 4;
+constexpr std::uint64_t left_channel_age_max_s = 3600;
+
+/* Closes the channel file of a dead session, and keeps or removes it, as above. Its content is not trusted. */
+Status retire_dead_channel(const UserDirectory& directory, const std::string& file_name);
+
+/* All that are kept, the newest first. */
+std::vector<LeftChannel> left_channels(const UserDirectory& directory);
+
+/* Removes those that are too old or too many, and gives back what the others do not need. Not under a lock that others
+ * wait for: it looks at the mappings of every process. */
+void tidy_left_channels(const UserDirectory& directory);
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# cmake-timeout: 200
+"""kill -9 of plumb record: what it had not written can be had, for a while, by plumb extract; its writers stop; its shared
+memory does not stay. And nobody replaces a trace that is being written."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+BUILD = pathlib.Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
+PLUMB = BUILD / "cli/plumb"
+SHM = pathlib.Path(f"/dev/shm/plumb-{os.geteuid()}")
+
+# Locks as often as each line of its input says, and says when that is done.
+SOURCE = r"""
+#include <pthread.h>
+#include <stdio.h>
+int main(void) {
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    long count;
+    while (scanf("%ld", &count) == 1) {
+        for (long i = 0; i < count; i++) { pthread_mutex_lock(&mutex); pthread_mutex_unlock(&mutex); }
+        puts("done");
+        fflush(stdout);
+    }
+    return 0;
+}
+"""
+
+
+def setUpModule():
+    global folder, PROGRAM
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="plumb-extract-"))
+    (folder / "program.c").write_text(SOURCE)
+    PROGRAM = str(folder / "program")
+    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-pthread", "-o", PROGRAM, folder / "program.c"], check=True)
+
+
+def tearDownModule():
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def plumb(*arguments):
+    return subprocess.run([PLUMB, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False)
+
+
+def files():
+    return sorted(path.name for path in SHM.glob("*-*")) if SHM.exists() else []
+
+
+def acquired(trace):
+    done = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return len(re.findall(r" pthread:mutex_acquired: ", done.stdout))
+
+
+class Killed(unittest.TestCase):
+    def setUp(self):
+        self.directory = folder / self.id().split(".")[-1]
+        self.directory.mkdir()
+        self.trace = self.directory / "trace"
+        plumb("extract", "--remove")
+        self.started = []
+
+    def tearDown(self):
+        for process in self.started:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+            process.stdout.close()
+
+    def start(self, trace, *options):
+        recorder = subprocess.Popen([PLUMB, "record", "-q", "-o", trace, "--preload", "pthread", *options, "--", PROGRAM],
+                                    text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.started.append(recorder)
+        self.lock(recorder, 5)
+        return recorder
+
+    @staticmethod
+    def lock(recorder, count):
+        recorder.stdin.write(f"{count}\n")
+        recorder.stdin.flush()
+        assert recorder.stdout.readline() == "done\n"
+
+    def kill(self, recorder, count):
+        """With so many events that it had no time to write."""
+        recorder.send_signal(signal.SIGSTOP)
+        self.lock(recorder, count)
+        recorder.kill()
+        recorder.wait()
+
+    def killed(self, count=1000, name="trace", *options):
+        recorder = self.start(self.directory / name, *options)
+        self.kill(recorder, count)
+        return recorder
+
+    def test_what_it_had_not_written_is_extracted(self):
+        recorder = self.killed()
+        self.assertEqual(len(files()), 1)
+        done = plumb("extract", "-o", self.directory / "rest")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"of process {recorder.pid} ", done.stderr)
+        self.assertEqual(acquired(self.trace) + acquired(self.directory / "rest"), 1005)
+        self.assertEqual(json.loads((self.directory / "rest/summary.json").read_text())["events_lost"], 0)
+        self.assertEqual(files(), [])
+        done = plumb("extract", "-o", self.directory / "again")
+        self.assertEqual((done.returncode, (self.directory / "again").exists()), (1, False))
+        self.assertIn("No killed recorder has left anything", done.stderr)
+
+    def test_the_next_recording_keeps_it_and_says_so(self):
+        recorder = self.killed()
+        done = plumb("record", "-o", self.directory / "next", "true")
+        self.assertIn(f"`plumb extract {recorder.pid}`", done.stderr)
+        self.assertNotIn("plumb extract", plumb("record", "--force", "-o", self.directory / "next", "true").stderr)
+        self.assertIn(f"`plumb extract {recorder.pid}`", plumb("list").stdout)
+        self.assertEqual([left["pid"] for left in json.loads(plumb("list", "--json").stdout)["left"]], [recorder.pid])
+        self.assertIn("left-channels", plumb("doctor").stdout)
+        self.assertEqual(plumb("extract", "-o", self.directory / "rest", recorder.pid).returncode, 0)
+        self.assertEqual(acquired(self.trace) + acquired(self.directory / "rest"), 1005)
+        self.assertNotIn("left-channels", plumb("doctor").stdout)
+
+    def test_its_writers_stop(self):
+        recorder = self.killed()
+        plumb("record", "-q", "-o", self.directory / "next", "true")
+        before = json.loads(plumb("list", "--json").stdout)["left"][0]["unread_bytes"]
+        self.lock(recorder, 1000)
+        self.assertEqual(json.loads(plumb("list", "--json").stdout)["left"][0]["unread_bytes"], before)
+
+    def test_what_was_read_is_given_back_when_nobody_maps_it(self):
+        recorder = self.killed(1000, "trace", "--subbuf-size", "64K", "--subbuf-count", "16")
+        recorder.stdin.close()
+        recorder.stdout.read()  # its end
+        time.sleep(0.2)
+        plumb("record", "-q", "-o", self.directory / "next", "true")
+        left = json.loads(plumb("list", "--json").stdout)["left"][0]
+        self.assertLess(left["memory_bytes"], (4 << 20) + left["unread_bytes"])
+        self.assertEqual(plumb("extract", "-o", self.directory / "rest").returncode, 0)
+        self.assertEqual(acquired(self.trace) + acquired(self.directory / "rest"), 1005)
+
+    def test_nothing_is_kept_where_nothing_waits_to_be_read(self):
+        recorder = self.start(self.trace)
+        time.sleep(1.5)
+        recorder.kill()
+        recorder.wait()
+        done = plumb("record", "-o", self.directory / "next", "true")
+        self.assertNotIn("plumb extract", done.stderr)
+        self.assertEqual(files(), [])
+
+    def test_a_flight_recorder_is_extracted_whole(self):
+        self.killed(1000, "trace", "--snapshot")
+        self.assertEqual(plumb("extract", "-o", self.directory / "rest").returncode, 0)
+        self.assertEqual(acquired(self.directory / "rest"), 1005)
+
+    def test_no_more_than_four_are_kept_and_none_for_ever(self):
+        recorders = [self.killed(10, f"trace-{i}", "--subbuf-size", "4K", "--subbuf-count", "4") for i in range(6)]
+        plumb("record", "-q", "-o", self.directory / "next", "true")
+        plumb("record", "-q", "--force", "-o", self.directory / "next", "true")
+        left = json.loads(plumb("list", "--json").stdout)["left"]
+        self.assertEqual(len(left), 4)
+        self.assertLessEqual({each["pid"] for each in left}, {recorder.pid for recorder in recorders})
+        done = plumb("extract")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("Say which", done.stderr)
+        for path in SHM.glob("left-*"):
+            os.utime(path, (time.time() - 4000, time.time() - 4000))
+        plumb("record", "-q", "--force", "-o", self.directory / "next", "true")
+        self.assertEqual(files(), [])
+
+    def test_it_can_be_kept_or_thrown_away(self):
+        recorder = self.killed()
+        self.assertEqual(plumb("extract", "--keep", "-o", self.directory / "one").returncode, 0)
+        self.assertEqual(plumb("extract", "--keep", "-o", self.directory / "two").returncode, 0)
+        self.assertEqual(acquired(self.directory / "one"), acquired(self.directory / "two"))
+        done = plumb("extract", "--remove", recorder.pid)
+        self.assertIn("of shared memory", done.stdout)
+        self.assertEqual(files(), [])
+
+    def test_a_copy_of_a_channel_will_do(self):
+        recorder = self.start(self.trace)
+        recorder.send_signal(signal.SIGSTOP)
+        self.lock(recorder, 100)
+        copy = self.directory / "copy"
+        shutil.copyfile(next(SHM.glob("channel-*")), copy)
+        recorder.send_signal(signal.SIGCONT)
+        self.assertEqual(plumb("extract", "-o", self.directory / "rest", copy).returncode, 0)
+        self.assertIn(acquired(self.directory / "rest"), range(100, 106))
+        recorder.stdin.close()
+        recorder.wait(timeout=30)
+        copy.write_bytes(b"nonsense" * 1000)
+        self.assertEqual(plumb("extract", "-o", self.directory / "bad", copy).returncode, 1)
+        self.assertFalse((self.directory / "bad").exists())
+
+    def test_a_trace_that_is_being_written_is_not_replaced(self):
+        recorder = self.start(self.trace)
+        for command in (["record", "--force", "-o", self.trace, "true"], ["record", "-o", self.trace, "true"]):
+            done = plumb(*command)
+            self.assertEqual(done.returncode, 1)
+            if "--force" in command:
+                self.assertIn(f"is being written by process {recorder.pid} (plumb)", done.stderr)
+        self.lock(recorder, 10)
+        recorder.stdin.close()
+        self.assertEqual(recorder.wait(timeout=30), 0)
+        self.assertEqual(acquired(self.trace), 15)
+        self.assertEqual(plumb("record", "--force", "-o", self.trace, "true").returncode, 0)
+
+    def test_the_trace_of_a_killed_recorder_may_be_replaced(self):
+        self.killed()
+        self.assertEqual(plumb("record", "--force", "-o", self.trace, "true").returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
