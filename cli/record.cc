@@ -79,13 +79,15 @@ void add_how(CLI::App& command, RecordOptions& options) {
         "Flight recorder: keep the newest events in memory (--mode overwrite), and write them at the "
         "end, and whenever plumb snapshot asks");
     command
-        .add_option("--subbuf-size", options.subbuf_size,
-                    "Bytes of a sub-buffer, a power of two; 64K, 1M. Default: 512K")
+        .add_option(
+            "--subbuf-size", options.subbuf_size,
+            "Bytes of a sub-buffer, a power of two; 64K, 1M. Default: 512K, less where there is little room")
         ->type_name("SIZE");
     command
         .add_option(
             "--subbuf-count", options.subbuf_count,
-            "Sub-buffers of a ring, a power of two. Default: by the room in /dev/shm, at most 96M in all")
+            "Sub-buffers of a ring, a power of two. Default: a quarter of the room in /dev/shm and in memory "
+            "cgroups, at most 96M in all")
         ->type_name("N");
     command.add_option("--block-timeout", options.block_timeout, "How long --mode block waits for room")
         ->type_name("TIME")

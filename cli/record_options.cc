@@ -1,12 +1,17 @@
 #include "cli/record_options.h"
 
+#include "base/memory_room.h"
+#include "cli/status_line.h"
+
 #include <algorithm>
 #include <bit>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 namespace plumb {
 namespace {
@@ -67,21 +72,60 @@ Result<plumb_clock_mode> parse_clock(const std::string& text) {
     return Error("There is no clock \"{}\".", text).hint("Choose tsc, mono, boot or real.");
 }
 
-/* Rings that ride out a consumer which does not get a CPU for a while: 96 MiB in all, but no more than a
- * quarter of the room in /dev/shm, so that a small one (containers often have 64 MiB) is enough too. */
-std::uint32_t default_subbuf_count(std::uint32_t subbuf_bytes) {
-    constexpr std::uint64_t most_bytes = std::uint64_t{96} << 20;
-    constexpr std::uint32_t most_count = 64;
-    constexpr std::uint32_t least_count = 4;
+namespace {
+
+constexpr std::uint32_t least_default_count = 4;
+
+/* Rings that ride out a consumer which does not get a CPU for a while: 96 MiB in all, but no more than a quarter of
+ * what may be had, so that a small container is enough too: of /dev/shm, and of the memory that the recorder (to which
+ * the pages of the rings are charged) and those that it attaches to may use. */
+std::uint64_t default_ring_bytes(const std::vector<std::uint32_t>& attached) {
+    std::uint64_t bytes = std::uint64_t{96} << 20;
     struct statvfs room {};
-    std::uint64_t bytes = most_bytes;
     if (::statvfs("/dev/shm", &room) == 0)
         bytes = std::min(bytes, static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize / 4);
+    bytes = std::min(bytes, memory_room(static_cast<std::uint32_t>(::getpid())).bytes / 4);
+    for (const std::uint32_t process_id : attached)
+        bytes = std::min(bytes, memory_room(process_id).bytes / 4);
+    return std::min(bytes, file_size_limit() / 2);
+}
+
+/* What was not asked for, by the room that there is: first fewer sub-buffers, then smaller ones. */
+void choose_sizes(ChannelConfig& config, bool may_choose_bytes, const std::vector<std::uint32_t>& attached) {
+    constexpr std::uint32_t most_count = 64;
+    constexpr std::uint32_t least_subbuf_bytes = 32 * 1024;
     const std::uint32_t cpus = possible_ring_count();
-    const std::uint64_t rings = cpus + std::clamp(cpus, 4u, 16u);
-    const std::uint64_t count = std::bit_floor(bytes / rings / subbuf_bytes);
-    return std::clamp(static_cast<std::uint32_t>(std::min<std::uint64_t>(count, most_count)), least_count,
-                      most_count);
+    const std::uint64_t each = default_ring_bytes(attached) / (cpus + std::clamp(cpus, 4u, 16u));
+    while (may_choose_bytes && config.subbuf_bytes > least_subbuf_bytes &&
+           each / config.subbuf_bytes < least_default_count)
+        config.subbuf_bytes /= 2;
+    const std::uint64_t count =
+        std::min<std::uint64_t>(std::bit_floor(each / config.subbuf_bytes), most_count);
+    config.subbuf_count = std::max(static_cast<std::uint32_t>(count), least_default_count);
+}
+
+} // namespace
+
+std::uint64_t file_size_limit() {
+    struct rlimit limit {};
+    if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return std::numeric_limits<std::uint64_t>::max();
+    return limit.rlim_cur;
+}
+
+Status check_memory_for(const ChannelConfig& config) {
+    const auto layout = lay_out_channel(config);
+    if (!layout) return layout.error();
+    const std::uint64_t bytes = layout->total_bytes;
+    const auto too_little = [bytes](std::uint64_t left, const std::string& limit) {
+        return Error("Too little memory for the rings: {} are needed, {} are left of {}.", size_text(bytes),
+                     size_text(left), limit)
+            .hint("Use fewer or smaller sub-buffers (--subbuf-count, --subbuf-size), or raise the limit.");
+    };
+    const MemoryRoom room = memory_room(static_cast<std::uint32_t>(::getpid()));
+    if (bytes > room.bytes) return too_little(room.bytes, room.limit);
+    if (bytes > file_size_limit()) return too_little(file_size_limit(), "RLIMIT_FSIZE (`ulimit -f`)");
+    return ok();
 }
 
 Result<ChannelConfig> channel_config(const RecordOptions& options) {
@@ -97,8 +141,8 @@ Result<ChannelConfig> channel_config(const RecordOptions& options) {
             return Error("--subbuf-size {} is more than 1G, the largest sub-buffer.", options.subbuf_size);
         config.subbuf_bytes = static_cast<std::uint32_t>(*bytes);
     }
-    config.subbuf_count =
-        options.subbuf_count != 0 ? options.subbuf_count : default_subbuf_count(config.subbuf_bytes);
+    config.subbuf_count = options.subbuf_count;
+    if (options.subbuf_count == 0) choose_sizes(config, options.subbuf_size.empty(), options.process_ids);
     if (config.mode == PLUMB_MODE_BLOCK) {
         const auto timeout_ns = parse_duration_ns(options.block_timeout);
         if (!timeout_ns) return timeout_ns.error().with("--block-timeout");

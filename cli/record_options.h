@@ -48,6 +48,12 @@ Result<plumb_clock_mode> parse_clock(const std::string& text);
 /* The channel, without its clock. */
 Result<ChannelConfig> channel_config(const RecordOptions& options);
 
+/* Whether so much memory may be had at all: not in a memory cgroup that is nearly full, where somebody would be killed
+ * for it, nor beyond a limit of file sizes. Of the room in /dev/shm the channel itself speaks. */
+Status check_memory_for(const ChannelConfig& config);
+/* RLIMIT_FSIZE, the largest number if there is none. */
+std::uint64_t file_size_limit();
+
 /* Which events of which processes. Without -e everything; with nothing but exclusions, everything else. */
 Result<std::vector<Rule>> rules_of(const RecordOptions& options);
 

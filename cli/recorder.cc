@@ -138,6 +138,7 @@ Status Recorder::open_session() {
     auto calibration = ClockCalibration::start(*wanted);
     if (!calibration) return calibration.error();
     config->clock_mode = calibration->mode();
+    if (Status possible = check_memory_for(*config); !possible) return possible;
     const std::vector<LeftChannel> left_before = left_by_killed_recorders();
     auto session = Session::create(*config);
     if (!session) return session.error();

@@ -215,6 +215,7 @@ std::vector<MachineCheck> inspect_machine() {
                                         check_clock_rate(),
                                         check_shared_memory(mount_point),
                                         check_room(mount_point),
+                                        check_memory(memory_room(static_cast<std::uint32_t>(::getpid()))),
                                         check_user_directory(directory, ::geteuid())};
     std::vector<MachineCheck> state = check_state(directory, ::geteuid());
     std::move(state.begin(), state.end(), std::back_inserter(checks));

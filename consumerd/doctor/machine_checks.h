@@ -5,6 +5,7 @@
 #ifndef PLUMB_CONSUMERD_DOCTOR_MACHINE_CHECKS_H
 #define PLUMB_CONSUMERD_DOCTOR_MACHINE_CHECKS_H
 
+#include "base/memory_room.h"
 #include "consumerd/doctor/machine.h"
 
 #include <sys/types.h>
@@ -28,6 +29,9 @@ MachineCheck check_kernel_module();
 MachineCheck check_shared_memory(const std::string& mount_point);
 /* Whether a channel of the usual size fits there now. */
 MachineCheck check_room(const std::string& mount_point);
+
+/* Memory cgroups and other limits of who asks. */
+MachineCheck check_memory(const MemoryRoom& room);
 
 /* The user's directory, its state file, and what dead controllers left in it; nothing there is changed. */
 MachineCheck check_user_directory(const std::string& path, uid_t user_id);

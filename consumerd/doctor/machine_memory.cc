@@ -2,6 +2,7 @@
  * The checks of shared memory, of the user's directory in it, and of what lies there. They look and try, but
  * leave nothing behind and change nothing.
  */
+#include "base/memory_room.h"
 #include "base/processes.h"
 #include "consumerd/control/channel.h"
 #include "consumerd/control/left_channel.h"
@@ -190,6 +191,19 @@ MachineCheck check_room(const std::string& mount_point) {
     check.advice = advice_for(ENOSPC, mount_point);
     if (check.finding == Finding::limited)
         check.advice += " Or use smaller sub-buffers: `plumb record --subbuf-size`, --subbuf-count.";
+    return check;
+}
+
+MachineCheck check_memory(const MemoryRoom& room) {
+    MachineCheck check{"memory", Finding::good, false, {}, {}};
+    const Result<ChannelLayout> usual = lay_out_channel(ChannelConfig{});
+    check.found = room.is_limited()
+                      ? fmt::format("{} may still be used of {}", in_mib(room.bytes), room.limit)
+                      : std::string("no limit was found");
+    if (!usual || room.bytes >= usual->total_bytes) return check;
+    check.finding = Finding::limited;
+    check.advice = fmt::format("A session of the usual size takes {}: `plumb record` chooses smaller rings.",
+                               in_mib(usual->total_bytes));
     return check;
 }
 
