@@ -27,7 +27,11 @@ Result<ProcessStatus> parse_status(const std::string& path) {
     if (state != std::string::npos && state + 8 < text->size()) status.state = (*text)[state + 8];
     status.caught = number_after(*text, "\nSigCgt:", 16);
     status.blocked = number_after(*text, "\nSigBlk:", 16);
-    status.user_id = static_cast<std::uint32_t>(number_after(*text, "\nUid:", 10));
+    if (const std::size_t at = text->find("\nUid:"); at != std::string::npos) {
+        char* end = nullptr; /* real, effective, saved, that of file systems */
+        status.user_id = static_cast<std::uint32_t>(std::strtoul(text->c_str() + at + 5, &end, 10));
+        status.effective_user_id = static_cast<std::uint32_t>(std::strtoul(end, nullptr, 10));
+    }
     if (text->compare(0, 6, "Name:\t") == 0) status.name = text->substr(6, text->find('\n') - 6);
     return status;
 }

@@ -28,6 +28,7 @@ struct ProcessStatus {
     std::uint64_t caught = 0;  /* signals with a handler: bit n-1 for signal n */
     std::uint64_t blocked = 0; /* signals blocked in this thread */
     std::uint32_t user_id = 0; /* real */
+    std::uint32_t effective_user_id = 0;
     std::string name;
 };
 

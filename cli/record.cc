@@ -40,6 +40,11 @@ void add_what(CLI::App& command, RecordOptions& options) {
                     "Trace all processes, running or yet to start, whose executable matches. May be repeated")
         ->type_name("GLOB")
         ->allow_extra_args(false);
+    command
+        .add_option("--user", options.users,
+                    "As root: programs of this user too, from their first event. May be repeated")
+        ->type_name("USER")
+        ->allow_extra_args(false);
 }
 
 void add_kernel(CLI::App& command, RecordOptions& options) {

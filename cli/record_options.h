@@ -30,6 +30,7 @@ struct RecordOptions {
     bool statedump_files = false;
     std::vector<std::uint32_t> process_ids;
     std::vector<std::string> executables;
+    std::vector<std::string> users; /* other ones, as root */
     std::string log_level;
     std::string duration;
     std::string name;

@@ -7,19 +7,22 @@
 #include "cli/preload.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/left_channel.h"
-#include "consumerd/drain/snapshot.h"
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstdlib>
 
 namespace plumb {
 namespace {
 
 constexpr std::uint64_t tick_ns = 200'000'000;
+/* How often it is looked for programs that changed their user, while a command begins. */
+constexpr std::uint64_t eager_tick_ns = 25'000'000;
+constexpr std::uint64_t eager_ns = 10'000'000'000;
 /* How long a command may take to end after SIGTERM, when the time is up. */
 constexpr std::uint64_t patience_ns = 5'000'000'000;
 
@@ -149,11 +152,12 @@ Status Recorder::open_session() {
     summary_.name = config->session_name;
     summary_.command = options_.command;
     summary_.channel = *config;
+    const ClockCalibration calibration_at_start = *calibration;
     Status drained = options_.snapshot ? open_flight_recorder(std::move(*calibration))
                                        : open_drain(std::move(*calibration));
     if (!drained) {
         (void)session_->end();
-        (void)session_->channel().unlink();
+        (void)session_->remove_channel();
         return drained;
     }
     if (Status opened = open_kernel(config->clock_mode); !opened) {
@@ -161,6 +165,10 @@ Status Recorder::open_session() {
         return opened.error();
     }
 
+    if (Status opened = open_other_users(*config, calibration_at_start); !opened) {
+        close();
+        return opened.error();
+    }
     const auto rules = rules_of(options_);
     auto enabled = session_->enable(*rules);
     if (!enabled) {
@@ -169,6 +177,59 @@ Status Recorder::open_session() {
     }
     take(*enabled);
     return ok();
+}
+
+/* Before the first rule is on: a program of root's state that has changed its user looks for the channel there. */
+Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibration& calibration) {
+    std::vector<uid_t> named;
+    for (const std::string& text : options_.users) {
+        const auto user_id = parse_user(text);
+        if (!user_id) return user_id.error().with("--user");
+        named.push_back(*user_id);
+    }
+    if (geteuid() != 0 || options_.snapshot) {
+        if (named.empty()) return ok();
+        return Error("--user: {}.", options_.snapshot ? "a flight recorder keeps events of one user alone"
+                                                      : "only root can record programs of other users");
+    }
+    other_users_ =
+        std::make_unique<OtherUsers>(OtherUsers::Options{config, *rules_of(options_), session_->cookie(),
+                                                         drain_options(options_.directory)},
+                                     calibration);
+    for (const uid_t user_id : named) {
+        auto joined = other_users_->join(user_id);
+        if (!joined) return joined.error();
+        take(*joined);
+    }
+    for (const auto& [process_id, start_ns] : attached_)
+        if (const auto user_id = user_of(process_id)) join(*user_id);
+    for (const ProcessSlot& slot : session_->state().processes())
+        if (const auto user_id = user_of(slot.content.process_id);
+            user_id && (attached_.empty() || attached_.count(slot.content.process_id) != 0))
+            join(*user_id);
+    return ok();
+}
+
+void Recorder::join(uid_t user_id) {
+    if (auto joined = other_users_->join(user_id))
+        take(*joined);
+    else
+        status_.say(joined.error().message());
+}
+
+/* Who was launched as root may be somebody else by now: looked at often in the beginning, when it is done. */
+void Recorder::look_for_other_users() {
+    if (!other_users_ || !command_ || elapsed_ns() < next_look_ns_) return;
+    next_look_ns_ = elapsed_ns() + (elapsed_ns() < eager_ns ? eager_tick_ns : tick_ns);
+    for (const Report& report : other_users_->join_launched())
+        take(report);
+}
+
+std::string Recorder::why_unreachable(std::uint32_t process_id) const {
+    const auto user_id = user_of(process_id);
+    if (user_id && *user_id != geteuid() && geteuid() != 0)
+        return fmt::format("it belongs to user {}: only that user, or root, can record it", *user_id);
+    return "it has no tracepoints: it neither links plumb nor preloads a probe";
 }
 
 /* Of killed recorders whose sessions were just ended. */
@@ -197,16 +258,6 @@ Status Recorder::open_drain(ClockCalibration calibration) {
         Drain::live(session_->channel().bytes(), std::move(calibration), drain_options(options_.directory));
     if (!drain) return drain.error();
     drain_ = std::move(*drain);
-    return ok();
-}
-
-Status Recorder::open_flight_recorder(ClockCalibration calibration) {
-    auto* header = reinterpret_cast<plumb_channel_header*>(session_->channel().bytes().data());
-    calibration.publish(header->clock);
-    calibration_ = std::move(calibration);
-    auto socket = SnapshotSocket::listen();
-    if (!socket) return socket.error();
-    snapshot_socket_ = std::move(*socket);
     return ok();
 }
 
@@ -263,16 +314,13 @@ Status Recorder::attach() {
         const bool has_slot =
             std::any_of(slots.begin(), slots.end(),
                         [id = process_id](const ProcessSlot& slot) { return slot.content.process_id == id; });
-        if (has_slot) {
+        if (has_slot || (other_users_ && other_users_->has(process_id)))
             reachable++;
-            continue;
-        }
-        status_.say(fmt::format("process {} has no tracepoints: it neither links plumb nor preloads a probe.",
-                                process_id));
-        summary_.unreachable.push_back({process_id, "it has no tracepoints"});
+        else
+            summary_.unreachable.push_back({process_id, why_unreachable(process_id)});
     }
     for (const Unreachable& each : summary_.unreachable)
-        if (attached_.count(each.process_id) != 0 && each.reason != "it has no tracepoints")
+        if (attached_.count(each.process_id) != 0)
             status_.say(fmt::format("process {} could not be reached: {}", each.process_id, each.reason));
     if (attached_.empty() || reachable > 0 || !options_.command.empty() || !options_.executables.empty())
         return ok();
@@ -316,7 +364,10 @@ void Recorder::wait_for_end() {
             else
                 timeout_ns = std::min(timeout_ns, duration_ns_ - elapsed);
         }
+        if (other_users_ && command_)
+            timeout_ns = std::min(timeout_ns, elapsed_ns() < eager_ns ? eager_tick_ns : tick_ns);
         if (const auto signal = signals_.next(timeout_ns)) handle(*signal);
+        look_for_other_users();
         if (!drain_) continue;
         DrainProgress progress = drain_->progress();
         if (kernel_drain_) {
@@ -324,6 +375,12 @@ void Recorder::wait_for_end() {
             progress.events += of_kernel.events;
             progress.events_discarded += of_kernel.events_discarded;
             progress.bytes += of_kernel.bytes;
+        }
+        if (other_users_) {
+            const DrainProgress of_others = other_users_->progress();
+            progress.events += of_others.events;
+            progress.events_discarded += of_others.events_discarded;
+            progress.bytes += of_others.bytes;
         }
         status_.update(progress, elapsed_ns());
     }
@@ -364,49 +421,18 @@ void Recorder::end_of_time() {
         command_->send(SIGTERM);
 }
 
-/* Into DIR/snapshot-N. What it came to is the summary's from then on. */
-Result<std::string> Recorder::take_snapshot() {
-    SnapshotOptions options;
-    options.drain = drain_options(fmt::format("{}/snapshot-{}", options_.directory, ++snapshots_tried_));
-    options.drain.ring_positions = ring_positions_;
-    options.statedump.clock_mode = calibration_->mode();
-    options.statedump.open_files = options_.statedump_files;
-    auto taken = plumb::take_snapshot(*session_, *calibration_, kernel_session_.get(), options);
-    if (!taken) return taken.error().with("No snapshot was taken");
-    char absolute[PATH_MAX];
-    const bool is_found = realpath(options.drain.directory.c_str(), absolute) != nullptr;
-    summary_.directory = is_found ? absolute : options.drain.directory;
-    summary_.snapshots.push_back(summary_.directory);
-    summary_.totals = std::move(taken->totals);
-    ring_positions_ = std::move(taken->ring_positions);
-    summary_.duration_ns = elapsed_ns();
-    has_write_failures_ |= !taken->problems.empty();
-    summary_.problems.insert(summary_.problems.end(), taken->problems.begin(), taken->problems.end());
-    if (Status stored = store_summary(summary_); !stored) return stored.error();
-    return summary_.directory;
-}
-
-void Recorder::serve_snapshots() {
-    snapshot_socket_->serve([this] {
-        auto taken = take_snapshot();
-        if (!taken)
-            status_.say(taken.error().message());
-        else if (!options_.quiet)
-            status_.say(fmt::format("snapshot of {} in {}", counted(summary_.totals.progress.events, "event"),
-                                    *taken));
-        return taken;
-    });
-}
-
 /* Ends the session, reads the rest, closes the trace. Nothing is written to the channel any more afterwards.
  */
 void Recorder::close() {
     summary_.duration_ns = started_ns_ != 0 ? elapsed_ns() : 0;
-    auto ended = session_->end();
-    if (ended)
-        take(*ended);
-    else
-        summary_.problems.push_back(ended.error().message());
+    const auto take_end = [this](const Result<Report>& ended) {
+        if (ended)
+            take(*ended);
+        else
+            summary_.problems.push_back(ended.error().message());
+    };
+    take_end(session_->end());
+    if (other_users_) other_users_->end(take_end);
     if (kernel_session_)
         if (Status stopped = kernel_session_->stop(); !stopped)
             summary_.problems.push_back(stopped.error().message());
@@ -414,7 +440,7 @@ void Recorder::close() {
         close_drains();
     else if (const auto taken = take_snapshot(); !taken)
         not_written(taken.error());
-    if (Status unlinked = session_->channel().unlink(); !unlinked)
+    if (Status unlinked = session_->remove_channel(); !unlinked)
         summary_.problems.push_back(unlinked.error().message());
     status_.clear();
     if (kernel_session_)
@@ -442,6 +468,10 @@ void Recorder::close_drains() {
         if (Status finished = kernel_drain_->finish(drain_->clock_page()); !finished)
             not_written(finished.error());
     summary_.totals = drain_->totals();
+    std::vector<Error> problems;
+    if (other_users_) other_users_->finish(summary_.totals, problems);
+    for (const Error& problem : problems)
+        not_written(problem);
     if (kernel_drain_) kernel_drain_->add_to(summary_.totals);
     kernel_drain_.reset(); /* an instance that is read from can not be removed */
 }

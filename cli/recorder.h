@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "cli/launch.h"
+#include "cli/other_users.h"
 #include "cli/record_options.h"
 #include "cli/record_summary.h"
 #include "cli/snapshot_socket.h"
@@ -46,6 +47,10 @@ private:
     Status open_kernel(plumb_clock_mode clock_mode);
     Status open_kernel_drain();
     Status start_kernel(const std::vector<std::uint32_t>& thread_ids);
+    Status open_other_users(const ChannelConfig& config, const ClockCalibration& calibration);
+    void join(uid_t user_id);
+    void look_for_other_users();
+    std::string why_unreachable(std::uint32_t process_id) const;
     Status start_command();
     Status attach();
     void wait_for_end();
@@ -71,6 +76,8 @@ private:
     std::vector<KernelSelector> kernel_selectors_;
     std::unique_ptr<KernelSession> kernel_session_; /* before kernel_drain_, which uses it */
     std::unique_ptr<KernelDrain> kernel_drain_;
+    std::unique_ptr<OtherUsers> other_users_; /* only of root */
+    std::uint64_t next_look_ns_ = 0;
     /* Of a flight recorder, which has no drains: */
     std::optional<ClockCalibration> calibration_;
     std::optional<SnapshotSocket> snapshot_socket_;

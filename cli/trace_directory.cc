@@ -30,6 +30,14 @@ bool is_stream_name(std::string_view name) {
     return name == "statedump";
 }
 
+/* ust, kernel, ust-65534 */
+bool is_folder_name(std::string_view name) {
+    constexpr std::string_view of_user = "ust-";
+    return name == "ust" || name == "kernel" ||
+           (name.starts_with(of_user) && name.size() > of_user.size() &&
+            name.find_first_not_of("0123456789", of_user.size()) == std::string_view::npos);
+}
+
 bool is_plumb_metadata(const fs::path& path) {
     std::ifstream file(path);
     std::string start(4096, '\0');
@@ -62,7 +70,7 @@ Result<std::vector<fs::path>> trace_files(const fs::path& path, bool may_hold_sn
             files.push_back(entry.path());
             continue;
         }
-        if ((name != "ust" && name != "kernel") || !is_folder)
+        if (!is_folder_name(name) || !is_folder)
             return Error("{} is not part of a Plumb trace", entry.path().string());
         for (const fs::directory_entry& inner : fs::directory_iterator(entry.path(), failed)) {
             const std::string file = inner.path().filename();

@@ -136,6 +136,17 @@ struct Session::Parts {
         return rule.who == PLUMB_WHO_LAUNCHED && maps_channel(process_id);
     }
 
+    /* Another user may have written any process id into a state file of that user's: who does not run as that user, and
+     * does not map that file, is none of ours. */
+    bool is_of_user(std::uint32_t process_id) const {
+        if (directory->user_id() == ::geteuid()) return true;
+        const Result<ProcessStatus> status = process_status(process_id);
+        if (!status) return false;
+        return (status->user_id == directory->user_id() ||
+                status->effective_user_id == directory->user_id()) &&
+               state.is_mapped_by(process_id);
+    }
+
     bool maps_channel(std::uint32_t process_id) const {
         struct stat info {};
         if (::fstat(channel.fd(), &info) != 0) return true;
@@ -162,7 +173,8 @@ struct Session::Parts {
         /* Who could not open the channel writes nothing there: that matters only to who switches on. */
         if (direction == Switch::on) wait.session_cookie = cookie;
         wait.concerns = [this, &changed](std::uint32_t process_id) {
-            return std::any_of(changed.begin(), changed.end(),
+            return is_of_user(process_id) &&
+                   std::any_of(changed.begin(), changed.end(),
                                [&](const plumb_rule& rule) { return concerns(rule, process_id); });
         };
         return wait_until_quiescent(state, *generation, wait);
@@ -195,25 +207,25 @@ Session::~Session() {
         return ok();
     });
     (void)removed.has_value();
-    (void)parts_->channel.unlink().has_value();
+    (void)remove_channel().has_value();
 }
 
 Result<Session> Session::create(const ChannelConfig& config, const QuiescenceOptions& options,
-                                std::optional<uid_t> user_id) {
+                                std::optional<uid_t> user_id, std::optional<std::uint64_t> cookie) {
     Result<UserDirectory> directory = UserDirectory::open_or_create(user_id);
     if (!directory) return directory.error();
-    return create_in(std::move(*directory), config, options);
+    return create_in(std::move(*directory), config, options, cookie);
 }
 
 Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig& config,
-                                   const QuiescenceOptions& options) {
+                                   const QuiescenceOptions& options, std::optional<std::uint64_t> wanted) {
     auto kept = std::make_unique<UserDirectory>(std::move(directory));
     Result<StateFile> state = StateFile::open_or_create(*kept);
     if (!state) return state.error();
     const Result<StateCleanup> cleaned = state->clean_up();
     if (!cleaned) return cleaned.error();
     tidy_left_channels(*kept);
-    Result<Channel> channel = Channel::create(*kept, config);
+    Result<Channel> channel = Channel::create(*kept, config, wanted ? *wanted : random_cookie());
     if (!channel) return channel.error();
 
     std::uint8_t index = 0;
@@ -233,7 +245,7 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
         return copy_text(session.name, config.session_name, "session name");
     });
     if (!taken) {
-        (void)channel->unlink().has_value();
+        (void)kept->unlink_file(channel_file_name(cookie)).has_value();
         return taken.error();
     }
     return Session(std::unique_ptr<Parts>(
@@ -283,6 +295,10 @@ Result<Report> Session::end() {
     parts_->channel.close();
     if (report) parts_->ended = true;
     return report;
+}
+
+Status Session::remove_channel() {
+    return parts_->directory->unlink_file(channel_file_name(cookie()));
 }
 
 Channel& Session::channel() {

@@ -63,12 +63,14 @@ std::string log_level_name(std::uint8_t level);
 class Session {
 public:
     /* Makes the channel and takes a session index. Nothing is on yet. user_id: whose programs; only root can
-     * name another user. */
+     * name another user. cookie: that of a session in another user's directory, of which this one is a part. */
     static Result<Session> create(const ChannelConfig& config, const QuiescenceOptions& options = {},
-                                  std::optional<uid_t> user_id = {});
+                                  std::optional<uid_t> user_id = {},
+                                  std::optional<std::uint64_t> cookie = {});
     /* In another directory than the user's, for tests. */
     static Result<Session> create_in(UserDirectory directory, const ChannelConfig& config,
-                                     const QuiescenceOptions& options = {});
+                                     const QuiescenceOptions& options = {},
+                                     std::optional<std::uint64_t> cookie = {});
     Session(Session&&) noexcept;
     Session& operator=(Session&&) noexcept;
     ~Session();
@@ -81,6 +83,9 @@ public:
     /* Removes all rules and the session itself, and waits; then closes the channel. What is in the channel
      * can still be read. The wait is repeated if end() is called again. */
     Result<Report> end();
+
+    /* Removes the channel's name, through the directory that was checked: by path, its user could lead us elsewhere. */
+    Status remove_channel();
 
     Channel& channel();
     const Channel& channel() const;

@@ -42,6 +42,7 @@ TraceIdentity identity_of(const ChannelGeometry& geometry, const std::optional<C
     identity.trace_name = options.trace_name.empty() ? geometry.session_name : options.trace_name;
     identity.host_name = geometry.host_name;
     identity.domain = geometry.domain == PLUMB_DOMAIN_KERNEL ? "kernel" : "ust";
+    identity.folder = options.folder;
     identity.uuid = geometry.trace_uuid;
     identity.boot_id = geometry.boot_id;
     identity.created_realtime_ns = geometry.created_realtime_ns;

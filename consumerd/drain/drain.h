@@ -45,6 +45,7 @@ namespace plumb {
 
 struct DrainOptions {
     std::string directory;                                        /* the trace's; made if it is missing */
+    std::string folder;                                           /* in it; empty: as the domain is named */
     std::string trace_name;                                       /* empty: the session's name */
     std::vector<std::pair<std::string, std::string>> environment; /* further lines of the trace's env */
     std::vector<uint64_t> ring_positions; /* where to begin, by ring; empty: with what nobody has read */

@@ -26,6 +26,7 @@ struct TraceIdentity {
     std::string trace_name;
     std::string host_name;
     std::string domain = "ust";
+    std::string folder; /* in the trace's directory; empty: named as the domain */
     std::array<uint8_t, 16> uuid{};
     std::array<uint8_t, 16> boot_id{};
     uint64_t created_realtime_ns = 0;

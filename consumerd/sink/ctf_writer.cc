@@ -34,7 +34,7 @@ Result<CtfWriter> CtfWriter::create(const std::string& directory, TraceIdentity 
                                     uint32_t extra_ring_count) {
     if (mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST)
         return Error::from_errno(errno, "Could not make the trace directory {}", directory);
-    std::string path = directory + "/" + identity.domain;
+    std::string path = directory + "/" + (identity.folder.empty() ? identity.domain : identity.folder);
     CtfWriter writer(std::move(path), std::move(identity));
     if (mkdir(writer.path_.c_str(), 0755) != 0)
         return Error::from_errno(errno, "Could not make the trace directory {}", writer.path_);

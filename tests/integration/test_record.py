@@ -232,7 +232,7 @@ class Record(unittest.TestCase):
         program = subprocess.Popen(["sleep", "100"])
         try:
             self.assertEqual(self.record("-p", program.pid), 1)
-            self.assertIn(f"process {program.pid} has no tracepoints", self.errors)
+            self.assertIn(f"process {program.pid} could not be reached: it has no tracepoints", self.errors)
         finally:
             program.kill()
             program.wait()

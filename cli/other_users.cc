@@ -1,0 +1,171 @@
+#include "cli/other_users.h"
+
+#include "base/file.h"
+#include "base/processes.h"
+#include "consumerd/control/launched.h"
+#include "consumerd/control/state.h"
+#include "consumerd/control/user_directory.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+namespace plumb {
+namespace {
+
+/* Each costs a channel. */
+constexpr std::size_t users_max = 16;
+
+std::optional<uid_t> number_in(std::string_view text) {
+    uid_t number = 0;
+    const auto [rest, wrong] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (wrong != std::errc() || rest != text.data() + text.size()) return {};
+    return number;
+}
+
+/* Users who have a directory for state and channels. */
+std::vector<uid_t> users_with_directory() {
+    constexpr std::string_view prefix = "plumb-";
+    std::vector<uid_t> users;
+    const auto names = list_directory("/dev/shm");
+    for (const std::string& name : names ? *names : std::vector<std::string>{})
+        if (name.starts_with(prefix))
+            if (const auto user_id = number_in(std::string_view(name).substr(prefix.size())))
+                users.push_back(*user_id);
+    return users;
+}
+
+void add_counts(std::vector<NamedCount>& to, const std::vector<NamedCount>& from) {
+    for (const NamedCount& each : from) {
+        const auto known = std::find_if(to.begin(), to.end(),
+                                        [&](const NamedCount& other) { return other.name == each.name; });
+        if (known != to.end())
+            known->count += each.count;
+        else
+            to.push_back(each);
+    }
+}
+
+void add_progress(DrainProgress& to, const DrainProgress& from) {
+    to.events += from.events;
+    to.events_discarded += from.events_discarded;
+    to.subbufs_lost += from.subbufs_lost;
+    to.bytes += from.bytes;
+}
+
+void add_totals(DrainTotals& to, const DrainTotals& from) {
+    add_progress(to.progress, from.progress);
+    to.packets += from.packets;
+    add_counts(to.events, from.events);
+    std::stable_sort(to.events.begin(), to.events.end(),
+                     [](const NamedCount& a, const NamedCount& b) { return a.count > b.count; });
+    to.processes.insert(to.processes.end(), from.processes.begin(), from.processes.end());
+    to.threads += from.threads;
+    to.objects += from.objects;
+    add_counts(to.events_lost, from.events_lost);
+    add_counts(to.subbufs_lost, from.subbufs_lost);
+    add_counts(to.notes, from.notes);
+    if (to.write_error.empty()) to.write_error = from.write_error;
+}
+
+} // namespace
+
+Result<uid_t> parse_user(const std::string& text) {
+    if (const auto number = number_in(text)) return *number;
+    const passwd* const entry = ::getpwnam(text.c_str());
+    if (entry == nullptr) return Error("There is no user \"{}\".", text).hint("Name one, or give a number.");
+    return entry->pw_uid;
+}
+
+std::optional<uid_t> user_of(std::uint32_t process_id) {
+    const auto status = process_status(process_id);
+    if (!status) return {};
+    return status->effective_user_id;
+}
+
+Result<Report> OtherUsers::join(uid_t user_id) {
+    if (user_id == ::geteuid()) return Report{};
+    const bool is_known = std::any_of(parts_.begin(), parts_.end(),
+                                      [user_id](const Part& part) { return part.user_id == user_id; });
+    if (is_known) return Report{};
+    tried_.insert(user_id);
+    auto begun = begin(user_id);
+    if (!begun) return begun.error().with("Programs of user {} can not be recorded", user_id);
+    return begun;
+}
+
+Result<Report> OtherUsers::begin(uid_t user_id) {
+    if (parts_.size() >= users_max) return Error("There are {} other users already.", users_max);
+    auto session = Session::create(options_.config, {}, user_id, options_.cookie);
+    if (!session) return session.error();
+    DrainOptions drain_options = options_.drain;
+    drain_options.folder = fmt::format("ust-{}", user_id);
+    auto drain = Drain::live(session->channel().bytes(), calibration_, std::move(drain_options));
+    if (!drain) return drain.error();
+    parts_.push_back({user_id, std::move(*session), std::move(*drain)});
+    Part& part = parts_.back();
+    part.drain->start();
+    return part.session.enable(options_.rules);
+}
+
+bool OtherUsers::has_launched(uid_t user_id) const {
+    const auto directory = UserDirectory::open_existing(user_id);
+    if (!directory) return false;
+    const auto state = StateFile::open_existing(*directory);
+    if (!state) return false;
+    const std::vector<ProcessSlot> slots = state->processes();
+    return std::any_of(slots.begin(), slots.end(), [&](const ProcessSlot& slot) {
+        const std::uint32_t process_id = slot.content.process_id;
+        return user_of(process_id) == user_id && state->is_mapped_by(process_id) &&
+               is_launched_by(process_id, options_.cookie);
+    });
+}
+
+std::vector<Report> OtherUsers::join_launched() {
+    std::vector<Report> reports;
+    for (const uid_t user_id : users_with_directory()) {
+        if (user_id == ::geteuid() || tried_.count(user_id) != 0 || !has_launched(user_id)) continue;
+        auto joined = join(user_id);
+        if (joined)
+            reports.push_back(std::move(*joined));
+        else if (options_.drain.log)
+            options_.drain.log(joined.error().message());
+    }
+    return reports;
+}
+
+bool OtherUsers::has(std::uint32_t process_id) const {
+    return std::any_of(parts_.begin(), parts_.end(), [process_id](const Part& part) {
+        const std::vector<ProcessSlot> slots = const_cast<Session&>(part.session).state().processes();
+        return std::any_of(slots.begin(), slots.end(), [process_id](const ProcessSlot& slot) {
+            return slot.content.process_id == process_id;
+        });
+    });
+}
+
+DrainProgress OtherUsers::progress() const {
+    DrainProgress sum;
+    for (const Part& part : parts_)
+        add_progress(sum, part.drain->progress());
+    return sum;
+}
+
+void OtherUsers::end(const std::function<void(const Result<Report>&)>& each) {
+    for (Part& part : parts_)
+        each(part.session.end());
+}
+
+void OtherUsers::finish(DrainTotals& totals, std::vector<Error>& problems) {
+    for (Part& part : parts_) {
+        if (Status finished = part.drain->finish(); !finished) problems.push_back(finished.error());
+        add_totals(totals, part.drain->totals());
+        if (Status removed = part.session.remove_channel(); !removed) problems.push_back(removed.error());
+    }
+    parts_.clear();
+}
+
+} // namespace plumb

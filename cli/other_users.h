@@ -1,0 +1,77 @@
+/*
+ * Programs of other users in one recording, as root: services that change their user, `setpriv` before exec, a process
+ * that is named by -p. A program looks for the state and for channels in the directory of the user that it runs as, so
+ * each user gets a session there, with the same name, rules and cookie, and a channel that belongs to that user; what is
+ * written there goes into a folder of its own, `ust-UID`, of the one trace.
+ *
+ * That directory, and all in it, is the user's to change: nothing there is believed, no link is followed, and no process
+ * is signalled that is not really the user's and does not really use that state.
+ */
+#ifndef PLUMB_CLI_OTHER_USERS_H
+#define PLUMB_CLI_OTHER_USERS_H
+
+#include "base/result.h"
+#include "consumerd/clock/clock_calibration.h"
+#include "consumerd/control/session.h"
+#include "consumerd/drain/drain.h"
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+/* A user by name or number. */
+Result<uid_t> parse_user(const std::string& text);
+/* As whom a process runs now; nothing if it has gone. */
+std::optional<uid_t> user_of(std::uint32_t process_id);
+
+class OtherUsers {
+public:
+    struct Options {
+        ChannelConfig config;
+        std::vector<Rule> rules;
+        std::uint64_t cookie = 0;
+        DrainOptions drain; /* of the recorder's own user */
+    };
+    OtherUsers(Options options, const ClockCalibration& calibration)
+        : options_(std::move(options)), calibration_(calibration) {}
+
+    /* Begins to record a user's programs; nothing happens if that is done already. */
+    Result<Report> join(uid_t user_id);
+    /* Joins the users of processes that the session launched and that have changed their user since. What could not
+     * be done is told once for each user. */
+    std::vector<Report> join_launched();
+    /* Whether the process has tracepoints, by the state of a user who was joined. */
+    bool has(std::uint32_t process_id) const;
+
+    DrainProgress progress() const;
+    /* Ends the sessions; `each` is given what was reported. */
+    void end(const std::function<void(const Result<Report>&)>& each);
+    /* The rest of the rings. What failed goes into `problems`. Adds to the totals. */
+    void finish(DrainTotals& totals, std::vector<Error>& problems);
+
+private:
+    struct Part {
+        uid_t user_id;
+        Session session;
+        std::unique_ptr<Drain> drain;
+    };
+    Result<Report> begin(uid_t user_id);
+    bool has_launched(uid_t user_id) const;
+
+    Options options_;
+    ClockCalibration calibration_; /* as it was when the recording began: one line for all folders */
+    std::list<Part> parts_;
+    std::set<uid_t> tried_;
+};
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,57 @@
+/* What a recorder does as a flight recorder: it keeps, and writes when it is asked. */
+#include "cli/recorder.h"
+
+#include "consumerd/drain/snapshot.h"
+
+#include <fmt/format.h>
+
+#include <climits>
+#include <cstdlib>
+
+namespace plumb {
+
+Status Recorder::open_flight_recorder(ClockCalibration calibration) {
+    auto* header = reinterpret_cast<plumb_channel_header*>(session_->channel().bytes().data());
+    calibration.publish(header->clock);
+    calibration_ = std::move(calibration);
+    auto socket = SnapshotSocket::listen();
+    if (!socket) return socket.error();
+    snapshot_socket_ = std::move(*socket);
+    return ok();
+}
+
+/* Into DIR/snapshot-N. What it came to is the summary's from then on. */
+Result<std::string> Recorder::take_snapshot() {
+    SnapshotOptions options;
+    options.drain = drain_options(fmt::format("{}/snapshot-{}", options_.directory, ++snapshots_tried_));
+    options.drain.ring_positions = ring_positions_;
+    options.statedump.clock_mode = calibration_->mode();
+    options.statedump.open_files = options_.statedump_files;
+    auto taken = plumb::take_snapshot(*session_, *calibration_, kernel_session_.get(), options);
+    if (!taken) return taken.error().with("No snapshot was taken");
+    char absolute[PATH_MAX];
+    const bool is_found = realpath(options.drain.directory.c_str(), absolute) != nullptr;
+    summary_.directory = is_found ? absolute : options.drain.directory;
+    summary_.snapshots.push_back(summary_.directory);
+    summary_.totals = std::move(taken->totals);
+    ring_positions_ = std::move(taken->ring_positions);
+    summary_.duration_ns = elapsed_ns();
+    has_write_failures_ |= !taken->problems.empty();
+    summary_.problems.insert(summary_.problems.end(), taken->problems.begin(), taken->problems.end());
+    if (Status stored = store_summary(summary_); !stored) return stored.error();
+    return summary_.directory;
+}
+
+void Recorder::serve_snapshots() {
+    snapshot_socket_->serve([this] {
+        auto taken = take_snapshot();
+        if (!taken)
+            status_.say(taken.error().message());
+        else if (!options_.quiet)
+            status_.say(fmt::format("snapshot of {} in {}", counted(summary_.totals.progress.events, "event"),
+                                    *taken));
+        return taken;
+    });
+}
+
+} // namespace plumb

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# cmake-once
+"""Root records programs of several users in one trace: launched, attached, changing their user before or after exec. Who may
+not is told whose they are. Another user's directory can not lead root astray."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BUILD = pathlib.Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
+PROBE = BUILD / "probes/pthread/libplumb-pthread.so"
+PLUMB = BUILD / "cli/plumb"
+USER = 65534
+AS_USER = ["setpriv", f"--reuid={USER}", "--clear-groups"]
+
+# Locks as often as each line of its input says, and says when that is done; "drop" makes it another user.
+SOURCE = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(void) {
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    char line[64];
+    while (fgets(line, sizeof(line), stdin)) {
+        if (!strcmp(line, "drop\n") && setuid(65534) != 0) return 1;
+        for (long i = 0; i < atol(line); i++) { pthread_mutex_lock(&mutex); pthread_mutex_unlock(&mutex); }
+        puts("done");
+        fflush(stdout);
+    }
+    return 0;
+}
+"""
+
+
+def setUpModule():
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        sys.exit(77)
+    global folder, PROGRAM, ENVIRONMENT
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="plumb-users-"))
+    folder.chmod(0o755)
+    (folder / "program.c").write_text(SOURCE)
+    PROGRAM = str(folder / "program")
+    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-pthread", "-o", PROGRAM, folder / "program.c"], check=True)
+    # Where everybody may enter: the build folder may be root's alone.
+    shutil.copy(PROBE, folder)
+    shutil.copy(PLUMB, folder)
+    ENVIRONMENT = dict(os.environ, PLUMB_PROBE_DIR=str(folder))
+
+
+def tearDownModule():
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def say(process, line):
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "done\n"
+
+
+class Users(unittest.TestCase):
+    def setUp(self):
+        self.trace = folder / self.id().split(".")[-1]
+
+    def start(self, command, **more):
+        process = subprocess.Popen([str(word) for word in command], text=True, stdin=subprocess.PIPE, env=ENVIRONMENT,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def start_program(self, *prefix):
+        process = self.start(["env", f"LD_PRELOAD={PROBE if not prefix else folder / PROBE.name}", *prefix, PROGRAM])
+        say(process, 1)
+        return process
+
+    def record_attached(self, process, count, *prefix):
+        recorder = self.start([*prefix, folder / "plumb", "record", "-o", self.trace, "-p", process.pid])
+        for _ in range(100):
+            if (self.trace / "ust").exists() and recorder.poll() is None:
+                break
+            time.sleep(0.05)
+        time.sleep(0.7)
+        if recorder.poll() is None:
+            say(process, count)
+            process.stdin.close()
+        self.errors = recorder.communicate(timeout=30)[1]
+        return recorder.returncode
+
+    def acquired(self, *path):
+        done = subprocess.run(["babeltrace2", self.trace.joinpath(*path)], capture_output=True, text=True, timeout=60,
+                              check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return len(re.findall(r" pthread:mutex_acquired: ", done.stdout))
+
+    def assert_exact(self, count, *path):
+        self.assertEqual(self.acquired(*path), count, getattr(self, "errors", ""))
+        summary = json.loads((self.trace / "summary.json").read_text())
+        self.assertEqual(summary["events_by_name"]["pthread:mutex_acquired"], self.acquired())
+        shown = subprocess.run([PLUMB, "view", "--summary", "--json", self.trace], capture_output=True, text=True, check=True)
+        self.assertEqual(json.loads(shown.stdout)["by_event"]["pthread:mutex_acquired"], self.acquired())
+        self.assertEqual([path.name for path in pathlib.Path("/dev/shm").glob("plumb-*/channel-*")], [])
+
+    def test_a_named_user_is_recorded_from_the_first_event(self):
+        recorder = self.start([PLUMB, "record", "-o", self.trace, "--preload", "pthread", "--user", USER, "--", *AS_USER,
+                               PROGRAM])
+        for _ in range(10):
+            say(recorder, 100)
+        self.errors = recorder.communicate(timeout=30)[1]
+        self.assertEqual(recorder.returncode, 0, self.errors)
+        self.assert_exact(1000, f"ust-{USER}")
+
+    def test_who_changes_the_user_before_exec_is_found(self):
+        recorder = self.start([PLUMB, "record", "-o", self.trace, "--preload", "pthread", "--", *AS_USER, PROGRAM])
+        say(recorder, 0)
+        time.sleep(1)
+        say(recorder, 1000)
+        self.errors = recorder.communicate(timeout=30)[1]
+        self.assertEqual(recorder.returncode, 0, self.errors)
+        self.assert_exact(1000, f"ust-{USER}")
+
+    def test_who_changes_the_user_afterwards_goes_on(self):
+        recorder = self.start([PLUMB, "record", "-o", self.trace, "--preload", "pthread", "--", PROGRAM])
+        say(recorder, 500)
+        say(recorder, "drop")
+        say(recorder, 500)
+        self.errors = recorder.communicate(timeout=30)[1]
+        self.assert_exact(1000, "ust")
+
+    def test_root_attaches_to_a_process_of_another_user(self):
+        self.assertEqual(self.record_attached(self.start_program(*AS_USER), 1000), 0, self.errors)
+        self.assert_exact(1000, f"ust-{USER}")
+
+    def test_root_attaches_to_a_service_that_has_changed_its_user(self):
+        service = self.start_program()
+        say(service, "drop")
+        self.assertEqual(self.record_attached(service, 1000), 0, self.errors)
+        self.assert_exact(1000, f"ust-{USER}")
+
+    def test_who_may_not_is_told_whose_it_is(self):
+        folder.chmod(0o777)
+        self.addCleanup(folder.chmod, 0o755)
+        self.assertEqual(self.record_attached(self.start_program(), 1, *AS_USER), 1)
+        self.assertIn("it belongs to user 0: only that user, or root, can record it", self.errors)
+        self.assertNotIn("has no tracepoints", self.errors)
+
+    def test_a_link_in_place_of_a_users_directory_is_not_followed(self):
+        elsewhere = folder / "elsewhere"
+        elsewhere.mkdir()
+        os.chown(elsewhere, 65533, 65533)
+        elsewhere.chmod(0o700)
+        link = pathlib.Path("/dev/shm/plumb-65533")
+        link.symlink_to(elsewhere)
+        self.addCleanup(link.unlink)
+        done = subprocess.run([PLUMB, "record", "-o", self.trace, "--user", "65533", "--", "true"], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("Programs of user 65533 can not be recorded", done.stderr)
+        self.assertEqual(list(elsewhere.iterdir()), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
