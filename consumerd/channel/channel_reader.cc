@@ -100,6 +100,8 @@ ChannelReader::ChannelReader(std::span<const std::byte> bytes, ChannelGeometry g
       event_is_bad_(geometry_.event_slots, false),
       entry_seen_(geometry_.entry_slots, false) {
     std::memcpy(fixed_header_.data(), bytes_.data(), fixed_header_bytes);
+    if (is_live() && geometry_.clock_mode == PLUMB_CLOCK_REALTIME)
+        wall_clock_.emplace(options_.realtime_offset);
 }
 
 Result<ChannelReader> ChannelReader::open(std::span<const std::byte> bytes, ReaderOptions options) {

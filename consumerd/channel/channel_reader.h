@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "consumerd/channel/channel_geometry.h"
+#include "consumerd/clock/wall_clock_steps.h"
 #include "consumerd/event/channel_event.h"
 
 #include <plumb/abi/channel.h>
@@ -23,6 +24,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,6 +65,8 @@ struct ReaderOptions {
     std::byte* shared = nullptr;
     /* Told about damage, one line each time; repeated damage of one kind is told only so often. */
     std::function<void(const std::string&)> log;
+    /* How CLOCK_REALTIME is read against CLOCK_MONOTONIC; for tests. */
+    std::function<int64_t()> realtime_offset = realtime_offset_ns;
 };
 
 class ChannelReader {
@@ -100,6 +104,9 @@ public:
     /* Live only: puts back what the creator wrote into the header, for programs that attach later. */
     void mend_header();
 
+    /* How far the clock was set back while records of it were written: CLOCK_REALTIME of a live channel; else 0. */
+    uint64_t clock_set_back() { return wall_clock_ ? wall_clock_->look() : 0; }
+
     void report_damage(Damage kind, const std::string& what);
     /* The same in two steps: whether it is still to be told, and telling it. */
     bool count_damage(Damage kind);
@@ -117,6 +124,7 @@ private:
     std::span<const std::byte> bytes_;
     ChannelGeometry geometry_;
     ReaderOptions options_;
+    std::optional<WallClockSteps> wall_clock_;
     std::deque<ChannelEvent> events_;
     std::vector<const ChannelEvent*> event_by_id_;
     std::vector<uint32_t> record_length_; /* for every 16-bit id, so that no index needs a check */

@@ -205,12 +205,25 @@ uint64_t RingReader::newest_possible() const {
 
 std::optional<Piece> RingReader::next(ReadWhat what, ReadBuffer& buffer) {
     uint64_t readable_end = 0;
+    clock_set_back_ = channel_->clock_set_back();
     if (!look_at_positions(readable_end)) return {};
     if (what == ReadWhat::whole_subbufs)
         readable_end = round_down(readable_end, channel_->geometry().subbuf_bytes);
     while (position_ < readable_end) /* each turn moves position_ on */
         if (auto piece = read_chunk(readable_end, buffer)) return piece;
+    /* What is written from now on was written after the look at the clock, even if nothing shows it. */
+    if (what == ReadWhat::everything) shift_ = clock_set_back_;
     return {};
+}
+
+/* Time that went back since its clock was set back goes on. What an error of some nanoseconds would make of it stays in
+ * order. */
+bool RingReader::follow_set_back(uint64_t timestamp) {
+    if (clock_set_back_ <= shift_ || last_timestamp_ - timestamp <= moment) return false;
+    const uint64_t moved = timestamp + (clock_set_back_ - shift_);
+    shift_ = clock_set_back_;
+    last_timestamp_ = sure_timestamp_ = std::max(last_timestamp_, moved);
+    return true;
 }
 
 /* Word by word with atomic loads: in overwrite mode writers may be at it, and that must stay defined. */
@@ -280,6 +293,10 @@ RingReader::Walk RingReader::walk_chunk(const Bounds& bounds, ReadBuffer& buffer
     while (bounds.bytes - offset >= PLUMB_RECORD_HEADER_BYTES) {
         plumb_record record;
         std::memcpy(&record, chunk + offset, sizeof(record));
+        if (shift_ != 0) [[unlikely]] {
+            record.timestamp += shift_;
+            std::memcpy(chunk + offset, &record.timestamp, sizeof(record.timestamp));
+        }
         const size_t step = aligned_length(record.length);
         const bool is_good = record.length == channel_->record_length(record.event_id) &&
                              step <= bounds.bytes - offset && record.timestamp - last_timestamp_ <= moment &&
@@ -294,7 +311,7 @@ RingReader::Walk RingReader::walk_chunk(const Bounds& bounds, ReadBuffer& buffer
                 continue;
             }
             if (verdict == Verdict::backward && !bounds.is_doubtful) {
-                backward_records_++;
+                if (!follow_set_back(record.timestamp)) backward_records_++;
                 std::memcpy(chunk + offset, &last_timestamp_, sizeof(last_timestamp_));
             } else if (verdict == Verdict::good) {
                 if (record.timestamp - last_timestamp_ <= moment) sure_timestamp_ = record.timestamp;

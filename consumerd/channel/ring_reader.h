@@ -99,6 +99,8 @@ public:
     uint64_t damaged_subbufs() const { return damaged_subbufs_; }
     /* Records left out, each by itself. */
     uint64_t damaged_records() const { return damaged_records_; }
+    /* What is added to the times of records, since their clock was set back by as much. */
+    uint64_t shift() const { return shift_; }
     /* Records whose time had gone back, and was set to that of the one before. */
     uint64_t backward_records() const { return backward_records_; }
 
@@ -137,6 +139,7 @@ private:
     Verdict judge(const std::byte* at, size_t offset, const Bounds& bounds, const char*& complaint);
     Verdict judge_time(uint64_t timestamp, size_t next_offset, const Bounds& bounds, const char*& complaint);
     bool is_contradicted(uint64_t timestamp, uint64_t next_position, uint64_t readable_end) const;
+    bool follow_set_back(uint64_t timestamp);
     void leave_out(size_t offset, const char* complaint);
     uint64_t newest_possible() const;
 
@@ -149,6 +152,8 @@ private:
     uint64_t doubtful_end_ = 0;   /* up to here it is not known how much was written */
     uint64_t last_timestamp_ = 0;
     uint64_t sure_timestamp_ = 0; /* the last one before a leap that no other record has confirmed */
+    uint64_t clock_set_back_ = 0; /* as it was known before the ring was looked at */
+    uint64_t shift_ = 0;
     uint64_t overwritten_subbufs_ = 0;
     uint64_t damaged_subbufs_ = 0;
     uint64_t damaged_records_ = 0;

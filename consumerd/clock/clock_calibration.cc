@@ -64,20 +64,6 @@ ClockPair read_pair(plumb_clock_mode mode) {
     return best;
 }
 
-int64_t read_realtime_offset_ns() {
-    uint64_t narrowest = ~uint64_t{0};
-    int64_t offset_ns = 0;
-    for (int i = 0; i < readings; i++) {
-        const uint64_t before = nanoseconds_of(CLOCK_MONOTONIC);
-        const uint64_t realtime_ns = nanoseconds_of(CLOCK_REALTIME);
-        const uint64_t window = nanoseconds_of(CLOCK_MONOTONIC) - before;
-        if (window >= narrowest) continue;
-        narrowest = window;
-        offset_ns = static_cast<int64_t>(realtime_ns - (before + window / 2));
-    }
-    return offset_ns;
-}
-
 /* The kernel's own conversion of cycles, from the page that every perf event shows to user space. */
 std::optional<ClockRate> rate_from_kernel() {
     perf_event_attr attributes{};
@@ -145,6 +131,20 @@ bool has_flag(std::string_view cpuinfo, std::string_view flag) {
 }
 
 } // namespace
+
+int64_t realtime_offset_ns() {
+    uint64_t narrowest = ~uint64_t{0};
+    int64_t offset_ns = 0;
+    for (int i = 0; i < readings; i++) {
+        const uint64_t before = nanoseconds_of(CLOCK_MONOTONIC);
+        const uint64_t realtime_ns = nanoseconds_of(CLOCK_REALTIME);
+        const uint64_t window = nanoseconds_of(CLOCK_MONOTONIC) - before;
+        if (window >= narrowest) continue;
+        narrowest = window;
+        offset_ns = static_cast<int64_t>(realtime_ns - (before + window / 2));
+    }
+    return offset_ns;
+}
 
 uint64_t read_clock(plumb_clock_mode mode) {
     switch (mode) {
@@ -260,7 +260,7 @@ void ClockCalibration::take_base() {
     page_.base_cycles = base.cycles;
     page_.base_monotonic_ns = base.monotonic_ns;
     page_.uncertainty_ns = base.half_window_ns;
-    page_.realtime_offset_ns = read_realtime_offset_ns();
+    page_.realtime_offset_ns = realtime_offset_ns();
     if (mode() ==
         PLUMB_CLOCK_REALTIME) /* the records are wall-clock time already: let it come out as it is */
         page_.realtime_offset_ns = static_cast<int64_t>(base.cycles - base.monotonic_ns);

@@ -24,6 +24,9 @@
 
 namespace plumb {
 
+/* CLOCK_REALTIME - CLOCK_MONOTONIC, now: it changes when somebody sets the clock, and with nothing else. */
+int64_t realtime_offset_ns();
+
 /* The clock that records of this mode carry, now. 0 for PLUMB_CLOCK_NONE. */
 uint64_t read_clock(plumb_clock_mode mode);
 

@@ -48,7 +48,9 @@ DrainTotals Drain::totals() const {
 
     std::array<uint64_t, PLUMB_LOSS_CAUSES> lost{};
     uint64_t not_written = 0, backward = 0, damaged_records = 0, damaged_subbufs = 0;
+    uint64_t set_back_ns = 0;
     for (const Ring& ring : rings_) {
+        set_back_ns = std::max(set_back_ns, ring.reader.shift());
         for (size_t cause = 0; cause < lost.size(); cause++)
             lost[cause] += ring.lost[cause];
         not_written += ring.not_written;
@@ -68,6 +70,7 @@ DrainTotals Drain::totals() const {
 
     add_if_any(totals.notes, "cut", lost[PLUMB_CUT]);
     add_if_any(totals.notes, "clock_went_back", backward);
+    add_if_any(totals.notes, "clock_set_back_ms", set_back_ns / 1'000'000);
     add_if_any(totals.notes, "refused_event_slots", reader_.refused(PLUMB_REFUSED_EVENT_SLOTS));
     add_if_any(totals.notes, "refused_heap", reader_.refused(PLUMB_REFUSED_HEAP));
     add_if_any(totals.notes, "refused_entry_slots", reader_.refused(PLUMB_REFUSED_ENTRY_SLOTS));

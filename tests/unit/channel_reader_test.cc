@@ -460,6 +460,41 @@ TEST_F(RingTest, AClockThatIsSetBackCostsNothing) {
     EXPECT_EQ(log_, "");
 }
 
+TEST_F(RingTest, AClockThatIsSetBackByAnHourGoesOnInEveryRing) {
+    constexpr uint64_t hour = 3'600'000'000'000, second = 1'000'000'000;
+    BuilderConfig config;
+    config.clock_mode = PLUMB_CLOCK_REALTIME;
+    make(config);
+    int64_t offset = 1'700'000'000'000'000'000;
+    auto reader =
+        ChannelReader::open(channel_->bytes(), {channel_->bytes().data(), {}, [&offset] { return offset; }});
+    ASSERT_TRUE(reader);
+    RingReader busy(*reader, 0), idle(*reader, 1);
+    const auto times = [this](RingReader& ring) {
+        std::vector<uint64_t> found;
+        while (const auto piece = ring.next(ReadWhat::everything, buffer_))
+            for_each_record(*piece, [&](const plumb_record& record) { found.push_back(record.timestamp); });
+        return found;
+    };
+    const auto write_at = [this](uint32_t ring, uint64_t time) {
+        return channel_->write(ring, id_, time, Payload().put(time).bytes());
+    };
+    ASSERT_TRUE(write_at(0, 2 * hour) && write_at(1, hour / 2));
+    EXPECT_EQ(times(busy), std::vector<uint64_t>({2 * hour}));
+    EXPECT_EQ(times(idle), std::vector<uint64_t>({hour / 2}));
+
+    ASSERT_TRUE(write_at(0, 2 * hour + second)); /* still before it */
+    offset -= static_cast<int64_t>(hour);
+    ASSERT_TRUE(write_at(0, hour + 3 * second) && write_at(0, hour + 4 * second));
+    EXPECT_EQ(times(busy),
+              std::vector<uint64_t>({2 * hour + second, 2 * hour + 3 * second, 2 * hour + 4 * second}));
+    EXPECT_EQ(times(idle), std::vector<uint64_t>());
+    ASSERT_TRUE(write_at(1, hour + 5 * second)); /* its own times never went back */
+    EXPECT_EQ(times(idle), std::vector<uint64_t>({2 * hour + 5 * second}));
+    EXPECT_EQ(busy.backward_records() + idle.backward_records(), 0u);
+    EXPECT_EQ(busy.shift(), hour);
+}
+
 class OverwriteTest : public RingTest {
 protected:
     void SetUp() override {
