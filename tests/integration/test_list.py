@@ -125,7 +125,7 @@ def main():
         return subprocess.run(command, env={**os.environ, "PLUMB_TEST_PRIVATE": "1"}, check=False).returncode
     out, _ = plumb("list")
     assert "No running program" in out, out
-    assert listed() == {"processes": [], "sessions": []}
+    assert listed() == {"processes": [], "sessions": [], "left": []}
     check_files()
     with tempfile.TemporaryDirectory(prefix="plumb-list-") as name:
         check_running(pathlib.Path(name))

@@ -170,8 +170,8 @@ class Record(unittest.TestCase):
 
     def test_kill_reaches_a_recorder_in_the_background_of_a_script(self):
         # Whom the shell started with & ignores SIGINT; LOCKER's "wait" takes it again.
-        script = (f"{PLUMB} record -o {self.trace} --preload pthread -- {LOCKER} 1 10 wait & "
-                  f"until test -d {self.trace}; do sleep 0.1; done; sleep 1; kill -INT $!; wait $!")
+        script = (f"{PLUMB} record -o {self.trace} --preload pthread -- {LOCKER} 1 10 wait > {self.directory}/said & "
+                  f"until grep -q locked {self.directory}/said; do sleep 0.1; done; kill -INT $!; wait $!")
         done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=30)
         self.assertEqual(done.returncode, 40 + signal.SIGINT, done.stderr)
         self.assertIn("Recorded", done.stderr)
