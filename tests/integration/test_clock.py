@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # cmake-timeout: 300
 # cmake-once
-# cmake-serial
 """Time stamps against CLOCK_MONOTONIC and CLOCK_REALTIME, which the traced program reads beside each event.
 
     PLUMB_CLOCK_SECONDS=60 PLUMB_SOURCE_DIR=. PLUMB_BUILD_DIR=build/dev tests/integration/test_clock.py

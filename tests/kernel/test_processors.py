@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # cmake-timeout: 300
 # cmake-once
-# cmake-serial
+# cmake-lock: boot
 # cmake-kernel: 6.12
 """Many processors, some of which are off, go off and come while programs trace: no event is lost or counted twice, and a
 channel has a ring for each processor that there may ever be.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # cmake-timeout: 300
 # cmake-once
-# cmake-serial
+# cmake-lock: boot
 """plumb record -k on stock kernels of Debian: probes, order of events, formats, filters, losses, statedump, and what
 killed recorders leave. One boot of a kernel runs all recordings; the tests then read what it brought back.
 
