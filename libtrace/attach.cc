@@ -118,11 +118,11 @@ uint64_t reserve_heap(Attachment& attachment, uint64_t bytes) {
     return attachment.heap_offset + start;
 }
 
-// Puts a complete entry into the channel.
+// Puts a complete entry into the channel; of this process, unless it says which.
 void add_entry(Attachment& attachment, plumb_entry& entry, uint32_t bytes) {
     entry.bytes = bytes;
     entry.timestamp = read_clock(attachment.clock_mode);
-    entry.process_id = runtime.process_id;
+    if (entry.process_id == 0) entry.process_id = runtime.process_id;
     const uint64_t offset = reserve_heap(attachment, bytes);
     if (offset == 0) return;
     __builtin_memcpy(attachment.base + offset, &entry, bytes);
@@ -137,7 +137,6 @@ int attach(uint32_t session, uint64_t cookie) {
     const int error = map_channel(fd, cookie, place);
     sys::close(fd);
     if (error != 0) return error;
-    arm_writers();
     place.epoch = runtime.epoch + 1;
     // Last: a fork that happens in another thread meanwhile copies a place that is free, or a whole
     // attachment.
@@ -150,11 +149,11 @@ int attach(uint32_t session, uint64_t cookie) {
 }
 
 // The fast path is for restartable sequences with the cycle counter; ring_count 0 sends everything else to
-// the slow one.
+// plumb_emit_slow().
 void publish_writer(uint32_t session) {
     const Attachment& attachment = attachments[session];
     plumb_writer& writer = runtime.writers[session];
-    const bool fast = runtime.rseq_offset != 0 && attachment.clock_mode == PLUMB_CLOCK_TSC;
+    const bool fast = uses_sequences() && attachment.clock_mode == PLUMB_CLOCK_TSC;
     // A writer of the session that had this place before may still look; its sequence then finds the event
     // off.
     store_relaxed(writer.control, reinterpret_cast<unsigned char*>(attachment.controls));
@@ -162,22 +161,26 @@ void publish_writer(uint32_t session) {
     store_relaxed(writer.ring_bytes, attachment.ring_bytes);
     store_relaxed(writer.position_mask, attachment.ring_bytes - 1);
     store_relaxed(writer.record_limit, attachment.record_limit);
-    store_relaxed(writer.epoch, attachment.epoch);
+    store_relaxed(writer.clock_mode, attachment.clock_mode);
+    store_release(writer.epoch, attachment.epoch); // who sees it sees all above
     store_relaxed(writer.session_bit, 1u << session);
     store_relaxed(writer.id_offset,
                   static_cast<uint32_t>(offsetof(plumb_event, ids) + session * sizeof(uint16_t)));
+    store_relaxed(writer.sequence_rings, uses_sequences() ? attachment.ring_count : 0);
     store_release(writer.ring_count, fast ? attachment.ring_count : 0);
 }
 
+// Without membarrier nobody knows whether a sequence still sees the channel, so it stays mapped.
 void detach(uint32_t session) {
     Attachment& attachment = attachments[session];
     store_release(runtime.writers[session].ring_count, 0u);
+    store_release(runtime.writers[session].sequence_rings, 0u);
     unsigned char* base = attachment.base;
     const uint64_t mapped_bytes = attachment.mapped_bytes;
     // Before: the child of a fork that happens in another thread meanwhile must not unmap these addresses
     // again.
     store_seq_cst(attachment.cookie, uint64_t{0});
-    sys::unmap(base, mapped_bytes);
+    if (load_relaxed(runtime.sequences_lost) == 0) sys::unmap(base, mapped_bytes);
 }
 
 } // namespace plumb

@@ -242,6 +242,53 @@ void introduce_objects(uint32_t sessions, bool everything) {
     sys::close(fd);
 }
 
+void introduce_thread() {
+    plumb_thread& self = plumb_thread_self;
+    const uint32_t known = self.introduced;
+    // Read before the attachments: sessions become usable in the order of their epochs, so all up to this one
+    // are seen below. One that comes meanwhile may be told of this thread twice, but never not at all.
+    const uint32_t newest = load_acquire(runtime.epoch);
+    for (Attachment& attachment : attachments) {
+        if (load_acquire(attachment.usable) == 0 || attachment.epoch <= known) continue;
+        plumb_entry_thread entry = {};
+        entry.entry.type = PLUMB_ENTRY_THREAD;
+        entry.entry.thread_id = self.id;
+        sys::call(SYS_prctl, PR_GET_NAME, entry.name, 0, 0, 0);
+        add_entry(attachment, entry.entry, sizeof(entry));
+    }
+    self.introduced = newest;
+    store_relaxed(self.epoch, newest);
+}
+
+// A child of vfork. It keeps no data of its own, so it is the process that remembers the last one; two that take turns
+// are told of more than once.
+void introduce_borrower(const Writer& writer) {
+    static uint64_t last; // thread id << 32 | epoch
+    const uint32_t newest = load_acquire(runtime.epoch);
+    const uint64_t now = uint64_t{writer.thread_id} << 32 | newest;
+    if (exchange_seq_cst(last, now) == now) return;
+    plumb_entry_process process = {};
+    process.entry.type = PLUMB_ENTRY_PROCESS;
+    process.entry.process_id = writer.process_id;
+    process.entry.thread_id = writer.thread_id;
+    process.parent_process_id = static_cast<uint32_t>(sys::call(SYS_getppid));
+    process.user_id = static_cast<uint32_t>(sys::call(SYS_getuid));
+    sys::call(SYS_prctl, PR_GET_NAME, process.name, 0, 0, 0);
+    const size_t path_bytes = __builtin_strlen(request.executable);
+    if (path_bytes < sizeof(process.executable))
+        __builtin_memcpy(process.executable, request.executable, path_bytes);
+    plumb_entry_thread thread = {};
+    thread.entry.type = PLUMB_ENTRY_THREAD;
+    thread.entry.process_id = writer.process_id;
+    thread.entry.thread_id = writer.thread_id;
+    __builtin_memcpy(thread.name, process.name, sizeof(thread.name));
+    for (Attachment& attachment : attachments) {
+        if (load_acquire(attachment.usable) == 0) continue;
+        add_entry(attachment, process.entry, sizeof(process));
+        add_entry(attachment, thread.entry, sizeof(thread));
+    }
+}
+
 } // namespace
 
 void know_executable() {
@@ -281,22 +328,22 @@ void introduce_new_objects() {
     if (sessions != 0) introduce_objects(sessions, false);
 }
 
-void introduce_thread() {
+// Looked at closely before a thread's first record, and before the first after each vfork() in it (vfork.cc): the child
+// has this thread's own data before it, and must not leave its id there.
+Writer this_writer() {
     plumb_thread& self = plumb_thread_self;
-    if (self.id == 0) store_relaxed(self.id, sys::thread_id());
-    const uint32_t known = self.epoch;
-    // Read before the attachments: sessions become usable in the order of their epochs, so all up to this one
-    // are seen below. One that comes meanwhile may be told of this thread twice, but never not at all.
-    const uint32_t newest = load_acquire(runtime.epoch);
-    for (Attachment& attachment : attachments) {
-        if (load_acquire(attachment.usable) == 0 || attachment.epoch <= known) continue;
-        plumb_entry_thread entry = {};
-        entry.entry.type = PLUMB_ENTRY_THREAD;
-        entry.entry.thread_id = self.id;
-        sys::call(SYS_prctl, PR_GET_NAME, entry.name, 0, 0, 0);
-        add_entry(attachment, entry.entry, sizeof(entry));
-    }
-    store_relaxed(self.epoch, newest);
+    if (self.epoch != 0) return {runtime.process_id, self.id, false};
+    const uint32_t thread_id = sys::thread_id();
+    const uint32_t process_id = sys::process_id();
+    if (self.id == 0 && process_id == runtime.process_id) store_relaxed(self.id, thread_id);
+    return {process_id, thread_id, self.id != thread_id};
+}
+
+void introduce_writer(const Writer& writer, const Attachment& attachment) {
+    if (writer.borrowed)
+        introduce_borrower(writer);
+    else if (plumb_thread_self.epoch < attachment.epoch)
+        introduce_thread();
 }
 
 } // namespace plumb

@@ -48,12 +48,26 @@ bool kernel_has_membarrier() {
     return commands > 0 && (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ) != 0;
 }
 
-// Room for the page of writers. Not touched, and not yet wiped by fork, before the first session is attached:
-// most programs that link tracepoints start, run and end without one. Aligned here and not by the linker,
-// which would have to give .bss pages of its own.
+// Room for the page of writers, which fork wipes. Aligned here and not by the linker, which would have to give .bss
+// pages of its own.
 constexpr uintptr_t page_bytes = 4096;
 unsigned char writers_room[2 * page_bytes - 1];
 static_assert(sizeof(plumb_writer) * PLUMB_MAX_SESSIONS + sizeof(uint64_t) <= page_bytes);
+
+// What the word behind the writers says; 0: wiped.
+constexpr uint64_t writers_are_live = 1;
+constexpr uint64_t writers_are_mended = 2; // by a thread that is in after_fork()
+
+// Whether this thread is the one that does it; the others wait until it is done.
+bool begin_mending_writers() {
+    uint64_t wiped = 0;
+    if (!runtime.writers_armed || compare_exchange(*runtime.writers_live, wiped, writers_are_mended))
+        return true;
+    constexpr int sleeps = 1000;
+    for (int i = 0; i < sleeps && load_acquire(*runtime.writers_live) != writers_are_live; i++)
+        sys::sleep_ns(1'000'000);
+    return false;
+}
 
 void place_writers() {
     const uintptr_t page = (reinterpret_cast<uintptr_t>(writers_room) + page_bytes - 1) & ~(page_bytes - 1);
@@ -91,15 +105,11 @@ void read_launched() {
     }
 }
 
-// Keeps updates out while an object leaves; from ordinary context, so it may wait for the thread that is in
-// one.
+// Keeps updates out while an object comes or leaves.
 class UpdatesHeld {
 public:
-    UpdatesHeld() {
-        while (exchange_seq_cst(runtime.updating, 1u) != 0)
-            sys::call(SYS_sched_yield);
-    }
-    ~UpdatesHeld() { store_seq_cst(runtime.updating, 0u); }
+    UpdatesHeld() { hold_updates(); }
+    ~UpdatesHeld() { release_updates(); }
     UpdatesHeld(const UpdatesHeld&) = delete;
     UpdatesHeld& operator=(const UpdatesHeld&) = delete;
 
@@ -111,6 +121,14 @@ private:
 // vfork has another one, but works in its parent's memory.
 void notice_fork() {
     if (runtime.initialised && writers_are_wiped()) after_fork();
+}
+
+// A list with an object in it twice would have no end.
+bool is_registered(const plumb_object& object) {
+    for (const plumb_object* known = load_acquire(runtime.objects); known != nullptr; known = known->next) {
+        if (known == &object) return true;
+    }
+    return false;
 }
 
 // Switches the object's events off, and takes it out of the list.
@@ -132,16 +150,17 @@ void remove_object(plumb_object& object) {
 
 } // namespace
 
-// Before the first attachment is published.
+// From the start, although most programs that link tracepoints run and end without a session: the child of _Fork() or
+// of a raw clone() has its parent's slot before it and a list of its parent's objects, and must know that it is
+// another process when it next comes by. This is the only thing that such a fork changes.
 void arm_writers() {
-    if (runtime.writers_armed) return;
-    sys::call(SYS_madvise, runtime.writers, page_bytes, MADV_WIPEONFORK);
-    store_relaxed(*runtime.writers_live, uint64_t{1});
+    if (sys::call(SYS_madvise, runtime.writers, page_bytes, MADV_WIPEONFORK) != 0) return;
+    store_relaxed(*runtime.writers_live, writers_are_live);
     store_release(runtime.writers_armed, true); // who sees it sees `writers_live`
 }
 
 bool writers_are_wiped() {
-    return load_acquire(runtime.writers_armed) && load_relaxed(*runtime.writers_live) == 0;
+    return load_acquire(runtime.writers_armed) && load_acquire(*runtime.writers_live) != writers_are_live;
 }
 
 // What the process needs once, by the first object that registers; dynamic linkers run constructors one at a
@@ -150,6 +169,7 @@ int initialise() {
     if (runtime.initialised) return 0;
     runtime.process_id = sys::process_id();
     place_writers();
+    arm_writers();
     runtime.rseq_offset = find_rseq();
     // Cheap while there is one thread; later it may take milliseconds, and waits until an event is switched
     // on.
@@ -170,13 +190,14 @@ void after_fork() {
     if (!writers_are_wiped() && runtime.process_id == sys::process_id()) return;
     {
         const SignalsHeld signals; // a handler that traces must not see half of this
+        if (!begin_mending_writers()) return;
         runtime.process_id = sys::process_id();
-        runtime.updating = 1; // ours
+        runtime.updating = sys::thread_id(); // ours
         runtime.quiesce_pending = 0;
         runtime.slot = nullptr;
+        forget_process_namespace();
         reset_guards();
         plumb_thread_self = {};
-        if (runtime.writers_armed) store_relaxed(*runtime.writers_live, uint64_t{1});
         quiesced();
         claim_slot();
         register_membarrier();
@@ -186,7 +207,8 @@ void after_fork() {
             introduce_process(attachment, false); // its objects are its parent's
             publish_writer(session);
         }
-        store_seq_cst(runtime.updating, 0u);
+        if (runtime.writers_armed) store_release(*runtime.writers_live, writers_are_live);
+        release_updates();
     }
     if (runtime.slot != nullptr) request_update();
 }
@@ -205,6 +227,7 @@ extern "C" __attribute__((visibility("default"))) int plumb_register_object(plum
     object->setup->rseq_offset = runtime.rseq_offset;
     if (runtime.state == nullptr) return error;
 
+    if (is_registered(*object)) return error;
     object->next = load_relaxed(runtime.objects);
     while (!compare_exchange(runtime.objects, object->next, object)) {
     }

@@ -7,7 +7,9 @@
 //   attach.cc     maps a session's channel and introduces the process to it
 //   describe.cc   an event as the channel's table holds it
 //   state_file.cc the backend of plumb_query() on a stock kernel, and this process's slot
-//   process.cc    whether other processes still live
+//   process.cc    whether other processes and threads still live
+//   signals_held.h  signals wait
+//   scratch.cc    buffers for records that do not fit the caller's stack
 //   ring/         writing records
 //
 // What always holds:
@@ -56,6 +58,14 @@ struct Attachment {
     uint32_t clock_mode = 0;
 };
 
+// Who writes a record.
+struct Writer {
+    uint32_t process_id;
+    uint32_t thread_id;
+    bool
+        borrowed; // a child of vfork (or of a clone like it): its memory, so also this thread's own, is its parent's
+};
+
 constexpr uint32_t guard_count = 64;
 
 // What every start touches, in .data: the page that holds .data was written by the dynamic linker already,
@@ -64,6 +74,7 @@ struct Runtime {
     bool initialised = false;
     int64_t rseq_offset = 0; // 0: the fallback without rseq
     bool membarrier_registered = false;
+    uint32_t sequences_lost = 0; // membarrier failed: no sequence may begin, nothing may be unmapped
     uint32_t process_id = 0;
     uint32_t epoch = 0; // of the newest attachment that is usable; all before it are or were
     int signal_number = 0;
@@ -71,11 +82,12 @@ struct Runtime {
     plumb_writer* writers =
         nullptr; // page that fork wipes; the word behind the last writer is `writers_live`
     uint64_t* writers_live = nullptr;
-    bool writers_armed = false; // the page is wiped by fork; from the first attachment on
+    bool writers_armed = false; // the page is wiped by fork
     plumb_object* objects = nullptr;
 
-    uint32_t updating = 0;
+    uint32_t updating = 0; // id of the thread that is in an update, and whether somebody waits for it
     uint32_t update_requests = 0;
+    uint32_t others_given_up = 0; // waiting for guards and extra rings helped nothing: see ring/waiting.h
 
     uint32_t quiesce_pending = 0; // quiescence has begun and was not yet found; see guard.cc
 
@@ -87,6 +99,11 @@ struct Runtime {
 };
 
 extern Runtime runtime;
+
+inline bool uses_sequences() {
+    return runtime.rseq_offset != 0 && load_relaxed(runtime.sequences_lost) == 0;
+}
+
 extern Attachment attachments[PLUMB_MAX_SESSIONS];
 // What was last asked and answered; of the owner of `updating`.
 extern plumb_query_request request;
@@ -94,8 +111,7 @@ extern plumb_query_result answer;
 
 // registry.cc
 int initialise();
-void after_fork(); // in the child
-void arm_writers();
+void after_fork();        // in the child
 bool writers_are_wiped(); // a fork that ran no handlers
 
 // update_signal.cc
@@ -111,10 +127,15 @@ void follow_if_moved();     // updates if the rules have changed since; for who 
 void quiesced();            // as the owner of `updating`
 void register_membarrier(); // in ordinary context, or before the first event is switched on
 
+// With all signals blocked, in ordinary context: waits, in the kernel, until this thread is the one that updates.
+void hold_updates();
+void release_updates();
+
 // guard.cc
-class Guard {
+class Guard { // with all signals blocked
 public:
-    Guard();
+    // One look at each guard. Thorough: also whether those that hold them live, which takes system calls.
+    Guard(uint32_t thread_id, bool thorough);
     ~Guard();
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
@@ -122,6 +143,7 @@ public:
     bool held() const { return index_ < guard_count; }
 
 private:
+    bool take(uint32_t thread_id);
     uint32_t index_;
     uint64_t word_;
 };
@@ -129,7 +151,8 @@ private:
 void begin_quiescence();
 // Whether none of the remembered guards is held by the same user any more.
 bool is_quiescent();
-void reset_guards(); // in a forked child
+bool is_quiescent_without_the_dead(); // the same; takes back the guards of threads that are gone
+void reset_guards();                  // in a forked child
 
 // attach.cc
 int attach(uint32_t session, uint64_t cookie);
@@ -143,7 +166,9 @@ void add_entry(Attachment& attachment, plumb_entry& entry, uint32_t bytes);
 void know_executable();
 void introduce_process(Attachment& attachment, bool with_objects);
 void introduce_new_objects();
-void introduce_thread(); // the calling one, to every channel that does not know it; with a guard held
+Writer this_writer();
+// To every channel that does not know it; with a guard held.
+void introduce_writer(const Writer& writer, const Attachment& attachment);
 
 // describe.cc
 // The event's id in the channel, or 0 if it could not be described; counted there.
@@ -163,6 +188,9 @@ int open_channel(uint64_t cookie);
 
 // process.cc
 bool is_zombie(uint32_t process_id, uint32_t thread_id);
+bool is_thread_gone(uint32_t thread_id);
+uint32_t process_namespace(); // inode of our process-id namespace; 0: not known
+void forget_process_namespace();
 
 // glob.cc
 bool pattern_matches(const char* pattern, const char* text);

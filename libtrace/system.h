@@ -82,6 +82,17 @@ inline int status(int fd, struct stat* to) {
     return result;
 #endif
 }
+// Of a path, following links.
+inline int status_of(const char* path, struct stat* to) {
+#if defined(__x86_64__)
+    return static_cast<int>(call(SYS_newfstatat, AT_FDCWD, path, to, 0));
+#else
+    const int saved = errno;
+    const int result = stat(path, to) == 0 ? 0 : -errno;
+    errno = saved;
+    return result;
+#endif
+}
 #if defined(__SANITIZE_THREAD__)
 // By the C library's functions, which ThreadSanitizer sees: it would take memory that is mapped again at the same
 // address for memory that two threads share.
@@ -130,6 +141,11 @@ inline uint64_t now_once_ns(clockid_t clock) {
     timespec now{};
     call(SYS_clock_gettime, clock, &now);
     return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+inline void sleep_ns(uint64_t ns) {
+    const timespec time{static_cast<time_t>(ns / 1000000000u), static_cast<long>(ns % 1000000000u)};
+    call(SYS_nanosleep, &time, nullptr);
 }
 
 // Waits until `word` is not `expected`, is woken, or `timeout_ns` has passed. Shared between processes.

@@ -11,6 +11,8 @@
 #include "runtime.h"
 #include "signals_held.h"
 
+#include "ring/inject.h"
+
 #include <linux/membarrier.h>
 
 namespace plumb {
@@ -136,21 +138,24 @@ bool ask() {
 
 void update() {
     if (runtime.state == nullptr) return;
-    if (load_relaxed(runtime.quiesce_pending) != 0 && is_quiescent()) quiesced();
+    inject(InjectionPoint::update_begun);
+    if (load_relaxed(runtime.quiesce_pending) != 0 && is_quiescent_without_the_dead()) quiesced();
     uint64_t generation = 0;
-    if (!runtime.writers_armed && has_no_rules(generation)) {
+    if (runtime.epoch == 0 && has_no_rules(generation)) {
         store_relaxed(runtime.generation, generation);
         return acknowledge(generation);
     }
     if (!ask()) return;
     store_relaxed(runtime.generation, answer.generation);
     if (switch_off()) {
+        inject(InjectionPoint::switched_off);
         // With an update still pending this one takes its place: what is busy now contains what was busy then
         // and still is.
         begin_quiescence();
         store_seq_cst(runtime.quiesce_pending, 1u);
+        inject(InjectionPoint::quiesce_begun);
     }
-    if (load_relaxed(runtime.quiesce_pending) != 0 && is_quiescent()) quiesced();
+    if (load_relaxed(runtime.quiesce_pending) != 0 && is_quiescent_without_the_dead()) quiesced();
     if (answer.rule_count != 0) {
         register_membarrier();
         attach_new();
@@ -168,8 +173,8 @@ void register_membarrier() {
     if (runtime.rseq_offset == 0 || runtime.membarrier_registered) return;
     runtime.membarrier_registered =
         sys::call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0) == 0;
-    // Nothing is on yet: without it, nothing may be written by sequences.
-    if (!runtime.membarrier_registered && !runtime.writers_armed) runtime.rseq_offset = 0;
+    // Nothing was on yet: without it, nothing may be written by sequences.
+    if (!runtime.membarrier_registered && runtime.epoch == 0) runtime.rseq_offset = 0;
 }
 
 // Nothing of what was switched off is in use any more.
@@ -180,18 +185,59 @@ void quiesced() {
     }
 }
 
+namespace {
+
+// `updating` is the thread's id, so that one that was killed there (a child of vfork) holds nobody up, and this bit.
+constexpr uint32_t somebody_waits = 1u << 31;
+
+bool begin_update() {
+    uint32_t there = 0;
+    const uint32_t mine = sys::thread_id();
+    if (compare_exchange(runtime.updating, there, mine)) return true;
+    const uint32_t owner = there & ~somebody_waits;
+    return owner != mine && is_thread_gone(owner) && compare_exchange(runtime.updating, there, mine);
+}
+
+void end_update() {
+    if ((exchange_seq_cst(runtime.updating, 0u) & somebody_waits) != 0) sys::futex_wake_all(runtime.updating);
+}
+
+} // namespace
+
+// Asleep, and not in a loop of sched_yield(): a thread of real-time priority would keep the one it waits for from
+// running. An update takes no longer than its system calls; one that has not ended after ten seconds was stopped in
+// the middle by a debugger, or its thread's id belongs to somebody else by now, and it is not waited for any longer.
+void hold_updates() {
+    constexpr uint64_t sleep_ns = 10'000'000;
+    constexpr uint32_t sleeps = 1000;
+    for (uint32_t i = 0; i < sleeps; i++) {
+        if (begin_update()) return;
+        uint32_t there = load_seq_cst(runtime.updating);
+        if (there == 0) continue;
+        const uint32_t waited = there | somebody_waits;
+        if (there == waited || compare_exchange(runtime.updating, there, waited))
+            sys::futex_wait(runtime.updating, waited, sleep_ns);
+    }
+    store_seq_cst(runtime.updating, sys::thread_id());
+}
+
+void release_updates() {
+    end_update();
+}
+
 // Runs update() now, or leaves the request to the thread that is in it. With all signals blocked: a handler that
 // jumps out of an update, or ends the thread, would leave it owned for ever.
 void request_update() {
+    if (writers_are_wiped()) after_fork();
     const SignalsHeld signals;
     add_seq_cst(runtime.update_requests, 1u);
-    while (exchange_seq_cst(runtime.updating, 1u) == 0) {
+    while (begin_update()) {
         uint32_t served;
         do {
             served = load_seq_cst(runtime.update_requests);
             call_on_own_stack(update);
         } while (load_seq_cst(runtime.update_requests) != served);
-        store_seq_cst(runtime.updating, 0u);
+        end_update();
         // A request that came between the last look and the store found us still there: look once more.
         if (load_seq_cst(runtime.update_requests) == served) break;
     }

@@ -54,6 +54,7 @@ bool is_from_controller(const siginfo_t& info, uint64_t& value) {
 
 void handle_update_signal(int number, siginfo_t* info, void* context) {
     inject(InjectionPoint::handler_entered);
+    if (writers_are_wiped()) after_fork(); // before a look at the slot, which was the parent's
     uint64_t value = 0;
     if (!is_from_controller(*info, value)) return pass_on(number, info, context);
     if (answer_signal(PLUMB_SIGNAL_SLOT(value))) return request_update();

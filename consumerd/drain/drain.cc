@@ -255,7 +255,8 @@ void Drain::hand_back(Ring& ring) {
     __atomic_store_n(&control.consumed, position, __ATOMIC_RELEASE); /* the copy's loads come before */
     plumb_channel_header* header = shared_header();
     __atomic_add_fetch(&header->space_futex, 1, __ATOMIC_SEQ_CST); /* before the look at space_waiters */
-    if (__atomic_load_n(&header->space_waiters, __ATOMIC_SEQ_CST) != 0) futex_wake_all(header->space_futex);
+    if (__atomic_exchange_n(&header->space_waiters, 0u, __ATOMIC_SEQ_CST) != 0)
+        futex_wake_all(header->space_futex);
 }
 
 /* Counters only grow; one that went back was damaged and keeps its last value. */

@@ -14,6 +14,7 @@ enum class InjectionPoint : uint32_t {
     owned_header_written,
     owned_payload_written,
     handler_entered,
+    update_begun,
     switched_off,
     quiesce_begun,
     count

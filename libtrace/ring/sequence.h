@@ -1,6 +1,6 @@
-// The two restartable sequences of the slow path. Their shape is that of <plumb/detail/writer.h>: start,
-// checks, work, one committing store. Both commit only if they run on CPU `cpu` and the ring's write_pos
-// still is what the caller saw, so that what the caller computed in between (room, clock) is still true.
+// The restartable sequences of the runtime itself. Their shape is that of <plumb/detail/writer.h>: start, checks, work, one
+// committing store. A record is committed only on the CPU `cpu`, and if the ring's write_pos still is what the caller
+// saw, so that what the caller computed in between (room, clock) is still true.
 #pragma once
 
 #include <plumb/detail/writer.h>
@@ -9,19 +9,23 @@ namespace plumb {
 
 enum class Sequence { done, again, off };
 
-// A record, or padding, at a known position.
-struct Publication {
+// What is committed, and on which condition; a record, or padding, before that.
+struct Commit {
     plumb_ring_control* control;
     uint64_t expected_pos;
-    uint64_t next_pos;
-    unsigned char* at; // nullptr: move the position and write nothing
+    uint64_t* word; // write_pos or limit, and what it will be
+    uint64_t value;
+    const uint32_t* condition; // (*condition & mask) == wanted, or off
+    uint32_t mask;
+    uint32_t wanted;
+    uint32_t cpu;
+    uint32_t epoch;              // the session still has this one, or again
+    const uint32_t* epoch_there; // where that is seen; nullptr: with a guard held, it has
+    unsigned char* at;           // where the record begins; nullptr: there is none
     uint64_t timestamp;
     uint64_t header; // event id | length << 16 | thread id << 32
-    const uint32_t* enabled;
     const void* payload;
     uint64_t payload_bytes; // a multiple of 8
-    uint32_t session;       // bit of *enabled that must be set
-    uint32_t cpu;
 };
 
 #if defined(__x86_64__)
@@ -32,47 +36,67 @@ inline uint32_t current_cpu(int64_t rseq_offset) {
     return cpu;
 }
 
-inline Sequence publish_in_sequence(int64_t rseq_offset, const Publication& publication) {
+// Static: each file has its own copy, since a linker that merges copies would leave behind the descriptor of the other.
+/* clang-format off */
+static inline Sequence commit_in_sequence(int64_t rseq_offset, const Commit& commit) {
     __asm__ volatile goto(
-        PLUMB_RSEQ_DESCRIPTOR PLUMB_RSEQ_ENTER PLUMB_RSEQ_LOOP(
-            3) "movl %c[cpu](%[p]), %%eax\n"
-               "cmpl %%eax, %%fs:4(%[rseq])\n"
-               "jne %l[again]\n"
-               "movq %c[enabled](%[p]), %%rax\n"
-               "movl (%%rax), %%eax\n"
-               "movl %c[session](%[p]), %%ecx\n"
-               "btl %%ecx, %%eax\n"
-               "jnc %l[off]\n"
-               "movq %c[control](%[p]), %%r8\n"
-               "movq %c[expected](%[p]), %%rax\n"
-               "cmpq %%rax, (%%r8)\n"
-               "jne %l[again]\n"
-               "movq %c[at](%[p]), %%r9\n"
-               "testq %%r9, %%r9\n"
-               "jz 6f\n"
-               "movq %c[timestamp](%[p]), %%rax\n"
-               "movq %%rax, (%%r9)\n"
-               "movq %c[header](%[p]), %%rax\n"
-               "movq %%rax, 8(%%r9)\n" PLUMB_RSEQ_LOOP(
-                   4) "movq %c[payload_bytes](%[p]), %%rcx\n"
-                      "movq %c[payload](%[p]), %%rdx\n"
-                      "testq %%rcx, %%rcx\n"
-                      "jz 6f\n"
-                      "5: movq -8(%%rdx, %%rcx), %%rax\n"
-                      "movq %%rax, 8(%%r9, %%rcx)\n"
-                      "subq $8, %%rcx\n"
-                      "jnz 5b\n"
-                      "6:\n" PLUMB_RSEQ_LOOP(5) "movq %c[next](%[p]), %%rax\n"
-                                                "movq %%rax, (%%r8)\n" PLUMB_RSEQ_LEAVE PLUMB_RSEQ_ABORT(
-                                                    "again")
-        :
-        : [rseq] "r"(rseq_offset), [p] "r"(&publication), [control] "i"(offsetof(Publication, control)),
-          [expected] "i"(offsetof(Publication, expected_pos)), [next] "i"(offsetof(Publication, next_pos)),
-          [at] "i"(offsetof(Publication, at)), [timestamp] "i"(offsetof(Publication, timestamp)),
-          [header] "i"(offsetof(Publication, header)), [enabled] "i"(offsetof(Publication, enabled)),
-          [payload] "i"(offsetof(Publication, payload)),
-          [payload_bytes] "i"(offsetof(Publication, payload_bytes)),
-          [session] "i"(offsetof(Publication, session)), [cpu] "i"(offsetof(Publication, cpu))
+        PLUMB_RSEQ_DESCRIPTOR
+        PLUMB_RSEQ_ENTER
+        PLUMB_RSEQ_LOOP(3)
+        "movl %c[cpu](%[c]), %%eax\n"
+        "cmpl %%eax, %%fs:4(%[rseq])\n"
+        "jne %l[again]\n"
+        "movq %c[condition](%[c]), %%rax\n"
+        "movl (%%rax), %%eax\n"
+        "andl %c[mask](%[c]), %%eax\n"
+        "cmpl %c[wanted](%[c]), %%eax\n"
+        "jne %l[off]\n"
+        "movq %c[epoch_there](%[c]), %%rax\n"
+        "testq %%rax, %%rax\n"
+        "jz 7f\n"
+        "movl (%%rax), %%eax\n"
+        "cmpl %c[epoch](%[c]), %%eax\n"
+        "jne %l[again]\n"
+        "7:\n"
+        "movq %c[control](%[c]), %%r8\n"
+        "movq %c[expected](%[c]), %%rax\n"
+        "cmpq %%rax, (%%r8)\n"
+        "jne %l[again]\n"
+        /* header */
+        "movq %c[at](%[c]), %%r9\n"
+        "testq %%r9, %%r9\n"
+        "jz 6f\n"
+        "movq %c[timestamp](%[c]), %%rax\n"
+        "movq %%rax, (%%r9)\n"
+        "movq %c[header](%[c]), %%rax\n"
+        "movq %%rax, 8(%%r9)\n"
+        PLUMB_RSEQ_LOOP(4)
+        /* payload, from its end to its start */
+        "movq %c[payload_bytes](%[c]), %%rcx\n"
+        "movq %c[payload](%[c]), %%rdx\n"
+        "testq %%rcx, %%rcx\n"
+        "jz 6f\n"
+        "5: movq -8(%%rdx, %%rcx), %%rax\n"
+        "movq %%rax, 8(%%r9, %%rcx)\n"
+        "subq $8, %%rcx\n"
+        "jnz 5b\n"
+        "6:\n"
+        PLUMB_RSEQ_LOOP(5)
+        "movq %c[word](%[c]), %%r8\n"
+        "movq %c[value](%[c]), %%rax\n"
+        /* publish */
+        "movq %%rax, (%%r8)\n"
+        PLUMB_RSEQ_LEAVE
+        PLUMB_RSEQ_ABORT("again")
+        : /* no outputs */
+        : [rseq] "r"(rseq_offset), [c] "r"(&commit), [control] "i"(offsetof(Commit, control)),
+          [expected] "i"(offsetof(Commit, expected_pos)), [word] "i"(offsetof(Commit, word)),
+          [value] "i"(offsetof(Commit, value)), [condition] "i"(offsetof(Commit, condition)),
+          [mask] "i"(offsetof(Commit, mask)), [wanted] "i"(offsetof(Commit, wanted)),
+          [cpu] "i"(offsetof(Commit, cpu)),
+          [epoch] "i"(offsetof(Commit, epoch)), [epoch_there] "i"(offsetof(Commit, epoch_there)), [at] "i"(offsetof(Commit, at)),
+          [timestamp] "i"(offsetof(Commit, timestamp)), [header] "i"(offsetof(Commit, header)),
+          [payload] "i"(offsetof(Commit, payload)), [payload_bytes] "i"(offsetof(Commit, payload_bytes))
         : "rax", "rcx", "rdx", "r8", "r9", "memory", "cc"
         : again, off);
     return Sequence::done;
@@ -84,23 +108,44 @@ off:
     return Sequence::off;
 }
 
-// Moves `limit`: opens the sub-buffer that begins at the current position, unless the channel was closed: a
-// thread preempted between a look at `closed` and this would give everybody else on the CPU room again.
-inline Sequence open_in_sequence(int64_t rseq_offset, uint32_t cpu, plumb_ring_control& control,
-                                 uint64_t expected_pos, uint64_t limit, const uint32_t& closed) {
-    __asm__ volatile goto(PLUMB_RSEQ_DESCRIPTOR PLUMB_RSEQ_ENTER PLUMB_RSEQ_LOOP(
-                              6) "cmpl %[cpu], %%fs:4(%[rseq])\n"
-                                 "jne %l[again]\n"
-                                 "cmpq %[expected], (%[control])\n"
-                                 "jne %l[again]\n"
-                                 "cmpl $0, (%[closed])\n"
-                                 "jne %l[off]\n"
-                                 "movq %[limit], 8(%[control])\n" PLUMB_RSEQ_LEAVE PLUMB_RSEQ_ABORT("again")
-                          :
-                          : [rseq] "r"(rseq_offset), [cpu] "r"(cpu), [control] "r"(&control),
-                            [expected] "r"(expected_pos), [limit] "r"(limit), [closed] "r"(&closed)
-                          : "rax", "memory", "cc"
-                          : again, off);
+// Where the ring is, by loads that are safe without a guard; on the conditions of `commit`.
+struct Place {
+    uint64_t write_pos;
+    uint64_t limit;
+};
+static inline Sequence look_in_sequence(int64_t rseq_offset, const Commit& commit, Place& place) {
+    __asm__ volatile goto(
+        PLUMB_RSEQ_DESCRIPTOR
+        PLUMB_RSEQ_ENTER
+        PLUMB_RSEQ_LOOP(6)
+        "movl %c[cpu](%[c]), %%eax\n"
+        "cmpl %%eax, %%fs:4(%[rseq])\n"
+        "jne %l[again]\n"
+        "movq %c[condition](%[c]), %%rax\n"
+        "movl (%%rax), %%eax\n"
+        "andl %c[mask](%[c]), %%eax\n"
+        "cmpl %c[wanted](%[c]), %%eax\n"
+        "jne %l[off]\n"
+        "movq %c[epoch_there](%[c]), %%rax\n"
+        "movl (%%rax), %%eax\n"
+        "cmpl %c[epoch](%[c]), %%eax\n"
+        "jne %l[again]\n"
+        "movq %c[control](%[c]), %%rcx\n"
+        "movq (%%rcx), %%rax\n"
+        "movq %%rax, (%[place])\n"
+        "movq 8(%%rcx), %%rax\n"
+        /* the last store */
+        "movq %%rax, 8(%[place])\n"
+        PLUMB_RSEQ_LEAVE
+        PLUMB_RSEQ_ABORT("again")
+        : /* no outputs */
+        : [rseq] "r"(rseq_offset), [c] "r"(&commit), [place] "r"(&place),
+          [control] "i"(offsetof(Commit, control)), [condition] "i"(offsetof(Commit, condition)),
+          [mask] "i"(offsetof(Commit, mask)), [wanted] "i"(offsetof(Commit, wanted)),
+          [cpu] "i"(offsetof(Commit, cpu)), [epoch] "i"(offsetof(Commit, epoch)),
+          [epoch_there] "i"(offsetof(Commit, epoch_there))
+        : "rax", "rcx", "memory", "cc"
+        : again, off);
     return Sequence::done;
 again:
     plumb_rseq_clear(rseq_offset);
@@ -109,18 +154,22 @@ off:
     plumb_rseq_clear(rseq_offset);
     return Sequence::off;
 }
+/* clang-format on */
 
 #else
 
 inline uint32_t current_cpu(int64_t) {
     return UINT32_MAX;
 }
-inline Sequence publish_in_sequence(int64_t, const Publication&) {
+inline Sequence commit_in_sequence(int64_t, const Commit&) {
     return Sequence::again;
 }
-inline Sequence open_in_sequence(int64_t, uint32_t, plumb_ring_control&, uint64_t, uint64_t,
-                                 const uint32_t&) {
-    return Sequence::again;
+struct Place {
+    uint64_t write_pos;
+    uint64_t limit;
+};
+inline Sequence look_in_sequence(int64_t, const Commit&, Place&) {
+    return Sequence::off;
 }
 
 #endif

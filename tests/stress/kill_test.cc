@@ -9,6 +9,7 @@
 
 #include <csignal>
 #include <memory>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -112,7 +113,9 @@ TEST(Kill, owners_of_extra_rings_are_replaced) {
     if (dead == 0) _exit(0);
     siginfo_t info;
     waitid(P_PID, static_cast<id_t>(dead), &info, WEXITED | WNOWAIT);
-    channel.control(1).owner = static_cast<uint64_t>(dead) << 32 | static_cast<uint64_t>(dead);
+    struct stat own_namespace;
+    ASSERT_EQ(stat("/proc/self/ns/pid", &own_namespace), 0);
+    channel.control(1).owner = PLUMB_OWNER(own_namespace.st_ino, dead, dead);
     SharedBoard board;
     board->go = 1;
     StressChecker checker(channel);

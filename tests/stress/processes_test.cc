@@ -4,6 +4,7 @@
 #include "tests/support/stress_checker.h"
 #include "tests/support/test_session.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -118,5 +119,122 @@ TEST(Processes, fork_while_events_are_switched_on_and_off) {
     EXPECT_EQ(checker.check(), "");
     EXPECT_GT(checker.record_count(), 0u);
     EXPECT_EQ(live_slots(state), 0u);
+    state.remove(0);
+}
+
+namespace {
+
+// Notices that it is a process of its own when it loads an object with events: it has a slot, its parent's is left
+// alone, and it is recorded as itself.
+void load_in_a_bare_child(const std::string& how) {
+    ASSERT_TRUE(has_private_shm());
+    TestState state;
+    TestChannel channel;
+    SharedBoard board;
+    const pid_t parent = start_fixture("bare_fork", {board.fd(), how});
+    ASSERT_TRUE(board.wait_until_ready(1));
+    kill(parent, SIGSTOP);
+    const uint64_t generation = state.set(0, channel.cookie(), {{"stress:*"}});
+    board->go = 2;
+    EXPECT_TRUE(board.wait_until_ready(2)) << "the child hangs";
+    const plumb_process* const slot = state.slot_of(static_cast<uint32_t>(parent));
+    ASSERT_NE(slot, nullptr);
+    EXPECT_LT(slot->acknowledged, generation) << "its child has acknowledged for it";
+    const auto child = static_cast<uint32_t>(board->writers[1000].started.load());
+    EXPECT_NE(state.slot_of(child), nullptr);
+    kill(parent, SIGCONT);
+    state.signal_all(generation);
+    EXPECT_TRUE(state.wait(generation).empty());
+    StressChecker checker(channel);
+    for (int tries = 0; tries < 5000 && checker.records_of(64) < 20; tries++) {
+        checker.poll();
+        usleep(1000);
+    }
+    board->stop = 1;
+    if (board->ready.load() < 2) kill(static_cast<pid_t>(child), SIGKILL);
+    EXPECT_EQ(wait_for(parent), 0);
+    checker.poll();
+    EXPECT_EQ(checker.check(), "");
+    EXPECT_GE(checker.records_of(64), 20u);
+    EXPECT_THAT(checker.threads_of(64), testing::ElementsAre(child));
+    state.remove(0);
+}
+
+} // namespace
+
+TEST(Processes, made_by_a_fork_without_handlers_load_objects_as_themselves) {
+    load_in_a_bare_child("_Fork");
+}
+
+TEST(Processes, made_by_a_raw_clone_load_objects_as_themselves) {
+    load_in_a_bare_child("clone");
+}
+
+namespace {
+
+ChannelShape blocking() {
+    ChannelShape shape;
+    shape.mode = PLUMB_MODE_BLOCK;
+    shape.block_timeout_ns = 60'000'000'000;
+    return shape;
+}
+
+} // namespace
+
+TEST(Processes, made_by_vfork_trace_as_themselves) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "sanitizers have a vfork() of their own";
+#endif
+    ASSERT_TRUE(has_private_shm());
+    TestState state;
+    TestChannel channel(blocking());
+    state.set(0, channel.cookie(), {{"stress:*"}});
+    SharedBoard board;
+    board->go = 1;
+    const pid_t parent = start_fixture("vfork_writer", {board.fd(), "200"});
+    StressChecker checker(channel);
+    for (int tries = 0; tries < 100'000 && board->ready.load() == 0; tries++)
+        if (checker.poll() == 0) usleep(200);
+    board->stop = 1;
+    for (int status; waitpid(parent, &status, WNOHANG) == 0;)
+        checker.poll();
+    checker.poll();
+    EXPECT_EQ(checker.check(), "");
+    const auto parents_thread = static_cast<uint32_t>(board->writers[1000].started.exchange(0));
+    EXPECT_EQ(checker.check_complete(*board), "");
+    EXPECT_EQ(channel.lost_events(), 0u);
+    EXPECT_THAT(checker.threads_of(0), testing::ElementsAre(parents_thread));
+    EXPECT_EQ(checker.threads_of(64).size(), 200u);
+    EXPECT_EQ(checker.threads_of(64).count(parents_thread), 0u);
+    state.remove(0);
+}
+
+// What a killed child held of its parent's (a guard, the update, a ring) is taken back.
+TEST(Processes, made_by_vfork_and_killed_leave_nothing_taken) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "sanitizers have a vfork() of their own";
+#endif
+    ASSERT_TRUE(has_private_shm());
+    TestState state;
+    ChannelShape shape = blocking();
+    shape.extra_ring_count = 1;
+    TestChannel channel(shape);
+    state.set(0, channel.cookie(), {{"stress:*"}});
+    SharedBoard board;
+    board->go = 1;
+    const pid_t parent = start_fixture("vfork_writer", {board.fd(), "300", "kill"});
+    StressChecker checker(channel);
+    for (int tries = 0; tries < 100'000 && board->ready.load() == 0; tries++)
+        if (checker.poll() == 0) usleep(200);
+    EXPECT_EQ(board->ready.load(), 1u);
+    const uint64_t generation = state.set(0, channel.cookie(), {});
+    state.signal_all(generation);
+    EXPECT_TRUE(state.wait(generation).empty());
+    board->stop = 1;
+    for (int status; waitpid(parent, &status, WNOHANG) == 0;)
+        checker.poll();
+    checker.poll();
+    EXPECT_EQ(checker.check(), "");
+    EXPECT_EQ(channel.lost_events(), 0u);
     state.remove(0);
 }

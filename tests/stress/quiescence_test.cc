@@ -152,6 +152,42 @@ TEST(Quiescence, holds_against_writers_that_wait_for_room) {
     toggle_one_session({.rounds = 1, .on_microseconds = 20'000, .off_microseconds = 300'000, .shape = shape});
 }
 
+// Without membarrier nobody knows when the last sequence that saw the channel has ended: it stays mapped. The program
+// goes on, and later sessions record it, by the rings that need no sequences.
+TEST(Quiescence, unmaps_nothing_when_membarrier_is_refused) {
+    ASSERT_TRUE(has_private_shm());
+    TestState state;
+    TestChannel first(overwriting());
+    TestChannel second(overwriting());
+    SharedBoard board;
+    const pid_t child = start_fixture("stress_writer", {board.fd(), "0", "3", "refuse-membarrier"});
+    ASSERT_TRUE(board.wait_until_ready(3));
+    board->go = 1;
+    change_and_wait(state, [&] { return state.set(0, first.cookie(), {{"stress:*"}}); });
+    usleep(20'000);
+    plumb_process* const slot = state.slot_of(static_cast<uint32_t>(child));
+    ASSERT_NE(slot, nullptr);
+    const bool by_sequences = (slot->flags & PLUMB_PROCESS_RSEQ) != 0;
+    const uint64_t generation = state.remove(0);
+    // Acknowledged a little later, by whoever comes by: sequences in flight have some time to end.
+    state.signal_all(generation);
+    usleep(50'000);
+    state.signal_all(generation);
+    EXPECT_TRUE(state.wait(generation).empty());
+    EXPECT_EQ(channels_mapped_by(child), by_sequences ? 1 : 0);
+    Silence silence(first);
+    change_and_wait(state, [&] { return state.set(0, second.cookie(), {{"stress:*"}}); });
+    usleep(50'000);
+    silence.expect_kept("after its session was removed");
+    StressChecker checker(second);
+    checker.poll();
+    EXPECT_EQ(checker.check(), "");
+    EXPECT_GT(checker.record_count(), 0u);
+    board->stop = 1;
+    EXPECT_EQ(wait_for(child), 0);
+    state.remove(0);
+}
+
 // Four sessions, each with its own channel, replaced at the same index again and again.
 TEST(Quiescence, holds_with_sessions_that_come_and_go) {
     ASSERT_TRUE(has_private_shm());

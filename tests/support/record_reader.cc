@@ -103,7 +103,7 @@ uint64_t RecordReader::poll_ring(uint32_t ring) {
     if (!keep && __atomic_load_n(&control.consumed, __ATOMIC_RELAXED) != consumed) {
         __atomic_store_n(&control.consumed, consumed, __ATOMIC_SEQ_CST);
         __atomic_fetch_add(&channel_.header().space_futex, 1u, __ATOMIC_SEQ_CST);
-        if (__atomic_load_n(&channel_.header().space_waiters, __ATOMIC_SEQ_CST) != 0)
+        if (__atomic_exchange_n(&channel_.header().space_waiters, 0u, __ATOMIC_SEQ_CST) != 0)
             syscall(SYS_futex, &channel_.header().space_futex, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
     }
     return records;

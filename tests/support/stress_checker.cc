@@ -52,6 +52,7 @@ void StressChecker::use(const SeenRecord& record) {
     at += count;
     if (take<uint64_t>(at) != stress_checksum(writer, sequence, bytes, count))
         return complain("torn: writer " + std::to_string(writer) + " sequence " + std::to_string(sequence));
+    threads_[writer].insert(record.header.thread_id);
     seen_[writer].push_back({record.header.timestamp, sequence});
 }
 

@@ -6,6 +6,8 @@
 #include "tests/support/record_reader.h"
 
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,9 @@ public:
     uint64_t record_count() const { return record_count_; }
     uint64_t newest_timestamp() const { return newest_timestamp_; }
     uint64_t records_of(uint32_t writer) const { return seen_[writer].size(); }
+
+    // The thread ids that its records carry.
+    const std::set<uint32_t>& threads_of(uint32_t writer) { return threads_[writer]; }
 
     // Everything that does not depend on losses: layout, checksums, order, doubles. Empty if all is well.
     std::string check();
@@ -37,6 +42,7 @@ private:
 
     TestChannel& channel_;
     std::vector<std::vector<Seen>> seen_;
+    std::map<uint32_t, std::set<uint32_t>> threads_;
     std::vector<std::string> complaints_;
     uint64_t record_count_ = 0;
     uint64_t newest_timestamp_ = 0;

@@ -53,7 +53,7 @@
 
 /* "PLUMBCH1", little-endian. */
 #define PLUMB_CHANNEL_MAGIC 0x314843424d554c50ull
-#define PLUMB_CHANNEL_VERSION_MAJOR 1u
+#define PLUMB_CHANNEL_VERSION_MAJOR 2u
 #define PLUMB_CHANNEL_VERSION_MINOR 0u
 
 #define PLUMB_CHANNEL_HEADER_BYTES 4096u
@@ -68,6 +68,19 @@
 /* A record longer than this is cut or dropped (PLUMB_LOST_TOO_LARGE). */
 #define PLUMB_RECORD_LIMIT(subbuf_bytes) \
     ((subbuf_bytes) / 4u < PLUMB_RECORD_MAX_BYTES ? (subbuf_bytes) / 4u : PLUMB_RECORD_MAX_BYTES)
+
+/* The owner word of an extra ring: the lower 20 bits of the inode of the process-id namespace (0: not known), process
+ * id and thread id in it. Whoever belongs to another namespace can not judge whether the owner lives. */
+#define PLUMB_OWNER(space, process_id, thread_id)                                    \
+    ((uint64_t)((space)&0xfffffu) << 44 | (uint64_t)((process_id)&0x3fffffu) << 22 | \
+     (uint64_t)((thread_id)&0x3fffffu))
+#define PLUMB_OWNER_SPACE(owner) ((uint32_t)((owner) >> 44))
+#define PLUMB_OWNER_PROCESS(owner) ((uint32_t)((owner) >> 22) & 0x3fffffu)
+#define PLUMB_OWNER_THREAD(owner) ((uint32_t)(owner)&0x3fffffu)
+
+/* Block mode. When the consumer has handed nothing back for a whole time-out, the writer that waited says so in
+ * `gave_up`, and while space_futex still is what it saw, nobody waits: the consumer was killed, or is stopped. */
+#define PLUMB_GAVE_UP(space_futex) ((uint32_t)(space_futex) << 1 | 1u)
 
 #define PLUMB_SLOT(offset, bytes) (((uint64_t)(offset) << 24) | (uint64_t)(bytes))
 #define PLUMB_SLOT_OFFSET(slot) ((uint64_t)(slot) >> 24)
@@ -107,7 +120,7 @@ struct plumb_ring_control {
     /* line 0: the writer */
     uint64_t write_pos; /* the one store to this word publishes a record */
     uint64_t limit;     /* writing below this needs no check */
-    uint64_t owner;     /* extra rings: (pid << 32) | tid of the thread that holds it; 0: free */
+    uint64_t owner;     /* extra rings: the thread that holds it, PLUMB_OWNER(); 0: free */
     uint64_t reserved0[5];
     /* line 1: the consumer */
     uint64_t consumed; /* whole sub-buffers handed back */
@@ -165,9 +178,10 @@ struct plumb_channel_header {
     PLUMB_ABI_ALIGNED(64) uint32_t closed; /* not 0: writers switch this session off for themselves */
     uint32_t data_futex;    /* a writer adds 1 when it enters a sub-buffer, then wakes if data_waiters */
     uint32_t data_waiters;  /* the consumer sets it before it waits on data_futex, and alone clears it */
-    uint32_t space_futex;   /* the consumer adds 1 when it moves `consumed`, then wakes if space_waiters */
-    uint32_t space_waiters; /* writers blocked in PLUMB_MODE_BLOCK */
-    uint32_t reserved3[11];
+    uint32_t space_futex;   /* the consumer adds 1 when it moves `consumed`, then looks at space_waiters */
+    uint32_t space_waiters; /* a writer sets it before it waits; the consumer swaps in 0, and wakes */
+    uint32_t gave_up; /* PLUMB_GAVE_UP(space_futex) of a writer for whom a time-out has passed; 0: none */
+    uint32_t reserved3[10];
 };
 
 PLUMB_ABI_SIZE(struct plumb_ring_control, PLUMB_RING_CONTROL_BYTES);
@@ -202,6 +216,7 @@ PLUMB_ABI_OFFSET(struct plumb_channel_header, refused, 400);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, closed, 448);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, data_futex, 452);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, space_futex, 460);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, gave_up, 468);
 PLUMB_ABI_SIZE(struct plumb_channel_header, 512);
 
 /*

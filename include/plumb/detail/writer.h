@@ -31,19 +31,22 @@ struct plumb_writer {
     unsigned char* control; /* of ring 0; the others follow at PLUMB_RING_CONTROL_BYTES */
     unsigned char* data;    /* of ring 0; the others follow at ring_bytes */
     uint64_t ring_bytes;
-    uint64_t position_mask; /* ring_bytes - 1 */
-    uint32_t ring_count;    /* rings that the fast path may write; 0: take the slow path */
-    uint32_t epoch;         /* threads introduced before it are not known to the channel */
-    uint32_t record_limit;  /* bytes */
-    uint32_t session_bit;   /* in plumb_event.enabled */
-    uint32_t id_offset;     /* in plumb_event, of the event's id in this session */
-    uint32_t reserved[3];
+    uint64_t position_mask;  /* ring_bytes - 1 */
+    uint32_t ring_count;     /* rings that the fast path may write; 0: take the slow path */
+    uint32_t epoch;          /* threads introduced before it are not known to the channel */
+    uint32_t record_limit;   /* bytes */
+    uint32_t session_bit;    /* in plumb_event.enabled */
+    uint32_t id_offset;      /* in plumb_event, of the event's id in this session */
+    uint32_t clock_mode;     /* of the channel */
+    uint32_t sequence_rings; /* rings that the runtime's own sequences may write: with any clock */
+    uint32_t reserved;
 } __attribute__((aligned(64)));
 
 /* A thread's own; zero until its first record. */
 struct plumb_thread {
-    uint32_t id;    /* kernel thread id */
-    uint32_t epoch; /* it is introduced to all channels up to this epoch */
+    uint32_t id;         /* kernel thread id */
+    uint32_t epoch;      /* up to this epoch the fast path knows that the channels know it; 0: look closely */
+    uint32_t introduced; /* it is introduced to all channels up to this epoch */
 };
 
 /* Each executable and shared object has its own, in its small object. */

@@ -1,0 +1,41 @@
+#include "owner.h"
+
+#include <sched.h>
+
+namespace plumb {
+
+namespace {
+
+uint64_t owner_word(const Writer& writer) {
+    return PLUMB_OWNER(process_namespace(), writer.process_id, writer.thread_id);
+}
+
+// Whether the owner will never write again: it does not exist, or is a zombie that nobody has waited for yet.
+bool is_gone(uint64_t owner, uint64_t mine) {
+    if (PLUMB_OWNER_SPACE(owner) != PLUMB_OWNER_SPACE(mine) || PLUMB_OWNER_SPACE(owner) == 0) return false;
+    const uint32_t process_id = PLUMB_OWNER_PROCESS(owner);
+    const uint32_t thread_id = PLUMB_OWNER_THREAD(owner);
+    return sys::call(SYS_tgkill, process_id, thread_id, 0) == -ESRCH || is_zombie(process_id, thread_id);
+}
+
+} // namespace
+
+uint32_t take_extra_ring(Attachment& attachment, const Writer& writer, bool thorough) {
+    const uint64_t mine = owner_word(writer);
+    const int cpu = sched_getcpu(); // by the vDSO; only a hint
+    const uint32_t start = cpu < 0 ? 0 : static_cast<uint32_t>(cpu);
+    for (uint32_t i = 0; i < attachment.extra_ring_count; i++) {
+        const uint32_t ring = attachment.ring_count + (start + i) % attachment.extra_ring_count;
+        uint64_t owner = load_relaxed(attachment.controls[ring].owner);
+        // Our own word can only be left over: while it is held, nothing interrupts us.
+        const bool take = owner == 0 || (thorough && (owner == mine || is_gone(owner, mine)));
+        if (take && compare_exchange(attachment.controls[ring].owner, owner, mine)) return ring;
+    }
+    return no_ring;
+}
+
+void leave_extra_ring(Attachment& attachment, uint32_t ring) {
+    store_release(attachment.controls[ring].owner, uint64_t{0});
+}
+
+} // namespace plumb

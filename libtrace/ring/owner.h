@@ -1,0 +1,17 @@
+// Extra rings are taken by an owner word, for one record at a time (PLUMB_OWNER in <plumb/abi/channel.h>).
+//
+// The word is held with all signals blocked, so only a thread that was killed leaves it behind. Who finds
+// no free ring takes that of a dead owner of the own namespace: it had published whole records or nothing.
+#pragma once
+
+#include "../runtime.h"
+
+namespace plumb {
+
+constexpr uint32_t no_ring = UINT32_MAX;
+
+// One look at each extra ring; thorough: also whether the owners live, which takes system calls.
+uint32_t take_extra_ring(Attachment& attachment, const Writer& writer, bool thorough);
+void leave_extra_ring(Attachment& attachment, uint32_t ring);
+
+} // namespace plumb

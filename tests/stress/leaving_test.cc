@@ -1,0 +1,100 @@
+// Handlers that interrupt tracing and do not come back, or come back as two processes: nothing stays taken behind them.
+// No event is lost by it, later sessions are answered at once, and the program goes on as fast as before.
+// cmake-timeout: 300
+#include "tests/support/private_shm.h"
+#include "tests/support/stress_checker.h"
+#include "tests/support/test_session.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace plumb::test;
+
+namespace {
+
+void poll_until(StressChecker& checker, const std::function<bool()>& done) {
+    for (int tries = 0; tries < 100'000 && !done(); tries++)
+        if (checker.poll() == 0) usleep(200);
+}
+
+uint64_t sum(const Board& board, std::atomic<uint64_t> BoardWriter::*of) {
+    uint64_t all = 0;
+    for (const BoardWriter& writer : board.writers)
+        all += (writer.*of).load();
+    return all;
+}
+
+void leave_again_and_again(const std::string& how, uint32_t times, uint32_t extra_rings = 4) {
+    ASSERT_TRUE(has_private_shm());
+    TestState state;
+    ChannelShape shape;
+    shape.mode = PLUMB_MODE_BLOCK;
+    shape.block_timeout_ns = 60'000'000'000;
+    shape.extra_ring_count = extra_rings;
+    TestChannel channel(shape);
+    TestChannel later(shape);
+    state.set(0, channel.cookie(), {{"stress:*"}});
+    SharedBoard board;
+    board->go = 1;
+    const pid_t child = start_fixture("leaver", {board.fd(), how, std::to_string(times)});
+    StressChecker checker(channel);
+    poll_until(checker, [&] { return board->ready.load() >= times; });
+    EXPECT_GE(board->ready.load(), times);
+    const uint64_t before = board->writers[0].finished.load();
+    poll_until(checker, [&] { return board->writers[0].finished.load() > before + 20'000; });
+    EXPECT_GT(board->writers[0].finished.load(), before + 20'000) << "it goes on slowly";
+    // The old session ends, a later one begins.
+    const uint64_t recorded_min = sum(*board, &BoardWriter::finished);
+    uint64_t generation = state.set(0, channel.cookie(), {});
+    state.signal_all(generation);
+    EXPECT_TRUE(state.wait(generation).empty());
+    checker.poll();
+    EXPECT_EQ(checker.check(), "");
+    EXPECT_EQ(channel.lost_events(), 0u);
+    // An event that a handler left may have been recorded or not.
+    EXPECT_GE(checker.record_count(), recorded_min);
+    EXPECT_LE(checker.record_count(), sum(*board, &BoardWriter::started));
+    generation = state.set(0, later.cookie(), {{"stress:*"}});
+    state.signal_all(generation);
+    EXPECT_TRUE(state.wait(generation).empty());
+    StressChecker later_checker(later);
+    poll_until(later_checker, [&] { return later_checker.record_count() > 1000; });
+    EXPECT_GT(later_checker.record_count(), 1000u);
+    board->stop = 1;
+    for (int status; waitpid(child, &status, WNOHANG) == 0;)
+        later_checker.poll();
+    later_checker.poll();
+    EXPECT_EQ(later_checker.check(), "");
+    for (uint32_t ring = channel.header().ring_count; ring < channel.ring_count(); ring++) {
+        EXPECT_EQ(channel.control(ring).owner, 0u);
+        EXPECT_EQ(later.control(ring).owner, 0u);
+    }
+    state.remove(0);
+}
+
+} // namespace
+
+TEST(Leaving, by_a_jump) {
+    leave_again_and_again("jump", 300);
+}
+
+TEST(Leaving, by_the_end_of_the_thread) {
+    leave_again_and_again("exit", 300);
+}
+
+TEST(Leaving, by_asynchronous_cancellation) {
+    leave_again_and_again("cancel", 300);
+}
+
+// One extra ring: parent and child must not both be its owner.
+TEST(Leaving, as_two_processes) {
+    leave_again_and_again("fork", 200, 1);
+}
+
+TEST(Leaving, for_another_context) {
+    leave_again_and_again("switch", 300);
+}
