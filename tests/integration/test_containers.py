@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+# cmake-timeout: 300
+"""Who records whom across containers and users: real namespaces (process ids, mounts, ipc), /dev/shm shared and
+not, root and another user. Whoever may be recorded is recorded exactly and named as the recorder sees him; whoever may
+not is left alone, and the reason is said.
+
+    PLUMB_BUILD_DIR=build/dev PLUMB_SOURCE_DIR=. python3 tests/integration/test_containers.py [TEST...]"""
+import json
+import os
+import signal
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
+BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from babeltrace import events  # noqa: E402
+from traced_program import compile_traced  # noqa: E402
+
+# Counts until SIGTERM, or N events; then says how far it came.
+PROGRAM = r"""
+#define _GNU_SOURCE
+#include <plumb/tracepoint.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+PLUMB_EVENT(ticker, tick, (u64, number))
+static volatile sig_atomic_t over;
+static void end(int number) { (void)number; over = 1; }
+int main(int argc, char** argv) {
+    unsigned long number = 0, count = argc > 1 ? strtoul(argv[1], 0, 10) : ~0ul;
+    signal(SIGTERM, end);
+    printf("%d\n", getpid());
+    fflush(stdout);
+    while (!over && number < count) {
+        plumb_trace(ticker, tick, number);
+        number++; /* whether it is traced or not */
+        usleep(500);
+    }
+    printf("%lu\n", number);
+    return 0;
+}
+"""
+
+NOBODY = 65534
+AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+# A container that shares /dev/shm, as --ipc=host does, and one that does not.
+CONTAINER = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+OWN_MEMORY = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o mode=1777 tmpfs /dev/shm && exec "$@"', "sh")
+OWN_IPC = ("unshare", "--ipc")
+
+
+def why_not():
+    """What keeps namespaces from being made here; an empty text if nothing does."""
+    if os.geteuid() != 0:
+        return "other users and namespaces need root"
+    for words in (CONTAINER, OWN_MEMORY, OWN_IPC, AS_NOBODY):
+        done = subprocess.run([*words, "true"], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            return f"{' '.join(words)}: {done.stderr.strip()}"
+    return ""
+
+
+class Ticker:
+    """A program that runs, in some container; `process`: its number as seen from here, `inside`: as it sees itself."""
+
+    def __init__(self, test, *prefix):
+        self.starter = subprocess.Popen([*prefix, test.program], stdout=subprocess.PIPE, text=True)
+        self.inside = int(self.starter.stdout.readline())
+        self.process = self._find(self.starter.pid)
+        test.addCleanup(self.end)
+
+    @staticmethod
+    def _find(process):
+        """The last of the line of starters."""
+        while children := Path(f"/proc/{process}/task/{process}/children").read_text().split():
+            process = int(children[0])
+        return process
+
+    def end(self):
+        """How many events it had."""
+        if self.starter.stdout.closed:
+            return 0
+        os.kill(self.process, signal.SIGTERM)
+        said = self.starter.communicate(timeout=20)[0]
+        return int(said)
+
+
+class Containers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = Path(tempfile.mkdtemp(prefix="plumb-containers-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.folder.chmod(0o777)
+        cls.program = compile_traced(PROGRAM, cls.folder / "ticker")
+        cls.plumb = shutil.copy2(BUILD / "cli/plumb", cls.folder)  # where other users may start it
+
+    def setUp(self):
+        self.trace = self.folder / self.id().split(".")[-1]
+
+    def start(self, arguments, prefix=()):
+        return subprocess.Popen([*prefix, self.plumb, "record", "--json", "-q", "-o", self.trace, *map(str, arguments)],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def record(self, *arguments, prefix=()):
+        """The summary, or None; self.errors is what was said."""
+        recorder = self.start(arguments, prefix)
+        return self.finish(recorder)
+
+    def finish(self, recorder):
+        output, self.errors = recorder.communicate(timeout=60)
+        self.status = recorder.returncode
+        return json.loads(output[output.index("{\n"):]) if "{\n" in output else None
+
+    def numbers(self):
+        return [event.fields["number"] for event in events(self.trace) if event.name == "ticker:tick"]
+
+    def assert_recorded(self, summary, ticker):
+        """Without a gap, by its number here, and reached."""
+        self.assertIsNotNone(summary, self.errors)
+        self.assertEqual(summary["unreachable"], [])
+        numbers = self.numbers()
+        self.assertGreater(len(numbers), 10)
+        self.assertEqual(numbers, list(range(numbers[0], numbers[-1] + 1)))
+        self.assertEqual([process["pid"] for process in summary["processes"]], [ticker.process])
+
+    def assert_left_alone(self, summary, reason):
+        """Nothing of it is recorded, and why is said, by the summary or before there is one."""
+        said = self.errors + json.dumps(summary)
+        self.assertRegex(said, reason)
+        self.assertNotIn("has no tracepoints", said)
+        self.assertEqual((summary or {"events": 0})["events"], 0)
+
+    # Process ids --------------------------------------------------------------------------------------------------
+
+    def test_a_recorder_in_a_container_leaves_programs_outside_alone(self):
+        ticker = Ticker(self)
+        summary = self.record("--exe", "ticker", "--duration", "300ms", prefix=CONTAINER)
+        self.assertEqual(summary["events"], 0)
+        self.assertIsNone(ticker.starter.poll())
+
+    def test_a_recorder_in_a_container_records_what_runs_there(self):
+        self.record("--", self.program, 300, prefix=CONTAINER)
+        self.assertEqual(self.status, 0, self.errors)
+        self.assertEqual(self.numbers(), list(range(300)))
+
+    # Memory -------------------------------------------------------------------------------------------------------
+
+    def test_a_recorder_with_the_same_memory_of_its_own_records(self):
+        self.record("--", self.program, 300, prefix=(*CONTAINER, *OWN_MEMORY))
+        self.assertEqual(self.status, 0, self.errors)
+        self.assertEqual(self.numbers(), list(range(300)))
+
+    def test_an_ipc_namespace_makes_no_difference(self):
+        ticker = Ticker(self, *OWN_IPC)
+        self.assert_recorded(self.record("-p", ticker.process, "--duration", "500ms"), ticker)
+
+    # Users --------------------------------------------------------------------------------------------------------
+
+    def test_root_records_a_program_of_another_user(self):
+        ticker = Ticker(self, *AS_NOBODY)
+        self.assert_recorded(self.record("-p", ticker.process, "--duration", "500ms"), ticker)
+
+    def test_root_records_a_command_that_changes_its_user(self):
+        self.record("--user", NOBODY, "--", *AS_NOBODY, self.program, 300)
+        self.assertEqual(self.status, 0, self.errors)
+        self.assertEqual(self.numbers(), list(range(300)))
+
+    def test_another_user_is_told_whom_a_program_belongs_to(self):
+        ticker = Ticker(self)
+        summary = self.record("-p", ticker.process, "--duration", "300ms", prefix=AS_NOBODY)
+        self.assert_left_alone(summary, "belongs to user 0")
+
+    def test_another_user_records_his_own(self):
+        ticker = Ticker(self, *AS_NOBODY)
+        self.assert_recorded(self.record("-p", ticker.process, "--duration", "500ms", prefix=AS_NOBODY), ticker)
+
+
+if __name__ == "__main__":
+    reason = why_not()
+    if reason:
+        print(f"skipped: {reason}")
+        sys.exit(77)
+    unittest.main()
