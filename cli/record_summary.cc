@@ -43,14 +43,27 @@ std::string processes_text(const DrainTotals& totals) {
                        counted(totals.threads, "thread"), names);
 }
 
+std::string not_described_text(const DrainTotals& totals) {
+    if (totals.not_described.empty()) return "";
+    std::string text = "Not described, for want of room in the channel's tables:\n";
+    for (const NamedCount& each : totals.not_described)
+        text += fmt::format("  {}\n",
+                            each.name == "refused_entry_slots"
+                                ? counted(each.count, "entry") +
+                                      " of processes, threads or objects: their events have no names"
+                                : counted(each.count, "event") + " of some process: never switched on there");
+    return text;
+}
+
 std::string losses_text(const DrainTotals& totals) {
-    if (totals.events_lost.empty() && totals.subbufs_lost.empty()) return "Nothing was lost.\n";
+    if (totals.events_lost.empty() && totals.subbufs_lost.empty())
+        return totals.not_described.empty() ? "Nothing was lost.\n" : not_described_text(totals);
     std::string text = "Lost:\n";
     for (const NamedCount& lost : totals.events_lost)
         text += fmt::format("  {}\n", loss_text(lost, "event", totals.write_error));
     for (const NamedCount& lost : totals.subbufs_lost)
         text += fmt::format("  {}\n", loss_text(lost, "sub-buffer", totals.write_error));
-    return text;
+    return text + not_described_text(totals);
 }
 
 /* "zero" numbers are left out by whoever made the list. */
@@ -122,6 +135,7 @@ std::string summary_json(const RecordSummary& summary) {
     root["subbufs_lost"] = totals.progress.subbufs_lost;
     root["subbufs_lost_by_cause"] = counts_json(totals.subbufs_lost);
     if (!totals.write_error.empty()) root["write_error"] = totals.write_error;
+    root["not_described"] = counts_json(totals.not_described);
     root["notes"] = counts_json(totals.notes);
     root["processes"] = processes_json(totals.processes);
     root["threads"] = totals.threads;

@@ -90,44 +90,7 @@ int map_channel(int fd, uint64_t cookie, Attachment& attachment) {
     return 0;
 }
 
-// Takes the next free entry slot for the bytes at `offset`.
-void publish_entry(Attachment& attachment, uint64_t offset, uint32_t bytes) {
-    const uint64_t value = PLUMB_SLOT(offset, bytes);
-    for (uint32_t i = load_relaxed(attachment.header->entry_hint); i < attachment.entry_slot_count; i++) {
-        uint64_t there = 0;
-        if (load_relaxed(attachment.entry_slots[i]) == 0 &&
-            compare_exchange(attachment.entry_slots[i], there, value)) {
-            store_relaxed(attachment.header->entry_hint, i + 1);
-            return;
-        }
-    }
-    add_seq_cst(attachment.header->refused[PLUMB_REFUSED_ENTRY_SLOTS], uint64_t{1});
-}
-
 } // namespace
-
-// Reserves bytes of the channel's heap. The offset from the channel's start, or 0 if the heap is full;
-// counted.
-uint64_t reserve_heap(Attachment& attachment, uint64_t bytes) {
-    const uint64_t rounded = (bytes + 7) & ~7ull;
-    const uint64_t start = add_seq_cst(attachment.header->heap_used, rounded);
-    if (start > attachment.heap_bytes || rounded > attachment.heap_bytes - start || start % 8 != 0) {
-        add_seq_cst(attachment.header->refused[PLUMB_REFUSED_HEAP], uint64_t{1});
-        return 0;
-    }
-    return attachment.heap_offset + start;
-}
-
-// Puts a complete entry into the channel; of this process, unless it says which.
-void add_entry(Attachment& attachment, plumb_entry& entry, uint32_t bytes) {
-    entry.bytes = bytes;
-    entry.timestamp = read_clock(attachment.clock_mode);
-    if (entry.process_id == 0) entry.process_id = runtime.process_id;
-    const uint64_t offset = reserve_heap(attachment, bytes);
-    if (offset == 0) return;
-    __builtin_memcpy(attachment.base + offset, &entry, bytes);
-    publish_entry(attachment, offset, bytes);
-}
 
 int attach(uint32_t session, uint64_t cookie) {
     const int fd = open_channel(cookie);

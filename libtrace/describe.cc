@@ -145,7 +145,10 @@ uint16_t event_id_in(Attachment& attachment, const plumb_event_info& info) {
         if (there == 0) {
             if (mine == 0) {
                 const uint64_t offset = reserve_heap(attachment, bytes);
-                if (offset == 0) return 0;
+                if (offset == 0) {
+                    add_seq_cst(attachment.header->refused[PLUMB_REFUSED_HEAP], uint64_t{1});
+                    return 0;
+                }
                 __builtin_memcpy(attachment.base + offset, description, bytes);
                 mine = PLUMB_SLOT(offset, bytes);
             }

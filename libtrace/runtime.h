@@ -5,6 +5,7 @@
 //   update.cc     asks for the rules and makes them true: attach, switch, detach, acknowledge
 //   guard.cc      who is on the slow path, so that an update knows when nobody can see the old state any more
 //   attach.cc     maps a session's channel and introduces the process to it
+//   entries.cc    who wrote: slots and blocks, which are used again
 //   describe.cc   an event as the channel's table holds it
 //   state_file.cc the backend of plumb_query() on a stock kernel, and this process's slot
 //   process.cc    whether other processes and threads still live
@@ -159,6 +160,7 @@ int attach(uint32_t session, uint64_t cookie);
 void detach(uint32_t session); // unmaps; only once quiescent
 void publish_writer(uint32_t session);
 
+// entries.cc
 uint64_t reserve_heap(Attachment& attachment, uint64_t bytes);
 void add_entry(Attachment& attachment, plumb_entry& entry, uint32_t bytes);
 

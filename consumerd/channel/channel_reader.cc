@@ -98,7 +98,8 @@ ChannelReader::ChannelReader(std::span<const std::byte> bytes, ChannelGeometry g
       event_by_id_(geometry_.event_slots, nullptr),
       record_length_(65536, length_unknown),
       event_is_bad_(geometry_.event_slots, false),
-      entry_seen_(geometry_.entry_slots, false) {
+      entry_taken_(geometry_.entry_slots, 0),
+      entry_freed_(geometry_.entry_slots, 0) {
     std::memcpy(fixed_header_.data(), bytes_.data(), fixed_header_bytes);
     if (is_live() && geometry_.clock_mode == PLUMB_CLOCK_REALTIME)
         wall_clock_.emplace(options_.realtime_offset);
@@ -180,17 +181,35 @@ std::vector<ChannelEntry> ChannelReader::take_new_entries() {
     std::vector<ChannelEntry> found;
     std::vector<std::byte> copy;
     for (uint32_t i = 0; i < geometry_.entry_slots; i++) {
-        if (entry_seen_[i]) continue;
         const uint64_t slot = load_slot(geometry_.entry_slots_offset, i);
+        if (slot == entry_taken_[i] || (slot & (PLUMB_SLOT_FREE | PLUMB_SLOT_CLAIMED)) != 0) continue;
+        entry_taken_[i] = slot;
         if (slot == 0) continue;
-        entry_seen_[i] = true;
         ChannelEntry entry{};
+        entry.slot = i;
+        entry.slot_value = slot;
         if (copy_from_heap(slot, entry_limit_bytes, copy) && decode_entry(copy, entry))
             found.push_back(std::move(entry));
         else
             report_damage(Damage::entries, fmt::format("Entry {} is not usable.", i));
     }
     return found;
+}
+
+void ChannelReader::free_entry(uint32_t slot, uint64_t slot_value) {
+    /* A block that came from us is as large as it was; any other as large as a good writer makes it. */
+    uint64_t freed = entry_freed_[slot];
+    if (PLUMB_SLOT_OFFSET(freed & ~PLUMB_SLOT_FREE) != PLUMB_SLOT_OFFSET(slot_value) ||
+        PLUMB_SLOT_BYTES(freed) < PLUMB_SLOT_BYTES(slot_value))
+        freed = PLUMB_SLOT_FREE |
+                PLUMB_SLOT(PLUMB_SLOT_OFFSET(slot_value), PLUMB_ENTRY_CAPACITY(PLUMB_SLOT_BYTES(slot_value)));
+    auto* slots = reinterpret_cast<uint64_t*>(options_.shared + geometry_.entry_slots_offset);
+    /* Behind it stands what another writer puts there, so our loads of the entry come before. */
+    if (!__atomic_compare_exchange_n(slots + slot, &slot_value, freed, false, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_RELAXED))
+        return;
+    entry_freed_[slot] = freed;
+    entry_taken_[slot] = 0;
 }
 
 uint64_t ChannelReader::lost(uint32_t ring, plumb_loss cause) const {

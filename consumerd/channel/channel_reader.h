@@ -57,6 +57,8 @@ struct ChannelEntry {
     uint64_t base;                 /* object */
     uint64_t bytes;                /* object */
     std::vector<uint8_t> build_id; /* object */
+    uint32_t slot;                 /* where it stands in the channel */
+    uint64_t slot_value;           /* 0: it does not */
 };
 
 struct ReaderOptions {
@@ -93,6 +95,8 @@ public:
 
     /* Entries that were added since the last call. */
     std::vector<ChannelEntry> take_new_entries();
+    /* Live only: gives an entry's slot and block back to writers, unless the slot holds something else by now. */
+    void free_entry(uint32_t slot, uint64_t slot_value);
 
     uint64_t lost(uint32_t ring, plumb_loss cause) const;
     uint64_t refused(plumb_refusal what) const;
@@ -129,7 +133,8 @@ private:
     std::vector<const ChannelEvent*> event_by_id_;
     std::vector<uint32_t> record_length_; /* for every 16-bit id, so that no index needs a check */
     std::vector<bool> event_is_bad_;
-    std::vector<bool> entry_seen_;
+    std::vector<uint64_t> entry_taken_; /* by slot: what it held when its entry was taken; 0: nothing */
+    std::vector<uint64_t> entry_freed_; /* by slot: what was stored when it was last freed */
     std::array<uint64_t, damage_kinds> damage_{};
     std::array<std::byte, fixed_header_bytes> fixed_header_{}; /* as it was when the channel was opened */
 };

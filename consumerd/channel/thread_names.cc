@@ -13,10 +13,16 @@ void ThreadNames::note(const ChannelEntry& entry) {
 
 std::vector<ChannelEntry> ThreadNames::changed(uint64_t now) {
     std::vector<ChannelEntry> found;
-    for (auto& [process_id, process] : processes_) {
+    for (auto place = processes_.begin(); place != processes_.end();) {
+        const uint32_t process_id = place->first;
+        Process& process = place->second;
         /* The ids come from the channel: only if this is the process that it speaks of. */
         const auto executable = read_link(fmt::format("/proc/{}/exe", process_id));
-        if (!executable || *executable != process.executable) continue;
+        if (!executable || *executable != process.executable) {
+            place = processes_.erase(place); /* it is gone, or another program, which says so itself */
+            continue;
+        }
+        place++;
         for (auto& [thread_id, name] : process.threads) {
             auto current = read_small_file(fmt::format("/proc/{}/task/{}/comm", process_id, thread_id));
             if (!current) continue;

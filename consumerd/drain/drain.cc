@@ -188,6 +188,7 @@ bool Drain::step(ReadWhat what) {
     bool found = false;
     for (Ring& ring : rings_)
         found |= drain_ring(ring, what);
+    if (what == ReadWhat::everything && shared_ != nullptr) recycler_.pass(reader_);
     publish_progress();
     return found;
 }
@@ -311,6 +312,8 @@ void Drain::collect_entries(bool all) {
         write_failed(written, 0);
         return; /* tried again */
     }
+    for (const ChannelEntry& entry : ready)
+        recycler_.note(entry);
     std::erase_if(held_entries_, is_ready);
 }
 
@@ -322,13 +325,9 @@ void Drain::note_entry(const ChannelEntry& entry) {
         threads_.insert((uint64_t{entry.process_id} << 32) | entry.thread_id);
     else {
         /* The same process id again: another program, after exec. */
-        const auto known =
-            std::find_if(processes_.begin(), processes_.end(),
-                         [&entry](const TracedName& each) { return each.process_id == entry.process_id; });
-        if (known == processes_.end())
-            processes_.push_back({entry.process_id, entry.name, entry.path});
-        else
-            *known = {entry.process_id, entry.name, entry.path};
+        const auto [known, is_new] = process_index_.try_emplace(entry.process_id, processes_.size());
+        if (is_new) processes_.emplace_back();
+        processes_[known->second] = {entry.process_id, entry.name, entry.path};
     }
 }
 

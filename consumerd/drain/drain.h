@@ -21,6 +21,7 @@
 
 #include "base/result.h"
 #include "consumerd/channel/channel_reader.h"
+#include "consumerd/channel/entry_recycler.h"
 #include "consumerd/channel/ring_reader.h"
 #include "consumerd/channel/thread_names.h"
 #include "consumerd/clock/clock_calibration.h"
@@ -39,6 +40,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 namespace plumb {
@@ -136,8 +138,10 @@ private:
     std::vector<ChannelEntry> held_entries_;
     uint64_t held_until_ = 0; /* entries up to this timestamp are written next */
     ThreadNames thread_names_;
+    EntryRecycler recycler_;
     std::vector<TracedName> processes_;
-    std::set<uint64_t> threads_; /* (process id << 32) | thread id */
+    std::unordered_map<uint32_t, size_t> process_index_; /* in processes_, by process id */
+    std::set<uint64_t> threads_;                         /* (process id << 32) | thread id */
     uint64_t objects_ = 0;
 
     std::thread thread_;

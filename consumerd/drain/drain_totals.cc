@@ -71,9 +71,9 @@ DrainTotals Drain::totals() const {
     add_if_any(totals.notes, "cut", lost[PLUMB_CUT]);
     add_if_any(totals.notes, "clock_went_back", backward);
     add_if_any(totals.notes, "clock_set_back_ms", set_back_ns / 1'000'000);
-    add_if_any(totals.notes, "refused_event_slots", reader_.refused(PLUMB_REFUSED_EVENT_SLOTS));
-    add_if_any(totals.notes, "refused_heap", reader_.refused(PLUMB_REFUSED_HEAP));
-    add_if_any(totals.notes, "refused_entry_slots", reader_.refused(PLUMB_REFUSED_ENTRY_SLOTS));
+    add_if_any(totals.not_described, "refused_event_slots", reader_.refused(PLUMB_REFUSED_EVENT_SLOTS));
+    add_if_any(totals.not_described, "refused_heap", reader_.refused(PLUMB_REFUSED_HEAP));
+    add_if_any(totals.not_described, "refused_entry_slots", reader_.refused(PLUMB_REFUSED_ENTRY_SLOTS));
     for (size_t kind = 0; kind < damage_kinds; kind++)
         add_if_any(totals.notes, damage_name(static_cast<Damage>(kind)), reader_.damage()[kind]);
 

@@ -178,10 +178,10 @@ void ChannelBuilder::add_entry(std::span<const std::byte> entry) {
 }
 
 void ChannelBuilder::add_process(uint32_t process_id, const std::string& name, const std::string& executable,
-                                 uint64_t timestamp) {
+                                 uint64_t timestamp, uint32_t parent_id) {
     plumb_entry_process process{};
     process.entry = {PLUMB_ENTRY_PROCESS, 0, 0, timestamp, process_id, process_id};
-    process.parent_process_id = 1;
+    process.parent_process_id = parent_id;
     process.user_id = 1000;
     std::strncpy(process.name, name.c_str(), sizeof(process.name) - 1);
     add_entry(entry_with_path(process, offsetof(plumb_entry_process, executable), executable));

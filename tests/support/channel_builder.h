@@ -68,7 +68,7 @@ public:
     uint16_t add_event(std::string name, std::vector<EventField> fields, std::string provider = "test");
     uint16_t add_description(std::span<const std::byte> description);
     void add_process(uint32_t process_id, const std::string& name, const std::string& executable,
-                     uint64_t timestamp);
+                     uint64_t timestamp, uint32_t parent_id = 1);
     void add_thread(uint32_t process_id, uint32_t thread_id, const std::string& name, uint64_t timestamp);
     void add_object(uint32_t process_id, uint64_t base, const std::string& path, uint64_t timestamp);
     void add_entry(std::span<const std::byte> entry);

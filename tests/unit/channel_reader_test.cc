@@ -3,6 +3,7 @@
 // The reader's promise: it hands out every good record exactly once, never touches anything outside the bytes
 // it was given, ends whatever writers do to positions, and names what it leaves out.
 #include "consumerd/channel/channel_reader.h"
+#include "consumerd/channel/entry_recycler.h"
 #include "consumerd/channel/ring_reader.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "tests/support/channel_builder.h"
@@ -18,6 +19,7 @@
 #include <ctime>
 #include <functional>
 #include <random>
+#include <set>
 #include <thread>
 
 namespace plumb {
@@ -678,6 +680,83 @@ TEST(ChannelTables, EntriesAreTakenOnceAndDamagedOnesAreCounted) {
     EXPECT_EQ(entries[2].build_id.size(), 20u);
     EXPECT_EQ(reader->damage()[static_cast<size_t>(Damage::entries)], 3u);
     EXPECT_TRUE(reader->take_new_entries().empty());
+}
+
+TEST(ChannelTables, SlotsThatAreFreeOrBeingFilledHoldNoEntry) {
+    ChannelBuilder channel;
+    channel.add_thread(1, 2, "thread", 20);
+    auto* slots = reinterpret_cast<uint64_t*>(channel.bytes().data() + channel.header().entry_slots_offset);
+    slots[1] = PLUMB_SLOT_CLAIMED;
+    slots[2] = PLUMB_SLOT_FREE | slots[0];
+    auto reader = ChannelReader::open(channel.bytes(), {channel.bytes().data(), {}});
+    ASSERT_TRUE(reader);
+    const auto entries = reader->take_new_entries();
+    ASSERT_EQ(entries.size(), 1u);
+    reader->free_entry(0, entries[0].slot_value);
+    EXPECT_EQ(slots[0], PLUMB_SLOT_FREE | PLUMB_SLOT(channel.header().heap_offset, 64));
+    EXPECT_TRUE(reader->take_new_entries().empty());
+    slots[0] = entries[0].slot_value; /* a writer, with an entry of the same length */
+    EXPECT_EQ(reader->take_new_entries().size(), 1u);
+    slots[0] = PLUMB_SLOT(channel.header().heap_offset, 24);
+    reader->free_entry(0, entries[0].slot_value);
+    EXPECT_EQ(slots[0], PLUMB_SLOT(channel.header().heap_offset, 24)) << "it holds something else by now";
+    EXPECT_EQ(reader->damage()[static_cast<size_t>(Damage::entries)], 0u);
+}
+
+/* Which slots are free after two passes, when half of the table is taken. */
+class Recycling : public testing::Test {
+protected:
+    std::set<uint32_t> freed(const std::set<std::pair<uint32_t, uint32_t>>& living) {
+        BuilderConfig config;
+        config.entry_slots = slots_;
+        ChannelBuilder channel(config);
+        add(channel);
+        auto reader = ChannelReader::open(channel.bytes(), {channel.bytes().data(), {}});
+        EntryRecycler recycler([&](uint32_t process, uint32_t thread) {
+            return living.count({process, 0}) != 0 && (thread == 0 || living.count({process, thread}) != 0);
+        });
+        for (const ChannelEntry& entry : reader->take_new_entries())
+            recycler.note(entry);
+        const auto* slots =
+            reinterpret_cast<const uint64_t*>(channel.bytes().data() + channel.header().entry_slots_offset);
+        std::set<uint32_t> result;
+        recycler.pass(*reader);
+        for (uint32_t i = 0; i < slots_; i++)
+            EXPECT_EQ(slots[i] & PLUMB_SLOT_FREE, 0u) << "before the rings were read once more";
+        recycler.pass(*reader);
+        for (uint32_t i = 0; i < slots_; i++)
+            if ((slots[i] & PLUMB_SLOT_FREE) != 0) result.insert(i);
+        return result;
+    }
+    uint32_t slots_ = 8;
+
+private:
+    static void add(ChannelBuilder& channel) {
+        channel.add_process(1, "parent", "/bin/p", 10); /* slot 0 */
+        channel.add_object(1, 0x1000, "/lib/x.so", 11); /* 1 */
+        channel.add_thread(1, 100, "main", 12);         /* 2 */
+        channel.add_thread(1, 101, "other", 13);        /* 3 */
+        channel.add_process(2, "child", "/bin/p", 20, 1);
+        channel.add_thread(2, 200, "main", 21); /* 5 */
+    }
+};
+
+TEST_F(Recycling, EntriesOfTheLivingStay) {
+    EXPECT_TRUE(freed({{1, 0}, {1, 100}, {1, 101}, {2, 0}, {2, 200}}).empty());
+}
+TEST_F(Recycling, AThreadThatEndedIsFreed) {
+    EXPECT_EQ(freed({{1, 0}, {1, 100}, {2, 0}, {2, 200}}), std::set<uint32_t>{3});
+}
+TEST_F(Recycling, AProcessThatEndedIsFreed) {
+    EXPECT_EQ(freed({{1, 0}, {1, 100}, {1, 101}}), (std::set<uint32_t>{4, 5}));
+    EXPECT_EQ(freed({}), (std::set<uint32_t>{0, 1, 2, 3, 4, 5}));
+}
+TEST_F(Recycling, ObjectsStayForTheChildrenThatWereForkedWithThem) {
+    EXPECT_EQ(freed({{2, 0}, {2, 200}}), (std::set<uint32_t>{2, 3}));
+}
+TEST_F(Recycling, NothingIsFreedWhileThereIsRoom) {
+    slots_ = 64;
+    EXPECT_TRUE(freed({}).empty());
 }
 
 } // namespace

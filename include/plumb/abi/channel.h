@@ -10,7 +10,7 @@
  *   +--------------------------------+ entry_slots_offset
  *   | u64 entry slot [entry_slots]   |  processes, threads, loaded objects -> entry in the heap
  *   +--------------------------------+ heap_offset
- *   | heap, heap_bytes               |  event descriptions and entries; only ever grows
+ *   | heap, heap_bytes               |  event descriptions and the entries' blocks
  *   +--------------------------------+ control_offset
  *   | plumb_ring_control [rings]     |  ring_count per-CPU rings, then extra_ring_count rings by owner word
  *   +--------------------------------+ data_offset
@@ -21,23 +21,41 @@
  *   +--------------------------------+ total_bytes
  *
  * Who may write what:
- *   header            the creator, before the file has its name; later only the fields marked "shared"
- *   slots             any writer, 0 -> value, once, by compare-and-swap
- *   heap              the writer that reserved the bytes by adding to heap_used; never again once a slot
- * names them ring write_pos    the writer: an rseq section on that CPU, or the thread in `owner` ring limit
- * the same; and the consumer, to 0, when it closes the channel ring consumed     the consumer ring lost[] any
- * writer, atomic add clock page        the consumer
  *
- * A slot holds (offset from the channel's start << 24) | size; 0 is free. Because filling it is one store, a
- * writer killed before that leaves only unused heap bytes, and one killed after it leaves a complete entry.
+ *   header            the creator, before the file has its name; later only the fields marked "shared"
+ *   event slots       any writer, 0 -> value, once, by compare-and-swap
+ *   entry slots       as drawn below
+ *   heap              the writer that reserved the bytes by adding to heap_used, or claimed their slot; not once
+ *                     a slot names them
+ *   ring write_pos    the writer: an rseq section on that CPU, or the thread in `owner`
+ *   ring limit        the same; and the consumer, to 0, when it closes the channel
+ *   ring consumed     the consumer
+ *   ring lost[]       any writer, atomic add
+ *   clock page        the consumer
+ *
+ * A live consumer that finds a write_pos or limit that cannot be stores limit = 0, then a good write_pos.
+ *
+ * A slot holds (offset from the channel's start << 24) | size; 0: never used. Filling an event slot is one store:
+ * a writer killed before it leaves only unused heap bytes, and one killed after it leaves a complete description.
+ *
+ * An entry slot keeps its block of the heap for good, and comes round:
+ *
+ *         0 --claim--> CLAIMED --publish--> (offset, size) --free--> FREE | (offset, capacity)
+ *                         ^                                                        |
+ *                         +-------------------------claim--------------------------+
+ *
+ *   claim     a writer, by compare-and-swap; it alone may write to the block then. A slot without a block, or with one
+ *             that is too small, gets a new one from the heap, of PLUMB_ENTRY_CAPACITY(size) bytes
+ *   publish   that writer, one store; if it is killed before, slot and block are lost, and nothing else
+ *   free      the consumer, by compare-and-swap, once who the entry speaks of is gone and all that he wrote was read
+ *
+ * No step depends on what was read before it, so it does not matter that a slot may have gone round in between.
  *
  * Positions (write_pos, limit, consumed) are byte counts since the channel was made; they only grow. The byte
  * at position p of a ring is at p % ring_bytes of its data. A writer may write below `limit` without further
  * checks:
  *
  *   consumed <= write_pos <= limit <= consumed + ring_bytes        (discard and block)
- *
- * A live consumer that finds a write_pos or limit that cannot be stores limit = 0, then a good write_pos.
  *
  * `limit` is always on a sub-buffer boundary. To enter a sub-buffer a writer first publishes limit = its end.
  * In overwrite mode `limit` does not wait for `consumed`; the bytes from limit - ring_bytes to write_pos are
@@ -86,6 +104,15 @@
 #define PLUMB_SLOT_OFFSET(slot) ((uint64_t)(slot) >> 24)
 #define PLUMB_SLOT_BYTES(slot) ((uint32_t)((slot)&0xffffffu))
 
+/* Entry slots only: see above. No offset reaches so far. */
+#define PLUMB_SLOT_FREE (1ull << 63)
+#define PLUMB_SLOT_CLAIMED (1ull << 62)
+
+#define PLUMB_ENTRY_MAX_BYTES 4608u
+/* Few sizes, so that a block that was freed fits the next entry. */
+#define PLUMB_ENTRY_CAPACITY(bytes) \
+    ((bytes) <= 64u ? 64u : (bytes) <= 256u ? 256u : (bytes) <= 1024u ? 1024u : PLUMB_ENTRY_MAX_BYTES)
+
 enum plumb_domain { PLUMB_DOMAIN_USER = 1, PLUMB_DOMAIN_KERNEL = 2 };
 
 /* What a writer does when its ring is full. */
@@ -109,8 +136,8 @@ enum plumb_loss {
 /* Why something could not be described. One counter each, in the header. */
 enum plumb_refusal {
     PLUMB_REFUSED_EVENT_SLOTS = 0, /* events left off: all event slots are taken */
-    PLUMB_REFUSED_HEAP = 1,        /* events left off or entries not written: heap full */
-    PLUMB_REFUSED_ENTRY_SLOTS = 2, /* processes, threads or objects not written: all slots are taken */
+    PLUMB_REFUSED_HEAP = 1,        /* events left off: heap full */
+    PLUMB_REFUSED_ENTRY_SLOTS = 2, /* processes, threads or objects not written: no slot or block free */
     PLUMB_REFUSALS = 4
 };
 
@@ -169,7 +196,7 @@ struct plumb_channel_header {
 
     /* Shared: any writer. */
     PLUMB_ABI_ALIGNED(64) uint64_t heap_used; /* atomic add reserves; may go past heap_bytes when full */
-    uint32_t entry_hint;                      /* no free entry slot below this index */
+    uint32_t entry_hint;                      /* where to begin to look for a free entry slot */
     uint32_t reserved1;
     uint64_t refused[PLUMB_REFUSALS]; /* by enum plumb_refusal; atomic add */
     uint64_t reserved2[2];

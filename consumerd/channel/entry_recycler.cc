@@ -1,0 +1,77 @@
+#include "consumerd/channel/entry_recycler.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+
+namespace plumb {
+
+bool EntryRecycler::thread_lives(uint32_t process_id, uint32_t thread_id) {
+    const long answer = thread_id == 0 ? kill(static_cast<pid_t>(process_id), 0)
+                                       : syscall(SYS_tgkill, process_id, thread_id, 0);
+    return answer == 0 || errno != ESRCH;
+}
+
+void EntryRecycler::note(const ChannelEntry& entry) {
+    if (entry.slot_value == 0) return;
+    const uint32_t other = entry.type == PLUMB_ENTRY_PROCESS ? entry.parent_process_id : entry.thread_id;
+    kept_.push_back(
+        {entry.slot, entry.slot_value, entry.timestamp, entry.process_id, other, entry.type, false});
+    kept_bytes_ += PLUMB_ENTRY_CAPACITY(PLUMB_SLOT_BYTES(entry.slot_value));
+}
+
+void EntryRecycler::pass(ChannelReader& channel) {
+    const ChannelGeometry& geometry = channel.geometry();
+    free_dispensable(channel);
+    if (kept_.size() > geometry.entry_slots / 2 || kept_bytes_ > geometry.heap_bytes * 3 / 8)
+        find_dispensable();
+}
+
+void EntryRecycler::free_dispensable(ChannelReader& channel) {
+    for (const Kept& entry : kept_) {
+        if (!entry.is_dispensable) continue;
+        channel.free_entry(entry.slot, entry.slot_value);
+        kept_bytes_ -= PLUMB_ENTRY_CAPACITY(PLUMB_SLOT_BYTES(entry.slot_value));
+    }
+    std::erase_if(kept_, [](const Kept& entry) { return entry.is_dispensable; });
+}
+
+std::unordered_map<uint32_t, EntryRecycler::Process> EntryRecycler::look_at_processes() {
+    std::unordered_map<uint32_t, Process> processes;
+    std::vector<const Kept*> by_time;
+    for (const Kept& entry : kept_) {
+        const auto [place, is_new] = processes.try_emplace(entry.process_id);
+        if (is_new) place->second.lives = lives_(entry.process_id, 0);
+        if (entry.type != PLUMB_ENTRY_PROCESS) continue;
+        place->second.newest = std::max(place->second.newest, entry.timestamp);
+        by_time.push_back(&entry);
+    }
+    /* From the last to the first: children were entered behind their parents. */
+    std::sort(by_time.begin(), by_time.end(),
+              [](const Kept* a, const Kept* b) { return a->timestamp > b->timestamp; });
+    for (const Kept* entry : by_time) {
+        const Process& child = processes[entry->process_id];
+        if ((!child.lives || entry->timestamp < child.newest) && entry->timestamp > child.needed_until)
+            continue;
+        Process& parent = processes[entry->other_id];
+        parent.needed_until = std::max(parent.needed_until, entry->timestamp);
+    }
+    return processes;
+}
+
+void EntryRecycler::find_dispensable() {
+    const std::unordered_map<uint32_t, Process> processes = look_at_processes();
+    for (Kept& entry : kept_) {
+        const Process& process = processes.at(entry.process_id);
+        const bool is_current = process.lives && entry.timestamp >= process.newest;
+        if (entry.type == PLUMB_ENTRY_THREAD)
+            entry.is_dispensable = !is_current || !lives_(entry.process_id, entry.other_id);
+        else
+            entry.is_dispensable = !is_current && entry.timestamp > process.needed_until;
+    }
+}
+
+} // namespace plumb
