@@ -16,6 +16,7 @@ namespace plumb {
 namespace {
 
 constexpr uint32_t path_bytes_max = 4096;
+constexpr uint64_t object_bytes_max = uint64_t{1} << 40; // more is damage
 
 // Large structs: static, used by the owner of `updating` alone.
 struct ProcessEntry {
@@ -104,8 +105,9 @@ bool take_build_id(const unsigned char* note, size_t bytes, plumb_entry_object& 
 }
 
 // `base` is where a file is mapped from its offset 0, `bytes` long. Linkers put the program headers into its
-// first page, and nearly always the notes as well.
-void find_build_id(uint64_t base, uint64_t bytes, plumb_entry_object& entry) {
+// first page, and nearly always the notes as well. They know where the object ends: its .bss is not mapped from the
+// file, and in /proc/self/maps it looks like anybody's memory.
+void look_at_headers(uint64_t base, uint64_t bytes, plumb_entry_object& entry) {
     alignas(8) static unsigned char start[4096];
     static unsigned char notes[1024];
     if (bytes < sizeof(start) || !copy_memory(base, start, sizeof(start))) return;
@@ -113,12 +115,19 @@ void find_build_id(uint64_t base, uint64_t bytes, plumb_entry_object& entry) {
     __builtin_memcpy(&header, start, sizeof(header));
     if (__builtin_memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(ElfW(Phdr)))
         return;
+    uint64_t first = UINT64_MAX;
     for (uint64_t i = 0; i < header.e_phnum; i++) {
         if (header.e_phoff > sizeof(start) || (i + 1) * sizeof(ElfW(Phdr)) > sizeof(start) - header.e_phoff)
             return;
         ElfW(Phdr) segment;
         __builtin_memcpy(&segment, start + header.e_phoff + i * sizeof(segment), sizeof(segment));
-        if (segment.p_type != PT_NOTE || segment.p_offset > bytes ||
+        if (segment.p_type == PT_LOAD) {
+            constexpr uint64_t page_mask = 4095;
+            if ((segment.p_vaddr & ~page_mask) < first) first = segment.p_vaddr & ~page_mask;
+            const uint64_t object_bytes = segment.p_vaddr + segment.p_memsz - first;
+            if (object_bytes > entry.bytes && object_bytes < object_bytes_max) entry.bytes = object_bytes;
+        }
+        if (entry.build_id_bytes != 0 || segment.p_type != PT_NOTE || segment.p_offset > bytes ||
             segment.p_filesz > bytes - segment.p_offset)
             continue;
         const size_t length = segment.p_filesz < sizeof(notes) ? segment.p_filesz : sizeof(notes);
@@ -126,7 +135,7 @@ void find_build_id(uint64_t base, uint64_t bytes, plumb_entry_object& entry) {
             __builtin_memcpy(notes, start + segment.p_offset, length);
         else if (!copy_memory(base + segment.p_offset, notes, length))
             continue;
-        if (take_build_id(notes, length, entry)) return;
+        take_build_id(notes, length, entry);
     }
 }
 
@@ -194,7 +203,7 @@ public:
         plumb_entry_object& entry = object_entry.fixed;
         if (current_ && executable_ &&
             (learn_object(entry.base, hash_path(entry.path, path_bytes_)) || everything)) {
-            find_build_id(entry.base, first_end_ - entry.base, entry);
+            look_at_headers(entry.base, first_end_ - entry.base, entry);
             const uint32_t bytes =
                 entry_bytes(sizeof(entry), offsetof(plumb_entry_object, path), path_bytes_);
             for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {

@@ -253,6 +253,7 @@ extern "C" __attribute__((visibility("default"))) void plumb_unregister_object(p
     if (runtime.process_id != sys::process_id()) return; // a child of vfork: all of this is its parent's
     {
         const UpdatesHeld held;
+        introduce_new_objects(); // at exit: nobody else may come to it
         remove_object(*object);
         // If somebody is still writing, the slot stays until the process is gone.
         const bool quiescent = load_relaxed(runtime.quiesce_pending) == 0 || is_quiescent();

@@ -158,6 +158,7 @@ void update() {
     if (load_relaxed(runtime.quiesce_pending) != 0 && is_quiescent_without_the_dead()) quiesced();
     if (answer.rule_count != 0) {
         register_membarrier();
+        introduce_new_objects(); // to the channels that we have; new ones get all of them
         attach_new();
         switch_on();
     }

@@ -22,6 +22,7 @@
 #include "base/result.h"
 #include "consumerd/channel/channel_reader.h"
 #include "consumerd/channel/entry_recycler.h"
+#include "consumerd/channel/loaded_objects.h"
 #include "consumerd/channel/ring_reader.h"
 #include "consumerd/channel/thread_names.h"
 #include "consumerd/clock/clock_calibration.h"
@@ -138,6 +139,7 @@ private:
     std::vector<ChannelEntry> held_entries_;
     uint64_t held_until_ = 0; /* entries up to this timestamp are written next */
     ThreadNames thread_names_;
+    LoadedObjects loaded_objects_;
     EntryRecycler recycler_;
     std::vector<TracedName> processes_;
     std::unordered_map<uint32_t, size_t> process_index_; /* in processes_, by process id */
