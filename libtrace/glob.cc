@@ -1,6 +1,5 @@
 // Patterns over "provider:event" and over paths of executables: `*` any characters, `?` one, `[a-z]` and
-// `[!a-z]` sets,
-// `\` quotes the next. fnmatch() of the C library may allocate and depends on the locale; this one is
+// `[!a-z]` sets, `\` quotes the next. fnmatch() of the C library may allocate and depends on the locale; this one is
 // async-signal-safe.
 //
 // Linear in pattern times text: on a mismatch only the last `*` is tried again, one character further.

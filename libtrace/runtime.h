@@ -15,8 +15,7 @@
 //
 // What always holds:
 //  - One thread at a time runs update(), the owner of `updating`; nobody waits for it: who finds it running
-//  leaves a
-//    request, and the owner goes round again. So an update can be asked for from a signal handler.
+//    leaves a request, and the owner goes round again. So an update can be asked for from a signal handler.
 //  - A session's channel stays mapped until no restartable sequence and no guard can see it.
 //  - Nothing here allocates, takes a lock, or changes errno.
 #pragma once

@@ -3,8 +3,7 @@
  * there.
  *
  *   Result<Session> session = Session::create(config);
- *   session->enable({{"shop:*"}, {"!shop:debug_*"}});    // returns when it is true everywhere, or says where
- * not
+ *   session->enable({{"shop:*"}, {"!shop:debug_*"}});    // returns when it is true everywhere, or says where not
  *   ... drain session->channel() ...
  *   session->end();                                      // from here on no further record of it appears
  *   ... drain what is left ...

@@ -1,7 +1,6 @@
 /*
  * Writes a CTF 1.8 trace: DIR/<domain>/ with `metadata`, one stream file for each ring that has something to
- * say
- * (`ring_0`, `extra_ring_0` ...), and `statedump`.
+ * say (`ring_0`, `extra_ring_0` ...), and `statedump`.
  *
  * Records go into packets as they lay in the ring; nothing is encoded again. The metadata is always there and
  * always describes every event that is in the streams: it is replaced (never rewritten in place) before the

@@ -2,8 +2,7 @@
  * The clock of traces: reading it, and converting what was read, both without a system call.
  *
  * Where the processor's cycle counter is invariant and the kernel uses it itself, events carry raw cycles; a
- * clock page
- * (<plumb/abi/clock_page.h>) converts them. Elsewhere they carry CLOCK_MONOTONIC nanoseconds.
+ * clock page (<plumb/abi/clock_page.h>) converts them. Elsewhere they carry CLOCK_MONOTONIC nanoseconds.
  *
  * All functions here are async-signal-safe and thread-safe.
  */

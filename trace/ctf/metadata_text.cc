@@ -1,10 +1,9 @@
 /*
  * The text of a metadata file. LTTng writes it in packets:
  *
- *   byte 0      4       20         24             28            32          33         34       35     36 37
+ *   byte 0      4       20         24             28            32          33         34       35     36     37
  *        +------+-------+----------+--------------+-------------+-----------+----------+--------+------+------+--
- *        | magic| uuid  | checksum | content size | packet size | compressed| encrypted| cksum  | major|
- * minor| text
+ *        | magic| uuid  | checksum | content size | packet size | compressed| encrypted| cksum  | major| minor| text
  *        +------+-------+----------+--------------+-------------+-----------+----------+--------+------+------+--
  *
  * Sizes are in bits and count the header. The magic number shows the byte order. (CTF 1.8, section 7.1.)

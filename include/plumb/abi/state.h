@@ -25,8 +25,7 @@
  *      | [that process: its fields, then `acknowledged` after its first query]
  *      v
  *   listening; `acknowledged` follows `generation`
- *      | [that process: at exit]  [anyone: when no such process lives, or it began after
- * registered_boottime_ns]
+ *      | [that process: at exit]  [anyone: when no such process lives, or it began after registered_boottime_ns]
  *      v
  *   process_id == 0  free
  *
@@ -41,8 +40,7 @@
  *
  * Which events are on. An event is on in a session if one of the session's including rules matches it and
  * none of its excluding rules does. Patterns are globs over "provider:event": `*` any characters, `?` one,
- * `[a-z]` a set,
- * `\` quotes the next.
+ * `[a-z]` a set, `\` quotes the next.
  */
 #ifndef PLUMB_ABI_STATE_H
 #define PLUMB_ABI_STATE_H
