@@ -8,6 +8,8 @@
 
 #include <csignal>
 #include <cstdio>
+#include <sys/auxv.h>
+#include <sys/resource.h>
 
 namespace plumb {
 
@@ -42,8 +44,15 @@ int open_directory() {
     return error;
 }
 
+// Whether a file may have so many bytes. To make one that may not is not only an error: it raises SIGXFSZ.
+bool may_be_made(uint64_t bytes) {
+    rlimit limit = {};
+    return sys::call(SYS_prlimit64, 0, RLIMIT_FSIZE, nullptr, &limit) == 0 && limit.rlim_cur >= bytes;
+}
+
 // A new, whole state file without a name yet: a descriptor or -errno.
 int make_state(int directory) {
+    if (!may_be_made(PLUMB_STATE_TOTAL_BYTES)) return -EFBIG;
     const int fd = sys::open_at(directory, ".", O_TMPFILE | O_RDWR, 0600);
     if (fd < 0) return fd;
     long error = sys::call(SYS_fallocate, fd, 0, 0L, static_cast<long>(PLUMB_STATE_TOTAL_BYTES));

@@ -106,6 +106,12 @@ class Startup(unittest.TestCase):
                 self.assertTrue(re.match(r'mkdirat\(AT_FDCWD, "/dev/shm/plumb-\d+", 0700\)', line) or
                                 re.match(r'linkat\(AT_FDCWD, "/proc/self/fd/\d+", \d+, "state",', line), line)
 
+    def test_no_file_is_made_that_may_not_be_as_large(self):
+        """The kernel would end the program by SIGXFSZ, in a constructor."""
+        for way in (f"{self.folder}/traced speak", f"env LD_PRELOAD={shlex.quote(str(PROBE))} {self.folder}/bare speak"):
+            done = self.in_namespace(f"{SHM}\nulimit -f 395\nexec {way}")
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (42, "to output\n", "to error\n"))
+
     def test_programs_run_whatever_shared_memory_is_like(self):
         directory = "/dev/shm/plumb-0"
         cases = {
