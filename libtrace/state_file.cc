@@ -135,6 +135,28 @@ bool is_dead(uint32_t process_id) {
     return sys::call(SYS_kill, static_cast<int>(process_id), 0) == -ESRCH;
 }
 
+// A hash of what the kernel gave this program as random bytes at exec(). Short, since the C library makes its stack
+// guard of the same bytes.
+uint32_t image_of_program() {
+    const auto* random = reinterpret_cast<const unsigned char*>(getauxval(AT_RANDOM));
+    if (random == nullptr) return 0;
+    uint64_t words[2];
+    __builtin_memcpy(words, random, sizeof(words));
+    uint64_t hash = 0;
+    for (const uint64_t word : words) {
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    return static_cast<uint32_t>((hash * 0xbf58476d1ce4e5b9u) >> 32);
+}
+
+// Whether the slot may be taken over. With our own number it is another runtime's in this process, or left over from
+// an earlier process, or from before exec().
+bool is_left_over(const plumb_process& slot, uint32_t process_id, uint32_t image) {
+    if (process_id == runtime.process_id) return load_relaxed(slot.image) != image;
+    return is_dead(process_id);
+}
+
 const char* last_part(const char* path) {
     const char* last = path;
     for (; *path != '\0'; path++) {
@@ -203,13 +225,14 @@ int open_state() {
 void claim_slot() {
     if (runtime.state == nullptr || runtime.slot != nullptr) return;
     plumb_process* all = slots();
+    const uint32_t image = image_of_program();
     const uint32_t start = runtime.process_id % PLUMB_MAX_PROCESSES;
     for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++) {
         plumb_process& slot = all[(start + i) % PLUMB_MAX_PROCESSES];
         uint32_t there = load_relaxed(slot.process_id);
-        // Our own number can only be left over from an earlier process, or from before exec.
-        if (there != 0 && there != runtime.process_id && !is_dead(there)) continue;
+        if (there != 0 && !is_left_over(slot, there, image)) continue;
         if (!compare_exchange(slot.process_id, there, runtime.process_id)) continue;
+        store_relaxed(slot.image, image);
         store_relaxed(slot.flags, 0u);
         store_relaxed(slot.signal_number, 0u);
         store_relaxed(slot.acknowledged, uint64_t{0});

@@ -66,8 +66,16 @@ public:
             const std::uint32_t seen = state_.ack_count();
             now_ns_ = monotonic_now_ns();
             std::vector<std::uint32_t> pending;
-            for (const ProcessSlot& slot : state_.processes())
-                if (is_pending(slot)) pending.push_back(slot.content.process_id);
+            const std::vector<ProcessSlot> slots = state_.processes();
+            const auto youngest = youngest_of(slots);
+            for (const ProcessSlot& slot : slots) {
+                const auto now = youngest.find(slot.content.process_id);
+                const bool is_ready = (slot.content.flags & PLUMB_PROCESS_READY) != 0;
+                if (is_ready && now != youngest.end() && now->second->image != slot.content.image)
+                    state_.free_slot(slot); /* left by the program before exec() */
+                else if (is_pending(slot))
+                    pending.push_back(slot.content.process_id);
+            }
             if (pending.empty()) return std::move(report_);
             if (now_ns_ - start_ns_ > options_.timeout_ns) return give_up(pending);
             state_.wait_for_ack(seen, look_interval_ns);
@@ -75,13 +83,30 @@ public:
     }
 
 private:
-    /* Whether this process still has to acknowledge; does what can be done about it. */
+    /* Which program each process runs now, by its youngest slot. */
+    static std::map<std::uint32_t, const plumb_process*> youngest_of(const std::vector<ProcessSlot>& slots) {
+        std::map<std::uint32_t, const plumb_process*> youngest;
+        for (const ProcessSlot& slot : slots) {
+            const plumb_process& process = slot.content;
+            if ((process.flags & PLUMB_PROCESS_READY) == 0) continue;
+            const plumb_process*& known = youngest[process.process_id];
+            if (known == nullptr || process.registered_boottime_ns > known->registered_boottime_ns)
+                known = &process;
+        }
+        return youngest;
+    }
+
+    /* A process may have several slots, one for each runtime in it. */
+    using Key = std::pair<std::uint32_t, std::uint32_t>;
+    static Key key_of(const ProcessSlot& slot) { return {slot.index, slot.content.process_id}; }
+
+    /* Whether this runtime of a process still has to acknowledge; does what can be done about it. */
     bool is_pending(const ProcessSlot& slot) {
         const plumb_process& process = slot.content;
-        if (settled_.count(process.process_id) != 0) return false;
+        if (settled_.count(key_of(slot)) != 0) return false;
         const bool ready = (process.flags & PLUMB_PROCESS_READY) != 0;
-        if (ready && process.acknowledged >= report_.generation) return acknowledged(process);
-        Attempt& attempt = attempts_[process.process_id];
+        if (ready && process.acknowledged >= report_.generation) return acknowledged(slot);
+        Attempt& attempt = attempts_[key_of(slot)];
         if (attempt.first_look_ns == 0) attempt.first_look_ns = now_ns_;
         if (now_ns_ < attempt.next_look_ns) return true;
         attempt.next_look_ns = now_ns_ + look_interval_ns;
@@ -89,16 +114,16 @@ private:
         const std::optional<std::uint64_t> started = process_start_boottime_ns(process.process_id);
         if (!started) {
             state_.free_slot(slot);
-            return settle(process.process_id);
+            return settle(slot);
         }
         /* Claimed a moment ago, and being filled: it has yet to ask, and will read this generation or a later
          * one. Or the process id is another's now, and clean_up() takes the slot back. Either way there is
          * nothing to wait for; a short wait only makes that the new state is true when we return. */
         if (!ready || *started > process.registered_boottime_ns)
-            return now_ns_ - attempt.first_look_ns < filling_patience_ns || settle(process.process_id);
-        if (!is_concerned(process.process_id, attempt)) return settle(process.process_id);
+            return now_ns_ - attempt.first_look_ns < filling_patience_ns || settle(slot);
+        if (!is_concerned(process.process_id, attempt)) return settle(slot);
         if (process.signal_number == 0)
-            return refuse(process.process_id,
+            return refuse(slot,
                           "it has no handler (linked with tp-sync.o alone): it asked once, when it started");
         if (attempt.sent_ns != 0 && now_ns_ - attempt.sent_ns < resend_after_ns) {
             attempt.next_look_ns = now_ns_ + life_check_interval_ns;
@@ -112,23 +137,27 @@ private:
         return *attempt.is_concerned;
     }
 
-    bool settle(std::uint32_t process_id) {
-        settled_.insert(process_id);
+    bool settle(const ProcessSlot& slot) {
+        settled_.insert(key_of(slot));
         return false;
     }
 
-    bool refuse(std::uint32_t process_id, std::string reason) {
-        report_.unreachable.push_back({process_id, std::move(reason)});
-        return settle(process_id);
+    bool refuse(const ProcessSlot& slot, std::string reason) {
+        report_.unreachable.push_back({slot.content.process_id, std::move(reason)});
+        return settle(slot);
     }
 
-    bool acknowledged(const plumb_process& process) {
+    bool acknowledged(const ProcessSlot& slot) {
+        const plumb_process& process = slot.content;
         if (process.error != 0 && process.error_cookie == options_.session_cookie &&
             options_.session_cookie != 0)
-            return refuse(process.process_id, fmt::format("it could not open the session's channel: {}",
-                                                          errno_text(process.error)));
-        if (attempts_.count(process.process_id) != 0) report_.acknowledged.push_back(process.process_id);
-        return settle(process.process_id);
+            return refuse(
+                slot, fmt::format("it could not open the session's channel: {}", errno_text(process.error)));
+        std::vector<std::uint32_t>& told = report_.acknowledged;
+        if (attempts_.count(key_of(slot)) != 0 &&
+            std::find(told.begin(), told.end(), process.process_id) == told.end())
+            told.push_back(process.process_id);
+        return settle(slot);
     }
 
     static bool has_handler(std::uint32_t process_id, std::uint32_t signal_number) {
@@ -160,49 +189,47 @@ private:
         const std::uint32_t process_id = slot.content.process_id;
         const std::uint32_t signal_number = slot.content.signal_number;
         if (signal_number != SIGURG && signal_number != SIGWINCH)
-            return refuse(process_id, fmt::format("its slot names signal {}, which is not one of Plumb's",
-                                                  signal_number));
+            return refuse(
+                slot, fmt::format("its slot names signal {}, which is not one of Plumb's", signal_number));
         const ThreadChoice choice = choose_thread(process_id, signal_number, attempt.threads);
         if (choice.disturbance == Disturbance::stopped && slot.content.unanswered != 0)
-            return refuse(process_id, stopped_reason); /* it has one waiting */
-        if (!may_be_sent(process_id, signal_number, choice, attempt)) return settled_.count(process_id) == 0;
-        if (slot.content.unanswered >= PLUMB_UNANSWERED_MAX) return bear_silence(slot.content, attempt);
+            return refuse(slot, stopped_reason); /* it has one waiting */
+        if (!may_be_sent(slot, choice, attempt)) return settled_.count(key_of(slot)) == 0;
+        if (slot.content.unanswered >= PLUMB_UNANSWERED_MAX) return bear_silence(slot, attempt);
         if (!state_.is_mapped_by(process_id)) {
             state_.free_slot(
                 slot); /* it has called exec() since; the new program may have a slot of its own */
             return false;
         }
         if (!has_handler(process_id, signal_number))
-            return refuse(process_id,
+            return refuse(slot,
                           fmt::format("it has no handler for signal {} any more", named(signal_number)));
         state_.count_signal(slot.index);
         if (const int error = queue_signal(slot, choice.thread_id); error != 0) {
-            if (error == EPERM) return refuse(process_id, "no permission to signal it");
+            if (error == EPERM) return refuse(slot, "no permission to signal it");
             return true; /* the thread has ended: another one at the next look */
         }
         attempt.sent_ns = now_ns_;
         attempt.threads.insert(choice.thread_id);
-        if (choice.disturbance == Disturbance::stopped) return refuse(process_id, stopped_reason);
+        if (choice.disturbance == Disturbance::stopped) return refuse(slot, stopped_reason);
         if (choice.disturbance == Disturbance::interrupted)
             report_.disturbed.push_back({process_id, choice.thread_id, choice.system_call});
         return true;
     }
 
     /* No more is sent; what was sent last may still be answered. */
-    bool bear_silence(const plumb_process& process, Attempt& attempt) {
+    bool bear_silence(const ProcessSlot& slot, Attempt& attempt) {
         const std::uint64_t since_ns = attempt.sent_ns != 0 ? attempt.sent_ns : attempt.first_look_ns;
         attempt.next_look_ns = now_ns_ + life_check_interval_ns;
         if (now_ns_ - since_ns < silence_patience_ns) return true;
         return refuse(
-            process.process_id,
-            fmt::format("signal {} does not reach Plumb there: {} were not answered; the program has "
-                        "installed its own handler for it since, or was busy all the time",
-                        named(process.signal_number), process.unanswered));
+            slot, fmt::format("signal {} does not reach Plumb there: {} were not answered; the program has "
+                              "installed its own handler for it since, or was busy all the time",
+                              named(slot.content.signal_number), slot.content.unanswered));
     }
 
     /* False: not now, or (then it is settled) never. */
-    bool may_be_sent(std::uint32_t process_id, std::uint32_t signal_number, const ThreadChoice& choice,
-                     const Attempt& attempt) {
+    bool may_be_sent(const ProcessSlot& slot, const ThreadChoice& choice, const Attempt& attempt) {
         const std::uint64_t waited_ns = now_ns_ - attempt.first_look_ns;
         switch (choice.disturbance) {
         case Disturbance::none:
@@ -213,7 +240,8 @@ private:
         case Disturbance::blocked:
             /* The program may read its signals itself (sigwait, signalfd), and does not know what to do with this. */
             if (waited_ns >= blocked_patience_ns)
-                refuse(process_id, fmt::format("signal {} is blocked in every thread", named(signal_number)));
+                refuse(slot, fmt::format("signal {} is blocked in every thread",
+                                         named(slot.content.signal_number)));
             return false;
         case Disturbance::gone:
             break;
@@ -234,8 +262,8 @@ private:
     std::uint64_t start_ns_;
     std::uint64_t now_ns_ = 0;
     Report report_;
-    std::set<std::uint32_t> settled_;
-    std::map<std::uint32_t, Attempt> attempts_;
+    std::set<Key> settled_;
+    std::map<Key, Attempt> attempts_;
 };
 
 } // namespace

@@ -330,6 +330,7 @@ std::optional<plumb_process> StateFile::process(std::uint32_t index) const {
     copy.error_cookie = load(shared.error_cookie);
     copy.handler = load(shared.handler);
     copy.unanswered = load(shared.unanswered);
+    copy.image = load(shared.image);
     return copy;
 }
 

@@ -29,6 +29,9 @@
  *      v
  *   process_id == 0  free
  *
+ * One process may have several: each runtime in it takes its own (a program with libplumb.a and a preloaded probe with
+ * libplumb.so). A slot with a process's own id and another `image` was left behind by exec().
+ *
  * Because a process claims its slot before it queries, a controller that publishes and then looks through the
  * slots misses nobody: who is not seen there has yet to query, and will read the new generation.
  *
@@ -124,7 +127,7 @@ struct plumb_process {
     uint64_t error_cookie; /* the session that `error` is about */
     uint64_t handler;      /* address of its handler in that process: tells two runtimes there apart */
     uint32_t unanswered;   /* update signals sent since its handler last had one; see below */
-    uint32_t reserved0;
+    uint32_t image;        /* the program that runs there, since its last exec(): a hash of what is random in it */
     uint64_t reserved[1];
 };
 
