@@ -32,6 +32,8 @@ Result<ProcessStatus> parse_status(const std::string& path) {
         status.user_id = static_cast<std::uint32_t>(std::strtoul(text->c_str() + at + 5, &end, 10));
         status.effective_user_id = static_cast<std::uint32_t>(std::strtoul(end, nullptr, 10));
     }
+    status.seccomp_mode = static_cast<std::uint32_t>(number_after(*text, "\nSeccomp:", 10));
+    status.seccomp_filters = static_cast<std::uint32_t>(number_after(*text, "\nSeccomp_filters:", 10));
     if (text->compare(0, 6, "Name:\t") == 0) status.name = text->substr(6, text->find('\n') - 6);
     return status;
 }
@@ -90,6 +92,19 @@ Result<ProcessStatus> process_status(std::uint32_t process_id) {
 
 Result<ProcessStatus> thread_status(std::uint32_t process_id, std::uint32_t thread_id) {
     return parse_status(fmt::format("/proc/{}/task/{}/status", process_id, thread_id));
+}
+
+Result<ProcessStatus> most_filtered_status(std::uint32_t process_id) {
+    Result<ProcessStatus> most = process_status(process_id);
+    if (!most) return most;
+    const std::vector<std::uint32_t> threads = thread_ids(process_id);
+    for (std::size_t i = 1; i < threads.size(); i++) { /* the first one is the process itself */
+        const Result<ProcessStatus> status = thread_status(process_id, threads[i]);
+        if (status && std::pair(status->seccomp_filters, status->seccomp_mode) >
+                          std::pair(most->seccomp_filters, most->seccomp_mode))
+            most = status;
+    }
+    return most;
 }
 
 std::vector<std::uint32_t> thread_ids(std::uint32_t process_id) {

@@ -29,12 +29,16 @@ struct ProcessStatus {
     std::uint64_t blocked = 0; /* signals blocked in this thread */
     std::uint32_t user_id = 0; /* real */
     std::uint32_t effective_user_id = 0;
+    std::uint32_t seccomp_mode = 0;    /* 0: none, 1: strict, 2: filters */
+    std::uint32_t seccomp_filters = 0; /* how many; 0 too before Linux 5.9 */
     std::string name;
 };
 
 /* Of a process, or of one of its threads. */
 Result<ProcessStatus> process_status(std::uint32_t process_id);
 Result<ProcessStatus> thread_status(std::uint32_t process_id, std::uint32_t thread_id);
+/* That of the thread with the most seccomp filters: threads may have different ones. */
+Result<ProcessStatus> most_filtered_status(std::uint32_t process_id);
 std::vector<std::uint32_t> thread_ids(std::uint32_t process_id);
 
 /* A file that a process maps. */

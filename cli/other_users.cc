@@ -100,7 +100,7 @@ Result<Report> OtherUsers::join(uid_t user_id) {
 
 Result<Report> OtherUsers::begin(uid_t user_id) {
     if (parts_.size() >= users_max) return Error("There are {} other users already.", users_max);
-    auto session = Session::create(options_.config, {}, user_id, options_.cookie);
+    auto session = Session::create(options_.config, options_.quiescence, user_id, options_.cookie);
     if (!session) return session.error();
     DrainOptions drain_options = options_.drain;
     drain_options.folder = fmt::format("ust-{}", user_id);
@@ -110,6 +110,11 @@ Result<Report> OtherUsers::begin(uid_t user_id) {
     Part& part = parts_.back();
     part.drain->start();
     return part.session.enable(options_.rules);
+}
+
+void OtherUsers::hold_filtered() {
+    for (Part& part : parts_)
+        part.session.hold_filtered();
 }
 
 bool OtherUsers::has_launched(uid_t user_id) const {

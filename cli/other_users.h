@@ -38,6 +38,7 @@ public:
         ChannelConfig config;
         std::vector<Rule> rules;
         std::uint64_t cookie = 0;
+        QuiescenceOptions quiescence;
         DrainOptions drain; /* of the recorder's own user */
     };
     OtherUsers(Options options, const ClockCalibration& calibration)
@@ -50,6 +51,9 @@ public:
     std::vector<Report> join_launched();
     /* Whether the process has tracepoints, by the state of a user who was joined. */
     bool has(std::uint32_t process_id) const;
+
+    /* As Session::hold_filtered(). */
+    void hold_filtered();
 
     DrainProgress progress() const;
     /* Ends the sessions; `each` is given what was reported. */

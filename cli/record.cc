@@ -45,6 +45,10 @@ void add_what(CLI::App& command, RecordOptions& options) {
                     "As root: programs of this user too, from their first event. May be repeated")
         ->type_name("USER")
         ->allow_extra_args(false);
+    command.add_flag(
+        "--seccomp", options.seccomp,
+        "Attach to programs with seccomp filters, too, though a filter may end its program for a call that "
+        "tracing makes");
 }
 
 void add_kernel(CLI::App& command, RecordOptions& options) {

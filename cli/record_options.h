@@ -28,6 +28,7 @@ struct RecordOptions {
     std::string kernel_pages;               /* where the raw pages are kept too */
     bool system_wide = false;               /* kernel events of all processes */
     bool statedump_files = false;
+    bool seccomp = false; /* programs with seccomp filters, too */
     std::vector<std::uint32_t> process_ids;
     std::vector<std::string> executables;
     std::vector<std::string> users; /* other ones, as root */

@@ -133,6 +133,12 @@ Status Recorder::prepare() {
     return ok();
 }
 
+QuiescenceOptions Recorder::quiescence() const {
+    QuiescenceOptions quiescence;
+    quiescence.filtered_too = options_.seccomp;
+    return quiescence;
+}
+
 Status Recorder::open_session() {
     auto config = channel_config(options_);
     if (!config) return config.error();
@@ -143,7 +149,7 @@ Status Recorder::open_session() {
     config->clock_mode = calibration->mode();
     if (Status possible = check_memory_for(*config); !possible) return possible;
     const std::vector<LeftChannel> left_before = left_by_killed_recorders();
-    auto session = Session::create(*config);
+    auto session = Session::create(*config, quiescence());
     if (!session) return session.error();
     session_ = std::move(*session);
     if (!options_.quiet) tell_of_the_dead(left_before);
@@ -194,7 +200,7 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
     }
     other_users_ =
         std::make_unique<OtherUsers>(OtherUsers::Options{config, *rules_of(options_), session_->cookie(),
-                                                         drain_options(options_.directory)},
+                                                         quiescence(), drain_options(options_.directory)},
                                      calibration);
     for (const uid_t user_id : named) {
         auto joined = other_users_->join(user_id);
@@ -368,6 +374,8 @@ void Recorder::wait_for_end() {
             timeout_ns = std::min(timeout_ns, elapsed_ns() < eager_ns ? eager_tick_ns : tick_ns);
         if (const auto signal = signals_.next(timeout_ns)) handle(*signal);
         look_for_other_users();
+        session_->hold_filtered();
+        if (other_users_) other_users_->hold_filtered();
         if (!drain_) continue;
         DrainProgress progress = drain_->progress();
         if (kernel_drain_) {

@@ -39,6 +39,7 @@ public:
 
 private:
     Status prepare();
+    QuiescenceOptions quiescence() const;
     Status open_session();
     void tell_of_the_dead(const std::vector<LeftChannel>& known);
     DrainOptions drain_options(const std::string& directory);

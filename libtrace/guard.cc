@@ -102,7 +102,8 @@ Guard::~Guard() {
 }
 
 void begin_quiescence() {
-    if (runtime.rseq_offset != 0) {
+    // Held, nothing is unmapped afterwards, and the records of sequences in flight go where they went before.
+    if (runtime.rseq_offset != 0 && !is_held()) {
         register_membarrier();
         if (sys::call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0) != 0) lose_sequences();
     }

@@ -183,11 +183,37 @@ int initialise() {
     return open_state();
 }
 
+// Without a system call. If an update is under way, it can not be waited for: then there is no other ever, and nobody
+// looks at the object again.
+void remove_from_held(plumb_object& object) {
+    uint32_t nobody = 0;
+    if (!compare_exchange(runtime.updating, nobody, runtime.process_id)) {
+        runtime.held_for_good = true;
+        return;
+    }
+    remove_object(object);
+    if (runtime.objects == nullptr) release_slot();
+    store_seq_cst(runtime.updating, 0u);
+}
+
+// A child of a process with a seccomp filter, which it has inherited.
+void stay_untraced() {
+    runtime.held_for_good = true;
+    runtime.slot = nullptr;
+    if (runtime.writers_armed) store_release(*runtime.writers_live, writers_are_live);
+    for (plumb_object* object = runtime.objects; object != nullptr; object = object->next) {
+        for (plumb_event** entry = object->events_begin; entry < object->events_end; entry++) {
+            if (*entry != nullptr) store_relaxed((*entry)->enabled, 0u);
+        }
+    }
+}
+
 // In the child, which has one thread. What the parent's other threads were in the middle of will never be
 // finished. A child in another process namespace may have its parent's number.
 void after_fork() {
     if (!runtime.initialised) return;
     if (!writers_are_wiped() && runtime.process_id == sys::process_id()) return;
+    if (is_held()) return stay_untraced();
     {
         const SignalsHeld signals; // a handler that traces must not see half of this
         if (!begin_mending_writers()) return;
@@ -226,6 +252,7 @@ extern "C" __attribute__((visibility("default"))) int plumb_register_object(plum
     object->setup->writers = runtime.writers;
     object->setup->rseq_offset = runtime.rseq_offset;
     if (runtime.state == nullptr) return error;
+    if (is_held()) return 0; // it can not be introduced, and stays off
 
     if (is_registered(*object)) return error;
     object->next = load_relaxed(runtime.objects);
@@ -250,6 +277,7 @@ extern "C" __attribute__((visibility("default"))) int plumb_register_object(plum
 extern "C" __attribute__((visibility("default"))) void plumb_unregister_object(plumb_object* object) {
     if (!runtime.initialised) return;
     notice_fork();
+    if (is_held()) return remove_from_held(*object);
     if (runtime.process_id != sys::process_id()) return; // a child of vfork: all of this is its parent's
     {
         const UpdatesHeld held;

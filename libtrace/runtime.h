@@ -93,7 +93,8 @@ struct Runtime {
 
     plumb_state_header* state = nullptr;
     plumb_process* slot = nullptr;
-    uint64_t generation = 0; // that was last asked for
+    uint64_t generation = 0;    // that was last asked for
+    bool held_for_good = false; // it has a filter, and no slot that says so: a child, or at the end
     bool executable_known = false;
     uint64_t unguarded_losses = 0; // events dropped for want of a guard, not yet counted in a channel
 };
@@ -182,7 +183,8 @@ void announce_handler();
 void release_slot();
 bool has_no_rules(uint64_t& generation); // and which generation that is; false if in doubt
 void acknowledge(uint64_t generation);
-bool answer_signal(uint32_t slot_index);                        // whether it is for us
+bool is_held();                          // no system call may be made: <plumb/abi/state.h>
+bool answer_signal(uint32_t slot_index); // whether it is for us
 bool is_slot_of_handler(uint32_t slot_index, uint64_t address); // another runtime in this process
 void report_error(uint64_t cookie, int error);
 int open_channel(uint64_t cookie);

@@ -239,6 +239,7 @@ void claim_slot() {
         store_relaxed(slot.error, 0);
         store_relaxed(slot.error_cookie, uint64_t{0});
         store_relaxed(slot.unanswered, 0u);
+        store_relaxed(slot.held, 0u);
         store_relaxed(slot.registered_boottime_ns, sys::now_once_ns(CLOCK_BOOTTIME));
         runtime.slot = &slot;
         announce_handler();
@@ -260,6 +261,7 @@ void announce_handler() {
 
 void release_slot() {
     if (runtime.slot == nullptr) return;
+    if (is_held()) runtime.held_for_good = true; // the program goes on without the slot, and with its filter
     uint32_t mine = runtime.process_id;
     compare_exchange(runtime.slot->process_id, mine, 0u);
     runtime.slot = nullptr;
@@ -270,6 +272,11 @@ void acknowledge(uint64_t generation) {
     store_seq_cst(runtime.slot->acknowledged, generation);
     add_seq_cst(runtime.state->ack_futex, 1u);
     if (load_seq_cst(runtime.state->ack_waiters) != 0) sys::futex_wake_all(runtime.state->ack_futex);
+}
+
+bool is_held() {
+    const plumb_process* slot = load_relaxed(runtime.slot);
+    return runtime.held_for_good || (slot != nullptr && load_relaxed(slot->held) != 0);
 }
 
 bool answer_signal(uint32_t slot_index) {

@@ -230,6 +230,7 @@ void release_updates() {
 // jumps out of an update, or ends the thread, would leave it owned for ever.
 void request_update() {
     if (writers_are_wiped()) after_fork();
+    if (is_held()) return;
     const SignalsHeld signals;
     add_seq_cst(runtime.update_requests, 1u);
     while (begin_update()) {

@@ -13,6 +13,7 @@
 #include "consumerd/control/quiescence.h"
 
 #include "base/processes.h"
+#include "consumerd/control/seccomp.h"
 #include "consumerd/control/thread_choice.h"
 
 #include <algorithm>
@@ -122,6 +123,15 @@ private:
         if (!ready || *started > process.registered_boottime_ns)
             return now_ns_ - attempt.first_look_ns < filling_patience_ns || settle(slot);
         if (!is_concerned(process.process_id, attempt)) return settle(slot);
+        /* Who insists does so for those whom the change concerns, and for nobody else. */
+        if (options_.filtered_too && process.held != 0) state_.hold(slot, false);
+        /* The last look before each signal: filters are installed once and for good. */
+        if (!options_.filtered_too && has_own_filter(process.process_id)) {
+            state_.hold(slot, true);
+            return refuse(
+                slot, "it has a seccomp filter, which may end it for a call that tracing makes; it is left "
+                      "as it is (--seccomp records it all the same)");
+        }
         if (process.signal_number == 0)
             return refuse(slot,
                           "it has no handler (linked with tp-sync.o alone): it asked once, when it started");

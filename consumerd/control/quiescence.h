@@ -25,6 +25,8 @@ struct QuiescenceOptions {
     /* Whether the change can make a difference to a process; the others are not disturbed. Asked once for
      * each process that has not acknowledged. Empty: to all. */
     std::function<bool(std::uint32_t process_id)> concerns = {};
+    /* Signal processes with seccomp filters, too. */
+    bool filtered_too = false;
     /* The session whose failure to be opened by a process counts as not reached. 0: none, as when it ends. */
     std::uint64_t session_cookie = 0;
 };

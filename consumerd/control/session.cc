@@ -4,6 +4,7 @@
 #include "base/processes.h"
 #include "consumerd/control/launched.h"
 #include "consumerd/control/left_channel.h"
+#include "consumerd/control/seccomp.h"
 
 #include <algorithm>
 #include <cctype>
@@ -125,6 +126,7 @@ struct Session::Parts {
     QuiescenceOptions options;
     std::uint8_t index = 0;
     bool ended = false;
+    std::uint32_t next_looked_after = 0; /* slot */
 
     bool is_own(const plumb_rule& rule) const { return rule.session == index; }
 
@@ -163,6 +165,8 @@ struct Session::Parts {
     Result<Report> change(Switch direction, const std::vector<plumb_rule>& changed,
                           const std::function<Status(plumb_rule_set&)>& edit) {
         const std::uint64_t cookie = channel.cookie();
+        if (!options.filtered_too)
+            plumb::hold_filtered(state); /* before anybody can follow what is published */
         const Result<std::uint64_t> generation = state.edit([&](plumb_rule_set& set) -> Status {
             if (set.sessions[index].cookie != cookie)
                 return Error("The session was removed by another controller.");
@@ -249,7 +253,7 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
         return taken.error();
     }
     return Session(std::unique_ptr<Parts>(
-        new Parts{std::move(kept), std::move(*state), std::move(*channel), options, index, false}));
+        new Parts{std::move(kept), std::move(*state), std::move(*channel), options, index, false, 0}));
 }
 
 Result<Report> Session::enable(const std::vector<Rule>& rules) {
@@ -299,6 +303,11 @@ Result<Report> Session::end() {
 
 Status Session::remove_channel() {
     return parts_->directory->unlink_file(channel_file_name(cookie()));
+}
+
+void Session::hold_filtered() {
+    if (!parts_->ended && !parts_->options.filtered_too)
+        look_after_filtered(parts_->state, parts_->next_looked_after);
 }
 
 Channel& Session::channel() {

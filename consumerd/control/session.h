@@ -86,6 +86,9 @@ public:
     /* Removes the channel's name, through the directory that was checked: by path, its user could lead us elsewhere. */
     Status remove_channel();
 
+    /* Now and then while the session lasts: leaves alone those that have installed a seccomp filter since. */
+    void hold_filtered();
+
     Channel& channel();
     const Channel& channel() const;
     StateFile& state();

@@ -331,6 +331,7 @@ std::optional<plumb_process> StateFile::process(std::uint32_t index) const {
     copy.handler = load(shared.handler);
     copy.unanswered = load(shared.unanswered);
     copy.image = load(shared.image);
+    copy.held = load(shared.held);
     return copy;
 }
 
@@ -344,6 +345,14 @@ void StateFile::free_slot(const ProcessSlot& taken) {
 
 void StateFile::count_signal(std::uint32_t index) {
     if (index < PLUMB_MAX_PROCESSES) __atomic_fetch_add(&slot(index).unanswered, 1u, __ATOMIC_SEQ_CST);
+}
+
+void StateFile::hold(const ProcessSlot& taken, bool held) {
+    if (taken.index >= PLUMB_MAX_PROCESSES) return;
+    plumb_process& shared = slot(taken.index);
+    if (load(shared.process_id) != taken.content.process_id || load(shared.image) != taken.content.image)
+        return;
+    __atomic_store_n(&shared.held, held ? 1u : 0u, __ATOMIC_SEQ_CST);
 }
 
 std::uint32_t StateFile::slots_refused() const {

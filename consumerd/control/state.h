@@ -68,6 +68,8 @@ public:
     void free_slot(const ProcessSlot& slot);
     /* Before an update signal is sent to its process: `unanswered` of <plumb/abi/state.h>. */
     void count_signal(std::uint32_t index);
+    /* `held` of <plumb/abi/state.h>, if the slot still is that process's. */
+    void hold(const ProcessSlot& slot, bool held);
     std::uint32_t slots_refused() const;
 
     /* For waiting on acknowledgements. */

@@ -1,6 +1,7 @@
 #include "consumerd/doctor/machine.h"
 
 #include "base/file.h"
+#include "base/processes.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/user_directory.h"
 #include "consumerd/doctor/machine_checks.h"
@@ -155,6 +156,17 @@ MachineCheck check_proc() {
     return check;
 }
 
+MachineCheck check_seccomp() {
+    const Result<ProcessStatus> self = process_status(static_cast<std::uint32_t>(::getpid()));
+    if (!self || self->seccomp_mode == 0) return {"seccomp", Finding::good, false, "no filter here", {}};
+    return {"seccomp", Finding::limited, false,
+            fmt::format("what is started here has {} seccomp filter{}", self->seccomp_filters,
+                        self->seccomp_filters == 1 ? "" : "s"),
+            "If they end a program for a system call, they may do so when it is recorded. Programs with "
+            "filters of "
+            "their own are left alone without `plumb record --seccomp`."};
+}
+
 MachineCheck check_tracefs() {
     MachineCheck check{"tracefs", Finding::missing, false, {}, {}};
     const char* const path = find_tracefs();
@@ -220,6 +232,7 @@ std::vector<MachineCheck> inspect_machine() {
     std::vector<MachineCheck> state = check_state(directory, ::geteuid());
     std::move(state.begin(), state.end(), std::back_inserter(checks));
     checks.push_back(check_proc());
+    checks.push_back(check_seccomp());
     checks.push_back(check_tracefs());
     std::vector<MachineCheck> left = check_tracefs_leftovers();
     std::move(left.begin(), left.end(), std::back_inserter(checks));

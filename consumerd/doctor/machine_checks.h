@@ -20,6 +20,7 @@ MachineCheck check_membarrier();
 MachineCheck check_clock();
 MachineCheck check_clock_rate();
 MachineCheck check_proc();
+MachineCheck check_seccomp();
 MachineCheck check_tracefs();
 /* Tracing instances and probes of killed recorders; nothing if there is no tracefs to look into. */
 std::vector<MachineCheck> check_tracefs_leftovers();

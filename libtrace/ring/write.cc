@@ -61,7 +61,7 @@ void count_loss(plumb_ring_control& control, plumb_loss cause) {
 // wake; cleared by us, that wait would be one of which no writer knows.
 void wake_consumer(plumb_channel_header& header) {
     add_seq_cst(header.data_futex, 1u);
-    if (load_seq_cst(header.data_waiters) != 0) sys::futex_wake_all(header.data_futex);
+    if (load_seq_cst(header.data_waiters) != 0 && !is_held()) sys::futex_wake_all(header.data_futex);
 }
 
 constexpr uint32_t nothing = 0;
@@ -298,6 +298,18 @@ Attempt attempt_write(Record& record, SpaceWait& wait, bool thorough) {
     return attempt;
 }
 
+// In a held process, without a system call: neither are signals blocked, nor does anybody wait, nor is a thread
+// introduced that the channel does not know.
+void write_held(Record& record) {
+    SpaceWait space;
+    const uint32_t known = plumb_thread_self.epoch;
+    if (known != 0 && known >= load_relaxed(attachments[record.session].epoch)) {
+        const Attempt attempt = attempt_write(record, space, false);
+        if (attempt == Attempt::recorded || attempt == Attempt::dropped) return;
+    }
+    add_seq_cst(runtime.unguarded_losses, uint64_t{1});
+}
+
 // In the channel, or, where even a guard can not be had, for the next who has one.
 void count_contended(const Record& record) {
     const SignalsHeld signals;
@@ -337,6 +349,7 @@ void write_or_count(Record& record) {
 
 void emit(Record record) {
     if (writers_are_wiped()) after_fork();
+    if (is_held()) return write_held(record);
     write_or_count(record);
     follow_if_moved();
 }

@@ -127,9 +127,18 @@ struct plumb_process {
     uint64_t error_cookie; /* the session that `error` is about */
     uint64_t handler;      /* address of its handler in that process: tells two runtimes there apart */
     uint32_t unanswered;   /* update signals sent since its handler last had one; see below */
-    uint32_t image;        /* the program that runs there, since its last exec(): a hash of what is random in it */
-    uint64_t reserved[1];
+    uint32_t image; /* the program that runs there, since its last exec(): a hash of what is random in it */
+    uint32_t held;  /* not 0: it has a seccomp filter; see below */
+    uint32_t reserved0;
 };
+
+/*
+ * Held processes. A seccomp filter may end a process for a system call that tracing needs. The runtime can not find
+ * out by itself, since to ask may be just such a call; so a controller that sees a filter in /proc sets `held`, before
+ * it publishes a generation, and leaves the process alone. While it is set, the runtime there makes no system calls of
+ * its own accord: it does not follow generations, wakes and waits for nobody, unmaps nothing; it writes what is on
+ * until its channel is closed. Records of threads that are not known yet are dropped, children are not traced.
+ */
 
 /*
  * The update signal. It is one whose default action is to be ignored: a process that is in execve() still
@@ -178,6 +187,7 @@ PLUMB_ABI_OFFSET(struct plumb_process, acknowledged, 16);
 PLUMB_ABI_OFFSET(struct plumb_process, error_cookie, 32);
 PLUMB_ABI_OFFSET(struct plumb_process, handler, 40);
 PLUMB_ABI_OFFSET(struct plumb_process, unanswered, 48);
+PLUMB_ABI_OFFSET(struct plumb_process, held, 56);
 PLUMB_ABI_SIZE(struct plumb_state_header, 128);
 PLUMB_ABI_OFFSET(struct plumb_state_header, generation, 64);
 PLUMB_ABI_OFFSET(struct plumb_state_header, ack_futex, 72);
