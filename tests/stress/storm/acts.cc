@@ -172,11 +172,11 @@ std::string path_of(const char* file) {
     return folder + file;
 }
 
-int expected_status(const Act& act, uint32_t seed) {
+int expected_status(const Act& act, uint32_t child_seed) {
     if ((act.flags & act_is_killed) != 0) return SIGKILL;
     if ((act.flags & act_is_terminated) != 0) return SIGTERM;
     if ((act.flags & act_aborts) != 0) return SIGABRT;
-    return static_cast<int>(3 + (seed & seed_mask) % 40) << 8;
+    return static_cast<int>(3 + (child_seed & seed_mask) % 40) << 8;
 }
 
 int be(const char* path, const char* act_name, uint32_t its_seed) {
