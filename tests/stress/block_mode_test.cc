@@ -66,7 +66,8 @@ struct Recording {
         ASSERT_TRUE(wait_until([&] { return timed_out() >= threads; }));
         const uint64_t before = events();
         EXPECT_TRUE(wait_until([&] { return events() > before + 50'000; }));
-        EXPECT_EQ(channel.lost_events(), timed_out());
+        const uint64_t lost = channel.lost_events(); // and meanwhile more
+        EXPECT_LE(lost, timed_out());
     }
 
     TestState state;

@@ -1,4 +1,6 @@
 // cmake-link: plumb_consumer
+// cmake-serial
+// (It counts processes by their numbers, which others that fork all the time bring round.)
 //
 // A session sees any number of processes: the consumer frees what belongs to the dead, writers use it again, and the
 // last process is attributed as the first.
