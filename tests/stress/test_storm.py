@@ -401,6 +401,9 @@ class Storm:
         complaints = []
         if result["complaint_count"]:
             complaints.append(f"{result['complaint_count']} records are wrong")
+        told = summary["notes"].get("cut", 0) if summary else result["cut"]
+        if result["cut"] > told:
+            complaints.append(f"{result['cut']} records are cut, {told} were counted")
         if is_partial:
             return complaints
         lost = summary["events_lost"] if summary else result["discarded"]
