@@ -164,8 +164,10 @@ private:
             return refuse(
                 slot, fmt::format("it could not open the session's channel: {}", errno_text(process.error)));
         std::vector<std::uint32_t>& told = report_.acknowledged;
-        if (attempts_.count(key_of(slot)) != 0 &&
-            std::find(told.begin(), told.end(), process.process_id) == told.end())
+        /* One that writes looks for itself, and may have answered before it was looked at here. */
+        const bool was_asked = attempts_.count(key_of(slot)) != 0 ||
+                               (options_.concerns && options_.concerns(process.process_id));
+        if (was_asked && std::find(told.begin(), told.end(), process.process_id) == told.end())
             told.push_back(process.process_id);
         return settle(slot);
     }

@@ -87,6 +87,10 @@ TEST(Leaving, by_the_end_of_the_thread) {
 }
 
 TEST(Leaving, by_asynchronous_cancellation) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP()
+        << "the sanitizers end in their own end of a thread that is cancelled in the middle of theirs";
+#endif
     leave_again_and_again("cancel", 300);
 }
 
