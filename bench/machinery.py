@@ -13,7 +13,7 @@ from pathlib import Path
 RING_SUBBUF_BYTES = 512 * 1024
 RING_SUBBUF_COUNT = 8
 RING_BYTES = RING_SUBBUF_BYTES * RING_SUBBUF_COUNT
-NO_RSEQ = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
+NO_RSEQ = {"PLUMB_RSEQ": "none"}
 
 
 class Failure(Exception):

@@ -5,8 +5,6 @@
 #include "runtime.h"
 #include "signals_held.h"
 
-#include "ring/sequence.h"
-
 #include <plumb/control.h>
 
 #include <cstddef>
@@ -15,9 +13,6 @@
 #include <pthread.h>
 
 extern "C" {
-// glibc >= 2.35; elsewhere they are not there, and the runtime uses its fallback.
-extern const ptrdiff_t __rseq_offset __attribute__((weak));
-extern const unsigned int __rseq_size __attribute__((weak));
 extern char __libc_single_threaded __attribute__((weak));
 extern char** environ;
 
@@ -31,18 +26,7 @@ constinit Attachment attachments[PLUMB_MAX_SESSIONS];
 
 namespace {
 
-// Restartable sequences need the kernel, a C library that registers threads, and membarrier to restart them
-// all.
-int64_t find_rseq() {
-#if defined(__x86_64__)
-    if (&__rseq_size == nullptr || &__rseq_offset == nullptr || __rseq_size == 0) return 0;
-    if (static_cast<int32_t>(current_cpu(__rseq_offset)) < 0) return 0;
-    return __rseq_offset;
-#else
-    return 0;
-#endif
-}
-
+// Restartable sequences need it, to restart them all.
 bool kernel_has_membarrier() {
     const long commands = sys::call(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
     return commands > 0 && (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ) != 0;
@@ -170,7 +154,7 @@ int initialise() {
     runtime.process_id = sys::process_id();
     place_writers();
     arm_writers();
-    runtime.rseq_offset = find_rseq();
+    runtime.rseq_offset = find_rseq(find_variable(PLUMB_RSEQ_VARIABLE));
     // Cheap while there is one thread; later it may take milliseconds, and waits until an event is switched
     // on.
     if (&__libc_single_threaded != nullptr && __libc_single_threaded != 0)

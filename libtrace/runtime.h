@@ -8,6 +8,7 @@
 //   entries.cc    who wrote: slots and blocks, which are used again
 //   describe.cc   an event as the channel's table holds it
 //   state_file.cc the backend of plumb_query() on a stock kernel, and this process's slot
+//   rseq.cc       struct rseq of a thread, registered where the C library does not
 //   process.cc    whether other processes and threads still live
 //   signals_held.h  signals wait
 //   scratch.cc    buffers for records that do not fit the caller's stack
@@ -109,6 +110,11 @@ extern Attachment attachments[PLUMB_MAX_SESSIONS];
 // What was last asked and answered; of the owner of `updating`.
 extern plumb_query_request request;
 extern plumb_query_result answer;
+
+// rseq.cc
+int64_t
+find_rseq(const char* wish); // of struct rseq from the thread pointer, or 0; wish: PLUMB_RSEQ, or nullptr
+void register_thread(); // where the C library does not; with all signals blocked, not in a child of vfork
 
 // registry.cc
 int initialise();

@@ -7,6 +7,8 @@
 #include "consumerd/doctor/machine_checks.h"
 #include "consumerd/kernel/tracefs.h"
 
+#include <plumb/abi/state.h>
+
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -31,9 +33,13 @@ std::string first_line(const std::string& path) {
     return text ? text->substr(0, text->find('\n')) : std::string();
 }
 
-bool glibc_tunable_forbids_rseq() {
-    const char* tunables = ::getenv("GLIBC_TUNABLES");
-    return tunables != nullptr && std::strstr(tunables, "glibc.pthread.rseq=0") != nullptr;
+bool is_rseq_wish(const char* wish) {
+    const char* value = ::getenv(PLUMB_RSEQ_VARIABLE);
+    return value != nullptr && std::strcmp(value, wish) == 0;
+}
+
+bool library_registers_rseq() {
+    return &__rseq_size != nullptr && __rseq_size != 0;
 }
 
 /* The tracefs directory that can be entered, or where it ought to be. */
@@ -55,15 +61,19 @@ MachineCheck check_rseq() {
     if (::syscall(SYS_rseq, nullptr, 0, 0, 0) != 0 && errno == ENOSYS) {
         check.found = "the kernel has no restartable sequences; records go through the fallback";
         check.advice = "Use Linux 4.18 or newer with CONFIG_RSEQ; under gVisor or valgrind there are none.";
-    } else if (glibc_tunable_forbids_rseq()) {
-        check.found = "the kernel has restartable sequences, but GLIBC_TUNABLES switches them off";
-        check.advice = "Take glibc.pthread.rseq=0 out of GLIBC_TUNABLES: an event then costs less.";
-    } else if (&__rseq_size == nullptr || __rseq_size == 0) {
-        check.found = "the kernel has restartable sequences, but the C library does not register threads";
-        check.advice = "Use glibc 2.35 or newer: an event then costs less.";
+    } else if (is_rseq_wish("none")) {
+        check.found =
+            "the kernel has restartable sequences, but " PLUMB_RSEQ_VARIABLE "=none switches them off";
+        check.advice = "Take " PLUMB_RSEQ_VARIABLE " out of the environment: an event then costs less.";
+    } else if (!library_registers_rseq() && is_rseq_wish("libc")) {
+        check.found = "the C library does not register threads, and " PLUMB_RSEQ_VARIABLE
+                      "=libc forbids the runtime to do it";
+        check.advice = "Take " PLUMB_RSEQ_VARIABLE " out of the environment: an event then costs less.";
     } else {
         check.finding = Finding::good;
-        check.found = "registered by the C library: a record is published by one store";
+        check.found = std::string("registered by ") +
+                      (library_registers_rseq() ? "the C library" : "the runtime") +
+                      ": a record is published by one store";
     }
 #endif
     return check;

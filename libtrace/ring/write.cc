@@ -285,6 +285,7 @@ Attempt attempt_write(Record& record, SpaceWait& wait, bool thorough) {
         return Attempt::dropped;
     }
     introduce_writer(record.writer, attachment);
+    if (!record.writer.borrowed && !is_held()) register_thread();
     if (load_relaxed(runtime.unguarded_losses) != 0)
         add_seq_cst(attachment.controls[0].lost[PLUMB_LOST_CONTENDED],
                     exchange_seq_cst(runtime.unguarded_losses, uint64_t{0}));

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 PLUMB = pathlib.Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
-NO_RSEQ = "glibc.pthread.rseq=0" in os.environ.get("GLIBC_TUNABLES", "")
+NO_RSEQ = os.environ.get("PLUMB_RSEQ") == "none"
 IS_ROOT = os.geteuid() == 0
 # In a user namespace we are root, too: the directory is that of user 0 either way.
 UNSHARE = ["unshare", "--mount"] if IS_ROOT else ["unshare", "--mount", "--map-root-user"]
@@ -130,7 +130,7 @@ def check_text():
     checks, _ = doctor(SHM)
     if checks["rseq"]["status"] != ("limited" if NO_RSEQ else "ok"):
         failures.append(f"rseq: {checks['rseq']}")
-    if NO_RSEQ and "GLIBC_TUNABLES" not in checks["rseq"]["advice"]:
+    if NO_RSEQ and "PLUMB_RSEQ" not in checks["rseq"]["advice"]:
         failures.append(f"rseq: {checks['rseq']}")
 
 

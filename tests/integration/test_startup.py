@@ -18,7 +18,7 @@ from pathlib import Path
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
 PROBE = BUILD / "probes/pthread/libplumb-pthread.so"
-NO_RSEQ = "glibc.pthread.rseq=0" in os.environ.get("GLIBC_TUNABLES", "")
+NO_RSEQ = os.environ.get("PLUMB_RSEQ") == "none"
 UNSHARE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
 SHM = "mount -t tmpfs -o mode=1777 tmpfs /dev/shm"
 

@@ -65,7 +65,7 @@ exit $status
 STEPS = {
     "processors": "cat /sys/devices/system/cpu/possible",
     "with_sequences": step(),
-    "without_sequences": step("GLIBC_TUNABLES=glibc.pthread.rseq=0"),
+    "without_sequences": step("PLUMB_RSEQ=none"),
 }
 
 

@@ -120,8 +120,8 @@ TEST(Kill, owners_of_extra_rings_are_replaced) {
     board->go = 1;
     StressChecker checker(channel);
     // Without rseq every record needs the one extra ring.
-    const pid_t writer = start_fixture("stress_writer", {board.fd(), "0", "1", "plain", "count=200"},
-                                       {"GLIBC_TUNABLES=glibc.pthread.rseq=0"});
+    const pid_t writer =
+        start_fixture("stress_writer", {board.fd(), "0", "1", "plain", "count=200"}, {"PLUMB_RSEQ=none"});
     wait_while_reading(checker, writer, 0);
     checker.poll();
     waitpid(dead, nullptr, 0);

@@ -1,5 +1,6 @@
 // Handlers that interrupt tracing and do not come back, or come back as two processes: nothing stays taken behind them.
 // No event is lost by it, later sessions are answered at once, and the program goes on as fast as before.
+// cmake-own-rseq
 // cmake-timeout: 300
 #include "tests/support/private_shm.h"
 #include "tests/support/stress_checker.h"

@@ -1,5 +1,7 @@
 // Processes come and go: many short ones in a row, killed ones, forks in a storm while events are switched on
-// and off. Slots are used again, children are traced as themselves, nobody hangs. cmake-timeout: 300
+// and off. Slots are used again, children are traced as themselves, nobody hangs.
+// cmake-own-rseq
+// cmake-timeout: 300
 #include "tests/support/private_shm.h"
 #include "tests/support/stress_checker.h"
 #include "tests/support/test_session.h"

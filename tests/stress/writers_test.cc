@@ -1,5 +1,6 @@
 // Many threads of many processes write into one channel while they are interrupted, moved, stopped and slowed
 // down in every place of the protocol: every record arrives once, whole and in order, or is counted as lost.
+// cmake-own-rseq
 // cmake-link: plumb_static
 // cmake-timeout: 300
 #include "tests/support/private_shm.h"

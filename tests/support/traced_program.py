@@ -11,11 +11,11 @@ SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
 
 
-def compile_traced(text, program):
+def compile_traced(text, program, *options, compiler="cc"):
     """`program`: where it goes; its source stays beside it."""
     source = Path(f"{program}.c")
     source.write_text(text)
-    subprocess.run(["cc", "-O2", source, f"-I{SOURCE}/include", BUILD / "tp-async/CMakeFiles/tp-async.dir/tp-async.cc.o",
+    subprocess.run([compiler, "-O2", *options, source, f"-I{SOURCE}/include", BUILD / "tp-async/CMakeFiles/tp-async.dir/tp-async.cc.o",
                     BUILD / "libtrace/libplumb.a", "-lpthread", "-o", program], check=True)
     return program
 

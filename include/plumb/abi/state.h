@@ -63,6 +63,9 @@
 /* Environment variable of launched commands: session cookies, 16 hexadecimal digits each, joined by commas.
  */
 #define PLUMB_SESSIONS_VARIABLE "PLUMB_SESSIONS"
+/* Whose restartable sequences a program uses: "none", or "libc" (those that the C library registers, and no others).
+ * Without it, the runtime registers threads itself where the C library does not. */
+#define PLUMB_RSEQ_VARIABLE "PLUMB_RSEQ"
 
 #define PLUMB_MAX_SESSIONS 16u
 #define PLUMB_MAX_RULES 256u

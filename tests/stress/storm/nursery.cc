@@ -7,7 +7,8 @@
 //     program=P   of the acts: storm_subject (default), storm_plain
 //     acts=A,B    these acts only
 //     without=A,B all but these
-//     rseq=N      every N-th program has no restartable sequences; 0: none of them is told anything (default)
+//     rseq=N      every N-th program has no restartable sequences, or none of the C library; 0: none of them is told
+//                 anything (default)
 //     preload=P   every third program has this library preloaded
 //     user=N      programs of that user
 //     at-once=N   so many side by side (default 4)
@@ -43,11 +44,15 @@ struct Options {
     uint32_t at_once = 4;
 } options;
 
+// Whose restartable sequences a program has: the C library's, those that the runtime registers, or none.
+const char* const rseq_variables[][2] = {
+    {nullptr, nullptr}, {"GLIBC_TUNABLES", "glibc.pthread.rseq=0"}, {"PLUMB_RSEQ", "none"}};
+
 struct Child {
     pid_t process = 0;
     const Act* act = nullptr;
     uint32_t seed = 0;
-    bool without_rseq = false;
+    uint32_t rseq = 0; // index of rseq_variables
     bool has_preload = false;
     bool was_started = false; // by us; else a descendant whose parent is gone
     int output = -1;          // what it said: a pipe, since an act forbids itself to write files
@@ -70,10 +75,12 @@ std::string text_of(int fd) {
 
 void tell(const Child& child, const std::string& what) {
     broken++;
+    const char* const* variable = rseq_variables[child.rseq];
+    const std::string rseq =
+        child.rseq == 0 ? "" : std::string(variable[0]) + "=" + std::string(variable[1]) + " ";
     printf("broke: %s: process %d: %s%s%s BOARD %s %u\n", what.c_str(), child.process,
-           child.has_preload ? "LD_PRELOAD=... " : "",
-           child.without_rseq ? "GLIBC_TUNABLES=glibc.pthread.rseq=0 " : "", options.program.c_str(),
-           child.act->name, child.seed);
+           child.has_preload ? "LD_PRELOAD=... " : "", rseq.c_str(), options.program.c_str(), child.act->name,
+           child.seed);
     fflush(stdout);
 }
 
@@ -86,7 +93,7 @@ void be_subject(const Child& child) {
     dup2(child.its_output, STDOUT_FILENO);
     dup2(child.its_output, STDERR_FILENO);
     if (child.has_preload) setenv("LD_PRELOAD", options.preload.c_str(), 1);
-    if (child.without_rseq) setenv("GLIBC_TUNABLES", "glibc.pthread.rseq=0", 1);
+    if (child.rseq != 0) setenv(rseq_variables[child.rseq][0], rseq_variables[child.rseq][1], 1);
     if (options.user != 0 &&
         (setgroups(0, nullptr) != 0 || setgid(options.user) != 0 || setuid(options.user) != 0))
         _exit(93);
@@ -101,7 +108,7 @@ Child start(const Act& act, Random& random) {
     child.act = &act;
     child.seed = random.below(seed_mask);
     child.was_started = true;
-    child.without_rseq = options.rseq != 0 && random.below(options.rseq) == 0;
+    if (options.rseq != 0 && random.below(options.rseq) == 0) child.rseq = 1 + random.below(2);
     int ends[2];
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) _exit(91);
     child.has_preload = !options.preload.empty() && random.below(3) == 0;
