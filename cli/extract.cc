@@ -14,7 +14,7 @@
 #include "consumerd/control/left_channel.h"
 #include "consumerd/control/state.h"
 #include "consumerd/control/user_directory.h"
-#include "consumerd/drain/drain.h"
+#include "consumerd/drain/channel_source.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -108,10 +108,10 @@ Result<bool> make_trace(const ChannelCopy& channel, const ExtractOptions& option
     if (!directory) return directory.error();
     RecordSummary summary;
     summary.directory = path;
-    DrainOptions drain_options;
+    ChannelDrainOptions drain_options;
     drain_options.directory = path;
     drain_options.log = [](const std::string& line) { print_error("plumb: {}\n", line); };
-    auto drain = Drain::dead(channel.bytes(), drain_options);
+    auto drain = drain_dead_channel(channel.bytes(), drain_options);
     if (!drain) return drain.error();
     summary.name = (*drain)->identity().trace_name;
     if (Status finished = (*drain)->finish(); !finished)

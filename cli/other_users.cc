@@ -39,39 +39,6 @@ std::vector<uid_t> users_with_directory() {
     return users;
 }
 
-void add_counts(std::vector<NamedCount>& to, const std::vector<NamedCount>& from) {
-    for (const NamedCount& each : from) {
-        const auto known = std::find_if(to.begin(), to.end(),
-                                        [&](const NamedCount& other) { return other.name == each.name; });
-        if (known != to.end())
-            known->count += each.count;
-        else
-            to.push_back(each);
-    }
-}
-
-void add_progress(DrainProgress& to, const DrainProgress& from) {
-    to.events += from.events;
-    to.events_discarded += from.events_discarded;
-    to.subbufs_lost += from.subbufs_lost;
-    to.bytes += from.bytes;
-}
-
-void add_totals(DrainTotals& to, const DrainTotals& from) {
-    add_progress(to.progress, from.progress);
-    to.packets += from.packets;
-    add_counts(to.events, from.events);
-    std::stable_sort(to.events.begin(), to.events.end(),
-                     [](const NamedCount& a, const NamedCount& b) { return a.count > b.count; });
-    to.processes.insert(to.processes.end(), from.processes.begin(), from.processes.end());
-    to.threads += from.threads;
-    to.objects += from.objects;
-    add_counts(to.events_lost, from.events_lost);
-    add_counts(to.subbufs_lost, from.subbufs_lost);
-    add_counts(to.notes, from.notes);
-    if (to.write_error.empty()) to.write_error = from.write_error;
-}
-
 } // namespace
 
 Result<uid_t> parse_user(const std::string& text) {
@@ -102,13 +69,13 @@ Result<Report> OtherUsers::begin(uid_t user_id) {
     if (parts_.size() >= users_max) return Error("There are {} other users already.", users_max);
     auto session = Session::create(options_.config, options_.quiescence, user_id, options_.cookie);
     if (!session) return session.error();
-    DrainOptions drain_options = options_.drain;
+    ChannelDrainOptions drain_options = options_.drain;
     drain_options.folder = fmt::format("ust-{}", user_id);
-    auto drain = Drain::live(session->channel().bytes(), calibration_, std::move(drain_options));
+    auto drain = drain_live_channel(session->channel().bytes(), calibration_, std::move(drain_options));
     if (!drain) return drain.error();
     parts_.push_back({user_id, std::move(*session), std::move(*drain)});
     Part& part = parts_.back();
-    part.drain->start();
+    if (Status started = part.drain->start(); !started) return started.error();
     return part.session.enable(options_.rules);
 }
 

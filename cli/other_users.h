@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/session.h"
-#include "consumerd/drain/drain.h"
+#include "consumerd/drain/channel_source.h"
 
 #include <sys/types.h>
 
@@ -39,7 +39,7 @@ public:
         std::vector<Rule> rules;
         std::uint64_t cookie = 0;
         QuiescenceOptions quiescence;
-        DrainOptions drain; /* of the recorder's own user */
+        ChannelDrainOptions drain; /* of the recorder's own user */
     };
     OtherUsers(Options options, const ClockCalibration& calibration)
         : options_(std::move(options)), calibration_(calibration) {}

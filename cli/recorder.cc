@@ -20,9 +20,6 @@ namespace plumb {
 namespace {
 
 constexpr std::uint64_t tick_ns = 200'000'000;
-/* How often it is looked for programs that changed their user, while a command begins. */
-constexpr std::uint64_t eager_tick_ns = 25'000'000;
-constexpr std::uint64_t eager_ns = 10'000'000'000;
 /* How long a command may take to end after SIGTERM, when the time is up. */
 constexpr std::uint64_t patience_ns = 5'000'000'000;
 
@@ -53,7 +50,8 @@ Result<int> Recorder::run() {
     if (Status prepared = prepare(); !prepared) return prepared.error();
     if (Status opened = open_session(); !opened) return opened.error();
     started_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC);
-    if (drain_) drain_->start();
+    if (drain_)
+        if (Status started = drain_->start(); !started) return started.error();
     /* With a command alone, the kernel begins with it; see start_command(). */
     if (options_.system_wide || options_.command.empty()) {
         std::vector<std::uint32_t> threads;
@@ -185,59 +183,6 @@ Status Recorder::open_session() {
     return ok();
 }
 
-/* Before the first rule is on: a program of root's state that has changed its user looks for the channel there. */
-Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibration& calibration) {
-    std::vector<uid_t> named;
-    for (const std::string& text : options_.users) {
-        const auto user_id = parse_user(text);
-        if (!user_id) return user_id.error().with("--user");
-        named.push_back(*user_id);
-    }
-    if (geteuid() != 0 || options_.snapshot) {
-        if (named.empty()) return ok();
-        return Error("--user: {}.", options_.snapshot ? "a flight recorder keeps events of one user alone"
-                                                      : "only root can record programs of other users");
-    }
-    other_users_ =
-        std::make_unique<OtherUsers>(OtherUsers::Options{config, *rules_of(options_), session_->cookie(),
-                                                         quiescence(), drain_options(options_.directory)},
-                                     calibration);
-    for (const uid_t user_id : named) {
-        auto joined = other_users_->join(user_id);
-        if (!joined) return joined.error();
-        take(*joined);
-    }
-    for (const auto& [process_id, start_ns] : attached_)
-        if (const auto user_id = user_of(process_id)) join(*user_id);
-    for (const ProcessSlot& slot : session_->state().processes())
-        if (const auto user_id = user_of(slot.content.process_id);
-            user_id && (attached_.empty() || attached_.count(slot.content.process_id) != 0))
-            join(*user_id);
-    return ok();
-}
-
-void Recorder::join(uid_t user_id) {
-    if (auto joined = other_users_->join(user_id))
-        take(*joined);
-    else
-        status_.say(joined.error().message());
-}
-
-/* Who was launched as root may be somebody else by now: looked at often in the beginning, when it is done. */
-void Recorder::look_for_other_users() {
-    if (!other_users_ || !command_ || elapsed_ns() < next_look_ns_) return;
-    next_look_ns_ = elapsed_ns() + (elapsed_ns() < eager_ns ? eager_tick_ns : tick_ns);
-    for (const Report& report : other_users_->join_launched())
-        take(report);
-}
-
-std::string Recorder::why_unreachable(std::uint32_t process_id) const {
-    const auto user_id = user_of(process_id);
-    if (user_id && *user_id != geteuid() && geteuid() != 0)
-        return fmt::format("it belongs to user {}: only that user, or root, can record it", *user_id);
-    return "it has no tracepoints: it neither links plumb nor preloads a probe";
-}
-
 /* Of killed recorders whose sessions were just ended. */
 void Recorder::tell_of_the_dead(const std::vector<LeftChannel>& known) {
     for (const LeftChannel& channel : left_by_killed_recorders())
@@ -250,8 +195,8 @@ void Recorder::tell_of_the_dead(const std::vector<LeftChannel>& known) {
                 size_text(channel.unread_bytes)));
 }
 
-DrainOptions Recorder::drain_options(const std::string& directory) {
-    DrainOptions options;
+ChannelDrainOptions Recorder::drain_options(const std::string& directory) {
+    ChannelDrainOptions options;
     options.directory = directory;
     options.trace_name = summary_.name;
     options.log = [this](const std::string& line) { status_.say(line); };
@@ -260,8 +205,8 @@ DrainOptions Recorder::drain_options(const std::string& directory) {
 }
 
 Status Recorder::open_drain(ClockCalibration calibration) {
-    auto drain =
-        Drain::live(session_->channel().bytes(), std::move(calibration), drain_options(options_.directory));
+    auto drain = drain_live_channel(session_->channel().bytes(), std::move(calibration),
+                                    drain_options(options_.directory));
     if (!drain) return drain.error();
     drain_ = std::move(*drain);
     return ok();
@@ -295,7 +240,7 @@ Status Recorder::open_kernel_drain() {
     options.statedump.open_files = options_.statedump_files;
     options.pages_directory = options_.kernel_pages;
     options.log = [this](const std::string& line) { status_.say(line); };
-    auto drain = KernelDrain::make(*kernel_session_, std::move(options));
+    auto drain = drain_kernel(*kernel_session_, std::move(options));
     if (!drain) return drain.error();
     kernel_drain_ = std::move(*drain);
     return ok();
@@ -312,53 +257,6 @@ Status Recorder::start_kernel(const std::vector<std::uint32_t>& thread_ids) {
     return kernel_drain_ ? kernel_drain_->start(begin) : begin();
 }
 
-/* Says which of the named processes cannot be traced, and fails if that leaves nobody. */
-Status Recorder::attach() {
-    std::size_t reachable = 0;
-    const std::vector<ProcessSlot> slots = session_->state().processes();
-    for (const auto& [process_id, start_ns] : attached_) {
-        const bool has_slot =
-            std::any_of(slots.begin(), slots.end(),
-                        [id = process_id](const ProcessSlot& slot) { return slot.content.process_id == id; });
-        if (has_slot || (other_users_ && other_users_->has(process_id)))
-            reachable++;
-        else
-            summary_.unreachable.push_back({process_id, why_unreachable(process_id)});
-    }
-    for (const Unreachable& each : summary_.unreachable)
-        if (attached_.count(each.process_id) != 0)
-            status_.say(fmt::format("process {} could not be reached: {}", each.process_id, each.reason));
-    if (attached_.empty() || reachable > 0 || !options_.command.empty() || !options_.executables.empty())
-        return ok();
-    summary_.problems.push_back("No process could be traced.");
-    close();
-    return Error("None of the processes can be traced.").hint("`plumb list` shows those that can.");
-}
-
-Status Recorder::start_command() {
-    if (options_.command.empty()) return ok();
-    const std::string sessions = session_->sessions_variable(std::getenv(PLUMB_SESSIONS_VARIABLE));
-    const std::size_t equals = sessions.find('=');
-    std::vector<std::pair<std::string, std::string>> environment;
-    environment.emplace_back(PLUMB_SESSIONS_VARIABLE,
-                             equals == std::string::npos ? sessions : sessions.substr(equals + 1));
-    if (!preload_.empty()) environment.emplace_back("LD_PRELOAD", preload_);
-    std::function<Status(pid_t)> before_exec;
-    if (!options_.system_wide)
-        before_exec = [this](pid_t process_id) {
-            std::vector<std::uint32_t> threads = {static_cast<std::uint32_t>(process_id)};
-            for (const auto& [attached_id, start_ns] : attached_) {
-                const std::vector<std::uint32_t> of_it = thread_ids(attached_id);
-                threads.insert(threads.end(), of_it.begin(), of_it.end());
-            }
-            return start_kernel(threads);
-        };
-    auto started = LaunchedCommand::start(options_.command, environment, signals_, before_exec);
-    if (!started) return started.error();
-    command_ = std::move(*started);
-    return ok();
-}
-
 void Recorder::wait_for_end() {
     while (!is_over()) {
         std::uint64_t timeout_ns =
@@ -370,26 +268,15 @@ void Recorder::wait_for_end() {
             else
                 timeout_ns = std::min(timeout_ns, duration_ns_ - elapsed);
         }
-        if (other_users_ && command_)
-            timeout_ns = std::min(timeout_ns, elapsed_ns() < eager_ns ? eager_tick_ns : tick_ns);
+        if (other_users_ && command_) timeout_ns = std::min(timeout_ns, other_users_tick_ns());
         if (const auto signal = signals_.next(timeout_ns)) handle(*signal);
         look_for_other_users();
         session_->hold_filtered();
         if (other_users_) other_users_->hold_filtered();
         if (!drain_) continue;
         DrainProgress progress = drain_->progress();
-        if (kernel_drain_) {
-            const DrainProgress of_kernel = kernel_drain_->progress();
-            progress.events += of_kernel.events;
-            progress.events_discarded += of_kernel.events_discarded;
-            progress.bytes += of_kernel.bytes;
-        }
-        if (other_users_) {
-            const DrainProgress of_others = other_users_->progress();
-            progress.events += of_others.events;
-            progress.events_discarded += of_others.events_discarded;
-            progress.bytes += of_others.bytes;
-        }
+        if (kernel_drain_) add_progress(progress, kernel_drain_->progress());
+        if (other_users_) add_progress(progress, other_users_->progress());
         status_.update(progress, elapsed_ns());
     }
 }
@@ -472,9 +359,10 @@ void Recorder::not_written(const Error& error) {
 
 void Recorder::close_drains() {
     if (Status finished = drain_->finish(); !finished) not_written(finished.error());
-    if (kernel_drain_)
-        if (Status finished = kernel_drain_->finish(drain_->clock_page()); !finished)
-            not_written(finished.error());
+    if (kernel_drain_) {
+        const plumb_clock_page clock = drain_->clock_page();
+        if (Status finished = kernel_drain_->finish(&clock); !finished) not_written(finished.error());
+    }
     summary_.totals = drain_->totals();
     std::vector<Error> problems;
     if (other_users_) other_users_->finish(summary_.totals, problems);
@@ -492,13 +380,6 @@ void Recorder::take(const Report& report) {
         if (!known) summary_.unreachable.push_back(each);
     }
     summary_.disturbed.insert(summary_.disturbed.end(), report.disturbed.begin(), report.disturbed.end());
-}
-
-void Recorder::find_left_running() {
-    if (!command_) return;
-    for (const TracedName& process : summary_.totals.processes)
-        if (attached_.count(process.process_id) == 0 && process_start_boottime_ns(process.process_id))
-            summary_.left_running.push_back(process);
 }
 
 } // namespace plumb

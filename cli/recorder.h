@@ -20,8 +20,8 @@
 #include "cli/trace_directory.h"
 #include "consumerd/control/left_channel.h"
 #include "consumerd/control/session.h"
-#include "consumerd/drain/drain.h"
-#include "consumerd/drain/kernel_drain.h"
+#include "consumerd/drain/channel_source.h"
+#include "consumerd/drain/kernel_source.h"
 #include "consumerd/kernel/kernel_session.h"
 
 #include <cstdint>
@@ -42,7 +42,7 @@ private:
     QuiescenceOptions quiescence() const;
     Status open_session();
     void tell_of_the_dead(const std::vector<LeftChannel>& known);
-    DrainOptions drain_options(const std::string& directory);
+    ChannelDrainOptions drain_options(const std::string& directory);
     Status open_drain(ClockCalibration calibration);
     Status open_flight_recorder(ClockCalibration calibration);
     Status open_kernel(plumb_clock_mode clock_mode);
@@ -50,6 +50,7 @@ private:
     Status start_kernel(const std::vector<std::uint32_t>& thread_ids);
     Status open_other_users(const ChannelConfig& config, const ClockCalibration& calibration);
     void join(uid_t user_id);
+    std::uint64_t other_users_tick_ns() const;
     void look_for_other_users();
     std::string why_unreachable(std::uint32_t process_id) const;
     Status start_command();
@@ -76,7 +77,7 @@ private:
     std::unique_ptr<Drain> drain_;
     std::vector<KernelSelector> kernel_selectors_;
     std::unique_ptr<KernelSession> kernel_session_; /* before kernel_drain_, which uses it */
-    std::unique_ptr<KernelDrain> kernel_drain_;
+    std::unique_ptr<Drain> kernel_drain_;
     std::unique_ptr<OtherUsers> other_users_; /* only of root */
     std::uint64_t next_look_ns_ = 0;
     /* Of a flight recorder, which has no drains: */

@@ -1,17 +1,14 @@
 /*
- * Drains a channel into a CTF directory: the consumer's loop.
+ * The consumer's loop: asks a source for pieces of records and hands them to a sink, until it is stopped; then the rest.
  *
- * It sleeps on the channel's data_futex. While events come it writes what there is every 100 ms, and sooner
- * when a sub-buffer is full; while none come it looks less and less often, once a second at last. It never
- * spins: even a writer that wakes it without reason costs a few wakes a second.
+ * While events come it takes what there is every 100 ms, and sooner when the source says so (a sub-buffer is full);
+ * while none come it looks less and less often, once a second at last. It never spins.
  *
- *   auto drain = Drain::live(channel.bytes(), calibration, options);
+ *   auto drain = drain_live_channel(channel.bytes(), calibration, options);   // channel_source.h
  *   (*drain)->start();            // its own thread
  *   ... session.end() ...         // nothing is written to the channel any more
  *   (*drain)->finish();           // the rest, the losses, the refined clock
  *   (*drain)->totals();
- *
- * Dead channels (a snapshot, what a killed recorder left) go through the same code: Drain::dead(), finish().
  *
  * If the trace cannot be written (no space), the recording goes on: what does not fit is counted as lost, the
  * streams stay readable, and writing resumes when there is room again.
@@ -20,38 +17,26 @@
 #define PLUMB_CONSUMERD_DRAIN_DRAIN_H
 
 #include "base/result.h"
-#include "consumerd/channel/channel_reader.h"
-#include "consumerd/channel/entry_recycler.h"
-#include "consumerd/channel/loaded_objects.h"
-#include "consumerd/channel/ring_reader.h"
-#include "consumerd/channel/thread_names.h"
-#include "consumerd/clock/clock_calibration.h"
 #include "consumerd/drain/drain_totals.h"
+#include "consumerd/drain/source.h"
 #include "consumerd/drain/write_failures.h"
-#include "consumerd/sink/ctf_writer.h"
+#include "consumerd/sink/sink.h"
 
-#include <array>
+#include <plumb/abi/clock_page.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <set>
-#include <span>
 #include <string>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 namespace plumb {
 
 struct DrainOptions {
-    std::string directory;                                        /* the trace's; made if it is missing */
-    std::string folder;                                           /* in it; empty: as the domain is named */
-    std::string trace_name;                                       /* empty: the session's name */
-    std::vector<std::pair<std::string, std::string>> environment; /* further lines of the trace's env */
-    std::vector<uint64_t> ring_positions; /* where to begin, by ring; empty: with what nobody has read */
+    std::string directory; /* the trace's; made if it is missing */
     uint64_t interval_ns = 100'000'000;
     uint64_t idle_interval_ns = 1'000'000'000;
     /* Called from the draining thread with lines for a person. */
@@ -60,72 +45,57 @@ struct DrainOptions {
 
 class Drain {
 public:
-    /* `channel` must stay mapped until the drain is gone. The clock page of the channel is filled here, so
-     * this comes before the first event is enabled. */
-    static Result<std::unique_ptr<Drain>> live(std::span<std::byte> channel, ClockCalibration calibration,
+    /* Fails if nothing can be written to the sink. */
+    static Result<std::unique_ptr<Drain>> make(std::unique_ptr<Source> source, std::unique_ptr<Sink> sink,
                                                DrainOptions options);
-    static Result<std::unique_ptr<Drain>> dead(std::span<const std::byte> channel, DrainOptions options);
     ~Drain();
     Drain(const Drain&) = delete;
     Drain& operator=(const Drain&) = delete;
 
-    /* The loop in a thread of its own, and its end. */
-    void start();
+    /* The loop in a thread of its own. The thread is made, so that it can be left out of what is traced; then
+     * `begin_tracing` is called, then the source begins: in this order nothing is missing that began in between. */
+    Status start(const std::function<Status()>& begin_tracing = {});
     void stop();
 
     /* One pass over all rings; returns whether there was anything. For use without the thread. */
     bool step(ReadWhat what);
 
     /* Stops the thread, reads the rest, closes the trace. Fails if the trace is not complete for want of
-     * room. */
-    Status finish();
+     * room. `clock`: as another domain of the same trace knows it by now. */
+    Status finish(const plumb_clock_page* clock = nullptr);
 
     /* What other domains of the same trace say of themselves, too; the clock when the thread does not run. */
-    const TraceIdentity& identity() const { return writer_.identity(); }
-    plumb_clock_page clock_page() const;
+    const TraceIdentity& identity() const { return sink_->identity(); }
+    plumb_clock_page clock_page() const { return source_->clock_page(); }
 
     /* At any time, from any thread. */
     DrainProgress progress() const;
     /* When the thread does not run. */
     DrainTotals totals() const;
-    std::vector<uint64_t> ring_positions() const;
+    /* Adds to what another domain counted. */
+    void add_to(DrainTotals& totals) const;
+    std::vector<uint64_t> ring_positions() const { return source_->positions(); }
 
 private:
     struct Ring {
-        RingReader reader;
-        std::array<uint64_t, PLUMB_LOSS_CAUSES> lost{};
+        uint32_t number;          /* the sink's */
         uint64_t written = 0;     /* events */
-        uint64_t not_written = 0; /* events that did not fit the disk */
-        uint64_t discarded() const;
+        uint64_t not_written = 0; /* events that the sink could not take */
     };
 
-    Drain(std::byte* shared, ChannelReader reader, CtfWriter writer,
-          std::optional<ClockCalibration> calibration, DrainOptions options);
-    static Result<std::unique_ptr<Drain>> make(std::span<const std::byte> channel, std::byte* shared,
-                                               std::optional<ClockCalibration> calibration,
-                                               DrainOptions options);
-
-    plumb_channel_header* shared_header() const { return reinterpret_cast<plumb_channel_header*>(shared_); }
+    Drain(std::unique_ptr<Source> source, std::unique_ptr<Sink> sink, DrainOptions options);
     void run();
-    void wait(uint32_t seen, uint64_t until_ns);
-    bool drain_ring(Ring& ring, ReadWhat what);
-    void write_piece(Ring& ring, const Piece& piece);
-    void hand_back(Ring& ring);
-    void update_losses(Ring& ring);
-    void collect_entries(bool all);
-    void note_entry(const ChannelEntry& entry);
+    bool drain_ring(size_t ring, ReadWhat what);
+    void write_piece(size_t ring, const Piece& piece);
+    uint64_t discarded(size_t ring) const;
     bool metadata_is_current();
-    void refine_clock(uint64_t now_ns);
-    void write_failed(const Status& status, uint64_t events);
+    void note(const Status& status, uint64_t events = 0);
     void look_for_files(uint64_t now_ns);
     void publish_progress();
 
-    std::byte* shared_; /* nullptr: dead */
-    ChannelReader reader_;
-    CtfWriter writer_;
-    std::optional<ClockCalibration> calibration_;
+    std::unique_ptr<Source> source_;
+    std::unique_ptr<Sink> sink_;
     DrainOptions options_;
-    ReadBuffer buffer_;
     std::vector<Ring> rings_;
 
     size_t events_described_ = 0; /* in the metadata */
@@ -134,19 +104,9 @@ private:
     bool is_gone_ = false; /* the trace's files */
     uint64_t next_look_ns_ = 0;
     uint64_t events_written_ = 0;
-    uint64_t next_refinement_ns_ = 0;
-
-    std::vector<ChannelEntry> held_entries_;
-    uint64_t held_until_ = 0; /* entries up to this timestamp are written next */
-    ThreadNames thread_names_;
-    LoadedObjects loaded_objects_;
-    EntryRecycler recycler_;
-    std::vector<TracedName> processes_;
-    std::unordered_map<uint32_t, size_t> process_index_; /* in processes_, by process id */
-    std::set<uint64_t> threads_;                         /* (process id << 32) | thread id */
-    uint64_t objects_ = 0;
 
     std::thread thread_;
+    std::atomic<bool> may_run_{false};
     std::atomic<bool> stop_requested_{false};
     mutable std::mutex progress_lock_;
     DrainProgress progress_;

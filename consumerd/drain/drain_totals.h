@@ -25,6 +25,9 @@ struct NamedCount {
     uint64_t count;
 };
 
+/* Nothing if it did not happen. */
+void add_if_any(std::vector<NamedCount>& to, std::string name, uint64_t count);
+
 struct TracedName {
     uint32_t process_id;
     std::string name;
@@ -61,6 +64,10 @@ struct DrainTotals {
     std::vector<NamedCount> notes;
     ClockQuality clock;
 };
+
+/* Of several drains that write one trace. */
+void add_progress(DrainProgress& to, const DrainProgress& from);
+void add_totals(DrainTotals& to, const DrainTotals& from);
 
 } // namespace plumb
 

@@ -1,13 +1,13 @@
 #include "consumerd/drain/snapshot.h"
 
-#include "consumerd/drain/kernel_drain.h"
+#include "consumerd/drain/kernel_source.h"
 
 namespace plumb {
 
 Result<Snapshot> take_snapshot(Session& session, ClockCalibration& calibration, KernelSession* kernel,
                                const SnapshotOptions& options) {
     calibration.refine();
-    auto drain = Drain::live(session.channel().bytes(), calibration, options.drain);
+    auto drain = drain_live_channel(session.channel().bytes(), calibration, options.drain);
     if (!drain) return drain.error();
     Snapshot snapshot;
     if (Status finished = (*drain)->finish(); !finished)
@@ -21,10 +21,11 @@ Result<Snapshot> take_snapshot(Session& session, ClockCalibration& calibration, 
     kernel_options.identity = (*drain)->identity();
     kernel_options.clock = (*drain)->clock_page();
     kernel_options.statedump = options.statedump;
+    kernel_options.is_snapshot = true;
     kernel_options.log = options.drain.log;
-    auto kernel_drain = KernelDrain::make(*kernel, std::move(kernel_options));
+    auto kernel_drain = drain_kernel(*kernel, std::move(kernel_options));
     if (!kernel_drain) return kernel_drain.error();
-    if (Status taken = (*kernel_drain)->snapshot(); !taken)
+    if (Status taken = (*kernel_drain)->finish(); !taken)
         snapshot.problems.push_back(taken.error().message());
     (*kernel_drain)->add_to(snapshot.totals);
     return snapshot;

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/session.h"
-#include "consumerd/drain/drain.h"
+#include "consumerd/drain/channel_source.h"
 #include "consumerd/drain/drain_totals.h"
 #include "consumerd/kernel/kernel_session.h"
 #include "consumerd/kernel/kernel_statedump.h"
@@ -20,7 +20,7 @@
 namespace plumb {
 
 struct SnapshotOptions {
-    DrainOptions drain; /* its directory must not be there yet */
+    ChannelDrainOptions drain; /* its directory must not be there yet */
     KernelStatedumpOptions statedump;
 };
 

@@ -6,7 +6,7 @@
  *   session->select({{"sched:*"}, {"syscalls:openat"}});
  *   session->limit_to({pid});                         // it and its children; without: the whole machine
  *   session->start();
- *   ... KernelDrain reads ...
+ *   ... drain_kernel() reads ...
  *   session->stop();                                  // no further event; what is in the buffers can be read
  *   session->remove();
  *

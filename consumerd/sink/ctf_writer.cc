@@ -30,28 +30,29 @@ constexpr uint64_t reserve_ring_bytes = 4096;
 
 } // namespace
 
-Result<CtfWriter> CtfWriter::create(const std::string& directory, TraceIdentity identity, uint32_t ring_count,
-                                    uint32_t extra_ring_count) {
+Result<std::unique_ptr<CtfWriter>> CtfWriter::create(const std::string& directory, TraceIdentity identity,
+                                                     uint32_t ring_count, uint32_t extra_ring_count) {
     if (mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST)
         return Error::from_errno(errno, "Could not make the trace directory {}", directory);
     std::string path = directory + "/" + (identity.folder.empty() ? identity.domain : identity.folder);
-    CtfWriter writer(std::move(path), std::move(identity));
-    if (mkdir(writer.path_.c_str(), 0755) != 0)
-        return Error::from_errno(errno, "Could not make the trace directory {}", writer.path_);
-    writer.folder_ = FileDescriptor(open(writer.path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    writer.reserve_ = reserve_space(
-        writer.path_, reserve_bytes + reserve_ring_bytes * (uint64_t{ring_count} + extra_ring_count));
+    std::unique_ptr<CtfWriter> writer(new CtfWriter(std::move(path), std::move(identity)));
+    if (mkdir(writer->path_.c_str(), 0755) != 0)
+        return Error::from_errno(errno, "Could not make the trace directory {}", writer->path_);
+    writer->folder_ = FileDescriptor(open(writer->path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    writer->reserve_ = reserve_space(
+        writer->path_, reserve_bytes + reserve_ring_bytes * (uint64_t{ring_count} + extra_ring_count));
     for (uint32_t i = 0; i < ring_count; i++)
-        writer.rings_.emplace_back(fmt::format("{}/ring_{}", writer.path_, i),
-                                   packet_start(writer.identity_, ctf_stream_records, i, i), ctf_start_bytes);
+        writer->rings_.emplace_back(fmt::format("{}/ring_{}", writer->path_, i),
+                                    packet_start(writer->identity_, ctf_stream_records, i, i),
+                                    ctf_start_bytes);
     for (uint32_t i = 0; i < extra_ring_count; i++)
-        writer.rings_.emplace_back(
-            fmt::format("{}/extra_ring_{}", writer.path_, i),
-            packet_start(writer.identity_, ctf_stream_records, uint64_t{ring_count} + i, ctf_no_cpu),
+        writer->rings_.emplace_back(
+            fmt::format("{}/extra_ring_{}", writer->path_, i),
+            packet_start(writer->identity_, ctf_stream_records, uint64_t{ring_count} + i, ctf_no_cpu),
             ctf_start_bytes);
-    writer.statedump_.emplace_back(
-        writer.path_ + "/statedump", packet_start(writer.identity_, ctf_stream_statedump, 0, 0),
-        writer.identity_.is_kernel() ? ctf_start_bytes : ctf_start_bytes_without_cpu);
+    writer->statedump_.emplace_back(
+        writer->path_ + "/statedump", packet_start(writer->identity_, ctf_stream_statedump, 0, 0),
+        writer->identity_.is_kernel() ? ctf_start_bytes : ctf_start_bytes_without_cpu);
     return writer;
 }
 

@@ -15,38 +15,37 @@
 #include "consumerd/channel/ring_reader.h"
 #include "consumerd/sink/ctf_metadata.h"
 #include "consumerd/sink/ctf_stream.h"
+#include "consumerd/sink/sink.h"
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace plumb {
 
-class CtfWriter {
+class CtfWriter : public Sink {
 public:
     /* Makes `directory` if it is missing, and in it a folder named after the domain, which must be new. */
-    static Result<CtfWriter> create(const std::string& directory, TraceIdentity identity, uint32_t ring_count,
-                                    uint32_t extra_ring_count);
+    static Result<std::unique_ptr<CtfWriter>> create(const std::string& directory, TraceIdentity identity,
+                                                     uint32_t ring_count, uint32_t extra_ring_count);
 
-    Status write_metadata(const plumb_clock_page& clock, const std::deque<ChannelEvent>& events);
+    Status write_metadata(const plumb_clock_page& clock, const std::deque<ChannelEvent>& events) override;
+    Status write_records(uint32_t ring, const Piece& piece, uint64_t events_discarded,
+                         uint64_t packets_lost) override;
+    Status write_losses(uint32_t ring, uint64_t events_discarded, uint64_t packets_lost,
+                        uint64_t timestamp) override;
+    Status write_entries(std::vector<ChannelEntry>& entries) override;
+    Status write_kernel_statedump(std::span<const std::byte> records) override;
+    /* A file that was removed takes what is written to it without an error. */
+    Status check() const override;
+    void begin_end() override { reserve_.reset(); }
 
-    /* Counters are cumulative; see CtfStream::Packet. */
-    Status write_records(uint32_t ring, const Piece& piece, uint64_t events_discarded, uint64_t packets_lost);
-    Status write_losses(uint32_t ring, uint64_t events_discarded, uint64_t packets_lost, uint64_t timestamp);
-    Status write_entries(std::vector<ChannelEntry>& entries);
-    /* The kernel domain's statedump: records of kernel_statedump_events(), in time order. */
-    Status write_kernel_statedump(std::span<const std::byte> records);
-    /* Whether what was written is still there: a file that was removed takes what is written to it without an error. */
-    Status check() const;
-    /* Some room was kept for the end of the trace: from now on it may be used. */
-    void begin_end() { reserve_.reset(); }
-    const TraceIdentity& identity() const { return identity_; }
-
-    uint64_t bytes() const;
-    uint64_t packets() const;
-    const std::string& path() const { return path_; }
+    const TraceIdentity& identity() const override { return identity_; }
+    uint64_t bytes() const override;
+    uint64_t packets() const override;
 
 private:
     CtfWriter(std::string path, TraceIdentity identity)

@@ -6,7 +6,7 @@
 //
 //   byte 0: mode, live or dead, where the second half of the patches begins
 //   then patches: u16 place (of 8 bytes, modulo the channel's parts), u8 count, count bytes
-#include "consumerd/drain/drain.h"
+#include "consumerd/drain/channel_source.h"
 #include "tests/support/channel_builder.h"
 
 #include <cstddef>
@@ -104,14 +104,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const uint64_t control_offset = channel.header().control_offset;
     patch(channel, control_offset, data + 1, middle);
 
-    DrainOptions options;
+    ChannelDrainOptions options;
     options.directory = fuzz_directory();
     options.log = [](const std::string& line) {
         if (line.empty()) std::abort();
     };
     auto calibration = ClockCalibration::start(PLUMB_CLOCK_MONOTONIC);
-    auto drain = (choice & 8) ? Drain::live(channel.bytes(), std::move(*calibration), options)
-                              : Drain::dead(channel.bytes(), options);
+    auto drain = (choice & 8) ? drain_live_channel(channel.bytes(), std::move(*calibration), options)
+                              : drain_dead_channel(channel.bytes(), options);
     if (drain) {
         (*drain)->step(ReadWhat::whole_subbufs);
         (*drain)->step(ReadWhat::everything);

@@ -542,7 +542,7 @@ inline what_was_left_is_read() {
     }
 }
 
-/* Drain::run(); it waits only if it found nothing. */
+/* Drain::run(); ChannelSource::wait() waits only if nothing was found. */
 #ifdef DEFECT_SEEN_BEHIND_STEP
 #define FOUND false
 #else

@@ -4,7 +4,7 @@
 //
 // A session sees any number of processes: the consumer frees what belongs to the dead, writers use it again, and the
 // last process is attributed as the first.
-#include "consumerd/drain/drain.h"
+#include "consumerd/drain/channel_source.h"
 #include "tests/support/child.h"
 #include "tests/support/private_shm.h"
 #include "tests/support/test_session.h"
@@ -38,16 +38,16 @@ TEST(Entries, of_the_dead_make_room_for_the_living) {
     TestChannel channel(shape);
     char directory[] = "/tmp/plumb-entries-XXXXXX";
     ASSERT_NE(mkdtemp(directory), nullptr);
-    plumb::DrainOptions options;
+    plumb::ChannelDrainOptions options;
     options.directory = std::string(directory) + "/trace";
     options.interval_ns = options.idle_interval_ns = 10'000'000;
     auto calibration = plumb::ClockCalibration::start(PLUMB_CLOCK_TSC);
     ASSERT_TRUE(calibration);
-    auto drain =
-        plumb::Drain::live({reinterpret_cast<std::byte*>(&channel.header()), channel.header().total_bytes},
-                           std::move(*calibration), options);
+    auto drain = plumb::drain_live_channel(
+        {reinterpret_cast<std::byte*>(&channel.header()), channel.header().total_bytes},
+        std::move(*calibration), options);
     ASSERT_TRUE(drain) << drain.error().message();
-    (*drain)->start();
+    ASSERT_TRUE((*drain)->start());
 
     state.set(0, channel.cookie(), {{"stress:*"}});
     SharedBoard board;

@@ -2,7 +2,8 @@
 //
 // What a drained channel looks like to another reader: babeltrace2 must accept every trace without a word,
 // show exact values, and account for every loss. Channels are written by tests/support/channel_builder.h.
-#include "consumerd/drain/drain.h"
+#include "base/ctf_layout.h"
+#include "consumerd/drain/channel_source.h"
 #include "tests/support/channel_builder.h"
 
 #include <gmock/gmock.h>
@@ -51,15 +52,15 @@ protected:
     std::string directory() const { return root_ + "/trace"; }
 
     void drain(ChannelBuilder& channel) {
-        auto drain = Drain::dead(channel.bytes(), options());
+        auto drain = drain_dead_channel(channel.bytes(), options());
         ASSERT_TRUE(drain) << drain.error().message();
         const Status finished = (*drain)->finish();
         EXPECT_TRUE(finished) << finished.error().message();
         totals_ = (*drain)->totals();
     }
 
-    DrainOptions options() {
-        DrainOptions options;
+    ChannelDrainOptions options() {
+        ChannelDrainOptions options;
         options.directory = directory();
         options.log = [this](const std::string& line) { log_ += line + "\n"; };
         return options;
@@ -170,7 +171,7 @@ TEST_F(CtfWriterTest, LossesAtTheVeryEndAreInTheTrace) {
     for (uint64_t i = 0; i < 1000; i++)
         written += channel.write(0, id, 1000 + i, Payload().put(i).bytes()) ? 1 : 0;
     ASSERT_LT(written, 1000u);
-    auto drain = Drain::dead(channel.bytes(), options());
+    auto drain = drain_dead_channel(channel.bytes(), options());
     ASSERT_TRUE(drain);
     (*drain)->step(ReadWhat::everything);
     channel.control(0).lost[PLUMB_LOST_TOO_LARGE] = 7; /* after the last packet */
@@ -218,7 +219,7 @@ TEST_F(CtfWriterTest, AnUnfinishedTraceIsReadable) {
     ChannelBuilder channel;
     const uint16_t first = channel.add_event("first", {});
     ASSERT_TRUE(channel.write(0, first, 1000, {}));
-    auto drain = Drain::dead(channel.bytes(), options());
+    auto drain = drain_dead_channel(channel.bytes(), options());
     ASSERT_TRUE(drain);
     read_back(); /* nothing drained yet */
     EXPECT_EQ(err_, "");
@@ -255,7 +256,7 @@ TEST_F(CtfWriterTest, OverwrittenSubbuffersAreAGapOfPackets) {
     config.mode = PLUMB_MODE_OVERWRITE;
     ChannelBuilder channel(config);
     const uint16_t id = channel.add_event("step", {test::integer("n", 8)});
-    auto drain = Drain::dead(channel.bytes(), options());
+    auto drain = drain_dead_channel(channel.bytes(), options());
     ASSERT_TRUE(drain);
     ASSERT_TRUE(channel.write(0, id, 1, Payload().put(uint64_t{0}).bytes()));
     (*drain)->step(ReadWhat::everything);
@@ -276,7 +277,7 @@ TEST_F(CtfWriterTest, AFullDiskCostsPacketsButNotTheTrace) {
     ChannelBuilder channel;
     const uint16_t id = channel.add_event("step", {test::integer("n", 8)});
     ASSERT_TRUE(channel.write(0, id, 1, Payload().put(uint64_t{0}).bytes()));
-    auto drain = Drain::dead(channel.bytes(), options());
+    auto drain = drain_dead_channel(channel.bytes(), options());
     ASSERT_TRUE(drain);
     (*drain)->step(ReadWhat::everything);
 

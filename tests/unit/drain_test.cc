@@ -1,5 +1,5 @@
 // The consumer's loop, beside writers that are made here: tests/support/channel_builder.h.
-#include "consumerd/drain/drain.h"
+#include "consumerd/drain/channel_source.h"
 #include "tests/support/channel_builder.h"
 
 #include <gtest/gtest.h>
@@ -28,10 +28,10 @@ protected:
     }
     void TearDown() override { std::filesystem::remove_all(root_); }
 
-    std::unique_ptr<Drain> live(ChannelBuilder& channel, DrainOptions options = {}) {
+    std::unique_ptr<Drain> live(ChannelBuilder& channel, ChannelDrainOptions options = {}) {
         options.directory = root_ + "/trace";
         auto calibration = ClockCalibration::start(PLUMB_CLOCK_MONOTONIC);
-        auto drain = Drain::live(channel.bytes(), std::move(*calibration), std::move(options));
+        auto drain = drain_live_channel(channel.bytes(), std::move(*calibration), std::move(options));
         EXPECT_TRUE(drain) << drain.error().message();
         return drain ? std::move(*drain) : nullptr;
     }
@@ -63,10 +63,10 @@ TEST_F(DrainTest, hands_back_each_full_subbuffer_when_it_is_closed) {
     config.ring_count = 1;
     ChannelBuilder channel(config);
     const uint16_t id = channel.add_event("n", {test::integer("value", 8)});
-    DrainOptions options;
+    ChannelDrainOptions options;
     options.interval_ns = options.idle_interval_ns = 60'000'000'000;
     auto drain = live(channel, options);
-    drain->start();
+    ASSERT_TRUE(drain->start());
 
     constexpr uint64_t events = 200'000; /* 1,180 sub-buffers */
     for (uint64_t i = 0; i < events; i++) {

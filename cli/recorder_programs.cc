@@ -1,0 +1,133 @@
+/* Whom a recorder records: those it attaches to, the command that it launches, programs of other users. */
+#include "base/processes.h"
+#include "cli/recorder.h"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace plumb {
+namespace {
+
+/* How often it is looked for programs that changed their user: often while a command begins, when it is done. */
+constexpr std::uint64_t tick_ns = 200'000'000;
+constexpr std::uint64_t eager_tick_ns = 25'000'000;
+constexpr std::uint64_t eager_ns = 10'000'000'000;
+
+} // namespace
+
+/* Before the first rule is on: a program of root's state that has changed its user looks for the channel there. */
+Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibration& calibration) {
+    std::vector<uid_t> named;
+    for (const std::string& text : options_.users) {
+        const auto user_id = parse_user(text);
+        if (!user_id) return user_id.error().with("--user");
+        named.push_back(*user_id);
+    }
+    if (geteuid() != 0 || options_.snapshot) {
+        if (named.empty()) return ok();
+        return Error("--user: {}.", options_.snapshot ? "a flight recorder keeps events of one user alone"
+                                                      : "only root can record programs of other users");
+    }
+    other_users_ =
+        std::make_unique<OtherUsers>(OtherUsers::Options{config, *rules_of(options_), session_->cookie(),
+                                                         quiescence(), drain_options(options_.directory)},
+                                     calibration);
+    for (const uid_t user_id : named) {
+        auto joined = other_users_->join(user_id);
+        if (!joined) return joined.error();
+        take(*joined);
+    }
+    for (const auto& [process_id, start_ns] : attached_)
+        if (const auto user_id = user_of(process_id)) join(*user_id);
+    for (const ProcessSlot& slot : session_->state().processes())
+        if (const auto user_id = user_of(slot.content.process_id);
+            user_id && (attached_.empty() || attached_.count(slot.content.process_id) != 0))
+            join(*user_id);
+    return ok();
+}
+
+void Recorder::join(uid_t user_id) {
+    if (auto joined = other_users_->join(user_id))
+        take(*joined);
+    else
+        status_.say(joined.error().message());
+}
+
+std::uint64_t Recorder::other_users_tick_ns() const {
+    return elapsed_ns() < eager_ns ? eager_tick_ns : tick_ns;
+}
+
+/* Who was launched as root may be somebody else by now. */
+void Recorder::look_for_other_users() {
+    if (!other_users_ || !command_ || elapsed_ns() < next_look_ns_) return;
+    next_look_ns_ = elapsed_ns() + other_users_tick_ns();
+    for (const Report& report : other_users_->join_launched())
+        take(report);
+}
+
+std::string Recorder::why_unreachable(std::uint32_t process_id) const {
+    const auto user_id = user_of(process_id);
+    if (user_id && *user_id != geteuid() && geteuid() != 0)
+        return fmt::format("it belongs to user {}: only that user, or root, can record it", *user_id);
+    return "it has no tracepoints: it neither links plumb nor preloads a probe";
+}
+
+/* Says which of the named processes cannot be traced, and fails if that leaves nobody. */
+Status Recorder::attach() {
+    std::size_t reachable = 0;
+    const std::vector<ProcessSlot> slots = session_->state().processes();
+    for (const auto& [process_id, start_ns] : attached_) {
+        const bool has_slot =
+            std::any_of(slots.begin(), slots.end(),
+                        [id = process_id](const ProcessSlot& slot) { return slot.content.process_id == id; });
+        if (has_slot || (other_users_ && other_users_->has(process_id)))
+            reachable++;
+        else
+            summary_.unreachable.push_back({process_id, why_unreachable(process_id)});
+    }
+    for (const Unreachable& each : summary_.unreachable)
+        if (attached_.count(each.process_id) != 0)
+            status_.say(fmt::format("process {} could not be reached: {}", each.process_id, each.reason));
+    if (attached_.empty() || reachable > 0 || !options_.command.empty() || !options_.executables.empty())
+        return ok();
+    summary_.problems.push_back("No process could be traced.");
+    close();
+    return Error("None of the processes can be traced.").hint("`plumb list` shows those that can.");
+}
+
+Status Recorder::start_command() {
+    if (options_.command.empty()) return ok();
+    const std::string sessions = session_->sessions_variable(std::getenv(PLUMB_SESSIONS_VARIABLE));
+    const std::size_t equals = sessions.find('=');
+    std::vector<std::pair<std::string, std::string>> environment;
+    environment.emplace_back(PLUMB_SESSIONS_VARIABLE,
+                             equals == std::string::npos ? sessions : sessions.substr(equals + 1));
+    if (!preload_.empty()) environment.emplace_back("LD_PRELOAD", preload_);
+    std::function<Status(pid_t)> before_exec;
+    if (!options_.system_wide)
+        before_exec = [this](pid_t process_id) {
+            std::vector<std::uint32_t> threads = {static_cast<std::uint32_t>(process_id)};
+            for (const auto& [attached_id, start_ns] : attached_) {
+                const std::vector<std::uint32_t> of_it = thread_ids(attached_id);
+                threads.insert(threads.end(), of_it.begin(), of_it.end());
+            }
+            return start_kernel(threads);
+        };
+    auto started = LaunchedCommand::start(options_.command, environment, signals_, before_exec);
+    if (!started) return started.error();
+    command_ = std::move(*started);
+    return ok();
+}
+
+void Recorder::find_left_running() {
+    if (!command_) return;
+    for (const TracedName& process : summary_.totals.processes)
+        if (attached_.count(process.process_id) == 0 && process_start_boottime_ns(process.process_id))
+            summary_.left_running.push_back(process);
+}
+
+} // namespace plumb

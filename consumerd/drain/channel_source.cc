@@ -1,0 +1,336 @@
+#include "consumerd/drain/channel_source.h"
+
+#include "consumerd/sink/ctf_writer.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <ctime>
+
+namespace plumb {
+namespace {
+
+constexpr uint64_t first_refinement_ns = 100'000'000;
+constexpr uint64_t refinement_interval_ns = 1'000'000'000;
+/* After wakes that brought nothing: bounds what a writer can cost that wakes for no reason. The first ones of a row
+ * are free: a ring's first sub-buffer wakes before it is full, and so does one that was read between being closed and
+ * the next one's opening. */
+constexpr uint32_t idle_wakes_free = 16;
+constexpr long idle_wake_pause_ns = 5'000'000;
+
+/* Processes whose maps are read for objects that nobody described: about 50 us each. */
+constexpr size_t looked_at_in_a_turn = 4;
+constexpr size_t looked_at_in_the_end = 64;
+
+uint64_t monotonic_ns() {
+    return read_clock(PLUMB_CLOCK_MONOTONIC);
+}
+
+void futex_wake_all(uint32_t& word) {
+    syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void futex_wait(uint32_t& word, uint32_t seen, uint64_t timeout_ns) {
+    const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000),
+                           static_cast<long>(timeout_ns % 1'000'000'000)};
+    syscall(SYS_futex, &word, FUTEX_WAIT, seen, &timeout, nullptr, 0);
+}
+
+const char* clock_short_name(plumb_clock_mode mode) {
+    switch (mode) {
+    case PLUMB_CLOCK_TSC:
+        return "tsc";
+    case PLUMB_CLOCK_MONOTONIC:
+        return "mono";
+    case PLUMB_CLOCK_BOOTTIME:
+        return "boot";
+    case PLUMB_CLOCK_REALTIME:
+        return "real";
+    case PLUMB_CLOCK_NONE:
+        break;
+    }
+    return "none";
+}
+
+TraceIdentity identity_of(const ChannelGeometry& geometry, const std::optional<ClockCalibration>& calibration,
+                          const ChannelDrainOptions& options) {
+    TraceIdentity identity;
+    identity.trace_name = options.trace_name.empty() ? geometry.session_name : options.trace_name;
+    identity.host_name = geometry.host_name;
+    identity.domain = geometry.domain == PLUMB_DOMAIN_KERNEL ? "kernel" : "ust";
+    identity.folder = options.folder;
+    identity.uuid = geometry.trace_uuid;
+    identity.boot_id = geometry.boot_id;
+    identity.created_realtime_ns = geometry.created_realtime_ns;
+    identity.environment = options.environment;
+    if (calibration)
+        identity.environment.emplace_back("clock_rate_source", rate_source_name(calibration->rate_source()));
+    return identity;
+}
+
+Result<std::unique_ptr<Drain>> drain_channel(std::span<const std::byte> channel, std::byte* shared,
+                                             std::optional<ClockCalibration> calibration,
+                                             ChannelDrainOptions options) {
+    auto reader = ChannelReader::open(channel, {shared, options.log});
+    if (!reader) return reader.error();
+    const ChannelGeometry& geometry = reader->geometry();
+    if (calibration && calibration->mode() != geometry.clock_mode)
+        return Error("The channel was made for another clock (mode {}) than the session's (mode {}).",
+                     static_cast<int>(geometry.clock_mode), static_cast<int>(calibration->mode()));
+    auto writer = CtfWriter::create(options.directory, identity_of(geometry, calibration, options),
+                                    geometry.ring_count, geometry.extra_ring_count);
+    if (!writer) return writer.error();
+    auto source = std::make_unique<ChannelSource>(shared, std::move(*reader), std::move(calibration),
+                                                  options.ring_positions);
+    return Drain::make(std::move(source), std::move(*writer), std::move(options));
+}
+
+} // namespace
+
+Result<std::unique_ptr<Drain>> drain_live_channel(std::span<std::byte> channel, ClockCalibration calibration,
+                                                  ChannelDrainOptions options) {
+    return drain_channel(channel, channel.data(), std::move(calibration), std::move(options));
+}
+
+Result<std::unique_ptr<Drain>> drain_dead_channel(std::span<const std::byte> channel,
+                                                  ChannelDrainOptions options) {
+    return drain_channel(channel, nullptr, std::nullopt, std::move(options));
+}
+
+ChannelSource::ChannelSource(std::byte* shared, ChannelReader reader,
+                             std::optional<ClockCalibration> calibration,
+                             const std::vector<uint64_t>& begin_at)
+    : shared_(shared), reader_(std::move(reader)), calibration_(std::move(calibration)) {
+    for (uint32_t i = 0; i < reader_.geometry().all_rings(); i++) {
+        ring_numbers_.push_back(i);
+        rings_.push_back({RingReader(reader_, i)});
+    }
+    if (calibration_) calibration_->publish(shared_header()->clock);
+    for (size_t i = 0; i < std::min(rings_.size(), begin_at.size()); i++)
+        rings_[i].reader.begin_at(begin_at[i]);
+    if (shared_ != nullptr) return;
+    for (uint32_t i = 0; i < rings_.size(); i++) /* where the one before us ended */
+        if (const uint64_t taken = reader_.ring_control(i).taken; taken % PLUMB_RECORD_ALIGNMENT == 0)
+            rings_[i].reader.begin_at(taken);
+}
+
+plumb_clock_page ChannelSource::clock_page() const {
+    return calibration_ ? calibration_->page() : reader_.clock_page();
+}
+
+uint64_t ChannelSource::now() const {
+    return shared_ != nullptr ? read_clock(reader_.geometry().clock_mode) : 0;
+}
+
+std::vector<uint64_t> ChannelSource::positions() const {
+    std::vector<uint64_t> positions;
+    for (const Ring& ring : rings_)
+        positions.push_back(ring.reader.position());
+    return positions;
+}
+
+/* At most one ring's worth in a turn, so that a fast writer does not keep the others waiting. */
+std::optional<Piece> ChannelSource::next(size_t ring, ReadWhat what) {
+    Ring& from = rings_[ring];
+    if (from.read_bytes >= reader_.geometry().ring_bytes) return {};
+    auto piece = from.reader.next(what, buffer_);
+    update_losses(from);
+    if (piece) from.read_bytes += piece->records.size();
+    return piece;
+}
+
+bool ChannelSource::leave(size_t ring) {
+    rings_[ring].read_bytes = 0;
+    update_losses(rings_[ring]);
+    hand_back(ring); /* also what held nothing but damage */
+    return false;
+}
+
+void ChannelSource::hand_back(size_t ring) {
+    RingReader& reader = rings_[ring].reader;
+    const uint64_t position = reader.releasable();
+    if (shared_ == nullptr) return;
+    plumb_ring_control& control = reader_.shared_control(reader.ring());
+    __atomic_store_n(&control.taken, reader.position(), __ATOMIC_RELAXED); /* for who comes after us */
+    if (position <= reader.released()) return;
+    reader.set_released(position);
+    __atomic_store_n(&control.consumed, position, __ATOMIC_RELEASE); /* the copy's loads come before */
+    plumb_channel_header* header = shared_header();
+    __atomic_add_fetch(&header->space_futex, 1, __ATOMIC_SEQ_CST); /* before the look at space_waiters */
+    if (__atomic_exchange_n(&header->space_waiters, 0u, __ATOMIC_SEQ_CST) != 0)
+        futex_wake_all(header->space_futex);
+}
+
+/* Counters only grow; one that went back was damaged and keeps its last value. */
+void ChannelSource::update_losses(Ring& ring) {
+    for (uint32_t cause = 0; cause < PLUMB_LOSS_CAUSES; cause++)
+        ring.lost[cause] =
+            std::max(ring.lost[cause], reader_.lost(ring.reader.ring(), static_cast<plumb_loss>(cause)));
+    ring.lost[PLUMB_LOST_OVERWRITTEN] = ring.reader.overwritten_subbufs();
+}
+
+RingLosses ChannelSource::losses(size_t ring) const {
+    const Ring& of = rings_[ring];
+    return {of.lost[PLUMB_LOST_FULL] + of.lost[PLUMB_LOST_BLOCK_TIMEOUT] + of.lost[PLUMB_LOST_TOO_LARGE] +
+                of.lost[PLUMB_LOST_CONTENDED] + of.reader.damaged_records(),
+            of.reader.overwritten_subbufs() + of.reader.damaged_subbufs()};
+}
+
+Status ChannelSource::begin_turn(Sink& sink) {
+    const uint64_t now_ns = monotonic_ns();
+    if (shared_ != nullptr) reader_.mend_header();
+    if (calibration_ && now_ns >= next_refinement_ns_) refine_clock(now_ns);
+    Status collected = collect_entries(sink, false);
+    reader_.scan_events();
+    return collected;
+}
+
+Status ChannelSource::end_turn(Sink&) {
+    if (shared_ != nullptr) recycler_.pass(reader_);
+    return ok();
+}
+
+void ChannelSource::begin_end(const plumb_clock_page*) {
+    if (!calibration_) return;
+    calibration_->refine();
+    calibration_->publish(shared_header()->clock);
+}
+
+Status ChannelSource::end(Sink& sink) {
+    Status collected = collect_entries(sink, true);
+    for (Ring& ring : rings_)
+        update_losses(ring);
+    return collected;
+}
+
+void ChannelSource::refine_clock(uint64_t now_ns) {
+    const bool is_first = next_refinement_ns_ == 0;
+    next_refinement_ns_ = now_ns + (is_first ? first_refinement_ns : refinement_interval_ns);
+    if (is_first) return;
+    calibration_->refine();
+    calibration_->publish(shared_header()->clock);
+}
+
+/* Entries are held back for one turn: until then one with an older timestamp may still appear. */
+Status ChannelSource::collect_entries(Sink& sink, bool all) {
+    const uint64_t now = read_clock(reader_.geometry().clock_mode);
+    for (ChannelEntry& entry : reader_.take_new_entries())
+        held_entries_.push_back(std::move(entry));
+    std::vector<ChannelEntry> ready;
+    const auto is_ready = [all, until = held_until_](const ChannelEntry& entry) {
+        return all || entry.timestamp <= until;
+    };
+    std::copy_if(held_entries_.begin(), held_entries_.end(), std::back_inserter(ready), is_ready);
+    held_until_ = now;
+    std::stable_sort(ready.begin(), ready.end(),
+                     [](const ChannelEntry& a, const ChannelEntry& b) { return a.timestamp < b.timestamp; });
+    for (const ChannelEntry& entry : ready)
+        note_entry(entry);
+    if (shared_ != nullptr && (all || !ready.empty()))
+        for (ChannelEntry& renamed : thread_names_.changed(now))
+            ready.push_back(std::move(renamed));
+    if (shared_ != nullptr)
+        for (ChannelEntry& object :
+             loaded_objects_.found(now, all ? looked_at_in_the_end : looked_at_in_a_turn)) {
+            objects_++;
+            ready.push_back(std::move(object));
+        }
+    if (ready.empty()) return ok();
+    if (Status written = sink.write_entries(ready); !written) return written; /* tried again */
+    for (const ChannelEntry& entry : ready)
+        recycler_.note(entry);
+    std::erase_if(held_entries_, is_ready);
+    return ok();
+}
+
+void ChannelSource::note_entry(const ChannelEntry& entry) {
+    thread_names_.note(entry);
+    loaded_objects_.note(entry);
+    if (entry.type == PLUMB_ENTRY_OBJECT)
+        objects_++;
+    else if (entry.type == PLUMB_ENTRY_THREAD)
+        threads_.insert((uint64_t{entry.process_id} << 32) | entry.thread_id);
+    else {
+        /* The same process id again: another program, after exec. */
+        const auto [known, is_new] = process_index_.try_emplace(entry.process_id, processes_.size());
+        if (is_new) processes_.emplace_back();
+        processes_[known->second] = {entry.process_id, entry.name, entry.path};
+    }
+}
+
+uint32_t ChannelSource::look() {
+    return __atomic_load_n(&shared_header()->data_futex, __ATOMIC_SEQ_CST);
+}
+
+/* A writer closes a sub-buffer, then adds to data_futex: whatever it closed behind look() ends the wait at once. */
+void ChannelSource::wait(uint32_t seen, bool progress, uint64_t until_ns) {
+    if (progress) {
+        idle_wakes_ = 0;
+        return;
+    }
+    if (idle_wakes_++ > idle_wakes_free) {
+        const timespec pause{0, idle_wake_pause_ns};
+        nanosleep(&pause, nullptr);
+    }
+    plumb_channel_header* header = shared_header();
+    const uint64_t now_ns = monotonic_ns();
+    if (now_ns >= until_ns) return;
+    /* Before the kernel compares data_futex; a writer adds to it before it looks at data_waiters. */
+    __atomic_store_n(&header->data_waiters, 1, __ATOMIC_SEQ_CST);
+    futex_wait(header->data_futex, seen, until_ns - now_ns);
+    __atomic_store_n(&header->data_waiters, 0, __ATOMIC_SEQ_CST);
+}
+
+void ChannelSource::wake() {
+    __atomic_add_fetch(&shared_header()->data_futex, 1, __ATOMIC_SEQ_CST);
+    futex_wake_all(shared_header()->data_futex);
+}
+
+void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) const {
+    totals.processes = processes_;
+    totals.threads = threads_.size();
+    totals.objects = objects_;
+
+    std::array<uint64_t, PLUMB_LOSS_CAUSES> lost{};
+    uint64_t backward = 0, damaged_records = 0, damaged_subbufs = 0;
+    uint64_t set_back_ns = 0;
+    for (const Ring& ring : rings_) {
+        set_back_ns = std::max(set_back_ns, ring.reader.shift());
+        for (size_t cause = 0; cause < lost.size(); cause++)
+            lost[cause] += ring.lost[cause];
+        backward += ring.reader.backward_records();
+        damaged_records += ring.reader.damaged_records();
+        damaged_subbufs += ring.reader.damaged_subbufs();
+    }
+    add_if_any(totals.events_lost, "full", lost[PLUMB_LOST_FULL]);
+    add_if_any(totals.events_lost, "block_timeout", lost[PLUMB_LOST_BLOCK_TIMEOUT]);
+    add_if_any(totals.events_lost, "too_large", lost[PLUMB_LOST_TOO_LARGE]);
+    add_if_any(totals.events_lost, "contended", lost[PLUMB_LOST_CONTENDED]);
+    add_if_any(totals.events_lost, "not_written", events_not_written);
+    add_if_any(totals.events_lost, "damaged", damaged_records);
+    add_if_any(totals.subbufs_lost, "overwritten", lost[PLUMB_LOST_OVERWRITTEN]);
+    add_if_any(totals.subbufs_lost, "damaged", damaged_subbufs);
+
+    add_if_any(totals.notes, "cut", lost[PLUMB_CUT]);
+    add_if_any(totals.notes, "clock_went_back", backward);
+    add_if_any(totals.notes, "clock_set_back_ms", set_back_ns / 1'000'000);
+    add_if_any(totals.not_described, "refused_event_slots", reader_.refused(PLUMB_REFUSED_EVENT_SLOTS));
+    add_if_any(totals.not_described, "refused_heap", reader_.refused(PLUMB_REFUSED_HEAP));
+    add_if_any(totals.not_described, "refused_entry_slots", reader_.refused(PLUMB_REFUSED_ENTRY_SLOTS));
+    for (size_t kind = 0; kind < damage_kinds; kind++)
+        add_if_any(totals.notes, damage_name(static_cast<Damage>(kind)), reader_.damage()[kind]);
+
+    totals.clock.clock = clock_short_name(reader_.geometry().clock_mode);
+    totals.clock.frequency_hz = clock_page().frequency_hz;
+    totals.clock.uncertainty_ns = clock_page().uncertainty_ns;
+    if (calibration_) {
+        totals.clock.rate_source = rate_source_name(calibration_->rate_source());
+        totals.clock.baseline_ns = calibration_->baseline_ns();
+        totals.clock.worst_deviation_ns = calibration_->worst_deviation_ns();
+    }
+}
+
+} // namespace plumb

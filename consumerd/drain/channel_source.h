@@ -1,0 +1,114 @@
+/*
+ * A channel as a source: live, with writers at work, or dead bytes (a copy, what a killed recorder left), by the same
+ * code. Sub-buffers that were read are handed back to writers one by one, and so are the entries of who is gone.
+ *
+ * It sleeps on the channel's data_futex, and never spins: even a writer that wakes it without reason costs a few wakes a
+ * second.
+ */
+#ifndef PLUMB_CONSUMERD_DRAIN_CHANNEL_SOURCE_H
+#define PLUMB_CONSUMERD_DRAIN_CHANNEL_SOURCE_H
+
+#include "base/result.h"
+#include "consumerd/channel/channel_reader.h"
+#include "consumerd/channel/entry_recycler.h"
+#include "consumerd/channel/loaded_objects.h"
+#include "consumerd/channel/ring_reader.h"
+#include "consumerd/channel/thread_names.h"
+#include "consumerd/clock/clock_calibration.h"
+#include "consumerd/drain/drain.h"
+#include "consumerd/drain/source.h"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace plumb {
+
+struct ChannelDrainOptions : DrainOptions {
+    std::string folder;                                           /* in it; empty: as the domain is named */
+    std::string trace_name;                                       /* empty: the session's name */
+    std::vector<std::pair<std::string, std::string>> environment; /* further lines of the trace's env */
+    std::vector<uint64_t> ring_positions; /* where to begin, by ring; empty: with what nobody has read */
+};
+
+/* Into a CTF directory. `channel` must stay mapped until the drain is gone. The clock page of a live channel is filled
+ * here, so this comes before the first event is enabled. */
+Result<std::unique_ptr<Drain>> drain_live_channel(std::span<std::byte> channel, ClockCalibration calibration,
+                                                  ChannelDrainOptions options);
+Result<std::unique_ptr<Drain>> drain_dead_channel(std::span<const std::byte> channel,
+                                                  ChannelDrainOptions options);
+
+class ChannelSource : public Source {
+public:
+    /* `shared`: the reader's first byte if the channel is live, else nullptr. `begin_at`: as positions() said. */
+    ChannelSource(std::byte* shared, ChannelReader reader, std::optional<ClockCalibration> calibration,
+                  const std::vector<uint64_t>& begin_at);
+
+    const std::vector<uint32_t>& rings() const override { return ring_numbers_; }
+    const std::deque<ChannelEvent>& events() const override { return reader_.events(); }
+    plumb_clock_page clock_page() const override;
+    uint64_t now() const override;
+
+    std::optional<Piece> next(size_t ring, ReadWhat what) override;
+    std::vector<uint64_t>& counts() override { return buffer_.counts; }
+    RingLosses losses(size_t ring) const override;
+    void hand_back(size_t ring) override;
+    bool leave(size_t ring) override;
+
+    Status begin(Sink&) override { return ok(); }
+    Status begin_turn(Sink& sink) override;
+    Status end_turn(Sink& sink) override;
+    void begin_end(const plumb_clock_page* clock) override;
+    uint64_t last_turns() const override { return 4; }
+    Status end(Sink& sink) override;
+
+    uint32_t look() override;
+    void wait(uint32_t seen, bool progress, uint64_t until_ns) override;
+    void wake() override;
+
+    std::vector<uint64_t> positions() const override;
+    void add_to(DrainTotals& totals, uint64_t events_not_written) const override;
+
+private:
+    struct Ring {
+        RingReader reader;
+        std::array<uint64_t, PLUMB_LOSS_CAUSES> lost{};
+        uint64_t read_bytes = 0; /* in this turn */
+    };
+
+    plumb_channel_header* shared_header() const { return reinterpret_cast<plumb_channel_header*>(shared_); }
+    void update_losses(Ring& ring);
+    Status collect_entries(Sink& sink, bool all);
+    void note_entry(const ChannelEntry& entry);
+    void refine_clock(uint64_t now_ns);
+
+    std::byte* shared_; /* nullptr: dead */
+    ChannelReader reader_;
+    std::optional<ClockCalibration> calibration_;
+    ReadBuffer buffer_;
+    std::vector<Ring> rings_;
+    std::vector<uint32_t> ring_numbers_;
+    uint32_t idle_wakes_ = 0; /* in a row */
+    uint64_t next_refinement_ns_ = 0;
+
+    std::vector<ChannelEntry> held_entries_;
+    uint64_t held_until_ = 0; /* entries up to this timestamp are written next */
+    ThreadNames thread_names_;
+    LoadedObjects loaded_objects_;
+    EntryRecycler recycler_;
+    std::vector<TracedName> processes_;
+    std::unordered_map<uint32_t, size_t> process_index_; /* in processes_, by process id */
+    std::set<uint64_t> threads_;                         /* (process id << 32) | thread id */
+    uint64_t objects_ = 0;
+};
+
+} // namespace plumb
+
+#endif

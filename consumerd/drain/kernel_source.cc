@@ -1,0 +1,275 @@
+#include "consumerd/drain/kernel_source.h"
+
+#include "consumerd/clock/clock_calibration.h"
+#include "consumerd/sink/ctf_writer.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <utility>
+
+namespace plumb {
+namespace {
+
+/* Pages that one splice() takes at most, and a pipe is asked to hold. */
+constexpr size_t pages_per_splice = 64;
+/* Bytes of records after which a packet is written: what stays in the second-level cache. */
+constexpr size_t packet_bytes = 256 * 1024;
+/* Bytes of one CPU's pages in one turn, so that one busy CPU does not keep the others waiting. */
+constexpr size_t turn_bytes = size_t{4} << 20;
+
+TraceIdentity kernel_identity(TraceIdentity identity) {
+    identity.domain = "kernel";
+    identity.statedump_events = kernel_statedump_events();
+    if (getrandom(identity.uuid.data(), identity.uuid.size(), 0) !=
+        static_cast<ssize_t>(identity.uuid.size()))
+        identity.uuid[0] ^= 0xff;
+    return identity;
+}
+
+} // namespace
+
+Result<std::unique_ptr<Drain>> drain_kernel(KernelSession& session, KernelDrainOptions options) {
+    options.identity = kernel_identity(std::move(options.identity));
+    const uint32_t rings = session.cpus().empty() ? 0 : session.cpus().back() + 1;
+    auto writer = CtfWriter::create(options.directory, options.identity, rings, 0);
+    if (!writer) return writer.error();
+    DrainOptions of_drain = options;
+    of_drain.directory += "/kernel";
+    auto source = KernelSource::make(session, std::move(options));
+    if (!source) return source.error();
+    return Drain::make(std::move(*source), std::move(*writer), std::move(of_drain));
+}
+
+KernelSource::KernelSource(KernelSession& session, KernelDrainOptions options)
+    : session_(session),
+      options_(std::move(options)),
+      translator_(session.events()),
+      counts_(std::numeric_limits<uint16_t>::max() + 1u) {
+    for (const KernelEvent& event : session.events())
+        if (!event.is_ours) described_.push_back({event.id, event.description, {}});
+}
+
+Result<std::unique_ptr<KernelSource>> KernelSource::make(KernelSession& session, KernelDrainOptions options) {
+    std::unique_ptr<KernelSource> source(new KernelSource(session, std::move(options)));
+    if (Status opened = source->open(); !opened) return opened.error();
+    return source;
+}
+
+Status KernelSource::open() {
+    pages_.resize(size_t{session_.page_bytes()} * pages_per_splice);
+    if (!options_.pages_directory.empty()) {
+        auto copy = PageCopy::create(options_.pages_directory, session_.cpus());
+        if (!copy) return copy.error();
+        page_copy_ = std::move(*copy);
+    }
+    wake_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!wake_.is_open()) return Error::from_errno(errno, "Could not make an event descriptor");
+    watched_.push_back({wake_.get(), POLLIN, 0});
+    for (const uint32_t number : session_.cpus()) {
+        auto raw = session_.open_raw(number);
+        if (!raw) return raw.error();
+        int ends[2];
+        if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+            return Error::from_errno(errno, "Could not make a pipe for the events of CPU {}", number)
+                .hint("`ulimit -n` must allow three descriptors for each CPU.");
+        Cpu& cpu = cpus_.emplace_back();
+        cpu.number = number;
+        cpu.raw = std::move(*raw);
+        cpu.pipe_out = FileDescriptor(ends[0]);
+        cpu.pipe_in = FileDescriptor(ends[1]);
+        /* Where it may not be larger, splice() takes fewer pages at a time. */
+        (void)fcntl(cpu.pipe_in.get(), F_SETPIPE_SZ, static_cast<int>(pages_.size()));
+        watched_.push_back({cpu.raw.get(), POLLIN, 0});
+    }
+    if (options_.is_snapshot) {
+        dump_ = kernel_statedump(options_.statedump);
+        dumped_at_ = now();
+        owners_.know(std::move(dump_->process_of_thread), 0);
+    }
+    return ok();
+}
+
+uint64_t KernelSource::now() const {
+    return read_clock(static_cast<plumb_clock_mode>(options_.clock.mode));
+}
+
+Status KernelSource::begin(Sink& sink) {
+    KernelStatedump dump = kernel_statedump(options_.statedump);
+    owners_.know(std::move(dump.process_of_thread), now());
+    return sink.write_kernel_statedump(dump.records);
+}
+
+/* Up to a gap, or to the end of the turn, or to a packet's length. */
+std::optional<Piece> KernelSource::next(size_t ring, ReadWhat what) {
+    Cpu& cpu = cpus_[ring];
+    cpu.records.clear();
+    while (cpu.records.bytes() < packet_bytes) {
+        if (unread_.empty() && !read_more(cpu, what)) {
+            /* The kernel counts what it could not write; that needs a full buffer, of which we have seen a good part
+             * then. */
+            if (cpu.read_bytes / session_.page_bytes() >= session_.pages_per_cpu() / 2)
+                cpu.counts = session_.counts(cpu.number);
+            break;
+        }
+        if (!take_page(cpu)) break;
+    }
+    if (cpu.records.empty()) return {};
+    const Piece piece = cpu.records.piece();
+    for_each_record(piece, [this](const plumb_record& record) { counts_[record.event_id]++; });
+    return piece;
+}
+
+bool KernelSource::leave(size_t ring) {
+    return std::exchange(cpus_[ring].read_bytes, 0) > 0;
+}
+
+bool KernelSource::read_more(Cpu& cpu, ReadWhat what) {
+    if (cpu.read_bytes >= turn_bytes) return false;
+    size_t bytes = splice_pages(cpu);
+    if (bytes == 0 && what == ReadWhat::everything) bytes = read_page(cpu);
+    unread_ = std::span(pages_).first(bytes);
+    cpu.read_bytes += bytes;
+    Status kept = page_copy_.add(cpu.number, unread_);
+    if (!kept) page_copy_problem_ = kept;
+    return bytes > 0;
+}
+
+/* Whole pages, through the pipe; their number of bytes. */
+size_t KernelSource::splice_pages(Cpu& cpu) {
+    const ssize_t spliced = splice(cpu.raw.get(), nullptr, cpu.pipe_in.get(), nullptr, pages_.size(),
+                                   SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    if (spliced <= 0) return 0;
+    size_t have = 0;
+    while (have < static_cast<size_t>(spliced)) {
+        const ssize_t got =
+            read(cpu.pipe_out.get(), pages_.data() + have, static_cast<size_t>(spliced) - have);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        have += static_cast<size_t>(got);
+    }
+    return have;
+}
+
+/* One page that may still be written to: what it has by now. */
+size_t KernelSource::read_page(Cpu& cpu) {
+    ssize_t got;
+    do
+        got = read(cpu.raw.get(), pages_.data(), session_.page_bytes());
+    while (got < 0 && errno == EINTR);
+    return got <= 0 ? 0 : static_cast<size_t>(got);
+}
+
+/* False if the next page lies behind a gap: that is between two pieces. */
+bool KernelSource::take_page(Cpu& cpu) {
+    const size_t page_bytes = std::min<size_t>(unread_.size(), session_.page_bytes());
+    RawPage page(unread_.first(page_bytes), session_.page_format());
+    if (page.has_missed()) {
+        if (!cpu.records.empty()) return false;
+        cpu.missed += page.missed_count();
+        if (page.missed_count() == 0)
+            cpu.counts = session_.counts(cpu.number); /* the page had no room for it */
+    }
+    unread_ = unread_.subspan(page_bytes);
+    if (!translator_.translate(page, cpu.records)) damaged_pages_++;
+    return true;
+}
+
+RingLosses KernelSource::losses(size_t ring) const {
+    const Cpu& cpu = cpus_[ring];
+    return {std::max(cpu.missed, cpu.counts.overrun) + cpu.counts.dropped, 0};
+}
+
+Status KernelSource::end_turn(Sink& sink) {
+    Status kept = std::exchange(page_copy_problem_, ok());
+    if (dump_) return kept; /* names come before and behind it */
+    Status named = write_names(sink, false);
+    return kept ? named : kept;
+}
+
+Status KernelSource::write_names(Sink& sink, bool all) {
+    owners_.add(translator_.take_notes());
+    const std::vector<NamedThread> named =
+        owners_.take(all ? std::numeric_limits<uint64_t>::max() : held_until_);
+    held_until_ = now();
+    return named.empty() ? ok() : sink.write_kernel_statedump(encode_named_threads(named));
+}
+
+/* In the order of time: what the events tell of names before the dump, the dump, and what they tell later. */
+Status KernelSource::write_dump(Sink& sink) {
+    held_until_ = dumped_at_;
+    Status named = write_names(sink, false);
+    Status dumped = sink.write_kernel_statedump(dump_->records);
+    dump_.reset();
+    return named ? dumped : named;
+}
+
+void KernelSource::begin_end(const plumb_clock_page* clock) {
+    if (clock != nullptr) options_.clock = *clock;
+}
+
+/* As much as the buffers hold. */
+uint64_t KernelSource::last_turns() const {
+    return session_.buffer_bytes() / turn_bytes + 2;
+}
+
+Status KernelSource::end(Sink& sink) {
+    Status dumped = dump_ ? write_dump(sink) : ok();
+    Status named = write_names(sink, true);
+    for (Cpu& cpu : cpus_)
+        cpu.counts = session_.counts(cpu.number);
+    missed_probe_hits_ = session_.missed_probe_hits();
+    if (options_.is_snapshot) {
+        /* What this one counted, and no more: what is lost from now on is the next one's. */
+        for (const Cpu& cpu : cpus_)
+            session_.leave_out(cpu.number, cpu.counts);
+        session_.leave_out_probe_hits(missed_probe_hits_);
+    }
+    return dumped ? named : dumped;
+}
+
+/* poll() looks at the buffers itself: whatever came behind the last look ends it at once. */
+void KernelSource::wait(uint32_t, bool, uint64_t until_ns) {
+    const uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
+    const uint64_t left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+    const timespec timeout{static_cast<time_t>(left_ns / 1'000'000'000),
+                           static_cast<long>(left_ns % 1'000'000'000)};
+    ppoll(watched_.data(), watched_.size(), &timeout, nullptr);
+}
+
+void KernelSource::wake() {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
+}
+
+void KernelSource::add_to(DrainTotals& totals, uint64_t events_not_written) const {
+    uint64_t overrun = 0, dropped = 0, read = 0;
+    for (const Cpu& cpu : cpus_) {
+        overrun += std::max(cpu.missed, cpu.counts.overrun);
+        dropped += cpu.counts.dropped;
+        read += cpu.counts.read;
+    }
+    totals.kernel_events_read = read;
+    add_if_any(totals.events_lost, "kernel_overrun", overrun);
+    add_if_any(totals.events_lost, "kernel_dropped", dropped);
+    add_if_any(totals.events_lost, "kernel_not_written", events_not_written);
+    /* By construction the same; if not, the trace is not what the kernel gave. */
+    const uint64_t seen = translator_.seen_events();
+    add_if_any(totals.notes, "events that the kernel counts as read were not found in its pages",
+               read > seen ? read - seen : 0);
+    add_if_any(totals.notes, "events were found in the kernel's pages that it does not count",
+               seen > read ? seen - read : 0);
+    add_if_any(totals.notes, "events of the kernel were of a kind that was not asked for",
+               translator_.unknown_events());
+    add_if_any(totals.notes, "events of the kernel were damaged", translator_.damaged_events());
+    add_if_any(totals.notes, "pages of the kernel's buffers were damaged", damaged_pages_);
+    add_if_any(totals.notes, "hits of probes were missed by the kernel, of whichever process",
+               missed_probe_hits_);
+}
+
+} // namespace plumb

@@ -1,0 +1,126 @@
+/*
+ * A kernel session's per-CPU buffers as a source, into the `kernel` folder of a CTF directory, beside the `ust` folder of
+ * a channel.
+ *
+ * Raw pages leave the kernel whole, by splice, many with one system call; those that are not full yet are read when
+ * the trace has to be up to date. Each raw event becomes one record: Plumb's 16-byte header, and the fields packed.
+ * A piece is what one turn found on one CPU, and never spans a gap in which the kernel lost events.
+ *
+ * It sleeps in poll() until a quarter of a buffer is full.
+ */
+#ifndef PLUMB_CONSUMERD_DRAIN_KERNEL_SOURCE_H
+#define PLUMB_CONSUMERD_DRAIN_KERNEL_SOURCE_H
+
+#include "base/file.h"
+#include "base/result.h"
+#include "consumerd/drain/drain.h"
+#include "consumerd/drain/source.h"
+#include "consumerd/event/channel_event.h"
+#include "consumerd/kernel/kernel_session.h"
+#include "consumerd/kernel/kernel_statedump.h"
+#include "consumerd/kernel/page_copy.h"
+#include "consumerd/kernel/thread_owners.h"
+#include "consumerd/kernel/translator.h"
+#include "consumerd/sink/ctf_metadata.h"
+
+#include <plumb/abi/clock_page.h>
+
+#include <poll.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+struct KernelDrainOptions : DrainOptions {
+    TraceIdentity identity; /* of the user domain; its domain and uuid are replaced */
+    plumb_clock_page clock{};
+    KernelStatedumpOptions statedump;
+    std::string pages_directory; /* where the raw pages are kept too; empty: nowhere */
+    /* What the buffers hold now, while recording goes on, by finish() alone; what this one counts as lost is left out
+     * of the next one. */
+    bool is_snapshot = false;
+};
+
+/* `session` must live as long; its events are chosen already. */
+Result<std::unique_ptr<Drain>> drain_kernel(KernelSession& session, KernelDrainOptions options);
+
+class KernelSource : public Source {
+public:
+    static Result<std::unique_ptr<KernelSource>> make(KernelSession& session, KernelDrainOptions options);
+
+    const std::vector<uint32_t>& rings() const override { return session_.cpus(); }
+    const std::deque<ChannelEvent>& events() const override { return described_; }
+    plumb_clock_page clock_page() const override { return options_.clock; }
+    uint64_t now() const override;
+
+    std::optional<Piece> next(size_t ring, ReadWhat what) override;
+    std::vector<uint64_t>& counts() override { return counts_; }
+    RingLosses losses(size_t ring) const override;
+    void hand_back(size_t) override {}
+    bool leave(size_t ring) override;
+
+    Status begin(Sink& sink) override;
+    Status begin_turn(Sink&) override { return ok(); }
+    Status end_turn(Sink& sink) override;
+    void begin_end(const plumb_clock_page* clock) override;
+    uint64_t last_turns() const override;
+    Status end(Sink& sink) override;
+
+    uint32_t look() override { return 0; }
+    void wait(uint32_t seen, bool progress, uint64_t until_ns) override;
+    void wake() override;
+
+    void add_to(DrainTotals& totals, uint64_t events_not_written) const override;
+
+private:
+    struct Cpu {
+        uint32_t number = 0;
+        FileDescriptor raw;
+        FileDescriptor pipe_in, pipe_out;
+        size_t read_bytes = 0; /* in this turn */
+        uint64_t missed = 0;   /* events, as the pages say */
+        KernelCounts counts;   /* as the kernel's statistics say */
+        TranslatedRecords records;
+    };
+
+    KernelSource(KernelSession& session, KernelDrainOptions options);
+    Status open();
+    bool read_more(Cpu& cpu, ReadWhat what);
+    size_t splice_pages(Cpu& cpu);
+    size_t read_page(Cpu& cpu);
+    bool take_page(Cpu& cpu);
+    Status write_names(Sink& sink, bool all);
+    Status write_dump(Sink& sink);
+
+    KernelSession& session_;
+    KernelDrainOptions options_;
+    PageCopy page_copy_;
+    Status page_copy_problem_ = ok();
+    Translator translator_;
+    std::deque<ChannelEvent> described_;
+    std::vector<uint64_t> counts_; /* by event id */
+    std::deque<Cpu> cpus_;
+    std::vector<std::byte> pages_;
+    std::span<const std::byte> unread_; /* of pages_, of the CPU whose turn it is */
+    FileDescriptor wake_;
+    std::vector<pollfd> watched_;
+
+    ThreadOwners owners_;
+    uint64_t held_until_ = 0; /* names up to this time are written next: an older one may still come */
+    /* Of a snapshot, until it is written: */
+    std::optional<KernelStatedump> dump_;
+    uint64_t dumped_at_ = 0;
+
+    uint64_t damaged_pages_ = 0;
+    uint64_t missed_probe_hits_ = 0;
+};
+
+} // namespace plumb
+
+#endif

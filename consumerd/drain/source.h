@@ -1,0 +1,86 @@
+/*
+ * Where the records of a domain come from: the rings of a channel (channel_source.h), the kernel's buffers
+ * (kernel_source.h). A drain asks ring after ring for pieces and hands them to its sink; what else a source has to tell
+ * (processes, names) it writes there itself, at the begin and the end of the timed turns.
+ *
+ * `ring` is an index into rings(). All but wake() are called by one thread at a time. A status that is not ok says what
+ * could not be written; it is tried again, or can be missed.
+ */
+#ifndef PLUMB_CONSUMERD_DRAIN_SOURCE_H
+#define PLUMB_CONSUMERD_DRAIN_SOURCE_H
+
+#include "base/result.h"
+#include "consumerd/channel/ring_reader.h"
+#include "consumerd/drain/drain_totals.h"
+#include "consumerd/event/channel_event.h"
+#include "consumerd/sink/sink.h"
+
+#include <plumb/abi/clock_page.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+namespace plumb {
+
+/* Of a ring, since it is drained: what never reached the drain. */
+struct RingLosses {
+    uint64_t events = 0;
+    uint64_t subbufs = 0; /* each with a number of events nobody knows */
+};
+
+class Source {
+public:
+    virtual ~Source() = default;
+
+    /* The sink's numbers of the rings. */
+    virtual const std::vector<uint32_t>& rings() const = 0;
+    /* All that records of pieces so far, and of the piece that next() gave last, are of. */
+    virtual const std::deque<ChannelEvent>& events() const = 0;
+    virtual plumb_clock_page clock_page() const = 0;
+    /* The time of records, now; 0 if nobody writes any more. */
+    virtual uint64_t now() const = 0;
+
+    /* The next piece of a ring, until the next call; nothing if there is none, or if it is the others' turn. */
+    virtual std::optional<Piece> next(size_t ring, ReadWhat what) = 0;
+    /* Records handed out, by event id, an element for every 16-bit number. The drain takes off what was not written. */
+    virtual std::vector<uint64_t>& counts() = 0;
+    /* As of the last piece. */
+    virtual RingLosses losses(size_t ring) const = 0;
+    /* What was handed out is written or counted: its place may be used again. */
+    virtual void hand_back(size_t ring) = 0;
+    /* No further piece is asked for in this turn. Returns whether anything was read, even without a record in it. */
+    virtual bool leave(size_t ring) = 0;
+
+    /* Before the first turn, when tracing has begun. */
+    virtual Status begin(Sink& sink) = 0;
+    /* Around each turn that reads everything. */
+    virtual Status begin_turn(Sink& sink) = 0;
+    virtual Status end_turn(Sink& sink) = 0;
+    /* Before the last turns: nothing is written to the rings any more. `clock`: as another domain knows it by now;
+     * nullptr: none does. */
+    virtual void begin_end(const plumb_clock_page* clock) = 0;
+    /* So many turns bring all that is there now, even if somebody still writes. */
+    virtual uint64_t last_turns() const = 0;
+    /* After the last turn: the rest, and the final counts of what was lost. */
+    virtual Status end(Sink& sink) = 0;
+
+    /* What wait() compares with; taken before the rings are looked at. */
+    virtual uint32_t look() = 0;
+    /* Until there is a reason to look at the rings again, or the time, or wake(). `progress`: whether the turn behind
+     * look() brought anything. */
+    virtual void wait(uint32_t seen, bool progress, uint64_t until_ns) = 0;
+    /* Ends a wait(), from another thread; also one that begins a moment later. */
+    virtual void wake() = 0;
+
+    /* Up to where each ring was read, for who goes on there; empty: that can not be had. */
+    virtual std::vector<uint64_t> positions() const { return {}; }
+    /* Adds what the drain does not know itself: causes of losses, by name. */
+    virtual void add_to(DrainTotals& totals, uint64_t events_not_written) const = 0;
+};
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * Where a domain of a trace goes: what the records mean, packets of records ring by ring, what became of those that are
+ * missing, and the statedump. The CTF directory is one (ctf_writer.h); a network or a serial line stands beside it.
+ *
+ * A sink that can not take something says so and stays usable: the caller counts what was lost, and tries again later.
+ */
+#ifndef PLUMB_CONSUMERD_SINK_SINK_H
+#define PLUMB_CONSUMERD_SINK_SINK_H
+
+#include "base/result.h"
+#include "consumerd/channel/channel_reader.h"
+#include "consumerd/channel/ring_reader.h"
+#include "consumerd/event/channel_event.h"
+#include "consumerd/sink/ctf_metadata.h"
+
+#include <plumb/abi/clock_page.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+namespace plumb {
+
+class Sink {
+public:
+    virtual ~Sink() = default;
+
+    /* What stands for the whole domain; before the first record of an event that it has not described yet. */
+    virtual Status write_metadata(const plumb_clock_page& clock, const std::deque<ChannelEvent>& events) = 0;
+
+    /* Both counters: since the beginning. `packets_lost`: sub-buffers that never became packets. */
+    virtual Status write_records(uint32_t ring, const Piece& piece, uint64_t events_discarded,
+                                 uint64_t packets_lost) = 0;
+    /* The same without records, for what was lost behind the last of them. */
+    virtual Status write_losses(uint32_t ring, uint64_t events_discarded, uint64_t packets_lost,
+                                uint64_t timestamp) = 0;
+
+    /* Processes, threads and objects of a channel. */
+    virtual Status write_entries(std::vector<ChannelEntry>& entries) = 0;
+    /* The kernel domain's statedump: records of kernel_statedump_events(), in time order. */
+    virtual Status write_kernel_statedump(std::span<const std::byte> records) = 0;
+
+    /* Whether what was written still is where it should be. */
+    virtual Status check() const = 0;
+    /* The end of the trace begins: room that was kept for it may be used. */
+    virtual void begin_end() = 0;
+
+    virtual const TraceIdentity& identity() const = 0;
+    virtual uint64_t bytes() const = 0;
+    virtual uint64_t packets() const = 0;
+};
+
+} // namespace plumb
+
+#endif
