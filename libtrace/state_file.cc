@@ -286,6 +286,11 @@ bool answer_signal(uint32_t slot_index) {
     return true;
 }
 
+bool answer_any_signal() {
+    plumb_process* slot = load_relaxed(runtime.slot);
+    return slot != nullptr && exchange_seq_cst(slot->unanswered, 0u) != 0;
+}
+
 bool is_slot_of_handler(uint32_t slot_index, uint64_t address) {
     if (runtime.state == nullptr || slot_index >= PLUMB_MAX_PROCESSES || address == 0) return false;
     const plumb_process& slot = slots()[slot_index];

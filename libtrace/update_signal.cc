@@ -52,10 +52,17 @@ bool is_from_controller(const siginfo_t& info, uint64_t& value) {
     return info.si_code == SI_QUEUE && PLUMB_IS_SIGNAL_VALUE(value);
 }
 
+// As many signals wait for this user's processes as may (RLIMIT_SIGPENDING), and the kernel had no room for what this one
+// says. It may be anybody's.
+bool lost_its_value(const siginfo_t& info) {
+    return info.si_code == SI_USER && info.si_pid == 0 && info.si_uid == 0;
+}
+
 void handle_update_signal(int number, siginfo_t* info, void* context) {
     inject(InjectionPoint::handler_entered);
     if (writers_are_wiped()) after_fork(); // before a look at the slot, which was the parent's
     uint64_t value = 0;
+    if (lost_its_value(*info) && answer_any_signal()) request_update();
     if (!is_from_controller(*info, value)) return pass_on(number, info, context);
     if (answer_signal(PLUMB_SIGNAL_SLOT(value))) return request_update();
     // Another runtime's in this process, whose handler ours has replaced; or one for a slot that was ours and has

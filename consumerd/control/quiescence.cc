@@ -245,6 +245,7 @@ private:
         const std::uint64_t waited_ns = now_ns_ - attempt.first_look_ns;
         switch (choice.disturbance) {
         case Disturbance::none:
+        case Disturbance::perhaps:
         case Disturbance::stopped:
             return true;
         case Disturbance::interrupted:

@@ -3,8 +3,10 @@
 #include "base/file.h"
 #include "base/processes.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fcntl.h>
+#include <iterator>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -60,6 +62,13 @@ constexpr NamedCall interrupted_calls[] = {
     {SYS_restart_syscall, "a call that goes on after a stop"}, /* a sleep or poll, once more */
 };
 
+/* Those that are not restarted if what they wait at has a time-out of its own (SO_RCVTIMEO, SO_SNDTIMEO), or is an inotify
+ * queue: who waits in one is the last choice among those that go on. */
+constexpr long perhaps_interrupted_calls[] = {
+    SYS_read,    SYS_readv,    SYS_write,   SYS_writev, SYS_accept,  SYS_accept4,
+    SYS_connect, SYS_recvfrom, SYS_recvmsg, SYS_sendto, SYS_sendmsg, SYS_sendmmsg,
+};
+
 /* Functions of the kernel in which such calls wait, with those that the compiler made of them ("x.part.0").
  */
 constexpr struct {
@@ -100,6 +109,13 @@ bool waits_for(std::uint32_t process_id, const std::string& line, std::uint32_t 
     return (set >> (signal_number - 1) & 1) != 0;
 }
 
+bool is_perhaps_interrupted(const std::string& line) {
+    long number = -1;
+    if (std::sscanf(line.c_str(), "%ld", &number) != 1) return false;
+    return std::find(std::begin(perhaps_interrupted_calls), std::end(perhaps_interrupted_calls), number) !=
+           std::end(perhaps_interrupted_calls);
+}
+
 Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t thread_id, std::uint32_t signal_number,
                            char state, std::string& call) {
     if (state == 'R') return Disturbance::none;
@@ -109,6 +125,7 @@ Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t thread_id, st
     if (line) {
         if (waits_for(process_id, *line, signal_number)) return Disturbance::blocked;
         call = interrupted_call(*line);
+        if (call.empty() && is_perhaps_interrupted(*line)) return Disturbance::perhaps;
     } else {
         /* Yama hides the system calls of processes that are not ours to debug, but not where they wait. */
         const Result<std::string> function =
@@ -122,15 +139,17 @@ Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t thread_id, st
 /* The smaller, the better. A thread that was signalled and has not answered (it may wait for a disk) comes
  * after one that would be disturbed, but before one that can not take the signal. */
 int rank(Disturbance disturbance, bool runs, bool is_tried) {
-    constexpr int behind_untried = 4;
+    constexpr int behind_untried = 5;
     const int behind = is_tried ? behind_untried : 0;
     switch (disturbance) {
     case Disturbance::none:
         return behind + (runs ? 0 : 1);
-    case Disturbance::interrupted:
+    case Disturbance::perhaps:
         return behind + 2;
-    case Disturbance::stopped:
+    case Disturbance::interrupted:
         return behind + 3;
+    case Disturbance::stopped:
+        return behind + 4;
     case Disturbance::blocked:
         return 2 * behind_untried;
     case Disturbance::gone:

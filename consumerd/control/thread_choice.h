@@ -3,7 +3,8 @@
  *
  * A signal with a handler makes some system calls return EINTR even under SA_RESTART (see signal(7)): poll,
  * nanosleep, epoll_wait, futex waits with a timeout and others. So the best thread is one that runs; the next
- * best one that waits in a call which the kernel restarts; the rest only if there is no other.
+ * best one that waits in a call which the kernel restarts always, then in one which it restarts mostly; the rest only if there
+ * is no other.
  */
 #ifndef PLUMB_CONSUMERD_CONTROL_THREAD_CHOICE_H
 #define PLUMB_CONSUMERD_CONTROL_THREAD_CHOICE_H
@@ -16,6 +17,7 @@ namespace plumb {
 
 enum class Disturbance {
     none,        /* it runs, or its call is restarted */
+    perhaps,     /* its call is restarted, unless what it waits at has a time-out of its own */
     interrupted, /* its call returns EINTR */
     blocked,     /* no thread takes the signal: blocked in each, or one waits for it in sigwait() */
     stopped,     /* the process is stopped */

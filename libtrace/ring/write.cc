@@ -123,7 +123,10 @@ Commit opening(const Attachment& attachment, uint32_t ring, uint64_t write_pos, 
 // What to do when the ring is full: drop, or wait.
 Attempt refuse(Attachment& attachment, plumb_ring_control& control, SpaceWait& wait) {
     if (attachment.mode == PLUMB_MODE_BLOCK) {
-        if (wait.may_wait(attachment)) return Attempt::wait_for_space;
+        if (wait.may_wait(attachment)) {
+            wake_consumer(*attachment.header); // whatever became of the wake that opened the last sub-buffer
+            return Attempt::wait_for_space;
+        }
         count_loss(control, PLUMB_LOST_BLOCK_TIMEOUT);
     } else {
         count_loss(control, PLUMB_LOST_FULL);

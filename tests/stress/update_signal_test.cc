@@ -132,6 +132,18 @@ TEST_F(UpdateSignal, ReachesAProgramThatIgnoresIt) {
     EXPECT_TRUE(disable(session).complete());
 }
 
+TEST_F(UpdateSignal, NeedsNoRoomInTheQueueOfSignals) {
+    Subject owner({"full-queue"}, "signal_owner");
+    Session session = make_session();
+    EXPECT_TRUE(enable(session).complete());
+    EXPECT_TRUE(disable(session).complete());
+    Subject with_handler({"before", "both", "full-queue"}, "signal_owner");
+    EXPECT_TRUE(enable(session).complete());
+    EXPECT_EQ(with_handler.ask("raise 10"), "done\n");
+    /* Ours, which has lost its value, may have been the program's. */
+    EXPECT_EQ(with_handler.ask("counts"), "11 0 0\n");
+}
+
 TEST_F(UpdateSignal, NeedsLittleOfASmallAlternateStack) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "a sanitizer's functions need more";

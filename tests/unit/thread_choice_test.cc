@@ -76,8 +76,7 @@ TEST_P(Choice, PrefersThreadsThatGoOnUndisturbed) {
     ASSERT_TRUE(test::has_private_shm());
     const Subject subject(GetParam().what);
     const ThreadChoice choice = choose_thread(subject.id(), SIGRTMAX, {});
-    EXPECT_EQ(choice.disturbance, GetParam().disturbed ? Disturbance::interrupted : Disturbance::none)
-        << choice.system_call;
+    EXPECT_EQ(choice.disturbance == Disturbance::interrupted, GetParam().disturbed) << choice.system_call;
     if (GetParam().chosen != any) {
         EXPECT_EQ(choice.thread_id, subject.thread(GetParam().chosen));
     }
@@ -90,7 +89,8 @@ INSTANTIATE_TEST_SUITE_P(Threads, Choice,
                                          Case{{"nanosleep", "poll", "read"}, 2, false},
                                          Case{{"futex-timeout", "futex"}, 1, false},
                                          Case{{"futex-timeout"}, any, true},
-                                         Case{{"read", "spin", "poll"}, 1, false}));
+                                         Case{{"read", "spin", "poll"}, 1, false},
+                                         Case{{"read", "futex", "nanosleep"}, 1, false}));
 
 TEST(ChooseThread, TakesAnotherOneWhereItWasTried) {
     ASSERT_TRUE(test::has_private_shm());
