@@ -66,7 +66,7 @@ void add_kernel(CLI::App& command, RecordOptions& options) {
         .add_option("--kernel-buffer-size", options.kernel_buffer_size,
                     "Bytes of the kernel's buffer for each CPU")
         ->type_name("SIZE")
-        ->capture_default_str();
+        ->default_str("8M");
     command
         .add_option("--kernel-pages", options.kernel_pages,
                     "Keep the pages of the kernel's buffers too, as DIR/cpu0 ...: trace-cmd restore makes a "
@@ -82,7 +82,7 @@ void add_how(CLI::App& command, RecordOptions& options) {
                     "What happens when a ring is full: drop the new event, drop the "
                     "oldest, or wait for room")
         ->check(CLI::IsMember({"discard", "overwrite", "block"}))
-        ->capture_default_str();
+        ->default_str("discard");
     command.add_flag(
         "--snapshot", options.snapshot,
         "Flight recorder: keep the newest events in memory (--mode overwrite), and write them at the "
@@ -100,7 +100,7 @@ void add_how(CLI::App& command, RecordOptions& options) {
         ->type_name("N");
     command.add_option("--block-timeout", options.block_timeout, "How long --mode block waits for room")
         ->type_name("TIME")
-        ->capture_default_str();
+        ->default_str("1s");
     command
         .add_option("--clock", options.clock,
                     "Clock of the records; default: tsc where it is reliable, else mono")

@@ -128,6 +128,44 @@ Status check_memory_for(const ChannelConfig& config) {
     return ok();
 }
 
+Status check_options(const RecordOptions& options) {
+    struct Pair {
+        bool is_given;
+        const char* option;
+        const char* needs; /* or contradicts */
+        const char* hint;
+    };
+    const bool no_kernel = options.kernel_events.empty();
+    const bool blocks = options.mode == "block";
+    const Pair pairs[] = {
+        {options.snapshot && blocks, "--snapshot keeps the newest events, and --mode block the oldest",
+         nullptr, "Leave out one of them."},
+        {options.snapshot && options.mode == "discard",
+         "--snapshot keeps the newest events, and --mode discard the oldest", nullptr,
+         "Leave out one of them."},
+        {options.block_timeout && !blocks, "--block-timeout", "--mode block", nullptr},
+        {!options.kernel_pages.empty() && options.snapshot,
+         "--kernel-pages keeps what is drained, and --snapshot drains nothing", nullptr,
+         "Leave out one of them."},
+        {!options.users.empty() && options.snapshot,
+         "--snapshot keeps events of one user alone, and --user asks for those of others", nullptr,
+         "Leave out one of them."},
+        {!options.kernel_pages.empty() && no_kernel, "--kernel-pages", "-k", nullptr},
+        {options.kernel_buffer_size && no_kernel, "--kernel-buffer-size", "-k", nullptr},
+        {options.system_wide && no_kernel, "--system-wide", "-k", nullptr},
+        {options.statedump_files && no_kernel, "--statedump-files", "-k", nullptr},
+        {!options.preload.empty() && options.command.empty(), "--preload", "a command that is started",
+         "For a program that runs already, start it with the probe in LD_PRELOAD."},
+    };
+    for (const Pair& pair : pairs) {
+        if (!pair.is_given) continue;
+        Error error = pair.needs == nullptr ? Error("{}.", pair.option)
+                                            : Error("{} means nothing without {}.", pair.option, pair.needs);
+        return pair.hint == nullptr ? error.hint("Give both, or none.") : error.hint("{}", pair.hint);
+    }
+    return ok();
+}
+
 Result<ChannelConfig> channel_config(const RecordOptions& options) {
     ChannelConfig config;
     if (!options.name.empty()) config.session_name = options.name;
@@ -144,7 +182,7 @@ Result<ChannelConfig> channel_config(const RecordOptions& options) {
     config.subbuf_count = options.subbuf_count;
     if (options.subbuf_count == 0) choose_sizes(config, options.subbuf_size.empty(), options.process_ids);
     if (config.mode == PLUMB_MODE_BLOCK) {
-        const auto timeout_ns = parse_duration_ns(options.block_timeout);
+        const auto timeout_ns = parse_duration_ns(options.block_timeout.value_or("1s"));
         if (!timeout_ns) return timeout_ns.error().with("--block-timeout");
         config.block_timeout_ns = *timeout_ns;
     }

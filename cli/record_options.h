@@ -8,6 +8,7 @@
 #include "consumerd/control/session.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,23 +18,23 @@ struct RecordOptions {
     std::string directory; /* empty: plumb-trace-<date> */
     std::vector<std::string> events;
     std::vector<std::string> preload;
-    std::string mode = "discard";
+    std::optional<std::string> mode; /* discard */
     bool snapshot = false; /* a flight recorder: nothing is written until somebody asks, or the end */
     std::string subbuf_size;
-    std::uint32_t subbuf_count = 0; /* 0: the default */
-    std::string block_timeout = "1s";
+    std::uint32_t subbuf_count = 0;           /* 0: the default */
+    std::optional<std::string> block_timeout; /* 1s */
     std::string clock;
-    std::vector<std::string> kernel_events; /* as KernelSelector::parse() takes them */
-    std::string kernel_buffer_size = "8M";  /* of each CPU */
-    std::string kernel_pages;               /* where the raw pages are kept too */
-    bool system_wide = false;               /* kernel events of all processes */
+    std::vector<std::string> kernel_events;        /* as KernelSelector::parse() takes them */
+    std::optional<std::string> kernel_buffer_size; /* of each CPU; 8M */
+    std::string kernel_pages;                      /* where the raw pages are kept too */
+    bool system_wide = false;                      /* kernel events of all processes */
     bool statedump_files = false;
     bool seccomp = false; /* programs with seccomp filters, too */
     std::vector<std::uint32_t> process_ids;
     std::vector<std::string> executables;
     std::vector<std::string> users; /* other ones, as root */
     std::string log_level;
-    std::string duration;
+    std::optional<std::string> duration;
     std::string name;
     bool force = false;
     bool json = false;
@@ -46,6 +47,9 @@ Result<std::uint64_t> parse_size(const std::string& text);
 /* "10", "10s", "1.5s", "200ms", "5m", "1h"; without a unit, seconds. */
 Result<std::uint64_t> parse_duration_ns(const std::string& text);
 Result<plumb_clock_mode> parse_clock(const std::string& text);
+
+/* Whether the options make sense beside each other; the error names the two that do not. */
+Status check_options(const RecordOptions& options);
 
 /* The channel, without its clock. */
 Result<ChannelConfig> channel_config(const RecordOptions& options);

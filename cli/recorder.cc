@@ -88,15 +88,14 @@ Result<int> Recorder::run() {
 
 /* Everything that can be refused before anything is made. */
 Status Recorder::prepare() {
-    if (!options_.duration.empty()) {
-        const auto duration_ns = parse_duration_ns(options_.duration);
+    if (Status sensible = check_options(options_); !sensible) return sensible;
+    if (options_.duration) {
+        const auto duration_ns = parse_duration_ns(*options_.duration);
         if (!duration_ns) return duration_ns.error().with("--duration");
-        duration_ns_ = std::max<std::uint64_t>(*duration_ns, 1);
+        if (*duration_ns == 0) return Error("--duration: nothing can be recorded in no time.");
+        duration_ns_ = *duration_ns;
     }
     if (!options_.preload.empty()) {
-        if (options_.command.empty())
-            return Error("--preload works on a command that is started, and none was given.")
-                .hint("For a program that runs already, start it with the probe in LD_PRELOAD.");
         auto preload = preload_variable(options_.preload, std::getenv("LD_PRELOAD"));
         if (!preload) return preload.error();
         preload_ = *preload;
@@ -109,22 +108,20 @@ Status Recorder::prepare() {
         if (!start_ns) return Error("There is no process {}.", process_id);
         attached_[process_id] = *start_ns;
     }
-    if (auto rules = rules_of(options_); !rules) return rules.error();
+    const auto rules = rules_of(options_);
+    if (!rules) return rules.error();
+    for (const Rule& rule : *rules)
+        if (auto encoded = encode_rule(rule, 0); !encoded) return encoded.error();
+    if (const auto config = channel_config(options_); !config) return config.error();
+    if (const auto clock = parse_clock(options_.clock); !clock) return clock.error();
     for (const std::string& text : options_.kernel_events) {
         auto selector = KernelSelector::parse(text);
         if (!selector) return selector.error();
         kernel_selectors_.push_back(std::move(*selector));
     }
-    if (options_.snapshot && options_.mode == "block")
-        return Error("--snapshot keeps the newest events, and --mode block the oldest.")
-            .hint("Leave out one of them.");
-    if (!options_.kernel_pages.empty() && (options_.kernel_events.empty() || options_.snapshot))
-        return Error("--kernel-pages keeps what is drained of the kernel's buffers{}.",
-                     options_.snapshot ? ", and a flight recorder drains nothing"
-                                       : ", and no event of it was asked for")
-            .hint("Give -k, and no --snapshot.");
-    if (auto bytes = parse_size(options_.kernel_buffer_size); !bytes)
-        return bytes.error().with("--kernel-buffer-size");
+    if (options_.kernel_buffer_size)
+        if (auto bytes = parse_size(*options_.kernel_buffer_size); !bytes)
+            return bytes.error().with("--kernel-buffer-size");
     auto claimed = TraceDirectory::claim(options_.directory, options_.force);
     if (!claimed) return claimed.error();
     directory_.emplace(std::move(*claimed));
@@ -222,7 +219,8 @@ Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
     }
     KernelConfig config;
     config.clock_mode = clock_mode;
-    config.buffer_bytes = parse_size(options_.kernel_buffer_size).value_or(config.buffer_bytes);
+    if (options_.kernel_buffer_size)
+        config.buffer_bytes = parse_size(*options_.kernel_buffer_size).value_or(config.buffer_bytes);
     config.overwrite = options_.snapshot || options_.mode == "overwrite";
     auto session = KernelSession::create(config);
     if (!session) return session.error();
@@ -258,11 +256,13 @@ Status Recorder::start_kernel(const std::vector<std::uint32_t>& thread_ids) {
 }
 
 void Recorder::wait_for_end() {
+    const std::uint64_t begun_ns =
+        elapsed_ns(); /* the time is that of recording, not that of getting there */
     while (!is_over()) {
         std::uint64_t timeout_ns =
             status_.is_shown() || !attached_.empty() || stop_asked_ns_ != 0 ? tick_ns : 10 * tick_ns;
         if (duration_ns_ != 0 && stop_asked_ns_ == 0) {
-            const std::uint64_t elapsed = elapsed_ns();
+            const std::uint64_t elapsed = elapsed_ns() - begun_ns;
             if (elapsed >= duration_ns_)
                 end_of_time();
             else

@@ -80,6 +80,31 @@ void remove_rules(plumb_rule_set& set, const std::function<bool(const plumb_rule
 
 } // namespace
 
+namespace {
+
+/* What can never be the name of an event is a mistake that would record nothing, without a word. */
+Status check_event_pattern(const std::string& pattern) {
+    if (pattern.empty()) return Error("An event pattern is empty.").hint("'*' stands for all events.");
+    const auto wrong = [&pattern](const char* what) {
+        return Error("\"{}\" can not be the name of an event: {}.", pattern, what)
+            .hint(
+                "Write PROVIDER:EVENT, as in 'shop:*' or 'shop:order_*'; `plumb list` shows what there is.");
+    };
+    if (pattern.front() == ':') return wrong("it has no provider");
+    for (std::size_t at = 0; at < pattern.size(); at++) {
+        if (pattern[at] == '\\') at++;
+        if (at >= pattern.size() || pattern[at] != '[') continue;
+        const bool negated = at + 1 < pattern.size() && (pattern[at + 1] == '!' || pattern[at + 1] == '^');
+        at =
+            pattern.find(']', at + (negated ? 3 : 2)); /* the first character is one of the set in any case */
+        if (at == std::string::npos) return wrong("the set that [ begins has no end");
+    }
+    if (pattern.back() == ':') return wrong("it has no event behind the provider");
+    return ok();
+}
+
+} // namespace
+
 Result<plumb_rule> encode_rule(const Rule& rule, std::uint8_t session_index) {
     plumb_rule encoded{};
     encoded.session = session_index;
@@ -91,7 +116,7 @@ Result<plumb_rule> encode_rule(const Rule& rule, std::uint8_t session_index) {
         encoded.flags = PLUMB_RULE_EXCLUDE;
         pattern.erase(0, 1);
     }
-    if (pattern.empty()) return Error("An event pattern is empty.").hint("'*' stands for all events.");
+    if (Status possible = check_event_pattern(pattern); !possible) return possible.error();
     if (pattern.find(':') == std::string::npos && pattern != "*") pattern += ":*";
     const Status pattern_copied = copy_text(encoded.pattern, pattern, "event pattern");
     if (!pattern_copied) return pattern_copied.error();

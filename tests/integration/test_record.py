@@ -202,6 +202,33 @@ class Record(unittest.TestCase):
         self.assertEqual(self.output, "-- -p\n")
         self.assertEqual(self.errors, "")
 
+    def test_what_makes_no_sense_is_refused_before_anything_starts(self):
+        self.assertEqual(self.record("--", "true"), 0)
+        before = (self.trace / "ust" / "metadata").read_bytes()
+        for options, said in (
+                (["-e", ""], "pattern is empty"),
+                (["-e", ":x"], "it has no provider"),
+                (["-e", "shop:"], "it has no event"),
+                (["-e", "shop:["], "has no end"),
+                (["-e", "!shop:[a"], "has no end"),
+                (["--duration", ""], "is not a time"),
+                (["--duration", "-1s"], "is not a time"),
+                (["--duration", "0ms"], "no time"),
+                (["--subbuf-size", "3X"], "is not a size"),
+                (["--snapshot", "--mode", "block"], "--snapshot keeps the newest events, and --mode block"),
+                (["--snapshot", "--mode", "discard"], "--snapshot keeps the newest events, and --mode discard"),
+                (["--block-timeout", "1s"], "--block-timeout means nothing without --mode block"),
+                (["--kernel-pages", "pages"], "--kernel-pages means nothing without -k"),
+                (["--kernel-buffer-size", "1M"], "--kernel-buffer-size means nothing without -k"),
+                (["--system-wide"], "--system-wide means nothing without -k"),
+                (["--statedump-files"], "--statedump-files means nothing without -k"),
+                (["--snapshot", "--user", "0"], "--snapshot keeps events of one user alone, and --user")):
+            with self.subTest(options=options):
+                self.assertEqual(self.record("--force", *options, "--", "touch", self.directory / "ran"), 1)
+                self.assertIn(said, self.errors)
+        self.assertFalse((self.directory / "ran").exists())
+        self.assertEqual((self.trace / "ust" / "metadata").read_bytes(), before)
+
     def test_nothing_but_an_old_trace_is_replaced(self):
         self.assertEqual(self.record("--", "true"), 0)
         self.assertEqual(self.record("--", "true"), 1)

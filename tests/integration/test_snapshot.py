@@ -173,7 +173,7 @@ class Snapshot(TracedProgramTest):
 
     def test_options_that_would_be_ignored_are_errors(self):
         for options, words in ((["--snapshot", "--mode", "block"], "--mode block"), (["--kernel-pages", "x"], "-k"),
-                               (["--snapshot", "-k", "sched", "--kernel-pages", "x"], "no --snapshot")):
+                               (["--snapshot", "-k", "sched", "--kernel-pages", "x"], "--snapshot drains nothing")):
             done = subprocess.run([PLUMB, "record", "-o", self.trace, *options, "--", "true"], capture_output=True, text=True,
                                   check=False)
             self.assertEqual(done.returncode, 1)
