@@ -55,14 +55,17 @@ const char* clock_short_name(plumb_clock_mode mode) {
     return "none";
 }
 
+/* Of the channel's records there may be several traces: what a recorder wrote before it was killed, what is extracted
+ * then, snapshots. Readers take streams of one identity for one stream, so each trace has its own. */
 TraceIdentity identity_of(const ChannelGeometry& geometry, const std::optional<ClockCalibration>& calibration,
                           const ChannelDrainOptions& options) {
+    const bool is_one_of_several = options.is_snapshot || !calibration;
     TraceIdentity identity;
     identity.trace_name = options.trace_name.empty() ? geometry.session_name : options.trace_name;
     identity.host_name = geometry.host_name;
     identity.domain = geometry.domain == PLUMB_DOMAIN_KERNEL ? "kernel" : "ust";
     identity.folder = options.folder;
-    identity.uuid = geometry.trace_uuid;
+    identity.uuid = is_one_of_several ? random_uuid(geometry.trace_uuid) : geometry.trace_uuid;
     identity.boot_id = geometry.boot_id;
     identity.created_realtime_ns = geometry.created_realtime_ns;
     identity.environment = options.environment;
@@ -109,6 +112,9 @@ ChannelSource::ChannelSource(std::byte* shared, ChannelReader reader,
         rings_.push_back({RingReader(reader_, i)});
     }
     if (calibration_) calibration_->publish(shared_header()->clock);
+    for (Ring& ring : rings_)
+        for (size_t cause = 0; cause < PLUMB_LOSS_CAUSES; cause++)
+            ring.told[cause] = reader_.ring_control(ring.reader.ring()).told[cause];
     for (size_t i = 0; i < std::min(rings_.size(), begin_at.size()); i++)
         rings_[i].reader.begin_at(begin_at[i]);
     if (shared_ != nullptr) return;
@@ -145,12 +151,22 @@ std::optional<Piece> ChannelSource::next(size_t ring, ReadWhat what) {
 bool ChannelSource::leave(size_t ring) {
     rings_[ring].read_bytes = 0;
     update_losses(rings_[ring]);
-    hand_back(ring); /* also what held nothing but damage */
+    give_back(rings_[ring]); /* also what held nothing but damage */
     return false;
 }
 
+/* The packet that was written tells of all losses before it. */
 void ChannelSource::hand_back(size_t ring) {
-    RingReader& reader = rings_[ring].reader;
+    Ring& from = rings_[ring];
+    give_back(from);
+    if (shared_ == nullptr) return;
+    plumb_ring_control& control = reader_.shared_control(from.reader.ring());
+    for (size_t cause = 0; cause < PLUMB_LOSS_CAUSES; cause++)
+        __atomic_store_n(&control.told[cause], from.told[cause] + from.lost[cause], __ATOMIC_RELAXED);
+}
+
+void ChannelSource::give_back(Ring& ring) {
+    RingReader& reader = ring.reader;
     const uint64_t position = reader.releasable();
     if (shared_ == nullptr) return;
     plumb_ring_control& control = reader_.shared_control(reader.ring());
@@ -166,9 +182,10 @@ void ChannelSource::hand_back(size_t ring) {
 
 /* Counters only grow; one that went back was damaged and keeps its last value. */
 void ChannelSource::update_losses(Ring& ring) {
-    for (uint32_t cause = 0; cause < PLUMB_LOSS_CAUSES; cause++)
-        ring.lost[cause] =
-            std::max(ring.lost[cause], reader_.lost(ring.reader.ring(), static_cast<plumb_loss>(cause)));
+    for (uint32_t cause = 0; cause < PLUMB_LOSS_CAUSES; cause++) {
+        const uint64_t now = reader_.lost(ring.reader.ring(), static_cast<plumb_loss>(cause));
+        ring.lost[cause] = std::max(ring.lost[cause], now > ring.told[cause] ? now - ring.told[cause] : 0);
+    }
     ring.lost[PLUMB_LOST_OVERWRITTEN] = ring.reader.overwritten_subbufs();
 }
 

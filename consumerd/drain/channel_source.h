@@ -36,6 +36,8 @@ struct ChannelDrainOptions : DrainOptions {
     std::string trace_name;                                       /* empty: the session's name */
     std::vector<std::pair<std::string, std::string>> environment; /* further lines of the trace's env */
     std::vector<uint64_t> ring_positions; /* where to begin, by ring; empty: with what nobody has read */
+    /* One of several traces of the channel: with an identity of its own, so that others can be read beside it. */
+    bool is_snapshot = false;
 };
 
 /* Into a CTF directory. `channel` must stay mapped until the drain is gone. The clock page of a live channel is filled
@@ -79,12 +81,14 @@ public:
 private:
     struct Ring {
         RingReader reader;
-        std::array<uint64_t, PLUMB_LOSS_CAUSES> lost{};
-        uint64_t read_bytes = 0; /* in this turn */
+        std::array<uint64_t, PLUMB_LOSS_CAUSES> told{}; /* before us, by another trace of the channel */
+        std::array<uint64_t, PLUMB_LOSS_CAUSES> lost{}; /* since */
+        uint64_t read_bytes = 0;                        /* in this turn */
     };
 
     plumb_channel_header* shared_header() const { return reinterpret_cast<plumb_channel_header*>(shared_); }
     void update_losses(Ring& ring);
+    void give_back(Ring& ring);
     Status collect_entries(Sink& sink, bool all);
     void note_entry(const ChannelEntry& entry);
     void refine_clock(uint64_t now_ns);

@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,9 +25,7 @@ constexpr size_t turn_bytes = size_t{4} << 20;
 TraceIdentity kernel_identity(TraceIdentity identity) {
     identity.domain = "kernel";
     identity.statedump_events = kernel_statedump_events();
-    if (getrandom(identity.uuid.data(), identity.uuid.size(), 0) !=
-        static_cast<ssize_t>(identity.uuid.size()))
-        identity.uuid[0] ^= 0xff;
+    identity.uuid = random_uuid(identity.uuid);
     return identity;
 }
 

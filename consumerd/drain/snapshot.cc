@@ -7,7 +7,9 @@ namespace plumb {
 Result<Snapshot> take_snapshot(Session& session, ClockCalibration& calibration, KernelSession* kernel,
                                const SnapshotOptions& options) {
     calibration.refine();
-    auto drain = drain_live_channel(session.channel().bytes(), calibration, options.drain);
+    ChannelDrainOptions drain_options = options.drain;
+    drain_options.is_snapshot = true;
+    auto drain = drain_live_channel(session.channel().bytes(), calibration, std::move(drain_options));
     if (!drain) return drain.error();
     Snapshot snapshot;
     if (Status finished = (*drain)->finish(); !finished)

@@ -3,6 +3,8 @@
 #include "base/ctf_layout.h"
 #include "consumerd/clock/clock_calibration.h"
 
+#include <sys/random.h>
+
 #include <fmt/format.h>
 #include <sys/utsname.h>
 
@@ -259,6 +261,13 @@ std::string stream_block(uint32_t id, const std::string& timestamp, bool has_cpu
 }
 
 } // namespace
+
+std::array<uint8_t, 16> random_uuid(std::array<uint8_t, 16> other) {
+    std::array<uint8_t, 16> uuid;
+    if (getrandom(uuid.data(), uuid.size(), 0) == static_cast<ssize_t>(uuid.size())) return uuid;
+    other[0] ^= 0xff;
+    return other;
+}
 
 std::string uuid_text(const std::array<uint8_t, 16>& uuid) {
     std::string text;

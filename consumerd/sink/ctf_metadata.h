@@ -50,6 +50,8 @@ struct CtfClockOffset {
 };
 CtfClockOffset ctf_clock_offset(const plumb_clock_page& clock);
 
+/* A new one; where the system gives no random numbers, one that differs from this. */
+std::array<uint8_t, 16> random_uuid(std::array<uint8_t, 16> other);
 /* "01234567-89ab-..." */
 std::string uuid_text(const std::array<uint8_t, 16>& uuid);
 

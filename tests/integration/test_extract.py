@@ -113,6 +113,35 @@ class Killed(unittest.TestCase):
         self.assertEqual((done.returncode, (self.directory / "again").exists()), (1, False))
         self.assertIn("No killed recorder has left anything", done.stderr)
 
+    def test_both_traces_are_read_together(self):
+        self.killed()
+        for name in ("one", "two"):
+            self.assertEqual(plumb("extract", "--keep", "-o", self.directory / name).returncode, 0)
+        done = subprocess.run(["babeltrace2", self.trace, self.directory / "one"], capture_output=True, text=True,
+                              timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(len(re.findall(r" pthread:mutex_acquired: ", done.stdout)), 1005)
+        metadata = [(self.directory / name / "ust/metadata").read_text() for name in ("trace", "one", "two")]
+        self.assertEqual(len({re.search(r'uuid = "(.*)"', text)[1] for text in metadata}), 3)
+
+    def test_losses_are_told_by_one_of_the_traces(self):
+        recorder = self.start(self.trace, "--subbuf-size", "4K", "--subbuf-count", "4")
+        recorder.send_signal(signal.SIGSTOP)
+        self.lock(recorder, 10_000)
+        recorder.send_signal(signal.SIGCONT)
+        self.lock(recorder, 1)
+        end = time.monotonic() + 60
+        while b"discarded" not in subprocess.run(["babeltrace2", self.trace], capture_output=True, timeout=60,
+                                                 check=False).stderr:
+            self.assertLess(time.monotonic(), end, "the losses were not written")
+            self.lock(recorder, 1)
+            time.sleep(0.1)
+        time.sleep(0.5)
+        self.kill(recorder, 3)
+        self.assertEqual(plumb("extract", "-o", self.directory / "rest").returncode, 0)
+        self.assertGreaterEqual(acquired(self.directory / "rest"), 3)  # without a word about losses
+        self.assertEqual(json.loads((self.directory / "rest/summary.json").read_text())["events_lost"], 0)
+
     def test_the_next_recording_keeps_it_and_says_so(self):
         recorder = self.killed()
         done = plumb("record", "-o", self.directory / "next", "true")

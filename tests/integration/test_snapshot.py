@@ -104,6 +104,8 @@ class Snapshot(TracedProgramTest):
         self.assertGreaterEqual(taken[1][0][-1] + 1, behind)
         every = [number for numbers, _, _ in taken for number in numbers]
         self.assertEqual(every, list(range(len(every))))
+        together, _, error = self.numbers(self.trace)  # none is taken for a part of another
+        self.assertEqual((sorted(together), error), (every, ""))
         stored = json.loads(Path(second, "summary.json").read_text())
         self.assertEqual(stored["events"], len(taken[1][0]))
         self.assertEqual(stored["events_lost"], 0)

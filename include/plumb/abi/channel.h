@@ -153,9 +153,10 @@ struct plumb_ring_control {
     uint64_t consumed; /* whole sub-buffers handed back */
     uint64_t taken;    /* what the consumer has stored elsewhere; 0: it does not say. No writer looks at it */
     uint64_t reserved1[6];
-    /* lines 2 and 3: losses; not on the path of an event that is recorded */
+    /* line 2: losses; not on the path of an event that is recorded */
     uint64_t lost[PLUMB_LOSS_CAUSES]; /* by enum plumb_loss */
-    uint64_t reserved2[8];
+    /* line 3: the consumer */
+    uint64_t told[PLUMB_LOSS_CAUSES]; /* of `lost`, what it has stored elsewhere; no writer looks at it */
 };
 
 struct plumb_channel_header {
@@ -217,6 +218,7 @@ PLUMB_ABI_OFFSET(struct plumb_ring_control, limit, 8);
 PLUMB_ABI_OFFSET(struct plumb_ring_control, owner, 16);
 PLUMB_ABI_OFFSET(struct plumb_ring_control, consumed, 64);
 PLUMB_ABI_OFFSET(struct plumb_ring_control, lost, 128);
+PLUMB_ABI_OFFSET(struct plumb_ring_control, told, 192);
 
 PLUMB_ABI_OFFSET(struct plumb_channel_header, version_major, 8);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, header_bytes, 12);
