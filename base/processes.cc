@@ -1,8 +1,12 @@
 #include "base/processes.h"
 
 #include "base/file.h"
+#include "base/process_names.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <sys/sysmacros.h>
@@ -65,8 +69,16 @@ std::uint64_t boottime_now_ns() {
 }
 
 std::optional<std::uint64_t> process_start_boottime_ns(std::uint32_t process_id) {
-    const Result<std::string> text = read_small_file(fmt::format("/proc/{}/stat", process_id));
-    if (!text) return {};
+    if (process_id == 0 || process_id > INT_MAX) return {};
+    const bool is_shown = proc_has_our_numbers();
+    const Result<std::string> text =
+        is_shown ? read_small_file(fmt::format("/proc/{}/stat", process_id)) : std::string();
+    if (!is_shown || !text) {
+        const bool may_be_gone =
+            !is_shown || text.error().number() == ENOENT || text.error().number() == ESRCH;
+        if (may_be_gone && ::kill(static_cast<pid_t>(process_id), 0) != 0 && errno == ESRCH) return {};
+        return 0;
+    }
     const std::size_t name_end = text->rfind(')');
     if (name_end == std::string::npos || name_end + 2 >= text->size()) return {};
     const char* at = text->c_str() + name_end + 2;

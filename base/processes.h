@@ -15,7 +15,8 @@
 namespace plumb {
 
 /* When a process started, on CLOCK_BOOTTIME, exact to a clock tick (10 ms): the start of its tick. Nothing if
- * there is no such process; a zombie counts as gone. */
+ * there is no such process; a zombie counts as gone. 0, as if it had always been there, if it lives but nothing can be
+ * found out about it: no descriptor is free, /proc is hidden, or shows another namespace. */
 std::optional<std::uint64_t> process_start_boottime_ns(std::uint32_t process_id);
 
 /* Whether the process that registered at that time is the one that has this id now. */

@@ -1,4 +1,5 @@
 #include "cli/launch.h"
+#include "cli/open_files.h"
 
 #include "base/file.h"
 
@@ -104,6 +105,7 @@ LaunchedCommand::start(const std::vector<std::string>& command,
     if (process_id < 0) return Error::from_errno(errno, "Could not start {}", command[0]);
     if (process_id == 0) {
         signals.restore();
+        restore_open_files_limit();
         go_write.reset();
         char go = 0;
         if (read(go_read.get(), &go, 1) != 1) _exit(127);

@@ -2,7 +2,6 @@
  * plumb list: the tracepoints of running programs and the sessions they are on in; or those of a file,
  * without running it.
  */
-#include "base/processes.h"
 #include "cli/command.h"
 #include "cli/list_kernel.h"
 #include "cli/output.h"
@@ -10,7 +9,9 @@
 
 #include "base/glob.h"
 #include "base/output_buffer.h"
+#include "base/process_names.h"
 #include "consumerd/control/left_channel.h"
+#include "consumerd/control/life_lock.h"
 #include "consumerd/control/session.h"
 #include "consumerd/control/state.h"
 #include "consumerd/control/traced_processes.h"
@@ -65,17 +66,23 @@ std::vector<EventDescription> chosen(const std::vector<EventDescription>& all, c
 
 struct ListedSession {
     plumb_session session;
+    std::uint32_t process_id; /* of its controller, as it is called here; 0: it is not seen from here */
     bool is_alive;
     std::vector<std::string> patterns;
 };
 
-std::vector<ListedSession> sessions_of(const plumb_rule_set& rules) {
+std::uint32_t seen_from_here(const plumb_session& session) {
+    const OwnName name{session.controller_namespace, session.controller_process_id};
+    if (name.space == own_namespace()) return name.process_id;
+    return ProcessTable::read().look_for(name, [](std::uint32_t) { return false; }).process_id;
+}
+
+std::vector<ListedSession> sessions_of(const plumb_rule_set& rules, const UserDirectory& directory) {
     std::vector<ListedSession> sessions;
     for (std::uint32_t index = 0; index < PLUMB_MAX_SESSIONS; index++) {
         const plumb_session& session = rules.sessions[index];
         if (session.cookie == 0) continue;
-        ListedSession listed{
-            session, is_same_process(session.controller_process_id, session.controller_boottime_ns), {}};
+        ListedSession listed{session, seen_from_here(session), session_lives(directory, session), {}};
         for (std::uint32_t i = 0; i < rules.rule_count; i++) {
             const plumb_rule& rule = rules.rules[i];
             if (rule.session != index) continue;
@@ -114,7 +121,7 @@ Result<Running> find_running() {
     if (!processes) return processes.error();
     running.rules = *rules;
     running.processes = std::move(*processes);
-    running.sessions = sessions_of(*rules);
+    running.sessions = sessions_of(*rules, *directory);
     return running;
 }
 
@@ -174,7 +181,9 @@ void print_sessions(const std::vector<ListedSession>& sessions) {
         print_out(
             "    {}  {}{}\n", escaped(listed.session.name),
             listed.is_alive
-                ? fmt::format("of process {}", listed.session.controller_process_id)
+                ? (listed.process_id != 0 ? fmt::format("of process {}", listed.process_id)
+                                          : fmt::format("of process {} in another process-id namespace",
+                                                        listed.session.controller_process_id))
                 : "left behind by a command that was killed; `plumb extract` saves what it had not written",
             listed.patterns.empty() ? std::string(": nothing is on")
                                     : ": " + escaped(fmt::format("{}", fmt::join(listed.patterns, " "))));
@@ -246,7 +255,7 @@ Json json_of(const Running& running, const TracedProcess& process, const ListOpt
 
 Json json_of(const ListedSession& listed) {
     return {{"name", listed.session.name},
-            {"pid", listed.session.controller_process_id},
+            {"pid", listed.process_id != 0 ? listed.process_id : listed.session.controller_process_id},
             {"alive", listed.is_alive},
             {"patterns", listed.patterns}};
 }

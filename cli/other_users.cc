@@ -91,8 +91,8 @@ bool OtherUsers::has_launched(uid_t user_id) const {
     if (!state) return false;
     const std::vector<ProcessSlot> slots = state->processes();
     return std::any_of(slots.begin(), slots.end(), [&](const ProcessSlot& slot) {
-        const std::uint32_t process_id = slot.content.process_id;
-        return user_of(process_id) == user_id && state->is_mapped_by(process_id) &&
+        const std::uint32_t process_id = slot.process_id();
+        return process_id != 0 && user_of(process_id) == user_id && state->is_mapped_by(process_id) &&
                is_launched_by(process_id, options_.cookie);
     });
 }
@@ -113,9 +113,8 @@ std::vector<Report> OtherUsers::join_launched() {
 bool OtherUsers::has(std::uint32_t process_id) const {
     return std::any_of(parts_.begin(), parts_.end(), [process_id](const Part& part) {
         const std::vector<ProcessSlot> slots = const_cast<Session&>(part.session).state().processes();
-        return std::any_of(slots.begin(), slots.end(), [process_id](const ProcessSlot& slot) {
-            return slot.content.process_id == process_id;
-        });
+        return std::any_of(slots.begin(), slots.end(),
+                           [process_id](const ProcessSlot& slot) { return slot.process_id() == process_id; });
     });
 }
 

@@ -3,6 +3,7 @@
 #include "base/output_buffer.h"
 #include "base/processes.h"
 #include "cli/command.h"
+#include "cli/open_files.h"
 #include "cli/output.h"
 #include "cli/preload.h"
 #include "consumerd/clock/clock_calibration.h"
@@ -47,6 +48,7 @@ std::uint64_t Recorder::elapsed_ns() const {
 }
 
 Result<int> Recorder::run() {
+    raise_open_files_limit();
     if (Status prepared = prepare(); !prepared) return prepared.error();
     if (Status opened = open_session(); !opened) return opened.error();
     started_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC);
@@ -288,9 +290,8 @@ bool Recorder::is_over() {
         return stop_asked_ns_ != 0 && elapsed_ns() - stop_asked_ns_ > patience_ns;
     }
     if (attached_.empty()) return false;
-    return std::none_of(attached_.begin(), attached_.end(), [](const auto& process) {
-        return process_start_boottime_ns(process.first) == process.second;
-    });
+    return std::none_of(attached_.begin(), attached_.end(),
+                        [](const auto& process) { return is_same_process(process.first, process.second); });
 }
 
 void Recorder::handle(const siginfo_t& signal) {

@@ -52,7 +52,7 @@ private:
     void join(uid_t user_id);
     std::uint64_t other_users_tick_ns() const;
     void look_for_other_users();
-    std::string why_unreachable(std::uint32_t process_id) const;
+    std::string why_unreachable(std::uint32_t process_id);
     Status start_command();
     Status attach();
     void wait_for_end();

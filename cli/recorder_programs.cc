@@ -1,4 +1,5 @@
 /* Whom a recorder records: those it attaches to, the command that it launches, programs of other users. */
+#include "base/file.h"
 #include "base/processes.h"
 #include "cli/recorder.h"
 
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 namespace plumb {
 namespace {
@@ -16,6 +18,12 @@ namespace {
 constexpr std::uint64_t tick_ns = 200'000'000;
 constexpr std::uint64_t eager_tick_ns = 25'000'000;
 constexpr std::uint64_t eager_ns = 10'000'000'000;
+
+bool is_in_other_user_namespace(std::uint32_t process_id) {
+    const auto its = read_link(fmt::format("/proc/{}/ns/user", process_id));
+    const auto ours = read_link("/proc/self/ns/user");
+    return its && ours && *its != *ours;
+}
 
 } // namespace
 
@@ -44,8 +52,8 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
     for (const auto& [process_id, start_ns] : attached_)
         if (const auto user_id = user_of(process_id)) join(*user_id);
     for (const ProcessSlot& slot : session_->state().processes())
-        if (const auto user_id = user_of(slot.content.process_id);
-            user_id && (attached_.empty() || attached_.count(slot.content.process_id) != 0))
+        if (const auto user_id = user_of(slot.process_id());
+            user_id && (attached_.empty() || attached_.count(slot.process_id()) != 0))
             join(*user_id);
     return ok();
 }
@@ -69,10 +77,22 @@ void Recorder::look_for_other_users() {
         take(report);
 }
 
-std::string Recorder::why_unreachable(std::uint32_t process_id) const {
+std::string Recorder::why_unreachable(std::uint32_t process_id) {
     const auto user_id = user_of(process_id);
     if (user_id && *user_id != geteuid() && geteuid() != 0)
         return fmt::format("it belongs to user {}: only that user, or root, can record it", *user_id);
+    /* "/dev/shm/plumb-0/state", mapped, but not ours: that of a container, which /proc shows from its mount on. */
+    const auto files = mapped_files(process_id);
+    const std::string in_shm = session_->state().path().substr(std::strlen("/dev/shm"));
+    const auto is_state = [&](const MappedFile& file) { return file.path.ends_with(in_shm); };
+    if (files && std::any_of(files->begin(), files->end(), is_state) &&
+        !session_->state().is_mapped_by(process_id))
+        return "it has another /dev/shm, as in a container of its own: `plumb record` reaches it from in "
+               "there";
+    if (is_in_other_user_namespace(process_id))
+        return "it is in a user namespace of its own, where it cannot use the directory in /dev/shm of the "
+               "user that it "
+               "seems to be: `plumb record` reaches it from in there, if it has a /dev/shm of its own";
     return "it has no tracepoints: it neither links plumb nor preloads a probe";
 }
 
@@ -83,7 +103,7 @@ Status Recorder::attach() {
     for (const auto& [process_id, start_ns] : attached_) {
         const bool has_slot =
             std::any_of(slots.begin(), slots.end(),
-                        [id = process_id](const ProcessSlot& slot) { return slot.content.process_id == id; });
+                        [id = process_id](const ProcessSlot& slot) { return slot.process_id() == id; });
         if (has_slot || (other_users_ && other_users_->has(process_id)))
             reachable++;
         else

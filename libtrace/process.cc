@@ -6,7 +6,14 @@ namespace plumb {
 
 namespace {
 
-uint32_t known_namespace; // 0: not asked yet
+// In a container without one of its own, /proc may show its host's numbers.
+bool proc_has_our_numbers() {
+    char own[16];
+    char shown[16];
+    const auto bytes = static_cast<long>(append_decimal(own, sys::process_id()) - own);
+    return sys::read_link("/proc/self", shown, sizeof(shown)) == bytes &&
+           __builtin_memcmp(own, shown, static_cast<size_t>(bytes)) == 0;
+}
 
 } // namespace
 
@@ -15,6 +22,7 @@ bool is_zombie(uint32_t process_id, uint32_t thread_id) {
     char path[64];
     char* end = append_decimal(append(path, "/proc/"), process_id);
     append(append_decimal(append(end, "/task/"), thread_id), "/stat");
+    if (!proc_has_our_numbers()) return false;
     const int fd = sys::open(path, O_RDONLY);
     if (fd < 0) return false;
     char line[128];
@@ -33,17 +41,20 @@ bool is_thread_gone(uint32_t thread_id) {
     return sys::call(SYS_tkill, thread_id, 0) == -ESRCH || is_zombie(thread_id, thread_id);
 }
 
+// Through /proc/self the answer is right whatever /proc shows, or there is none.
 uint32_t process_namespace() {
-    uint32_t inode = load_relaxed(known_namespace);
+    uint32_t inode = load_relaxed(runtime.process_namespace);
     if (inode != 0) return inode;
     struct stat info;
     if (sys::status_of("/proc/self/ns/pid", &info) == 0) inode = static_cast<uint32_t>(info.st_ino);
-    if (inode != 0) store_relaxed(known_namespace, inode);
+    if (inode != 0) store_relaxed(runtime.process_namespace, inode);
     return inode;
 }
 
-void forget_process_namespace() {
-    store_relaxed(known_namespace, 0u);
+// In a forked child, cheaply: who was put into a new namespace sees its parent, which is outside, as 0.
+void forget_process_namespace(uint32_t parent_process_id) {
+    if (static_cast<uint32_t>(sys::call(SYS_getppid)) != parent_process_id)
+        store_relaxed(runtime.process_namespace, 0u);
 }
 
 } // namespace plumb

@@ -201,11 +201,11 @@ void after_fork() {
     {
         const SignalsHeld signals; // a handler that traces must not see half of this
         if (!begin_mending_writers()) return;
+        forget_process_namespace(runtime.process_id);
         runtime.process_id = sys::process_id();
         runtime.updating = sys::thread_id(); // ours
         runtime.quiesce_pending = 0;
         runtime.slot = nullptr;
-        forget_process_namespace();
         reset_guards();
         plumb_thread_self = {};
         quiesced();

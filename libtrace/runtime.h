@@ -94,8 +94,10 @@ struct Runtime {
 
     plumb_state_header* state = nullptr;
     plumb_process* slot = nullptr;
-    uint64_t generation = 0;    // that was last asked for
-    bool held_for_good = false; // it has a filter, and no slot that says so: a child, or at the end
+    uint64_t claim = 0;             // of the slot
+    uint32_t process_namespace = 0; // 0: not asked yet, or not known
+    uint64_t generation = 0;        // that was last asked for
+    bool held_for_good = false;     // it has a filter, and no slot that says so: a child, or at the end
     bool executable_known = false;
     uint64_t unguarded_losses = 0; // events dropped for want of a guard, not yet counted in a channel
 };
@@ -199,8 +201,8 @@ int open_channel(uint64_t cookie);
 // process.cc
 bool is_zombie(uint32_t process_id, uint32_t thread_id);
 bool is_thread_gone(uint32_t thread_id);
-uint32_t process_namespace(); // inode of our process-id namespace; 0: not known
-void forget_process_namespace();
+uint32_t process_namespace();                              // inode of our process-id namespace; 0: not known
+void forget_process_namespace(uint32_t parent_process_id); // in a forked child
 
 // glob.cc
 bool pattern_matches(const char* pattern, const char* text);

@@ -151,10 +151,12 @@ uint32_t image_of_program() {
 }
 
 // Whether the slot may be taken over. With our own number it is another runtime's in this process, or left over from
-// an earlier process, or from before exec().
-bool is_left_over(const plumb_process& slot, uint32_t process_id, uint32_t image) {
-    if (process_id == runtime.process_id) return load_relaxed(slot.image) != image;
-    return is_dead(process_id);
+// an earlier process, or from before exec(). Who counts in another namespace, or in one that is not known, is not ours to
+// judge.
+bool is_left_over(const plumb_process& slot, uint64_t claim, uint64_t mine, uint32_t image) {
+    if (PLUMB_CLAIM_SPACE(claim) != PLUMB_CLAIM_SPACE(mine) || PLUMB_CLAIM_SPACE(mine) == 0) return false;
+    if (PLUMB_CLAIM_PROCESS(claim) != PLUMB_CLAIM_PROCESS(mine)) return is_dead(PLUMB_CLAIM_PROCESS(claim));
+    return PLUMB_IS_READY(claim, load_acquire(slot.flags)) && load_relaxed(slot.image) != image;
 }
 
 const char* last_part(const char* path) {
@@ -177,7 +179,7 @@ bool concerns(const plumb_rule& rule, const plumb_session& session, const plumb_
     case PLUMB_WHO_ALL:
         return true;
     case PLUMB_WHO_PROCESS:
-        return rule.who_id == asked.process_id;
+        return rule.who_id == asked.process_id && rule.who_namespace == asked.process_namespace;
     case PLUMB_WHO_USER:
         return rule.who_id == asked.user_id;
     case PLUMB_WHO_LAUNCHED:
@@ -227,13 +229,15 @@ void claim_slot() {
     plumb_process* all = slots();
     const uint32_t image = image_of_program();
     const uint32_t start = runtime.process_id % PLUMB_MAX_PROCESSES;
+    const uint64_t mine =
+        PLUMB_CLAIM(process_namespace(), runtime.process_id, add_seq_cst(runtime.state->claims, 1u));
     for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++) {
         plumb_process& slot = all[(start + i) % PLUMB_MAX_PROCESSES];
-        uint32_t there = load_relaxed(slot.process_id);
-        if (there != 0 && !is_left_over(slot, there, image)) continue;
-        if (!compare_exchange(slot.process_id, there, runtime.process_id)) continue;
-        store_relaxed(slot.image, image);
+        uint64_t there = load_relaxed(slot.claim);
+        if (there != 0 && !is_left_over(slot, there, mine, image)) continue;
+        if (!compare_exchange(slot.claim, there, mine)) continue;
         store_relaxed(slot.flags, 0u);
+        store_relaxed(slot.image, image);
         store_relaxed(slot.signal_number, 0u);
         store_relaxed(slot.acknowledged, uint64_t{0});
         store_relaxed(slot.error, 0);
@@ -241,6 +245,7 @@ void claim_slot() {
         store_relaxed(slot.unanswered, 0u);
         store_relaxed(slot.held, 0u);
         store_relaxed(slot.registered_boottime_ns, sys::now_once_ns(CLOCK_BOOTTIME));
+        runtime.claim = mine;
         runtime.slot = &slot;
         announce_handler();
         return;
@@ -254,16 +259,16 @@ void announce_handler() {
     if (runtime.slot == nullptr) return;
     store_relaxed(runtime.slot->handler, handler_address());
     store_release(runtime.slot->signal_number, static_cast<uint32_t>(runtime.signal_number));
-    store_seq_cst(runtime.slot->flags, PLUMB_PROCESS_READY |
-                                           (runtime.signal_number != 0 ? PLUMB_PROCESS_ASYNC : 0u) |
-                                           (runtime.rseq_offset != 0 ? PLUMB_PROCESS_RSEQ : 0u));
+    const uint32_t flags = PLUMB_PROCESS_READY | (runtime.signal_number != 0 ? PLUMB_PROCESS_ASYNC : 0u) |
+                           (runtime.rseq_offset != 0 ? PLUMB_PROCESS_RSEQ : 0u);
+    store_seq_cst(runtime.slot->flags, PLUMB_FLAGS(runtime.claim, flags));
 }
 
 void release_slot() {
     if (runtime.slot == nullptr) return;
     if (is_held()) runtime.held_for_good = true; // the program goes on without the slot, and with its filter
-    uint32_t mine = runtime.process_id;
-    compare_exchange(runtime.slot->process_id, mine, 0u);
+    uint64_t mine = runtime.claim;
+    compare_exchange(runtime.slot->claim, mine, uint64_t{0});
     runtime.slot = nullptr;
 }
 
@@ -294,7 +299,10 @@ bool answer_any_signal() {
 bool is_slot_of_handler(uint32_t slot_index, uint64_t address) {
     if (runtime.state == nullptr || slot_index >= PLUMB_MAX_PROCESSES || address == 0) return false;
     const plumb_process& slot = slots()[slot_index];
-    return load_relaxed(slot.process_id) == runtime.process_id && load_relaxed(slot.handler) == address;
+    const uint64_t claim = load_relaxed(slot.claim);
+    return PLUMB_CLAIM_PROCESS(claim) == runtime.process_id &&
+           PLUMB_CLAIM_SPACE(claim) == PLUMB_CLAIM_SPACE(runtime.claim) &&
+           load_relaxed(slot.handler) == address;
 }
 
 void report_error(uint64_t cookie, int error) {

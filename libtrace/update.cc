@@ -132,6 +132,7 @@ void switch_on() {
 bool ask() {
     request.version = PLUMB_QUERY_VERSION;
     request.process_id = runtime.process_id;
+    request.process_namespace = process_namespace();
     request.user_id = static_cast<uint32_t>(sys::call(SYS_getuid));
     return plumb_query(&request, &answer) == 0;
 }

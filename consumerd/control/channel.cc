@@ -1,6 +1,5 @@
 #include "consumerd/control/channel.h"
 
-#include "base/processes.h"
 #include "consumerd/clock/clock_calibration.h"
 
 #include <algorithm>
@@ -200,11 +199,17 @@ Result<Channel> Channel::create(const UserDirectory& directory, const ChannelCon
     const Result<ChannelLayout> layout = lay_out_channel(config);
     if (!layout) return layout.error();
     const std::string name = channel_file_name(cookie);
-    Result<FileDescriptor> file =
-        directory.create_file(name, layout->total_bytes, [&](std::span<std::byte> bytes) {
-            return fill_header(*reinterpret_cast<plumb_channel_header*>(bytes.data()), config, *layout,
-                               cookie);
-        });
+    const auto fill = [&](std::span<std::byte> bytes) {
+        return fill_header(*reinterpret_cast<plumb_channel_header*>(bytes.data()), config, *layout, cookie);
+    };
+    LifeLock lock; /* before it has its name: who finds it unlocked removes it */
+    const auto take_lock = [&](int fd) -> Status {
+        Result<LifeLock> taken = LifeLock::hold(fd);
+        if (!taken) return taken.error();
+        lock = std::move(*taken);
+        return ok();
+    };
+    Result<FileDescriptor> file = directory.create_file(name, layout->total_bytes, fill, take_lock);
     if (!file) return file.error();
     const std::string path = directory.path_of_file(name);
     Result<MappedRegion> region = map_file(*file, layout->total_bytes, true, path);
@@ -212,7 +217,7 @@ Result<Channel> Channel::create(const UserDirectory& directory, const ChannelCon
         const Status removed = directory.unlink_file(name);
         return removed ? region.error() : region.error().hint("{}", removed.error().message());
     }
-    return Channel(std::move(*file), std::move(*region), *layout, config, cookie, path);
+    return Channel(std::move(*file), std::move(lock), std::move(*region), *layout, config, cookie, path);
 }
 
 void Channel::close() {
@@ -223,24 +228,6 @@ void Channel::close() {
 Status Channel::unlink() {
     if (::unlink(path_.c_str()) == 0 || errno == ENOENT) return ok();
     return Error::from_errno(errno, "Could not remove the channel {}", path_);
-}
-
-bool channel_maker_lives(const UserDirectory& directory, const std::string& file_name) {
-    const Result<FileDescriptor> file = directory.open_file(file_name, false);
-    if (!file) return false;
-    plumb_channel_header header{};
-    if (::pread(file->get(), &header, sizeof(header), 0) != static_cast<ssize_t>(sizeof(header)))
-        return false;
-    if (header.magic != PLUMB_CHANNEL_MAGIC || header.creator_pid == 0) return false;
-    /* Another process may have its process id by now. The header has wall-clock time: allow for steps of it.
-     */
-    constexpr std::uint64_t slack_ns = 10'000'000'000;
-    timespec now{};
-    ::clock_gettime(CLOCK_REALTIME, &now);
-    const std::uint64_t age_ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-                                 static_cast<std::uint64_t>(now.tv_nsec) - header.created_realtime_ns;
-    const std::optional<std::uint64_t> started = process_start_boottime_ns(header.creator_pid);
-    return started && *started + age_ns <= boottime_now_ns() + slack_ns;
 }
 
 void close_dead_channel(const UserDirectory& directory, const std::string& file_name) {

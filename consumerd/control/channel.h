@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/result.h"
+#include "consumerd/control/life_lock.h"
 #include "consumerd/control/user_directory.h"
 
 #include <plumb/abi/channel.h>
@@ -98,9 +99,10 @@ public:
     Status unlink();
 
 private:
-    Channel(FileDescriptor fd, MappedRegion region, ChannelLayout layout, ChannelConfig config,
+    Channel(FileDescriptor fd, LifeLock lock, MappedRegion region, ChannelLayout layout, ChannelConfig config,
             std::uint64_t cookie, std::string path)
         : fd_(std::move(fd)),
+          lock_(std::move(lock)),
           region_(std::move(region)),
           layout_(layout),
           config_(std::move(config)),
@@ -108,15 +110,13 @@ private:
           path_(std::move(path)) {}
 
     FileDescriptor fd_;
+    LifeLock lock_; /* held for as long as this exists: that it is ours */
     MappedRegion region_;
     ChannelLayout layout_;
     ChannelConfig config_;
     std::uint64_t cookie_;
     std::string path_;
 };
-
-/* Whether the process that made a channel file still lives. */
-bool channel_maker_lives(const UserDirectory& directory, const std::string& file_name);
 
 /* Closes a channel file that its session left behind: its writers stop. Its content is not trusted. */
 void close_dead_channel(const UserDirectory& directory, const std::string& file_name);

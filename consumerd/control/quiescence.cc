@@ -70,12 +70,11 @@ public:
             const std::vector<ProcessSlot> slots = state_.processes();
             const auto youngest = youngest_of(slots);
             for (const ProcessSlot& slot : slots) {
-                const auto now = youngest.find(slot.content.process_id);
-                const bool is_ready = (slot.content.flags & PLUMB_PROCESS_READY) != 0;
-                if (is_ready && now != youngest.end() && now->second->image != slot.content.image)
+                const auto now = youngest.find(slot.own_name());
+                if (slot.is_ready() && now != youngest.end() && now->second->image != slot.content.image)
                     state_.free_slot(slot); /* left by the program before exec() */
                 else if (is_pending(slot))
-                    pending.push_back(slot.content.process_id);
+                    pending.push_back(slot.process_id());
             }
             if (pending.empty()) return std::move(report_);
             if (now_ns_ - start_ns_ > options_.timeout_ns) return give_up(pending);
@@ -85,12 +84,12 @@ public:
 
 private:
     /* Which program each process runs now, by its youngest slot. */
-    static std::map<std::uint32_t, const plumb_process*> youngest_of(const std::vector<ProcessSlot>& slots) {
-        std::map<std::uint32_t, const plumb_process*> youngest;
+    static std::map<OwnName, const plumb_process*> youngest_of(const std::vector<ProcessSlot>& slots) {
+        std::map<OwnName, const plumb_process*> youngest;
         for (const ProcessSlot& slot : slots) {
             const plumb_process& process = slot.content;
-            if ((process.flags & PLUMB_PROCESS_READY) == 0) continue;
-            const plumb_process*& known = youngest[process.process_id];
+            if (!slot.is_ready() || slot.process_id() == 0) continue;
+            const plumb_process*& known = youngest[slot.own_name()];
             if (known == nullptr || process.registered_boottime_ns > known->registered_boottime_ns)
                 known = &process;
         }
@@ -98,21 +97,21 @@ private:
     }
 
     /* A process may have several slots, one for each runtime in it. */
-    using Key = std::pair<std::uint32_t, std::uint32_t>;
-    static Key key_of(const ProcessSlot& slot) { return {slot.index, slot.content.process_id}; }
+    using Key = std::pair<std::uint32_t, std::uint64_t>;
+    static Key key_of(const ProcessSlot& slot) { return {slot.index, slot.content.claim}; }
 
     /* Whether this runtime of a process still has to acknowledge; does what can be done about it. */
     bool is_pending(const ProcessSlot& slot) {
         const plumb_process& process = slot.content;
         if (settled_.count(key_of(slot)) != 0) return false;
-        const bool ready = (process.flags & PLUMB_PROCESS_READY) != 0;
-        if (ready && process.acknowledged >= report_.generation) return acknowledged(slot);
+        if (slot.is_ready() && process.acknowledged >= report_.generation) return acknowledged(slot);
+        if (slot.process_id() == 0) return is_out_of_sight(slot);
         Attempt& attempt = attempts_[key_of(slot)];
         if (attempt.first_look_ns == 0) attempt.first_look_ns = now_ns_;
         if (now_ns_ < attempt.next_look_ns) return true;
         attempt.next_look_ns = now_ns_ + look_interval_ns;
 
-        const std::optional<std::uint64_t> started = process_start_boottime_ns(process.process_id);
+        const std::optional<std::uint64_t> started = process_start_boottime_ns(slot.process_id());
         if (!started) {
             state_.free_slot(slot);
             return settle(slot);
@@ -120,13 +119,13 @@ private:
         /* Claimed a moment ago, and being filled: it has yet to ask, and will read this generation or a later
          * one. Or the process id is another's now, and clean_up() takes the slot back. Either way there is
          * nothing to wait for; a short wait only makes that the new state is true when we return. */
-        if (!ready || *started > process.registered_boottime_ns)
+        if (!slot.is_ready() || *started > process.registered_boottime_ns)
             return now_ns_ - attempt.first_look_ns < filling_patience_ns || settle(slot);
-        if (!is_concerned(process.process_id, attempt)) return settle(slot);
+        if (!is_concerned(slot, attempt)) return settle(slot);
         /* Who insists does so for those whom the change concerns, and for nobody else. */
         if (options_.filtered_too && process.held != 0) state_.hold(slot, false);
         /* The last look before each signal: filters are installed once and for good. */
-        if (!options_.filtered_too && has_own_filter(process.process_id)) {
+        if (!options_.filtered_too && has_own_filter(slot.process_id())) {
             state_.hold(slot, true);
             return refuse(
                 slot, "it has a seccomp filter, which may end it for a call that tracing makes; it is left "
@@ -142,8 +141,21 @@ private:
         return send(slot, attempt);
     }
 
-    bool is_concerned(std::uint32_t process_id, Attempt& attempt) {
-        if (!attempt.is_concerned) attempt.is_concerned = !options_.concerns || options_.concerns(process_id);
+    /* One that is not there any more, or that nobody here can do anything about. It may follow by itself. */
+    bool is_out_of_sight(const ProcessSlot& slot) {
+        if (slot.sight.kind == Sight::gone) {
+            state_.free_slot(slot);
+            return settle(slot);
+        }
+        if (!slot.is_ready() || (options_.concerns && !options_.concerns(slot))) return settle(slot);
+        return refuse(
+            slot,
+            "it runs in another process-id namespace, which cannot be seen from here (the number is its "
+            "own)");
+    }
+
+    bool is_concerned(const ProcessSlot& slot, Attempt& attempt) {
+        if (!attempt.is_concerned) attempt.is_concerned = !options_.concerns || options_.concerns(slot);
         return *attempt.is_concerned;
     }
 
@@ -153,7 +165,8 @@ private:
     }
 
     bool refuse(const ProcessSlot& slot, std::string reason) {
-        report_.unreachable.push_back({slot.content.process_id, std::move(reason)});
+        report_.unreachable.push_back(
+            {slot.process_id() != 0 ? slot.process_id() : slot.own_name().process_id, std::move(reason)});
         return settle(slot);
     }
 
@@ -164,11 +177,12 @@ private:
             return refuse(
                 slot, fmt::format("it could not open the session's channel: {}", errno_text(process.error)));
         std::vector<std::uint32_t>& told = report_.acknowledged;
+        const std::uint32_t process_id = slot.process_id();
         /* One that writes looks for itself, and may have answered before it was looked at here. */
-        const bool was_asked = attempts_.count(key_of(slot)) != 0 ||
-                               (options_.concerns && options_.concerns(process.process_id));
-        if (was_asked && std::find(told.begin(), told.end(), process.process_id) == told.end())
-            told.push_back(process.process_id);
+        const bool was_asked =
+            attempts_.count(key_of(slot)) != 0 || (options_.concerns && options_.concerns(slot));
+        if (was_asked && process_id != 0 && std::find(told.begin(), told.end(), process_id) == told.end())
+            told.push_back(process_id);
         return settle(slot);
     }
 
@@ -193,12 +207,12 @@ private:
         info.si_uid = ::getuid();
         info.si_value.sival_ptr = reinterpret_cast<void*>(PLUMB_SIGNAL_VALUE(slot.index));
         const long sent =
-            ::syscall(SYS_rt_tgsigqueueinfo, slot.content.process_id, thread_id, info.si_signo, &info);
+            ::syscall(SYS_rt_tgsigqueueinfo, slot.process_id(), thread_id, info.si_signo, &info);
         return sent == 0 ? 0 : errno;
     }
 
     bool send(const ProcessSlot& slot, Attempt& attempt) {
-        const std::uint32_t process_id = slot.content.process_id;
+        const std::uint32_t process_id = slot.process_id();
         const std::uint32_t signal_number = slot.content.signal_number;
         if (signal_number != SIGURG && signal_number != SIGWINCH)
             return refuse(

@@ -24,7 +24,7 @@ struct QuiescenceOptions {
     std::uint64_t patience_ns = 100'000'000;
     /* Whether the change can make a difference to a process; the others are not disturbed. Asked once for
      * each process that has not acknowledged. Empty: to all. */
-    std::function<bool(std::uint32_t process_id)> concerns = {};
+    std::function<bool(const ProcessSlot&)> concerns = {};
     /* Signal processes with seccomp filters, too. */
     bool filtered_too = false;
     /* The session whose failure to be opened by a process counts as not reached. 0: none, as when it ends. */
@@ -32,7 +32,7 @@ struct QuiescenceOptions {
 };
 
 struct Unreachable {
-    std::uint32_t process_id;
+    std::uint32_t process_id; /* of one that is not seen from here: its own number */
     std::string reason;
 };
 

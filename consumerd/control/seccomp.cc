@@ -20,8 +20,8 @@ bool has_own_filter(std::uint32_t process_id) {
 namespace {
 
 void look_after(StateFile& state, const ProcessSlot& slot) {
-    if ((slot.content.flags & PLUMB_PROCESS_READY) == 0) return;
-    const bool hold = has_own_filter(slot.content.process_id);
+    if (!slot.is_ready() || slot.process_id() == 0) return;
+    const bool hold = has_own_filter(slot.process_id());
     if (hold != (slot.content.held != 0)) state.hold(slot, hold);
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <map>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,16 +39,18 @@ bool is_executable(std::uint32_t process_id, const std::string& glob) {
     return glob_matches(glob.c_str(), path->c_str()) || glob_matches(glob.c_str(), last.c_str());
 }
 
-/* Whether the rule is for the process. */
-bool is_for(const plumb_rule& rule, std::uint64_t cookie, std::uint32_t process_id) {
+/* Whether the rule is for the process. Of one that is not seen from here, little is known: it may be. */
+bool is_for(const plumb_rule& rule, std::uint64_t cookie, const ProcessSlot& slot) {
+    const std::uint32_t process_id = slot.process_id();
     switch (rule.who) {
     case PLUMB_WHO_PROCESS:
-        return rule.who_id == process_id;
+        return OwnName{rule.who_namespace, rule.who_id} == slot.own_name();
     case PLUMB_WHO_EXECUTABLE:
-        return is_executable(process_id, rule.executable);
-    case PLUMB_WHO_LAUNCHED:
-        return is_launched_by(process_id, cookie);
+        return process_id == 0 || is_executable(process_id, rule.executable);
+    case PLUMB_WHO_LAUNCHED: /* our children are seen */
+        return process_id != 0 && is_launched_by(process_id, cookie);
     case PLUMB_WHO_USER: {
+        if (process_id == 0) return true;
         const Result<ProcessStatus> status = process_status(process_id);
         return !status || status->user_id == rule.who_id;
     }
@@ -151,22 +154,24 @@ struct Session::Parts {
     QuiescenceOptions options;
     std::uint8_t index = 0;
     bool ended = false;
-    std::uint32_t next_looked_after = 0; /* slot */
+    std::uint32_t next_looked_after = 0;          /* slot */
+    std::map<std::uint32_t, OwnName> own_names{}; /* of processes that rules speak of */
 
     bool is_own(const plumb_rule& rule) const { return rule.session == index; }
 
     /* Whether a change of the rule can make a difference to the process. Who was launched is read from memory
      * that the process may have written over since it asked, so one that maps the channel is concerned too.
      */
-    bool concerns(const plumb_rule& rule, std::uint32_t process_id) const {
-        if (is_for(rule, channel.cookie(), process_id)) return true;
-        return rule.who == PLUMB_WHO_LAUNCHED && maps_channel(process_id);
+    bool concerns(const plumb_rule& rule, const ProcessSlot& slot) const {
+        if (is_for(rule, channel.cookie(), slot)) return true;
+        return rule.who == PLUMB_WHO_LAUNCHED && slot.process_id() != 0 && maps_channel(slot.process_id());
     }
 
     /* Another user may have written any process id into a state file of that user's: who does not run as that user, and
      * does not map that file, is none of ours. */
     bool is_of_user(std::uint32_t process_id) const {
         if (directory->user_id() == ::geteuid()) return true;
+        if (process_id == 0) return false;
         const Result<ProcessStatus> status = process_status(process_id);
         if (!status) return false;
         return (status->user_id == directory->user_id() ||
@@ -201,19 +206,32 @@ struct Session::Parts {
         QuiescenceOptions wait = options;
         /* Who could not open the channel writes nothing there: that matters only to who switches on. */
         if (direction == Switch::on) wait.session_cookie = cookie;
-        wait.concerns = [this, &changed](std::uint32_t process_id) {
-            return is_of_user(process_id) &&
+        wait.concerns = [this, &changed](const ProcessSlot& slot) {
+            return is_of_user(slot.process_id()) &&
                    std::any_of(changed.begin(), changed.end(),
-                               [&](const plumb_rule& rule) { return concerns(rule, process_id); });
+                               [&](const plumb_rule& rule) { return concerns(rule, slot); });
         };
         return wait_until_quiescent(state, *generation, wait);
     }
 
-    Result<std::vector<plumb_rule>> encode(const std::vector<Rule>& rules) const {
+    /* A process looks for itself in the rules, so a rule calls it by its own number. Remembered: the rule must be found
+     * again when the process has ended. */
+    OwnName own_name_of(std::uint32_t process_id) {
+        const auto known = own_names.find(process_id);
+        if (known != own_names.end()) return known->second;
+        return own_names.emplace(process_id, state.own_name_of(process_id)).first->second;
+    }
+
+    Result<std::vector<plumb_rule>> encode(const std::vector<Rule>& rules) {
         std::vector<plumb_rule> encoded;
         for (const Rule& rule : rules) {
             Result<plumb_rule> one = encode_rule(rule, index);
             if (!one) return one.error();
+            if (rule.who.kind == PLUMB_WHO_PROCESS) {
+                const OwnName name = own_name_of(rule.who.id);
+                one->who_id = name.process_id;
+                one->who_namespace = name.space;
+            }
             encoded.push_back(*one);
         }
         return encoded;
@@ -271,6 +289,7 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
         session.cookie = cookie;
         session.controller_boottime_ns = boottime_now_ns();
         session.controller_process_id = static_cast<std::uint32_t>(::getpid());
+        session.controller_namespace = own_namespace();
         return copy_text(session.name, config.session_name, "session name");
     });
     if (!taken) {
@@ -278,7 +297,7 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
         return taken.error();
     }
     return Session(std::unique_ptr<Parts>(
-        new Parts{std::move(kept), std::move(*state), std::move(*channel), options, index, false, 0}));
+        new Parts{std::move(kept), std::move(*state), std::move(*channel), options, index, false, 0, {}}));
 }
 
 Result<Report> Session::enable(const std::vector<Rule>& rules) {

@@ -36,6 +36,7 @@ struct Who {
     std::string executable; /* glob */
 
     static Who all() { return {}; }
+    /* By the number that we call it. */
     static Who process(std::uint32_t process_id) { return {PLUMB_WHO_PROCESS, process_id, {}}; }
     static Who user(std::uint32_t user_id) { return {PLUMB_WHO_USER, user_id, {}}; }
     static Who with_executable(std::string glob) { return {PLUMB_WHO_EXECUTABLE, 0, std::move(glob)}; }
@@ -51,7 +52,7 @@ struct Rule {
     std::uint8_t log_level = every_log_level; /* this level and more severe ones */
 };
 
-/* The rule as it stands in the state file. */
+/* The rule as it stands in the state file; of a process, by the number that was given. */
 Result<plumb_rule> encode_rule(const Rule& rule, std::uint8_t session_index);
 
 /* The number of a log level: "warning", "PLUMB_WARNING", "4". */

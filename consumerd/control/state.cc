@@ -3,10 +3,10 @@
 #include "base/processes.h"
 #include "consumerd/control/channel.h"
 #include "consumerd/control/left_channel.h"
+#include "consumerd/control/life_lock.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -48,10 +48,9 @@ Status check_header(const plumb_state_header& header, const std::string& path) {
     if (header.magic != PLUMB_STATE_MAGIC)
         return damaged(Error("{} is damaged: it does not begin as a state file.", path));
     if (header.version_major != PLUMB_STATE_VERSION_MAJOR)
-        return Error("{} has version {}.{}; this plumb understands version {}.", path, header.version_major,
-                     header.version_minor, PLUMB_STATE_VERSION_MAJOR)
-            .hint("Another version of Plumb made it: end the programs that use it and remove it, or use that "
-                  "version.");
+        return damaged(Error("{} has version {}.{}; this plumb understands version {}.", path,
+                             header.version_major, header.version_minor, PLUMB_STATE_VERSION_MAJOR))
+            .hint("Another version of Plumb made it: end the programs that use it, or use that version.");
     if (header.total_bytes != PLUMB_STATE_TOTAL_BYTES ||
         header.rule_sets_offset != PLUMB_STATE_RULE_SETS_OFFSET ||
         header.processes_offset != PLUMB_STATE_PROCESSES_OFFSET ||
@@ -216,9 +215,7 @@ StateCleanup StateFile::remove_dead(plumb_rule_set& rules) {
     StateCleanup removed;
     for (std::uint32_t i = 0; i < PLUMB_MAX_SESSIONS; i++) {
         const plumb_session session = rules.sessions[i];
-        if (session.cookie == 0 ||
-            is_same_process(session.controller_process_id, session.controller_boottime_ns))
-            continue;
+        if (session.cookie == 0 || session_lives(*directory_, session)) continue;
         removed.sessions.emplace_back(session.name);
         remove_session(rules, i);
         /* Not all of its writers may ask again soon: a closed channel stops them. */
@@ -269,10 +266,11 @@ void StateFile::remove_channels(const plumb_rule_set& rules, StateCleanup& remov
 }
 
 /* A slot whose process is gone is free. One whose process id belongs to a younger process is left over,
- * unless that process is just taking it (the id comes first, the time later): then it maps the state file. */
+ * unless that process is just taking it (the claim comes first, the time later): then it maps the state file. */
 void StateFile::remove_processes(StateCleanup& removed) {
     for (const ProcessSlot& taken : processes()) {
-        const std::uint32_t process_id = taken.content.process_id;
+        if (taken.sight.kind == Sight::hidden) continue;
+        const std::uint32_t process_id = taken.process_id();
         if (is_same_process(process_id, taken.content.registered_boottime_ns)) continue;
         if (process_start_boottime_ns(process_id) && is_mapped_by(process_id)) continue;
         free_slot(taken);
@@ -309,19 +307,48 @@ Result<plumb_rule_set> StateFile::rule_set() const {
 std::vector<ProcessSlot> StateFile::processes() const {
     std::vector<ProcessSlot> taken;
     for (std::uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++) {
-        if (load(slot(i).process_id) == 0) continue;
-        const std::optional<plumb_process> content = process(i);
-        if (content) taken.push_back({i, *content});
+        if (load(slot(i).claim) == 0) continue;
+        const std::optional<plumb_process> content = copy_of(i);
+        if (content) taken.push_back({i, *content, {}});
     }
+    /* Read behind all claims: who is not in it and not hidden is gone. */
+    std::optional<ProcessTable> table;
+    for (ProcessSlot& slot : taken)
+        slot.sight = look_for(slot.content.claim, table);
     return taken;
 }
 
-std::optional<plumb_process> StateFile::process(std::uint32_t index) const {
+/* Who was seen is not looked for again: it has ended if /proc says so of the number. */
+Sight StateFile::look_for(std::uint64_t claim, std::optional<ProcessTable>& table) const {
+    const OwnName name{PLUMB_CLAIM_SPACE(claim), PLUMB_CLAIM_PROCESS(claim)};
+    if (name.space != 0 && name.space == own_namespace()) return {Sight::seen, name.process_id};
+    constexpr std::uint64_t look_again_ns = 100'000'000;
+    const std::uint64_t now_ns = boottime_now_ns();
+    const auto known = found_.find(claim);
+    if (known != found_.end() &&
+        (known->second.sight.kind == Sight::seen || now_ns - known->second.looked_ns < look_again_ns))
+        return known->second.sight;
+    if (!table) table = ProcessTable::read();
+    const Sight sight = table->look_for(name, [this](std::uint32_t process_id) {
+        return mapped_files(process_id).has_value() && is_mapped_by(process_id);
+    });
+    if (found_.size() > PLUMB_MAX_PROCESSES) found_.clear();
+    found_[claim] = {sight, now_ns};
+    return sight;
+}
+
+OwnName StateFile::own_name_of(std::uint32_t process_id) const {
+    for (const ProcessSlot& slot : processes())
+        if (slot.process_id() == process_id) return slot.own_name();
+    return plumb::own_name_of(process_id);
+}
+
+std::optional<plumb_process> StateFile::copy_of(std::uint32_t index) const {
     if (index >= PLUMB_MAX_PROCESSES) return {};
     const plumb_process& shared = slot(index);
     plumb_process copy{};
-    copy.process_id = load(shared.process_id);
-    if (copy.process_id == 0 || copy.process_id > INT_MAX) return {};
+    copy.claim = load(shared.claim);
+    if (PLUMB_CLAIM_PROCESS(copy.claim) == 0) return {};
     copy.flags = load(shared.flags);
     copy.signal_number = load(shared.signal_number);
     copy.registered_boottime_ns = load(shared.registered_boottime_ns);
@@ -335,12 +362,12 @@ std::optional<plumb_process> StateFile::process(std::uint32_t index) const {
     return copy;
 }
 
+/* One step, from what was judged: if the slot has been freed and claimed since, it is another word. */
 void StateFile::free_slot(const ProcessSlot& taken) {
     if (taken.index >= PLUMB_MAX_PROCESSES) return;
-    std::uint32_t expected = taken.content.process_id;
-    if (load(slot(taken.index).registered_boottime_ns) != taken.content.registered_boottime_ns) return;
-    __atomic_compare_exchange_n(&slot(taken.index).process_id, &expected, 0u, false, __ATOMIC_SEQ_CST,
-                                __ATOMIC_SEQ_CST);
+    std::uint64_t expected = taken.content.claim;
+    __atomic_compare_exchange_n(&slot(taken.index).claim, &expected, std::uint64_t{0}, false,
+                                __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
 void StateFile::count_signal(std::uint32_t index) {
@@ -350,8 +377,7 @@ void StateFile::count_signal(std::uint32_t index) {
 void StateFile::hold(const ProcessSlot& taken, bool held) {
     if (taken.index >= PLUMB_MAX_PROCESSES) return;
     plumb_process& shared = slot(taken.index);
-    if (load(shared.process_id) != taken.content.process_id || load(shared.image) != taken.content.image)
-        return;
+    if (load(shared.claim) != taken.content.claim) return;
     __atomic_store_n(&shared.held, held ? 1u : 0u, __ATOMIC_SEQ_CST);
 }
 

@@ -11,6 +11,7 @@
 #define PLUMB_CONSUMERD_CONTROL_STATE_H
 
 #include "base/file.h"
+#include "base/process_names.h"
 #include "base/result.h"
 #include "consumerd/control/user_directory.h"
 
@@ -18,6 +19,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +31,14 @@ namespace plumb {
 struct ProcessSlot {
     std::uint32_t index;
     plumb_process content;
+    Sight sight; /* of its process, from here */
+
+    /* What we call the process. 0: it is not seen from here, and is neither judged nor touched. */
+    std::uint32_t process_id() const { return sight.kind == Sight::seen ? sight.process_id : 0; }
+    OwnName own_name() const {
+        return {PLUMB_CLAIM_SPACE(content.claim), PLUMB_CLAIM_PROCESS(content.claim)};
+    }
+    bool is_ready() const { return PLUMB_IS_READY(content.claim, content.flags); }
 };
 
 /* The sum of what an edit found dead and removed. */
@@ -40,9 +50,8 @@ struct StateCleanup {
 
 class StateFile {
 public:
-    /* The user's state file, made if it is missing. A damaged one is moved aside and replaced if no live
-     * process maps it; otherwise the error says which processes do. One of another major version is left
-     * alone. */
+    /* The user's state file, made if it is missing. A damaged one, and one of another version, is moved aside and
+     * replaced if no live process maps it; otherwise the error says which processes do. */
     static Result<StateFile> open_or_create(const UserDirectory& directory);
     /* Only if it is there and sound: number() of the error is ENOENT if there is none, EPROTO if it is
      * damaged.
@@ -63,8 +72,9 @@ public:
 
     /* All slots that are taken, complete or being filled. */
     std::vector<ProcessSlot> processes() const;
-    std::optional<plumb_process> process(std::uint32_t index) const;
-    /* Frees a slot whose process is gone; does nothing if it is no longer that process's. */
+    /* How the process sees itself, as its slot says, or /proc if it has none. */
+    OwnName own_name_of(std::uint32_t process_id) const;
+    /* Frees a slot whose process is gone; does nothing if it has been claimed anew since. */
     void free_slot(const ProcessSlot& slot);
     /* Before an update signal is sent to its process: `unanswered` of <plumb/abi/state.h>. */
     void count_signal(std::uint32_t index);
@@ -98,6 +108,8 @@ private:
     plumb_state_header& header() const { return *static_cast<plumb_state_header*>(region_.get_address()); }
     plumb_rule_set& set(std::uint64_t generation) const;
     plumb_process& slot(std::uint32_t index) const;
+    std::optional<plumb_process> copy_of(std::uint32_t index) const;
+    Sight look_for(std::uint64_t claim, std::optional<ProcessTable>& table) const;
     void publish(const plumb_rule_set& next);
     StateCleanup remove_dead(plumb_rule_set& set);
     void remove_channels(const plumb_rule_set& rules, StateCleanup& removed);
@@ -110,6 +122,12 @@ private:
     MappedRegion region_;
     std::uint64_t device_;
     std::uint64_t inode_;
+    /* Who was looked for in other namespaces: it reads all of /proc. */
+    struct Found {
+        Sight sight;
+        std::uint64_t looked_ns;
+    };
+    mutable std::map<std::uint64_t, Found> found_; /* by claim */
 };
 
 } // namespace plumb

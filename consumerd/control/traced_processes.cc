@@ -74,25 +74,26 @@ void add_objects(TracedProcess& process, const std::vector<MappedFile>& files, O
 }
 
 /* Whether what runs in the process now is what took the slot: exec() leaves the slot behind. */
-bool still_listens(const StateFile& state, const plumb_process& slot) {
-    if (!is_same_process(slot.process_id, slot.registered_boottime_ns)) return false;
-    return state.is_mapped_by(slot.process_id);
+bool still_listens(const StateFile& state, const ProcessSlot& slot) {
+    if (!is_same_process(slot.process_id(), slot.content.registered_boottime_ns)) return false;
+    return state.is_mapped_by(slot.process_id());
 }
 
-TracedProcess describe(const plumb_process& slot, const Result<std::vector<MappedFile>>& files,
+TracedProcess describe(const ProcessSlot& slot, const Result<std::vector<MappedFile>>& files,
                        ObjectReader& reader) {
     TracedProcess process{};
-    process.process_id = slot.process_id;
-    process.signal_number = slot.signal_number;
-    process.flags = slot.flags;
-    process.acknowledged = slot.acknowledged;
-    process.error = slot.error;
-    const Result<ProcessStatus> status = process_status(slot.process_id);
+    process.process_id = slot.process_id();
+    process.own_name = slot.own_name();
+    process.signal_number = slot.content.signal_number;
+    process.flags = slot.content.flags;
+    process.acknowledged = slot.content.acknowledged;
+    process.error = slot.content.error;
+    const Result<ProcessStatus> status = process_status(process.process_id);
     if (status) {
         process.user_id = status->user_id;
         process.name = status->name;
     }
-    const Result<std::string> executable = read_link(fmt::format("/proc/{}/exe", slot.process_id));
+    const Result<std::string> executable = read_link(fmt::format("/proc/{}/exe", process.process_id));
     if (executable)
         process.executable = *executable;
     else
@@ -113,7 +114,7 @@ bool is_for(const plumb_rule& rule, const plumb_session& session, const TracedPr
     case PLUMB_WHO_ALL:
         return true;
     case PLUMB_WHO_PROCESS:
-        return rule.who_id == process.process_id;
+        return OwnName{rule.who_namespace, rule.who_id} == process.own_name;
     case PLUMB_WHO_USER:
         return rule.who_id == process.user_id;
     case PLUMB_WHO_EXECUTABLE:
@@ -132,10 +133,9 @@ Result<std::vector<TracedProcess>> traced_processes(const StateFile& state) {
     std::set<std::uint32_t> seen; /* a process that called exec() may have left an old slot */
     ObjectReader reader;
     for (const ProcessSlot& slot : state.processes()) {
-        if ((slot.content.flags & PLUMB_PROCESS_READY) == 0) continue;
-        if (!still_listens(state, slot.content)) continue;
-        if (seen.insert(slot.content.process_id).second)
-            found.push_back(describe(slot.content, mapped_files(slot.content.process_id), reader));
+        if (!slot.is_ready() || slot.process_id() == 0 || !still_listens(state, slot)) continue;
+        if (seen.insert(slot.process_id()).second)
+            found.push_back(describe(slot, mapped_files(slot.process_id()), reader));
     }
     std::sort(found.begin(), found.end(),
               [](const TracedProcess& a, const TracedProcess& b) { return a.process_id < b.process_id; });

@@ -20,6 +20,7 @@ struct TracedObject {
 
 struct TracedProcess {
     std::uint32_t process_id;
+    OwnName own_name;
     std::uint32_t user_id;
     std::string name;       /* command name */
     std::string executable; /* path */
@@ -31,7 +32,7 @@ struct TracedProcess {
     std::vector<std::string> notes;    /* what could not be read, and why */
 };
 
-/* The live processes that are registered in the state file, with the events of all their objects. */
+/* The live processes that are registered in the state file and seen from here, with the events of all their objects. */
 Result<std::vector<TracedProcess>> traced_processes(const StateFile& state);
 
 /* The names of the sessions in which an event is on for a process, by the rules. */

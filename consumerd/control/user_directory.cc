@@ -113,7 +113,8 @@ Status UserDirectory::reserve(const FileDescriptor& file, const std::string& nam
 
 Result<FileDescriptor>
 UserDirectory::create_file(const std::string& name, std::uint64_t bytes,
-                           const std::function<Status(std::span<std::byte>)>& fill) const {
+                           const std::function<Status(std::span<std::byte>)>& fill,
+                           const std::function<Status(int)>& before_it_is_named) const {
     FileDescriptor file(::openat(fd_.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (!file.is_open()) return Error::from_errno(errno, "Could not make a file in {}", path_);
     if (user_id_ != ::geteuid() && ::fchown(file.get(), user_id_, static_cast<gid_t>(-1)) != 0)
@@ -125,6 +126,10 @@ UserDirectory::create_file(const std::string& name, std::uint64_t bytes,
         if (!region) return region.error();
         const Status filled = fill({static_cast<std::byte*>(region->get_address()), region->get_size()});
         if (!filled) return filled.error();
+    }
+    if (before_it_is_named) {
+        const Status done = before_it_is_named(file.get());
+        if (!done) return done.error();
     }
     const std::string unnamed = fmt::format("/proc/self/fd/{}", file.get());
     if (::linkat(AT_FDCWD, unnamed.c_str(), fd_.get(), name.c_str(), AT_SYMLINK_FOLLOW) != 0)

@@ -43,7 +43,8 @@ public:
      * the file gets its name. Fails with EEXIST if the name is taken meanwhile. Too little room is an error
      * that says how much is needed and how much is there. */
     Result<FileDescriptor> create_file(const std::string& name, std::uint64_t bytes,
-                                       const std::function<Status(std::span<std::byte>)>& fill) const;
+                                       const std::function<Status(std::span<std::byte>)>& fill,
+                                       const std::function<Status(int)>& before_it_is_named = {}) const;
 
     /* Opens a file and checks that it is a regular file of the user with mode 0600. */
     Result<FileDescriptor> open_file(const std::string& name, bool writable) const;

@@ -6,6 +6,7 @@
 #include "base/processes.h"
 #include "consumerd/control/channel.h"
 #include "consumerd/control/left_channel.h"
+#include "consumerd/control/life_lock.h"
 #include "consumerd/control/state.h"
 #include "consumerd/control/user_directory.h"
 #include "consumerd/doctor/machine_checks.h"
@@ -95,7 +96,7 @@ MachineCheck check_sessions(const plumb_rule_set& rules, const UserDirectory& di
     std::vector<std::string> dead;
     for (const plumb_session& session : rules.sessions) {
         if (session.cookie == 0) continue;
-        const bool lives = is_same_process(session.controller_process_id, session.controller_boottime_ns);
+        const bool lives = session_lives(directory, session);
         (lives ? live : dead)
             .push_back(fmt::format("{} (pid {})", session.name, session.controller_process_id));
     }

@@ -33,7 +33,7 @@ std::optional<bool> maker_is_gone(std::string_view name) {
     const auto [behind, no_start] = std::from_chars(behind_id + 1, end, start_ns);
     if (no_start != std::errc() || (behind != end && *behind != '_')) return {};
     const auto lives_since = process_start_boottime_ns(process_id);
-    return !lives_since || *lives_since != start_ns;
+    return !lives_since || (*lives_since != 0 && *lives_since != start_ns); /* 0: not known */
 }
 
 constexpr const char* tracefs_places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};

@@ -64,7 +64,7 @@ void use(StateFile& state) {
         }
     }
     for (const ProcessSlot& slot : state.processes()) {
-        if (slot.index >= PLUMB_MAX_PROCESSES || slot.content.process_id == 0) std::abort();
+        if (slot.index >= PLUMB_MAX_PROCESSES || slot.content.claim == 0) std::abort();
     }
     const Result<std::uint64_t> edited = state.edit([](plumb_rule_set& set) -> Status {
         if (set.rule_count > PLUMB_MAX_RULES) std::abort();

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -120,14 +121,14 @@ class Containers(unittest.TestCase):
     def numbers(self):
         return [event.fields["number"] for event in events(self.trace) if event.name == "ticker:tick"]
 
-    def assert_recorded(self, summary, ticker):
-        """Without a gap, by its number here, and reached."""
+    def assert_recorded(self, summary, ticker, number=None):
+        """Without a gap, by its number, and reached."""
         self.assertIsNotNone(summary, self.errors)
         self.assertEqual(summary["unreachable"], [])
         numbers = self.numbers()
         self.assertGreater(len(numbers), 10)
         self.assertEqual(numbers, list(range(numbers[0], numbers[-1] + 1)))
-        self.assertEqual([process["pid"] for process in summary["processes"]], [ticker.process])
+        self.assertEqual([process["pid"] for process in summary["processes"]], [number or ticker.process])
 
     def assert_left_alone(self, summary, reason):
         """Nothing of it is recorded, and why is said, by the summary or before there is one."""
@@ -136,13 +137,77 @@ class Containers(unittest.TestCase):
         self.assertNotIn("has no tracepoints", said)
         self.assertEqual((summary or {"events": 0})["events"], 0)
 
+    def sessions(self):
+        done = subprocess.run([self.plumb, "list", "--json"], capture_output=True, text=True, timeout=60, check=True)
+        return json.loads(done.stdout)["sessions"]
+
+    def wait_for_session(self):
+        """Until a session records, and for some events; its recorder, as seen from here."""
+        for _ in range(600):
+            for session in self.sessions():
+                if session["alive"] and session["patterns"]:
+                    time.sleep(1)
+                    return session["pid"]
+            time.sleep(0.1)
+        self.fail("there is no session")
+
     # Process ids --------------------------------------------------------------------------------------------------
 
     def test_a_recorder_in_a_container_leaves_programs_outside_alone(self):
         ticker = Ticker(self)
         summary = self.record("--exe", "ticker", "--duration", "300ms", prefix=CONTAINER)
-        self.assertEqual(summary["events"], 0)
+        self.assert_left_alone(summary, "another process-id namespace, which cannot be seen from here")
         self.assertIsNone(ticker.starter.poll())
+
+    def test_a_recorder_in_a_container_leaves_the_container_beside_it_alone(self):
+        Ticker(self, *CONTAINER)
+        summary = self.record("--exe", "ticker", "--duration", "300ms", prefix=CONTAINER)
+        self.assert_left_alone(summary, "another process-id namespace, which cannot be seen from here")
+
+    def test_a_recorder_in_a_container_does_not_find_a_number_of_outside(self):
+        ticker = Ticker(self)
+        summary = self.record("-p", ticker.process, "--duration", "300ms", prefix=CONTAINER)
+        self.assert_left_alone(summary, "There is no process")
+
+    def test_a_recorder_outside_records_a_program_in_a_container(self):
+        ticker = Ticker(self, *CONTAINER)
+        self.assertNotEqual(ticker.inside, ticker.process)
+        summary = self.record("-p", ticker.process, "--duration", "500ms")
+        self.assert_recorded(summary, ticker, ticker.inside)
+
+    def test_a_session_outside_survives_recorders_in_containers(self):
+        ticker = Ticker(self)
+        recorder = self.start(["-p", ticker.process, "--duration", "2s"])
+        for _ in range(5):
+            done = subprocess.run([*CONTAINER, self.plumb, "record", "-q", "-o", self.folder / "inside", "--force", "--",
+                                   self.program, "100"], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assert_recorded(self.finish(recorder), ticker)
+
+    def test_a_number_means_the_process_of_the_recorders_namespace(self):
+        tickers = [Ticker(self, *CONTAINER), Ticker(self, *CONTAINER)]
+        self.assertEqual(tickers[0].inside, tickers[1].inside)
+        inside = ("nsenter", "--target", str(tickers[0].process), "--pid", "--mount")
+        self.record("-p", tickers[0].inside, "--duration", "500ms", prefix=inside)
+        self.assertEqual(self.status, 0, self.errors)
+        numbers = self.numbers()  # of one of them: each has every number once
+        self.assertGreater(len(numbers), 10)
+        self.assertEqual(numbers, list(range(numbers[0], numbers[-1] + 1)))
+
+    def test_what_a_recorder_killed_in_a_container_left_is_had_outside(self):
+        recorder = self.start(["--", self.program], prefix=CONTAINER)
+        inside = self.wait_for_session()
+        os.kill(inside, signal.SIGSTOP)  # so that there is something that it has not written
+        time.sleep(0.5)
+        os.kill(inside, signal.SIGKILL)  # the first process there: all others end with it
+        recorder.communicate(timeout=60)
+        saved = self.folder / "saved"
+        done = subprocess.run([self.plumb, "extract", "-o", saved], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.sessions(), [])
+        numbers = [event.fields["number"] for event in events(saved) if event.name == "ticker:tick"]
+        self.assertGreater(len(numbers), 0)
+        self.assertEqual(numbers, list(range(numbers[0], numbers[-1] + 1)))
 
     def test_a_recorder_in_a_container_records_what_runs_there(self):
         self.record("--", self.program, 300, prefix=CONTAINER)
@@ -155,6 +220,11 @@ class Containers(unittest.TestCase):
         self.record("--", self.program, 300, prefix=(*CONTAINER, *OWN_MEMORY))
         self.assertEqual(self.status, 0, self.errors)
         self.assertEqual(self.numbers(), list(range(300)))
+
+    def test_who_has_a_memory_of_his_own_is_not_reached(self):
+        ticker = Ticker(self, *CONTAINER, *OWN_MEMORY)
+        summary = self.record("-p", ticker.process, "--duration", "300ms")
+        self.assert_left_alone(summary, "it has another /dev/shm")
 
     def test_an_ipc_namespace_makes_no_difference(self):
         ticker = Ticker(self, *OWN_IPC)

@@ -2,6 +2,7 @@
 // and off. Slots are used again, children are traced as themselves, nobody hangs.
 // cmake-own-rseq
 // cmake-timeout: 300
+#include "tests/support/claims.h"
 #include "tests/support/private_shm.h"
 #include "tests/support/stress_checker.h"
 #include "tests/support/test_session.h"
@@ -20,7 +21,7 @@ namespace {
 uint32_t live_slots(const TestState& state) {
     uint32_t live = 0;
     for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++) {
-        const uint32_t process_id = state.slot(i).process_id;
+        const uint32_t process_id = PLUMB_CLAIM_PROCESS(state.slot(i).claim);
         live += process_id != 0 && kill(static_cast<int>(process_id), 0) == 0;
     }
     return live;
@@ -47,7 +48,7 @@ TEST(Processes, that_were_killed_leave_slots_to_others) {
     board->go = 1;
     // 4,090 slots of processes that are gone: process ids that cannot be.
     for (uint32_t i = 0; i < 4090; i++)
-        state.slot(i).process_id = 0x3fff0000 + i;
+        state.slot(i).claim = claim_here(0x3ff000 + i);
     for (int i = 0; i < 100; i++) {
         const pid_t child = start_fixture("stress_writer", {board.fd(), "0", "1"});
         ASSERT_TRUE(board.wait_until_ready(static_cast<uint32_t>(i + 1)));
@@ -67,7 +68,7 @@ TEST(Processes, run_untraced_when_no_slot_is_free) {
     SharedBoard board;
     board->go = 1;
     for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++)
-        state.slot(i).process_id = static_cast<uint32_t>(getpid());
+        state.slot(i).claim = claim_here(static_cast<uint32_t>(getpid()));
     EXPECT_EQ(wait_for(start_fixture("stress_writer", {board.fd(), "0", "1", "count=10"})), 0);
     EXPECT_EQ(state.header().slots_refused, 1u);
     for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++)

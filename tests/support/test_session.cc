@@ -1,5 +1,7 @@
 #include "tests/support/test_session.h"
 
+#include "tests/support/claims.h"
+
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -196,7 +198,8 @@ plumb_process& TestState::slot(uint32_t index) const {
 
 plumb_process* TestState::slot_of(uint32_t process_id) const {
     for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++) {
-        if (__atomic_load_n(&slot(i).process_id, __ATOMIC_SEQ_CST) == process_id) return &slot(i);
+        if (PLUMB_CLAIM_PROCESS(__atomic_load_n(&slot(i).claim, __ATOMIC_SEQ_CST)) == process_id)
+            return &slot(i);
     }
     return nullptr;
 }
@@ -204,7 +207,7 @@ plumb_process* TestState::slot_of(uint32_t process_id) const {
 uint32_t TestState::used_slots() const {
     uint32_t used = 0;
     for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++)
-        used += __atomic_load_n(&slot(i).process_id, __ATOMIC_SEQ_CST) != 0;
+        used += __atomic_load_n(&slot(i).claim, __ATOMIC_SEQ_CST) != 0;
     return used;
 }
 
@@ -231,6 +234,7 @@ uint64_t TestState::set(uint32_t index, uint64_t cookie, const std::vector<TestR
         set.sessions[index] = {};
         set.sessions[index].cookie = cookie;
         set.sessions[index].controller_process_id = static_cast<uint32_t>(getpid());
+        set.sessions[index].controller_namespace = space_here();
         set.sessions[index].controller_boottime_ns = now_ns(CLOCK_BOOTTIME);
         for (const TestRule& rule : rules) {
             plumb_rule& to = set.rules[kept++];
@@ -238,6 +242,7 @@ uint64_t TestState::set(uint32_t index, uint64_t cookie, const std::vector<TestR
             to.session = static_cast<uint8_t>(index);
             to.who = rule.who;
             to.who_id = rule.who_id;
+            to.who_namespace = rule.who == PLUMB_WHO_PROCESS ? space_here() : 0;
             to.flags = rule.flags;
             to.log_level = rule.log_level;
             rule.pattern.copy(to.pattern, sizeof(to.pattern) - 1);
@@ -254,11 +259,12 @@ uint64_t TestState::remove(uint32_t index) {
 void TestState::signal_all(uint64_t generation) const {
     for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++) {
         const plumb_process copy = slot(i);
-        if (copy.process_id == 0 || (copy.flags & PLUMB_PROCESS_ASYNC) == 0) continue;
+        if (copy.claim == 0 || (copy.flags & PLUMB_PROCESS_ASYNC) == 0) continue;
         sigval value{};
         value.sival_ptr = reinterpret_cast<void*>(PLUMB_SIGNAL_VALUE(i));
         if (copy.acknowledged < generation)
-            sigqueue(static_cast<int>(copy.process_id), static_cast<int>(copy.signal_number), value);
+            sigqueue(static_cast<int>(PLUMB_CLAIM_PROCESS(copy.claim)), static_cast<int>(copy.signal_number),
+                     value);
     }
 }
 
@@ -270,7 +276,8 @@ std::vector<uint32_t> TestState::wait(uint64_t generation, uint64_t timeout_ns) 
         missing.clear();
         const uint32_t seen = __atomic_load_n(&header().ack_futex, __ATOMIC_SEQ_CST);
         for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++) {
-            const uint32_t process_id = __atomic_load_n(&slot(i).process_id, __ATOMIC_SEQ_CST);
+            const uint32_t process_id =
+                PLUMB_CLAIM_PROCESS(__atomic_load_n(&slot(i).claim, __ATOMIC_SEQ_CST));
             if (process_id == 0 || __atomic_load_n(&slot(i).acknowledged, __ATOMIC_SEQ_CST) >= generation)
                 continue;
             if (is_alive(process_id)) missing.push_back(process_id);

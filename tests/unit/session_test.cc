@@ -6,6 +6,7 @@
 #include "consumerd/control/session.h"
 
 #include "consumerd/control/launched.h"
+#include "tests/support/claims.h"
 #include "tests/support/private_shm.h"
 #include "tests/support/subject.h"
 
@@ -93,7 +94,7 @@ protected:
     static bool has_slot(Session& session, std::uint32_t process_id) {
         const std::vector<ProcessSlot> slots = session.state().processes();
         return std::any_of(slots.begin(), slots.end(),
-                           [&](const ProcessSlot& slot) { return slot.content.process_id == process_id; });
+                           [&](const ProcessSlot& slot) { return slot.process_id() == process_id; });
     }
 };
 
@@ -145,10 +146,10 @@ private:
 
 plumb_process slot_of(std::uint32_t process_id, std::uint32_t signal_number) {
     plumb_process slot{};
-    slot.process_id = process_id;
+    slot.claim = test::claim_here(process_id);
     slot.signal_number = signal_number;
     slot.registered_boottime_ns = boottime_now_ns() - 30'000'000;
-    slot.flags = PLUMB_PROCESS_READY | PLUMB_PROCESS_ASYNC;
+    slot.flags = PLUMB_FLAGS(slot.claim, PLUMB_PROCESS_READY | PLUMB_PROCESS_ASYNC);
     return slot;
 }
 
@@ -308,7 +309,7 @@ TEST_F(SessionTest, DoesNotWaitForASlotThatIsNeverFilled) {
     Session session = make();
     RawState raw(session.state());
     const Bystander claimant;
-    raw.slot(7).process_id = claimant.id();
+    raw.slot(7).claim = test::claim_here(claimant.id());
     const std::uint64_t start_ns = boottime_now_ns();
     EXPECT_TRUE(enable(session, {{"subject:*"}}).complete());
     EXPECT_LT(boottime_now_ns() - start_ns, 1'000'000'000u);

@@ -4,6 +4,7 @@
 #include "base/processes.h"
 #include "consumerd/control/channel.h"
 #include "consumerd/control/state.h"
+#include "tests/support/claims.h"
 #include "tests/support/scratch_shm.h"
 
 #include <gmock/gmock.h>
@@ -55,11 +56,18 @@ std::uint32_t dead_process() {
 // A process that lives, and has nothing to do with the state file.
 class Stranger {
 public:
-    Stranger() : process_(::fork()) {
+    Stranger() {
+        int ends[2]; /* closed by exec: until then it maps what this process maps */
+        [[maybe_unused]] const int made = ::pipe2(ends, O_CLOEXEC);
+        process_ = ::fork();
         if (process_ == 0) {
             ::execlp("sleep", "sleep", "100", nullptr);
             ::_exit(127);
         }
+        ::close(ends[1]);
+        char none;
+        [[maybe_unused]] const ssize_t end = ::read(ends[0], &none, 1);
+        ::close(ends[0]);
     }
     ~Stranger() {
         ::kill(process_, SIGKILL);
@@ -95,6 +103,7 @@ plumb_session session_of(std::uint32_t process_id, std::uint64_t cookie, const c
     plumb_session session{};
     session.cookie = cookie;
     session.controller_process_id = process_id;
+    session.controller_namespace = test::space_here();
     session.controller_boottime_ns = boottime_now_ns();
     std::strncpy(session.name, name, sizeof(session.name) - 1);
     return session;
@@ -144,9 +153,13 @@ protected:
     }
     void take_slot(std::uint32_t index, std::uint32_t process_id, std::uint64_t registered_ns,
                    std::uint32_t flags = PLUMB_PROCESS_READY) {
+        claim_slot(index, test::claim_here(process_id), registered_ns, flags);
+    }
+    void claim_slot(std::uint32_t index, std::uint64_t claim, std::uint64_t registered_ns,
+                    std::uint32_t flags = PLUMB_PROCESS_READY) {
         slot(index).registered_boottime_ns = registered_ns;
-        slot(index).flags = flags;
-        slot(index).process_id = process_id;
+        slot(index).flags = PLUMB_FLAGS(claim, flags);
+        slot(index).claim = claim;
     }
     // What `damage` makes of the header, seen by the next controller while nobody maps the file.
     template <typename Damage>
@@ -325,22 +338,26 @@ TEST_F(State, a_clean_up_removes_the_channels_of_the_dead_only) {
     config.ring_count = 1;
     const std::uint32_t dead = dead_process();
     const auto self = static_cast<std::uint32_t>(::getpid());
-    Result<Channel> left = Channel::create(*directory_, config);
+    Result<Channel> made_by_the_dead = Channel::create(*directory_, config);
     Result<Channel> used = Channel::create(*directory_, config);
     Result<Channel> fresh = Channel::create(*directory_, config);
-    ASSERT_TRUE(left && used && fresh);
-    left->header().creator_pid = dead;
-    used->header().creator_pid = dead; /* the controller handed it on */
+    ASSERT_TRUE(made_by_the_dead && used && fresh);
+    const std::uint64_t left = made_by_the_dead->cookie();
+    const FileDescriptor writer(::open(made_by_the_dead->path().c_str(), O_RDONLY | O_CLOEXEC));
+    made_by_the_dead = Error("gone"); /* and its lock */
     ASSERT_TRUE(state_->edit([&](plumb_rule_set& rules) {
-        rules.sessions[0] = session_of(dead, left->cookie(), "left behind");
-        rules.sessions[1] = session_of(self, used->cookie(), "used");
+        rules.sessions[0] = session_of(self, left, "left behind");
+        rules.sessions[1] = session_of(dead, used->cookie(), "used");
+        rules.sessions[1].controller_namespace = 1; /* one that is not seen from here */
         return ok();
     }));
     const Result<StateCleanup> removed = state_->clean_up();
     ASSERT_TRUE(removed);
     EXPECT_THAT(removed->sessions, ElementsAre("left behind"));
-    EXPECT_THAT(removed->channels, ElementsAre(channel_file_name(left->cookie())));
-    EXPECT_NE(left->header().closed, 0u) << "writers that map it go on";
+    EXPECT_THAT(removed->channels, ElementsAre(channel_file_name(left)));
+    plumb_channel_header header{};
+    ASSERT_EQ(::pread(writer.get(), &header, sizeof(header), 0), static_cast<ssize_t>(sizeof(header)));
+    EXPECT_NE(header.closed, 0u) << "writers that map it go on";
     const Result<std::vector<std::string>> names = directory_->file_names();
     EXPECT_THAT(*names, Contains(channel_file_name(used->cookie())));
     EXPECT_THAT(*names, Contains(channel_file_name(fresh->cookie())))
@@ -371,14 +388,48 @@ TEST_F(State, a_clean_up_frees_the_slots_of_the_dead_only) {
 }
 
 TEST_F(State, a_slot_that_somebody_else_has_taken_is_not_freed) {
-    take_slot(0, 4242, 100);
+    claim_slot(0, test::claim_here(4242, 1), 100);
     const ProcessSlot seen = state_->processes().at(0);
-    take_slot(0, 4242, 200); /* the same id once more, later */
+    const std::uint64_t again =
+        test::claim_here(4242, 2); /* the same id, and it has yet to store anything else */
+    slot(0).claim = again;
     state_->free_slot(seen);
-    EXPECT_EQ(slot(0).process_id, 4242u);
+    EXPECT_EQ(slot(0).claim, again);
     take_slot(0, 4243, 100);
     state_->free_slot(seen);
-    EXPECT_EQ(slot(0).process_id, 4243u);
+    EXPECT_EQ(slot(0).claim, test::claim_here(4243));
+}
+
+TEST_F(State, what_the_last_owner_left_is_not_taken_for_the_next_ones) {
+    claim_slot(0, test::claim_here(4242, 1), 100);
+    EXPECT_TRUE(state_->processes().at(0).is_ready());
+    slot(0).claim = test::claim_here(4243, 2);
+    EXPECT_FALSE(state_->processes().at(0).is_ready());
+}
+
+TEST_F(State, a_slot_of_a_namespace_that_is_not_seen_is_left_alone) {
+    const std::uint32_t self = static_cast<std::uint32_t>(::getpid());
+    claim_slot(0, PLUMB_CLAIM(test::space_here(), dead_process(), 0), boottime_now_ns());
+    claim_slot(1, PLUMB_CLAIM(1, self, 0), boottime_now_ns());
+    const std::vector<ProcessSlot> slots = state_->processes();
+    ASSERT_EQ(slots.size(), 2u);
+    EXPECT_EQ(slots[1].process_id(), 0u) << "it is not this process";
+    ASSERT_TRUE(state_->clean_up());
+    EXPECT_EQ(slot(0).claim, 0u);
+    /* From the first namespace of the machine everybody is seen, also that a namespace has ended. */
+    const bool sees_all = test::space_here() == 0xeffffffc;
+    EXPECT_EQ(slot(1).claim != 0, !sees_all);
+}
+
+TEST_F(State, who_does_not_know_his_namespace_is_found_by_the_file_that_he_maps) {
+    const std::uint32_t self = static_cast<std::uint32_t>(::getpid());
+    const Stranger stranger; /* does not map it */
+    claim_slot(0, PLUMB_CLAIM(0, self, 0), boottime_now_ns());
+    claim_slot(1, PLUMB_CLAIM(0, stranger.process_id(), 0), boottime_now_ns());
+    const std::vector<ProcessSlot> slots = state_->processes();
+    ASSERT_EQ(slots.size(), 2u);
+    EXPECT_EQ(slots[0].process_id(), self);
+    EXPECT_EQ(slots[1].process_id(), 0u);
 }
 
 TEST_F(State, hostile_rules_are_read_as_sane_ones) {
@@ -397,8 +448,8 @@ TEST_F(State, hostile_rules_are_read_as_sane_ones) {
 }
 
 TEST_F(State, impossible_process_ids_are_not_processes) {
-    take_slot(0, ~0u, 1);
-    take_slot(1, static_cast<std::uint32_t>(INT_MAX) + 1, 1);
+    claim_slot(0, PLUMB_CLAIM(test::space_here(), 0, 1), 1);
+    claim_slot(1, 1, 1);
     EXPECT_THAT(state_->processes(), IsEmpty());
 }
 
@@ -438,13 +489,22 @@ TEST_F(State, a_file_with_holes_is_damaged) {
     EXPECT_TRUE(StateFile::open_existing(*directory_));
 }
 
-TEST_F(State, another_version_is_refused_with_both_numbers_and_left_alone) {
-    reopen_damaged([](plumb_state_header& h) { h.version_major = 9, h.version_minor = 2; });
+TEST_F(State, another_version_that_nobody_uses_is_replaced) {
+    reopen_damaged([](plumb_state_header& h) { h.version_major = 2; });
+    EXPECT_FALSE(StateFile::open_existing(*directory_));
+    ASSERT_TRUE(open());
+    EXPECT_EQ(header().version_major, PLUMB_STATE_VERSION_MAJOR);
+}
+
+TEST_F(State, another_version_in_use_is_left_alone_and_both_numbers_are_named) {
+    header().version_major = 9; /* this process maps it */
+    header().version_minor = 2;
     const Result<StateFile> opened = StateFile::open_or_create(*directory_);
     ASSERT_FALSE(opened);
     EXPECT_THAT(*directory_->file_names(), ElementsAre("state"));
     EXPECT_THAT(opened.error().message(), HasSubstr("version 9.2"));
-    EXPECT_THAT(opened.error().message(), HasSubstr("understands version 2"));
+    EXPECT_THAT(opened.error().message(), HasSubstr("understands version 3"));
+    EXPECT_THAT(opened.error().message(), HasSubstr(fmt::format("pid {}", ::getpid())));
 }
 
 TEST_F(State, another_minor_version_is_read) {

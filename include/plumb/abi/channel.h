@@ -33,6 +33,10 @@
  *   ring lost[]       any writer, atomic add
  *   clock page        the consumer
  *
+ * As long as its creator lives, it holds flock(LOCK_EX) on the file, from before the file has its name. Whoever wants to
+ * know whether a channel still has a reader tries for LOCK_SH, on an open file description of his own: that works across
+ * process-id namespaces, where numbers do not.
+ *
  * A live consumer that finds a write_pos or limit that cannot be stores limit = 0, then a good write_pos.
  *
  * A slot holds (offset from the channel's start << 24) | size; 0: never used. Filling an event slot is one store:

@@ -18,16 +18,22 @@
  *
  * A process slot's life; in brackets who may make the step:
  *
- *   process_id == 0  free
- *      | [a process: compare-and-swap of process_id, 0 -> its own, after its signal handler is installed]
+ *   claim == 0  free
+ *      | [a process: compare-and-swap of claim, 0 -> PLUMB_CLAIM() of its own, after its signal handler is installed]
  *      v
- *   process_id != 0, signal_number == 0   claimed, being filled
- *      | [that process: its fields, then `acknowledged` after its first query]
+ *   claim != 0, flags are not ready for this claim   being filled
+ *      | [that process: its fields, then `flags`; `acknowledged` after its first query]
  *      v
  *   listening; `acknowledged` follows `generation`
- *      | [that process: at exit]  [anyone: when no such process lives, or it began after registered_boottime_ns]
- *      v
- *   process_id == 0  free
+ *      | [that process: at exit]  [anyone who can judge it: when no such process lives, or it began after
+ *      v                           registered_boottime_ns; compare-and-swap of claim, what was judged -> 0]
+ *   claim == 0  free
+ *
+ * Who is who. A process id means something in one process-id namespace only, and several of them may share this file
+ * (containers with the memory of their host, sandboxes). So a claim says in which namespace its number counts. It is one
+ * word, so that nobody ever sees the number of one process with the namespace of another; and it has a count, so that
+ * a slot that was freed and claimed again in the meantime, even by the same process, is another word: what was judged is
+ * what is freed. Whoever belongs to another namespace and cannot see the process does not judge, nor signal, it.
  *
  * One process may have several: each runtime in it takes its own (a program with libplumb.a and a preloaded probe with
  * libplumb.so). A slot with a process's own id and another `image` was left behind by exec().
@@ -52,7 +58,7 @@
 
 /* "PLUMBST1", little-endian. */
 #define PLUMB_STATE_MAGIC 0x315453424d554c50ull
-#define PLUMB_STATE_VERSION_MAJOR 2u
+#define PLUMB_STATE_VERSION_MAJOR 3u
 #define PLUMB_STATE_VERSION_MINOR 0u
 
 /* printf format of the per-user directory (argument: effective user id) and the names in it. */
@@ -79,7 +85,7 @@
 /* Which processes a rule is for. */
 enum plumb_who {
     PLUMB_WHO_ALL = 0,
-    PLUMB_WHO_PROCESS = 1,    /* process id `who_id` */
+    PLUMB_WHO_PROCESS = 1,    /* process id `who_id` in namespace `who_namespace` */
     PLUMB_WHO_USER = 2,       /* real user id `who_id` */
     PLUMB_WHO_EXECUTABLE = 3, /* glob `executable` over the path of the executable, or its last part */
     PLUMB_WHO_LAUNCHED = 4    /* those whose environment names the session (PLUMB_SESSIONS_VARIABLE) */
@@ -91,7 +97,8 @@ struct plumb_rule {
     uint8_t flags;     /* PLUMB_RULE_* */
     uint8_t log_level; /* matches events of this level and more severe ones; 255: every level */
     uint32_t who_id;
-    uint64_t reserved;
+    uint32_t who_namespace; /* as in a claim; 0: that of processes that do not know theirs */
+    uint32_t reserved;
     char pattern[PLUMB_PATTERN_BYTES];       /* NUL-terminated */
     char executable[PLUMB_EXECUTABLE_BYTES]; /* NUL-terminated */
 };
@@ -100,8 +107,11 @@ struct plumb_session {
     uint64_t cookie; /* random; 0: no session at this index */
     uint64_t
         controller_boottime_ns; /* CLOCK_BOOTTIME when the controller made it: tells a reused process id */
-    uint32_t controller_process_id; /* who keeps the session; it is removed when this process is gone */
-    uint32_t reserved[3];
+    /* Who keeps the session, and in which namespace. It is removed when this process is gone: then nobody holds the lock
+     * on its channel's file any more (<plumb/abi/channel.h>), which shows in every namespace. */
+    uint32_t controller_process_id;
+    uint32_t controller_namespace; /* 0: not known */
+    uint32_t reserved[2];
     char name[64]; /* NUL-terminated */
     char reserved1[32];
 };
@@ -118,21 +128,35 @@ struct plumb_rule_set {
 /* plumb_process.flags */
 #define PLUMB_PROCESS_ASYNC 0x1u /* has the update-signal handler */
 #define PLUMB_PROCESS_RSEQ 0x2u  /* writes by restartable sequences */
-#define PLUMB_PROCESS_READY 0x4u /* the slot's fields are filled */
+#define PLUMB_PROCESS_READY 0x4u /* the slot's fields are filled; for one claim: PLUMB_IS_READY() */
+
+/* A claim: inode of the process-id namespace (0: not known), process id in it (at most 22 bits, PID_MAX_LIMIT), and a
+ * count, plumb_state_header.claims, that differs from one claim to the next. */
+#define PLUMB_CLAIM(space, process_id, count)                                       \
+    ((uint64_t)(uint32_t)(space) << 32 | (uint64_t)((process_id)&0x3fffffu) << 10 | \
+     (uint64_t)((count)&0x3ffu))
+#define PLUMB_CLAIM_SPACE(claim) ((uint32_t)((claim) >> 32))
+#define PLUMB_CLAIM_PROCESS(claim) ((uint32_t)((claim) >> 10) & 0x3fffffu)
+#define PLUMB_CLAIM_COUNT(claim) ((uint32_t)(claim)&0x3ffu)
+
+/* The upper half of `flags` says for which claim the lower half speaks, so that nobody takes the fields of a slot's last
+ * owner for those of the next. */
+#define PLUMB_FLAGS(claim, flags) (PLUMB_CLAIM_COUNT(claim) << 16 | ((flags)&0xffffu))
+#define PLUMB_IS_READY(claim, flags) \
+    (((flags)&PLUMB_PROCESS_READY) != 0 && (flags) >> 16 == PLUMB_CLAIM_COUNT(claim))
 
 struct plumb_process {
-    uint32_t process_id;    /* 0: free */
-    uint32_t signal_number; /* the update signal it listens on; 0: none (tp-sync alone) */
+    uint64_t claim; /* PLUMB_CLAIM(); 0: free */
     uint64_t registered_boottime_ns;
     uint64_t acknowledged; /* the last generation that is true everywhere in the process */
-    uint32_t flags;        /* PLUMB_PROCESS_* */
+    uint32_t flags;        /* PLUMB_FLAGS() of PLUMB_PROCESS_* */
     int32_t error;         /* errno of its last failure to follow a generation (channel not opened ...); 0 */
     uint64_t error_cookie; /* the session that `error` is about */
     uint64_t handler;      /* address of its handler in that process: tells two runtimes there apart */
     uint32_t unanswered;   /* update signals sent since its handler last had one; see below */
     uint32_t image; /* the program that runs there, since its last exec(): a hash of what is random in it */
     uint32_t held;  /* not 0: it has a seccomp filter; see below */
-    uint32_t reserved0;
+    uint32_t signal_number; /* the update signal it listens on; 0: none (tp-sync alone) */
 };
 
 /*
@@ -174,23 +198,28 @@ struct plumb_state_header {
     uint32_t ack_futex;     /* a process adds 1 after it has acknowledged, then wakes if ack_waiters */
     uint32_t ack_waiters;   /* controllers that wait */
     uint32_t slots_refused; /* processes that found no free slot */
-    uint32_t reserved2[11];
+    uint32_t claims;        /* a process adds 1 before it claims a slot */
+    uint32_t reserved2[10];
 };
 
 PLUMB_ABI_SIZE(struct plumb_rule, 256);
+PLUMB_ABI_OFFSET(struct plumb_rule, who_namespace, 8);
 PLUMB_ABI_OFFSET(struct plumb_rule, pattern, 16);
 PLUMB_ABI_OFFSET(struct plumb_rule, executable, 144);
 PLUMB_ABI_SIZE(struct plumb_session, 128);
 PLUMB_ABI_OFFSET(struct plumb_session, controller_process_id, 16);
+PLUMB_ABI_OFFSET(struct plumb_session, controller_namespace, 20);
 PLUMB_ABI_OFFSET(struct plumb_session, name, 32);
 PLUMB_ABI_SIZE(struct plumb_rule_set, 64 + 16 * 128 + 256 * 256);
 PLUMB_ABI_OFFSET(struct plumb_rule_set, rules, 64 + 16 * 128);
 PLUMB_ABI_SIZE(struct plumb_process, 64);
+PLUMB_ABI_OFFSET(struct plumb_process, claim, 0);
 PLUMB_ABI_OFFSET(struct plumb_process, acknowledged, 16);
 PLUMB_ABI_OFFSET(struct plumb_process, error_cookie, 32);
 PLUMB_ABI_OFFSET(struct plumb_process, handler, 40);
 PLUMB_ABI_OFFSET(struct plumb_process, unanswered, 48);
 PLUMB_ABI_OFFSET(struct plumb_process, held, 56);
+PLUMB_ABI_OFFSET(struct plumb_process, signal_number, 60);
 PLUMB_ABI_SIZE(struct plumb_state_header, 128);
 PLUMB_ABI_OFFSET(struct plumb_state_header, generation, 64);
 PLUMB_ABI_OFFSET(struct plumb_state_header, ack_futex, 72);

@@ -12,13 +12,15 @@
 #include <plumb/abi/base.h>
 #include <plumb/abi/state.h>
 
-#define PLUMB_QUERY_VERSION 1u
+#define PLUMB_QUERY_VERSION 2u
 
 struct plumb_query_request {
-    uint32_t version; /* PLUMB_QUERY_VERSION */
-    uint32_t process_id;
+    uint32_t version;           /* PLUMB_QUERY_VERSION */
+    uint32_t process_id;        /* as it sees itself */
+    uint32_t process_namespace; /* inode; 0: not known */
     uint32_t user_id;
-    uint32_t launched_count;               /* used elements of `launched` */
+    uint32_t launched_count; /* used elements of `launched` */
+    uint32_t reserved;
     uint64_t launched[PLUMB_MAX_SESSIONS]; /* session cookies named by the process's environment */
     char executable[4096];                 /* its path, NUL-terminated */
 };
@@ -31,7 +33,7 @@ struct plumb_query_result {
     struct plumb_rule rules[PLUMB_MAX_RULES];
 };
 
-PLUMB_ABI_SIZE(struct plumb_query_request, 16 + 128 + 4096);
+PLUMB_ABI_SIZE(struct plumb_query_request, 24 + 128 + 4096);
 PLUMB_ABI_SIZE(struct plumb_query_result, 16 + 16 * 128 + 256 * 256);
 
 #endif

@@ -1,0 +1,152 @@
+#include "base/process_names.h"
+
+#include "base/file.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+namespace plumb {
+
+namespace {
+
+/* That of the machine: PROC_PID_INIT_INO of the kernel. Everybody is seen from there. */
+constexpr std::uint32_t first_namespace = 0xeffffffc;
+
+/* 0: may not be looked at. */
+std::uint32_t namespace_of(const std::string& process) {
+    struct stat info {};
+    return ::stat(("/proc/" + process + "/ns/pid").c_str(), &info) == 0
+               ? static_cast<std::uint32_t>(info.st_ino)
+               : 0;
+}
+
+struct Numbers {
+    std::uint32_t own = 0; /* the last one: in its own namespace */
+    std::uint32_t count = 0;
+};
+
+/* From "NSpid:\t4711\t17", which begins in the namespace of /proc. An error with ENOENT or ESRCH: there is none. */
+Result<Numbers> numbers_of(const std::string& process) {
+    const Result<std::string> status = read_small_file("/proc/" + process + "/status");
+    if (!status) return status.error();
+    Numbers numbers;
+    const std::size_t line = status->find("\nNSpid:");
+    if (line == std::string::npos) return numbers;
+    const char* at = status->c_str() + line + 7;
+    while (*at == '\t' || *at == ' ') {
+        char* end = nullptr;
+        numbers.own = static_cast<std::uint32_t>(std::strtoul(at, &end, 10));
+        if (end == at) break;
+        at = end;
+        numbers.count++;
+    }
+    return numbers;
+}
+
+bool is_number(const std::string& name) {
+    return name.find_first_not_of("0123456789") == std::string::npos;
+}
+
+/* Nobody is hidden from us: not by a namespace, not by the option hidepid of /proc. */
+bool sees_everybody() {
+    return own_namespace() == first_namespace && numbers_of("1").has_value();
+}
+
+} // namespace
+
+/* Asked anew in a forked child, which may be in another one. */
+std::uint32_t own_namespace() {
+    static thread_local pid_t asked_by = 0;
+    static thread_local std::uint32_t known = 0;
+    if (asked_by != ::getpid()) {
+        known = namespace_of("self");
+        asked_by = ::getpid();
+    }
+    return known;
+}
+
+bool proc_has_our_numbers() {
+    static thread_local pid_t asked_by = 0;
+    static thread_local bool known = false;
+    if (asked_by != ::getpid()) {
+        const Result<Numbers> numbers = numbers_of("self");
+        known = numbers && numbers->count == 1;
+        asked_by = ::getpid();
+    }
+    return known;
+}
+
+OwnName own_name_of(std::uint32_t process_id) {
+    if (!proc_has_our_numbers()) return {own_namespace(), process_id};
+    const std::string process = std::to_string(process_id);
+    const Result<Numbers> numbers = numbers_of(process);
+    if (!numbers || numbers->count < 2) return {own_namespace(), process_id};
+    return {namespace_of(process), numbers->own};
+}
+
+ProcessTable ProcessTable::read() {
+    ProcessTable table;
+    if (!proc_has_our_numbers()) return table;
+    const Result<std::vector<std::string>> names = list_directory("/proc");
+    if (!names) return table;
+    table.is_complete_ = true;
+    table.has_everybody_ = sees_everybody();
+    for (const std::string& process : *names) {
+        if (!is_number(process)) continue;
+        const Result<Numbers> numbers = numbers_of(process);
+        if (!numbers) { /* it has ended since; or there is no descriptor for us */
+            if (numbers.error().number() != ENOENT && numbers.error().number() != ESRCH)
+                table.is_complete_ = false;
+            continue;
+        }
+        Process entry{static_cast<std::uint32_t>(std::strtoul(process.c_str(), nullptr, 10)), {}};
+        if (numbers->count == 1) entry.space = own_namespace();
+        table.by_own_number_.emplace(numbers->own, entry);
+    }
+    return table;
+}
+
+std::uint32_t ProcessTable::space_of(Process& process) {
+    if (!process.space) process.space = namespace_of(std::to_string(process.process_id));
+    return *process.space;
+}
+
+/* Then who is not seen in it is not there. */
+bool ProcessTable::is_below_us(std::uint32_t space) {
+    if (space == 0) return false;
+    for (auto& [own_number, process] : by_own_number_)
+        if (space_of(process) == space) return true;
+    return false;
+}
+
+Sight ProcessTable::look_for(OwnName name, const std::function<bool(std::uint32_t process_id)>& is_it) {
+    bool is_certain = true;
+    const auto [first, last] = by_own_number_.equal_range(name.process_id);
+    for (auto place = first; place != last; ++place) {
+        Process& process = place->second;
+        const std::uint32_t space = space_of(process);
+        if (name.space != 0 ? space == name.space : is_it(process.process_id))
+            return {Sight::seen, process.process_id};
+        if (space == 0) is_certain = false; /* it may be the one */
+    }
+    if (!is_complete_ || !is_certain) return {};
+    return {has_everybody_ || is_below_us(name.space) ? Sight::gone : Sight::hidden, 0};
+}
+
+std::uint32_t look_for_thread(std::uint32_t process_id, std::uint32_t own_thread_id) {
+    const std::string tasks = std::to_string(process_id) + "/task";
+    const Result<std::vector<std::string>> names = list_directory("/proc/" + tasks);
+    if (!names) return 0;
+    for (const std::string& thread : *names) {
+        const Result<Numbers> numbers = numbers_of(tasks + "/" + thread);
+        if (numbers && numbers->own == own_thread_id)
+            return static_cast<std::uint32_t>(std::strtoul(thread.c_str(), nullptr, 10));
+    }
+    return 0;
+}
+
+} // namespace plumb
