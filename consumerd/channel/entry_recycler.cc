@@ -62,15 +62,25 @@ std::unordered_map<uint32_t, EntryRecycler::Process> EntryRecycler::look_at_proc
     return processes;
 }
 
+/* A younger entry of the process says nothing about its threads: it may be a second runtime's, and each thread tells of
+ * itself only once. After exec() the thread has one of its own. */
 void EntryRecycler::find_dispensable() {
     const std::unordered_map<uint32_t, Process> processes = look_at_processes();
+    const auto key_of = [](const Kept& entry) { return uint64_t{entry.process_id} << 32 | entry.other_id; };
+    std::unordered_map<uint64_t, uint64_t> newest_of_thread;
+    for (const Kept& entry : kept_) {
+        if (entry.type != PLUMB_ENTRY_THREAD) continue;
+        uint64_t& newest = newest_of_thread[key_of(entry)];
+        newest = std::max(newest, entry.timestamp);
+    }
     for (Kept& entry : kept_) {
         const Process& process = processes.at(entry.process_id);
-        const bool is_current = process.lives && entry.timestamp >= process.newest;
         if (entry.type == PLUMB_ENTRY_THREAD)
-            entry.is_dispensable = !is_current || !lives_(entry.process_id, entry.other_id);
+            entry.is_dispensable = entry.timestamp < newest_of_thread[key_of(entry)] || !process.lives ||
+                                   !lives_(entry.process_id, entry.other_id);
         else
-            entry.is_dispensable = !is_current && entry.timestamp > process.needed_until;
+            entry.is_dispensable = (!process.lives || entry.timestamp < process.newest) &&
+                                   entry.timestamp > process.needed_until;
     }
 }
 

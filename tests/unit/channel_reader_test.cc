@@ -711,6 +711,7 @@ protected:
         config.entry_slots = slots_;
         ChannelBuilder channel(config);
         add(channel);
+        if (more_) more_(channel);
         auto reader = ChannelReader::open(channel.bytes(), {channel.bytes().data(), {}});
         EntryRecycler recycler([&](uint32_t process, uint32_t thread) {
             return living.count({process, 0}) != 0 && (thread == 0 || living.count({process, thread}) != 0);
@@ -729,6 +730,7 @@ protected:
         return result;
     }
     uint32_t slots_ = 8;
+    std::function<void(ChannelBuilder&)> more_;
 
 private:
     static void add(ChannelBuilder& channel) {
@@ -753,6 +755,14 @@ TEST_F(Recycling, AProcessThatEndedIsFreed) {
 }
 TEST_F(Recycling, ObjectsStayForTheChildrenThatWereForkedWithThem) {
     EXPECT_EQ(freed({{2, 0}, {2, 200}}), (std::set<uint32_t>{2, 3}));
+}
+TEST_F(Recycling, AThreadThatLivesStaysWhenItsProcessIsToldOfAgain) {
+    more_ = [](ChannelBuilder& channel) { channel.add_process(1, "parent", "/bin/p", 30, 0); };
+    EXPECT_EQ(freed({{1, 0}, {1, 100}, {1, 101}}), (std::set<uint32_t>{0, 1, 4, 5}));
+}
+TEST_F(Recycling, AThreadThatIsToldOfAgainIsFreedOnce) {
+    more_ = [](ChannelBuilder& channel) { channel.add_thread(1, 100, "main", 30); };
+    EXPECT_EQ(freed({{1, 0}, {1, 100}, {1, 101}, {2, 0}, {2, 200}}), std::set<uint32_t>{2});
 }
 TEST_F(Recycling, NothingIsFreedWhileThereIsRoom) {
     slots_ = 64;
