@@ -1,0 +1,67 @@
+/* What comes from a trace may be any bytes: what stands in the output is UTF-8, and steers no terminal. */
+// cmake-once
+#include "base/output_buffer.h"
+
+#include <gtest/gtest.h>
+
+namespace plumb {
+namespace {
+
+void stands_as_it_is(const std::string& text) {
+    EXPECT_EQ(escaped(text), text);
+    EXPECT_EQ(json_string(text), '"' + text + '"');
+}
+
+/* No byte of it, but for what stands behind as plain text, is left. */
+void is_escaped(const std::string& text, const std::string& in_text) {
+    EXPECT_EQ(escaped(text), in_text);
+    for (const char c : escaped(text))
+        EXPECT_LT(static_cast<unsigned char>(c), 0x80u) << in_text;
+}
+
+TEST(output_buffer, characters_of_each_length_stand_as_they_are) {
+    stands_as_it_is("plain ~");
+    stands_as_it_is("\u00a0 \u00e9 \u07ff");
+    stands_as_it_is("\u0800 \u20ac \ud7ff \uffff");
+    stands_as_it_is("\U00010000 \U0001f600 \U000fffff \U0010ffff");
+    stands_as_it_is(
+        "\xf1\x80\x80\x80 \xf1\x90\x80\x80 \xf3\xbf\xbf\xbf"); /* in the middle: any second byte */
+}
+
+TEST(output_buffer, what_is_no_character_is_escaped) {
+    is_escaped("\x80", "\\x80");                            /* no beginning */
+    is_escaped("\xc2\x9f", "\\xc2\\x9f");                   /* steers terminals */
+    is_escaped("\xc1\xbf", "\\xc1\\xbf");                   /* longer than it has to be */
+    is_escaped("\xe0\x9f\xbf", "\\xe0\\x9f\\xbf");          /* likewise */
+    is_escaped("\xed\xa0\x80", "\\xed\\xa0\\x80");          /* half of a pair */
+    is_escaped("\xf0\x8f\xbf\xbf", "\\xf0\\x8f\\xbf\\xbf"); /* longer than it has to be */
+    is_escaped("\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"); /* beyond U+10FFFF */
+    is_escaped("\xf5\x80\x80\x80", "\\xf5\\x80\\x80\\x80");
+}
+
+TEST(output_buffer, a_character_that_is_cut_is_escaped) {
+    is_escaped("a\xc3", "a\\xc3");
+    is_escaped("a\xe2\x82", "a\\xe2\\x82");
+    is_escaped("a\xf0\x9f\x98", "a\\xf0\\x9f\\x98");
+    is_escaped("\xe2\x82 \xac", "\\xe2\\x82 \\xac");
+    is_escaped("\xf0\x9f z\x80", "\\xf0\\x9f z\\x80");
+}
+
+TEST(output_buffer, characters_that_mean_something_are_escaped) {
+    EXPECT_EQ(escaped("\"\\\n\t\r\x01\x7f"), "\\\"\\\\\\n\\t\\r\\x01\\x7f");
+    EXPECT_EQ(json_string("\"\\\n\t\r\x01\x7f"), "\"\\\"\\\\\\n\\t\\r\\u0001\\u007f\"");
+    EXPECT_EQ(json_string("a\x80z"), "\"a\xef\xbf\xbdz\"");
+}
+
+TEST(output_buffer, what_does_not_fit_makes_the_buffer_grow) {
+    OutputBuffer out(-1);
+    const std::string part(100'000, 'x');
+    for (int i = 0; i < 10; i++)
+        out.put(part);
+    out.put('!');
+    EXPECT_EQ(out.text().size(), 1'000'001u);
+    EXPECT_EQ(out.text().back(), '!');
+}
+
+} // namespace
+} // namespace plumb
