@@ -64,6 +64,10 @@ TEST(ChannelHeader, IsRefusedIfAnythingInItIsImpossible) {
         [](Header& h) { h.heap_offset = 0; },
         [](Header& h) { h.control_offset = h.total_bytes - 64; },
         [](Header& h) { h.data_offset = h.total_bytes - 64; },
+        [](Header& h) { h.entry_slots_offset -= 4; },
+        [](Header& h) { h.heap_offset -= 4; },
+        [](Header& h) { h.control_offset -= 8; },
+        [](Header& h) { h.data_offset -= 4; },
         [](Header& h) {
             h.subbuf_bytes = 1u << 30;
             h.subbuf_count = 1u << 31;

@@ -94,6 +94,30 @@ TEST(TraceReader, GivesExactValuesAsJson) {
         "\"price\":0.1,\"ratio\":0.1}}\n");
 }
 
+TEST(TraceReader, ATextEndsAtItsFirstZero) {
+    Opened trace;
+    SampleMetadata sample;
+    const uint16_t id = sample.add("app", "note", {test::plain_field("note", PLUMB_FIELD_TEXT)});
+    SampleStream stream(ctf_stream_records, 0);
+    uint64_t at_ns = base_ns;
+    using namespace std::string_literals;
+    for (const std::string& text : {""s, "a"s, "\0"s, "a\0"s, "\0b"s, "ab"s, "abc\0d"s})
+        stream.event(id, at_ns++, 1, Payload().text(text));
+    stream.end_packet();
+    trace.metadata = sample.text();
+    trace.streams = {stream.bytes()};
+    Result<TraceReader> reader = trace.open();
+    ASSERT_TRUE(reader);
+    const std::string out = text_of(*reader);
+    std::vector<std::string> texts;
+    for (std::size_t at = out.find('"'); at != std::string::npos; at = out.find('"', at)) {
+        const std::size_t end = out.find('"', at + 1);
+        texts.push_back(out.substr(at + 1, end - at - 1));
+        at = end + 1;
+    }
+    EXPECT_EQ(texts, (std::vector<std::string>{"", "a", "", "a", "", "ab", "abc"}));
+}
+
 /* Events that say their number, in streams that interleave. */
 struct Numbered : Opened {
     explicit Numbered(int stream_count, uint64_t per_packet = 10) {
