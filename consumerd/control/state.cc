@@ -359,6 +359,8 @@ std::optional<plumb_process> StateFile::copy_of(std::uint32_t index) const {
     copy.unanswered = load(shared.unanswered);
     copy.image = load(shared.image);
     copy.held = load(shared.held);
+    /* Else it is of two owners: who takes a slot over while it is copied looks as ready as the last one was. */
+    if (load(shared.claim) != copy.claim) return {};
     return copy;
 }
 
