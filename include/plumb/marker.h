@@ -9,7 +9,7 @@
  * to 16 arguments. A marker is an event like any other: it is listed, enabled, recorded and read as
  * shop:login, costs the same when it is off, and its arguments are evaluated only when it is on.
  *
- * In C++, a std::string is passed as text.c_str().
+ * In C++, from C++20 on, a std::string is passed as text.c_str().
  */
 #ifndef PLUMB_MARKER_H
 #define PLUMB_MARKER_H

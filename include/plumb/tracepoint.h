@@ -1,5 +1,5 @@
 /*
- * Tracepoints: events with typed fields, declared once in a header, traced anywhere, in C11 and C++20 alike.
+ * Tracepoints: events with typed fields, declared once in a header, traced anywhere, in C11 and C++17 alike.
  *
  *     PLUMB_EVENT(shop, order,
  *         (u64, id),

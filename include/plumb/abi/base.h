@@ -1,6 +1,6 @@
 /*
  * What every header of the ABI needs: fixed-width integers and compile-time checks of layout that read the
- * same in C11, C++20 and the kernel.
+ * same in C11, C++17 and the kernel.
  *
  * The headers in this folder describe memory that crosses a process or kernel boundary. They name nothing of
  * the rest of the project, hold no pointers and no `long`, and align every 64-bit field by hand, so that

@@ -29,6 +29,9 @@ __attribute__((format(printf, 1, 2))) static inline void plumb_mark_check(const 
 #define PLUMB_MARK_LEVEL_ PLUMB_DEBUG_LINE
 
 #ifdef __cplusplus
+#if __cplusplus < 202002L
+#error "Plumb's markers need C++20 (-std=c++20); its tracepoints (plumb/tracepoint.h) do with C++17"
+#endif
 
 #include <type_traits>
 #include <utility>

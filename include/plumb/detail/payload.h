@@ -12,6 +12,9 @@
 #include <plumb/runtime.h>
 
 #ifdef __cplusplus
+#if __cplusplus < 201703L
+#error "Plumb's tracepoints need C++17 or newer: compile with -std=c++17 (or C11: -std=c11, in a .c file)"
+#endif
 #include <string_view>
 #include <type_traits>
 extern "C" {
@@ -141,9 +144,10 @@ struct string_argument {
     const char* data;
     uint64_t bytes_max;
     string_argument(const char* text) : data(text), bytes_max(UINT64_MAX) {}
-    template <typename Text>
-    requires(std::is_convertible_v<const Text&, std::string_view> &&
-             !std::is_convertible_v<const Text&, const char*>) string_argument(const Text& text) {
+    template <typename Text, std::enable_if_t<std::is_convertible_v<const Text&, std::string_view> &&
+                                                  !std::is_convertible_v<const Text&, const char*>,
+                                              int> = 0>
+    string_argument(const Text& text) {
         const std::string_view view = text;
         data = view.data() ? view.data() : "";
         bytes_max = view.size();
@@ -154,9 +158,8 @@ struct string_argument {
 template <typename Integer>
 struct enum_argument {
     Integer value;
-    template <typename Value>
-    requires(std::is_enum_v<Value> || std::is_integral_v<Value>) constexpr enum_argument(Value v)
-        : value(static_cast<Integer>(v)) {}
+    template <typename Value, std::enable_if_t<std::is_enum_v<Value> || std::is_integral_v<Value>, int> = 0>
+    constexpr enum_argument(Value v) : value(static_cast<Integer>(v)) {}
 };
 
 } // namespace plumb::detail
