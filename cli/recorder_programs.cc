@@ -81,10 +81,13 @@ std::string Recorder::why_unreachable(std::uint32_t process_id) {
     const auto user_id = user_of(process_id);
     if (user_id && *user_id != geteuid() && geteuid() != 0)
         return fmt::format("it belongs to user {}: only that user, or root, can record it", *user_id);
-    /* "/dev/shm/plumb-0/state", mapped, but not ours: that of a container, which /proc shows from its mount on. */
+    /* Something of "/dev/shm/plumb-0/" mapped, but not our state file: that of a container, which /proc may show from its
+     * mount on, and by the name that it had while it was made. */
     const auto files = mapped_files(process_id);
-    const std::string in_shm = session_->state().path().substr(std::strlen("/dev/shm"));
-    const auto is_state = [&](const MappedFile& file) { return file.path.ends_with(in_shm); };
+    const std::string path = session_->state().path();
+    const std::size_t folder = std::strlen("/dev/shm");
+    const std::string in_shm = path.substr(folder, path.rfind('/') + 1 - folder);
+    const auto is_state = [&](const MappedFile& file) { return file.path.find(in_shm) != std::string::npos; };
     if (files && std::any_of(files->begin(), files->end(), is_state) &&
         !session_->state().is_mapped_by(process_id))
         return "it has another /dev/shm, as in a container of its own: `plumb record` reaches it from in "
