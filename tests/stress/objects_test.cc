@@ -1,32 +1,45 @@
 // Shared objects with events come and go ten thousand times while other threads trace and a controller
 // switches events on and off: nothing crashes, nothing of an unloaded object is touched, every record of it
 // is whole. cmake-timeout: 300
+#include "base/elf_headers.h"
 #include "tests/support/private_shm.h"
 #include "tests/support/stress_checker.h"
 #include "tests/support/test_session.h"
 
 #include <gtest/gtest.h>
 
-#include <set>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 using namespace plumb::test;
 
 namespace {
 
-// The paths in the channel's entries for loaded objects.
-std::set<std::string> objects_in(const TestChannel& channel) {
-    std::set<std::string> paths;
+// The channel's entries for loaded objects.
+std::vector<const plumb_entry_object*> objects_in(const TestChannel& channel) {
+    std::vector<const plumb_entry_object*> objects;
     const auto* slots =
         reinterpret_cast<const uint64_t*>(channel.base() + channel.header().entry_slots_offset);
     for (uint32_t i = 0; i < channel.header().entry_slots && slots[i] != 0; i++) {
         const auto* entry =
             reinterpret_cast<const plumb_entry_object*>(channel.base() + PLUMB_SLOT_OFFSET(slots[i]));
-        if (entry->entry.type == PLUMB_ENTRY_OBJECT) paths.insert(entry->path);
+        if (entry->entry.type == PLUMB_ENTRY_OBJECT) objects.push_back(entry);
     }
-    return paths;
+    return objects;
+}
+
+// Of an object that stays where it is, what its memory says is what its file says.
+void expect_as_in_file(const plumb_entry_object& object) {
+    const auto file = plumb::read_elf_headers(object.path);
+    ASSERT_TRUE(file) << object.path;
+    const std::vector<uint8_t> build_id(object.build_id, object.build_id + object.build_id_bytes);
+    EXPECT_EQ(build_id, file->build_id) << object.path;
+    // To the end of its .bss, or of the last page that is mapped from the file.
+    const uint64_t pages_bytes = (file->memory_bytes + 4095) / 4096 * 4096;
+    EXPECT_TRUE(object.bytes == file->memory_bytes || object.bytes == pages_bytes)
+        << object.path << " has " << object.bytes << " bytes, its file says " << file->memory_bytes;
 }
 
 void run_storm(int loads, bool toggle) {
@@ -60,7 +73,9 @@ void run_storm(int loads, bool toggle) {
     EXPECT_GT(checker.records_of(0), 0u);
     if (!toggle) {
         bool found[2] = {};
-        for (const std::string& path : objects_in(channel)) {
+        for (const plumb_entry_object* const object : objects_in(channel)) {
+            const std::string path = object->path;
+            if (path.find("libplugin_") == std::string::npos) expect_as_in_file(*object);
             found[0] |= path.find("libplugin_a.so") != std::string::npos;
             found[1] |= path.find("libplugin_b.so") != std::string::npos;
         }
