@@ -73,6 +73,20 @@ TEST(LockContention, CountsAndMeasuresEachLock) {
     EXPECT_EQ(locks[1].busiest_caller, 0u);
 }
 
+TEST(LockContention, CountsEachThreadOnce) {
+    Trace trace;
+    uint64_t at = 100;
+    for (const uint32_t tid : {5u, 3u, 7u, 3u, 5u, 9u, 7u, 4u, 1u}) {
+        trace.take(at, tid, lock_a);
+        trace.give(at + 1, tid, lock_a);
+        at += 10;
+    }
+    const std::vector<LockUse> locks = trace.result();
+    ASSERT_EQ(locks.size(), 1u);
+    EXPECT_EQ(locks[0].acquired_count, 9u);
+    EXPECT_EQ(locks[0].thread_count, 6u);
+}
+
 TEST(LockContention, HoldsARecursiveLockUntilItsLastRelease) {
     Trace trace;
     trace.take(100, 1, lock_a);
