@@ -98,7 +98,7 @@ bool Guard::take(uint32_t thread_id) {
 Guard::~Guard() {
     if (!held()) return;
     exchange_seq_cst(guards[index_].word, free_after(word_)); // barrier C
-    if (load_seq_cst(runtime.quiesce_pending) != 0 && is_quiescent()) request_update();
+    if (load_seq_cst(runtime.quiesce_pending) != 0 && !is_held() && is_quiescent()) request_update();
 }
 
 void begin_quiescence() {

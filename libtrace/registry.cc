@@ -196,8 +196,8 @@ void stay_untraced() {
 // finished. A child in another process namespace may have its parent's number.
 void after_fork() {
     if (!runtime.initialised) return;
+    if (is_child_of_held()) return stay_untraced();
     if (!writers_are_wiped() && runtime.process_id == sys::process_id()) return;
-    if (is_held()) return stay_untraced();
     {
         const SignalsHeld signals; // a handler that traces must not see half of this
         if (!begin_mending_writers()) return;
@@ -207,6 +207,7 @@ void after_fork() {
         runtime.quiesce_pending = 0;
         runtime.slot = nullptr;
         reset_guards();
+        reset_permits();
         plumb_thread_self = {};
         quiesced();
         claim_slot();
@@ -229,14 +230,16 @@ using namespace plumb;
 
 extern "C" __attribute__((visibility("default"))) int plumb_register_object(plumb_object* object) {
     if (object->version != PLUMB_RUNTIME_VERSION) return -EPROTO;
+    if (!runtime.initialised && load_relaxed(runtime.restrictions) != 0) return 0; // it stays off
     notice_fork();
+    const Permit permit;
     const bool first = !runtime.initialised;
     const int error = initialise();
     if (runtime.writers == nullptr) return error;
     object->setup->writers = runtime.writers;
     object->setup->rseq_offset = runtime.rseq_offset;
     if (runtime.state == nullptr) return error;
-    if (is_held()) return 0; // it can not be introduced, and stays off
+    if (!permit.given()) return 0; // it can not be introduced, and stays off
 
     if (is_registered(*object)) return error;
     object->next = load_relaxed(runtime.objects);
@@ -261,7 +264,8 @@ extern "C" __attribute__((visibility("default"))) int plumb_register_object(plum
 extern "C" __attribute__((visibility("default"))) void plumb_unregister_object(plumb_object* object) {
     if (!runtime.initialised) return;
     notice_fork();
-    if (is_held()) return remove_from_held(*object);
+    const Permit permit;
+    if (!permit.given()) return remove_from_held(*object);
     if (runtime.process_id != sys::process_id()) return; // a child of vfork: all of this is its parent's
     {
         const UpdatesHeld held;

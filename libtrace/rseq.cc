@@ -80,7 +80,9 @@ void at_thread_end(void* value) {
     // No sequence of this thread can be in flight here, and a handler that comes now finds no ring of its CPU.
     store_relaxed(area.cpu_id, never_registered);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    register_area(unregister);
+    const Permit
+        permit; // in a held process it stays, and glibc keeps the thread's memory until the thread is gone
+    if (permit.given()) register_area(unregister);
     store_relaxed(area.cpu_id, never_registered); // the kernel has set it to "not registered"
 }
 

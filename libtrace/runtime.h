@@ -10,6 +10,8 @@
 //   state_file.cc the backend of plumb_query() on a stock kernel, and this process's slot
 //   rseq.cc       struct rseq of a thread, registered where the C library does not
 //   process.cc    whether other processes and threads still live
+//   held.cc       processes that may make no system calls of ours
+//   filter.cc     hears of it when a program forbids them
 //   signals_held.h  signals wait
 //   scratch.cc    buffers for records that do not fit the caller's stack
 //   ring/         writing records
@@ -97,7 +99,8 @@ struct Runtime {
     uint64_t claim = 0;             // of the slot
     uint32_t process_namespace = 0; // 0: not asked yet, or not known
     uint64_t generation = 0;        // that was last asked for
-    bool held_for_good = false;     // it has a filter, and no slot that says so: a child, or at the end
+    bool held_for_good = false;     // whatever its slot says: no clock, a child, at the end
+    uint32_t restrictions = 0;      // that the program has put on itself, or is about to
     bool executable_known = false;
     uint64_t unguarded_losses = 0; // events dropped for want of a guard, not yet counted in a channel
 };
@@ -132,6 +135,7 @@ void call_on_own_stack(void (*function)()); // as the owner of `updating`, with 
 
 // update.cc
 void request_update();
+void switch_off_all();      // at once, for the fast path too; as the owner of `updating`
 void follow_if_moved();     // updates if the rules have changed since; for who comes by anyway
 void quiesced();            // as the owner of `updating`
 void register_membarrier(); // in ordinary context, or before the first event is switched on
@@ -168,6 +172,33 @@ int attach(uint32_t session, uint64_t cookie);
 void detach(uint32_t session); // unmaps; only once quiescent
 void publish_writer(uint32_t session);
 
+// held.cc
+enum class Restriction {
+    none,
+    filter,  // seccomp
+    no_clock // PR_TSC_SIGSEGV; seccomp's strict mode, which is that too
+};
+// The program is about to put it on itself. False: it is not this process that does.
+bool announce(Restriction restriction);
+void revoke(Restriction restriction); // the kernel refused
+bool is_held();                       // no system call may be made: <plumb/abi/state.h>
+bool is_child_of_held();              // before anything is done in a forked child
+void reset_permits();                 // in a forked child
+// To make system calls of ours, from before the first to behind the last.
+class Permit {
+public:
+    Permit();
+    ~Permit();
+    Permit(const Permit&) = delete;
+    Permit& operator=(const Permit&) = delete;
+    bool given() const { return given_; }
+
+private:
+    uint32_t& count_;
+    uint32_t forks_;
+    bool given_;
+};
+
 // entries.cc
 uint64_t reserve_heap(Attachment& attachment, uint64_t bytes);
 void add_entry(Attachment& attachment, plumb_entry& entry, uint32_t bytes);
@@ -191,7 +222,6 @@ void announce_handler();
 void release_slot();
 bool has_no_rules(uint64_t& generation); // and which generation that is; false if in doubt
 void acknowledge(uint64_t generation);
-bool is_held();                          // no system call may be made: <plumb/abi/state.h>
 bool answer_signal(uint32_t slot_index); // whether it is for us
 bool answer_any_signal();                // one that does not say whom it is for: whether one was sent to us
 bool is_slot_of_handler(uint32_t slot_index, uint64_t address); // another runtime in this process

@@ -38,6 +38,8 @@ uint64_t use_of(uint64_t word) {
 unsigned char* all_memory() {
     unsigned char* known = load_acquire(memory);
     if (known != nullptr) return known;
+    const Permit permit;
+    if (!permit.given()) return nullptr;
     const SignalsHeld signals; // nobody leaves between these two
     void* const mapped =
         sys::map(buffer_count * buffer_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);

@@ -279,11 +279,6 @@ void acknowledge(uint64_t generation) {
     if (load_seq_cst(runtime.state->ack_waiters) != 0) sys::futex_wake_all(runtime.state->ack_futex);
 }
 
-bool is_held() {
-    const plumb_process* slot = load_relaxed(runtime.slot);
-    return runtime.held_for_good || (slot != nullptr && load_relaxed(slot->held) != 0);
-}
-
 bool answer_signal(uint32_t slot_index) {
     plumb_process* slot = load_relaxed(runtime.slot);
     if (slot == nullptr || slot != slots() + slot_index) return false;

@@ -168,6 +168,10 @@ void update() {
 
 } // namespace
 
+void switch_off_all() {
+    for_each_event([](plumb_event& event) { store_seq_cst(event.enabled, 0u); });
+}
+
 // Registering is cheap while the process has one thread, and may take milliseconds later (the kernel waits
 // for every CPU), so it is done at start where possible, and otherwise only when the first event is switched
 // on.
@@ -231,7 +235,8 @@ void release_updates() {
 // jumps out of an update, or ends the thread, would leave it owned for ever.
 void request_update() {
     if (writers_are_wiped()) after_fork();
-    if (is_held()) return;
+    const Permit permit;
+    if (!permit.given()) return;
     const SignalsHeld signals;
     add_seq_cst(runtime.update_requests, 1u);
     while (begin_update()) {

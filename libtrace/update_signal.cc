@@ -42,7 +42,10 @@ void pass_on(int number, siginfo_t* info, void* context) {
     uint64_t mask =
         kernel_mask(static_cast<const ucontext_t*>(context)->uc_sigmask) | kernel_mask(before_us.sa_mask);
     if ((before_us.sa_flags & SA_NODEFER) == 0) mask |= uint64_t{1} << (number - 1);
-    sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, kernel_mask_bytes);
+    {
+        const Permit permit; // not given: all signals stay blocked in it
+        if (permit.given()) sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, kernel_mask_bytes);
+    }
     before_us.sa_sigaction(number, info, context);
 }
 

@@ -122,11 +122,15 @@ private:
         if (!slot.is_ready() || *started > process.registered_boottime_ns)
             return now_ns_ - attempt.first_look_ns < filling_patience_ns || settle(slot);
         if (!is_concerned(slot, attempt)) return settle(slot);
+        if ((process.flags & PLUMB_PROCESS_NO_CLOCK) != 0)
+            return refuse(slot, "it has forbidden itself to read the cycle counter (PR_SET_TSC, strict "
+                                "mode), without which nothing can be recorded");
         /* Who insists does so for those whom the change concerns, and for nobody else. */
         if (options_.filtered_too && process.held != 0) state_.hold(slot, false);
         /* The last look before each signal: filters are installed once and for good. */
-        if (!options_.filtered_too && has_own_filter(slot.process_id())) {
-            state_.hold(slot, true);
+        if (!options_.filtered_too &&
+            (process.held == PLUMB_HELD_BY_ITSELF || has_own_filter(slot.process_id()))) {
+            if (process.held == 0) state_.hold(slot, true);
             return refuse(
                 slot, "it has a seccomp filter, which may end it for a call that tracing makes; it is left "
                       "as it is (--seccomp records it all the same)");

@@ -21,6 +21,7 @@ namespace {
 
 void look_after(StateFile& state, const ProcessSlot& slot) {
     if (!slot.is_ready() || slot.process_id() == 0) return;
+    if (slot.content.held == PLUMB_HELD_BY_ITSELF) return; /* it knows better, and before /proc does */
     const bool hold = has_own_filter(slot.process_id());
     if (hold != (slot.content.held != 0)) state.hold(slot, hold);
 }

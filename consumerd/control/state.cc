@@ -380,7 +380,9 @@ void StateFile::hold(const ProcessSlot& taken, bool held) {
     if (taken.index >= PLUMB_MAX_PROCESSES) return;
     plumb_process& shared = slot(taken.index);
     if (load(shared.claim) != taken.content.claim) return;
-    __atomic_store_n(&shared.held, held ? 1u : 0u, __ATOMIC_SEQ_CST);
+    std::uint32_t expected = taken.content.held; /* the process may say so itself in this moment */
+    __atomic_compare_exchange_n(&shared.held, &expected, held ? PLUMB_HELD_BY_CONTROLLER : 0u, false,
+                                __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
 std::uint32_t StateFile::slots_refused() const {

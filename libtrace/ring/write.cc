@@ -123,6 +123,7 @@ Commit opening(const Attachment& attachment, uint32_t ring, uint64_t write_pos, 
 // What to do when the ring is full: drop, or wait.
 Attempt refuse(Attachment& attachment, plumb_ring_control& control, SpaceWait& wait) {
     if (attachment.mode == PLUMB_MODE_BLOCK) {
+        if (is_held()) return Attempt::wait_for_space; // which is not done
         if (wait.may_wait(attachment)) {
             wake_consumer(*attachment.header); // whatever became of the wake that opened the last sub-buffer
             return Attempt::wait_for_space;
@@ -302,6 +303,16 @@ Attempt attempt_write(Record& record, SpaceWait& wait, bool thorough) {
     return attempt;
 }
 
+// In the channel, or, where even a guard can not be had, for the next who has one.
+void count_contended(const Record& record, uint32_t thread_id) {
+    const Guard guard(thread_id, false);
+    Attachment& attachment = attachments[record.session];
+    if (guard.held() && load_seq_cst(attachment.usable) != 0)
+        count_loss(attachment.controls[attachment.ring_count], PLUMB_LOST_CONTENDED);
+    else
+        add_seq_cst(runtime.unguarded_losses, uint64_t{1});
+}
+
 // In a held process, without a system call: neither are signals blocked, nor does anybody wait, nor is a thread
 // introduced that the channel does not know.
 void write_held(Record& record) {
@@ -311,49 +322,38 @@ void write_held(Record& record) {
         const Attempt attempt = attempt_write(record, space, false);
         if (attempt == Attempt::recorded || attempt == Attempt::dropped) return;
     }
-    add_seq_cst(runtime.unguarded_losses, uint64_t{1});
+    count_contended(record, plumb_thread_self.id != 0 ? plumb_thread_self.id : runtime.process_id);
 }
 
-// In the channel, or, where even a guard can not be had, for the next who has one.
-void count_contended(const Record& record) {
+void give_up(const Record& record) {
     const SignalsHeld signals;
-    const Guard guard(record.writer.thread_id, false);
-    Attachment& attachment = attachments[record.session];
-    if (guard.held() && load_seq_cst(attachment.usable) != 0)
-        count_loss(attachment.controls[attachment.ring_count], PLUMB_LOST_CONTENDED);
-    else
-        add_seq_cst(runtime.unguarded_losses, uint64_t{1});
+    count_contended(record, record.writer.thread_id);
 }
 
 void write_or_count(Record& record) {
     SpaceWait space;
     OthersWait others;
-    for (;;) {
+    while (!is_held()) {
         Attempt attempt;
         {
             const SignalsHeld signals;
             attempt = attempt_write(record, space, others.is_time_to_look_for_the_dead());
         }
-        switch (attempt) {
-        case Attempt::recorded:
-            others.over();
-            return;
-        case Attempt::dropped:
-            return;
-        case Attempt::wait_for_space:
+        if (attempt == Attempt::recorded) others.over();
+        if (attempt == Attempt::recorded || attempt == Attempt::dropped) return;
+        if (is_held()) break; // who waits must look once more before
+        if (attempt == Attempt::wait_for_space)
             space.wait();
-            break;
-        case Attempt::wait_for_others:
-            if (others.wait()) break;
-            count_contended(record);
-            return;
-        }
+        else if (!others.wait())
+            return give_up(record);
     }
+    write_held(record);
 }
 
 void emit(Record record) {
     if (writers_are_wiped()) after_fork();
-    if (is_held()) return write_held(record);
+    const Permit permit;
+    if (!permit.given()) return write_held(record);
     write_or_count(record);
     follow_if_moved();
 }

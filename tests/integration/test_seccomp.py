@@ -3,6 +3,7 @@
 """Programs whose seccomp filter ends them for a system call that tracing makes are left alone, and named."""
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -13,14 +14,28 @@ import traced_program  # noqa: E402
 
 PLUMB = traced_program.BUILD / "cli" / "plumb"
 # What the runtime calls of its own accord, and a program that goes on tracing need not.
-CALLS = ["openat", "membarrier", "futex", "munmap", "mmap", "prctl", "gettid", "readlinkat", "process_vm_readv"]
+CALLS = ["openat", "membarrier", "futex", "munmap", "mmap", "prctl", "gettid", "getpid", "readlinkat", "process_vm_readv",
+         "kill", "tkill", "tgkill", "madvise", "nanosleep", "sched_yield", "newfstatat", "fstat", "close", "clock_gettime",
+         "getuid", "geteuid", "sigaltstack"]
+# And what the C library's fork() needs, too.
+ALL_CALLS = [*CALLS, "rt_sigprocmask", "rt_sigaction"]
+EVENTS = 10000  # of each command that traces
 
 
 class Seccomp(traced_program.TracedProgramTest):
-    # Commands, a line each: filter NUMBER... (ends the process for these calls; a negative one is only refused), trace,
-    # thread, fork, exit. Each is answered.
+    # Commands, a line each; each is answered.
+    #   filter HOW NUMBER...   ends the process for these calls; negative: is refused. HOW: prctl; syscall; tsync, for all
+    #                          threads; raw, without a function of the C library; child: in a child, which then ends
+    #   refused                filters that the kernel does not take
+    #   strict, notsc          forbids all but a few calls, reading the cycle counter
+    #   trace, thread, fork    EVENTS events, of the first thread, of another one, of a child
+    #   storm, calm            two threads trace all the time
+    #   wait                   until the event is on
+    #   exit
     PROGRAM = r"""
+    #define _GNU_SOURCE
     #include <plumb/tracepoint.h>
+    #include <errno.h>
     #include <linux/filter.h>
     #include <linux/seccomp.h>
     #include <pthread.h>
@@ -33,8 +48,12 @@ class Seccomp(traced_program.TracedProgramTest):
     #include <sys/wait.h>
     #include <unistd.h>
     PLUMB_EVENT(guarded, tick, (u64, count))
-    static void install(char* numbers) {
-        struct sock_filter code[64] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+    static long raw(long number, long a, long b, void* c) {
+        __asm__ volatile("syscall" : "+a"(number) : "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+        return number;
+    }
+    static void install(const char* how, char* numbers) {
+        struct sock_filter code[160] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
         unsigned short used = 1;
         for (char* word = strtok(numbers, " \n"); word; word = strtok(NULL, " \n")) {
             int number = atoi(word);
@@ -44,34 +63,79 @@ class Seccomp(traced_program.TracedProgramTest):
         }
         code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
         struct sock_fprog program = {used, code};
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) exit(3);
+        errno = 77;
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) exit(3);
+        long done = !strcmp(how, "prctl") || !strcmp(how, "child") ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)
+            : !strcmp(how, "syscall") ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program)
+            : !strcmp(how, "tsync") ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program)
+            : raw(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+        if (done || errno != 77) _exit(5);
     }
-    static void trace(void) {
+    static void be_refused(void) {
+        struct sock_filter code = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+        struct sock_fprog too_short = {0, &code};
+        errno = 0;
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &too_short) != -1 || errno != EINVAL) exit(6);
+        errno = 0;
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) != -1 || errno != EFAULT) exit(7);
+        errno = 0;
+        if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &too_short) != -1 || errno != EINVAL) exit(8);
+        errno = 0;
+        if (syscall(SYS_seccomp, 99, 0, NULL) != -1 || errno != EINVAL) exit(9);
+    }
+    static int child_that(int what(void*), void* with) {
+        int status = 0;
+        pid_t child = fork();
+        if (child == 0) _exit(what(with));
+        waitpid(child, &status, 0);
+        return status;
+    }
+    static int trace(void* unused) {
+        (void)unused;
         for (unsigned long i = 0; i < 10000; i++) plumb_trace(guarded, tick, i);
+        return 0;
     }
-    static volatile int go; /* made before the filter, since that may forbid to make a thread */
+    static int be_filtered(void* numbers) {
+        trace(NULL);
+        install("child", numbers);
+        return trace(NULL);
+    }
+    static volatile int go, stormy; /* threads are made before the filter, since that may forbid to make one */
     static void* run(void* unused) {
         while (!go) usleep(1000);
-        trace();
+        trace(NULL);
         go = 2;
         for (;;) pause();
         return unused;
     }
+    static void* storm(void* unused) {
+        for (unsigned long i = 0;; i++)
+            if (stormy) plumb_trace(guarded, tick, i); else usleep(1000);
+        return unused;
+    }
     int main(void) {
         pthread_t thread;
-        char line[256];
+        char line[512];
         pthread_create(&thread, NULL, run, NULL);
-        while (puts("done"), fflush(stdout), read(0, memset(line, 0, sizeof(line)), sizeof(line) - 1) > 0) {
-            if (!strncmp(line, "filter ", 7)) install(line + 7);
-            if (!strncmp(line, "trace", 5)) trace();
-            if (!strncmp(line, "thread", 6)) for (go = 1; go != 2;) usleep(1000);
-            if (!strncmp(line, "fork", 4)) {
-                int status = 0;
-                pid_t child = fork();
-                if (child == 0) { trace(); _exit(0); }
-                waitpid(child, &status, 0);
-                if (status) exit(4);
+        pthread_create(&thread, NULL, storm, NULL);
+        pthread_create(&thread, NULL, storm, NULL);
+        while (write(1, "done\n", 5), read(0, memset(line, 0, sizeof(line)), sizeof(line) - 1) > 0) {
+            char* words = strchr(line, ' ') ? strchr(line, ' ') + 1 : line;
+            char* how = !strncmp(line, "filter", 6) ? strsep(&words, " ") : line;
+            if (!strncmp(line, "filter", 6)) {
+                if (!strcmp(how, "child") && child_that(be_filtered, words)) exit(4);
+                if (strcmp(how, "child")) install(how, words);
             }
+            if (!strncmp(line, "refused", 7)) be_refused();
+            if (!strncmp(line, "strict", 6) && (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT))) exit(10);
+            if (!strncmp(line, "notsc", 5) && (prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0))) exit(11);
+            if (!strncmp(line, "trace", 5)) trace(NULL);
+            if (!strncmp(line, "wait", 4)) while (!plumb_enabled(guarded, tick)) usleep(1000);
+            if (!strncmp(line, "storm", 5)) stormy = 1;
+            if (!strncmp(line, "calm", 4)) stormy = 0;
+            if (!strncmp(line, "thread", 6)) for (go = 1; go != 2;) usleep(1000);
+            if (!strncmp(line, "fork", 4) && child_that(trace, NULL)) exit(4);
+            if (!strncmp(line, "quit", 4)) raw(SYS_exit, 0, 0, NULL);
             if (!strncmp(line, "exit", 4)) exit(0);
         }
     }
@@ -86,25 +150,43 @@ class Seccomp(traced_program.TracedProgramTest):
         self.assertEqual(program.stdout.readline(), "done\n")
         return program
 
-    def ask(self, program, command):
+    def say(self, program, command):
         program.stdin.write(command + "\n")
         program.stdin.flush()
+
+    def ask(self, program, command):
+        self.say(program, command)
         self.assertEqual(program.stdout.readline(), "done\n", f"{command}: it ended with {program.poll()}")
 
     def end(self, program):
-        program.stdin.write("exit\n")
-        program.stdin.flush()
+        self.say(program, "exit")
         self.assertEqual(program.wait(timeout=30), 0)
 
-    def filter_of(self, calls, sign=1):
+    def filter_of(self, calls, sign=1, how="prctl"):
         numbers = subprocess.run(["cc", "-E", "-P", "-x", "c", "-"], check=True, capture_output=True, text=True,
                                  input="#include <sys/syscall.h>\nNUMBERS " + " ".join(f"__NR_{c}" for c in calls)).stdout
-        return "filter " + " ".join(str(sign * int(n)) for n in numbers.split("NUMBERS")[1].split())
+        return f"filter {how} " + " ".join(str(sign * int(n)) for n in numbers.split("NUMBERS")[1].split())
 
-    def record(self, program, *options, seconds="0.5"):
-        return subprocess.Popen([PLUMB, "record", "-p", str(program.pid), "--duration", seconds, *options,
-                                 "--subbuf-size", "4K", "-o", self.trace],
+    def record(self, program, *options, seconds="0.5", buffers=("--subbuf-size", "4K"), whom=None):
+        return subprocess.Popen([PLUMB, "record", *(whom or ("-p", str(program.pid))), "--duration", seconds, *options,
+                                 *buffers, "-o", self.trace],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def begin(self, program, *options, seconds="60"):
+        """Records the program, with room for all; returns when it is traced."""
+        recorder = self.record(program, *options, seconds=seconds, buffers=("--subbuf-size", "1M"),
+                               whom=("--exe", self.program))
+        self.addCleanup(recorder.wait)
+        self.addCleanup(recorder.kill)
+        self.addCleanup(recorder.stderr.close)
+        self.ask(program, "wait")
+        return recorder
+
+    def finish(self, recorder):
+        recorder.send_signal(signal.SIGINT)
+        errors = recorder.communicate(timeout=60)[1]
+        self.assertIn(recorder.returncode, (0, -signal.SIGINT), errors)
+        return errors
 
     def summary(self):
         return json.loads((self.trace / "summary.json").read_text())
@@ -119,7 +201,8 @@ class Seccomp(traced_program.TracedProgramTest):
         self.ask(program, "trace")
         self.end(program)
 
-    def test_one_that_installs_a_filter_while_it_is_recorded_lives_on(self):
+    def test_one_whose_filter_nobody_heard_of_is_seen_in_time(self):
+        """By its own instruction. It is found in /proc, every two seconds or so."""
         for mode in ("discard", "block"):
             with self.subTest(mode=mode):
                 self.trace = self.folder / f"while-{mode}"
@@ -129,7 +212,7 @@ class Seccomp(traced_program.TracedProgramTest):
                 while time.monotonic() - started < 1:
                     self.ask(program, "trace")
                     time.sleep(0.02)
-                self.ask(program, self.filter_of(CALLS))
+                self.ask(program, self.filter_of(CALLS, how="raw"))
                 time.sleep(2.5)  # the recorder looks now and then
                 self.assertIsNone(recorder.poll())
                 for command in ("trace", "thread", "fork", "trace"):
@@ -139,17 +222,114 @@ class Seccomp(traced_program.TracedProgramTest):
                 self.assertGreater(self.summary()["events"], 0)
                 self.end(program)
 
-    def test_one_whose_filter_only_refuses_can_be_insisted_on(self):
+    def test_one_that_is_recorded_is_so_at_once(self):
+        """Nothing is lost of threads that were known, what is lost is counted, and none of our calls is made, to its end."""
+        for how in ("prctl", "syscall", "tsync"):
+            with self.subTest(how=how):
+                self.trace = self.folder / how
+                program = self.start()
+                recorder = self.begin(program)
+                self.ask(program, "trace")
+                self.ask(program, self.filter_of(CALLS, how=how))
+                for command in ("trace", "thread", "fork", "trace"):
+                    self.ask(program, command)
+                self.assertIn("has a seccomp filter", self.finish(recorder))
+                self.ask(program, "fork")
+                self.assertEqual(self.summary()["events"], 3 * EVENTS)
+                self.assertEqual(self.summary()["events_lost_by_cause"], {"contended": EVENTS})  # of the new thread
+                self.end(program)
+
+    def test_one_that_nobody_records_forks_and_ends_as_it_would(self):
+        for how, calls in (("prctl", ALL_CALLS), ("syscall", ALL_CALLS), ("tsync", CALLS)):
+            with self.subTest(how=how):
+                program = self.start()
+                self.ask(program, self.filter_of(calls, how=how))
+                for command in ("trace", "thread", *(["fork"] if calls is CALLS else [])):
+                    self.ask(program, command)
+                self.end(program)
+
+    def test_one_in_the_middle_of_tracing_is_let_out_first(self):
+        """All threads get the filter at once, wherever they are: waiting for room, taking a ring ..."""
+        for mode in ("block", "discard"):
+            for times in range(3):
+                with self.subTest(mode=mode, times=times):
+                    self.trace = self.folder / f"storm-{mode}-{times}"
+                    program = self.start()
+                    recorder = self.record(program, "--mode", mode, "--block-timeout", "20s", seconds="1.5",
+                                           buffers=("--subbuf-size", "4K", "--subbuf-count", "2"))
+                    self.ask(program, "storm")
+                    time.sleep(1)
+                    self.ask(program, self.filter_of(ALL_CALLS, how="tsync"))
+                    time.sleep(0.1)
+                    recorder.communicate(timeout=60)
+                    self.ask(program, "calm")
+                    self.end(program)
+
+    def test_a_child_that_filters_itself_changes_nothing_for_its_parent(self):
         program = self.start()
-        self.ask(program, self.filter_of(["process_vm_readv"], -1))
-        recorder = self.record(program, "--seccomp", seconds="2")
-        while recorder.poll() is None:
-            self.ask(program, "trace")
-            time.sleep(0.05)
-        errors = recorder.communicate(timeout=60)[1]
-        self.assertEqual(recorder.returncode, 0, errors)
-        self.assertGreater(self.summary()["events"], 0)
+        recorder = self.begin(program)
+        self.ask(program, self.filter_of(CALLS, how="child"))
+        self.ask(program, "trace")
+        self.ask(program, "fork")
+        self.assertNotIn("seccomp", self.finish(recorder))
+        self.assertEqual(self.summary()["events"], 4 * EVENTS)
         self.end(program)
+
+    def test_filters_that_the_kernel_refuses_change_nothing(self):
+        program = self.start()
+        self.ask(program, "refused")
+        recorder = self.begin(program)
+        self.ask(program, "refused")
+        for command in ("trace", "thread", "fork"):
+            self.ask(program, command)
+        self.assertNotIn("seccomp", self.finish(recorder))
+        self.assertEqual(self.summary()["events"], 3 * EVENTS)
+        self.end(program)
+
+    def test_strict_mode(self):
+        for clock in ("tsc", "mono"):
+            with self.subTest(clock=clock):
+                self.trace = self.folder / f"strict-{clock}"
+                program = self.start()
+                recorder = self.begin(program, "--clock", clock)
+                self.ask(program, "trace")
+                self.ask(program, "strict")
+                self.ask(program, "trace")
+                self.assertIn("strict mode", self.finish(recorder))
+                self.ask(program, "trace")
+                self.assertEqual(self.summary()["events"], EVENTS)
+                self.say(program, "quit")  # of the first thread; the others have no filter
+
+    def test_one_that_forbids_the_cycle_counter_is_not_recorded(self):
+        program = self.start()
+        recorder = self.begin(program)
+        self.ask(program, "trace")
+        self.ask(program, "notsc")
+        for command in ("trace", "thread", "fork", "trace"):
+            self.ask(program, command)
+        self.assertIn("PR_SET_TSC", self.finish(recorder))
+        self.assertEqual(self.summary()["events"], EVENTS)
+        self.trace = self.folder / "later"
+        errors = self.record(program, "--seccomp").communicate(timeout=60)[1]
+        self.assertIn("PR_SET_TSC", errors)
+        self.ask(program, "trace")
+        self.end(program)
+
+    def test_one_whose_filter_only_refuses_can_be_insisted_on(self):
+        for how in ("prctl", "raw"):
+            with self.subTest(how=how):
+                self.trace = self.folder / f"insisted-{how}"
+                program = self.start()
+                self.ask(program, self.filter_of(["process_vm_readv"], -1, how=how))
+                recorder = self.record(program, "--seccomp", seconds="2")
+                while recorder.poll() is None:
+                    self.ask(program, "trace")
+                    time.sleep(0.05)
+                errors = recorder.communicate(timeout=60)[1]
+                self.assertEqual(recorder.returncode, 0, errors)
+                self.assertGreater(self.summary()["events"], 0)
+                self.ask(program, "fork")
+                self.end(program)
 
 
 if __name__ == "__main__":

@@ -162,11 +162,12 @@ TEST(Quiescence, unmaps_nothing_when_membarrier_is_refused) {
     SharedBoard board;
     const pid_t child = start_fixture("stress_writer", {board.fd(), "0", "3", "refuse-membarrier"});
     ASSERT_TRUE(board.wait_until_ready(3));
+    plumb_process* const slot = state.slot_of(static_cast<uint32_t>(child));
+    ASSERT_NE(slot, nullptr);
+    __atomic_store_n(&slot->held, 0u, __ATOMIC_SEQ_CST); // as one who insists
     board->go = 1;
     change_and_wait(state, [&] { return state.set(0, first.cookie(), {{"stress:*"}}); });
     usleep(20'000);
-    plumb_process* const slot = state.slot_of(static_cast<uint32_t>(child));
-    ASSERT_NE(slot, nullptr);
     const bool by_sequences = (slot->flags & PLUMB_PROCESS_RSEQ) != 0;
     const uint64_t generation = state.remove(0);
     // Acknowledged a little later, by whoever comes by: sequences in flight have some time to end.

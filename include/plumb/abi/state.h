@@ -126,9 +126,12 @@ struct plumb_rule_set {
 };
 
 /* plumb_process.flags */
-#define PLUMB_PROCESS_ASYNC 0x1u /* has the update-signal handler */
-#define PLUMB_PROCESS_RSEQ 0x2u  /* writes by restartable sequences */
-#define PLUMB_PROCESS_READY 0x4u /* the slot's fields are filled; for one claim: PLUMB_IS_READY() */
+#define PLUMB_PROCESS_ASYNC 0x1u    /* has the update-signal handler */
+#define PLUMB_PROCESS_RSEQ 0x2u     /* writes by restartable sequences */
+#define PLUMB_PROCESS_READY 0x4u    /* the slot's fields are filled; for one claim: PLUMB_IS_READY() */
+#define PLUMB_PROCESS_FILTERED 0x8u /* it has put a seccomp filter on itself */
+#define PLUMB_PROCESS_NO_CLOCK \
+    0x10u /* it may not read the cycle counter (PR_SET_TSC, strict mode): nothing can be recorded */
 
 /* A claim: inode of the process-id namespace (0: not known), process id in it (at most 22 bits, PID_MAX_LIMIT), and a
  * count, plumb_state_header.claims, that differs from one claim to the next. */
@@ -145,6 +148,10 @@ struct plumb_rule_set {
 #define PLUMB_IS_READY(claim, flags) \
     (((flags)&PLUMB_PROCESS_READY) != 0 && (flags) >> 16 == PLUMB_CLAIM_COUNT(claim))
 
+/* plumb_process.held */
+#define PLUMB_HELD_BY_CONTROLLER 1u
+#define PLUMB_HELD_BY_ITSELF 2u
+
 struct plumb_process {
     uint64_t claim; /* PLUMB_CLAIM(); 0: free */
     uint64_t registered_boottime_ns;
@@ -155,16 +162,22 @@ struct plumb_process {
     uint64_t handler;      /* address of its handler in that process: tells two runtimes there apart */
     uint32_t unanswered;   /* update signals sent since its handler last had one; see below */
     uint32_t image; /* the program that runs there, since its last exec(): a hash of what is random in it */
-    uint32_t held;  /* not 0: it has a seccomp filter; see below */
+    uint32_t held;  /* PLUMB_HELD_*, 0: not; see below */
     uint32_t signal_number; /* the update signal it listens on; 0: none (tp-sync alone) */
 };
 
 /*
- * Held processes. A seccomp filter may end a process for a system call that tracing needs. The runtime can not find
- * out by itself, since to ask may be just such a call; so a controller that sees a filter in /proc sets `held`, before
- * it publishes a generation, and leaves the process alone. While it is set, the runtime there makes no system calls of
- * its own accord: it does not follow generations, wakes and waits for nobody, unmaps nothing; it writes what is on
- * until its channel is closed. Records of threads that are not known yet are dropped, children are not traced.
+ * Held processes. A seccomp filter may end a process for a system call that tracing needs. While `held` is set, the
+ * runtime there makes no system calls of its own accord: it does not follow generations, wakes and waits for nobody,
+ * unmaps nothing; it writes what is on until its channel is closed. Records of threads that are not known yet are
+ * dropped, children are not traced. Who sets it:
+ *
+ *   the process   before a filter is in force that it installs by prctl() or syscall(); it takes it back if the kernel
+ *                 refuses the filter.
+ *   a controller  that sees a filter in /proc, before it publishes a generation: filters that are installed without
+ *                 these functions. It takes back what a controller set, when the filter is one that it has itself.
+ *
+ * A controller whose user insists takes back both. What has PLUMB_PROCESS_NO_CLOCK can not be insisted on.
  */
 
 /*

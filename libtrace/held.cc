@@ -1,0 +1,143 @@
+// Processes that are held: they may not make system calls of ours any more, or not read the cycle counter, or might not.
+// What that means is in <plumb/abi/state.h>. A controller says so in the slot when it sees a filter in /proc; what the
+// program does by prctl() or syscall() it is known before it is in force (filter.cc).
+//
+// Whoever makes system calls here has a Permit, from before the look whether the process is held until behind the
+// last call. So a thread that is about to forbid them (for all threads, perhaps) says that the process is held, waits
+// until all permits are back, and only then goes to the kernel.
+#include "runtime.h"
+#include "signals_held.h"
+
+namespace plumb {
+
+namespace {
+
+// Each on a cache line of its own, which its threads share only if there are more than so many.
+constexpr uint32_t permit_counts = 64;
+struct alignas(64) PermitCount {
+    uint32_t given;
+};
+PermitCount permits[permit_counts];
+
+uint32_t forks; // that were noticed; permits of before are nobody's
+
+bool permits_are_back() {
+    for (const PermitCount& count : permits) {
+        if (load_seq_cst(count.given) != 0) return false;
+    }
+    return true;
+}
+
+// Those who wait in the kernel hold theirs, so that they come out and see.
+void wake_who_waits() {
+    for (Attachment& attachment : attachments) {
+        if (load_seq_cst(attachment.usable) == 0 || attachment.mode != PLUMB_MODE_BLOCK) continue;
+        add_seq_cst(attachment.header->space_futex, 1u);
+        sys::futex_wake_all(attachment.header->space_futex);
+    }
+}
+
+// It ends: a thread may have left by a jump and taken its permit along, and one that does not run just now goes on
+// later than this at its own risk. `may_sleep`: nothing forbids it yet.
+void wait_for_permits(bool may_sleep) {
+    constexpr int sleeps = 300;
+    for (int i = 0; i < sleeps && !permits_are_back(); i++) {
+        if (!may_sleep) continue;
+        if (i % 4 == 1) wake_who_waits();
+        sys::sleep_ns(1'000'000);
+    }
+}
+
+uint32_t flag_of(Restriction restriction) {
+    return restriction == Restriction::no_clock ? PLUMB_PROCESS_NO_CLOCK : PLUMB_PROCESS_FILTERED;
+}
+
+void say_in_slot(Restriction restriction) {
+    plumb_process* slot = load_relaxed(runtime.slot);
+    if (slot == nullptr) return;
+    store_seq_cst(slot->held, PLUMB_HELD_BY_ITSELF);
+    __atomic_fetch_or(&slot->flags, flag_of(restriction), __ATOMIC_SEQ_CST);
+}
+
+} // namespace
+
+bool is_held() {
+    const plumb_process* slot = load_relaxed(runtime.slot);
+    if (runtime.held_for_good) return true;
+    return slot != nullptr ? load_seq_cst(slot->held) != 0 : load_relaxed(runtime.restrictions) != 0;
+}
+
+// The parent's slot may be somebody else's by now; while it is the parent's, a controller may have insisted.
+bool is_child_of_held() {
+    const plumb_process* slot = load_relaxed(runtime.slot);
+    if (runtime.held_for_good) return true;
+    if (slot == nullptr || load_relaxed(slot->claim) != runtime.claim)
+        return load_relaxed(runtime.restrictions) != 0;
+    return load_seq_cst(slot->held) != 0;
+}
+
+Permit::Permit() : count_(permits[plumb_thread_self.id % permit_counts].given), forks_(load_relaxed(forks)) {
+    add_seq_cst(count_, 1u);
+    given_ = !is_held();
+}
+
+Permit::~Permit() {
+    if (load_relaxed(forks) == forks_) add_seq_cst(count_, UINT32_MAX);
+}
+
+void reset_permits() {
+    store_relaxed(forks, load_relaxed(forks) + 1);
+    for (PermitCount& count : permits)
+        count.given = 0;
+}
+
+bool announce(Restriction restriction) {
+    if (!runtime.initialised) {
+        add_seq_cst(runtime.restrictions, 1u);
+        return true;
+    }
+    if (writers_are_wiped()) after_fork();
+    if (is_held()) {
+        // By a filter that may forbid what follows, or by one that is just being installed.
+        add_seq_cst(runtime.restrictions, 1u);
+        if (restriction == Restriction::no_clock) {
+            runtime.held_for_good = true;
+            switch_off_all();
+        }
+        say_in_slot(restriction);
+        wait_for_permits(false);
+        return true;
+    }
+    if (runtime.process_id != sys::process_id())
+        return false; // a child of vfork: all of this is its parent's
+    {
+        const SignalsHeld signals;
+        hold_updates();
+        add_seq_cst(runtime.restrictions, 1u);
+        if (restriction == Restriction::no_clock) runtime.held_for_good = true;
+        say_in_slot(restriction);
+        if (restriction == Restriction::no_clock) switch_off_all();
+        release_updates();
+    }
+    wait_for_permits(true);
+    return true;
+}
+
+// The kernel refused.
+void revoke(Restriction restriction) {
+    if (add_seq_cst(runtime.restrictions, UINT32_MAX) != 1) return;
+    if (restriction == Restriction::no_clock) runtime.held_for_good = false;
+    plumb_process* slot = load_relaxed(runtime.slot);
+    if (!runtime.initialised || slot == nullptr) return;
+    __atomic_fetch_and(&slot->flags, ~flag_of(restriction), __ATOMIC_SEQ_CST);
+    uint32_t mine = PLUMB_HELD_BY_ITSELF;
+    compare_exchange(slot->held, mine, 0u);
+    request_update();
+}
+
+#if defined(__x86_64__)
+// Where all of this is linked statically, filter.cc has to come along.
+__asm__(".pushsection .text\n.reloc ., R_X86_64_NONE, plumb_fail_call\n.popsection\n");
+#endif
+
+} // namespace plumb
