@@ -137,15 +137,20 @@ Sight ProcessTable::look_for(OwnName name, const std::function<bool(std::uint32_
     return {has_everybody_ || is_below_us(name.space) ? Sight::gone : Sight::hidden, 0};
 }
 
-std::uint32_t look_for_thread(std::uint32_t process_id, std::uint32_t own_thread_id) {
+std::uint32_t look_for_thread(std::uint32_t process_id, std::uint32_t own_process_id,
+                              std::uint32_t own_thread_id) {
     const std::string tasks = std::to_string(process_id) + "/task";
+    const auto is_it = [&](const std::string& thread) {
+        const Result<Numbers> numbers = numbers_of(tasks + "/" + thread);
+        return numbers && numbers->own == own_thread_id;
+    };
+    /* Numbers are given out in turn, so most are as far apart in both namespaces. */
+    const std::uint32_t likely = process_id + (own_thread_id - own_process_id);
+    if (is_it(std::to_string(likely))) return likely;
     const Result<std::vector<std::string>> names = list_directory("/proc/" + tasks);
     if (!names) return 0;
-    for (const std::string& thread : *names) {
-        const Result<Numbers> numbers = numbers_of(tasks + "/" + thread);
-        if (numbers && numbers->own == own_thread_id)
-            return static_cast<std::uint32_t>(std::strtoul(thread.c_str(), nullptr, 10));
-    }
+    for (const std::string& thread : *names)
+        if (is_it(thread)) return static_cast<std::uint32_t>(std::strtoul(thread.c_str(), nullptr, 10));
     return 0;
 }
 

@@ -62,8 +62,9 @@ private:
     bool has_everybody_ = false;
 };
 
-/* A thread of the process that we call process_id. 0: not seen. */
-std::uint32_t look_for_thread(std::uint32_t process_id, std::uint32_t own_thread_id);
+/* A thread of the process that we call process_id, and that calls itself own_process_id. 0: not seen. */
+std::uint32_t look_for_thread(std::uint32_t process_id, std::uint32_t own_process_id,
+                              std::uint32_t own_thread_id);
 
 } // namespace plumb
 

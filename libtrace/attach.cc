@@ -92,6 +92,19 @@ int map_channel(int fd, uint64_t cookie, Attachment& attachment) {
 
 } // namespace
 
+// Which tag tells our namespace from others in this channel. Whoever comes first enters it.
+uint32_t thread_tag_in(plumb_channel_header& header) {
+    const uint32_t space = process_namespace();
+    if (space == load_relaxed(header.creator_namespace)) return 0;
+    for (uint32_t tag = 1; space != 0 && tag < PLUMB_NAMESPACES; tag++) {
+        uint32_t there = load_relaxed(header.namespaces[tag]);
+        if (there == space || (there == 0 && compare_exchange(header.namespaces[tag], there, space)) ||
+            there == space)
+            return tag << PLUMB_TAG_SHIFT;
+    }
+    return PLUMB_TAG_UNKNOWN << PLUMB_TAG_SHIFT;
+}
+
 int attach(uint32_t session, uint64_t cookie) {
     const int fd = open_channel(cookie);
     if (fd < 0) return fd;
@@ -100,6 +113,7 @@ int attach(uint32_t session, uint64_t cookie) {
     const int error = map_channel(fd, cookie, place);
     sys::close(fd);
     if (error != 0) return error;
+    place.thread_tag = thread_tag_in(*place.header);
     place.epoch = runtime.epoch + 1;
     // Last: a fork that happens in another thread meanwhile copies a place that is free, or a whole
     // attachment.
@@ -125,6 +139,7 @@ void publish_writer(uint32_t session) {
     store_relaxed(writer.position_mask, attachment.ring_bytes - 1);
     store_relaxed(writer.record_limit, attachment.record_limit);
     store_relaxed(writer.clock_mode, attachment.clock_mode);
+    store_relaxed(writer.thread_tag, attachment.thread_tag);
     store_release(writer.epoch, attachment.epoch); // who sees it sees all above
     store_relaxed(writer.session_bit, 1u << session);
     store_relaxed(writer.id_offset,

@@ -60,6 +60,15 @@ bool claim_slot_for(Attachment& attachment, uint32_t bytes, Claim& claim) {
     return false;
 }
 
+// In the channel's copy: the entry may be for other channels as well, which have tags of their own.
+void tag_numbers(plumb_entry& placed, uint32_t tag) {
+    placed.process_id |= tag;
+    placed.thread_id |= tag;
+    if (placed.type != PLUMB_ENTRY_PROCESS) return;
+    auto& process = reinterpret_cast<plumb_entry_process&>(placed);
+    if (process.parent_process_id != 0) process.parent_process_id |= tag;
+}
+
 } // namespace
 
 // Reserves bytes of the channel's heap, for good. The offset from the channel's start, or 0 if the heap is full.
@@ -81,6 +90,7 @@ void add_entry(Attachment& attachment, plumb_entry& entry, uint32_t bytes) {
         return;
     }
     __builtin_memcpy(attachment.base + claim.offset, &entry, bytes);
+    tag_numbers(*reinterpret_cast<plumb_entry*>(attachment.base + claim.offset), attachment.thread_tag);
     store_release(attachment.entry_slots[claim.index], PLUMB_SLOT(claim.offset, bytes));
     store_relaxed(attachment.header->entry_hint, claim.index + 1);
 }

@@ -215,6 +215,7 @@ void after_fork() {
         for (uint32_t session = 0; session < PLUMB_MAX_SESSIONS; session++) {
             Attachment& attachment = attachments[session];
             if (attachment.usable == 0) continue;
+            attachment.thread_tag = thread_tag_in(*attachment.header);
             introduce_process(attachment, false); // its objects are its parent's
             publish_writer(session);
         }

@@ -59,6 +59,7 @@ struct Attachment {
     uint32_t record_limit = 0;
     uint32_t mode = 0;
     uint32_t clock_mode = 0;
+    uint32_t thread_tag = 0; // of our namespace in this channel, where numbers have it
 };
 
 // Who writes a record.
@@ -171,6 +172,7 @@ void reset_guards();                  // in a forked child
 int attach(uint32_t session, uint64_t cookie);
 void detach(uint32_t session); // unmaps; only once quiescent
 void publish_writer(uint32_t session);
+uint32_t thread_tag_in(plumb_channel_header& header);
 
 // held.cc
 enum class Restriction {

@@ -95,6 +95,8 @@ ChannelReader::ChannelReader(std::span<const std::byte> bytes, ChannelGeometry g
     : bytes_(bytes),
       geometry_(std::move(geometry)),
       options_(std::move(options)),
+      numbers_((is_live() ? WriterNumbers::of_live : WriterNumbers::of_dead)(
+          reinterpret_cast<const plumb_channel_header*>(bytes_.data()))),
       event_by_id_(geometry_.event_slots, nullptr),
       record_length_(65536, length_unknown),
       event_is_bad_(geometry_.event_slots, false),
@@ -188,12 +190,40 @@ std::vector<ChannelEntry> ChannelReader::take_new_entries() {
         ChannelEntry entry{};
         entry.slot = i;
         entry.slot_value = slot;
-        if (copy_from_heap(slot, entry_limit_bytes, copy) && decode_entry(copy, entry))
+        if (copy_from_heap(slot, entry_limit_bytes, copy) && decode_entry(copy, entry)) {
+            translate(entry);
             found.push_back(std::move(entry));
-        else
+        } else
             report_damage(Damage::entries, fmt::format("Entry {} is not usable.", i));
     }
     return found;
+}
+
+void ChannelReader::translate(ChannelEntry& entry) {
+    const uint32_t process = entry.process_id, thread = entry.thread_id;
+    entry.own_process_id = PLUMB_UNTAGGED(process);
+    entry.own_thread_id = PLUMB_UNTAGGED(thread);
+    if (PLUMB_TAG(process) == 0 && PLUMB_TAG(thread) == 0) return;
+    entry.space = numbers_.space_of(process);
+    entry.process_id = numbers_.process(process, entry.type == PLUMB_ENTRY_PROCESS);
+    entry.thread_id = numbers_.thread(process, thread, entry.type != PLUMB_ENTRY_OBJECT);
+    entry.parent_process_id = numbers_.process(entry.parent_process_id);
+}
+
+/* A record may be read before the entry of its thread is: then that is looked for. */
+uint32_t ChannelReader::number_of_writer(uint32_t tagged) {
+    if (const uint32_t known = numbers_.known_thread(tagged); known != 0) return known;
+    uint32_t process = tagged;
+    std::vector<std::byte> copy;
+    for (uint32_t i = 0; i < geometry_.entry_slots; i++) {
+        const uint64_t slot = load_slot(geometry_.entry_slots_offset, i);
+        if (slot == 0 || (slot & (PLUMB_SLOT_FREE | PLUMB_SLOT_CLAIMED)) != 0) continue;
+        ChannelEntry entry{};
+        if (copy_from_heap(slot, entry_limit_bytes, copy) && decode_entry(copy, entry) &&
+            entry.type == PLUMB_ENTRY_THREAD && entry.thread_id == tagged)
+            process = entry.process_id;
+    }
+    return numbers_.thread(process, tagged);
 }
 
 void ChannelReader::free_entry(uint32_t slot, uint64_t slot_value) {

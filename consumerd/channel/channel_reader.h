@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "consumerd/channel/channel_geometry.h"
+#include "consumerd/channel/writer_numbers.h"
 #include "consumerd/clock/wall_clock_steps.h"
 #include "consumerd/event/channel_event.h"
 
@@ -47,9 +48,12 @@ const char* damage_name(Damage kind);
 /* A process, thread or object entry. */
 struct ChannelEntry {
     plumb_entry_type type;
-    uint64_t timestamp; /* cycles */
-    uint32_t process_id;
-    uint32_t thread_id;
+    uint64_t timestamp;            /* cycles */
+    uint32_t process_id;           /* what the trace calls it */
+    uint32_t thread_id;            /* the same */
+    uint32_t own_process_id;       /* what it calls itself */
+    uint32_t own_thread_id;        /* the same */
+    uint32_t space;                /* inode of its process-id namespace, if that is not ours; else 0 */
     uint32_t parent_process_id;    /* process */
     uint32_t user_id;              /* process */
     std::string name;              /* process, thread */
@@ -95,6 +99,8 @@ public:
 
     /* Entries that were added since the last call. */
     std::vector<ChannelEntry> take_new_entries();
+    /* What the trace calls the writer of a record, whose thread id is tagged. */
+    uint32_t number_of_writer(uint32_t tagged);
     /* Live only: gives an entry's slot and block back to writers, unless the slot holds something else by now. */
     void free_entry(uint32_t slot, uint64_t slot_value);
 
@@ -124,11 +130,13 @@ private:
     uint64_t load_slot(uint64_t table_offset, uint32_t index) const;
     bool copy_from_heap(uint64_t slot, size_t limit_bytes, std::vector<std::byte>& out) const;
     bool take_event(uint32_t id);
+    void translate(ChannelEntry& entry);
 
     std::span<const std::byte> bytes_;
     ChannelGeometry geometry_;
     ReaderOptions options_;
     std::optional<WallClockSteps> wall_clock_;
+    WriterNumbers numbers_;
     std::deque<ChannelEvent> events_;
     std::vector<const ChannelEvent*> event_by_id_;
     std::vector<uint32_t> record_length_; /* for every 16-bit id, so that no index needs a check */

@@ -323,6 +323,10 @@ RingReader::Walk RingReader::walk_chunk(const Bounds& bounds, ReadBuffer& buffer
                 break;
             }
         }
+        if (PLUMB_TAG(record.thread_id) != 0) [[unlikely]] {
+            const uint32_t number = channel_->number_of_writer(record.thread_id);
+            std::memcpy(chunk + offset + offsetof(plumb_record, thread_id), &number, sizeof(number));
+        }
         if (kept != offset) std::memmove(chunk + kept, chunk + offset, step);
         if (count++ == 0) std::memcpy(&walk.piece.first_timestamp, chunk + kept, sizeof(uint64_t));
         counts[record.event_id]++;

@@ -8,7 +8,7 @@ void ThreadNames::note(const ChannelEntry& entry) {
     if (entry.type == PLUMB_ENTRY_PROCESS)
         processes_[entry.process_id] = {entry.path, {}}; /* a process id used again is another process */
     else if (entry.type == PLUMB_ENTRY_THREAD)
-        processes_[entry.process_id].threads[entry.thread_id] = entry.name;
+        processes_[entry.process_id].threads[entry.thread_id] = entry;
 }
 
 std::vector<ChannelEntry> ThreadNames::changed(uint64_t now) {
@@ -23,19 +23,15 @@ std::vector<ChannelEntry> ThreadNames::changed(uint64_t now) {
             continue;
         }
         place++;
-        for (auto& [thread_id, name] : process.threads) {
+        for (auto& [thread_id, entry] : process.threads) {
             auto current = read_small_file(fmt::format("/proc/{}/task/{}/comm", process_id, thread_id));
             if (!current) continue;
             if (!current->empty() && current->back() == '\n') current->pop_back();
-            if (*current == name) continue;
-            name = *current;
-            ChannelEntry entry{};
-            entry.type = PLUMB_ENTRY_THREAD;
+            if (*current == entry.name) continue;
+            entry.name = *current;
             entry.timestamp = now;
-            entry.process_id = process_id;
-            entry.thread_id = thread_id;
-            entry.name = name;
-            found.push_back(std::move(entry));
+            entry.slot_value = 0; /* it does not stand in the channel */
+            found.push_back(entry);
         }
     }
     return found;

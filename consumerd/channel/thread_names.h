@@ -24,7 +24,7 @@ public:
 private:
     struct Process {
         std::string executable;
-        std::map<uint32_t, std::string> threads; /* by thread id */
+        std::map<uint32_t, ChannelEntry> threads; /* by thread id: what was written last */
     };
     std::map<uint32_t, Process> processes_; /* by process id */
 };

@@ -1,5 +1,6 @@
 #include "consumerd/control/channel.h"
 
+#include "base/process_names.h"
 #include "consumerd/clock/clock_calibration.h"
 
 #include <algorithm>
@@ -110,6 +111,7 @@ Status fill_header(plumb_channel_header& header, const ChannelConfig& config, co
     header.created_realtime_ns =
         static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
     header.creator_pid = static_cast<std::uint32_t>(::getpid());
+    header.creator_namespace = own_namespace();
     copy_boot_id(header.boot_id);
     config.session_name.copy(header.session_name, sizeof(header.session_name) - 1);
     ::gethostname(header.host_name, sizeof(header.host_name) - 1);

@@ -154,7 +154,11 @@ std::string statedump_events() {
                  {integer_field("pid", 4), integer_field("tid", 4), string_field("name")}) +
            event("object", ctf_statedump_object,
                  {integer_field("pid", 4), integer_field("base", 8, true), integer_field("size", 8),
-                  string_field("build_id"), string_field("path")});
+                  string_field("build_id"), string_field("path")}) +
+           /* As LTTng's contexts are called: vpid and vtid are what the thread calls itself. */
+           event("namespace", ctf_statedump_namespace,
+                 {integer_field("pid", 4), integer_field("tid", 4), integer_field("vpid", 4),
+                  integer_field("vtid", 4), integer_field("pid_ns", 4)});
 }
 
 std::string statedump_blocks(const std::vector<EventDescription>& events) {

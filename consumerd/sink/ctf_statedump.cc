@@ -44,6 +44,19 @@ void encode(RecordEncoder& encoder, const ChannelEntry& entry, uint64_t timestam
     encoder.end();
 }
 
+/* Only of those whose numbers are not what they call themselves, or who are not in the recorder's namespace. */
+void encode_own_numbers(RecordEncoder& encoder, const ChannelEntry& entry, uint64_t timestamp) {
+    const bool is_elsewhere = entry.space != 0 || PLUMB_TAG(entry.thread_id) != 0;
+    if (!is_elsewhere || entry.type == PLUMB_ENTRY_OBJECT) return;
+    encoder.begin(ctf_statedump_namespace, timestamp, entry.thread_id);
+    encoder.put(entry.process_id);
+    encoder.put(entry.thread_id);
+    encoder.put(entry.own_process_id);
+    encoder.put(entry.own_thread_id);
+    encoder.put(entry.space);
+    encoder.end();
+}
+
 } // namespace
 
 Status write_statedump(CtfStream& stream, std::vector<ChannelEntry>& entries) {
@@ -58,6 +71,7 @@ Status write_statedump(CtfStream& stream, std::vector<ChannelEntry>& entries) {
         for (; i < entries.size() && encoder.bytes().size() < packet_limit_bytes; i++) {
             last = std::max(last, entries[i].timestamp);
             encode(encoder, entries[i], last);
+            encode_own_numbers(encoder, entries[i], last);
         }
         packet.timestamp_end = last;
         packet.records = encoder.bytes();

@@ -37,8 +37,8 @@ bool write_quickly(plumb_event& event, uint32_t session, const void* payload, ui
         commit.at = load_relaxed(writer.data) + commit.cpu * load_relaxed(writer.ring_bytes) +
                     (place.write_pos & load_relaxed(writer.position_mask) & ~uint64_t{7});
         commit.timestamp = read_clock(load_relaxed(writer.clock_mode));
-        commit.header =
-            uint64_t{plumb_thread_self.id} << 32 | length << 16 | load_relaxed(event.ids[session]);
+        commit.header = uint64_t{plumb_thread_self.id | load_relaxed(writer.thread_tag)} << 32 |
+                        length << 16 | load_relaxed(event.ids[session]);
         commit.payload = payload;
         commit.payload_bytes = padded_length - PLUMB_RECORD_HEADER_BYTES;
         switch (commit_in_sequence(runtime.rseq_offset, commit)) {

@@ -91,7 +91,7 @@ Commit padding(const Attachment& attachment, uint32_t ring, uint64_t write_pos, 
 
 uint64_t record_header(const Record& record) {
     return header_of(load_relaxed(record.event.ids[record.session]), record.length(),
-                     record.writer.thread_id);
+                     record.writer.thread_id | attachments[record.session].thread_tag);
 }
 
 // On condition that the event is still on.

@@ -121,14 +121,19 @@ class Containers(unittest.TestCase):
     def numbers(self):
         return [event.fields["number"] for event in events(self.trace) if event.name == "ticker:tick"]
 
-    def assert_recorded(self, summary, ticker, number=None):
-        """Without a gap, by its number, and reached."""
+    def threads(self):
+        """Whom the trace calls otherwise than they call themselves: tid -> (vpid, vtid)."""
+        return {event.fields["tid"]: (event.fields["vpid"], event.fields["vtid"]) for event in events(self.trace)
+                if event.name == "plumb_statedump:namespace"}
+
+    def assert_recorded(self, summary, ticker):
+        """Without a gap, by its number here, and reached."""
         self.assertIsNotNone(summary, self.errors)
         self.assertEqual(summary["unreachable"], [])
         numbers = self.numbers()
         self.assertGreater(len(numbers), 10)
         self.assertEqual(numbers, list(range(numbers[0], numbers[-1] + 1)))
-        self.assertEqual([process["pid"] for process in summary["processes"]], [number or ticker.process])
+        self.assertEqual([process["pid"] for process in summary["processes"]], [ticker.process])
 
     def assert_left_alone(self, summary, reason):
         """Nothing of it is recorded, and why is said, by the summary or before there is one."""
@@ -173,7 +178,38 @@ class Containers(unittest.TestCase):
         ticker = Ticker(self, *CONTAINER)
         self.assertNotEqual(ticker.inside, ticker.process)
         summary = self.record("-p", ticker.process, "--duration", "500ms")
-        self.assert_recorded(summary, ticker, ticker.inside)
+        self.assert_recorded(summary, ticker)
+        self.assertEqual(self.threads(), {ticker.process: (ticker.inside, ticker.inside)})
+
+    def test_equal_numbers_of_two_containers_are_two_processes(self):
+        tickers = [Ticker(self, *CONTAINER), Ticker(self, *CONTAINER)]
+        self.assertEqual(tickers[0].inside, tickers[1].inside)
+        summary = self.record("--exe", "ticker", "--duration", "500ms")
+        outside = {ticker.process for ticker in tickers}
+        self.assertEqual({process["pid"] for process in summary["processes"]}, outside)
+        numbers = {}
+        for event in events(self.trace):
+            if event.name == "ticker:tick":
+                numbers.setdefault(event.fields["vtid"], []).append(event.fields["number"])
+        self.assertEqual(set(numbers), outside)
+        for each in numbers.values():
+            self.assertEqual(each, list(range(each[0], each[-1] + 1)))
+        self.assertEqual(self.threads(), {ticker.process: (ticker.inside, ticker.inside) for ticker in tickers})
+
+    def test_who_is_not_seen_has_a_number_that_nobody_else_has(self):
+        recorder = self.start(["--exe", "ticker"], CONTAINER)
+        inside = self.wait_for_session()
+        ticker = Ticker(self)  # finds the session by itself
+        time.sleep(1)
+        os.kill(inside, signal.SIGINT)
+        summary = self.finish(recorder)
+        numbers = self.numbers()
+        self.assertGreater(len(numbers), 0)
+        self.assertEqual(numbers, list(range(len(numbers))))
+        threads = self.threads()
+        self.assertEqual(list(threads.values()), [(ticker.process, ticker.process)])
+        self.assertGreaterEqual(min(threads), 1 << 22)  # no process id is as large
+        self.assertEqual([process["pid"] for process in summary["processes"]], list(threads))
 
     def test_a_session_outside_survives_recorders_in_containers(self):
         ticker = Ticker(self)

@@ -99,6 +99,7 @@ TestChannel::TestChannel(const ChannelShape& shape) : cookie_(new_cookie()) {
     header.total_bytes = header.data_offset + rings * header.ring_bytes + PLUMB_CHANNEL_GUARD;
     header.block_timeout_ns = shape.block_timeout_ns;
     header.session_cookie = cookie_;
+    header.creator_namespace = space_here();
     header.clock.mode = shape.clock_mode;
     bytes_ = header.total_bytes;
 

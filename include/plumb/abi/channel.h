@@ -75,7 +75,7 @@
 
 /* "PLUMBCH1", little-endian. */
 #define PLUMB_CHANNEL_MAGIC 0x314843424d554c50ull
-#define PLUMB_CHANNEL_VERSION_MAJOR 2u
+#define PLUMB_CHANNEL_VERSION_MAJOR 3u
 #define PLUMB_CHANNEL_VERSION_MINOR 0u
 
 #define PLUMB_CHANNEL_HEADER_BYTES 4096u
@@ -103,6 +103,15 @@
 /* Block mode. When the consumer has handed nothing back for a whole time-out, the writer that waited says so in
  * `gave_up`, and while space_futex still is what it saw, nobody waits: the consumer was killed, or is stopped. */
 #define PLUMB_GAVE_UP(space_futex) ((uint32_t)(space_futex) << 1 | 1u)
+
+/* Numbers of processes and threads, in records and entries: those of the writer's own process-id namespace. They have 22
+ * bits at most, and the 10 above are a tag that tells namespaces apart, so that equal numbers of two are two threads: 0 is
+ * the creator's namespace, any other an index into `namespaces` of the header. */
+#define PLUMB_TAG_SHIFT 22
+#define PLUMB_TAG(number) ((uint32_t)(number) >> PLUMB_TAG_SHIFT)
+#define PLUMB_UNTAGGED(number) ((uint32_t)(number)&0x3fffffu)
+#define PLUMB_NAMESPACES 64u
+#define PLUMB_TAG_UNKNOWN 1023u /* it does not know its namespace, or there was no room for it */
 
 #define PLUMB_SLOT(offset, bytes) (((uint64_t)(offset) << 24) | (uint64_t)(bytes))
 #define PLUMB_SLOT_OFFSET(slot) ((uint64_t)(slot) >> 24)
@@ -192,10 +201,10 @@ struct plumb_channel_header {
     uint8_t trace_uuid[16];
     uint64_t created_realtime_ns;
     uint32_t creator_pid;
-    uint32_t reserved0;
-    uint8_t boot_id[16];   /* of the machine, from /proc/sys/kernel/random/boot_id */
-    char session_name[64]; /* NUL-terminated */
-    char host_name[64];    /* NUL-terminated */
+    uint32_t creator_namespace; /* inode of its process-id namespace; 0: not known */
+    uint8_t boot_id[16];        /* of the machine, from /proc/sys/kernel/random/boot_id */
+    char session_name[64];      /* NUL-terminated */
+    char host_name[64];         /* NUL-terminated */
 
     PLUMB_ABI_ALIGNED(64) struct plumb_clock_page clock; /* shared: the consumer */
 
@@ -214,6 +223,9 @@ struct plumb_channel_header {
     uint32_t space_waiters; /* a writer sets it before it waits; the consumer swaps in 0, and wakes */
     uint32_t gave_up; /* PLUMB_GAVE_UP(space_futex) of a writer for whom a time-out has passed; 0: none */
     uint32_t reserved3[10];
+
+    /* Shared: any writer. By tag: inode of a process-id namespace, 0 -> inode, once, by compare-and-swap. */
+    PLUMB_ABI_ALIGNED(64) uint32_t namespaces[PLUMB_NAMESPACES];
 };
 
 PLUMB_ABI_SIZE(struct plumb_ring_control, PLUMB_RING_CONTROL_BYTES);
@@ -250,7 +262,9 @@ PLUMB_ABI_OFFSET(struct plumb_channel_header, closed, 448);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, data_futex, 452);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, space_futex, 460);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, gave_up, 468);
-PLUMB_ABI_SIZE(struct plumb_channel_header, 512);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, creator_namespace, 156);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, namespaces, 512);
+PLUMB_ABI_SIZE(struct plumb_channel_header, 768);
 
 /*
  * Entries: who wrote. They start on 8-byte boundaries of the heap. An entry is written by the process it
@@ -267,15 +281,15 @@ enum plumb_entry_type {
 struct plumb_entry {
     uint16_t type; /* enum plumb_entry_type */
     uint16_t reserved;
-    uint32_t bytes;     /* of the whole entry, strings included */
-    uint64_t timestamp; /* cycles of the channel's clock */
-    uint32_t process_id;
+    uint32_t bytes;      /* of the whole entry, strings included */
+    uint64_t timestamp;  /* cycles of the channel's clock */
+    uint32_t process_id; /* tagged, like a record's thread id */
     uint32_t thread_id;
 };
 
 struct plumb_entry_process {
-    struct plumb_entry entry; /* thread_id: the thread that wrote the entry */
-    uint32_t parent_process_id;
+    struct plumb_entry entry;   /* thread_id: the thread that wrote the entry */
+    uint32_t parent_process_id; /* 0: it is in another namespace */
     uint32_t user_id;
     char name[16];       /* the command name, NUL-terminated */
     char executable[64]; /* longer in fact: reaches to the end of the entry, NUL-terminated; at least this

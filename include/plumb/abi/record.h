@@ -1,5 +1,6 @@
 /*
- * The record: one occurrence of an event, as it lies in a ring and, byte for byte, in a CTF packet.
+ * The record: one occurrence of an event, as it lies in a ring and, byte for byte but for numbers of other namespaces, in
+ * a CTF packet.
  *
  *   byte  0        8      10      12        16                16 + payload
  *         +--------+------+-------+---------+------------------+---------+
@@ -36,7 +37,7 @@ struct plumb_record {
     uint64_t timestamp; /* cycles of the channel's clock */
     uint16_t event_id;  /* slot in the channel's event table; 0: padding */
     uint16_t length;    /* bytes: header and payload */
-    uint32_t thread_id; /* kernel thread id of the writer; padding: bytes up to the boundary */
+    uint32_t thread_id; /* of the writer, tagged (<plumb/abi/channel.h>); padding: bytes up to the boundary */
 };
 
 PLUMB_ABI_SIZE(struct plumb_record, 16);

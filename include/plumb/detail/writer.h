@@ -39,7 +39,7 @@ struct plumb_writer {
     uint32_t id_offset;      /* in plumb_event, of the event's id in this session */
     uint32_t clock_mode;     /* of the channel */
     uint32_t sequence_rings; /* rings that the runtime's own sequences may write: with any clock */
-    uint32_t reserved;
+    uint32_t thread_tag;     /* to be joined with thread ids: PLUMB_TAG */
 } __attribute__((aligned(64)));
 
 /* A thread's own; zero until its first record. */
@@ -61,6 +61,7 @@ extern __thread struct plumb_thread plumb_thread_self __attribute__((tls_model("
 #define PLUMB_WRITER_EPOCH 36
 #define PLUMB_WRITER_SESSION_BIT 44
 #define PLUMB_WRITER_ID_OFFSET 48
+#define PLUMB_WRITER_THREAD_TAG 60
 
 PLUMB_ABI_SIZE(struct plumb_writer, 64);
 PLUMB_ABI_OFFSET(struct plumb_writer, data, PLUMB_WRITER_DATA);
@@ -70,6 +71,7 @@ PLUMB_ABI_OFFSET(struct plumb_writer, ring_count, PLUMB_WRITER_RING_COUNT);
 PLUMB_ABI_OFFSET(struct plumb_writer, epoch, PLUMB_WRITER_EPOCH);
 PLUMB_ABI_OFFSET(struct plumb_writer, session_bit, PLUMB_WRITER_SESSION_BIT);
 PLUMB_ABI_OFFSET(struct plumb_writer, id_offset, PLUMB_WRITER_ID_OFFSET);
+PLUMB_ABI_OFFSET(struct plumb_writer, thread_tag, PLUMB_WRITER_THREAD_TAG);
 PLUMB_ABI_OFFSET(struct plumb_event, enabled, 0);
 PLUMB_ABI_OFFSET(struct plumb_thread, epoch, 4);
 PLUMB_ABI_OFFSET(struct plumb_writer_setup, rseq_offset, 0);
@@ -159,6 +161,7 @@ restart:
         "shll $16, %%eax\n"
         "orl %%eax, %%ecx\n"
         "movl %%fs:(%%rdx), %%edx\n"
+        "orl %c[tag](%[writer]), %%edx\n"
         "shlq $32, %%rdx\n"
         "orq %%rdx, %%rcx\n"
         "rdtsc\n"
@@ -188,7 +191,8 @@ restart:
           [payload_bytes] "r"(payload_bytes), [control] "i"(PLUMB_WRITER_CONTROL),
           [data] "i"(PLUMB_WRITER_DATA), [bytes] "i"(PLUMB_WRITER_RING_BYTES), [mask] "i"(PLUMB_WRITER_MASK),
           [ring_count] "i"(PLUMB_WRITER_RING_COUNT), [epoch] "i"(PLUMB_WRITER_EPOCH),
-          [bit] "i"(PLUMB_WRITER_SESSION_BIT), [id_offset] "i"(PLUMB_WRITER_ID_OFFSET)
+          [bit] "i"(PLUMB_WRITER_SESSION_BIT), [id_offset] "i"(PLUMB_WRITER_ID_OFFSET),
+          [tag] "i"(PLUMB_WRITER_THREAD_TAG)
         : "rax", "rcx", "rdx", "r8", "r9", "r10", "memory", "cc"
         : restart, off, slow);
     return PLUMB_WRITTEN;

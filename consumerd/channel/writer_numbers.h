@@ -1,0 +1,51 @@
+/*
+ * What the trace calls processes and threads of other process-id namespaces.
+ *
+ * A channel has the numbers by which writers know themselves, tagged with their namespace. Whom we see has a number of
+ * ours, and gets that. Whom we do not see, or no more, keeps his own with the tag: beyond what any process id can be, so it
+ * is nobody else's. A thread is looked for once, when its entry or its first record is read, so that it has one name
+ * throughout; its number is somebody else's when an entry says so.
+ */
+#ifndef PLUMB_CONSUMERD_CHANNEL_WRITER_NUMBERS_H
+#define PLUMB_CONSUMERD_CHANNEL_WRITER_NUMBERS_H
+
+#include <plumb/abi/channel.h>
+
+#include <cstdint>
+#include <functional>
+#include <unordered_map>
+
+namespace plumb {
+
+class WriterNumbers {
+public:
+    /* What we call the process that calls itself own_id in the namespace; 0: it is not seen. */
+    using FindProcess = std::function<uint32_t(uint32_t space, uint32_t own_id)>;
+    /* What we call a thread of the process that we call process_id; 0: it is not seen. */
+    using FindThread =
+        std::function<uint32_t(uint32_t process_id, uint32_t own_process_id, uint32_t own_thread_id)>;
+    WriterNumbers(const plumb_channel_header* header, FindProcess find_process, FindThread find_thread)
+        : header_(header), find_process_(std::move(find_process)), find_thread_(std::move(find_thread)) {}
+    /* By /proc. */
+    static WriterNumbers of_live(const plumb_channel_header* header);
+    /* Of a channel that was left behind, or comes from elsewhere: its numbers mean nobody here. */
+    static WriterNumbers of_dead(const plumb_channel_header* header);
+
+    /* `again`: an entry speaks of it, so the number may be another one's than before. */
+    uint32_t process(uint32_t tagged, bool again = false);
+    uint32_t thread(uint32_t tagged_process, uint32_t tagged_thread, bool again = false);
+    /* 0: not looked for yet. */
+    uint32_t known_thread(uint32_t tagged) const;
+    /* 0: not known. */
+    uint32_t space_of(uint32_t tagged) const;
+
+private:
+    const plumb_channel_header* header_;
+    FindProcess find_process_;
+    FindThread find_thread_;
+    std::unordered_map<uint32_t, uint32_t> processes_, threads_; /* by tagged number */
+};
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,75 @@
+// cmake-once
+// What the trace calls processes and threads of other namespaces: by our number where they are seen, else by their own,
+// which is then nobody else's.
+#include "consumerd/channel/writer_numbers.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <utility>
+
+using namespace plumb;
+
+namespace {
+
+constexpr uint32_t tagged(uint32_t tag, uint32_t number) {
+    return tag << PLUMB_TAG_SHIFT | number;
+}
+
+class WriterNumbersTest : public testing::Test {
+protected:
+    WriterNumbersTest()
+        : numbers_(
+              &header_,
+              [this](uint32_t space, uint32_t own_id) {
+                  looked_++;
+                  return seen_[{space, own_id}];
+              },
+              [this](uint32_t process_id, uint32_t, uint32_t own_id) {
+                  return threads_[{process_id, own_id}];
+              }) {
+        header_.namespaces[1] = 4026531999;
+        header_.namespaces[2] = 4026532000;
+    }
+    plumb_channel_header header_{};
+    std::map<std::pair<uint32_t, uint32_t>, uint32_t> seen_, threads_;
+    int looked_ = 0;
+    WriterNumbers numbers_;
+};
+
+} // namespace
+
+TEST_F(WriterNumbersTest, numbers_of_our_namespace_are_ours) {
+    EXPECT_EQ(numbers_.process(17), 17u);
+    EXPECT_EQ(numbers_.thread(17, 18), 18u);
+    EXPECT_EQ(looked_, 0);
+}
+
+TEST_F(WriterNumbersTest, who_is_seen_has_the_number_that_we_know) {
+    seen_[{4026531999, 1}] = 4711;
+    seen_[{4026532000, 1}] = 4800;
+    threads_[{4711, 2}] = 4713;
+    EXPECT_EQ(numbers_.process(tagged(1, 1)), 4711u);
+    EXPECT_EQ(numbers_.process(tagged(2, 1)), 4800u) << "equal numbers of two namespaces";
+    EXPECT_EQ(numbers_.thread(tagged(1, 1), tagged(1, 1)), 4711u);
+    EXPECT_EQ(numbers_.thread(tagged(1, 1), tagged(1, 2)), 4713u);
+}
+
+TEST_F(WriterNumbersTest, who_is_not_seen_is_nobody_else) {
+    EXPECT_EQ(numbers_.process(tagged(1, 1)), tagged(1, 1));
+    EXPECT_EQ(numbers_.thread(tagged(2, 1), tagged(2, 1)), tagged(2, 1));
+    EXPECT_EQ(numbers_.thread(tagged(2, 1), tagged(2, 5)), tagged(2, 5));
+    EXPECT_EQ(numbers_.process(tagged(PLUMB_TAG_UNKNOWN, 1)), tagged(PLUMB_TAG_UNKNOWN, 1));
+    EXPECT_EQ(numbers_.process(tagged(PLUMB_NAMESPACES, 1)), tagged(PLUMB_NAMESPACES, 1)) << "no such tag";
+}
+
+TEST_F(WriterNumbersTest, a_number_stays_until_an_entry_says_otherwise) {
+    seen_[{4026531999, 1}] = 4711;
+    EXPECT_EQ(numbers_.process(tagged(1, 1)), 4711u);
+    seen_[{4026531999, 1}] = 0; /* it has ended */
+    EXPECT_EQ(numbers_.process(tagged(1, 1)), 4711u);
+    EXPECT_EQ(numbers_.process(tagged(1, 1), true), 4711u) << "what it wrote is still its";
+    seen_[{4026531999, 1}] = 5000;
+    EXPECT_EQ(numbers_.process(tagged(1, 1), true), 5000u);
+    EXPECT_EQ(numbers_.thread(tagged(1, 1), tagged(1, 1), true), 5000u);
+}
