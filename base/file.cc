@@ -9,33 +9,8 @@
 
 namespace plumb {
 
-namespace {
-
-/* What mapped_region wants of the thing it maps. */
-class Mappable {
-public:
-    explicit Mappable(int fd) : fd_(fd) {}
-    boost::interprocess::mapping_handle_t get_mapping_handle() const { return {fd_, false}; }
-
-private:
-    int fd_;
-};
-
-} // namespace
-
 void FileDescriptor::reset() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-}
-
-Result<MappedRegion> map_file(const FileDescriptor& file, std::size_t bytes, bool writable,
-                              const std::string& path) {
-    try {
-        return MappedRegion(Mappable(file.get()),
-                            writable ? boost::interprocess::read_write : boost::interprocess::read_only, 0,
-                            bytes);
-    } catch (const boost::interprocess::interprocess_exception& failure) {
-        return Error::from_errno(failure.get_native_error(), "Could not map {}", path);
-    }
 }
 
 Result<std::string> read_small_file(const std::string& path, std::size_t limit_bytes) {

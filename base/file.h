@@ -1,13 +1,10 @@
 /*
- * Owned file descriptors and mapped memory. A descriptor is closed once, by its owner; a mapping knows its
- * length. Both are movable, neither is copied.
+ * Owned file descriptors, each closed once, by its owner; and what is read or written whole.
  */
 #ifndef PLUMB_BASE_FILE_H
 #define PLUMB_BASE_FILE_H
 
 #include "base/result.h"
-
-#include <boost/interprocess/mapped_region.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -44,12 +41,6 @@ public:
 private:
     int fd_ = -1;
 };
-
-using MappedRegion = boost::interprocess::mapped_region;
-
-/* Maps `bytes` of an open file, shared. `path` is for messages. */
-Result<MappedRegion> map_file(const FileDescriptor& file, std::size_t bytes, bool writable,
-                              const std::string& path);
 
 /* The whole of a small file (at most `limit_bytes`), such as those of /proc. */
 Result<std::string> read_small_file(const std::string& path, std::size_t limit_bytes = std::size_t{1} << 20);

@@ -118,6 +118,12 @@ bool OtherUsers::has(std::uint32_t process_id) const {
     });
 }
 
+bool OtherUsers::was_truncated() const {
+    return std::any_of(parts_.begin(), parts_.end(), [](const Part& part) {
+        return const_cast<Session&>(part.session).channel().was_truncated();
+    });
+}
+
 DrainProgress OtherUsers::progress() const {
     DrainProgress sum;
     for (const Part& part : parts_)

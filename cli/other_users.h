@@ -55,6 +55,9 @@ public:
     /* As Session::hold_filtered(). */
     void hold_filtered();
 
+    /* Whether another program has shortened a channel. Until finish(). */
+    bool was_truncated() const;
+
     DrainProgress progress() const;
     /* Ends the sessions; `each` is given what was reported. */
     void end(const std::function<void(const Result<Report>&)>& each);

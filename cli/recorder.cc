@@ -283,8 +283,16 @@ void Recorder::wait_for_end() {
     }
 }
 
+/* Nothing more comes from a channel that another program has shortened. */
+Status Recorder::check_channels() {
+    const Channel& channel = session_->channel();
+    if (!channel.was_truncated() && !(other_users_ && other_users_->was_truncated())) return ok();
+    return Error("Another program has shortened a channel ({}) while it was recorded: events of it are lost.",
+                 channel.path());
+}
+
 bool Recorder::is_over() {
-    if (end_asked_) return true;
+    if (end_asked_ || !check_channels()) return true;
     if (command_) {
         if (command_->has_ended()) return true;
         return stop_asked_ns_ != 0 && elapsed_ns() - stop_asked_ns_ > patience_ns;
@@ -346,6 +354,10 @@ void Recorder::close() {
         /* Ended by the time limit, as it was asked to: that is no failure. */
         const bool by_us = stop_asked_ns_ != 0 && command_->exit_status() == 128 + SIGTERM;
         summary_.exit_status = by_us ? 0 : command_->exit_status();
+    }
+    if (Status whole = check_channels(); !whole) {
+        if (options_.quiet) status_.say(whole.error().message());
+        not_written(whole.error());
     }
     find_left_running();
     summary_space_.reset();

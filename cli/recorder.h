@@ -63,6 +63,7 @@ private:
     void serve_snapshots();
     void close();
     void close_drains();
+    Status check_channels();
     void not_written(const Error& error);
     void take(const Report& report);
     void find_left_running();

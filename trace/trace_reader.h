@@ -6,15 +6,15 @@
  *   if (!opened) return opened.error();
  *   while (const Event* event = opened->next()) ...   // valid until the next call
  *
- * Reads traces of Plumb, and others of CTF 1.8 such as LTTng's. Files are mapped, not read: a file that
- * somebody else cuts short meanwhile ends the program with SIGBUS; growing ones are fine.
+ * Reads traces of Plumb, and others of CTF 1.8 such as LTTng's. Files are mapped, not read: of a file that
+ * somebody else cuts short meanwhile the rest reads as damage; growing ones are fine.
  *
  * Not thread-safe; several readers may read the same trace.
  */
 #ifndef PLUMB_TRACE_TRACE_READER_H
 #define PLUMB_TRACE_TRACE_READER_H
 
-#include "base/file.h"
+#include "base/mapped_region.h"
 #include "trace/ctf/stream_reader.h"
 #include "trace/trace_names.h"
 

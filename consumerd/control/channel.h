@@ -10,6 +10,7 @@
 #define PLUMB_CONSUMERD_CONTROL_CHANNEL_H
 
 #include "base/file.h"
+#include "base/mapped_region.h"
 #include "base/result.h"
 #include "consumerd/control/life_lock.h"
 #include "consumerd/control/user_directory.h"
@@ -90,6 +91,8 @@ public:
     std::uint64_t cookie() const { return cookie_; }
     const std::string& path() const { return path_; }
     int fd() const { return fd_.get(); }
+    /* Whether another program has shortened the file: a part of what it held is gone. */
+    bool was_truncated() const { return region_.was_truncated(); }
 
     /* Tells every writer to stop: sets `closed`, takes the room from every ring, wakes writers that wait for
      * room. What is in the rings stays. May be called twice. */

@@ -1,5 +1,6 @@
 #include "consumerd/control/left_channel.h"
 
+#include "base/mapped_region.h"
 #include "base/processes.h"
 #include "consumerd/control/channel.h"
 

@@ -11,6 +11,7 @@
 #define PLUMB_CONSUMERD_CONTROL_STATE_H
 
 #include "base/file.h"
+#include "base/mapped_region.h"
 #include "base/process_names.h"
 #include "base/result.h"
 #include "consumerd/control/user_directory.h"

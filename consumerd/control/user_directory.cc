@@ -1,5 +1,7 @@
 #include "consumerd/control/user_directory.h"
 
+#include "base/mapped_region.h"
+
 #include <plumb/abi/state.h>
 
 #include <cerrno>

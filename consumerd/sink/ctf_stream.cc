@@ -58,6 +58,7 @@ Status CtfStream::append(const Packet& packet, uint64_t sequence) {
     context.events_discarded = packet.events_discarded;
 
     Status status = open();
+    if (status && is_truncated()) return check(); /* what is appended would hide it */
     if (status)
         status = write_all(std::as_bytes(std::span(&start_, 1)).first(start_bytes_), packet.records,
                            packet_bytes - start_bytes_ - packet.records.size());
@@ -98,9 +99,20 @@ Status CtfStream::write(const Packet& packet) {
     return ok();
 }
 
-bool CtfStream::is_removed() const {
+bool CtfStream::is_truncated() const {
     struct stat info {};
-    return file_.is_open() && fstat(file_.get(), &info) == 0 && info.st_nlink == 0;
+    return fstat(file_.get(), &info) == 0 && static_cast<uint64_t>(info.st_size) < bytes_;
+}
+
+Status CtfStream::check() const {
+    struct stat opened {
+    }, named{};
+    if (!file_.is_open() || fstat(file_.get(), &opened) != 0) return ok();
+    if (opened.st_nlink == 0) return Error("{} was removed while the trace was written.", path_);
+    if (is_truncated()) return Error("{} was truncated while the trace was written.", path_);
+    if (stat(path_.c_str(), &named) != 0 && errno == ENOENT)
+        return Error("{} was moved while the trace was written.", path_);
+    return ok();
 }
 
 Status CtfStream::write_losses(uint64_t events_discarded, uint64_t packets_lost, uint64_t timestamp) {

@@ -38,8 +38,8 @@ public:
      * every loss. */
     Status write_losses(uint64_t events_discarded, uint64_t packets_lost, uint64_t timestamp);
 
-    /* Whether its file has no name any more: nobody will ever read it. */
-    bool is_removed() const;
+    /* Whether its file is still there, and as long as it should be; the error names it. */
+    Status check() const;
 
     uint64_t bytes() const { return bytes_; }
     uint64_t packets() const { return packets_; }
@@ -47,6 +47,7 @@ public:
 
 private:
     Status open();
+    bool is_truncated() const;
     Status append(const Packet& packet, uint64_t sequence);
     Status write_all(std::span<const std::byte> start, std::span<const std::byte> records,
                      size_t padding_bytes);

@@ -96,9 +96,9 @@ Status CtfWriter::check() const {
     struct stat info {};
     if (fstat(folder_.get(), &info) == 0 && info.st_nlink == 0)
         return Error("{} was removed while the trace was written.", path_);
-    const auto is_removed = [](const CtfStream& stream) { return stream.is_removed(); };
-    if (is_removed(statedump_.front()) || std::any_of(rings_.begin(), rings_.end(), is_removed))
-        return Error("Files in {} were removed while the trace was written.", path_);
+    if (Status there = statedump_.front().check(); !there) return there;
+    for (const CtfStream& stream : rings_)
+        if (Status there = stream.check(); !there) return there;
     return ok();
 }
 

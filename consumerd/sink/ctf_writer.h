@@ -39,7 +39,7 @@ public:
                         uint64_t timestamp) override;
     Status write_entries(std::vector<ChannelEntry>& entries) override;
     Status write_kernel_statedump(std::span<const std::byte> records) override;
-    /* A file that was removed takes what is written to it without an error. */
+    /* A file that was removed, moved or shortened takes what is written to it without an error. */
     Status check() const override;
     void begin_end() override { reserve_.reset(); }
 

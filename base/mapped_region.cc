@@ -1,0 +1,112 @@
+#include "base/mapped_region.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+
+namespace plumb {
+
+/* Looked at by the handler while other threads take and leave guards: a range counts once `end` is stored. */
+struct MappedRegion::Guard {
+    std::atomic<bool> is_taken{false};
+    std::atomic<std::uintptr_t> begin{0};
+    std::atomic<std::uintptr_t> end{0}; /* 0: guards nothing */
+    std::atomic<bool> was_truncated{false};
+};
+
+namespace {
+
+std::array<MappedRegion::Guard, 256> guards;
+struct sigaction action_before {};
+std::uintptr_t page_bytes = 0;
+
+/* What mapped_region wants of the thing it maps. */
+class Mappable {
+public:
+    explicit Mappable(int fd) : fd_(fd) {}
+    boost::interprocess::mapping_handle_t get_mapping_handle() const { return {fd_, false}; }
+
+private:
+    int fd_;
+};
+
+bool replace_pages(std::uintptr_t from, std::uintptr_t end) {
+    const long mapped = ::syscall(SYS_mmap, from, end - from, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    return mapped == static_cast<long>(from);
+}
+
+/* Async-signal-safe. */
+void on_bus_error(int, siginfo_t* info, void*) {
+    const int error_before = errno;
+    const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+    bool is_mended = false;
+    for (MappedRegion::Guard& guard : guards) {
+        const std::uintptr_t end = guard.end.load(std::memory_order_acquire);
+        if (info->si_code != BUS_ADRERR || address >= end ||
+            address < guard.begin.load(std::memory_order_relaxed))
+            continue;
+        is_mended = replace_pages(address & ~(page_bytes - 1), end);
+        guard.was_truncated = true;
+        break;
+    }
+    /* Not ours: what is done again meets what would have happened without us. */
+    if (!is_mended) ::sigaction(SIGBUS, &action_before, nullptr);
+    errno = error_before;
+}
+
+void install_handler() {
+    page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+    struct sigaction action {};
+    action.sa_sigaction = on_bus_error;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+    ::sigaction(SIGBUS, &action, &action_before);
+}
+
+MappedRegion::Guard* take_guard(void* address, std::size_t bytes) {
+    [[maybe_unused]] static const bool is_installed = (install_handler(), true);
+    const auto begin = reinterpret_cast<std::uintptr_t>(address);
+    for (MappedRegion::Guard& guard : guards) {
+        if (guard.is_taken.exchange(true)) continue;
+        guard.was_truncated = false;
+        guard.begin.store(begin, std::memory_order_relaxed);
+        guard.end.store((begin + bytes + page_bytes - 1) & ~(page_bytes - 1), std::memory_order_release);
+        return &guard;
+    }
+    return nullptr;
+}
+
+} // namespace
+
+MappedRegion::MappedRegion(boost::interprocess::mapped_region region)
+    : region_(std::move(region)), guard_(take_guard(region_.get_address(), region_.get_size())) {}
+
+MappedRegion::~MappedRegion() {
+    if (guard_ == nullptr) return;
+    guard_->end = 0; /* before the memory is another's */
+    boost::interprocess::mapped_region().swap(region_);
+    guard_->is_taken = false;
+}
+
+bool MappedRegion::was_truncated() const {
+    return guard_ != nullptr && guard_->was_truncated;
+}
+
+Result<MappedRegion> map_file(const FileDescriptor& file, std::size_t bytes, bool writable,
+                              const std::string& path) {
+    try {
+        return MappedRegion(boost::interprocess::mapped_region(
+            Mappable(file.get()), writable ? boost::interprocess::read_write : boost::interprocess::read_only,
+            0, bytes));
+    } catch (const boost::interprocess::interprocess_exception& failure) {
+        return Error::from_errno(failure.get_native_error(), "Could not map {}", path);
+    }
+}
+
+} // namespace plumb
