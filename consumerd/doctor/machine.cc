@@ -179,6 +179,11 @@ MachineCheck check_seccomp() {
 
 MachineCheck check_tracefs() {
     MachineCheck check{"tracefs", Finding::missing, false, {}, {}};
+    if (!tracefs_answers()) {
+        check.found = tracefs_is_stuck;
+        check.advice = "Restart the machine; until then there are no events of the kernel.";
+        return check;
+    }
     const char* const path = find_tracefs();
     const Result<std::string> systems = read_small_file("/proc/filesystems");
     if (path == nullptr && systems && systems->find("tracefs") == std::string::npos) {
@@ -208,7 +213,7 @@ MachineCheck check_tracefs() {
 }
 
 std::vector<MachineCheck> check_tracefs_leftovers() {
-    const char* const path = find_tracefs();
+    const char* const path = tracefs_answers() ? find_tracefs() : nullptr;
     if (path == nullptr) return {};
     const TracefsLeftovers left = find_tracefs_leftovers(path);
     if (left.empty()) return {};

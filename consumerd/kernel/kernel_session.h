@@ -10,8 +10,8 @@
  *   session->stop();                                  // no further event; what is in the buffers can be read
  *   session->remove();
  *
- * An instance is named after the process that made it and when that process began, so whoever comes later sees
- * that its maker is gone, and removes it.
+ * An instance is named after the process that made it, its process-id namespace and when it began, so whoever comes
+ * later sees that its maker is gone, and removes it.
  */
 #ifndef PLUMB_CONSUMERD_KERNEL_KERNEL_SESSION_H
 #define PLUMB_CONSUMERD_KERNEL_KERNEL_SESSION_H

@@ -1,5 +1,6 @@
 #include "consumerd/kernel/tracefs.h"
 
+#include "base/child_answer.h"
 #include "base/file.h"
 #include "base/glob.h"
 #include "base/processes.h"
@@ -19,16 +20,28 @@
 namespace plumb {
 namespace {
 
-constexpr std::string_view name_prefix = "plumb_";
+constexpr std::string_view name_prefix = "plumb_n";
+constexpr std::uint64_t answer_limit_ns = 5'000'000'000;
 
-/* Whether the process in "plumb_<pid>_<start>..." is gone; nothing for names of others. */
+/* 0: not known. */
+std::uint64_t own_process_namespace() {
+    struct stat info {};
+    return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+
+/* Whether the process in "plumb_n<namespace>_<pid>_<start>..." is gone; nothing for names of others. */
 std::optional<bool> maker_is_gone(std::string_view name) {
     if (!name.starts_with(name_prefix)) return {};
     name.remove_prefix(name_prefix.size());
+    std::uint64_t process_namespace = 0;
     std::uint32_t process_id = 0;
     std::uint64_t start_ns = 0;
     const char* const end = name.data() + name.size();
-    const auto [behind_id, no_id] = std::from_chars(name.data(), end, process_id);
+    const auto [behind_namespace, none] = std::from_chars(name.data(), end, process_namespace);
+    if (none != std::errc() || behind_namespace == end || *behind_namespace != '_' ||
+        process_namespace != own_process_namespace())
+        return {};
+    const auto [behind_id, no_id] = std::from_chars(behind_namespace + 1, end, process_id);
     if (no_id != std::errc() || behind_id == end || *behind_id != '_') return {};
     const auto [behind, no_start] = std::from_chars(behind_id + 1, end, start_ns);
     if (no_start != std::errc() || (behind != end && *behind != '_')) return {};
@@ -40,6 +53,7 @@ constexpr const char* tracefs_places[] = {"/sys/kernel/tracing", "/sys/kernel/de
 
 /* Where tracefs is mounted, and may be used by us. */
 std::optional<std::string> mounted_root() {
+    if (!tracefs_answers()) return {};
     for (const std::string place : tracefs_places)
         if (access((place + "/events").c_str(), R_OK | X_OK) == 0 &&
             access((place + "/instances").c_str(), W_OK | X_OK) == 0)
@@ -48,6 +62,8 @@ std::optional<std::string> mounted_root() {
 }
 
 Error no_tracefs() {
+    if (!tracefs_answers())
+        return Error("Events of the kernel: {}.", tracefs_is_stuck).hint("Restart the machine.");
     if (geteuid() != 0)
         return Error("Events of the kernel need root.")
             .hint("Run plumb with sudo, or give it /sys/kernel/tracing: sudo mount -o remount,gid=$(id -g) "
@@ -57,6 +73,22 @@ Error no_tracefs() {
 }
 
 } // namespace
+
+bool tracefs_answers() {
+    /* Each of them waits for another lock. */
+    static const bool answers = comes_back(
+        [] {
+            for (const char* file : {"/sys/kernel/tracing/trace_clock", "/sys/kernel/tracing/set_event",
+                                     "/sys/kernel/tracing/instances"}) {
+                const int fd = open(file, O_RDONLY | O_CLOEXEC);
+                char some[64];
+                [[maybe_unused]] const ssize_t got = read(fd, some, sizeof(some));
+                close(fd);
+            }
+        },
+        answer_limit_ns);
+    return answers;
+}
 
 Result<std::string> tracefs_root() {
     if (const auto found = mounted_root()) return *found;
@@ -187,7 +219,8 @@ void clean_up_tracefs() {
 
 std::string tracefs_name_of_self() {
     const auto self = static_cast<std::uint32_t>(getpid());
-    return fmt::format("{}{}_{}", name_prefix, self, process_start_boottime_ns(self).value_or(0));
+    return fmt::format("{}{}_{}_{}", name_prefix, own_process_namespace(), self,
+                       process_start_boottime_ns(self).value_or(0));
 }
 
 } // namespace plumb

@@ -12,6 +12,12 @@
 
 namespace plumb {
 
+/* A kernel whose tracing is stuck, since somebody oopsed with its locks, hangs whoever reads there. So a child tries before
+ * anything else of this process does; it has five seconds. */
+bool tracefs_answers();
+/* What to say if it does not. */
+constexpr const char* tracefs_is_stuck = "the kernel's tracing does not answer: who reads there hangs";
+
 /* The directory of tracefs, mounted if it was not and we may. The error says what is missing and how to get it. */
 Result<std::string> tracefs_root();
 
@@ -53,7 +59,8 @@ Status remove_tracefs_leftovers(const std::string& root, const TracefsLeftovers&
 /* The same where tracefs is mounted and may be changed; silent otherwise. */
 void clean_up_tracefs();
 
-/* "plumb_<pid>_<start>": names of instances, and groups of probes. */
+/* "plumb_n<process-id namespace>_<pid>_<start>": names of instances, and groups of probes. Of those of another namespace
+ * nobody here knows whether their makers live: they are left alone. */
 std::string tracefs_name_of_self();
 
 } // namespace plumb

@@ -251,8 +251,8 @@ class Tracefs(unittest.TestCase):
     def test_a_killed_recorder_leaves_nothing_behind_the_next_command(self):
         step = self.results["killed"]
         self.assertEqual(step.status, 0, step.error)
-        self.assertRegex((step.folder / "instances").read_text(), r"^plumb_\d+_\d+\n$")
-        self.assertRegex((step.folder / "dynamic_events").read_text(), r"^p:plumb_\d+_\d+/kprobe_vfs_read ")
+        self.assertRegex((step.folder / "instances").read_text(), r"^plumb_n\d+_\d+_\d+\n$")
+        self.assertRegex((step.folder / "dynamic_events").read_text(), r"^p:plumb_n\d+_\d+_\d+/kprobe_vfs_read ")
         checks = json.loads((step.folder / "doctor.json").read_text())["checks"]
         left = [(check["status"], check["found"]) for check in checks if check["name"] == "tracefs-leftovers"]
         self.assertEqual(left, [("limited", "killed recorders left 1 instance and 1 probe in /sys/kernel/tracing")])

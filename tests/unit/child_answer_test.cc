@@ -1,0 +1,35 @@
+// cmake-once
+//
+// What never comes back does not take us with it: base/child_answer.h.
+#include "base/child_answer.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+namespace plumb {
+namespace {
+
+constexpr std::uint64_t second_ns = 1'000'000'000;
+
+TEST(ChildAnswer, what_comes_back_does) {
+    EXPECT_TRUE(comes_back([] { ::getpid(); }, 60 * second_ns));
+}
+
+TEST(ChildAnswer, what_ends_has_come_back_too) {
+    EXPECT_TRUE(comes_back([] { ::_exit(3); }, 60 * second_ns));
+}
+
+TEST(ChildAnswer, what_does_not_is_left) {
+    EXPECT_FALSE(comes_back(
+        [] {
+            for (;;)
+                ::pause();
+        },
+        second_ns / 10));
+}
+
+} // namespace
+} // namespace plumb
