@@ -4,6 +4,8 @@
  */
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/record_options.h"
+#include "cli/status_line.h"
 
 #include "consumerd/doctor/machine.h"
 
@@ -61,8 +63,28 @@ void print_json(const std::vector<MachineCheck>& checks) {
     print_out("{}\n", all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
+/* What `plumb record` would take here, if it is not told otherwise. */
+MachineCheck check_default_buffers() {
+    MachineCheck check{"default-buffers", Finding::limited, false, {}, {}};
+    const auto config = channel_config(RecordOptions{});
+    const auto layout = config ? lay_out_channel(*config) : config.error();
+    if (!layout) {
+        check.found = layout.error().message();
+        return check;
+    }
+    check.found = fmt::format("{} for {} rings of {} sub-buffers of {}", size_text(layout->total_bytes),
+                              layout->ring_count + layout->extra_ring_count, config->subbuf_count,
+                              size_text(config->subbuf_bytes));
+    if (const Status possible = check_memory_for(*config); !possible)
+        check.advice = possible.error().message();
+    else
+        check.finding = Finding::good;
+    return check;
+}
+
 int run_doctor(const DoctorOptions& options) {
-    const std::vector<MachineCheck> checks = inspect_machine();
+    std::vector<MachineCheck> checks = inspect_machine();
+    checks.push_back(check_default_buffers());
     if (options.json)
         print_json(checks);
     else

@@ -56,6 +56,10 @@ def state_file(change):
             f"test -s {DIRECTORY}/state\n{sys.executable} -c {shlex.quote(fill)}\n")
 
 
+def check_default_buffers():
+    expect("plain", SHM, "default-buffers", "ok", 0, "rings of")
+
+
 def check_shared_memory():
     expect("plain", SHM, "shared-memory", "ok", 0, "tmpfs")
     expect("plain", SHM, "room", "ok", 0, "available")
@@ -139,6 +143,7 @@ def main():
         print("skipped: no mount namespaces here")
         return 77
     check_text()
+    check_default_buffers()
     check_shared_memory()
     check_directory()
     check_state()
