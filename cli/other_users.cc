@@ -42,7 +42,8 @@ std::vector<uid_t> users_with_directory() {
 } // namespace
 
 Result<uid_t> parse_user(const std::string& text) {
-    if (const auto number = number_in(text)) return *number;
+    constexpr uid_t nobody_at_all = static_cast<uid_t>(-1); /* "leave it as it is", to the kernel */
+    if (const auto number = number_in(text); number && *number != nobody_at_all) return *number;
     const passwd* const entry = ::getpwnam(text.c_str());
     if (entry == nullptr) return Error("There is no user \"{}\".", text).hint("Name one, or give a number.");
     return entry->pw_uid;

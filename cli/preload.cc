@@ -24,6 +24,23 @@ std::vector<fs::path> probe_directories(const std::string& name) {
     return directories;
 }
 
+/* The library that a probe needs, beside it as installed or as built; empty if it is not there. */
+std::string runtime_of(const fs::path& probe) {
+    for (const fs::path& directory : {probe.parent_path() / "..", probe.parent_path() / "../../libtrace"}) {
+        std::error_code failed;
+        const fs::path file = directory / "libplumb.so.0";
+        if (fs::is_regular_file(file, failed)) return file.lexically_normal().string();
+    }
+    return {};
+}
+
+Status append(std::string& value, const std::string& path) {
+    if (path.find_first_of(": ") != std::string::npos)
+        return Error("{} cannot be preloaded: the loader separates names by spaces and colons.", path);
+    value += (value.empty() ? "" : ":") + path;
+    return std::monostate{};
+}
+
 } // namespace
 
 Result<std::string> find_probe(const std::string& name) {
@@ -42,13 +59,15 @@ Result<std::string> find_probe(const std::string& name) {
 
 Result<std::string> preload_variable(const std::vector<std::string>& probes, const char* inherited) {
     std::string value = inherited != nullptr ? inherited : "";
+    std::string runtime;
     for (const std::string& probe : probes) {
         const auto path = find_probe(probe);
         if (!path) return path.error();
-        if (path->find_first_of(": ") != std::string::npos)
-            return Error("{} cannot be preloaded: the loader separates names by spaces and colons.", *path);
-        value += (value.empty() ? "" : ":") + *path;
+        if (const auto added = append(value, *path); !added) return added.error();
+        if (runtime.empty()) runtime = runtime_of(*path);
     }
+    if (!runtime.empty())
+        if (const auto added = append(value, runtime); !added) return added.error();
     return value;
 }
 

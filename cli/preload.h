@@ -15,7 +15,8 @@ namespace plumb {
  * plumb command. */
 Result<std::string> find_probe(const std::string& name);
 
-/* LD_PRELOAD with the probes behind what is there already; `inherited` may be nullptr. */
+/* LD_PRELOAD with the probes behind what is there already, and libplumb by its own name: only what is preloaded or belongs
+ * to the program itself stands in front of the C library, as its vfork() and prctl() have to. `inherited` may be nullptr. */
 Result<std::string> preload_variable(const std::vector<std::string>& probes, const char* inherited);
 
 } // namespace plumb

@@ -139,6 +139,9 @@ void add_record(CLI::App& app) {
     add_kernel(*command, *options);
     command->callback([command, options] {
         options->command = command->remaining();
+        /* What begins a command begins with no dash, unless it stands behind "--". */
+        if (!options->command.empty() && options->command[0].starts_with('-'))
+            throw CLI::ExtrasError(command->get_name(), {options->command[0]});
         const WordsBehindDashes& behind = words_behind_dashes();
         if (behind.present && !options->command.empty())
             options->command.push_back("--"); /* the command's own */

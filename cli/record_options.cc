@@ -175,12 +175,15 @@ Result<ChannelConfig> channel_config(const RecordOptions& options) {
     if (!options.subbuf_size.empty()) {
         const auto bytes = parse_size(options.subbuf_size);
         if (!bytes) return bytes.error().with("--subbuf-size");
+        if (*bytes == 0) return Error("--subbuf-size {}: a sub-buffer holds something.", options.subbuf_size);
         if (*bytes > PLUMB_SUBBUF_MAX_BYTES)
             return Error("--subbuf-size {} is more than 1G, the largest sub-buffer.", options.subbuf_size);
         config.subbuf_bytes = static_cast<std::uint32_t>(*bytes);
     }
-    config.subbuf_count = options.subbuf_count;
-    if (options.subbuf_count == 0) choose_sizes(config, options.subbuf_size.empty(), options.process_ids);
+    if (options.subbuf_count)
+        config.subbuf_count = *options.subbuf_count;
+    else
+        choose_sizes(config, options.subbuf_size.empty(), options.process_ids);
     if (config.mode == PLUMB_MODE_BLOCK) {
         const auto timeout_ns = parse_duration_ns(options.block_timeout.value_or("1s"));
         if (!timeout_ns) return timeout_ns.error().with("--block-timeout");

@@ -21,7 +21,7 @@ struct RecordOptions {
     std::optional<std::string> mode; /* discard */
     bool snapshot = false; /* a flight recorder: nothing is written until somebody asks, or the end */
     std::string subbuf_size;
-    std::uint32_t subbuf_count = 0;           /* 0: the default */
+    std::optional<std::uint32_t> subbuf_count;
     std::optional<std::string> block_timeout; /* 1s */
     std::string clock;
     std::vector<std::string> kernel_events;        /* as KernelSelector::parse() takes them */

@@ -55,9 +55,11 @@ std::string not_described_text(const DrainTotals& totals) {
     return text;
 }
 
-std::string losses_text(const DrainTotals& totals) {
+/* `is_complete`: else what was not read at all may be anything. */
+std::string losses_text(const DrainTotals& totals, bool is_complete) {
     if (totals.events_lost.empty() && totals.subbufs_lost.empty())
-        return totals.not_described.empty() ? "Nothing was lost.\n" : not_described_text(totals);
+        return totals.not_described.empty() && is_complete ? "Nothing was lost.\n"
+                                                           : not_described_text(totals);
     std::string text = "Lost:\n";
     for (const NamedCount& lost : totals.events_lost)
         text += fmt::format("  {}\n", loss_text(lost, "event", totals.write_error));
@@ -92,7 +94,7 @@ std::string summary_text(const RecordSummary& summary) {
     const DrainTotals& totals = summary.totals;
     std::string text = fmt::format("Recorded {} in {:.2f} s.\n", counted(totals.progress.events, "event"),
                                    static_cast<double>(summary.duration_ns) / 1e9);
-    text += events_text(totals) + processes_text(totals) + losses_text(totals);
+    text += events_text(totals) + processes_text(totals) + losses_text(totals, summary.problems.empty());
     for (const NamedCount& note : totals.notes)
         text += fmt::format("  note: {} {}\n", with_commas(note.count), note.name);
     for (const Unreachable& each : summary.unreachable)

@@ -8,6 +8,7 @@
 #include "cli/preload.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/left_channel.h"
+#include "consumerd/sink/stream_keeper.h"
 
 #include <fmt/format.h>
 
@@ -50,6 +51,7 @@ std::uint64_t Recorder::elapsed_ns() const {
 Result<int> Recorder::run() {
     raise_open_files_limit();
     if (Status prepared = prepare(); !prepared) return prepared.error();
+    start_stream_keeper();
     if (Status opened = open_session(); !opened) return opened.error();
     started_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC);
     if (drain_)
@@ -114,7 +116,11 @@ Status Recorder::prepare() {
     if (!rules) return rules.error();
     for (const Rule& rule : *rules)
         if (auto encoded = encode_rule(rule, 0); !encoded) return encoded.error();
-    if (const auto config = channel_config(options_); !config) return config.error();
+    const auto config = channel_config(options_);
+    if (!config) return config.error();
+    if (const auto layout = lay_out_channel(*config); !layout) return layout.error();
+    for (const std::string& user : options_.users)
+        if (const auto user_id = parse_user(user); !user_id) return user_id.error();
     if (const auto clock = parse_clock(options_.clock); !clock) return clock.error();
     for (const std::string& text : options_.kernel_events) {
         auto selector = KernelSelector::parse(text);
@@ -265,10 +271,8 @@ void Recorder::wait_for_end() {
             status_.is_shown() || !attached_.empty() || stop_asked_ns_ != 0 ? tick_ns : 10 * tick_ns;
         if (duration_ns_ != 0 && stop_asked_ns_ == 0) {
             const std::uint64_t elapsed = elapsed_ns() - begun_ns;
-            if (elapsed >= duration_ns_)
-                end_of_time();
-            else
-                timeout_ns = std::min(timeout_ns, duration_ns_ - elapsed);
+            if (elapsed >= duration_ns_) end_of_time();
+            timeout_ns = elapsed >= duration_ns_ ? 0 : std::min(timeout_ns, duration_ns_ - elapsed);
         }
         if (other_users_ && command_) timeout_ns = std::min(timeout_ns, other_users_tick_ns());
         if (const auto signal = signals_.next(timeout_ns)) handle(*signal);

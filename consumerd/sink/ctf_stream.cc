@@ -15,6 +15,7 @@ Status CtfStream::open() {
     if (file_.is_open()) return ok();
     file_ = FileDescriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     if (!file_.is_open()) return Error::from_errno(errno, "Could not make {}", path_);
+    kept_.begin(file_.get(), path_);
     return ok();
 }
 
@@ -58,12 +59,16 @@ Status CtfStream::append(const Packet& packet, uint64_t sequence) {
     context.events_discarded = packet.events_discarded;
 
     Status status = open();
-    if (status && is_truncated()) return check(); /* what is appended would hide it */
+    if (status && is_truncated()) {
+        kept_.end();
+        return check(); /* what is appended would hide it */
+    }
     if (status)
         status = write_all(std::as_bytes(std::span(&start_, 1)).first(start_bytes_), packet.records,
                            packet_bytes - start_bytes_ - packet.records.size());
     if (!status) return cut_back(status);
     bytes_ += packet_bytes;
+    kept_.set_whole_bytes(bytes_);
     packets_++;
     last_timestamp_ = context.timestamp_end;
     return ok();
@@ -73,6 +78,7 @@ Status CtfStream::append(const Packet& packet, uint64_t sequence) {
 Status CtfStream::cut_back(const Status& cause) {
     if (!file_.is_open()) return cause;
     if (bytes_ == 0) { /* an empty stream file would confuse readers */
+        kept_.end();
         file_.reset();
         unlink(path_.c_str());
         return cause;

@@ -11,6 +11,7 @@
 #include "base/ctf_layout.h"
 #include "base/file.h"
 #include "base/result.h"
+#include "consumerd/sink/stream_keeper.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -57,6 +58,7 @@ private:
     CtfPacketStart start_;
     size_t start_bytes_; /* of it, as much as the stream has */
     FileDescriptor file_;
+    KeptStream kept_;
     uint64_t bytes_ = 0;
     uint64_t packets_ = 0;
     uint64_t packets_failed_ = 0;

@@ -100,6 +100,23 @@ class Killed(unittest.TestCase):
         self.kill(recorder, count)
         return recorder
 
+    def test_what_it_wrote_ends_with_a_whole_packet(self):
+        for i in range(5):
+            trace = self.directory / f"trace{i}"
+            recorder = self.start(trace, "--subbuf-size", "256K")
+            recorder.stdin.write("5000000\n")
+            recorder.stdin.flush()
+            time.sleep(0.15 + 0.02 * i)
+            recorder.kill()
+            recorder.wait()
+            for left in range(100, -1, -1):  # what cuts it is another process
+                time.sleep(0.1)
+                done = subprocess.run(["babeltrace2", "-o", "dummy", trace], capture_output=True, text=True, timeout=60, check=False)
+                if done.returncode == 0:
+                    break
+                self.assertGreater(left, 0, done.stderr)
+            self.assertGreater(sum(file.stat().st_size for file in trace.glob("ust/ring_*")), 1 << 18)
+
     def test_what_it_had_not_written_is_extracted(self):
         recorder = self.killed()
         self.assertEqual(len(files()), 1)

@@ -120,6 +120,10 @@ class FullDisk(unittest.TestCase):
     def test_a_directory_that_is_removed_holds_nothing(self):
         subprocess.run(["mount", "-o", "remount,size=64m", self.disk], check=True)
         recorder = self.start(400)
+        for _ in range(600):  # until all of its files are there
+            if any(file.stat().st_size > 0 for file in self.trace.glob("ust/ring_*")):
+                break
+            time.sleep(0.1)
         time.sleep(1)
         shutil.rmtree(self.trace)
         _, self.errors = recorder.communicate(timeout=100)

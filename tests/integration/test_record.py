@@ -215,6 +215,9 @@ class Record(unittest.TestCase):
                 (["--duration", "-1s"], "is not a time"),
                 (["--duration", "0ms"], "no time"),
                 (["--subbuf-size", "3X"], "is not a size"),
+                (["--subbuf-size", "0"], "a sub-buffer holds something"),
+                (["--subbuf-count", "0"], "at least 2"),
+                (["--user", "4294967295"], "no user"),
                 (["--snapshot", "--mode", "block"], "--snapshot keeps the newest events, and --mode block"),
                 (["--snapshot", "--mode", "discard"], "--snapshot keeps the newest events, and --mode discard"),
                 (["--block-timeout", "1s"], "--block-timeout means nothing without --mode block"),
@@ -228,6 +231,21 @@ class Record(unittest.TestCase):
                 self.assertIn(said, self.errors)
         self.assertFalse((self.directory / "ran").exists())
         self.assertEqual((self.trace / "ust" / "metadata").read_bytes(), before)
+
+    def test_a_misspelt_option_is_no_command(self):
+        self.assertEqual(self.record("--duraton", "5s", "--", "touch", self.directory / "ran"), 2)
+        self.assertIn("--duraton", self.errors)
+        self.assertFalse((self.directory / "ran").exists())
+
+    def test_a_duration_is_that_of_recording(self):
+        shortest = 1000
+        for _ in range(3):  # the machine may be busy
+            self.assertEqual(self.record("--force", "--duration", "1s", "--json"), 0, self.errors)
+            shortest = min(shortest, json.loads(self.output)["duration_ns"] / 1e9)
+            self.assertGreaterEqual(shortest, 1)
+            if shortest < 2:
+                return
+        self.fail(f"{shortest} s")
 
     def test_nothing_but_an_old_trace_is_replaced(self):
         self.assertEqual(self.record("--", "true"), 0)

@@ -3,9 +3,11 @@
 """Programs whose seccomp filter ends them for a system call that tracing makes are left alone, and named."""
 import json
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -330,6 +332,41 @@ class Seccomp(traced_program.TracedProgramTest):
                 self.assertGreater(self.summary()["events"], 0)
                 self.ask(program, "fork")
                 self.end(program)
+
+
+class Preloaded(unittest.TestCase):
+    """The probe's libplumb has to stand in front of the C library, or it does not hear of the filter."""
+    say, ask, filter_of = Seccomp.say, Seccomp.ask, Seccomp.filter_of
+    PROGRAM = Seccomp.PROGRAM.replace("#include <plumb/tracepoint.h>", "").replace(
+        "PLUMB_EVENT(guarded, tick, (u64, count))", """
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    #define plumb_trace(provider, event, value) ((void)(value), pthread_mutex_lock(&mutex), pthread_mutex_unlock(&mutex))
+    #define plumb_enabled(provider, event) 1
+    """)
+
+    def test_a_program_that_installs_a_filter_lives_on(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="plumb-test-"))
+        self.addCleanup(shutil.rmtree, folder)
+        self.trace, command = folder / "trace", folder / "program"
+        subprocess.run(["cc", "-O2", "-x", "c", "-", "-o", command, "-lpthread"], input=self.PROGRAM, text=True, check=True)
+        for how in ("prctl", "syscall"):
+            with self.subTest(how=how):
+                program = subprocess.Popen([PLUMB, "record", "--force", "--preload", "pthread", "--subbuf-size", "4K", "-o", self.trace,
+                                            "--", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                           stderr=subprocess.PIPE, text=True)
+                self.addCleanup(program.wait)
+                self.addCleanup(program.kill)
+                for stream in (program.stdin, program.stdout, program.stderr):
+                    self.addCleanup(stream.close)
+                self.assertEqual(program.stdout.readline(), "done\n")
+                self.ask(program, "trace")
+                self.ask(program, self.filter_of(CALLS, how=how))
+                for each in ("trace", "thread", "fork", "trace"):
+                    self.ask(program, each)
+                self.say(program, "exit")
+                errors = program.communicate(timeout=60)[1]
+                self.assertEqual(program.returncode, 0, errors)
+                self.assertGreaterEqual(json.loads((self.trace / "summary.json").read_text())["events"], 2 * EVENTS)
 
 
 if __name__ == "__main__":

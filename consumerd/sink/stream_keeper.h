@@ -1,0 +1,37 @@
+/*
+ * Cuts the streams of a killed recorder back to whole packets.
+ *
+ * A packet is written by one system call, but SIGKILL ends that at any page, and readers of CTF refuse a trace of which one
+ * stream ends within a packet. So a small process beside the recorder knows of each stream how far it is whole, by memory
+ * that both share, and waits for the recorder's end. It has no other memory, descriptor, directory or terminal of the
+ * recorder's, and takes no signals but SIGKILL.
+ */
+#ifndef PLUMB_CONSUMERD_SINK_STREAM_KEEPER_H
+#define PLUMB_CONSUMERD_SINK_STREAM_KEEPER_H
+
+#include <cstdint>
+#include <string>
+
+namespace plumb {
+
+/* Once, before the process has other threads. Where it can not be started nothing is kept, and nothing else changes. */
+void start_stream_keeper();
+
+/* One stream file. Without a keeper, and for those beyond the first thousands, it does nothing. */
+class KeptStream {
+public:
+    /* The file is open in `fd`; nothing of it is whole yet. */
+    void begin(int fd, const std::string& path);
+    void set_whole_bytes(uint64_t bytes);
+    /* From now on the file may be as it is. */
+    void end();
+
+private:
+    struct Entry;
+    friend class StreamKeeper;
+    Entry* entry_ = nullptr;
+};
+
+} // namespace plumb
+
+#endif
