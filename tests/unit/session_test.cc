@@ -122,12 +122,21 @@ private:
 class Bystander {
 public:
     explicit Bystander(void (*prepare)() = [] {}) {
+        int ends[2];
+        if (pipe(ends) != 0) abort();
         process_ = fork();
         if (process_ != 0) {
-            usleep(50000);
+            close(ends[1]);
+            char byte;
+            while (read(ends[0], &byte, 1) < 0 && errno == EINTR) {
+            }
+            close(ends[0]);
+            usleep(50000); /* older than what slot_of() says of it */
             return;
         }
         prepare();
+        close(ends[1]); /* also says that it is prepared */
+        close(ends[0]);
         for (;;)
             pause();
     }
