@@ -44,15 +44,21 @@ std::string processes_text(const DrainTotals& totals) {
 }
 
 std::string not_described_text(const DrainTotals& totals) {
-    if (totals.not_described.empty()) return "";
-    std::string text = "Not described, for want of room in the channel's tables:\n";
-    for (const NamedCount& each : totals.not_described)
-        text += fmt::format("  {}\n",
-                            each.name == "refused_entry_slots"
-                                ? counted(each.count, "entry") +
-                                      " of processes, threads or objects: their events have no names"
-                                : counted(each.count, "event") + " of some process: never switched on there");
-    return text;
+    std::string text, without_clock;
+    for (const NamedCount& each : totals.not_described) {
+        if (each.name == "refused_clock")
+            without_clock = counted(each.count, "process") +
+                            " forbade reading the cycle counter (PR_SET_TSC, seccomp's strict mode): what was "
+                            "traced there from then on is missing.\n";
+        else if (each.name == "refused_entry_slots")
+            text += fmt::format("  {} of processes, threads or objects: their events have no names\n",
+                                counted(each.count, "entry"));
+        else
+            text +=
+                fmt::format("  {} of some process: never switched on there\n", counted(each.count, "event"));
+    }
+    if (!text.empty()) text = "Not described, for want of room in the channel's tables:\n" + text;
+    return text + without_clock;
 }
 
 /* `is_complete`: else what was not read at all may be anything. */

@@ -27,8 +27,11 @@ std::string size_text(std::uint64_t bytes) {
 }
 
 std::string counted(std::uint64_t number, const std::string& noun) {
-    const bool is_es = noun.size() > 1 && noun.back() == 's'; /* process, processes */
-    return fmt::format("{} {}{}", with_commas(number), noun, number == 1 ? "" : is_es ? "es" : "s");
+    if (number == 1) return fmt::format("1 {}", noun);
+    if (noun.ends_with('s')) return fmt::format("{} {}es", with_commas(number), noun); /* process, processes */
+    if (noun.ends_with("ry")) /* entry, entries */
+        return fmt::format("{} {}ies", with_commas(number), noun.substr(0, noun.size() - 1));
+    return fmt::format("{} {}s", with_commas(number), noun);
 }
 
 StatusLine::StatusLine(bool wanted) : is_shown_(wanted && isatty(STDERR_FILENO) == 1) {}

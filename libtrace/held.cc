@@ -59,6 +59,14 @@ void say_in_slot(Restriction restriction) {
     __atomic_fetch_or(&slot->flags, flag_of(restriction), __ATOMIC_SEQ_CST);
 }
 
+// Events go off for good: what is traced from then on is in no count of losses, so the channel says that it is missing.
+void count_without_clock(uint64_t change) {
+    for (Attachment& attachment : attachments) {
+        if (load_seq_cst(attachment.usable) != 0)
+            add_seq_cst(attachment.header->refused[PLUMB_REFUSED_CLOCK], change);
+    }
+}
+
 } // namespace
 
 bool is_held() {
@@ -102,6 +110,7 @@ bool announce(Restriction restriction) {
         add_seq_cst(runtime.restrictions, 1u);
         if (restriction == Restriction::no_clock) {
             runtime.held_for_good = true;
+            count_without_clock(1);
             switch_off_all();
         }
         say_in_slot(restriction);
@@ -116,7 +125,10 @@ bool announce(Restriction restriction) {
         add_seq_cst(runtime.restrictions, 1u);
         if (restriction == Restriction::no_clock) runtime.held_for_good = true;
         say_in_slot(restriction);
-        if (restriction == Restriction::no_clock) switch_off_all();
+        if (restriction == Restriction::no_clock) {
+            count_without_clock(1);
+            switch_off_all();
+        }
         release_updates();
     }
     wait_for_permits(true);
@@ -126,7 +138,10 @@ bool announce(Restriction restriction) {
 // The kernel refused.
 void revoke(Restriction restriction) {
     if (add_seq_cst(runtime.restrictions, UINT32_MAX) != 1) return;
-    if (restriction == Restriction::no_clock) runtime.held_for_good = false;
+    if (restriction == Restriction::no_clock) {
+        runtime.held_for_good = false;
+        count_without_clock(UINT64_MAX);
+    }
     plumb_process* slot = load_relaxed(runtime.slot);
     if (!runtime.initialised || slot == nullptr) return;
     __atomic_fetch_and(&slot->flags, ~flag_of(restriction), __ATOMIC_SEQ_CST);

@@ -337,6 +337,7 @@ void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) con
     add_if_any(totals.not_described, "refused_event_slots", reader_.refused(PLUMB_REFUSED_EVENT_SLOTS));
     add_if_any(totals.not_described, "refused_heap", reader_.refused(PLUMB_REFUSED_HEAP));
     add_if_any(totals.not_described, "refused_entry_slots", reader_.refused(PLUMB_REFUSED_ENTRY_SLOTS));
+    add_if_any(totals.not_described, "refused_clock", reader_.refused(PLUMB_REFUSED_CLOCK));
     for (size_t kind = 0; kind < damage_kinds; kind++)
         add_if_any(totals.notes, damage_name(static_cast<Damage>(kind)), reader_.damage()[kind]);
 
