@@ -28,6 +28,46 @@ __attribute__((format(printf, 1, 2))) static inline void plumb_mark_check(const 
 
 #define PLUMB_MARK_LEVEL_ PLUMB_DEBUG_LINE
 
+/* The precision of the conversion that takes the argument with this index: -1 if it has none, or takes none;
+ * PLUMB_PRECISION_STAR if it is the argument before. */
+#define PLUMB_PRECISION_STAR (-2)
+#ifdef __cplusplus
+constexpr
+#endif
+    static inline long
+    plumb_mark_precision(const char* format, unsigned index) {
+    unsigned argument = 0;
+    while (*format) {
+        long precision = -1;
+        if (*format++ != '%') continue;
+        while (*format == '-' || *format == '+' || *format == ' ' || *format == '#' || *format == '0' ||
+               *format == '\'' || *format == 'I')
+            format++;
+        if (*format == '*') argument++, format++;
+        while (*format >= '0' && *format <= '9')
+            format++;
+        if (*format == '.') {
+            precision = 0;
+            format++;
+            if (*format == '*') argument++, format++, precision = PLUMB_PRECISION_STAR;
+            while (*format >= '0' && *format <= '9' && precision < 1000000)
+                precision = precision * 10 + (*format++ - '0');
+        }
+        while (*format == 'h' || *format == 'l' || *format == 'L' || *format == 'q' || *format == 'j' ||
+               *format == 'z' || *format == 't')
+            format++;
+        if (!*format) break;
+        if (*format == '%' || *format == 'm') { /* take no argument */
+            format++;
+            continue;
+        }
+        format++;
+        if (argument >= index) return argument == index ? precision : -1;
+        argument++;
+    }
+    return -1;
+}
+
 #ifdef __cplusplus
 #if __cplusplus < 202002L
 #error "Plumb's markers need C++20 (-std=c++20); its tracepoints (plumb/tracepoint.h) do with C++17"
@@ -66,10 +106,14 @@ constexpr plumb_event_field marker_field() {
                 0};
 }
 
-template <typename Value>
+template <long Precision, typename Value>
 inline void marker_put(plumb_payload* payload, Value value) {
     if constexpr (std::is_same_v<Value, const char*> || std::is_same_v<Value, char*>) {
-        plumb_put_string(payload, value, UINT64_MAX);
+        if constexpr (Precision == -1)
+            plumb_put_string(payload, value, UINT64_MAX);
+        else
+            plumb_put_string_part(payload, value,
+                                  Precision == PLUMB_PRECISION_STAR ? payload->star : Precision);
     } else if constexpr (std::is_floating_point_v<Value> && sizeof(Value) > 8) {
         const double narrow = static_cast<double>(value);
         plumb_put_bytes(payload, &narrow, 8);
@@ -79,6 +123,7 @@ inline void marker_put(plumb_payload* payload, Value value) {
     } else {
         static_assert(std::is_arithmetic_v<Value> || std::is_enum_v<Value>,
                       "plumb_mark takes integers, floating point, strings (const char*) and pointers");
+        if constexpr (std::is_integral_v<Value>) payload->star = static_cast<int64_t>(value);
         plumb_put_bytes(payload, &value, sizeof(value));
     }
 }
@@ -96,17 +141,23 @@ struct __attribute__((visibility("hidden"))) marker {
         Line,          count,     PLUMB_MARK_LEVEL_, PLUMB_RUNTIME_VERSION};
     static inline plumb_event event = {0, 0, 0, {0}, &info, 0};
 
+    template <size_t... Index>
+    static void put(plumb_payload* payload, std::index_sequence<Index...>, Values... values) {
+        (marker_put<plumb_mark_precision(Format.text, Index)>(payload, values), ...);
+    }
+
     static void emit(Values... values) {
+        constexpr std::index_sequence_for<Values...> all{};
         unsigned char
             buffer[varies ? fixed_bytes + PLUMB_SMALL_ROOM + PLUMB_SLACK : (fixed_bytes + 15) / 8 * 8];
         plumb_payload payload;
         plumb_payload_begin(&payload, buffer, fixed_bytes, varies);
-        (marker_put(&payload, values), ...);
+        put(&payload, all, values...);
         if (plumb_payload_fits(&payload, varies)) {
             plumb_payload_emit(&payload, &event, buffer, fixed_bytes, varies);
         } else {
             unsigned char* scratch = plumb_payload_begin_large(&payload, buffer, fixed_bytes);
-            (marker_put(&payload, values), ...);
+            put(&payload, all, values...);
             plumb_payload_emit_large(&payload, &event, buffer, scratch);
         }
     }
@@ -146,11 +197,13 @@ marker<Provider, Name, Format, File, Line, std::decay_t<Arguments>...> marker_at
              : sizeof(long), unsigned long                                                                  \
              : sizeof(long), long long : 8, unsigned long long : 8, default : 8)
 
+/* `bytes`: of the field; of a string its precision. */
 static inline void plumb_mark_string(struct plumb_payload* payload, const char* value, uint64_t bytes) {
-    (void)bytes;
-    plumb_put_string(payload, value, UINT64_MAX);
+    const long precision = (long)bytes;
+    plumb_put_string_part(payload, value, precision == PLUMB_PRECISION_STAR ? payload->star : precision);
 }
 static inline void plumb_mark_integer(struct plumb_payload* payload, uint64_t value, uint64_t bytes) {
+    payload->star = bytes == 4 ? (int64_t)(int32_t)value : (int64_t)value;
     plumb_put_bytes(payload, &value, bytes);
 }
 static inline void plumb_mark_float(struct plumb_payload* payload, float value, uint64_t bytes) {
@@ -177,7 +230,12 @@ static inline void plumb_mark_pointer(struct plumb_payload* payload, const volat
     {0, 0, 0, 0, PLUMB_MARK_TYPE_(x), (uint8_t)PLUMB_MARK_SIZE_(x), (uint8_t)PLUMB_MARK_FLAGS_(x), 0},
 #define PLUMB_MARK_FIXED_(c, i, x) +PLUMB_MARK_SIZE_(x)
 #define PLUMB_MARK_VARIES_(c, i, x) +(PLUMB_MARK_TYPE_(x) == PLUMB_FIELD_STRING)
-#define PLUMB_MARK_PUT_(c, i, x) PLUMB_MARK_PUT_FUNCTION_(x)(&plumb_p, x, PLUMB_MARK_SIZE_(x));
+/* Most formats have no precision, which the compiler sees. */
+#define PLUMB_MARK_BYTES_(i, x)                                                   \
+    (PLUMB_MARK_TYPE_(x) != PLUMB_FIELD_STRING    ? (uint64_t)PLUMB_MARK_SIZE_(x) \
+     : !__builtin_strchr(plumb_info_.format, '.') ? (uint64_t)-1                  \
+                                                  : (uint64_t)plumb_mark_precision(plumb_info_.format, i))
+#define PLUMB_MARK_PUT_(c, i, x) PLUMB_MARK_PUT_FUNCTION_(x)(&plumb_p, x, PLUMB_MARK_BYTES_(i, x));
 
 /* The format is the first of the arguments, so that there always is one; PLUMB_MARK_REST_ is m over the
  * others. */

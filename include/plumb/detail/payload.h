@@ -29,6 +29,7 @@ struct plumb_payload {
     unsigned char* at; /* next byte to write */
     uint64_t room;     /* bytes that variable-length fields may still take */
     int cut;           /* something did not fit */
+    int64_t star;      /* markers: the integer before, a precision if the format says so */
 };
 
 /*
@@ -51,6 +52,7 @@ static inline void plumb_payload_begin(struct plumb_payload* payload, unsigned c
                                        uint64_t fixed_bytes, int varies) {
     payload->at = buffer;
     payload->room = PLUMB_SMALL_ROOM;
+    payload->star = -1;
     payload->cut = 0;
     /* The bytes between the last field and the next multiple of 8 go into the ring: not what was on the
      * stack. */
@@ -124,6 +126,18 @@ static inline void plumb_put_counted(struct plumb_payload* payload, const void* 
     if (fits) __builtin_memcpy(payload->at + 2, from, (uint64_t)fits * size);
     payload->at += 2 + (uint64_t)fits * size;
     payload->room -= (uint64_t)fits * size;
+}
+
+/* The first bytes of a string, as printf's precision means it: behind them, or behind a NUL, nothing is read. */
+static inline void plumb_put_string_part(struct plumb_payload* payload, const char* from, int64_t bytes_max) {
+    uint64_t bytes = 0;
+    if (!from || bytes_max < 0) {
+        plumb_put_string(payload, from, UINT64_MAX);
+        return;
+    }
+    while (bytes < (uint64_t)bytes_max && __atomic_load_n(from + bytes, __ATOMIC_RELAXED))
+        bytes++;
+    plumb_put_string(payload, from, bytes);
 }
 
 static inline void plumb_put_array(struct plumb_payload* payload, const void* from, uint64_t bytes) {
