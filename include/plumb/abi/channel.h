@@ -151,7 +151,7 @@ enum plumb_refusal {
     PLUMB_REFUSED_EVENT_SLOTS = 0, /* events left off: all event slots are taken */
     PLUMB_REFUSED_HEAP = 1,        /* events left off: heap full */
     PLUMB_REFUSED_ENTRY_SLOTS = 2, /* processes, threads or objects not written: no slot or block free */
-    PLUMB_REFUSED_CLOCK = 3,       /* processes that forbade reading the cycle counter while they were recorded */
+    PLUMB_REFUSED_CLOCK = 3, /* processes that forbade reading the cycle counter while they were recorded */
     PLUMB_REFUSALS = 4
 };
 
