@@ -47,9 +47,10 @@ std::string not_described_text(const DrainTotals& totals) {
     std::string text, without_clock;
     for (const NamedCount& each : totals.not_described) {
         if (each.name == "refused_clock")
-            without_clock = counted(each.count, "process") +
-                            " forbade reading the cycle counter (PR_SET_TSC, seccomp's strict mode): what was "
-                            "traced there from then on is missing.\n";
+            without_clock =
+                counted(each.count, "process") +
+                " forbade reading the cycle counter (PR_SET_TSC, seccomp's strict mode): what was "
+                "traced there from then on is missing.\n";
         else if (each.name == "refused_entry_slots")
             text += fmt::format("  {} of processes, threads or objects: their events have no names\n",
                                 counted(each.count, "entry"));

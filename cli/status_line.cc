@@ -28,8 +28,9 @@ std::string size_text(std::uint64_t bytes) {
 
 std::string counted(std::uint64_t number, const std::string& noun) {
     if (number == 1) return fmt::format("1 {}", noun);
-    if (noun.ends_with('s')) return fmt::format("{} {}es", with_commas(number), noun); /* process, processes */
-    if (noun.ends_with("ry")) /* entry, entries */
+    if (noun.ends_with('s'))
+        return fmt::format("{} {}es", with_commas(number), noun); /* process, processes */
+    if (noun.ends_with("ry"))                                     /* entry, entries */
         return fmt::format("{} {}ies", with_commas(number), noun.substr(0, noun.size() - 1));
     return fmt::format("{} {}s", with_commas(number), noun);
 }
