@@ -36,6 +36,7 @@ PLUMB_EVENT(shop, nothing)
 void plumb_emit(struct plumb_event* e, const void* p, uint32_t n) { (void)e, (void)p, (void)n; }
 void plumb_emit_large(struct plumb_event* e, const void* p, uint32_t n, int c) { (void)e, (void)p, (void)n, (void)c; }
 uint64_t plumb_copy_string(unsigned char* to, const char* from, uint64_t n) { return *to = (unsigned char)*from, n; }
+uint64_t plumb_copy_view(unsigned char* to, const char* from, uint64_t n, uint64_t r) { return *to = (unsigned char)*from, n + r; }
 void* plumb_scratch_acquire(void) { return NULL; }
 void plumb_scratch_release(void* scratch) { (void)scratch; }
 int main(void) {
