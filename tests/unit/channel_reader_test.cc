@@ -265,7 +265,8 @@ TEST_F(RingTest, ADamagedRecordOfSoundLengthCostsItselfAlone) {
         {[](plumb_record& r) { r.event_id = 65535; }, "not described"},
         {[](plumb_record& r) { r.timestamp = 1; }, "back in time"},
         {[](plumb_record& r) { r.timestamp += uint64_t{1} << 40; }, "future of the one behind it"},
-        {[](plumb_record& r) { r.timestamp = ~uint64_t{0}; }, "future of the one behind it"},
+        {[](plumb_record& r) { r.timestamp = ~uint64_t{0} >> 2; }, "future of the one behind it"},
+        {[](plumb_record& r) { r.timestamp = ~uint64_t{0}; }, "is from the future"},
     };
     for (const Case& each : cases) {
         SCOPED_TRACE(each.told);
