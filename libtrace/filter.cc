@@ -6,16 +6,9 @@
 // What the C library's functions do is done here by the same instruction, with the same registers and errno; neither is a
 // cancellation point.
 #include "runtime.h"
+#include "sanitizers.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PLUMB_OTHERS_CALLS // sanitizers have their own
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define PLUMB_OTHERS_CALLS
-#endif
-#endif
-
-#if defined(__x86_64__) && !defined(PLUMB_OTHERS_CALLS)
+#if defined(__x86_64__) && !defined(PLUMB_SANITIZED)
 
 #include <linux/prctl.h>
 #include <linux/seccomp.h>

@@ -6,6 +6,7 @@
 // last call. So a thread that is about to forbid them (for all threads, perhaps) says that the process is held, waits
 // until all permits are back, and only then goes to the kernel.
 #include "runtime.h"
+#include "sanitizers.h"
 #include "signals_held.h"
 
 namespace plumb {
@@ -150,7 +151,7 @@ void revoke(Restriction restriction) {
     request_update();
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(PLUMB_SANITIZED)
 // Where all of this is linked statically, filter.cc has to come along.
 __asm__(".pushsection .text\n.reloc ., R_X86_64_NONE, plumb_fail_call\n.popsection\n");
 #endif

@@ -7,15 +7,9 @@
 // It jumps on to the C library's vfork(), with the caller's stack and return address as they were. A clone() with
 // CLONE_VM that does not go through vfork() is not seen here; posix_spawn(), system() and popen() run no code of the
 // program in their child.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PLUMB_OTHERS_VFORK // sanitizers have one, which returns twice by means of its own
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define PLUMB_OTHERS_VFORK
-#endif
-#endif
+#include "sanitizers.h"
 
-#if defined(__x86_64__) && !defined(PLUMB_OTHERS_VFORK)
+#if defined(__x86_64__) && !defined(PLUMB_SANITIZED)
 
 // plumb_thread.epoch is at 4. Where there is no __vfork, fork() does, as POSIX allows.
 __asm__(".pushsection .text\n"
