@@ -246,7 +246,7 @@ void claim_slot() {
         store_relaxed(slot.held, 0u);
         store_relaxed(slot.registered_boottime_ns, sys::now_once_ns(CLOCK_BOOTTIME));
         runtime.claim = mine;
-        runtime.slot = &slot;
+        store_relaxed(runtime.slot, &slot);
         announce_handler();
         return;
     }
@@ -269,7 +269,7 @@ void release_slot() {
     if (is_held()) runtime.held_for_good = true; // the program goes on without the slot, and with its filter
     uint64_t mine = runtime.claim;
     compare_exchange(runtime.slot->claim, mine, uint64_t{0});
-    runtime.slot = nullptr;
+    store_relaxed(runtime.slot, static_cast<plumb_process*>(nullptr));
 }
 
 void acknowledge(uint64_t generation) {
