@@ -13,6 +13,7 @@
 // runs. The destructor of a key does it, in the last of the rounds that destructors have: those of the program may write
 // events in theirs. What a thread writes after that goes the way without sequences.
 #include "runtime.h"
+#include "sanitizers.h"
 
 #include "ring/sequence.h"
 
@@ -67,7 +68,9 @@ long register_area(int flags) {
     return sys::call(SYS_rseq, &area, static_cast<unsigned>(sizeof(area)), flags, signature);
 }
 
-#ifdef PTHREAD_DESTRUCTOR_ITERATIONS
+#if defined(PLUMB_SANITIZED)
+constexpr intptr_t rounds = 1; // in the last one, what a sanitizer knows of the thread is gone
+#elif defined(PTHREAD_DESTRUCTOR_ITERATIONS)
 constexpr intptr_t rounds = PTHREAD_DESTRUCTOR_ITERATIONS;
 #else
 constexpr intptr_t rounds = 4;
