@@ -7,6 +7,7 @@
 #include "base/output_buffer.h"
 #include "cli/command.h"
 #include "cli/losses.h"
+#include "cli/other_users.h"
 #include "cli/output.h"
 #include "cli/record_summary.h"
 #include "cli/status_line.h"
@@ -21,10 +22,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace plumb {
 namespace {
@@ -69,57 +74,91 @@ private:
     std::size_t size_;
 };
 
-std::string described(const LeftChannel& channel) {
+/* What one recorder left: a channel for each user whose programs it recorded, all with the same name. */
+struct LeftRecording {
+    struct Part {
+        uid_t user_id;
+        LeftChannel channel;
+    };
+    std::vector<Part> parts; /* the recorder's own user first, if there is something */
+
+    const LeftChannel& first() const { return parts.front().channel; }
+    std::uint64_t sum(std::uint64_t LeftChannel::*number) const {
+        std::uint64_t all = 0;
+        for (const Part& part : parts)
+            all += part.channel.*number;
+        return all;
+    }
+};
+
+std::string described(const LeftRecording& recording) {
+    const LeftChannel& channel = recording.first();
     return fmt::format("process {} (session {}, {} not written, {} min ago)", channel.recorder_process_id,
-                       escaped(channel.session_name), size_text(channel.unread_bytes), channel.age_s / 60);
+                       escaped(channel.session_name), size_text(recording.sum(&LeftChannel::unread_bytes)),
+                       channel.age_s / 60);
 }
 
 Error nothing_left() {
     return Error("No killed recorder has left anything.").as(ENOENT);
 }
 
-/* What is left, after sessions whose recorder is dead were ended. */
-Result<std::vector<LeftChannel>> find_left(const UserDirectory& directory) {
-    if (Result<StateFile> state = StateFile::open_existing(directory)) (void)state->clean_up().has_value();
-    tidy_left_channels(directory);
-    std::vector<LeftChannel> left = left_channels(directory);
-    if (left.empty()) return nothing_left();
-    return left;
+/* In whose directories it is looked: of all for root, whose recorder may have recorded others, too. */
+std::vector<uid_t> users_to_search(const ExtractOptions& options) {
+    if (options.user_id) return {*options.user_id};
+    std::vector<uid_t> users = {::geteuid()};
+    if (::geteuid() != 0) return users;
+    for (const uid_t user_id : users_with_directory())
+        if (user_id != ::geteuid()) users.push_back(user_id);
+    return users;
 }
 
-Result<LeftChannel> choose(const std::vector<LeftChannel>& left, const std::string& which) {
+/* After sessions whose recorder is dead were ended. What another user's own recorder left is not ours to find. */
+Result<std::vector<LeftRecording>> find_left(const ExtractOptions& options) {
+    std::vector<LeftRecording> recordings;
+    const uid_t own = options.user_id.value_or(::geteuid());
+    for (const uid_t user_id : users_to_search(options)) {
+        const auto directory = UserDirectory::open_existing(user_id);
+        if (!directory && user_id == own && directory.error().number() != ENOENT) return directory.error();
+        if (!directory) continue;
+        if (Result<StateFile> state = StateFile::open_existing(*directory))
+            (void)state->clean_up().has_value();
+        tidy_left_channels(*directory);
+        for (LeftChannel& channel : left_channels(*directory)) {
+            if (user_id != own && channel.recorder_user_id != own) continue;
+            const auto known =
+                std::find_if(recordings.begin(), recordings.end(), [&](const LeftRecording& other) {
+                    return other.first().file_name == channel.file_name;
+                });
+            LeftRecording& recording = known != recordings.end() ? *known : recordings.emplace_back();
+            recording.parts.push_back({user_id, std::move(channel)});
+        }
+    }
+    if (recordings.empty()) return nothing_left();
+    return recordings;
+}
+
+Result<LeftRecording> choose(const std::vector<LeftRecording>& left, const std::string& which) {
     if (which.empty() && left.size() == 1) return left.front();
     std::string all;
-    for (const LeftChannel& channel : left) {
+    for (const LeftRecording& recording : left) {
+        const LeftChannel& channel = recording.first();
         if (!which.empty() &&
             (which == channel.file_name || which == std::to_string(channel.recorder_process_id)))
-            return channel;
-        all += (all.empty() ? "" : ", ") + described(channel);
+            return recording;
+        all += (all.empty() ? "" : ", ") + described(recording);
     }
     if (!which.empty()) return Error("{} left nothing. There is something of: {}.", which, all);
     return Error("Several killed recorders left something: {}.", all)
-        .hint("Say which: `plumb extract {}`.", left.front().recorder_process_id);
+        .hint("Say which: `plumb extract {}`.", left.front().first().recorder_process_id);
 }
 
-/* `whose`: for the message. Returns whether the trace is complete. */
-Result<bool> make_trace(const ChannelCopy& channel, const ExtractOptions& options, const std::string& whose) {
-    const std::string path = options.directory.empty() ? default_trace_directory() : options.directory;
-    auto directory = TraceDirectory::claim(path, options.force);
-    if (!directory) return directory.error();
-    RecordSummary summary;
-    summary.directory = path;
-    ChannelDrainOptions drain_options;
-    drain_options.directory = path;
-    drain_options.log = [](const std::string& line) { print_error("plumb: {}\n", line); };
-    auto drain = drain_dead_channel(channel.bytes(), drain_options);
-    if (!drain) return drain.error();
-    summary.name = (*drain)->identity().trace_name;
-    if (Status finished = (*drain)->finish(); !finished)
-        summary.problems.push_back(finished.error().message());
-    summary.totals = (*drain)->totals();
-    if (Status stored = store_summary(summary); !stored) summary.problems.push_back(stored.error().message());
-    directory->keep();
+/* A channel and where its part of the trace goes; empty: as that of the recorder's own user. */
+struct ToDrain {
+    ChannelCopy channel;
+    std::string folder;
+};
 
+void tell(const RecordSummary& summary, const std::string& whose) {
     const DrainTotals& totals = summary.totals;
     print_error("Extracted {} of {}.\n", counted(totals.progress.events, "event"), whose);
     for (const NamedCount& lost : totals.events_lost)
@@ -128,58 +167,103 @@ Result<bool> make_trace(const ChannelCopy& channel, const ExtractOptions& option
         print_error("Lost: {}\n", loss_text(lost, "sub-buffer", totals.write_error));
     for (const std::string& problem : summary.problems)
         print_error("{}\n", problem);
-    print_error("The trace is in {} ({}).\n", path, size_text(totals.progress.bytes));
+    print_error("The trace is in {} ({}).\n", summary.directory, size_text(totals.progress.bytes));
+}
+
+/* `whose`: for the message. Returns whether the trace is complete. */
+Result<bool> make_trace(const std::vector<ToDrain>& channels, const ExtractOptions& options,
+                        const std::string& whose) {
+    const std::string path = options.directory.empty() ? default_trace_directory() : options.directory;
+    auto directory = TraceDirectory::claim(path, options.force);
+    if (!directory) return directory.error();
+    RecordSummary summary;
+    summary.directory = path;
+    for (const ToDrain& each : channels) {
+        ChannelDrainOptions drain_options;
+        drain_options.directory = path;
+        drain_options.folder = each.folder;
+        drain_options.log = [](const std::string& line) { print_error("plumb: {}\n", line); };
+        auto drain = drain_dead_channel(each.channel.bytes(), drain_options);
+        if (!drain) return drain.error();
+        if (summary.name.empty()) summary.name = (*drain)->identity().trace_name;
+        if (Status finished = (*drain)->finish(); !finished)
+            summary.problems.push_back(finished.error().message());
+        add_totals(summary.totals, (*drain)->totals());
+    }
+    if (Status stored = store_summary(summary); !stored) summary.problems.push_back(stored.error().message());
+    directory->keep();
+    tell(summary, whose);
     return summary.problems.empty();
 }
 
 int extract_file(const ExtractOptions& options) {
     const FileDescriptor file(::open(options.which.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (!file.is_open()) return complain(Error::from_errno(errno, "Could not open {}", options.which));
-    const auto channel = ChannelCopy::read(file, options.which);
+    auto channel = ChannelCopy::read(file, options.which);
     if (!channel) return complain(channel.error());
-    const auto complete = make_trace(*channel, options, options.which);
+    std::vector<ToDrain> channels;
+    channels.push_back({std::move(*channel), ""});
+    const auto complete = make_trace(channels, options, options.which);
     return complete ? (*complete ? 0 : 1) : complain(complete.error());
 }
 
-int remove_left(const UserDirectory& directory, const std::vector<LeftChannel>& left,
-                const ExtractOptions& options) {
-    std::vector<LeftChannel> chosen = left;
+Status unlink_all(const LeftRecording& recording) {
+    for (const LeftRecording::Part& part : recording.parts) {
+        const auto directory = UserDirectory::open_existing(part.user_id);
+        if (!directory) return directory.error();
+        if (Status removed = directory->unlink_file(part.channel.file_name); !removed) return removed.error();
+    }
+    return ok();
+}
+
+int remove_left(const std::vector<LeftRecording>& left, const ExtractOptions& options) {
+    std::vector<LeftRecording> chosen = left;
     if (!options.which.empty()) {
         const auto one = choose(left, options.which);
         if (!one) return complain(one.error());
         chosen = {*one};
     }
-    for (const LeftChannel& channel : chosen) {
-        if (Status removed = directory.unlink_file(channel.file_name); !removed)
-            return complain(removed.error());
-        print_out("Removed what was left of {}: {} of shared memory.\n", described(channel),
-                  size_text(channel.memory_bytes));
+    for (const LeftRecording& recording : chosen) {
+        if (Status removed = unlink_all(recording); !removed) return complain(removed.error());
+        print_out("Removed what was left of {}: {} of shared memory.\n", described(recording),
+                  size_text(recording.sum(&LeftChannel::memory_bytes)));
     }
     return 0;
+}
+
+Result<ToDrain> copy_of(const LeftRecording::Part& part, uid_t own) {
+    const auto directory = UserDirectory::open_existing(part.user_id);
+    if (!directory) return directory.error();
+    const auto file = directory->open_file(part.channel.file_name, false);
+    if (!file) return file.error();
+    auto channel = ChannelCopy::read(*file, directory->path_of_file(part.channel.file_name));
+    if (!channel) return channel.error();
+    return ToDrain{std::move(*channel), part.user_id == own ? "" : folder_of_user(part.user_id)};
 }
 
 int run_extract(const ExtractOptions& options) {
     ::signal(SIGXFSZ, SIG_IGN); /* a file limit is an error of write(), and told */
     if (options.which.find('/') != std::string::npos) return extract_file(options);
-    const auto directory = UserDirectory::open_existing(options.user_id);
-    if (!directory)
-        return complain(directory.error().number() == ENOENT ? nothing_left() : directory.error());
-    const auto left = find_left(*directory);
+    const auto left = find_left(options);
     if (!left) return complain(left.error());
-    if (options.remove) return remove_left(*directory, *left, options);
+    if (options.remove) return remove_left(*left, options);
     const auto chosen = choose(*left, options.which);
     if (!chosen) return complain(chosen.error());
-    const auto file = directory->open_file(chosen->file_name, false);
-    if (!file) return complain(file.error());
-    const auto channel = ChannelCopy::read(*file, directory->path_of_file(chosen->file_name));
-    if (!channel) return complain(channel.error());
-    const auto complete = make_trace(*channel, options, described(*chosen));
+    std::vector<ToDrain> channels;
+    for (const LeftRecording::Part& part : chosen->parts) {
+        auto one = copy_of(part, options.user_id.value_or(::geteuid()));
+        if (one)
+            channels.push_back(std::move(*one));
+        else
+            print_error("{}\n", one.error().message());
+    }
+    if (channels.empty()) return 1;
+    const auto complete = make_trace(channels, options, described(*chosen));
     if (!complete) return complain(complete.error());
-    if (!*complete) return 1;
-    if (!options.keep)
-        if (Status removed = directory->unlink_file(chosen->file_name); !removed)
-            return complain(removed.error());
-    return 0;
+    if (!*complete || channels.size() < chosen->parts.size()) return 1; /* what is left stays there */
+    if (options.keep) return 0;
+    const Status removed = unlink_all(*chosen);
+    return removed ? 0 : complain(removed.error());
 }
 
 void add_extract(CLI::App& app) {
@@ -201,7 +285,9 @@ void add_extract(CLI::App& app) {
         ->add_flag("--remove", options->remove, "Make no trace: only give the memory back, of all or of one")
         ->excludes(keep)
         ->excludes(force);
-    command->add_option("--user", options->user_id, "As root: what recorders of this user left")
+    command
+        ->add_option("--user", options->user_id,
+                     "As root: what recorders left with this user, and nobody else")
         ->type_name("UID");
     command->footer("What is left is kept for an hour, of the last four recorders. `plumb list` shows it.");
     command->callback([options] { finish(run_extract(*options)); });

@@ -10,9 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
-#include <string_view>
 
 namespace plumb {
 namespace {
@@ -20,33 +18,18 @@ namespace {
 /* Each costs a channel. */
 constexpr std::size_t users_max = 16;
 
-std::optional<uid_t> number_in(std::string_view text) {
-    uid_t number = 0;
-    const auto [rest, wrong] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (wrong != std::errc() || rest != text.data() + text.size()) return {};
-    return number;
-}
-
-/* Users who have a directory for state and channels. */
-std::vector<uid_t> users_with_directory() {
-    constexpr std::string_view prefix = "plumb-";
-    std::vector<uid_t> users;
-    const auto names = list_directory("/dev/shm");
-    for (const std::string& name : names ? *names : std::vector<std::string>{})
-        if (name.starts_with(prefix))
-            if (const auto user_id = number_in(std::string_view(name).substr(prefix.size())))
-                users.push_back(*user_id);
-    return users;
-}
-
 } // namespace
 
 Result<uid_t> parse_user(const std::string& text) {
     constexpr uid_t nobody_at_all = static_cast<uid_t>(-1); /* "leave it as it is", to the kernel */
-    if (const auto number = number_in(text); number && *number != nobody_at_all) return *number;
+    if (const auto number = user_number_in(text); number && *number != nobody_at_all) return *number;
     const passwd* const entry = ::getpwnam(text.c_str());
     if (entry == nullptr) return Error("There is no user \"{}\".", text).hint("Name one, or give a number.");
     return entry->pw_uid;
+}
+
+std::string folder_of_user(uid_t user_id) {
+    return fmt::format("ust-{}", user_id);
 }
 
 std::optional<uid_t> user_of(std::uint32_t process_id) {
@@ -71,7 +54,7 @@ Result<Report> OtherUsers::begin(uid_t user_id) {
     auto session = Session::create(options_.config, options_.quiescence, user_id, options_.cookie);
     if (!session) return session.error();
     ChannelDrainOptions drain_options = options_.drain;
-    drain_options.folder = fmt::format("ust-{}", user_id);
+    drain_options.folder = folder_of_user(user_id);
     auto drain = drain_live_channel(session->channel().bytes(), calibration_, std::move(drain_options));
     if (!drain) return drain.error();
     parts_.push_back({user_id, std::move(*session), std::move(*drain)});

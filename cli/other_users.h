@@ -29,6 +29,9 @@ namespace plumb {
 
 /* A user by name or number. */
 Result<uid_t> parse_user(const std::string& text);
+
+/* Of a trace with programs of several users: where those of this one are, who is not the one that recorded. */
+std::string folder_of_user(uid_t user_id);
 /* As whom a process runs now; nothing if it has gone. */
 std::optional<uid_t> user_of(std::uint32_t process_id);
 

@@ -227,7 +227,7 @@ void acknowledge(uint64_t generation);
 bool answer_signal(uint32_t slot_index); // whether it is for us
 bool answer_any_signal();                // one that does not say whom it is for: whether one was sent to us
 bool is_slot_of_handler(uint32_t slot_index, uint64_t address); // another runtime in this process
-void report_error(uint64_t cookie, int error);
+void report_not_attached(uint32_t sessions, int error);
 int open_channel(uint64_t cookie);
 
 // process.cc

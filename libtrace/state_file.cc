@@ -241,7 +241,7 @@ void claim_slot() {
         store_relaxed(slot.signal_number, 0u);
         store_relaxed(slot.acknowledged, uint64_t{0});
         store_relaxed(slot.error, 0);
-        store_relaxed(slot.error_cookie, uint64_t{0});
+        store_relaxed(slot.not_attached, 0u);
         store_relaxed(slot.unanswered, 0u);
         store_relaxed(slot.held, 0u);
         store_relaxed(slot.registered_boottime_ns, sys::now_once_ns(CLOCK_BOOTTIME));
@@ -300,10 +300,10 @@ bool is_slot_of_handler(uint32_t slot_index, uint64_t address) {
            load_relaxed(slot.handler) == address;
 }
 
-void report_error(uint64_t cookie, int error) {
+void report_not_attached(uint32_t sessions, int error) {
     if (runtime.slot == nullptr) return;
-    store_relaxed(runtime.slot->error_cookie, cookie);
-    store_release(runtime.slot->error, error);
+    store_relaxed(runtime.slot->error, error);
+    store_release(runtime.slot->not_attached, sessions);
 }
 
 bool has_no_rules(uint64_t& generation) {

@@ -100,14 +100,19 @@ bool switch_off() {
 // free yet are left for the round that follows quiescence.
 void attach_new() {
     uint32_t wanted = 0;
-    report_error(0, 0);
+    uint32_t failed = 0;
+    int last_error = 0;
     for_each_event([&](plumb_event& event) { wanted |= wanted_by(*event.info); });
     for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
         if ((wanted >> s & 1) == 0 || attachments[s].cookie != 0) continue;
         const uint64_t cookie = answer.sessions[s].cookie;
         const int error = attach(s, cookie);
-        if (error != 0) report_error(cookie, -error);
+        if (error == 0) continue;
+        failed |= 1u << s;
+        last_error = -error;
     }
+    // At once: a controller that looks meanwhile, for an older generation, must not see that all is well.
+    report_not_attached(failed, last_error);
 }
 
 // An event may be listed more than once (the same header in several translation units); the second time finds

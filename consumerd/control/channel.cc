@@ -112,6 +112,7 @@ Status fill_header(plumb_channel_header& header, const ChannelConfig& config, co
         static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
     header.creator_pid = static_cast<std::uint32_t>(::getpid());
     header.creator_namespace = own_namespace();
+    header.creator_user = ::geteuid();
     copy_boot_id(header.boot_id);
     config.session_name.copy(header.session_name, sizeof(header.session_name) - 1);
     ::gethostname(header.host_name, sizeof(header.host_name) - 1);

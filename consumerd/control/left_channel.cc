@@ -154,6 +154,7 @@ std::vector<LeftChannel> left_channels(const UserDirectory& directory) {
         if (const std::optional<DeadChannel> dead = open_dead(directory, name)) {
             channel.session_name = dead->header.session_name;
             channel.recorder_process_id = dead->header.creator_pid;
+            channel.recorder_user_id = dead->header.creator_user;
             channel.unread_bytes = unread_bytes(*dead);
         }
         found.push_back(std::move(channel));

@@ -24,9 +24,10 @@ struct LeftChannel {
     std::string file_name; /* in the user's directory: "left-0123456789abcdef" */
     std::string session_name;
     std::uint32_t recorder_process_id = 0;
-    std::uint64_t unread_bytes = 0; /* records, with what separates them */
-    std::uint64_t memory_bytes = 0; /* that it takes now */
-    std::uint64_t age_s = 0;        /* since it was found */
+    std::uint32_t recorder_user_id = 0; /* root records other users, too */
+    std::uint64_t unread_bytes = 0;     /* records, with what separates them */
+    std::uint64_t memory_bytes = 0;     /* that it takes now */
+    std::uint64_t age_s = 0;            /* since it was found */
 };
 
 constexpr std::size_t left_channels_max = 4;

@@ -176,10 +176,8 @@ private:
 
     bool acknowledged(const ProcessSlot& slot) {
         const plumb_process& process = slot.content;
-        if (process.error != 0 && process.error_cookie == options_.session_cookie &&
-            options_.session_cookie != 0)
-            return refuse(
-                slot, fmt::format("it could not open the session's channel: {}", errno_text(process.error)));
+        if (options_.session && has_not_attached(process, *options_.session))
+            return refuse(slot, not_attached_reason(process));
         std::vector<std::uint32_t>& told = report_.acknowledged;
         const std::uint32_t process_id = slot.process_id();
         /* One that writes looks for itself, and may have answered before it was looked at here. */
@@ -298,6 +296,14 @@ private:
 };
 
 } // namespace
+
+bool has_not_attached(const plumb_process& process, std::uint32_t session) {
+    return (process.not_attached >> session & 1) != 0;
+}
+
+std::string not_attached_reason(const plumb_process& process) {
+    return fmt::format("it could not open the session's channel: {}", errno_text(process.error));
+}
 
 Result<Report> wait_until_quiescent(StateFile& state, std::uint64_t generation,
                                     const QuiescenceOptions& options) {

@@ -27,9 +27,13 @@ struct QuiescenceOptions {
     std::function<bool(const ProcessSlot&)> concerns = {};
     /* Signal processes with seccomp filters, too. */
     bool filtered_too = false;
-    /* The session whose failure to be opened by a process counts as not reached. 0: none, as when it ends. */
-    std::uint64_t session_cookie = 0;
+    /* Index of the session that a process must have opened to count as reached. None: as when it ends. */
+    std::optional<std::uint32_t> session = {};
 };
+
+/* Whether the process has said, when it last acknowledged, that it could not open the channel of this session. */
+bool has_not_attached(const plumb_process& process, std::uint32_t session);
+std::string not_attached_reason(const plumb_process& process);
 
 struct Unreachable {
     std::uint32_t process_id; /* of one that is not seen from here: its own number */

@@ -154,6 +154,7 @@ struct Session::Parts {
     QuiescenceOptions options;
     std::uint8_t index = 0;
     bool ended = false;
+    std::uint64_t first_generation = 0;           /* that knows the session with rules; 0: it never had any */
     std::uint32_t next_looked_after = 0;          /* slot */
     std::map<std::uint32_t, OwnName> own_names{}; /* of processes that rules speak of */
 
@@ -177,6 +178,17 @@ struct Session::Parts {
         return (status->user_id == directory->user_id() ||
                 status->effective_user_id == directory->user_id()) &&
                state.is_mapped_by(process_id);
+    }
+
+    /* Those that should write to it now and said that they can not: also who began later, and was not waited for. */
+    std::vector<Unreachable> not_attached() const {
+        std::vector<Unreachable> all;
+        for (const ProcessSlot& slot : state.processes())
+            if (slot.is_ready() && slot.process_id() != 0 && is_of_user(slot.process_id()) &&
+                first_generation != 0 && slot.content.acknowledged >= first_generation &&
+                has_not_attached(slot.content, index))
+                all.push_back({slot.process_id(), not_attached_reason(slot.content)});
+        return all;
     }
 
     bool maps_channel(std::uint32_t process_id) const {
@@ -203,9 +215,10 @@ struct Session::Parts {
             return edit(set);
         });
         if (!generation) return generation.error();
+        if (first_generation == 0) first_generation = *generation;
         QuiescenceOptions wait = options;
         /* Who could not open the channel writes nothing there: that matters only to who switches on. */
-        if (direction == Switch::on) wait.session_cookie = cookie;
+        if (direction == Switch::on) wait.session = index;
         wait.concerns = [this, &changed](const ProcessSlot& slot) {
             return is_of_user(slot.process_id()) &&
                    std::any_of(changed.begin(), changed.end(),
@@ -297,7 +310,7 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
         return taken.error();
     }
     return Session(std::unique_ptr<Parts>(
-        new Parts{std::move(kept), std::move(*state), std::move(*channel), options, index, false, 0, {}}));
+        new Parts{std::move(kept), std::move(*state), std::move(*channel), options, index, false, 0, 0, {}}));
 }
 
 Result<Report> Session::enable(const std::vector<Rule>& rules) {
@@ -334,6 +347,7 @@ Result<Report> Session::end() {
     std::vector<plumb_rule> own;
     std::copy_if(before->rules, before->rules + before->rule_count, std::back_inserter(own),
                  [&](const plumb_rule& rule) { return parts_->is_own(rule); });
+    const std::vector<Unreachable> not_attached = parts_->not_attached();
     Result<Report> report = parts_->change(Parts::Switch::off, own, [&](plumb_rule_set& set) -> Status {
         set.sessions[parts_->index] = {};
         remove_rules(set, [&](const plumb_rule& rule) { return parts_->is_own(rule); });
@@ -341,7 +355,9 @@ Result<Report> Session::end() {
     });
     /* Those that could not be reached stop at their next record. */
     parts_->channel.close();
-    if (report) parts_->ended = true;
+    if (!report) return report;
+    parts_->ended = true;
+    report->unreachable.insert(report->unreachable.end(), not_attached.begin(), not_attached.end());
     return report;
 }
 

@@ -354,7 +354,7 @@ std::optional<plumb_process> StateFile::copy_of(std::uint32_t index) const {
     copy.registered_boottime_ns = load(shared.registered_boottime_ns);
     copy.acknowledged = load(shared.acknowledged);
     copy.error = load(shared.error);
-    copy.error_cookie = load(shared.error_cookie);
+    copy.not_attached = load(shared.not_attached);
     copy.handler = load(shared.handler);
     copy.unanswered = load(shared.unanswered);
     copy.image = load(shared.image);

@@ -5,6 +5,7 @@
 #include <plumb/abi/state.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -51,6 +52,24 @@ std::string in_mib(std::uint64_t bytes) {
 }
 
 } // namespace
+
+std::optional<uid_t> user_number_in(std::string_view text) {
+    uid_t number = 0;
+    const auto [rest, wrong] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (wrong != std::errc() || rest != text.data() + text.size()) return {};
+    return number;
+}
+
+std::vector<uid_t> users_with_directory() {
+    constexpr std::string_view prefix = "plumb-";
+    std::vector<uid_t> users;
+    const auto names = list_directory("/dev/shm");
+    for (const std::string& name : names ? *names : std::vector<std::string>{})
+        if (name.starts_with(prefix))
+            if (const auto user_id = user_number_in(std::string_view(name).substr(prefix.size())))
+                users.push_back(*user_id);
+    return users;
+}
 
 std::string UserDirectory::path_of(uid_t user_id) {
     char path[64];

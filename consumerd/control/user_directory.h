@@ -16,9 +16,16 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace plumb {
+
+/* A user id in decimal, and nothing else. */
+std::optional<uid_t> user_number_in(std::string_view text);
+
+/* Users who have a directory for state and channels. */
+std::vector<uid_t> users_with_directory();
 
 class UserDirectory {
 public:

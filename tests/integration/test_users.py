@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -139,6 +140,23 @@ class Users(unittest.TestCase):
     def test_root_attaches_to_a_process_of_another_user(self):
         self.assertEqual(self.record_attached(self.start_program(*AS_USER), 1000), 0, self.errors)
         self.assert_exact(1000, f"ust-{USER}")
+
+    def test_what_a_killed_recorder_left_with_several_users_is_one_trace(self):
+        self.trace.mkdir()
+        recorder = self.start([PLUMB, "record", "-o", self.trace / "read", "--preload", "pthread", "--user", USER, "--",
+                               *AS_USER, PROGRAM])
+        say(recorder, 1)
+        recorder.send_signal(signal.SIGSTOP)
+        say(recorder, 300)
+        recorder.kill()
+        recorder.wait()
+        done = subprocess.run([PLUMB, "extract", "-o", self.trace / "rest"], capture_output=True, text=True, timeout=60,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"of process {recorder.pid} ", done.stderr)
+        self.assertGreater(self.acquired("rest", f"ust-{USER}"), 0)
+        self.assertEqual(self.acquired(), 301)
+        self.assertEqual(list(pathlib.Path("/dev/shm").glob("plumb-*/left-*")), [])
 
     def test_root_attaches_to_a_service_that_has_changed_its_user(self):
         service = self.start_program()

@@ -332,12 +332,18 @@ TEST_F(SessionTest, CountsErrorsOfItsOwnChannelAlone) {
     raw.slot(7) = slot_of(process.id(), static_cast<std::uint32_t>(SIGURG));
     raw.slot(7).acknowledged = UINT64_MAX;
     raw.slot(7).error = EACCES;
-    raw.slot(7).error_cookie = session.cookie() + 1;
+    Session other = make(); // both fail, and the slot has one errno: each hears of its own
+    raw.slot(7).not_attached = 1u << 1;
     EXPECT_TRUE(enable(session, {{"subject:*"}}).complete());
-    raw.slot(7).error_cookie = session.cookie();
+    EXPECT_THAT(reason_for(enable(other, {{"subject:*"}}), process.id()), HasSubstr("Permission denied"));
+    raw.slot(7).not_attached = 1u << 0 | 1u << 1;
     EXPECT_THAT(reason_for(enable(session, {{"subject:tick"}}), process.id()),
                 HasSubstr("Permission denied"));
     EXPECT_TRUE(disable(session, {{"subject:tick"}}).complete()) << "who writes nothing is no obstacle";
+    const Result<Report> ended = other.end();
+    ASSERT_TRUE(ended);
+    EXPECT_THAT(reason_for(*ended, process.id()), HasSubstr("Permission denied"))
+        << "one that began after everybody was told is heard of at the end";
     raw.slot(7) = {};
 }
 

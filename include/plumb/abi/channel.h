@@ -212,8 +212,8 @@ struct plumb_channel_header {
     /* Shared: any writer. */
     PLUMB_ABI_ALIGNED(64) uint64_t heap_used; /* atomic add reserves; may go past heap_bytes when full */
     uint32_t entry_hint;                      /* where to begin to look for a free entry slot */
-    uint32_t reserved1;
-    uint64_t refused[PLUMB_REFUSALS]; /* by enum plumb_refusal; atomic add */
+    uint32_t creator_user;                    /* the creator: its effective user id */
+    uint64_t refused[PLUMB_REFUSALS];         /* by enum plumb_refusal; atomic add */
     uint64_t reserved2[2];
 
     /* Shared: futexes. */

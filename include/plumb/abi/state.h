@@ -157,10 +157,13 @@ struct plumb_process {
     uint64_t registered_boottime_ns;
     uint64_t acknowledged; /* the last generation that is true everywhere in the process */
     uint32_t flags;        /* PLUMB_FLAGS() of PLUMB_PROCESS_* */
-    int32_t error;         /* errno of its last failure to follow a generation (channel not opened ...); 0 */
-    uint64_t error_cookie; /* the session that `error` is about */
-    uint64_t handler;      /* address of its handler in that process: tells two runtimes there apart */
-    uint32_t unanswered;   /* update signals sent since its handler last had one; see below */
+    int32_t error;         /* errno of its last failure to open a session's channel; 0 */
+    uint32_t
+        not_attached; /* sessions, a bit for each index, that it should write to and whose channel it could not open;
+                            * one store, before `acknowledged` */
+    uint32_t reserved;
+    uint64_t handler;    /* address of its handler in that process: tells two runtimes there apart */
+    uint32_t unanswered; /* update signals sent since its handler last had one; see below */
     uint32_t image; /* the program that runs there, since its last exec(): a hash of what is random in it */
     uint32_t held;  /* PLUMB_HELD_*, 0: not; see below */
     uint32_t signal_number; /* the update signal it listens on; 0: none (tp-sync alone) */
@@ -228,7 +231,7 @@ PLUMB_ABI_OFFSET(struct plumb_rule_set, rules, 64 + 16 * 128);
 PLUMB_ABI_SIZE(struct plumb_process, 64);
 PLUMB_ABI_OFFSET(struct plumb_process, claim, 0);
 PLUMB_ABI_OFFSET(struct plumb_process, acknowledged, 16);
-PLUMB_ABI_OFFSET(struct plumb_process, error_cookie, 32);
+PLUMB_ABI_OFFSET(struct plumb_process, not_attached, 32);
 PLUMB_ABI_OFFSET(struct plumb_process, handler, 40);
 PLUMB_ABI_OFFSET(struct plumb_process, unanswered, 48);
 PLUMB_ABI_OFFSET(struct plumb_process, held, 56);
