@@ -113,8 +113,12 @@ Result<ChannelGeometry> check_channel_header(std::span<const std::byte> bytes) {
     if (bytes.size() < sizeof(header))
         return Error("This is not a Plumb channel: {} bytes are too few for one.", bytes.size());
     std::memcpy(&header, bytes.data(), sizeof(header));
+    return check_channel_header(header, bytes.size());
+}
+
+Result<ChannelGeometry> check_channel_header(const plumb_channel_header& header, uint64_t mapped_bytes) {
     for (const Status& status :
-         {check_identity(header, bytes.size()), check_kinds(header), check_rings(header)})
+         {check_identity(header, mapped_bytes), check_kinds(header), check_rings(header)})
         if (!status) return status.error();
     if (Status places = check_places(header); !places) return places.error();
     return geometry_of(header);

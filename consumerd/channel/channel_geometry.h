@@ -47,6 +47,8 @@ struct ChannelGeometry {
 
 /* The geometry, or what is wrong with the header: not a channel, another major version, a part outside. */
 Result<ChannelGeometry> check_channel_header(std::span<const std::byte> bytes);
+/* The same of a header that is known, whatever stands in the channel by now. */
+Result<ChannelGeometry> check_channel_header(const plumb_channel_header& header, uint64_t mapped_bytes);
 
 } // namespace plumb
 

@@ -102,7 +102,8 @@ ChannelReader::ChannelReader(std::span<const std::byte> bytes, ChannelGeometry g
       event_is_bad_(geometry_.event_slots, false),
       entry_taken_(geometry_.entry_slots, 0),
       entry_freed_(geometry_.entry_slots, 0) {
-    std::memcpy(fixed_header_.data(), bytes_.data(), fixed_header_bytes);
+    const void* const made_as = options_.made_as ? &*options_.made_as : nullptr;
+    std::memcpy(fixed_header_.data(), made_as != nullptr ? made_as : bytes_.data(), fixed_header_bytes);
     if (is_live() && geometry_.clock_mode == PLUMB_CLOCK_REALTIME)
         wall_clock_.emplace(options_.realtime_offset);
 }
@@ -111,7 +112,8 @@ Result<ChannelReader> ChannelReader::open(std::span<const std::byte> bytes, Read
     /* Slots and positions are read as 64-bit words. */
     if (reinterpret_cast<uintptr_t>(bytes.data()) % 8 != 0)
         return Error("The bytes of the channel do not begin at a multiple of 8.");
-    auto geometry = check_channel_header(bytes);
+    auto geometry =
+        options.made_as ? check_channel_header(*options.made_as, bytes.size()) : check_channel_header(bytes);
     if (!geometry) return geometry.error();
     return ChannelReader(bytes, std::move(*geometry), std::move(options));
 }

@@ -73,6 +73,8 @@ struct ReaderOptions {
     std::function<void(const std::string&)> log;
     /* How CLOCK_REALTIME is read against CLOCK_MONOTONIC; for tests. */
     std::function<int64_t()> realtime_offset = realtime_offset_ns;
+    /* Live: the header as its creator wrote it, where writers have had time to damage it since. */
+    std::optional<plumb_channel_header> made_as{};
 };
 
 class ChannelReader {

@@ -202,8 +202,12 @@ Result<Channel> Channel::create(const UserDirectory& directory, const ChannelCon
     const Result<ChannelLayout> layout = lay_out_channel(config);
     if (!layout) return layout.error();
     const std::string name = channel_file_name(cookie);
+    plumb_channel_header made_as{};
     const auto fill = [&](std::span<std::byte> bytes) {
-        return fill_header(*reinterpret_cast<plumb_channel_header*>(bytes.data()), config, *layout, cookie);
+        auto& header = *reinterpret_cast<plumb_channel_header*>(bytes.data());
+        Status filled = fill_header(header, config, *layout, cookie);
+        made_as = header;
+        return filled;
     };
     LifeLock lock; /* before it has its name: who finds it unlocked removes it */
     const auto take_lock = [&](int fd) -> Status {
@@ -220,7 +224,8 @@ Result<Channel> Channel::create(const UserDirectory& directory, const ChannelCon
         const Status removed = directory.unlink_file(name);
         return removed ? region.error() : region.error().hint("{}", removed.error().message());
     }
-    return Channel(std::move(*file), std::move(lock), std::move(*region), *layout, config, cookie, path);
+    return Channel(std::move(*file), std::move(lock), std::move(*region), *layout, config, cookie, path,
+                   made_as);
 }
 
 void Channel::close() {

@@ -88,6 +88,8 @@ public:
     /* Its layout as it was when made: what writers did to the header since does not change it. */
     const ChannelLayout& layout() const { return layout_; }
     const ChannelConfig& config() const { return config_; }
+    /* The header as it was then. */
+    const plumb_channel_header& made_as() const { return made_as_; }
     std::uint64_t cookie() const { return cookie_; }
     const std::string& path() const { return path_; }
     int fd() const { return fd_.get(); }
@@ -103,14 +105,15 @@ public:
 
 private:
     Channel(FileDescriptor fd, LifeLock lock, MappedRegion region, ChannelLayout layout, ChannelConfig config,
-            std::uint64_t cookie, std::string path)
+            std::uint64_t cookie, std::string path, const plumb_channel_header& made_as)
         : fd_(std::move(fd)),
           lock_(std::move(lock)),
           region_(std::move(region)),
           layout_(layout),
           config_(std::move(config)),
           cookie_(cookie),
-          path_(std::move(path)) {}
+          path_(std::move(path)),
+          made_as_(made_as) {}
 
     FileDescriptor fd_;
     LifeLock lock_; /* held for as long as this exists: that it is ours */
@@ -119,6 +122,7 @@ private:
     ChannelConfig config_;
     std::uint64_t cookie_;
     std::string path_;
+    plumb_channel_header made_as_;
 };
 
 /* Closes a channel file that its session left behind: its writers stop. Its content is not trusted. */

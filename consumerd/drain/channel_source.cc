@@ -77,7 +77,9 @@ TraceIdentity identity_of(const ChannelGeometry& geometry, const std::optional<C
 Result<std::unique_ptr<Drain>> drain_channel(std::span<const std::byte> channel, std::byte* shared,
                                              std::optional<ClockCalibration> calibration,
                                              ChannelDrainOptions options) {
-    auto reader = ChannelReader::open(channel, {shared, options.log});
+    ReaderOptions reader_options{shared, options.log};
+    reader_options.made_as = options.made_as;
+    auto reader = ChannelReader::open(channel, std::move(reader_options));
     if (!reader) return reader.error();
     const ChannelGeometry& geometry = reader->geometry();
     if (calibration && calibration->mode() != geometry.clock_mode)

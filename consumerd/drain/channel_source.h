@@ -38,6 +38,7 @@ struct ChannelDrainOptions : DrainOptions {
     std::vector<uint64_t> ring_positions; /* where to begin, by ring; empty: with what nobody has read */
     /* One of several traces of the channel: with an identity of its own, so that others can be read beside it. */
     bool is_snapshot = false;
+    std::optional<plumb_channel_header> made_as; /* as in ReaderOptions */
 };
 
 /* Into a CTF directory. `channel` must stay mapped until the drain is gone. The clock page of a live channel is filled

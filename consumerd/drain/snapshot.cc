@@ -9,6 +9,7 @@ Result<Snapshot> take_snapshot(Session& session, ClockCalibration& calibration, 
     calibration.refine();
     ChannelDrainOptions drain_options = options.drain;
     drain_options.is_snapshot = true;
+    drain_options.made_as = session.channel().made_as();
     auto drain = drain_live_channel(session.channel().bytes(), calibration, std::move(drain_options));
     if (!drain) return drain.error();
     Snapshot snapshot;
