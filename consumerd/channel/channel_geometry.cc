@@ -108,15 +108,9 @@ ChannelGeometry geometry_of(const plumb_channel_header& header) {
 
 } // namespace
 
-Result<ChannelGeometry> check_channel_header(std::span<const std::byte> bytes) {
-    plumb_channel_header header;
-    if (bytes.size() < sizeof(header))
-        return Error("This is not a Plumb channel: {} bytes are too few for one.", bytes.size());
-    std::memcpy(&header, bytes.data(), sizeof(header));
-    return check_channel_header(header, bytes.size());
-}
-
 Result<ChannelGeometry> check_channel_header(const plumb_channel_header& header, uint64_t mapped_bytes) {
+    if (mapped_bytes < sizeof(header))
+        return Error("This is not a Plumb channel: {} bytes are too few for one.", mapped_bytes);
     for (const Status& status :
          {check_identity(header, mapped_bytes), check_kinds(header), check_rings(header)})
         if (!status) return status.error();

@@ -13,7 +13,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 
 namespace plumb {
@@ -45,9 +44,8 @@ struct ChannelGeometry {
     uint32_t all_rings() const { return ring_count + extra_ring_count; }
 };
 
-/* The geometry, or what is wrong with the header: not a channel, another major version, a part outside. */
-Result<ChannelGeometry> check_channel_header(std::span<const std::byte> bytes);
-/* The same of a header that is known, whatever stands in the channel by now. */
+/* The geometry, or what is wrong with the header, which is a copy: not a channel, another major version, a part outside
+ * of what is mapped. */
 Result<ChannelGeometry> check_channel_header(const plumb_channel_header& header, uint64_t mapped_bytes);
 
 } // namespace plumb

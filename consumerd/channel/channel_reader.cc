@@ -1,5 +1,8 @@
 #include "consumerd/channel/channel_reader.h"
 
+#include "consumerd/clock/clock_page_check.h"
+
+#include <algorithm>
 #include <cstring>
 
 namespace plumb {
@@ -86,6 +89,8 @@ const char* damage_name(Damage kind) {
         return "damaged_entries";
     case Damage::header:
         return "damaged_header";
+    case Damage::clock:
+        return "damaged_clock";
     }
     return "damaged";
 }
@@ -112,13 +117,48 @@ Result<ChannelReader> ChannelReader::open(std::span<const std::byte> bytes, Read
     /* Slots and positions are read as 64-bit words. */
     if (reinterpret_cast<uintptr_t>(bytes.data()) % 8 != 0)
         return Error("The bytes of the channel do not begin at a multiple of 8.");
-    auto geometry =
-        options.made_as ? check_channel_header(*options.made_as, bytes.size()) : check_channel_header(bytes);
+    plumb_channel_header header{};
+    if (options.made_as)
+        header = *options.made_as;
+    else
+        std::memcpy(&header, bytes.data(), std::min(sizeof(header), bytes.size()));
+    const bool is_live = options.shared != nullptr;
+    if (!is_live) header.clock.mode = believable_clock_mode(header.clock);
+    auto geometry = check_channel_header(header, bytes.size());
     if (!geometry) return geometry.error();
-    return ChannelReader(bytes, std::move(*geometry), std::move(options));
+    ChannelReader reader(bytes, std::move(*geometry), std::move(options));
+    if (!is_live) reader.check_clock();
+    return reader;
 }
 
-plumb_clock_page ChannelReader::clock_page() const {
+void ChannelReader::check_clock() {
+    const CheckedClockPage checked =
+        check_clock_page(copy_of_clock_page(), {geometry_.created_realtime_ns, some_timestamp()});
+    mended_clock_ = checked.page;
+    if (!checked.damage.empty())
+        report_damage(
+            Damage::clock,
+            fmt::format("A traced program wrote over the channel's clock. Replaced: {}.", checked.damage));
+}
+
+/* The middle one of all entries', so that damaged ones are none. */
+std::optional<uint64_t> ChannelReader::some_timestamp() const {
+    std::vector<uint64_t> timestamps;
+    std::vector<std::byte> copy;
+    for (uint32_t i = 0; i < geometry_.entry_slots; i++) {
+        const uint64_t slot = load_slot(geometry_.entry_slots_offset, i);
+        ChannelEntry entry{};
+        if (slot != 0 && (slot & (PLUMB_SLOT_FREE | PLUMB_SLOT_CLAIMED)) == 0 &&
+            copy_from_heap(slot, entry_limit_bytes, copy) && decode_entry(copy, entry))
+            timestamps.push_back(entry.timestamp);
+    }
+    if (timestamps.empty()) return {};
+    const auto middle = timestamps.begin() + static_cast<std::ptrdiff_t>(timestamps.size() / 2);
+    std::nth_element(timestamps.begin(), middle, timestamps.end());
+    return *middle;
+}
+
+plumb_clock_page ChannelReader::copy_of_clock_page() const {
     const auto* header = reinterpret_cast<const plumb_channel_header*>(bytes_.data());
     plumb_clock_page page{};
     for (int i = 0; i < clock_page_tries; i++) {
@@ -128,7 +168,7 @@ plumb_clock_page ChannelReader::clock_page() const {
         const uint32_t after = __atomic_load_n(&header->clock.sequence, __ATOMIC_RELAXED);
         if (before == after && before % 2 == 0) break;
     }
-    page.mode = geometry_.clock_mode;
+    if (is_live()) page.mode = geometry_.clock_mode;
     return page;
 }
 

@@ -40,8 +40,9 @@ enum class Damage : uint8_t {
     events,    /* event descriptions */
     entries,   /* process, thread and object entries */
     header,    /* what stands in the header for good */
+    clock,     /* the clock page of a channel whose recorder is gone */
 };
-constexpr size_t damage_kinds = 6;
+constexpr size_t damage_kinds = 7;
 /* "damaged_records" ... */
 const char* damage_name(Damage kind);
 
@@ -84,8 +85,9 @@ public:
 
     const ChannelGeometry& geometry() const { return geometry_; }
     bool is_live() const { return options_.shared != nullptr; }
-    /* A whole copy, or the last one tried if its writer died in the middle. */
-    plumb_clock_page clock_page() const;
+    /* A whole copy, or the last one tried if its writer died in the middle. Of a channel whose recorder is gone: checked,
+     * and mended. */
+    plumb_clock_page clock_page() const { return mended_clock_ ? *mended_clock_ : copy_of_clock_page(); }
 
     /* Looks for descriptions that were added since; returns how many. */
     size_t scan_events();
@@ -129,6 +131,9 @@ private:
     /* Up to the clock page, the header never changes. */
     static constexpr size_t fixed_header_bytes = offsetof(plumb_channel_header, clock);
     ChannelReader(std::span<const std::byte> bytes, ChannelGeometry geometry, ReaderOptions options);
+    plumb_clock_page copy_of_clock_page() const;
+    std::optional<uint64_t> some_timestamp() const;
+    void check_clock();
     uint64_t load_slot(uint64_t table_offset, uint32_t index) const;
     bool copy_from_heap(uint64_t slot, size_t limit_bytes, std::vector<std::byte>& out) const;
     bool take_event(uint32_t id);
@@ -138,6 +143,7 @@ private:
     ChannelGeometry geometry_;
     ReaderOptions options_;
     std::optional<WallClockSteps> wall_clock_;
+    std::optional<plumb_clock_page> mended_clock_;
     WriterNumbers numbers_;
     std::deque<ChannelEvent> events_;
     std::vector<const ChannelEvent*> event_by_id_;

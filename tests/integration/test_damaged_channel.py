@@ -3,6 +3,8 @@
 import json
 import os
 import pathlib
+import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -85,6 +87,64 @@ class FlightRecorder(DamagedChannel):
         last = self.trace / "snapshot-2"
         self.assertEqual(self.steps(last), list(range(10, 15)))
         self.assertEqual(self.summary(last)["notes"], {})  # the first has mended it
+
+
+class Extracted(DamagedChannel):
+    """What a killed recorder left, with one word of the clock page written over."""
+    WORDS = {"mode": (4, "I"), "mult": (8, "I"), "shift": (12, "I"), "base_cycles": (16, "Q"), "base_monotonic_ns": (24, "Q"),
+             "realtime_offset_ns": (32, "Q"), "frequency_hz": (40, "Q")}
+
+    def leave(self, clock):
+        """Bytes of a channel that nobody has read."""
+        shutil.rmtree(self.trace, ignore_errors=True)
+        recorder = self.start("--clock", clock)
+        recorder.send_signal(signal.SIGSTOP)
+        self.trace_steps(recorder, 100)
+        content = self.channel.read_bytes()
+        self.end(recorder)
+        return content
+
+    def extract(self, content, **values):
+        damaged = bytearray(content)
+        for word, value in values.items():
+            offset, kind = self.WORDS[word]
+            struct.pack_into("<" + kind, damaged, CLOCK_PAGE + offset, value)
+        copy = self.folder / "copy"
+        copy.write_bytes(damaged)
+        done = subprocess.run([PLUMB, "extract", "--force", "-o", self.trace, copy], capture_output=True, text=True, timeout=60,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        read = subprocess.run(["babeltrace2", "--clock-seconds", self.trace], capture_output=True, text=True, timeout=60,
+                              check=False)
+        self.assertEqual((read.returncode, read.stderr), (0, ""), values)
+        self.assertEqual([int(number) for number in re.findall(r" damage:step: .*number = (\d+)", read.stdout)][-100:],
+                         list(range(10, 110)), values)
+        for second in re.findall(r"^\[(\d+\.\d+)\]", read.stdout, re.MULTILINE):
+            self.assertLess(abs(float(second) - time.time()), 600, (values, second))
+        is_told = "wrote over the channel's clock" in done.stderr
+        self.assertEqual(self.summary(self.trace)["notes"].get("damaged_clock"), 1 if is_told else None)
+        return is_told
+
+    def test_a_clock_that_is_whole_is_left_alone(self):
+        for clock in ["mono", "boot", "real"]:
+            self.assertFalse(self.extract(self.leave(clock)), clock)
+
+    def test_a_damaged_clock_is_replaced_by_what_is_known(self):
+        for clock in ["mono", "real"]:
+            content = self.leave(clock)
+            for word in self.WORDS:
+                self.assertTrue(self.extract(content, **{word: 0xffff_fff0}), (clock, word))
+            self.extract(content, frequency_hz=0, base_monotonic_ns=1 << 63, base_cycles=1 << 62)
+
+    def test_so_is_the_rate_of_the_cycle_counter(self):
+        if subprocess.run([PLUMB, "record", "-q", "--clock", "tsc", "-o", self.trace, "true"], capture_output=True,
+                          check=False).returncode != 0:
+            self.skipTest("no cycle counter to record by")
+        content = self.leave("tsc")
+        self.assertFalse(self.extract(content))
+        for word in self.WORDS:
+            self.extract(content, **{word: 0})
+        self.extract(content, mult=0, frequency_hz=1)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,6 @@ TEST(ChannelHeader, IsRefusedIfAnythingInItIsImpossible) {
         [](Header& h) { h.header_bytes = 100; },
         [](Header& h) { h.domain = 3; },
         [](Header& h) { h.mode = 0; },
-        [](Header& h) { h.clock.mode = 9; },
         [](Header& h) { h.ring_count = 1u << 31; },
         [](Header& h) { h.ring_count = h.extra_ring_count = 0; },
         [](Header& h) { h.subbuf_bytes = 5000; },
