@@ -68,11 +68,10 @@ public:
             now_ns_ = monotonic_now_ns();
             std::vector<std::uint32_t> pending;
             const std::vector<ProcessSlot> slots = state_.processes();
-            const auto youngest = youngest_of(slots);
+            const std::set<std::uint32_t> left = left_by_exec(slots);
             for (const ProcessSlot& slot : slots) {
-                const auto now = youngest.find(slot.own_name());
-                if (slot.is_ready() && now != youngest.end() && now->second->image != slot.content.image)
-                    state_.free_slot(slot); /* left by the program before exec() */
+                if (left.count(slot.index) != 0)
+                    state_.free_slot(slot);
                 else if (is_pending(slot))
                     pending.push_back(slot.process_id());
             }
@@ -83,19 +82,6 @@ public:
     }
 
 private:
-    /* Which program each process runs now, by its youngest slot. */
-    static std::map<OwnName, const plumb_process*> youngest_of(const std::vector<ProcessSlot>& slots) {
-        std::map<OwnName, const plumb_process*> youngest;
-        for (const ProcessSlot& slot : slots) {
-            const plumb_process& process = slot.content;
-            if (!slot.is_ready() || slot.process_id() == 0) continue;
-            const plumb_process*& known = youngest[slot.own_name()];
-            if (known == nullptr || process.registered_boottime_ns > known->registered_boottime_ns)
-                known = &process;
-        }
-        return youngest;
-    }
-
     /* A process may have several slots, one for each runtime in it. */
     using Key = std::pair<std::uint32_t, std::uint64_t>;
     static Key key_of(const ProcessSlot& slot) { return {slot.index, slot.content.claim}; }

@@ -268,7 +268,14 @@ void StateFile::remove_channels(const plumb_rule_set& rules, StateCleanup& remov
 /* A slot whose process is gone is free. One whose process id belongs to a younger process is left over,
  * unless that process is just taking it (the claim comes first, the time later): then it maps the state file. */
 void StateFile::remove_processes(StateCleanup& removed) {
-    for (const ProcessSlot& taken : processes()) {
+    const std::vector<ProcessSlot> slots = processes();
+    const std::set<std::uint32_t> left = left_by_exec(slots);
+    for (const ProcessSlot& taken : slots) {
+        if (left.count(taken.index) != 0) {
+            free_slot(taken);
+            removed.process_slots++;
+            continue;
+        }
         if (taken.sight.kind == Sight::hidden) continue;
         const std::uint32_t process_id = taken.process_id();
         if (is_same_process(process_id, taken.content.registered_boottime_ns)) continue;
@@ -316,6 +323,23 @@ std::vector<ProcessSlot> StateFile::processes() const {
     for (ProcessSlot& slot : taken)
         slot.sight = look_for(slot.content.claim, table);
     return taken;
+}
+
+std::set<std::uint32_t> left_by_exec(const std::vector<ProcessSlot>& slots) {
+    std::map<OwnName, const plumb_process*> youngest;
+    for (const ProcessSlot& slot : slots) {
+        if (!slot.is_ready() || slot.process_id() == 0) continue;
+        const plumb_process*& known = youngest[slot.own_name()];
+        if (known == nullptr || slot.content.registered_boottime_ns > known->registered_boottime_ns)
+            known = &slot.content;
+    }
+    std::set<std::uint32_t> left;
+    for (const ProcessSlot& slot : slots) {
+        const auto now = youngest.find(slot.own_name());
+        if (slot.is_ready() && now != youngest.end() && now->second->image != slot.content.image)
+            left.insert(slot.index);
+    }
+    return left;
 }
 
 /* Who was seen is not looked for again: it has ended if /proc says so of the number. */

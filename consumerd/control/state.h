@@ -23,6 +23,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,10 @@ struct ProcessSlot {
     }
     bool is_ready() const { return PLUMB_IS_READY(content.claim, content.flags); }
 };
+
+/* Indices of those that a program left by exec(): the process has a younger slot, of another program image. A signal for
+ * one of them would reach whatever the new program does with that number. */
+std::set<std::uint32_t> left_by_exec(const std::vector<ProcessSlot>& slots);
 
 /* The sum of what an edit found dead and removed. */
 struct StateCleanup {
