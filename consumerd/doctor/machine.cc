@@ -192,6 +192,12 @@ MachineCheck check_tracefs() {
         return check;
     }
     if (path == nullptr) {
+        struct stat place {};
+        if (::geteuid() == 0 && ::stat("/sys/kernel/tracing", &place) == 0 && S_ISDIR(place.st_mode)) {
+            check.finding = Finding::good;
+            check.found = "not mounted yet: the first `plumb record -k` mounts it at /sys/kernel/tracing";
+            return check;
+        }
         const bool hidden = ::access("/sys/kernel/tracing", X_OK) != 0 && errno == EACCES;
         check.found = hidden ? "/sys/kernel/tracing may not be entered" : "not mounted";
         check.advice = hidden
