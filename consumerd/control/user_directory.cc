@@ -122,12 +122,14 @@ Status UserDirectory::reserve(const FileDescriptor& file, const std::string& nam
     struct statvfs room {};
     if ((number == ENOSPC || number == ENOMEM) && ::fstatvfs(fd_.get(), &room) == 0) {
         const std::uint64_t available = static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize;
+        const bool is_channel = name != PLUMB_STATE_FILE;
         return Error(
                    "Too little shared memory for {}: {} ({} bytes) are needed, {} ({} bytes) are available.",
                    path_of_file(name), in_mib(bytes), bytes, in_mib(available), available)
-            .hint("Use fewer or smaller sub-buffers (--subbuf-count, --subbuf-size), remove files from "
-                  "/dev/shm, or "
-                  "enlarge it (`mount -o remount,size=... /dev/shm`).");
+            .hint("{} files from /dev/shm, or enlarge it (`mount -o remount,size=... /dev/shm`).{}",
+                  is_channel ? "Use fewer or smaller sub-buffers (--subbuf-count, --subbuf-size), remove"
+                             : "Remove",
+                  is_channel ? "" : " `plumb doctor` says how much a session takes besides.");
     }
     return Error::from_errno(number, "Could not reserve {} bytes for {}", bytes, path_of_file(name));
 }

@@ -72,6 +72,22 @@ def check_shared_memory():
     expect("small", "mount -t tmpfs -o size=9m tmpfs /dev/shm", "room", "limited", 0, "9.0 MiB", "--subbuf-size")
 
 
+def check_tracefs():
+    """Not mounted, it is not missed: the first recording of the kernel mounts it."""
+    if IS_ROOT and "tracefs" in pathlib.Path("/proc/filesystems").read_text() and pathlib.Path("/sys/kernel/tracing").is_dir():
+        hidden = f"{SHM}\nfor each in tracing debug; do mount -t tmpfs -o ro tmpfs /sys/kernel/$each 2>/dev/null || :; done"
+        expect("not mounted", hidden, "tracefs", "ok", 0, "not mounted yet", "plumb record -k")
+
+
+def check_advice():
+    """Smaller sub-buffers help a channel that finds no room, and not a state file."""
+    full = "mount -t tmpfs -o size=%s tmpfs /dev/shm"
+    for size, offers_smaller in (("64k", False), ("1m", True)):
+        done = in_namespace(f"{full % size}\n! {PLUMB} record -o /dev/shm/trace -- true")
+        if "Too little shared memory" not in done.stderr or ("--subbuf-size" in done.stderr) != offers_smaller:
+            failures.append(f"advice with {size}: {done.stderr}")
+
+
 def check_directory():
     expect("open to others", f"{SHM}; mkdir {DIRECTORY}; chmod 755 {DIRECTORY}", "user-directory", "missing", 1, "0755",
            "chmod 700")
@@ -146,6 +162,8 @@ def main():
     check_default_buffers()
     check_shared_memory()
     check_directory()
+    check_tracefs()
+    check_advice()
     check_state()
     check_left_behind()
     for failure in failures:
