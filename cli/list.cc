@@ -4,6 +4,7 @@
  */
 #include "cli/command.h"
 #include "cli/list_kernel.h"
+#include "cli/list_users.h"
 #include "cli/output.h"
 #include "cli/status_line.h"
 
@@ -297,6 +298,7 @@ int list_running(const ListOptions& options) {
                   options.patterns.empty() ? "" : "such ", options.patterns.empty() ? " of Plumb" : "");
     print_sessions(running->sessions);
     print_left(running->left);
+    print_out("{}", other_users_text());
     return 0;
 }
 
