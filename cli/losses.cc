@@ -8,6 +8,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
+#include <map>
+#include <string_view>
 #include <utility>
 
 namespace plumb {
@@ -41,6 +44,32 @@ void add_losses(const Json& root, const char* list, const char* noun, std::vecto
             lines.push_back(escaped(loss_text({name, count.get<std::uint64_t>()}, noun, write_error)));
 }
 
+/* Of a flight recorder's folder; oldest first. */
+std::vector<std::string> snapshots_in(const std::string& folder) {
+    constexpr std::string_view prefix = "snapshot-";
+    std::map<std::uint64_t, std::string> by_number;
+    const auto names = list_directory(folder);
+    for (const std::string& name : names ? *names : std::vector<std::string>())
+        if (name.starts_with(prefix))
+            by_number[std::strtoull(name.c_str() + prefix.size(), nullptr, 10)] = name;
+    std::vector<std::string> snapshots;
+    for (const auto& [number, name] : by_number)
+        snapshots.push_back(name);
+    return snapshots;
+}
+
+Result<std::vector<std::string>> losses_in(const std::string& trace) {
+    const std::string path = trace + "/summary.json";
+    const auto text = read_small_file(path, summary_bytes_max);
+    if (!text) return text.error();
+    const Json root = Json::parse(*text, nullptr, false);
+    if (!root.is_object()) return Error("{} is no summary.", path).as(EPROTO);
+    std::vector<std::string> lines;
+    add_losses(root, "events_lost_by_cause", "event", lines);
+    add_losses(root, "subbufs_lost_by_cause", "sub-buffer", lines);
+    return lines;
+}
+
 } // namespace
 
 std::string loss_text(const NamedCount& lost, const std::string& noun, const std::string& write_error) {
@@ -53,14 +82,16 @@ std::string loss_text(const NamedCount& lost, const std::string& noun, const std
 }
 
 Result<std::vector<std::string>> recorded_losses(const std::string& trace) {
-    const std::string path = trace + "/summary.json";
-    const auto text = read_small_file(path, summary_bytes_max);
-    if (!text) return text.error();
-    const Json root = Json::parse(*text, nullptr, false);
-    if (!root.is_object()) return Error("{} is no summary.", path).as(EPROTO);
+    auto whole = losses_in(trace);
+    const std::vector<std::string> snapshots = whole ? std::vector<std::string>() : snapshots_in(trace);
+    if (snapshots.empty()) return whole;
     std::vector<std::string> lines;
-    add_losses(root, "events_lost_by_cause", "event", lines);
-    add_losses(root, "subbufs_lost_by_cause", "sub-buffer", lines);
+    for (const std::string& snapshot : snapshots) {
+        const auto losses = losses_in(trace + "/" + snapshot);
+        if (!losses) return losses;
+        for (const std::string& line : *losses)
+            lines.push_back(snapshot + ": " + line);
+    }
     return lines;
 }
 

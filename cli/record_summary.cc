@@ -62,16 +62,28 @@ std::string not_described_text(const DrainTotals& totals) {
     return text + without_clock;
 }
 
-/* `is_complete`: else what was not read at all may be anything. */
-std::string losses_text(const DrainTotals& totals, bool is_complete) {
-    if (totals.events_lost.empty() && totals.subbufs_lost.empty())
-        return totals.not_described.empty() && is_complete ? "Nothing was lost.\n"
-                                                           : not_described_text(totals);
-    std::string text = "Lost:\n";
-    for (const NamedCount& lost : totals.events_lost)
-        text += fmt::format("  {}\n", loss_text(lost, "event", totals.write_error));
-    for (const NamedCount& lost : totals.subbufs_lost)
-        text += fmt::format("  {}\n", loss_text(lost, "sub-buffer", totals.write_error));
+std::string lost_lines(const std::vector<NamedCount>& events, const std::vector<NamedCount>& subbufs,
+                       const std::string& write_error) {
+    std::string text;
+    for (const NamedCount& lost : events)
+        text += fmt::format("  {}\n", loss_text(lost, "event", write_error));
+    for (const NamedCount& lost : subbufs)
+        text += fmt::format("  {}\n", loss_text(lost, "sub-buffer", write_error));
+    return text;
+}
+
+std::string losses_text(const RecordSummary& summary) {
+    const DrainTotals& totals = summary.totals;
+    const bool is_complete = summary.problems.empty(); /* else what was not read at all may be anything */
+    const std::string lost = lost_lines(totals.events_lost, totals.subbufs_lost, totals.write_error);
+    const std::string before = lost_lines(summary.events_lost_before, summary.subbufs_lost_before, "");
+    std::string text = lost.empty() ? "" : "Lost:\n" + lost;
+    if (lost.empty() && totals.not_described.empty() && is_complete)
+        text = !before.empty() ? "Nothing was lost in the last snapshot.\n"
+               : summary.snapshots.size() <= 1
+                   ? "Nothing was lost.\n"
+                   : fmt::format("Nothing was lost in {} snapshots.\n", summary.snapshots.size());
+    if (!before.empty()) text += "Lost in the snapshots before:\n" + before;
     return text + not_described_text(totals);
 }
 
@@ -91,6 +103,13 @@ Json processes_json(const std::vector<TracedName>& processes) {
     return list;
 }
 
+Json unreachable_json(const std::vector<Unreachable>& processes) {
+    Json list = Json::array();
+    for (const Unreachable& each : processes)
+        list.push_back({{"pid", each.process_id}, {"reason", each.reason}});
+    return list;
+}
+
 const char* mode_name(plumb_ring_mode mode) {
     return mode == PLUMB_MODE_OVERWRITE ? "overwrite" : mode == PLUMB_MODE_BLOCK ? "block" : "discard";
 }
@@ -101,11 +120,13 @@ std::string summary_text(const RecordSummary& summary) {
     const DrainTotals& totals = summary.totals;
     std::string text = fmt::format("Recorded {} in {:.2f} s.\n", counted(totals.progress.events, "event"),
                                    static_cast<double>(summary.duration_ns) / 1e9);
-    text += events_text(totals) + processes_text(totals) + losses_text(totals, summary.problems.empty());
+    text += events_text(totals) + processes_text(totals) + losses_text(summary);
     for (const NamedCount& note : totals.notes)
         text += fmt::format("  note: {} {}\n", with_commas(note.count), note.name);
     for (const Unreachable& each : summary.unreachable)
         text += fmt::format("Process {} could not be reached: {}\n", each.process_id, each.reason);
+    for (const Unreachable& each : summary.reached_late)
+        text += fmt::format("Process {} was reached late: {}\n", each.process_id, each.reason);
     for (const Disturbed& each : summary.disturbed)
         text += fmt::format("Process {}, thread {}: its {} was interrupted (EINTR).\n", each.process_id,
                             each.thread_id, each.system_call);
@@ -121,9 +142,7 @@ std::string summary_text(const RecordSummary& summary) {
 
 std::string summary_json(const RecordSummary& summary) {
     const DrainTotals& totals = summary.totals;
-    Json unreachable = Json::array(), disturbed = Json::array();
-    for (const Unreachable& each : summary.unreachable)
-        unreachable.push_back({{"pid", each.process_id}, {"reason", each.reason}});
+    Json disturbed = Json::array();
     for (const Disturbed& each : summary.disturbed)
         disturbed.push_back(
             {{"pid", each.process_id}, {"tid", each.thread_id}, {"system_call", each.system_call}});
@@ -160,7 +179,8 @@ std::string summary_json(const RecordSummary& summary) {
     root["channel"] = {{"mode", mode_name(summary.channel.mode)},
                        {"subbuf_bytes", summary.channel.subbuf_bytes},
                        {"subbuf_count", summary.channel.subbuf_count}};
-    root["unreachable"] = unreachable;
+    root["unreachable"] = unreachable_json(summary.unreachable);
+    root["reached_late"] = unreachable_json(summary.reached_late);
     root["disturbed"] = disturbed;
     root["left_running"] = processes_json(summary.left_running);
     return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -28,7 +28,9 @@ struct RecordSummary {
     std::uint64_t duration_ns = 0;
     ChannelConfig channel;
     DrainTotals totals;
+    std::vector<NamedCount> events_lost_before, subbufs_lost_before; /* in snapshots before the last one */
     std::vector<Unreachable> unreachable;
+    std::vector<Unreachable> reached_late; /* with the reason why not before */
     std::vector<Disturbed> disturbed;
     std::vector<TracedName> left_running; /* traced processes that outlived the recording */
     std::vector<std::string> problems;    /* why the trace is not complete */

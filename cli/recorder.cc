@@ -185,6 +185,7 @@ Status Recorder::open_session() {
         return enabled.error();
     }
     take(*enabled);
+    enabled_generation_ = enabled->generation;
     return ok();
 }
 
@@ -339,6 +340,7 @@ void Recorder::close() {
         else
             summary_.problems.push_back(ended.error().message());
     };
+    if (enabled_generation_ != 0) find_reached_late();
     take_end(session_->end());
     if (other_users_) other_users_->end(take_end);
     if (kernel_session_)

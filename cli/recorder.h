@@ -54,6 +54,8 @@ private:
     void look_for_other_users();
     std::string why_unreachable(std::uint32_t process_id);
     Status start_command();
+    bool is_reachable(std::uint32_t process_id);
+    std::vector<std::uint32_t> look_for_attached();
     Status attach();
     void wait_for_end();
     bool is_over();
@@ -66,6 +68,7 @@ private:
     Status check_channels();
     void not_written(const Error& error);
     void take(const Report& report);
+    void find_reached_late();
     void find_left_running();
     std::uint64_t elapsed_ns() const;
 
@@ -81,6 +84,7 @@ private:
     std::unique_ptr<Drain> kernel_drain_;
     std::unique_ptr<OtherUsers> other_users_; /* only of root */
     std::uint64_t next_look_ns_ = 0;
+    std::uint64_t enabled_generation_ = 0; /* of the state: what is to be recorded is on from then */
     /* Of a flight recorder, which has no drains: */
     std::optional<ClockCalibration> calibration_;
     std::optional<SnapshotSocket> snapshot_socket_;

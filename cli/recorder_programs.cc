@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/processes.h"
 #include "cli/recorder.h"
+#include "consumerd/clock/clock_calibration.h"
 
 #include <fmt/format.h>
 
@@ -18,6 +19,9 @@ namespace {
 constexpr std::uint64_t tick_ns = 200'000'000;
 constexpr std::uint64_t eager_tick_ns = 25'000'000;
 constexpr std::uint64_t eager_ns = 10'000'000'000;
+/* From the end of one program to the first step of the next one's constructors; some milliseconds on a quiet machine. */
+constexpr std::uint64_t exec_patience_ns = 1'000'000'000;
+constexpr unsigned exec_look_us = 10'000;
 
 bool is_in_other_user_namespace(std::uint32_t process_id) {
     const auto its = read_link(fmt::format("/proc/{}/ns/user", process_id));
@@ -99,19 +103,35 @@ std::string Recorder::why_unreachable(std::uint32_t process_id) {
     return "it has no tracepoints: it neither links plumb nor preloads a probe";
 }
 
+bool Recorder::is_reachable(std::uint32_t process_id) {
+    const std::vector<ProcessSlot> slots = session_->state().processes();
+    return std::any_of(slots.begin(), slots.end(),
+                       [=](const ProcessSlot& slot) { return slot.process_id() == process_id; }) ||
+           (other_users_ && other_users_->has(process_id));
+}
+
+/* Those that no slot is found for. One in the middle of exec() has none for a moment: its last program's is left over, and
+ * the next one has yet to begin. */
+std::vector<std::uint32_t> Recorder::look_for_attached() {
+    const std::uint64_t until_ns = read_clock(PLUMB_CLOCK_MONOTONIC) + exec_patience_ns;
+    for (;;) {
+        std::vector<std::uint32_t> missing;
+        for (const auto& [process_id, start_ns] : attached_)
+            if (!is_reachable(process_id)) missing.push_back(process_id);
+        const bool may_come = std::any_of(missing.begin(), missing.end(), [this](std::uint32_t process_id) {
+            return is_same_process(process_id, attached_.at(process_id));
+        });
+        if (!may_come || read_clock(PLUMB_CLOCK_MONOTONIC) > until_ns) return missing;
+        ::usleep(exec_look_us);
+    }
+}
+
 /* Says which of the named processes cannot be traced, and fails if that leaves nobody. */
 Status Recorder::attach() {
-    std::size_t reachable = 0;
-    const std::vector<ProcessSlot> slots = session_->state().processes();
-    for (const auto& [process_id, start_ns] : attached_) {
-        const bool has_slot =
-            std::any_of(slots.begin(), slots.end(),
-                        [id = process_id](const ProcessSlot& slot) { return slot.process_id() == id; });
-        if (has_slot || (other_users_ && other_users_->has(process_id)))
-            reachable++;
-        else
-            summary_.unreachable.push_back({process_id, why_unreachable(process_id)});
-    }
+    const std::vector<std::uint32_t> missing = look_for_attached();
+    const std::size_t reachable = attached_.size() - missing.size();
+    for (const std::uint32_t process_id : missing)
+        summary_.unreachable.push_back({process_id, why_unreachable(process_id)});
     for (const Unreachable& each : summary_.unreachable)
         if (attached_.count(each.process_id) != 0)
             status_.say(fmt::format("process {} could not be reached: {}", each.process_id, each.reason));
@@ -144,6 +164,25 @@ Status Recorder::start_command() {
     if (!started) return started.error();
     command_ = std::move(*started);
     return ok();
+}
+
+/* Who was reported when the session began, and has followed since. */
+void Recorder::find_reached_late() {
+    const std::vector<ProcessSlot> slots = session_->state().processes();
+    const auto is_reached = [&](const Unreachable& each) {
+        std::size_t acknowledged = 0, all = 0; /* one for each runtime in it */
+        for (const ProcessSlot& slot : slots)
+            if (slot.process_id() == each.process_id) {
+                all++;
+                acknowledged +=
+                    slot.content.acknowledged >= enabled_generation_ && slot.content.error == 0 ? 1 : 0;
+            }
+        return all > 0 && acknowledged == all;
+    };
+    const auto late = std::stable_partition(summary_.unreachable.begin(), summary_.unreachable.end(),
+                                            [&](const Unreachable& each) { return !is_reached(each); });
+    summary_.reached_late.insert(summary_.reached_late.end(), late, summary_.unreachable.end());
+    summary_.unreachable.erase(late, summary_.unreachable.end());
 }
 
 void Recorder::find_left_running() {

@@ -33,6 +33,8 @@ Result<std::string> Recorder::take_snapshot() {
     const bool is_found = realpath(options.drain.directory.c_str(), absolute) != nullptr;
     summary_.directory = is_found ? absolute : options.drain.directory;
     summary_.snapshots.push_back(summary_.directory);
+    add_counts(summary_.events_lost_before, summary_.totals.events_lost);
+    add_counts(summary_.subbufs_lost_before, summary_.totals.subbufs_lost);
     summary_.totals = std::move(taken->totals);
     ring_positions_ = std::move(taken->ring_positions);
     summary_.duration_ns = elapsed_ns();

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 namespace plumb {
-namespace {
+namespace {} // namespace
 
 void add_counts(std::vector<NamedCount>& to, const std::vector<NamedCount>& from) {
     for (const NamedCount& each : from) {
@@ -15,8 +15,6 @@ void add_counts(std::vector<NamedCount>& to, const std::vector<NamedCount>& from
             to.push_back(each);
     }
 }
-
-} // namespace
 
 void add_if_any(std::vector<NamedCount>& to, std::string name, uint64_t count) {
     if (count != 0) to.push_back({std::move(name), count});

@@ -27,6 +27,8 @@ struct NamedCount {
 
 /* Nothing if it did not happen. */
 void add_if_any(std::vector<NamedCount>& to, std::string name, uint64_t count);
+/* By name. */
+void add_counts(std::vector<NamedCount>& to, const std::vector<NamedCount>& from);
 
 struct TracedName {
     uint32_t process_id;

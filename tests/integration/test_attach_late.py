@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# cmake-once
+"""Processes that are attached to at a bad moment: between two programs, or stopped. Whoever is reached later is not said to
+have been out of reach."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(os.environ["PLUMB_SOURCE_DIR"]) / "tests/support"))
+from traced_program import TracedProgramTest  # noqa: E402
+
+PLUMB = pathlib.Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
+
+
+class AttachLate(TracedProgramTest):
+    # Says that it is there, then traces once for each line.
+    PROGRAM = """
+#include <plumb/tracepoint.h>
+#include <stdio.h>
+PLUMB_EVENT(late, step, (u64, number))
+int main(void) {
+    char line[64];
+    unsigned long number = 0;
+    puts("there");
+    fflush(stdout);
+    while (fgets(line, sizeof(line), stdin)) {
+        plumb_trace(late, step, number++);
+        puts("done");
+        fflush(stdout);
+    }
+}
+"""
+
+    def start(self, *command):
+        process = subprocess.Popen([str(word) for word in command], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            pipe.close()
+
+    @staticmethod
+    def say(process, line=""):
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+
+    def test_in_the_middle_of_exec(self):
+        process = self.start("sh", "-c", f"read line; exec {self.program}")
+        recorder = self.start(PLUMB, "record", "-o", self.trace, "-p", process.pid)
+        while not (self.trace / "ust").exists():
+            time.sleep(0.01)
+        self.say(process)
+        self.assertEqual(process.stdout.readline(), "there\n")
+        while recorder.poll() is None and not list((self.trace / "ust").glob("*ring_*")):
+            self.say(process)
+            self.assertEqual(process.stdout.readline(), "done\n")
+            time.sleep(0.02)
+        process.stdin.close()
+        process.wait(timeout=60)
+        _, error = recorder.communicate(timeout=60)
+        self.assertEqual(recorder.returncode, 0, error)
+        self.assertNotIn("could not be reached", error)
+
+    def test_who_is_reached_later_is_taken_back(self):
+        process = self.start(self.program)
+        self.assertEqual(process.stdout.readline(), "there\n")
+        process.send_signal(signal.SIGSTOP)
+        recorder = self.start(PLUMB, "record", "-o", self.trace, "-p", process.pid)
+        while not (self.trace / "ust" / "metadata").exists():
+            time.sleep(0.01)
+        time.sleep(1)  # it is reported as stopped meanwhile, or else was never out of reach
+        process.send_signal(signal.SIGCONT)
+        self.say(process)
+        self.assertEqual(process.stdout.readline(), "done\n")
+        recorder.send_signal(signal.SIGINT)
+        _, error = recorder.communicate(timeout=60)
+        summary = json.loads((self.trace / "summary.json").read_text())
+        self.assertEqual(summary["unreachable"], [], error)
+        self.assertEqual([each["pid"] for each in summary["reached_late"]], [process.pid], error)
+        self.assertEqual(summary["events_by_name"], {"late:step": 1})
+
+
+if __name__ == "__main__":
+    unittest.main()
