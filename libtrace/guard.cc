@@ -12,9 +12,9 @@
 //   | uses, and ends of uses | thread id |busy|    thread id: 0 while free
 //   +------------------------+-----------+----+
 //
-// A guard is held with all signals blocked, so no handler can jump out of its use, end the thread there or
-// fork. What is left: a thread that is killed alone, as the child of vfork() can be. The thread id tells, and
-// whoever needs the word takes it back.
+// A guard is held with signals blocked, so few handlers can jump out of its use (signals_held.h). Whose does, takes back
+// what it left when it next comes by. A thread that is killed alone, as the child of vfork() can be, or ends in such a
+// handler, is told by its id, and whoever needs the word takes it back.
 //
 // Barriers: A in Guard() pairs with B in begin_quiescence(). A orders "guard word busy" before the user's
 // loads of event and attachment; B orders the update's stores to those before its loads of the guard words.
@@ -97,7 +97,8 @@ bool Guard::take(uint32_t thread_id) {
 
 Guard::~Guard() {
     if (!held()) return;
-    exchange_seq_cst(guards[index_].word, free_after(word_)); // barrier C
+    uint64_t mine = word_;                                          // not any more in the child of a fork
+    compare_exchange(guards[index_].word, mine, free_after(word_)); // barrier C
     if (load_seq_cst(runtime.quiesce_pending) != 0 && !is_held() && is_quiescent()) request_update();
 }
 
@@ -128,6 +129,14 @@ bool is_quiescent_without_the_dead() {
     if (is_quiescent()) return true;
     take_back_guards(false);
     return is_quiescent();
+}
+
+void take_back_own_guards() {
+    const uint32_t mine = sys::thread_id() & ((1u << thread_id_bits) - 1);
+    for (GuardWord& guard : guards) {
+        uint64_t word = load_seq_cst(guard.word);
+        if (is_busy(word) && user_of(word) == mine) compare_exchange(guard.word, word, free_after(word));
+    }
 }
 
 void reset_guards() {

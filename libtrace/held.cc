@@ -94,6 +94,10 @@ Permit::~Permit() {
     if (load_relaxed(forks) == forks_) add_seq_cst(count_, UINT32_MAX);
 }
 
+uint32_t fork_count() {
+    return load_relaxed(forks);
+}
+
 void reset_permits() {
     store_relaxed(forks, load_relaxed(forks) + 1);
     for (PermitCount& count : permits)

@@ -1,7 +1,15 @@
 // A stack of the runtime's own. An update may begin where there is little room: in a signal handler on an alternate
 // stack of MINSIGSTKSZ, in a tracepoint of a coroutine. One is enough, since one thread at a time is the owner of
-// `updating`, and with all signals blocked nothing interrupts it, jumps away from it, or cancels it.
+// `updating`, and who has interrupted it is not.
+//
+// What may interrupt it are the program's handlers for signals that cannot be blocked (signals_held.h). They run here, too,
+// and find room as on a thread's stack; or on the thread's alternate stack, if they ask for that. There the kernel begins
+// at the top, since it finds the thread elsewhere, and would overwrite a handler that called us from there. So that stack
+// consists, meanwhile, of what lies below our caller; and where that is plenty, there is no need to leave it.
 #include "runtime.h"
+#include "signals_held.h"
+
+#include <csignal>
 
 // Not under sanitizers, which know the bounds of each thread's stack.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -40,12 +48,50 @@ __asm__(".pushsection .text\n"
 namespace plumb {
 
 namespace {
-constexpr size_t stack_bytes = 32 * 1024;
+
+constexpr size_t stack_bytes = 256 * 1024;
 alignas(16) unsigned char stack[stack_bytes]; // .bss: the program pays for the pages that are used
+
+constexpr size_t plenty_bytes = 32 * 1024;
+constexpr size_t callers_frames_bytes =
+    512; // below the variable that says where we are: ours, and a red zone
+
+// Of the owner of `updating`.
+void (*function_there)();
+stack_t alternate_before;
+stack_t alternate_meanwhile;
+
+void set_alternate_stack(const stack_t& to) {
+    sys::call(SYS_sigaltstack, &to, nullptr);
+}
+
+void call_beside_alternate_stack() {
+    if (sys::call(SYS_sigaltstack, &alternate_meanwhile, nullptr) != 0) { // it would be too small
+        stack_t none = {};
+        none.ss_flags = SS_DISABLE;
+        set_alternate_stack(none);
+    }
+    function_there();
+    set_alternate_stack(alternate_before);
+}
+
 } // namespace
 
 void call_on_own_stack(void (*function)()) {
-    plumb_call_on_stack(function, stack + stack_bytes);
+    // The child of a fork in a handler that came in the middle of an update is the owner of another one, and may go back
+    // to the first.
+    if (!is_alone()) return function();
+    stack_t now = {};
+    if (sys::call(SYS_sigaltstack, nullptr, &now) != 0 || (now.ss_flags & SS_ONSTACK) == 0)
+        return plumb_call_on_stack(function, stack + stack_bytes);
+    const size_t used_from = reinterpret_cast<uintptr_t>(&now) - reinterpret_cast<uintptr_t>(now.ss_sp);
+    const size_t below_bytes = used_from > callers_frames_bytes ? used_from - callers_frames_bytes : 0;
+    if (below_bytes >= plenty_bytes) return function();
+    now.ss_flags &= ~SS_ONSTACK;
+    alternate_before = alternate_meanwhile = now;
+    alternate_meanwhile.ss_size = below_bytes & ~size_t{15};
+    function_there = function;
+    plumb_call_on_stack(call_beside_alternate_stack, stack + stack_bytes);
 }
 
 } // namespace plumb

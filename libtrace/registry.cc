@@ -42,11 +42,12 @@ static_assert(sizeof(plumb_writer) * PLUMB_MAX_SESSIONS + sizeof(uint64_t) <= pa
 constexpr uint64_t writers_are_live = 1;
 constexpr uint64_t writers_are_mended = 2; // by a thread that is in after_fork()
 
-// Whether this thread is the one that does it; the others wait until it is done.
+// Whether this thread is the one that does it; the others wait until it is done, but not a handler for its own thread.
 bool begin_mending_writers() {
     uint64_t wiped = 0;
     if (!runtime.writers_armed || compare_exchange(*runtime.writers_live, wiped, writers_are_mended))
         return true;
+    if (may_have_interrupted_us()) return false;
     constexpr int sleeps = 1000;
     for (int i = 0; i < sleeps && load_acquire(*runtime.writers_live) != writers_are_live; i++)
         sys::sleep_ns(1'000'000);
@@ -199,7 +200,7 @@ void after_fork() {
     if (is_child_of_held()) return stay_untraced();
     if (!writers_are_wiped() && runtime.process_id == sys::process_id()) return;
     {
-        const SignalsHeld signals; // a handler that traces must not see half of this
+        const SignalsHeld signals; // handlers that trace, but for a few, do not see half of this
         if (!begin_mending_writers()) return;
         forget_process_namespace(runtime.process_id);
         runtime.process_id = sys::process_id();

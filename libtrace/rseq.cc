@@ -2,7 +2,7 @@
 //
 // glibc registers each thread from 2.35 on, unless a tunable says no; musl does not, nor do older ones. Without it an event
 // costs two system calls and a ring of its own (ring/owner.h). So there each thread has an area of ours, which is
-// registered at its first record, on the slow path with all signals blocked. Until then its CPU number is -1, which is
+// registered at its first record, on the slow path with signals blocked. Until then its CPU number is -1, which is
 // above every ring: the fast path finds no ring of its CPU and goes the slow way.
 //
 // A thread has one registration. Where somebody else in the program has his own (an allocator with per-CPU caches), the
@@ -118,6 +118,7 @@ void register_thread() {
     // First the value: a thread that ends with an area registered must not end without its destructor.
     if (pthread_setspecific(key, reinterpret_cast<void*>(intptr_t{1})) != 0) return;
     if (register_area(0) == 0) return;
+    if (load_relaxed(area.cpu_id) != not_registered) return; // a handler did, in the middle of this
     area.cpu_id = never_registered;
     pthread_setspecific(key, nullptr);
     store_relaxed(others_register, 1u);

@@ -91,6 +91,8 @@ struct Runtime {
 
     uint32_t updating = 0; // id of the thread that is in an update, and whether somebody waits for it
     uint32_t update_requests = 0;
+    uint32_t updates_begun = 0;   // by different owners
+    uint32_t update_was_left = 0; // one of them did not end it
     uint32_t others_given_up = 0; // waiting for guards and extra rings helped nothing: see ring/waiting.h
 
     uint32_t quiesce_pending = 0; // quiescence has begun and was not yet found; see guard.cc
@@ -120,7 +122,7 @@ extern plumb_query_result answer;
 // rseq.cc
 int64_t
 find_rseq(const char* wish); // of struct rseq from the thread pointer, or 0; wish: PLUMB_RSEQ, or nullptr
-void register_thread(); // where the C library does not; with all signals blocked, not in a child of vfork
+void register_thread();      // where the C library does not; with SignalsHeld, not in a child of vfork
 
 // registry.cc
 int initialise();
@@ -141,12 +143,12 @@ void follow_if_moved();     // updates if the rules have changed since; for who 
 void quiesced();            // as the owner of `updating`
 void register_membarrier(); // in ordinary context, or before the first event is switched on
 
-// With all signals blocked, in ordinary context: waits, in the kernel, until this thread is the one that updates.
+// With SignalsHeld, in ordinary context: waits, in the kernel, until this thread is the one that updates.
 void hold_updates();
 void release_updates();
 
 // guard.cc
-class Guard { // with all signals blocked
+class Guard { // with SignalsHeld
 public:
     // One look at each guard. Thorough: also whether those that hold them live, which takes system calls.
     Guard(uint32_t thread_id, bool thorough);
@@ -166,6 +168,7 @@ void begin_quiescence();
 // Whether none of the remembered guards is held by the same user any more.
 bool is_quiescent();
 bool is_quiescent_without_the_dead(); // the same; takes back the guards of threads that are gone
+void take_back_own_guards();          // of this thread, which has jumped away from them
 void reset_guards();                  // in a forked child
 
 // attach.cc
@@ -185,6 +188,7 @@ bool announce(Restriction restriction);
 void revoke(Restriction restriction); // the kernel refused
 bool is_held();                       // no system call may be made: <plumb/abi/state.h>
 bool is_child_of_held();              // before anything is done in a forked child
+uint32_t fork_count();                // differs in a forked child, once it is noticed
 void reset_permits();                 // in a forked child
 // To make system calls of ours, from before the first to behind the last.
 class Permit {

@@ -153,7 +153,9 @@ void update() {
     }
     if (!ask()) return;
     store_relaxed(runtime.generation, answer.generation);
-    if (switch_off()) {
+    // What was left by a jump, or by a thread that is gone, may have been switched off without all that follows.
+    const bool was_left = exchange_seq_cst(runtime.update_was_left, 0u) != 0;
+    if (switch_off() || was_left) {
         inject(InjectionPoint::switched_off);
         // With an update still pending this one takes its place: what is busy now contains what was busy then
         // and still is.
@@ -201,12 +203,31 @@ namespace {
 // `updating` is the thread's id, so that one that was killed there (a child of vfork) holds nobody up, and this bit.
 constexpr uint32_t somebody_waits = 1u << 31;
 
+// This thread is in an update, and nothing that can be seen has been interrupted: a handler has jumped out of it. As
+// another update on the same stack ends a program in which that is not true after all, this one must have had the time to
+// end by itself.
+bool has_jumped_away() {
+    constexpr uint64_t update_ns_max = 1'000'000'000;
+    static uint64_t first_seen_ns;
+    static uint32_t first_seen_in;
+    if (!is_alone()) return false;
+    const uint64_t now_ns = sys::now_ns(CLOCK_MONOTONIC);
+    const uint32_t update = load_relaxed(runtime.updates_begun);
+    if (exchange_seq_cst(first_seen_in, update) != update) store_relaxed(first_seen_ns, now_ns);
+    return now_ns - load_relaxed(first_seen_ns) > update_ns_max;
+}
+
 bool begin_update() {
     uint32_t there = 0;
     const uint32_t mine = sys::thread_id();
-    if (compare_exchange(runtime.updating, there, mine)) return true;
-    const uint32_t owner = there & ~somebody_waits;
-    return owner != mine && is_thread_gone(owner) && compare_exchange(runtime.updating, there, mine);
+    if (!compare_exchange(runtime.updating, there, mine)) {
+        const uint32_t owner = there & ~somebody_waits;
+        const bool is_left = owner == mine ? has_jumped_away() : is_thread_gone(owner);
+        if (!is_left || !compare_exchange(runtime.updating, there, mine)) return false;
+        store_seq_cst(runtime.update_was_left, 1u);
+    }
+    add_seq_cst(runtime.updates_begun, 1u);
+    return true;
 }
 
 void end_update() {
@@ -229,6 +250,7 @@ void hold_updates() {
         if (there == waited || compare_exchange(runtime.updating, there, waited))
             sys::futex_wait(runtime.updating, waited, sleep_ns);
     }
+    store_seq_cst(runtime.update_was_left, 1u);
     store_seq_cst(runtime.updating, sys::thread_id());
 }
 
@@ -236,10 +258,11 @@ void release_updates() {
     end_update();
 }
 
-// Runs update() now, or leaves the request to the thread that is in it. With all signals blocked: a handler that
-// jumps out of an update, or ends the thread, would leave it owned for ever.
+// Runs update() now, or leaves the request to the thread that is in it. With signals blocked: a handler that jumps out of
+// an update leaves it owned, until its thread comes by again.
 void request_update() {
     if (writers_are_wiped()) after_fork();
+    if (writers_are_wiped()) return; // in a handler that came in the middle of that
     const Permit permit;
     if (!permit.given()) return;
     const SignalsHeld signals;

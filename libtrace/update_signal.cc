@@ -74,6 +74,14 @@ void handle_update_signal(int number, siginfo_t* info, void* context) {
         pass_on(number, info, context);
 }
 
+// What a call of ours in the handler may be answered by has to get through: signals_held.h.
+void fill_mask(sigset_t& mask) {
+    sigfillset(&mask);
+    for (int number = 1; number < NSIG; number++) {
+        if (number <= 64 && (answering_signals & mask_of(number)) != 0) sigdelset(&mask, number);
+    }
+}
+
 // What the program would notice of its own signal, its handler has decided: whether calls are restarted, and which
 // stack it runs on. Ours needs little of either.
 bool install(int number, const struct sigaction& old) {
@@ -81,7 +89,7 @@ bool install(int number, const struct sigaction& old) {
     action.sa_sigaction = handle_update_signal;
     action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
     if (is_handled(old)) action.sa_flags = SA_SIGINFO | (old.sa_flags & (SA_RESTART | SA_ONSTACK));
-    sigfillset(&action.sa_mask);
+    fill_mask(action.sa_mask);
     before_us = old;
     if (sigaction(number, &action, nullptr) != 0) return false;
     runtime.signal_number = number;

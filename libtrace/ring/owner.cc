@@ -1,5 +1,7 @@
 #include "owner.h"
 
+#include "../signals_held.h"
+
 #include <sched.h>
 
 namespace plumb {
@@ -27,15 +29,15 @@ uint32_t take_extra_ring(Attachment& attachment, const Writer& writer, bool thor
     for (uint32_t i = 0; i < attachment.extra_ring_count; i++) {
         const uint32_t ring = attachment.ring_count + (start + i) % attachment.extra_ring_count;
         uint64_t owner = load_relaxed(attachment.controls[ring].owner);
-        // Our own word can only be left over: while it is held, nothing interrupts us.
-        const bool take = owner == 0 || (thorough && (owner == mine || is_gone(owner, mine)));
+        const bool take = owner == 0 || (owner == mine ? is_alone() : thorough && is_gone(owner, mine));
         if (take && compare_exchange(attachment.controls[ring].owner, owner, mine)) return ring;
     }
     return no_ring;
 }
 
-void leave_extra_ring(Attachment& attachment, uint32_t ring) {
-    store_release(attachment.controls[ring].owner, uint64_t{0});
+void leave_extra_ring(Attachment& attachment, uint32_t ring, const Writer& writer) {
+    uint64_t mine = owner_word(writer);
+    compare_exchange(attachment.controls[ring].owner, mine, uint64_t{0});
 }
 
 } // namespace plumb

@@ -6,9 +6,11 @@
 // two records in a ring the first was published before the second one's clock was read, and the ring is in
 // time order.
 //
-// Each try of a record runs under a guard and with all signals blocked: a handler could jump out of it, end the thread,
+// Each try of a record runs under a guard and with signals blocked: a handler could jump out of it, end the thread,
 // be where the thread is cancelled, fork, or switch to another context, and leave the guard and the ring's owner word
-// behind. Waiting, for space or for a ring, is done between tries, with nothing held.
+// behind. Some signals can not be blocked (../signals_held.h): what their handlers leave behind is found later, and what
+// they change under us is looked at before anything is published or given back. Waiting, for space or for a ring, is
+// done between tries, with nothing held.
 #include "../runtime.h"
 #include "../signals_held.h"
 
@@ -40,6 +42,7 @@ struct Record {
 enum class Attempt {
     recorded,
     dropped,
+    again, // a handler came, and the ring is not ours any more
     wait_for_space,
     wait_for_others // all guards, or all rings without restartable sequences, are taken
 };
@@ -192,11 +195,18 @@ Attempt write_per_cpu(Attachment& attachment, const Record& record, SpaceWait& w
     }
 }
 
+// Whether this is the child of a fork in a handler that came in between.
+bool has_forked(uint32_t forks) {
+    return fork_count() != forks || writers_are_wiped();
+}
+
 // As the owner of an extra ring: plain stores, the last one publishes.
-Attempt write_owned(Attachment& attachment, const Record& record, uint32_t ring, SpaceWait& wait) {
+Attempt write_owned(Attachment& attachment, const Record& record, uint32_t ring, uint32_t forks,
+                    SpaceWait& wait) {
     plumb_ring_control& control = attachment.controls[ring];
     for (;;) {
-        const uint64_t write_pos = load_relaxed(control.write_pos);
+        if (has_forked(forks)) return Attempt::again;
+        uint64_t write_pos = load_relaxed(control.write_pos);
         const Plan plan = plan_write(attachment, control, write_pos, record.padded_length());
         inject(InjectionPoint::owned_planned);
         switch (plan.step) {
@@ -208,7 +218,8 @@ Attempt write_owned(Attachment& attachment, const Record& record, uint32_t ring,
                 __builtin_memcpy(commit.at, &commit.timestamp, 8);
                 __builtin_memcpy(commit.at + 8, &commit.header, 8);
             }
-            store_release(control.write_pos, plan.boundary);
+            if (has_forked(forks) || !compare_exchange(control.write_pos, write_pos, plan.boundary))
+                return Attempt::again;
             break;
         }
         case Step::open:
@@ -227,7 +238,9 @@ Attempt write_owned(Attachment& attachment, const Record& record, uint32_t ring,
             __builtin_memcpy(at + PLUMB_RECORD_HEADER_BYTES, record.payload,
                              record.padded_length() - PLUMB_RECORD_HEADER_BYTES);
             inject(InjectionPoint::owned_payload_written);
-            store_release(control.write_pos, write_pos + record.padded_length());
+            const uint64_t next_pos = write_pos + record.padded_length();
+            if (has_forked(forks) || !compare_exchange(control.write_pos, write_pos, next_pos))
+                return Attempt::again;
             return Attempt::recorded;
         }
         }
@@ -237,9 +250,10 @@ Attempt write_owned(Attachment& attachment, const Record& record, uint32_t ring,
 Attempt write_extra(Attachment& attachment, const Record& record, SpaceWait& wait, bool thorough) {
     const uint32_t ring = take_extra_ring(attachment, record.writer, thorough);
     if (ring == no_ring) return Attempt::wait_for_others;
+    const uint32_t forks = fork_count();
     inject(InjectionPoint::owner_taken);
-    const Attempt attempt = write_owned(attachment, record, ring, wait);
-    leave_extra_ring(attachment, ring);
+    const Attempt attempt = write_owned(attachment, record, ring, forks, wait);
+    if (!has_forked(forks)) leave_extra_ring(attachment, ring, record.writer); // else it is the parent's
     return attempt;
 }
 
@@ -275,7 +289,7 @@ Attempt write_cut(Attachment& attachment, const Record& record, SpaceWait& wait,
     return attempt;
 }
 
-// One try, with all signals blocked.
+// One try, with SignalsHeld.
 Attempt attempt_write(Record& record, SpaceWait& wait, bool thorough) {
     record.writer = this_writer();
     const Guard guard(record.writer.thread_id, thorough);
@@ -341,6 +355,8 @@ void write_or_count(Record& record) {
         }
         if (attempt == Attempt::recorded) others.over();
         if (attempt == Attempt::recorded || attempt == Attempt::dropped) return;
+        if (writers_are_wiped()) after_fork();
+        if (attempt == Attempt::again) continue;
         if (is_held()) break; // who waits must look once more before
         if (attempt == Attempt::wait_for_space)
             space.wait();
@@ -351,7 +367,13 @@ void write_or_count(Record& record) {
 }
 
 void emit(Record record) {
-    if (writers_are_wiped()) after_fork();
+    if (writers_are_wiped()) {
+        after_fork();
+        if (writers_are_wiped()) { // in a handler that came in the middle of that
+            add_seq_cst(runtime.unguarded_losses, uint64_t{1});
+            return;
+        }
+    }
     const Permit permit;
     if (!permit.given()) return write_held(record);
     write_or_count(record);

@@ -22,7 +22,8 @@
  *
  * What is left out: memory order weaker than x86's; objects that come and go; who is concerned by a rule; forks and slots
  * (slots.pml); the place of a record (ring.pml). Where membarrier() fails, the runtime waits 20 ms instead of restarting
- * sequences: then only what is unmapped is looked at.
+ * sequences: then only what is unmapped is looked at. And the signals that are never blocked: an update that was left by a
+ * jump of theirs is begun anew by the same thread (stress_leaving).
  *
  *   * check  disabling -DEMITS=1 -DGENERATIONS=2
  *   * check  jumping -DEMITS=1 -DGENERATIONS=2 -DJUMPS

@@ -13,8 +13,10 @@
  * How it is modelled
  *   A thread is known by namespace and id; it may be killed at any step (those whose bit is in MORTALS), is a zombie
  *   then, and gone when somebody has waited for it; after that its id may come round, in a new thread.
- *   Signals are blocked while a word is held; the defects let a handler come all the same, at any step inside, which
- *   jumps out, forks, or traces. Time does not pass: a time-out happens when nothing else can (`timeout`).
+ *   Signals are blocked while a word is held, but for those that answer what the thread does (signals_held.h): their
+ *   handlers may come at any step inside, and jump out or trace (ANSWERS); the thread knows whether it is alone, or in a
+ *   handler that interrupted itself; who jumps comes by once more. A defect lets one fork. Time does not pass: a time-out happens when nothing else can
+ *   (`timeout`).
  *   The consumer is not there: what it could read is looked at by the step that publishes, and at the end once more.
  *
  * What is left out: memory order weaker than x86's; sub-buffers, boundaries and the consumer (ring.pml); processes held
@@ -26,6 +28,8 @@
  *   * check  come_round -DWRITERS=2 -DRINGS=1 -DRECORDS=2 -DMORTALS=1 -DCOMES_ROUND
  *   * check  spaces -DWRITERS=3 -DRINGS=1 -DRECORDS=2 -DRECORDS_OF_FIRST=1 -DMORTALS=5 -DTWO_SPACES
  *   * check  handlers -DWRITERS=2 -DRINGS=1 -DRECORDS=2 -DMORTALS=0 -DFORKS
+ *   * check  answers -DWRITERS=2 -DRINGS=1 -DRECORDS=2 -DMORTALS=0 -DANSWERS
+ *   * check  answers_and_rings -DWRITERS=2 -DRINGS=2 -DRECORDS=2 -DMORTALS=0 -DANSWERS
  *   * check  guards -DGUARDS=2 -DUSERS=2 -DUSES=2 -DMORTALS=1 -DCOMES_ROUND
  *   * check  one_guard -DGUARDS=1 -DUSERS=3 -DUSES=1 -DMORTALS=3
  *   * defect TAKEN_WITHOUT_COMPARING in rings breaks a_living_owner_keeps_its_word
@@ -36,9 +40,9 @@
  *   * defect WAITS_AGAIN in spaces breaks nobody_waits_again_in_vain
  *   * defect JUDGED_ACROSS_SPACES in spaces breaks a_living_owner_keeps_its_word
  *   * defect WORD_WITHOUT_SPACE in spaces breaks a_living_owner_keeps_its_word
- *   * defect JUMPED_WHILE_HELD in handlers breaks no_ring_is_held_for_nothing
+ *   * defect OWN_WORD_STAYS in answers breaks no_ring_is_held_for_nothing
  *   * defect FORKED_WHILE_HELD in handlers breaks each_record_is_read_once
- *   * defect TRACED_WHILE_HELD in handlers breaks a_living_owner_keeps_its_word
+ *   * defect OWN_WORD_TAKEN_IN_HANDLERS in answers breaks a_living_owner_keeps_its_word
  *   * defect GUARD_WITHOUT_COUNT in guards breaks a_living_owner_keeps_its_word
  *   * defect GUARDS_OF_THE_DEAD_STAY in guards breaks no_wait_without_end
  *   * defect BUSY_GUARDS_TAKEN_BACK in guards breaks a_living_owner_keeps_its_word
@@ -104,7 +108,7 @@ bool in_vain[THREADS];        /* its last wait was */
 bool has_changed[THREADS];    /* since its last look */
 byte holders[RINGS];          /* living threads that are inside */
 bool was_published[WRITERS * RECORDS + 2];
-bool has_forked;
+bool has_forked, has_jumped, has_traced, handler_runs;
 
 inline something_changed() {
     d_step {
@@ -130,21 +134,31 @@ inline something_changed() {
 #else
 #define MAY_FORK(condition, ring_, at_) skip
 #endif
-#ifdef DEFECT_JUMPED_WHILE_HELD
-#define MAY_JUMP if :: atomic { me == 0 -> holders[ring]--; something_changed(); goto next_record } :: true fi
-#else
-#define MAY_JUMP skip
-#endif
-#ifdef DEFECT_TRACED_WHILE_HELD
+#ifdef ANSWERS
+#define MAY_JUMP                                                                                   \
+    if                                                                                             \
+    :: atomic { me == 0 && !nested && !has_jumped && written < RECORDS ->                          \
+           has_jumped = true; holders[ring]--; something_changed(); goto next_record }             \
+    :: true                                                                                        \
+    fi
 #define MAY_TRACE                                                                                  \
     if                                                                                             \
-    :: atomic { me == 0 && !nested && !has_forked ->                                               \
-           has_forked = true; waits_for_handler = true; run writer(0, RINGS, 0, true) }            \
-       has_changed[5] -> waits_for_handler = false                                                 \
+    :: atomic { me == 0 && !nested && !has_traced ->                                               \
+           has_traced = true; handler_runs = true; waits_for_handler = true;                       \
+           run writer(0, RINGS, 0, true) }                                                         \
+       atomic { !handler_runs -> waits_for_handler = false }                                       \
     :: true                                                                                        \
     fi
 #else
+#define MAY_JUMP skip
 #define MAY_TRACE skip
+#endif
+#ifdef DEFECT_OWN_WORD_STAYS
+#define IS_ALONE false
+#elif defined(DEFECT_OWN_WORD_TAKEN_IN_HANDLERS)
+#define IS_ALONE true
+#else
+#define IS_ALONE (!nested)
 #endif
 #ifdef DEFECT_FORKED_WHILE_HELD
 #define HELD_FORK MAY_FORK(true, ring, at)
@@ -190,7 +204,7 @@ look:
         at = write_pos[ring];
 #endif
         if
-        :: seen == 0 || (thorough && seen == OWNER_WORD(me)) -> goto take
+        :: seen == 0 || (seen == OWNER_WORD(me) && IS_ALONE) -> goto take
         :: seen != 0 && thorough && seen != OWNER_WORD(me) && CAN_JUDGE(me, seen)
         :: else -> ring++; goto look
         fi);
@@ -225,7 +239,9 @@ planned:
     HELD_FORK;
     STEP(header[ring * CELLS + at] = RECORD);
     MAY_TRACE;
+    MAY_JUMP;
     STEP(payload[ring * CELLS + at] = RECORD);
+    MAY_JUMP;
 #ifdef DEFECT_LEFT_BEFORE_PUBLISHED
     STEP(owner[ring] = 0; holders[ring]--; something_changed());
 #endif
@@ -260,7 +276,7 @@ none: /* OthersWait, with nothing held */
            do
            :: u < RINGS ->
                PROMISE(no_ring_is_held_for_nothing, owner[u] != 0 && (SPACE(owner[u] - 1) != SPACE(me) ||
-                       has_come_round[owner[u] - 1]));
+                       has_come_round[owner[u] - 1] || (handler_runs && owner[u] == OWNER_WORD(0))));
                u++
            :: else -> break
            od;
@@ -301,7 +317,7 @@ killed:
 
 over:
     atomic {
-        has_changed[5] = has_changed[5] || nested;
+        handler_runs = handler_runs && !nested;
         written = 0; thorough = false; ring = 0; seen = 0; at = 0
     }
 }

@@ -1,0 +1,52 @@
+#include "signals_held.h"
+
+#include "runtime.h"
+
+namespace plumb {
+
+namespace {
+
+constexpr uint64_t held_signals = ~(answering_signals | mask_of(SIGKILL) | mask_of(SIGSTOP));
+constexpr uint64_t c_library_signals = mask_of(32) | mask_of(33);
+
+struct Hold {
+    bool inside; // a SignalsHeld lives, or did when a handler jumped away
+    bool alone;  // the innermost one has interrupted no other one
+};
+__attribute__((tls_model("initial-exec"))) __thread Hold hold;
+
+// What blocks signals does not: a filter traps it, and the handler answers without doing it. Then handlers of any signal
+// interrupt us, and the mask tells nothing.
+uint32_t masks_are_void;
+
+} // namespace
+
+SignalsHeld::SignalsHeld() : inside_before_(hold.inside), alone_before_(hold.alone) {
+    known_ = sys::call(SYS_rt_sigprocmask, SIG_BLOCK, &held_signals, &before_, kernel_mask_bytes) == 0;
+    const bool alone =
+        known_ && load_relaxed(masks_are_void) == 0 && (before_ & c_library_signals) != c_library_signals;
+    const bool left = alone && inside_before_;
+    if (alone) inside_before_ = alone_before_ = false;
+    hold.inside = true;
+    hold.alone = alone;
+    if (left) take_back_own_guards();
+}
+
+SignalsHeld::~SignalsHeld() {
+    hold.inside = inside_before_;
+    hold.alone = alone_before_;
+    if (!known_) return;
+    uint64_t held = 0;
+    const long error = sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &before_, &held, kernel_mask_bytes);
+    if (error != 0 || (held & held_signals) != held_signals) store_relaxed(masks_are_void, 1u);
+}
+
+bool is_alone() {
+    return hold.alone;
+}
+
+bool may_have_interrupted_us() {
+    return hold.inside && !hold.alone;
+}
+
+} // namespace plumb
