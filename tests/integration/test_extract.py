@@ -101,12 +101,15 @@ class Killed(unittest.TestCase):
         return recorder
 
     def test_what_it_wrote_ends_with_a_whole_packet(self):
+        # Much at a time, so that one of them is killed while it writes.
         for i in range(5):
             trace = self.directory / f"trace{i}"
-            recorder = self.start(trace, "--subbuf-size", "256K")
+            recorder = self.start(trace, "--subbuf-size", "8M", "--subbuf-count", "2")
             recorder.stdin.write("5000000\n")
             recorder.stdin.flush()
-            time.sleep(0.15 + 0.02 * i)
+            while sum(file.stat().st_size for file in trace.glob("ust/*ring_*")) < 4 << 20:
+                time.sleep(0.005)
+            time.sleep(0.02 * i)
             recorder.kill()
             recorder.wait()
             for left in range(100, -1, -1):  # what cuts it is another process
@@ -115,7 +118,9 @@ class Killed(unittest.TestCase):
                 if done.returncode == 0:
                     break
                 self.assertGreater(left, 0, done.stderr)
-            self.assertGreater(sum(file.stat().st_size for file in trace.glob("ust/*ring_*")), 1 << 18)
+            self.assertGreater(sum(file.stat().st_size for file in trace.glob("ust/*ring_*")), 1 << 20)
+            shutil.rmtree(trace)
+            plumb("extract", "--remove")
 
     def test_what_it_had_not_written_is_extracted(self):
         recorder = self.killed()
