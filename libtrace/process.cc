@@ -1,6 +1,10 @@
-// Whether other processes and threads still live. What cannot be judged lives.
+// Whether other processes and threads still live; what cannot be judged lives. What this process is.
 #include "runtime.h"
 #include "text.h"
+
+#include <elf.h>
+#include <link.h>
+#include <sys/auxv.h>
 
 namespace plumb {
 
@@ -49,6 +53,27 @@ uint32_t process_namespace() {
     if (sys::status_of("/proc/self/ns/pid", &info) == 0) inode = static_cast<uint32_t>(info.st_ino);
     if (inode != 0) store_relaxed(runtime.process_namespace, inode);
     return inode;
+}
+
+// The kernel says where the program's own headers are; of a program that ld.so was called to run, they are ld.so's.
+bool is_in_executable(const void* address) {
+    const uint64_t headers = getauxval(AT_PHDR);
+    const uint64_t start = headers - sizeof(ElfW(Ehdr));
+    const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(start);
+    if (headers == 0 || start % 4096 != 0 || __builtin_memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+        header->e_phoff != sizeof(ElfW(Ehdr)))
+        return false;
+    const auto* segments = reinterpret_cast<const ElfW(Phdr)*>(headers);
+    const ElfW(Phdr)* first = nullptr; // which holds the headers
+    for (uint32_t i = 0; i < header->e_phnum; i++) {
+        const ElfW(Phdr)& segment = segments[i];
+        if (segment.p_type != PT_LOAD) continue;
+        if (first == nullptr) first = &segment;
+        const uint64_t begin = start - first->p_vaddr + segment.p_vaddr;
+        const auto at = reinterpret_cast<uint64_t>(address);
+        if (first->p_offset == 0 && at >= begin && at < begin + segment.p_memsz) return true;
+    }
+    return false;
 }
 
 // In a forked child, cheaply: who was put into a new namespace sees its parent, which is outside, as 0.

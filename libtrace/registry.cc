@@ -116,6 +116,19 @@ bool is_registered(const plumb_object& object) {
     return false;
 }
 
+bool is_on(const plumb_object& object) {
+    for (plumb_event** entry = object.events_begin; entry < object.events_end; entry++) {
+        if (*entry != nullptr && load_relaxed((*entry)->enabled) != 0) return true;
+    }
+    return false;
+}
+
+// Its destructors run when the process ends, with threads that go on: what they trace is not to be lost. The slot stays
+// until the process is gone, so sessions still reach it.
+bool goes_on_at_exit(const plumb_object& object) {
+    return is_on(object) && ((object.flags & PLUMB_OBJECT_STAYS) != 0 || is_in_executable(&object));
+}
+
 // Switches the object's events off, and takes it out of the list.
 void remove_object(plumb_object& object) {
     uint32_t were_on = 0;
@@ -267,15 +280,20 @@ extern "C" __attribute__((visibility("default"))) void plumb_unregister_object(p
     if (!runtime.initialised) return;
     notice_fork();
     const Permit permit;
-    if (!permit.given()) return remove_from_held(*object);
+    if (!permit.given()) {
+        if (!goes_on_at_exit(*object)) remove_from_held(*object);
+        return;
+    }
     if (runtime.process_id != sys::process_id()) return; // a child of vfork: all of this is its parent's
     {
         const UpdatesHeld held;
         introduce_new_objects(); // at exit: nobody else may come to it
-        remove_object(*object);
-        // If somebody is still writing, the slot stays until the process is gone.
-        const bool quiescent = load_relaxed(runtime.quiesce_pending) == 0 || is_quiescent();
-        if (runtime.objects == nullptr && quiescent) release_slot();
+        if (!goes_on_at_exit(*object)) {
+            remove_object(*object);
+            // If somebody is still writing, the slot stays until the process is gone.
+            const bool quiescent = load_relaxed(runtime.quiesce_pending) == 0 || is_quiescent();
+            if (runtime.objects == nullptr && quiescent) release_slot();
+        }
     }
     request_update();
 }

@@ -9,7 +9,7 @@
 //   describe.cc   an event as the channel's table holds it
 //   state_file.cc the backend of plumb_query() on a stock kernel, and this process's slot
 //   rseq.cc       struct rseq of a thread, registered where the C library does not
-//   process.cc    whether other processes and threads still live
+//   process.cc    whether other processes and threads still live; what this process is
 //   held.cc       processes that may make no system calls of ours
 //   filter.cc     hears of it when a program forbids them
 //   signals_held.h  signals wait
@@ -239,6 +239,7 @@ bool is_zombie(uint32_t process_id, uint32_t thread_id);
 bool is_thread_gone(uint32_t thread_id);
 uint32_t process_namespace();                              // inode of our process-id namespace; 0: not known
 void forget_process_namespace(uint32_t parent_process_id); // in a forked child
+bool is_in_executable(const void* address);                // false: it is not, or that is not known
 
 // glob.cc
 bool pattern_matches(const char* pattern, const char* text);

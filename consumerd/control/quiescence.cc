@@ -14,7 +14,9 @@
 
 #include "base/processes.h"
 #include "consumerd/control/seccomp.h"
+#include "consumerd/control/slotless.h"
 #include "consumerd/control/thread_choice.h"
+#include "consumerd/control/update_signal.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -23,7 +25,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -60,6 +61,7 @@ public:
     Wait(StateFile& state, std::uint64_t generation, const QuiescenceOptions& options)
         : state_(state), options_(options), start_ns_(monotonic_now_ns()) {
         report_.generation = generation;
+        if (options.look_for) slotless_.emplace(state, options);
     }
 
     Report run() {
@@ -75,7 +77,9 @@ public:
                 else if (is_pending(slot))
                     pending.push_back(slot.process_id());
             }
-            if (pending.empty()) return std::move(report_);
+            const bool more_may_come =
+                pending.empty() && slotless_ && slotless_->may_follow(slots, now_ns_, report_);
+            if (pending.empty() && !more_may_come) return std::move(report_);
             if (now_ns_ - start_ns_ > options_.timeout_ns) return give_up(pending);
             state_.wait_for_ack(seen, look_interval_ns);
         }
@@ -186,19 +190,6 @@ private:
                                : fmt::to_string(signal_number);
     }
 
-    /* To one thread, with the value that names the slot: 0, or errno. */
-    static int queue_signal(const ProcessSlot& slot, std::uint32_t thread_id) {
-        siginfo_t info{};
-        info.si_code = SI_QUEUE;
-        info.si_signo = static_cast<int>(slot.content.signal_number);
-        info.si_pid = ::getpid();
-        info.si_uid = ::getuid();
-        info.si_value.sival_ptr = reinterpret_cast<void*>(PLUMB_SIGNAL_VALUE(slot.index));
-        const long sent =
-            ::syscall(SYS_rt_tgsigqueueinfo, slot.process_id(), thread_id, info.si_signo, &info);
-        return sent == 0 ? 0 : errno;
-    }
-
     bool send(const ProcessSlot& slot, Attempt& attempt) {
         const std::uint32_t process_id = slot.process_id();
         const std::uint32_t signal_number = slot.content.signal_number;
@@ -219,7 +210,9 @@ private:
             return refuse(slot,
                           fmt::format("it has no handler for signal {} any more", named(signal_number)));
         state_.count_signal(slot.index);
-        if (const int error = queue_signal(slot, choice.thread_id); error != 0) {
+        if (const int error = queue_update_signal(process_id, choice.thread_id,
+                                                  static_cast<int>(signal_number), slot.index);
+            error != 0) {
             if (error == EPERM) return refuse(slot, "no permission to signal it");
             return true; /* the thread has ended: another one at the next look */
         }
@@ -279,6 +272,7 @@ private:
     Report report_;
     std::set<Key> settled_;
     std::map<Key, Attempt> attempts_;
+    std::optional<Slotless> slotless_;
 };
 
 } // namespace

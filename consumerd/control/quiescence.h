@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct QuiescenceOptions {
     bool filtered_too = false;
     /* Index of the session that a process must have opened to count as reached. None: as when it ends. */
     std::optional<std::uint32_t> session = {};
+    /* Processes without a slot that are to be looked for: these, or (empty) all. None: nobody is. */
+    std::optional<std::vector<std::uint32_t>> look_for = {};
 };
 
 /* Whether the process has said, when it last acknowledged, that it could not open the channel of this session. */

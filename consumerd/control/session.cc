@@ -201,6 +201,18 @@ struct Session::Parts {
         });
     }
 
+    /* Whose slot may be missing; who is launched later finds the session by itself. */
+    static std::optional<std::vector<std::uint32_t>> to_look_for(const std::vector<plumb_rule>& changed) {
+        std::vector<std::uint32_t> named;
+        for (const plumb_rule& rule : changed) {
+            if (rule.who == PLUMB_WHO_LAUNCHED) continue;
+            if (rule.who != PLUMB_WHO_PROCESS) return std::vector<std::uint32_t>();
+            named.push_back(rule.who_id);
+        }
+        if (named.empty()) return {};
+        return named;
+    }
+
     enum class Switch { on, off };
 
     /* Publishes the change and waits for those whom the changed rules concern. */
@@ -219,6 +231,7 @@ struct Session::Parts {
         QuiescenceOptions wait = options;
         /* Who could not open the channel writes nothing there: that matters only to who switches on. */
         if (direction == Switch::on) wait.session = index;
+        if (direction == Switch::on) wait.look_for = to_look_for(changed);
         wait.concerns = [this, &changed](const ProcessSlot& slot) {
             return is_of_user(slot.process_id()) &&
                    std::any_of(changed.begin(), changed.end(),

@@ -66,6 +66,7 @@ struct plumb_event {
 
 /* plumb_object.flags */
 #define PLUMB_OBJECT_ASYNC 0x1u /* wants the update signal: install the handler */
+#define PLUMB_OBJECT_STAYS 0x2u /* is never unloaded (-z nodelete); executables need not say so */
 
 /* What the writer in the small objects needs to know of this process. */
 struct plumb_writer_setup {
@@ -91,7 +92,11 @@ struct plumb_object {
  */
 int plumb_register_object(struct plumb_object* object);
 
-/* Takes them back: when it returns, no update touches the object any more. Not from signal handlers. */
+/*
+ * Takes them back: when it returns, no update touches the object any more. Not from signal handlers.
+ * An object that stays as long as the process does nothing here while it is traced: its destructors run at exit,
+ * when other threads may still be at work.
+ */
 void plumb_unregister_object(struct plumb_object* object);
 
 /*

@@ -40,6 +40,23 @@ TEST(Processes, that_end_give_their_slot_back) {
     EXPECT_EQ(state.header().slots_refused, 0u);
 }
 
+// An executable's destructors run when the process ends, and not before its last event.
+TEST(Processes, that_end_trace_to_the_last_moment) {
+    ASSERT_TRUE(has_private_shm());
+    TestState state;
+    TestChannel channel;
+    state.set(0, channel.cookie(), {{"stress:*"}});
+    SharedBoard board;
+    const pid_t program = start_fixture("late_writer", {board.fd()});
+    EXPECT_EQ(wait_for(program), 0);
+    StressChecker checker(channel);
+    checker.poll();
+    EXPECT_EQ(checker.check(), "");
+    EXPECT_GT(board->writers[0].finished.load(), 50u) << "it did not take its time";
+    EXPECT_GE(checker.records_of(0), board->writers[0].finished.load());
+    state.remove(0);
+}
+
 // More killed processes than there are slots: the runtime takes over slots of the dead.
 TEST(Processes, that_were_killed_leave_slots_to_others) {
     ASSERT_TRUE(has_private_shm());

@@ -9,7 +9,7 @@ counted themselves.
 
 PLUMB_STORM_SECONDS   how long it blows, in rounds of 15 s (default 6)
 PLUMB_STORM_SEED      default: the time
-PLUMB_STORM_ACTS      these alone, joined by commas; PLUMB_STORM_WITHOUT: all but these (default: NOT_YET)
+PLUMB_STORM_ACTS      these alone, joined by commas; PLUMB_STORM_WITHOUT: all but these
 PLUMB_STORM_RSEQ      N: every N-th program runs without restartable sequences, whatever the others do
 PLUMB_STORM_SESSIONS  kinds of sessions, joined by commas: the names of the functions below without session_
 PLUMB_STORM_KEEP      where the traces of what broke are kept (default: the working directory, which is then left)
@@ -42,8 +42,6 @@ SESSIONS_AT_ONCE = 3
 NOBODY = 65534
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
 SUMMARY_SECONDS = 120  # until a recorder must have ended
-# What is seen to break and is not mended yet; PLUMB_STORM_WITHOUT= (empty) has them, too.
-NOT_YET = "is_in_a_sandbox,clones_that_wait,forks_in_handlers,waits_for_signals"
 
 
 class Board:
@@ -99,8 +97,6 @@ class Storm:
 
     def nursery_command(self, board, seed, at_once):
         variables = {name: os.environ.get(f"PLUMB_STORM_{name.upper()}") for name in ("acts", "without", "rseq")}
-        if variables["without"] is None:
-            variables["without"] = NOT_YET
         return [self.programs / "storm_nursery", board.path, seed, f"at-once={at_once}",
                 *(f"{name}={value}" for name, value in variables.items() if value)]
 

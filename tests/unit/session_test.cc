@@ -6,6 +6,7 @@
 #include "consumerd/control/session.h"
 
 #include "consumerd/control/launched.h"
+#include "tests/support/child.h"
 #include "tests/support/claims.h"
 #include "tests/support/private_shm.h"
 #include "tests/support/subject.h"
@@ -345,6 +346,32 @@ TEST_F(SessionTest, CountsErrorsOfItsOwnChannelAlone) {
     EXPECT_THAT(reason_for(*ended, process.id()), HasSubstr("Permission denied"))
         << "one that began after everybody was told is heard of at the end";
     raw.slot(7) = {};
+}
+
+// Nor had it an event that was on, in which the runtime would have noticed that it is a child.
+TEST_F(SessionTest, ReachesTheChildOfARawClone) {
+#if defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "ThreadSanitizer does not deliver signals to children that were made behind its back";
+#endif
+    for (const char* how : {"clone", "_Fork"}) {
+        test::SharedBoard board;
+        const pid_t parent = test::start_fixture("bare_fork", {board.fd(), how});
+        ASSERT_TRUE(board.wait_until_ready(1));
+        const auto child = static_cast<std::uint32_t>(board->writers[1000].started.load());
+        {
+            Session session = make();
+            EXPECT_THAT(enable(session, {{"stress:*"}}).acknowledged, testing::Contains(child)) << how;
+        }
+        {
+            Session session = make();
+            EXPECT_THAT(enable(session, {{"stress:*", Who::process(child)}}).acknowledged,
+                        testing::ElementsAre(child))
+                << how;
+        }
+        board->stop = 1;
+        board->go = 2;
+        EXPECT_EQ(test::wait_for(parent), 0);
+    }
 }
 
 TEST_F(SessionTest, DisturbsOnlyThoseWhomARuleConcerns) {

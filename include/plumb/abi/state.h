@@ -194,6 +194,8 @@ struct plumb_process {
  */
 #define PLUMB_SIGNAL_VALUE(slot_index) (0x504c4d42ull << 32 | (slot_index))
 #define PLUMB_SIGNAL_SLOT(value) ((uint32_t)(value))
+#define PLUMB_SIGNAL_NO_SLOT \
+    0xffffffffu /* to a child that does not know yet that it is one, and has no slot */
 #define PLUMB_IS_SIGNAL_VALUE(value) ((value) >> 32 == 0x504c4d42u)
 #define PLUMB_UNANSWERED_MAX 3u
 

@@ -48,9 +48,12 @@ Writer* claim_writer() {
     return &writer;
 }
 
-void trace_next(Writer& writer) {
+uint64_t next_of(const Writer& writer) {
+    return writer.started.load(std::memory_order_relaxed);
+}
+
+void trace(Writer& writer, uint64_t sequence) {
     const auto number = static_cast<uint32_t>(&writer - board->writers);
-    const uint64_t sequence = writer.started.load(std::memory_order_relaxed);
     writer.started.store(sequence + 1, std::memory_order_release);
     if (sequence % 3 != 0 && self.plugin != nullptr) {
         self.plugin(number, sequence);
@@ -87,8 +90,10 @@ void begin_writers() {
 }
 
 void step() {
+    // Before a handler may fork: parent and child go on with the same one, and the board is theirs together.
+    const uint64_t sequence = next_of(*self.usual);
     self.is_in_step = true;
-    trace_next(*self.usual);
+    trace(*self.usual, sequence);
     self.is_in_step = false;
 }
 
@@ -96,7 +101,7 @@ void step_in_handler() {
     Writer* const writer = self.in_handler;
     if (writer == nullptr) return;
     self.in_handler = nullptr; // a handler in a handler
-    trace_next(*writer);
+    trace(*writer, next_of(*writer));
     self.in_handler = writer;
 }
 

@@ -236,7 +236,7 @@ bool daemons(Random& random) {
     return status == 0 || complain("the daemon's parent ended with status %d", status);
 }
 
-// No fork handler ran, and no event was on: nothing tells the runtime that this is a child.
+// No fork handler ran, and no event was on: nothing tells the runtime that this is a child, but a controller that finds it.
 bool clones_that_wait(Random& random) {
     const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, 0));
     if (child == 0) {

@@ -105,14 +105,16 @@ bool jumps_out_of_handlers(Random& random) {
 }
 
 std::atomic<uint32_t> seen_urgent;
+std::atomic<uint32_t> seen_of_controllers;
 std::atomic<uint32_t> seen_foreign;
 
 void count_urgent(int, siginfo_t* info, void*) {
     step_in_handler();
     if (info->si_pid == getpid() && (info->si_code == SI_TKILL || info->si_code == SI_USER))
         seen_urgent.fetch_add(1);
-    else if (info->si_code !=
-             SI_QUEUE) // a controller, which cannot know that the handler is not Plumb's any more
+    else if (info->si_code == SI_QUEUE) // it cannot know that the handler is not Plumb's any more
+        seen_of_controllers.fetch_add(1);
+    else
         seen_foreign.fetch_add(1);
 }
 
@@ -121,7 +123,7 @@ bool use_own(int number, Random& random, struct sigaction* before = nullptr) {
     action.sa_sigaction = count_urgent;
     action.sa_flags = SA_SIGINFO | SA_RESTART;
     sigaction(number, &action, before);
-    seen_urgent = seen_foreign = 0;
+    seen_urgent = seen_foreign = seen_of_controllers = 0;
     const uint32_t count = 100 + random.below(200);
     for (uint32_t i = 0; i < count; i++) {
         if (i % 2 == 0)
@@ -131,8 +133,10 @@ bool use_own(int number, Random& random, struct sigaction* before = nullptr) {
         step();
         spin_ns(100'000);
     }
-    if (seen_urgent != count)
-        return complain("%u signals %d sent, %u seen", count, number, seen_urgent.load());
+    // The kernel keeps one of a number at a time: one of a controller's that waits hides one of ours.
+    if (seen_urgent > count || seen_urgent + seen_of_controllers < count)
+        return complain("%u signals %d sent, %u seen, and %u of controllers", count, number,
+                        seen_urgent.load(), seen_of_controllers.load());
     if (seen_foreign != 0)
         return complain("%u signals %d that nobody of us sent", seen_foreign.load(), number);
     return true;
@@ -165,18 +169,22 @@ bool ignored_signals(Random& random) {
     return true;
 }
 
-// A whole program that takes all signals by sigwait(), in all its threads: it sees what was sent to it and no other.
+// A whole program that takes all signals by sigwait(), in all its threads: it sees what was sent to it, and of a controller
+// one at the most, that was on its way when it blocked them.
 bool waits_for_signals(Random& random) {
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, nullptr);
     const uint32_t count = 20 + random.below(40);
+    uint32_t of_controllers = 0;
     for (uint32_t i = 0; i < count; i++) {
         const int sent = i % 2 == 0 ? SIGUSR1 : SIGTERM;
         kill(getpid(), sent);
         siginfo_t info = {};
         const timespec patience = {20, 0};
-        const int got = sigtimedwait(&all, &info, &patience);
+        int got = sigtimedwait(&all, &info, &patience);
+        if (got == SIGURG && info.si_code == SI_QUEUE && of_controllers++ == 0)
+            got = sigtimedwait(&all, &info, &patience);
         if (got != sent || info.si_pid != getpid())
             return complain("waited for signal %d, got %d (code %d of %d)", sent, got, info.si_code,
                             info.si_pid);

@@ -118,7 +118,8 @@ bool threads_that_end_in_handlers(Random& random) {
     struct sigaction action = {};
     action.sa_handler = end_thread;
     sigaction(SIGUSR2, &action, nullptr);
-    for (uint32_t i = 0; i < 30 + random.below(40); i++) {
+    const uint64_t end = now_ns() + 5'000'000'000; // on a machine that does much else, each takes its time
+    for (uint32_t i = 0; i < 30 + random.below(40) && now_ns() < end; i++) {
         running = 0;
         const pthread_t thread = start(step_until_ended);
         while (running.load() == 0)

@@ -1,0 +1,98 @@
+#include "consumerd/control/slotless.h"
+
+#include "base/file.h"
+#include "base/processes.h"
+#include "consumerd/control/seccomp.h"
+#include "consumerd/control/thread_choice.h"
+#include "consumerd/control/update_signal.h"
+
+#include <charconv>
+#include <csignal>
+#include <iterator>
+
+namespace plumb {
+
+namespace {
+
+constexpr std::uint32_t looks_max = 3;
+constexpr std::uint64_t patience_ns = 200'000'000;
+
+std::vector<std::uint32_t> all_process_ids() {
+    std::vector<std::uint32_t> ids;
+    const Result<std::vector<std::string>> names = list_directory("/proc");
+    for (const std::string& name : names ? *names : std::vector<std::string>{}) {
+        std::uint32_t id = 0;
+        const auto [rest, wrong] = std::from_chars(name.data(), name.data() + name.size(), id);
+        if (wrong == std::errc() && rest == name.data() + name.size()) ids.push_back(id);
+    }
+    return ids;
+}
+
+bool catches(const ProcessStatus& status, int signal_number) {
+    return (status.caught >> (signal_number - 1) & 1) != 0;
+}
+
+} // namespace
+
+/* The cheap questions first: this is asked of every process. */
+std::optional<std::uint32_t> Slotless::signal_for(std::uint32_t process_id) const {
+    const Result<ProcessStatus> status = process_status(process_id);
+    if (!status) return {};
+    /* The runtime takes the first of the two that the program does not handle itself. */
+    const int number = catches(*status, SIGURG) ? SIGURG : SIGWINCH;
+    if (!catches(*status, number) || !state_.is_mapped_by(process_id)) return {};
+    if (!options_.filtered_too && has_own_filter(process_id)) return {};
+    return static_cast<std::uint32_t>(number);
+}
+
+/* Whether somebody new was found. */
+bool Slotless::look(const std::set<std::uint32_t>& with_slot, std::uint64_t now_ns) {
+    for (const std::uint32_t process_id :
+         options_.look_for->empty() ? all_process_ids() : *options_.look_for) {
+        if (with_slot.count(process_id) != 0 || known_.count(process_id) != 0) continue;
+        const std::optional<std::uint32_t> signal_number = signal_for(process_id);
+        if (!signal_number) continue;
+        known_.insert(process_id);
+        waited_for_[process_id] = {*signal_number, now_ns, 0};
+    }
+    is_done_ = ++looks_ == looks_max || waited_for_.empty();
+    return !waited_for_.empty();
+}
+
+/* Signals it, when that disturbs it least. */
+bool Slotless::is_waited_for(std::uint32_t process_id, Found& found, std::uint64_t now_ns,
+                             Report& report) const {
+    if (!process_start_boottime_ns(process_id)) return false;
+    if (found.sent_ns != 0) return now_ns - found.sent_ns < patience_ns;
+    const ThreadChoice choice = choose_thread(process_id, found.signal_number, {});
+    if (choice.disturbance == Disturbance::gone) return false;
+    const bool is_bad_moment =
+        choice.disturbance == Disturbance::interrupted || choice.disturbance == Disturbance::blocked;
+    if (is_bad_moment && now_ns - found.since_ns < options_.patience_ns) return true;
+    if (choice.disturbance == Disturbance::blocked) return false;
+    if (queue_update_signal(process_id, choice.thread_id, static_cast<int>(found.signal_number),
+                            PLUMB_SIGNAL_NO_SLOT) != 0)
+        return false;
+    if (choice.disturbance == Disturbance::interrupted)
+        report.disturbed.push_back({process_id, choice.thread_id, choice.system_call});
+    found.sent_ns = now_ns;
+    return choice.disturbance != Disturbance::stopped; /* then it hears of it when it is continued */
+}
+
+bool Slotless::may_follow(const std::vector<ProcessSlot>& slots, std::uint64_t now_ns, Report& report) {
+    std::set<std::uint32_t> with_slot;
+    for (const ProcessSlot& slot : slots)
+        with_slot.insert(slot.process_id());
+    for (;;) {
+        if (waited_for_.empty() && (is_done_ || !look(with_slot, now_ns))) return false;
+        for (auto each = waited_for_.begin(); each != waited_for_.end();) {
+            auto& [process_id, found] = *each;
+            const bool goes_on =
+                with_slot.count(process_id) == 0 && is_waited_for(process_id, found, now_ns, report);
+            each = goes_on ? std::next(each) : waited_for_.erase(each);
+        }
+        if (!waited_for_.empty()) return true;
+    }
+}
+
+} // namespace plumb

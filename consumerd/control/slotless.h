@@ -1,0 +1,54 @@
+/*
+ * Processes that have the runtime in them and no slot: children of _Fork() and of a raw clone(), of which no fork handler
+ * told the runtime. Such a child finds out by itself when it writes a record or hears the update signal (its writers' page
+ * is wiped in children), and takes a slot then. While its events are off it does neither, so a session that is to
+ * reach it has to look for it: a process that maps the state file, has a handler for the update signal, and no slot.
+ *
+ * What it is sent names no slot (PLUMB_SIGNAL_NO_SLOT): a runtime that knows who it is, or one in a child that shares
+ * its parent's memory, takes no notice of it.
+ */
+#ifndef PLUMB_CONSUMERD_CONTROL_SLOTLESS_H
+#define PLUMB_CONSUMERD_CONTROL_SLOTLESS_H
+
+#include "consumerd/control/quiescence.h"
+#include "consumerd/control/state.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace plumb {
+
+class Slotless {
+public:
+    /* options.look_for: these process ids; empty: all that can be seen. */
+    Slotless(const StateFile& state, const QuiescenceOptions& options) : state_(state), options_(options) {}
+
+    /* Looks for them, again if the last look found some, since they may have children of that kind; signals each once.
+     * Whether one of them may still take a slot. It ends: after three looks, and a moment for each. */
+    bool may_follow(const std::vector<ProcessSlot>& slots, std::uint64_t now_ns, Report& report);
+
+private:
+    struct Found {
+        std::uint32_t signal_number = 0;
+        std::uint64_t since_ns = 0;
+        std::uint64_t sent_ns = 0; /* 0: not yet */
+    };
+
+    std::optional<std::uint32_t> signal_for(std::uint32_t process_id) const;
+    bool look(const std::set<std::uint32_t>& with_slot, std::uint64_t now_ns);
+    bool is_waited_for(std::uint32_t process_id, Found& found, std::uint64_t now_ns, Report& report) const;
+
+    const StateFile& state_;
+    const QuiescenceOptions& options_;
+    std::uint32_t looks_ = 0;
+    bool is_done_ = false;
+    std::set<std::uint32_t> known_;
+    std::map<std::uint32_t, Found> waited_for_;
+};
+
+} // namespace plumb
+
+#endif
