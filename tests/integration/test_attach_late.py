@@ -5,6 +5,7 @@ have been out of reach."""
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -55,9 +56,18 @@ int main(void) {
         process.stdin.flush()
 
     def test_in_the_middle_of_exec(self):
+        for left in range(4, -1, -1):  # a busy machine may take longer for an exec than a recorder waits
+            status, error = self.record_in_the_middle_of_exec()
+            if status == 0 or left == 0:
+                break
+            shutil.rmtree(self.trace, ignore_errors=True)
+        self.assertEqual(status, 0, error)
+        self.assertNotIn("could not be reached", error)
+
+    def record_in_the_middle_of_exec(self):
         process = self.start("sh", "-c", f"read line; exec {self.program}")
         recorder = self.start(PLUMB, "record", "-o", self.trace, "-p", process.pid)
-        while not (self.trace / "ust").exists():
+        while recorder.poll() is None and not (self.trace / "ust").exists():
             time.sleep(0.01)
         self.say(process)
         self.assertEqual(process.stdout.readline(), "there\n")
@@ -68,17 +78,14 @@ int main(void) {
         process.stdin.close()
         process.wait(timeout=60)
         _, error = recorder.communicate(timeout=60)
-        self.assertEqual(recorder.returncode, 0, error)
-        self.assertNotIn("could not be reached", error)
+        return recorder.returncode, error
 
     def test_who_is_reached_later_is_taken_back(self):
         process = self.start(self.program)
         self.assertEqual(process.stdout.readline(), "there\n")
         process.send_signal(signal.SIGSTOP)
         recorder = self.start(PLUMB, "record", "-o", self.trace, "-p", process.pid)
-        while not (self.trace / "ust" / "metadata").exists():
-            time.sleep(0.01)
-        time.sleep(1)  # it is reported as stopped meanwhile, or else was never out of reach
+        self.assertIn("could not be reached: it is stopped", recorder.stderr.readline())
         process.send_signal(signal.SIGCONT)
         self.say(process)
         self.assertEqual(process.stdout.readline(), "done\n")
