@@ -278,6 +278,7 @@ void Recorder::wait_for_end() {
         if (other_users_ && command_) timeout_ns = std::min(timeout_ns, other_users_tick_ns());
         if (const auto signal = signals_.next(timeout_ns)) handle(*signal);
         look_for_other_users();
+        look_at_entrance();
         session_->hold_filtered();
         if (other_users_) other_users_->hold_filtered();
         if (!drain_) continue;
@@ -286,6 +287,16 @@ void Recorder::wait_for_end() {
         if (other_users_) add_progress(progress, other_users_->progress());
         status_.update(progress, elapsed_ns());
     }
+}
+
+/* Programs that start later find the session through files that others of this user may damage. Said once. */
+void Recorder::look_at_entrance() {
+    if (entrance_is_lost_) return;
+    const Status open = session_->check_entrance();
+    if (open) return;
+    entrance_is_lost_ = true;
+    summary_.problems.push_back("Programs that started since were not recorded: " + open.error().message());
+    status_.say("Programs that start from now on are not recorded: " + open.error().message());
 }
 
 /* Nothing more comes from a channel that another program has shortened. */
@@ -341,6 +352,7 @@ void Recorder::close() {
             summary_.problems.push_back(ended.error().message());
     };
     if (enabled_generation_ != 0) find_reached_late();
+    look_at_entrance();
     take_end(session_->end());
     if (other_users_) other_users_->end(take_end);
     if (kernel_session_)

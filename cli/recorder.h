@@ -66,6 +66,7 @@ private:
     void close();
     void close_drains();
     Status check_channels();
+    void look_at_entrance();
     void not_written(const Error& error);
     void take(const Report& report);
     void find_reached_late();
@@ -98,6 +99,7 @@ private:
     std::uint64_t stop_asked_ns_ = 0; /* when the time was up; 0: not yet */
     FileDescriptor summary_space_;
     bool has_write_failures_ = false;
+    bool entrance_is_lost_ = false;
     int signals_seen_ = 0;
     bool end_asked_ = false;
 };

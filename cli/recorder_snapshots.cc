@@ -41,6 +41,8 @@ Result<std::string> Recorder::take_snapshot() {
     has_write_failures_ |= !taken->problems.empty();
     summary_.problems.insert(summary_.problems.end(), taken->problems.begin(), taken->problems.end());
     if (Status stored = store_summary(summary_); !stored) return stored.error();
+    if (const std::string& why = summary_.totals.write_error; !why.empty())
+        return Error("The snapshot in {} is not complete: {}.", summary_.directory, why);
     return summary_.directory;
 }
 

@@ -378,6 +378,19 @@ Status Session::remove_channel() {
     return parts_->directory->unlink_file(channel_file_name(cookie()));
 }
 
+Status Session::check_entrance() const {
+    if (Status sound = parts_->directory->check(); !sound) return sound;
+    if (Status sound = parts_->state.check(); !sound) return sound;
+    const std::string name = channel_file_name(cookie());
+    if (!parts_->directory->is_named(name, parts_->channel.fd()))
+        return Error("{} was removed or replaced.", parts_->directory->path_of_file(name));
+    const Result<plumb_rule_set> rules = parts_->state.rule_set();
+    if (!rules) return rules.error();
+    if (rules->sessions[parts_->index].cookie != cookie())
+        return Error("The session is not in {} any more.", parts_->state.path());
+    return ok();
+}
+
 void Session::hold_filtered() {
     if (!parts_->ended && !parts_->options.filtered_too)
         look_after_filtered(parts_->state, parts_->next_looked_after);

@@ -87,6 +87,9 @@ public:
     /* Removes the channel's name, through the directory that was checked: by path, its user could lead us elsewhere. */
     Status remove_channel();
 
+    /* Now and then while the session lasts: whether programs that start find their way to it, through files that anything
+     * of this user's may have damaged or removed. */
+    Status check_entrance() const;
     /* Now and then while the session lasts: leaves alone those that have installed a seccomp filter since. */
     void hold_filtered();
 

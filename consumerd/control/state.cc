@@ -146,6 +146,17 @@ Result<StateFile> StateFile::open_existing(const UserDirectory& directory) {
     return adopt(directory, std::move(*fd));
 }
 
+Status StateFile::check() const {
+    if (!directory_->is_named(PLUMB_STATE_FILE, fd_.get()))
+        return Error("{} was removed or replaced.", path());
+    if (Status sound = check_header(header(), path()); !sound) return sound;
+    const std::uint64_t at = generation();
+    const std::uint64_t its = load(set(at).generation);
+    if (its != at && generation() == at) /* not changed meanwhile */
+        return damaged(Error("{} is damaged: its generation is {}, its rules are of {}.", path(), at, its));
+    return ok();
+}
+
 /* Moves a damaged file out of the way. Two controllers may find the damage at once: the lock on the damaged
  * file keeps the second from moving away what the first has put in its place. */
 Status StateFile::move_aside(const UserDirectory& directory, const Error& damage) {

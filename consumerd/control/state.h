@@ -93,6 +93,9 @@ public:
     /* Returns when ack_count() is no longer `seen`, or after timeout_ns. */
     void wait_for_ack(std::uint32_t seen, std::uint64_t timeout_ns);
 
+    /* Whether programs that start now would find and believe it. */
+    Status check() const;
+
     const UserDirectory& directory() const { return *directory_; }
     std::string path() const;
     /* Identity of the file, as /proc/PID/maps shows it. */

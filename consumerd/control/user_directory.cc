@@ -173,6 +173,22 @@ Result<FileDescriptor> UserDirectory::open_file(const std::string& name, bool wr
     return file;
 }
 
+Status UserDirectory::check() const {
+    struct stat own {};
+    struct stat named {};
+    if (::fstat(fd_.get(), &own) != 0) return Error::from_errno(errno, "Could not inspect {}", path_);
+    if (::lstat(path_.c_str(), &named) != 0 || named.st_ino != own.st_ino || named.st_dev != own.st_dev)
+        return Error("The directory {} was removed or replaced.", path_);
+    return check_directory(fd_.get(), path_, user_id_);
+}
+
+bool UserDirectory::is_named(const std::string& name, int fd) const {
+    struct stat own {};
+    struct stat named {};
+    return ::fstat(fd, &own) == 0 && ::fstatat(fd_.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           named.st_ino == own.st_ino && named.st_dev == own.st_dev;
+}
+
 Status UserDirectory::unlink_file(const std::string& name) const {
     if (::unlinkat(fd_.get(), name.c_str(), 0) == 0 || errno == ENOENT) return ok();
     return Error::from_errno(errno, "Could not remove {}", path_of_file(name));

@@ -57,6 +57,10 @@ public:
     Result<FileDescriptor> open_file(const std::string& name, bool writable) const;
 
     Status unlink_file(const std::string& name) const;
+    /* Whether it still is where its path leads, and nobody else may enter it. */
+    Status check() const;
+    /* Whether the name in it is that of the open file. */
+    bool is_named(const std::string& name, int fd) const;
     Result<std::vector<std::string>> file_names() const;
 
 private:
