@@ -56,6 +56,8 @@ TEST(ClockConversion, KeepsOrder) {
 TEST(ClockRate, UsesAllBitsOfMult) {
     for (const auto& [ns, cycles] : {std::pair<uint64_t, uint64_t>{1'000'000'000, 2'445'425'000},
                                      {1, 1},
+                                     {2, 1},
+                                     {2, 5},
                                      {1000, 24},
                                      {3'600'000'000'000, 8'803'530'000'000},
                                      {1, 4'000'000'000}}) {
@@ -142,6 +144,18 @@ TEST(CtfClock, OffsetIsExactAtTheBase) {
     EXPECT_LE(std::abs(static_cast<int64_t>(
                   wall - (static_cast<__int128>(page.base_monotonic_ns) + page.realtime_offset_ns))),
               1);
+}
+
+TEST(CtfClock, CyclesOfTheOffsetAreLessThanASecond) {
+    plumb_clock_page page = page_of(1, 0, 5'000'000'000, 3'000'000'000);
+    page.frequency_hz = 1'000'000'000;
+    const CtfClockOffset two_seconds_before = ctf_clock_offset(page);
+    EXPECT_EQ(two_seconds_before.seconds, -2);
+    EXPECT_EQ(two_seconds_before.cycles, 0u);
+    page.base_monotonic_ns += 1;
+    const CtfClockOffset less = ctf_clock_offset(page);
+    EXPECT_EQ(less.seconds, -2);
+    EXPECT_EQ(less.cycles, 1u);
 }
 
 } // namespace

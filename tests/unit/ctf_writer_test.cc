@@ -215,6 +215,47 @@ TEST_F(CtfWriterTest, StatedumpSaysWhoWroteAndWhatWasLoaded) {
     EXPECT_EQ(totals_.processes.at(0).name, "server");
 }
 
+TEST_F(CtfWriterTest, EntriesOfOneMomentKeepTheirOrder) {
+    ChannelBuilder channel;
+    channel.add_process(100, "shell", "/bin/sh", 1000);
+    channel.add_process(100, "server", "/usr/bin/server", 1000); /* after exec */
+    drain(channel);
+    ASSERT_EQ(totals_.processes.size(), 1u);
+    EXPECT_EQ(totals_.processes[0].name, "server");
+    read_back();
+    EXPECT_LT(out_.find("name = \"shell\""), out_.find("name = \"server\""));
+}
+
+TEST_F(CtfWriterTest, StatedumpSaysWhatThreadsOfOtherNamespacesCallThemselves) {
+    ChannelBuilder channel;
+    channel.header().namespaces[1] = 4026531999;
+    constexpr uint32_t process = 1u << PLUMB_TAG_SHIFT | 7, thread = 1u << PLUMB_TAG_SHIFT | 9;
+    channel.add_process(process, "server", "/usr/bin/server", 1000);
+    channel.add_thread(process, thread, "worker", 2000);
+    channel.add_thread(100, 101, "ours", 3000);
+    drain(channel);
+    read_back();
+    EXPECT_EQ(err_, "");
+    EXPECT_THAT(out_,
+                HasSubstr(fmt::format("{{ pid = {}, tid = {}, vpid = 7, vtid = 7, pid_ns = 4026531999 }}",
+                                      process, process)));
+    EXPECT_THAT(out_,
+                HasSubstr(fmt::format("{{ pid = {}, tid = {}, vpid = 7, vtid = 9, pid_ns = 4026531999 }}",
+                                      process, thread)));
+    EXPECT_EQ(lines_with("plumb_statedump:namespace"), 2u);
+}
+
+TEST_F(CtfWriterTest, MetadataSaysWhereAnEventStandsInTheSource) {
+    ChannelBuilder channel;
+    ASSERT_NE(channel.add_event("placed", {}), 0u);
+    drain(channel);
+    std::string metadata;
+    for (const auto& file : std::filesystem::recursive_directory_iterator(directory()))
+        if (file.path().filename() == "metadata") metadata += file_content(file.path());
+    EXPECT_THAT(metadata, HasSubstr("/* some/file.c:12 */\nevent {\n    name = \"test:placed\""));
+    EXPECT_THAT(metadata, Not(HasSubstr("/* :0 */"))) << "events of Plumb's own stand nowhere";
+}
+
 TEST_F(CtfWriterTest, AnUnfinishedTraceIsReadable) {
     ChannelBuilder channel;
     const uint16_t first = channel.add_event("first", {});

@@ -11,6 +11,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <elf.h>
+
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -134,6 +137,18 @@ std::vector<std::byte> content_of(const std::string& path) {
     const Result<std::string> text = read_small_file(path, std::size_t{16} << 20);
     const auto* first = reinterpret_cast<const std::byte*>(text->data());
     return {first, first + text->size()};
+}
+
+TEST_F(ElfEventsTest, CanNotBeFoundWithoutSectionHeaders) {
+    std::vector<std::byte> bytes = content_of(build("stripped", "-fPIE -pie -s"));
+    ASSERT_GT(bytes.size(), sizeof(Elf64_Ehdr));
+    const std::uint16_t none = 0;
+    std::memcpy(bytes.data() + offsetof(Elf64_Ehdr, e_shnum), &none, sizeof(none));
+    const Result<ElfEvents> found = elf_events_of_bytes(bytes, "stripped");
+    ASSERT_TRUE(found) << found.error().message();
+    EXPECT_THAT(found->events, IsEmpty());
+    ASSERT_EQ(found->notes.size(), 1u);
+    EXPECT_THAT(found->notes[0], HasSubstr("no section headers"));
 }
 
 TEST_F(ElfEventsTest, SurviveEveryCutAndAnyDamage) {

@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,6 +75,32 @@ TEST(machine, a_look_leaves_nothing_behind) {
     EXPECT_EQ(checks[0].finding, Finding::good);
     EXPECT_THAT(checks[0].found, HasSubstr("made when it is needed"));
     EXPECT_EQ(::rmdir(path.c_str()), 0) << "something was made in it";
+}
+
+TEST(machine, a_damaged_state_file_that_somebody_uses) {
+    const ScratchShm scratch;
+    const std::string path = scratch / "user", file = path + "/" + PLUMB_STATE_FILE;
+    ASSERT_EQ(::mkdir(path.c_str(), 0700), 0);
+    const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    ASSERT_GE(fd, 0);
+    ASSERT_EQ(::ftruncate(fd, PLUMB_STATE_TOTAL_BYTES), 0);
+    const auto finding = [&] {
+        const std::vector<MachineCheck> checks = check_state(path, ::geteuid());
+        return checks.empty() ? MachineCheck{} : checks[0];
+    };
+    const MachineCheck unused = finding();
+    EXPECT_EQ(unused.finding, Finding::limited);
+    EXPECT_THAT(unused.advice, HasSubstr("replaces it"));
+    void* const mapped = ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 0);
+    ASSERT_NE(mapped, MAP_FAILED);
+    const MachineCheck used = finding();
+    EXPECT_EQ(used.finding, Finding::missing);
+    EXPECT_TRUE(used.needed);
+    EXPECT_THAT(used.advice, HasSubstr("end the processes " + std::to_string(::getpid())));
+    ::munmap(mapped, 4096);
+    ::close(fd);
+    ASSERT_EQ(::unlink(file.c_str()), 0);
+    ASSERT_EQ(::rmdir(path.c_str()), 0);
 }
 
 TEST(machine, a_directory_that_others_may_enter) {

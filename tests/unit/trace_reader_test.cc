@@ -94,6 +94,21 @@ TEST(TraceReader, GivesExactValuesAsJson) {
         "\"price\":0.1,\"ratio\":0.1}}\n");
 }
 
+/* As other tracers write them: Plumb's own fields are not nested. */
+TEST(TraceReader, GivesStructuresInArraysAsJson) {
+    Opened trace;
+    trace.metadata = "trace { major = 1; minor = 8; byte_order = le; };\n"
+                     "event { name = \"a:b\"; fields := struct {\n"
+                     "  struct { integer { size = 8; } x; integer { size = 8; } y[2]; } rows[2];\n"
+                     "  integer { size = 8; } last; }; };";
+    trace.streams = {{1, 2, 3, 4, 5, 6, 7}};
+    Result<TraceReader> reader = trace.open();
+    ASSERT_TRUE(reader) << reader.error().message();
+    EXPECT_THAT(
+        text_of(*reader, true),
+        HasSubstr("\"fields\":{\"rows\":[{\"x\":1,\"y\":[2,3]},{\"x\":4,\"y\":[5,6]}],\"last\":7}}\n"));
+}
+
 TEST(TraceReader, ATextEndsAtItsFirstZero) {
     Opened trace;
     SampleMetadata sample;
@@ -326,6 +341,25 @@ TEST(TraceReader, TellsDamageAndGoesOnWithTheNextPacket) {
     EXPECT_EQ(reader->losses().damaged_packets, 1u);
     ASSERT_EQ(reader->problems().size(), 1u);
     EXPECT_THAT(reader->problems()[0], HasSubstr("impossible length"));
+}
+
+TEST(TraceReader, TellsOnceOfEventsThatTheMetadataDoesNotKnow) {
+    SampleMetadata sample;
+    const uint16_t id = sample.add("app", "n", {test::integer_field("n", 8)});
+    SampleStream stream(ctf_stream_records, 0);
+    for (uint64_t n = 0; n < 4; n++)
+        stream.event(n == 0 ? id : 77, base_ns + n, 1, Payload().add(n));
+    stream.end_packet();
+    const Opened trace{sample.text(), {stream.bytes()}};
+    Result<TraceReader> reader = trace.open();
+    ASSERT_TRUE(reader);
+    int events = 0;
+    while (reader->next() != nullptr)
+        ++events;
+    EXPECT_EQ(events, 1);
+    EXPECT_EQ(reader->losses().unknown_events, 3u);
+    ASSERT_EQ(reader->problems().size(), 1u);
+    EXPECT_THAT(reader->problems()[0], HasSubstr("no event with id 77"));
 }
 
 TEST(TraceReader, RefusesStreamsOfAnotherTrace) {
