@@ -58,8 +58,8 @@ int wait_for(pid_t process) {
 
 SharedBoard::SharedBoard() : fd_(memfd_create("plumb-test-board", 0)) {
     if (fd_ < 0 || ftruncate(fd_, sizeof(Board)) != 0) abort();
-    board_ = static_cast<Board*>(mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0));
-    if (board_ == MAP_FAILED) abort();
+    board_ = map_board(fd_);
+    if (board_ == nullptr) abort();
 }
 
 SharedBoard::~SharedBoard() {
