@@ -6,6 +6,8 @@
 #include "runtime.h"
 #include "text.h"
 
+#include <plumb/detail/state_layout.h>
+
 #include <csignal>
 #include <cstdio>
 #include <sys/auxv.h>
@@ -57,14 +59,7 @@ int make_state(int directory) {
     if (fd < 0) return fd;
     long error = sys::call(SYS_fallocate, fd, 0, 0L, static_cast<long>(PLUMB_STATE_TOTAL_BYTES));
     plumb_state_header header = {};
-    header.magic = PLUMB_STATE_MAGIC;
-    header.version_major = PLUMB_STATE_VERSION_MAJOR;
-    header.version_minor = PLUMB_STATE_VERSION_MINOR;
-    header.header_bytes = sizeof(header);
-    header.total_bytes = PLUMB_STATE_TOTAL_BYTES;
-    header.rule_sets_offset = PLUMB_STATE_RULE_SETS_OFFSET;
-    header.processes_offset = PLUMB_STATE_PROCESSES_OFFSET;
-    header.process_count = PLUMB_MAX_PROCESSES;
+    plumb_state_begin(&header);
     if (error == 0 && sys::call(SYS_pwrite64, fd, &header, sizeof(header), 0L) != sizeof(header))
         error = -EIO;
     if (error == 0) return fd;
@@ -108,9 +103,7 @@ int map_state(int fd) {
     auto* header = static_cast<plumb_state_header*>(base);
     touch_for_write(header->reserved2[0]);
     if (header->magic != PLUMB_STATE_MAGIC || header->version_major != PLUMB_STATE_VERSION_MAJOR ||
-        header->rule_sets_offset != PLUMB_STATE_RULE_SETS_OFFSET ||
-        header->processes_offset != PLUMB_STATE_PROCESSES_OFFSET ||
-        header->process_count != PLUMB_MAX_PROCESSES) {
+        !plumb_state_has_parts_in_place(header)) {
         sys::unmap(base, PLUMB_STATE_TOTAL_BYTES);
         return -EPROTO;
     }
@@ -119,14 +112,7 @@ int map_state(int fd) {
 }
 
 plumb_process* slots() {
-    return reinterpret_cast<plumb_process*>(reinterpret_cast<unsigned char*>(runtime.state) +
-                                            PLUMB_STATE_PROCESSES_OFFSET);
-}
-
-plumb_rule_set& rule_set(uint64_t generation) {
-    auto* sets = reinterpret_cast<plumb_rule_set*>(reinterpret_cast<unsigned char*>(runtime.state) +
-                                                   PLUMB_STATE_RULE_SETS_OFFSET);
-    return sets[generation % 2];
+    return plumb_state_processes(runtime.state);
 }
 
 // Whether the slot's process is gone, so that the slot may be taken over. Another user's process counts as
@@ -202,8 +188,7 @@ void copy_rules(const plumb_rule_set& set, const plumb_query_request& asked, plu
     for (uint32_t i = 0; i < count && i < PLUMB_MAX_RULES; i++) {
         plumb_rule& rule = result.rules[result.rule_count];
         __builtin_memcpy(&rule, &set.rules[i], sizeof(rule));
-        rule.pattern[sizeof(rule.pattern) - 1] = '\0';
-        rule.executable[sizeof(rule.executable) - 1] = '\0';
+        plumb_rule_end_strings(&rule);
         if (rule.session < PLUMB_MAX_SESSIONS && result.sessions[rule.session].cookie != 0 &&
             concerns(rule, result.sessions[rule.session], asked))
             result.rule_count++;
@@ -307,11 +292,11 @@ void report_not_attached(uint32_t sessions, int error) {
 }
 
 bool has_no_rules(uint64_t& generation) {
-    generation = load_seq_cst(runtime.state->generation);
-    plumb_rule_set& set = rule_set(generation);
+    generation = plumb_state_generation(runtime.state);
+    plumb_rule_set& set = *plumb_state_rule_set(runtime.state, generation);
     touch_for_write(set.reserved);
     const bool none = load_acquire(set.rule_count) == 0;
-    return none && load_seq_cst(runtime.state->generation) == generation;
+    return none && plumb_state_is_still_at(runtime.state, generation);
 }
 
 // A channel's file: a descriptor or -errno.
@@ -338,10 +323,9 @@ extern "C" __attribute__((visibility("default"))) int plumb_query(const plumb_qu
     if (runtime.state == nullptr) return -ENOENT;
     constexpr int tries = 100;
     for (int i = 0; i < tries; i++) {
-        const uint64_t generation = load_seq_cst(runtime.state->generation);
-        copy_rules(rule_set(generation), *asked, *result);
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        if (load_seq_cst(runtime.state->generation) != generation) continue;
+        const uint64_t generation = plumb_state_generation(runtime.state);
+        copy_rules(*plumb_state_rule_set(runtime.state, generation), *asked, *result);
+        if (!plumb_state_is_still_at(runtime.state, generation)) continue;
         result->generation = generation;
         return 0;
     }

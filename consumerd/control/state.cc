@@ -5,6 +5,8 @@
 #include "consumerd/control/left_channel.h"
 #include "consumerd/control/life_lock.h"
 
+#include <plumb/detail/state_layout.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -26,15 +28,7 @@ T load(const T& word) {
 }
 
 Status fill_state(std::span<std::byte> bytes) {
-    auto& header = *reinterpret_cast<plumb_state_header*>(bytes.data());
-    header.magic = PLUMB_STATE_MAGIC;
-    header.version_major = PLUMB_STATE_VERSION_MAJOR;
-    header.version_minor = PLUMB_STATE_VERSION_MINOR;
-    header.header_bytes = sizeof(header);
-    header.total_bytes = PLUMB_STATE_TOTAL_BYTES;
-    header.rule_sets_offset = PLUMB_STATE_RULE_SETS_OFFSET;
-    header.processes_offset = PLUMB_STATE_PROCESSES_OFFSET;
-    header.process_count = PLUMB_MAX_PROCESSES;
+    plumb_state_begin(reinterpret_cast<plumb_state_header*>(bytes.data()));
     return ok();
 }
 
@@ -51,10 +45,7 @@ Status check_header(const plumb_state_header& header, const std::string& path) {
         return damaged(Error("{} has version {}.{}; this plumb understands version {}.", path,
                              header.version_major, header.version_minor, PLUMB_STATE_VERSION_MAJOR))
             .hint("Another version of Plumb made it: end the programs that use it, or use that version.");
-    if (header.total_bytes != PLUMB_STATE_TOTAL_BYTES ||
-        header.rule_sets_offset != PLUMB_STATE_RULE_SETS_OFFSET ||
-        header.processes_offset != PLUMB_STATE_PROCESSES_OFFSET ||
-        header.process_count != PLUMB_MAX_PROCESSES)
+    if (header.total_bytes != PLUMB_STATE_TOTAL_BYTES || !plumb_state_has_parts_in_place(&header))
         return damaged(Error("{} is damaged: its parts are not where they belong.", path));
     return ok();
 }
@@ -65,8 +56,7 @@ void make_sane(plumb_rule_set& set) {
     for (plumb_session& session : set.sessions)
         session.name[sizeof(session.name) - 1] = '\0';
     for (plumb_rule& rule : set.rules) {
-        rule.pattern[sizeof(rule.pattern) - 1] = '\0';
-        rule.executable[sizeof(rule.executable) - 1] = '\0';
+        plumb_rule_end_strings(&rule);
         if (rule.session >= PLUMB_MAX_SESSIONS) rule.session = 0;
     }
 }
@@ -201,13 +191,11 @@ Result<StateFile> StateFile::open_or_create(const UserDirectory& directory) {
 }
 
 plumb_rule_set& StateFile::set(std::uint64_t generation) const {
-    auto* base = static_cast<std::byte*>(region_.get_address()) + PLUMB_STATE_RULE_SETS_OFFSET;
-    return reinterpret_cast<plumb_rule_set*>(base)[generation % 2];
+    return *plumb_state_rule_set(&header(), generation);
 }
 
 plumb_process& StateFile::slot(std::uint32_t index) const {
-    auto* base = static_cast<std::byte*>(region_.get_address()) + PLUMB_STATE_PROCESSES_OFFSET;
-    return reinterpret_cast<plumb_process*>(base)[index];
+    return plumb_state_processes(&header())[index];
 }
 
 /* With the lock held: into the set that is not in use, then the one store. */
@@ -215,7 +203,7 @@ void StateFile::publish(const plumb_rule_set& next) {
     const std::uint64_t generation = load(header().generation) + 1;
     plumb_rule_set& to = set(generation);
     /* Whoever sees a byte of the new set also sees that the generation before the last is over. Pairs with
-     * the fence in rule_set() and with that of the runtime's query. */
+     * the fence in plumb_state_is_still_at(). */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     std::memcpy(&to, &next, sizeof(next));
     to.generation = generation;
@@ -305,7 +293,7 @@ bool StateFile::is_mapped_by(std::uint32_t process_id) const {
 }
 
 std::uint64_t StateFile::generation() const {
-    return load(header().generation);
+    return plumb_state_generation(&header());
 }
 
 Result<plumb_rule_set> StateFile::rule_set() const {
@@ -314,8 +302,7 @@ Result<plumb_rule_set> StateFile::rule_set() const {
     for (int i = 0; i < tries; i++) {
         const std::uint64_t before = generation();
         std::memcpy(copy.get(), &set(before), sizeof(*copy));
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        if (generation() != before) continue;
+        if (!plumb_state_is_still_at(&header(), before)) continue;
         make_sane(*copy);
         return *copy;
     }
