@@ -9,41 +9,12 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
+import sys
 import time
 import unittest
 
-BUILD = pathlib.Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
-PLUMB = BUILD / "cli/plumb"
-SHM = pathlib.Path(f"/dev/shm/plumb-{os.geteuid()}")
-
-# Locks as often as each line of its input says, and says when that is done.
-SOURCE = r"""
-#include <pthread.h>
-#include <stdio.h>
-int main(void) {
-    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    long count;
-    while (scanf("%ld", &count) == 1) {
-        for (long i = 0; i < count; i++) { pthread_mutex_lock(&mutex); pthread_mutex_unlock(&mutex); }
-        puts("done");
-        fflush(stdout);
-    }
-    return 0;
-}
-"""
-
-
-def setUpModule():
-    global folder, PROGRAM
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="plumb-extract-"))
-    (folder / "program.c").write_text(SOURCE)
-    PROGRAM = str(folder / "program")
-    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-pthread", "-o", PROGRAM, folder / "program.c"], check=True)
-
-
-def tearDownModule():
-    shutil.rmtree(folder, ignore_errors=True)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from recorded_program import PLUMB, SHM, RecordedProgramTest, read_back, tell_to_lock  # noqa: E402
 
 
 def plumb(*arguments):
@@ -55,16 +26,14 @@ def files():
 
 
 def acquired(trace):
-    done = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    return len(re.findall(r" pthread:mutex_acquired: ", done.stdout))
+    counts, discarded, complaints = read_back(trace)
+    assert (discarded, complaints) == (0, ""), (discarded, complaints)
+    return counts.get("pthread:mutex_acquired", 0)
 
 
-class Killed(unittest.TestCase):
+class Killed(RecordedProgramTest):
     def setUp(self):
-        self.directory = folder / self.id().split(".")[-1]
-        self.directory.mkdir()
-        self.trace = self.directory / "trace"
+        super().setUp()
         plumb("extract", "--remove")
         self.started = []
 
@@ -75,28 +44,22 @@ class Killed(unittest.TestCase):
             process.stdin.close()
             process.stdout.close()
 
-    def start(self, trace, *options):
-        recorder = subprocess.Popen([PLUMB, "record", "-q", "-o", trace, "--preload", "pthread", *options, "--", PROGRAM],
+    def start_into(self, trace, *options):
+        recorder = subprocess.Popen([PLUMB, "record", "-q", "-o", trace, "--preload", "pthread", *options, "--", self.program],
                                     text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.started.append(recorder)
-        self.lock(recorder, 5)
+        tell_to_lock(recorder, 5)
         return recorder
-
-    @staticmethod
-    def lock(recorder, count):
-        recorder.stdin.write(f"{count}\n")
-        recorder.stdin.flush()
-        assert recorder.stdout.readline() == "done\n"
 
     def kill(self, recorder, count):
         """With so many events that it had no time to write."""
         recorder.send_signal(signal.SIGSTOP)
-        self.lock(recorder, count)
+        tell_to_lock(recorder, count)
         recorder.kill()
         recorder.wait()
 
     def killed(self, count=1000, name="trace", *options):
-        recorder = self.start(self.directory / name, *options)
+        recorder = self.start_into(self.directory / name, *options)
         self.kill(recorder, count)
         return recorder
 
@@ -104,7 +67,7 @@ class Killed(unittest.TestCase):
         # Much at a time, so that one of them is killed while it writes.
         for i in range(5):
             trace = self.directory / f"trace{i}"
-            recorder = self.start(trace, "--subbuf-size", "8M", "--subbuf-count", "2")
+            recorder = self.start_into(trace, "--subbuf-size", "8M", "--subbuf-count", "2")
             recorder.stdin.write("5000000\n")
             recorder.stdin.flush()
             while sum(file.stat().st_size for file in trace.glob("ust/*ring_*")) < 4 << 20:
@@ -147,16 +110,16 @@ class Killed(unittest.TestCase):
         self.assertEqual(len({re.search(r'uuid = "(.*)"', text)[1] for text in metadata}), 3)
 
     def test_losses_are_told_by_one_of_the_traces(self):
-        recorder = self.start(self.trace, "--subbuf-size", "4K", "--subbuf-count", "4")
+        recorder = self.start_into(self.trace, "--subbuf-size", "4K", "--subbuf-count", "4")
         recorder.send_signal(signal.SIGSTOP)
-        self.lock(recorder, 10_000)
+        tell_to_lock(recorder, 10_000)
         recorder.send_signal(signal.SIGCONT)
-        self.lock(recorder, 1)
+        tell_to_lock(recorder, 1)
         end = time.monotonic() + 60
         while b"discarded" not in subprocess.run(["babeltrace2", self.trace], capture_output=True, timeout=60,
                                                  check=False).stderr:
             self.assertLess(time.monotonic(), end, "the losses were not written")
-            self.lock(recorder, 1)
+            tell_to_lock(recorder, 1)
             time.sleep(0.1)
         time.sleep(0.5)
         self.kill(recorder, 3)
@@ -180,7 +143,7 @@ class Killed(unittest.TestCase):
         recorder = self.killed()
         plumb("record", "-q", "-o", self.directory / "next", "true")
         before = json.loads(plumb("list", "--json").stdout)["left"][0]["unread_bytes"]
-        self.lock(recorder, 1000)
+        tell_to_lock(recorder, 1000)
         self.assertEqual(json.loads(plumb("list", "--json").stdout)["left"][0]["unread_bytes"], before)
 
     def test_what_was_read_is_given_back_when_nobody_maps_it(self):
@@ -195,7 +158,7 @@ class Killed(unittest.TestCase):
         self.assertEqual(acquired(self.trace) + acquired(self.directory / "rest"), 1005)
 
     def test_nothing_is_kept_where_nothing_waits_to_be_read(self):
-        recorder = self.start(self.trace)
+        recorder = self.start_into(self.trace)
         time.sleep(1.5)
         recorder.kill()
         recorder.wait()
@@ -233,9 +196,9 @@ class Killed(unittest.TestCase):
         self.assertEqual(files(), [])
 
     def test_a_copy_of_a_channel_will_do(self):
-        recorder = self.start(self.trace)
+        recorder = self.start_into(self.trace)
         recorder.send_signal(signal.SIGSTOP)
-        self.lock(recorder, 100)
+        tell_to_lock(recorder, 100)
         copy = self.directory / "copy"
         shutil.copyfile(next(SHM.glob("channel-*")), copy)
         recorder.send_signal(signal.SIGCONT)
@@ -248,13 +211,13 @@ class Killed(unittest.TestCase):
         self.assertFalse((self.directory / "bad").exists())
 
     def test_a_trace_that_is_being_written_is_not_replaced(self):
-        recorder = self.start(self.trace)
+        recorder = self.start_into(self.trace)
         for command in (["record", "--force", "-o", self.trace, "true"], ["record", "-o", self.trace, "true"]):
             done = plumb(*command)
             self.assertEqual(done.returncode, 1)
             if "--force" in command:
                 self.assertIn(f"is being written by process {recorder.pid} (plumb)", done.stderr)
-        self.lock(recorder, 10)
+        tell_to_lock(recorder, 10)
         recorder.stdin.close()
         self.assertEqual(recorder.wait(timeout=30), 0)
         self.assertEqual(acquired(self.trace), 15)

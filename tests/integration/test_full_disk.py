@@ -3,23 +3,27 @@
 """A trace that can not be written: on a disk that is full, that becomes read-only or has a quota of bytes for a file, in a
 directory that is removed. The recording goes on, says so once, counts what is missing under the right name, leaves a
 summary that is whole, and does not end with status 0."""
-import json
 import os
 import pathlib
-import re
 import resource
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-BUILD = pathlib.Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
-PLUMB = BUILD / "cli/plumb"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from recorded_program import PLUMB, RecordedProgramTest, read_back  # noqa: E402
 
-# Locks and unlocks in bursts, so that there is always something small to write, and something large.
-SOURCE = r"""
+
+def setUpModule():
+    if os.geteuid() != 0:
+        sys.exit(77)
+
+
+class FullDisk(RecordedProgramTest):
+    # Locks and unlocks in bursts, so that there is always something small to write, and something large.
+    PROGRAM = r"""
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -33,49 +37,15 @@ int main(int argc, char** argv) {
 }
 """
 
-
-def setUpModule():
-    if os.geteuid() != 0:
-        sys.exit(77)
-    global folder, PROGRAM
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="plumb-full-disk-"))
-    (folder / "program.c").write_text(SOURCE)
-    PROGRAM = str(folder / "program")
-    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-pthread", "-o", PROGRAM, folder / "program.c"], check=True)
-
-
-def tearDownModule():
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-class FullDisk(unittest.TestCase):
     def setUp(self):
-        self.disk = folder / self.id().split(".")[-1]
-        self.disk.mkdir()
+        super().setUp()
+        self.disk = self.directory
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", self.disk], check=False).returncode != 0:
             self.skipTest("may not mount")
         self.addCleanup(subprocess.run, ["umount", "-l", self.disk], check=False)
-        self.trace = self.disk / "trace"
 
     def start(self, bursts, *options, **more):
-        command = [PLUMB, "record", "--preload", "pthread", "-o", self.trace, *options, "--", PROGRAM, str(bursts)]
-        return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
-
-    def record(self, *arguments, **more):
-        recorder = self.start(*arguments, **more)
-        self.output, self.errors = recorder.communicate(timeout=100)
-        return recorder.returncode
-
-    def read_back(self):
-        done = subprocess.run(["babeltrace2", self.trace], capture_output=True, text=True, timeout=100)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        rest = [line for line in done.stderr.splitlines() if "Tracer discarded" not in line]
-        self.assertEqual(rest, [])
-        discarded = sum(int(n) for n in re.findall(r"discarded (\d+) events?", done.stderr))
-        return len(re.findall(r" pthread:", done.stdout)), discarded
-
-    def summary(self):
-        return json.loads((self.trace / "summary.json").read_text())
+        return super().start("--preload", "pthread", *options, "--", self.program, bursts, **more)
 
     def lines_with(self, text):
         return [line for line in self.errors.splitlines() if text in line]
@@ -91,9 +61,9 @@ class FullDisk(unittest.TestCase):
         self.assertEqual(summary["write_error"], "No space left on device")
         self.assertEqual(len(self.lines_with(f"{lost:,} events not_written (the trace could not be written: No space left")),
                          1, self.errors)
-        read, discarded = self.read_back()
-        self.assertEqual(discarded, lost)
-        self.assertEqual(read, summary["events"])
+        counts, discarded, complaints = read_back(self.trace)
+        self.assertEqual((discarded, complaints), (lost, ""))
+        self.assertEqual(sum(count for name, count in counts.items() if name.startswith("pthread:")), summary["events"])
 
     def test_readers_name_the_cause_that_counts(self):
         self.record(60)

@@ -7,21 +7,21 @@ The traced program is compiled here and counts its own locks, so what the trace 
 import json
 import os
 import pathlib
-import re
 import resource
 import shutil
 import signal
 import subprocess
-import tempfile
+import sys
 import time
 import unittest
 
-BUILD = pathlib.Path(os.environ["PLUMB_BUILD_DIR"])
-PLUMB = BUILD / "cli" / "plumb"
-PROBE = BUILD / "probes" / "pthread" / "libplumb-pthread.so"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from recorded_program import PLUMB, PROBE, RecordedProgramTest, read_back  # noqa: E402
 
-# locker THREADS LOCKS [STATUS | wait | forever]: each thread locks and unlocks its own mutex.
-SOURCE = r"""
+
+class Record(RecordedProgramTest):
+    # locker THREADS LOCKS [STATUS | wait | forever]: each thread locks and unlocks its own mutex.
+    PROGRAM = r"""
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -56,53 +56,9 @@ int main(int argc, char** argv) {
 }
 """
 
-
-def setUpModule():
-    global programs, LOCKER
-    programs = pathlib.Path(tempfile.mkdtemp(prefix="plumb-record-programs-"))
-    (programs / "locker.c").write_text(SOURCE)
-    LOCKER = str(programs / "locker")
-    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-pthread", "-o", LOCKER, programs / "locker.c"], check=True)
-
-
-def tearDownModule():
-    shutil.rmtree(programs, ignore_errors=True)
-
-
-class Record(unittest.TestCase):
-    def setUp(self):
-        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="plumb-record-"))
-        self.trace = self.directory / "trace"
-
-    def tearDown(self):
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-    def start(self, *arguments, **more):
-        return subprocess.Popen([PLUMB, "record", "-o", self.trace, *map(str, arguments)], text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
-
-    def record(self, *arguments, **more):
-        recorder = self.start(*arguments, **more)
-        self.output, self.errors = recorder.communicate(timeout=100)
-        return recorder.returncode
-
-    def summary(self):
-        return json.loads((self.trace / "summary.json").read_text())
-
-    def read_back(self):
-        """Events by name, discarded events, and everything else that babeltrace2 said."""
-        done = subprocess.run(["babeltrace2", self.trace], capture_output=True, text=True, timeout=200)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        counts = {}
-        for name in re.findall(r"^\[[^\]]*\] \([^)]*\) \S+ (\S+:\S+): ", done.stdout, re.MULTILINE):
-            counts[name] = counts.get(name, 0) + 1
-        discarded = sum(int(n) for n in re.findall(r"discarded (\d+) events?", done.stderr))
-        rest = [line for line in done.stderr.splitlines() if "Tracer discarded" not in line]
-        return counts, discarded, "\n".join(rest)
-
     def test_every_event_arrives_and_the_status_is_passed_on(self):
-        self.assertEqual(self.record("--preload", "pthread", "--subbuf-count", 32, "--", LOCKER, 4, 5000, 7), 7)
-        counts, discarded, complaints = self.read_back()
+        self.assertEqual(self.record("--preload", "pthread", "--subbuf-count", 32, "--", self.program, 4, 5000, 7), 7)
+        counts, discarded, complaints = read_back(self.trace)
         summary = self.summary()
         self.assertEqual(self.output, "locked\n")
         self.assertEqual(complaints, "")
@@ -119,8 +75,8 @@ class Record(unittest.TestCase):
     def test_read_and_discarded_events_add_up_when_rings_are_too_small(self):
         self.assertEqual(self.record("-e", "pthread:mutex_acquired", "-e", "pthread:mutex_released", "--preload",
                                      "pthread", "-e", "!pthread:[!m]*", "-e", "!pthread:mutex_[iwtd]*",
-                                     "--subbuf-size", "4K", "--subbuf-count", 2, "--", LOCKER, 4, 100000), 0)
-        counts, discarded, complaints = self.read_back()
+                                     "--subbuf-size", "4K", "--subbuf-count", 2, "--", self.program, 4, 100000), 0)
+        counts, discarded, complaints = read_back(self.trace)
         summary = self.summary()
         self.assertEqual(complaints, "")
         self.assertGreater(discarded, 0)
@@ -132,13 +88,13 @@ class Record(unittest.TestCase):
         self.assertEqual(recorded + discarded, 800000)
 
     def test_patterns_select_and_exclude(self):
-        self.assertEqual(self.record("--preload", "pthread", "-e", "!pthread:mutex_released", "--", LOCKER, 1, 10), 0)
+        self.assertEqual(self.record("--preload", "pthread", "-e", "!pthread:mutex_released", "--", self.program, 1, 10), 0)
         names = set(self.summary()["events_by_name"])
         self.assertIn("pthread:mutex_acquired", names)
         self.assertNotIn("pthread:mutex_released", names)
 
     def test_children_are_traced(self):
-        self.assertEqual(self.record("--preload", "pthread", "sh", "-c", f"{LOCKER} 1 10 & {LOCKER} 1 10; wait"), 0)
+        self.assertEqual(self.record("--preload", "pthread", "sh", "-c", f"{self.program} 1 10 & {self.program} 1 10; wait"), 0)
         lockers = [p for p in self.summary()["processes"] if p["name"] == "locker"]
         self.assertEqual(len(lockers), 2)
         self.assertEqual(self.summary()["events_by_name"]["pthread:mutex_acquired"], 20)
@@ -147,21 +103,21 @@ class Record(unittest.TestCase):
         for options in (["--mode", "overwrite"], ["--mode", "block"], ["--clock", "mono"], ["--clock", "boot"],
                         ["--clock", "real"]):
             with self.subTest(options):
-                self.assertEqual(self.record(*options, "--force", "--preload", "pthread", "--", LOCKER, 2, 1000), 0)
-                counts, _, complaints = self.read_back()
+                self.assertEqual(self.record(*options, "--force", "--preload", "pthread", "--", self.program, 2, 1000), 0)
+                counts, _, complaints = read_back(self.trace)
                 self.assertEqual(complaints, "")
                 self.assertEqual(counts["pthread:mutex_acquired"], 2000, self.errors)
 
     def test_blocking_loses_nothing_in_small_rings(self):
         self.assertEqual(self.record("--mode", "block", "--block-timeout", "30s", "--subbuf-size", "4K",
-                                     "--subbuf-count", 2, "--preload", "pthread", "--", LOCKER, 2, 20000), 0)
+                                     "--subbuf-count", 2, "--preload", "pthread", "--", self.program, 2, 20000), 0)
         self.assertEqual(self.summary()["events_lost"], 0)
         self.assertEqual(self.summary()["events_by_name"]["pthread:mutex_acquired"], 40000)
 
     def test_signals_are_passed_on(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(number):
-                recorder = self.start("--force", "--preload", "pthread", "--", LOCKER, 1, 10, "wait")
+                recorder = self.start("--force", "--preload", "pthread", "--", self.program, 1, 10, "wait")
                 self.assertEqual(recorder.stdout.readline(), "locked\n")
                 recorder.send_signal(number)
                 recorder.communicate(timeout=30)
@@ -169,21 +125,21 @@ class Record(unittest.TestCase):
                 self.assertEqual(self.summary()["events_by_name"]["pthread:mutex_acquired"], 10)
 
     def test_kill_reaches_a_recorder_in_the_background_of_a_script(self):
-        # Whom the shell started with & ignores SIGINT; LOCKER's "wait" takes it again.
-        script = (f"{PLUMB} record -o {self.trace} --preload pthread -- {LOCKER} 1 10 wait > {self.directory}/said & "
+        # Whom the shell started with & ignores SIGINT; the program's "wait" takes it again.
+        script = (f"{PLUMB} record -o {self.trace} --preload pthread -- {self.program} 1 10 wait > {self.directory}/said & "
                   f"until grep -q locked {self.directory}/said; do sleep 0.1; done; kill -INT $!; wait $!")
         done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=30)
         self.assertEqual(done.returncode, 40 + signal.SIGINT, done.stderr)
         self.assertIn("Recorded", done.stderr)
 
     def test_ctrl_c_reaches_command_and_recorder_and_keeps_the_trace(self):
-        recorder = self.start("--preload", "pthread", "--", LOCKER, 1, 10, "forever", start_new_session=True)
+        recorder = self.start("--preload", "pthread", "--", self.program, 1, 10, "forever", start_new_session=True)
         time.sleep(1)
         os.killpg(recorder.pid, signal.SIGINT)
         _, errors = recorder.communicate(timeout=30)
         self.assertEqual(recorder.returncode, 128 + signal.SIGINT)
         self.assertIn("Recorded", errors)
-        self.assertEqual(self.read_back()[2], "")
+        self.assertEqual(read_back(self.trace)[2], "")
 
     def test_death_by_signal_is_passed_on_as_a_shell_does(self):
         self.assertEqual(self.record("--", "sh", "-c", "kill -9 $$"), 128 + 9)
@@ -260,14 +216,14 @@ class Record(unittest.TestCase):
         self.assertTrue((self.trace / "ust" / "metadata").exists())
 
     def test_attaching_to_a_running_program(self):
-        program = subprocess.Popen([LOCKER, "2", "100", "forever"], env=dict(os.environ, LD_PRELOAD=str(PROBE)))
+        program = subprocess.Popen([self.program, "2", "100", "forever"], env=dict(os.environ, LD_PRELOAD=str(PROBE)))
         try:
             time.sleep(0.5)
             self.assertEqual(self.record("-p", program.pid, "--duration", "1s", "--json"), 0)
             summary = json.loads(self.output)
             self.assertGreater(summary["events_by_name"]["pthread:mutex_acquired"], 100)
             self.assertEqual([p["pid"] for p in summary["processes"]], [program.pid])
-            self.assertEqual(self.read_back()[2], "")
+            self.assertEqual(read_back(self.trace)[2], "")
             self.assertIsNone(program.poll())
         finally:
             program.kill()
@@ -291,7 +247,7 @@ class Record(unittest.TestCase):
         pid_file = self.directory / "pid"
         try:
             self.assertEqual(self.record("--preload", "pthread", "--", "sh", "-c",
-                                         f"{LOCKER} 1 10 forever >/dev/null 2>&1 & echo $! > {pid_file}; sleep 0.5"), 0)
+                                         f"{self.program} 1 10 forever >/dev/null 2>&1 & echo $! > {pid_file}; sleep 0.5"), 0)
             pid = int(pid_file.read_text())
             self.assertIn(pid, [p["pid"] for p in self.summary()["left_running"]])
         finally:
@@ -303,18 +259,18 @@ class Record(unittest.TestCase):
         def limited():
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         status = self.record("--subbuf-size", "64K", "--subbuf-count", 4, "--mode", "block", "--block-timeout", "30s",
-                             "--preload", "pthread", "--", LOCKER, 1, 400000, preexec_fn=limited)
+                             "--preload", "pthread", "--", self.program, 1, 400000, preexec_fn=limited)
         self.assertEqual(status, 1, "the command ended with 0, but its trace is not complete")
         summary = self.summary()
         self.assertFalse(summary["complete"])
         self.assertGreater(summary["events_lost_by_cause"]["not_written"], 0)
         self.assertIn("File too large", self.errors)
-        counts, discarded, complaints = self.read_back()
+        counts, discarded, complaints = read_back(self.trace)
         acquired = counts["pthread:mutex_acquired"] + counts["pthread:mutex_released"]
         self.assertGreater(acquired, 10000)
 
     def test_a_killed_recorder_leaves_a_readable_trace(self):
-        recorder = self.start("--preload", "pthread", "--", LOCKER, 2, 100, "forever")
+        recorder = self.start("--preload", "pthread", "--", self.program, 2, 100, "forever")
         time.sleep(1.5)
         child = int(pathlib.Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().split()[0])
         recorder.kill()
@@ -322,7 +278,7 @@ class Record(unittest.TestCase):
         recorder.stdout.close()
         recorder.stderr.close()
         os.kill(child, signal.SIGKILL)
-        counts, _, complaints = self.read_back()
+        counts, _, complaints = read_back(self.trace)
         self.assertEqual(complaints, "")
         self.assertGreater(counts["pthread:mutex_acquired"], 100)
 
