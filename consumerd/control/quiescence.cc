@@ -39,7 +39,8 @@ constexpr std::uint64_t blocked_patience_ns = 500'000'000;
 constexpr std::uint64_t silence_patience_ns = 500'000'000;
 constexpr std::uint64_t filling_patience_ns = 100'000'000;
 
-constexpr const char* stopped_reason = "it is stopped: it will ask again when it is continued";
+constexpr const char* stopped_reason =
+    "it is stopped, or its cgroup is frozen: it will ask again when it goes on";
 
 std::uint64_t monotonic_now_ns() {
     timespec now{};

@@ -109,6 +109,11 @@ bool waits_for(std::uint32_t process_id, const std::string& line, std::uint32_t 
     return (set >> (signal_number - 1) & 1) != 0;
 }
 
+/* By its cgroup: of version 1, of version 2. */
+bool is_frozen_in(const std::string& function) {
+    return function.starts_with("__refrigerator") || function.starts_with("do_freezer_trap");
+}
+
 bool is_perhaps_interrupted(const std::string& line) {
     long number = -1;
     if (std::sscanf(line.c_str(), "%ld", &number) != 1) return false;
@@ -120,6 +125,9 @@ Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t thread_id, st
                            char state, std::string& call) {
     if (state == 'R') return Disturbance::none;
     if (state == 'T' || state == 't') return Disturbance::stopped;
+    const Result<std::string> function =
+        read_small_file(fmt::format("/proc/{}/task/{}/wchan", process_id, thread_id));
+    if (function && is_frozen_in(*function)) return Disturbance::stopped;
     const Result<std::string> line =
         read_small_file(fmt::format("/proc/{}/task/{}/syscall", process_id, thread_id));
     if (line) {
@@ -128,8 +136,6 @@ Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t thread_id, st
         if (call.empty() && is_perhaps_interrupted(*line)) return Disturbance::perhaps;
     } else {
         /* Yama hides the system calls of processes that are not ours to debug, but not where they wait. */
-        const Result<std::string> function =
-            read_small_file(fmt::format("/proc/{}/task/{}/wchan", process_id, thread_id));
         if (function) call = interrupted_wait(*function);
         if (call == "sigtimedwait") return Disturbance::blocked;
     }

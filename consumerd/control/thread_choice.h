@@ -20,7 +20,7 @@ enum class Disturbance {
     perhaps,     /* its call is restarted, unless what it waits at has a time-out of its own */
     interrupted, /* its call returns EINTR */
     blocked,     /* no thread takes the signal: blocked in each, or one waits for it in sigwait() */
-    stopped,     /* the process is stopped */
+    stopped,     /* the process is stopped, or its cgroup is frozen */
     gone         /* the process has no threads any more */
 };
 

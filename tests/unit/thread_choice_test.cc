@@ -9,6 +9,9 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <fstream>
+#include <string>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -105,6 +108,26 @@ TEST(ChooseThread, TakesAnotherOneWhereItWasTried) {
     EXPECT_EQ(again.thread_id, subject.thread(0));
 }
 
+TEST(ChooseThread, TakesAFrozenProcessForStopped) {
+    const std::string cgroup = "/sys/fs/cgroup/freezer/plumb-test-" + std::to_string(getpid());
+    if (mkdir(cgroup.c_str(), 0700) != 0) GTEST_SKIP() << "no cgroup to freeze (version 1)";
+    {
+        ASSERT_TRUE(test::has_private_shm());
+        const Subject frozen({"spin", "read"});
+        std::ofstream(cgroup + "/cgroup.procs") << frozen.process_id() << std::flush;
+        std::ofstream(cgroup + "/freezer.state") << "FROZEN" << std::flush;
+        const auto is_seen_frozen = [&] {
+            return choose_thread(frozen.id(), SIGURG, {}).disturbance == Disturbance::stopped;
+        };
+        for (int tries = 0; tries < 20'000 && !is_seen_frozen(); tries++)
+            usleep(1000);
+        EXPECT_TRUE(is_seen_frozen());
+        std::ofstream(cgroup + "/freezer.state") << "THAWED" << std::flush;
+    }
+    for (int tries = 0; tries < 1000 && rmdir(cgroup.c_str()) != 0; tries++)
+        usleep(1000);
+}
+
 TEST(ChooseThread, SaysWhyThereIsNone) {
     ASSERT_TRUE(test::has_private_shm());
     const Subject blocked({"block", "spin", "read"});
@@ -112,8 +135,12 @@ TEST(ChooseThread, SaysWhyThereIsNone) {
 
     const Subject stopped({"read", "spin"});
     kill(stopped.process_id(), SIGSTOP);
-    usleep(50000);
-    EXPECT_EQ(choose_thread(stopped.id(), SIGRTMAX, {}).disturbance, Disturbance::stopped);
+    const auto is_seen_stopped = [&] {
+        return choose_thread(stopped.id(), SIGRTMAX, {}).disturbance == Disturbance::stopped;
+    };
+    for (int tries = 0; tries < 20'000 && !is_seen_stopped(); tries++)
+        usleep(1000);
+    EXPECT_TRUE(is_seen_stopped());
 
     Subject gone({"spin"});
     const uint32_t id = gone.id();
