@@ -102,6 +102,8 @@ struct Runtime {
     uint64_t claim = 0;             // of the slot
     uint32_t process_namespace = 0; // 0: not asked yet, or not known
     uint64_t generation = 0;        // that was last asked for
+    uint32_t filters_known = 0;     // 1: `filters` is
+    uint32_t filters = 0;           // seccomp filters that were there from the start; UINT32_MAX: some
     bool held_for_good = false;     // whatever its slot says: no clock, a child, at the end
     uint32_t restrictions = 0;      // that the program has put on itself, or is about to
     bool executable_known = false;
@@ -226,7 +228,8 @@ int open_state();
 void claim_slot();
 void announce_handler();
 void release_slot();
-bool has_no_rules(uint64_t& generation); // and which generation that is; false if in doubt
+uint32_t forbidden_sessions(uint32_t& all); // of those in the state file, and which there are
+bool has_no_rules(uint64_t& generation);    // and which generation that is; false if in doubt
 void acknowledge(uint64_t generation);
 bool answer_signal(uint32_t slot_index); // whether it is for us
 bool answer_any_signal();                // one that does not say whom it is for: whether one was sent to us
@@ -240,6 +243,10 @@ bool is_thread_gone(uint32_t thread_id);
 uint32_t process_namespace();                              // inode of our process-id namespace; 0: not known
 void forget_process_namespace(uint32_t parent_process_id); // in a forked child
 bool is_in_executable(const void* address);                // false: it is not, or that is not known
+
+// inherited_filter.cc
+uint32_t inherited_filters();
+bool is_forbidden_by_filters(const plumb_session& session);
 
 // glob.cc
 bool pattern_matches(const char* pattern, const char* text);

@@ -184,14 +184,17 @@ bool concerns(const plumb_rule& rule, const plumb_session& session, const plumb_
 void copy_rules(const plumb_rule_set& set, const plumb_query_request& asked, plumb_query_result& result) {
     __builtin_memcpy(result.sessions, set.sessions, sizeof(result.sessions));
     result.rule_count = 0;
+    result.not_judged = 0;
     const uint32_t count = load_relaxed(set.rule_count);
     for (uint32_t i = 0; i < count && i < PLUMB_MAX_RULES; i++) {
         plumb_rule& rule = result.rules[result.rule_count];
         __builtin_memcpy(&rule, &set.rules[i], sizeof(rule));
         plumb_rule_end_strings(&rule);
-        if (rule.session < PLUMB_MAX_SESSIONS && result.sessions[rule.session].cookie != 0 &&
-            concerns(rule, result.sessions[rule.session], asked))
+        if (rule.session >= PLUMB_MAX_SESSIONS || result.sessions[rule.session].cookie == 0) continue;
+        if (concerns(rule, result.sessions[rule.session], asked))
             result.rule_count++;
+        else if (rule.who == PLUMB_WHO_EXECUTABLE && asked.executable[0] == '\0') // a root without /proc
+            result.not_judged |= 1u << rule.session;
     }
 }
 
@@ -289,6 +292,18 @@ void report_not_attached(uint32_t sessions, int error) {
     if (runtime.slot == nullptr) return;
     store_relaxed(runtime.slot->error, error);
     store_release(runtime.slot->not_attached, sessions);
+}
+
+uint32_t forbidden_sessions(uint32_t& all) {
+    const plumb_rule_set& set = *plumb_state_rule_set(runtime.state, plumb_state_generation(runtime.state));
+    uint32_t forbidden = 0;
+    all = 0;
+    for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
+        if (load_relaxed(set.sessions[s].cookie) == 0) continue;
+        all |= 1u << s;
+        if (is_forbidden_by_filters(set.sessions[s])) forbidden |= 1u << s;
+    }
+    return forbidden;
 }
 
 bool has_no_rules(uint64_t& generation) {

@@ -100,13 +100,14 @@ bool switch_off() {
 // free yet are left for the round that follows quiescence.
 void attach_new() {
     uint32_t wanted = 0;
-    uint32_t failed = 0;
-    int last_error = 0;
+    uint32_t failed = answer.not_judged & ~current_sessions();
+    int last_error = failed != 0 ? PLUMB_ERROR_NO_EXECUTABLE : 0;
     for_each_event([&](plumb_event& event) { wanted |= wanted_by(*event.info); });
     for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
         if ((wanted >> s & 1) == 0 || attachments[s].cookie != 0) continue;
         const uint64_t cookie = answer.sessions[s].cookie;
-        const int error = attach(s, cookie);
+        const int error =
+            is_forbidden_by_filters(answer.sessions[s]) ? -PLUMB_ERROR_FILTERED : attach(s, cookie);
         if (error == 0) continue;
         failed |= 1u << s;
         last_error = -error;
@@ -142,6 +143,20 @@ bool ask() {
     return plumb_query(&request, &answer) == 0;
 }
 
+// Whether no session may have this process because of the filter that it has from the start. Then nothing is asked, since
+// that takes calls, too, of which the filter may not know.
+bool is_left_alone() {
+    if (inherited_filters() == 0) return false;
+    const uint64_t generation = load_seq_cst(runtime.state->generation);
+    uint32_t sessions = 0;
+    const uint32_t forbidden = forbidden_sessions(sessions);
+    if (forbidden != sessions) return false;
+    report_not_attached(forbidden, forbidden != 0 ? PLUMB_ERROR_FILTERED : 0);
+    store_relaxed(runtime.generation, generation);
+    acknowledge(generation);
+    return true;
+}
+
 void update() {
     if (runtime.state == nullptr) return;
     inject(InjectionPoint::update_begun);
@@ -151,6 +166,7 @@ void update() {
         store_relaxed(runtime.generation, generation);
         return acknowledge(generation);
     }
+    if (runtime.epoch == 0 && is_left_alone()) return;
     if (!ask()) return;
     store_relaxed(runtime.generation, answer.generation);
     // What was left by a jump, or by a thread that is gone, may have been switched off without all that follows.
@@ -167,9 +183,9 @@ void update() {
     if (answer.rule_count != 0) {
         register_membarrier();
         introduce_new_objects(); // to the channels that we have; new ones get all of them
-        attach_new();
-        switch_on();
     }
+    attach_new();
+    switch_on();
     if (load_relaxed(runtime.quiesce_pending) == 0) acknowledge(answer.generation);
 }
 

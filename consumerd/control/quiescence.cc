@@ -42,6 +42,10 @@ constexpr std::uint64_t filling_patience_ns = 100'000'000;
 constexpr const char* stopped_reason =
     "it is stopped, or its cgroup is frozen: it will ask again when it goes on";
 
+constexpr const char* filtered_reason =
+    "it has a seccomp filter, which may end it for a call that tracing makes; it is left as it is (--seccomp "
+    "records it all the same)";
+
 std::uint64_t monotonic_now_ns() {
     timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -122,9 +126,7 @@ private:
         if (!options_.filtered_too &&
             (process.held == PLUMB_HELD_BY_ITSELF || has_own_filter(slot.process_id()))) {
             if (process.held == 0) state_.hold(slot, true);
-            return refuse(
-                slot, "it has a seccomp filter, which may end it for a call that tracing makes; it is left "
-                      "as it is (--seccomp records it all the same)");
+            return refuse(slot, filtered_reason);
         }
         if (process.signal_number == 0)
             return refuse(slot,
@@ -167,7 +169,8 @@ private:
 
     bool acknowledged(const ProcessSlot& slot) {
         const plumb_process& process = slot.content;
-        if (options_.session && has_not_attached(process, *options_.session))
+        if (options_.session && has_not_attached(process, *options_.session) &&
+            (!options_.concerns || options_.concerns(slot)))
             return refuse(slot, not_attached_reason(process));
         std::vector<std::uint32_t>& told = report_.acknowledged;
         const std::uint32_t process_id = slot.process_id();
@@ -283,6 +286,9 @@ bool has_not_attached(const plumb_process& process, std::uint32_t session) {
 }
 
 std::string not_attached_reason(const plumb_process& process) {
+    if (process.error == PLUMB_ERROR_FILTERED) return filtered_reason;
+    if (process.error == PLUMB_ERROR_NO_EXECUTABLE)
+        return "it can not see which executable it is (it has no /proc), which the rules ask for";
     return fmt::format("it could not open the session's channel: {}", errno_text(process.error));
 }
 

@@ -17,6 +17,11 @@ bool has_own_filter(std::uint32_t process_id) {
     return !is_inherited;
 }
 
+std::uint32_t own_seccomp_filters() {
+    const Result<ProcessStatus> self = process_status(static_cast<std::uint32_t>(::getpid()));
+    return self && self->seccomp_mode != 0 ? self->seccomp_filters : 0;
+}
+
 namespace {
 
 void look_after(StateFile& state, const ProcessSlot& slot) {

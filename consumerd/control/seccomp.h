@@ -14,6 +14,8 @@ namespace plumb {
 /* Whether a thread of the process has a filter that this process does not have. Who has as many as we is taken to
  * have inherited the same ones, from the container or the service that both live in. */
 bool has_own_filter(std::uint32_t process_id);
+/* How many this process has. */
+std::uint32_t own_seccomp_filters();
 
 /* Sets or takes back `held` in every slot, by what /proc says now. */
 void hold_filtered(StateFile& state);

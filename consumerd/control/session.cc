@@ -180,13 +180,20 @@ struct Session::Parts {
                state.is_mapped_by(process_id);
     }
 
+    bool is_concerned(const ProcessSlot& slot) const {
+        const Result<plumb_rule_set> set = state.rule_set();
+        return set && std::any_of(set->rules, set->rules + set->rule_count, [&](const plumb_rule& rule) {
+                   return is_own(rule) && concerns(rule, slot);
+               });
+    }
+
     /* Those that should write to it now and said that they can not: also who began later, and was not waited for. */
     std::vector<Unreachable> not_attached() const {
         std::vector<Unreachable> all;
         for (const ProcessSlot& slot : state.processes())
             if (slot.is_ready() && slot.process_id() != 0 && is_of_user(slot.process_id()) &&
                 first_generation != 0 && slot.content.acknowledged >= first_generation &&
-                has_not_attached(slot.content, index))
+                has_not_attached(slot.content, index) && is_concerned(slot))
                 all.push_back({slot.process_id(), not_attached_reason(slot.content)});
         return all;
     }
@@ -316,6 +323,8 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
         session.controller_boottime_ns = boottime_now_ns();
         session.controller_process_id = static_cast<std::uint32_t>(::getpid());
         session.controller_namespace = own_namespace();
+        session.controller_filters = own_seccomp_filters();
+        session.flags = options.filtered_too ? PLUMB_SESSION_FILTERED_TOO : 0;
         return copy_text(session.name, config.session_name, "session name");
     });
     if (!taken) {

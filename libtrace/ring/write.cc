@@ -149,9 +149,12 @@ bool is_closed_after_opening(Attachment& attachment, plumb_ring_control& control
     return true;
 }
 
+// Who is aborted as often is single-stepped, or his handlers leave him no time.
+constexpr int sequence_tries = 64;
+
 // On a per-CPU ring: plan, then one sequence that only commits if nothing has changed since.
 Attempt write_per_cpu(Attachment& attachment, const Record& record, SpaceWait& wait, bool& no_ring_of_cpu) {
-    for (;;) {
+    for (int tries = 0; tries < sequence_tries; tries++) {
         const uint32_t cpu = current_cpu(runtime.rseq_offset);
         if (cpu >= attachment.ring_count) {
             no_ring_of_cpu = true;
@@ -193,6 +196,8 @@ Attempt write_per_cpu(Attachment& attachment, const Record& record, SpaceWait& w
             break;
         }
     }
+    no_ring_of_cpu = true;
+    return Attempt::dropped;
 }
 
 // Whether this is the child of a fork in a handler that came in between.

@@ -237,6 +237,7 @@ uint64_t TestState::set(uint32_t index, uint64_t cookie, const std::vector<TestR
         set.sessions[index].controller_process_id = static_cast<uint32_t>(getpid());
         set.sessions[index].controller_namespace = space_here();
         set.sessions[index].controller_boottime_ns = now_ns(CLOCK_BOOTTIME);
+        set.sessions[index].flags = PLUMB_SESSION_FILTERED_TOO; // filters are what some tests are about
         for (const TestRule& rule : rules) {
             plumb_rule& to = set.rules[kept++];
             to = {};

@@ -19,6 +19,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <memory>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -346,6 +347,21 @@ TEST_F(SessionTest, CountsErrorsOfItsOwnChannelAlone) {
     EXPECT_THAT(reason_for(*ended, process.id()), HasSubstr("Permission denied"))
         << "one that began after everybody was told is heard of at the end";
     raw.slot(7) = {};
+}
+
+// It cannot tell whether it is meant, and says so; whom the rule does not mean is not spoken of.
+TEST_F(SessionTest, NamesAProcessThatDoesNotKnowItsExecutable) {
+    if (geteuid() != 0) GTEST_SKIP() << "who is not root can not change the root";
+    char directory[] = "/tmp/plumb-empty-root-XXXXXX";
+    ASSERT_NE(mkdtemp(directory), nullptr);
+    Subject subject({});
+    ASSERT_EQ(subject.number(std::string("chroot ") + directory), 1u);
+    rmdir(directory);
+    Session meant = make();
+    EXPECT_THAT(reason_for(enable(meant, {{"subject:*", Who::with_executable("subject")}}), subject.id()),
+                HasSubstr("which executable it is"));
+    Session other = make();
+    EXPECT_TRUE(enable(other, {{"subject:*", Who::with_executable("somebody")}}).complete());
 }
 
 // Nor had it an event that was on, in which the runtime would have noticed that it is a child.

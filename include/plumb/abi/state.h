@@ -103,6 +103,9 @@ struct plumb_rule {
     char executable[PLUMB_EXECUTABLE_BYTES]; /* NUL-terminated */
 };
 
+/* plumb_session.flags */
+#define PLUMB_SESSION_FILTERED_TOO 0x1u /* its user insists on programs with seccomp filters */
+
 struct plumb_session {
     uint64_t cookie; /* random; 0: no session at this index */
     uint64_t
@@ -111,8 +114,10 @@ struct plumb_session {
      * on its channel's file any more (<plumb/abi/channel.h>), which shows in every namespace. */
     uint32_t controller_process_id;
     uint32_t controller_namespace; /* 0: not known */
-    uint32_t reserved[2];
-    char name[64]; /* NUL-terminated */
+    uint32_t
+        controller_filters; /* seccomp filters that the controller has: a program with as many has the same */
+    uint32_t flags;         /* PLUMB_SESSION_* */
+    char name[64];          /* NUL-terminated */
     char reserved1[32];
 };
 
@@ -148,6 +153,11 @@ struct plumb_rule_set {
 #define PLUMB_IS_READY(claim, flags) \
     (((flags)&PLUMB_PROCESS_READY) != 0 && (flags) >> 16 == PLUMB_CLAIM_COUNT(claim))
 
+/* plumb_process.error, beside errno: it has had a seccomp filter from the start that the session's controller does not have;
+ * it can not see which executable it is, and the session's rules ask for that. */
+#define PLUMB_ERROR_FILTERED 4096
+#define PLUMB_ERROR_NO_EXECUTABLE 4097
+
 /* plumb_process.held */
 #define PLUMB_HELD_BY_CONTROLLER 1u
 #define PLUMB_HELD_BY_ITSELF 2u
@@ -157,7 +167,7 @@ struct plumb_process {
     uint64_t registered_boottime_ns;
     uint64_t acknowledged; /* the last generation that is true everywhere in the process */
     uint32_t flags;        /* PLUMB_FLAGS() of PLUMB_PROCESS_* */
-    int32_t error;         /* errno of its last failure to open a session's channel; 0 */
+    int32_t error;         /* errno of its last failure to open a session's channel, PLUMB_ERROR_*, or 0 */
     uint32_t
         not_attached; /* sessions, a bit for each index, that it should write to and whose channel it could not open;
                             * one store, before `acknowledged` */

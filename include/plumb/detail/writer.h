@@ -112,13 +112,13 @@ enum plumb_write_result { PLUMB_WRITTEN, PLUMB_OFF, PLUMB_SLOW };
 
 /*
  * One record to one session. `payload` is readable up to the next multiple of 8 bytes. What is cheap to load
- * again (the offset of struct rseq, the thread's own data) is not kept in registers: the caller saves fewer.
+ * again (the offset of struct rseq, the thread's own data) is not kept in registers: the caller saves fewer. An
+ * abort is not tried again here: a thread that a debugger, or itself, single-steps would never come through.
  */
 /* clang-format off */
 static inline enum plumb_write_result plumb_write_fast(struct plumb_event* event,
                                                        const struct plumb_writer* writer, const void* payload,
                                                        uint64_t payload_bytes) {
-restart:
     __asm__ volatile goto(
         PLUMB_RSEQ_DESCRIPTOR
         "leaq 3b(%%rip), %%rax\n"
@@ -126,7 +126,7 @@ restart:
         "movq %%rax, %%fs:8(%%rcx)\n"
         "1:\n"
         PLUMB_RSEQ_LOOP(0)
-        /* still on? (a disable restarts us, and we see it here) */
+        /* still on? (a disable aborts us, and the slow path sees it) */
         "movl (%[event]), %%eax\n"
         "testl %c[bit](%[writer]), %%eax\n"
         "jz %l[off]\n"
@@ -185,7 +185,7 @@ restart:
         "movq %%r10, (%%r8)\n"
         "2:\n"
         "movq $0, %%fs:8(%%rcx)\n"
-        PLUMB_RSEQ_ABORT("restart")
+        PLUMB_RSEQ_ABORT("slow")
         : /* no outputs */
         : [event] "r"(event), [writer] "r"(writer), [payload] "r"(payload),
           [payload_bytes] "r"(payload_bytes), [control] "i"(PLUMB_WRITER_CONTROL),
@@ -194,7 +194,7 @@ restart:
           [bit] "i"(PLUMB_WRITER_SESSION_BIT), [id_offset] "i"(PLUMB_WRITER_ID_OFFSET),
           [tag] "i"(PLUMB_WRITER_THREAD_TAG)
         : "rax", "rcx", "rdx", "r8", "r9", "r10", "memory", "cc"
-        : restart, off, slow);
+        : off, slow);
     return PLUMB_WRITTEN;
 off:
     plumb_rseq_clear(plumb_setup.rseq_offset);
