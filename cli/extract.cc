@@ -165,6 +165,10 @@ void tell(const RecordSummary& summary, const std::string& whose) {
         print_error("Lost: {}\n", loss_text(lost, "event", totals.write_error));
     for (const NamedCount& lost : totals.subbufs_lost)
         print_error("Lost: {}\n", loss_text(lost, "sub-buffer", totals.write_error));
+    for (const NamedCount& missing : totals.not_switched_on)
+        print_error("Lost: {}\n", not_switched_on_text(missing));
+    for (const NamedCount& note : totals.notes)
+        if (note.name == cut_note) print_error("Not whole: {}\n", cut_text(note.count));
     for (const std::string& problem : summary.problems)
         print_error("{}\n", problem);
     print_error("The trace is in {} ({}).\n", summary.directory, size_text(totals.progress.bytes));

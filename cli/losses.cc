@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/output_buffer.h"
 #include "cli/status_line.h"
+#include "consumerd/control/channel.h"
 
 #include <nlohmann/json.hpp>
 
@@ -44,6 +45,18 @@ void add_losses(const Json& root, const char* list, const char* noun, std::vecto
             lines.push_back(escaped(loss_text({name, count.get<std::uint64_t>()}, noun, write_error)));
 }
 
+/* Why events are missing without having been written, and which are not whole. */
+void add_shortcomings(const Json& root, std::vector<std::string>& lines) {
+    if (const auto off = root.find("not_switched_on"); off != root.end() && off->is_object())
+        for (const auto& [name, count] : off->items())
+            if (count.is_number_unsigned())
+                lines.push_back(escaped(not_switched_on_text({name, count.get<std::uint64_t>()})));
+    const auto notes = root.find("notes");
+    if (notes == root.end() || !notes->is_object()) return;
+    if (const auto cut = notes->find(cut_note); cut != notes->end() && cut->is_number_unsigned())
+        lines.push_back(cut_text(cut->get<std::uint64_t>()));
+}
+
 /* Of a flight recorder's folder; oldest first. */
 std::vector<std::string> snapshots_in(const std::string& folder) {
     constexpr std::string_view prefix = "snapshot-";
@@ -67,6 +80,7 @@ Result<std::vector<std::string>> losses_in(const std::string& trace) {
     std::vector<std::string> lines;
     add_losses(root, "events_lost_by_cause", "event", lines);
     add_losses(root, "subbufs_lost_by_cause", "sub-buffer", lines);
+    add_shortcomings(root, lines);
     return lines;
 }
 
@@ -79,6 +93,23 @@ std::string loss_text(const NamedCount& lost, const std::string& noun, const std
     if (lost.name.ends_with("not_written") && !write_error.empty()) advice += ": " + write_error;
     return fmt::format("{} {}{}", counted(lost.count, noun), lost.name,
                        advice.empty() ? advice : " (" + advice + ")");
+}
+
+std::string not_switched_on_text(const NamedCount& missing) {
+    const ChannelConfig usual;
+    const std::string room =
+        missing.name == "heap"
+            ? fmt::format("{} of descriptions of events", size_text(usual.heap_bytes))
+            : fmt::format("{} kinds of events", with_commas(usual.event_slots - PLUMB_EVENT_ID_FIRST));
+    return fmt::format("{} not_switched_on (a session has room for {}: choose fewer with -e, or record the "
+                       "others in a session of their own)",
+                       counted(missing.count, "event"), room);
+}
+
+std::string cut_text(std::uint64_t count) {
+    return fmt::format("{} cut (recorded with a string, text or sequence shortened, since no event is longer "
+                       "than a quarter of a sub-buffer: try a larger --subbuf-size)",
+                       counted(count, "event"));
 }
 
 Result<std::vector<std::string>> recorded_losses(const std::string& trace) {

@@ -51,12 +51,9 @@ std::string not_described_text(const DrainTotals& totals) {
                 counted(each.count, "process") +
                 " forbade reading the cycle counter (PR_SET_TSC, seccomp's strict mode): what was "
                 "traced there from then on is missing.\n";
-        else if (each.name == "refused_entry_slots")
+        else
             text += fmt::format("  {} of processes, threads or objects: their events have no names\n",
                                 counted(each.count, "entry"));
-        else
-            text +=
-                fmt::format("  {} of some process: never switched on there\n", counted(each.count, "event"));
     }
     if (!text.empty()) text = "Not described, for want of room in the channel's tables:\n" + text;
     return text + without_clock;
@@ -72,19 +69,29 @@ std::string lost_lines(const std::vector<NamedCount>& events, const std::vector<
     return text;
 }
 
+std::string cut_lines(const std::vector<NamedCount>& notes) {
+    std::string text;
+    for (const NamedCount& note : notes)
+        if (note.name == cut_note) text = fmt::format("Not whole:\n  {}\n", cut_text(note.count));
+    return text;
+}
+
 std::string losses_text(const RecordSummary& summary) {
     const DrainTotals& totals = summary.totals;
     const bool is_complete = summary.problems.empty(); /* else what was not read at all may be anything */
-    const std::string lost = lost_lines(totals.events_lost, totals.subbufs_lost, totals.write_error);
+    std::string lost = lost_lines(totals.events_lost, totals.subbufs_lost, totals.write_error);
+    for (const NamedCount& missing : totals.not_switched_on)
+        lost += fmt::format("  {}\n", not_switched_on_text(missing));
     const std::string before = lost_lines(summary.events_lost_before, summary.subbufs_lost_before, "");
+    const std::string cut = cut_lines(totals.notes);
     std::string text = lost.empty() ? "" : "Lost:\n" + lost;
-    if (lost.empty() && totals.not_described.empty() && is_complete)
+    if (lost.empty() && cut.empty() && totals.not_described.empty() && is_complete)
         text = !before.empty() ? "Nothing was lost in the last snapshot.\n"
                : summary.snapshots.size() <= 1
                    ? "Nothing was lost.\n"
                    : fmt::format("Nothing was lost in {} snapshots.\n", summary.snapshots.size());
     if (!before.empty()) text += "Lost in the snapshots before:\n" + before;
-    return text + not_described_text(totals);
+    return text + cut + not_described_text(totals);
 }
 
 /* "zero" numbers are left out by whoever made the list. */
@@ -122,7 +129,7 @@ std::string summary_text(const RecordSummary& summary) {
                                    static_cast<double>(summary.duration_ns) / 1e9);
     text += events_text(totals) + processes_text(totals) + losses_text(summary);
     for (const NamedCount& note : totals.notes)
-        text += fmt::format("  note: {} {}\n", with_commas(note.count), note.name);
+        if (note.name != cut_note) text += fmt::format("  note: {} {}\n", with_commas(note.count), note.name);
     for (const Unreachable& each : summary.unreachable)
         text += fmt::format("Process {} could not be reached: {}\n", each.process_id, each.reason);
     for (const Unreachable& each : summary.reached_late)
@@ -153,7 +160,7 @@ std::string summary_json(const RecordSummary& summary) {
     root["command"] = summary.command;
     root["exit_status"] = summary.exit_status ? Json(*summary.exit_status) : Json();
     root["duration_ns"] = summary.duration_ns;
-    root["complete"] = summary.problems.empty();
+    root["complete"] = summary.problems.empty() && totals.not_switched_on.empty();
     root["problems"] = summary.problems;
     root["events"] = totals.progress.events;
     root["events_by_name"] = counts_json(totals.events);
@@ -163,6 +170,7 @@ std::string summary_json(const RecordSummary& summary) {
     root["subbufs_lost"] = totals.progress.subbufs_lost;
     root["subbufs_lost_by_cause"] = counts_json(totals.subbufs_lost);
     if (!totals.write_error.empty()) root["write_error"] = totals.write_error;
+    root["not_switched_on"] = counts_json(totals.not_switched_on);
     root["not_described"] = counts_json(totals.not_described);
     root["notes"] = counts_json(totals.notes);
     root["processes"] = processes_json(totals.processes);

@@ -83,11 +83,12 @@ Result<int> Recorder::run() {
     if (options_.json) put_out(summary_json(summary_));
     /* While a pipe without a reader is an error and not a signal: the command's status is what is passed on. */
     const Status said = flush_out();
+    const bool is_all_on = summary_.totals.not_switched_on.empty();
     if (command_) {
         const int status = summary_.exit_status.value_or(0);
-        return status == 0 && has_write_failures_ ? 1 : status;
+        return status == 0 && (has_write_failures_ || !is_all_on) ? 1 : status;
     }
-    return said && summary_.problems.empty() ? 0 : 1;
+    return said && summary_.problems.empty() && is_all_on ? 0 : 1;
 }
 
 /* Everything that can be refused before anything is made. */

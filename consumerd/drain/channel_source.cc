@@ -336,8 +336,8 @@ void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) con
     add_if_any(totals.notes, "cut", lost[PLUMB_CUT]);
     add_if_any(totals.notes, "clock_went_back", backward);
     add_if_any(totals.notes, "clock_set_back_ms", set_back_ns / 1'000'000);
-    add_if_any(totals.not_described, "refused_event_slots", reader_.refused(PLUMB_REFUSED_EVENT_SLOTS));
-    add_if_any(totals.not_described, "refused_heap", reader_.refused(PLUMB_REFUSED_HEAP));
+    add_if_any(totals.not_switched_on, "event_slots", reader_.refused(PLUMB_REFUSED_EVENT_SLOTS));
+    add_if_any(totals.not_switched_on, "heap", reader_.refused(PLUMB_REFUSED_HEAP));
     add_if_any(totals.not_described, "refused_entry_slots", reader_.refused(PLUMB_REFUSED_ENTRY_SLOTS));
     add_if_any(totals.not_described, "refused_clock", reader_.refused(PLUMB_REFUSED_CLOCK));
     for (size_t kind = 0; kind < damage_kinds; kind++)

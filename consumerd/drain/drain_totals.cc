@@ -38,6 +38,8 @@ void add_totals(DrainTotals& to, const DrainTotals& from) {
     to.objects += from.objects;
     add_counts(to.events_lost, from.events_lost);
     add_counts(to.subbufs_lost, from.subbufs_lost);
+    add_counts(to.not_switched_on, from.not_switched_on);
+    add_counts(to.not_described, from.not_described);
     add_counts(to.notes, from.notes);
     if (to.write_error.empty()) to.write_error = from.write_error;
 }

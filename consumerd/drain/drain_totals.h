@@ -59,8 +59,9 @@ struct DrainTotals {
     std::vector<NamedCount> subbufs_lost;
     std::string write_error; /* why events were not written: "No space left on device"; empty if all were */
     uint64_t kernel_events_read = 0; /* by the kernel's own per-CPU statistics */
-    /* What the channel had no room to describe: kinds of events, of which nothing was recorded; processes, threads and
-     * objects, whose events are there without a name. */
+    /* Kinds of events that the channel had no room for: nothing of them was recorded. */
+    std::vector<NamedCount> not_switched_on;
+    /* Processes, threads and objects that the channel had no room to describe: their events are there without a name. */
     std::vector<NamedCount> not_described;
     /* Events that are there, but shortened; damage found: */
     std::vector<NamedCount> notes;
