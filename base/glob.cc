@@ -1,11 +1,27 @@
 #include "base/glob.h"
 
+#include <cstddef>
 #include <fnmatch.h>
 
 namespace plumb {
 
 bool glob_matches(const char* pattern, const char* text) {
     return ::fnmatch(pattern, text, 0) == 0;
+}
+
+const char* glob_mistake(const std::string& pattern) {
+    if (pattern.empty()) return "it is empty";
+    for (std::size_t at = 0; at < pattern.size(); at++) {
+        if (pattern[at] == '\\') {
+            if (++at == pattern.size()) return "nothing follows its last backslash";
+            continue;
+        }
+        if (pattern[at] != '[') continue;
+        const bool negated = at + 1 < pattern.size() && (pattern[at + 1] == '!' || pattern[at + 1] == '^');
+        at = pattern.find(']', at + (negated ? 3 : 2)); /* the first is one of the set in any case */
+        if (at == std::string::npos) return "the set that [ begins has no end";
+    }
+    return nullptr;
 }
 
 } // namespace plumb

@@ -3,6 +3,7 @@
  * the events of the pthread probe: plumb record --preload pthread.
  */
 #include "cli/command.h"
+#include "cli/option_checks.h"
 #include "cli/output.h"
 
 #include "trace/answers/lock_contention.h"
@@ -119,8 +120,9 @@ void add_contention(CLI::App& app) {
         app.add_subcommand("contention", "Show which locks were waited for, of a trace with pthread events");
     command->add_option("DIR", options->trace, "Folder that holds the trace")->required();
     command->add_option("-n,--limit", options->limit, "Show so many locks, the most waited for (0: all)")
+        ->check(is_number("a number of locks"))
         ->capture_default_str();
-    command->add_option("--pid", options->process_id, "Only locks of this process");
+    command->add_option("--pid", options->process_id, "Only locks of this process")->check(is_process_id());
     command->add_flag("--json", options->json, "One JSON object for each lock and line");
     command->footer(
         "waited: acquired after waiting. held avg: over all releases. A lock in static memory is shown by\n"

@@ -7,6 +7,7 @@
 #include "base/output_buffer.h"
 #include "cli/command.h"
 #include "cli/losses.h"
+#include "cli/option_checks.h"
 #include "cli/other_users.h"
 #include "cli/output.h"
 #include "cli/record_summary.h"
@@ -37,7 +38,8 @@ namespace {
 struct ExtractOptions {
     std::string which; /* a recorder's process id, or a file; empty: the only one that is left */
     std::string directory;
-    std::optional<std::uint32_t> user_id;
+    std::optional<std::string> user; /* by name or number */
+    std::optional<uid_t> user_id;    /* `user`, when it is known */
     bool force = false;
     bool keep = false;
     bool remove = false;
@@ -245,7 +247,12 @@ Result<ToDrain> copy_of(const LeftRecording::Part& part, uid_t own) {
     return ToDrain{std::move(*channel), part.user_id == own ? "" : folder_of_user(part.user_id)};
 }
 
-int run_extract(const ExtractOptions& options) {
+int run_extract(ExtractOptions options) {
+    if (options.user) {
+        const auto user_id = parse_user(*options.user);
+        if (!user_id) return complain(user_id.error().with("--user"));
+        options.user_id = *user_id;
+    }
     ::signal(SIGXFSZ, SIG_IGN); /* a file limit is an error of write(), and told */
     if (options.which.find('/') != std::string::npos) return extract_file(options);
     const auto left = find_left(options);
@@ -280,6 +287,7 @@ void add_extract(CLI::App& app) {
         "a file that holds a channel");
     command
         ->add_option("-o,--output", options->directory, "Directory of the trace; default: plumb-trace-<date>")
+        ->check(not_empty())
         ->type_name("DIR");
     CLI::Option* const force =
         command->add_flag("--force", options->force, "Replace the trace that is in DIR");
@@ -290,9 +298,8 @@ void add_extract(CLI::App& app) {
         ->excludes(keep)
         ->excludes(force);
     command
-        ->add_option("--user", options->user_id,
-                     "As root: what recorders left with this user, and nobody else")
-        ->type_name("UID");
+        ->add_option("--user", options->user, "As root: what recorders left with this user, and nobody else")
+        ->type_name("USER");
     command->footer("What is left is kept for an hour, of the last four recorders. `plumb list` shows it.");
     command->callback([options] { finish(run_extract(*options)); });
 }

@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/list_kernel.h"
 #include "cli/list_users.h"
+#include "cli/option_checks.h"
 #include "cli/output.h"
 #include "cli/status_line.h"
 
@@ -346,6 +347,7 @@ void add_list(CLI::App& app) {
         ->add_option(
             "-e,--event", options->patterns,
             "Only events that match this glob over provider:event; !GLOB leaves out; can be repeated")
+        ->check(is_glob())
         ->type_name("PATTERN")
         ->allow_extra_args(false);
     command->add_flag("-v,--verbose", options->verbose,

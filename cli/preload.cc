@@ -11,6 +11,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+bool holds_probes(const fs::path& directory) {
+    std::error_code failed;
+    for (const fs::directory_entry& entry : fs::directory_iterator(directory, failed)) {
+        const std::string name = entry.path().filename();
+        if (name.starts_with("libplumb-") && name.ends_with(".so")) return true;
+    }
+    return false;
+}
+
 std::vector<fs::path> probe_directories(const std::string& name) {
     if (const char* chosen = std::getenv("PLUMB_PROBE_DIR"); chosen != nullptr && *chosen != '\0')
         return {chosen};
@@ -19,8 +28,8 @@ std::vector<fs::path> probe_directories(const std::string& name) {
     std::vector<fs::path> directories = {self / "../probes" / name, self / "../lib/plumb",
                                          self / "../lib64/plumb"};
     for (const fs::directory_entry& entry : fs::directory_iterator(self / "../lib", failed))
-        if (entry.is_directory(failed))
-            directories.push_back(entry.path() / "plumb"); /* lib/x86_64-linux-gnu */
+        if (holds_probes(entry.path() / "plumb"))
+            directories.push_back(entry.path() / "plumb"); /* lib/x86_64-linux-gnu; not lib/cmake */
     return directories;
 }
 

@@ -3,6 +3,7 @@
  * This file is its command line; recorder.cc does the work.
  */
 #include "cli/command.h"
+#include "cli/option_checks.h"
 #include "cli/record_options.h"
 #include "cli/recorder.h"
 
@@ -27,12 +28,14 @@ void add_what(CLI::App& command, RecordOptions& options) {
     command
         .add_option("--log-level", options.log_level,
                     "Only events of this level or more severe (\"warning\", 4)")
+        ->check(not_empty())
         ->type_name("LEVEL");
     command
         .add_option("--preload", options.preload, "Load a probe into the command: pthread. May be repeated")
         ->type_name("PROBE")
         ->allow_extra_args(false);
     command.add_option("-p,--pid", options.process_ids, "Attach to a running process. May be repeated")
+        ->check(is_process_id())
         ->type_name("PID")
         ->allow_extra_args(false);
     command
@@ -71,6 +74,7 @@ void add_kernel(CLI::App& command, RecordOptions& options) {
         .add_option("--kernel-pages", options.kernel_pages,
                     "Keep the pages of the kernel's buffers too, as DIR/cpu0 ...: trace-cmd restore makes a "
                     "trace.dat of them")
+        ->check(not_empty())
         ->type_name("DIR");
     command.add_flag("--statedump-files", options.statedump_files,
                      "List the open files of all processes at the start of the kernel's trace");
@@ -91,12 +95,14 @@ void add_how(CLI::App& command, RecordOptions& options) {
         .add_option(
             "--subbuf-size", options.subbuf_size,
             "Bytes of a sub-buffer, a power of two; 64K, 1M. Default: 512K, less where there is little room")
+        ->check(not_empty())
         ->type_name("SIZE");
     command
         .add_option(
             "--subbuf-count", options.subbuf_count,
             "Sub-buffers of a ring, a power of two. Default: a quarter of the room in /dev/shm and in memory "
             "cgroups, at most 96M in all")
+        ->check(is_number("a number of sub-buffers", 0))
         ->type_name("N");
     command.add_option("--block-timeout", options.block_timeout, "How long --mode block waits for room")
         ->type_name("TIME")
@@ -114,9 +120,12 @@ void add_how(CLI::App& command, RecordOptions& options) {
 void add_output(CLI::App& command, RecordOptions& options) {
     command
         .add_option("-o,--output", options.directory, "Directory of the trace; default: plumb-trace-<date>")
+        ->check(not_empty())
         ->type_name("DIR");
     command.add_flag("--force", options.force, "Replace the trace that is in DIR");
-    command.add_option("--name", options.name, "Name of the session, kept in the trace")->type_name("NAME");
+    command.add_option("--name", options.name, "Name of the session, kept in the trace")
+        ->check(not_empty())
+        ->type_name("NAME");
     command.add_flag("--json", options.json, "Print the summary as JSON on standard output");
     command.add_flag("-q,--quiet", options.quiet, "No status line, no summary");
 }
@@ -146,6 +155,11 @@ void add_record(CLI::App& app) {
         if (behind.present && !options->command.empty())
             options->command.push_back("--"); /* the command's own */
         options->command.insert(options->command.end(), behind.words.begin(), behind.words.end());
+        /* It would record every program, until Ctrl-C. */
+        if (behind.present && options->command.empty())
+            throw CLI::ValidationError("record", "there is no command behind --");
+        if (!options->command.empty() && options->command[0].empty())
+            throw CLI::ValidationError("record", "the command's name is empty");
         finish(run(*options));
     });
 }

@@ -2,6 +2,7 @@
  * plumb snapshot [PID]: has a flight recorder (`plumb record --snapshot`) write what it holds, and prints where.
  */
 #include "cli/command.h"
+#include "cli/option_checks.h"
 #include "cli/output.h"
 #include "cli/snapshot_socket.h"
 
@@ -37,6 +38,7 @@ void add_snapshot(CLI::App& app) {
     CLI::App* const command =
         app.add_subcommand("snapshot", "Write what a flight recorder (plumb record --snapshot) holds");
     command->add_option("PID", *recorder, "Process id of the plumb record; not needed if there is only one")
+        ->check(is_process_id())
         ->expected(0, 1);
     command->footer(
         "Prints the directory of the snapshot, a trace for plumb view and others. Recording goes on.");

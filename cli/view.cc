@@ -4,6 +4,7 @@
  */
 #include "cli/command.h"
 #include "cli/losses.h"
+#include "cli/option_checks.h"
 #include "cli/output.h"
 
 #include "trace/show/event_filter.h"
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -170,23 +172,30 @@ void add_view(CLI::App& app) {
         ->add_option(
             "-e,--event", options->filter.patterns,
             "Only events that match this glob over provider:event; !GLOB leaves out; can be repeated")
+        ->check(is_glob())
         ->allow_extra_args(false)
         ->group(select);
     command->add_option("--tid", options->filter.thread_ids, "Only this thread")
+        ->check(is_number("a thread id", 1))
         ->allow_extra_args(false)
         ->group(select);
     command->add_option("--pid", options->filter.process_ids, "Only this process")
+        ->check(is_process_id())
         ->allow_extra_args(false)
         ->group(select);
     command->add_option("--comm", options->filter.thread_names, "Only threads whose name matches this glob")
+        ->check(is_glob())
         ->allow_extra_args(false)
         ->group(select);
     command
         ->add_option("--since", options->since,
                      "Start here: 12:34:56.5, \"2026-01-31 12:34:56\", +1.5s, +20ms")
+        ->check(not_empty())
         ->group(select);
-    command->add_option("--until", options->until, "End here, as --since")->group(select);
-    command->add_option("-n,--limit", options->limit, "End after so many events")->group(select);
+    command->add_option("--until", options->until, "End here, as --since")->check(not_empty())->group(select);
+    command->add_option("-n,--limit", options->limit, "End after so many events")
+        ->check(is_number("a number of events, 1 or more", 1, std::numeric_limits<uint64_t>::max()))
+        ->group(select);
     command->add_flag("--statedump", options->filter.statedump, "Plumb's own plumb_statedump:* events too")
         ->group(select);
 

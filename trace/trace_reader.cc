@@ -64,7 +64,9 @@ Result<TraceReader> TraceReader::open(const std::string& path) {
     if (!folders) return folders.error();
     if (folders->empty())
         return Error("{} holds no trace: there is no file `metadata` in it or below it.", path)
-            .hint("`plumb record -o DIR -- COMMAND` makes a trace.");
+            .hint("`plumb record -o DIR -- COMMAND` makes a trace; of a flight recorder that was killed, "
+                  "`plumb "
+                  "extract` may.");
     TraceReader reader;
     for (const std::string& folder : *folders)
         if (Status added = reader.add_folder(folder); !added) return added.error();

@@ -94,14 +94,10 @@ Status check_event_pattern(const std::string& pattern) {
                 "Write PROVIDER:EVENT, as in 'shop:*' or 'shop:order_*'; `plumb list` shows what there is.");
     };
     if (pattern.front() == ':') return wrong("it has no provider");
-    for (std::size_t at = 0; at < pattern.size(); at++) {
-        if (pattern[at] == '\\') at++;
-        if (at >= pattern.size() || pattern[at] != '[') continue;
-        const bool negated = at + 1 < pattern.size() && (pattern[at + 1] == '!' || pattern[at + 1] == '^');
-        at =
-            pattern.find(']', at + (negated ? 3 : 2)); /* the first character is one of the set in any case */
-        if (at == std::string::npos) return wrong("the set that [ begins has no end");
-    }
+    if (const char* const mistake = glob_mistake(pattern)) return wrong(mistake);
+    const bool has_set = pattern.find('[') != std::string::npos; /* where a colon may be one of the set */
+    if (!has_set && std::count(pattern.begin(), pattern.end(), ':') > 1)
+        return wrong("it has more than one colon");
     if (pattern.back() == ':') return wrong("it has no event behind the provider");
     return ok();
 }
@@ -123,6 +119,11 @@ Result<plumb_rule> encode_rule(const Rule& rule, std::uint8_t session_index) {
     if (pattern.find(':') == std::string::npos && pattern != "*") pattern += ":*";
     const Status pattern_copied = copy_text(encoded.pattern, pattern, "event pattern");
     if (!pattern_copied) return pattern_copied.error();
+    const char* const mistake =
+        rule.who.kind == PLUMB_WHO_EXECUTABLE ? glob_mistake(rule.who.executable) : nullptr;
+    if (mistake != nullptr)
+        return Error("\"{}\" can not be an executable: {}.", rule.who.executable, mistake)
+            .hint("Write a path or a name, where * stands for any characters.");
     const Status executable_copied =
         copy_text(encoded.executable, rule.who.executable, "executable's pattern");
     if (!executable_copied) return executable_copied.error();
@@ -230,7 +231,8 @@ struct Session::Parts {
             plumb::hold_filtered(state); /* before anybody can follow what is published */
         const Result<std::uint64_t> generation = state.edit([&](plumb_rule_set& set) -> Status {
             if (set.sessions[index].cookie != cookie)
-                return Error("The session was removed by another controller.");
+                return Error("The session is not in the state file any more: another program removed it, or "
+                             "changed the file.");
             return edit(set);
         });
         if (!generation) return generation.error();

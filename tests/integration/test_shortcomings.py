@@ -36,11 +36,12 @@ class Shortcomings(TracedProgramTest):
         done = self.plumb("record", "-e", "many:*", "-o", self.trace, "--", self.many)
         self.assertEqual(done.returncode, 1, done.stderr)
         summary = json.loads((self.trace / "summary.json").read_text())
-        self.assertEqual(summary["not_switched_on"], {"event_slots": KINDS - ROOM})
+        times, rest = divmod(summary["not_switched_on"]["event_slots"], KINDS - ROOM)
+        self.assertEqual((times > 0, rest), (True, 0))  # counted each time that the program tries
         self.assertFalse(summary["complete"])
-        self.assertIn("5 events not_switched_on (a session has room for 4,095 kinds of events", done.stderr)
+        self.assertIn(" events not_switched_on (a session has room for 4,095 kinds of events", done.stderr)
         self.assertNotIn("Nothing was lost", done.stderr)
-        self.assertIn("5 events not_switched_on", self.plumb("view", "--summary", self.trace).stdout)
+        self.assertIn(" events not_switched_on", self.plumb("view", "--summary", self.trace).stdout)
 
     def test_events_that_were_cut(self):
         done = self.plumb("record", "-e", "shop:*", "--subbuf-size", "32K", "-o", self.trace, "--", self.many)

@@ -67,6 +67,19 @@ TEST(TimeFormat, RefusesNonsense) {
         EXPECT_EQ(parsed(text), -1) << text;
 }
 
+std::string complaint(std::string_view text) {
+    const Result<int64_t> time = TimeFormat(TimeStyle::utc, start_ns).parse(text);
+    return time ? "" : time.error().message();
+}
+
+TEST(TimeFormat, SaysWhichDayOrYearThereIsNot) {
+    EXPECT_NE(complaint("2026-02-30 00:00:00").find("no such day"), std::string::npos);
+    EXPECT_NE(complaint("2026-02-29 12:00").find("no such day"), std::string::npos);
+    EXPECT_EQ(complaint("2028-02-29 12:00"), "");
+    EXPECT_NE(complaint("9999-01-01 00:00:00").find("out of range"), std::string::npos);
+    EXPECT_NE(complaint("1969-12-31 00:00:00").find("out of range"), std::string::npos);
+}
+
 TEST(OutputBuffer, EscapesWhatSteersATerminal) {
     EXPECT_EQ(escaped("plain \xc3\xa9 \"\\\n\x1b[2J\x7f"), "plain \xc3\xa9 \\\"\\\\\\n\\x1b[2J\\x7f");
     EXPECT_EQ(escaped("\xc2\x9b\xff"), "\\xc2\\x9b\\xff");

@@ -106,9 +106,14 @@ bool take_clock(std::string_view& text, tm& parts, int64_t& fraction_ns) {
     return text.empty();
 }
 
+/* Those that nanoseconds since 1970 reach, and a bit less. */
+bool is_known_year(int64_t year) {
+    return year >= 1970 && year <= 2200;
+}
+
 bool take_date(std::string_view& text, tm& parts) {
     const std::optional<int64_t> year = take_number(text);
-    if (!year || *year < 1970 || *year > 2200 || !take(text, '-')) return false;
+    if (!year || !is_known_year(*year) || !take(text, '-')) return false;
     const std::optional<int64_t> month = take_number(text);
     if (!month || *month < 1 || *month > 12 || !take(text, '-')) return false;
     const std::optional<int64_t> day = take_number(text);
@@ -191,6 +196,10 @@ Result<int64_t> TimeFormat::parse(std::string_view text) const {
     tm parts{};
     if ((utc ? gmtime_r(&start_s, &parts) : localtime_r(&start_s, &parts)) == nullptr) return wrong;
     const bool has_date = rest.find('-') != std::string_view::npos;
+    std::string_view start = rest;
+    if (const auto year = has_date ? take_number(start) : std::nullopt;
+        year && start.starts_with('-') && !is_known_year(*year))
+        return Error("`{}` is out of range: a trace knows the years 1970 to 2200.", text);
     if (has_date && !take_date(rest, parts)) return wrong;
     int64_t fraction_ns = 0;
     if (!take_clock(rest, parts, fraction_ns)) return wrong;
@@ -200,6 +209,8 @@ Result<int64_t> TimeFormat::parse(std::string_view text) const {
         return (utc ? timegm(&broken_down) : mktime(&broken_down)) * ns_per_s + fraction_ns;
     };
     const int64_t time_ns = to_ns(copy);
+    if (has_date && copy.tm_mday != parts.tm_mday && parts.tm_sec < 60)
+        return Error("`{}` is not a point in time: its month has no such day.", text);
     const bool long_before = static_cast<__int128>(start_ns_) - time_ns >= __int128{12 * 3600} * ns_per_s;
     if (has_date || !long_before) return time_ns;
     /* Half a day and more before the trace began: the day after is meant. */

@@ -1,0 +1,40 @@
+#include "cli/option_checks.h"
+
+#include "base/glob.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <system_error>
+
+namespace plumb {
+
+CLI::Validator not_empty() {
+    return CLI::Validator(
+        [](std::string& text) { return text.empty() ? std::string("it is empty") : std::string(); }, "");
+}
+
+CLI::Validator is_glob() {
+    return CLI::Validator(
+        [](std::string& text) {
+            const char* const mistake = glob_mistake(text.substr(text.starts_with('!') ? 1 : 0));
+            return mistake == nullptr ? std::string()
+                                      : fmt::format("\"{}\" can not match anything: {}", text, mistake);
+        },
+        "");
+}
+
+CLI::Validator is_number(const std::string& what, std::uint64_t least, std::uint64_t most) {
+    return CLI::Validator(
+        [what, least, most](std::string& text) {
+            std::uint64_t number = 0;
+            const char* const end = text.data() + text.size();
+            const auto [rest, wrong] = std::from_chars(text.data(), end, number);
+            if (wrong == std::errc() && rest == end && number >= least && number <= most)
+                return std::string();
+            return fmt::format("\"{}\" is not {}", text, what);
+        },
+        "");
+}
+
+} // namespace plumb
