@@ -56,7 +56,7 @@ TEST(Updates, are_waited_for_asleep) {
     const double used = now(CLOCK_THREAD_CPUTIME_ID);
     plumb_unregister_object(&second);
     EXPECT_GT(now(CLOCK_MONOTONIC) - started, 0.2);
-    EXPECT_LT(now(CLOCK_THREAD_CPUTIME_ID) - used, 0.004);
+    EXPECT_LT(now(CLOCK_THREAD_CPUTIME_ID) - used, 0.05);
     updating.join();
     plumb_unregister_object(&object);
 }
