@@ -53,6 +53,7 @@ TEST(Tsdl, ReadsIntegersWithAllTheirAttributes) {
 TEST(Tsdl, AlignsWholeBytesToBytesAndBitsToBits) {
     EXPECT_EQ(type_of("integer { size = 32; } x;")->alignment_bits, 8u);
     EXPECT_EQ(type_of("integer { size = 5; } x;")->alignment_bits, 1u);
+    EXPECT_EQ(type_of("string x;")->alignment_bits, 8u);
 }
 
 TEST(Tsdl, ReadsBothFloatingPointFormats) {

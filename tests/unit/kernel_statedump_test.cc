@@ -1,0 +1,46 @@
+// cmake-once
+// The dump of the kernel's state speaks as LTTng's does: analyses know its numbers, not its labels.
+#include "consumerd/kernel/kernel_statedump.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+using namespace plumb;
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+namespace {
+
+std::vector<std::pair<std::int64_t, std::string>> labels_of(const std::string& event_name,
+                                                            const std::string& field_name) {
+    for (const EventDescription& event : kernel_statedump_events())
+        for (const EventField& field : event.fields)
+            if (event.name == event_name && field.name == field_name) return field.labels;
+    ADD_FAILURE() << event_name << " has no " << field_name;
+    return {};
+}
+
+} // namespace
+
+TEST(kernel_statedump, calls_states_of_processes_as_lttng_does) {
+    const std::string event = "lttng_statedump_process_state";
+    EXPECT_THAT(labels_of(event, "type"), ElementsAre(Pair(0, "USER_THREAD"), Pair(1, "KERNEL_THREAD")));
+    EXPECT_THAT(labels_of(event, "mode"), ElementsAre(Pair(5, "MODE_UNKNOWN")));
+    EXPECT_THAT(labels_of(event, "submode"), ElementsAre(Pair(1, "UNKNOWN")));
+    EXPECT_THAT(labels_of(event, "status"),
+                ElementsAre(Pair(0, "UNNAMED"), Pair(2, "WAIT_CPU"), Pair(3, "EXIT"), Pair(4, "ZOMBIE"),
+                            Pair(5, "WAIT"), Pair(7, "DEAD")));
+}
+
+TEST(kernel_statedump, says_which_process_a_thread_is_of) {
+    const KernelStatedump dump = kernel_statedump({});
+    const auto self = dump.process_of_thread.find(static_cast<std::uint32_t>(::gettid()));
+    ASSERT_NE(self, dump.process_of_thread.end());
+    EXPECT_EQ(self->second, static_cast<std::uint32_t>(::getpid()));
+    EXPECT_FALSE(dump.records.empty());
+}
