@@ -63,6 +63,7 @@ bool Slotless::look(const std::set<std::uint32_t>& with_slot, std::uint64_t now_
 bool Slotless::is_waited_for(std::uint32_t process_id, Found& found, std::uint64_t now_ns,
                              Report& report) const {
     if (!process_start_boottime_ns(process_id)) return false;
+    if (!state_.is_mapped_by(process_id)) return false; /* it is another program by now */
     if (found.sent_ns != 0) return now_ns - found.sent_ns < patience_ns;
     const ThreadChoice choice = choose_thread(process_id, found.signal_number, {});
     if (choice.disturbance == Disturbance::gone) return false;

@@ -68,7 +68,7 @@ TEST_F(UpdateSignal, EndsNoProgramThatIsInExec) {
         rounds++;
     }
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "children were ended by a signal";
-    EXPECT_GT(rounds, 5);
+    EXPECT_GT(rounds, 1); /* each waits for all who live */
 }
 
 TEST_F(UpdateSignal, LeavesTheProgramsOwnSignalsToIt) {
