@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Programs that start with a seccomp filter in place, as those of services and containers do: left alone and named, unless
+the recorder has as many filters, or its user insists. (Filters that a program installs itself: test_seccomp.py.)"""
+import ctypes
+import json
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(os.environ["PLUMB_SOURCE_DIR"]) / "tests/support"))
+from traced_program import TracedProgramTest  # noqa: E402
+
+PLUMB = pathlib.Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
+EVENTS = 10000
+# What tracing needs and ld.so does not.
+CALLS = ["process_vm_readv", "readlink", "readlinkat", "ftruncate", "fallocate"]
+
+
+def filtered(calls):
+    """For a child, before its exec(): a filter that ends it for these calls."""
+    numbers = calls and subprocess.run(["cc", "-E", "-P", "-x", "c", "-"], check=True, capture_output=True, text=True,
+                                       input="#include <sys/syscall.h>\nNUMBERS " + " ".join(f"__NR_{c}" for c in calls)
+                                       ).stdout.split("NUMBERS")[1].split()
+    load, jump_equal, give, kill, allow = 0x20, 0x15, 0x06, 0x80000000, 0x7FFF0000
+    code = [(load, 0, 0, 0)]
+    for number in numbers:
+        code += [(jump_equal, 0, 1, int(number)), (give, 0, 0, kill)]
+    code = b"".join(struct.pack("HBBI", *line) for line in [*code, (give, 0, 0, allow)])
+    buffer = ctypes.create_string_buffer(code)
+    program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
+    libc = ctypes.CDLL(None)
+
+    def install():
+        kept = buffer  # `program` points at it
+        if not kept or libc.prctl(38, 1, 0, 0, 0) != 0 or libc.prctl(22, 2, program, 0, 0) != 0:
+            os._exit(93)
+    return install
+
+
+class FromTheStart(TracedProgramTest):
+    # Traces, says so, and waits for a line.
+    PROGRAM = """
+#include <plumb/tracepoint.h>
+#include <stdio.h>
+PLUMB_EVENT(filtered, step, (u64, number))
+int main(void) {
+    for (unsigned long i = 0; i < 10000; i++) plumb_trace(filtered, step, i);
+    puts("done");
+    fflush(stdout);
+    return getchar() == EOF;
+}
+"""
+
+    def record(self, calls, *options, **of_recorder):
+        """A program with such a filter starts while it is recorded: what the recorder said, and the program's process id."""
+        recorder = subprocess.Popen([PLUMB, "record", "--subbuf-size", "1M", "-o", self.trace, *options], text=True,
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **of_recorder)
+        self.addCleanup(recorder.wait)
+        self.addCleanup(recorder.kill)
+        self.addCleanup(recorder.stderr.close)
+        while not list(self.trace.glob("ust/metadata")) and recorder.poll() is None:
+            time.sleep(0.02)
+        time.sleep(0.5)
+        program = subprocess.Popen([self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                   preexec_fn=filtered(calls))
+        self.assertEqual(program.stdout.readline(), "done\n")
+        time.sleep(0.3)
+        recorder.send_signal(signal.SIGINT)
+        errors = recorder.communicate(timeout=60)[1]
+        self.assertIn(recorder.returncode, (0, -signal.SIGINT), errors)
+        program.communicate("\n", timeout=60)
+        self.assertEqual(program.returncode, 0)
+        self.events = json.loads((self.trace / "summary.json").read_text())["events"]
+        return errors, program.pid
+
+    def test_it_is_left_alone_and_named(self):
+        for how, whom in (("by its name", ("--exe", self.program)), ("with everybody", ("-e", "filtered:*"))):
+            with self.subTest(how=how):
+                self.trace = self.folder / how.replace(" ", "-")
+                errors, process_id = self.record(CALLS, *whom)
+                self.assertIn(f"{process_id}", errors)
+                self.assertIn("has a seccomp filter", errors)
+                self.assertEqual(self.events, 0)
+
+    def test_who_insists_records_it(self):
+        self.record([], "--seccomp", "--exe", self.program)
+        self.assertEqual(self.events, EVENTS)
+
+    def test_a_filter_that_the_recorder_has_too_is_none(self):
+        self.record([], "--exe", self.program, preexec_fn=filtered([]))
+        self.assertEqual(self.events, EVENTS)
+
+
+if __name__ == "__main__":
+    unittest.main()
