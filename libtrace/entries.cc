@@ -92,6 +92,7 @@ void add_entry(Attachment& attachment, plumb_entry& entry, uint32_t bytes) {
     __builtin_memcpy(attachment.base + claim.offset, &entry, bytes);
     tag_numbers(*reinterpret_cast<plumb_entry*>(attachment.base + claim.offset), attachment.thread_tag);
     store_release(attachment.entry_slots[claim.index], PLUMB_SLOT(claim.offset, bytes));
+    add_seq_cst(attachment.header->entries_added, uint64_t{1});
     store_relaxed(attachment.header->entry_hint, claim.index + 1);
 }
 

@@ -221,6 +221,11 @@ const ChannelEvent* ChannelReader::find_event(uint32_t id) {
     return event_by_id_[id];
 }
 
+uint64_t ChannelReader::entries_added() const {
+    const auto* header = reinterpret_cast<const plumb_channel_header*>(bytes_.data());
+    return __atomic_load_n(&header->entries_added, __ATOMIC_ACQUIRE);
+}
+
 std::vector<ChannelEntry> ChannelReader::take_new_entries() {
     std::vector<ChannelEntry> found;
     std::vector<std::byte> copy;

@@ -101,6 +101,9 @@ public:
     static constexpr uint32_t length_unknown = 0x10000; /* neither is a 16-bit number, so none matches */
     static constexpr uint32_t length_varies = 0x10001;
 
+    /* Another number than before: entries were added, at any rate those of who wrote a record that was read before. Stays
+     * 0 where programs have a runtime that does not count. */
+    uint64_t entries_added() const;
     /* Entries that were added since the last call. */
     std::vector<ChannelEntry> take_new_entries();
     /* What the trace calls the writer of a record, whose thread id is tagged. */

@@ -36,7 +36,7 @@ void LoadedObjects::note(const ChannelEntry& entry) {
     if (entry.type == PLUMB_ENTRY_OBJECT) {
         processes_[entry.process_id].objects.insert(key_of(entry.base, entry.path));
     } else if (entry.type == PLUMB_ENTRY_PROCESS) {
-        Process process{entry.path, {}};
+        Process process{entry.path, entry.timestamp, {}};
         /* A child that was forked has its parent's, and does not describe them again. */
         const auto parent = processes_.find(entry.parent_process_id);
         if (parent != processes_.end() && parent->second.executable == entry.path)
@@ -45,12 +45,13 @@ void LoadedObjects::note(const ChannelEntry& entry) {
     }
 }
 
-std::vector<ChannelEntry> LoadedObjects::found(uint64_t now, size_t processes) {
+std::vector<ChannelEntry> LoadedObjects::found(uint64_t now, size_t processes, uint64_t begun_until) {
     std::vector<ChannelEntry> found;
     for (size_t i = 0; i < processes && !processes_.empty(); i++) {
         auto place = processes_.lower_bound(next_);
         if (place == processes_.end()) place = processes_.begin();
         next_ = place->first + 1;
+        if (place->second.begun > begun_until) continue; /* it is about to describe them itself */
         /* The ids come from the channel: only if this is the process that it speaks of. */
         const auto executable = read_link(fmt::format("/proc/{}/exe", place->first));
         if (executable && *executable == place->second.executable)

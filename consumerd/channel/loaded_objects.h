@@ -20,12 +20,14 @@ class LoadedObjects {
 public:
     /* What an entry says. */
     void note(const ChannelEntry& entry);
-    /* Entries, dated `now`, for objects that the next `processes` processes, in turn, have loaded since. */
-    std::vector<ChannelEntry> found(uint64_t now, size_t processes);
+    /* Entries, dated `now`, for objects that the next `processes` processes, in turn, have loaded since; but for processes
+     * whose own entry is younger than `begun_until`. */
+    std::vector<ChannelEntry> found(uint64_t now, size_t processes, uint64_t begun_until = UINT64_MAX);
 
 private:
     struct Process {
         std::string executable;
+        uint64_t begun;                       /* timestamp of its entry */
         std::unordered_set<uint64_t> objects; /* known: of base and path */
     };
     void look_at(uint32_t process_id, Process& process, uint64_t now, std::vector<ChannelEntry>& found);

@@ -202,9 +202,10 @@ Status ChannelSource::begin_turn(Sink& sink) {
     const uint64_t now_ns = monotonic_ns();
     if (shared_ != nullptr) reader_.mend_header();
     if (calibration_ && now_ns >= next_refinement_ns_) refine_clock(now_ns);
-    Status collected = collect_entries(sink, false);
+    Status written = write_new_entries(sink, false);
+    Status changed = write_what_changed(sink, false);
     reader_.scan_events();
-    return collected;
+    return written ? changed : written;
 }
 
 Status ChannelSource::end_turn(Sink&) {
@@ -219,10 +220,11 @@ void ChannelSource::begin_end(const plumb_clock_page*) {
 }
 
 Status ChannelSource::end(Sink& sink) {
-    Status collected = collect_entries(sink, true);
+    Status written = write_new_entries(sink, true);
+    Status changed = write_what_changed(sink, true);
     for (Ring& ring : rings_)
         update_losses(ring);
-    return collected;
+    return written ? changed : written;
 }
 
 void ChannelSource::refine_clock(uint64_t now_ns) {
@@ -233,36 +235,62 @@ void ChannelSource::refine_clock(uint64_t now_ns) {
     calibration_->publish(shared_header()->clock);
 }
 
-/* Entries are held back for one turn: until then one with an older timestamp may still appear. */
-Status ChannelSource::collect_entries(Sink& sink, bool all) {
-    const uint64_t now = read_clock(reader_.geometry().clock_mode);
-    for (ChannelEntry& entry : reader_.take_new_entries())
-        held_entries_.push_back(std::move(entry));
-    std::vector<ChannelEntry> ready;
-    const auto is_ready = [all, until = held_until_](const ChannelEntry& entry) {
-        return all || entry.timestamp <= until;
+void ChannelSource::take_entries() {
+    std::vector<ChannelEntry> taken = reader_.take_new_entries();
+    const auto is_older = [](const ChannelEntry& a, const ChannelEntry& b) {
+        return a.timestamp < b.timestamp;
     };
-    std::copy_if(held_entries_.begin(), held_entries_.end(), std::back_inserter(ready), is_ready);
-    held_until_ = now;
-    std::stable_sort(ready.begin(), ready.end(),
-                     [](const ChannelEntry& a, const ChannelEntry& b) { return a.timestamp < b.timestamp; });
-    for (const ChannelEntry& entry : ready)
+    std::stable_sort(taken.begin(), taken.end(), is_older);
+    for (ChannelEntry& entry : taken) {
         note_entry(entry);
-    if (shared_ != nullptr && (all || !ready.empty()))
-        for (ChannelEntry& renamed : thread_names_.changed(now))
-            ready.push_back(std::move(renamed));
-    if (shared_ != nullptr)
-        for (ChannelEntry& object :
-             loaded_objects_.found(now, all ? looked_at_in_the_end : looked_at_in_a_turn)) {
-            objects_++;
-            ready.push_back(std::move(object));
-        }
+        held_entries_.push_back(std::move(entry));
+    }
+}
+
+/* What is younger than the look at the table is held back until the next one: then whoever was overlooked, and comes late
+ * into a stream that may not go back, has still no record that is older than the place he gets there. A clock that is set
+ * back tells nothing of that kind. */
+Status ChannelSource::write_new_entries(Sink& sink, bool all) {
+    const plumb_clock_mode clock = reader_.geometry().clock_mode;
+    entries_seen_ = reader_.entries_added(); /* before the look: what comes meanwhile makes it another one */
+    const uint64_t now = read_clock(clock);
+    take_entries();
+    const auto is_ready = [all = all || shared_ == nullptr || clock == PLUMB_CLOCK_REALTIME,
+                           now](const ChannelEntry& entry) { return all || entry.timestamp <= now; };
+    std::vector<ChannelEntry> ready;
+    std::copy_if(held_entries_.begin(), held_entries_.end(), std::back_inserter(ready), is_ready);
     if (ready.empty()) return ok();
-    if (Status written = sink.write_entries(ready); !written) return written; /* tried again */
+    newest_taken_ = now;
+    if (Status written = sink.write_entries(ready); !written) {
+        entries_seen_.reset(); /* tried again */
+        return written;
+    }
     for (const ChannelEntry& entry : ready)
         recycler_.note(entry);
     std::erase_if(held_entries_, is_ready);
     return ok();
+}
+
+Status ChannelSource::introduce_writers(Sink& sink) {
+    return entries_seen_ == reader_.entries_added() ? ok() : write_new_entries(sink, false);
+}
+
+/* Names and objects of those who do not tell of them. They are given a turn to do so. */
+Status ChannelSource::write_what_changed(Sink& sink, bool all) {
+    if (shared_ == nullptr) return ok();
+    const uint64_t now = read_clock(reader_.geometry().clock_mode);
+    const uint64_t last_turn = std::exchange(turn_began_, now);
+    std::vector<ChannelEntry> changed;
+    if (all || newest_taken_ > asked_until_) {
+        changed = thread_names_.changed(now);
+        asked_until_ = last_turn;
+    }
+    for (ChannelEntry& object : loaded_objects_.found(now, all ? looked_at_in_the_end : looked_at_in_a_turn,
+                                                      all ? UINT64_MAX : last_turn)) {
+        objects_++;
+        changed.push_back(std::move(object));
+    }
+    return changed.empty() ? ok() : sink.write_entries(changed);
 }
 
 void ChannelSource::note_entry(const ChannelEntry& entry) {

@@ -60,6 +60,7 @@ public:
     uint64_t now() const override;
 
     std::optional<Piece> next(size_t ring, ReadWhat what) override;
+    Status introduce_writers(Sink& sink) override;
     std::vector<uint64_t>& counts() override { return buffer_.counts; }
     RingLosses losses(size_t ring) const override;
     void hand_back(size_t ring) override;
@@ -90,7 +91,9 @@ private:
     plumb_channel_header* shared_header() const { return reinterpret_cast<plumb_channel_header*>(shared_); }
     void update_losses(Ring& ring);
     void give_back(Ring& ring);
-    Status collect_entries(Sink& sink, bool all);
+    Status write_new_entries(Sink& sink, bool all);
+    Status write_what_changed(Sink& sink, bool all);
+    void take_entries();
     void note_entry(const ChannelEntry& entry);
     void refine_clock(uint64_t now_ns);
 
@@ -104,7 +107,11 @@ private:
     uint64_t next_refinement_ns_ = 0;
 
     std::vector<ChannelEntry> held_entries_;
-    uint64_t held_until_ = 0; /* entries up to this timestamp are written next */
+    std::optional<uint64_t>
+        entries_seen_;          /* of those that writers have counted: all that were are written, or held */
+    uint64_t newest_taken_ = 0; /* when the last entries were taken */
+    uint64_t asked_until_ = 0;  /* those that were taken up to then may have got other names since */
+    uint64_t turn_began_ = 0;
     ThreadNames thread_names_;
     LoadedObjects loaded_objects_;
     EntryRecycler recycler_;

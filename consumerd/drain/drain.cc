@@ -106,6 +106,7 @@ bool Drain::drain_ring(size_t ring, ReadWhat what) {
 
 void Drain::write_piece(size_t ring, const Piece& piece) {
     Ring& to = rings_[ring];
+    note(source_->introduce_writers(*sink_));
     Status written = metadata_is_current()
                          ? sink_->write_records(to.number, piece, discarded(ring), piece.lost_subbufs)
                          : Status(*failures_.first());

@@ -60,6 +60,7 @@ public:
     uint64_t now() const override;
 
     std::optional<Piece> next(size_t ring, ReadWhat what) override;
+    Status introduce_writers(Sink&) override { return ok(); }
     std::vector<uint64_t>& counts() override { return counts_; }
     RingLosses losses(size_t ring) const override;
     void hand_back(size_t) override {}

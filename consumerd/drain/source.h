@@ -45,6 +45,9 @@ public:
 
     /* The next piece of a ring, until the next call; nothing if there is none, or if it is the others' turn. */
     virtual std::optional<Piece> next(size_t ring, ReadWhat what) = 0;
+    /* Before that piece is written: who wrote it, unless the sink has been told. A recorder may be killed at any time, and
+     * nothing that it has written may be without a name then. */
+    virtual Status introduce_writers(Sink& sink) = 0;
     /* Records handed out, by event id, an element for every 16-bit number. The drain takes off what was not written. */
     virtual std::vector<uint64_t>& counts() = 0;
     /* As of the last piece. */

@@ -3,8 +3,8 @@
  * records and what was loaded where, so that a trace can be read after all of them are gone.
  *
  * Entries come in no order: a writer takes the time first and enters its entry afterwards. They are sorted
- * before they are written, and held back until no older one can still come (the caller's business). One that
- * comes too late anyway gets the time of the last one written: a stream must not go back.
+ * before they are written. One that comes too late gets the time of the last one written: a stream must not go
+ * back. That its records are not older than that is the caller's business.
  */
 #ifndef PLUMB_CONSUMERD_SINK_CTF_STATEDUMP_H
 #define PLUMB_CONSUMERD_SINK_CTF_STATEDUMP_H

@@ -4,7 +4,8 @@
  *
  * What must hold
  *   a_record_finds_its_entry_in_the_channel  as long as it was not read: a recorder may be killed at any time
- *   a_record_finds_its_entry_in_the_trace    the last one for its thread id that is not younger than the record
+ *   a_record_finds_its_entry_in_the_trace    the last one for its thread id that is not younger than the record; from when
+ *                                            the record is there, since nobody adds to the trace of a killed recorder
  *   an_entry_is_whole                        what the consumer copies is one writer's, and complete
  *   a_living_thread_keeps_its_entry          since it tells of itself once
  *   slots_come_round                         what the dead left can be used again
@@ -12,8 +13,10 @@
  * How it is modelled
  *   A life is a thread from its beginning to its end, or until it is killed, at any step; its id may come round in a
  *   later life. It introduces itself, then writes records. Time is the number of readings of the clock for entries
- *   and by the consumer; a record has that of the last one. The rings are a bag of records, all of which are read by one step of the consumer, as each turn reads
- *   at least what was there when it began. The table is always full enough for the recycler to look for what may go.
+ *   and by the consumer; a record has that of the last one. The rings are a bag of records, all of which are copied by one
+ *   step of the consumer, and written by another one when it has written entries: so it is for each piece of a ring. Time
+ *   does not go back in the trace: who comes late gets that of the last one. The table is always full enough for the
+ *   recycler to look for what may go.
  *
  * What is left out: memory order weaker than x86's; sizes of blocks; damage; a slot that is lost because its claimer was
  * killed (one for each such death); processes and objects, which go by the same rules, but for what their children need;
@@ -31,8 +34,12 @@
  *   * defect FREED_IN_THE_SAME_PASS in recycling breaks a_record_finds_its_entry_in_the_channel
  *   * defect FREED_BEFORE_READING in recycling breaks a_record_finds_its_entry_in_the_channel
  *   * defect FREED_WHEN_OLD in recycling breaks a_living_thread_keeps_its_entry
- *   * defect TAKEN_FOR_EVER in used_again breaks slots_come_round
+ *   * defect TAKEN_FOR_EVER in used_again breaks a_record_finds_its_entry_in_the_trace
  *   * defect TIME_READ_BEHIND_PUBLISHING in come_round breaks a_record_finds_its_entry_in_the_trace
+ *   * defect HELD_FOR_A_TURN in recycling breaks a_record_finds_its_entry_in_the_trace
+ *   * defect YOUNGER_THAN_THE_LOOK in recycling breaks a_record_finds_its_entry_in_the_trace
+ *   * defect COUNTED_BEFORE_PUBLISHING in recycling breaks a_record_finds_its_entry_in_the_trace
+ *   * defect COUNT_SEEN_BEHIND_THE_LOOK in recycling breaks a_record_finds_its_entry_in_the_trace
  *   * defect SUPERSEDED_BY_PROCESS in second_runtime breaks a_living_thread_keeps_its_entry
  *   * defect CHILD_IS_INTRODUCED in forks breaks a_record_finds_its_entry_in_the_channel
  *   * defect NEVER_FREED in used_again breaks slots_come_round
@@ -59,8 +66,9 @@ byte u;
 mtype = { EMPTY, CLAIMED, PUBLISHED, FREED };
 mtype slot[SLOTS] = EMPTY;
 byte block_of[SLOTS] = NOBODY, block_time[SLOTS];
-/* Published and not read yet, read, and when the clock was read for it. */
-mtype = { NOT_YET, IN_RING, READ };
+byte entries_added;
+/* Published and not read yet, copied by the consumer, written, and when the clock was read for it. */
+mtype = { NOT_YET, IN_RING, COPIED, READ };
 mtype record[LIVES * RECORDS] = NOT_YET;
 byte record_time[LIVES * RECORDS];
 
@@ -71,7 +79,7 @@ byte forked_from[LIVES] = NOBODY;
 
 /* The trace. */
 bool in_trace[LIVES];
-byte trace_time[LIVES];
+byte trace_time[LIVES], stream_time;
 
 #define HAS_ENTRY(life)                                                                              \
     ((slot[0] == PUBLISHED && block_of[0] == (life)) ||                                              \
@@ -152,8 +160,14 @@ claim_slot_for:
 #endif
     STEP(true, block_of[index] = me);
     STEP(true, block_time[index] = time);
+#ifdef DEFECT_COUNTED_BEFORE_PUBLISHING
+    STEP(true, entries_added++);
+#endif
 #ifndef DEFECT_PUBLISHED_BEFORE_WRITTEN
     STEP(true, slot[index] = PUBLISHED);
+#endif
+#ifndef DEFECT_COUNTED_BEFORE_PUBLISHING
+    STEP(true, entries_added++);
 #endif
 
 emit:
@@ -212,7 +226,7 @@ inline has_unread_record(life) {
     found = false;
     u = 0;
     do
-    :: u < RECORDS -> found = found || (record[(life) * RECORDS + u] == IN_RING); u++
+    :: u < RECORDS -> found = found || (record[(life) * RECORDS + u] == IN_RING || record[(life) * RECORDS + u] == COPIED); u++
     :: else -> break
     od;
     u = 0
@@ -279,13 +293,13 @@ inline find_dispensable() {
     od
 }
 
-inline read_rings() {
+inline copy_rings() {
     d_step {
         u = 0;
         do
         :: u < LIVES * RECORDS ->
             if
-            :: record[u] == IN_RING -> record[u] = READ
+            :: record[u] == IN_RING -> record[u] = COPIED
             :: else
             fi;
             u++
@@ -295,13 +309,34 @@ inline read_rings() {
     }
 }
 
-proctype consumer() {
-    byte turns, index, until, next_until;
-    byte copy_of[SLOTS] = NOBODY, copy_time[SLOTS];
-    bool is_taken[SLOTS], is_held[SLOTS], is_kept[SLOTS], is_dispensable[SLOTS];
-    bool found, last;
-turn:
-    atomic { now++; next_until = now } /* collect_entries() */
+inline write_records() {
+    d_step {
+        u = 0;
+        do
+        :: u < LIVES * RECORDS ->
+            if
+            :: record[u] == COPIED ->
+                record[u] = READ;
+                PROMISE(a_record_finds_its_entry_in_the_trace, refused[u / RECORDS] ||
+                        (in_trace[u / RECORDS] && trace_time[u / RECORDS] <= record_time[u]))
+            :: else
+            fi;
+            u++
+        :: else -> break
+        od;
+        u = 0
+    }
+}
+
+/* What is younger than `until` is written by the next one. */
+inline write_new_entries() {
+#ifndef DEFECT_COUNT_SEEN_BEHIND_THE_LOOK
+    seen = entries_added;
+#endif
+    atomic { now++; next_until = now }
+#ifndef DEFECT_HELD_FOR_A_TURN
+    until = next_until;
+#endif
     do /* take_new_entries() */
     :: atomic {
            index < SLOTS && slot[index] == PUBLISHED && !is_taken[index] ->
@@ -316,27 +351,49 @@ turn:
     :: atomic { index < SLOTS && (slot[index] != PUBLISHED || is_taken[index]) -> index++ }
     :: atomic { index == SLOTS -> index = 0; break }
     od;
-    atomic { /* write_entries() */
+#ifdef DEFECT_COUNT_SEEN_BEHIND_THE_LOOK
+    seen = entries_added;
+#endif
+    atomic { /* write_statedump(): in the order of time */
+        newest = stream_time;
         do
         :: index < SLOTS ->
             if
+#ifdef DEFECT_YOUNGER_THAN_THE_LOOK
+            :: is_held[index] ->
+#else
             :: is_held[index] && (last || copy_time[index] <= until) ->
-                is_held[index] = false; is_kept[index] = true;
-                in_trace[copy_of[index]] = true; trace_time[copy_of[index]] = copy_time[index]
+#endif
+                is_held[index] = false; is_kept[index] = true; in_trace[copy_of[index]] = true;
+                trace_time[copy_of[index]] = (copy_time[index] > stream_time -> copy_time[index] : stream_time);
+                newest = (trace_time[copy_of[index]] > newest -> trace_time[copy_of[index]] : newest)
             :: else
             fi;
             index++
         :: else -> break
         od;
-        index = 0; until = next_until; next_until = 0
+        index = 0; stream_time = newest; newest = 0; until = next_until; next_until = 0
     }
+}
+
+proctype consumer() {
+    byte turns, index, until, next_until, seen, newest;
+    byte copy_of[SLOTS] = NOBODY, copy_time[SLOTS];
+    bool is_taken[SLOTS], is_held[SLOTS], is_kept[SLOTS], is_dispensable[SLOTS];
+    bool found, last;
+turn:
 #ifdef DEFECT_FREED_BEFORE_READING
     if
     :: !last -> find_dispensable(); free_dispensable()
     :: else
     fi;
 #endif
-    read_rings();
+    copy_rings();
+    if
+    :: true -> write_new_entries() /* introduce_writers(), and each timed turn */
+    :: !last && seen == entries_added
+    fi;
+    write_records();
 #ifndef DEFECT_FREED_BEFORE_READING
     if
     :: !last -> /* EntryRecycler::pass() */

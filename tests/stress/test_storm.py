@@ -211,8 +211,7 @@ class Storm:
         self.session_observed(board, chance, "stopped", stop_and_go)
 
     def session_killed(self, board, chance):
-        """kill -9 of the recorder, at any moment. What it wrote and what it left in memory are the whole together, but for
-        names: they are written a turn after the events of a new program."""
+        """kill -9 of the recorder, at any moment. What it wrote and what it left in memory are the whole together."""
         folder = self.new_folder("killed")
         recorder = self.record(folder, [*self.sizes(chance), *self.modes(chance), "--exe", "storm_subject",
                                         *self.observer(board, folder, 3000)], start_new_session=True)
@@ -228,9 +227,9 @@ class Storm:
             self.broke(f"{folder}: plumb extract: status {extracted.returncode}: {extracted.stderr}")
         if (folder / "begin").exists() and extracted.returncode == 0:
             self.check_later(folder, board, f"begin={folder / 'begin'}", f"end={folder / 'end'}", "seen-only",
-                             "names-may-miss", trace=folder)
+                             trace=folder)
         elif list(folder.glob("trace/**/metadata")):
-            self.check_later(folder, board, "partial", "names-may-miss")
+            self.check_later(folder, board, "partial")
 
     def session_interrupted(self, board, chance):
         """Ctrl-C, without a command, at any moment."""

@@ -175,6 +175,7 @@ uint16_t ChannelBuilder::add_event(std::string name, std::vector<EventField> fie
 void ChannelBuilder::add_entry(std::span<const std::byte> entry) {
     const uint64_t slot = reserve_heap(entry);
     std::memcpy(bytes().data() + header().entry_slots_offset + next_entry_++ * 8, &slot, 8);
+    __atomic_add_fetch(&header().entries_added, 1, __ATOMIC_SEQ_CST);
 }
 
 void ChannelBuilder::add_process(uint32_t process_id, const std::string& name, const std::string& executable,

@@ -2,6 +2,7 @@
 #include "consumerd/drain/channel_source.h"
 #include "tests/support/channel_builder.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <set>
 #include <string>
 
 namespace plumb {
@@ -42,6 +44,61 @@ private:
 
 uint64_t now() {
     return read_clock(PLUMB_CLOCK_MONOTONIC);
+}
+
+/* Notes which threads it was told of, and which wrote records before that. */
+class NotingSink : public Sink {
+public:
+    Status write_metadata(const plumb_clock_page&, const std::deque<ChannelEvent>&) override { return ok(); }
+    Status write_records(uint32_t, const Piece& piece, uint64_t, uint64_t) override {
+        for_each_record(piece, [this](const plumb_record& record) {
+            (known.contains(record.thread_id) ? named : nameless).insert(record.thread_id);
+        });
+        return ok();
+    }
+    Status write_losses(uint32_t, uint64_t, uint64_t, uint64_t) override { return ok(); }
+    Status write_entries(std::vector<ChannelEntry>& entries) override {
+        if (is_full) return Error("There is no room.");
+        for (const ChannelEntry& entry : entries)
+            if (entry.type == PLUMB_ENTRY_THREAD) known.insert(entry.thread_id);
+        return ok();
+    }
+    Status write_kernel_statedump(std::span<const std::byte>) override { return ok(); }
+    Status check() const override { return ok(); }
+    void begin_end() override {}
+    const TraceIdentity& identity() const override { return identity_; }
+    uint64_t bytes() const override { return 0; }
+    uint64_t packets() const override { return 0; }
+
+    bool is_full = false;
+    std::set<uint32_t> known, named, nameless;
+
+private:
+    TraceIdentity identity_;
+};
+
+struct NotedDrain {
+    std::unique_ptr<Drain> drain;
+    NotingSink* sink;
+};
+
+NotedDrain noted(ChannelBuilder& channel) {
+    auto reader = ChannelReader::open(channel.bytes(), {channel.bytes().data(), {}});
+    auto calibration = ClockCalibration::start(PLUMB_CLOCK_MONOTONIC);
+    auto source = std::make_unique<ChannelSource>(channel.bytes().data(), std::move(*reader),
+                                                  std::move(*calibration), std::vector<uint64_t>{});
+    auto sink = std::make_unique<NotingSink>();
+    NotingSink* const noting = sink.get();
+    return {std::move(*Drain::make(std::move(source), std::move(sink), {})), noting};
+}
+
+constexpr uint32_t process = 4'000'001; /* no process has such a number */
+
+void write_as(ChannelBuilder& channel, uint16_t id, uint32_t thread, int records = 1) {
+    channel.add_process(process, "program", "/bin/program", now());
+    channel.add_thread(process, thread, "thread", now());
+    for (int i = 0; i < records; i++)
+        ASSERT_TRUE(channel.write(0, id, now(), Payload().put(uint64_t{1}).bytes(), thread));
 }
 
 /* Whether `consumed` moved within ten seconds. */
@@ -78,6 +135,48 @@ TEST_F(DrainTest, hands_back_each_full_subbuffer_when_it_is_closed) {
     }
     EXPECT_TRUE(drain->finish());
     EXPECT_EQ(drain->totals().progress.events, events);
+}
+
+// A recorder may be killed behind each write: what it has written has names.
+TEST_F(DrainTest, a_writer_is_introduced_before_its_records) {
+    ChannelBuilder channel;
+    const uint16_t id = channel.add_event("n", {test::integer("value", 8)});
+    const auto [drain, sink] = noted(channel);
+    drain->step(ReadWhat::everything);
+    for (uint32_t thread = process; thread < process + 3; thread++) {
+        write_as(channel, id, thread);
+        drain->step(ReadWhat::everything);
+    }
+    EXPECT_EQ(sink->named.size(), 3u);
+    EXPECT_THAT(sink->nameless, testing::IsEmpty());
+}
+
+TEST_F(DrainTest, a_writer_is_introduced_between_the_turns_as_well) {
+    ChannelBuilder channel;
+    const uint16_t id = channel.add_event("n", {test::integer("value", 8)});
+    const auto [drain, sink] = noted(channel);
+    drain->step(ReadWhat::everything);
+    write_as(channel, id, process, 300); /* more than a sub-buffer */
+    drain->step(ReadWhat::whole_subbufs);
+    EXPECT_THAT(sink->named, testing::ElementsAre(process));
+    EXPECT_THAT(sink->nameless, testing::IsEmpty());
+}
+
+TEST_F(DrainTest, a_writer_that_could_not_be_introduced_is_as_soon_as_there_is_room) {
+    ChannelBuilder channel;
+    const uint16_t id = channel.add_event("n", {test::integer("value", 8)});
+    const auto [drain, sink] = noted(channel);
+    sink->is_full = true;
+    write_as(channel, id, process, 300);
+    drain->step(ReadWhat::whole_subbufs);
+    EXPECT_THAT(sink->nameless, testing::ElementsAre(process));
+    sink->nameless.clear();
+    sink->is_full = false;
+    for (int i = 0; i < 150; i++)
+        ASSERT_TRUE(channel.write(0, id, now(), Payload().put(uint64_t{1}).bytes(), process));
+    drain->step(ReadWhat::whole_subbufs);
+    EXPECT_THAT(sink->named, testing::ElementsAre(process));
+    EXPECT_THAT(sink->nameless, testing::IsEmpty());
 }
 
 } // namespace plumb

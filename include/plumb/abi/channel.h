@@ -76,7 +76,7 @@
 /* "PLUMBCH1", little-endian. */
 #define PLUMB_CHANNEL_MAGIC 0x314843424d554c50ull
 #define PLUMB_CHANNEL_VERSION_MAJOR 3u
-#define PLUMB_CHANNEL_VERSION_MINOR 0u
+#define PLUMB_CHANNEL_VERSION_MINOR 1u
 
 #define PLUMB_CHANNEL_HEADER_BYTES 4096u
 #define PLUMB_CHANNEL_GUARD 65536u
@@ -214,7 +214,9 @@ struct plumb_channel_header {
     uint32_t entry_hint;                      /* where to begin to look for a free entry slot */
     uint32_t creator_user;                    /* the creator: its effective user id */
     uint64_t refused[PLUMB_REFUSALS];         /* by enum plumb_refusal; atomic add */
-    uint64_t reserved2[2];
+    uint64_t
+        entries_added; /* atomic add, behind each publishing of an entry and before a record that needs it */
+    uint64_t reserved2;
 
     /* Shared: futexes. */
     PLUMB_ABI_ALIGNED(64) uint32_t closed; /* not 0: writers switch this session off for themselves */
@@ -259,6 +261,7 @@ PLUMB_ABI_OFFSET(struct plumb_channel_header, host_name, 240);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, clock, 320);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, heap_used, 384);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, refused, 400);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, entries_added, 432);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, closed, 448);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, data_futex, 452);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, space_futex, 460);
