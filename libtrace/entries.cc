@@ -21,15 +21,28 @@ bool lies_in_heap(const Attachment& attachment, uint64_t offset, uint64_t bytes)
            bytes <= attachment.heap_bytes - (offset - attachment.heap_offset);
 }
 
-// A quarter of the heap is left to descriptions of events, without which nothing can be recorded.
-bool heap_has_room_for_entry(const Attachment& attachment, uint64_t bytes) {
-    const uint64_t limit = attachment.heap_bytes - attachment.heap_bytes / 4;
+// What may be taken: a quarter of the heap is left to descriptions of events, without which nothing can be recorded, and
+// half of the rest and of the slots to processes and threads, whose records would be nobody's: without an object an
+// address has no symbol, and no more.
+struct Room {
+    uint32_t slots;
+    uint64_t heap_bytes;
+};
+
+Room room_for(const Attachment& attachment, uint16_t type) {
+    const uint64_t heap_bytes = attachment.heap_bytes - attachment.heap_bytes / 4;
+    if (type != PLUMB_ENTRY_OBJECT) return {attachment.entry_slot_count, heap_bytes};
+    return {attachment.entry_slot_count - attachment.entry_slot_count / 2, heap_bytes - heap_bytes / 2};
+}
+
+bool heap_has_room_for_entry(const Attachment& attachment, uint64_t limit, uint64_t bytes) {
     const uint64_t used = load_relaxed(attachment.header->heap_used);
     return used <= limit && bytes <= limit - used;
 }
 
 // Makes the slot ours, with a block of at least `bytes`; `fitting`: only with one of exactly that capacity, or none yet.
-bool claim_slot_at(Attachment& attachment, uint32_t index, uint32_t bytes, bool fitting, Claim& claim) {
+bool claim_slot_at(Attachment& attachment, uint32_t index, uint64_t heap_limit, uint32_t bytes, bool fitting,
+                   Claim& claim) {
     uint64_t slot = load_relaxed(attachment.entry_slots[index]);
     if (slot != 0 && (slot & PLUMB_SLOT_FREE) == 0) return false;
     const uint32_t wanted = PLUMB_ENTRY_CAPACITY(bytes);
@@ -37,7 +50,7 @@ bool claim_slot_at(Attachment& attachment, uint32_t index, uint32_t bytes, bool 
     const uint32_t capacity = PLUMB_SLOT_BYTES(slot);
     const bool has_block = slot != 0 && capacity >= bytes && lies_in_heap(attachment, offset, capacity);
     if (fitting && slot != 0 && !(has_block && capacity == wanted)) return false;
-    if (!has_block && !heap_has_room_for_entry(attachment, wanted)) return false;
+    if (!has_block && !heap_has_room_for_entry(attachment, heap_limit, wanted)) return false;
     const uint64_t before = slot;
     if (!compare_exchange(attachment.entry_slots[index], slot, uint64_t{PLUMB_SLOT_CLAIMED})) return false;
     claim.index = index;
@@ -47,14 +60,15 @@ bool claim_slot_at(Attachment& attachment, uint32_t index, uint32_t bytes, bool 
     return false;
 }
 
-bool claim_slot_for(Attachment& attachment, uint32_t bytes, Claim& claim) {
-    const uint32_t count = attachment.entry_slot_count;
+bool claim_slot_for(Attachment& attachment, uint16_t type, uint32_t bytes, Claim& claim) {
+    const Room room = room_for(attachment, type);
+    const uint32_t count = room.slots;
     if (count == 0) return false;
     const uint32_t start = load_relaxed(attachment.header->entry_hint) % count;
     for (int round = 0; round < 2; round++) {
         const bool fitting = round == 0;
         for (uint32_t i = 0, index = start; i < count; i++, index = index + 1 < count ? index + 1 : 0) {
-            if (claim_slot_at(attachment, index, bytes, fitting, claim)) return true;
+            if (claim_slot_at(attachment, index, room.heap_bytes, bytes, fitting, claim)) return true;
         }
     }
     return false;
@@ -85,7 +99,7 @@ void add_entry(Attachment& attachment, plumb_entry& entry, uint32_t bytes) {
     entry.timestamp = read_clock(attachment.clock_mode);
     if (entry.process_id == 0) entry.process_id = runtime.process_id;
     Claim claim;
-    if (bytes > PLUMB_ENTRY_MAX_BYTES || !claim_slot_for(attachment, bytes, claim)) {
+    if (bytes > PLUMB_ENTRY_MAX_BYTES || !claim_slot_for(attachment, entry.type, bytes, claim)) {
         add_seq_cst(attachment.header->refused[PLUMB_REFUSED_ENTRY_SLOTS], uint64_t{1});
         return;
     }

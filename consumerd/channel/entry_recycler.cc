@@ -22,12 +22,15 @@ void EntryRecycler::note(const ChannelEntry& entry) {
     kept_.push_back(
         {entry.slot, entry.slot_value, entry.timestamp, entry.process_id, other, entry.type, false});
     kept_bytes_ += PLUMB_ENTRY_CAPACITY(PLUMB_SLOT_BYTES(entry.slot_value));
+    kept_objects_ += entry.type == PLUMB_ENTRY_OBJECT ? 1 : 0;
 }
 
 void EntryRecycler::pass(ChannelReader& channel) {
     const ChannelGeometry& geometry = channel.geometry();
     free_dispensable(channel);
-    if (kept_.size() > geometry.entry_slots / 2 || kept_bytes_ > geometry.heap_bytes * 3 / 8)
+    /* Of slots and heap objects get half. */
+    if (kept_.size() > geometry.entry_slots / 2 || kept_objects_ > geometry.entry_slots / 4 ||
+        kept_bytes_ > geometry.heap_bytes * 3 / 16)
         find_dispensable();
 }
 
@@ -36,6 +39,7 @@ void EntryRecycler::free_dispensable(ChannelReader& channel) {
         if (!entry.is_dispensable) continue;
         channel.free_entry(entry.slot, entry.slot_value);
         kept_bytes_ -= PLUMB_ENTRY_CAPACITY(PLUMB_SLOT_BYTES(entry.slot_value));
+        kept_objects_ -= entry.type == PLUMB_ENTRY_OBJECT ? 1 : 0;
     }
     std::erase_if(kept_, [](const Kept& entry) { return entry.is_dispensable; });
 }

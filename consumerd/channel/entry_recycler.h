@@ -59,6 +59,7 @@ private:
     Lives lives_;
     std::vector<Kept> kept_;
     uint64_t kept_bytes_ = 0;
+    uint64_t kept_objects_ = 0;
 };
 
 } // namespace plumb

@@ -34,7 +34,7 @@ struct ChannelConfig {
     plumb_clock_mode clock_mode = PLUMB_CLOCK_NONE; /* NONE: the best this machine has */
     std::uint32_t event_slots = 4096;               /* a power of two */
     std::uint32_t entry_slots = 16384;
-    std::uint64_t heap_bytes = 2 * 1024 * 1024;
+    std::uint64_t heap_bytes = 4 * 1024 * 1024;
     std::uint32_t ring_count = 0;       /* 0: one for each CPU that this machine can have */
     std::uint32_t extra_ring_count = 0; /* 0: clamp(ring_count, 4, 16) */
 };

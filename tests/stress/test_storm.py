@@ -362,6 +362,11 @@ class Storm:
         summary = summary or {"unreachable": [], "events_lost": 0}
         for cause, count in summary.get("events_lost_by_cause", {}).items():
             self.losses[cause] += count
+        # Of a recorder that stood still, or had more programs than there was room for.
+        nameless = summary.get("not_described", {}).get("refused_entry_slots", 0)
+        self.losses["entries not described"] += nameless
+        if nameless:
+            options = [*options, "names-may-miss"]
         excepted = ",".join(str(each["pid"]) for each in summary["unreachable"])
         command = [self.programs / "storm_check", board.path, trace, *options,
                    *([f"except={excepted}"] if excepted else [])]

@@ -246,13 +246,13 @@ TEST(MarkerNames, come_from_the_format) {
 
 namespace {
 
-// A channel in ordinary memory, as far as describing events needs one.
+// A channel in ordinary memory, as far as describing events, and entries, needs one.
 struct Table {
     explicit Table(uint32_t slots, uint64_t heap = 1 << 20) : memory(4096 + slots * 8 + heap) {
         attachment.base = memory.data();
         attachment.header = reinterpret_cast<plumb_channel_header*>(memory.data());
-        attachment.event_slots = reinterpret_cast<uint64_t*>(memory.data() + 4096);
-        attachment.event_slot_count = slots;
+        attachment.event_slots = attachment.entry_slots = reinterpret_cast<uint64_t*>(memory.data() + 4096);
+        attachment.event_slot_count = attachment.entry_slot_count = slots;
         attachment.heap_offset = 4096 + slots * 8;
         attachment.heap_bytes = heap;
     }
@@ -320,4 +320,35 @@ TEST(EventTable, does_not_believe_damaged_slots) {
         }
         event_id_in(table.attachment, info_of(fields)); // must not read outside (a sanitizer tells)
     }
+}
+
+namespace {
+
+// How many entries of this type find room.
+uint32_t entries_that_fit(Table& table, plumb_entry_type type) {
+    uint32_t fitted = 0;
+    uint64_t& refused = table.attachment.header->refused[PLUMB_REFUSED_ENTRY_SLOTS];
+    for (const uint64_t before = refused; refused == before;) {
+        plumb_entry_object entry{};
+        entry.entry.type = type;
+        entry.entry.process_id = 7;
+        add_entry(table.attachment, entry.entry, sizeof(entry));
+        fitted++;
+    }
+    return fitted - 1;
+}
+
+} // namespace
+
+TEST(EntryTable, objects_leave_half_of_the_slots_to_processes_and_threads) {
+    Table table(64);
+    EXPECT_EQ(entries_that_fit(table, PLUMB_ENTRY_OBJECT), 32u);
+    EXPECT_EQ(entries_that_fit(table, PLUMB_ENTRY_THREAD), 32u);
+}
+
+TEST(EntryTable, objects_leave_half_of_the_heap_to_processes_and_threads) {
+    constexpr uint32_t block = PLUMB_ENTRY_CAPACITY(sizeof(plumb_entry_object));
+    Table table(64, 16 * block);
+    EXPECT_EQ(entries_that_fit(table, PLUMB_ENTRY_OBJECT), 6u);
+    EXPECT_EQ(entries_that_fit(table, PLUMB_ENTRY_THREAD), 6u); // the rest is for descriptions of events
 }
