@@ -99,7 +99,7 @@ std::string not_switched_on_text(const NamedCount& missing) {
     const ChannelConfig usual;
     const std::string room =
         missing.name == "heap"
-            ? fmt::format("{} of descriptions of events", size_text(usual.heap_bytes))
+            ? fmt::format("{} of descriptions of events", size_text(usual_heap_bytes_min))
             : fmt::format("{} kinds of events", with_commas(usual.event_slots - PLUMB_EVENT_ID_FIRST));
     return fmt::format("{} not_switched_on (a session has room for {}: choose fewer with -e, or record the "
                        "others in a session of their own)",

@@ -44,7 +44,7 @@ Status check(const ChannelConfig& config) {
     if (config.entry_slots == 0 || config.entry_slots > entry_slots_max)
         return Error("{} entry slots are not possible.", config.entry_slots)
             .hint("The count must be from 1 to {}.", entry_slots_max);
-    if (config.heap_bytes < page_bytes || config.heap_bytes > heap_bytes_max)
+    if ((config.heap_bytes != 0 && config.heap_bytes < page_bytes) || config.heap_bytes > heap_bytes_max)
         return Error("A heap of {} bytes is not possible.", config.heap_bytes)
             .hint("It must have from {} to {} bytes.", page_bytes, heap_bytes_max);
     if (config.mode < PLUMB_MODE_DISCARD || config.mode > PLUMB_MODE_BLOCK)
@@ -95,7 +95,7 @@ Status fill_header(plumb_channel_header& header, const ChannelConfig& config, co
     header.event_slots_offset = layout.event_slots_offset;
     header.entry_slots_offset = layout.entry_slots_offset;
     header.heap_offset = layout.heap_offset;
-    header.heap_bytes = config.heap_bytes;
+    header.heap_bytes = layout.heap_bytes;
     header.control_offset = layout.control_offset;
     header.data_offset = layout.data_offset;
     header.event_slots = config.event_slots;
@@ -168,11 +168,15 @@ Result<ChannelLayout> lay_out_channel(const ChannelConfig& config) {
     if (layout.ring_bytes > (std::uint64_t{1} << 40) / rings)
         return Error("{} rings of {} sub-buffers of {} bytes are more than 1 TiB.", rings,
                      config.subbuf_count, config.subbuf_bytes);
+    layout.heap_bytes =
+        config.heap_bytes != 0
+            ? config.heap_bytes
+            : std::clamp(rings * layout.ring_bytes / 8, usual_heap_bytes_min, usual_heap_bytes_max);
     layout.event_slots_offset = PLUMB_CHANNEL_HEADER_BYTES;
     layout.entry_slots_offset =
         round_to_page(layout.event_slots_offset + std::uint64_t{8} * config.event_slots);
     layout.heap_offset = round_to_page(layout.entry_slots_offset + std::uint64_t{8} * config.entry_slots);
-    layout.control_offset = round_to_page(layout.heap_offset + config.heap_bytes);
+    layout.control_offset = round_to_page(layout.heap_offset + layout.heap_bytes);
     layout.data_offset = round_to_page(layout.control_offset + rings * PLUMB_RING_CONTROL_BYTES);
     layout.total_bytes = round_to_page(layout.data_offset + rings * layout.ring_bytes + PLUMB_CHANNEL_GUARD);
     return layout;

@@ -34,10 +34,14 @@ struct ChannelConfig {
     plumb_clock_mode clock_mode = PLUMB_CLOCK_NONE; /* NONE: the best this machine has */
     std::uint32_t event_slots = 4096;               /* a power of two */
     std::uint32_t entry_slots = 16384;
-    std::uint64_t heap_bytes = 4 * 1024 * 1024;
+    std::uint64_t heap_bytes = 0;       /* 0: an eighth of what the rings have, within the limits below */
     std::uint32_t ring_count = 0;       /* 0: one for each CPU that this machine can have */
     std::uint32_t extra_ring_count = 0; /* 0: clamp(ring_count, 4, 16) */
 };
+
+/* The larger one holds as many entries as there are slots for. */
+inline constexpr std::uint64_t usual_heap_bytes_min = 2 * 1024 * 1024;
+inline constexpr std::uint64_t usual_heap_bytes_max = 4 * 1024 * 1024;
 
 /* Where everything is, as computed from a valid configuration. */
 struct ChannelLayout {
@@ -46,6 +50,7 @@ struct ChannelLayout {
     std::uint64_t event_slots_offset;
     std::uint64_t entry_slots_offset;
     std::uint64_t heap_offset;
+    std::uint64_t heap_bytes;
     std::uint64_t control_offset;
     std::uint64_t data_offset;
     std::uint64_t ring_bytes;

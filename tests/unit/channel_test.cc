@@ -85,6 +85,18 @@ TEST(channel_layout, puts_part_behind_part_each_on_a_page) {
     }
 }
 
+TEST(channel_layout, has_a_heap_that_grows_with_the_rings) {
+    ChannelConfig config;
+    config.ring_count = config.extra_ring_count = 1;
+    EXPECT_EQ(lay_out_channel(config)->heap_bytes, 2u << 20); /* 8 MiB of rings */
+    config.ring_count = 5;
+    EXPECT_EQ(lay_out_channel(config)->heap_bytes, 3u << 20);
+    config.ring_count = 100;
+    EXPECT_EQ(lay_out_channel(config)->heap_bytes, 4u << 20);
+    config.heap_bytes = 8192;
+    EXPECT_EQ(lay_out_channel(config)->heap_bytes, 8192u);
+}
+
 TEST(channel_layout, has_a_ring_for_each_cpu_and_some_by_owner) {
     const Result<ChannelLayout> layout = lay_out_channel(ChannelConfig{});
     ASSERT_TRUE(layout);
@@ -111,7 +123,7 @@ TEST(channel_layout, refuses_what_the_abi_does_not_allow_by_name) {
     ChannelConfig config = small();
     config.entry_slots = 0;
     expect_refused(config, "entry slots");
-    for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{4095}, ~std::uint64_t{0}}) {
+    for (const std::uint64_t bytes : {std::uint64_t{1}, std::uint64_t{4095}, ~std::uint64_t{0}}) {
         config = small();
         config.heap_bytes = bytes;
         expect_refused(config, "heap");
