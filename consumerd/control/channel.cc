@@ -168,10 +168,9 @@ Result<ChannelLayout> lay_out_channel(const ChannelConfig& config) {
     if (layout.ring_bytes > (std::uint64_t{1} << 40) / rings)
         return Error("{} rings of {} sub-buffers of {} bytes are more than 1 TiB.", rings,
                      config.subbuf_count, config.subbuf_bytes);
-    layout.heap_bytes =
-        config.heap_bytes != 0
-            ? config.heap_bytes
-            : std::clamp(rings * layout.ring_bytes / 8, usual_heap_bytes_min, usual_heap_bytes_max);
+    layout.heap_bytes = config.heap_bytes != 0 ? config.heap_bytes
+                                               : std::clamp(rings * layout.ring_bytes / 8,
+                                                            usual_heap_bytes_min, usual_heap_bytes_max);
     layout.event_slots_offset = PLUMB_CHANNEL_HEADER_BYTES;
     layout.entry_slots_offset =
         round_to_page(layout.event_slots_offset + std::uint64_t{8} * config.event_slots);
