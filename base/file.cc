@@ -1,5 +1,7 @@
 #include "base/file.h"
 
+#include "base/folder.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <dirent.h>
@@ -30,33 +32,8 @@ Result<std::string> read_small_file(const std::string& path, std::size_t limit_b
     return content;
 }
 
-namespace {
-
-Status write_new_file(const std::string& path, std::string_view content) {
-    FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (!file.is_open()) return Error::from_errno(errno, "Could not make {}", path);
-    while (!content.empty()) {
-        const ssize_t written = ::write(file.get(), content.data(), content.size());
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return Error::from_errno(written < 0 ? errno : EIO, "Could not write {}", path);
-        content.remove_prefix(static_cast<std::size_t>(written));
-    }
-    /* Over a network some servers say only now that there is no room. */
-    if (::close(file.release()) != 0 && errno != EINTR)
-        return Error::from_errno(errno, "Could not write {}", path);
-    return ok();
-}
-
-} // namespace
-
 Status replace_file(const std::string& path, std::string_view content) {
-    const std::size_t name = path.rfind('/') + 1; /* 0 without one */
-    const std::string temporary = fmt::format("{}.{}.new", path.substr(0, name), path.substr(name));
-    Status written = write_new_file(temporary, content);
-    if (written && ::rename(temporary.c_str(), path.c_str()) != 0)
-        written = Error::from_errno(errno, "Could not write {}", path);
-    if (!written) ::unlink(temporary.c_str());
-    return written;
+    return replace_file_in(AT_FDCWD, path, content, path);
 }
 
 FileDescriptor reserve_space(const std::string& directory, std::uint64_t bytes) {

@@ -49,6 +49,8 @@ public:
 
     /* Begins to record a user's programs; nothing happens if that is done already. */
     Result<Report> join(uid_t user_id);
+    /* The trace's directory, if it is another one by now. */
+    void goes_to(const std::string& directory) { options_.drain.directory = directory; }
     /* Joins the users of processes that the session launched and that have changed their user since. What could not
      * be done is told once for each user. */
     std::vector<Report> join_launched();

@@ -380,7 +380,14 @@ void Recorder::close() {
     }
     find_left_running();
     summary_space_.reset();
-    if (Status stored = store_summary(summary_); !stored) not_written(stored.error());
+    if (Status stored = store(); !stored) not_written(stored.error());
+}
+
+/* The summary: where the trace is by now, and not into what somebody has put in its place. */
+Status Recorder::store() {
+    if (Status there = directory_->check(); !there) return there.error().with("The trace has no summary");
+    if (!options_.snapshot) summary_.directory = directory_->path();
+    return store_summary(summary_);
 }
 
 /* The trace, or a part of it. */

@@ -67,6 +67,7 @@ private:
     void close_drains();
     Status check_channels();
     void look_at_entrance();
+    Status store();
     void not_written(const Error& error);
     void take(const Report& report);
     void find_reached_late();

@@ -77,6 +77,8 @@ std::uint64_t Recorder::other_users_tick_ns() const {
 void Recorder::look_for_other_users() {
     if (!other_users_ || !command_ || elapsed_ns() < next_look_ns_) return;
     next_look_ns_ = elapsed_ns() + other_users_tick_ns();
+    if (!directory_->check()) return; /* what is made at its path would be another trace */
+    other_users_->goes_to(directory_->path());
     for (const Report& report : other_users_->join_launched())
         take(report);
 }

@@ -23,7 +23,8 @@ Status Recorder::open_flight_recorder(ClockCalibration calibration) {
 /* Into DIR/snapshot-N. What it came to is the summary's from then on. */
 Result<std::string> Recorder::take_snapshot() {
     SnapshotOptions options;
-    options.drain = drain_options(fmt::format("{}/snapshot-{}", options_.directory, ++snapshots_tried_));
+    if (Status there = directory_->check(); !there) return there.error().with("No snapshot was taken");
+    options.drain = drain_options(fmt::format("{}/snapshot-{}", directory_->path(), ++snapshots_tried_));
     options.drain.ring_positions = ring_positions_;
     options.statedump.clock_mode = calibration_->mode();
     options.statedump.open_files = options_.statedump_files;
@@ -40,7 +41,7 @@ Result<std::string> Recorder::take_snapshot() {
     summary_.duration_ns = elapsed_ns();
     has_write_failures_ |= !taken->problems.empty();
     summary_.problems.insert(summary_.problems.end(), taken->problems.begin(), taken->problems.end());
-    if (Status stored = store_summary(summary_); !stored) return stored.error();
+    if (Status stored = store(); !stored) return stored.error();
     if (const std::string& why = summary_.totals.write_error; !why.empty())
         return Error("The snapshot in {} is not complete: {}.", summary_.directory, why);
     return summary_.directory;

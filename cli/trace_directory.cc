@@ -133,16 +133,15 @@ Result<TraceDirectory> TraceDirectory::claim(const std::string& path, bool force
         if (!is_new && !force)
             return Error("{} exists already.", path)
                 .hint("Choose another directory with -o, or replace an old trace with --force.");
-        TraceDirectory claimed(
-            path, FileDescriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)));
-        if (!claimed.folder_.is_open() && errno == ENOENT) continue;
-        if (!claimed.folder_.is_open() && (errno == ENOTDIR || errno == ELOOP))
+        auto folder = Folder::open(path);
+        if (!folder && folder.error().number() == ENOENT) continue;
+        if (!folder && (folder.error().number() == ENOTDIR || folder.error().number() == ELOOP))
             return Error("{} exists, and is not a directory: --force replaces nothing but an old trace.",
                          path);
-        if (!claimed.folder_.is_open())
-            return Error::from_errno(errno, "Could not open the trace directory {}", path);
+        if (!folder) return folder.error();
+        TraceDirectory claimed(std::move(*folder));
         if (Status locked = claimed.lock(); !locked) return locked.error();
-        if (!claimed.is_still_there()) continue;
+        if (!claimed.folder_.is_at(path)) continue;
         if (!is_new)
             if (Status emptied = remove_trace_files(path); !emptied) return emptied.error();
         claimed.is_ours_ = true;
@@ -153,25 +152,24 @@ Result<TraceDirectory> TraceDirectory::claim(const std::string& path, bool force
 
 /* Where the file system has no locks, nobody is kept out. */
 Status TraceDirectory::lock() const {
-    if (::flock(folder_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return ok();
-    const std::uint32_t writer = holder_of_lock(folder_.get());
-    if (writer == 0) return Error("{} is being written by another plumb.", path_);
+    if (::flock(folder_.fd(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return ok();
+    const std::uint32_t writer = holder_of_lock(folder_.fd());
+    if (writer == 0) return Error("{} is being written by another plumb.", path());
     const auto status = process_status(writer);
-    return Error("{} is being written by process {}{}.", path_, writer,
+    return Error("{} is being written by process {}{}.", path(), writer,
                  status ? fmt::format(" ({})", escaped(status->name)) : "")
         .hint("Choose another directory with -o, or end that process first.");
 }
 
-bool TraceDirectory::is_still_there() const {
-    struct stat opened {
-    }, named{};
-    return ::fstat(folder_.get(), &opened) == 0 && ::lstat(path_.c_str(), &named) == 0 &&
-           opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+Status TraceDirectory::check() const {
+    const std::string now = path();
+    return folder_.is_at(now) ? ok() : Status(Error("{} was removed while the trace was written.", now));
 }
 
 TraceDirectory::~TraceDirectory() {
-    if (!is_ours_ || !folder_.is_open() || !is_still_there()) return;
-    if (remove_trace_files(path_)) ::rmdir(path_.c_str());
+    if (!is_ours_ || !check()) return;
+    const std::string now = path();
+    if (remove_trace_files(now)) ::rmdir(now.c_str());
 }
 
 } // namespace plumb

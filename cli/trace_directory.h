@@ -5,7 +5,7 @@
 #ifndef PLUMB_CLI_TRACE_DIRECTORY_H
 #define PLUMB_CLI_TRACE_DIRECTORY_H
 
-#include "base/file.h"
+#include "base/folder.h"
 #include "base/result.h"
 
 #include <string>
@@ -27,14 +27,16 @@ public:
     ~TraceDirectory();
     void keep() { is_ours_ = false; }
 
-private:
-    TraceDirectory(std::string path, FileDescriptor folder)
-        : path_(std::move(path)), folder_(std::move(folder)) {}
-    Status lock() const;
-    bool is_still_there() const;
+    /* Where it is now, if it was moved. */
+    std::string path() const { return folder_.path(); }
+    /* Ok, unless it is nowhere any more: then what stands at its path is not it. */
+    Status check() const;
 
-    std::string path_;
-    FileDescriptor folder_; /* holds the lock */
+private:
+    explicit TraceDirectory(Folder folder) : folder_(std::move(folder)) {}
+    Status lock() const;
+
+    Folder folder_; /* holds the lock */
     bool is_ours_ = false;
 };
 

@@ -1,6 +1,5 @@
 #include "consumerd/sink/ctf_stream.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -13,9 +12,10 @@ namespace plumb {
 
 Status CtfStream::open() {
     if (file_.is_open()) return ok();
-    file_ = FileDescriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-    if (!file_.is_open()) return Error::from_errno(errno, "Could not make {}", path_);
-    kept_.begin(file_.get(), path_);
+    auto made = folder_->make_file(name_);
+    if (!made) return made.error();
+    file_ = std::move(*made);
+    kept_.begin(file_.get());
     return ok();
 }
 
@@ -34,7 +34,8 @@ Status CtfStream::write_all(std::span<const std::byte> start, std::span<const st
         const ssize_t written =
             writev(file_.get(), parts.data() + first, static_cast<int>(parts.size() - first));
         if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return Error::from_errno(written < 0 ? errno : EIO, "Could not write to {}", path_);
+        if (written <= 0)
+            return Error::from_errno(written < 0 ? errno : EIO, "Could not write to {}", path());
         auto left = static_cast<size_t>(written);
         for (size_t i = first; i < parts.size() && left > 0; i++) {
             const size_t taken = std::min(left, parts[i].iov_len);
@@ -80,12 +81,12 @@ Status CtfStream::cut_back(const Status& cause) {
     if (bytes_ == 0) { /* an empty stream file would confuse readers */
         kept_.end();
         file_.reset();
-        unlink(path_.c_str());
+        folder_->remove_file(name_);
         return cause;
     }
     if (ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0 ||
         lseek(file_.get(), static_cast<off_t>(bytes_), SEEK_SET) < 0)
-        return cause.error().with("The end of {} may be damaged", path_);
+        return cause.error().with("The end of {} may be damaged", path());
     return cause;
 }
 
@@ -111,13 +112,12 @@ bool CtfStream::is_truncated() const {
 }
 
 Status CtfStream::check() const {
-    struct stat opened {
-    }, named{};
+    struct stat opened {};
     if (!file_.is_open() || fstat(file_.get(), &opened) != 0) return ok();
-    if (opened.st_nlink == 0) return Error("{} was removed while the trace was written.", path_);
-    if (is_truncated()) return Error("{} was truncated while the trace was written.", path_);
-    if (stat(path_.c_str(), &named) != 0 && errno == ENOENT)
-        return Error("{} was moved while the trace was written.", path_);
+    if (opened.st_nlink == 0) return Error("{} was removed while the trace was written.", path());
+    if (is_truncated()) return Error("{} was truncated while the trace was written.", path());
+    if (!folder_->has(name_)) return Error("{} was moved while the trace was written.", path());
+    kept_.follow(file_.get());
     return ok();
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/ctf_layout.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/result.h"
 #include "consumerd/sink/stream_keeper.h"
 
@@ -30,9 +31,10 @@ public:
         uint64_t packets_lost = 0;     /* since the stream began: sub-buffers that never became packets */
     };
 
-    /* `start` holds what is the same in every packet. The file is made with the first packet. */
-    CtfStream(std::string path, const CtfPacketStart& start, size_t start_bytes)
-        : path_(std::move(path)), start_(start), start_bytes_(start_bytes) {}
+    /* `start` holds what is the same in every packet. The file is made with the first packet, in `folder`, which outlives
+     * the stream. */
+    CtfStream(const Folder& folder, std::string name, const CtfPacketStart& start, size_t start_bytes)
+        : folder_(&folder), name_(std::move(name)), start_(start), start_bytes_(start_bytes) {}
 
     Status write(const Packet& packet);
     /* A packet without records, if counters changed since the last packet, so that the end of a trace shows
@@ -54,7 +56,10 @@ private:
                      size_t padding_bytes);
     Status cut_back(const Status& cause);
 
-    std::string path_;
+    std::string path() const { return folder_->path_of(name_); }
+
+    const Folder* folder_;
+    std::string name_;
     CtfPacketStart start_;
     size_t start_bytes_; /* of it, as much as the stream has */
     FileDescriptor file_;

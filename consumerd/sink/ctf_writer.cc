@@ -3,9 +3,7 @@
 #include "base/file.h"
 #include "consumerd/sink/ctf_statedump.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -34,24 +32,25 @@ Result<std::unique_ptr<CtfWriter>> CtfWriter::create(const std::string& director
                                                      uint32_t ring_count, uint32_t extra_ring_count) {
     if (mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST)
         return Error::from_errno(errno, "Could not make the trace directory {}", directory);
-    std::string path = directory + "/" + (identity.folder.empty() ? identity.domain : identity.folder);
-    std::unique_ptr<CtfWriter> writer(new CtfWriter(std::move(path), std::move(identity)));
-    if (mkdir(writer->path_.c_str(), 0755) != 0)
-        return Error::from_errno(errno, "Could not make the trace directory {}", writer->path_);
-    writer->folder_ = FileDescriptor(open(writer->path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    writer->reserve_ = reserve_space(
-        writer->path_, reserve_bytes + reserve_ring_bytes * (uint64_t{ring_count} + extra_ring_count));
+    const std::string path = directory + "/" + (identity.folder.empty() ? identity.domain : identity.folder);
+    if (mkdir(path.c_str(), 0755) != 0)
+        return Error::from_errno(errno, "Could not make the trace directory {}", path);
+    auto folder = Folder::open(path);
+    if (!folder) return folder.error();
+    std::unique_ptr<CtfWriter> writer(new CtfWriter(std::move(*folder), std::move(identity)));
+    writer->reserve_ =
+        reserve_space(path, reserve_bytes + reserve_ring_bytes * (uint64_t{ring_count} + extra_ring_count));
     for (uint32_t i = 0; i < ring_count; i++)
-        writer->rings_.emplace_back(fmt::format("{}/ring_{}", writer->path_, i),
+        writer->rings_.emplace_back(writer->folder_, fmt::format("ring_{}", i),
                                     packet_start(writer->identity_, ctf_stream_records, i, i),
                                     ctf_start_bytes);
     for (uint32_t i = 0; i < extra_ring_count; i++)
         writer->rings_.emplace_back(
-            fmt::format("{}/extra_ring_{}", writer->path_, i),
+            writer->folder_, fmt::format("extra_ring_{}", i),
             packet_start(writer->identity_, ctf_stream_records, uint64_t{ring_count} + i, ctf_no_cpu),
             ctf_start_bytes);
     writer->statedump_.emplace_back(
-        writer->path_ + "/statedump", packet_start(writer->identity_, ctf_stream_statedump, 0, 0),
+        writer->folder_, "statedump", packet_start(writer->identity_, ctf_stream_statedump, 0, 0),
         writer->identity_.is_kernel() ? ctf_start_bytes : ctf_start_bytes_without_cpu);
     return writer;
 }
@@ -59,7 +58,7 @@ Result<std::unique_ptr<CtfWriter>> CtfWriter::create(const std::string& director
 Status CtfWriter::write_metadata(const plumb_clock_page& clock, const std::deque<ChannelEvent>& events) {
     const std::string text = make_ctf_metadata(identity_, clock, events);
     /* The temporary file has a name that no reader takes for a stream file: they skip hidden ones. */
-    if (Status written = replace_file(path_ + "/metadata", text); !written) return written;
+    if (Status written = folder_.replace_file("metadata", text); !written) return written;
     metadata_bytes_ = text.size();
     return ok();
 }
@@ -93,9 +92,7 @@ Status CtfWriter::write_kernel_statedump(std::span<const std::byte> records) {
 }
 
 Status CtfWriter::check() const {
-    struct stat info {};
-    if (fstat(folder_.get(), &info) == 0 && info.st_nlink == 0)
-        return Error("{} was removed while the trace was written.", path_);
+    if (folder_.is_removed()) return Error("{} was removed while the trace was written.", folder_.path());
     if (Status there = statedump_.front().check(); !there) return there;
     for (const CtfStream& stream : rings_)
         if (Status there = stream.check(); !there) return there;

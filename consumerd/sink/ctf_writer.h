@@ -10,6 +10,8 @@
 #ifndef PLUMB_CONSUMERD_SINK_CTF_WRITER_H
 #define PLUMB_CONSUMERD_SINK_CTF_WRITER_H
 
+#include "base/file.h"
+#include "base/folder.h"
 #include "base/result.h"
 #include "consumerd/channel/channel_reader.h"
 #include "consumerd/channel/ring_reader.h"
@@ -48,11 +50,10 @@ public:
     uint64_t packets() const override;
 
 private:
-    CtfWriter(std::string path, TraceIdentity identity)
-        : path_(std::move(path)), identity_(std::move(identity)) {}
+    CtfWriter(Folder folder, TraceIdentity identity)
+        : folder_(std::move(folder)), identity_(std::move(identity)) {}
 
-    std::string path_; /* of the domain's folder */
-    FileDescriptor folder_;
+    Folder folder_; /* the domain's */
     FileDescriptor reserve_;
     TraceIdentity identity_;
     std::deque<CtfStream> rings_;

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -11,7 +12,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
@@ -112,19 +112,38 @@ void start_stream_keeper() {
     StreamKeeper::instance().start();
 }
 
-void KeptStream::begin(int fd, const std::string& path) {
+namespace {
+
+/* Where an open file is now; false if that can not be told, or does not fit. */
+bool find_path(int fd, char* path, std::size_t room) {
+    const ssize_t bytes = ::readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), path, room);
+    if (bytes <= 0 || static_cast<std::size_t>(bytes) >= room || path[0] != '/') return false;
+    path[bytes] = '\0';
+    return true;
+}
+
+} // namespace
+
+void KeptStream::begin(int fd) {
     Entry* const entry = entry_ != nullptr ? entry_ : StreamKeeper::instance().take();
     struct stat info {};
-    char absolute[PATH_MAX];
-    if (entry == nullptr || ::fstat(fd, &info) != 0 || ::realpath(path.c_str(), absolute) == nullptr ||
-        std::strlen(absolute) >= sizeof(entry->path))
+    if (entry == nullptr || ::fstat(fd, &info) != 0 || !find_path(fd, entry->path, sizeof(entry->path)))
         return;
     entry->device = info.st_dev;
     entry->inode = info.st_ino;
-    std::strcpy(entry->path, absolute);
     entry->whole_bytes.store(0);
     entry->is_kept.store(1);
     entry_ = entry;
+}
+
+void KeptStream::follow(int fd) const {
+    char path[sizeof(Entry::path)];
+    if (entry_ == nullptr || entry_->is_kept.load() == 0 || !find_path(fd, path, sizeof(path)) ||
+        std::strcmp(path, entry_->path) == 0)
+        return;
+    entry_->is_kept.store(0);
+    std::strcpy(entry_->path, path);
+    entry_->is_kept.store(1);
 }
 
 void KeptStream::set_whole_bytes(std::uint64_t bytes) {

@@ -10,7 +10,6 @@
 #define PLUMB_CONSUMERD_SINK_STREAM_KEEPER_H
 
 #include <cstdint>
-#include <string>
 
 namespace plumb {
 
@@ -21,7 +20,9 @@ void start_stream_keeper();
 class KeptStream {
 public:
     /* The file is open in `fd`; nothing of it is whole yet. */
-    void begin(int fd, const std::string& path);
+    void begin(int fd);
+    /* Somebody may have moved it, with the directory that it is in. */
+    void follow(int fd) const;
     void set_whole_bytes(uint64_t bytes);
     /* From now on the file may be as it is. */
     void end();

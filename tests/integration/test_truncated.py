@@ -3,8 +3,10 @@
 # cmake-timeout: 200
 """Files that another program of the same user shortens, moves or removes while plumb records: the channel in shared memory,
 the streams of the trace. The recorder says which, closes the trace and does not end with status 0, nor by a signal."""
+import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
@@ -74,6 +76,34 @@ class Truncated(RecordedProgramTest):
         stream.unlink()
         self.recorder.terminate()
         self.assertIn(f"{stream} was removed while the trace was written", self.end())
+
+    def test_a_trace_that_is_moved_goes_on_where_it_is(self):
+        tell_to_lock(self.traced, 1000)
+        moved, other = self.directory / "moved", self.trace
+        self.trace.rename(moved)
+        other.mkdir()
+        for _ in range(20):  # on all processors, each of which has a file
+            tell_to_lock(self.traced, 20000)
+            time.sleep(0.1)
+        self.recorder.terminate()
+        _, said = self.recorder.communicate(timeout=60)
+        self.assertEqual((self.recorder.returncode, said), (0, ""))
+        self.assertEqual(list(other.iterdir()), [])
+        summary = json.loads((moved / "summary.json").read_text())
+        self.assertEqual((summary["trace"], summary["complete"]), (str(moved), True))
+        counts, discarded, complaints = read_back(moved)
+        self.assertEqual((discarded, complaints), (0, ""))
+        self.assertEqual(sum(counts[name] for name in counts if name.startswith("pthread:")), summary["events"])
+        self.assertGreater(summary["events"], 20 * 20000)
+
+    def test_a_trace_that_is_removed_has_no_summary_in_what_stands_there_now(self):
+        self.trace.rename(self.directory / "moved")
+        self.trace.mkdir()
+        shutil.rmtree(self.directory / "moved")
+        self.recorder.terminate()
+        said = self.end()
+        self.assertIn("was removed while the trace was written", said)
+        self.assertEqual(list(self.trace.iterdir()), [])
 
 
 if __name__ == "__main__":
