@@ -102,31 +102,64 @@ bool OtherUsers::has(std::uint32_t process_id) const {
     });
 }
 
-bool OtherUsers::was_truncated() const {
-    return std::any_of(parts_.begin(), parts_.end(), [](const Part& part) {
-        return const_cast<Session&>(part.session).channel().was_truncated();
-    });
+std::vector<Error> OtherUsers::end_truncated(const EachReport& each) {
+    const std::size_t known = finished_problems_.size();
+    for (auto part = parts_.begin(); part != parts_.end();) {
+        if (!part->session.channel().was_truncated()) {
+            ++part;
+            continue;
+        }
+        each(part->session.end());
+        finish(*part);
+        part = parts_.erase(part);
+    }
+    return {finished_problems_.begin() + static_cast<std::ptrdiff_t>(known), finished_problems_.end()};
+}
+
+std::vector<Error> OtherUsers::check_entrances() {
+    std::vector<Error> lost;
+    for (Part& part : parts_) {
+        if (part.entrance_is_lost) continue;
+        const Status open = part.session.check_entrance();
+        if (open) continue;
+        part.entrance_is_lost = true;
+        lost.push_back(open.error().with("Programs of user {}", part.user_id));
+    }
+    return lost;
 }
 
 DrainProgress OtherUsers::progress() const {
-    DrainProgress sum;
+    DrainProgress sum = finished_totals_.progress;
     for (const Part& part : parts_)
         add_progress(sum, part.drain->progress());
     return sum;
 }
 
-void OtherUsers::end(const std::function<void(const Result<Report>&)>& each) {
+void OtherUsers::end(const EachReport& each) {
     for (Part& part : parts_)
         each(part.session.end());
 }
 
+/* Asks for the channel's length last: what shortened it may have done so while the rest was read. */
+void OtherUsers::finish(Part& part) {
+    if (Status finished = part.drain->finish(); !finished)
+        finished_problems_.push_back(finished.error().with("Programs of user {}", part.user_id));
+    add_totals(finished_totals_, part.drain->totals());
+    if (part.session.channel().was_truncated())
+        finished_problems_.push_back(
+            Error("A program of user {} has shortened a channel ({}) while it was recorded: events of that user's programs "
+                  "are lost.",
+                  part.user_id, part.session.channel().path()));
+    if (Status removed = part.session.remove_channel(); !removed)
+        finished_problems_.push_back(removed.error().with("Programs of user {}", part.user_id));
+}
+
 void OtherUsers::finish(DrainTotals& totals, std::vector<Error>& problems) {
-    for (Part& part : parts_) {
-        if (Status finished = part.drain->finish(); !finished) problems.push_back(finished.error());
-        add_totals(totals, part.drain->totals());
-        if (Status removed = part.session.remove_channel(); !removed) problems.push_back(removed.error());
-    }
+    for (Part& part : parts_)
+        finish(part);
     parts_.clear();
+    add_totals(totals, finished_totals_);
+    problems.insert(problems.end(), finished_problems_.begin(), finished_problems_.end());
 }
 
 } // namespace plumb

@@ -60,13 +60,18 @@ public:
     /* As Session::hold_filtered(). */
     void hold_filtered();
 
-    /* Whether another program has shortened a channel. Until finish(). */
-    bool was_truncated() const;
+    using EachReport = std::function<void(const Result<Report>&)>;
+
+    /* Ends the recording of those whose channel a program of theirs has shortened, and of nobody else: from such a channel
+     * nothing more comes. Why is what it returns; finish() tells it once more. */
+    std::vector<Error> end_truncated(const EachReport& each);
+    /* As Session::check_entrance(), of each; told once of each. */
+    std::vector<Error> check_entrances();
 
     DrainProgress progress() const;
     /* Ends the sessions; `each` is given what was reported. */
-    void end(const std::function<void(const Result<Report>&)>& each);
-    /* The rest of the rings. What failed goes into `problems`. Adds to the totals. */
+    void end(const EachReport& each);
+    /* The rest of the rings. What failed, then or before, goes into `problems`. Adds to the totals. */
     void finish(DrainTotals& totals, std::vector<Error>& problems);
 
 private:
@@ -74,14 +79,18 @@ private:
         uid_t user_id;
         Session session;
         std::unique_ptr<Drain> drain;
+        bool entrance_is_lost = false;
     };
     Result<Report> begin(uid_t user_id);
+    void finish(Part& part);
     bool has_launched(uid_t user_id) const;
 
     Options options_;
     ClockCalibration calibration_; /* as it was when the recording began: one line for all folders */
     std::list<Part> parts_;
     std::set<uid_t> tried_;
+    DrainTotals finished_totals_; /* of those that are no part any more */
+    std::vector<Error> finished_problems_;
 };
 
 } // namespace plumb

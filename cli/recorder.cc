@@ -280,6 +280,7 @@ void Recorder::wait_for_end() {
         if (const auto signal = signals_.next(timeout_ns)) handle(*signal);
         look_for_other_users();
         look_at_entrance();
+        end_truncated_users();
         session_->hold_filtered();
         if (other_users_) other_users_->hold_filtered();
         if (!drain_) continue;
@@ -292,24 +293,38 @@ void Recorder::wait_for_end() {
 
 /* Programs that start later find the session through files that others of this user may damage. Said once. */
 void Recorder::look_at_entrance() {
+    if (other_users_)
+        for (const Error& lost : other_users_->check_entrances())
+            entrance_is_lost(lost);
     if (entrance_is_lost_) return;
     const Status open = session_->check_entrance();
     if (open) return;
     entrance_is_lost_ = true;
-    summary_.problems.push_back("Programs that started since were not recorded: " + open.error().message());
-    status_.say("Programs that start from now on are not recorded: " + open.error().message());
+    entrance_is_lost(open.error());
+}
+
+void Recorder::entrance_is_lost(const Error& error) {
+    summary_.problems.push_back("Programs that started since were not recorded: " + error.message());
+    status_.say("Programs that start from now on are not recorded: " + error.message());
+}
+
+/* Another user can end the recording of that user's programs, and of nobody else's. */
+void Recorder::end_truncated_users() {
+    if (!other_users_) return;
+    for (const Error& why : other_users_->end_truncated([this](const Result<Report>& ended) { take_end(ended); }))
+        status_.say(why.message());
 }
 
 /* Nothing more comes from a channel that another program has shortened. */
-Status Recorder::check_channels() {
+Status Recorder::check_channel() {
     const Channel& channel = session_->channel();
-    if (!channel.was_truncated() && !(other_users_ && other_users_->was_truncated())) return ok();
+    if (!channel.was_truncated()) return ok();
     return Error("Another program has shortened a channel ({}) while it was recorded: events of it are lost.",
                  channel.path());
 }
 
 bool Recorder::is_over() {
-    if (end_asked_ || !check_channels()) return true;
+    if (end_asked_ || !check_channel()) return true;
     if (command_) {
         if (command_->has_ended()) return true;
         return stop_asked_ns_ != 0 && elapsed_ns() - stop_asked_ns_ > patience_ns;
@@ -346,16 +361,10 @@ void Recorder::end_of_time() {
  */
 void Recorder::close() {
     summary_.duration_ns = started_ns_ != 0 ? elapsed_ns() : 0;
-    const auto take_end = [this](const Result<Report>& ended) {
-        if (ended)
-            take(*ended);
-        else
-            summary_.problems.push_back(ended.error().message());
-    };
     if (enabled_generation_ != 0) find_reached_late();
     look_at_entrance();
     take_end(session_->end());
-    if (other_users_) other_users_->end(take_end);
+    if (other_users_) other_users_->end([this](const Result<Report>& ended) { take_end(ended); });
     if (kernel_session_)
         if (Status stopped = kernel_session_->stop(); !stopped)
             summary_.problems.push_back(stopped.error().message());
@@ -374,7 +383,7 @@ void Recorder::close() {
         const bool by_us = stop_asked_ns_ != 0 && command_->exit_status() == 128 + SIGTERM;
         summary_.exit_status = by_us ? 0 : command_->exit_status();
     }
-    if (Status whole = check_channels(); !whole) {
+    if (Status whole = check_channel(); !whole) {
         if (options_.quiet) status_.say(whole.error().message());
         not_written(whole.error());
     }
@@ -409,6 +418,13 @@ void Recorder::close_drains() {
         not_written(problem);
     if (kernel_drain_) kernel_drain_->add_to(summary_.totals);
     kernel_drain_.reset(); /* an instance that is read from can not be removed */
+}
+
+void Recorder::take_end(const Result<Report>& ended) {
+    if (ended)
+        take(*ended);
+    else
+        summary_.problems.push_back(ended.error().message());
 }
 
 void Recorder::take(const Report& report) {

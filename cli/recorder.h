@@ -65,11 +65,14 @@ private:
     void serve_snapshots();
     void close();
     void close_drains();
-    Status check_channels();
+    Status check_channel();
+    void end_truncated_users();
     void look_at_entrance();
+    void entrance_is_lost(const Error& error);
     Status store();
     void not_written(const Error& error);
     void take(const Report& report);
+    void take_end(const Result<Report>& ended);
     void find_reached_late();
     void find_left_running();
     std::uint64_t elapsed_ns() const;

@@ -73,6 +73,7 @@ class Users(unittest.TestCase):
     def start(self, command, **more):
         process = subprocess.Popen([str(word) for word in command], text=True, stdin=subprocess.PIPE, env=ENVIRONMENT,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+        self.addCleanup(process.stdin.close)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
@@ -170,6 +171,50 @@ class Users(unittest.TestCase):
         self.assertEqual(self.record_attached(self.start_program(), 1, *AS_USER), 1)
         self.assertIn("it belongs to user 0: only that user, or root, can record it", self.errors)
         self.assertNotIn("has no tracepoints", self.errors)
+
+    def record_two(self):
+        """Root records everybody of its own and a user; one program of each, after 100 rounds."""
+        recorder = self.start([PLUMB, "record", "--json", "-o", self.trace, "--user", USER])
+        for _ in range(200):
+            if (self.trace / f"ust-{USER}" / "metadata").exists():
+                break
+            time.sleep(0.05)
+        time.sleep(0.3)
+        programs = [self.start_program(), self.start_program(*AS_USER)]
+        for program in programs:
+            say(program, 99)
+        return recorder, *programs
+
+    def end(self, recorder):
+        recorder.send_signal(signal.SIGINT)
+        said, self.errors = recorder.communicate(timeout=30)
+        return json.loads(said)
+
+    def test_who_shortens_a_channel_ends_the_recording_of_that_user_alone(self):
+        recorder, own, other = self.record_two()
+        shorten = f"for file in /dev/shm/plumb-{USER}/channel-*; do truncate -s 4096 $file; done"
+        subprocess.run([*AS_USER, "sh", "-c", shorten], check=True)
+        time.sleep(2.5)  # the recorder looks every two seconds
+        self.assertIsNone(recorder.poll())
+        say(own, 400)
+        summary = self.end(recorder)
+        self.assertEqual(self.acquired("ust"), 500)
+        self.assertFalse(summary["complete"])
+        self.assertIn(f"A program of user {USER} has shortened a channel", "\n".join(summary["problems"]))
+        self.assertNotIn("Nothing was lost", self.errors)
+        self.assertEqual(recorder.returncode, 1)
+        other.kill()
+
+    def test_a_channel_that_a_user_removes_is_told(self):
+        recorder, _own, _other = self.record_two()
+        subprocess.run([*AS_USER, "sh", "-c", f"rm /dev/shm/plumb-{USER}/channel-*"], check=True)
+        time.sleep(1)
+        summary = self.end(recorder)
+        self.assertFalse(summary["complete"])
+        text = "\n".join(summary["problems"])
+        self.assertIn(f"Programs that started since were not recorded: Programs of user {USER}: ", text)
+        self.assertIn("removed or replaced", text)
+        self.assertNotIn("Nothing was lost", self.errors)
 
     def test_a_link_in_place_of_a_users_directory_is_not_followed(self):
         elsewhere = folder / "elsewhere"
