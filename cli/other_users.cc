@@ -146,10 +146,10 @@ void OtherUsers::finish(Part& part) {
         finished_problems_.push_back(finished.error().with("Programs of user {}", part.user_id));
     add_totals(finished_totals_, part.drain->totals());
     if (part.session.channel().was_truncated())
-        finished_problems_.push_back(
-            Error("A program of user {} has shortened a channel ({}) while it was recorded: events of that user's programs "
-                  "are lost.",
-                  part.user_id, part.session.channel().path()));
+        finished_problems_.push_back(Error("A program of user {} has shortened a channel ({}) while it was "
+                                           "recorded: events of that user's programs "
+                                           "are lost.",
+                                           part.user_id, part.session.channel().path()));
     if (Status removed = part.session.remove_channel(); !removed)
         finished_problems_.push_back(removed.error().with("Programs of user {}", part.user_id));
 }

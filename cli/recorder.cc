@@ -311,7 +311,8 @@ void Recorder::entrance_is_lost(const Error& error) {
 /* Another user can end the recording of that user's programs, and of nobody else's. */
 void Recorder::end_truncated_users() {
     if (!other_users_) return;
-    for (const Error& why : other_users_->end_truncated([this](const Result<Report>& ended) { take_end(ended); }))
+    for (const Error& why :
+         other_users_->end_truncated([this](const Result<Report>& ended) { take_end(ended); }))
         status_.say(why.message());
 }
 
