@@ -96,5 +96,34 @@ int main(void) {
         self.assertEqual(self.events, EVENTS)
 
 
+class BeforeTheRuntime(TracedProgramTest):
+    # Asks the kernel for a filter that it does not take, before any library has begun.
+    PROGRAM = """
+#include <plumb/tracepoint.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+PLUMB_EVENT(early, step, (u64, number))
+static int error;
+static void ask(void) {
+    struct sock_filter code = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog too_short = {0, &code};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &too_short, 0, 0) == -1) error = errno;
+}
+__attribute__((section(".preinit_array"), used)) static void (*const first)(void) = ask;
+int main(void) {
+    for (unsigned long i = 0; i < 100; i++) plumb_trace(early, step, i);
+    return error == EINVAL ? 0 : 9;
+}
+"""
+
+    def test_a_filter_that_the_kernel_refuses_keeps_nothing_off(self):
+        subprocess.run([PLUMB, "record", "-q", "-o", self.trace, "--", self.program], timeout=60, check=True)
+        summary = json.loads((self.trace / "summary.json").read_text())
+        self.assertEqual((summary["events"], summary["unreachable"]), (100, []))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -103,6 +103,20 @@ int main(int argc, char** argv) {
         self.assertIn("Recorded 0 events", self.errors)
         self.assertIn("The trace has no summary", self.errors)
 
+    def test_a_snapshot_that_is_not_whole_is_an_error(self):
+        recorder = self.start(1000, "--snapshot")
+        for _ in range(600):  # until there is more than fits
+            if subprocess.run([PLUMB, "list"], capture_output=True, text=True, check=False).stdout.count("locker"):
+                break
+            time.sleep(0.1)
+        time.sleep(2)
+        asked = subprocess.run([PLUMB, "snapshot", str(recorder.pid)], capture_output=True, text=True, timeout=60, check=False)
+        recorder.terminate()
+        _, self.errors = recorder.communicate(timeout=100)
+        self.assertEqual((asked.returncode, asked.stdout), (1, ""), asked.stderr)
+        self.assertIn("The snapshot in ", asked.stderr)
+        self.assertIn("is not complete: No space left on device", asked.stderr)
+
     def test_a_directory_that_can_not_be_made_is_an_error(self):
         subprocess.run(["mount", "-o", "remount,ro", self.disk], check=True)
         self.assertEqual(self.record(1), 1)

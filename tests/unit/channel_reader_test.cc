@@ -9,11 +9,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
 #include <cstddef>
 #include <cstring>
 #include <functional>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -86,6 +93,60 @@ TEST(ChannelHeader, TruncatedBytesAreRefused) {
     EXPECT_FALSE(ChannelReader::open(channel.bytes().first(100)));
     EXPECT_FALSE(ChannelReader::open(channel.bytes().first(channel.bytes().size() - 8)));
 }
+
+#if !defined( \
+    __SANITIZE_ADDRESS__) /* they want the header at a multiple of 64, so that its clock lies in one page */
+/* The clock page of a channel that lies across two pages of memory, of which the second one can not be read yet: who copies
+ * the clock has its sequence by then, and the rest becomes another one under his hands. */
+struct TornClock {
+    static constexpr size_t page_bytes = 4096;
+    static inline std::byte* second_page;
+    static inline plumb_clock_page* clock;
+    static inline int faults;
+    static void write(uint64_t value) {
+        __atomic_store_n(&clock->sequence, clock->sequence + 1, __ATOMIC_RELEASE);
+        clock->base_cycles = clock->base_monotonic_ns = clock->frequency_hz = value;
+        __atomic_store_n(&clock->sequence, clock->sequence + 1, __ATOMIC_RELEASE);
+    }
+    static void on_fault(int, siginfo_t*, void*) {
+        if (faults++ > 0) _exit(99);
+        mprotect(second_page, page_bytes, PROT_READ | PROT_WRITE);
+        write(2'000'000'000);
+    }
+};
+
+TEST(ChannelClock, IsNeverHalfOfOneAndHalfOfAnother) {
+    ChannelBuilder channel;
+    const size_t clock_at = offsetof(plumb_channel_header, clock);
+    const size_t first_part = offsetof(plumb_clock_page, realtime_offset_ns);
+    const size_t pages = channel.bytes().size() / TornClock::page_bytes + 3;
+    void* const memory = mmap(nullptr, pages * TornClock::page_bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    TornClock::second_page = static_cast<std::byte*>(memory) + TornClock::page_bytes;
+    std::byte* const begin = TornClock::second_page - clock_at - first_part;
+    std::memcpy(begin, channel.bytes().data(), channel.bytes().size());
+    TornClock::clock = reinterpret_cast<plumb_clock_page*>(begin + clock_at);
+    TornClock::write(1'000'000'000);
+    auto reader = ChannelReader::open({begin, channel.bytes().size()}, {begin, {}});
+    ASSERT_TRUE(reader) << reader.error().message();
+
+    struct sigaction action {
+    }, before{};
+    action.sa_sigaction = TornClock::on_fault;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGSEGV, &action, &before);
+    mprotect(TornClock::second_page, TornClock::page_bytes, PROT_NONE);
+    const plumb_clock_page page = reader->clock_page();
+    sigaction(SIGSEGV, &before, nullptr);
+    EXPECT_EQ(TornClock::faults, 1);
+    EXPECT_EQ(page.base_cycles, 2'000'000'000u);
+    EXPECT_EQ(page.base_monotonic_ns, 2'000'000'000u);
+    EXPECT_EQ(page.frequency_hz, 2'000'000'000u);
+    munmap(memory, pages * TornClock::page_bytes);
+}
+
+#endif
 
 TEST(ChannelTables, AnEventThatAppearsLateIsFound) {
     ChannelBuilder channel;
@@ -184,6 +245,34 @@ TEST(ChannelTables, SlotsThatAreFreeOrBeingFilledHoldNoEntry) {
     reader->free_entry(0, entries[0].slot_value);
     EXPECT_EQ(slots[0], PLUMB_SLOT(channel.header().heap_offset, 24)) << "it holds something else by now";
     EXPECT_EQ(reader->damage()[static_cast<size_t>(Damage::entries)], 0u);
+}
+
+/* Its thread id is tagged: what we call that thread is found by the process that its entry names. */
+TEST(ChannelTables, ARecordThatIsReadBeforeItsThreadsEntryHasTheThreadsNumber) {
+    struct stat space {};
+    ASSERT_EQ(stat("/proc/self/ns/pid", &space), 0);
+    std::atomic<uint32_t> thread_id = 0;
+    std::atomic<bool> is_over = false;
+    std::thread thread([&] {
+        thread_id = static_cast<uint32_t>(gettid());
+        is_over.wait(false);
+    });
+    while (thread_id == 0)
+        std::this_thread::yield();
+    constexpr uint32_t tag = 1u << PLUMB_TAG_SHIFT;
+    const auto process_id = static_cast<uint32_t>(getpid());
+    ChannelBuilder channel;
+    channel.header().namespaces[1] = static_cast<uint32_t>(space.st_ino);
+    channel.add_thread(tag | process_id, tag | thread_id, "this", 10);
+    channel.add_object(tag | thread_id, 0x1000, "/lib/x.so",
+                       10); /* an entry of no thread, with that number */
+    channel.add_thread(tag | 0x3ffff0, tag | 0x3ffff1, "another", 10);
+    auto reader = ChannelReader::open(channel.bytes(), {channel.bytes().data(), {}});
+    ASSERT_TRUE(reader);
+    EXPECT_EQ(reader->number_of_writer(tag | thread_id), thread_id);
+    is_over = true;
+    is_over.notify_all();
+    thread.join();
 }
 
 } // namespace

@@ -446,6 +446,19 @@ TEST_F(SessionTest, CountsAProcessThatWroteOverItsEnvironmentAsMaybeLaunched) {
     EXPECT_TRUE(is_launched_by(titled.id(), 1));
 }
 
+TEST_F(SessionTest, ReachesThoseItLaunchedThatWroteOverTheirEnvironment) {
+    Session session = make();
+    enable(session, {{"subject:*", Who::launched()}});
+    const std::string variable =
+        std::string(PLUMB_SESSIONS_VARIABLE) + "=" + session.sessions_variable("0123456789abcdef");
+    Subject launched({"trace"}, "subject", {variable});
+    EXPECT_TRUE(grows(session));
+    ASSERT_EQ(launched.ask("forget"), "forgotten\n");
+    EXPECT_FALSE(is_launched_by(launched.id(), session.cookie()));
+    const Report report = disable(session, {{"subject:*", Who::launched()}});
+    EXPECT_THAT(report.acknowledged, testing::ElementsAre(launched.id()));
+}
+
 TEST_F(SessionTest, ReachesForkedChildren) {
     Subject parent({"read"});
     Session session = make();
