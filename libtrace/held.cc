@@ -156,8 +156,11 @@ void revoke(Restriction restriction) {
 }
 
 #if defined(__x86_64__) && !defined(PLUMB_SANITIZED)
-// Where all of this is linked statically, filter.cc has to come along.
-__asm__(".pushsection .text\n.reloc ., R_X86_64_NONE, plumb_fail_call\n.popsection\n");
+// Where all of this is linked statically, filter.cc and vfork.cc have to come along.
+__asm__(".pushsection .text\n"
+        ".reloc ., R_X86_64_NONE, plumb_fail_call\n"
+        ".reloc ., R_X86_64_NONE, vfork\n"
+        ".popsection\n");
 #endif
 
 } // namespace plumb

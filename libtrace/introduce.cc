@@ -74,13 +74,16 @@ size_t copy_path(char* to, const char* from, size_t bytes) {
     return bytes;
 }
 
-// A copy of our own memory, or false where there is none: between the look at /proc/self/maps and this,
-// another thread may have unloaded the object.
-bool copy_memory(uint64_t from, void* to, size_t bytes) {
+// A copy of our own memory: the bytes copied, or -errno, -EFAULT where there is none.
+long try_to_copy_memory(uint64_t from, void* to, size_t bytes) {
     const iovec local{to, bytes};
     const iovec remote{reinterpret_cast<void*>(from), bytes};
-    return sys::call(SYS_process_vm_readv, sys::process_id(), &local, 1L, &remote, 1L, 0L) ==
-           static_cast<long>(bytes);
+    return sys::call(SYS_process_vm_readv, sys::process_id(), &local, 1L, &remote, 1L, 0L);
+}
+
+// False where there is none: between the look at /proc/self/maps and this, another thread may have unloaded the object.
+bool copy_memory(uint64_t from, void* to, size_t bytes) {
+    return try_to_copy_memory(from, to, bytes) == static_cast<long>(bytes);
 }
 
 bool take_build_id(const unsigned char* note, size_t bytes, plumb_entry_object& entry) {
@@ -251,6 +254,18 @@ void introduce_objects(uint32_t sessions, bool everything) {
     sys::close(fd);
 }
 
+// In a handler that runs in the middle of vfork(). Not by a plain look: the stack may be gone. Where the kernel refuses
+// one (some containers), the thread is taken to be there still, and looks closely each time.
+bool is_in_vfork() {
+    const uint64_t frame = load_relaxed(plumb_thread_self.in_vfork);
+    if (frame == 0) return false;
+    uint64_t mark = 0;
+    const long got = try_to_copy_memory(frame - PLUMB_VFORK_MARK, &mark, sizeof(mark));
+    if (mark == frame || (got < 0 && got != -EFAULT)) return true;
+    store_relaxed(plumb_thread_self.in_vfork, uint64_t{0}); // a handler has jumped out of it
+    return false;
+}
+
 void introduce_thread() {
     plumb_thread& self = plumb_thread_self;
     const uint32_t known = self.introduced;
@@ -266,7 +281,7 @@ void introduce_thread() {
         add_entry(attachment, entry.entry, sizeof(entry));
     }
     self.introduced = newest;
-    store_relaxed(self.epoch, newest);
+    store_relaxed(self.epoch, is_in_vfork() ? 0 : newest);
 }
 
 // A child of vfork. It keeps no data of its own, so it is the process that remembers the last one; two that take turns
@@ -337,8 +352,8 @@ void introduce_new_objects() {
     if (sessions != 0) introduce_objects(sessions, false);
 }
 
-// Looked at closely before a thread's first record, and before the first after each vfork() in it (vfork.cc): the child
-// has this thread's own data before it, and must not leave its id there.
+// Looked at closely before a thread's first record, and from the beginning of each vfork() to the first record behind it
+// (vfork.cc): the child has this thread's own data before it, and must not leave its id there.
 Writer this_writer() {
     plumb_thread& self = plumb_thread_self;
     if (self.epoch != 0) return {runtime.process_id, self.id, false};

@@ -222,7 +222,9 @@ void after_fork() {
         runtime.slot = nullptr;
         reset_guards();
         reset_permits();
+        const uint64_t in_vfork = plumb_thread_self.in_vfork; // forked by a handler in the middle of it
         plumb_thread_self = {};
+        plumb_thread_self.in_vfork = in_vfork;
         quiesced();
         claim_slot();
         register_membarrier();

@@ -4,27 +4,71 @@
 // here and makes the thread look closely at its next event (this_writer(): does the kernel call us what we called
 // ourselves?). The child finds that it is somebody else, parent and later children that they are themselves.
 //
-// It jumps on to the C library's vfork(), with the caller's stack and return address as they were. A clone() with
-// CLONE_VM that does not go through vfork() is not seen here; posix_spawn(), system() and popen() run no code of the
-// program in their child.
+// The kernel refuses to fork while a signal is pending: it runs the handler in the middle of this, and makes the call once
+// more. What the handler traces must not end the close look, so the thread says from before the call until behind it
+// that it is here (plumb_thread.in_vfork, is_in_vfork()). A handler may call vfork() itself, so what was there before is put
+// back; or jump away, and then the word below the frame is soon another one.
+//
+// The call is the C library's own: the return address is kept in a register, since the child uses its place on the
+// stack; and with a shadow stack, which both share, the child jumps where the parent returns. No handlers of
+// pthread_atfork() run, and it is not a cancellation point.
+//
+// A clone() with CLONE_VM that does not go through vfork() is not seen here; posix_spawn(), system() and popen() run no
+// code of the program in their child.
 #include "sanitizers.h"
+
+#include <plumb/detail/writer.h>
+
+#include <cstddef>
+#include <sys/syscall.h>
 
 #if defined(__x86_64__) && !defined(PLUMB_SANITIZED)
 
-// plumb_thread.epoch is at 4. Where there is no __vfork, fork() does, as POSIX allows.
+static_assert(offsetof(plumb_thread, epoch) == 4 && offsetof(plumb_thread, in_vfork) == 16);
+static_assert(SYS_vfork == 58 && PLUMB_VFORK_MARK == 16);
+
 __asm__(".pushsection .text\n"
         ".globl vfork\n"
         ".type vfork, @function\n"
-        ".weak __vfork\n"
         "vfork:\n"
+        ".cfi_startproc\n"
         "endbr64\n"
-        "movq plumb_thread_self@gottpoff(%rip), %rax\n"
-        "movl $0, %fs:4(%rax)\n"
-        "movq __vfork@GOTPCREL(%rip), %rax\n"
+        "movq plumb_thread_self@gottpoff(%rip), %rdx\n"
+        "movq %fs:16(%rdx), %rsi\n"
+        "movq %rsp, -16(%rsp)\n" // signal frames leave 128 bytes below the stack pointer alone
+        "movq %rsp, %fs:16(%rdx)\n"
+        "movl $0, %fs:4(%rdx)\n" // behind the one above: from here on it stays 0
+        "popq %rdi\n"
+        ".cfi_adjust_cfa_offset -8\n"
+        ".cfi_register %rip, %rdi\n"
+        "movl $58, %eax\n"
+        "syscall\n"
+        "pushq %rdi\n"
+        ".cfi_adjust_cfa_offset 8\n"
+        ".cfi_offset %rip, -8\n"
         "testq %rax, %rax\n"
         "jz 1f\n"
-        "jmp *%rax\n"
-        "1: jmp *fork@GOTPCREL(%rip)\n"
+        "movq %rsi, %fs:16(%rdx)\n"
+        "cmpq $-4095, %rax\n"
+        "jae 3f\n"
+        "ret\n"
+        "1:\n" // the child leaves all as it is
+        "xorl %esi, %esi\n"
+        "rdsspq %rsi\n" // does nothing where there is no shadow stack
+        "testq %rsi, %rsi\n"
+        "jz 2f\n"
+        "popq %rdi\n"
+        ".cfi_adjust_cfa_offset -8\n"
+        ".cfi_register %rip, %rdi\n"
+        "jmp *%rdi\n"
+        "2:\n"
+        ".cfi_adjust_cfa_offset 8\n"
+        ".cfi_offset %rip, -8\n"
+        "ret\n"
+        "3:\n"
+        "movq %rax, %rdi\n"
+        "jmp plumb_fail_call\n"
+        ".cfi_endproc\n"
         ".size vfork, . - vfork\n"
         ".popsection\n");
 
