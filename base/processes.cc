@@ -60,6 +60,43 @@ bool parse_mapping(const std::string& line, MappedFile& mapping) {
     return true;
 }
 
+/* The fields of /proc/PID/stat, or of a thread's, behind the name, which may be anything. */
+struct TaskStat {
+    char state = '?';
+    std::uint32_t thread_count = 0;
+    std::uint64_t start_ticks = 0;
+
+    bool has_ended() const { return state == 'Z' || state == 'X'; }
+};
+
+std::optional<TaskStat> parse_stat(const std::string& text) {
+    const std::size_t name_end = text.rfind(')');
+    if (name_end == std::string::npos || name_end + 2 >= text.size()) return {};
+    const char* at = text.c_str() + name_end + 2;
+    TaskStat stat;
+    stat.state = *at;
+    constexpr int state_field = 3, thread_count_field = 20, start_field = 22;
+    for (int field = state_field; field < start_field; field++) {
+        at = std::strchr(at, ' ');
+        if (at == nullptr) return {};
+        at++;
+        if (field + 1 == thread_count_field)
+            stat.thread_count = static_cast<std::uint32_t>(std::strtoul(at, nullptr, 10));
+    }
+    stat.start_ticks = std::strtoull(at, nullptr, 10);
+    return stat;
+}
+
+std::optional<TaskStat> stat_of(const std::string& folder) {
+    const Result<std::string> text = read_small_file(folder + "/stat");
+    return text ? parse_stat(*text) : std::optional<TaskStat>();
+}
+
+std::string folder_of_thread(std::uint32_t process_id, std::uint32_t thread_id) {
+    return thread_id == process_id ? fmt::format("/proc/{}", process_id)
+                                   : fmt::format("/proc/{}/task/{}", process_id, thread_id);
+}
+
 } // namespace
 
 std::uint64_t boottime_now_ns() {
@@ -79,18 +116,44 @@ std::optional<std::uint64_t> process_start_boottime_ns(std::uint32_t process_id)
         if (may_be_gone && ::kill(static_cast<pid_t>(process_id), 0) != 0 && errno == ESRCH) return {};
         return 0;
     }
-    const std::size_t name_end = text->rfind(')');
-    if (name_end == std::string::npos || name_end + 2 >= text->size()) return {};
-    const char* at = text->c_str() + name_end + 2;
-    if (*at == 'Z' || *at == 'X') return {};
-    constexpr int fields_between = 19; /* from state (3rd) to starttime (22nd) */
-    for (int field = 0; field < fields_between && at != nullptr; field++) {
-        at = std::strchr(at, ' ');
-        if (at != nullptr) at++;
+    const std::optional<TaskStat> stat = parse_stat(*text);
+    if (!stat || (stat->has_ended() && !living_thread(process_id))) return {};
+    return stat->start_ticks * (1'000'000'000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK)));
+}
+
+/* Threads come and go while they are looked at: all have ended if a second look finds the same ones, all of them dead.
+ * Who cannot be caught at it lives. */
+std::optional<std::uint32_t> living_thread(std::uint32_t process_id) {
+    constexpr int looks_max = 20;
+    std::optional<std::vector<std::uint32_t>> dead;
+    for (int looks = 0; looks < looks_max; looks++) {
+        const std::optional<TaskStat> first = stat_of(folder_of_thread(process_id, process_id));
+        if (!first) return {};
+        if (!first->has_ended()) return process_id;
+        if (first->state == 'Z' && first->thread_count <= 1) return {};
+        const std::vector<std::uint32_t> ids = thread_ids(process_id);
+        bool is_certain = true;
+        for (const std::uint32_t thread_id : ids) {
+            if (thread_id == process_id) continue;
+            const std::optional<TaskStat> stat = stat_of(folder_of_thread(process_id, thread_id));
+            if (stat && !stat->has_ended()) return thread_id;
+            if (!stat) is_certain = false;
+        }
+        if (is_certain && dead == ids) return {};
+        dead = ids;
     }
-    if (at == nullptr) return {};
-    const std::uint64_t ticks = std::strtoull(at, nullptr, 10);
-    return ticks * (1'000'000'000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK)));
+    return process_id;
+}
+
+std::string proc_folder(std::uint32_t process_id) {
+    return folder_of_thread(process_id, living_thread(process_id).value_or(process_id));
+}
+
+Result<std::string> executable_of(std::uint32_t process_id) {
+    Result<std::string> path = read_link(fmt::format("/proc/{}/exe", process_id));
+    if (path) return path;
+    const std::string folder = proc_folder(process_id);
+    return folder == folder_of_thread(process_id, process_id) ? path : read_link(folder + "/exe");
 }
 
 bool is_same_process(std::uint32_t process_id, std::uint64_t registered_boottime_ns) {
@@ -128,9 +191,27 @@ std::vector<std::uint32_t> thread_ids(std::uint32_t process_id) {
     return ids;
 }
 
+namespace {
+
+/* That of a thread is empty once it has ended: then another one's. Kernel threads have an empty one, too. */
+Result<std::string> text_of_maps(std::uint32_t process_id) {
+    constexpr std::size_t limit_bytes = std::size_t{64} << 20;
+    constexpr int tries_max = 10;
+    const std::string whole = folder_of_thread(process_id, process_id);
+    Result<std::string> text = read_small_file(whole + "/maps", limit_bytes);
+    for (int tries = 0; tries < tries_max && (text ? text->empty() : text.error().number() == ESRCH);
+         tries++) {
+        const std::string folder = proc_folder(process_id);
+        if (folder == whole) break;
+        text = read_small_file(folder + "/maps", limit_bytes);
+    }
+    return text;
+}
+
+} // namespace
+
 Result<std::vector<MappedFile>> mapped_files(std::uint32_t process_id) {
-    const Result<std::string> text =
-        read_small_file(fmt::format("/proc/{}/maps", process_id), std::size_t{64} << 20);
+    const Result<std::string> text = text_of_maps(process_id);
     if (!text) return text.error();
     std::vector<MappedFile> files;
     std::size_t line = 0;

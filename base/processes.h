@@ -15,9 +15,18 @@
 namespace plumb {
 
 /* When a process started, on CLOCK_BOOTTIME, exact to a clock tick (10 ms): the start of its tick. Nothing if
- * there is no such process; a zombie counts as gone. 0, as if it had always been there, if it lives but nothing can be
+ * there is no such process; one whose threads have all ended (a zombie) counts as gone. 0, as if it had always been there, if it lives but nothing can be
  * found out about it: no descriptor is free, /proc is hidden, or shows another namespace. */
 std::optional<std::uint64_t> process_start_boottime_ns(std::uint32_t process_id);
+
+/* A thread of it that has not ended: the first one, as long as that runs. A program goes on when its first thread has
+ * called pthread_exit(), but /proc/PID shows nothing of it any more, as of a zombie: neither maps nor exe. Nothing if all
+ * have ended. */
+std::optional<std::uint32_t> living_thread(std::uint32_t process_id);
+/* Where its memory, files and program are to be seen: "/proc/PID", or the folder of a living thread. */
+std::string proc_folder(std::uint32_t process_id);
+/* What /proc/PID/exe points to. */
+Result<std::string> executable_of(std::uint32_t process_id);
 
 /* Whether the process that registered at that time is the one that has this id now. */
 bool is_same_process(std::uint32_t process_id, std::uint64_t registered_boottime_ns);

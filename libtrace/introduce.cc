@@ -228,7 +228,7 @@ private:
 
 void introduce_objects(uint32_t sessions, bool everything) {
     static char buffer[2 * path_bytes_max + 1];
-    const int fd = sys::open("/proc/self/maps", O_RDONLY);
+    const int fd = sys::open("/proc/thread-self/maps", O_RDONLY); // what is in "self" ends with the first thread
     if (fd < 0) return;
     current_pass++;
     ObjectList objects(sessions);
@@ -318,7 +318,7 @@ void introduce_borrower(const Writer& writer) {
 void know_executable() {
     if (runtime.executable_known) return;
     char* to = request.executable;
-    const long bytes = sys::read_link("/proc/self/exe", to, sizeof(request.executable) - 1);
+    const long bytes = sys::read_link("/proc/thread-self/exe", to, sizeof(request.executable) - 1);
     to[bytes > 0 ? bytes : 0] = '\0';
     runtime.executable_known = true;
 }

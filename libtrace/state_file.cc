@@ -260,8 +260,10 @@ void release_slot() {
     store_relaxed(runtime.slot, static_cast<plumb_process*>(nullptr));
 }
 
+// Not ours any more if a controller has freed it, in error or because it found damage: by now it may speak for somebody
+// else.
 void acknowledge(uint64_t generation) {
-    if (runtime.slot == nullptr) return;
+    if (runtime.slot == nullptr || load_seq_cst(runtime.slot->claim) != runtime.claim) return;
     store_seq_cst(runtime.slot->acknowledged, generation);
     add_seq_cst(runtime.state->ack_futex, 1u);
     if (load_seq_cst(runtime.state->ack_waiters) != 0) sys::futex_wake_all(runtime.state->ack_futex);

@@ -23,7 +23,7 @@ ChannelEntry describe(uint32_t process_id, const MappedFile& file, uint64_t now)
     entry.bytes = file.end - file.base;
     entry.path = file.path;
     /* By the process's own root: it may be in a container. */
-    if (const auto headers = read_elf_headers(fmt::format("/proc/{}/root{}", process_id, file.path))) {
+    if (const auto headers = read_elf_headers(proc_folder(process_id) + "/root" + file.path)) {
         entry.bytes = std::max(entry.bytes, headers->memory_bytes);
         entry.build_id = headers->build_id;
     }
@@ -53,7 +53,7 @@ std::vector<ChannelEntry> LoadedObjects::found(uint64_t now, size_t processes, u
         next_ = place->first + 1;
         if (place->second.begun > begun_until) continue; /* it is about to describe them itself */
         /* The ids come from the channel: only if this is the process that it speaks of. */
-        const auto executable = read_link(fmt::format("/proc/{}/exe", place->first));
+        const auto executable = executable_of(place->first);
         if (executable && *executable == place->second.executable)
             look_at(place->first, place->second, now, found);
         else

@@ -1,6 +1,7 @@
 #include "consumerd/channel/thread_names.h"
 
 #include "base/file.h"
+#include "base/processes.h"
 
 namespace plumb {
 
@@ -17,7 +18,7 @@ std::vector<ChannelEntry> ThreadNames::changed(uint64_t now) {
         const uint32_t process_id = place->first;
         Process& process = place->second;
         /* The ids come from the channel: only if this is the process that it speaks of. */
-        const auto executable = read_link(fmt::format("/proc/{}/exe", process_id));
+        const auto executable = executable_of(process_id);
         if (!executable || *executable != process.executable) {
             place = processes_.erase(place); /* it is gone, or another program, which says so itself */
             continue;

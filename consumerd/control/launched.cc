@@ -1,6 +1,7 @@
 #include "consumerd/control/launched.h"
 
 #include "base/file.h"
+#include "base/processes.h"
 
 #include <plumb/abi/state.h>
 
@@ -28,7 +29,7 @@ bool has_foreign_words(const std::string& environment) {
 
 bool is_launched_by(std::uint32_t process_id, std::uint64_t cookie) {
     const Result<std::string> environment =
-        read_small_file(fmt::format("/proc/{}/environ", process_id), std::size_t{4} << 20);
+        read_small_file(proc_folder(process_id) + "/environ", std::size_t{4} << 20);
     if (!environment) return true; /* not ours to see: it may be */
     const std::string text = std::string(1, '\0') + *environment;
     const std::string variable = std::string(1, '\0') + PLUMB_SESSIONS_VARIABLE + "=";

@@ -33,7 +33,7 @@ Status copy_text(char (&to)[Bytes], const std::string& text, const char* what) {
 }
 
 bool is_executable(std::uint32_t process_id, const std::string& glob) {
-    const Result<std::string> path = read_link(fmt::format("/proc/{}/exe", process_id));
+    const Result<std::string> path = executable_of(process_id);
     if (!path) return true;
     const std::string last = path->substr(path->rfind('/') + 1);
     return glob_matches(glob.c_str(), path->c_str()) || glob_matches(glob.c_str(), last.c_str());

@@ -96,12 +96,14 @@ constexpr struct {
 
 /* A thread in sigwait() shows the signals that it waits for as not blocked, and takes them without a handler. `line` is
  * that of /proc/PID/task/TID/syscall. Where its set can not be read, it may be any. */
-bool waits_for(std::uint32_t process_id, const std::string& line, std::uint32_t signal_number) {
+bool waits_for(std::uint32_t process_id, std::uint32_t thread_id, const std::string& line,
+               std::uint32_t signal_number) {
     long number = -1;
     unsigned long long set_address = 0;
     if (std::sscanf(line.c_str(), "%ld %llx", &number, &set_address) != 2 || number != SYS_rt_sigtimedwait)
         return false;
-    const int memory = ::open(fmt::format("/proc/{}/mem", process_id).c_str(), O_RDONLY | O_CLOEXEC);
+    const std::string path = fmt::format("/proc/{}/task/{}/mem", process_id, thread_id);
+    const int memory = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (memory < 0) return true;
     std::uint64_t set = UINT64_MAX;
     if (::pread(memory, &set, sizeof(set), static_cast<off_t>(set_address)) != sizeof(set)) set = UINT64_MAX;
@@ -131,7 +133,7 @@ Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t thread_id, st
     const Result<std::string> line =
         read_small_file(fmt::format("/proc/{}/task/{}/syscall", process_id, thread_id));
     if (line) {
-        if (waits_for(process_id, *line, signal_number)) return Disturbance::blocked;
+        if (waits_for(process_id, thread_id, *line, signal_number)) return Disturbance::blocked;
         call = interrupted_call(*line);
         if (call.empty() && is_perhaps_interrupted(*line)) return Disturbance::perhaps;
     } else {

@@ -29,11 +29,11 @@ public:
 
 private:
     static Result<ElfEvents> read(std::uint32_t process_id, const MappedFile& file) {
-        Result<ElfEvents> found = elf_events_of_file(fmt::format("/proc/{}/root{}", process_id, file.path));
+        Result<ElfEvents> found = elf_events_of_file(proc_folder(process_id) + "/root" + file.path);
         if (found) return found;
-        const Result<std::string> executable = read_link(fmt::format("/proc/{}/exe", process_id));
+        const Result<std::string> executable = executable_of(process_id);
         if (executable && *executable == file.path)
-            return elf_events_of_file(fmt::format("/proc/{}/exe", process_id));
+            return elf_events_of_file(proc_folder(process_id) + "/exe");
         const Result<std::string> mapping = mapping_name(process_id, file.base);
         if (!mapping) return found;
         Result<ElfEvents> mapped =
@@ -93,7 +93,7 @@ TracedProcess describe(const ProcessSlot& slot, const Result<std::vector<MappedF
         process.user_id = status->user_id;
         process.name = status->name;
     }
-    const Result<std::string> executable = read_link(fmt::format("/proc/{}/exe", process.process_id));
+    const Result<std::string> executable = executable_of(process.process_id);
     if (executable)
         process.executable = *executable;
     else

@@ -161,14 +161,15 @@ public:
         }
     }
     void files(std::uint32_t process_id) {
-        const std::string folder = fmt::format("/proc/{}/fd", process_id);
+        const std::string process = proc_folder(process_id);
+        const std::string folder = process + "/fd";
         for (const std::uint32_t number : numbers_in(folder)) {
             const auto target = read_link(fmt::format("{}/{}", folder, number));
             if (!target) continue;
             begin(dump_file);
             encoder_.put(process_id);
             encoder_.put(number);
-            encoder_.put(flags_of(process_id, number));
+            encoder_.put(flags_of(process, number));
             encoder_.put_string(*target);
             encoder_.end();
         }
@@ -227,8 +228,8 @@ private:
         encoder_.begin(id, read_clock(clock_), static_cast<std::uint32_t>(getpid()));
     }
 
-    static std::uint32_t flags_of(std::uint32_t process_id, std::uint32_t number) {
-        const auto text = read_small_file(fmt::format("/proc/{}/fdinfo/{}", process_id, number));
+    static std::uint32_t flags_of(const std::string& process, std::uint32_t number) {
+        const auto text = read_small_file(fmt::format("{}/fdinfo/{}", process, number));
         constexpr std::string_view key = "flags:\t";
         const std::size_t at = text ? text->find(key) : std::string::npos;
         std::uint32_t flags = 0;

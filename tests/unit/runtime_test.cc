@@ -352,3 +352,23 @@ TEST(EntryTable, objects_leave_half_of_the_heap_to_processes_and_threads) {
     EXPECT_EQ(entries_that_fit(table, PLUMB_ENTRY_OBJECT), 6u);
     EXPECT_EQ(entries_that_fit(table, PLUMB_ENTRY_THREAD), 6u); // the rest is for descriptions of events
 }
+
+// A controller took the slot for left over and freed it; another process has it now.
+TEST(Slot, is_not_acknowledged_in_for_somebody_else) {
+    plumb_state_header state = {};
+    plumb_process slot = {};
+    auto* const state_before = runtime.state;
+    auto* const slot_before = runtime.slot;
+    const uint64_t claim_before = runtime.claim;
+    runtime.state = &state;
+    runtime.slot = &slot;
+    runtime.claim = slot.claim = PLUMB_CLAIM(1u, 4711u, 1u);
+    acknowledge(5);
+    EXPECT_EQ(slot.acknowledged, 5u);
+    slot.claim = PLUMB_CLAIM(1u, 4712u, 2u);
+    acknowledge(6);
+    EXPECT_EQ(slot.acknowledged, 5u);
+    runtime.state = state_before;
+    runtime.slot = slot_before;
+    runtime.claim = claim_before;
+}
