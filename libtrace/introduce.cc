@@ -228,7 +228,8 @@ private:
 
 void introduce_objects(uint32_t sessions, bool everything) {
     static char buffer[2 * path_bytes_max + 1];
-    const int fd = sys::open("/proc/thread-self/maps", O_RDONLY); // what is in "self" ends with the first thread
+    const int fd =
+        sys::open("/proc/thread-self/maps", O_RDONLY); // what is in "self" ends with the first thread
     if (fd < 0) return;
     current_pass++;
     ObjectList objects(sessions);
