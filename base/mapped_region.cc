@@ -24,7 +24,7 @@ namespace {
 
 std::array<MappedRegion::Guard, 256> guards;
 struct sigaction action_before {};
-std::uintptr_t page_bytes = 0;
+std::uintptr_t machine_page_bytes = 0;
 
 /* What mapped_region wants of the thing it maps. */
 class Mappable {
@@ -52,7 +52,7 @@ void on_bus_error(int, siginfo_t* info, void*) {
         if (info->si_code != BUS_ADRERR || address >= end ||
             address < guard.begin.load(std::memory_order_relaxed))
             continue;
-        is_mended = replace_pages(address & ~(page_bytes - 1), end);
+        is_mended = replace_pages(address & ~(machine_page_bytes - 1), end);
         guard.was_truncated = true;
         break;
     }
@@ -62,7 +62,7 @@ void on_bus_error(int, siginfo_t* info, void*) {
 }
 
 void install_handler() {
-    page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+    machine_page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
     struct sigaction action {};
     action.sa_sigaction = on_bus_error;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
@@ -76,7 +76,8 @@ MappedRegion::Guard* take_guard(void* address, std::size_t bytes) {
         if (guard.is_taken.exchange(true)) continue;
         guard.was_truncated = false;
         guard.begin.store(begin, std::memory_order_relaxed);
-        guard.end.store((begin + bytes + page_bytes - 1) & ~(page_bytes - 1), std::memory_order_release);
+        guard.end.store((begin + bytes + machine_page_bytes - 1) & ~(machine_page_bytes - 1),
+                        std::memory_order_release);
         return &guard;
     }
     return nullptr;

@@ -94,10 +94,6 @@ std::uint64_t number_of(std::string_view text, std::string_view key) {
     return 0;
 }
 
-std::string in_mib(std::uint64_t bytes) {
-    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1024.0 * 1024.0));
-}
-
 void narrow(MemoryRoom& room, std::uint64_t limit, std::uint64_t used, const std::string& name) {
     const std::uint64_t left = limit - std::min(limit, used);
     if (left < room.bytes) room = {left, fmt::format("{} ({})", name, in_mib(limit))};
@@ -121,6 +117,10 @@ void narrow_by_cgroup(MemoryRoom& room, const MemoryCgroup& cgroup, const std::s
 }
 
 } // namespace
+
+std::string in_mib(std::uint64_t bytes) {
+    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1024.0 * 1024.0));
+}
 
 std::vector<MemoryCgroup> memory_cgroups(std::string_view cgroup_file, std::string_view mountinfo_file) {
     std::vector<MemoryCgroup> folders;

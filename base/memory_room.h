@@ -23,6 +23,9 @@ struct MemoryRoom {
 /* The tightest that applies to the process. `root`: where /proc and the cgroups are looked for, for tests. */
 MemoryRoom memory_room(std::uint32_t process_id, const std::string& root = {});
 
+/* "256.0 MiB" */
+std::string in_mib(std::uint64_t bytes);
+
 /* The folders of the process's memory cgroups, from its own one up to the root of the mount; those of v2 and v1. */
 struct MemoryCgroup {
     std::string folder;

@@ -163,7 +163,7 @@ void add_completion(CLI::App& app) {
     });
 }
 
-const Command command(add_completion, 95);
+const Command completion_command(add_completion, 95);
 
 } // namespace
 } // namespace plumb

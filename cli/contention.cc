@@ -130,7 +130,7 @@ void add_contention(CLI::App& app) {
     command->callback([options] { finish(run_contention(*options)); });
 }
 
-const Command command(add_contention, 35);
+const Command contention_command(add_contention, 35);
 
 } // namespace
 } // namespace plumb

@@ -100,7 +100,7 @@ void add_doctor(CLI::App& app) {
     command->callback([options] { finish(run_doctor(*options)); });
 }
 
-const Command command(add_doctor, 90);
+const Command doctor_command(add_doctor, 90);
 
 } // namespace
 } // namespace plumb

@@ -304,7 +304,7 @@ void add_extract(CLI::App& app) {
     command->callback([options] { finish(run_extract(*options)); });
 }
 
-const Command command(add_extract, 16);
+const Command extract_command(add_extract, 16);
 
 } // namespace
 } // namespace plumb

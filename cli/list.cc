@@ -262,7 +262,7 @@ Json json_of(const ListedSession& listed) {
             {"patterns", listed.patterns}};
 }
 
-void print_json(const Json& json) {
+void print_object(const Json& json) {
     print_out("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
@@ -287,9 +287,9 @@ int list_running(const ListOptions& options) {
                             {"unread_bytes", channel.unread_bytes},
                             {"memory_bytes", channel.memory_bytes},
                             {"age_s", channel.age_s}});
-        print_json({{"processes", std::move(processes)},
-                    {"sessions", std::move(sessions)},
-                    {"left", std::move(left)}});
+        print_object({{"processes", std::move(processes)},
+                      {"sessions", std::move(sessions)},
+                      {"left", std::move(left)}});
         return 0;
     }
     for (const TracedProcess& process : running->processes)
@@ -332,7 +332,7 @@ int list_files(const ListOptions& options) {
             print_error("plumb: {} has no {}tracepoints.\n", escaped(file),
                         found->events.empty() ? "" : "such ");
     }
-    if (options.json) print_json({{"files", std::move(files)}});
+    if (options.json) print_object({{"files", std::move(files)}});
     return status;
 }
 
@@ -365,7 +365,7 @@ void add_list(CLI::App& app) {
     });
 }
 
-const Command command(add_list, 20);
+const Command list_command(add_list, 20);
 
 } // namespace
 } // namespace plumb

@@ -164,7 +164,7 @@ void add_record(CLI::App& app) {
     });
 }
 
-const Command record(add_record, 10);
+const Command record_command(add_record, 10);
 
 } // namespace
 } // namespace plumb

@@ -16,7 +16,7 @@ namespace plumb {
 namespace {
 
 /* How often it is looked for programs that changed their user: often while a command begins, when it is done. */
-constexpr std::uint64_t tick_ns = 200'000'000;
+constexpr std::uint64_t steady_tick_ns = 200'000'000;
 constexpr std::uint64_t eager_tick_ns = 25'000'000;
 constexpr std::uint64_t eager_ns = 10'000'000'000;
 /* From the end of one program to the first step of the next one's constructors; some milliseconds on a quiet machine. */
@@ -70,7 +70,7 @@ void Recorder::join(uid_t user_id) {
 }
 
 std::uint64_t Recorder::other_users_tick_ns() const {
-    return elapsed_ns() < eager_ns ? eager_tick_ns : tick_ns;
+    return elapsed_ns() < eager_ns ? eager_tick_ns : steady_tick_ns;
 }
 
 /* Who was launched as root may be somebody else by now. */

@@ -45,7 +45,7 @@ void add_snapshot(CLI::App& app) {
     command->callback([recorder] { finish(run_snapshot(*recorder)); });
 }
 
-const Command snapshot(add_snapshot, 15);
+const Command snapshot_command(add_snapshot, 15);
 
 } // namespace
 } // namespace plumb

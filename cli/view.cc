@@ -232,7 +232,7 @@ void add_view(CLI::App& app) {
     command->callback([options] { finish(run_view(*options)); });
 }
 
-const Command command(add_view, 30);
+const Command view_command(add_view, 30);
 
 } // namespace
 } // namespace plumb

@@ -30,6 +30,10 @@ int64_t realtime_offset_ns();
 /* The clock that records of this mode carry, now. 0 for PLUMB_CLOCK_NONE. */
 uint64_t read_clock(plumb_clock_mode mode);
 
+inline uint64_t monotonic_now_ns() {
+    return read_clock(PLUMB_CLOCK_MONOTONIC);
+}
+
 /* CLOCK_MONOTONIC of a timestamp, by the page's formula in 128 bits; wraps only if the result does. */
 uint64_t clock_to_monotonic_ns(const plumb_clock_page& page, uint64_t cycles);
 /* Wall-clock nanoseconds since 1970. */

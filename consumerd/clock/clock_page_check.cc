@@ -9,19 +9,19 @@ namespace {
 
 using Wide = __int128;
 
-constexpr uint64_t ns_per_second = 1'000'000'000;
+constexpr uint64_t second_ns = 1'000'000'000;
 /* Cycle counters: those of known machines, with room on both sides. */
 constexpr uint64_t least_hz = 1'000'000, most_hz = 100'000'000'000;
 /* Rate and frequency are stored together, rounded. */
 constexpr uint64_t rounding_hz = 1000;
-constexpr uint64_t year_2001_ns = 1'000'000'000 * ns_per_second;
+constexpr uint64_t year_2001_ns = 1'000'000'000 * second_ns;
 /* Clocks of machines differ, and one may be set just when a recording begins. */
-constexpr uint64_t tolerance_ns = 600 * ns_per_second;
+constexpr uint64_t tolerance_ns = 600 * second_ns;
 
 uint64_t realtime_now_ns() {
     timespec now{};
     clock_gettime(CLOCK_REALTIME, &now);
-    return static_cast<uint64_t>(now.tv_sec) * ns_per_second + static_cast<uint64_t>(now.tv_nsec);
+    return static_cast<uint64_t>(now.tv_sec) * second_ns + static_cast<uint64_t>(now.tv_nsec);
 }
 
 bool counts_nanoseconds(uint32_t mode) {
@@ -35,7 +35,7 @@ bool is_rate(uint64_t hz) {
 /* 0: none that can be. */
 uint64_t frequency_of(const plumb_clock_page& page) {
     if (page.mult == 0 || page.shift > 62) return 0;
-    const Wide hz = ((static_cast<Wide>(ns_per_second) << page.shift) + page.mult / 2) / page.mult;
+    const Wide hz = ((static_cast<Wide>(second_ns) << page.shift) + page.mult / 2) / page.mult;
     return hz <= most_hz ? static_cast<uint64_t>(hz) : 0;
 }
 
@@ -44,7 +44,7 @@ uint64_t distance(uint64_t one, uint64_t other) {
 }
 
 void set_rate(plumb_clock_page& page, uint64_t hz) {
-    const ClockRate rate = ClockRate::from_ratio(ns_per_second, hz).value_or(ClockRate{1, 0});
+    const ClockRate rate = ClockRate::from_ratio(second_ns, hz).value_or(ClockRate{1, 0});
     page.mult = rate.mult;
     page.shift = rate.shift;
     page.frequency_hz = hz;
@@ -54,10 +54,10 @@ void set_rate(plumb_clock_page& page, uint64_t hz) {
  * hardly ever read elsewhere, and never without reason to be there. */
 bool mend_rate(plumb_clock_page& page) {
     if (counts_nanoseconds(page.mode)) {
-        if (page.mult == 1 && page.shift == 0 && page.frequency_hz == ns_per_second) return false;
+        if (page.mult == 1 && page.shift == 0 && page.frequency_hz == second_ns) return false;
         page.mult = 1;
         page.shift = 0;
-        page.frequency_hz = ns_per_second;
+        page.frequency_hz = second_ns;
         return true;
     }
     const uint64_t stated = page.frequency_hz, by_rate = frequency_of(page);
@@ -67,7 +67,7 @@ bool mend_rate(plumb_clock_page& page) {
     if (is_rate(by_rate) && (!is_rate(stated) || distance(by_rate, own_hz) <= distance(stated, own_hz)))
         page.frequency_hz = by_rate;
     else
-        set_rate(page, is_rate(stated) ? stated : own_hz != 0 ? own_hz : ns_per_second);
+        set_rate(page, is_rate(stated) ? stated : own_hz != 0 ? own_hz : second_ns);
     return true;
 }
 
@@ -101,7 +101,7 @@ bool mend_base_time(plumb_clock_page& page, uint64_t made_ns) {
 bool mend_base_cycles(plumb_clock_page& page, uint64_t made_ns, uint64_t now_ns, uint64_t timestamp) {
     const auto fits = [&] {
         const Wide ns = static_cast<Wide>(timestamp) - page.base_cycles;
-        const Wide wall_ns = wall_of_base(page) + ns * ns_per_second / page.frequency_hz;
+        const Wide wall_ns = wall_of_base(page) + ns * second_ns / page.frequency_hz;
         return wall_ns >= static_cast<Wide>(made_ns) - tolerance_ns &&
                wall_ns <= static_cast<Wide>(now_ns) + tolerance_ns;
     };
@@ -116,7 +116,7 @@ bool mend_base_cycles(plumb_clock_page& page, uint64_t made_ns, uint64_t now_ns,
 
 plumb_clock_mode believable_clock_mode(const plumb_clock_page& page) {
     if (page.mode <= PLUMB_CLOCK_REALTIME) return static_cast<plumb_clock_mode>(page.mode);
-    if (page.frequency_hz != ns_per_second || page.mult != 1) return PLUMB_CLOCK_TSC;
+    if (page.frequency_hz != second_ns || page.mult != 1) return PLUMB_CLOCK_TSC;
     if (page.base_cycles == page.base_monotonic_ns) return PLUMB_CLOCK_MONOTONIC;
     return static_cast<Wide>(page.base_cycles) == wall_of_base(page) ? PLUMB_CLOCK_REALTIME
                                                                      : PLUMB_CLOCK_BOOTTIME;

@@ -4,6 +4,7 @@
 #include "consumerd/clock/clock_calibration.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -25,20 +26,16 @@ std::uint64_t round_to_page(std::uint64_t bytes) {
     return (bytes + page_bytes - 1) / page_bytes * page_bytes;
 }
 
-bool is_power_of_two(std::uint64_t value) {
-    return value != 0 && (value & (value - 1)) == 0;
-}
-
 Status check(const ChannelConfig& config) {
-    if (!is_power_of_two(config.subbuf_bytes) || config.subbuf_bytes < PLUMB_SUBBUF_MIN_BYTES ||
+    if (!std::has_single_bit(config.subbuf_bytes) || config.subbuf_bytes < PLUMB_SUBBUF_MIN_BYTES ||
         config.subbuf_bytes > PLUMB_SUBBUF_MAX_BYTES)
         return Error("A sub-buffer of {} bytes is not possible.", config.subbuf_bytes)
             .hint("The size must be a power of two from {} to {} bytes.", PLUMB_SUBBUF_MIN_BYTES,
                   PLUMB_SUBBUF_MAX_BYTES);
-    if (!is_power_of_two(config.subbuf_count) || config.subbuf_count < PLUMB_SUBBUF_MIN_COUNT)
+    if (!std::has_single_bit(config.subbuf_count) || config.subbuf_count < PLUMB_SUBBUF_MIN_COUNT)
         return Error("{} sub-buffers are not possible.", config.subbuf_count)
             .hint("The count must be a power of two, at least {}.", PLUMB_SUBBUF_MIN_COUNT);
-    if (!is_power_of_two(config.event_slots) || config.event_slots > PLUMB_EVENT_SLOTS_MAX)
+    if (!std::has_single_bit(config.event_slots) || config.event_slots > PLUMB_EVENT_SLOTS_MAX)
         return Error("{} event slots are not possible.", config.event_slots)
             .hint("The count must be a power of two, at most {}.", PLUMB_EVENT_SLOTS_MAX);
     if (config.entry_slots == 0 || config.entry_slots > entry_slots_max)

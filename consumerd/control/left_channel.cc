@@ -5,6 +5,7 @@
 #include "consumerd/control/channel.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -19,8 +20,8 @@ namespace plumb {
 
 namespace {
 
-constexpr std::string_view prefix = "left-";
-constexpr std::uint64_t page_bytes = 4096;
+constexpr std::string_view file_prefix = "left-";
+constexpr std::uint64_t ring_unit_bytes = 4096;
 
 /* A channel file as it lies there, mapped; nothing in it is believed before it was checked. */
 struct DeadChannel {
@@ -37,18 +38,14 @@ struct DeadChannel {
     }
 };
 
-bool is_power_of_two(std::uint64_t value) {
-    return value != 0 && (value & (value - 1)) == 0;
-}
-
 bool is_sound(const plumb_channel_header& header, std::uint64_t bytes) {
     const std::uint64_t rings = static_cast<std::uint64_t>(header.ring_count) + header.extra_ring_count;
     return header.magic == PLUMB_CHANNEL_MAGIC && header.version_major == PLUMB_CHANNEL_VERSION_MAJOR &&
            rings <= PLUMB_CHANNEL_MAX_RINGS && rings > 0 && header.control_offset % 64 == 0 &&
            header.control_offset < bytes &&
            rings * PLUMB_RING_CONTROL_BYTES <= bytes - header.control_offset &&
-           header.data_offset % page_bytes == 0 && header.data_offset < bytes &&
-           is_power_of_two(header.ring_bytes) && header.ring_bytes % page_bytes == 0 &&
+           header.data_offset % ring_unit_bytes == 0 && header.data_offset < bytes &&
+           std::has_single_bit(header.ring_bytes) && header.ring_bytes % ring_unit_bytes == 0 &&
            header.ring_bytes <= (bytes - header.data_offset) / rings;
 }
 
@@ -93,8 +90,8 @@ std::uint64_t unread_bytes(const DeadChannel& dead) {
 }
 
 void punch(const DeadChannel& dead, std::uint64_t begin, std::uint64_t end) {
-    begin = (begin + page_bytes - 1) / page_bytes * page_bytes;
-    end = end / page_bytes * page_bytes;
+    begin = (begin + ring_unit_bytes - 1) / ring_unit_bytes * ring_unit_bytes;
+    end = end / ring_unit_bytes * ring_unit_bytes;
     if (begin >= end) return;
     [[maybe_unused]] const int done = ::fallocate(dead.file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                                   static_cast<off_t>(begin), static_cast<off_t>(end - begin));
@@ -131,7 +128,7 @@ Status retire_dead_channel(const UserDirectory& directory, const std::string& fi
     const std::optional<DeadChannel> dead = open_dead(directory, file_name);
     if (!cookie || !dead || unread_bytes(*dead) == 0) return remove_dead_channel(directory, file_name);
     close_dead_channel(directory, file_name);
-    const std::string kept = fmt::format("{}{:016x}", prefix, *cookie);
+    const std::string kept = fmt::format("{}{:016x}", file_prefix, *cookie);
     if (::renameat(directory.fd(), file_name.c_str(), directory.fd(), kept.c_str()) != 0)
         return Error::from_errno(errno, "Could not rename {}", directory.path_of_file(file_name));
     ::futimens(dead->file.get(), nullptr); /* its age counts from now */
@@ -143,7 +140,7 @@ std::vector<LeftChannel> left_channels(const UserDirectory& directory) {
     const Result<std::vector<std::string>> names = directory.file_names();
     const std::time_t now = ::time(nullptr);
     for (const std::string& name : names ? *names : std::vector<std::string>{}) {
-        if (!name.starts_with(prefix)) continue;
+        if (!name.starts_with(file_prefix)) continue;
         LeftChannel channel;
         channel.file_name = name;
         struct stat info {};

@@ -13,6 +13,7 @@
 #include "consumerd/control/quiescence.h"
 
 #include "base/processes.h"
+#include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/seccomp.h"
 #include "consumerd/control/slotless.h"
 #include "consumerd/control/thread_choice.h"
@@ -45,12 +46,6 @@ constexpr const char* stopped_reason =
 constexpr const char* filtered_reason =
     "it has a seccomp filter, which may end it for a call that tracing makes; it is left as it is (--seccomp "
     "records it all the same)";
-
-std::uint64_t monotonic_now_ns() {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 /* What has been tried with one process. */
 struct Attempt {

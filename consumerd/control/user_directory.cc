@@ -1,6 +1,7 @@
 #include "consumerd/control/user_directory.h"
 
 #include "base/mapped_region.h"
+#include "base/memory_room.h"
 
 #include <plumb/abi/state.h>
 
@@ -45,10 +46,6 @@ Result<FileDescriptor> open_directory(const std::string& path, uid_t user_id) {
     const Status trusted = check_directory(fd.get(), path, user_id);
     if (!trusted) return trusted.error();
     return fd;
-}
-
-std::string in_mib(std::uint64_t bytes) {
-    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1024.0 * 1024.0));
 }
 
 } // namespace

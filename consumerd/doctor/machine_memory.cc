@@ -25,10 +25,6 @@ namespace plumb {
 
 namespace {
 
-std::string in_mib(std::uint64_t bytes) {
-    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1024.0 * 1024.0));
-}
-
 /* What to do about the error of a try to make a file. */
 std::string advice_for(int number, const std::string& mount_point) {
     switch (number) {

@@ -25,10 +25,6 @@ constexpr long idle_wake_pause_ns = 5'000'000;
 constexpr size_t looked_at_in_a_turn = 4;
 constexpr size_t looked_at_in_the_end = 64;
 
-uint64_t monotonic_ns() {
-    return read_clock(PLUMB_CLOCK_MONOTONIC);
-}
-
 void futex_wake_all(uint32_t& word) {
     syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
@@ -199,7 +195,7 @@ RingLosses ChannelSource::losses(size_t ring) const {
 }
 
 Status ChannelSource::begin_turn(Sink& sink) {
-    const uint64_t now_ns = monotonic_ns();
+    const uint64_t now_ns = monotonic_now_ns();
     if (shared_ != nullptr) reader_.mend_header();
     if (calibration_ && now_ns >= next_refinement_ns_) refine_clock(now_ns);
     Status written = write_new_entries(sink, false);
@@ -323,7 +319,7 @@ void ChannelSource::wait(uint32_t seen, bool progress, uint64_t until_ns) {
         nanosleep(&pause, nullptr);
     }
     plumb_channel_header* header = shared_header();
-    const uint64_t now_ns = monotonic_ns();
+    const uint64_t now_ns = monotonic_now_ns();
     if (now_ns >= until_ns) return;
     /* Before the kernel compares data_futex; a writer adds to it before it looks at data_waiters. */
     __atomic_store_n(&header->data_waiters, 1, __ATOMIC_SEQ_CST);

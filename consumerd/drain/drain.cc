@@ -10,11 +10,7 @@ namespace plumb {
 namespace {
 
 /* How often it is looked whether the trace's files are still there. */
-constexpr uint64_t look_interval_ns = 1'000'000'000;
-
-uint64_t monotonic_ns() {
-    return read_clock(PLUMB_CLOCK_MONOTONIC);
-}
+constexpr uint64_t file_look_interval_ns = 1'000'000'000;
 
 } // namespace
 
@@ -62,17 +58,17 @@ void Drain::stop() {
  * ends at once. */
 void Drain::run() {
     uint64_t interval_ns = options_.interval_ns;
-    uint64_t deadline_ns = monotonic_ns() + interval_ns;
+    uint64_t deadline_ns = monotonic_now_ns() + interval_ns;
     bool had_events = false;
     while (!stop_requested_) {
         const uint32_t seen = source_->look();
-        const bool is_time = monotonic_ns() >= deadline_ns;
+        const bool is_time = monotonic_now_ns() >= deadline_ns;
         const bool found = step(is_time ? ReadWhat::everything : ReadWhat::whole_subbufs);
         had_events |= found;
         if (is_time) {
             interval_ns =
                 had_events ? options_.interval_ns : std::min(interval_ns * 2, options_.idle_interval_ns);
-            deadline_ns = monotonic_ns() + interval_ns;
+            deadline_ns = monotonic_now_ns() + interval_ns;
             had_events = false;
         }
         if (!stop_requested_) source_->wait(seen, found || is_time, deadline_ns);
@@ -82,7 +78,7 @@ void Drain::run() {
 bool Drain::step(ReadWhat what) {
     const bool is_whole_turn = what == ReadWhat::everything;
     if (is_whole_turn) {
-        look_for_files(monotonic_ns());
+        look_for_files(monotonic_now_ns());
         note(source_->begin_turn(*sink_));
         metadata_is_current();
     }
@@ -113,7 +109,7 @@ void Drain::write_piece(size_t ring, const Piece& piece) {
     if (written) {
         events_written_ += piece.record_count;
         to.written += piece.record_count;
-        if (failures_.is_failing() && !is_gone_) failures_.succeeded(monotonic_ns());
+        if (failures_.is_failing() && !is_gone_) failures_.succeeded(monotonic_now_ns());
         return;
     }
     note(written, piece.record_count);
@@ -127,13 +123,13 @@ uint64_t Drain::discarded(size_t ring) const {
 }
 
 void Drain::note(const Status& status, uint64_t events) {
-    if (!status) failures_.failed(status.error(), events, monotonic_ns());
+    if (!status) failures_.failed(status.error(), events, monotonic_now_ns());
 }
 
 /* What went into files that somebody has removed is lost, however well it was written. */
 void Drain::look_for_files(uint64_t now_ns) {
     if (!is_gone_ && now_ns >= next_look_ns_) {
-        next_look_ns_ = now_ns + look_interval_ns;
+        next_look_ns_ = now_ns + file_look_interval_ns;
         Status there = sink_->check();
         is_gone_ = !there;
         note(there);
@@ -166,7 +162,7 @@ Status Drain::finish(const plumb_clock_page* clock) {
     for (uint64_t turn = 0; turn < source_->last_turns() && step(ReadWhat::everything); turn++) {
     }
     next_look_ns_ = 0;
-    look_for_files(monotonic_ns());
+    look_for_files(monotonic_now_ns());
     sink_->begin_end();
     note(source_->end(*sink_));
     const uint64_t now = source_->now();

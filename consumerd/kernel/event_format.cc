@@ -86,7 +86,7 @@ void collect_labels(const tep_print_arg* arg, std::map<std::string, Labels>& fou
 
 /* ---- fields ---- */
 
-bool is_integer_size(unsigned bytes) {
+bool is_word_size(unsigned bytes) {
     return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
 }
 
@@ -117,7 +117,7 @@ unsigned element_bytes(const tep_format_field& field) {
         {"long", 8},  {"unsigned long", 8},  {"long long", 8}, {"unsigned long long", 8},
         {"__u16", 2}, {"__u32", 4},          {"__u64", 8},     {"size_t", 8},
         {"pid_t", 4}};
-    if (is_integer_size(field.elementsize)) return field.elementsize;
+    if (is_word_size(field.elementsize)) return field.elementsize;
     const auto found = sizes.find(element_type(field));
     return found == sizes.end() ? 1 : found->second;
 }
@@ -178,7 +178,7 @@ private:
             return;
         }
         const unsigned element =
-            is_integer_size(field.elementsize) && bytes % field.elementsize == 0 ? field.elementsize : 1;
+            is_word_size(field.elementsize) && bytes % field.elementsize == 0 ? field.elementsize : 1;
         add_elements(name, from, bytes, element, has(field, TEP_FIELD_IS_SIGNED));
     }
 
@@ -192,7 +192,7 @@ private:
 
     void add_scalar(const tep_format_field& field, const std::string& name, std::uint16_t from,
                     unsigned bytes) {
-        if (!is_integer_size(bytes)) return add_elements(name, from, bytes, 1, false);
+        if (!is_word_size(bytes)) return add_elements(name, from, bytes, 1, false);
         const std::string_view type = field.type;
         const bool is_pointer = has(field, TEP_FIELD_IS_POINTER);
         bool is_signed = has(field, TEP_FIELD_IS_SIGNED);

@@ -82,7 +82,7 @@ bool tracefs_answers() {
                                      "/sys/kernel/tracing/instances"}) {
                 const int fd = open(file, O_RDONLY | O_CLOEXEC);
                 char some[64];
-                [[maybe_unused]] const ssize_t got = read(fd, some, sizeof(some));
+                [[maybe_unused]] const ssize_t got = ::read(fd, some, sizeof(some));
                 close(fd);
             }
         },
