@@ -6,12 +6,12 @@ target_include_directories(plumb_headers INTERFACE ${PROJECT_SOURCE_DIR}/include
 # -Wconversion without -Wsign-conversion: the second asks for casts that hide more than they show.
 add_library(plumb_warnings INTERFACE)
 target_compile_options(plumb_warnings INTERFACE
-    -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wundef -Wpointer-arith -Wwrite-strings
+    -Wall -Wextra $<$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wshadow> -Wconversion -Wno-sign-conversion -Wundef -Wpointer-arith -Wwrite-strings
     $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>
     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>)
 
 # Not under a sanitizer: what the compiler then warns about is often its own instrumentation.
-if(NOT PLUMB_SANITIZE AND NOT PLUMB_FUZZ)
+if(NOT PLUMB_SANITIZE)
     target_compile_options(plumb_warnings INTERFACE -Werror)
 endif()
 
@@ -32,14 +32,31 @@ if(PLUMB_SANITIZE)
     endif()
 endif()
 
+# clang before 19 says it by __has_feature() alone.
+if(PLUMB_SANITIZE MATCHES address AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    add_compile_options(-D__SANITIZE_ADDRESS__=1)
+endif()
+
+# What reads files and memory that others wrote is instrumented for fuzzers.
+add_library(plumb_fuzzed INTERFACE)
 if(PLUMB_FUZZ)
     if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-        message(FATAL_ERROR "PLUMB_FUZZ needs clang: cmake --preset fuzz")
+        message(FATAL_ERROR "PLUMB_FUZZ needs clang: cmake --preset asan")
     endif()
-    add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
-                        -fno-omit-frame-pointer)
-    add_link_options(-fsanitize=address,undefined)
+    target_compile_options(plumb_fuzzed INTERFACE -fsanitize=fuzzer-no-link)
 endif()
+
+# plumb_units(<target> <count>): with PLUMB_LARGE_UNITS, the target's sources are compiled as about so many units: what they
+# have in common is then parsed, instantiated, optimised and checked a few times and not for each of them. Preset dev
+# compiles each by itself, so that each includes what it uses. A name may be hidden by one of another file there.
+function(plumb_units target count)
+    if(PLUMB_LARGE_UNITS)
+        get_target_property(sources ${target} SOURCES)
+        list(LENGTH sources length)
+        math(EXPR batch "(${length} + ${count} - 1) / ${count}")
+        set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
+    endif()
+endfunction()
 
 # plumb::tp-sync, plumb::tp-async, plumb::tp-async-lib: the object and libplumb on the link line, by the same
 # names that find_package(plumb) gives, and with the same variants for static executables.

@@ -36,6 +36,7 @@ uint64_t kernel_mask(const sigset_t& set) {
 
 // In the mask that the kernel would have made, and with all three arguments, which it passes to every handler.
 // Nothing of ours is held here: the handler may jump away.
+__attribute__((no_sanitize("undefined"))) // a handler with one argument is called with three
 void pass_on(int number, siginfo_t* info, void* context) {
     if (!is_handled(before_us)) return;
     if ((before_us.sa_flags & SA_RESETHAND) != 0 && exchange_seq_cst(before_us_called, 1u) != 0) return;
