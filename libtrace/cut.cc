@@ -12,15 +12,19 @@ struct Variable {
     uint32_t end_bytes; // a string's NUL
 };
 
+// Only what lies before `end`: a payload that another thread writes to meanwhile may say anything.
 Variable variable_at(const plumb_event_field& field, const unsigned char* at, const unsigned char* end) {
+    const auto left = static_cast<uint32_t>(end - at);
     if (field.type == PLUMB_FIELD_STRING) {
         const unsigned char* nul = at;
         while (nul < end && *nul != 0)
             nul++;
-        return {0, static_cast<uint32_t>(nul - at), 1};
+        return {0, static_cast<uint32_t>(nul - at), nul < end ? 1u : 0u};
     }
+    if (left < 2) return {left, 0, 0};
     const uint32_t count = at[0] | static_cast<uint32_t>(at[1]) << 8;
-    return {2, count * field.size, 0};
+    const uint32_t said = count * field.size;
+    return {2, said < left - 2 ? said : left - 2, 0};
 }
 
 uint32_t fixed_bytes_of(const plumb_event_field& field) {
@@ -60,6 +64,7 @@ uint32_t cut_payload(const plumb_event_info& info, const unsigned char* payload,
         const plumb_event_field& field = info.fields[i];
         if (!is_variable(field)) {
             const uint32_t bytes = fixed_bytes_of(field);
+            if (bytes > static_cast<uint32_t>(end - at)) return 0;
             __builtin_memcpy(out, at, bytes);
             out += bytes;
             at += bytes;
@@ -69,14 +74,14 @@ uint32_t cut_payload(const plumb_event_info& info, const unsigned char* payload,
         uint32_t kept = variable.content_bytes < room ? variable.content_bytes : room;
         kept -= kept % field.size;
         room -= kept;
-        if (variable.prefix_bytes != 0) {
+        if (field.type != PLUMB_FIELD_STRING) {
             const uint32_t count = kept / field.size;
-            out[0] = static_cast<unsigned char>(count);
-            out[1] = static_cast<unsigned char>(count >> 8);
+            *out++ = static_cast<unsigned char>(count);
+            *out++ = static_cast<unsigned char>(count >> 8);
         }
-        __builtin_memcpy(out + variable.prefix_bytes, at + variable.prefix_bytes, kept);
-        out += variable.prefix_bytes + kept;
-        if (variable.end_bytes != 0) *out++ = 0;
+        __builtin_memcpy(out, at + variable.prefix_bytes, kept);
+        out += kept;
+        if (field.type == PLUMB_FIELD_STRING) *out++ = 0;
         at += variable.prefix_bytes + variable.content_bytes + variable.end_bytes;
     }
     return static_cast<uint32_t>(out - to);

@@ -40,9 +40,11 @@ Restriction restriction_by_prctl(const Call& call) {
     }
 }
 
+// Likewise with a flag or an argument in strict mode: libseccomp asks by it whether there is seccomp() at all.
 Restriction restriction_of(const Call& call) {
     if (call.number == SYS_prctl) return restriction_by_prctl(call);
-    if (static_cast<unsigned>(call.words[0]) == SECCOMP_SET_MODE_STRICT) return Restriction::no_clock;
+    if (static_cast<unsigned>(call.words[0]) == SECCOMP_SET_MODE_STRICT)
+        return call.words[1] == 0 && call.words[2] == 0 ? Restriction::no_clock : Restriction::none;
     return static_cast<unsigned>(call.words[0]) == SECCOMP_SET_MODE_FILTER && call.words[2] != 0
                ? Restriction::filter
                : Restriction::none;

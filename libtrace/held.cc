@@ -61,10 +61,10 @@ void say_in_slot(Restriction restriction) {
 }
 
 // Events go off for good: what is traced from then on is in no count of losses, so the channel says that it is missing.
-void count_without_clock(uint64_t change) {
+void count_without_clock() {
     for (Attachment& attachment : attachments) {
         if (load_seq_cst(attachment.usable) != 0)
-            add_seq_cst(attachment.header->refused[PLUMB_REFUSED_CLOCK], change);
+            add_seq_cst(attachment.header->refused[PLUMB_REFUSED_CLOCK], uint64_t{1});
     }
 }
 
@@ -115,7 +115,7 @@ bool announce(Restriction restriction) {
         add_seq_cst(runtime.restrictions, 1u);
         if (restriction == Restriction::no_clock) {
             runtime.held_for_good = true;
-            count_without_clock(1);
+            count_without_clock();
             switch_off_all();
         }
         say_in_slot(restriction);
@@ -131,7 +131,7 @@ bool announce(Restriction restriction) {
         if (restriction == Restriction::no_clock) runtime.held_for_good = true;
         say_in_slot(restriction);
         if (restriction == Restriction::no_clock) {
-            count_without_clock(1);
+            count_without_clock();
             switch_off_all();
         }
         release_updates();
@@ -140,13 +140,10 @@ bool announce(Restriction restriction) {
     return true;
 }
 
-// The kernel refused.
+// The kernel refused. What was traced meanwhile is missing all the same, so that count stays.
 void revoke(Restriction restriction) {
     if (add_seq_cst(runtime.restrictions, UINT32_MAX) != 1) return;
-    if (restriction == Restriction::no_clock) {
-        runtime.held_for_good = false;
-        count_without_clock(UINT64_MAX);
-    }
+    if (restriction == Restriction::no_clock) runtime.held_for_good = false;
     plumb_process* slot = load_relaxed(runtime.slot);
     if (!runtime.initialised || slot == nullptr) return;
     __atomic_fetch_and(&slot->flags, ~flag_of(restriction), __ATOMIC_SEQ_CST);

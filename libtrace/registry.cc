@@ -222,6 +222,7 @@ void after_fork() {
         runtime.slot = nullptr;
         reset_guards();
         reset_permits();
+        unpin_scratch();
         const uint64_t in_vfork = plumb_thread_self.in_vfork; // forked by a handler in the middle of it
         plumb_thread_self = {};
         plumb_thread_self.in_vfork = in_vfork;

@@ -251,6 +251,23 @@ bool is_forbidden_by_filters(const plumb_session& session);
 // glob.cc
 bool pattern_matches(const char* pattern, const char* text);
 
+// scratch.cc
+// While a record is written from such a buffer (of any other payload it knows nothing), so that nobody takes it for
+// abandoned, and it is known whether somebody has.
+class ScratchPin {
+public:
+    explicit ScratchPin(const void* payload);
+    ~ScratchPin();
+    ScratchPin(const ScratchPin&) = delete;
+    ScratchPin& operator=(const ScratchPin&) = delete;
+    bool is_lost() const { return is_lost_; } // there is something else in it now
+
+private:
+    const void* payload_;
+    bool is_lost_ = false;
+};
+void unpin_scratch(); // in a forked child
+
 // cut.cc
 uint32_t cut_payload(const plumb_event_info& info, const unsigned char* payload, uint32_t payload_bytes,
                      unsigned char* to, uint32_t payload_limit);

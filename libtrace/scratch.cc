@@ -1,9 +1,11 @@
-// Buffers for records that do not fit the caller's stack: a fixed number, mapped when the first is needed.
+// Buffers for records that do not fit the caller's stack: in groups, each mapped when those before it are in use.
 //
-// A buffer is in use while the program's own strings are read into it, so signals can not be blocked, and a handler
-// may jump out of that for good. So a use that has lasted for a second, when nothing else is left, is taken to be over.
-// If it was not (its thread did not run for so long), its record has bytes of another one in it: memory stays what it
-// is, and readers check each record. Whoever finds no buffer cuts its record to what fits the stack, and says so.
+// A buffer is filled while the program's own strings are read into it, so signals can not be blocked, and a handler may
+// jump out of that for good; likewise out of a wait. So a use in which nothing has happened for ten seconds, when no
+// other buffer can be had, is taken to be over. While its record is written, with signals blocked, it is pinned, and
+// nobody else's for however long; whoever comes back to a buffer that was taken over finds that it can not be pinned, and
+// counts its record as lost. What is left: a thread that is stopped for ten seconds within the filling itself, beside 255
+// others. Whoever finds no buffer cuts its record to what fits the stack, and says so.
 #include "runtime.h"
 #include "signals_held.h"
 
@@ -13,69 +15,137 @@ namespace {
 
 using namespace plumb;
 
-//   63                       8 7      1   0
-//   +-------------------------+--------+------+
-//   | taken at, microseconds  | uses   |in use|
-//   +-------------------------+--------+------+
-struct Buffer {
-    uint64_t word;
-};
-constexpr uint32_t buffer_count = 16;
-Buffer buffers[buffer_count];
-unsigned char* memory;
-
+//   63                       9 8      2    1        0
+//   +-------------------------+--------+--------+--------+
+//   | since, microseconds     | uses   | pinned | in use |
+//   +-------------------------+--------+--------+--------+
 constexpr uint64_t in_use = 1;
+constexpr uint64_t pinned = 2;
+constexpr uint32_t use_shift = 2;
 constexpr uint64_t use_mask = 0x7f;
-constexpr uint64_t abandoned_after_us = 1'000'000;
+constexpr uint32_t time_shift = 9;
+constexpr uint64_t abandoned_after_us = 10'000'000;
 // Each use of a buffer begins at another place in it, so that who comes back late gives back nobody else's.
 constexpr uint64_t shift_bytes = 16;
 constexpr uint64_t buffer_bytes = (PLUMB_SCRATCH_BYTES + (use_mask + 1) * shift_bytes + 4095) / 4096 * 4096;
 
+constexpr uint32_t group_buffers = 16;
+constexpr uint64_t group_bytes = group_buffers * buffer_bytes;
+constexpr uint32_t group_count = 16;
+
+struct Group {
+    unsigned char* memory; // nullptr: not needed yet
+    uint64_t words[group_buffers];
+};
+Group groups[group_count];
+uint64_t newest_us; // for those who may not ask for the time
+
 uint64_t use_of(uint64_t word) {
-    return word >> 1 & use_mask;
+    return word >> use_shift & use_mask;
 }
 
-unsigned char* all_memory() {
-    unsigned char* known = load_acquire(memory);
+uint64_t word_of(uint64_t since_us, uint64_t use, uint64_t flags) {
+    return since_us << time_shift | use << use_shift | flags;
+}
+
+uint64_t time_us() {
+    if (is_held()) return load_relaxed(newest_us);
+    const uint64_t now_us = sys::now_ns(CLOCK_MONOTONIC) / 1000;
+    store_relaxed(newest_us, now_us);
+    return now_us;
+}
+
+unsigned char* memory_of(Group& group) {
+    unsigned char* known = load_acquire(group.memory);
     if (known != nullptr) return known;
     const Permit permit;
     if (!permit.given()) return nullptr;
     const SignalsHeld signals; // nobody leaves between these two
-    void* const mapped =
-        sys::map(buffer_count * buffer_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-    if (mapped == nullptr || compare_exchange(memory, known, static_cast<unsigned char*>(mapped)))
+    void* const mapped = sys::map(group_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (mapped == nullptr || compare_exchange(group.memory, known, static_cast<unsigned char*>(mapped)))
         return static_cast<unsigned char*>(mapped);
-    sys::unmap(mapped, buffer_count * buffer_bytes); // another thread was first
+    sys::unmap(mapped, group_bytes); // another thread was first
     return known;
 }
 
-unsigned char* take(uint32_t index, uint64_t word, uint64_t now_us) {
-    const uint64_t use = (use_of(word) + 1) & use_mask;
-    if (!compare_exchange(buffers[index].word, word, now_us << 8 | use << 1 | in_use)) return nullptr;
-    return load_acquire(memory) + index * buffer_bytes + use * shift_bytes;
+unsigned char* take_from(Group& group, unsigned char* memory, uint64_t now_us, bool abandoned_too) {
+    for (uint32_t i = 0; i < group_buffers; i++) {
+        uint64_t word = load_relaxed(group.words[i]);
+        const bool is_abandoned =
+            (word & pinned) == 0 && now_us - (word >> time_shift) > abandoned_after_us && abandoned_too;
+        if ((word & in_use) != 0 && !is_abandoned) continue;
+        const uint64_t use = (use_of(word) + 1) & use_mask;
+        if (compare_exchange(group.words[i], word, word_of(now_us, use, in_use)))
+            return memory + i * buffer_bytes + use * shift_bytes;
+    }
+    return nullptr;
+}
+
+struct Use {
+    uint64_t* word = nullptr; // nullptr: not in a buffer
+    uint64_t number = 0;
+};
+
+Use use_at(const void* scratch) {
+    for (Group& group : groups) {
+        const unsigned char* const memory = load_acquire(group.memory);
+        if (memory == nullptr) break;
+        const auto offset = static_cast<uint64_t>(static_cast<const unsigned char*>(scratch) - memory);
+        if (offset >= group_bytes) continue;
+        return {&group.words[offset / buffer_bytes], offset % buffer_bytes / shift_bytes};
+    }
+    return {};
+}
+
+// Not if the use is over.
+bool change(const Use& use, uint64_t since_us, uint64_t flags) {
+    for (uint64_t word = load_relaxed(*use.word); (word & in_use) != 0 && use_of(word) == use.number;)
+        if (compare_exchange(*use.word, word, word_of(since_us, use.number, flags))) return true;
+    return false;
 }
 
 } // namespace
 
+namespace plumb {
+
+// In a held process signals are not blocked: there a use is as new as its last try, and no more.
+ScratchPin::ScratchPin(const void* payload) : payload_(payload) {
+    const Use use = use_at(payload);
+    if (use.word != nullptr)
+        is_lost_ = !change(use, load_relaxed(newest_us), is_held() ? in_use : in_use | pinned);
+}
+
+ScratchPin::~ScratchPin() {
+    const Use use = use_at(payload_);
+    if (use.word != nullptr && !is_lost_) change(use, time_us(), in_use);
+}
+
+// In a forked child: what other threads were writing there nobody goes on with.
+void unpin_scratch() {
+    for (Group& group : groups)
+        for (uint64_t& word : group.words)
+            store_relaxed(word, load_relaxed(word) & ~pinned);
+}
+
+} // namespace plumb
+
 extern "C" __attribute__((visibility("default"))) void* plumb_scratch_acquire(void) {
-    if (all_memory() == nullptr) return nullptr;
-    const uint64_t now_us = sys::now_ns(CLOCK_MONOTONIC) / 1000;
-    for (uint32_t i = 0; i < 2 * buffer_count; i++) { // once for those that are free, once for the others
-        const uint32_t index = i % buffer_count;
-        const uint64_t word = load_relaxed(buffers[index].word);
-        const bool is_abandoned = i >= buffer_count && now_us - (word >> 8) > abandoned_after_us;
-        if ((word & in_use) != 0 && !is_abandoned) continue;
-        unsigned char* const scratch = take(index, word, now_us);
-        if (scratch != nullptr) return scratch;
+    const uint64_t now_us = time_us();
+    for (uint32_t round = 0; round < 2; round++) {
+        const bool abandoned_too = round == 1;
+        for (Group& group : groups) {
+            unsigned char* const memory = abandoned_too ? load_acquire(group.memory) : memory_of(group);
+            if (memory == nullptr) break;
+            unsigned char* const scratch = take_from(group, memory, now_us, abandoned_too);
+            if (scratch != nullptr) return scratch;
+        }
     }
     return nullptr;
 }
 
 extern "C" __attribute__((visibility("default"))) void plumb_scratch_release(void* scratch) {
-    if (scratch == nullptr) return;
-    const auto offset = static_cast<uint64_t>(static_cast<unsigned char*>(scratch) - load_acquire(memory));
-    Buffer& buffer = buffers[offset / buffer_bytes];
-    uint64_t word = load_relaxed(buffer.word);
-    const bool is_this_use = (word & in_use) != 0 && use_of(word) == offset % buffer_bytes / shift_bytes;
-    if (is_this_use) compare_exchange(buffer.word, word, word & ~in_use);
+    const Use use = scratch != nullptr ? use_at(scratch) : Use{};
+    if (use.word == nullptr) return;
+    uint64_t word = load_relaxed(*use.word);
+    if ((word & in_use) != 0 && use_of(word) == use.number) compare_exchange(*use.word, word, word & ~in_use);
 }

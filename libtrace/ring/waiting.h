@@ -37,9 +37,14 @@ public:
     }
 
     // The channel may be gone meanwhile, and its address be no longer mapped, which ends the system call at once.
-    void wait() const { sys::futex_wait(*futex_, space_seen_, deadline_ns_ - now_ns_); }
+    void wait() const {
+        const uint64_t left_ns = deadline_ns_ - now_ns_;
+        sys::futex_wait(*futex_, space_seen_, left_ns < slice_ns ? left_ns : slice_ns);
+    }
 
 private:
+    static constexpr uint64_t slice_ns =
+        2'000'000'000; // the record's buffer is not to be taken for abandoned
     uint32_t* futex_ = nullptr;
     uint32_t space_seen_ = 0;
     uint32_t space_first_ = 0;

@@ -274,21 +274,21 @@ Attempt write_to_channel(Attachment& attachment, const Record& record, SpaceWait
 
 // A record that is too large for this channel is cut to its limit.
 Attempt write_cut(Attachment& attachment, const Record& record, SpaceWait& wait, bool thorough) {
-    plumb_ring_control& control = attachment.controls[0];
-    auto* scratch = static_cast<unsigned char*>(plumb_scratch_acquire());
-    uint32_t bytes = 0;
-    if (scratch != nullptr) {
-        bytes = cut_payload(*record.event.info, static_cast<const unsigned char*>(record.payload),
-                            record.payload_bytes, scratch,
-                            attachment.record_limit - PLUMB_RECORD_HEADER_BYTES - 8);
-    }
+    auto* const scratch = static_cast<unsigned char*>(plumb_scratch_acquire());
+    if (scratch == nullptr) return Attempt::wait_for_others;
     Attempt attempt = Attempt::dropped;
-    if (bytes == 0) {
-        count_loss(control, PLUMB_LOST_TOO_LARGE);
-    } else {
-        __builtin_memset(scratch + bytes, 0, 8);
-        const Record shorter{record.event, record.session, scratch, bytes, true, record.writer};
-        attempt = write_to_channel(attachment, shorter, wait, thorough);
+    {
+        const ScratchPin pin(scratch);
+        const uint32_t bytes = cut_payload(
+            *record.event.info, static_cast<const unsigned char*>(record.payload), record.payload_bytes,
+            scratch, attachment.record_limit - PLUMB_RECORD_HEADER_BYTES - 8);
+        if (bytes == 0 || pin.is_lost()) {
+            count_loss(attachment.controls[0], PLUMB_LOST_TOO_LARGE);
+        } else {
+            __builtin_memset(scratch + bytes, 0, 8);
+            const Record shorter{record.event, record.session, scratch, bytes, true, record.writer};
+            attempt = write_to_channel(attachment, shorter, wait, thorough);
+        }
     }
     plumb_scratch_release(scratch);
     return attempt;
@@ -314,6 +314,11 @@ Attempt attempt_write(Record& record, SpaceWait& wait, bool thorough) {
                     exchange_seq_cst(runtime.unguarded_losses, uint64_t{0}));
     wait.look(attachment);
     inject(InjectionPoint::slow_path_entered);
+    const ScratchPin payload(record.payload);
+    if (payload.is_lost()) {
+        count_loss(attachment.controls[attachment.ring_count], PLUMB_LOST_CONTENDED);
+        return Attempt::dropped;
+    }
     const bool too_large = record.padded_length() > attachment.record_limit;
     const Attempt attempt = too_large ? write_cut(attachment, record, wait, thorough)
                                       : write_to_channel(attachment, record, wait, thorough);

@@ -93,6 +93,7 @@ class Seccomp(traced_program.TracedProgramTest):
         if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &too_short) != -1 || errno != EINVAL) exit(8);
         errno = 0;
         if (syscall(SYS_seccomp, 99, 0, NULL) != -1 || errno != EINVAL) exit(9);
+        if (syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 1, NULL) != -1 || errno != EINVAL) exit(9); // libseccomp does
     }
     __asm__(".text\ngate: mov %rdi, %rax\nmov %rsi, %rdi\nmov %rdx, %rsi\nmov %rcx, %rdx\nmov %r8, %r10\nmov %r9, %r8\n"
             "mov 8(%rsp), %r9\nsyscall\ngate_end: ret\n");
@@ -373,6 +374,7 @@ class Seccomp(traced_program.TracedProgramTest):
             self.ask(program, command)
         self.assertNotIn("seccomp", self.finish(recorder))
         self.assertEqual(self.summary()["events"], 3 * EVENTS)
+        self.assertEqual(self.summary()["not_described"], {})
         self.end(program)
 
     def test_strict_mode(self):

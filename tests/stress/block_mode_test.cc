@@ -110,3 +110,31 @@ TEST(BlockMode, goes_on_when_the_consumer_is_stopped_and_waits_for_it_again_when
     EXPECT_EQ(wait_for(recording.consumer), 0);
     EXPECT_EQ(read.load() + recording.channel.lost_events(), recording.events());
 }
+
+// Records that outgrow the stack lie in buffers that all threads share, as long as their writers wait.
+TEST(BlockMode, keeps_large_events_apart_however_long_their_threads_wait) {
+    ASSERT_TRUE(has_private_shm());
+    ChannelShape shape = Recording::shape();
+    shape.block_timeout_ns = 60'000'000'000;
+    TestState state;
+    TestChannel channel(shape);
+    state.set(0, channel.cookie(), {{"stress:varying"}});
+    SharedBoard board;
+    constexpr uint32_t many = 32;
+    const pid_t writer = start_fixture(
+        "stress_writer", {board.fd(), "0", std::to_string(many), "wide", "count=200", "late=2500"});
+    ASSERT_TRUE(board.wait_until_ready(many));
+    board->go = 1;
+    sleep(5); // rings are full, and half of the threads have waited for so long
+    StressChecker checker(channel);
+    int status = 0;
+    while (waitpid(writer, &status, WNOHANG) == 0)
+        if (checker.poll() == 0) usleep(200);
+    EXPECT_EQ(status, 0);
+    checker.poll();
+    EXPECT_EQ(checker.check(), "");
+    EXPECT_EQ(channel.lost_events(), 0u);
+    EXPECT_EQ(channel.lost(PLUMB_CUT), 0u);
+    EXPECT_EQ(checker.record_count(), many * 200u);
+    state.remove(0);
+}

@@ -2,6 +2,7 @@
 // fields, the table of events. cmake-once
 #include "libtrace/ring/room.h"
 #include "libtrace/runtime.h"
+#include "tests/support/guarded_memory.h"
 #include "tests/support/record_reader.h"
 #include "tests/support/test_session.h"
 
@@ -13,6 +14,8 @@
 #include <cstring>
 #include <fnmatch.h>
 #include <random>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -183,6 +186,39 @@ constexpr plumb_event_field sequence{"q", nullptr, 0, 0, PLUMB_FIELD_SEQUENCE, 4
 constexpr plumb_event_field array{"a", nullptr, 0, 3, PLUMB_FIELD_ARRAY, 2, 0, 0};
 
 } // namespace
+
+TEST(CutPayload, reads_nothing_behind_the_payload) {
+    const std::vector<plumb_event_field> fields = {text, sequence, string, array};
+    const plumb_event_info info = info_of(fields);
+    const std::string payload = "\x02\x00yes\xff\xff\xff";
+    for (size_t bytes = 0; bytes <= payload.size(); bytes++) {
+        test::GuardedMemory memory;
+        const auto copy = memory.at_end(std::as_bytes(std::span(payload).first(bytes)));
+        std::vector<unsigned char> to(200);
+        cut_payload(info, reinterpret_cast<const unsigned char*>(copy.data()), static_cast<uint32_t>(bytes),
+                    to.data(), 100); // must not read outside
+    }
+}
+
+TEST(Scratch, has_buffers_for_many_and_each_is_somebodys) {
+    std::set<void*> buffers;
+    for (int i = 0; i < 200; i++)
+        buffers.insert(plumb_scratch_acquire());
+    EXPECT_EQ(buffers.size(), 200u);
+    EXPECT_EQ(buffers.count(nullptr), 0u);
+    for (void* buffer : buffers)
+        plumb_scratch_release(buffer);
+    for (void* buffer : buffers)
+        EXPECT_TRUE(ScratchPin(buffer).is_lost()) << "it was given back";
+    void* const again = plumb_scratch_acquire();
+    {
+        const ScratchPin pin(again);
+        EXPECT_FALSE(pin.is_lost());
+        const ScratchPin none("something else");
+        EXPECT_FALSE(none.is_lost());
+    }
+    plumb_scratch_release(again);
+}
 
 TEST(CutPayload, shortens_what_varies_and_keeps_the_rest) {
     const std::vector<plumb_event_field> fields = {string, number, sequence, array, text};
