@@ -6,35 +6,16 @@ import os
 import pathlib
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-BUILD = pathlib.Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
-PLUMB = BUILD / "cli/plumb"
-PROBE = BUILD / "probes/pthread/libplumb-pthread.so"
-LIMIT = 64 << 20
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from recorded_program import PLUMB, PROBE, RecordedProgramTest  # noqa: E402
 
-# Uses 24 MiB, which it keeps using, and locks.
-SOURCE = r"""
-#include <pthread.h>
-#include <string.h>
-#include <unistd.h>
-int main(void) {
-    static char memory[24 << 20];
-    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    for (int turn = 0;; turn++) {
-        memset(memory, turn, sizeof(memory));
-        pthread_mutex_lock(&mutex);
-        pthread_mutex_unlock(&mutex);
-        usleep(1000);
-    }
-}
-"""
+LIMIT = 64 << 20
 
 
 def make_cgroup():
@@ -55,18 +36,13 @@ def make_cgroup():
 
 
 def setUpModule():
-    global cgroup, folder, PROGRAM
+    global cgroup
     cgroup = make_cgroup()
     if cgroup is None:
         sys.exit(77)
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="plumb-memory-"))
-    (folder / "program.c").write_text(SOURCE)
-    PROGRAM = str(folder / "program")
-    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-pthread", "-o", PROGRAM, folder / "program.c"], check=True)
 
 
 def tearDownModule():
-    shutil.rmtree(folder, ignore_errors=True)
     for _ in range(50):
         try:
             cgroup.rmdir()
@@ -79,16 +55,30 @@ def enter():
     (cgroup / "cgroup.procs").write_text(str(os.getpid()))
 
 
-class MemoryLimit(unittest.TestCase):
-    def setUp(self):
-        self.trace = folder / self.id().split(".")[-1]
+class MemoryLimit(RecordedProgramTest):
+    # Uses 24 MiB, which it keeps using, and locks.
+    PROGRAM = r"""
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+int main(void) {
+    static char memory[24 << 20];
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    for (int turn = 0;; turn++) {
+        memset(memory, turn, sizeof(memory));
+        pthread_mutex_lock(&mutex);
+        pthread_mutex_unlock(&mutex);
+        usleep(1000);
+    }
+}
+"""
 
     def plumb(self, *arguments, inside=True, preexec_fn=None):
         return subprocess.run([PLUMB, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False,
                               preexec_fn=preexec_fn or (enter if inside else None))
 
     def attach(self, inside):
-        program = subprocess.Popen([PROGRAM], env=dict(os.environ, LD_PRELOAD=str(PROBE)), preexec_fn=enter)
+        program = subprocess.Popen([self.program], env=dict(os.environ, LD_PRELOAD=str(PROBE)), preexec_fn=enter)
         try:
             time.sleep(0.5)
             done = self.plumb("record", "-o", self.trace, "-p", program.pid, "--duration", "1s", inside=inside)
