@@ -235,13 +235,18 @@ Result<std::vector<MappedFile>> mapped_files(std::uint32_t process_id) {
     return files;
 }
 
+std::vector<std::uint32_t> all_process_ids() {
+    std::vector<std::uint32_t> found;
+    const Result<std::vector<std::string>> names = list_directory("/proc");
+    for (const std::string& name : names ? *names : std::vector<std::string>())
+        if (name.find_first_not_of("0123456789") == std::string::npos)
+            found.push_back(static_cast<std::uint32_t>(std::strtoul(name.c_str(), nullptr, 10)));
+    return found;
+}
+
 std::vector<std::uint32_t> processes_that_map(std::uint64_t device, std::uint64_t inode) {
     std::vector<std::uint32_t> processes;
-    const Result<std::vector<std::string>> names = list_directory("/proc");
-    if (!names) return processes;
-    for (const std::string& name : *names) {
-        if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-        const auto process_id = static_cast<std::uint32_t>(std::strtoul(name.c_str(), nullptr, 10));
+    for (const std::uint32_t process_id : all_process_ids()) {
         const Result<std::vector<MappedFile>> files = mapped_files(process_id);
         if (!files) continue;
         const bool maps = std::any_of(files->begin(), files->end(), [&](const MappedFile& file) {

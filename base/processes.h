@@ -64,6 +64,9 @@ struct MappedFile {
 /* In address order, each file once. */
 Result<std::vector<MappedFile>> mapped_files(std::uint32_t process_id);
 
+/* Every process that can be seen. */
+std::vector<std::uint32_t> all_process_ids();
+
 /* Every process of this machine that maps the file. */
 std::vector<std::uint32_t> processes_that_map(std::uint64_t device, std::uint64_t inode);
 

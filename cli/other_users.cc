@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <optional>
+#include <cerrno>
 
 namespace plumb {
 namespace {
@@ -43,14 +43,29 @@ Result<Report> OtherUsers::join(uid_t user_id) {
     const bool is_known = std::any_of(parts_.begin(), parts_.end(),
                                       [user_id](const Part& part) { return part.user_id == user_id; });
     if (is_known) return Report{};
-    tried_.insert(user_id);
-    auto begun = begin(user_id);
-    if (!begun) return begun.error().with("Programs of user {} can not be recorded", user_id);
-    return begun;
+    return tried(user_id, begin(user_id));
+}
+
+Result<Report> OtherUsers::tried(uid_t user_id, Result<Report> begun) {
+    std::string& why_not = tried_[user_id];
+    if (begun) return begun;
+    why_not = begun.error().message();
+    return begun.error().with("Programs of user {} can not be recorded", user_id);
+}
+
+std::optional<std::string> OtherUsers::why_not(uid_t user_id) const {
+    const auto found = tried_.find(user_id);
+    if (found == tried_.end() || found->second.empty()) return {};
+    return found->second;
 }
 
 Result<Report> OtherUsers::begin(uid_t user_id) {
-    if (parts_.size() >= users_max) return Error("There are {} other users already.", users_max);
+    if (options_.flight_recorder)
+        return Error("A flight recorder keeps events of one user alone.")
+            .hint("Record without --snapshot, or start one as that user.");
+    if (parts_.size() >= users_max)
+        return Error("One recording takes programs of {} other users at most.", users_max)
+            .hint("Record the others with --user in one of their own.");
     auto session = Session::create(options_.config, options_.quiescence, user_id, options_.cookie);
     if (!session) return session.error();
     ChannelDrainOptions drain_options = options_.drain;
@@ -68,11 +83,28 @@ void OtherUsers::hold_filtered() {
         part.session.hold_filtered();
 }
 
-bool OtherUsers::has_launched(uid_t user_id) const {
+/* Programs that find no way into the directory or the state have no slot: what is left are signs of Plumb in them. */
+bool OtherUsers::has_launched_unseen(uid_t user_id) const {
+    for (const std::uint32_t process_id : all_process_ids()) {
+        if (user_of(process_id) != user_id || !is_launched_by(process_id, options_.cookie)) continue;
+        const auto files = mapped_files(process_id);
+        if (files && std::any_of(files->begin(), files->end(), [](const MappedFile& file) {
+                return file.path.find("/libplumb") != std::string::npos;
+            }))
+            return true;
+    }
+    return false;
+}
+
+Result<bool> OtherUsers::has_launched(uid_t user_id) const {
+    const auto unusable = [&](const Error& error) -> Result<bool> {
+        if (error.number() == ENOENT || !has_launched_unseen(user_id)) return false;
+        return error;
+    };
     const auto directory = UserDirectory::open_existing(user_id);
-    if (!directory) return false;
+    if (!directory) return unusable(directory.error());
     const auto state = StateFile::open_existing(*directory);
-    if (!state) return false;
+    if (!state) return unusable(state.error());
     const std::vector<ProcessSlot> slots = state->processes();
     return std::any_of(slots.begin(), slots.end(), [&](const ProcessSlot& slot) {
         const std::uint32_t process_id = slot.process_id();
@@ -81,17 +113,15 @@ bool OtherUsers::has_launched(uid_t user_id) const {
     });
 }
 
-std::vector<Report> OtherUsers::join_launched() {
-    std::vector<Report> reports;
+void OtherUsers::join_launched(const EachReport& each) {
     for (const uid_t user_id : users_with_directory()) {
-        if (user_id == ::geteuid() || tried_.count(user_id) != 0 || !has_launched(user_id)) continue;
-        auto joined = join(user_id);
-        if (joined)
-            reports.push_back(std::move(*joined));
-        else if (options_.drain.log)
-            options_.drain.log(joined.error().message());
+        if (user_id == ::geteuid() || tried_.count(user_id) != 0) continue;
+        const auto launched = has_launched(user_id);
+        if (!launched)
+            each(tried(user_id, launched.error()));
+        else if (*launched)
+            each(join(user_id));
     }
-    return reports;
 }
 
 bool OtherUsers::has(std::uint32_t process_id) const {

@@ -20,8 +20,9 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ public:
         std::uint64_t cookie = 0;
         QuiescenceOptions quiescence;
         ChannelDrainOptions drain; /* of the recorder's own user */
+        bool flight_recorder = false; /* they are not recorded then: join() says so */
     };
     OtherUsers(Options options, const ClockCalibration& calibration)
         : options_(std::move(options)), calibration_(calibration) {}
@@ -51,16 +53,17 @@ public:
     Result<Report> join(uid_t user_id);
     /* The trace's directory, if it is another one by now. */
     void goes_to(const std::string& directory) { options_.drain.directory = directory; }
-    /* Joins the users of processes that the session launched and that have changed their user since. What could not
-     * be done is told once for each user. */
-    std::vector<Report> join_launched();
+    using EachReport = std::function<void(const Result<Report>&)>;
+    /* Joins the users of processes that the session launched and that have changed their user since. `each` is given what
+     * came of it, once for each user. */
+    void join_launched(const EachReport& each);
+    /* Why a user's programs are not recorded, if that was tried. */
+    std::optional<std::string> why_not(uid_t user_id) const;
     /* Whether the process has tracepoints, by the state of a user who was joined. */
     bool has(std::uint32_t process_id) const;
 
     /* As Session::hold_filtered(). */
     void hold_filtered();
-
-    using EachReport = std::function<void(const Result<Report>&)>;
 
     /* Ends the recording of those whose channel a program of theirs has shortened, and of nobody else: from such a channel
      * nothing more comes. Why is what it returns; finish() tells it once more. */
@@ -82,13 +85,16 @@ private:
         bool entrance_is_lost = false;
     };
     Result<Report> begin(uid_t user_id);
+    Result<Report> tried(uid_t user_id, Result<Report> begun);
     void finish(Part& part);
-    bool has_launched(uid_t user_id) const;
+    /* Whether there are launched programs of the user; an error if there are, but what they share with us is not usable. */
+    Result<bool> has_launched(uid_t user_id) const;
+    bool has_launched_unseen(uid_t user_id) const;
 
     Options options_;
     ClockCalibration calibration_; /* as it was when the recording began: one line for all folders */
     std::list<Part> parts_;
-    std::set<uid_t> tried_;
+    std::map<uid_t, std::string> tried_; /* and what went wrong, if anything did */
     DrainTotals finished_totals_; /* of those that are no part any more */
     std::vector<Error> finished_problems_;
 };

@@ -50,6 +50,7 @@ private:
     Status start_kernel(const std::vector<std::uint32_t>& thread_ids);
     Status open_other_users(const ChannelConfig& config, const ClockCalibration& calibration);
     void join(uid_t user_id);
+    void take_join(const Result<Report>& joined);
     std::uint64_t other_users_tick_ns() const;
     void look_for_other_users();
     std::string why_unreachable(std::uint32_t process_id);

@@ -39,14 +39,15 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
         if (!user_id) return user_id.error().with("--user");
         named.push_back(*user_id);
     }
-    if (geteuid() != 0 || options_.snapshot) {
+    if (geteuid() != 0 || (options_.snapshot && !named.empty())) {
         if (named.empty()) return ok();
         return Error("--user: {}.", options_.snapshot ? "a flight recorder keeps events of one user alone"
                                                       : "only root can record programs of other users");
     }
     other_users_ =
         std::make_unique<OtherUsers>(OtherUsers::Options{config, *rules_of(options_), session_->cookie(),
-                                                         quiescence(), drain_options(options_.directory)},
+                                                         quiescence(), drain_options(options_.directory),
+                                                         options_.snapshot},
                                      calibration);
     for (const uid_t user_id : named) {
         auto joined = other_users_->join(user_id);
@@ -55,18 +56,21 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
     }
     for (const auto& [process_id, start_ns] : attached_)
         if (const auto user_id = user_of(process_id)) join(*user_id);
+    const bool any = attached_.empty() && (options_.command.empty() || !options_.executables.empty());
     for (const ProcessSlot& slot : session_->state().processes())
         if (const auto user_id = user_of(slot.process_id());
-            user_id && (attached_.empty() || attached_.count(slot.process_id()) != 0))
+            user_id && (any || attached_.count(slot.process_id()) != 0))
             join(*user_id);
     return ok();
 }
 
 void Recorder::join(uid_t user_id) {
-    if (auto joined = other_users_->join(user_id))
-        take(*joined);
-    else
-        status_.say(joined.error().message());
+    take_join(other_users_->join(user_id));
+}
+
+void Recorder::take_join(const Result<Report>& joined) {
+    take_end(joined);
+    if (!joined) status_.say(joined.error().message());
 }
 
 std::uint64_t Recorder::other_users_tick_ns() const {
@@ -79,14 +83,15 @@ void Recorder::look_for_other_users() {
     next_look_ns_ = elapsed_ns() + other_users_tick_ns();
     if (!directory_->check()) return; /* what is made at its path would be another trace */
     other_users_->goes_to(directory_->path());
-    for (const Report& report : other_users_->join_launched())
-        take(report);
+    other_users_->join_launched([this](const Result<Report>& joined) { take_join(joined); });
 }
 
 std::string Recorder::why_unreachable(std::uint32_t process_id) {
     const auto user_id = user_of(process_id);
     if (user_id && *user_id != geteuid() && geteuid() != 0)
         return fmt::format("it belongs to user {}: only that user, or root, can record it", *user_id);
+    if (const auto why_not = user_id && other_users_ ? other_users_->why_not(*user_id) : std::nullopt)
+        return fmt::format("it belongs to user {}: {}", *user_id, *why_not);
     /* Something of "/dev/shm/plumb-0/" mapped, but not our state file: that of a container, which /proc may show from its
      * mount on, and by the name that it had while it was made. */
     const auto files = mapped_files(process_id);

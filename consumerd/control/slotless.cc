@@ -1,12 +1,10 @@
 #include "consumerd/control/slotless.h"
 
-#include "base/file.h"
 #include "base/processes.h"
 #include "consumerd/control/seccomp.h"
 #include "consumerd/control/thread_choice.h"
 #include "consumerd/control/update_signal.h"
 
-#include <charconv>
 #include <csignal>
 #include <iterator>
 
@@ -16,17 +14,6 @@ namespace {
 
 constexpr std::uint32_t looks_max = 3;
 constexpr std::uint64_t patience_ns = 200'000'000;
-
-std::vector<std::uint32_t> all_process_ids() {
-    std::vector<std::uint32_t> ids;
-    const Result<std::vector<std::string>> names = list_directory("/proc");
-    for (const std::string& name : names ? *names : std::vector<std::string>{}) {
-        std::uint32_t id = 0;
-        const auto [rest, wrong] = std::from_chars(name.data(), name.data() + name.size(), id);
-        if (wrong == std::errc() && rest == name.data() + name.size()) ids.push_back(id);
-    }
-    return ids;
-}
 
 bool catches(const ProcessStatus& status, int signal_number) {
     return (status.caught >> (signal_number - 1) & 1) != 0;

@@ -216,6 +216,49 @@ class Users(unittest.TestCase):
         self.assertIn("removed or replaced", text)
         self.assertNotIn("Nothing was lost", self.errors)
 
+    def record_launched(self, *command, options=(), rounds=100):
+        """What the summary says of a command that works a second after its start, as another user."""
+        recorder = self.start([*command, PLUMB, "record", "--json", "-o", self.trace, "--preload", "pthread", *options])
+        say(recorder, 0)
+        time.sleep(1)
+        say(recorder, rounds)
+        said, self.errors = recorder.communicate(timeout=30)
+        self.assertEqual(recorder.returncode, 0, self.errors)
+        self.assertNotIn("Nothing was lost", self.errors)
+        summary = json.loads(said)
+        self.assertFalse(summary["complete"])
+        return "\n".join(summary["problems"])
+
+    def test_a_directory_of_the_users_that_is_open_to_others_is_told(self):
+        directory = pathlib.Path(f"/dev/shm/plumb-{USER}")
+        directory.mkdir(exist_ok=True)
+        os.chown(directory, USER, USER)
+        directory.chmod(0o755)
+        self.addCleanup(directory.chmod, 0o700)
+        problems = self.record_launched(options=["--", *AS_USER, PROGRAM])
+        self.assertIn(f"Programs of user {USER} can not be recorded", problems)
+        self.assertIn("may be entered by others", problems)
+
+    def test_too_little_memory_for_a_users_rings_is_told(self):
+        inside = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=256m,mode=1777 tmpfs /dev/shm; exec "$@"', "sh"]
+        fill = "fallocate -l $(($(df --output=avail -B1 /dev/shm | tail -1) - 3000000)) /dev/shm/fill"
+        small = ["--subbuf-size", "1M", "--subbuf-count", "4"]
+        problems = self.record_launched(*inside, options=[*small, "--", "sh", "-c", f'{fill}; exec "$@"', "sh", *AS_USER,
+                                                          PROGRAM])
+        self.assertIn(f"Programs of user {USER} can not be recorded", problems)
+        self.assertIn("Too little shared memory", problems)
+
+    def test_a_flight_recorder_says_whom_it_does_not_record(self):
+        small = ["--subbuf-size", "64K", "--subbuf-count", "4"]
+        problems = self.record_launched(options=["--snapshot", *small, "--", *AS_USER, PROGRAM])
+        self.assertIn(f"Programs of user {USER} can not be recorded: A flight recorder keeps events of one user", problems)
+        program = self.start_program(*AS_USER)
+        done = subprocess.run([PLUMB, "record", "--snapshot", *small, "--force", "-o", self.trace, "-p", str(program.pid)],
+                              capture_output=True, text=True, timeout=30, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(f"it belongs to user {USER}: A flight recorder keeps events of one user", done.stderr)
+        self.assertNotIn("no tracepoints", done.stderr)
+
     def test_a_link_in_place_of_a_users_directory_is_not_followed(self):
         elsewhere = folder / "elsewhere"
         elsewhere.mkdir()
