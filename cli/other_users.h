@@ -43,7 +43,7 @@ public:
         std::vector<Rule> rules;
         std::uint64_t cookie = 0;
         QuiescenceOptions quiescence;
-        ChannelDrainOptions drain; /* of the recorder's own user */
+        ChannelDrainOptions drain;    /* of the recorder's own user */
         bool flight_recorder = false; /* they are not recorded then: join() says so */
     };
     OtherUsers(Options options, const ClockCalibration& calibration)
@@ -95,7 +95,7 @@ private:
     ClockCalibration calibration_; /* as it was when the recording began: one line for all folders */
     std::list<Part> parts_;
     std::map<uid_t, std::string> tried_; /* and what went wrong, if anything did */
-    DrainTotals finished_totals_; /* of those that are no part any more */
+    DrainTotals finished_totals_;        /* of those that are no part any more */
     std::vector<Error> finished_problems_;
 };
 

@@ -44,11 +44,10 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
         return Error("--user: {}.", options_.snapshot ? "a flight recorder keeps events of one user alone"
                                                       : "only root can record programs of other users");
     }
-    other_users_ =
-        std::make_unique<OtherUsers>(OtherUsers::Options{config, *rules_of(options_), session_->cookie(),
-                                                         quiescence(), drain_options(options_.directory),
-                                                         options_.snapshot},
-                                     calibration);
+    other_users_ = std::make_unique<OtherUsers>(
+        OtherUsers::Options{config, *rules_of(options_), session_->cookie(), quiescence(),
+                            drain_options(options_.directory), options_.snapshot},
+        calibration);
     for (const uid_t user_id : named) {
         auto joined = other_users_->join(user_id);
         if (!joined) return joined.error();
