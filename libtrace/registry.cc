@@ -165,6 +165,7 @@ bool writers_are_wiped() {
 // time.
 int initialise() {
     if (runtime.initialised) return 0;
+    stay_loaded();
     runtime.process_id = sys::process_id();
     place_writers();
     arm_writers();

@@ -9,6 +9,7 @@
 //   describe.cc   an event as the channel's table holds it
 //   state_file.cc the backend of plumb_query() on a stock kernel, and this process's slot
 //   rseq.cc       struct rseq of a thread, registered where the C library does not
+//   stay.cc       the library that holds the runtime is not unloaded
 //   process.cc    whether other processes and threads still live; what this process is
 //   held.cc       processes that may make no system calls of ours
 //   filter.cc     hears of it when a program forbids them
@@ -134,6 +135,9 @@ bool writers_are_wiped(); // a fork that ran no handlers
 // update_signal.cc
 void install_handler();
 uint64_t handler_address(); // 0: none
+
+// stay.cc
+void stay_loaded(); // the library that holds the runtime; by a constructor
 
 // own_stack.cc
 void call_on_own_stack(void (*function)()); // as the owner of `updating`, with SignalsHeld
