@@ -113,6 +113,11 @@ int attach(uint32_t session, uint64_t cookie) {
     const int error = map_channel(fd, cookie, place);
     sys::close(fd);
     if (error != 0) return error;
+    if (!may_read_clock()) {
+        add_seq_cst(place.header->refused[PLUMB_REFUSED_CLOCK], uint64_t{1});
+        sys::unmap(place.base, place.mapped_bytes);
+        return -PLUMB_ERROR_NO_CLOCK;
+    }
     place.thread_tag = thread_tag_in(*place.header);
     place.epoch = runtime.epoch + 1;
     // Last: a fork that happens in another thread meanwhile copies a place that is free, or a whole

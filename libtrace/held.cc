@@ -9,6 +9,8 @@
 #include "sanitizers.h"
 #include "signals_held.h"
 
+#include <linux/prctl.h>
+
 namespace plumb {
 
 namespace {
@@ -138,6 +140,20 @@ bool announce(Restriction restriction) {
     }
     wait_for_permits(true);
     return true;
+}
+
+// PR_TSC_SIGSEGV outlives exec(): who forbade it may have been another program. Asked once in a process, and not where there
+// is a filter from the start, that may end the program for it.
+bool may_read_clock() {
+    if (runtime.held_for_good) return false;
+    if (runtime.clock_known || inherited_filters() != 0) return true;
+    runtime.clock_known = true;
+    int mode = PR_TSC_ENABLE;
+    if (sys::call(SYS_prctl, PR_GET_TSC, &mode, 0, 0, 0) != 0 || mode != PR_TSC_SIGSEGV) return true;
+    add_seq_cst(runtime.restrictions, 1u);
+    runtime.held_for_good = true;
+    say_in_slot(Restriction::no_clock);
+    return false;
 }
 
 // The kernel refused. What was traced meanwhile is missing all the same, so that count stays.

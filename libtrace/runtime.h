@@ -108,6 +108,7 @@ struct Runtime {
     bool held_for_good = false;     // whatever its slot says: no clock, a child, at the end
     uint32_t restrictions = 0;      // that the program has put on itself, or is about to
     bool executable_known = false;
+    bool clock_known = false;      // whether it may be read
     uint64_t unguarded_losses = 0; // events dropped for want of a guard, not yet counted in a channel
 };
 
@@ -192,6 +193,7 @@ enum class Restriction {
 // The program is about to put it on itself. False: it is not this process that does.
 bool announce(Restriction restriction);
 void revoke(Restriction restriction); // the kernel refused
+bool may_read_clock();                // as the owner of `updating`
 bool is_held();                       // no system call may be made: <plumb/abi/state.h>
 bool is_child_of_held();              // before anything is done in a forked child
 uint32_t fork_count();                // differs in a forked child, once it is noticed

@@ -43,6 +43,9 @@ constexpr std::uint64_t filling_patience_ns = 100'000'000;
 constexpr const char* stopped_reason =
     "it is stopped, or its cgroup is frozen: it will ask again when it goes on";
 
+constexpr const char* no_clock_reason =
+    "it may not read the cycle counter (PR_SET_TSC, strict mode), without which nothing can be recorded";
+
 constexpr const char* filtered_reason =
     "it has a seccomp filter, which may end it for a call that tracing makes; it is left as it is (--seccomp "
     "records it all the same)";
@@ -112,9 +115,7 @@ private:
         if (!slot.is_ready() || *started > process.registered_boottime_ns)
             return now_ns_ - attempt.first_look_ns < filling_patience_ns || settle(slot);
         if (!is_concerned(slot, attempt)) return settle(slot);
-        if ((process.flags & PLUMB_PROCESS_NO_CLOCK) != 0)
-            return refuse(slot, "it has forbidden itself to read the cycle counter (PR_SET_TSC, strict "
-                                "mode), without which nothing can be recorded");
+        if ((process.flags & PLUMB_PROCESS_NO_CLOCK) != 0) return refuse(slot, no_clock_reason);
         /* Who insists does so for those whom the change concerns, and for nobody else. */
         if (options_.filtered_too && process.held != 0) state_.hold(slot, false);
         /* The last look before each signal: filters are installed once and for good. */
@@ -282,6 +283,7 @@ bool has_not_attached(const plumb_process& process, std::uint32_t session) {
 
 std::string not_attached_reason(const plumb_process& process) {
     if (process.error == PLUMB_ERROR_FILTERED) return filtered_reason;
+    if (process.error == PLUMB_ERROR_NO_CLOCK) return no_clock_reason;
     if (process.error == PLUMB_ERROR_NO_EXECUTABLE)
         return "it can not see which executable it is (it has no /proc), which the rules ask for";
     return fmt::format("it could not open the session's channel: {}", errno_text(process.error));

@@ -408,6 +408,43 @@ class Seccomp(traced_program.TracedProgramTest):
         self.ask(program, "trace")
         self.end(program)
 
+    # Forbids the cycle counter, and becomes another program.
+    LAUNCHER = """
+    #include <linux/prctl.h>
+    #include <sys/syscall.h>
+    #include <unistd.h>
+    int main(int count, char** arguments) {
+        return count < 2 || syscall(SYS_prctl, PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) || execv(arguments[1], arguments + 1);
+    }
+    """
+
+    def test_one_that_may_not_read_the_cycle_counter_since_before_exec_is_left_alone(self):
+        """A static one: the dynamic linker reads it."""
+        launcher, program = self.folder / "launcher", self.folder / "static"
+        subprocess.run(["cc", "-x", "c", "-", "-o", launcher], input=self.LAUNCHER, text=True, check=True)
+        traced_program.compile_traced(self.PROGRAM, program, "-static")
+        for clock in ([], ["--clock", "mono"]):
+            with self.subTest(clock=clock):
+                self.trace = self.folder / f"no-clock-{len(clock)}"
+                done = subprocess.run([PLUMB, "record", *clock, "-o", self.trace, "--", launcher, program],
+                                      input="trace\nthread\nfork\nexit\n", capture_output=True, text=True, timeout=60,
+                                      check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("PR_SET_TSC", done.stderr)
+                self.assertNotIn("Nothing was lost", done.stderr)
+        started = subprocess.Popen([launcher, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(started.wait)
+        self.addCleanup(started.kill)
+        for stream in (started.stdin, started.stdout):
+            self.addCleanup(stream.close)
+        self.assertEqual(started.stdout.readline(), "done\n")
+        for attempt in range(2):
+            self.trace = self.folder / f"no-clock-attached-{attempt}"
+            errors = self.record(started).communicate(timeout=60)[1]
+            self.assertIn("PR_SET_TSC", errors)
+            self.ask(started, "trace")
+        self.end(started)
+
     def test_one_whose_filter_only_refuses_can_be_insisted_on(self):
         for how in ("prctl", "raw"):
             with self.subTest(how=how):
