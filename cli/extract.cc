@@ -17,6 +17,9 @@
 #include "consumerd/control/state.h"
 #include "consumerd/control/user_directory.h"
 #include "consumerd/drain/channel_source.h"
+#include "consumerd/drain/kernel_source.h"
+#include "consumerd/kernel/kernel_session.h"
+#include "consumerd/kernel/tracefs.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -95,9 +98,9 @@ struct LeftRecording {
 
 std::string described(const LeftRecording& recording) {
     const LeftChannel& channel = recording.first();
-    return fmt::format("process {} (session {}, {} not written, {} min ago)", channel.recorder_process_id,
+    return fmt::format("process {} (session {}, {}{} not written, {} min ago)", channel.recorder_process_id,
                        escaped(channel.session_name), size_text(recording.sum(&LeftChannel::unread_bytes)),
-                       channel.age_s / 60);
+                       channel.has_kernel_events ? " and events of the kernel" : "", channel.age_s / 60);
 }
 
 Error nothing_left() {
@@ -176,13 +179,40 @@ void tell(const RecordSummary& summary, const std::string& whose) {
     print_error("The trace is in {} ({}).\n", summary.directory, size_text(totals.progress.bytes));
 }
 
-/* `whose`: for the message. Returns whether the trace is complete. */
-Result<bool> make_trace(const std::vector<ToDrain>& channels, const ExtractOptions& options,
-                        const std::string& whose) {
+/* What the recorder had not read of the kernel's buffers, beside `beside`, and removes the tracing instance: what was taken
+ * from there is there no more. */
+Status add_kernel_events(std::uint64_t session_cookie, const Drain& beside, RecordSummary& summary) {
+    auto session = KernelSession::adopt(session_cookie);
+    if (!session) return session.error();
+    KernelDrainOptions options;
+    options.directory = summary.directory;
+    options.identity = beside.identity();
+    options.clock = beside.clock_page();
+    options.statedump.clock_mode = static_cast<plumb_clock_mode>(options.clock.mode);
+    options.is_snapshot = true;
+    options.log = [](const std::string& line) { print_error("plumb: {}\n", line); };
+    auto drain = drain_kernel(**session, std::move(options));
+    if (!drain) return drain.error();
+    Status finished = (*drain)->finish();
+    (*drain)->add_to(summary.totals);
+    drain->reset(); /* an instance that is read from can not be removed */
+    Status removed = (*session)->remove();
+    return finished ? removed : finished;
+}
+
+struct Made {
+    bool is_written;  /* all that there was */
+    bool is_complete; /* and nothing is missing */
+};
+
+/* `whose`: for the message. `kernel_cookie`: of the session whose events of the kernel wait; 0: none does. */
+Result<Made> make_trace(const std::vector<ToDrain>& channels, const ExtractOptions& options,
+                        const std::string& whose, std::uint64_t kernel_cookie = 0) {
     const std::string path = options.directory.empty() ? default_trace_directory() : options.directory;
     auto directory = TraceDirectory::claim(path, options.force);
     if (!directory) return directory.error();
     RecordSummary summary;
+    std::string kernel_problem; /* what is not there now will not be there at the next try */
     summary.directory = path;
     for (const ToDrain& each : channels) {
         ChannelDrainOptions drain_options;
@@ -195,11 +225,19 @@ Result<bool> make_trace(const std::vector<ToDrain>& channels, const ExtractOptio
         if (Status finished = (*drain)->finish(); !finished)
             summary.problems.push_back(finished.error().message());
         add_totals(summary.totals, (*drain)->totals());
+        if (kernel_cookie == 0 || &each != &channels.front()) continue;
+        if (Status added = add_kernel_events(kernel_cookie, **drain, summary); !added)
+            kernel_problem =
+                "Events of the kernel that the recorder had not written are missing, nobody knows "
+                "how many: " +
+                added.error().message();
     }
+    const bool is_written = summary.problems.empty();
+    if (!kernel_problem.empty()) summary.problems.push_back(kernel_problem);
     if (Status stored = store_summary(summary); !stored) summary.problems.push_back(stored.error().message());
     directory->keep();
     tell(summary, whose);
-    return summary.problems.empty();
+    return Made{is_written, summary.problems.empty()};
 }
 
 int extract_file(const ExtractOptions& options) {
@@ -209,8 +247,8 @@ int extract_file(const ExtractOptions& options) {
     if (!channel) return complain(channel.error());
     std::vector<ToDrain> channels;
     channels.push_back({std::move(*channel), ""});
-    const auto complete = make_trace(channels, options, options.which);
-    return complete ? (*complete ? 0 : 1) : complain(complete.error());
+    const auto made = make_trace(channels, options, options.which);
+    return made ? (made->is_complete ? 0 : 1) : complain(made.error());
 }
 
 Status unlink_all(const LeftRecording& recording) {
@@ -234,7 +272,15 @@ int remove_left(const std::vector<LeftRecording>& left, const ExtractOptions& op
         print_out("Removed what was left of {}: {} of shared memory.\n", described(recording),
                   size_text(recording.sum(&LeftChannel::memory_bytes)));
     }
+    clean_up_tracefs(); /* what waited beside them */
     return 0;
+}
+
+/* 0: the recorder recorded programs alone, or this is only what it left with another user. */
+std::uint64_t kernel_cookie_of(const LeftRecording& recording) {
+    const LeftChannel& channel = recording.first();
+    const bool is_own = recording.parts.front().user_id == channel.recorder_user_id;
+    return is_own && channel.has_kernel_events ? channel.cookie : 0;
 }
 
 Result<ToDrain> copy_of(const LeftRecording::Part& part, uid_t own) {
@@ -269,12 +315,12 @@ int run_extract(ExtractOptions options) {
             print_error("{}\n", one.error().message());
     }
     if (channels.empty()) return 1;
-    const auto complete = make_trace(channels, options, described(*chosen));
-    if (!complete) return complain(complete.error());
-    if (!*complete || channels.size() < chosen->parts.size()) return 1; /* what is left stays there */
-    if (options.keep) return 0;
-    const Status removed = unlink_all(*chosen);
-    return removed ? 0 : complain(removed.error());
+    const auto made = make_trace(channels, options, described(*chosen), kernel_cookie_of(*chosen));
+    if (!made) return complain(made.error());
+    if (!made->is_written || channels.size() < chosen->parts.size()) return 1; /* what is left stays there */
+    if (options.keep) return made->is_complete ? 0 : 1;
+    if (Status removed = unlink_all(*chosen); !removed) return complain(removed.error());
+    return made->is_complete ? 0 : 1;
 }
 
 void add_extract(CLI::App& app) {

@@ -197,9 +197,10 @@ void Recorder::tell_of_the_dead(const std::vector<LeftChannel>& known) {
                          [&](const LeftChannel& each) { return each.file_name == channel.file_name; }))
             status_.say(fmt::format(
                 "process {} (session {}) was killed while it recorded; `plumb extract {}` makes a "
-                "trace of the {} that it had not written.",
+                "trace of the {}{} that it had not written.",
                 channel.recorder_process_id, escaped(channel.session_name), channel.recorder_process_id,
-                size_text(channel.unread_bytes)));
+                size_text(channel.unread_bytes),
+                channel.has_kernel_events ? " and events of the kernel" : ""));
 }
 
 ChannelDrainOptions Recorder::drain_options(const std::string& directory) {
@@ -232,6 +233,8 @@ Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
     if (options_.kernel_buffer_size)
         config.buffer_bytes = parse_size(*options_.kernel_buffer_size).value_or(config.buffer_bytes);
     config.overwrite = options_.snapshot || options_.mode == "overwrite";
+    config.session_cookie = session_->cookie();
+    note_kernel_events(session_->channel().header());
     auto session = KernelSession::create(config);
     if (!session) return session.error();
     kernel_session_ = std::move(*session);

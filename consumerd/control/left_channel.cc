@@ -115,6 +115,10 @@ void give_back_what_was_read(const DeadChannel& dead) {
     }
 }
 
+std::string left_file_name(std::uint64_t cookie) {
+    return fmt::format("{}{:016x}", file_prefix, cookie);
+}
+
 bool is_mapped(const struct stat& info) {
     const std::vector<std::uint32_t> users = processes_that_map(info.st_dev, info.st_ino);
     const auto self = static_cast<std::uint32_t>(::getpid());
@@ -123,12 +127,21 @@ bool is_mapped(const struct stat& info) {
 
 } // namespace
 
+void note_kernel_events(plumb_channel_header& header) {
+    header.reserved3[0] = 1;
+}
+
+bool has_kernel_events(const plumb_channel_header& header) {
+    return header.reserved3[0] != 0;
+}
+
 Status retire_dead_channel(const UserDirectory& directory, const std::string& file_name) {
     const std::optional<std::uint64_t> cookie = channel_cookie_of(file_name);
     const std::optional<DeadChannel> dead = open_dead(directory, file_name);
-    if (!cookie || !dead || unread_bytes(*dead) == 0) return remove_dead_channel(directory, file_name);
+    const bool is_kept = cookie && dead && (unread_bytes(*dead) > 0 || has_kernel_events(dead->header));
+    if (!is_kept) return remove_dead_channel(directory, file_name);
     close_dead_channel(directory, file_name);
-    const std::string kept = fmt::format("{}{:016x}", file_prefix, *cookie);
+    const std::string kept = left_file_name(*cookie);
     if (::renameat(directory.fd(), file_name.c_str(), directory.fd(), kept.c_str()) != 0)
         return Error::from_errno(errno, "Could not rename {}", directory.path_of_file(file_name));
     ::futimens(dead->file.get(), nullptr); /* its age counts from now */
@@ -152,6 +165,8 @@ std::vector<LeftChannel> left_channels(const UserDirectory& directory) {
             channel.session_name = dead->header.session_name;
             channel.recorder_process_id = dead->header.creator_pid;
             channel.recorder_user_id = dead->header.creator_user;
+            channel.cookie = dead->header.session_cookie;
+            channel.has_kernel_events = has_kernel_events(dead->header);
             channel.unread_bytes = unread_bytes(*dead);
         }
         found.push_back(std::move(channel));
@@ -159,6 +174,13 @@ std::vector<LeftChannel> left_channels(const UserDirectory& directory) {
     std::stable_sort(found.begin(), found.end(),
                      [](const LeftChannel& a, const LeftChannel& b) { return a.age_s < b.age_s; });
     return found;
+}
+
+bool is_channel_kept(std::uint64_t cookie) {
+    for (const uid_t user_id : users_with_directory())
+        for (const std::string& name : {channel_file_name(cookie), left_file_name(cookie)})
+            if (::access((UserDirectory::path_of(user_id) + "/" + name).c_str(), F_OK) == 0) return true;
+    return false;
 }
 
 void tidy_left_channels(const UserDirectory& directory) {

@@ -222,14 +222,23 @@ std::vector<MachineCheck> check_tracefs_leftovers() {
     const char* const path = tracefs_answers() ? find_tracefs() : nullptr;
     if (path == nullptr) return {};
     const TracefsLeftovers left = find_tracefs_leftovers(path);
-    if (left.empty()) return {};
-    return {{"tracefs-leftovers", Finding::limited, false,
+    std::vector<MachineCheck> checks;
+    if (!left.kept.empty())
+        checks.push_back(
+            {"tracefs-kept", Finding::limited, false,
+             fmt::format("killed recorders left events of the kernel in {} instance{} in {}",
+                         left.kept.size(), left.kept.size() == 1 ? "" : "s", path),
+             "They hold memory; `plumb extract`, as root, makes a trace of them, and `plumb extract "
+             "--remove` removes them."});
+    if (!left.instances.empty() || !left.probes.empty())
+        checks.push_back(
+            {"tracefs-leftovers", Finding::limited, false,
              fmt::format("killed recorders left {} instance{} and {} probe{} in {}", left.instances.size(),
                          left.instances.size() == 1 ? "" : "s", left.probes.size(),
                          left.probes.size() == 1 ? "" : "s", path),
              "They hold memory and may slow the kernel down; the next `plumb record` or `plumb list`, as "
-             "root, removes "
-             "them."}};
+             "root, removes them."});
+    return checks;
 }
 
 MachineCheck check_kernel_module() {

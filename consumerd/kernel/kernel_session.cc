@@ -106,7 +106,8 @@ Result<std::unique_ptr<KernelSession>> KernelSession::create(const KernelConfig&
     if (trace_clock_name(config.clock_mode) == nullptr)
         return Error("The kernel's tracer has no clock of real time.").hint("Use another --clock than real.");
     static std::uint32_t number = 0; /* of this process */
-    std::string name = tracefs_name_of_self() + (number == 0 ? "" : fmt::format("_{}", number));
+    std::string name = number == 0 ? tracefs_name_of_self(config.session_cookie)
+                                   : fmt::format("{}_{}", tracefs_name_of_self(), number);
     number++;
     if (mkdir((*root + "/instances/" + name).c_str(), 0700) != 0)
         return Error::from_errno(errno, "Could not make the tracing instance {}/instances/{}", *root, name);
@@ -129,6 +130,10 @@ Status KernelSession::configure() {
     const std::uint64_t kilobytes = std::max<std::uint64_t>(config_.buffer_bytes >> 10, 64);
     if (Status set = write_tracefs(path("buffer_size_kb"), std::to_string(kilobytes)); !set)
         return set.error().with("The kernel has no memory for buffers of {} KiB for each CPU", kilobytes);
+    return know_layout();
+}
+
+Status KernelSession::know_layout() {
     if (const auto strings = read_small_file(root_ + "/printk_formats", std::size_t{16} << 20))
         parser_->know_constant_strings(*strings);
     cpus_ = cpus_of(path("per_cpu"));
@@ -181,6 +186,7 @@ Status KernelSession::select(const std::vector<KernelSelector>& selectors) {
         KernelSelector ours;
         ours.system = "task";
         ours.event = name;
+        ours.filter = filter_of_ours;
         (void)choose(ours, true); /* without them threads that start later have no names */
     }
     return ok();
@@ -197,10 +203,9 @@ Status KernelSession::choose(const KernelSelector& selector, bool is_ours) {
         auto known = std::find_if(events_.begin(), events_.end(), [&](const KernelEvent& event) {
             return event.system == each.system && event.raw_name == each.name;
         });
+        if (known != events_.end() && is_ours) continue;
         if (known == events_.end()) {
-            const auto format = read_small_file(folder + "/format");
-            if (!format) return format.error();
-            auto event = parser_->parse(each.system, *format);
+            auto event = described(each.system, each.name);
             if (!event) return event.error();
             event->is_ours = is_ours;
             events_.push_back(std::move(*event));
@@ -211,6 +216,11 @@ Status KernelSession::choose(const KernelSelector& selector, bool is_ours) {
         if (Status enabled = write_tracefs(folder + "/enable", "1"); !enabled) return enabled;
     }
     return any ? ok() : Status(nothing_chosen(selector));
+}
+
+Result<KernelEvent> KernelSession::described(const std::string& system, const std::string& name) {
+    const auto format = read_small_file(path("events/" + system + "/" + name + "/format"));
+    return format ? parser_->parse(system, *format) : format.error();
 }
 
 Status KernelSession::set_filter(const KernelEvent& event, const std::string& filter) {

@@ -11,7 +11,7 @@
  *   session->remove();
  *
  * An instance is named after the process that made it, its process-id namespace and when it began, so whoever comes
- * later sees that its maker is gone, and removes it.
+ * later sees that its maker is gone, and removes it; or, by the session's cookie, adopts it.
  */
 #ifndef PLUMB_CONSUMERD_KERNEL_KERNEL_SESSION_H
 #define PLUMB_CONSUMERD_KERNEL_KERNEL_SESSION_H
@@ -36,6 +36,7 @@ struct KernelConfig {
     plumb_clock_mode clock_mode = PLUMB_CLOCK_TSC;
     std::uint64_t buffer_bytes = std::uint64_t{8} << 20; /* for each CPU */
     bool overwrite = false;                              /* when full: the oldest goes, not the newest */
+    std::uint64_t session_cookie = 0;                    /* of the channel beside it; 0: none */
 };
 
 /* What became of a CPU's events, by the kernel's own count (per_cpu/cpuN/stats). */
@@ -45,9 +46,15 @@ struct KernelCounts {
     std::uint64_t read = 0;    /* not lost: what readers were given so far */
 };
 
+/* Every event passes; whoever adopts the instance knows by it which events were not asked for. */
+constexpr const char* filter_of_ours = "common_pid >= 0";
+
 class KernelSession {
 public:
     static Result<std::unique_ptr<KernelSession>> create(const KernelConfig& config);
+    /* What the killed recorder of this session left, as far as its buffers hold it: stopped, to be read and removed.
+     * number() of the error is ENOENT if there is nothing any more. */
+    static Result<std::unique_ptr<KernelSession>> adopt(std::uint64_t session_cookie);
     KernelSession(const KernelSession&) = delete;
     KernelSession& operator=(const KernelSession&) = delete;
     ~KernelSession(); /* removes the instance if remove() did not */
@@ -85,7 +92,10 @@ private:
     KernelSession(std::string root, std::string name, const KernelConfig& config);
     std::string path(const std::string& file) const { return path_ + "/" + file; }
     Status configure();
+    Status know_layout();
+    Status know_events();
     Status choose(const KernelSelector& selector, bool is_ours = false);
+    Result<KernelEvent> described(const std::string& system, const std::string& name);
     Status add_probe(const KernelSelector& selector);
     Status set_filter(const KernelEvent& event, const std::string& filter);
     Status read_page_format();

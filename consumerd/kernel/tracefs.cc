@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/glob.h"
 #include "base/processes.h"
+#include "consumerd/control/left_channel.h"
 
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -21,6 +22,7 @@ namespace plumb {
 namespace {
 
 constexpr std::string_view name_prefix = "plumb_n";
+constexpr std::size_t cookie_digits = 16;
 constexpr std::uint64_t answer_limit_ns = 5'000'000'000;
 
 /* 0: not known. */
@@ -179,20 +181,44 @@ Result<std::vector<TracefsEvent>> list_tracefs_events(const std::string& root) {
     return events;
 }
 
-TracefsLeftovers find_tracefs_leftovers(const std::string& root) {
-    TracefsLeftovers leftovers;
-    const auto instances = list_directory(root + "/instances");
-    for (const std::string& name : instances ? *instances : std::vector<std::string>{})
-        if (maker_is_gone(name).value_or(false)) leftovers.instances.push_back(name);
-    /* "p:plumb_12_345/name symbol" */
+/* "p:plumb_12_345/name symbol" */
+std::vector<std::string> list_probes(const std::string& root) {
+    std::vector<std::string> found;
     const auto probes = read_small_file(root + "/dynamic_events");
     std::istringstream lines(probes ? *probes : "");
     for (std::string line; std::getline(lines, line);) {
         const std::size_t colon = line.find(':');
-        if (colon == std::string::npos) continue;
-        const std::string probe = line.substr(colon + 1, line.find(' ', colon) - colon - 1);
-        if (maker_is_gone(probe.substr(0, probe.find('/'))).value_or(false))
-            leftovers.probes.push_back(probe);
+        if (colon != std::string::npos)
+            found.push_back(line.substr(colon + 1, line.find(' ', colon) - colon - 1));
+    }
+    return found;
+}
+
+std::uint64_t session_cookie_in(std::string_view name) {
+    std::uint64_t cookie = 0;
+    const std::size_t last = name.rfind('_');
+    if (last == std::string_view::npos || name.size() - last - 1 != cookie_digits) return 0;
+    const char* const end = name.data() + name.size();
+    const auto [behind, wrong] = std::from_chars(name.data() + last + 1, end, cookie, 16);
+    return wrong == std::errc() && behind == end ? cookie : 0;
+}
+
+TracefsLeftovers find_tracefs_leftovers(const std::string& root) {
+    TracefsLeftovers leftovers;
+    const auto is_kept = [](std::string_view name) {
+        const std::uint64_t cookie = session_cookie_in(name);
+        return cookie != 0 && is_channel_kept(cookie);
+    };
+    const auto instances = list_directory(root + "/instances");
+    for (const std::string& name : instances ? *instances : std::vector<std::string>{})
+        if (maker_is_gone(name).value_or(false))
+            (is_kept(name) ? leftovers.kept : leftovers.instances).push_back(name);
+    const auto is_of_kept = [&](std::string_view group) {
+        return std::find(leftovers.kept.begin(), leftovers.kept.end(), group) != leftovers.kept.end();
+    };
+    for (const std::string& probe : list_probes(root)) {
+        const std::string group = probe.substr(0, probe.find('/'));
+        if (maker_is_gone(group).value_or(false) && !is_of_kept(group)) leftovers.probes.push_back(probe);
     }
     return leftovers;
 }
@@ -210,17 +236,28 @@ Status remove_tracefs_leftovers(const std::string& root, const TracefsLeftovers&
     return result;
 }
 
+/* Its tracepoints stay switched on, since that says which events the buffers hold, and cost little while it is off; its
+ * probes do not: each hit of a uprobe is a trap in a program. */
+void stop_instance(const std::string& root, const std::string& name) {
+    const std::string path = root + "/instances/" + name;
+    (void)write_tracefs(path + "/tracing_on", "0");
+    (void)write_tracefs(path + "/events/" + name + "/enable", "0");
+}
+
 void clean_up_tracefs() {
     const auto root = mounted_root();
     if (!root) return;
     const TracefsLeftovers leftovers = find_tracefs_leftovers(*root);
-    if (!leftovers.empty()) (void)remove_tracefs_leftovers(*root, leftovers);
+    for (const std::string& name : leftovers.kept)
+        stop_instance(*root, name);
+    (void)remove_tracefs_leftovers(*root, leftovers);
 }
 
-std::string tracefs_name_of_self() {
+std::string tracefs_name_of_self(std::uint64_t session_cookie) {
     const auto self = static_cast<std::uint32_t>(getpid());
-    return fmt::format("{}{}_{}_{}", name_prefix, own_process_namespace(), self,
-                       process_start_boottime_ns(self).value_or(0));
+    const std::string name = fmt::format("{}{}_{}_{}", name_prefix, own_process_namespace(), self,
+                                         process_start_boottime_ns(self).value_or(0));
+    return session_cookie == 0 ? name : fmt::format("{}_{:0{}x}", name, session_cookie, cookie_digits);
 }
 
 } // namespace plumb

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace plumb {
@@ -48,20 +49,30 @@ struct TracefsEvent {
 /* All events that can be switched on, sorted. */
 Result<std::vector<TracefsEvent>> list_tracefs_events(const std::string& root);
 
-/* Instances and probes of Plumb whose makers are gone. */
+/* "group/name" of dynamic events, whoever made them. */
+std::vector<std::string> list_probes(const std::string& root);
+
+/* Instances and probes of Plumb whose makers are gone. What holds events of a recording whose channel is still there is
+ * kept with it, until `plumb extract` has made a trace of both. */
 struct TracefsLeftovers {
     std::vector<std::string> instances;
     std::vector<std::string> probes; /* "group/name" */
-    bool empty() const { return instances.empty() && probes.empty(); }
+    std::vector<std::string> kept;   /* instances */
+    bool empty() const { return instances.empty() && probes.empty() && kept.empty(); }
 };
 TracefsLeftovers find_tracefs_leftovers(const std::string& root);
 Status remove_tracefs_leftovers(const std::string& root, const TracefsLeftovers& leftovers);
-/* The same where tracefs is mounted and may be changed; silent otherwise. */
+/* Ends the recording in an instance that is kept; what its buffers hold stays. */
+void stop_instance(const std::string& root, const std::string& name);
+/* Both where tracefs is mounted and may be changed; silent otherwise. */
 void clean_up_tracefs();
 
-/* "plumb_n<process-id namespace>_<pid>_<start>": names of instances, and groups of probes. Of those of another namespace
- * nobody here knows whether their makers live: they are left alone. */
-std::string tracefs_name_of_self();
+/* "plumb_n<process-id namespace>_<pid>_<start>", and behind it the cookie of the session if there is one: names of
+ * instances, and groups of probes. Of those of another namespace nobody here knows whether their makers live: they are left
+ * alone. */
+std::string tracefs_name_of_self(std::uint64_t session_cookie = 0);
+/* 0: there is none in it. */
+std::uint64_t session_cookie_in(std::string_view name);
 
 } // namespace plumb
 

@@ -3,7 +3,7 @@
 # cmake-once
 # cmake-serial
 """Events of the kernel over tracefs: in true order with those of the program, limited to it, counted as the kernel
-counts them; probes, filters and what is said of bad ones; and nothing left behind, whoever is killed."""
+counts them; probes, filters and what is said of bad ones; what a killed recorder left is kept, and then nothing of it."""
 import collections
 import json
 import os
@@ -188,22 +188,81 @@ class Kernel(TracedProgramTest):
             self.assertIn(words, error)
         self.assertEqual(probes(), [])
 
-    def test_a_killed_recorder_leaves_nothing_behind_the_next_command(self):
-        recorder = subprocess.Popen([PLUMB, "record", "-q", "-o", self.trace, "-k", f"uprobe:{self.program}:probed_function", "--", self.program,
-                                     "10", "30"])
-        for _ in range(100):
-            if self.trace.exists() and probes():
-                break
+    def killed(self, *options):
+        """A recorder that was killed, and the program, which has ended since."""
+        recorder = subprocess.Popen([PLUMB, "record", "-q", "-o", self.trace, *options, "--", "sh", "-c",
+                                     f"{self.program} 1000 & echo $!; wait; exec sleep 60"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(recorder.stdout.close)
+        program = recorder.stdout.readline().strip()
+        while os.path.exists(f"/proc/{program}"):
             time.sleep(0.05)
-        time.sleep(0.5)
-        recorder.send_signal(signal.SIGKILL)
+        shell = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().split()
+        recorder.kill()
         recorder.wait()
-        subprocess.run(["pkill", "-KILL", "-f", str(self.program)], check=False)
+        for child in shell:
+            if Path(f"/proc/{child}/comm").read_text().strip() == "sleep":
+                os.kill(int(child), signal.SIGKILL)
+        self.addCleanup(subprocess.run, [PLUMB, "extract", "--remove"], capture_output=True, check=False)
+        return recorder
+
+    def extract(self, *options):
+        rest = self.folder / "rest"
+        shutil.rmtree(rest, ignore_errors=True)
+        done = subprocess.run([PLUMB, "extract", "-o", rest, *options], capture_output=True, text=True, timeout=60, check=False)
+        return done, json.loads((rest / "summary.json").read_text())
+
+    def test_what_a_killed_recorder_left_in_the_kernels_buffers_is_extracted(self):
+        self.killed("--snapshot", "-k", "syscalls:getppid", "-k", f"uprobe:{self.program}:probed_function")
         self.assertTrue(instances() - self.before)
         doctor = json.loads(subprocess.run([PLUMB, "doctor", "--json"], capture_output=True, check=False).stdout)
-        left = [check for check in doctor["checks"] if check["name"] == "tracefs-leftovers"]
-        self.assertEqual([check["status"] for check in left], ["limited"])
-        subprocess.run([PLUMB, "list"], stdout=subprocess.DEVNULL, check=True)
+        kept = [check for check in doctor["checks"] if check["name"].startswith("tracefs-")]
+        self.assertEqual([(check["name"], check["status"]) for check in kept], [("tracefs-kept", "limited")])
+        for command in (["list"], ["record", "-q", "-o", self.folder / "another", "-k", "sched:*", "--", "true"]):
+            subprocess.run([PLUMB, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        self.assertIn("and events of the kernel not written",
+                      subprocess.run([PLUMB, "list"], capture_output=True, text=True, check=True).stdout)
+        done, summary = self.extract()
+        self.assertEqual((done.returncode, summary["complete"], summary["notes"]), (0, True, {}), done.stderr)
+        counts = summary["events_by_name"]
+        self.assertEqual((counts["sandwich:before"], counts["uprobe_probed_function"]), (2000, 1))
+        calls = counts["syscall_entry_getppid"]  # the shell's one among them
+        self.assertEqual((calls, counts["syscall_exit_getppid"]), (1002, calls))
+        self.assertGreaterEqual(summary["kernel_events_read"], 2 * calls + 1)
+        self.trace = self.folder / "rest"
+        self.assertEqual(sum(name == "syscall_entry_getppid" for name, _, _ in self.read()), calls)
+        self.assertLessEqual(instances(), self.before)
+        self.assertEqual(probes(), [])
+
+    def test_it_is_extracted_where_no_program_traced(self):
+        recorder = subprocess.Popen([PLUMB, "record", "-q", "--snapshot", "-o", self.trace, "-k", "syscalls:sys_enter_write", "--",
+                                     "sh", "-c", "echo begun; exec sleep 60"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(recorder.stdout.close)
+        self.assertEqual(recorder.stdout.readline(), "begun\n")
+        command = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().split()
+        recorder.kill()
+        recorder.wait()
+        for child in command:
+            os.kill(int(child), signal.SIGKILL)
+        done, summary = self.extract()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(summary["events_by_name"], {"syscall_entry_write": 1})
+        self.assertLessEqual(instances(), self.before)
+
+    def test_events_of_the_kernel_that_are_gone_are_missed(self):
+        self.killed("--snapshot", "-k", "syscalls:getppid")
+        for name in instances() - self.before:
+            (TRACEFS / "instances" / name).rmdir()
+        done, summary = self.extract()
+        self.assertEqual((done.returncode, summary["complete"]), (1, False))
+        self.assertIn("Events of the kernel that the recorder had not written are missing", summary["problems"][0])
+        self.assertEqual(summary["events_by_name"], {"sandwich:before": 2000, "sandwich:after": 2000})
+        self.assertIn("No killed recorder", subprocess.run([PLUMB, "extract"], capture_output=True, text=True,
+                                                           check=False).stderr)
+
+    def test_a_killed_recorder_leaves_nothing_behind_when_it_is_removed(self):
+        self.killed("-k", f"uprobe:{self.program}:probed_function")
+        self.assertTrue(instances() - self.before)
+        subprocess.run([PLUMB, "extract", "--remove"], stdout=subprocess.DEVNULL, check=True)
         self.assertLessEqual(instances(), self.before)
         self.assertEqual(probes(), [])
 

@@ -59,6 +59,8 @@ wait
 """ + WHAT_IS_LEFT + """
 plumb doctor --json >$RESULTS/doctor.json
 plumb list >/dev/null
+ls /sys/kernel/tracing/instances >$RESULTS/instances_kept
+plumb extract --remove >/dev/null
 ls /sys/kernel/tracing/instances >$RESULTS/instances_afterwards
 cat /sys/kernel/tracing/dynamic_events >$RESULTS/dynamic_events_afterwards
 """
@@ -248,14 +250,15 @@ class Tracefs(unittest.TestCase):
             self.assert_nothing_is_left(step)
             self.assertFalse((step.folder / "trace/kernel").exists())
 
-    def test_a_killed_recorder_leaves_nothing_behind_the_next_command(self):
+    def test_a_killed_recorder_leaves_nothing_behind_when_it_is_removed(self):
         step = self.results["killed"]
         self.assertEqual(step.status, 0, step.error)
-        self.assertRegex((step.folder / "instances").read_text(), r"^plumb_n\d+_\d+_\d+\n$")
-        self.assertRegex((step.folder / "dynamic_events").read_text(), r"^p:plumb_n\d+_\d+_\d+/kprobe_vfs_read ")
+        self.assertRegex((step.folder / "instances").read_text(), r"^plumb_n\d+_\d+_\d+_[0-9a-f]{16}\n$")
+        self.assertRegex((step.folder / "dynamic_events").read_text(), r"^p:plumb_n\d+_\d+_\d+_[0-9a-f]{16}/kprobe_vfs_read ")
         checks = json.loads((step.folder / "doctor.json").read_text())["checks"]
-        left = [(check["status"], check["found"]) for check in checks if check["name"] == "tracefs-leftovers"]
-        self.assertEqual(left, [("limited", "killed recorders left 1 instance and 1 probe in /sys/kernel/tracing")])
+        left = [(check["status"], check["found"]) for check in checks if check["name"].startswith("tracefs-")]
+        self.assertEqual(left, [("limited", "killed recorders left events of the kernel in 1 instance in /sys/kernel/tracing")])
+        self.assertEqual((step.folder / "instances_kept").read_text(), (step.folder / "instances").read_text())
         self.assertEqual((step.folder / "instances_afterwards").read_text(), "")
         self.assertEqual((step.folder / "dynamic_events_afterwards").read_text(), "")
 

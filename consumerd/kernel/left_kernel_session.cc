@@ -1,0 +1,60 @@
+/* The instance of a killed recorder: which events it holds is what is switched on in it, and whatever its probes are. */
+#include "consumerd/kernel/kernel_session.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <sstream>
+
+namespace plumb {
+
+Result<std::unique_ptr<KernelSession>> KernelSession::adopt(std::uint64_t session_cookie) {
+    const auto root = tracefs_root();
+    if (!root) return root.error();
+    const auto names = list_directory(*root + "/instances");
+    if (!names) return names.error();
+    const auto name = std::find_if(names->begin(), names->end(), [=](const std::string& each) {
+        return session_cookie != 0 && session_cookie_in(each) == session_cookie;
+    });
+    if (name == names->end()) return Error("Their tracing instance is gone.").as(ENOENT);
+    stop_instance(*root, *name);
+    KernelConfig config;
+    config.session_cookie = session_cookie;
+    if (const auto text = read_small_file(*root + "/instances/" + *name + "/buffer_size_kb")) {
+        std::uint64_t kilobytes = 0;
+        std::from_chars(text->data(), text->data() + text->size(), kilobytes);
+        config.buffer_bytes = std::max<std::uint64_t>(kilobytes, 1) << 10;
+    }
+    std::unique_ptr<KernelSession> session(new KernelSession(*root, *name, config));
+    if (Status known = session->know_layout(); !known) return known.error();
+    if (Status known = session->know_events(); !known) return known.error();
+    /* What the recorder read is in its own trace; what was lost since then is in the same number as what it told. */
+    for (const std::uint32_t cpu : session->cpus())
+        session->leave_out(cpu, {0, 0, session->all_counts(cpu).read});
+    return session;
+}
+
+Status KernelSession::know_events() {
+    for (const std::string& probe : list_probes(root_))
+        if (probe.starts_with(name_ + "/")) probes_.push_back(probe);
+    std::vector<std::string> names = probes_;
+    const auto enabled = read_small_file(path("set_event"), std::size_t{4} << 20);
+    if (!enabled) return enabled.error();
+    std::istringstream lines(*enabled);
+    for (std::string line; std::getline(lines, line);) {
+        std::replace(line.begin(), line.end(), ':', '/');
+        if (std::find(names.begin(), names.end(), line) == names.end()) names.push_back(line);
+    }
+    for (const std::string& name : names) {
+        const std::size_t slash = name.find('/');
+        if (slash == std::string::npos) continue;
+        auto event = described(name.substr(0, slash), name.substr(slash + 1));
+        if (!event) return event.error();
+        const auto filter = read_small_file(path("events/" + name + "/filter"));
+        event->is_ours = filter && filter->starts_with(filter_of_ours);
+        events_.push_back(std::move(*event));
+    }
+    return ok();
+}
+
+} // namespace plumb
