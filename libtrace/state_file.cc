@@ -231,6 +231,7 @@ void claim_slot() {
         store_relaxed(slot.error, 0);
         store_relaxed(slot.not_attached, 0u);
         store_relaxed(slot.unanswered, 0u);
+        store_relaxed(slot.signalled_s, 0u);
         store_relaxed(slot.held, 0u);
         store_relaxed(slot.registered_boottime_ns, sys::now_once_ns(CLOCK_BOOTTIME));
         runtime.claim = mine;

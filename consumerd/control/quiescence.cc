@@ -8,7 +8,8 @@
  * that kind are never sent, since every program of the user can write there.
  *
  * A program may have put a handler of its own in the place of ours. It is found out by silence: each signal is
- * counted in the slot before it is sent, and our handler sets the count back.
+ * counted in the slot before it is sent, and our handler sets the count back. Only the silence of a thread that
+ * lives proves that.
  */
 #include "consumerd/control/quiescence.h"
 
@@ -55,6 +56,9 @@ struct Attempt {
     std::uint64_t first_look_ns = 0;
     std::uint64_t next_look_ns = 0;
     std::uint64_t sent_ns = 0; /* 0: not yet */
+    std::uint64_t blocked_since_ns = 0; /* 0: not when it was last looked at */
+    std::uint32_t thread = 0;  /* whom it was sent to */
+    int lost = 0;
     std::optional<bool> is_concerned;
     std::set<std::uint32_t> threads;
 };
@@ -127,6 +131,7 @@ private:
         if (process.signal_number == 0)
             return refuse(slot,
                           "it has no handler (linked with tp-sync.o alone): it asked once, when it started");
+        if (was_lost(slot, attempt)) return true; /* and once more at the next look */
         if (attempt.sent_ns != 0 && now_ns_ - attempt.sent_ns < resend_after_ns) {
             attempt.next_look_ns = now_ns_ + life_check_interval_ns;
             return true;
@@ -196,32 +201,68 @@ private:
         if (signal_number != SIGURG && signal_number != SIGWINCH)
             return refuse(
                 slot, fmt::format("its slot names signal {}, which is not one of Plumb's", signal_number));
-        const ThreadChoice choice = choose_thread(process_id, signal_number, attempt.threads);
-        if (choice.disturbance == Disturbance::stopped && slot.content.unanswered != 0)
-            return refuse(slot, stopped_reason); /* it has one waiting */
-        if (!may_be_sent(slot, choice, attempt)) return settled_.count(key_of(slot)) == 0;
-        if (slot.content.unanswered >= PLUMB_UNANSWERED_MAX) return bear_silence(slot, attempt);
-        if (!state_.is_mapped_by(process_id)) {
-            state_.free_slot(
-                slot); /* it has called exec() since; the new program may have a slot of its own */
-            return false;
-        }
-        if (!has_handler(process_id, signal_number))
-            return refuse(slot,
-                          fmt::format("it has no handler for signal {} any more", named(signal_number)));
-        state_.count_signal(slot.index);
-        if (const int error = queue_update_signal(process_id, choice.thread_id,
+        /* Threads that live for a moment end while they are looked at. */
+        constexpr int tries_max = 8;
+        bool is_checked = false;
+        for (int tries = 0; tries < tries_max; tries++) {
+            const ThreadChoice choice = choose_thread(process_id, signal_number, attempt.threads);
+            if (choice.disturbance == Disturbance::stopped && slot.content.unanswered != 0)
+                return refuse(slot, stopped_reason); /* it has one waiting */
+            if (!may_be_sent(slot, choice, attempt)) return settled_.count(key_of(slot)) == 0;
+            if (!may_be_tried(slot, attempt)) return bear_silence(slot, attempt);
+            if (!is_checked) { /* takes its time: the choice is made once more behind it */
+                if (!state_.is_mapped_by(process_id)) {
+                    state_.free_slot(slot); /* it has called exec() since; the new program may have its own */
+                    return false;
+                }
+                if (!has_handler(process_id, signal_number))
+                    return refuse(slot,
+                                  fmt::format("it has no handler for signal {} any more", named(signal_number)));
+                is_checked = true;
+                continue;
+            }
+            if (!state_.count_signal(slot)) return false;
+            const int error = queue_update_signal(process_id, choice.thread_id,
                                                   static_cast<int>(signal_number), slot.index);
-            error != 0) {
+            if (error == 0) return sent(slot, attempt, choice);
+            state_.take_back_signal(slot);
             if (error == EPERM) return refuse(slot, "no permission to signal it");
-            return true; /* the thread has ended: another one at the next look */
         }
+        return true;
+    }
+
+    bool sent(const ProcessSlot& slot, Attempt& attempt, const ThreadChoice& choice) {
         attempt.sent_ns = now_ns_;
+        attempt.thread = choice.thread_id;
         attempt.threads.insert(choice.thread_id);
         if (choice.disturbance == Disturbance::stopped) return refuse(slot, stopped_reason);
         if (choice.disturbance == Disturbance::interrupted)
-            report_.disturbed.push_back({process_id, choice.thread_id, choice.system_call});
+            report_.disturbed.push_back({slot.process_id(), choice.thread_id, choice.system_call});
         return true;
+    }
+
+    /* A thread that ends takes what it was sent along, and its silence says nothing. It may have heard the signal in a
+     * handler of the program's own: so not for ever. */
+    bool was_lost(const ProcessSlot& slot, Attempt& attempt) {
+        constexpr int lost_max = 8;
+        if (attempt.thread == 0 || slot.content.unanswered == 0 || attempt.lost == lost_max) return false;
+        const Result<ProcessStatus> status = thread_status(slot.process_id(), attempt.thread);
+        if (status ? status->state != 'Z' && status->state != 'X'
+                   : status.error().number() != ENOENT && status.error().number() != ESRCH)
+            return false;
+        state_.take_back_signal(slot);
+        attempt.thread = 0;
+        attempt.sent_ns = 0;
+        attempt.lost++;
+        return true;
+    }
+
+    /* Whether another signal may be sent. To one that has not answered as many as that, one more after a long silence. */
+    static bool may_be_tried(const ProcessSlot& slot, const Attempt& attempt) {
+        if (slot.content.unanswered < PLUMB_UNANSWERED_MAX) return true;
+        const std::uint64_t silent_since_ns = std::uint64_t{slot.content.signalled_s} * 1'000'000'000;
+        return attempt.sent_ns == 0 &&
+               boottime_now_ns() > silent_since_ns + std::uint64_t{PLUMB_SILENCE_S} * 1'000'000'000;
     }
 
     /* No more is sent; what was sent last may still be answered. */
@@ -236,8 +277,9 @@ private:
     }
 
     /* False: not now, or (then it is settled) never. */
-    bool may_be_sent(const ProcessSlot& slot, const ThreadChoice& choice, const Attempt& attempt) {
+    bool may_be_sent(const ProcessSlot& slot, const ThreadChoice& choice, Attempt& attempt) {
         const std::uint64_t waited_ns = now_ns_ - attempt.first_look_ns;
+        if (choice.disturbance != Disturbance::blocked) attempt.blocked_since_ns = 0;
         switch (choice.disturbance) {
         case Disturbance::none:
         case Disturbance::perhaps:
@@ -247,7 +289,8 @@ private:
             return waited_ns >= options_.patience_ns;
         case Disturbance::blocked:
             /* The program may read its signals itself (sigwait, signalfd), and does not know what to do with this. */
-            if (waited_ns >= blocked_patience_ns)
+            if (attempt.blocked_since_ns == 0) attempt.blocked_since_ns = now_ns_;
+            if (now_ns_ - attempt.blocked_since_ns >= blocked_patience_ns)
                 refuse(slot, fmt::format("signal {} is blocked in every thread",
                                          named(slot.content.signal_number)));
             return false;

@@ -379,6 +379,7 @@ std::optional<plumb_process> StateFile::copy_of(std::uint32_t index) const {
     copy.not_attached = load(shared.not_attached);
     copy.handler = load(shared.handler);
     copy.unanswered = load(shared.unanswered);
+    copy.signalled_s = load(shared.signalled_s);
     copy.image = load(shared.image);
     copy.held = load(shared.held);
     /* Else it is of two owners: who takes a slot over while it is copied looks as ready as the last one was. */
@@ -394,8 +395,24 @@ void StateFile::free_slot(const ProcessSlot& taken) {
                                 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-void StateFile::count_signal(std::uint32_t index) {
-    if (index < PLUMB_MAX_PROCESSES) __atomic_fetch_add(&slot(index).unanswered, 1u, __ATOMIC_SEQ_CST);
+bool StateFile::count_signal(const ProcessSlot& taken) {
+    if (taken.index >= PLUMB_MAX_PROCESSES) return false;
+    plumb_process& shared = slot(taken.index);
+    if (load(shared.claim) != taken.content.claim) return false;
+    const auto now_s = static_cast<std::uint32_t>(boottime_now_ns() / 1'000'000'000);
+    __atomic_store_n(&shared.signalled_s, now_s, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&shared.unanswered, 1u, __ATOMIC_SEQ_CST);
+    return true;
+}
+
+void StateFile::take_back_signal(const ProcessSlot& taken) {
+    if (taken.index >= PLUMB_MAX_PROCESSES) return;
+    plumb_process& shared = slot(taken.index);
+    std::uint32_t count = load(shared.unanswered);
+    while (count != 0 && load(shared.claim) == taken.content.claim && /* 0: it has answered another one */
+           !__atomic_compare_exchange_n(&shared.unanswered, &count, count - 1, false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_SEQ_CST)) {
+    }
 }
 
 void StateFile::hold(const ProcessSlot& taken, bool held) {

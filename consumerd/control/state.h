@@ -82,8 +82,11 @@ public:
     OwnName own_name_of(std::uint32_t process_id) const;
     /* Frees a slot whose process is gone; does nothing if it has been claimed anew since. */
     void free_slot(const ProcessSlot& slot);
-    /* Before an update signal is sent to its process: `unanswered` of <plumb/abi/state.h>. */
-    void count_signal(std::uint32_t index);
+    /* Before an update signal is sent to its process: `unanswered` of <plumb/abi/state.h>. False: the slot is somebody
+     * else's by now. */
+    bool count_signal(const ProcessSlot& slot);
+    /* For one that has not reached it. */
+    void take_back_signal(const ProcessSlot& slot);
     /* `held` of <plumb/abi/state.h>, if the slot still is that process's. */
     void hold(const ProcessSlot& slot, bool held);
     std::uint32_t slots_refused() const;

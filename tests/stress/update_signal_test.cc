@@ -2,6 +2,7 @@
 //
 // The update signal harms nobody: not programs that are in exec, not those that use the same signal, not those with
 // small stacks; and who cannot be reached by it is named, is not signalled for ever, and follows in its own time.
+#include "base/processes.h"
 #include "consumerd/control/session.h"
 #include "tests/support/child.h"
 #include "tests/support/private_shm.h"
@@ -10,7 +11,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <string>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,6 +116,65 @@ TEST_F(UpdateSignal, IsSentAFewTimesToAProgramThatTookItLater) {
     }
     EXPECT_EQ(owner.ask("raise 100"), "done\n");
     EXPECT_EQ(owner.ask("counts"), "103 0 3\n") << "its own hundred, and PLUMB_UNANSWERED_MAX of ours in all";
+}
+
+/* Bytes of the state file, past all checks. */
+class RawState {
+public:
+    explicit RawState(const StateFile& state) {
+        const int fd = open(state.path().c_str(), O_RDWR | O_CLOEXEC);
+        base_ = static_cast<unsigned char*>(
+            mmap(nullptr, PLUMB_STATE_TOTAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+        close(fd);
+    }
+    ~RawState() { munmap(base_, PLUMB_STATE_TOTAL_BYTES); }
+    RawState(const RawState&) = delete;
+    RawState& operator=(const RawState&) = delete;
+    plumb_process& slot_of(std::uint32_t process_id) {
+        auto* slot = reinterpret_cast<plumb_process*>(base_ + PLUMB_STATE_PROCESSES_OFFSET);
+        while (PLUMB_CLAIM_PROCESS(slot->claim) != process_id)
+            slot++;
+        return *slot;
+    }
+
+private:
+    unsigned char* base_;
+};
+
+TEST_F(UpdateSignal, ReachesAProgramOfBriefThreads) {
+    Subject subject({"brief"});
+    Session session = make_session();
+    for (int round = 0; round < 10; round++) {
+        EXPECT_EQ(reason_for(enable(session), subject.id()), "") << round;
+        EXPECT_EQ(reason_for(disable(session), subject.id()), "") << round;
+    }
+    EXPECT_LT(RawState(session.state()).slot_of(subject.id()).unanswered, PLUMB_UNANSWERED_MAX);
+}
+
+TEST_F(UpdateSignal, IsSentOnceMoreAfterALongSilence) {
+    Subject subject({"spin"});
+    Session session = make_session();
+    RawState raw(session.state());
+    plumb_process& slot = raw.slot_of(subject.id());
+    const auto now_s = static_cast<std::uint32_t>(boottime_now_ns() / 1'000'000'000);
+    slot.unanswered = PLUMB_UNANSWERED_MAX;
+    slot.signalled_s = now_s;
+    EXPECT_THAT(reason_for(enable(session), subject.id()), HasSubstr("3 were not answered"));
+    const std::uint32_t long_ago_s = now_s > PLUMB_SILENCE_S ? now_s - PLUMB_SILENCE_S - 1 : 0;
+    slot.signalled_s = long_ago_s;
+    EXPECT_EQ(reason_for(disable(session), subject.id()), "");
+    EXPECT_EQ(slot.unanswered, 0u);
+
+    Subject owner({"later"}, "signal_owner");
+    plumb_process& its_slot = raw.slot_of(owner.id());
+    its_slot.unanswered = PLUMB_UNANSWERED_MAX;
+    its_slot.signalled_s = long_ago_s;
+    for (int round = 0; round < 2; round++) {
+        EXPECT_THAT(reason_for(enable(session), owner.id()), HasSubstr("4 were not answered"));
+        (void)disable(session);
+    }
+    EXPECT_EQ(owner.ask("raise 1"), "done\n");
+    EXPECT_EQ(owner.ask("counts"), "2 0 1\n") << "its own, and one of ours";
 }
 
 TEST_F(UpdateSignal, IsNotSentToThoseWhoReadTheirSignals) {

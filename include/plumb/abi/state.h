@@ -172,7 +172,7 @@ struct plumb_process {
     uint32_t
         not_attached; /* sessions, a bit for each index, that it should write to and whose channel it could not open;
                             * one store, before `acknowledged` */
-    uint32_t reserved;
+    uint32_t signalled_s; /* CLOCK_BOOTTIME when the last update signal was sent to it, in seconds; 0: not known */
     uint64_t handler;    /* address of its handler in that process: tells two runtimes there apart */
     uint32_t unanswered; /* update signals sent since its handler last had one; see below */
     uint32_t image; /* the program that runs there, since its last exec(): a hash of what is random in it */
@@ -201,7 +201,10 @@ struct plumb_process {
  * signal with the program's own, or with that of a second runtime in the process, knows whose it is.
  *
  * Who sends one first adds 1 to `unanswered`; the handler stores 0. At PLUMB_UNANSWERED_MAX no more is sent,
- * by anybody: the signal reaches a handler that the program has put in the place of ours.
+ * by anybody: the signal reaches a handler that the program has put in the place of ours. What was not sent, or was
+ * sent to a thread that ended and said nothing, says nothing about that: the 1 is taken back. And each
+ * PLUMB_SILENCE_S after the last one, whoever wants something of the process may send it one more: some are lost, as
+ * when a signal of the program's own is pending.
  */
 #define PLUMB_SIGNAL_VALUE(slot_index) (0x504c4d42ull << 32 | (slot_index))
 #define PLUMB_SIGNAL_SLOT(value) ((uint32_t)(value))
@@ -209,6 +212,7 @@ struct plumb_process {
     0xffffffffu /* to a child that does not know yet that it is one, and has no slot */
 #define PLUMB_IS_SIGNAL_VALUE(value) ((value) >> 32 == 0x504c4d42u)
 #define PLUMB_UNANSWERED_MAX 3u
+#define PLUMB_SILENCE_S 60u
 
 struct plumb_state_header {
     uint64_t magic;
