@@ -55,9 +55,9 @@ constexpr const char* filtered_reason =
 struct Attempt {
     std::uint64_t first_look_ns = 0;
     std::uint64_t next_look_ns = 0;
-    std::uint64_t sent_ns = 0; /* 0: not yet */
+    std::uint64_t sent_ns = 0;          /* 0: not yet */
     std::uint64_t blocked_since_ns = 0; /* 0: not when it was last looked at */
-    std::uint32_t thread = 0;  /* whom it was sent to */
+    std::uint32_t thread = 0;           /* whom it was sent to */
     int lost = 0;
     std::optional<bool> is_concerned;
     std::set<std::uint32_t> threads;
@@ -216,8 +216,8 @@ private:
                     return false;
                 }
                 if (!has_handler(process_id, signal_number))
-                    return refuse(slot,
-                                  fmt::format("it has no handler for signal {} any more", named(signal_number)));
+                    return refuse(
+                        slot, fmt::format("it has no handler for signal {} any more", named(signal_number)));
                 is_checked = true;
                 continue;
             }

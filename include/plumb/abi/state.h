@@ -172,7 +172,8 @@ struct plumb_process {
     uint32_t
         not_attached; /* sessions, a bit for each index, that it should write to and whose channel it could not open;
                             * one store, before `acknowledged` */
-    uint32_t signalled_s; /* CLOCK_BOOTTIME when the last update signal was sent to it, in seconds; 0: not known */
+    uint32_t
+        signalled_s; /* CLOCK_BOOTTIME when the last update signal was sent to it, in seconds; 0: not known */
     uint64_t handler;    /* address of its handler in that process: tells two runtimes there apart */
     uint32_t unanswered; /* update signals sent since its handler last had one; see below */
     uint32_t image; /* the program that runs there, since its last exec(): a hash of what is random in it */
