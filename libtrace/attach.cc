@@ -4,6 +4,7 @@
 // program. What the writers use later are the checked copies in Attachment, so that a change behind our back
 // can only hurt what is written there. Positions can not be checked once and for all; they are masked at
 // every use, and the guard behind the last ring takes what still goes astray.
+#include "open_file.h"
 #include "runtime.h"
 
 #include <cstddef>
@@ -90,6 +91,11 @@ int map_channel(int fd, uint64_t cookie, Attachment& attachment) {
     return 0;
 }
 
+int open_and_map_channel(uint64_t cookie, Attachment& attachment) {
+    const OpenFile file = open_channel(cookie);
+    return file.number() < 0 ? file.number() : map_channel(file.number(), cookie, attachment);
+}
+
 } // namespace
 
 // Which tag tells our namespace from others in this channel. Whoever comes first enters it.
@@ -106,12 +112,10 @@ uint32_t thread_tag_in(plumb_channel_header& header) {
 }
 
 int attach(uint32_t session, uint64_t cookie) {
-    const int fd = open_channel(cookie);
-    if (fd < 0) return fd;
+    look_at_descriptor_table();
     // `usable` is 0 all the while, so nobody else looks at the rest.
     Attachment& place = attachments[session];
-    const int error = map_channel(fd, cookie, place);
-    sys::close(fd);
+    const int error = open_and_map_channel(cookie, place);
     if (error != 0) return error;
     if (!may_read_clock()) {
         add_seq_cst(place.header->refused[PLUMB_REFUSED_CLOCK], uint64_t{1});

@@ -2,6 +2,7 @@
 // end the program for a call that tracing makes, and not for those that ld.so has made by then: open, read, mmap, close.
 // So before the first other call the runtime reads how many filters there are. As many as a session's controller has are
 // taken for the same ones. Filters that the program installs itself: held.cc.
+#include "open_file.h"
 #include "runtime.h"
 
 namespace plumb {
@@ -23,16 +24,27 @@ uint32_t number_behind(const char* text, long bytes, const char* name, uint32_t 
     return otherwise;
 }
 
-uint32_t filters_now() {
-    const int fd = sys::open("/proc/self/status", O_RDONLY);
-    if (fd < 0) return 0;
+struct Status {
     char text[4096];
     long bytes = 0;
-    for (long got = 1; got > 0 && bytes<static_cast<long>(sizeof(text)); bytes += got> 0 ? got : 0)
-        got = sys::read(fd, text + bytes, sizeof(text) - static_cast<size_t>(bytes));
-    sys::close(fd);
-    if (number_behind(text, bytes, "Seccomp:\t", 0) == 0) return 0;
-    const uint32_t count = number_behind(text, bytes, "Seccomp_filters:\t", 0);
+
+    uint32_t number(const char* name) const { return number_behind(text, bytes, name, 0); }
+};
+
+// False: there is no /proc.
+bool read_status(Status& status) {
+    const OpenFile file("/proc/self/status", O_RDONLY);
+    if (file.number() < 0) return false;
+    long& bytes = status.bytes;
+    for (long got = 1; got > 0 && bytes<static_cast<long>(sizeof(status.text)); bytes += got> 0 ? got : 0)
+        got = sys::read(file.number(), status.text + bytes, sizeof(status.text) - static_cast<size_t>(bytes));
+    return true;
+}
+
+uint32_t filters_now() {
+    Status status;
+    if (!read_status(status) || status.number("Seccomp:\t") == 0) return 0;
+    const uint32_t count = status.number("Seccomp_filters:\t");
     return count != 0 ? count : UINT32_MAX; // Linux before 5.9 does not count
 }
 
@@ -45,6 +57,12 @@ uint32_t inherited_filters() {
         runtime.filters_known = 1;
     }
     return runtime.filters;
+}
+
+// It grows with the program's files. A filter from the start may not know the calls that this is for.
+void look_at_descriptor_table() {
+    Status status;
+    if (inherited_filters() == 0 && read_status(status)) know_descriptor_table(status.number("FDSize:\t"));
 }
 
 bool is_forbidden_by_filters(const plumb_session& session) {

@@ -4,6 +4,7 @@
 //
 // The loaded objects come from /proc/self/maps and their headers in memory: dl_iterate_phdr() takes a lock of
 // the dynamic linker, and this may run in a signal handler.
+#include "open_file.h"
 #include "runtime.h"
 
 #include <elf.h>
@@ -228,15 +229,14 @@ private:
 
 void introduce_objects(uint32_t sessions, bool everything) {
     static char buffer[2 * path_bytes_max + 1];
-    const int fd =
-        sys::open("/proc/thread-self/maps", O_RDONLY); // what is in "self" ends with the first thread
-    if (fd < 0) return;
+    const OpenFile maps("/proc/thread-self/maps", O_RDONLY); // what is in "self" ends with the first thread
+    if (maps.number() < 0) return;
     current_pass++;
     ObjectList objects(sessions);
     objects.everything = everything;
     size_t used = 0;
     for (;;) {
-        const long got = sys::read(fd, buffer + used, sizeof(buffer) - 1 - used);
+        const long got = sys::read(maps.number(), buffer + used, sizeof(buffer) - 1 - used);
         if (got <= 0) break;
         used += static_cast<size_t>(got);
         size_t line = 0;
@@ -252,7 +252,6 @@ void introduce_objects(uint32_t sessions, bool everything) {
         used -= line;
     }
     objects.finish();
-    sys::close(fd);
 }
 
 // In a handler that runs in the middle of vfork(). Not by a plain look: the stack may be gone. Where the kernel refuses
@@ -332,11 +331,10 @@ void introduce_process(Attachment& attachment, bool with_objects) {
     entry.entry.thread_id = sys::thread_id();
     entry.parent_process_id = static_cast<uint32_t>(sys::call(SYS_getppid));
     entry.user_id = static_cast<uint32_t>(sys::call(SYS_getuid));
-    const int fd = sys::open("/proc/self/comm", O_RDONLY);
-    if (fd >= 0) {
-        const long bytes = sys::read(fd, entry.name, sizeof(entry.name) - 1);
+    {
+        const OpenFile name("/proc/self/comm", O_RDONLY);
+        const long bytes = sys::read(name.number(), entry.name, sizeof(entry.name) - 1);
         if (bytes > 0 && entry.name[bytes - 1] == '\n') entry.name[bytes - 1] = '\0';
-        sys::close(fd);
     }
     const char* path = request.executable;
     const size_t path_bytes = copy_path(entry.executable, path, __builtin_strlen(path));

@@ -1,4 +1,5 @@
 // Whether other processes and threads still live; what cannot be judged lives. What this process is.
+#include "open_file.h"
 #include "runtime.h"
 #include "text.h"
 
@@ -27,11 +28,9 @@ bool is_zombie(uint32_t process_id, uint32_t thread_id) {
     char* end = append_decimal(append(path, "/proc/"), process_id);
     append(append_decimal(append(end, "/task/"), thread_id), "/stat");
     if (!proc_has_our_numbers()) return false;
-    const int fd = sys::open(path, O_RDONLY);
-    if (fd < 0) return false;
+    const OpenFile file(path, O_RDONLY);
     char line[128];
-    const long bytes = sys::read(fd, line, sizeof(line));
-    sys::close(fd);
+    const long bytes = sys::read(file.number(), line, sizeof(line));
     // "pid (name) state ...": the name may hold anything, but is at most 64 bytes long.
     for (long i = bytes - 3; i > 0; i--) {
         if (line[i] == ')') return line[i + 2] == 'Z' || line[i + 2] == 'X';

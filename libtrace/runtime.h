@@ -10,6 +10,7 @@
 //   state_file.cc the backend of plumb_query() on a stock kernel, and this process's slot
 //   rseq.cc       struct rseq of a thread, registered where the C library does not
 //   stay.cc       the library that holds the runtime is not unloaded
+//   open_file.h   files that are open for a moment
 //   process.cc    whether other processes and threads still live; what this process is
 //   held.cc       processes that may make no system calls of ours
 //   filter.cc     hears of it when a program forbids them
@@ -34,6 +35,8 @@
 #include <plumb/runtime.h>
 
 namespace plumb {
+
+class OpenFile;
 
 // One session's channel, mapped into this process.
 struct Attachment {
@@ -241,7 +244,7 @@ bool answer_signal(uint32_t slot_index); // whether it is for us
 bool answer_any_signal();                // one that does not say whom it is for: whether one was sent to us
 bool is_slot_of_handler(uint32_t slot_index, uint64_t address); // another runtime in this process
 void report_not_attached(uint32_t sessions, int error);
-int open_channel(uint64_t cookie);
+OpenFile open_channel(uint64_t cookie);
 
 // process.cc
 bool is_zombie(uint32_t process_id, uint32_t thread_id);
@@ -252,6 +255,7 @@ bool is_in_executable(const void* address);                // false: it is not, 
 
 // inherited_filter.cc
 uint32_t inherited_filters();
+void look_at_descriptor_table(); // for OpenFile; before a channel is opened
 bool is_forbidden_by_filters(const plumb_session& session);
 
 // glob.cc

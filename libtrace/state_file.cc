@@ -3,6 +3,7 @@
 // Everything is checked before it is used, and without following links: the directory and the file belong to
 // this user, nobody else may write them. Where anything is wrong or missing, the process runs untraced. A
 // controller's `plumb doctor` says why; a program that was linked with a tracepoint has no business printing.
+#include "open_file.h"
 #include "runtime.h"
 #include "text.h"
 
@@ -27,23 +28,21 @@ bool is_private(const struct stat& info, mode_t type) {
            (info.st_mode & 077) == 0;
 }
 
-// The user's directory, made if it is missing: a descriptor or -errno.
-int open_directory() {
+// The user's directory, made if it is missing.
+OpenFile open_directory() {
     char path[64];
     directory_path(path);
     constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
-    int fd = sys::open(path, flags);
-    if (fd == -ENOENT) {
+    OpenFile directory(path, flags);
+    if (directory.number() == -ENOENT) {
         sys::call(SYS_mkdirat, AT_FDCWD, path, 0700);
-        fd = sys::open(path, flags);
+        directory = OpenFile(path, flags);
     }
-    if (fd < 0) return fd;
+    if (directory.number() < 0) return directory;
     struct stat info;
-    int error = sys::status(fd, &info);
+    int error = sys::status(directory.number(), &info);
     if (error == 0 && !is_private(info, S_IFDIR)) error = -EPERM;
-    if (error == 0) return fd;
-    sys::close(fd);
-    return error;
+    return error == 0 ? static_cast<OpenFile&&>(directory) : OpenFile::failed(error);
 }
 
 // Whether a file may have so many bytes. To make one that may not is not only an error: it raises SIGXFSZ.
@@ -52,35 +51,33 @@ bool may_be_made(uint64_t bytes) {
     return sys::call(SYS_prlimit64, 0, RLIMIT_FSIZE, nullptr, &limit) == 0 && limit.rlim_cur >= bytes;
 }
 
-// A new, whole state file without a name yet: a descriptor or -errno.
-int make_state(int directory) {
-    if (!may_be_made(PLUMB_STATE_TOTAL_BYTES)) return -EFBIG;
-    const int fd = sys::open_at(directory, ".", O_TMPFILE | O_RDWR, 0600);
-    if (fd < 0) return fd;
+// A new, whole state file without a name yet.
+OpenFile make_state(int directory) {
+    if (!may_be_made(PLUMB_STATE_TOTAL_BYTES)) return OpenFile::failed(-EFBIG);
+    OpenFile file(directory, ".", O_TMPFILE | O_RDWR, 0600);
+    const int fd = file.number();
+    if (fd < 0) return file;
     long error = sys::call(SYS_fallocate, fd, 0, 0L, static_cast<long>(PLUMB_STATE_TOTAL_BYTES));
     plumb_state_header header = {};
     plumb_state_begin(&header);
     if (error == 0 && sys::call(SYS_pwrite64, fd, &header, sizeof(header), 0L) != sizeof(header))
         error = -EIO;
-    if (error == 0) return fd;
-    sys::close(fd);
-    return static_cast<int>(error);
+    return error == 0 ? static_cast<OpenFile&&>(file) : OpenFile::failed(static_cast<int>(error));
 }
 
 // The state file, made if it is missing. Two processes may make it at once; the first to give it its name
 // wins.
-int open_state_file(int directory) {
+OpenFile open_state_file(int directory) {
     constexpr int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK;
-    int fd = sys::open_at(directory, PLUMB_STATE_FILE, flags);
-    if (fd != -ENOENT) return fd;
-    fd = make_state(directory);
-    if (fd < 0) return fd;
+    OpenFile there(directory, PLUMB_STATE_FILE, flags);
+    if (there.number() != -ENOENT) return there;
+    OpenFile made = make_state(directory);
+    if (made.number() < 0) return made;
     char path[32];
-    append_decimal(append(path, "/proc/self/fd/"), static_cast<uint64_t>(fd));
+    append_decimal(append(path, "/proc/self/fd/"), static_cast<uint64_t>(made.number()));
     const long linked = sys::call(SYS_linkat, AT_FDCWD, path, directory, PLUMB_STATE_FILE, AT_SYMLINK_FOLLOW);
-    if (linked == 0) return fd;
-    sys::close(fd);
-    return sys::open_at(directory, PLUMB_STATE_FILE, flags);
+    if (linked == 0) return made;
+    return OpenFile(directory, PLUMB_STATE_FILE, flags);
 }
 
 // A first access that writes brings in one page; one that reads, sixteen, which takes ten times as long.
@@ -201,14 +198,12 @@ void copy_rules(const plumb_rule_set& set, const plumb_query_request& asked, plu
 } // namespace
 
 int open_state() {
-    const int directory = open_directory();
-    if (directory < 0) return directory;
-    const int fd = open_state_file(directory);
-    sys::close(directory);
-    if (fd < 0) return fd;
-    const int error = map_state(fd);
-    sys::close(fd);
-    return error;
+    const OpenFile file = [] {
+        const OpenFile directory = open_directory();
+        return directory.number() < 0 ? OpenFile::failed(directory.number())
+                                      : open_state_file(directory.number());
+    }();
+    return file.number() < 0 ? file.number() : map_state(file.number());
 }
 
 // The handler is installed before: from the moment the slot is ours, the signal may come.
@@ -317,19 +312,16 @@ bool has_no_rules(uint64_t& generation) {
     return none && plumb_state_is_still_at(runtime.state, generation);
 }
 
-// A channel's file: a descriptor or -errno.
-int open_channel(uint64_t cookie) {
+OpenFile open_channel(uint64_t cookie) {
     char path[96];
     directory_path(path);
     append_hex16(append(path + __builtin_strlen(path), "/channel-"), cookie);
-    const int fd = sys::open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) return fd;
+    OpenFile file(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+    if (file.number() < 0) return file;
     struct stat info;
-    int error = sys::status(fd, &info);
+    int error = sys::status(file.number(), &info);
     if (error == 0 && !is_private(info, S_IFREG)) error = -EPERM;
-    if (error == 0) return fd;
-    sys::close(fd);
-    return error;
+    return error == 0 ? static_cast<OpenFile&&>(file) : OpenFile::failed(error);
 }
 
 } // namespace plumb

@@ -57,9 +57,6 @@ inline long call(long number, Arguments... arguments) {
 }
 #endif
 
-inline int open(const char* path, int flags, int mode = 0) {
-    return static_cast<int>(call(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, mode));
-}
 inline int open_at(int directory, const char* name, int flags, int mode = 0) {
     return static_cast<int>(call(SYS_openat, directory, name, flags | O_CLOEXEC, mode));
 }
@@ -83,15 +80,18 @@ inline int status(int fd, struct stat* to) {
 #endif
 }
 // Of a path, following links.
-inline int status_of(const char* path, struct stat* to) {
+inline int status_at(int directory, const char* path, struct stat* to) {
 #if defined(__x86_64__)
-    return static_cast<int>(call(SYS_newfstatat, AT_FDCWD, path, to, 0));
+    return static_cast<int>(call(SYS_newfstatat, directory, path, to, 0));
 #else
     const int saved = errno;
-    const int result = stat(path, to) == 0 ? 0 : -errno;
+    const int result = fstatat(directory, path, to, 0) == 0 ? 0 : -errno;
     errno = saved;
     return result;
 #endif
+}
+inline int status_of(const char* path, struct stat* to) {
+    return status_at(AT_FDCWD, path, to);
 }
 #if defined(__SANITIZE_THREAD__)
 // By the C library's functions, which ThreadSanitizer sees: it would take memory that is mapped again at the same
