@@ -58,12 +58,10 @@ Result<int> Recorder::run() {
         if (Status started = drain_->start(); !started) return started.error();
     /* With a command alone, the kernel begins with it; see start_command(). */
     if (options_.system_wide || options_.command.empty()) {
-        std::vector<std::uint32_t> threads;
-        for (const auto& [process_id, start_ns] : attached_) {
-            const std::vector<std::uint32_t> of_it = thread_ids(process_id);
-            threads.insert(threads.end(), of_it.begin(), of_it.end());
-        }
-        if (Status begun = start_kernel(threads); !begun) {
+        std::vector<std::uint32_t> processes;
+        for (const auto& [process_id, start_ns] : attached_)
+            processes.push_back(process_id);
+        if (Status begun = start_kernel(processes); !begun) {
             close();
             return begun.error();
         }
@@ -257,12 +255,12 @@ Status Recorder::open_kernel_drain() {
     return ok();
 }
 
-/* `thread_ids`: whom it is limited to; none, or with --system-wide: nobody, but the recorder itself is left out. */
-Status Recorder::start_kernel(const std::vector<std::uint32_t>& thread_ids) {
+/* `processes`: whom it is limited to; none, or with --system-wide: nobody, but the recorder itself is left out. */
+Status Recorder::start_kernel(const std::vector<std::uint32_t>& processes) {
     if (!kernel_session_) return ok();
     const auto begin = [&] {
-        const bool limited = !thread_ids.empty() && !options_.system_wide;
-        Status chosen = limited ? kernel_session_->limit_to(thread_ids) : kernel_session_->leave_out_self();
+        const bool limited = !processes.empty() && !options_.system_wide;
+        Status chosen = limited ? kernel_session_->limit_to(processes) : kernel_session_->leave_out_self();
         return chosen ? kernel_session_->start() : chosen;
     };
     return kernel_drain_ ? kernel_drain_->start(begin) : begin();
@@ -367,6 +365,7 @@ void Recorder::close() {
     summary_.duration_ns = started_ns_ != 0 ? elapsed_ns() : 0;
     if (enabled_generation_ != 0) find_reached_late();
     look_at_entrance();
+    look_for_refused();
     take_end(session_->end());
     if (other_users_) other_users_->end([this](const Result<Report>& ended) { take_end(ended); });
     if (kernel_session_)

@@ -47,7 +47,7 @@ private:
     Status open_flight_recorder(ClockCalibration calibration);
     Status open_kernel(plumb_clock_mode clock_mode);
     Status open_kernel_drain();
-    Status start_kernel(const std::vector<std::uint32_t>& thread_ids);
+    Status start_kernel(const std::vector<std::uint32_t>& processes);
     Status open_other_users(const ChannelConfig& config, const ClockCalibration& calibration);
     void join(uid_t user_id);
     void take_join(const Result<Report>& joined);
@@ -69,6 +69,7 @@ private:
     Status check_channel();
     void end_truncated_users();
     void look_at_entrance();
+    void look_for_refused();
     void entrance_is_lost(const Error& error);
     Status store();
     void not_written(const Error& error);

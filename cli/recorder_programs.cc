@@ -136,8 +136,11 @@ std::vector<std::uint32_t> Recorder::look_for_attached() {
 Status Recorder::attach() {
     const std::vector<std::uint32_t> missing = look_for_attached();
     const std::size_t reachable = attached_.size() - missing.size();
-    for (const std::uint32_t process_id : missing)
-        summary_.unreachable.push_back({process_id, why_unreachable(process_id)});
+    for (const std::uint32_t process_id : missing) {
+        const auto is_it = [=](const Unreachable& each) { return each.process_id == process_id; };
+        if (std::none_of(summary_.unreachable.begin(), summary_.unreachable.end(), is_it))
+            summary_.unreachable.push_back({process_id, why_unreachable(process_id)});
+    }
     for (const Unreachable& each : summary_.unreachable)
         if (attached_.count(each.process_id) != 0)
             status_.say(fmt::format("process {} could not be reached: {}", each.process_id, each.reason));
@@ -159,12 +162,10 @@ Status Recorder::start_command() {
     std::function<Status(pid_t)> before_exec;
     if (!options_.system_wide)
         before_exec = [this](pid_t process_id) {
-            std::vector<std::uint32_t> threads = {static_cast<std::uint32_t>(process_id)};
-            for (const auto& [attached_id, start_ns] : attached_) {
-                const std::vector<std::uint32_t> of_it = thread_ids(attached_id);
-                threads.insert(threads.end(), of_it.begin(), of_it.end());
-            }
-            return start_kernel(threads);
+            std::vector<std::uint32_t> processes = {static_cast<std::uint32_t>(process_id)};
+            for (const auto& [attached_id, start_ns] : attached_)
+                processes.push_back(attached_id);
+            return start_kernel(processes);
         };
     auto started = LaunchedCommand::start(options_.command, environment, signals_, before_exec);
     if (!started) return started.error();
@@ -191,10 +192,25 @@ void Recorder::find_reached_late() {
     summary_.unreachable.erase(late, summary_.unreachable.end());
 }
 
+/* Who was attached to has a slot, or was reported when it began. */
+void Recorder::look_for_refused() {
+    const bool by_number_alone =
+        !options_.process_ids.empty() && options_.executables.empty() && options_.command.empty();
+    const std::uint32_t count = by_number_alone ? 0 : session_->processes_without_slot();
+    if (count != 0)
+        summary_.problems.push_back(
+            fmt::format("All {} places for processes were taken: {} started since and {} not recorded "
+                        "(`plumb doctor`).",
+                        PLUMB_MAX_PROCESSES, counted(count, "process"), count == 1 ? "was" : "were"));
+}
+
+/* Its number may be another one's by now. */
 void Recorder::find_left_running() {
     if (!command_) return;
+    constexpr std::uint64_t exactness_ns = 10'000'000; /* of both times */
     for (const TracedName& process : summary_.totals.processes)
-        if (attached_.count(process.process_id) == 0 && process_start_boottime_ns(process.process_id))
+        if (attached_.count(process.process_id) == 0 &&
+            is_same_process(process.process_id, process.introduced_boottime_ns + exactness_ns))
             summary_.left_running.push_back(process);
 }
 

@@ -158,6 +158,8 @@ struct Session::Parts {
     std::uint64_t first_generation = 0;           /* that knows the session with rules; 0: it never had any */
     std::uint32_t next_looked_after = 0;          /* slot */
     std::map<std::uint32_t, OwnName> own_names{}; /* of processes that rules speak of */
+    std::vector<plumb_rule> own_rules{};          /* that are on */
+    std::uint32_t refused_before = 0;             /* processes, for want of a slot */
 
     bool is_own(const plumb_rule& rule) const { return rule.session == index; }
 
@@ -237,6 +239,11 @@ struct Session::Parts {
         });
         if (!generation) return generation.error();
         if (first_generation == 0) first_generation = *generation;
+        std::erase_if(own_rules, [&](const plumb_rule& own) {
+            return std::any_of(changed.begin(), changed.end(),
+                               [&](const plumb_rule& rule) { return are_equal(rule, own); });
+        });
+        if (direction == Switch::on) own_rules.insert(own_rules.end(), changed.begin(), changed.end());
         QuiescenceOptions wait = options;
         /* Who could not open the channel writes nothing there: that matters only to who switches on. */
         if (direction == Switch::on) wait.session = index;
@@ -333,8 +340,10 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
         (void)kept->unlink_file(channel_file_name(cookie)).has_value();
         return taken.error();
     }
-    return Session(std::unique_ptr<Parts>(
-        new Parts{std::move(kept), std::move(*state), std::move(*channel), options, index, false, 0, 0, {}}));
+    auto parts = std::unique_ptr<Parts>(
+        new Parts{std::move(kept), std::move(*state), std::move(*channel), options, index, false, 0, 0, {}});
+    parts->refused_before = parts->state.slots_refused();
+    return Session(std::move(parts));
 }
 
 Result<Report> Session::enable(const std::vector<Rule>& rules) {
@@ -399,7 +408,17 @@ Status Session::check_entrance() const {
     if (!rules) return rules.error();
     if (rules->sessions[parts_->index].cookie != cookie())
         return Error("The session is not in {} any more.", parts_->state.path());
+    const auto is_there = [&](const plumb_rule& own) {
+        return std::any_of(rules->rules, rules->rules + rules->rule_count,
+                           [&](const plumb_rule& rule) { return are_equal(rule, own); });
+    };
+    if (!std::all_of(parts_->own_rules.begin(), parts_->own_rules.end(), is_there))
+        return Error("Rules of the session are not in {} any more.", parts_->state.path());
     return ok();
+}
+
+std::uint32_t Session::processes_without_slot() const {
+    return parts_->state.slots_refused() - parts_->refused_before;
 }
 
 void Session::hold_filtered() {

@@ -90,6 +90,8 @@ public:
     /* Now and then while the session lasts: whether programs that start find their way to it, through files that anything
      * of this user's may have damaged or removed. */
     Status check_entrance() const;
+    /* How many processes found no slot since the session was made; they are out of its reach. */
+    std::uint32_t processes_without_slot() const;
     /* Now and then while the session lasts: leaves alone those that have installed a seccomp filter since. */
     void hold_filtered();
 

@@ -51,13 +51,20 @@ bool Slotless::is_waited_for(std::uint32_t process_id, Found& found, std::uint64
                              Report& report) const {
     if (!process_start_boottime_ns(process_id)) return false;
     if (!state_.is_mapped_by(process_id)) return false; /* it is another program by now */
-    if (found.sent_ns != 0) return now_ns - found.sent_ns < patience_ns;
+    if (found.sent_ns != 0) {
+        if (now_ns - found.sent_ns < patience_ns) return true;
+        tell_of_refused(process_id, report);
+        return false;
+    }
     const ThreadChoice choice = choose_thread(process_id, found.signal_number, {});
     if (choice.disturbance == Disturbance::gone) return false;
     const bool is_bad_moment =
         choice.disturbance == Disturbance::interrupted || choice.disturbance == Disturbance::blocked;
     if (is_bad_moment && now_ns - found.since_ns < options_.patience_ns) return true;
-    if (choice.disturbance == Disturbance::blocked) return false;
+    if (choice.disturbance == Disturbance::blocked) {
+        tell_of_refused(process_id, report);
+        return false;
+    }
     if (queue_update_signal(process_id, choice.thread_id, static_cast<int>(found.signal_number),
                             PLUMB_SIGNAL_NO_SLOT) != 0)
         return false;
@@ -65,6 +72,20 @@ bool Slotless::is_waited_for(std::uint32_t process_id, Found& found, std::uint64
         report.disturbed.push_back({process_id, choice.thread_id, choice.system_call});
     found.sent_ns = now_ns;
     return choice.disturbance != Disturbance::stopped; /* then it hears of it when it is continued */
+}
+
+/* It did not take a slot: there was none for it when it started. */
+void Slotless::tell_of_refused(std::uint32_t process_id, Report& report) const {
+    if (state_.slots_refused() == 0) return; /* it is about to take one, or it is not plumb's handler */
+    ProcessSlot as_if{PLUMB_MAX_PROCESSES, {}, {Sight::seen, process_id}};
+    const OwnName name = own_name_of(process_id);
+    as_if.content.claim = PLUMB_CLAIM(name.space, name.process_id, 0u);
+    if (options_.concerns && !options_.concerns(as_if)) return;
+    report.unreachable.push_back(
+        {process_id,
+         fmt::format("it found none of the {} places for processes free when it started: start it "
+                     "again when others have ended (`plumb doctor` shows how many are taken)",
+                     PLUMB_MAX_PROCESSES)});
 }
 
 bool Slotless::may_follow(const std::vector<ProcessSlot>& slots, std::uint64_t now_ns, Report& report) {

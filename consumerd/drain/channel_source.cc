@@ -1,5 +1,6 @@
 #include "consumerd/drain/channel_source.h"
 
+#include "base/processes.h"
 #include "consumerd/sink/ctf_writer.h"
 
 #include <linux/futex.h>
@@ -289,6 +290,11 @@ Status ChannelSource::write_what_changed(Sink& sink, bool all) {
     return changed.empty() ? ok() : sink.write_entries(changed);
 }
 
+uint64_t ChannelSource::boottime_of(uint64_t timestamp) const {
+    const uint64_t suspended_ns = boottime_now_ns() - read_clock(PLUMB_CLOCK_MONOTONIC);
+    return clock_to_monotonic_ns(clock_page(), timestamp) + suspended_ns;
+}
+
 void ChannelSource::note_entry(const ChannelEntry& entry) {
     thread_names_.note(entry);
     loaded_objects_.note(entry);
@@ -300,7 +306,7 @@ void ChannelSource::note_entry(const ChannelEntry& entry) {
         /* The same process id again: another program, after exec. */
         const auto [known, is_new] = process_index_.try_emplace(entry.process_id, processes_.size());
         if (is_new) processes_.emplace_back();
-        processes_[known->second] = {entry.process_id, entry.name, entry.path};
+        processes_[known->second] = {entry.process_id, entry.name, entry.path, boottime_of(entry.timestamp)};
     }
 }
 

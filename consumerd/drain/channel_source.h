@@ -95,6 +95,7 @@ private:
     Status write_what_changed(Sink& sink, bool all);
     void take_entries();
     void note_entry(const ChannelEntry& entry);
+    uint64_t boottime_of(uint64_t timestamp) const;
     void refine_clock(uint64_t now_ns);
 
     std::byte* shared_; /* nullptr: dead */

@@ -34,6 +34,7 @@ struct TracedName {
     uint32_t process_id;
     std::string name;
     std::string executable;
+    uint64_t introduced_boottime_ns = 0; /* when it said who it is: it has been there since before */
 };
 
 /* How good the conversion of timestamps is. */

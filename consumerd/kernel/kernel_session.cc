@@ -274,9 +274,23 @@ Status KernelSession::add_probe(const KernelSelector& selector) {
     return choose(chosen);
 }
 
-Status KernelSession::limit_to(const std::vector<std::uint32_t>& thread_ids) {
+/* Threads that are in the list hand that on to those that they start; those that were started before, by one that was not
+ * in it yet, are found by looking again. */
+Status KernelSession::limit_to(const std::vector<std::uint32_t>& process_ids) {
     if (Status set = write_tracefs(path("options/event-fork"), "1"); !set) return set;
-    return write_tracefs(path("set_event_pid"), joined(thread_ids), true);
+    constexpr int looks_max = 100;
+    std::set<std::uint32_t> known;
+    for (int looks = 0; looks < looks_max; looks++) {
+        std::vector<std::uint32_t> found;
+        for (const std::uint32_t process_id : process_ids)
+            for (const std::uint32_t thread_id : thread_ids(process_id))
+                if (known.insert(thread_id).second) found.push_back(thread_id);
+        if (found.empty() && looks != 0) return ok();
+        /* An empty list would be everybody's. */
+        if (found.empty()) found = process_ids;
+        if (Status set = write_tracefs(path("set_event_pid"), joined(found), true); !set) return set;
+    }
+    return ok();
 }
 
 Status KernelSession::leave_out_self() {

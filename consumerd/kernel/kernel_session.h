@@ -64,8 +64,8 @@ public:
     /* Also those that tell the names of threads, which are marked as ours. */
     const std::vector<KernelEvent>& events() const { return events_; }
 
-    /* Only these threads, and all that they start from now on. */
-    Status limit_to(const std::vector<std::uint32_t>& thread_ids);
+    /* Only these processes, and all that they start from now on. */
+    Status limit_to(const std::vector<std::uint32_t>& process_ids);
     /* All but the threads that this process has now. */
     Status leave_out_self();
 

@@ -43,6 +43,7 @@ DAMAGES = {
     "state file's version": (lambda: overwrite(8, b"\xff\x7f"), "has version"),
     "state file's offsets": (lambda: overwrite(24, b"\0" * 8), "not where they belong"),
     "generation": (lambda: overwrite(64, b"\xff" * 7 + b"\x7f"), "generation"),
+    "rules": (lambda: [overwrite(4096 + at * 67648 + 8, b"\0" * 4) for at in (0, 1)], "Rules of the session are not in"),
     "sessions": (lambda: overwrite(4096, b"\0" * 139264), ""),
 }
 

@@ -253,6 +253,23 @@ int main(int argc, char** argv) {
         finally:
             os.kill(int(pid_file.read_text()), signal.SIGKILL)
 
+    def test_who_has_the_number_of_one_that_ended_is_not_called_a_traced_one(self):
+        container = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        if subprocess.run([*container, "sh", "-c", "echo 5000 > /proc/sys/kernel/ns_last_pid"], check=False,
+                          capture_output=True).returncode != 0:
+            self.skipTest("numbers of processes can not be chosen")
+        pids = self.directory / "pids"
+        script = (f"LD_PRELOAD=$0 {self.program} 1 10 >/dev/null & traced=$!; wait; sleep 0.1;"
+                  "echo $((traced - 1)) > /proc/sys/kernel/ns_last_pid;"
+                  f"env -i sleep 20 & echo $traced $! > {pids}")
+        subprocess.run([*container, PLUMB, "record", "-o", self.trace, "--preload", "pthread", "--", "sh", "-c",
+                        'exec env -u LD_PRELOAD sh -c "$0" "$LD_PRELOAD"', script],
+                       check=True, capture_output=True, text=True)
+        traced, stranger = pids.read_text().split()
+        self.assertEqual(traced, stranger)
+        self.assertIn(int(traced), [p["pid"] for p in self.summary()["processes"]])
+        self.assertEqual(self.summary()["left_running"], [])
+
     def test_a_file_limit_costs_events_but_not_the_trace(self):
         limit = 8 << 20  # more than the channel, less than the trace
 
