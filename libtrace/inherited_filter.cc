@@ -41,28 +41,33 @@ bool read_status(Status& status) {
     return true;
 }
 
-uint32_t filters_now() {
-    Status status;
-    if (!read_status(status) || status.number("Seccomp:\t") == 0) return 0;
+uint32_t filters_in(const Status& status) {
+    if (status.number("Seccomp:\t") == 0) return 0;
     const uint32_t count = status.number("Seccomp_filters:\t");
     return count != 0 ? count : UINT32_MAX; // Linux before 5.9 does not count
 }
 
 } // namespace
 
-// Once in a process: it says what was there when the first session was found. A child has what its parent had.
+// Once in a process: it says what was there when the first session was found. A child has what its parent had. A filter
+// from the start may not know the calls that OpenFile makes.
 uint32_t inherited_filters() {
     if (runtime.filters_known == 0) {
-        runtime.filters = filters_now();
+        Status status;
+        if (read_status(status)) {
+            runtime.filters = filters_in(status);
+            if (runtime.filters == 0) know_descriptor_table(status.number("FDSize:\t"));
+        }
         runtime.filters_known = 1;
     }
     return runtime.filters;
 }
 
-// It grows with the program's files. A filter from the start may not know the calls that this is for.
+// It grows with the program's files.
 void look_at_descriptor_table() {
     Status status;
-    if (inherited_filters() == 0 && read_status(status)) know_descriptor_table(status.number("FDSize:\t"));
+    if (is_descriptor_table_outgrown() && read_status(status))
+        know_descriptor_table(status.number("FDSize:\t"));
 }
 
 bool is_forbidden_by_filters(const plumb_session& session) {

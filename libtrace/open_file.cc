@@ -11,6 +11,7 @@ namespace {
 // Within the table as it is: one that grows makes the threads wait for each other, in the kernel.
 constexpr uint32_t slots_used = 16;
 uint32_t first_number; // of ours; 0: not known
+uint32_t outgrown;
 
 bool is_there(int number, dev_t device, ino_t inode) {
     struct stat there;
@@ -28,6 +29,11 @@ bool is_taken_over(const struct stat& found, int directory, const char* path) {
 
 void know_descriptor_table(uint32_t slots) {
     store_relaxed(first_number, slots > 2 * slots_used ? slots - slots_used : 0);
+    store_relaxed(outgrown, 0u);
+}
+
+bool is_descriptor_table_outgrown() {
+    return load_relaxed(outgrown) != 0;
 }
 
 OpenFile::OpenFile(int directory, const char* path, int flags, int mode) {
@@ -47,6 +53,7 @@ bool OpenFile::move_away(int directory, const char* path) {
     // Where RLIMIT_NOFILE is lower, or all behind it is taken, the file stays where it is.
     if (number_ < first) number = static_cast<int>(sys::call(SYS_fcntl, number_, F_DUPFD_CLOEXEC, first));
     if (number < 0) number = number_;
+    if (number >= first + static_cast<int>(slots_used)) store_relaxed(outgrown, 1u);
     struct stat there;
     if (sys::status(number, &there) != 0) return false;
     if (is_taken_over(there, directory, path)) {

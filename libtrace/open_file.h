@@ -35,5 +35,6 @@ private:
 // How large the process's table of descriptors is, from /proc/self/status. Until it is called, files stay where they are
 // opened: what moves them takes calls that a filter may not know, and a dynamic linker that loads us does no better.
 void know_descriptor_table(uint32_t slots);
+bool is_descriptor_table_outgrown(); // one of ours found its place behind it
 
 } // namespace plumb

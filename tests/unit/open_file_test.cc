@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <vector>
 
 using plumb::OpenFile;
 
@@ -81,6 +82,23 @@ TEST_F(OpenFileTest, stays_low_where_the_limit_is) {
     }
     EXPECT_FALSE(is_open(ours));
     setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST_F(OpenFileTest, finds_out_that_the_table_has_grown) {
+    std::vector<int> programs;
+    while (programs.empty() || programs.back() < static_cast<int>(table_slots))
+        programs.push_back(open("/dev/null", O_RDONLY));
+    EXPECT_FALSE(plumb::is_descriptor_table_outgrown());
+    { const OpenFile file("/proc/self/maps", O_RDONLY); }
+    EXPECT_TRUE(plumb::is_descriptor_table_outgrown());
+    plumb::know_descriptor_table(4 * table_slots);
+    EXPECT_FALSE(plumb::is_descriptor_table_outgrown());
+    {
+        const OpenFile file("/proc/self/maps", O_RDONLY);
+        EXPECT_GE(file.number(), static_cast<int>(4 * table_slots) - 16);
+    }
+    for (const int number : programs)
+        close(number);
 }
 
 TEST_F(OpenFileTest, can_be_handed_on) {
