@@ -363,8 +363,9 @@ namespace {
 // How many entries of this type find room.
 uint32_t entries_that_fit(Table& table, plumb_entry_type type) {
     uint32_t fitted = 0;
-    uint64_t& refused = table.attachment.header->refused[PLUMB_REFUSED_ENTRY_SLOTS];
-    for (const uint64_t before = refused; refused == before;) {
+    const auto refused = [&] { return table.attachment.header->refused[PLUMB_REFUSED_ENTRY_SLOTS]; };
+    const uint64_t before = refused();
+    while (refused() == before) {
         plumb_entry_object entry{};
         entry.entry.type = type;
         entry.entry.process_id = 7;
