@@ -208,9 +208,9 @@ struct Made {
 /* `whose`: for the message. `kernel_cookie`: of the session whose events of the kernel wait; 0: none does. */
 Result<Made> make_trace(const std::vector<ToDrain>& channels, const ExtractOptions& options,
                         const std::string& whose, std::uint64_t kernel_cookie = 0) {
-    const std::string path = options.directory.empty() ? default_trace_directory() : options.directory;
-    auto directory = TraceDirectory::claim(path, options.force);
+    auto directory = TraceDirectory::claim(options.directory, options.force);
     if (!directory) return directory.error();
+    const std::string path = options.directory.empty() ? directory->path() : options.directory;
     RecordSummary summary;
     std::string kernel_problem; /* what is not there now will not be there at the next try */
     summary.directory = path;

@@ -10,13 +10,21 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
-#include <initializer_list>
 
 namespace plumb {
 namespace {
 
-constexpr std::initializer_list<int> taken_signals = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
-                                                      SIGUSR1, SIGUSR2, SIGCHLD, SIGIO};
+/* All that would end the recorder without a word, and may come from outside. */
+std::vector<int> taken_signals() {
+    std::vector<int> numbers = {SIGINT, SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2,  SIGCHLD,
+                                SIGIO,  SIGALRM, SIGPROF, SIGXCPU, SIGPWR,  SIGVTALRM};
+#ifdef SIGSTKFLT
+    numbers.push_back(SIGSTKFLT);
+#endif
+    for (int number = SIGRTMIN; number <= SIGRTMAX; number++)
+        numbers.push_back(number);
+    return numbers;
+}
 
 /* The recorder's environment with some variables replaced, as execvpe() wants it. */
 std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& variables) {
@@ -47,7 +55,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
 SignalQueue::SignalQueue() {
     sigemptyset(&taken_);
     sigemptyset(&ignored_on_terminal_);
-    for (const int number : taken_signals) {
+    for (const int number : taken_signals()) {
         /* nohup ignores SIGHUP, and it stays ignored. A shell without job control ignores SIGINT and SIGQUIT for what
          * runs in its background: what the terminal sends is not for us then, but what kill sends is. */
         struct sigaction current {};
@@ -154,6 +162,11 @@ int exit_status_for(const Error& start_error) {
 
 bool came_from_terminal(const siginfo_t& signal) {
     return signal.si_code == SI_KERNEL;
+}
+
+bool is_limit_of_ours(const siginfo_t& signal) {
+    return signal.si_code == SI_KERNEL && (signal.si_signo == SIGXCPU || signal.si_signo == SIGALRM ||
+                                           signal.si_signo == SIGVTALRM || signal.si_signo == SIGPROF);
 }
 
 } // namespace plumb

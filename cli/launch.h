@@ -73,6 +73,9 @@ int exit_status_for(const Error& start_error);
 /* Whether the terminal sent the signal, and so sent it to the command as well. */
 bool came_from_terminal(const siginfo_t& signal);
 
+/* Whether the kernel says that the recorder's own time is up: `ulimit -t`, a timer that it was started with. */
+bool is_limit_of_ours(const siginfo_t& signal);
+
 } // namespace plumb
 
 #endif

@@ -84,7 +84,8 @@ Result<int> Recorder::run() {
     const bool is_all_on = summary_.totals.not_switched_on.empty();
     if (command_) {
         const int status = summary_.exit_status.value_or(0);
-        return status == 0 && (has_write_failures_ || !is_all_on) ? 1 : status;
+        const bool is_complete = summary_.problems.empty() && !has_write_failures_ && is_all_on;
+        return status == 0 && !is_complete ? 1 : status;
     }
     return said && summary_.problems.empty() && is_all_on ? 0 : 1;
 }
@@ -103,7 +104,6 @@ Status Recorder::prepare() {
         if (!preload) return preload.error();
         preload_ = *preload;
     }
-    if (options_.directory.empty()) options_.directory = default_trace_directory();
     while (options_.directory.size() > 1 && options_.directory.back() == '/')
         options_.directory.pop_back();
     for (const std::uint32_t process_id : options_.process_ids) {
@@ -131,6 +131,7 @@ Status Recorder::prepare() {
             return bytes.error().with("--kernel-buffer-size");
     auto claimed = TraceDirectory::claim(options_.directory, options_.force);
     if (!claimed) return claimed.error();
+    if (options_.directory.empty()) options_.directory = claimed->path();
     directory_.emplace(std::move(*claimed));
     return ok();
 }
@@ -333,7 +334,7 @@ bool Recorder::is_over() {
     }
     if (attached_.empty()) return false;
     return std::none_of(attached_.begin(), attached_.end(),
-                        [](const auto& process) { return is_same_process(process.first, process.second); });
+                        [this](const auto& process) { return is_waited_for(process.first, process.second); });
 }
 
 void Recorder::handle(const siginfo_t& signal) {
@@ -345,7 +346,7 @@ void Recorder::handle(const siginfo_t& signal) {
     if (command_ && !command_->has_ended()) {
         if (!came_from_terminal(signal)) command_->send(signal.si_signo);
         const bool asks_to_end = signal.si_signo != SIGUSR1 && signal.si_signo != SIGUSR2;
-        if (!asks_to_end || ++signals_seen_ < 2) return;
+        if (!is_limit_of_ours(signal) && (!asks_to_end || ++signals_seen_ < 2)) return;
         status_.say(fmt::format("the recording ends; {} runs on.", options_.command[0]));
     }
     end_asked_ = true;

@@ -28,6 +28,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 namespace plumb {
 
@@ -57,6 +58,7 @@ private:
     Status start_command();
     bool is_reachable(std::uint32_t process_id);
     std::vector<std::uint32_t> look_for_attached();
+    bool is_waited_for(std::uint32_t process_id, std::uint64_t start_ns);
     Status attach();
     void wait_for_end();
     bool is_over();
@@ -99,6 +101,7 @@ private:
     std::vector<std::uint64_t> ring_positions_; /* up to which the last snapshot went */
     std::optional<LaunchedCommand> command_;
     std::map<std::uint32_t, std::uint64_t> attached_; /* process id -> when it started */
+    std::set<std::uint32_t> without_tracepoints_;     /* of these; empty if all are */
     std::string preload_;
     std::uint64_t duration_ns_ = 0; /* 0: no limit */
     std::uint64_t started_ns_ = 0;

@@ -132,7 +132,14 @@ std::vector<std::uint32_t> Recorder::look_for_attached() {
     }
 }
 
-/* Says which of the named processes cannot be traced, and fails if that leaves nobody. */
+/* Of a process that was named: whether it lives, and something of it is recorded. */
+bool Recorder::is_waited_for(std::uint32_t process_id, std::uint64_t start_ns) {
+    return is_same_process(process_id, start_ns) &&
+           (without_tracepoints_.count(process_id) == 0 || kernel_session_ || is_reachable(process_id));
+}
+
+/* Says which of the named processes cannot be traced, and fails if that leaves nobody. The kernel's events need no
+ * tracepoints. */
 Status Recorder::attach() {
     const std::vector<std::uint32_t> missing = look_for_attached();
     const std::size_t reachable = attached_.size() - missing.size();
@@ -144,7 +151,9 @@ Status Recorder::attach() {
     for (const Unreachable& each : summary_.unreachable)
         if (attached_.count(each.process_id) != 0)
             status_.say(fmt::format("process {} could not be reached: {}", each.process_id, each.reason));
-    if (attached_.empty() || reachable > 0 || !options_.command.empty() || !options_.executables.empty())
+    if (reachable > 0) without_tracepoints_.insert(missing.begin(), missing.end());
+    if (attached_.empty() || reachable > 0 || kernel_session_ || !options_.command.empty() ||
+        !options_.executables.empty())
         return ok();
     summary_.problems.push_back("No process could be traced.");
     close();

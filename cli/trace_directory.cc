@@ -116,15 +116,19 @@ std::uint32_t holder_of_lock(int fd) {
 
 } // namespace
 
-std::string default_trace_directory() {
+/* "plumb-trace-20240131-235959", with a number behind it if that is taken: by whoever made it first. */
+Result<TraceDirectory> TraceDirectory::claim_any() {
     const std::string name = fmt::format("plumb-trace-{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr)));
-    std::string path = name;
-    for (int i = 2; fs::exists(fs::symlink_status(path)); i++)
-        path = fmt::format("{}-{}", name, i);
-    return path;
+    constexpr int numbers_max = 10'000;
+    for (int i = 1; i < numbers_max; i++) {
+        auto claimed = claim(i == 1 ? name : fmt::format("{}-{}", name, i), false);
+        if (claimed || claimed.error().number() != EEXIST) return claimed;
+    }
+    return Error("{} and all names like it are taken.", name).hint("Choose a directory with -o.");
 }
 
 Result<TraceDirectory> TraceDirectory::claim(const std::string& path, bool force) {
+    if (path.empty()) return claim_any();
     constexpr int tries_max = 10; /* who has just finished there may remove it between our steps */
     for (int tries = 0; tries < tries_max; tries++) {
         const bool is_new = ::mkdir(path.c_str(), 0755) == 0;
@@ -132,7 +136,8 @@ Result<TraceDirectory> TraceDirectory::claim(const std::string& path, bool force
             return Error::from_errno(errno, "Could not make the trace directory {}", path);
         if (!is_new && !force)
             return Error("{} exists already.", path)
-                .hint("Choose another directory with -o, or replace an old trace with --force.");
+                .hint("Choose another directory with -o, or replace an old trace with --force.")
+                .as(EEXIST);
         auto folder = Folder::open(path);
         if (!folder && folder.error().number() == ENOENT) continue;
         if (!folder && (folder.error().number() == ENOTDIR || folder.error().number() == ELOOP))

@@ -13,13 +13,10 @@
 
 namespace plumb {
 
-/* "plumb-trace-20240131-235959", with a number behind it if that is taken. */
-std::string default_trace_directory();
-
 /* A directory that one process writes a trace into: locked meanwhile, so that no other --force removes it. */
 class TraceDirectory {
 public:
-    /* Makes the directory; with `force`, empties one that holds a trace of Plumb, if nobody writes there. */
+    /* Makes the directory, one named after the time if `path` is empty; with `force`, empties one that holds a trace of Plumb, if nobody writes there. */
     static Result<TraceDirectory> claim(const std::string& path, bool force);
     TraceDirectory(TraceDirectory&&) noexcept = default;
     TraceDirectory& operator=(TraceDirectory&&) = delete;
@@ -34,6 +31,7 @@ public:
 
 private:
     explicit TraceDirectory(Folder folder) : folder_(std::move(folder)) {}
+    static Result<TraceDirectory> claim_any();
     Status lock() const;
 
     Folder folder_; /* holds the lock */

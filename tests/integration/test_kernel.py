@@ -266,6 +266,17 @@ class Kernel(TracedProgramTest):
         self.assertLessEqual(instances(), self.before)
         self.assertEqual(probes(), [])
 
+    def test_a_process_without_tracepoints_is_recorded(self):
+        program = subprocess.Popen(["sh", "-c", "while :; do sleep 0.05; done"])
+        try:
+            done = subprocess.run([PLUMB, "record", "--json", "-o", self.trace, "-k", "sched:sched_process_fork", "-p",
+                                   str(program.pid), "--duration", "1s"], capture_output=True, text=True, timeout=60, check=False)
+        finally:
+            program.kill()
+            program.wait()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(json.loads(done.stdout)["events_by_name"]["sched_process_fork"], 3)
+
     def test_without_root_programs_are_recorded_alone(self):
         with tempfile.TemporaryDirectory() as name:
             os.chmod(name, 0o777)
@@ -274,7 +285,7 @@ class Kernel(TracedProgramTest):
                                    "-o", f"{name}/trace", "-k", "sched:*", "--", self.program, "10"],
                                   capture_output=True, text=True, timeout=60, check=False)
             subprocess.run(["rm", "-rf", "/dev/shm/plumb-65534"], check=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, 1, done.stderr)  # it is not what was asked for
         self.assertIn("need root", done.stderr)
         self.assertIn("sandwich:before", done.stderr)
 

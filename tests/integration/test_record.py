@@ -124,6 +124,35 @@ int main(int argc, char** argv) {
                 self.assertEqual(recorder.returncode, 40 + number)
                 self.assertEqual(self.summary()["events_by_name"]["pthread:mutex_acquired"], 10)
 
+    def test_whatever_ends_a_process_ends_the_recording_well(self):
+        for number in (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGXCPU, signal.SIGPWR, signal.SIGSTKFLT,
+                       signal.SIGRTMIN, signal.SIGRTMAX):
+            with self.subTest(number):
+                recorder = self.start("--force", "--preload", "pthread", "--", self.program, 1, 10, "wait")
+                self.assertEqual(recorder.stdout.readline(), "locked\n")
+                recorder.send_signal(number)
+                _, errors = recorder.communicate(timeout=30)
+                self.assertEqual(recorder.returncode, 128 + number)
+                self.assertIn("Recorded", errors)
+                self.assertEqual(self.summary()["events_by_name"]["pthread:mutex_acquired"], 10)
+
+    def test_a_limit_of_the_recorders_own_ends_the_recording_alone(self):
+        # A timer outlives exec().
+        script = f"import os, signal; signal.setitimer(signal.ITIMER_REAL, 2); os.execv({str(PLUMB)!r}, " \
+                 f"['plumb', 'record', '-o', {str(self.trace)!r}, '--', 'sh', '-c', 'exec sleep 20 2>&- >&-'])"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("sh runs on", done.stderr)
+        self.assertIn("Recorded", done.stderr)
+
+    def test_recorders_that_begin_together_choose_directories_of_their_own(self):
+        recorders = [subprocess.Popen([PLUMB, "record", "-q", "--", "true"], cwd=self.directory, stderr=subprocess.PIPE, text=True)
+                     for _ in range(12)]
+        for recorder in recorders:
+            _, errors = recorder.communicate(timeout=60)
+            self.assertEqual(recorder.returncode, 0, errors)
+        self.assertEqual(len(list(self.directory.glob("plumb-trace-*/summary.json"))), len(recorders))
+
     def test_kill_reaches_a_recorder_in_the_background_of_a_script(self):
         # Whom the shell started with & ignores SIGINT; the program's "wait" takes it again.
         script = (f"{PLUMB} record -o {self.trace} --preload pthread -- {self.program} 1 10 wait > {self.directory}/said & "
@@ -237,6 +266,22 @@ int main(int argc, char** argv) {
         finally:
             program.kill()
             program.wait()
+
+    def test_it_ends_with_the_last_of_those_that_it_records(self):
+        other = subprocess.Popen(["sleep", "100"])
+        program = subprocess.Popen([self.program, "2", "100", "forever"], env=dict(os.environ, LD_PRELOAD=str(PROBE)))
+        try:
+            time.sleep(0.5)
+            recorder = self.start("-p", other.pid, "-p", program.pid)
+            time.sleep(2)
+            self.assertIsNone(recorder.poll())
+            program.kill()
+            program.wait()
+            _, errors = recorder.communicate(timeout=20)
+            self.assertIn(f"process {other.pid} could not be reached: it has no tracepoints", errors)
+        finally:
+            other.kill()
+            other.wait()
 
     def test_the_recording_ends_with_the_time_and_so_does_the_command(self):
         began = time.monotonic()
