@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,14 +46,18 @@ bool ElfFile::read_file(std::uint64_t offset, void* to, std::size_t bytes) const
 }
 
 Result<ElfFile> ElfFile::open(const std::string& path) {
+    Result<FileDescriptor> file = open_regular_file(path);
+    if (!file) return file.error();
+    return of_file(std::move(*file), path);
+}
+
+Result<ElfFile> ElfFile::of_file(FileDescriptor file, const std::string& name) {
     ElfFile elf;
-    elf.file_ = FileDescriptor(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    if (!elf.file_.is_open()) return Error::from_errno(errno, "Could not open {}", path);
+    elf.file_ = std::move(file);
     struct stat info {};
-    if (::fstat(elf.file_.get(), &info) != 0) return Error::from_errno(errno, "Could not inspect {}", path);
-    if (!S_ISREG(info.st_mode)) return Error("{} is not a file.", path);
+    if (::fstat(elf.file_.get(), &info) != 0) return Error::from_errno(errno, "Could not inspect {}", name);
     elf.total_bytes_ = static_cast<std::uint64_t>(info.st_size);
-    const Status loaded = elf.load(path);
+    const Status loaded = elf.load(name);
     if (!loaded) return loaded.error();
     return elf;
 }

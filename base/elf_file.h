@@ -27,6 +27,7 @@ namespace plumb {
 class ElfFile {
 public:
     static Result<ElfFile> open(const std::string& path);
+    static Result<ElfFile> of_file(FileDescriptor file, const std::string& name);
     /* `bytes` must outlive this. */
     static Result<ElfFile> of_bytes(std::span<const std::byte> bytes, const std::string& name);
 

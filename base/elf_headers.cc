@@ -1,10 +1,6 @@
 #include "base/elf_headers.h"
 
-#include "base/file.h"
-
 #include <elf.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,12 +39,9 @@ std::vector<std::uint8_t> build_id_in(const std::vector<char>& notes) {
 
 } // namespace
 
-std::optional<ElfHeaders> read_elf_headers(const std::string& path) {
-    const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-    struct stat info {};
+std::optional<ElfHeaders> read_elf_headers(const FileDescriptor& file) {
     Elf64_Ehdr header;
-    if (!file.is_open() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) ||
-        !read_at(file.get(), 0, &header, sizeof(header)) ||
+    if (!read_at(file.get(), 0, &header, sizeof(header)) ||
         std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
         header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > segments_max)
         return {};

@@ -5,9 +5,10 @@
 #ifndef PLUMB_BASE_ELF_HEADERS_H
 #define PLUMB_BASE_ELF_HEADERS_H
 
+#include "base/file.h"
+
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace plumb {
@@ -18,7 +19,7 @@ struct ElfHeaders {
 };
 
 /* Nothing if it cannot be read, or is no ELF file of this machine's kind. */
-std::optional<ElfHeaders> read_elf_headers(const std::string& path);
+std::optional<ElfHeaders> read_elf_headers(const FileDescriptor& file);
 
 } // namespace plumb
 

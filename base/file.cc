@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace plumb {
@@ -15,9 +16,24 @@ void FileDescriptor::reset() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
-Result<std::string> read_small_file(const std::string& path, std::size_t limit_bytes) {
-    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+Result<FileDescriptor> open_regular_file(const std::string& path) {
+    const FileDescriptor place(::open(path.c_str(), O_PATH | O_CLOEXEC));
+    if (!place.is_open()) return Error::from_errno(errno, "Could not open {}", path);
+    struct stat info {};
+    if (::fstat(place.get(), &info) != 0) return Error::from_errno(errno, "Could not inspect {}", path);
+    if (!S_ISREG(info.st_mode)) return Error("{} is not a file.", path);
+    const std::string same = fmt::format("/proc/self/fd/{}", place.get());
+    FileDescriptor file(::open(same.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     if (!file.is_open()) return Error::from_errno(errno, "Could not open {}", path);
+    return file;
+}
+
+Result<std::string> read_small_file(const std::string& path, std::size_t limit_bytes) {
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (!file.is_open()) return Error::from_errno(errno, "Could not open {}", path);
+    struct stat info {};
+    if (::fstat(file.get(), &info) != 0) return Error::from_errno(errno, "Could not inspect {}", path);
+    if (!S_ISREG(info.st_mode)) return Error("{} is not a file.", path);
     std::string content;
     char buffer[4096];
     while (content.size() < limit_bytes) {

@@ -42,7 +42,10 @@ private:
     int fd_ = -1;
 };
 
-/* The whole of a small file (at most `limit_bytes`), such as those of /proc. */
+/* For reading. Anything else than a regular file is not even opened: that acts on FIFOs, terminals and other devices. */
+Result<FileDescriptor> open_regular_file(const std::string& path);
+
+/* The whole of a small regular file (at most `limit_bytes`), such as those of /proc. */
 Result<std::string> read_small_file(const std::string& path, std::size_t limit_bytes = std::size_t{1} << 20);
 
 /* Writes a file anew, whole or not at all: until it is complete, what was there before stays. Its own temporary file is

@@ -1,5 +1,6 @@
 #include "cli/trace_directory.h"
 
+#include "base/file.h"
 #include "base/output_buffer.h"
 #include "base/processes.h"
 
@@ -39,10 +40,9 @@ bool is_folder_name(std::string_view name) {
 }
 
 bool is_plumb_metadata(const fs::path& path) {
-    std::ifstream file(path);
-    std::string start(4096, '\0');
-    file.read(start.data(), static_cast<std::streamsize>(start.size()));
-    return start.find("plumb_version = \"") != std::string::npos;
+    constexpr std::size_t start_bytes = 4096;
+    const auto start = read_small_file(path, start_bytes);
+    return start && start->find("plumb_version = \"") != std::string::npos;
 }
 
 /* snapshot-1 */

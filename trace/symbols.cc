@@ -18,9 +18,9 @@ public:
     explicit SymbolFile(const std::string& path) {
         if (elf_version(EV_CURRENT) == EV_NONE) return;
         /* The path comes from the trace: it may be anything, such as a FIFO. */
-        file_ = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-        struct stat status {};
-        if (!file_.is_open() || ::fstat(file_.get(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+        auto opened = open_regular_file(path);
+        if (!opened) return;
+        file_ = std::move(*opened);
         elf_ = elf_begin(file_.get(), ELF_C_READ_MMAP, nullptr);
         if (elf_ != nullptr && elf_kind(elf_) != ELF_K_ELF) {
             elf_end(elf_);

@@ -2,10 +2,12 @@
 
 #include "base/elf_headers.h"
 #include "base/file.h"
+#include "base/mapped_file.h"
 #include "base/processes.h"
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 namespace plumb {
 namespace {
@@ -22,8 +24,8 @@ ChannelEntry describe(uint32_t process_id, const MappedFile& file, uint64_t now)
     entry.base = file.base;
     entry.bytes = file.end - file.base;
     entry.path = file.path;
-    /* By the process's own root: it may be in a container. */
-    if (const auto headers = read_elf_headers(proc_folder(process_id) + "/root" + file.path)) {
+    const auto opened = open_mapped_file(process_id, file);
+    if (const auto headers = opened ? read_elf_headers(*opened) : std::nullopt) {
         entry.bytes = std::max(entry.bytes, headers->memory_bytes);
         entry.build_id = headers->build_id;
     }

@@ -5,6 +5,7 @@
 #include "consumerd/control/traced_processes.h"
 #include "base/file.h"
 #include "base/glob.h"
+#include "base/mapped_file.h"
 #include "base/processes.h"
 #include "consumerd/control/launched.h"
 
@@ -19,8 +20,7 @@ namespace {
 
 class ObjectReader {
 public:
-    /* The events of a file that the process maps. Opened through the process's own root directory, so that it
-     * is the right file in a container too; of a file that is deleted, only the kernel still has it. */
+    /* The events of a file that the process maps. */
     const Result<ElfEvents>& events_of(std::uint32_t process_id, const MappedFile& file) {
         const auto known = read_.find({file.device, file.inode});
         if (known != read_.end()) return known->second;
@@ -29,27 +29,9 @@ public:
 
 private:
     static Result<ElfEvents> read(std::uint32_t process_id, const MappedFile& file) {
-        Result<ElfEvents> found = elf_events_of_file(proc_folder(process_id) + "/root" + file.path);
-        if (found) return found;
-        const Result<std::string> executable = executable_of(process_id);
-        if (executable && *executable == file.path)
-            return elf_events_of_file(proc_folder(process_id) + "/exe");
-        const Result<std::string> mapping = mapping_name(process_id, file.base);
-        if (!mapping) return found;
-        Result<ElfEvents> mapped =
-            elf_events_of_file(fmt::format("/proc/{}/map_files/{}", process_id, *mapping));
-        return mapped ? mapped : found;
-    }
-
-    /* "55d0c0a00000-55d0c0a01000": the mapping that begins there. */
-    static Result<std::string> mapping_name(std::uint32_t process_id, std::uint64_t base) {
-        const Result<std::vector<std::string>> names =
-            list_directory(fmt::format("/proc/{}/map_files", process_id));
-        if (!names) return names.error();
-        const std::string beginning = fmt::format("{:x}-", base);
-        for (const std::string& name : *names)
-            if (name.starts_with(beginning)) return name;
-        return Error("No mapping begins at {:x}.", base);
+        Result<FileDescriptor> opened = open_mapped_file(process_id, file);
+        if (!opened) return opened.error();
+        return elf_events_of_file(std::move(*opened), file.path);
     }
 
     std::map<std::pair<std::uint64_t, std::uint64_t>, Result<ElfEvents>> read_;

@@ -176,6 +176,12 @@ Result<ElfEvents> elf_events_of_file(const std::string& path) {
     return read_events(*elf);
 }
 
+Result<ElfEvents> elf_events_of_file(FileDescriptor file, const std::string& name) {
+    const Result<ElfFile> elf = ElfFile::of_file(std::move(file), name);
+    if (!elf) return elf.error();
+    return read_events(*elf);
+}
+
 Result<ElfEvents> elf_events_of_bytes(std::span<const std::byte> bytes, const std::string& name) {
     const Result<ElfFile> elf = ElfFile::of_bytes(bytes, name);
     if (!elf) return elf.error();

@@ -6,6 +6,7 @@
 #ifndef PLUMB_CONSUMERD_EVENT_ELF_EVENTS_H
 #define PLUMB_CONSUMERD_EVENT_ELF_EVENTS_H
 
+#include "base/file.h"
 #include "base/result.h"
 
 #include <plumb/abi/event.h>
@@ -54,8 +55,8 @@ struct ElfEvents {
     std::vector<std::string> notes; /* what could not be read, and why */
 };
 
-/* `path` may be /proc/PID/map_files/... or /proc/PID/root/...: it is opened once. */
 Result<ElfEvents> elf_events_of_file(const std::string& path);
+Result<ElfEvents> elf_events_of_file(FileDescriptor file, const std::string& name);
 Result<ElfEvents> elf_events_of_bytes(std::span<const std::byte> bytes, const std::string& name);
 
 } // namespace plumb

@@ -2,6 +2,7 @@
 // switches events on and off: nothing crashes, nothing of an unloaded object is touched, every record of it
 // is whole. cmake-timeout: 300
 #include "base/elf_headers.h"
+#include "base/file.h"
 #include "tests/support/private_shm.h"
 #include "tests/support/stress_checker.h"
 #include "tests/support/test_session.h"
@@ -32,7 +33,9 @@ std::vector<const plumb_entry_object*> objects_in(const TestChannel& channel) {
 
 // Of an object that stays where it is, what its memory says is what its file says.
 void expect_as_in_file(const plumb_entry_object& object) {
-    const auto file = plumb::read_elf_headers(object.path);
+    const auto opened = plumb::open_regular_file(object.path);
+    ASSERT_TRUE(opened) << object.path;
+    const auto file = plumb::read_elf_headers(*opened);
     ASSERT_TRUE(file) << object.path;
     const std::vector<uint8_t> build_id(object.build_id, object.build_id + object.build_id_bytes);
     EXPECT_EQ(build_id, file->build_id) << object.path;
