@@ -77,10 +77,6 @@ SignalQueue::SignalQueue() {
     sigaction(SIGCHLD, &usual, &child_before_);
 }
 
-SignalQueue::~SignalQueue() {
-    restore();
-}
-
 void SignalQueue::restore() const {
     sigaction(SIGPIPE, &pipe_before_, nullptr);
     sigaction(SIGXFSZ, &file_size_before_, nullptr);

@@ -24,9 +24,9 @@ namespace plumb {
 
 class SignalQueue {
 public:
-    /* Blocks the signals; before any thread is started. */
+    /* Blocks the signals; before any thread is started. They stay blocked: one that is pending when the recording is over
+     * would end the process before its exit status is told, and anybody can cause SIGIO. */
     SignalQueue();
-    ~SignalQueue();
     SignalQueue(const SignalQueue&) = delete;
     SignalQueue& operator=(const SignalQueue&) = delete;
 
