@@ -117,20 +117,26 @@ void OutputBuffer::make_room(std::size_t bytes) {
     end_ = buffer_.get() + size;
 }
 
+namespace {
+
+void put_escape(OutputBuffer& out, char c) {
+    char* const at = out.room(4);
+    at[0] = '\\';
+    if (const char letter = short_escape(c); letter != 0) {
+        at[1] = letter;
+        out.wrote(at + 2);
+        return;
+    }
+    at[1] = 'x';
+    at[2] = hex_digits[static_cast<unsigned char>(c) >> 4];
+    at[3] = hex_digits[static_cast<unsigned char>(c) & 15];
+    out.wrote(at + 4);
+}
+
+} // namespace
+
 void put_escaped(OutputBuffer& out, std::string_view text) {
-    put_with(out, text, [&out](char c) {
-        char* const at = out.room(4);
-        at[0] = '\\';
-        if (const char letter = short_escape(c); letter != 0) {
-            at[1] = letter;
-            out.wrote(at + 2);
-            return;
-        }
-        at[1] = 'x';
-        at[2] = hex_digits[static_cast<unsigned char>(c) >> 4];
-        at[3] = hex_digits[static_cast<unsigned char>(c) & 15];
-        out.wrote(at + 4);
-    });
+    put_with(out, text, [&out](char c) { put_escape(out, c); });
 }
 
 void put_json_string(OutputBuffer& out, std::string_view text) {
@@ -153,6 +159,17 @@ void put_json_string(OutputBuffer& out, std::string_view text) {
 std::string escaped(std::string_view text) {
     OutputBuffer out(-1);
     put_escaped(out, text);
+    return std::string(out.text());
+}
+
+std::string without_controls(std::string_view text) {
+    OutputBuffer out(-1);
+    put_with(out, text, [&out](char c) {
+        if (c == '"' || c == '\\' || c == '\n')
+            out.put(c);
+        else
+            put_escape(out, c);
+    });
     return std::string(out.text());
 }
 

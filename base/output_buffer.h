@@ -107,6 +107,10 @@ void put_escaped(OutputBuffer& out, std::string_view text);
 /* The same in the way of JSON, as a string with its quotes. Bytes that are no UTF-8 become U+FFFD. */
 void put_json_string(OutputBuffer& out, std::string_view text);
 std::string escaped(std::string_view text);
+
+/* A message, which quotes names as they are: only what could steer a terminal is escaped; quotation marks, backslashes and
+ * ends of lines stand. */
+std::string without_controls(std::string_view text);
 std::string json_string(std::string_view text);
 
 } // namespace plumb

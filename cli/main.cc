@@ -2,6 +2,7 @@
  * The plumb command: parses the command line and runs the subcommand. Exit status 0: done; 1: could not, the
  * reason is on standard error; 2: wrong usage; `plumb record` passes on the status of what it ran.
  */
+#include "base/output_buffer.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "consumerd/kernel/tracefs.h"
@@ -59,7 +60,7 @@ int exit_status() {
 }
 
 int complain(const Error& error) {
-    print_error("plumb: {}\n", error.message());
+    print_error("plumb: {}\n", without_controls(error.message()));
     return 1;
 }
 

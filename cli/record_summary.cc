@@ -1,6 +1,7 @@
 #include "cli/record_summary.h"
 
 #include "base/file.h"
+#include "base/output_buffer.h"
 #include "cli/losses.h"
 #include "cli/status_line.h"
 
@@ -24,7 +25,7 @@ std::string events_text(const DrainTotals& totals) {
         width = std::max(width, with_commas(totals.events[i].count).size());
     for (std::size_t i = 0; i < listed; i++)
         text +=
-            fmt::format("  {:>{}}  {}\n", with_commas(totals.events[i].count), width, totals.events[i].name);
+            fmt::format("  {:>{}}  {}\n", with_commas(totals.events[i].count), width, escaped(totals.events[i].name));
     if (listed < totals.events.size())
         text += fmt::format("  {:>{}}  and {} more kinds\n", "...", width, totals.events.size() - listed);
     return text;
@@ -36,7 +37,7 @@ std::string processes_text(const DrainTotals& totals) {
     std::string names;
     const std::size_t listed = std::min(totals.processes.size(), processes_listed);
     for (std::size_t i = 0; i < listed; i++)
-        names += fmt::format("{}{} ({})", i == 0 ? ": " : ", ", totals.processes[i].name,
+        names += fmt::format("{}{} ({})", i == 0 ? ": " : ", ", escaped(totals.processes[i].name),
                              totals.processes[i].process_id);
     if (listed < totals.processes.size()) names += ", ...";
     return fmt::format("{}, {}{}\n", counted(totals.processes.size(), "process"),
@@ -81,7 +82,7 @@ std::string losses_text(const RecordSummary& summary) {
     const bool is_complete = summary.problems.empty(); /* else what was not read at all may be anything */
     std::string lost = lost_lines(totals.events_lost, totals.subbufs_lost, totals.write_error);
     for (const NamedCount& missing : totals.not_switched_on)
-        lost += fmt::format("  {}\n", not_switched_on_text(missing));
+        lost += fmt::format("  {}\n", escaped(not_switched_on_text(missing)));
     const std::string before = lost_lines(summary.events_lost_before, summary.subbufs_lost_before, "");
     const std::string cut = cut_lines(totals.notes);
     std::string text = lost.empty() ? "" : "Lost:\n" + lost;
@@ -131,20 +132,20 @@ std::string summary_text(const RecordSummary& summary) {
     for (const NamedCount& note : totals.notes)
         if (note.name != cut_note) text += fmt::format("  note: {} {}\n", with_commas(note.count), note.name);
     for (const Unreachable& each : summary.unreachable)
-        text += fmt::format("Process {} could not be reached: {}\n", each.process_id, each.reason);
+        text += fmt::format("Process {} could not be reached: {}\n", each.process_id, without_controls(each.reason));
     for (const Unreachable& each : summary.reached_late)
-        text += fmt::format("Process {} was reached late: {}\n", each.process_id, each.reason);
+        text += fmt::format("Process {} was reached late: {}\n", each.process_id, without_controls(each.reason));
     for (const Disturbed& each : summary.disturbed)
         text += fmt::format("Process {}, thread {}: its {} was interrupted (EINTR).\n", each.process_id,
                             each.thread_id, each.system_call);
     for (const TracedName& each : summary.left_running)
-        text += fmt::format("{} ({}) still runs; it is not traced any more.\n", each.name, each.process_id);
+        text += fmt::format("{} ({}) still runs; it is not traced any more.\n", escaped(each.name), each.process_id);
     for (const std::string& problem : summary.problems)
-        text += problem + "\n";
+        text += without_controls(problem) + "\n";
     if (summary.snapshots.size() > 1)
         text += fmt::format("Of {} snapshots, this was the last.\n", summary.snapshots.size());
     return text +
-           fmt::format("The trace is in {} ({}).\n", summary.directory, size_text(totals.progress.bytes));
+           fmt::format("The trace is in {} ({}).\n", without_controls(summary.directory), size_text(totals.progress.bytes));
 }
 
 std::string summary_json(const RecordSummary& summary) {

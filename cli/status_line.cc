@@ -1,5 +1,6 @@
 #include "cli/status_line.h"
 
+#include "base/output_buffer.h"
 #include "cli/output.h"
 
 #include <fmt/format.h>
@@ -62,7 +63,7 @@ void StatusLine::clear() {
 
 void StatusLine::say(const std::string& line) {
     const std::lock_guard<std::mutex> guard(lock_);
-    print_error("{}plumb: {}\n", is_drawn_ ? "\r\033[K" : "", line);
+    print_error("{}plumb: {}\n", is_drawn_ ? "\r\033[K" : "", without_controls(line));
     is_drawn_ = false;
 }
 

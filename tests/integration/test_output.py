@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 BUILD = pathlib.Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
@@ -58,6 +59,37 @@ class Output(unittest.TestCase):
                 self.sh(f"exec 4>{seen} </dev/null >/dev/null 2>/dev/null; "
                         f"{PLUMB} record --force -q -o {self.trace} -- {look} {closing}")
                 self.assertEqual(seen.read_text(), wanted.read_text())
+
+    def test_a_signal_at_the_end_does_not_change_the_status(self):
+        recorder = subprocess.Popen([PLUMB, "record", "-q", "-o", self.trace, "--", "sh", "-c", "sleep 0.5; exit 7"],
+                                    stderr=subprocess.DEVNULL)
+        while not (self.trace / "ust" / "metadata").exists():
+            time.sleep(0.02)
+        while recorder.poll() is None:
+            recorder.send_signal(signal.SIGIO)
+        self.assertEqual(recorder.returncode, 7)
+
+    def test_no_name_steers_the_terminal(self):
+        hostile = self.folder / "\x1b]0;OWN\x07"
+        shutil.copy(PLUMB, hostile)
+        done = subprocess.run([PLUMB, "record", "--preload", "pthread", "-o", self.trace, "--", hostile, "doctor"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60)
+        self.assertEqual(set(done.stderr) & set(b"\x1b\x07"), set(), done.stderr)
+        self.assertIn(b"\\x1b]0;OWN\\x07 (", done.stderr)
+        done = subprocess.run([PLUMB, "record", "--force", "-o", self.trace, "--", f"{hostile}-not"], capture_output=True,
+                              timeout=60)
+        self.assertEqual(done.returncode, 127)
+        self.assertEqual(set(done.stderr) & set(b"\x1b\x07"), set(), done.stderr)
+
+    def test_a_fifo_in_a_trace_is_not_waited_for(self):
+        shutil.copytree(self.recorded, self.trace)
+        (self.trace / "summary.json").unlink()
+        os.mkfifo(self.trace / "summary.json")
+        self.assertEqual(self.sh(f"{PLUMB} view --summary {self.trace}").returncode, 0)
+        (self.trace / "ust" / "metadata").unlink()
+        os.mkfifo(self.trace / "ust" / "metadata")
+        for command in (f"view {self.trace}", f"record --force -o {self.trace} -- true"):
+            self.assertEqual(self.sh(f"{PLUMB} {command}").returncode, 1)
 
     def test_an_answer_that_cannot_be_given_is_a_failure_with_its_reason(self):
         for command in ("list", "doctor", "completion bash", "--help", "record --help", f"view --statedump {self.recorded}",

@@ -39,6 +39,11 @@ TEST(output_buffer, what_is_no_character_is_escaped) {
     is_escaped("\xf5\x80\x80\x80", "\\xf5\\x80\\x80\\x80");
 }
 
+TEST(output_buffer, a_message_steers_no_terminal) {
+    EXPECT_EQ(without_controls("There is no \"a\\b\".\n"), "There is no \"a\\b\".\n");
+    EXPECT_EQ(without_controls("\033]0;x\007\xc2\x9b"), "\\x1b]0;x\\x07\\xc2\\x9b");
+}
+
 TEST(output_buffer, a_character_that_is_cut_is_escaped) {
     is_escaped("a\xc3", "a\\xc3");
     is_escaped("a\xe2\x82", "a\\xe2\\x82");
