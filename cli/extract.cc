@@ -21,8 +21,11 @@
 #include "consumerd/kernel/kernel_session.h"
 #include "consumerd/kernel/tracefs.h"
 
+#include <plumb/abi/channel.h>
+
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -55,28 +58,48 @@ public:
         struct stat info {};
         if (::fstat(file.get(), &info) != 0) return Error::from_errno(errno, "Could not inspect {}", path);
         if (!S_ISREG(info.st_mode)) return Error("{} is not a file.", path);
-        ChannelCopy copy(static_cast<std::size_t>(info.st_size));
-        if (!copy.bytes_) return Error("{} is too large: {} bytes.", path, info.st_size);
-        for (std::size_t done = 0; done < copy.size_;) {
-            const ssize_t got =
-                ::pread(file.get(), copy.bytes_.get() + done, copy.size_ - done, static_cast<off_t>(done));
-            if (got < 0 && errno == EINTR) continue;
-            if (got <= 0) return Error::from_errno(got < 0 ? errno : EIO, "Could not read {}", path);
-            done += static_cast<std::size_t>(got);
-        }
+        const auto size = static_cast<std::uint64_t>(info.st_size);
+        plumb_channel_header header;
+        if (::pread(file.get(), &header, sizeof(header), 0) != static_cast<ssize_t>(sizeof(header)) ||
+            header.magic != PLUMB_CHANNEL_MAGIC)
+            return Error("{} is no channel.", path);
+        if (size > header.total_bytes)
+            return Error("{} is damaged: it has {} bytes, and the channel in it {}.", path, size, header.total_bytes);
+        void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) return Error("{} is too large: {} bytes.", path, size);
+        ChannelCopy copy(static_cast<std::byte*>(memory), size);
+        if (Status filled = copy.fill(file); !filled) return filled.error().with("Could not read {}", path);
         return copy;
     }
-    std::span<const std::byte> bytes() const { return {bytes_.get(), size_}; }
+    std::span<const std::byte> bytes() const { return {bytes_.get(), bytes_.get_deleter().size}; }
 
 private:
-    static constexpr std::align_val_t alignment{4096};
-    struct Free {
-        void operator()(std::byte* bytes) const { ::operator delete(bytes, alignment); }
+    struct Unmap {
+        std::size_t size;
+        void operator()(std::byte* bytes) const { ::munmap(bytes, size); }
     };
-    explicit ChannelCopy(std::size_t size)
-        : bytes_(static_cast<std::byte*>(::operator new(size + 1, alignment, std::nothrow))), size_(size) {}
-    std::unique_ptr<std::byte, Free> bytes_;
-    std::size_t size_;
+    ChannelCopy(std::byte* bytes, std::size_t size) : bytes_(bytes, Unmap{size}) {}
+
+    /* What takes memory there, and no more: the rest is a hole, of zeros, in both. */
+    Status fill(const FileDescriptor& file) {
+        const auto size = static_cast<off_t>(bytes().size());
+        for (off_t at = 0; at < size;) {
+            at = ::lseek(file.get(), at, SEEK_DATA);
+            if (at < 0 && errno == ENXIO) return ok(); /* a hole to the end */
+            const off_t hole = at < 0 ? at : ::lseek(file.get(), at, SEEK_HOLE);
+            if (hole < 0) return Error::from_errno(errno, "Could not look for its data");
+            for (const off_t end = std::min(hole, size); at < end;) {
+                const ssize_t got = ::pread(file.get(), bytes_.get() + at, static_cast<std::size_t>(end - at), at);
+                if (got < 0 && errno == EINTR) continue;
+                if (got <= 0) return Error::from_errno(got < 0 ? errno : EIO, "It is not whole");
+                at += got;
+            }
+        }
+        return ok();
+    }
+
+    std::unique_ptr<std::byte, Unmap> bytes_;
 };
 
 /* What one recorder left: a channel for each user whose programs it recorded, all with the same name. */
@@ -165,18 +188,18 @@ struct ToDrain {
 
 void tell(const RecordSummary& summary, const std::string& whose) {
     const DrainTotals& totals = summary.totals;
-    print_error("Extracted {} of {}.\n", counted(totals.progress.events, "event"), whose);
+    print_error("Extracted {} of {}.\n", counted(totals.progress.events, "event"), without_controls(whose));
     for (const NamedCount& lost : totals.events_lost)
         print_error("Lost: {}\n", loss_text(lost, "event", totals.write_error));
     for (const NamedCount& lost : totals.subbufs_lost)
         print_error("Lost: {}\n", loss_text(lost, "sub-buffer", totals.write_error));
     for (const NamedCount& missing : totals.not_switched_on)
-        print_error("Lost: {}\n", not_switched_on_text(missing));
+        print_error("Lost: {}\n", escaped(not_switched_on_text(missing)));
     for (const NamedCount& note : totals.notes)
         if (note.name == cut_note) print_error("Not whole: {}\n", cut_text(note.count));
     for (const std::string& problem : summary.problems)
-        print_error("{}\n", problem);
-    print_error("The trace is in {} ({}).\n", summary.directory, size_text(totals.progress.bytes));
+        print_error("{}\n", without_controls(problem));
+    print_error("The trace is in {} ({}).\n", without_controls(summary.directory), size_text(totals.progress.bytes));
 }
 
 /* What the recorder had not read of the kernel's buffers, beside `beside`, and removes the tracing instance: what was taken
@@ -218,7 +241,7 @@ Result<Made> make_trace(const std::vector<ToDrain>& channels, const ExtractOptio
         ChannelDrainOptions drain_options;
         drain_options.directory = path;
         drain_options.folder = each.folder;
-        drain_options.log = [](const std::string& line) { print_error("plumb: {}\n", line); };
+        drain_options.log = [](const std::string& line) { print_error("plumb: {}\n", without_controls(line)); };
         auto drain = drain_dead_channel(each.channel.bytes(), drain_options);
         if (!drain) return drain.error();
         if (summary.name.empty()) summary.name = (*drain)->identity().trace_name;
@@ -312,7 +335,7 @@ int run_extract(ExtractOptions options) {
         if (one)
             channels.push_back(std::move(*one));
         else
-            print_error("{}\n", one.error().message());
+            print_error("{}\n", without_controls(one.error().message()));
     }
     if (channels.empty()) return 1;
     const auto made = make_trace(channels, options, described(*chosen), kernel_cookie_of(*chosen));

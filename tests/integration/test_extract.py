@@ -206,6 +206,12 @@ class Killed(RecordedProgramTest):
         self.assertIn(acquired(self.directory / "rest"), range(100, 106))
         recorder.stdin.close()
         recorder.wait(timeout=30)
+        whole = copy.stat().st_size
+        os.truncate(copy, 3 << 30)  # with a hole that takes no disk, and would take memory
+        done = plumb("extract", "-o", self.directory / "long", copy)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"has {3 << 30} bytes, and the channel in it {whole}", done.stderr)
+        self.assertFalse((self.directory / "long").exists())
         copy.write_bytes(b"nonsense" * 1000)
         self.assertEqual(plumb("extract", "-o", self.directory / "bad", copy).returncode, 1)
         self.assertFalse((self.directory / "bad").exists())
