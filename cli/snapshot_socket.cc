@@ -1,6 +1,7 @@
 #include "cli/snapshot_socket.h"
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -24,10 +25,17 @@ struct Address {
     socklen_t length = 0;
 };
 
+/* A name that nobody can have taken before: everybody may bind any, and process ids can be guessed. */
+Result<std::string> new_name() {
+    std::uint64_t number = 0;
+    if (getrandom(&number, sizeof(number), 0) != static_cast<ssize_t>(sizeof(number)))
+        return Error::from_errno(errno, "Could not get a random number");
+    return fmt::format("{}{}-{:016x}", name_start, getpid(), number);
+}
+
 /* Abstract: the name begins with a NUL, and has none at its end. */
-Address address_of(std::uint32_t process_id) {
+Address address_of(const std::string& name) {
     Address address;
-    const std::string name = fmt::format("{}{}", name_start, process_id);
     address.bytes.sun_family = AF_UNIX;
     std::memcpy(address.bytes.sun_path + 1, name.data(), name.size());
     address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
@@ -67,13 +75,56 @@ std::string receive_all(int socket) {
     }
 }
 
+struct RecorderName {
+    std::uint32_t process_id;
+    std::string name;
+};
+
+/* Of all sockets that are called as a flight recorder's; anybody can make one. */
+std::vector<RecorderName> recorder_names() {
+    std::vector<RecorderName> found;
+    std::ifstream sockets("/proc/net/unix");
+    for (std::string line; std::getline(sockets, line);) {
+        const std::string start = "@" + std::string(name_start);
+        const std::size_t at = line.find(start);
+        if (at == std::string::npos || line.size() - at > sizeof(sockaddr_un::sun_path)) continue;
+        std::uint32_t process_id = 0;
+        const char* const end = line.data() + line.size();
+        const auto [rest, wrong] = std::from_chars(line.data() + at + start.size(), end, process_id);
+        if (wrong == std::errc() && rest != end && *rest == '-') found.push_back({process_id, line.substr(at + 1)});
+    }
+    return found;
+}
+
+/* The one whose other end is that process. */
+Result<FileDescriptor> connect_to(std::uint32_t process_id) {
+    ucred other{};
+    for (const RecorderName& recorder : recorder_names()) {
+        if (recorder.process_id != process_id) continue;
+        FileDescriptor asking(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        if (!asking.is_open()) return Error::from_errno(errno, "Could not make a socket");
+        /* One that accepts nobody must not hold us up. */
+        const timeval patience{5, 0};
+        setsockopt(asking.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+        const Address address = address_of(recorder.name);
+        if (connect(asking.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.length) != 0) continue;
+        const ucred there = peer_of(asking.get());
+        if (there.pid == static_cast<pid_t>(process_id) && (is_self_or_root(there) || geteuid() == 0)) return asking;
+        other = there;
+    }
+    if (other.pid != 0) return Error("Process {}, which answers for {}, is of another user.", other.pid, process_id);
+    return Error("Process {} is no flight recorder.", process_id).hint("Start it with `plumb record --snapshot`.");
+}
+
 } // namespace
 
 Result<SnapshotSocket> SnapshotSocket::listen() {
     SnapshotSocket result;
     result.socket_ = FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const int fd = result.socket_.get();
-    const Address address = address_of(static_cast<std::uint32_t>(getpid()));
+    const auto name = new_name();
+    if (!name) return name.error();
+    const Address address = address_of(*name);
     constexpr int waiting_max = 16;
     if (fd < 0 || bind(fd, reinterpret_cast<const sockaddr*>(&address.bytes), address.length) != 0 ||
         ::listen(fd, waiting_max) != 0 || fcntl(fd, F_SETOWN, getpid()) != 0 ||
@@ -100,16 +151,8 @@ void SnapshotSocket::serve(const std::function<Result<std::string>()>& take) {
 
 std::vector<std::uint32_t> find_flight_recorders() {
     std::vector<std::uint32_t> found;
-    std::ifstream sockets("/proc/net/unix");
-    for (std::string line; std::getline(sockets, line);) {
-        const std::string start = "@" + std::string(name_start);
-        const std::size_t at = line.find(start);
-        if (at == std::string::npos) continue;
-        std::uint32_t process_id = 0;
-        const char* const end = line.data() + line.size();
-        const auto [rest, wrong] = std::from_chars(line.data() + at + start.size(), end, process_id);
-        if (wrong == std::errc() && rest == end) found.push_back(process_id);
-    }
+    for (const RecorderName& recorder : recorder_names())
+        found.push_back(recorder.process_id);
     /* A socket and each connection to it have a line. */
     std::sort(found.begin(), found.end());
     found.erase(std::unique(found.begin(), found.end()), found.end());
@@ -117,15 +160,9 @@ std::vector<std::uint32_t> find_flight_recorders() {
 }
 
 Result<std::string> ask_for_snapshot(std::uint32_t process_id) {
-    const FileDescriptor asking(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!asking.is_open()) return Error::from_errno(errno, "Could not make a socket");
-    const Address address = address_of(process_id);
-    if (connect(asking.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.length) != 0)
-        return Error("Process {} is no flight recorder: {}.", process_id, std::strerror(errno))
-            .hint("Start it with `plumb record --snapshot`.");
-    const ucred there = peer_of(asking.get());
-    if (there.pid != static_cast<pid_t>(process_id) || (!is_self_or_root(there) && geteuid() != 0))
-        return Error("Process {}, which answers for {}, is of another user.", there.pid, process_id);
+    const auto connected = connect_to(process_id);
+    if (!connected) return connected.error();
+    const FileDescriptor& asking = *connected;
     const std::string answer = receive_all(asking.get());
     constexpr std::string_view good = "ok ", bad = "error ";
     if (answer.starts_with(good)) return answer.substr(good.size());

@@ -1,6 +1,6 @@
 /*
  * How `plumb snapshot` reaches a flight recorder (`plumb record --snapshot`): an abstract Unix socket that is named after
- * the recorder, "@plumb-recorder-PID". It needs no file, and is gone with its process. One connection is one request:
+ * the recorder, "@plumb-recorder-PID-RANDOM"; /proc/net/unix shows it. It needs no file, and is gone with its process. One connection is one request:
  * the recorder takes a snapshot and answers with one line, "ok DIRECTORY" or "error MESSAGE".
  *
  * Anybody may connect to an abstract socket, or take a name that is free, so both ends ask the kernel who the other

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -57,10 +58,10 @@ class Snapshot(TracedProgramTest):
             if recorder.poll() is None:
                 self.end(recorder)
 
-    def start(self, *options, trace=None, burst=10, pinned=False):
+    def start(self, *options, trace=None, burst=10, pinned=False, **more):
         recorder = subprocess.Popen([PLUMB, "record", "-q", "--json", "--snapshot", "-o", trace or self.trace, *options, "--",
                                      *(["taskset", "-c", "0"] if pinned else []), self.program, str(burst)],
-                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
         self.recorders.append(recorder)
         return recorder
 
@@ -161,6 +162,17 @@ class Snapshot(TracedProgramTest):
         self.assertIn("There are 2 flight recorders", message)
         self.assertIn(str(other.pid), message)
         self.assertEqual(self.ask(str(other.pid)), str((self.folder / "other").resolve() / "snapshot-1"))
+
+    def test_a_name_that_was_taken_before_hinders_nobody(self):
+        def take_names():
+            for end in ("", "-0123456789abcdef"):
+                taken = socket.socket(socket.AF_UNIX)
+                taken.bind(f"\0plumb-recorder-{os.getpid()}{end}")
+                taken.set_inheritable(True)
+                taken.detach()
+        recorder = self.start(preexec_fn=take_names, close_fds=False)
+        self.steps_of(recorder, 10)
+        self.assertEqual(self.ask(str(recorder.pid)), str(self.trace.resolve() / "snapshot-1"))
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_nobody_elses_recorder_obeys(self):
