@@ -64,9 +64,10 @@ public:
             header.magic != PLUMB_CHANNEL_MAGIC)
             return Error("{} is no channel.", path);
         if (size > header.total_bytes)
-            return Error("{} is damaged: it has {} bytes, and the channel in it {}.", path, size, header.total_bytes);
-        void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            return Error("{} is damaged: it has {} bytes, and the channel in it {}.", path, size,
+                         header.total_bytes);
+        void* const memory =
+            ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) return Error("{} is too large: {} bytes.", path, size);
         ChannelCopy copy(static_cast<std::byte*>(memory), size);
         if (Status filled = copy.fill(file); !filled) return filled.error().with("Could not read {}", path);
@@ -90,7 +91,8 @@ private:
             const off_t hole = at < 0 ? at : ::lseek(file.get(), at, SEEK_HOLE);
             if (hole < 0) return Error::from_errno(errno, "Could not look for its data");
             for (const off_t end = std::min(hole, size); at < end;) {
-                const ssize_t got = ::pread(file.get(), bytes_.get() + at, static_cast<std::size_t>(end - at), at);
+                const ssize_t got =
+                    ::pread(file.get(), bytes_.get() + at, static_cast<std::size_t>(end - at), at);
                 if (got < 0 && errno == EINTR) continue;
                 if (got <= 0) return Error::from_errno(got < 0 ? errno : EIO, "It is not whole");
                 at += got;
@@ -199,7 +201,8 @@ void tell(const RecordSummary& summary, const std::string& whose) {
         if (note.name == cut_note) print_error("Not whole: {}\n", cut_text(note.count));
     for (const std::string& problem : summary.problems)
         print_error("{}\n", without_controls(problem));
-    print_error("The trace is in {} ({}).\n", without_controls(summary.directory), size_text(totals.progress.bytes));
+    print_error("The trace is in {} ({}).\n", without_controls(summary.directory),
+                size_text(totals.progress.bytes));
 }
 
 /* What the recorder had not read of the kernel's buffers, beside `beside`, and removes the tracing instance: what was taken
@@ -241,7 +244,9 @@ Result<Made> make_trace(const std::vector<ToDrain>& channels, const ExtractOptio
         ChannelDrainOptions drain_options;
         drain_options.directory = path;
         drain_options.folder = each.folder;
-        drain_options.log = [](const std::string& line) { print_error("plumb: {}\n", without_controls(line)); };
+        drain_options.log = [](const std::string& line) {
+            print_error("plumb: {}\n", without_controls(line));
+        };
         auto drain = drain_dead_channel(each.channel.bytes(), drain_options);
         if (!drain) return drain.error();
         if (summary.name.empty()) summary.name = (*drain)->identity().trace_name;

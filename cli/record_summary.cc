@@ -24,8 +24,8 @@ std::string events_text(const DrainTotals& totals) {
     for (std::size_t i = 0; i < listed; i++)
         width = std::max(width, with_commas(totals.events[i].count).size());
     for (std::size_t i = 0; i < listed; i++)
-        text +=
-            fmt::format("  {:>{}}  {}\n", with_commas(totals.events[i].count), width, escaped(totals.events[i].name));
+        text += fmt::format("  {:>{}}  {}\n", with_commas(totals.events[i].count), width,
+                            escaped(totals.events[i].name));
     if (listed < totals.events.size())
         text += fmt::format("  {:>{}}  and {} more kinds\n", "...", width, totals.events.size() - listed);
     return text;
@@ -132,20 +132,23 @@ std::string summary_text(const RecordSummary& summary) {
     for (const NamedCount& note : totals.notes)
         if (note.name != cut_note) text += fmt::format("  note: {} {}\n", with_commas(note.count), note.name);
     for (const Unreachable& each : summary.unreachable)
-        text += fmt::format("Process {} could not be reached: {}\n", each.process_id, without_controls(each.reason));
+        text += fmt::format("Process {} could not be reached: {}\n", each.process_id,
+                            without_controls(each.reason));
     for (const Unreachable& each : summary.reached_late)
-        text += fmt::format("Process {} was reached late: {}\n", each.process_id, without_controls(each.reason));
+        text +=
+            fmt::format("Process {} was reached late: {}\n", each.process_id, without_controls(each.reason));
     for (const Disturbed& each : summary.disturbed)
         text += fmt::format("Process {}, thread {}: its {} was interrupted (EINTR).\n", each.process_id,
                             each.thread_id, each.system_call);
     for (const TracedName& each : summary.left_running)
-        text += fmt::format("{} ({}) still runs; it is not traced any more.\n", escaped(each.name), each.process_id);
+        text += fmt::format("{} ({}) still runs; it is not traced any more.\n", escaped(each.name),
+                            each.process_id);
     for (const std::string& problem : summary.problems)
         text += without_controls(problem) + "\n";
     if (summary.snapshots.size() > 1)
         text += fmt::format("Of {} snapshots, this was the last.\n", summary.snapshots.size());
-    return text +
-           fmt::format("The trace is in {} ({}).\n", without_controls(summary.directory), size_text(totals.progress.bytes));
+    return text + fmt::format("The trace is in {} ({}).\n", without_controls(summary.directory),
+                              size_text(totals.progress.bytes));
 }
 
 std::string summary_json(const RecordSummary& summary) {

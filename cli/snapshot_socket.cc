@@ -91,7 +91,8 @@ std::vector<RecorderName> recorder_names() {
         std::uint32_t process_id = 0;
         const char* const end = line.data() + line.size();
         const auto [rest, wrong] = std::from_chars(line.data() + at + start.size(), end, process_id);
-        if (wrong == std::errc() && rest != end && *rest == '-') found.push_back({process_id, line.substr(at + 1)});
+        if (wrong == std::errc() && rest != end && *rest == '-')
+            found.push_back({process_id, line.substr(at + 1)});
     }
     return found;
 }
@@ -107,13 +108,17 @@ Result<FileDescriptor> connect_to(std::uint32_t process_id) {
         const timeval patience{5, 0};
         setsockopt(asking.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
         const Address address = address_of(recorder.name);
-        if (connect(asking.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.length) != 0) continue;
+        if (connect(asking.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.length) != 0)
+            continue;
         const ucred there = peer_of(asking.get());
-        if (there.pid == static_cast<pid_t>(process_id) && (is_self_or_root(there) || geteuid() == 0)) return asking;
+        if (there.pid == static_cast<pid_t>(process_id) && (is_self_or_root(there) || geteuid() == 0))
+            return asking;
         other = there;
     }
-    if (other.pid != 0) return Error("Process {}, which answers for {}, is of another user.", other.pid, process_id);
-    return Error("Process {} is no flight recorder.", process_id).hint("Start it with `plumb record --snapshot`.");
+    if (other.pid != 0)
+        return Error("Process {}, which answers for {}, is of another user.", other.pid, process_id);
+    return Error("Process {} is no flight recorder.", process_id)
+        .hint("Start it with `plumb record --snapshot`.");
 }
 
 } // namespace
