@@ -76,12 +76,12 @@ std::string enum_type(const EventField& field) {
 }
 
 /* The field's declaration, or two: its length before what has one. */
-std::string field_lines(const EventField& field, std::set<std::string>& used) {
+std::string field_lines(const EventField& field, const std::string& identifier, std::set<std::string>& used) {
     const std::string integer = integer_type(field.size, field.is_signed, field.hex);
     const auto counted = [&](const std::string& element) {
         const std::string length = field_identifier("_" + field.name + "_length", used);
         return fmt::format("        {} {};\n        {} {}[ {} ];\n", integer_type(2, false, false), length,
-                           element, field_identifier(field.name, used), length);
+                           element, identifier, length);
     };
     switch (field.type) {
     case PLUMB_FIELD_TEXT:
@@ -89,44 +89,42 @@ std::string field_lines(const EventField& field, std::set<std::string>& used) {
     case PLUMB_FIELD_SEQUENCE:
         return counted(integer);
     case PLUMB_FIELD_ARRAY:
-        return fmt::format("        {} {}[ {} ];\n", integer, field_identifier(field.name, used),
-                           field.array_length);
+        return fmt::format("        {} {}[ {} ];\n", integer, identifier, field.array_length);
     case PLUMB_FIELD_STRING:
-        return fmt::format("        string {};\n", field_identifier(field.name, used));
+        return fmt::format("        string {};\n", identifier);
     case PLUMB_FIELD_ENUM:
-        return fmt::format("        {} {};\n", enum_type(field), field_identifier(field.name, used));
+        return fmt::format("        {} {};\n", enum_type(field), identifier);
     case PLUMB_FIELD_FLOAT:
         return fmt::format("        floating_point {{ exp_dig = {}; mant_dig = {}; align = 8; }} {};\n",
-                           field.size == 4 ? 8 : 11, field.size == 4 ? 24 : 53,
-                           field_identifier(field.name, used));
+                           field.size == 4 ? 8 : 11, field.size == 4 ? 24 : 53, identifier);
     case PLUMB_FIELD_INTEGER:
         break;
     }
-    return fmt::format("        {} {};\n", integer, field_identifier(field.name, used));
+    return fmt::format("        {} {};\n", integer, identifier);
 }
 
-/* The labels of integers that have to stay integers. */
-std::string label_lines(const EventDescription& event) {
-    std::string lines;
-    std::set<std::string> seen;
-    for (const EventField& field : event.fields)
-        if (field.type == PLUMB_FIELD_INTEGER && !field.labels.empty() && seen.insert(field.name).second)
-            lines += fmt::format("    typealias {} := {}{};\n", enum_type(field), labels_alias, field.name);
-    return lines;
+/* The labels of an integer that has to stay one. */
+std::string label_line(const EventField& field, const std::string& identifier) {
+    if (field.type != PLUMB_FIELD_INTEGER || field.labels.empty()) return "";
+    return fmt::format("    typealias {} := {}{};\n", enum_type(field), labels_alias, identifier.substr(1));
 }
 
+/* Names come from memory that any traced program may write: what is not in quotes is made an identifier. */
 std::string event_block(const EventDescription& event, uint32_t stream_id, uint32_t id) {
     std::string block;
     if (!event.source_file.empty())
         block += fmt::format("/* {}:{} */\n", harmless(event.source_file), event.source_line);
-    block +=
-        fmt::format("event {{\n    name = \"{}\";\n    id = {};\n    stream_id = {};\n    loglevel = {};\n{}"
-                    "    fields := struct {{\n",
-                    escaped(event.full_name()), id, stream_id, event.log_level, label_lines(event));
     std::set<std::string> used;
-    for (const EventField& field : event.fields)
-        block += field_lines(field, used);
-    return block + "    };\n};\n\n";
+    std::string labels, fields;
+    for (const EventField& field : event.fields) {
+        const std::string identifier = field_identifier(field.name, used);
+        labels += label_line(field, identifier);
+        fields += field_lines(field, identifier, used);
+    }
+    return block +
+           fmt::format("event {{\n    name = \"{}\";\n    id = {};\n    stream_id = {};\n    loglevel = {};\n{}"
+                       "    fields := struct {{\n{}    }};\n}};\n\n",
+                       escaped(event.full_name()), id, stream_id, event.log_level, labels, fields);
 }
 
 EventField integer_field(std::string name, uint8_t size, bool hex = false) {

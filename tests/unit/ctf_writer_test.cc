@@ -5,6 +5,7 @@
 #include "base/ctf_layout.h"
 #include "consumerd/drain/channel_source.h"
 #include "tests/support/channel_builder.h"
+#include "trace/ctf/tsdl.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -124,15 +125,25 @@ TEST_F(CtfWriterTest, HostileNamesCannotBreakTheMetadata) {
     ChannelBuilder channel;
     EventField odd = test::field("int", PLUMB_FIELD_ENUM, 1);
     odd.labels = {{1, "\"; }; \\"}, {2, "line\nbreak"}};
-    const uint16_t id =
-        channel.add_event("a\"b\n}; event {", {odd, test::integer("a b", 1), test::integer("a b", 1)});
+    EventField labelled = test::integer("x; }; /*", 1);
+    labelled.labels = {{4, "four"}};
+    EventField labelled_too = labelled;
+    labelled_too.labels = {{5, "five"}};
+    const uint16_t id = channel.add_event("a\"b\n}; event {", {odd, test::integer("a b", 1),
+                                                               test::integer("a b", 1), labelled, labelled_too});
     Payload payload;
-    payload.put(uint8_t{1}).put(uint8_t{2}).put(uint8_t{3});
+    payload.put(uint8_t{1}).put(uint8_t{2}).put(uint8_t{3}).put(uint8_t{4}).put(uint8_t{5});
     ASSERT_TRUE(channel.write(0, id, 1000, payload.bytes()));
     drain(channel);
     read_back();
     EXPECT_EQ(err_, "");
     EXPECT_THAT(out_, HasSubstr("a_b = 2, a_b_2 = 3"));
+    const auto metadata = tsdl::parse(file_content(directory() + "/ust/metadata"));
+    ASSERT_TRUE(metadata) << metadata.error().message();
+    const std::vector<tsdl::Field>& fields = metadata->events.back().fields->fields;
+    ASSERT_EQ(fields.size(), 5u);
+    EXPECT_EQ(fields[3].type->kind, tsdl::Kind::enumeration) << "labels of " << fields[3].name;
+    EXPECT_EQ(fields[4].type->kind, tsdl::Kind::enumeration) << "labels of " << fields[4].name;
 }
 
 TEST_F(CtfWriterTest, CopiesRecordsByteForByte) {
