@@ -12,6 +12,8 @@
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
+#include <unordered_map>
+#include <utility>
 
 namespace plumb {
 
@@ -214,20 +216,26 @@ Result<std::vector<MappedFile>> mapped_files(std::uint32_t process_id) {
     const Result<std::string> text = text_of_maps(process_id);
     if (!text) return text.error();
     std::vector<MappedFile> files;
+    struct Hash {
+        std::size_t operator()(const std::pair<std::uint64_t, std::uint64_t>& file) const {
+            return file.second * 0x9e3779b97f4a7c15u ^ file.first;
+        }
+    };
+    std::unordered_map<std::pair<std::uint64_t, std::uint64_t>, std::size_t, Hash> index;
     std::size_t line = 0;
     while (line < text->size()) {
         std::size_t end = text->find('\n', line);
         if (end == std::string::npos) end = text->size();
         MappedFile mapping;
         if (parse_mapping(text->substr(line, end - line), mapping)) {
-            const auto known = std::find_if(files.begin(), files.end(), [&](const MappedFile& file) {
-                return file.device == mapping.device && file.inode == mapping.inode;
-            });
-            if (known == files.end()) {
+            const auto [known, is_new] =
+                index.try_emplace({mapping.device, mapping.inode}, files.size());
+            if (is_new) {
                 files.push_back(std::move(mapping));
             } else {
-                known->end = std::max(known->end, mapping.end);
-                known->executable |= mapping.executable;
+                MappedFile& file = files[known->second];
+                file.end = std::max(file.end, mapping.end);
+                file.executable |= mapping.executable;
             }
         }
         line = end + 1;

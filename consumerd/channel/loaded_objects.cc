@@ -4,6 +4,8 @@
 #include "base/file.h"
 #include "base/mapped_file.h"
 #include "base/processes.h"
+#include "consumerd/channel/entry_recycler.h"
+#include "consumerd/clock/clock_calibration.h"
 
 #include <algorithm>
 #include <functional>
@@ -34,43 +36,82 @@ ChannelEntry describe(uint32_t process_id, const MappedFile& file, uint64_t now)
 
 } // namespace
 
+bool LoadedObjects::add(Process& process, uint64_t object) {
+    if (process.objects->contains(object)) return false;
+    if (process.objects.use_count() > 1) process.objects = std::make_shared<Objects>(*process.objects);
+    process.objects->insert(object);
+    return true;
+}
+
 void LoadedObjects::note(const ChannelEntry& entry) {
     if (entry.type == PLUMB_ENTRY_OBJECT) {
-        processes_[entry.process_id].objects.insert(key_of(entry.base, entry.path));
+        Process& process = processes_[entry.process_id];
+        if (!process.objects) process.objects = std::make_shared<Objects>();
+        add(process, key_of(entry.base, entry.path));
     } else if (entry.type == PLUMB_ENTRY_PROCESS) {
-        Process process{entry.path, entry.timestamp, {}};
+        Process process{entry.path, entry.timestamp, nullptr};
         /* A child that was forked has its parent's, and does not describe them again. */
         const auto parent = processes_.find(entry.parent_process_id);
         if (parent != processes_.end() && parent->second.executable == entry.path)
             process.objects = parent->second.objects;
+        if (!process.objects) process.objects = std::make_shared<Objects>();
         processes_[entry.process_id] = std::move(process);
     }
 }
 
-std::vector<ChannelEntry> LoadedObjects::found(uint64_t now, size_t processes, uint64_t begun_until) {
+LoadedObjects::Processes::iterator LoadedObjects::next_of(uint32_t& next) {
+    auto place = processes_.lower_bound(next);
+    if (place == processes_.end()) place = processes_.begin();
+    next = place->first + 1;
+    return place;
+}
+
+std::vector<ChannelEntry> LoadedObjects::found(uint64_t now, uint64_t now_ns, const Looks& looks) {
     std::vector<ChannelEntry> found;
-    for (size_t i = 0; i < processes && !processes_.empty(); i++) {
-        auto place = processes_.lower_bound(next_);
-        if (place == processes_.end()) place = processes_.begin();
-        next_ = place->first + 1;
-        if (place->second.begun > begun_until) continue; /* it is about to describe them itself */
+    if (!looks.is_last && now_ns < rest_until_ns_) return found;
+    const uint64_t began_ns = monotonic_now_ns();
+    const uint64_t until_ns = looks.budget_ns > UINT64_MAX - began_ns ? UINT64_MAX : began_ns + looks.budget_ns;
+    size_t looked = 0;
+    for (size_t left = processes_.size(); left > 0 && looked < looks.processes; left--) {
+        const auto place = next_of(next_);
+        Process& process = place->second;
+        if (process.begun > looks.begun_until || (!looks.is_last && now_ns < process.next_look_ns)) continue;
+        if (looked++ > 0 && monotonic_now_ns() >= until_ns) break;
         /* The ids come from the channel: only if this is the process that it speaks of. */
         const auto executable = executable_of(place->first);
-        if (executable && *executable == place->second.executable)
-            look_at(place->first, place->second, now, found);
-        else
+        if (!executable || *executable != process.executable) {
             processes_.erase(place); /* it is gone, or another program, which says so itself */
+            continue;
+        }
+        const size_t found_before = found.size();
+        look_at(place->first, process, now, until_ns, found);
+        process.pause_ns = found.size() > found_before ? first_pause_ns
+                                                       : std::min(2 * process.pause_ns, longest_pause_ns);
+        process.next_look_ns = now_ns + process.pause_ns;
     }
+    constexpr uint64_t rest = 10; /* times as long as the work took */
+    rest_until_ns_ = now_ns + rest * (monotonic_now_ns() - began_ns);
     return found;
 }
 
-void LoadedObjects::look_at(uint32_t process_id, Process& process, uint64_t now,
+void LoadedObjects::look_at(uint32_t process_id, Process& process, uint64_t now, uint64_t until_ns,
                             std::vector<ChannelEntry>& found) {
+    looks_++;
     const auto files = mapped_files(process_id);
     if (!files) return;
-    for (const MappedFile& file : *files)
-        if (file.executable && process.objects.insert(key_of(file.base, file.path)).second)
-            found.push_back(describe(process_id, file, now));
+    size_t described = 0;
+    for (const MappedFile& file : *files) {
+        if (!file.executable || process.objects->contains(key_of(file.base, file.path))) continue;
+        if (described++ > 0 && monotonic_now_ns() >= until_ns) return; /* at least one in each look */
+        add(process, key_of(file.base, file.path));
+        found.push_back(describe(process_id, file, now));
+    }
+}
+
+void LoadedObjects::forget_gone(size_t processes) {
+    for (size_t left = std::min(processes, processes_.size()); left > 0 && !processes_.empty(); left--)
+        if (const auto place = next_of(next_forgotten_); !EntryRecycler::thread_lives(place->first, 0))
+            processes_.erase(place);
 }
 
 } // namespace plumb

@@ -1,6 +1,10 @@
 /*
  * Programs load objects later, and nobody tells the channel of those without tracepoints (libjvm.so, plug-ins). This
  * remembers what was described, and looks at the maps of a few living processes at a time for what was not.
+ *
+ * It does so in the thread that empties the rings, so it takes a small part of its time, whatever programs map: a process
+ * is looked at soon when it had something new, and less and less often when it had not; a look that took long is followed
+ * by a pause; and what cannot be described in time is left to the next look.
  */
 #ifndef PLUMB_CONSUMERD_CHANNEL_LOADED_OBJECTS_H
 #define PLUMB_CONSUMERD_CHANNEL_LOADED_OBJECTS_H
@@ -10,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -18,22 +23,46 @@ namespace plumb {
 
 class LoadedObjects {
 public:
+    struct Looks {
+        size_t processes;                  /* at most so many */
+        uint64_t begun_until = UINT64_MAX; /* those whose own entry is younger are about to tell themselves */
+        uint64_t budget_ns = UINT64_MAX;   /* so long, but for the first look */
+        bool is_last = false;              /* all that may be, however recently they were looked at */
+    };
+    static constexpr uint64_t first_pause_ns = 100'000'000;
+    static constexpr uint64_t longest_pause_ns = 2'000'000'000;
+
     /* What an entry says. */
     void note(const ChannelEntry& entry);
-    /* Entries, dated `now`, for objects that the next `processes` processes, in turn, have loaded since; but for processes
-     * whose own entry is younger than `begun_until`. */
-    std::vector<ChannelEntry> found(uint64_t now, size_t processes, uint64_t begun_until = UINT64_MAX);
+    /* Entries, dated `now`, for objects that the next processes, in turn, have loaded since. `now_ns`: of
+     * CLOCK_MONOTONIC. */
+    std::vector<ChannelEntry> found(uint64_t now, uint64_t now_ns, const Looks& looks);
+    /* Forgets which of the next processes, in turn, are gone. */
+    void forget_gone(size_t processes);
+
+    bool knows(uint32_t process_id) const { return processes_.contains(process_id); }
+    /* How often maps were read. */
+    uint64_t looks() const { return looks_; }
 
 private:
+    using Objects = std::unordered_set<uint64_t>; /* known: of base and path */
     struct Process {
         std::string executable;
-        uint64_t begun;                       /* timestamp of its entry */
-        std::unordered_set<uint64_t> objects; /* known: of base and path */
+        uint64_t begun;                   /* timestamp of its entry */
+        std::shared_ptr<Objects> objects; /* shared with who was forked, until one of them has more */
+        uint64_t next_look_ns = 0;
+        uint64_t pause_ns = first_pause_ns;
     };
-    void look_at(uint32_t process_id, Process& process, uint64_t now, std::vector<ChannelEntry>& found);
+    using Processes = std::map<uint32_t, Process>; /* by process id */
+    static bool add(Process& process, uint64_t object);
+    Processes::iterator next_of(uint32_t& next);
+    void look_at(uint32_t process_id, Process& process, uint64_t now, uint64_t until_ns,
+                 std::vector<ChannelEntry>& found);
 
-    std::map<uint32_t, Process> processes_; /* by process id */
-    uint32_t next_ = 0;                     /* whose turn it is */
+    Processes processes_;
+    uint32_t next_ = 0, next_forgotten_ = 0; /* whose turn it is */
+    uint64_t rest_until_ns_ = 0;
+    uint64_t looks_ = 0;
 };
 
 } // namespace plumb

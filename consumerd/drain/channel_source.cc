@@ -22,9 +22,11 @@ constexpr uint64_t refinement_interval_ns = 1'000'000'000;
 constexpr uint32_t idle_wakes_free = 16;
 constexpr long idle_wake_pause_ns = 5'000'000;
 
-/* Processes whose maps are read for objects that nobody described: about 50 us each. */
-constexpr size_t looked_at_in_a_turn = 4;
-constexpr size_t looked_at_in_the_end = 64;
+/* Processes whose maps are read for objects that nobody described: about 50 us each, much longer where thousands of
+ * files are mapped. */
+constexpr LoadedObjects::Looks looks_of_a_turn{4, 0, 10'000'000, false};
+constexpr LoadedObjects::Looks looks_at_the_end{64, UINT64_MAX, 500'000'000, true};
+constexpr size_t looked_for_in_a_turn = 1000;
 
 void futex_wake_all(uint32_t& word) {
     syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
@@ -282,11 +284,13 @@ Status ChannelSource::write_what_changed(Sink& sink, bool all) {
         changed = thread_names_.changed(now);
         asked_until_ = last_turn;
     }
-    for (ChannelEntry& object : loaded_objects_.found(now, all ? looked_at_in_the_end : looked_at_in_a_turn,
-                                                      all ? UINT64_MAX : last_turn)) {
+    LoadedObjects::Looks looks = all ? looks_at_the_end : looks_of_a_turn;
+    if (!all) looks.begun_until = last_turn;
+    for (ChannelEntry& object : loaded_objects_.found(now, monotonic_now_ns(), looks)) {
         objects_++;
         changed.push_back(std::move(object));
     }
+    loaded_objects_.forget_gone(looked_for_in_a_turn);
     return changed.empty() ? ok() : sink.write_entries(changed);
 }
 

@@ -49,9 +49,12 @@ protected:
         objects_.note(entry);
     }
     /* Who was found to have something that nobody had told. */
-    std::set<pid_t> found(size_t processes) {
+    std::set<pid_t> found(size_t processes, bool is_last = false) {
         std::set<pid_t> who;
-        for (const ChannelEntry& entry : objects_.found(77, processes)) {
+        now_ns_ += 100 * LoadedObjects::longest_pause_ns;
+        LoadedObjects::Looks looks{processes};
+        looks.is_last = is_last;
+        for (const ChannelEntry& entry : objects_.found(77, now_ns_, looks)) {
             EXPECT_EQ(entry.type, PLUMB_ENTRY_OBJECT);
             EXPECT_EQ(entry.timestamp, 77u);
             EXPECT_GT(entry.bytes, 0u) << entry.path;
@@ -61,6 +64,7 @@ protected:
     }
 
     LoadedObjects objects_;
+    uint64_t now_ns_ = 0;
     std::string executable_;
     pid_t child_ = 0;
 };
@@ -100,4 +104,40 @@ TEST_F(LoadedObjectsTest, another_program_is_left_alone) {
     note_process(child_, executable_);
     end_child();
     EXPECT_THAT(found(2), IsEmpty());
+}
+
+TEST_F(LoadedObjectsTest, one_process_is_read_once_however_many_may_be) {
+    note_process(::getpid(), executable_);
+    EXPECT_THAT(found(64, true), UnorderedElementsAre(::getpid()));
+    EXPECT_EQ(objects_.looks(), 1u);
+}
+
+TEST_F(LoadedObjectsTest, who_loads_nothing_is_read_less_and_less_often) {
+    note_process(::getpid(), executable_);
+    constexpr uint64_t turn_ns = 100'000'000, turns = 300;
+    for (uint64_t turn = 0; turn < turns; turn++)
+        objects_.found(77, turn * turn_ns, {4});
+    EXPECT_GE(objects_.looks(), 10u);
+    EXPECT_LE(objects_.looks(), turns * turn_ns / LoadedObjects::longest_pause_ns + 6);
+}
+
+TEST_F(LoadedObjectsTest, who_takes_long_is_left_for_a_while) {
+    note_process(::getpid(), executable_);
+    LoadedObjects::Looks looks{4};
+    looks.budget_ns = 0;
+    EXPECT_EQ(objects_.found(77, 1, looks).size(), 1u) << "one, however little time there is";
+    EXPECT_EQ(objects_.found(77, 2, looks).size(), 0u) << "it was not left alone";
+    EXPECT_GT(objects_.found(77, 100 * LoadedObjects::longest_pause_ns, {4}).size(), 0u) << "the rest was forgotten";
+}
+
+TEST_F(LoadedObjectsTest, who_is_gone_is_forgotten_and_what_he_shared_stays) {
+    note_process(::getpid(), executable_);
+    EXPECT_THAT(found(1), UnorderedElementsAre(::getpid()));
+    note_process(child_, executable_, ::getpid());
+    const pid_t child = child_;
+    end_child();
+    objects_.forget_gone(10);
+    EXPECT_THAT(found(2), IsEmpty());
+    EXPECT_FALSE(objects_.knows(static_cast<uint32_t>(child)));
+    EXPECT_TRUE(objects_.knows(static_cast<uint32_t>(::getpid())));
 }
