@@ -1,9 +1,11 @@
 #include "consumerd/channel/channel_reader.h"
 
+#include "consumerd/clock/clock_calibration.h"
 #include "consumerd/clock/clock_page_check.h"
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace plumb {
 namespace {
@@ -177,12 +179,17 @@ uint64_t ChannelReader::load_slot(uint64_t table_offset, uint32_t index) const {
     return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
 }
 
+bool ChannelReader::is_in_heap(uint64_t slot) const {
+    const uint64_t offset = PLUMB_SLOT_OFFSET(slot);
+    const uint64_t size = PLUMB_SLOT_BYTES(slot);
+    return size <= geometry_.heap_bytes && offset >= geometry_.heap_offset &&
+           offset - geometry_.heap_offset <= geometry_.heap_bytes - size;
+}
+
 bool ChannelReader::copy_from_heap(uint64_t slot, size_t limit_bytes, std::vector<std::byte>& out) const {
     const uint64_t offset = PLUMB_SLOT_OFFSET(slot);
     const uint64_t size = PLUMB_SLOT_BYTES(slot);
-    if (size > limit_bytes || size > geometry_.heap_bytes || offset < geometry_.heap_offset ||
-        offset - geometry_.heap_offset > geometry_.heap_bytes - size)
-        return false;
+    if (size > limit_bytes || !is_in_heap(slot)) return false;
     out.assign(bytes_.data() + offset, bytes_.data() + offset + size);
     return true;
 }
@@ -208,6 +215,17 @@ bool ChannelReader::take_event(uint32_t id) {
     return true;
 }
 
+uint64_t ChannelReader::newest_possible() const {
+    /* No clock of a machine gets there, and nanoseconds since 1970 still fit where readers keep them. */
+    constexpr uint64_t newest_of_all = std::numeric_limits<uint64_t>::max() / 4;
+    const plumb_clock_mode mode = geometry_.clock_mode;
+    if (!is_live() || mode == PLUMB_CLOCK_REALTIME || mode == PLUMB_CLOCK_NONE) return newest_of_all;
+    /* Generous, for counters that differ between CPUs; what matters is that one wild timestamp does not make
+     * every later record look old. */
+    constexpr uint64_t slack_cycles = uint64_t{1} << 30;
+    return read_clock(mode) + slack_cycles;
+}
+
 size_t ChannelReader::scan_events() {
     size_t found = 0;
     for (uint32_t id = PLUMB_EVENT_ID_FIRST; id < geometry_.event_slots; id++)
@@ -229,6 +247,11 @@ uint64_t ChannelReader::entries_added() const {
 std::vector<ChannelEntry> ChannelReader::take_new_entries() {
     std::vector<ChannelEntry> found;
     std::vector<std::byte> copy;
+    uint64_t newest = 0;
+    const auto is_possible = [&](uint64_t timestamp) {
+        if (timestamp > newest) newest = newest_possible(); /* behind the look at the entry */
+        return timestamp <= newest;
+    };
     for (uint32_t i = 0; i < geometry_.entry_slots; i++) {
         const uint64_t slot = load_slot(geometry_.entry_slots_offset, i);
         if (slot == entry_taken_[i] || (slot & (PLUMB_SLOT_FREE | PLUMB_SLOT_CLAIMED)) != 0) continue;
@@ -237,7 +260,8 @@ std::vector<ChannelEntry> ChannelReader::take_new_entries() {
         ChannelEntry entry{};
         entry.slot = i;
         entry.slot_value = slot;
-        if (copy_from_heap(slot, entry_limit_bytes, copy) && decode_entry(copy, entry)) {
+        if (copy_from_heap(slot, entry_limit_bytes, copy) && decode_entry(copy, entry) &&
+            is_possible(entry.timestamp)) {
             translate(entry);
             found.push_back(std::move(entry));
         } else
@@ -257,20 +281,35 @@ void ChannelReader::translate(ChannelEntry& entry) {
     entry.parent_process_id = numbers_.process(entry.parent_process_id);
 }
 
-/* A record may be read before the entry of its thread is: then that is looked for. */
-uint32_t ChannelReader::number_of_writer(uint32_t tagged) {
-    if (const uint32_t known = numbers_.known_thread(tagged); known != 0) return known;
-    uint32_t process = tagged;
-    std::vector<std::byte> copy;
+/* Of all thread entries, in one look over the table. */
+void ChannelReader::look_for_writers() {
+    process_of_writer_.clear();
     for (uint32_t i = 0; i < geometry_.entry_slots; i++) {
         const uint64_t slot = load_slot(geometry_.entry_slots_offset, i);
-        if (slot == 0 || (slot & (PLUMB_SLOT_FREE | PLUMB_SLOT_CLAIMED)) != 0) continue;
-        ChannelEntry entry{};
-        if (copy_from_heap(slot, entry_limit_bytes, copy) && decode_entry(copy, entry) &&
-            entry.type == PLUMB_ENTRY_THREAD && entry.thread_id == tagged)
-            process = entry.process_id;
+        plumb_entry entry;
+        if (slot == 0 || (slot & (PLUMB_SLOT_FREE | PLUMB_SLOT_CLAIMED)) != 0 || !is_in_heap(slot) ||
+            PLUMB_SLOT_BYTES(slot) < sizeof(entry))
+            continue;
+        std::memcpy(&entry, bytes_.data() + PLUMB_SLOT_OFFSET(slot), sizeof(entry));
+        if (entry.type == PLUMB_ENTRY_THREAD && PLUMB_TAG(entry.thread_id) != 0)
+            process_of_writer_[entry.thread_id] = entry.process_id;
     }
-    return numbers_.thread(process, tagged);
+    writers_are_known_ = true;
+}
+
+/* A record may be read before the entry of its thread is: then that is looked for, once for all records that were taken
+ * together. Numbers that nobody entered may be anything, so they cost no more than a bounded part of us. */
+uint32_t ChannelReader::number_of_writer(uint32_t tagged) {
+    if (const uint32_t known = numbers_.known_thread(tagged); known != 0) return known;
+    if (!writers_are_known_) look_for_writers();
+    const auto process = process_of_writer_.find(tagged);
+    if (process != process_of_writer_.end()) return numbers_.thread(process->second, tagged);
+    if (unnamed_writers_ >= unnamed_writers_max) return any_further_writer;
+    if (++unnamed_writers_ == unnamed_writers_max && options_.log)
+        options_.log(fmt::format("{} writers of other process-id namespaces are not described in the channel; "
+                                 "further ones share one thread id.",
+                                 unnamed_writers_max));
+    return numbers_.thread(tagged, tagged);
 }
 
 void ChannelReader::free_entry(uint32_t slot, uint64_t slot_value) {

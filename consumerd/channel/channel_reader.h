@@ -28,6 +28,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace plumb {
@@ -89,6 +90,9 @@ public:
      * and mended. */
     plumb_clock_page clock_page() const { return mended_clock_ ? *mended_clock_ : copy_of_clock_page(); }
 
+    /* No record or entry can be newer, in cycles. */
+    uint64_t newest_possible() const;
+
     /* Looks for descriptions that were added since; returns how many. */
     size_t scan_events();
     /* In the order in which they were found. */
@@ -106,8 +110,13 @@ public:
     uint64_t entries_added() const;
     /* Entries that were added since the last call. */
     std::vector<ChannelEntry> take_new_entries();
-    /* What the trace calls the writer of a record, whose thread id is tagged. */
+    /* Records were taken: those who wrote them have an entry by now, if they have one at all. */
+    void records_taken() { writers_are_known_ = false; }
+    /* What the trace calls the writer of one of those records, whose thread id is tagged. */
     uint32_t number_of_writer(uint32_t tagged);
+    /* Writers without an entry get a number each, up to so many; further ones share one. */
+    static constexpr size_t unnamed_writers_max = 4096;
+    static constexpr uint32_t any_further_writer = PLUMB_TAG_UNKNOWN << PLUMB_TAG_SHIFT;
     /* Live only: gives an entry's slot and block back to writers, unless the slot holds something else by now. */
     void free_entry(uint32_t slot, uint64_t slot_value);
 
@@ -138,9 +147,11 @@ private:
     std::optional<uint64_t> some_timestamp() const;
     void check_clock();
     uint64_t load_slot(uint64_t table_offset, uint32_t index) const;
+    bool is_in_heap(uint64_t slot) const;
     bool copy_from_heap(uint64_t slot, size_t limit_bytes, std::vector<std::byte>& out) const;
     bool take_event(uint32_t id);
     void translate(ChannelEntry& entry);
+    void look_for_writers();
 
     std::span<const std::byte> bytes_;
     ChannelGeometry geometry_;
@@ -148,6 +159,9 @@ private:
     std::optional<WallClockSteps> wall_clock_;
     std::optional<plumb_clock_page> mended_clock_;
     WriterNumbers numbers_;
+    std::unordered_map<uint32_t, uint32_t> process_of_writer_; /* tagged numbers, of thread entries */
+    bool writers_are_known_ = false;
+    size_t unnamed_writers_ = 0;
     std::deque<ChannelEvent> events_;
     std::vector<const ChannelEvent*> event_by_id_;
     std::vector<uint32_t> record_length_; /* for every 16-bit id, so that no index needs a check */

@@ -193,18 +193,6 @@ uint64_t RingReader::releasable() const {
     return round_down(std::min(position_, last_write_pos_), channel_->geometry().subbuf_bytes);
 }
 
-uint64_t RingReader::newest_possible() const {
-    /* No clock of a machine gets there; some readers take all ones for "not known". */
-    constexpr uint64_t newest_of_all = std::numeric_limits<uint64_t>::max() / 2;
-    const plumb_clock_mode mode = channel_->geometry().clock_mode;
-    if (!channel_->is_live() || mode == PLUMB_CLOCK_REALTIME || mode == PLUMB_CLOCK_NONE)
-        return newest_of_all;
-    /* Generous, for counters that differ between CPUs; what matters is that one wild timestamp does not make
-     * every later record look old. */
-    constexpr uint64_t slack_cycles = uint64_t{1} << 30;
-    return read_clock(mode) + slack_cycles;
-}
-
 std::optional<Piece> RingReader::next(ReadWhat what, ReadBuffer& buffer) {
     uint64_t readable_end = 0;
     clock_set_back_ = channel_->clock_set_back();
@@ -244,6 +232,7 @@ std::optional<Piece> RingReader::read_chunk(uint64_t readable_end, ReadBuffer& b
     const uint64_t available = std::min(readable_end, boundary) - position_;
     const size_t bytes = std::min<uint64_t>(available, ReadBuffer::chunk_limit_bytes);
     copy_chunk(buffer.chunk.get(), bytes);
+    channel_->records_taken();
     if (geometry.mode == PLUMB_MODE_OVERWRITE) {
         /* The copy's loads come before the load of limit; a writer publishes limit before it writes. */
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -261,7 +250,7 @@ std::optional<Piece> RingReader::read_chunk(uint64_t readable_end, ReadBuffer& b
     }
     const uint64_t lost_before = overwritten_subbufs_ + damaged_subbufs_;
     const Bounds bounds{
-        bytes,       boundary - position_, bytes < available, position_ < doubtful_end_, newest_possible(),
+        bytes,       boundary - position_, bytes < available, position_ < doubtful_end_, channel_->newest_possible(),
         readable_end};
     Walk walk = walk_chunk(bounds, buffer);
     if (walk.stop == Stop::damaged && !bounds.is_doubtful) {

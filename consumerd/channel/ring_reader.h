@@ -141,7 +141,6 @@ private:
     bool is_contradicted(uint64_t timestamp, uint64_t next_position, uint64_t readable_end) const;
     bool follow_set_back(uint64_t timestamp);
     void leave_out(size_t offset, const char* complaint);
-    uint64_t newest_possible() const;
 
     ChannelReader* channel_;
     uint32_t ring_;

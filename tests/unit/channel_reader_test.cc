@@ -4,6 +4,7 @@
 // out is counted. For what its rings hold: ring_reader_test.cc.
 #include "consumerd/channel/channel_reader.h"
 #include "consumerd/channel/ring_reader.h"
+#include "consumerd/clock/clock_calibration.h"
 #include "tests/support/channel_builder.h"
 
 #include <gmock/gmock.h>
@@ -18,6 +19,7 @@
 #include <cstddef>
 #include <cstring>
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -224,6 +226,54 @@ TEST(ChannelTables, EntriesAreTakenOnceAndDamagedOnesAreCounted) {
     EXPECT_EQ(entries[2].build_id.size(), 20u);
     EXPECT_EQ(reader->damage()[static_cast<size_t>(Damage::entries)], 3u);
     EXPECT_TRUE(reader->take_new_entries().empty());
+}
+
+TEST(ChannelTables, EntriesFromTheFutureAreDamaged) {
+    test::BuilderConfig config;
+    config.clock_mode = PLUMB_CLOCK_MONOTONIC;
+    for (const bool is_live : {false, true}) {
+        ChannelBuilder channel(config);
+        const uint64_t now = read_clock(PLUMB_CLOCK_MONOTONIC);
+        channel.add_thread(1, 2, "never", UINT64_MAX);
+        channel.add_thread(1, 3, "now", now);
+        channel.add_thread(1, 4, "tomorrow", now + 86'400'000'000'000);
+        auto reader =
+            ChannelReader::open(channel.bytes(), {is_live ? channel.bytes().data() : nullptr, {}});
+        ASSERT_TRUE(reader);
+        const auto entries = reader->take_new_entries();
+        /* Nobody knows when a dead channel's writers wrote. */
+        ASSERT_EQ(entries.size(), is_live ? 1u : 2u);
+        EXPECT_EQ(entries[0].name, "now");
+        EXPECT_EQ(reader->damage()[static_cast<size_t>(Damage::entries)], is_live ? 2u : 1u);
+    }
+}
+
+/* Any traced program can write any number into its records. */
+TEST(ChannelTables, WritersThatNobodyDescribedGetNumbersUpToALimit) {
+    constexpr uint32_t tag = 5u << PLUMB_TAG_SHIFT;
+    constexpr size_t writers = ChannelReader::unnamed_writers_max + 1000;
+    test::BuilderConfig config;
+    config.subbuf_bytes = 1 << 20;
+    ChannelBuilder channel(config);
+    const uint16_t id = channel.add_event("n", {test::integer("n", 8)});
+    for (uint32_t i = 1; i <= writers; i++)
+        ASSERT_TRUE(channel.write(0, id, i, Payload().put(uint64_t{i}).bytes(), tag | i));
+    auto reader = ChannelReader::open(channel.bytes());
+    ASSERT_TRUE(reader);
+    RingReader ring(*reader, 0);
+    ReadBuffer buffer;
+    std::set<uint32_t> numbers;
+    const auto read = [&] {
+        while (const auto piece = ring.next(ReadWhat::everything, buffer))
+            for_each_record(*piece, [&](const plumb_record& record) { numbers.insert(record.thread_id); });
+    };
+    read();
+    EXPECT_EQ(numbers.size(), ChannelReader::unnamed_writers_max + 1);
+    numbers.clear();
+    channel.add_thread(tag | 7, tag | 0x200000, "late", writers);
+    ASSERT_TRUE(channel.write(0, id, writers + 1, Payload().put(uint64_t{0}).bytes(), tag | 0x200000));
+    read();
+    EXPECT_EQ(numbers, std::set<uint32_t>{tag | 0x200000}) << "one that has an entry";
 }
 
 TEST(ChannelTables, SlotsThatAreFreeOrBeingFilledHoldNoEntry) {
