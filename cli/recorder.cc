@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <utility>
 
 namespace plumb {
 namespace {
@@ -207,6 +208,7 @@ ChannelDrainOptions Recorder::drain_options(const std::string& directory) {
     options.directory = directory;
     options.trace_name = summary_.name;
     options.log = [this](const std::string& line) { status_.say(line); };
+    options.is_enough = [this] { return is_asked_to_hurry(); };
     if (!options_.command.empty()) options.environment.emplace_back("command", joined(options_.command));
     return options;
 }
@@ -250,6 +252,7 @@ Status Recorder::open_kernel_drain() {
     options.statedump.open_files = options_.statedump_files;
     options.pages_directory = options_.kernel_pages;
     options.log = [this](const std::string& line) { status_.say(line); };
+    options.is_enough = [this] { return is_asked_to_hurry(); };
     auto drain = drain_kernel(*kernel_session_, std::move(options));
     if (!drain) return drain.error();
     kernel_drain_ = std::move(*drain);
@@ -349,7 +352,20 @@ void Recorder::handle(const siginfo_t& signal) {
         if (!is_limit_of_ours(signal) && (!asks_to_end || ++signals_seen_ < 2)) return;
         status_.say(fmt::format("the recording ends; {} runs on.", options_.command[0]));
     }
-    end_asked_ = true;
+    end_asked_ = end_is_signalled_ = true;
+}
+
+/* While what was recorded is read: the second signal that asks for the end gets one, and the first is told so. */
+bool Recorder::is_asked_to_hurry() {
+    while (const auto signal = signals_.next(0)) {
+        const int number = signal->si_signo;
+        if (number == SIGCHLD || number == SIGIO || number == SIGUSR1 || number == SIGUSR2) continue;
+        if (!std::exchange(end_is_signalled_, true))
+            status_.say("the rest of what was recorded is being written; another signal leaves it out.");
+        else
+            is_hurried_ = true;
+    }
+    return is_hurried_;
 }
 
 void Recorder::end_of_time() {

@@ -5,7 +5,8 @@
  * When it ends: with the command, if there is one (its exit status is passed on; traced children that outlive
  * it are named, and run on untraced); else with the last attached process, the time, or Ctrl-C. While a
  * command runs, a signal is its business: it is passed on, and the recording ends when the command does. A
- * second one ends the recording alone.
+ * second one ends the recording alone. What was recorded by then is still read and written; the next signal ends that
+ * too, and the trace says that it is not complete.
  */
 #ifndef PLUMB_CLI_RECORDER_H
 #define PLUMB_CLI_RECORDER_H
@@ -64,6 +65,7 @@ private:
     bool is_over();
     void handle(const siginfo_t& signal);
     void end_of_time();
+    bool is_asked_to_hurry();
     Result<std::string> take_snapshot();
     void serve_snapshots();
     void close();
@@ -111,6 +113,8 @@ private:
     bool entrance_is_lost_ = false;
     int signals_seen_ = 0;
     bool end_asked_ = false;
+    bool end_is_signalled_ = false;
+    bool is_hurried_ = false;
 };
 
 } // namespace plumb

@@ -85,14 +85,22 @@ bool Drain::step(ReadWhat what) {
     bool found = false;
     for (size_t ring = 0; ring < rings_.size(); ring++)
         found |= drain_ring(ring, what);
-    if (is_whole_turn) note(source_->end_turn(*sink_));
+    if (is_whole_turn && !is_cut_short()) note(source_->end_turn(*sink_));
     publish_progress();
     return found;
 }
 
+/* A turn may be long, where there is much to read or writing is slow. */
+bool Drain::is_cut_short() {
+    if (is_ending_ && !was_enough_ && options_.is_enough) was_enough_ = options_.is_enough();
+    return was_enough_ || stop_requested_;
+}
+
 bool Drain::drain_ring(size_t ring, ReadWhat what) {
     bool found = false;
-    while (auto piece = source_->next(ring, what)) {
+    while (!is_cut_short()) {
+        const auto piece = source_->next(ring, what);
+        if (!piece) break;
         found = true;
         write_piece(ring, *piece);
         source_->hand_back(ring);
@@ -158,8 +166,10 @@ bool Drain::metadata_is_current() {
 
 Status Drain::finish(const plumb_clock_page* clock) {
     stop();
+    stop_requested_ = false;
+    is_ending_ = true;
     source_->begin_end(clock);
-    for (uint64_t turn = 0; turn < source_->last_turns() && step(ReadWhat::everything); turn++) {
+    for (uint64_t turn = 0; turn < source_->last_turns() && step(ReadWhat::everything) && !was_enough_; turn++) {
     }
     next_look_ns_ = 0;
     look_for_files(monotonic_now_ns());
@@ -171,7 +181,12 @@ Status Drain::finish(const plumb_clock_page* clock) {
     metadata_written_ = false; /* the clock is better known now */
     metadata_is_current();
     publish_progress();
-    return failures_.verdict(options_.directory);
+    Status written = failures_.verdict(options_.directory);
+    if (written && was_enough_)
+        return Error("Not everything was read that had been recorded, since the end was asked for again: the last events "
+                     "are missing in {}.",
+                     options_.directory);
+    return written;
 }
 
 void Drain::publish_progress() {

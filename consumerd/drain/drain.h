@@ -41,6 +41,8 @@ struct DrainOptions {
     uint64_t idle_interval_ns = 1'000'000'000;
     /* Called from the draining thread with lines for a person. */
     std::function<void(const std::string&)> log;
+    /* Asked again and again while the rest is read: whether to end with what there is. */
+    std::function<bool()> is_enough{};
 };
 
 class Drain {
@@ -61,7 +63,7 @@ public:
     bool step(ReadWhat what);
 
     /* Stops the thread, reads the rest, closes the trace. Fails if the trace is not complete for want of
-     * room. `clock`: as another domain of the same trace knows it by now. */
+     * room, or because that was enough. `clock`: as another domain of the same trace knows it by now. */
     Status finish(const plumb_clock_page* clock = nullptr);
 
     /* What other domains of the same trace say of themselves, too; the clock when the thread does not run. */
@@ -85,6 +87,7 @@ private:
 
     Drain(std::unique_ptr<Source> source, std::unique_ptr<Sink> sink, DrainOptions options);
     void run();
+    bool is_cut_short();
     bool drain_ring(size_t ring, ReadWhat what);
     void write_piece(size_t ring, const Piece& piece);
     uint64_t discarded(size_t ring) const;
@@ -108,6 +111,8 @@ private:
     std::thread thread_;
     std::atomic<bool> may_run_{false};
     std::atomic<bool> stop_requested_{false};
+    bool is_ending_ = false;
+    bool was_enough_ = false; /* the rest was left out */
     mutable std::mutex progress_lock_;
     DrainProgress progress_;
 };

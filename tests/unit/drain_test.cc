@@ -179,4 +179,34 @@ TEST_F(DrainTest, a_writer_that_could_not_be_introduced_is_as_soon_as_there_is_r
     EXPECT_THAT(sink->nameless, testing::IsEmpty());
 }
 
+// There may be hours to read, and whoever asks for the end again does not want to wait.
+TEST_F(DrainTest, the_rest_is_left_out_when_that_is_asked_for_and_this_is_told) {
+    ChannelBuilder channel;
+    const uint16_t id = channel.add_event("n", {test::integer("value", 8)});
+    for (const uint32_t ring : {0u, 1u})
+        for (uint64_t i = 0; i < 600; i++)
+            ASSERT_TRUE(channel.write(ring, id, now(), Payload().put(i).bytes()));
+    ChannelDrainOptions options;
+    int asked = 0;
+    options.is_enough = [&asked] { return ++asked > 2; };
+    auto drain = live(channel, options);
+    const Status finished = drain->finish();
+    ASSERT_FALSE(finished);
+    EXPECT_THAT(finished.error().message(), testing::HasSubstr("Not everything was read"));
+    EXPECT_GT(drain->totals().progress.events, 0u);
+    EXPECT_LT(drain->totals().progress.events, 600u);
+}
+
+TEST_F(DrainTest, whoever_stops_in_the_middle_reads_the_rest_when_he_finishes) {
+    ChannelBuilder channel;
+    const uint16_t id = channel.add_event("n", {test::integer("value", 8)});
+    auto drain = live(channel);
+    ASSERT_TRUE(drain->start());
+    drain->stop();
+    for (uint64_t i = 0; i < 600; i++)
+        ASSERT_TRUE(channel.write(0, id, now(), Payload().put(i).bytes()));
+    EXPECT_TRUE(drain->finish());
+    EXPECT_EQ(drain->totals().progress.events, 600u);
+}
+
 } // namespace plumb
