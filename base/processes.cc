@@ -228,8 +228,7 @@ Result<std::vector<MappedFile>> mapped_files(std::uint32_t process_id) {
         if (end == std::string::npos) end = text->size();
         MappedFile mapping;
         if (parse_mapping(text->substr(line, end - line), mapping)) {
-            const auto [known, is_new] =
-                index.try_emplace({mapping.device, mapping.inode}, files.size());
+            const auto [known, is_new] = index.try_emplace({mapping.device, mapping.inode}, files.size());
             if (is_new) {
                 files.push_back(std::move(mapping));
             } else {

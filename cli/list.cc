@@ -98,7 +98,7 @@ std::vector<ListedSession> sessions_of(const plumb_rule_set& rules, const UserDi
 
 /* What there is to say of a user's running programs. */
 struct Running {
-    plumb_rule_set rules{};
+    std::unique_ptr<plumb_rule_set> rules = std::make_unique<plumb_rule_set>();
     std::vector<TracedProcess> processes;
     std::vector<ListedSession> sessions;
     std::vector<LeftChannel> left;
@@ -117,13 +117,13 @@ Result<Running> find_running() {
         if (state.error().number() == ENOENT) return running;
         return state.error().hint("`plumb doctor` says more.");
     }
-    const Result<plumb_rule_set> rules = state->rule_set();
+    auto rules = state->rule_set();
     if (!rules) return rules.error();
     Result<std::vector<TracedProcess>> processes = traced_processes(*state);
     if (!processes) return processes.error();
-    running.rules = *rules;
     running.processes = std::move(*processes);
-    running.sessions = sessions_of(*rules, *directory);
+    running.sessions = sessions_of(**rules, *directory);
+    running.rules = std::move(*rules);
     return running;
 }
 
@@ -168,7 +168,7 @@ void print_process(const Running& running, const TracedProcess& process, const L
         for (const EventDescription& event : events) {
             /* The same event of several objects is one event. */
             if (!options.verbose && !shown.insert(event.full_name()).second) continue;
-            print_event(event, width_of(events), sessions_with(running.rules, process, event),
+            print_event(event, width_of(events), sessions_with(*running.rules, process, event),
                         options.verbose);
         }
     }
@@ -241,7 +241,7 @@ Json json_of(const Running& running, const TracedProcess& process, const ListOpt
         Json events = Json::array();
         for (const EventDescription& event : chosen(object.content.events, options)) {
             Json json = json_of(event);
-            json["sessions"] = sessions_with(running.rules, process, event);
+            json["sessions"] = sessions_with(*running.rules, process, event);
             events.push_back(std::move(json));
         }
         objects.push_back({{"path", object.path}, {"base", object.base}, {"events", std::move(events)}});

@@ -306,9 +306,10 @@ uint32_t ChannelReader::number_of_writer(uint32_t tagged) {
     if (process != process_of_writer_.end()) return numbers_.thread(process->second, tagged);
     if (unnamed_writers_ >= unnamed_writers_max) return any_further_writer;
     if (++unnamed_writers_ == unnamed_writers_max && options_.log)
-        options_.log(fmt::format("{} writers of other process-id namespaces are not described in the channel; "
-                                 "further ones share one thread id.",
-                                 unnamed_writers_max));
+        options_.log(
+            fmt::format("{} writers of other process-id namespaces are not described in the channel; "
+                        "further ones share one thread id.",
+                        unnamed_writers_max));
     return numbers_.thread(tagged, tagged);
 }
 

@@ -70,7 +70,8 @@ std::vector<ChannelEntry> LoadedObjects::found(uint64_t now, uint64_t now_ns, co
     std::vector<ChannelEntry> found;
     if (!looks.is_last && now_ns < rest_until_ns_) return found;
     const uint64_t began_ns = monotonic_now_ns();
-    const uint64_t until_ns = looks.budget_ns > UINT64_MAX - began_ns ? UINT64_MAX : began_ns + looks.budget_ns;
+    const uint64_t until_ns =
+        looks.budget_ns > UINT64_MAX - began_ns ? UINT64_MAX : began_ns + looks.budget_ns;
     size_t looked = 0;
     for (size_t left = processes_.size(); left > 0 && looked < looks.processes; left--) {
         const auto place = next_of(next_);
@@ -85,8 +86,8 @@ std::vector<ChannelEntry> LoadedObjects::found(uint64_t now, uint64_t now_ns, co
         }
         const size_t found_before = found.size();
         look_at(place->first, process, now, until_ns, found);
-        process.pause_ns = found.size() > found_before ? first_pause_ns
-                                                       : std::min(2 * process.pause_ns, longest_pause_ns);
+        process.pause_ns =
+            found.size() > found_before ? first_pause_ns : std::min(2 * process.pause_ns, longest_pause_ns);
         process.next_look_ns = now_ns + process.pause_ns;
     }
     constexpr uint64_t rest = 10; /* times as long as the work took */

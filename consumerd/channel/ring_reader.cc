@@ -249,9 +249,12 @@ std::optional<Piece> RingReader::read_chunk(uint64_t readable_end, ReadBuffer& b
         }
     }
     const uint64_t lost_before = overwritten_subbufs_ + damaged_subbufs_;
-    const Bounds bounds{
-        bytes,       boundary - position_, bytes < available, position_ < doubtful_end_, channel_->newest_possible(),
-        readable_end};
+    const Bounds bounds{bytes,
+                        boundary - position_,
+                        bytes < available,
+                        position_ < doubtful_end_,
+                        channel_->newest_possible(),
+                        readable_end};
     Walk walk = walk_chunk(bounds, buffer);
     if (walk.stop == Stop::damaged && !bounds.is_doubtful) {
         damaged_subbufs_++;

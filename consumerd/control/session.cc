@@ -184,10 +184,11 @@ struct Session::Parts {
     }
 
     bool is_concerned(const ProcessSlot& slot) const {
-        const Result<plumb_rule_set> set = state.rule_set();
-        return set && std::any_of(set->rules, set->rules + set->rule_count, [&](const plumb_rule& rule) {
-                   return is_own(rule) && concerns(rule, slot);
-               });
+        const auto set = state.rule_set();
+        if (!set) return false;
+        const plumb_rule* const rules = (*set)->rules;
+        return std::any_of(rules, rules + (*set)->rule_count,
+                           [&](const plumb_rule& rule) { return is_own(rule) && concerns(rule, slot); });
     }
 
     /* Those that should write to it now and said that they can not: also who began later, and was not waited for. */
@@ -375,10 +376,10 @@ Result<Report> Session::end() {
         QuiescenceOptions wait = parts_->options;
         return wait_until_quiescent(parts_->state, parts_->state.generation(), wait);
     }
-    const Result<plumb_rule_set> before = parts_->state.rule_set();
+    const auto before = parts_->state.rule_set();
     if (!before) return before.error();
     std::vector<plumb_rule> own;
-    std::copy_if(before->rules, before->rules + before->rule_count, std::back_inserter(own),
+    std::copy_if((*before)->rules, (*before)->rules + (*before)->rule_count, std::back_inserter(own),
                  [&](const plumb_rule& rule) { return parts_->is_own(rule); });
     const std::vector<Unreachable> not_attached = parts_->not_attached();
     Result<Report> report = parts_->change(Parts::Switch::off, own, [&](plumb_rule_set& set) -> Status {
@@ -404,12 +405,12 @@ Status Session::check_entrance() const {
     const std::string name = channel_file_name(cookie());
     if (!parts_->directory->is_named(name, parts_->channel.fd()))
         return Error("{} was removed or replaced.", parts_->directory->path_of_file(name));
-    const Result<plumb_rule_set> rules = parts_->state.rule_set();
+    const auto rules = parts_->state.rule_set();
     if (!rules) return rules.error();
-    if (rules->sessions[parts_->index].cookie != cookie())
+    if ((*rules)->sessions[parts_->index].cookie != cookie())
         return Error("The session is not in {} any more.", parts_->state.path());
     const auto is_there = [&](const plumb_rule& own) {
-        return std::any_of(rules->rules, rules->rules + rules->rule_count,
+        return std::any_of((*rules)->rules, (*rules)->rules + (*rules)->rule_count,
                            [&](const plumb_rule& rule) { return are_equal(rule, own); });
     };
     if (!std::all_of(parts_->own_rules.begin(), parts_->own_rules.end(), is_there))

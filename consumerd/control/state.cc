@@ -296,7 +296,7 @@ std::uint64_t StateFile::generation() const {
     return plumb_state_generation(&header());
 }
 
-Result<plumb_rule_set> StateFile::rule_set() const {
+Result<std::unique_ptr<plumb_rule_set>> StateFile::rule_set() const {
     constexpr int tries = 1000;
     auto copy = std::make_unique<plumb_rule_set>();
     for (int i = 0; i < tries; i++) {
@@ -304,7 +304,7 @@ Result<plumb_rule_set> StateFile::rule_set() const {
         std::memcpy(copy.get(), &set(before), sizeof(*copy));
         if (!plumb_state_is_still_at(&header(), before)) continue;
         make_sane(*copy);
-        return *copy;
+        return copy;
     }
     return Error("{} changes too often to be read.", path());
 }

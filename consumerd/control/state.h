@@ -73,8 +73,8 @@ public:
     Result<StateCleanup> clean_up();
 
     std::uint64_t generation() const;
-    /* The current rule set, made sane: counts in range, strings ended. */
-    Result<plumb_rule_set> rule_set() const;
+    /* The current rule set, made sane: counts in range, strings ended. It is too large for a small stack. */
+    Result<std::unique_ptr<plumb_rule_set>> rule_set() const;
 
     /* All slots that are taken, complete or being filled. */
     std::vector<ProcessSlot> processes() const;

@@ -230,8 +230,8 @@ std::vector<MachineCheck> check_state(const std::string& path, uid_t user_id) {
     const std::vector<MachineCheck> left = check_left_channels(*directory);
     checks.insert(checks.end(), left.begin(), left.end());
     if (!state) return checks;
-    const Result<plumb_rule_set> rules = state->rule_set();
-    if (rules) checks.push_back(check_sessions(*rules, *directory));
+    const auto rules = state->rule_set();
+    if (rules) checks.push_back(check_sessions(**rules, *directory));
     return checks;
 }
 

@@ -169,7 +169,8 @@ Status Drain::finish(const plumb_clock_page* clock) {
     stop_requested_ = false;
     is_ending_ = true;
     source_->begin_end(clock);
-    for (uint64_t turn = 0; turn < source_->last_turns() && step(ReadWhat::everything) && !was_enough_; turn++) {
+    for (uint64_t turn = 0; turn < source_->last_turns() && step(ReadWhat::everything) && !was_enough_;
+         turn++) {
     }
     next_look_ns_ = 0;
     look_for_files(monotonic_now_ns());
@@ -183,7 +184,8 @@ Status Drain::finish(const plumb_clock_page* clock) {
     publish_progress();
     Status written = failures_.verdict(options_.directory);
     if (written && was_enough_)
-        return Error("Not everything was read that had been recorded, since the end was asked for again: the last events "
+        return Error("Not everything was read that had been recorded, since the end was asked for again: the "
+                     "last events "
                      "are missing in {}.",
                      options_.directory);
     return written;

@@ -122,9 +122,10 @@ std::string event_block(const EventDescription& event, uint32_t stream_id, uint3
         fields += field_lines(field, identifier, used);
     }
     return block +
-           fmt::format("event {{\n    name = \"{}\";\n    id = {};\n    stream_id = {};\n    loglevel = {};\n{}"
-                       "    fields := struct {{\n{}    }};\n}};\n\n",
-                       escaped(event.full_name()), id, stream_id, event.log_level, labels, fields);
+           fmt::format(
+               "event {{\n    name = \"{}\";\n    id = {};\n    stream_id = {};\n    loglevel = {};\n{}"
+               "    fields := struct {{\n{}    }};\n}};\n\n",
+               escaped(event.full_name()), id, stream_id, event.log_level, labels, fields);
 }
 
 EventField integer_field(std::string name, uint8_t size, bool hex = false) {

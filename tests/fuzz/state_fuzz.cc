@@ -51,7 +51,7 @@ void apply(std::byte* file, const std::uint8_t* data, std::size_t bytes) {
 }
 
 void use(StateFile& state) {
-    const Result<plumb_rule_set> rules = state.rule_set();
+    const auto rules = state.rule_set();
     if (rules) {
         TracedProcess process{};
         process.process_id = 1;
@@ -59,7 +59,7 @@ void use(StateFile& state) {
         EventDescription event{};
         event.provider = "shop";
         event.name = "order";
-        for (const std::string& name : sessions_with(*rules, process, event)) {
+        for (const std::string& name : sessions_with(**rules, process, event)) {
             if (name.size() >= 64) std::abort();
         }
     }

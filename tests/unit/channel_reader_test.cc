@@ -237,8 +237,7 @@ TEST(ChannelTables, EntriesFromTheFutureAreDamaged) {
         channel.add_thread(1, 2, "never", UINT64_MAX);
         channel.add_thread(1, 3, "now", now);
         channel.add_thread(1, 4, "tomorrow", now + 86'400'000'000'000);
-        auto reader =
-            ChannelReader::open(channel.bytes(), {is_live ? channel.bytes().data() : nullptr, {}});
+        auto reader = ChannelReader::open(channel.bytes(), {is_live ? channel.bytes().data() : nullptr, {}});
         ASSERT_TRUE(reader);
         const auto entries = reader->take_new_entries();
         /* Nobody knows when a dead channel's writers wrote. */

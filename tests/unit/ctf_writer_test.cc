@@ -129,8 +129,8 @@ TEST_F(CtfWriterTest, HostileNamesCannotBreakTheMetadata) {
     labelled.labels = {{4, "four"}};
     EventField labelled_too = labelled;
     labelled_too.labels = {{5, "five"}};
-    const uint16_t id = channel.add_event("a\"b\n}; event {", {odd, test::integer("a b", 1),
-                                                               test::integer("a b", 1), labelled, labelled_too});
+    const uint16_t id = channel.add_event(
+        "a\"b\n}; event {", {odd, test::integer("a b", 1), test::integer("a b", 1), labelled, labelled_too});
     Payload payload;
     payload.put(uint8_t{1}).put(uint8_t{2}).put(uint8_t{3}).put(uint8_t{4}).put(uint8_t{5});
     ASSERT_TRUE(channel.write(0, id, 1000, payload.bytes()));

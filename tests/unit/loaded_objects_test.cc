@@ -127,7 +127,8 @@ TEST_F(LoadedObjectsTest, who_takes_long_is_left_for_a_while) {
     looks.budget_ns = 0;
     EXPECT_EQ(objects_.found(77, 1, looks).size(), 1u) << "one, however little time there is";
     EXPECT_EQ(objects_.found(77, 2, looks).size(), 0u) << "it was not left alone";
-    EXPECT_GT(objects_.found(77, 100 * LoadedObjects::longest_pause_ns, {4}).size(), 0u) << "the rest was forgotten";
+    EXPECT_GT(objects_.found(77, 100 * LoadedObjects::longest_pause_ns, {4}).size(), 0u)
+        << "the rest was forgotten";
 }
 
 TEST_F(LoadedObjectsTest, who_is_gone_is_forgotten_and_what_he_shared_stays) {

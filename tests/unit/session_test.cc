@@ -51,7 +51,7 @@ TEST_F(SessionTest, EndStopsEverything) {
     const std::uint64_t after = written(session);
     usleep(20000);
     EXPECT_EQ(written(session), after);
-    EXPECT_THAT(session.state().rule_set()->sessions[0].cookie, 0u);
+    EXPECT_THAT((*session.state().rule_set())->sessions[0].cookie, 0u);
     EXPECT_TRUE(session.channel().unlink());
 }
 
@@ -261,7 +261,7 @@ TEST_F(SessionTest, RefusesRulesThatDoNotFit) {
     const Result<Report> refused = session.enable(many);
     ASSERT_FALSE(refused);
     EXPECT_THAT(refused.error().message(), HasSubstr("256"));
-    EXPECT_EQ(session.state().rule_set()->rule_count, 0u) << "a refused change changes nothing";
+    EXPECT_EQ((*session.state().rule_set())->rule_count, 0u) << "a refused change changes nothing";
 }
 
 } // namespace

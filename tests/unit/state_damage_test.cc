@@ -15,12 +15,12 @@ using ::testing::HasSubstr;
 
 TEST_F(State, hostile_rules_are_read_as_sane_ones) {
     std::memset(static_cast<void*>(&set(0)), 0xff, sizeof(plumb_rule_set));
-    const Result<plumb_rule_set> rules = state_->rule_set();
+    const auto rules = state_->rule_set();
     ASSERT_TRUE(rules);
-    EXPECT_EQ(rules->rule_count, PLUMB_MAX_RULES);
-    for (const plumb_session& session : rules->sessions)
+    EXPECT_EQ((*rules)->rule_count, PLUMB_MAX_RULES);
+    for (const plumb_session& session : (*rules)->sessions)
         EXPECT_LT(::strnlen(session.name, sizeof(session.name)), sizeof(session.name));
-    for (const plumb_rule& rule : rules->rules) {
+    for (const plumb_rule& rule : (*rules)->rules) {
         EXPECT_LT(rule.session, PLUMB_MAX_SESSIONS);
         EXPECT_LT(::strnlen(rule.pattern, sizeof(rule.pattern)), sizeof(rule.pattern));
         EXPECT_LT(::strnlen(rule.executable, sizeof(rule.executable)), sizeof(rule.executable));

@@ -65,13 +65,13 @@ TEST_F(State, an_edit_removes_sessions_of_dead_controllers_with_their_rules) {
         return ok();
     }));
     ASSERT_TRUE(state_->edit([](plumb_rule_set&) { return ok(); }));
-    const Result<plumb_rule_set> rules = state_->rule_set();
+    const auto rules = state_->rule_set();
     ASSERT_TRUE(rules);
-    EXPECT_EQ(rules->sessions[1].cookie, 0u);
-    EXPECT_EQ(rules->sessions[2].cookie, 12u);
-    EXPECT_EQ(rules->sessions[3].cookie, 0u);
-    ASSERT_EQ(rules->rule_count, 1u);
-    EXPECT_STREQ(rules->rules[0].pattern, "alive:*");
+    EXPECT_EQ((*rules)->sessions[1].cookie, 0u);
+    EXPECT_EQ((*rules)->sessions[2].cookie, 12u);
+    EXPECT_EQ((*rules)->sessions[3].cookie, 0u);
+    ASSERT_EQ((*rules)->rule_count, 1u);
+    EXPECT_STREQ((*rules)->rules[0].pattern, "alive:*");
 }
 
 TEST_F(State, a_clean_up_removes_the_channels_of_the_dead_only) {
