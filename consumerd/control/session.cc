@@ -2,6 +2,7 @@
 
 #include "base/glob.h"
 #include "base/processes.h"
+#include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/launched.h"
 #include "consumerd/control/left_channel.h"
 #include "consumerd/control/seccomp.h"
@@ -155,8 +156,9 @@ struct Session::Parts {
     QuiescenceOptions options;
     std::uint8_t index = 0;
     bool ended = false;
-    std::uint64_t first_generation = 0;           /* that knows the session with rules; 0: it never had any */
-    std::uint32_t next_looked_after = 0;          /* slot */
+    std::uint64_t first_generation = 0;  /* that knows the session with rules; 0: it never had any */
+    std::uint32_t next_looked_after = 0; /* slot */
+    std::uint64_t next_look_after_ns = 0;
     std::map<std::uint32_t, OwnName> own_names{}; /* of processes that rules speak of */
     std::vector<plumb_rule> own_rules{};          /* that are on */
     std::uint32_t refused_before = 0;             /* processes, for want of a slot */
@@ -423,8 +425,13 @@ std::uint32_t Session::processes_without_slot() const {
 }
 
 void Session::hold_filtered() {
-    if (!parts_->ended && !parts_->options.filtered_too)
-        look_after_filtered(parts_->state, parts_->next_looked_after);
+    const std::uint64_t began_ns = monotonic_now_ns();
+    if (parts_->ended || parts_->options.filtered_too || began_ns < parts_->next_look_after_ns) return;
+    look_after_filtered(parts_->state, parts_->next_looked_after);
+    /* It reads a file for each thread: at most a twentieth of our time, but no filter is overlooked for long. */
+    constexpr std::uint64_t rest = 20, longest_rest_ns = 2'000'000'000;
+    const std::uint64_t now_ns = monotonic_now_ns();
+    parts_->next_look_after_ns = now_ns + std::min(rest * (now_ns - began_ns), longest_rest_ns);
 }
 
 Channel& Session::channel() {

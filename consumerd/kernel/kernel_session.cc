@@ -331,10 +331,13 @@ Result<FileDescriptor> KernelSession::open_raw(std::uint32_t cpu) const {
 
 KernelCounts KernelSession::all_counts(std::uint32_t cpu) const {
     const auto text = read_small_file(path(fmt::format("per_cpu/cpu{}/stats", cpu)));
-    if (!text) return {};
-    return {number_of(*text, "overrun"),
-            number_of(*text, "dropped events") + number_of(*text, "commit overrun"),
-            number_of(*text, "read events")};
+    KernelCounts& last =
+        last_counts_[cpu]; /* a count that went back would tell readers of losses that were none */
+    if (text)
+        last = {number_of(*text, "overrun"),
+                number_of(*text, "dropped events") + number_of(*text, "commit overrun"),
+                number_of(*text, "read events")};
+    return last;
 }
 
 KernelCounts KernelSession::counts(std::uint32_t cpu) const {

@@ -110,7 +110,8 @@ private:
     std::vector<KernelEvent> events_;
     std::vector<std::string> probes_; /* "group/name" of dynamic events of ours */
     std::vector<std::uint32_t> cpus_;
-    std::map<std::uint32_t, KernelCounts> counted_before_; /* by CPU */
+    std::map<std::uint32_t, KernelCounts> counted_before_;      /* by CPU */
+    mutable std::map<std::uint32_t, KernelCounts> last_counts_; /* the same */
     std::uint64_t missed_before_ = 0;
     RawPageFormat page_format_;
     std::uint32_t page_bytes_ = 4096;

@@ -15,6 +15,8 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <mutex>
+#include <vector>
 
 namespace plumb {
 
@@ -63,8 +65,18 @@ public:
 
     Entry* take() {
         if (entries_ == nullptr) return nullptr;
-        const std::size_t index = used_.fetch_add(1);
-        return index < entry_count ? &entries_[index] : nullptr;
+        const std::lock_guard<std::mutex> lock(lock_);
+        if (!given_back_.empty()) {
+            Entry* const entry = given_back_.back();
+            given_back_.pop_back();
+            return entry;
+        }
+        return used_ < entry_count ? &entries_[used_++] : nullptr;
+    }
+
+    void give_back(Entry* entry) {
+        const std::lock_guard<std::mutex> lock(lock_);
+        given_back_.push_back(entry);
     }
 
 private:
@@ -82,7 +94,7 @@ private:
         errno = 0;
         while (::read(kept, &byte, 1) != 0 && (errno == EINTR || errno == 0)) {
         }
-        for (std::size_t i = 0; i < entry_count && entries_[i].path[0] != '\0'; i++)
+        for (std::size_t i = 0; i < entry_count; i++)
             cut(entries_[i]);
         ::_exit(0);
     }
@@ -105,7 +117,9 @@ private:
 
     Entry* entries_ = nullptr; /* pages that nobody has touched take no memory */
     FileDescriptor life_;
-    std::atomic<std::size_t> used_ = 0;
+    std::mutex lock_;
+    std::size_t used_ = 0;
+    std::vector<Entry*> given_back_;
 };
 
 void start_stream_keeper() {
@@ -127,13 +141,18 @@ bool find_path(int fd, char* path, std::size_t room) {
 void KeptStream::begin(int fd) {
     Entry* const entry = entry_ != nullptr ? entry_ : StreamKeeper::instance().take();
     struct stat info {};
+    entry_ = entry;
     if (entry == nullptr || ::fstat(fd, &info) != 0 || !find_path(fd, entry->path, sizeof(entry->path)))
         return;
     entry->device = info.st_dev;
     entry->inode = info.st_ino;
     entry->whole_bytes.store(0);
     entry->is_kept.store(1);
-    entry_ = entry;
+}
+
+KeptStream::~KeptStream() {
+    end();
+    if (entry_ != nullptr) StreamKeeper::instance().give_back(entry_);
 }
 
 void KeptStream::follow(int fd) const {

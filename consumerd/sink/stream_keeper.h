@@ -10,15 +10,25 @@
 #define PLUMB_CONSUMERD_SINK_STREAM_KEEPER_H
 
 #include <cstdint>
+#include <utility>
 
 namespace plumb {
 
 /* Once, before the process has other threads. Where it can not be started nothing is kept, and nothing else changes. */
 void start_stream_keeper();
 
-/* One stream file. Without a keeper, and for those beyond the first thousands, it does nothing. */
+/* One stream file. Without a keeper, and for those beyond some thousands at a time, it does nothing. */
 class KeptStream {
 public:
+    KeptStream() = default;
+    /* Gives its place back: the file may be as it is. */
+    ~KeptStream();
+    KeptStream(KeptStream&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)) {}
+    KeptStream& operator=(KeptStream&& other) noexcept {
+        std::swap(entry_, other.entry_);
+        return *this;
+    }
+
     /* The file is open in `fd`; nothing of it is whole yet. */
     void begin(int fd);
     /* Somebody may have moved it, with the directory that it is in. */
