@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <utility>
 
 namespace plumb {
 namespace {
@@ -25,6 +24,9 @@ namespace {
 constexpr std::uint64_t tick_ns = 200'000'000;
 /* How long a command may take to end after SIGTERM, when the time is up. */
 constexpr std::uint64_t patience_ns = 5'000'000'000;
+
+/* timeout(1) and service managers ask twice in one breath, the process and then its group. */
+constexpr std::uint64_t same_signal_ns = 1'000'000'000;
 
 /* What a summary takes, on a disk that is full by then. */
 constexpr std::uint64_t summary_space_bytes = 128 * 1024;
@@ -352,18 +354,22 @@ void Recorder::handle(const siginfo_t& signal) {
         if (!is_limit_of_ours(signal) && (!asks_to_end || ++signals_seen_ < 2)) return;
         status_.say(fmt::format("the recording ends; {} runs on.", options_.command[0]));
     }
-    end_asked_ = end_is_signalled_ = true;
+    end_asked_ = true;
+    end_signalled_ns_ = elapsed_ns();
 }
 
 /* While what was recorded is read: the second signal that asks for the end gets one, and the first is told so. */
 bool Recorder::is_asked_to_hurry() {
+    if (!is_closing_) return false; /* a snapshot, in between */
     while (const auto signal = signals_.next(0)) {
         const int number = signal->si_signo;
-        if (number == SIGCHLD || number == SIGIO || number == SIGUSR1 || number == SIGUSR2) continue;
-        if (!std::exchange(end_is_signalled_, true))
+        if (number != SIGINT && number != SIGTERM && number != SIGHUP && number != SIGQUIT) continue;
+        if (end_signalled_ns_ == 0) {
+            end_signalled_ns_ = elapsed_ns();
             status_.say("the rest of what was recorded is being written; another signal leaves it out.");
-        else
+        } else if (elapsed_ns() - end_signalled_ns_ > same_signal_ns) {
             is_hurried_ = true;
+        }
     }
     return is_hurried_;
 }
@@ -379,6 +385,7 @@ void Recorder::end_of_time() {
 /* Ends the session, reads the rest, closes the trace. Nothing is written to the channel any more afterwards.
  */
 void Recorder::close() {
+    is_closing_ = true;
     summary_.duration_ns = started_ns_ != 0 ? elapsed_ns() : 0;
     if (enabled_generation_ != 0) find_reached_late();
     look_at_entrance();

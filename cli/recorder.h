@@ -113,7 +113,8 @@ private:
     bool entrance_is_lost_ = false;
     int signals_seen_ = 0;
     bool end_asked_ = false;
-    bool end_is_signalled_ = false;
+    bool is_closing_ = false;
+    std::uint64_t end_signalled_ns_ = 0; /* when a signal asked for the end; 0: none has */
     bool is_hurried_ = false;
 };
 
