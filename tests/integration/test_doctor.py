@@ -154,6 +154,15 @@ def check_text():
         failures.append(f"rseq: {checks['rseq']}")
 
 
+def check_small_stack():
+    """Services run with small stacks, too."""
+    for stack_kb in (64, 128):
+        for command in ("doctor", "list", "record -q -o /dev/shm/trace -- true"):
+            done = in_namespace(f"{SHM}; ulimit -s {stack_kb}; exec {PLUMB} {command}")
+            if done.returncode != 0:
+                failures.append(f"a stack of {stack_kb} KB, {command}: {done.returncode}, {done.stderr}")
+
+
 def main():
     if in_namespace("true").returncode != 0:
         print("skipped: no mount namespaces here")
@@ -166,6 +175,7 @@ def main():
     check_advice()
     check_state()
     check_left_behind()
+    check_small_stack()
     for failure in failures:
         print(failure)
     print(f"{len(failures)} failures")
