@@ -24,6 +24,7 @@ constexpr std::pair<const char*, const char*> advice_for[] = {
     {"block_timeout", "rings stayed full for longer than --block-timeout"},
     {"too_large", "larger than a quarter of a sub-buffer: try a larger --subbuf-size"},
     {"contended", "no ring was free (without restartable sequences)"},
+    {"clock", "of a program with a seccomp filter, where only a system call reads the clock: try --clock tsc"},
     {"not_written", "the trace could not be written"},
     {"overwritten", "the oldest, as --mode overwrite does"},
     {"damaged", "a traced program wrote over the ring"},

@@ -64,6 +64,7 @@ void copy_geometry(Attachment& attachment, const plumb_channel_header& header) {
     attachment.record_limit = PLUMB_RECORD_LIMIT(header.subbuf_bytes);
     attachment.mode = header.mode;
     attachment.clock_mode = header.clock.mode;
+    know_clock(header.clock);
 }
 
 // Maps the file and checks it: 0, or -errno with nothing left open.

@@ -1,4 +1,8 @@
 // Reading the clock of a channel. Converting what was read is for readers: <plumb/clock.h>.
+//
+// All but the cycle counter are the kernel's, which it lets be read without a system call where it keeps time by a counter
+// that user space can read. Whether it does is said by the recorder, in the clock page: it has tried. A process that may
+// not make system calls (held.cc) must not read a clock that takes one.
 #include "runtime.h"
 
 #if defined(__x86_64__)
@@ -6,6 +10,40 @@
 #endif
 
 namespace plumb {
+
+namespace {
+
+using ClockFunction = long (*)(clockid_t, timespec*);
+ClockFunction vdso_clock; // nullptr: not looked for yet, or there is none
+uint32_t looked_for_vdso;
+uint32_t taking_calls; // clock modes, a bit for each; never taken back
+
+#if defined(__x86_64__)
+constexpr const char* vdso_clock_name = "__vdso_clock_gettime";
+#else
+constexpr const char* vdso_clock_name = "__kernel_clock_gettime";
+#endif
+
+uint64_t now_ns(clockid_t clock) {
+    const ClockFunction function = load_acquire(vdso_clock);
+    timespec now{};
+    if (function == nullptr || function(clock, &now) != 0) return sys::now_ns(clock);
+    return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+} // namespace
+
+void know_clock(const plumb_clock_page& page) {
+    if (page.mode == PLUMB_CLOCK_TSC) return;
+    if (exchange_seq_cst(looked_for_vdso, 1u) == 0)
+        store_release(vdso_clock, reinterpret_cast<ClockFunction>(find_in_vdso(vdso_clock_name)));
+    if (load_relaxed(vdso_clock) == nullptr || (page.flags & PLUMB_CLOCK_WITHOUT_KERNEL) == 0)
+        __atomic_fetch_or(&taking_calls, 1u << (page.mode & 31), __ATOMIC_SEQ_CST);
+}
+
+bool clock_takes_calls(uint32_t clock_mode) {
+    return (load_relaxed(taking_calls) >> (clock_mode & 31) & 1) != 0;
+}
 
 uint64_t read_clock(uint32_t clock_mode) {
     switch (clock_mode) {
@@ -18,11 +56,11 @@ uint64_t read_clock(uint32_t clock_mode) {
         return __rdtsc();
 #endif
     case PLUMB_CLOCK_BOOTTIME:
-        return sys::now_ns(CLOCK_BOOTTIME);
+        return now_ns(CLOCK_BOOTTIME);
     case PLUMB_CLOCK_REALTIME:
-        return sys::now_ns(CLOCK_REALTIME);
+        return now_ns(CLOCK_REALTIME);
     default:
-        return sys::now_ns(CLOCK_MONOTONIC);
+        return now_ns(CLOCK_MONOTONIC);
     }
 }
 

@@ -78,6 +78,12 @@ bool is_held() {
     return slot != nullptr ? load_seq_cst(slot->held) != 0 : load_relaxed(runtime.restrictions) != 0;
 }
 
+void say_without_clock() {
+    plumb_process* slot = load_relaxed(runtime.slot);
+    if (slot != nullptr && (load_relaxed(slot->flags) & PLUMB_PROCESS_CLOCK_CALLS) == 0)
+        __atomic_fetch_or(&slot->flags, PLUMB_PROCESS_CLOCK_CALLS, __ATOMIC_SEQ_CST);
+}
+
 // The parent's slot may be somebody else's by now; while it is the parent's, a controller may have insisted.
 bool is_child_of_held() {
     const plumb_process* slot = load_relaxed(runtime.slot);

@@ -5,7 +5,6 @@
 
 #include <elf.h>
 #include <link.h>
-#include <sys/auxv.h>
 
 namespace plumb {
 
@@ -47,7 +46,7 @@ bool is_thread_gone(uint32_t thread_id) {
 // Through /proc/self the answer is right whatever /proc shows, or there is none.
 uint32_t process_namespace() {
     uint32_t inode = load_relaxed(runtime.process_namespace);
-    if (inode != 0) return inode;
+    if (inode != 0 || is_held()) return inode;
     struct stat info;
     if (sys::status_of("/proc/self/ns/pid", &info) == 0) inode = static_cast<uint32_t>(info.st_ino);
     if (inode != 0) store_relaxed(runtime.process_namespace, inode);
@@ -56,7 +55,7 @@ uint32_t process_namespace() {
 
 // The kernel says where the program's own headers are; of a program that ld.so was called to run, they are ld.so's.
 bool is_in_executable(const void* address) {
-    const uint64_t headers = getauxval(AT_PHDR);
+    const uint64_t headers = sys::auxiliary(AT_PHDR);
     const uint64_t start = headers - sizeof(ElfW(Ehdr));
     const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(start);
     if (headers == 0 || start % 4096 != 0 || __builtin_memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||

@@ -16,6 +16,7 @@
 //   filter.cc     hears of it when a program forbids them
 //   signals_held.h  signals wait
 //   scratch.cc    buffers for records that do not fit the caller's stack
+//   clock.cc      reading a channel's clock; vdso.cc without the kernel
 //   ring/         writing records
 //
 // What always holds:
@@ -198,6 +199,7 @@ bool announce(Restriction restriction);
 void revoke(Restriction restriction); // the kernel refused
 bool may_read_clock();                // as the owner of `updating`
 bool is_held();                       // no system call may be made: <plumb/abi/state.h>
+void say_without_clock();             // in its slot: events are lost, for that reason
 bool is_child_of_held();              // before anything is done in a forked child
 uint32_t fork_count();                // differs in a forked child, once it is noticed
 void reset_permits();                 // in a forked child
@@ -283,6 +285,11 @@ uint32_t cut_payload(const plumb_event_info& info, const unsigned char* payload,
                      unsigned char* to, uint32_t payload_limit);
 
 // clock.cc
+void know_clock(const plumb_clock_page& page); // before a channel with this one is used
+bool clock_takes_calls(uint32_t clock_mode);   // reading it may be a system call
 uint64_t read_clock(uint32_t clock_mode);
+
+// vdso.cc
+void* find_in_vdso(const char* name); // nullptr: there is none
 
 } // namespace plumb

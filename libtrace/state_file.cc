@@ -11,7 +11,6 @@
 
 #include <csignal>
 #include <cstdio>
-#include <sys/auxv.h>
 #include <sys/resource.h>
 
 namespace plumb {
@@ -121,7 +120,7 @@ bool is_dead(uint32_t process_id) {
 // A hash of what the kernel gave this program as random bytes at exec(). Short, since the C library makes its stack
 // guard of the same bytes.
 uint32_t image_of_program() {
-    const auto* random = reinterpret_cast<const unsigned char*>(getauxval(AT_RANDOM));
+    const auto* random = reinterpret_cast<const unsigned char*>(sys::auxiliary(AT_RANDOM));
     if (random == nullptr) return 0;
     uint64_t words[2];
     __builtin_memcpy(words, random, sizeof(words));

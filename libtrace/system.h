@@ -7,6 +7,7 @@
 #include <ctime>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -126,6 +127,14 @@ inline uint32_t process_id() {
 
 inline uint32_t effective_user_id() {
     return static_cast<uint32_t>(call(SYS_geteuid));
+}
+
+// What the kernel told the program at its start; 0: nothing.
+inline uint64_t auxiliary(unsigned long type) {
+    const int saved = errno;
+    const uint64_t value = getauxval(type);
+    errno = saved;
+    return value;
 }
 
 inline uint64_t now_ns(clockid_t clock) {

@@ -1,6 +1,7 @@
 #include "consumerd/clock/clock_calibration.h"
 
 #include "base/file.h"
+#include "consumerd/clock/clock_calls.h"
 
 #include <fmt/format.h>
 #include <linux/perf_event.h>
@@ -230,6 +231,7 @@ Result<ClockCalibration> ClockCalibration::start(plumb_clock_mode wanted) {
             .hint("Choose --clock=mono, or leave the choice to plumb.");
     ClockCalibration calibration(mode);
     if (mode == PLUMB_CLOCK_TSC) calibration.take_rate();
+    if (!clock_takes_calls(mode)) calibration.page_.flags = PLUMB_CLOCK_WITHOUT_KERNEL;
     calibration.take_base();
     return calibration;
 }
@@ -312,6 +314,7 @@ void ClockCalibration::publish(plumb_clock_page& shared) const {
     __atomic_store_n(&shared.realtime_offset_ns, page_.realtime_offset_ns, __ATOMIC_RELAXED);
     __atomic_store_n(&shared.frequency_hz, page_.frequency_hz, __ATOMIC_RELAXED);
     __atomic_store_n(&shared.uncertainty_ns, page_.uncertainty_ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&shared.flags, page_.flags, __ATOMIC_RELAXED);
     __atomic_store_n(&shared.sequence, sequence + 1, __ATOMIC_RELEASE);
 }
 

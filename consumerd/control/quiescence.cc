@@ -51,6 +51,10 @@ constexpr const char* filtered_reason =
     "it has a seccomp filter, which may end it for a call that tracing makes; it is left as it is (--seccomp "
     "records it all the same)";
 
+constexpr const char* without_clock_reason =
+    "it has a seccomp filter, and the clock is read by a system call here, which the filter may end it for: its "
+    "events are lost since (--clock tsc has none, where that can be had)";
+
 /* What has been tried with one process. */
 struct Attempt {
     std::uint64_t first_look_ns = 0;
@@ -126,7 +130,8 @@ private:
         if (!options_.filtered_too &&
             (process.held == PLUMB_HELD_BY_ITSELF || has_own_filter(slot.process_id()))) {
             if (process.held == 0) state_.hold(slot, true);
-            return refuse(slot, filtered_reason);
+            return refuse(slot, (process.flags & PLUMB_PROCESS_CLOCK_CALLS) != 0 ? without_clock_reason
+                                                                                 : filtered_reason);
         }
         if (process.signal_number == 0)
             return refuse(slot,

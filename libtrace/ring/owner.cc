@@ -20,12 +20,20 @@ bool is_gone(uint64_t owner, uint64_t mine) {
     return sys::call(SYS_tgkill, process_id, thread_id, 0) == -ESRCH || is_zombie(process_id, thread_id);
 }
 
+// Only a hint; that of the CPU may take a system call.
+uint32_t where_to_begin(const Writer& writer) {
+    if (is_held()) return writer.thread_id;
+    const int saved = errno;
+    const int cpu = sched_getcpu();
+    errno = saved;
+    return cpu < 0 ? 0 : static_cast<uint32_t>(cpu);
+}
+
 } // namespace
 
 uint32_t take_extra_ring(Attachment& attachment, const Writer& writer, bool thorough) {
     const uint64_t mine = owner_word(writer);
-    const int cpu = sched_getcpu(); // by the vDSO; only a hint
-    const uint32_t start = cpu < 0 ? 0 : static_cast<uint32_t>(cpu);
+    const uint32_t start = where_to_begin(writer);
     for (uint32_t i = 0; i < attachment.extra_ring_count; i++) {
         const uint32_t ring = attachment.ring_count + (start + i) % attachment.extra_ring_count;
         uint64_t owner = load_relaxed(attachment.controls[ring].owner);

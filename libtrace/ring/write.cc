@@ -328,30 +328,35 @@ Attempt attempt_write(Record& record, SpaceWait& wait, bool thorough) {
 }
 
 // In the channel, or, where even a guard can not be had, for the next who has one.
-void count_contended(const Record& record, uint32_t thread_id) {
+void count_without_ring(const Record& record, uint32_t thread_id, plumb_loss cause) {
     const Guard guard(thread_id, false);
     Attachment& attachment = attachments[record.session];
     if (guard.held() && load_seq_cst(attachment.usable) != 0)
-        count_loss(attachment.controls[attachment.ring_count], PLUMB_LOST_CONTENDED);
+        count_loss(attachment.controls[attachment.ring_count], cause);
     else
         add_seq_cst(runtime.unguarded_losses, uint64_t{1});
 }
 
 // In a held process, without a system call: neither are signals blocked, nor does anybody wait, nor is a thread
-// introduced that the channel does not know.
+// introduced that the channel does not know, nor a clock read that takes one.
 void write_held(Record& record) {
     SpaceWait space;
+    const Attachment& attachment = attachments[record.session];
     const uint32_t known = plumb_thread_self.epoch;
-    if (known != 0 && known >= load_relaxed(attachments[record.session].epoch)) {
+    plumb_loss cause = PLUMB_LOST_CONTENDED;
+    if (clock_takes_calls(attachment.clock_mode)) {
+        cause = PLUMB_LOST_CLOCK;
+        say_without_clock();
+    } else if (known != 0 && known >= load_relaxed(attachment.epoch)) {
         const Attempt attempt = attempt_write(record, space, false);
         if (attempt == Attempt::recorded || attempt == Attempt::dropped) return;
     }
-    count_contended(record, plumb_thread_self.id != 0 ? plumb_thread_self.id : runtime.process_id);
+    count_without_ring(record, plumb_thread_self.id != 0 ? plumb_thread_self.id : runtime.process_id, cause);
 }
 
 void give_up(const Record& record) {
     const SignalsHeld signals;
-    count_contended(record, record.writer.thread_id);
+    count_without_ring(record, record.writer.thread_id, PLUMB_LOST_CONTENDED);
 }
 
 void write_or_count(Record& record) {

@@ -76,7 +76,7 @@
 /* "PLUMBCH1", little-endian. */
 #define PLUMB_CHANNEL_MAGIC 0x314843424d554c50ull
 #define PLUMB_CHANNEL_VERSION_MAJOR 3u
-#define PLUMB_CHANNEL_VERSION_MINOR 1u
+#define PLUMB_CHANNEL_VERSION_MINOR 2u
 
 #define PLUMB_CHANNEL_HEADER_BYTES 4096u
 #define PLUMB_CHANNEL_GUARD 65536u
@@ -143,6 +143,7 @@ enum plumb_loss {
     PLUMB_LOST_CONTENDED = 3,     /* events: no ring could be had (only without rseq) */
     PLUMB_LOST_OVERWRITTEN = 4, /* sub-buffers: overwritten before they were read; counted by the consumer */
     PLUMB_CUT = 5,              /* events: recorded, but a string, text or sequence was shortened */
+    PLUMB_LOST_CLOCK = 6,       /* events: the process is held, and the clock takes a system call to read */
     PLUMB_LOSS_CAUSES = 8
 };
 

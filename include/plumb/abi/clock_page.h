@@ -29,6 +29,10 @@ enum plumb_clock_mode {
     PLUMB_CLOCK_REALTIME = 4   /* CLOCK_REALTIME, nanoseconds; may jump */
 };
 
+/* plumb_clock_page.flags */
+#define PLUMB_CLOCK_WITHOUT_KERNEL \
+    0x1u /* the vDSO reads this clock without a system call; the consumer has tried */
+
 struct plumb_clock_page {
     uint32_t sequence; /* odd: being written */
     uint32_t mode;     /* enum plumb_clock_mode */
@@ -39,7 +43,8 @@ struct plumb_clock_page {
     int64_t realtime_offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC at the base */
     uint64_t frequency_hz;      /* counts a second, rounded; 1000000000 for the nanosecond clocks */
     uint64_t uncertainty_ns;    /* half the window in which the base pair was read */
-    uint64_t reserved;
+    uint32_t flags;             /* PLUMB_CLOCK_* */
+    uint32_t reserved;
 };
 
 PLUMB_ABI_SIZE(struct plumb_clock_page, 64);
@@ -49,5 +54,6 @@ PLUMB_ABI_OFFSET(struct plumb_clock_page, base_monotonic_ns, 24);
 PLUMB_ABI_OFFSET(struct plumb_clock_page, realtime_offset_ns, 32);
 PLUMB_ABI_OFFSET(struct plumb_clock_page, frequency_hz, 40);
 PLUMB_ABI_OFFSET(struct plumb_clock_page, uncertainty_ns, 48);
+PLUMB_ABI_OFFSET(struct plumb_clock_page, flags, 56);
 
 #endif

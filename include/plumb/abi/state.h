@@ -137,6 +137,8 @@ struct plumb_rule_set {
 #define PLUMB_PROCESS_FILTERED 0x8u /* it has put a seccomp filter on itself */
 #define PLUMB_PROCESS_NO_CLOCK \
     0x10u /* it may not read the cycle counter (PR_SET_TSC, strict mode): nothing can be recorded */
+#define PLUMB_PROCESS_CLOCK_CALLS \
+    0x20u /* it is held, and has lost events of a session whose clock takes system calls to read */
 
 /* A claim: inode of the process-id namespace (0: not known), process id in it (at most 22 bits, PID_MAX_LIMIT), and a
  * count, plumb_state_header.claims, that differs from one claim to the next. */
@@ -185,7 +187,7 @@ struct plumb_process {
  * Held processes. A seccomp filter may end a process for a system call that tracing needs. While `held` is set, the
  * runtime there makes no system calls of its own accord: it does not follow generations, wakes and waits for nobody,
  * unmaps nothing; it writes what is on until its channel is closed. Records of threads that are not known yet are
- * dropped, children are not traced. Who sets it:
+ * dropped, and all of them where the clock takes system calls to read; children are not traced. Who sets it:
  *
  *   the process   before a filter is in force that it installs by prctl() or syscall(); it takes it back if the kernel
  *                 refuses the filter.
