@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/process_names.h"
+#include "base/time_namespace.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -10,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 #include <unordered_map>
 #include <utility>
@@ -102,9 +102,7 @@ std::string folder_of_thread(std::uint32_t process_id, std::uint32_t thread_id) 
 } // namespace
 
 std::uint64_t boottime_now_ns() {
-    timespec now{};
-    ::clock_gettime(CLOCK_BOOTTIME, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+    return machine_time_ns(CLOCK_BOOTTIME);
 }
 
 std::optional<std::uint64_t> process_start_boottime_ns(std::uint32_t process_id) {
@@ -120,7 +118,10 @@ std::optional<std::uint64_t> process_start_boottime_ns(std::uint32_t process_id)
     }
     const std::optional<TaskStat> stat = parse_stat(*text);
     if (!stat || (stat->has_ended() && !living_thread(process_id))) return {};
-    return stat->start_ticks * (1'000'000'000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK)));
+    /* /proc shows it as it is in our time namespace; one that began before that begins comes out near 2^64. */
+    const std::int64_t shift_ns = own_time_offsets().value_or(TimeOffsets{}).boottime_ns;
+    return stat->start_ticks * (1'000'000'000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK))) -
+           static_cast<std::uint64_t>(shift_ns);
 }
 
 /* Threads come and go while they are looked at: all have ended if a second look finds the same ones, all of them dead.

@@ -14,8 +14,9 @@
 
 namespace plumb {
 
-/* When a process started, on CLOCK_BOOTTIME, exact to a clock tick (10 ms): the start of its tick. Nothing if
- * there is no such process; one whose threads have all ended (a zombie) counts as gone. 0, as if it had always been there, if it lives but nothing can be
+/* When a process started, on the machine's CLOCK_BOOTTIME (base/time_namespace.h), exact to a clock tick (10 ms): the start
+ * of its tick. Nothing if there is no such process; one whose threads have all ended (a zombie) counts as gone. 0, as if it
+ * had always been there, if it lives but nothing can be
  * found out about it: no descriptor is free, /proc is hidden, or shows another namespace. */
 std::optional<std::uint64_t> process_start_boottime_ns(std::uint32_t process_id);
 
@@ -31,7 +32,7 @@ Result<std::string> executable_of(std::uint32_t process_id);
 /* Whether the process that registered at that time is the one that has this id now. */
 bool is_same_process(std::uint32_t process_id, std::uint64_t registered_boottime_ns);
 
-std::uint64_t boottime_now_ns();
+std::uint64_t boottime_now_ns(); /* the machine's */
 
 struct ProcessStatus {
     char state = '?';          /* as in /proc/PID/status: R S D T t Z X */

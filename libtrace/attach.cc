@@ -67,6 +67,11 @@ void copy_geometry(Attachment& attachment, const plumb_channel_header& header) {
     know_clock(header.clock);
 }
 
+// By time namespaces.
+bool is_shifted(uint32_t clock_mode) {
+    return clock_mode != PLUMB_CLOCK_TSC && clock_mode != PLUMB_CLOCK_REALTIME;
+}
+
 // Maps the file and checks it: 0, or -errno with nothing left open.
 int map_channel(int fd, uint64_t cookie, Attachment& attachment) {
     struct stat info;
@@ -122,6 +127,10 @@ int attach(uint32_t session, uint64_t cookie) {
         add_seq_cst(place.header->refused[PLUMB_REFUSED_CLOCK], uint64_t{1});
         sys::unmap(place.base, place.mapped_bytes);
         return -PLUMB_ERROR_NO_CLOCK;
+    }
+    if (is_shifted(place.clock_mode) && !know_time_namespace()) {
+        sys::unmap(place.base, place.mapped_bytes);
+        return -PLUMB_ERROR_TIME_NAMESPACE;
     }
     place.thread_tag = thread_tag_in(*place.header);
     place.epoch = runtime.epoch + 1;

@@ -56,11 +56,11 @@ uint64_t read_clock(uint32_t clock_mode) {
         return __rdtsc();
 #endif
     case PLUMB_CLOCK_BOOTTIME:
-        return now_ns(CLOCK_BOOTTIME);
+        return machine_ns(CLOCK_BOOTTIME, now_ns(CLOCK_BOOTTIME));
     case PLUMB_CLOCK_REALTIME:
         return now_ns(CLOCK_REALTIME);
     default:
-        return now_ns(CLOCK_MONOTONIC);
+        return machine_ns(CLOCK_MONOTONIC, now_ns(CLOCK_MONOTONIC));
     }
 }
 

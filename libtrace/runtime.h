@@ -12,6 +12,7 @@
 //   stay.cc       the library that holds the runtime is not unloaded
 //   open_file.h   files that are open for a moment
 //   process.cc    whether other processes and threads still live; what this process is
+//   time_namespace.cc  what a time namespace shifts, and by how much
 //   held.cc       processes that may make no system calls of ours
 //   filter.cc     hears of it when a program forbids them
 //   signals_held.h  signals wait
@@ -254,6 +255,10 @@ bool is_thread_gone(uint32_t thread_id);
 uint32_t process_namespace();                              // inode of our process-id namespace; 0: not known
 void forget_process_namespace(uint32_t parent_process_id); // in a forked child
 bool is_in_executable(const void* address);                // false: it is not, or that is not known
+
+// time_namespace.cc
+bool know_time_namespace();                        // looks which one we are in; false: that can not be known
+uint64_t machine_ns(clockid_t clock, uint64_t ns); // of a time that the clock shows here
 
 // inherited_filter.cc
 uint32_t inherited_filters();

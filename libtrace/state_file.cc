@@ -205,6 +205,13 @@ int open_state() {
     return file.number() < 0 ? file.number() : map_state(file.number());
 }
 
+// Where that is not known, no time of the machine's is as late: nobody takes the process for one that is gone.
+static uint64_t boottime_of_machine() {
+    const bool is_known = know_time_namespace();
+    const uint64_t now_ns = sys::now_once_ns(CLOCK_BOOTTIME);
+    return is_known ? machine_ns(CLOCK_BOOTTIME, now_ns) : now_ns | PLUMB_BOOTTIME_UNKNOWN;
+}
+
 // The handler is installed before: from the moment the slot is ours, the signal may come.
 void claim_slot() {
     if (runtime.state == nullptr || runtime.slot != nullptr) return;
@@ -227,7 +234,7 @@ void claim_slot() {
         store_relaxed(slot.unanswered, 0u);
         store_relaxed(slot.signalled_s, 0u);
         store_relaxed(slot.held, 0u);
-        store_relaxed(slot.registered_boottime_ns, sys::now_once_ns(CLOCK_BOOTTIME));
+        store_relaxed(slot.registered_boottime_ns, boottime_of_machine());
         runtime.claim = mine;
         store_relaxed(runtime.slot, &slot);
         announce_handler();

@@ -1,6 +1,7 @@
 #include "consumerd/clock/clock_calibration.h"
 
 #include "base/file.h"
+#include "base/time_namespace.h"
 #include "consumerd/clock/clock_calls.h"
 
 #include <fmt/format.h>
@@ -35,12 +36,6 @@ constexpr uint64_t brief_baseline_ns = 5'000'000;
 constexpr size_t pairs_kept = 4096;
 constexpr int readings = 32;
 
-uint64_t nanoseconds_of(clockid_t clock) {
-    timespec time{};
-    clock_gettime(clock, &time);
-    return static_cast<uint64_t>(time.tv_sec) * ns_per_second + static_cast<uint64_t>(time.tv_nsec);
-}
-
 uint64_t read_tsc() {
 #if PLUMB_HAS_TSC
     _mm_lfence(); /* not before what came earlier */
@@ -57,7 +52,7 @@ ClockPair read_pair(plumb_clock_mode mode) {
     ClockPair best{0, 0, ~uint64_t{0}};
     for (int i = 0; i < readings; i++) {
         const uint64_t before = read_clock(mode);
-        const uint64_t monotonic_ns = nanoseconds_of(CLOCK_MONOTONIC);
+        const uint64_t monotonic_ns = machine_time_ns(CLOCK_MONOTONIC);
         const uint64_t window = read_clock(mode) - before;
         if (window < best.half_window_ns) best = {before + window / 2, monotonic_ns, window};
     }
@@ -137,9 +132,9 @@ int64_t realtime_offset_ns() {
     uint64_t narrowest = ~uint64_t{0};
     int64_t offset_ns = 0;
     for (int i = 0; i < readings; i++) {
-        const uint64_t before = nanoseconds_of(CLOCK_MONOTONIC);
-        const uint64_t realtime_ns = nanoseconds_of(CLOCK_REALTIME);
-        const uint64_t window = nanoseconds_of(CLOCK_MONOTONIC) - before;
+        const uint64_t before = machine_time_ns(CLOCK_MONOTONIC);
+        const uint64_t realtime_ns = machine_time_ns(CLOCK_REALTIME);
+        const uint64_t window = machine_time_ns(CLOCK_MONOTONIC) - before;
         if (window >= narrowest) continue;
         narrowest = window;
         offset_ns = static_cast<int64_t>(realtime_ns - (before + window / 2));
@@ -152,11 +147,11 @@ uint64_t read_clock(plumb_clock_mode mode) {
     case PLUMB_CLOCK_TSC:
         return read_tsc();
     case PLUMB_CLOCK_MONOTONIC:
-        return nanoseconds_of(CLOCK_MONOTONIC);
+        return machine_time_ns(CLOCK_MONOTONIC);
     case PLUMB_CLOCK_BOOTTIME:
-        return nanoseconds_of(CLOCK_BOOTTIME);
+        return machine_time_ns(CLOCK_BOOTTIME);
     case PLUMB_CLOCK_REALTIME:
-        return nanoseconds_of(CLOCK_REALTIME);
+        return machine_time_ns(CLOCK_REALTIME);
     case PLUMB_CLOCK_NONE:
         break;
     }
@@ -229,6 +224,11 @@ Result<ClockCalibration> ClockCalibration::start(plumb_clock_mode wanted) {
     if (wanted == PLUMB_CLOCK_TSC && !tsc_is_usable(&why_not))
         return Error("The cycle counter cannot be this session's clock: {}.", why_not)
             .hint("Choose --clock=mono, or leave the choice to plumb.");
+    if (!own_time_offsets() && (mode == PLUMB_CLOCK_MONOTONIC || mode == PLUMB_CLOCK_BOOTTIME))
+        return Error("This session's clock may be shifted by a time namespace, and how far can not be found "
+                     "out here.")
+            .hint("It is in /proc/self/ns/time and /proc/self/timens_offsets; --clock=tsc and real are not "
+                  "shifted.");
     ClockCalibration calibration(mode);
     if (mode == PLUMB_CLOCK_TSC) calibration.take_rate();
     if (!clock_takes_calls(mode)) calibration.page_.flags = PLUMB_CLOCK_WITHOUT_KERNEL;

@@ -2,7 +2,8 @@
  * The clock of a session: which counter its records carry, and how to turn that into nanoseconds.
  *
  * Records carry the raw cycle counter where it runs at one rate through all power states and the kernel
- * itself keeps time by it; otherwise nanoseconds of CLOCK_MONOTONIC. A session may choose another one.
+ * itself keeps time by it; otherwise nanoseconds of CLOCK_MONOTONIC. A session may choose another one. All are those of the
+ * machine, as the kernel's own records have them: what a time namespace adds is taken away (base/time_namespace.h).
  *
  * The rate comes from the kernel's own calibration (the perf page's time_mult and time_shift, else the CPU's
  * statement in CPUID), never from a short spin alone. It is then refined while the session lasts: two pairs

@@ -52,7 +52,8 @@ constexpr const char* filtered_reason =
     "records it all the same)";
 
 constexpr const char* without_clock_reason =
-    "it has a seccomp filter, and the clock is read by a system call here, which the filter may end it for: its "
+    "it has a seccomp filter, and the clock is read by a system call here, which the filter may end it for: "
+    "its "
     "events are lost since (--clock tsc has none, where that can be had)";
 
 /* What has been tried with one process. */
@@ -334,6 +335,10 @@ std::string not_attached_reason(const plumb_process& process) {
     if (process.error == PLUMB_ERROR_NO_CLOCK) return no_clock_reason;
     if (process.error == PLUMB_ERROR_NO_EXECUTABLE)
         return "it can not see which executable it is (it has no /proc), which the rules ask for";
+    if (process.error == PLUMB_ERROR_TIME_NAMESPACE)
+        return "it can not see in which time namespace it is (it has no /proc), which the session's clock "
+               "may be shifted "
+               "by (those of --clock tsc and real are not)";
     return fmt::format("it could not open the session's channel: {}", errno_text(process.error));
 }
 

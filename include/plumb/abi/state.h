@@ -156,10 +156,16 @@ struct plumb_rule_set {
     (((flags)&PLUMB_PROCESS_READY) != 0 && (flags) >> 16 == PLUMB_CLAIM_COUNT(claim))
 
 /* plumb_process.error, beside errno: it has had a seccomp filter from the start that the session's controller does not have;
- * it can not see which executable it is, and the session's rules ask for that; it may not read the cycle counter. */
+ * it can not see which executable it is, and the session's rules ask for that; it may not read the cycle counter; it can not
+ * see in which time namespace it is, and the session's clock is one that these shift. */
 #define PLUMB_ERROR_FILTERED 4096
 #define PLUMB_ERROR_NO_EXECUTABLE 4097
 #define PLUMB_ERROR_NO_CLOCK 4098
+#define PLUMB_ERROR_TIME_NAMESPACE 4099
+
+/* Times here are the machine's, which no time namespace shifts. With this bit: it could not be known how far CLOCK_BOOTTIME is
+ * shifted where it was read. */
+#define PLUMB_BOOTTIME_UNKNOWN (1ull << 63)
 
 /* plumb_process.held */
 #define PLUMB_HELD_BY_CONTROLLER 1u

@@ -1,0 +1,92 @@
+// A time namespace shifts CLOCK_MONOTONIC and CLOCK_BOOTTIME for the processes in it. What others compare with their own,
+// or find beside their own in a ring, is the machine's time: shifted back here.
+//
+// A process comes into another one by fork() or exec() after unshare(), or by setns(). So it looks when it takes its slot,
+// also in a child, and before it attaches to a session with such a clock. Who has seen it once and cannot any more (it has
+// changed its root) goes on with what it saw.
+#include "open_file.h"
+#include "runtime.h"
+
+namespace plumb {
+
+namespace {
+
+constexpr uint32_t first_time_namespace =
+    0xeffffffau; // the inode of the machine's own, of which all others differ
+
+struct Offsets {
+    int64_t monotonic_ns;
+    int64_t boottime_ns;
+};
+Offsets offsets;
+uint32_t known_namespace; // that they are of; 0: not known
+
+uint32_t inode_of(const char* path, long& error) {
+    struct stat info;
+    error = sys::status_of(path, &info);
+    return error == 0 ? static_cast<uint32_t>(info.st_ino) : 0;
+}
+
+// The next number in the text; `at` is behind it then.
+int64_t next_number(const char*& at) {
+    while (*at != '\0' && *at != '-' && (*at < '0' || *at > '9'))
+        at++;
+    const bool is_negative = *at == '-';
+    if (is_negative) at++;
+    int64_t value = 0;
+    for (; *at >= '0' && *at <= '9'; at++)
+        value = value * 10 + (*at - '0');
+    return is_negative ? -value : value;
+}
+
+int64_t next_ns(const char*& at) {
+    const int64_t seconds = next_number(at);
+    return seconds * 1'000'000'000 + next_number(at);
+}
+
+// "monotonic  SECONDS NANOSECONDS\nboottime  SECONDS NANOSECONDS\n"; nanoseconds are never negative.
+bool read_offsets(Offsets& to) {
+    const OpenFile file("/proc/self/timens_offsets", O_RDONLY);
+    char text[256];
+    const long bytes = sys::read(file.number(), text, sizeof(text) - 1);
+    if (bytes <= 0) return false;
+    text[bytes] = '\0';
+    const char* at = text;
+    to.monotonic_ns = next_ns(at);
+    to.boottime_ns = next_ns(at);
+    return true;
+}
+
+// The file tells those of the namespace that children will be in.
+bool find_offsets(uint32_t inode, Offsets& to) {
+    if (inode == first_time_namespace) return true;
+    long error = 0;
+    return inode_of("/proc/self/ns/time_for_children", error) == inode && read_offsets(to);
+}
+
+} // namespace
+
+bool know_time_namespace() {
+    long error = 0;
+    uint32_t inode = inode_of("/proc/self/ns/time", error);
+    // A kernel without time namespaces; but not without /proc.
+    if (error == -ENOENT && process_namespace() != 0) inode = first_time_namespace;
+    if (inode == 0 || inode == load_relaxed(known_namespace)) return load_relaxed(known_namespace) != 0;
+    Offsets found = {};
+    if (!find_offsets(inode, found)) {
+        store_relaxed(known_namespace, 0u);
+        return false;
+    }
+    store_relaxed(offsets.monotonic_ns, found.monotonic_ns);
+    store_relaxed(offsets.boottime_ns, found.boottime_ns);
+    store_relaxed(known_namespace, inode);
+    return true;
+}
+
+uint64_t machine_ns(clockid_t clock, uint64_t ns) {
+    if (clock == CLOCK_MONOTONIC) ns -= static_cast<uint64_t>(load_relaxed(offsets.monotonic_ns));
+    if (clock == CLOCK_BOOTTIME) ns -= static_cast<uint64_t>(load_relaxed(offsets.boottime_ns));
+    return ns;
+}
+
+} // namespace plumb
