@@ -49,7 +49,8 @@ uint64_t word_of(uint64_t since_us, uint64_t use, uint64_t flags) {
 }
 
 uint64_t time_us() {
-    if (is_held()) return load_relaxed(newest_us);
+    const Permit permit;
+    if (!permit.given()) return load_relaxed(newest_us);
     const uint64_t now_us = sys::now_ns(CLOCK_MONOTONIC) / 1000;
     store_relaxed(newest_us, now_us);
     return now_us;
