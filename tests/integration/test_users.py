@@ -223,7 +223,7 @@ class Users(unittest.TestCase):
         time.sleep(1)
         say(recorder, rounds)
         said, self.errors = recorder.communicate(timeout=30)
-        self.assertEqual(recorder.returncode, 0, self.errors)
+        self.assertEqual(recorder.returncode, 1, self.errors)
         self.assertNotIn("Nothing was lost", self.errors)
         summary = json.loads(said)
         self.assertFalse(summary["complete"])
