@@ -86,7 +86,8 @@ void OtherUsers::hold_filtered() {
 /* Programs that find no way into the directory or the state have no slot: what is left are signs of Plumb in them. */
 bool OtherUsers::has_launched_unseen(uid_t user_id) const {
     for (const std::uint32_t process_id : all_process_ids()) {
-        if (user_of(process_id) != user_id || !is_launched_by(process_id, options_.cookie)) continue;
+        if (user_of(process_id) != user_id || launched_by(process_id, options_.cookie) != Launched::yes)
+            continue;
         const auto files = mapped_files(process_id);
         if (files && std::any_of(files->begin(), files->end(), [](const MappedFile& file) {
                 return file.path.find("/libplumb") != std::string::npos;
@@ -105,11 +106,16 @@ Result<bool> OtherUsers::has_launched(uid_t user_id) const {
     if (!directory) return unusable(directory.error());
     const auto state = StateFile::open_existing(*directory);
     if (!state) return unusable(state.error());
+    /* One too many is recorded for nothing; of one that is not recorded it must be certain before it is a problem. */
+    const auto is_meant = [&](std::uint32_t process_id) {
+        const Launched launched = launched_by(process_id, options_.cookie);
+        return launched == Launched::yes || (launched == Launched::maybe && !options_.flight_recorder);
+    };
     const std::vector<ProcessSlot> slots = state->processes();
     return std::any_of(slots.begin(), slots.end(), [&](const ProcessSlot& slot) {
         const std::uint32_t process_id = slot.process_id();
         return process_id != 0 && user_of(process_id) == user_id && state->is_mapped_by(process_id) &&
-               is_launched_by(process_id, options_.cookie);
+               is_meant(process_id);
     });
 }
 

@@ -55,7 +55,9 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
     }
     for (const auto& [process_id, start_ns] : attached_)
         if (const auto user_id = user_of(process_id)) join(*user_id);
-    const bool any = attached_.empty() && (options_.command.empty() || !options_.executables.empty());
+    /* A flight recorder joins nobody, and says so of those whom it was asked for. */
+    const bool any = !options_.snapshot && attached_.empty() &&
+                     (options_.command.empty() || !options_.executables.empty());
     for (const ProcessSlot& slot : session_->state().processes())
         if (const auto user_id = user_of(slot.process_id());
             user_id && (any || attached_.count(slot.process_id()) != 0))

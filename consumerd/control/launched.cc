@@ -27,17 +27,21 @@ bool has_foreign_words(const std::string& environment) {
 
 } // namespace
 
-bool is_launched_by(std::uint32_t process_id, std::uint64_t cookie) {
+Launched launched_by(std::uint32_t process_id, std::uint64_t cookie) {
     const Result<std::string> environment =
         read_small_file(proc_folder(process_id) + "/environ", std::size_t{4} << 20);
-    if (!environment) return true; /* not ours to see: it may be */
+    if (!environment) return Launched::maybe; /* not ours to see */
     const std::string text = std::string(1, '\0') + *environment;
     const std::string variable = std::string(1, '\0') + PLUMB_SESSIONS_VARIABLE + "=";
     const std::size_t at = text.find(variable);
-    if (at == std::string::npos) return has_foreign_words(*environment);
+    if (at == std::string::npos) return has_foreign_words(*environment) ? Launched::maybe : Launched::no;
     const std::string value =
         text.substr(at + variable.size(), text.find('\0', at + 1) - at - variable.size());
-    return value.find(fmt::format("{:016x}", cookie)) != std::string::npos;
+    return value.find(fmt::format("{:016x}", cookie)) != std::string::npos ? Launched::yes : Launched::no;
+}
+
+bool is_launched_by(std::uint32_t process_id, std::uint64_t cookie) {
+    return launched_by(process_id, cookie) != Launched::no;
 }
 
 } // namespace plumb

@@ -6,8 +6,12 @@
 
 namespace plumb {
 
-/* Whether the environment that a process was started with names the session. True too if it can not be read,
- * or if the process has written over it: then it may be. */
+/* Whether the environment that a process was started with names the session. It may, if it can not be read, or if the
+ * process has written over it. */
+enum class Launched { no, maybe, yes };
+Launched launched_by(std::uint32_t process_id, std::uint64_t cookie);
+
+/* Or may be. */
 bool is_launched_by(std::uint32_t process_id, std::uint64_t cookie);
 
 } // namespace plumb

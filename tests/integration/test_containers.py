@@ -223,7 +223,7 @@ class Containers(unittest.TestCase):
     def test_a_number_means_the_process_of_the_recorders_namespace(self):
         tickers = [Ticker(self, *CONTAINER), Ticker(self, *CONTAINER)]
         self.assertEqual(tickers[0].inside, tickers[1].inside)
-        inside = ("nsenter", "--target", str(tickers[0].process), "--pid", "--mount")
+        inside = ("nsenter", "--target", str(tickers[0].process), "--pid", "--mount", "--root")
         self.record("-p", tickers[0].inside, "--duration", "500ms", prefix=inside)
         self.assertEqual(self.status, 0, self.errors)
         numbers = self.numbers()  # of one of them: each has every number once

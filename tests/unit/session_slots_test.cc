@@ -188,6 +188,7 @@ TEST_F(SessionSlotsTest, CountsAProcessThatWroteOverItsEnvironmentAsMaybeLaunche
             std::memset(*variable, 'x', std::strlen(*variable));
     });
     EXPECT_TRUE(is_launched_by(titled.id(), 1));
+    EXPECT_EQ(launched_by(titled.id(), 1), Launched::maybe);
 }
 
 TEST_F(SessionSlotsTest, IsQuickWithAFullTableOfDeadProcesses) {
