@@ -6,14 +6,13 @@
 #include "consumerd/control/session.h"
 #include "tests/support/child.h"
 #include "tests/support/private_shm.h"
+#include "tests/support/raw_state.h"
 #include "tests/support/subject.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fcntl.h>
 #include <string>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -118,29 +117,6 @@ TEST_F(UpdateSignal, IsSentAFewTimesToAProgramThatTookItLater) {
     EXPECT_EQ(owner.ask("counts"), "103 0 3\n") << "its own hundred, and PLUMB_UNANSWERED_MAX of ours in all";
 }
 
-/* Bytes of the state file, past all checks. */
-class RawState {
-public:
-    explicit RawState(const StateFile& state) {
-        const int fd = open(state.path().c_str(), O_RDWR | O_CLOEXEC);
-        base_ = static_cast<unsigned char*>(
-            mmap(nullptr, PLUMB_STATE_TOTAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
-        close(fd);
-    }
-    ~RawState() { munmap(base_, PLUMB_STATE_TOTAL_BYTES); }
-    RawState(const RawState&) = delete;
-    RawState& operator=(const RawState&) = delete;
-    plumb_process& slot_of(std::uint32_t process_id) {
-        auto* slot = reinterpret_cast<plumb_process*>(base_ + PLUMB_STATE_PROCESSES_OFFSET);
-        while (PLUMB_CLAIM_PROCESS(slot->claim) != process_id)
-            slot++;
-        return *slot;
-    }
-
-private:
-    unsigned char* base_;
-};
-
 TEST_F(UpdateSignal, ReachesAProgramOfBriefThreads) {
     Subject subject({"brief"});
     Session session = make_session();
@@ -148,13 +124,13 @@ TEST_F(UpdateSignal, ReachesAProgramOfBriefThreads) {
         EXPECT_EQ(reason_for(enable(session), subject.id()), "") << round;
         EXPECT_EQ(reason_for(disable(session), subject.id()), "") << round;
     }
-    EXPECT_LT(RawState(session.state()).slot_of(subject.id()).unanswered, PLUMB_UNANSWERED_MAX);
+    EXPECT_LT(test::RawState(session.state()).slot_of(subject.id()).unanswered, PLUMB_UNANSWERED_MAX);
 }
 
 TEST_F(UpdateSignal, IsSentOnceMoreAfterALongSilence) {
     Subject subject({"spin"});
     Session session = make_session();
-    RawState raw(session.state());
+    test::RawState raw(session.state());
     plumb_process& slot = raw.slot_of(subject.id());
     const auto now_s = static_cast<std::uint32_t>(boottime_now_ns() / 1'000'000'000);
     slot.unanswered = PLUMB_UNANSWERED_MAX;

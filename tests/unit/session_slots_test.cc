@@ -6,6 +6,7 @@
 #include "consumerd/control/launched.h"
 #include "consumerd/control/session.h"
 #include "tests/support/claims.h"
+#include "tests/support/raw_state.h"
 #include "tests/support/session_fixture.h"
 
 #include <gmock/gmock.h>
@@ -15,9 +16,7 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,26 +28,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 class SessionSlotsTest : public test::SessionTest {};
-
-/* Slots that no process of ours would write. */
-class RawState {
-public:
-    explicit RawState(const StateFile& state) {
-        const int fd = open(state.path().c_str(), O_RDWR | O_CLOEXEC);
-        base_ = static_cast<unsigned char*>(
-            mmap(nullptr, PLUMB_STATE_TOTAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
-        close(fd);
-    }
-    ~RawState() { munmap(base_, PLUMB_STATE_TOTAL_BYTES); }
-    RawState(const RawState&) = delete;
-    RawState& operator=(const RawState&) = delete;
-    plumb_process& slot(std::uint32_t index) {
-        return reinterpret_cast<plumb_process*>(base_ + PLUMB_STATE_PROCESSES_OFFSET)[index];
-    }
-
-private:
-    unsigned char* base_;
-};
 
 /* A process without plumb; `prepare` runs in it. */
 class Bystander {
@@ -97,7 +76,7 @@ plumb_process slot_of(std::uint32_t process_id, std::uint32_t signal_number) {
 TEST_F(SessionSlotsTest, LeavesAProcessAloneWhoseIdWasAnothers) {
     const Bystander bystander([] { signal(SIGURG, [](int) { _exit(1); }); }); /* before there is a mapping */
     Session session = make();
-    RawState raw(session.state());
+    test::RawState raw(session.state());
     raw.slot(7) = slot_of(bystander.id(), static_cast<std::uint32_t>(SIGURG));
     raw.slot(7).registered_boottime_ns = 1;
     const Report report = enable(session, {{"subject:*"}});
@@ -110,7 +89,7 @@ TEST_F(SessionSlotsTest, LeavesAProcessAloneWhoseIdWasAnothers) {
 TEST_F(SessionSlotsTest, SignalsNoProcessThatDoesNotMapTheStateFile) {
     const Bystander bystander([] { signal(SIGURG, [](int) { _exit(1); }); }); /* before there is a mapping */
     Session session = make();
-    RawState raw(session.state());
+    test::RawState raw(session.state());
     raw.slot(7) = slot_of(bystander.id(), static_cast<std::uint32_t>(SIGURG));
     EXPECT_TRUE(enable(session, {{"subject:*"}}).complete());
     EXPECT_TRUE(bystander.is_alive());
@@ -118,7 +97,7 @@ TEST_F(SessionSlotsTest, SignalsNoProcessThatDoesNotMapTheStateFile) {
 
 TEST_F(SessionSlotsTest, SendsNoSignalWhoseDefaultIsNotToBeIgnored) {
     Session session = make();
-    RawState raw(session.state());
+    test::RawState raw(session.state());
     const Bystander bystander; /* inherits the mapping */
     for (const std::uint32_t number : {9u, 15u, 63u + 40u, 0xffffffffu}) {
         raw.slot(7) = slot_of(bystander.id(), number);
@@ -136,7 +115,7 @@ TEST_F(SessionSlotsTest, GivesUpOnAProcessThatDoesNotAnswer) {
     options.timeout_ns = 400'000'000;
     Result<Session> session = Session::create(config, options);
     ASSERT_TRUE(session);
-    RawState raw(session->state());
+    test::RawState raw(session->state());
     const Bystander deaf([] { signal(SIGURG, [](int) {}); });
     raw.slot(7) = slot_of(deaf.id(), static_cast<std::uint32_t>(SIGURG));
     EXPECT_THAT(reason_for(enable(*session, {{"subject:*"}}), deaf.id()),
@@ -149,7 +128,7 @@ TEST_F(SessionSlotsTest, DoesNotWaitForASlotThatIsNeverFilled) {
     options.timeout_ns = 60'000'000'000;
     Result<Session> session = Session::create(small_channel(), options);
     ASSERT_TRUE(session);
-    RawState raw(session->state());
+    test::RawState raw(session->state());
     const Bystander claimant;
     raw.slot(7).claim = test::claim_here(claimant.id());
     const std::uint64_t start_ns = boottime_now_ns();
@@ -160,7 +139,7 @@ TEST_F(SessionSlotsTest, DoesNotWaitForASlotThatIsNeverFilled) {
 
 TEST_F(SessionSlotsTest, CountsErrorsOfItsOwnChannelAlone) {
     Session session = make();
-    RawState raw(session.state());
+    test::RawState raw(session.state());
     const Bystander process;
     raw.slot(7) = slot_of(process.id(), static_cast<std::uint32_t>(SIGURG));
     raw.slot(7).acknowledged = UINT64_MAX;
@@ -193,7 +172,7 @@ TEST_F(SessionSlotsTest, CountsAProcessThatWroteOverItsEnvironmentAsMaybeLaunche
 
 TEST_F(SessionSlotsTest, IsQuickWithAFullTableOfDeadProcesses) {
     Session session = make();
-    RawState raw(session.state());
+    test::RawState raw(session.state());
     pid_t gone = fork();
     if (gone == 0) _exit(0);
     waitpid(gone, nullptr, 0);
