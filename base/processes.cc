@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 #include <unordered_map>
@@ -44,6 +45,14 @@ Result<ProcessStatus> parse_status(const std::string& path) {
     return status;
 }
 
+/* What a removed file is called in /proc (of one that bears such a name itself, too: what is said of a process must not
+ * change when its file is replaced). */
+std::string without_deleted(std::string path) {
+    constexpr std::string_view mark = " (deleted)";
+    if (path.ends_with(mark)) path.resize(path.size() - mark.size());
+    return path;
+}
+
 bool parse_mapping(const std::string& line, MappedFile& mapping) {
     unsigned long long start = 0, end = 0, offset = 0, inode = 0;
     unsigned major_number = 0, minor_number = 0;
@@ -58,7 +67,7 @@ bool parse_mapping(const std::string& line, MappedFile& mapping) {
                ::makedev(major_number, minor_number),
                inode,
                permissions[2] == 'x',
-               line.substr(static_cast<std::size_t>(path))};
+               without_deleted(line.substr(static_cast<std::size_t>(path)))};
     return true;
 }
 
@@ -153,10 +162,12 @@ std::string proc_folder(std::uint32_t process_id) {
 }
 
 Result<std::string> executable_of(std::uint32_t process_id) {
-    Result<std::string> path = read_link(fmt::format("/proc/{}/exe", process_id));
-    if (path) return path;
-    const std::string folder = proc_folder(process_id);
-    return folder == folder_of_thread(process_id, process_id) ? path : read_link(folder + "/exe");
+    const std::string whole = folder_of_thread(process_id, process_id);
+    Result<std::string> path = read_link(whole + "/exe");
+    if (!path)
+        if (const std::string folder = proc_folder(process_id); folder != whole)
+            path = read_link(folder + "/exe");
+    return path ? without_deleted(*path) : path;
 }
 
 bool is_same_process(std::uint32_t process_id, std::uint64_t registered_boottime_ns) {

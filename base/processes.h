@@ -26,7 +26,7 @@ std::optional<std::uint64_t> process_start_boottime_ns(std::uint32_t process_id)
 std::optional<std::uint32_t> living_thread(std::uint32_t process_id);
 /* Where its memory, files and program are to be seen: "/proc/PID", or the folder of a living thread. */
 std::string proc_folder(std::uint32_t process_id);
-/* What /proc/PID/exe points to. */
+/* What /proc/PID/exe points to; of a file that has been removed or replaced since, the path that it had, as in mapped_files(). */
 Result<std::string> executable_of(std::uint32_t process_id);
 
 /* Whether the process that registered at that time is the one that has this id now. */
@@ -59,7 +59,7 @@ struct MappedFile {
     std::uint64_t device;
     std::uint64_t inode;
     bool executable;  /* some part of it */
-    std::string path; /* as the process sees it */
+    std::string path; /* as the process sees it; what the kernel says of one that was removed is not in it */
 };
 
 /* In address order, each file once. */

@@ -164,6 +164,13 @@ std::vector<Error> OtherUsers::check_entrances() {
     return lost;
 }
 
+std::uint32_t OtherUsers::programs_begun() const {
+    std::uint32_t count = 0;
+    for (const Part& part : parts_)
+        count += part.session.programs_begun();
+    return count;
+}
+
 DrainProgress OtherUsers::progress() const {
     DrainProgress sum = finished_totals_.progress;
     for (const Part& part : parts_)

@@ -71,6 +71,8 @@ public:
     /* As Session::check_entrance(), of each; told once of each. */
     std::vector<Error> check_entrances();
 
+    /* As Session::programs_begun(), of all. */
+    std::uint32_t programs_begun() const;
     DrainProgress progress() const;
     /* Ends the sessions; `each` is given what was reported. */
     void end(const EachReport& each);

@@ -87,10 +87,11 @@ std::string losses_text(const RecordSummary& summary) {
     const std::string cut = cut_lines(totals.notes);
     std::string text = lost.empty() ? "" : "Lost:\n" + lost;
     if (lost.empty() && cut.empty() && totals.not_described.empty() && is_complete)
-        text = !before.empty() ? "Nothing was lost in the last snapshot.\n"
-               : summary.snapshots.size() <= 1
-                   ? "Nothing was lost.\n"
-                   : fmt::format("Nothing was lost in {} snapshots.\n", summary.snapshots.size());
+        text = (summary.unreachable.empty() ? "Nothing was lost" : "Of what was recorded, nothing was lost") +
+               (!before.empty()                 ? std::string(" in the last snapshot")
+                : summary.snapshots.size() <= 1 ? std::string()
+                                                : fmt::format(" in {} snapshots", summary.snapshots.size())) +
+               ".\n";
     if (!before.empty()) text += "Lost in the snapshots before:\n" + before;
     return text + cut + not_described_text(totals);
 }
@@ -143,6 +144,7 @@ std::string summary_text(const RecordSummary& summary) {
     for (const TracedName& each : summary.left_running)
         text += fmt::format("{} ({}) still runs; it is not traced any more.\n", escaped(each.name),
                             each.process_id);
+    if (!summary.why_empty.empty()) text += without_controls(summary.why_empty) + "\n";
     for (const std::string& problem : summary.problems)
         text += without_controls(problem) + "\n";
     if (summary.snapshots.size() > 1)

@@ -34,6 +34,7 @@ struct RecordSummary {
     std::vector<Disturbed> disturbed;
     std::vector<TracedName> left_running; /* traced processes that outlived the recording */
     std::vector<std::string> problems;    /* why the trace is not complete */
+    std::string why_empty;                /* if it is, and nothing else says why */
 };
 
 std::string summary_text(const RecordSummary& summary);

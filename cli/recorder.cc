@@ -390,6 +390,7 @@ void Recorder::close() {
     if (enabled_generation_ != 0) find_reached_late();
     look_at_entrance();
     look_for_refused();
+    const std::uint32_t begun = programs_begun();
     take_end(session_->end());
     if (other_users_) other_users_->end([this](const Result<Report>& ended) { take_end(ended); });
     if (kernel_session_)
@@ -415,6 +416,7 @@ void Recorder::close() {
         not_written(whole.error());
     }
     find_left_running();
+    summary_.why_empty = why_empty(begun);
     summary_space_.reset();
     if (Status stored = store(); !stored) not_written(stored.error());
 }

@@ -74,6 +74,8 @@ private:
     void end_truncated_users();
     void look_at_entrance();
     void look_for_refused();
+    std::uint32_t programs_begun() const;
+    std::string why_empty(std::uint32_t programs_begun) const;
     void entrance_is_lost(const Error& error);
     Status store();
     void not_written(const Error& error);

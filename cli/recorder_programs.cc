@@ -215,6 +215,26 @@ void Recorder::look_for_refused() {
                         PLUMB_MAX_PROCESSES, counted(count, "process"), count == 1 ? "was" : "were"));
 }
 
+std::uint32_t Recorder::programs_begun() const {
+    return session_->programs_begun() + (other_users_ ? other_users_->programs_begun() : 0);
+}
+
+/* Nothing where something was recorded, or another line of the summary says why not. */
+std::string Recorder::why_empty(std::uint32_t programs_begun) const {
+    const DrainTotals& totals = summary_.totals;
+    if (totals.progress.events != 0 || totals.progress.events_discarded != 0 || !totals.processes.empty() ||
+        kernel_session_ || !summary_.unreachable.empty() || !summary_.problems.empty() ||
+        !summary_.snapshots.empty())
+        return {};
+    if (attached_.empty() && programs_begun == 0)
+        return "No program with tracepoints began meanwhile: one links plumb, or a probe is preloaded "
+               "(`--preload pthread`).";
+    if (options_.events.empty()) return {};
+    return fmt::format(
+        "No tracepoint of theirs is named by -e {} (`plumb list FILE` shows those of a program).",
+        fmt::join(options_.events, " -e "));
+}
+
 /* Its number may be another one's by now. */
 void Recorder::find_left_running() {
     if (!command_) return;

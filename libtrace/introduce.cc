@@ -75,6 +75,15 @@ size_t copy_path(char* to, const char* from, size_t bytes) {
     return bytes;
 }
 
+// A removed file is called so in /proc; the recorder leaves it out as well (base/processes.cc).
+size_t bytes_without_deleted(const char* path, size_t bytes) {
+    static constexpr char mark[] = " (deleted)";
+    constexpr size_t mark_bytes = sizeof(mark) - 1;
+    if (bytes <= mark_bytes || __builtin_memcmp(path + bytes - mark_bytes, mark, mark_bytes) != 0)
+        return bytes;
+    return bytes - mark_bytes;
+}
+
 // A copy of our own memory: the bytes copied, or -errno, -EFAULT where there is none.
 long try_to_copy_memory(uint64_t from, void* to, size_t bytes) {
     const iovec local{to, bytes};
@@ -176,7 +185,7 @@ bool parse_mapping(const char* line, Mapping& mapping) {
     while (*line != '\0' && *line != '/')
         line++;
     mapping.path = line;
-    mapping.path_bytes = __builtin_strlen(line);
+    mapping.path_bytes = bytes_without_deleted(line, __builtin_strlen(line));
     return *line == '/';
 }
 
@@ -319,7 +328,7 @@ void know_executable() {
     if (runtime.executable_known) return;
     char* to = request.executable;
     const long bytes = sys::read_link("/proc/thread-self/exe", to, sizeof(request.executable) - 1);
-    to[bytes > 0 ? bytes : 0] = '\0';
+    to[bytes > 0 ? bytes_without_deleted(to, static_cast<size_t>(bytes)) : 0] = '\0';
     runtime.executable_known = true;
 }
 

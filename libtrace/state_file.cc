@@ -254,8 +254,27 @@ void announce_handler() {
     store_seq_cst(runtime.slot->flags, PLUMB_FLAGS(runtime.claim, flags));
 }
 
+// Who reads the slot later would miss it. Who was kept away by a filter was not asked about the rules, and may be none of
+// the session's.
+static void leave_word_of_unattached(const plumb_process& slot) {
+    const uint32_t sessions = load_relaxed(slot.not_attached);
+    const int error = load_relaxed(slot.error);
+    if (sessions == 0 || error == PLUMB_ERROR_FILTERED) return;
+    const plumb_rule_set& set = *plumb_state_rule_set(runtime.state, plumb_state_generation(runtime.state));
+    for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
+        const uint64_t cookie = answer.sessions[s].cookie;
+        if ((sessions >> s & 1) == 0 || cookie == 0 || load_relaxed(set.sessions[s].cookie) != cookie)
+            continue;
+        plumb_unattached& there = runtime.state->unattached[s];
+        store_relaxed(there.error, error);
+        store_relaxed(there.claim, runtime.claim);
+        add_seq_cst(there.count, 1u);
+    }
+}
+
 void release_slot() {
     if (runtime.slot == nullptr) return;
+    leave_word_of_unattached(*runtime.slot);
     if (is_held()) runtime.held_for_good = true; // the program goes on without the slot, and with its filter
     uint64_t mine = runtime.claim;
     compare_exchange(runtime.slot->claim, mine, uint64_t{0});

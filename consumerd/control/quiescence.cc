@@ -178,7 +178,7 @@ private:
         const plumb_process& process = slot.content;
         if (options_.session && has_not_attached(process, *options_.session) &&
             (!options_.concerns || options_.concerns(slot)))
-            return refuse(slot, not_attached_reason(process));
+            return refuse(slot, not_attached_reason(process.error));
         std::vector<std::uint32_t>& told = report_.acknowledged;
         const std::uint32_t process_id = slot.process_id();
         /* One that writes looks for itself, and may have answered before it was looked at here. */
@@ -330,16 +330,16 @@ bool has_not_attached(const plumb_process& process, std::uint32_t session) {
     return (process.not_attached >> session & 1) != 0;
 }
 
-std::string not_attached_reason(const plumb_process& process) {
-    if (process.error == PLUMB_ERROR_FILTERED) return filtered_reason;
-    if (process.error == PLUMB_ERROR_NO_CLOCK) return no_clock_reason;
-    if (process.error == PLUMB_ERROR_NO_EXECUTABLE)
+std::string not_attached_reason(std::int32_t error) {
+    if (error == PLUMB_ERROR_FILTERED) return filtered_reason;
+    if (error == PLUMB_ERROR_NO_CLOCK) return no_clock_reason;
+    if (error == PLUMB_ERROR_NO_EXECUTABLE)
         return "it can not see which executable it is (it has no /proc), which the rules ask for";
-    if (process.error == PLUMB_ERROR_TIME_NAMESPACE)
+    if (error == PLUMB_ERROR_TIME_NAMESPACE)
         return "it can not see in which time namespace it is (it has no /proc), which the session's clock "
                "may be shifted "
                "by (those of --clock tsc and real are not)";
-    return fmt::format("it could not open the session's channel: {}", errno_text(process.error));
+    return fmt::format("it could not open the session's channel: {}", errno_text(error));
 }
 
 Result<Report> wait_until_quiescent(StateFile& state, std::uint64_t generation,

@@ -36,7 +36,7 @@ struct QuiescenceOptions {
 
 /* Whether the process has said, when it last acknowledged, that it could not open the channel of this session. */
 bool has_not_attached(const plumb_process& process, std::uint32_t session);
-std::string not_attached_reason(const plumb_process& process);
+std::string not_attached_reason(std::int32_t error); /* of plumb_process */
 
 struct Unreachable {
     std::uint32_t process_id; /* of one that is not seen from here: its own number */

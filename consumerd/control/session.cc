@@ -162,6 +162,8 @@ struct Session::Parts {
     std::map<std::uint32_t, OwnName> own_names{}; /* of processes that rules speak of */
     std::vector<plumb_rule> own_rules{};          /* that are on */
     std::uint32_t refused_before = 0;             /* processes, for want of a slot */
+    std::uint32_t unattached_before = 0;          /* programs that ended, at this index */
+    std::uint32_t claims_before = 0;
 
     bool is_own(const plumb_rule& rule) const { return rule.session == index; }
 
@@ -193,14 +195,40 @@ struct Session::Parts {
                            [&](const plumb_rule& rule) { return is_own(rule) && concerns(rule, slot); });
     }
 
-    /* Those that should write to it now and said that they can not: also who began later, and was not waited for. */
+    /* Whose slot is still there although it has ended can not be asked any more whether the rules concern it, but it knew.
+     * Another user's state file is not believed so far. */
+    bool has_ended(const ProcessSlot& slot) const {
+        if (directory->user_id() != ::geteuid()) return false;
+        if (slot.sight.kind == Sight::gone) return true;
+        return slot.process_id() != 0 &&
+               !is_same_process(slot.process_id(), slot.content.registered_boottime_ns);
+    }
+
+    static std::string ended_reason(std::int32_t error) {
+        return "it has ended, and while it ran " + not_attached_reason(error);
+    }
+
+    /* Those that should write to it now and said that they can not: also who began later, and was not waited for, and who
+     * has ended since. */
     std::vector<Unreachable> not_attached() const {
         std::vector<Unreachable> all;
-        for (const ProcessSlot& slot : state.processes())
-            if (slot.is_ready() && slot.process_id() != 0 && is_of_user(slot.process_id()) &&
-                first_generation != 0 && slot.content.acknowledged >= first_generation &&
-                has_not_attached(slot.content, index) && is_concerned(slot))
-                all.push_back({slot.process_id(), not_attached_reason(slot.content)});
+        for (const ProcessSlot& slot : state.processes()) {
+            if (!slot.is_ready() || first_generation == 0 || slot.content.acknowledged < first_generation ||
+                !has_not_attached(slot.content, index))
+                continue;
+            if (has_ended(slot)) {
+                if (slot.content.error != PLUMB_ERROR_FILTERED)
+                    all.push_back({slot.own_name().process_id, ended_reason(slot.content.error)});
+            } else if (slot.process_id() != 0 && is_of_user(slot.process_id()) && is_concerned(slot)) {
+                all.push_back({slot.process_id(), not_attached_reason(slot.content.error)});
+            }
+        }
+        const plumb_unattached gone = state.unattached(index);
+        if (const std::uint32_t count = gone.count - unattached_before; count != 0)
+            all.push_back(
+                {PLUMB_CLAIM_PROCESS(gone.claim),
+                 ended_reason(gone.error) +
+                     (count == 1 ? "" : fmt::format("; {} more like it have ended, too", count - 1))});
         return all;
     }
 
@@ -346,6 +374,8 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
     auto parts = std::unique_ptr<Parts>(
         new Parts{std::move(kept), std::move(*state), std::move(*channel), options, index, false, 0, 0, {}});
     parts->refused_before = parts->state.slots_refused();
+    parts->unattached_before = parts->state.unattached(index).count;
+    parts->claims_before = parts->state.claims();
     return Session(std::move(parts));
 }
 
@@ -422,6 +452,10 @@ Status Session::check_entrance() const {
 
 std::uint32_t Session::processes_without_slot() const {
     return parts_->state.slots_refused() - parts_->refused_before;
+}
+
+std::uint32_t Session::programs_begun() const {
+    return parts_->state.claims() - parts_->claims_before;
 }
 
 void Session::hold_filtered() {

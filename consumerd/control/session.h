@@ -92,6 +92,9 @@ public:
     Status check_entrance() const;
     /* How many processes found no slot since the session was made; they are out of its reach. */
     std::uint32_t processes_without_slot() const;
+    /* How many programs with tracepoints have begun since, of this user's; those that found no slot are among them, and an
+     * exec() begins another one. */
+    std::uint32_t programs_begun() const;
     /* Now and then while the session lasts: leaves alone those that have installed a seccomp filter since. */
     void hold_filtered();
 

@@ -427,6 +427,19 @@ void StateFile::hold(const ProcessSlot& taken, bool held) {
 std::uint32_t StateFile::slots_refused() const {
     return load(header().slots_refused);
 }
+
+std::uint32_t StateFile::claims() const {
+    return load(header().claims);
+}
+
+plumb_unattached StateFile::unattached(std::uint32_t session) const {
+    const plumb_unattached& shared = header().unattached[session % PLUMB_MAX_SESSIONS];
+    plumb_unattached copy{};
+    copy.count = load(shared.count); /* first: what is read then is of that one, or of a later one */
+    copy.error = load(shared.error);
+    copy.claim = load(shared.claim);
+    return copy;
+}
 std::uint32_t StateFile::ack_count() const {
     return load(header().ack_futex);
 }

@@ -90,6 +90,8 @@ public:
     /* `held` of <plumb/abi/state.h>, if the slot still is that process's. */
     void hold(const ProcessSlot& slot, bool held);
     std::uint32_t slots_refused() const;
+    std::uint32_t claims() const; /* of slots, ever: what programs with tracepoints make when they start */
+    plumb_unattached unattached(std::uint32_t session) const;
 
     /* For waiting on acknowledgements. */
     std::uint32_t ack_count() const;

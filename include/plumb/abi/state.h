@@ -59,7 +59,7 @@
 /* "PLUMBST1", little-endian. */
 #define PLUMB_STATE_MAGIC 0x315453424d554c50ull
 #define PLUMB_STATE_VERSION_MAJOR 3u
-#define PLUMB_STATE_VERSION_MINOR 0u
+#define PLUMB_STATE_VERSION_MINOR 1u
 
 /* printf format of the per-user directory (argument: effective user id) and the names in it. */
 #define PLUMB_STATE_DIRECTORY "/dev/shm/plumb-%u"
@@ -223,6 +223,14 @@ struct plumb_process {
 #define PLUMB_UNANSWERED_MAX 3u
 #define PLUMB_SILENCE_S 60u
 
+/* What stood in `not_attached` and `error` of slots that were given back, for the session at that index at that time. Since
+ * version 3.1. */
+struct plumb_unattached {
+    uint32_t count; /* grows, and is never reset */
+    int32_t error;  /* of the last one, as are these: */
+    uint64_t claim;
+};
+
 struct plumb_state_header {
     uint64_t magic;
     uint16_t version_major;
@@ -242,6 +250,8 @@ struct plumb_state_header {
     uint32_t slots_refused; /* processes that found no free slot */
     uint32_t claims;        /* a process adds 1 before it claims a slot */
     uint32_t reserved2[10];
+
+    struct plumb_unattached unattached[PLUMB_MAX_SESSIONS];
 };
 
 PLUMB_ABI_SIZE(struct plumb_rule, 256);
@@ -262,9 +272,11 @@ PLUMB_ABI_OFFSET(struct plumb_process, handler, 40);
 PLUMB_ABI_OFFSET(struct plumb_process, unanswered, 48);
 PLUMB_ABI_OFFSET(struct plumb_process, held, 56);
 PLUMB_ABI_OFFSET(struct plumb_process, signal_number, 60);
-PLUMB_ABI_SIZE(struct plumb_state_header, 128);
+PLUMB_ABI_SIZE(struct plumb_unattached, 16);
+PLUMB_ABI_SIZE(struct plumb_state_header, 128 + 16 * 16);
 PLUMB_ABI_OFFSET(struct plumb_state_header, generation, 64);
 PLUMB_ABI_OFFSET(struct plumb_state_header, ack_futex, 72);
+PLUMB_ABI_OFFSET(struct plumb_state_header, unattached, 128);
 
 /* Where the parts of a state file of this version are. */
 #define PLUMB_STATE_RULE_SETS_OFFSET 4096u
