@@ -59,7 +59,7 @@ Result<std::unique_ptr<KernelSource>> KernelSource::make(KernelSession& session,
 }
 
 Status KernelSource::open() {
-    pages_.resize(size_t{session_.page_bytes()} * pages_per_splice);
+    const size_t room_bytes = size_t{session_.page_bytes()} * pages_per_splice;
     if (!options_.pages_directory.empty()) {
         auto copy = PageCopy::create(options_.pages_directory, session_.cpus());
         if (!copy) return copy.error();
@@ -81,7 +81,8 @@ Status KernelSource::open() {
         cpu.pipe_out = FileDescriptor(ends[0]);
         cpu.pipe_in = FileDescriptor(ends[1]);
         /* Where it may not be larger, splice() takes fewer pages at a time. */
-        (void)fcntl(cpu.pipe_in.get(), F_SETPIPE_SZ, static_cast<int>(pages_.size()));
+        (void)fcntl(cpu.pipe_in.get(), F_SETPIPE_SZ, static_cast<int>(room_bytes));
+        cpu.pages.resize(room_bytes);
         watched_.push_back({cpu.raw.get(), POLLIN, 0});
     }
     if (options_.is_snapshot) {
@@ -107,7 +108,7 @@ std::optional<Piece> KernelSource::next(size_t ring, ReadWhat what) {
     Cpu& cpu = cpus_[ring];
     cpu.records.clear();
     while (cpu.records.bytes() < packet_bytes) {
-        if (unread_.empty() && !read_more(cpu, what)) {
+        if (cpu.unread.empty() && !read_more(cpu, what)) {
             /* The kernel counts what it could not write; that needs a full buffer, of which we have seen a good part
              * then. */
             if (cpu.read_bytes / session_.page_bytes() >= session_.pages_per_cpu() / 2)
@@ -130,22 +131,22 @@ bool KernelSource::read_more(Cpu& cpu, ReadWhat what) {
     if (cpu.read_bytes >= turn_bytes) return false;
     size_t bytes = splice_pages(cpu);
     if (bytes == 0 && what == ReadWhat::everything) bytes = read_page(cpu);
-    unread_ = std::span(pages_).first(bytes);
+    cpu.unread = std::span(cpu.pages).first(bytes);
     cpu.read_bytes += bytes;
-    Status kept = page_copy_.add(cpu.number, unread_);
+    Status kept = page_copy_.add(cpu.number, cpu.unread);
     if (!kept) page_copy_problem_ = kept;
     return bytes > 0;
 }
 
 /* Whole pages, through the pipe; their number of bytes. */
 size_t KernelSource::splice_pages(Cpu& cpu) {
-    const ssize_t spliced = splice(cpu.raw.get(), nullptr, cpu.pipe_in.get(), nullptr, pages_.size(),
+    const ssize_t spliced = splice(cpu.raw.get(), nullptr, cpu.pipe_in.get(), nullptr, cpu.pages.size(),
                                    SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
     if (spliced <= 0) return 0;
     size_t have = 0;
     while (have < static_cast<size_t>(spliced)) {
         const ssize_t got =
-            read(cpu.pipe_out.get(), pages_.data() + have, static_cast<size_t>(spliced) - have);
+            read(cpu.pipe_out.get(), cpu.pages.data() + have, static_cast<size_t>(spliced) - have);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) break;
         have += static_cast<size_t>(got);
@@ -157,22 +158,22 @@ size_t KernelSource::splice_pages(Cpu& cpu) {
 size_t KernelSource::read_page(Cpu& cpu) {
     ssize_t got;
     do
-        got = read(cpu.raw.get(), pages_.data(), session_.page_bytes());
+        got = read(cpu.raw.get(), cpu.pages.data(), session_.page_bytes());
     while (got < 0 && errno == EINTR);
     return got <= 0 ? 0 : static_cast<size_t>(got);
 }
 
 /* False if the next page lies behind a gap: that is between two pieces. */
 bool KernelSource::take_page(Cpu& cpu) {
-    const size_t page_bytes = std::min<size_t>(unread_.size(), session_.page_bytes());
-    RawPage page(unread_.first(page_bytes), session_.page_format());
+    const size_t page_bytes = std::min<size_t>(cpu.unread.size(), session_.page_bytes());
+    RawPage page(cpu.unread.first(page_bytes), session_.page_format());
     if (page.has_missed()) {
         if (!cpu.records.empty()) return false;
         cpu.missed += page.missed_count();
         if (page.missed_count() == 0)
             cpu.counts = session_.counts(cpu.number); /* the page had no room for it */
     }
-    unread_ = unread_.subspan(page_bytes);
+    cpu.unread = cpu.unread.subspan(page_bytes);
     if (!translator_.translate(page, cpu.records)) damaged_pages_++;
     return true;
 }

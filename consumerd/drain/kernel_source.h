@@ -87,6 +87,8 @@ private:
         size_t read_bytes = 0; /* in this turn */
         uint64_t missed = 0;   /* events, as the pages say */
         KernelCounts counts;   /* as the kernel's statistics say */
+        std::vector<std::byte> pages;
+        std::span<const std::byte> unread; /* of `pages`: a turn may end in the middle of them */
         TranslatedRecords records;
     };
 
@@ -107,8 +109,6 @@ private:
     std::deque<ChannelEvent> described_;
     std::vector<uint64_t> counts_; /* by event id */
     std::deque<Cpu> cpus_;
-    std::vector<std::byte> pages_;
-    std::span<const std::byte> unread_; /* of pages_, of the CPU whose turn it is */
     FileDescriptor wake_;
     std::vector<pollfd> watched_;
 

@@ -55,6 +55,9 @@ public:
     /* What the killed recorder of this session left, as far as its buffers hold it: stopped, to be read and removed.
      * number() of the error is ENOENT if there is nothing any more. */
     static Result<std::unique_ptr<KernelSession>> adopt(std::uint64_t session_cookie);
+    /* In `root`, where tracefs is mounted. */
+    static Result<std::unique_ptr<KernelSession>> adopt_in(const std::string& root,
+                                                           std::uint64_t session_cookie);
     KernelSession(const KernelSession&) = delete;
     KernelSession& operator=(const KernelSession&) = delete;
     ~KernelSession(); /* removes the instance if remove() did not */

@@ -10,22 +10,26 @@ namespace plumb {
 
 Result<std::unique_ptr<KernelSession>> KernelSession::adopt(std::uint64_t session_cookie) {
     const auto root = tracefs_root();
-    if (!root) return root.error();
-    const auto names = list_directory(*root + "/instances");
+    return root ? adopt_in(*root, session_cookie) : root.error();
+}
+
+Result<std::unique_ptr<KernelSession>> KernelSession::adopt_in(const std::string& root,
+                                                               std::uint64_t session_cookie) {
+    const auto names = list_directory(root + "/instances");
     if (!names) return names.error();
     const auto name = std::find_if(names->begin(), names->end(), [=](const std::string& each) {
         return session_cookie != 0 && session_cookie_in(each) == session_cookie;
     });
     if (name == names->end()) return Error("Their tracing instance is gone.").as(ENOENT);
-    stop_instance(*root, *name);
+    stop_instance(root, *name);
     KernelConfig config;
     config.session_cookie = session_cookie;
-    if (const auto text = read_small_file(*root + "/instances/" + *name + "/buffer_size_kb")) {
+    if (const auto text = read_small_file(root + "/instances/" + *name + "/buffer_size_kb")) {
         std::uint64_t kilobytes = 0;
         std::from_chars(text->data(), text->data() + text->size(), kilobytes);
         config.buffer_bytes = std::max<std::uint64_t>(kilobytes, 1) << 10;
     }
-    std::unique_ptr<KernelSession> session(new KernelSession(*root, *name, config));
+    std::unique_ptr<KernelSession> session(new KernelSession(root, *name, config));
     if (Status known = session->know_layout(); !known) return known.error();
     if (Status known = session->know_events(); !known) return known.error();
     /* What the recorder read is in its own trace; what was lost since then is in the same number as what it told. */

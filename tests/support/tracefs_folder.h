@@ -1,0 +1,69 @@
+// A directory that looks like tracefs with one instance in it, whose per-CPU buffers are files: what is read from them is
+// gone for the next who reads from the same descriptor, as with the kernel's.
+#pragma once
+
+#include "tests/support/kernel_pages.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace plumb::test {
+
+class TracefsFolder {
+public:
+    static constexpr size_t page_bytes = 4096;
+    static constexpr uint64_t cookie = 0xfeedc0ffee;
+
+    TracefsFolder() {
+        char pattern[] = "/tmp/plumb-tracefs-XXXXXX";
+        EXPECT_NE(mkdtemp(pattern), nullptr);
+        root_ = pattern;
+        instance_ = fmt::format("{}/instances/plumb_{:016x}", root_, cookie);
+        write(root_ + "/events/header_page", "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n"
+                                             "\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n"
+                                             "\tfield: char data;\toffset:16;\tsize:4080;\tsigned:1;\n");
+        write(instance_ + "/buffer_size_kb", "64\n");
+        write(instance_ + "/set_event", "test:number\n");
+        write(instance_ + "/events/test/number/format",
+              format_of("number", "42", "\tfield:u32 number;\toffset:8;\tsize:4;\tsigned:0;\n"));
+    }
+    ~TracefsFolder() { std::filesystem::remove_all(root_); }
+    TracefsFolder(const TracefsFolder&) = delete;
+    TracefsFolder& operator=(const TracefsFolder&) = delete;
+
+    /* In the buffer of a CPU, in this order; each is made as long as a page. */
+    void add_cpu(unsigned cpu, const std::vector<std::vector<std::byte>>& pages) const {
+        std::string all;
+        for (std::vector<std::byte> page : pages) {
+            page.resize(page_bytes);
+            all.append(reinterpret_cast<const char*>(page.data()), page.size());
+        }
+        const std::string folder = fmt::format("{}/per_cpu/cpu{}", instance_, cpu);
+        write(folder + "/trace_pipe_raw", all);
+        write(folder + "/stats",
+              "entries: 0\noverrun: 0\ncommit overrun: 0\ndropped events: 0\nread events: 0\n");
+    }
+    const std::string& root() const { return root_; }
+    const std::string& instance() const { return instance_; }
+
+    /* Of the one event that it has. */
+    static std::vector<std::byte> number_event(uint32_t thread_id, uint32_t number) {
+        return Bytes().put(uint16_t{42}).put(uint16_t{0}).put(thread_id).put(number).vector();
+    }
+
+private:
+    static void write(const std::string& path, const std::string& content) {
+        std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+        std::ofstream(path, std::ios::binary) << content;
+    }
+
+    std::string root_, instance_;
+};
+
+} // namespace plumb::test
