@@ -114,7 +114,7 @@ Result<bool> OtherUsers::has_launched(uid_t user_id) const {
     const std::vector<ProcessSlot> slots = state->processes();
     return std::any_of(slots.begin(), slots.end(), [&](const ProcessSlot& slot) {
         const std::uint32_t process_id = slot.process_id();
-        return process_id != 0 && user_of(process_id) == user_id && state->is_mapped_by(process_id) &&
+        return process_id != 0 && user_of(process_id) == user_id && state->may_be_mapped_by(process_id) &&
                is_meant(process_id);
     });
 }

@@ -101,7 +101,7 @@ std::string Recorder::why_unreachable(std::uint32_t process_id) {
     const std::string in_shm = path.substr(folder, path.rfind('/') + 1 - folder);
     const auto is_state = [&](const MappedFile& file) { return file.path.find(in_shm) != std::string::npos; };
     if (files && std::any_of(files->begin(), files->end(), is_state) &&
-        !session_->state().is_mapped_by(process_id))
+        !session_->state().may_be_mapped_by(process_id))
         return "it has another /dev/shm, as in a container of its own: `plumb record` reaches it from in "
                "there";
     if (is_in_other_user_namespace(process_id))

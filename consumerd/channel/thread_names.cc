@@ -3,7 +3,24 @@
 #include "base/file.h"
 #include "base/processes.h"
 
+#include <cerrno>
+#include <optional>
+
 namespace plumb {
+namespace {
+
+/* A name, empty where there is nothing to be found out for now; nothing if the thread has ended. */
+std::optional<std::string> current_name(uint32_t process_id, uint32_t thread_id) {
+    auto name = read_small_file(fmt::format("/proc/{}/task/{}/comm", process_id, thread_id));
+    if (!name) {
+        const int error = name.error().number();
+        return error == ENOENT || error == ESRCH ? std::optional<std::string>() : std::string();
+    }
+    if (!name->empty() && name->back() == '\n') name->pop_back();
+    return *name;
+}
+
+} // namespace
 
 void ThreadNames::note(const ChannelEntry& entry) {
     if (entry.type == PLUMB_ENTRY_PROCESS)
@@ -12,30 +29,50 @@ void ThreadNames::note(const ChannelEntry& entry) {
         processes_[entry.process_id].threads[entry.thread_id] = entry;
 }
 
-std::vector<ChannelEntry> ThreadNames::changed(uint64_t now) {
-    std::vector<ChannelEntry> found;
-    for (auto place = processes_.begin(); place != processes_.end();) {
+ThreadNames::Round ThreadNames::changed(uint64_t now, size_t looks) {
+    Round round;
+    if (looks == SIZE_MAX) next_process_ = next_thread_ = 0;
+    for (auto place = processes_.lower_bound(next_process_); place != processes_.end();) {
         const uint32_t process_id = place->first;
-        Process& process = place->second;
+        if (process_id != next_process_) next_thread_ = 0;
+        next_process_ = process_id;
+        if (looks == 0) return round;
+        looks--;
         /* The ids come from the channel: only if this is the process that it speaks of. */
         const auto executable = executable_of(process_id);
-        if (!executable || *executable != process.executable) {
+        if (!executable || *executable != place->second.executable) {
             place = processes_.erase(place); /* it is gone, or another program, which says so itself */
             continue;
         }
+        if (!look_at(process_id, place->second.threads, now, looks, round.changed)) return round;
         place++;
-        for (auto& [thread_id, entry] : process.threads) {
-            auto current = read_small_file(fmt::format("/proc/{}/task/{}/comm", process_id, thread_id));
-            if (!current) continue;
-            if (!current->empty() && current->back() == '\n') current->pop_back();
-            if (*current == entry.name) continue;
-            entry.name = *current;
-            entry.timestamp = now;
-            entry.slot_value = 0; /* it does not stand in the channel */
-            found.push_back(entry);
-        }
     }
-    return found;
+    next_process_ = next_thread_ = 0;
+    round.is_done = true;
+    return round;
+}
+
+/* Whether that were all. */
+bool ThreadNames::look_at(uint32_t process_id, Threads& threads, uint64_t now, size_t& looks,
+                          std::vector<ChannelEntry>& changed) {
+    for (auto thread = threads.lower_bound(next_thread_); thread != threads.end();) {
+        next_thread_ = thread->first;
+        if (looks == 0) return false;
+        looks--;
+        const auto name = current_name(process_id, thread->first);
+        if (!name) {
+            thread = threads.erase(thread);
+            continue;
+        }
+        ChannelEntry& entry = thread->second;
+        thread++;
+        if (name->empty() || *name == entry.name) continue;
+        entry.name = *name;
+        entry.timestamp = now;
+        entry.slot_value = 0; /* it does not stand in the channel */
+        changed.push_back(entry);
+    }
+    return true;
 }
 
 } // namespace plumb

@@ -7,6 +7,7 @@
 
 #include "consumerd/channel/channel_reader.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -18,15 +19,25 @@ class ThreadNames {
 public:
     /* What an entry says. */
     void note(const ChannelEntry& entry);
-    /* Entries, dated `now`, for threads that are alive and bear another name than the one written last. */
-    std::vector<ChannelEntry> changed(uint64_t now);
+    struct Round {
+        std::vector<ChannelEntry> changed;
+        bool is_done = false; /* all have been looked at since the last round was done */
+    };
+    /* Entries, dated `now`, for threads that are alive and bear another name than the one written last. Looks at so many
+     * processes and threads at most, and goes on where it stopped last (SIZE_MAX: all, from the beginning). Those that have ended are forgotten. */
+    Round changed(uint64_t now, size_t looks);
 
 private:
+    using Threads = std::map<uint32_t, ChannelEntry>; /* by thread id: what was written last */
     struct Process {
         std::string executable;
-        std::map<uint32_t, ChannelEntry> threads; /* by thread id: what was written last */
+        Threads threads;
     };
+    bool look_at(uint32_t process_id, Threads& threads, uint64_t now, size_t& looks,
+                 std::vector<ChannelEntry>& changed);
+
     std::map<uint32_t, Process> processes_; /* by process id */
+    uint32_t next_process_ = 0, next_thread_ = 0;
 };
 
 } // namespace plumb

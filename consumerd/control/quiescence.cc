@@ -217,7 +217,7 @@ private:
             if (!may_be_sent(slot, choice, attempt)) return settled_.count(key_of(slot)) == 0;
             if (!may_be_tried(slot, attempt)) return bear_silence(slot, attempt);
             if (!is_checked) { /* takes its time: the choice is made once more behind it */
-                if (!state_.is_mapped_by(process_id)) {
+                if (!state_.may_be_mapped_by(process_id)) {
                     state_.free_slot(slot); /* it has called exec() since; the new program may have its own */
                     return false;
                 }

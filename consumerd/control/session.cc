@@ -184,7 +184,7 @@ struct Session::Parts {
         if (!status) return false;
         return (status->user_id == directory->user_id() ||
                 status->effective_user_id == directory->user_id()) &&
-               state.is_mapped_by(process_id);
+               state.may_be_mapped_by(process_id);
     }
 
     bool is_concerned(const ProcessSlot& slot) const {

@@ -4,8 +4,9 @@
  * is wiped in children), and takes a slot then. While its events are off it does neither, so a session that is to
  * reach it has to look for it: a process that maps the state file, has a handler for the update signal, and no slot.
  *
- * What it is sent names no slot (PLUMB_SIGNAL_NO_SLOT): a runtime that knows who it is, or one in a child that shares
- * its parent's memory, takes no notice of it.
+ * One whose mappings can not be seen may be anybody's with such a handler, and is left alone. What it is sent names no slot
+ * (PLUMB_SIGNAL_NO_SLOT): a runtime that knows who it is, or one in a child that shares its parent's memory, takes no
+ * notice of it.
  */
 #ifndef PLUMB_CONSUMERD_CONTROL_SLOTLESS_H
 #define PLUMB_CONSUMERD_CONTROL_SLOTLESS_H

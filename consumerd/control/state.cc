@@ -278,15 +278,15 @@ void StateFile::remove_processes(StateCleanup& removed) {
         if (taken.sight.kind == Sight::hidden) continue;
         const std::uint32_t process_id = taken.process_id();
         if (is_same_process(process_id, taken.content.registered_boottime_ns)) continue;
-        if (process_start_boottime_ns(process_id) && is_mapped_by(process_id)) continue;
+        if (process_start_boottime_ns(process_id) && may_be_mapped_by(process_id)) continue;
         free_slot(taken);
         removed.process_slots++;
     }
 }
 
-bool StateFile::is_mapped_by(std::uint32_t process_id) const {
+std::optional<bool> StateFile::mapped_by(std::uint32_t process_id) const {
     const Result<std::vector<MappedFile>> files = mapped_files(process_id);
-    if (!files) return true; /* not ours to see */
+    if (!files) return {};
     return std::any_of(files->begin(), files->end(), [&](const MappedFile& file) {
         return file.device == device_ && file.inode == inode_;
     });
@@ -351,9 +351,8 @@ Sight StateFile::look_for(std::uint64_t claim, std::optional<ProcessTable>& tabl
         (known->second.sight.kind == Sight::seen || now_ns - known->second.looked_ns < look_again_ns))
         return known->second.sight;
     if (!table) table = ProcessTable::read();
-    const Sight sight = table->look_for(name, [this](std::uint32_t process_id) {
-        return mapped_files(process_id).has_value() && is_mapped_by(process_id);
-    });
+    const Sight sight =
+        table->look_for(name, [this](std::uint32_t process_id) { return is_mapped_by(process_id); });
     if (found_.size() > PLUMB_MAX_PROCESSES) found_.clear();
     found_[claim] = {sight, now_ns};
     return sight;

@@ -106,8 +106,12 @@ public:
     /* Identity of the file, as /proc/PID/maps shows it. */
     std::uint64_t device() const { return device_; }
     std::uint64_t inode() const { return inode_; }
-    /* Whether a process has it mapped, as every process that listens has. True if that can not be seen. */
-    bool is_mapped_by(std::uint32_t process_id) const;
+    /* Whether a process has it mapped, as every process that listens has. Nothing if that can not be seen: of another user's
+     * process, and of one of our own that is not dumpable (PR_SET_DUMPABLE, file capabilities, an executable that may not be
+     * read). */
+    std::optional<bool> mapped_by(std::uint32_t process_id) const;
+    bool is_mapped_by(std::uint32_t process_id) const { return mapped_by(process_id).value_or(false); }
+    bool may_be_mapped_by(std::uint32_t process_id) const { return mapped_by(process_id).value_or(true); }
 
 private:
     struct Lock;

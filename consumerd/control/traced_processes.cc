@@ -58,7 +58,7 @@ void add_objects(TracedProcess& process, const std::vector<MappedFile>& files, O
 /* Whether what runs in the process now is what took the slot: exec() leaves the slot behind. */
 bool still_listens(const StateFile& state, const ProcessSlot& slot) {
     if (!is_same_process(slot.process_id(), slot.content.registered_boottime_ns)) return false;
-    return state.is_mapped_by(slot.process_id());
+    return state.may_be_mapped_by(slot.process_id());
 }
 
 TracedProcess describe(const ProcessSlot& slot, const Result<std::vector<MappedFile>>& files,

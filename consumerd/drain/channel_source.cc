@@ -27,6 +27,7 @@ constexpr long idle_wake_pause_ns = 5'000'000;
 constexpr LoadedObjects::Looks looks_of_a_turn{4, 0, 10'000'000, false};
 constexpr LoadedObjects::Looks looks_at_the_end{64, UINT64_MAX, 500'000'000, true};
 constexpr size_t looked_for_in_a_turn = 1000;
+constexpr size_t names_of_a_turn = 500; /* some 5 us each */
 
 void futex_wake_all(uint32_t& word) {
     syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
@@ -281,8 +282,11 @@ Status ChannelSource::write_what_changed(Sink& sink, bool all) {
     const uint64_t last_turn = std::exchange(turn_began_, now);
     std::vector<ChannelEntry> changed;
     if (all || newest_taken_ > asked_until_) {
-        changed = thread_names_.changed(now);
-        asked_until_ = last_turn;
+        if (!names_are_asked_) names_asked_since_ = last_turn;
+        ThreadNames::Round round = thread_names_.changed(now, all ? SIZE_MAX : names_of_a_turn);
+        names_are_asked_ = !round.is_done;
+        if (round.is_done) asked_until_ = names_asked_since_;
+        changed = std::move(round.changed);
     }
     LoadedObjects::Looks looks = all ? looks_at_the_end : looks_of_a_turn;
     if (!all) looks.begun_until = last_turn;

@@ -112,6 +112,8 @@ private:
         entries_seen_;          /* of those that writers have counted: all that were are written, or held */
     uint64_t newest_taken_ = 0; /* when the last entries were taken */
     uint64_t asked_until_ = 0;  /* those that were taken up to then may have got other names since */
+    uint64_t names_asked_since_ = 0;
+    bool names_are_asked_ = false; /* some of them: the rest in the next turns */
     uint64_t turn_began_ = 0;
     ThreadNames thread_names_;
     LoadedObjects loaded_objects_;

@@ -274,5 +274,41 @@ class Users(unittest.TestCase):
         self.assertEqual(list(elsewhere.iterdir()), [])
 
 
+class Strangers(unittest.TestCase):
+    # Its mappings may not be seen, and it has a handler for the update signal.
+    PROGRAM = r"""
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+static volatile sig_atomic_t heard;
+static void hear(int number) { (void)number; heard++; }
+int main(void) {
+    struct sigaction action = {.sa_handler = hear};
+    sigaction(SIGWINCH, &action, 0);
+    sigaction(SIGURG, &action, 0);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    puts("ready");
+    fflush(stdout);
+    while (getchar() != EOF) {}
+    printf("%d\n", (int)heard);
+    return 0;
+}
+"""
+
+    def test_a_program_that_may_not_be_looked_at_gets_no_signal(self):
+        source, program = folder / "stranger.c", folder / "stranger"
+        source.write_text(self.PROGRAM)
+        subprocess.run([os.environ.get("CC", "cc"), "-O1", "-o", program, source], check=True)
+        with subprocess.Popen([*AS_USER, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as stranger:
+            self.assertEqual(stranger.stdout.readline(), "ready\n")
+            with tempfile.TemporaryDirectory(prefix="plumb-stranger-") as directory:
+                os.chown(directory, USER, USER)
+                done = subprocess.run([*AS_USER, folder / "plumb", "record", "-o", f"{directory}/trace", "--duration", "500ms"],
+                                      capture_output=True, text=True, timeout=60, check=False, env=ENVIRONMENT)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(stranger.communicate(timeout=60)[0], "0\n")
+
+
 if __name__ == "__main__":
     unittest.main()
