@@ -237,6 +237,18 @@ TEST(KernelFormat, KnowsTheSizeOfElementsByTheNamesThatCHas) {
                              "\tfield:__data_loc unsigned long[] words;\toffset:12;\tsize:4;\tsigned:0;\n",
                              "\"\""));
     EXPECT_THAT(fields_of(event), ElementsAre("lengths: u32[]", "words: u64[]"));
+    const std::pair<const char*, const char*> sizes[] = {
+        {"short", "u16"},  {"unsigned short", "u16"}, {"int", "u32"},
+        {"long", "u64"},   {"long long", "u64"},      {"unsigned long long", "u64"},
+        {"__u16", "u16"},  {"__u32", "u32"},          {"__u64", "u64"},
+        {"size_t", "u64"}, {"pid_t", "u32"},          {"struct unknown", "x8"}};
+    for (const auto& [type, size] : sizes) {
+        const std::string field =
+            fmt::format("\tfield:__data_loc {}[] a;\toffset:8;\tsize:4;\tsigned:0;\n", type);
+        EXPECT_THAT(fields_of(parse("x", format_of("dynamic", "5", field, "\"\""))),
+                    ElementsAre(fmt::format("a: {}[]", size)))
+            << type;
+    }
 }
 
 /* ---- labels ---- */

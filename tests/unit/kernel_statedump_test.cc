@@ -37,6 +37,14 @@ TEST(kernel_statedump, calls_states_of_processes_as_lttng_does) {
                             Pair(5, "WAIT"), Pair(7, "DEAD")));
 }
 
+TEST(kernel_statedump, has_integers_of_sizes_that_integers_have) {
+    for (const EventDescription& event : kernel_statedump_events())
+        for (const EventField& field : event.fields) {
+            if (field.type != PLUMB_FIELD_INTEGER) continue;
+            EXPECT_THAT(field.size, testing::AnyOf(1, 2, 4, 8)) << event.name << " " << field.name;
+        }
+}
+
 TEST(kernel_statedump, says_which_process_a_thread_is_of) {
     const KernelStatedump dump = kernel_statedump({});
     const auto self = dump.process_of_thread.find(static_cast<std::uint32_t>(::gettid()));

@@ -59,6 +59,10 @@ TEST(Tsdl, AlignsWholeBytesToBytesAndBitsToBits) {
 TEST(Tsdl, ReadsBothFloatingPointFormats) {
     EXPECT_EQ(type_of("floating_point { exp_dig = 8; mant_dig = 24; align = 8; } x;")->size_bits, 32u);
     EXPECT_EQ(type_of("floating_point { exp_dig = 11; mant_dig = 53; align = 8; } x;")->size_bits, 64u);
+    const TypePtr aligned =
+        type_of("floating_point { exp_dig = 8; byte_order = be; mant_dig = 24; align = 32; } x;");
+    EXPECT_EQ(aligned->alignment_bits, 32u);
+    EXPECT_EQ(aligned->byte_order, ByteOrder::big);
     EXPECT_THAT(error_of(with_fields("floating_point { exp_dig = 15; mant_dig = 113; } x;")),
                 HasSubstr("15 + 113"));
 }
@@ -111,13 +115,14 @@ TEST(Tsdl, FindsTypesByAliasTypedefAndTag) {
 TEST(Tsdl, ReadsEnvironmentAndClock) {
     Result<Metadata> parsed =
         parse("/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le;\n"
-              "uuid = \"00112233-4455-6677-8899-aabbccddeeff\"; };\n"
+              "uuid = \"00112233-4455-6677-8899-AabBccDdeeFF\"; };\n"
               "env { domain = \"ust\"; tracer_major = 2; n = -5; };\n"
               "clock { name = \"mono\"; freq = 2400000000; offset_s = 17; offset = -4; absolute = TRUE; };\n"
               "callsite { file = \"x\"; inner { a = 1; }; };");
     ASSERT_TRUE(parsed) << parsed.error().message();
     EXPECT_EQ(parsed->environment_text("domain"), "ust");
     EXPECT_EQ(parsed->environment_text("n"), "-5");
+    EXPECT_EQ((*parsed->uuid)[10], 0xaa);
     EXPECT_EQ((*parsed->uuid)[15], 0xff);
     const Clock* const clock = parsed->find_clock("mono");
     ASSERT_NE(clock, nullptr);
@@ -125,6 +130,27 @@ TEST(Tsdl, ReadsEnvironmentAndClock) {
     EXPECT_EQ(clock->offset_s, 17);
     EXPECT_EQ(clock->offset_cycles, -4);
     EXPECT_TRUE(clock->absolute);
+}
+
+TEST(Tsdl, ReadsNumbersOfThreeBases) {
+    Result<Metadata> parsed =
+        parse(std::string(trace_block) + "stream { id = 010; }; stream { id = 0x1FuLL; };"
+                                         "stream { id = 0; };");
+    ASSERT_TRUE(parsed) << parsed.error().message();
+    EXPECT_EQ(parsed->streams.at(0).id, 8u);
+    EXPECT_EQ(parsed->streams.at(1).id, 31u);
+    EXPECT_EQ(parsed->streams.at(2).id, 0u);
+}
+
+TEST(Tsdl, SkipsCommentsOfBothKinds) {
+    Result<Metadata> parsed =
+        parse(std::string("// a / line * /* of its own\r\n/**//* one\n/ * over\ttwo **/\f") +
+              std::string(trace_block) + "\v// the end");
+    EXPECT_TRUE(parsed) << parsed.error().message();
+    EXPECT_THAT(error_of("/* 1\n2 */ // 2\n trace / { };"), HasSubstr("line 3"));
+    EXPECT_THAT(error_of("trace / { }; /* */"), testing::Not(HasSubstr("comment")));
+    EXPECT_THAT(error_of("trace * { }; /* */"), testing::Not(HasSubstr("comment")));
+    EXPECT_THAT(error_of("trace *a*/ { };"), testing::Not(HasSubstr("no trace block")));
 }
 
 TEST(Tsdl, ReadsWhatPlumbWrites) {
