@@ -250,6 +250,24 @@ TEST_F(RingDamage, AWildConsumedPositionOfADeadChannelIsNotBelieved) {
     }
 }
 
+TEST_F(RingDamage, AWildConsumedPositionAfterManyLapsCostsNothingThatIsStillThere) {
+    make();
+    open();
+    uint64_t n = 0;
+    for (; n < 5000; n += 100) {
+        write_range(n, n + 100);
+        EXPECT_EQ(read(), numbers(n, n + 100));
+        release();
+    }
+    write_range(n, n + 300);
+    channel_->control(0).consumed = ~uint64_t{0};
+    open();
+    const std::vector<uint64_t> found = read();
+    ASSERT_GE(found.size(), 300u);
+    EXPECT_EQ(found, numbers(n + 300 - found.size(), n + 300)) << "some twice, none not at all";
+    EXPECT_EQ(damage(Damage::positions), 1u);
+}
+
 TEST_F(RingDamage, ARecordFromTheFutureIsNotBelievedWhileLive) {
     make();
     auto live = ChannelReader::open(channel_->bytes(), {channel_->bytes().data(), {}});

@@ -401,21 +401,23 @@ TEST(TraceReader, RefusesMetadataThatDescribesTooMuch) {
     EXPECT_FALSE(trace.open());
 }
 
+constexpr const char* compact_headers =
+    "trace { major = 1; minor = 8; byte_order = be; };\n"
+    "clock { name = \"c\"; };\n"
+    "stream { event.header := struct {\n"
+    "  enum : integer { size = 5; align = 1; } { compact = 0 ... 30, extended = 31 } id;\n"
+    "  variant <id> {\n"
+    "    struct { integer { size = 3; align = 1; map = clock.c.value; } t; } compact;\n"
+    "    struct { integer { size = 16; } id; integer { size = 64; map = clock.c.value; } t; } "
+    "extended; } v; }; };\n"
+    "event { name = \"a:b\"; id = 1; fields := struct {\n"
+    "  integer { size = 4; align = 1; signed = true; } x; integer { size = 12; align = 1; } y; }; };\n"
+    "event { name = \"a:c\"; id = 300; };";
+
 /* Bit fields, big-endian data and LTTng's compact headers, with a clock of few bits that wraps. */
 TEST(TraceReader, DecodesBitFieldsAndWrappingClocks) {
     Opened trace;
-    trace.metadata =
-        "trace { major = 1; minor = 8; byte_order = be; };\n"
-        "clock { name = \"c\"; };\n"
-        "stream { event.header := struct {\n"
-        "  enum : integer { size = 5; align = 1; } { compact = 0 ... 30, extended = 31 } id;\n"
-        "  variant <id> {\n"
-        "    struct { integer { size = 3; align = 1; map = clock.c.value; } t; } compact;\n"
-        "    struct { integer { size = 16; } id; integer { size = 64; map = clock.c.value; } t; } "
-        "extended; } v; }; };\n"
-        "event { name = \"a:b\"; id = 1; fields := struct {\n"
-        "  integer { size = 4; align = 1; signed = true; } x; integer { size = 12; align = 1; } y; }; };\n"
-        "event { name = \"a:c\"; id = 300; };";
+    trace.metadata = compact_headers;
     trace.streams = {{0x0e, 0xf1, 0x23,                               /* id 1, t 6; x -1, y 0x123 */
                       0x09, 0x70, 0x00,                               /* id 1, t 1: 8 + 1; x 7, y 0 */
                       0xf8, 0x01, 0x2c, 0, 0, 0, 0, 0, 0, 0x12, 0x34, /* id 31, 300, t 0x1234 */
@@ -427,6 +429,17 @@ TEST(TraceReader, DecodesBitFieldsAndWrappingClocks) {
               "{\"timestamp_ns\":9,\"event\":\"a:b\",\"fields\":{\"x\":7,\"y\":0}}\n"
               "{\"timestamp_ns\":4660,\"event\":\"a:c\",\"fields\":{}}\n"
               "{\"timestamp_ns\":4667,\"event\":\"a:b\",\"fields\":{\"x\":0,\"y\":0}}\n");
+}
+
+TEST(TraceReader, ReadsNoPartOfAFieldThatThePacketDoesNotHave) {
+    Opened trace;
+    trace.metadata = compact_headers;
+    trace.streams = {{0x0e, 0xf1, 0x23, 0x0e, 0xf1}}; /* 4 of 12 bits of the second y */
+    Result<TraceReader> reader = trace.open();
+    ASSERT_TRUE(reader) << reader.error().message();
+    EXPECT_EQ(text_of(*reader, true),
+              "{\"timestamp_ns\":6,\"event\":\"a:b\",\"fields\":{\"x\":-1,\"y\":291}}\n");
+    EXPECT_EQ(reader->losses().damaged_packets, 1u);
 }
 
 } // namespace
