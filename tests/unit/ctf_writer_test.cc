@@ -99,7 +99,7 @@ TEST_F(CtfWriterTest, ShowsEveryFieldTypeWithItsExactValue) {
                 test::field("f64", PLUMB_FIELD_FLOAT, 8), test::field("f32", PLUMB_FIELD_FLOAT, 4), status,
                 test::field("customer", PLUMB_FIELD_STRING, 1), test::field("note", PLUMB_FIELD_TEXT, 1),
                 test::field("ports", PLUMB_FIELD_ARRAY, 2, 3), test::field("sizes", PLUMB_FIELD_SEQUENCE, 4),
-                test::field("none", PLUMB_FIELD_ARRAY, 2, 0), test::integer("last", 1)});
+                test::field("none", PLUMB_FIELD_ARRAY, 2, 0), test::integer("last_AZaz09", 1)});
     Payload payload;
     payload.put(uint8_t{200}).put(int16_t{-300}).put(INT64_MIN).put(UINT64_MAX).put(uint32_t{0xdeadbeef});
     payload.put(1.5).put(-0.25f).put(uint8_t{1}).string("bob \xc3\xa9").text("hi there");
@@ -115,7 +115,7 @@ TEST_F(CtfWriterTest, ShowsEveryFieldTypeWithItsExactValue) {
          {"u8 = 200", "i16 = -300", "i64 = -9223372036854775808", "u64 = 18446744073709551615",
           "x32 = 0xDEADBEEF", "f64 = 1.5", "f32 = -0.25", "customer = \"bob \xc3\xa9\"",
           "note = \"hi there\"", "ports = [ [0] = 1, [1] = 2, [2] = 65535 ]",
-          "sizes = [ [0] = 7, [1] = 4000000000 ]", "last = 99"})
+          "sizes = [ [0] = 7, [1] = 4000000000 ]", "last_AZaz09 = 99"})
         EXPECT_THAT(out_, HasSubstr(shown));
     EXPECT_THAT(out_, HasSubstr("container = 1"));
     EXPECT_EQ(totals_.progress.events, 1u);

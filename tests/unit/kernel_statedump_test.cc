@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -51,4 +53,18 @@ TEST(kernel_statedump, says_which_process_a_thread_is_of) {
     ASSERT_NE(self, dump.process_of_thread.end());
     EXPECT_EQ(self->second, static_cast<std::uint32_t>(::getpid()));
     EXPECT_FALSE(dump.records.empty());
+}
+
+TEST(kernel_statedump, lists_open_files_if_asked_to) {
+    char path[] = "/tmp/plumb-statedump-XXXXXX";
+    const int file = ::mkstemp(path);
+    ASSERT_GE(file, 0);
+    const auto is_listed = [&](const KernelStatedump& dump) {
+        const std::string_view bytes(reinterpret_cast<const char*>(dump.records.data()), dump.records.size());
+        return bytes.find(path) != std::string_view::npos;
+    };
+    EXPECT_TRUE(is_listed(kernel_statedump({.open_files = true})));
+    EXPECT_FALSE(is_listed(kernel_statedump({})));
+    ::close(file);
+    ::unlink(path);
 }

@@ -73,6 +73,22 @@ TEST(LockContention, CountsAndMeasuresEachLock) {
     EXPECT_EQ(locks[1].busiest_caller, 0u);
 }
 
+TEST(LockContention, NamesTheCallerThatWaitedMostAndOfSeveralTheFirst) {
+    const auto busiest_of = [](std::initializer_list<uint64_t> callers) {
+        Trace trace;
+        uint64_t at = 100;
+        for (const uint64_t caller : callers)
+            trace.stream.event(trace.wait, at++, 2, Payload().add(lock_a).add(caller));
+        const std::vector<LockUse> locks = trace.result();
+        return locks.size() == 1 ? locks[0].busiest_caller : 0;
+    };
+    EXPECT_EQ(busiest_of({3, 1, 2}), 1u);
+    EXPECT_EQ(busiest_of({9, 9, 1, 2}), 9u);
+    EXPECT_EQ(busiest_of({1, 9, 9, 20, 2}), 9u);
+    EXPECT_EQ(busiest_of({1, 1, 9, 9, 20}), 1u);
+    EXPECT_EQ(busiest_of({9, 8, 8, 7, 8, 9, 7, 9, 7}), 7u);
+}
+
 TEST(LockContention, CountsEachThreadOnce) {
     Trace trace;
     uint64_t at = 100;

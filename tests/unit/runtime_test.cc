@@ -255,6 +255,17 @@ TEST(CutPayload, shortens_what_varies_and_keeps_the_rest) {
     }
 }
 
+TEST(CutPayload, keeps_a_field_that_ends_with_the_payload) {
+    const std::vector<plumb_event_field> fields = {string, number};
+    const plumb_event_info info = info_of(fields);
+    const std::string payload = std::string("0123456789\0", 11) + "NUMBER!!";
+    unsigned char to[64];
+    const uint32_t bytes =
+        cut_payload(info, reinterpret_cast<const unsigned char*>(payload.data()),
+                    static_cast<uint32_t>(payload.size()), to, static_cast<uint32_t>(payload.size()) - 5);
+    EXPECT_EQ(std::string(reinterpret_cast<char*>(to), bytes), std::string("01234\0NUMBER!!", 14));
+}
+
 TEST(MarkerNames, come_from_the_format) {
     const auto names = [](const char* format, uint32_t count) {
         std::string all;

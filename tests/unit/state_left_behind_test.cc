@@ -74,6 +74,24 @@ TEST_F(State, an_edit_removes_sessions_of_dead_controllers_with_their_rules) {
     EXPECT_STREQ((*rules)->rules[0].pattern, "alive:*");
 }
 
+TEST_F(State, a_clean_up_publishes_that_sessions_are_gone_and_nothing_else) {
+    const std::uint32_t dead = dead_process();
+    ASSERT_TRUE(state_->edit([&](plumb_rule_set& rules) {
+        rules.sessions[1] = session_of(dead, 11, "dead");
+        add_rule(rules, 1, "dead:*");
+        return ok();
+    }));
+    const std::uint64_t before = state_->generation();
+    ASSERT_TRUE(state_->clean_up());
+    EXPECT_EQ(state_->generation(), before + 1);
+    const auto rules = state_->rule_set();
+    ASSERT_TRUE(rules);
+    EXPECT_EQ((*rules)->sessions[1].cookie, 0u);
+    EXPECT_EQ((*rules)->rule_count, 0u);
+    ASSERT_TRUE(state_->clean_up());
+    EXPECT_EQ(state_->generation(), before + 1) << "every process would have to acknowledge it";
+}
+
 TEST_F(State, a_clean_up_removes_the_channels_of_the_dead_only) {
     ChannelConfig config;
     config.subbuf_bytes = 4096;

@@ -304,6 +304,14 @@ TEST(TraceReader, ConvertsCyclesOfAnyFrequencyExactly) {
     }
 }
 
+TEST(TraceReader, AddsTheOffsetOfAClockInSecondsAndCycles) {
+    constexpr int64_t second_ns = 1'000'000'000;
+    for (const int64_t cycles : {-second_ns, int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{2}, second_ns})
+        EXPECT_EQ(CyclesToNs(1'000'000'000, 7, cycles)(100), 7 * second_ns + cycles + 100);
+    EXPECT_EQ(CyclesToNs(2'000'000'000, -7, 3)(100), -7 * second_ns + 1 + 50);
+    EXPECT_EQ(CyclesToNs(500, 1, -1)(2), second_ns - 2'000'000 + 4'000'000);
+}
+
 TEST(TraceReader, SurvivesATruncatedFile) {
     const Numbered whole(1);
     for (std::size_t cut = 0; cut < whole.streams[0].size(); cut += 97) {
