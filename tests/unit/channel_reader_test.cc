@@ -163,6 +163,9 @@ TEST(ChannelTables, AnEventThatAppearsLateIsFound) {
     ASSERT_TRUE(piece);
     EXPECT_EQ(piece->record_count, 1u);
     EXPECT_EQ(reader->events().front().description.full_name(), "test:late");
+    EXPECT_EQ(reader->scan_events(), 0u) << "it is known";
+    ASSERT_NE(channel.add_event("later", {}), 0u);
+    EXPECT_EQ(reader->scan_events(), 1u);
 }
 
 TEST(ChannelTables, UnusableDescriptionsAreCountedOnce) {

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <sys/utsname.h>
 
 namespace plumb {
 namespace {
@@ -265,6 +266,23 @@ TEST_F(CtfWriterTest, MetadataSaysWhereAnEventStandsInTheSource) {
         if (file.path().filename() == "metadata") metadata += file_content(file.path());
     EXPECT_THAT(metadata, HasSubstr("/* some/file.c:12 */\nevent {\n    name = \"test:placed\""));
     EXPECT_THAT(metadata, Not(HasSubstr("/* :0 */"))) << "events of Plumb's own stand nowhere";
+}
+
+TEST_F(CtfWriterTest, MetadataSaysWhereAndByWhatItWasWritten) {
+    ChannelBuilder channel;
+    drain(channel);
+    const auto metadata = tsdl::parse(file_content(directory() + "/ust/metadata"));
+    ASSERT_TRUE(metadata) << metadata.error().message();
+    utsname system{};
+    ::uname(&system);
+    EXPECT_EQ(metadata->environment_text("hostname"), "here");
+    EXPECT_EQ(metadata->environment_text("sysname"), system.sysname);
+    EXPECT_EQ(metadata->environment_text("kernel_release"), system.release);
+    EXPECT_EQ(metadata->environment_text("kernel_version"), system.version);
+    EXPECT_EQ(metadata->environment_text("machine"), system.machine);
+    EXPECT_EQ(metadata->environment_text("domain"), "ust");
+    EXPECT_EQ(metadata->environment_text("tracer_name"), "plumb");
+    EXPECT_EQ(metadata->environment_text("architecture_bit_width"), "64");
 }
 
 TEST_F(CtfWriterTest, AnUnfinishedTraceIsReadable) {
