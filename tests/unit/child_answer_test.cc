@@ -4,6 +4,7 @@
 #include "base/child_answer.h"
 
 #include <gtest/gtest.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,24 @@ TEST(ChildAnswer, what_does_not_is_left) {
                 ::pause();
         },
         second_ns / 10));
+}
+
+TEST(ChildAnswer, signals_meanwhile_are_no_answer) {
+    struct sigaction action {
+    }, before{};
+    action.sa_handler = [](int) {}; /* and poll() is not begun anew */
+    sigaction(SIGALRM, &action, &before);
+    const itimerval often{{0, 5000}, {0, 5000}};
+    setitimer(ITIMER_REAL, &often, nullptr);
+    EXPECT_FALSE(comes_back(
+        [] {
+            for (;;)
+                ::pause();
+        },
+        second_ns / 10));
+    const itimerval never{};
+    setitimer(ITIMER_REAL, &never, nullptr);
+    sigaction(SIGALRM, &before, nullptr);
 }
 
 } // namespace

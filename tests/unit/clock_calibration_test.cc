@@ -3,6 +3,7 @@
 // Timestamps become nanoseconds exactly as the clock page's formula says, and the line through the session's
 // pairs stays within a microsecond of what clock_gettime() says.
 #include "consumerd/clock/clock_calibration.h"
+#include "consumerd/clock/clock_calls.h"
 
 #include "consumerd/sink/ctf_metadata.h"
 
@@ -10,7 +11,9 @@
 
 #include <cstdio>
 #include <ctime>
+#include <fstream>
 #include <random>
+#include <string>
 
 namespace plumb {
 namespace {
@@ -117,6 +120,15 @@ TEST(ClockCalibration, NanosecondClocksComeOutAsTheyAre) {
     }
     auto real = ClockCalibration::start(PLUMB_CLOCK_REALTIME);
     EXPECT_EQ(clock_to_wall_ns(real->page(), 1'700'000'000'000'000'000), 1'700'000'000'000'000'000);
+}
+
+TEST(ClockCalls, AreNotNeededWhereTheKernelKeepsTimeByTheCycleCounter) {
+    std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    std::string source;
+    if (!(file >> source) || source != "tsc") GTEST_SKIP() << "the clocksource is " << source;
+    for (const plumb_clock_mode mode :
+         {PLUMB_CLOCK_TSC, PLUMB_CLOCK_MONOTONIC, PLUMB_CLOCK_BOOTTIME, PLUMB_CLOCK_REALTIME})
+        EXPECT_FALSE(clock_takes_calls(mode)) << mode;
 }
 
 TEST(ClockCalibration, PublishesAWholePage) {
