@@ -14,6 +14,11 @@
 namespace plumb {
 namespace {
 
+/* timeout(1) and service managers ask a process, and in the same breath its group: the second one tells what the
+ * first was. Signals that do not end anything are not sent so. */
+constexpr std::uint64_t second_breath_ns = 50'000'000;
+constexpr std::uint64_t same_breath_ns = 2'000'000;
+
 /* All that would end the recorder without a word, and may come from outside. */
 std::vector<int> taken_signals() {
     std::vector<int> numbers = {SIGINT, SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2,  SIGCHLD,
@@ -55,6 +60,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
 SignalQueue::SignalQueue() {
     sigemptyset(&taken_);
     sigemptyset(&ignored_on_terminal_);
+    sigemptyset(&before_command_);
     for (const int number : taken_signals()) {
         /* nohup ignores SIGHUP, and it stays ignored. A shell without job control ignores SIGINT and SIGQUIT for what
          * runs in its background: what the terminal sends is not for us then, but what kill sends is. */
@@ -89,14 +95,36 @@ std::optional<siginfo_t> SignalQueue::next(std::uint64_t timeout_ns) {
                            static_cast<long>(timeout_ns % 1'000'000'000)};
     siginfo_t info{};
     if (sigtimedwait(&taken_, &info, &timeout) < 0) return {};
-    if (sigismember(&ignored_on_terminal_, info.si_signo) == 1 && came_from_terminal(info)) return {};
+    if (sigismember(&ignored_on_terminal_, info.si_signo) == 1 && came_from_terminal(info)) {
+        (void)witness_.saw(info, 0);
+        return {};
+    }
     return info;
+}
+
+void SignalQueue::command_begins() {
+    sigpending(&before_command_);
+}
+
+bool SignalQueue::reached_group(const siginfo_t& signal) {
+    const int number = signal.si_signo;
+    if (sigismember(&before_command_, number) == 1) {
+        sigdelset(&before_command_, number);
+        (void)witness_.saw(signal, 0);
+        return false;
+    }
+    const bool asks_to_end = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
+    if (came_from_terminal(signal)) {
+        (void)witness_.saw(signal, 0); /* else it would wait there, in the place of the next one */
+        return true;
+    }
+    return signal.si_code == SI_USER && witness_.saw(signal, asks_to_end ? second_breath_ns : same_breath_ns);
 }
 
 Result<LaunchedCommand>
 LaunchedCommand::start(const std::vector<std::string>& command,
                        const std::vector<std::pair<std::string, std::string>>& environment,
-                       const SignalQueue& signals, const std::function<Status(pid_t)>& before_exec) {
+                       SignalQueue& signals, const std::function<Status(pid_t)>& before_exec) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return Error::from_errno(errno, "Could not start {}", command[0]);
     FileDescriptor from_child(ends[0]), to_parent(ends[1]);
@@ -118,6 +146,7 @@ LaunchedCommand::start(const std::vector<std::string>& command,
         [[maybe_unused]] const ssize_t written = write(to_parent.get(), &cause, sizeof(cause));
         _exit(127);
     }
+    signals.command_begins();
     to_parent.reset();
     if (before_exec) {
         if (Status ready = before_exec(process_id); !ready) {
@@ -150,6 +179,10 @@ bool LaunchedCommand::has_ended() {
 
 void LaunchedCommand::send(int signal_number) const {
     if (!ended_) kill(process_id_, signal_number);
+}
+
+bool LaunchedCommand::is_in_our_group() const {
+    return getpgid(process_id_) == getpgrp();
 }
 
 int exit_status_for(const Error& start_error) {

@@ -3,12 +3,13 @@
  * and waited for.
  *
  * All signals that matter are blocked in the recorder from before its threads start, and taken one by one by
- * next_signal(); the command starts with the mask and handlers that the recorder was started with.
+ * SignalQueue; the command starts with the mask and handlers that the recorder was started with.
  */
 #ifndef PLUMB_CLI_LAUNCH_H
 #define PLUMB_CLI_LAUNCH_H
 
 #include "base/result.h"
+#include "cli/group_witness.h"
 
 #include <sys/types.h>
 
@@ -30,13 +31,21 @@ public:
     SignalQueue(const SignalQueue&) = delete;
     SignalQueue& operator=(const SignalQueue&) = delete;
 
+    /* Once, while the process has no other threads and no command: from then on reached_group() knows. */
+    void watch_group() { witness_.start(); }
     /* The next signal, or nothing after the time. */
     std::optional<siginfo_t> next(std::uint64_t timeout_ns);
+    /* The command has just been forked: of what waits here, nothing has reached it. */
+    void command_begins();
+    /* Whether the signal that was taken last was sent to the whole process group, by a terminal or by somebody, and the
+     * command was there by then. */
+    bool reached_group(const siginfo_t& signal);
     /* In the child, before exec. */
     void restore() const;
 
 private:
-    sigset_t taken_{}, ignored_on_terminal_{};
+    GroupWitness witness_;
+    sigset_t taken_{}, ignored_on_terminal_{}, before_command_{};
     sigset_t mask_before_{};
     struct sigaction pipe_before_ {};
     struct sigaction file_size_before_ {};
@@ -50,13 +59,15 @@ public:
      * exit_status_for() turns it into what a shell would return. */
     static Result<LaunchedCommand> start(const std::vector<std::string>& command,
                                          const std::vector<std::pair<std::string, std::string>>& environment,
-                                         const SignalQueue& signals,
+                                         SignalQueue& signals,
                                          const std::function<Status(pid_t)>& before_exec = {});
 
     pid_t process_id() const { return process_id_; }
     /* Whether it has ended; asks the kernel, without waiting. */
     bool has_ended();
     void send(int signal_number) const;
+    /* Whether it is in the recorder's process group, as it is unless it has left: then it gets what that is sent. */
+    bool is_in_our_group() const;
     /* As a shell has it: its status, or 128 + the signal that ended it. Once it has ended. */
     int exit_status() const { return exit_status_; }
 

@@ -22,12 +22,6 @@ namespace plumb {
 namespace {
 
 constexpr std::uint64_t tick_ns = 200'000'000;
-/* How long a command may take to end after SIGTERM, when the time is up. */
-constexpr std::uint64_t patience_ns = 5'000'000'000;
-
-/* timeout(1) and service managers ask twice in one breath, the process and then its group. */
-constexpr std::uint64_t same_signal_ns = 1'000'000'000;
-
 /* What a summary takes, on a disk that is full by then. */
 constexpr std::uint64_t summary_space_bytes = 128 * 1024;
 
@@ -55,6 +49,7 @@ Result<int> Recorder::run() {
     raise_open_files_limit();
     if (Status prepared = prepare(); !prepared) return prepared.error();
     start_stream_keeper();
+    if (!options_.command.empty()) signals_.watch_group();
     if (Status opened = open_session(); !opened) return opened.error();
     started_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC);
     if (drain_)
@@ -329,57 +324,6 @@ Status Recorder::check_channel() {
     if (!channel.was_truncated()) return ok();
     return Error("Another program has shortened a channel ({}) while it was recorded: events of it are lost.",
                  channel.path());
-}
-
-bool Recorder::is_over() {
-    if (end_asked_ || !check_channel()) return true;
-    if (command_) {
-        if (command_->has_ended()) return true;
-        return stop_asked_ns_ != 0 && elapsed_ns() - stop_asked_ns_ > patience_ns;
-    }
-    if (attached_.empty()) return false;
-    return std::none_of(attached_.begin(), attached_.end(),
-                        [this](const auto& process) { return is_waited_for(process.first, process.second); });
-}
-
-void Recorder::handle(const siginfo_t& signal) {
-    if (signal.si_signo == SIGCHLD) return;
-    if (signal.si_signo == SIGIO) {
-        if (snapshot_socket_) serve_snapshots();
-        return;
-    }
-    if (command_ && !command_->has_ended()) {
-        if (!came_from_terminal(signal)) command_->send(signal.si_signo);
-        const bool asks_to_end = signal.si_signo != SIGUSR1 && signal.si_signo != SIGUSR2;
-        if (!is_limit_of_ours(signal) && (!asks_to_end || ++signals_seen_ < 2)) return;
-        status_.say(fmt::format("the recording ends; {} runs on.", options_.command[0]));
-    }
-    end_asked_ = true;
-    end_signalled_ns_ = elapsed_ns();
-}
-
-/* While what was recorded is read: the second signal that asks for the end gets one, and the first is told so. */
-bool Recorder::is_asked_to_hurry() {
-    if (!is_closing_) return false; /* a snapshot, in between */
-    while (const auto signal = signals_.next(0)) {
-        const int number = signal->si_signo;
-        if (number != SIGINT && number != SIGTERM && number != SIGHUP && number != SIGQUIT) continue;
-        if (end_signalled_ns_ == 0) {
-            end_signalled_ns_ = elapsed_ns();
-            status_.say("the rest of what was recorded is being written; another signal leaves it out.");
-        } else if (elapsed_ns() - end_signalled_ns_ > same_signal_ns) {
-            is_hurried_ = true;
-        }
-    }
-    return is_hurried_;
-}
-
-void Recorder::end_of_time() {
-    stop_asked_ns_ = std::max<std::uint64_t>(elapsed_ns(), 1);
-    if (!command_)
-        end_asked_ = true;
-    else
-        command_->send(SIGTERM);
 }
 
 /* Ends the session, reads the rest, closes the trace. Nothing is written to the channel any more afterwards.

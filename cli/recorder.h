@@ -4,9 +4,9 @@
  *
  * When it ends: with the command, if there is one (its exit status is passed on; traced children that outlive
  * it are named, and run on untraced); else with the last attached process, the time, or Ctrl-C. While a
- * command runs, a signal is its business: it is passed on, and the recording ends when the command does. A
- * second one ends the recording alone. What was recorded by then is still read and written; the next signal ends that
- * too, and the trace says that it is not complete.
+ * command runs, a signal is its business: it is passed on, unless the command got it by itself, and the recording ends
+ * when the command does. Several in quick succession end the recording alone. What was recorded by then is still read
+ * and written; the next signal ends that too, and the trace says that it is not complete.
  */
 #ifndef PLUMB_CLI_RECORDER_H
 #define PLUMB_CLI_RECORDER_H
@@ -40,6 +40,12 @@ public:
     Result<int> run();
 
 private:
+    struct SentToGroup {
+        int number = 0;
+        pid_t sender = 0;
+        std::uint64_t taken_ns = 0;
+    };
+
     Status prepare();
     QuiescenceOptions quiescence() const;
     Status open_session();
@@ -64,6 +70,8 @@ private:
     void wait_for_end();
     bool is_over();
     void handle(const siginfo_t& signal);
+    bool pass_on(const siginfo_t& signal);
+    bool is_insisted_on(bool from_terminal);
     void end_of_time();
     bool is_asked_to_hurry();
     Result<std::string> take_snapshot();
@@ -113,7 +121,9 @@ private:
     FileDescriptor summary_space_;
     bool has_write_failures_ = false;
     bool entrance_is_lost_ = false;
-    int signals_seen_ = 0;
+    SentToGroup last_sent_to_group_;
+    unsigned insisted_count_ = 0; /* signals in quick succession, of which the last was taken then: */
+    std::uint64_t insisted_ns_ = 0;
     bool end_asked_ = false;
     bool is_closing_ = false;
     std::uint64_t end_signalled_ns_ = 0; /* when a signal asked for the end; 0: none has */

@@ -1,0 +1,102 @@
+/* When a recording ends: with its command, its time, or by signals, and whose business a signal is. */
+#include "cli/recorder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace plumb {
+namespace {
+
+/* How long a command may take to end after SIGTERM, when the time is up. */
+constexpr std::uint64_t patience_ns = 5'000'000'000;
+
+/* timeout(1) and service managers ask twice in one breath, the process and then its group. */
+constexpr std::uint64_t same_signal_ns = 1'000'000'000;
+
+/* What ends the recording alone: nobody means the recording by one signal, and whom an hour lies between by two. At a
+ * terminal, two may be for a program that reads commands. */
+constexpr std::uint64_t quick_succession_ns = 1'000'000'000;
+constexpr unsigned enough_signals = 2, enough_of_terminal = 3;
+
+} // namespace
+
+bool Recorder::is_over() {
+    if (end_asked_ || !check_channel()) return true;
+    if (command_) {
+        if (command_->has_ended()) return true;
+        return stop_asked_ns_ != 0 && elapsed_ns() - stop_asked_ns_ > patience_ns;
+    }
+    if (attached_.empty()) return false;
+    return std::none_of(attached_.begin(), attached_.end(),
+                        [this](const auto& process) { return is_waited_for(process.first, process.second); });
+}
+
+void Recorder::handle(const siginfo_t& signal) {
+    if (signal.si_signo == SIGCHLD) return;
+    if (signal.si_signo == SIGIO) {
+        if (snapshot_socket_) serve_snapshots();
+        return;
+    }
+    if (command_ && !command_->has_ended()) {
+        const bool asks_to_end = pass_on(signal);
+        if (!is_limit_of_ours(signal) && (!asks_to_end || !is_insisted_on(came_from_terminal(signal))))
+            return;
+        status_.say(fmt::format("the recording ends; {} runs on.", options_.command[0]));
+    }
+    end_asked_ = true;
+    end_signalled_ns_ = elapsed_ns();
+}
+
+/* To the command, which gets each signal once. Returns whether it may be meant for the recording: what the whole group was
+ * sent, by whomever but a terminal, is for the command, which may even have sent it itself (`kill 0` in a script). */
+bool Recorder::pass_on(const siginfo_t& signal) {
+    const bool reached_group = signals_.reached_group(signal);
+    if (is_limit_of_ours(signal) || (reached_group && came_from_terminal(signal))) return true;
+    SentToGroup& last = last_sent_to_group_;
+    if (command_->is_in_our_group()) {
+        const std::uint64_t now_ns = elapsed_ns();
+        if (reached_group) {
+            last = {signal.si_signo, signal.si_pid, now_ns};
+            return false;
+        }
+        if (last.number == signal.si_signo && last.sender == signal.si_pid &&
+            now_ns - last.taken_ns < same_signal_ns)
+            return false;
+    }
+    command_->send(signal.si_signo);
+    return signal.si_signo != SIGUSR1 && signal.si_signo != SIGUSR2;
+}
+
+bool Recorder::is_insisted_on(bool from_terminal) {
+    const std::uint64_t now_ns = elapsed_ns();
+    insisted_count_ = now_ns - insisted_ns_ < quick_succession_ns ? insisted_count_ + 1 : 1;
+    insisted_ns_ = now_ns;
+    return insisted_count_ >= (from_terminal ? enough_of_terminal : enough_signals);
+}
+
+/* While what was recorded is read: the second signal that asks for the end gets one, and the first is told so. */
+bool Recorder::is_asked_to_hurry() {
+    if (!is_closing_) return false; /* a snapshot, in between */
+    while (const auto signal = signals_.next(0)) {
+        const int number = signal->si_signo;
+        if (number != SIGINT && number != SIGTERM && number != SIGHUP && number != SIGQUIT) continue;
+        if (end_signalled_ns_ == 0) {
+            end_signalled_ns_ = elapsed_ns();
+            status_.say("the rest of what was recorded is being written; another signal leaves it out.");
+        } else if (elapsed_ns() - end_signalled_ns_ > same_signal_ns) {
+            is_hurried_ = true;
+        }
+    }
+    return is_hurried_;
+}
+
+void Recorder::end_of_time() {
+    stop_asked_ns_ = std::max<std::uint64_t>(elapsed_ns(), 1);
+    if (!command_)
+        end_asked_ = true;
+    else
+        command_->send(SIGTERM);
+}
+
+} // namespace plumb

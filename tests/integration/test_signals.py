@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+# cmake-timeout: 300
+# cmake-once
+"""plumb record among signals: the command gets each once, however it was sent, and as often as without Plumb; and what ends
+the recording is the command, or somebody who insists.
+"""
+import json
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
+
+# hearer SECONDS: says which signals it gets, each time; lives on for that time after the first one, and ends with 7. It takes
+# SIGINT even where a shell lets what runs in its background ignore it.
+HEARER = """
+import os, select, signal, sys, time
+heard, hear = os.pipe()
+os.set_blocking(hear, False)
+signal.set_wakeup_fd(hear)
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGRTMIN): signal.signal(number, lambda *_: None)
+end = time.time() + 30
+os.write(1, b"ready\\n")
+while time.time() < end:
+    if not select.select([heard], [], [], 0.01)[0]: continue
+    end = min(end, time.time() + float(sys.argv[1]))
+    for number in os.read(heard, 100): os.write(1, b"heard %d\\n" % number)
+sys.exit(7)
+"""
+
+
+class SignalTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="plumb-test-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.trace = self.folder / "trace"
+        (self.folder / "hearer.py").write_text(HEARER)
+
+    def record(self, *command):
+        return [str(PLUMB), "record", "-o", str(self.trace), "--force", "--", *map(str, command)]
+
+    def hearer(self, seconds):
+        return [sys.executable, str(self.folder / "hearer.py"), str(seconds)]
+
+    def start(self, command, **options):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def end(self, process):
+        """What the command heard, and what the recorder said."""
+        heard, said = process.communicate(timeout=60)
+        return [int(line.split()[1]) for line in heard.splitlines() if line.startswith("heard ")], said
+
+    def exit_status(self):
+        return json.loads((self.trace / "summary.json").read_text())["exit_status"]
+
+
+class Signals(SignalTest):
+    def test_a_signal_to_the_group_reaches_the_command_once(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGRTMIN):
+            for again in range(3):
+                with self.subTest(number):
+                    recorder = self.start(self.record(*self.hearer(0.5)), start_new_session=True)
+                    os.killpg(recorder.pid, number)
+                    heard, said = self.end(recorder)
+                    self.assertEqual(heard, [number])
+                    self.assertEqual(recorder.returncode, 7, said)
+
+    def test_a_signal_to_the_recorder_reaches_the_command_once_whatever_the_senders_group(self):
+        for own_group in (True, False):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+                with self.subTest((own_group, number)):
+                    recorder = self.start(self.record(*self.hearer(0.5)), start_new_session=own_group)
+                    recorder.send_signal(number)
+                    heard, said = self.end(recorder)
+                    self.assertEqual(heard, [number])
+                    self.assertEqual(recorder.returncode, 7, said)
+
+    def test_signals_to_group_and_recorder_in_turn_are_told_apart(self):
+        recorder = self.start(self.record(*self.hearer(4)), start_new_session=True)
+        for to_group in (True, False, True, False):
+            if to_group:
+                os.killpg(recorder.pid, signal.SIGHUP)
+            else:
+                os.kill(recorder.pid, signal.SIGHUP)
+            time.sleep(1.2)
+        heard, said = self.end(recorder)
+        self.assertEqual(heard, 4 * [signal.SIGHUP])
+        self.assertEqual(recorder.returncode, 7, said)
+
+    def test_a_command_in_a_group_of_its_own_hears_what_the_recorders_group_is_sent(self):
+        recorder = self.start(self.record("setsid", *self.hearer(0.5)), start_new_session=True)
+        os.killpg(recorder.pid, signal.SIGTERM)
+        heard, said = self.end(recorder)
+        self.assertEqual(heard, [signal.SIGTERM])
+        self.assertEqual(recorder.returncode, 7, said)
+
+    def test_how_a_command_shuts_down_after_a_time_out_is_recorded(self):
+        for options in ([], ["--foreground"]):
+            with self.subTest(options):
+                recorder = self.start(["timeout", *options, "5", *self.record(*self.hearer(1.5))])
+                heard, said = self.end(recorder)
+                self.assertEqual(heard, [signal.SIGTERM])
+                self.assertNotIn("runs on", said)
+                self.assertEqual(self.exit_status(), 7)
+
+    def test_what_was_sent_before_the_command_began_reaches_it(self):
+        for to_group in (True, False):
+            with self.subTest(to_group):
+                recorder = subprocess.Popen(self.record("sleep", 30), start_new_session=True, stderr=subprocess.PIPE, text=True)
+                while not self.group(recorder.pid)[1:]:
+                    time.sleep(0.001)
+                (os.killpg if to_group else os.kill)(recorder.pid, signal.SIGTERM)
+                _, said = recorder.communicate(timeout=20)
+                self.assertEqual(recorder.returncode, 128 + signal.SIGTERM, said)
+
+    def test_what_the_command_sends_its_own_group_does_not_end_the_recording(self):
+        script = "trap 'kill -HUP 0' TERM; trap : HUP; echo ready; sleep 1.5 & while ! wait; do :; done; sleep 0.5; exit 7"
+        recorder = self.start(self.record("sh", "-c", script), start_new_session=True)
+        recorder.send_signal(signal.SIGTERM)
+        _, said = self.end(recorder)
+        self.assertNotIn("runs on", said)
+        self.assertEqual(recorder.returncode, 7, said)
+
+    def test_two_signals_in_quick_succession_end_the_recording_alone(self):
+        recorder = self.start(self.record(*self.hearer(4)))
+        for _ in range(2):
+            recorder.send_signal(signal.SIGHUP)
+            time.sleep(1.5)  # as a service that is told to read its configuration again
+        self.assertIsNone(recorder.poll())
+        for _ in range(2):
+            recorder.send_signal(signal.SIGHUP)
+            time.sleep(0.3)
+        recorder.wait(10)
+        heard, said = self.end(recorder)
+        self.assertIn("runs on", said)
+        self.assertEqual(heard, 4 * [signal.SIGHUP])
+
+    def test_the_witness_is_not_found_by_the_recorders_name_and_ends_with_it(self):
+        recorder = self.start(self.record(*self.hearer(0.5)), start_new_session=True)
+        others = [p for p in self.group(recorder.pid) if p != recorder.pid and "hearer" not in self.command_line(p)]
+        self.assertEqual(len(others), 1)
+        self.assertEqual(self.command_line(others[0]), "signal-witness")
+        self.assertEqual(list(Path(f"/proc/{others[0]}/fd").iterdir()), [Path(f"/proc/{others[0]}/fd/0")])
+        recorder.kill()
+        recorder.wait()
+        os.killpg(recorder.pid, signal.SIGTERM)
+        for _ in range(100):
+            if not self.group(recorder.pid):
+                break
+            time.sleep(0.1)
+        self.assertEqual(self.group(recorder.pid), [])
+        self.end(recorder)
+
+    @staticmethod
+    def command_line(process):
+        return Path(f"/proc/{process}/cmdline").read_text().strip("\0").replace("\0", " ")
+
+    @staticmethod
+    def group(leader):
+        found = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                state, _, group = stat.read_text().rsplit(")", 1)[1].split()[:3]
+            except OSError:
+                continue
+            if int(group) == leader and state != "Z":
+                found.append(int(stat.parent.name))
+        return found
+
+
+class TerminalTest(SignalTest):
+    """The same at a terminal of its own, with a shell that controls jobs or without one."""
+
+    def open(self, command):
+        process, self.terminal = pty.fork()
+        if process == 0:
+            os.environ["PS1"] = "SHELL> "
+            os.execvp(command[0], command)
+        self.addCleanup(os.close, self.terminal)
+        self.addCleanup(os.waitpid, process, 0)
+        self.addCleanup(os.kill, process, signal.SIGKILL)
+        self.shown = ""
+        return process
+
+    def show_until(self, text, seconds=20):
+        end = time.time() + seconds
+        while text not in self.shown and time.time() < end:
+            if select.select([self.terminal], [], [], 0.1)[0]:
+                try:
+                    self.shown += os.read(self.terminal, 4096).decode(errors="replace")
+                except OSError:
+                    break
+        self.assertTrue(text in self.shown, self.shown[-1000:])
+
+    def press(self, keys):
+        os.write(self.terminal, keys.encode())
+
+
+class CtrlC(TerminalTest):
+    def test_what_the_command_survived_does_not_count(self):
+        self.open(self.record(*self.hearer(6)))
+        self.show_until("ready")
+        for _ in range(3):
+            self.press("\x03\x03")
+            time.sleep(1.6)
+        self.show_until("Recorded")
+        self.assertFalse("runs on" in self.shown, self.shown[-1000:])
+        self.assertEqual(self.exit_status(), 7)
+
+    def test_three_at_once_end_the_recording_alone(self):
+        self.open(self.record(*self.hearer(20)))
+        self.show_until("ready")
+        for _ in range(3):
+            self.press("\x03")
+            time.sleep(0.2)
+        self.show_until("runs on")
+        self.show_until("Recorded")
+
+if __name__ == "__main__":
+    unittest.main()
