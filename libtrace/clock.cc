@@ -3,6 +3,9 @@
 // All but the cycle counter are the kernel's, which it lets be read without a system call where it keeps time by a counter
 // that user space can read. Whether it does is said by the recorder, in the clock page: it has tried. A process that may
 // not make system calls (held.cc) must not read a clock that takes one.
+//
+// Never by clock_gettime() of the C library, nor for what the runtime itself waits for: a program, or a library that was
+// preloaded, may have one of its own in its place. It may stand still, take a lock that we trace, or write events.
 #include "runtime.h"
 
 #if defined(__x86_64__)
@@ -24,20 +27,31 @@ constexpr const char* vdso_clock_name = "__vdso_clock_gettime";
 constexpr const char* vdso_clock_name = "__kernel_clock_gettime";
 #endif
 
-uint64_t now_ns(clockid_t clock) {
-    const ClockFunction function = load_acquire(vdso_clock);
-    timespec now{};
-    if (function == nullptr || function(clock, &now) != 0) return sys::now_ns(clock);
-    return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+// Whether the vDSO reads CLOCK_MONOTONIC without the kernel: a recorder has said so, and none has denied it.
+uint32_t monotonic_without_kernel;
+
+void look_for_vdso() {
+    if (exchange_seq_cst(looked_for_vdso, 1u) == 0)
+        store_release(vdso_clock, reinterpret_cast<ClockFunction>(find_in_vdso(vdso_clock_name)));
 }
 
 } // namespace
 
+uint64_t now_ns(clockid_t clock) {
+    if (load_relaxed(looked_for_vdso) == 0) look_for_vdso();
+    const ClockFunction function = load_acquire(vdso_clock);
+    timespec now{};
+    if (function == nullptr || function(clock, &now) != 0) return sys::now_once_ns(clock);
+    return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
 void know_clock(const plumb_clock_page& page) {
+    look_for_vdso();
+    const bool has_vdso = load_relaxed(vdso_clock) != nullptr;
+    if (has_vdso && (page.flags & PLUMB_CLOCK_MONOTONIC_WITHOUT_KERNEL) != 0)
+        store_relaxed(monotonic_without_kernel, 1u);
     if (page.mode == PLUMB_CLOCK_TSC) return;
-    if (exchange_seq_cst(looked_for_vdso, 1u) == 0)
-        store_release(vdso_clock, reinterpret_cast<ClockFunction>(find_in_vdso(vdso_clock_name)));
-    if (load_relaxed(vdso_clock) == nullptr || (page.flags & PLUMB_CLOCK_WITHOUT_KERNEL) == 0)
+    if (!has_vdso || (page.flags & PLUMB_CLOCK_WITHOUT_KERNEL) == 0)
         __atomic_fetch_or(&taking_calls, 1u << (page.mode & 31), __ATOMIC_SEQ_CST);
 }
 
@@ -65,3 +79,15 @@ uint64_t read_clock(uint32_t clock_mode) {
 }
 
 } // namespace plumb
+
+using namespace plumb;
+
+extern "C" __attribute__((visibility("default"))) uint64_t plumb_monotonic_ns(void) {
+    const Permit permit;
+    if (permit.given()) return now_ns(CLOCK_MONOTONIC);
+    if (!runtime.held_for_good && load_relaxed(monotonic_without_kernel) != 0 &&
+        !clock_takes_calls(PLUMB_CLOCK_MONOTONIC))
+        return now_ns(CLOCK_MONOTONIC);
+    say_without_times();
+    return 0;
+}

@@ -66,7 +66,7 @@ void take_back_guards(bool all) {
 
 // No sequence may begin again, and what those in flight may see stays mapped for good.
 void lose_sequences() {
-    sequences_ended_ns = sys::now_ns(CLOCK_MONOTONIC) + sequence_ns_max;
+    sequences_ended_ns = now_ns(CLOCK_MONOTONIC) + sequence_ns_max;
     if (exchange_seq_cst(runtime.sequences_lost, 1u) != 0) return;
     for (uint32_t session = 0; session < PLUMB_MAX_SESSIONS; session++) {
         store_release(runtime.writers[session].ring_count, 0u);
@@ -116,7 +116,7 @@ void begin_quiescence() {
 }
 
 bool is_quiescent() {
-    if (load_relaxed(runtime.sequences_lost) != 0 && sys::now_ns(CLOCK_MONOTONIC) < sequences_ended_ns)
+    if (load_relaxed(runtime.sequences_lost) != 0 && now_ns(CLOCK_MONOTONIC) < sequences_ended_ns)
         return false;
     for (uint32_t i = 0; i < guard_count; i++) {
         const uint64_t remembered = load_relaxed(remembered_guards[i]);

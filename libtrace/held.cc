@@ -62,6 +62,12 @@ void say_in_slot(Restriction restriction) {
     __atomic_fetch_or(&slot->flags, flag_of(restriction), __ATOMIC_SEQ_CST);
 }
 
+void set_flag_of_slot(uint32_t flag) {
+    plumb_process* slot = load_relaxed(runtime.slot);
+    if (slot != nullptr && (load_relaxed(slot->flags) & flag) == 0)
+        __atomic_fetch_or(&slot->flags, flag, __ATOMIC_SEQ_CST);
+}
+
 // Events go off for good: what is traced from then on is in no count of losses, so the channel says that it is missing.
 void count_without_clock() {
     for (Attachment& attachment : attachments) {
@@ -79,9 +85,11 @@ bool is_held() {
 }
 
 void say_without_clock() {
-    plumb_process* slot = load_relaxed(runtime.slot);
-    if (slot != nullptr && (load_relaxed(slot->flags) & PLUMB_PROCESS_CLOCK_CALLS) == 0)
-        __atomic_fetch_or(&slot->flags, PLUMB_PROCESS_CLOCK_CALLS, __ATOMIC_SEQ_CST);
+    set_flag_of_slot(PLUMB_PROCESS_CLOCK_CALLS);
+}
+
+void say_without_times() {
+    set_flag_of_slot(PLUMB_PROCESS_NO_TIMES);
 }
 
 // The parent's slot may be somebody else's by now; while it is the parent's, a controller may have insisted.

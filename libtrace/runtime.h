@@ -201,6 +201,7 @@ void revoke(Restriction restriction); // the kernel refused
 bool may_read_clock();                // as the owner of `updating`
 bool is_held();                       // no system call may be made: <plumb/abi/state.h>
 void say_without_clock();             // in its slot: events are lost, for that reason
+void say_without_times();             // likewise: plumb_monotonic_ns() had no answer
 bool is_child_of_held();              // before anything is done in a forked child
 uint32_t fork_count();                // differs in a forked child, once it is noticed
 void reset_permits();                 // in a forked child
@@ -293,6 +294,7 @@ uint32_t cut_payload(const plumb_event_info& info, const unsigned char* payload,
 void know_clock(const plumb_clock_page& page); // before a channel with this one is used
 bool clock_takes_calls(uint32_t clock_mode);   // reading it may be a system call
 uint64_t read_clock(uint32_t clock_mode);
+uint64_t now_ns(clockid_t clock); // here: not shifted back; may be a system call
 
 // vdso.cc
 void* find_in_vdso(const char* name); // nullptr: there is none

@@ -51,7 +51,7 @@ uint64_t word_of(uint64_t since_us, uint64_t use, uint64_t flags) {
 uint64_t time_us() {
     const Permit permit;
     if (!permit.given()) return load_relaxed(newest_us);
-    const uint64_t now_us = sys::now_ns(CLOCK_MONOTONIC) / 1000;
+    const uint64_t now_us = now_ns(CLOCK_MONOTONIC) / 1000;
     store_relaxed(newest_us, now_us);
     return now_us;
 }

@@ -137,15 +137,7 @@ inline uint64_t auxiliary(unsigned long type) {
     return value;
 }
 
-inline uint64_t now_ns(clockid_t clock) {
-    timespec now{};
-    const int saved = errno;
-    clock_gettime(clock, &now);
-    errno = saved;
-    return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
-}
-
-// The same without the vDSO, whose first use costs more than a system call.
+// Without the vDSO, whose first use costs more than a system call; else plumb::now_ns().
 inline uint64_t now_once_ns(clockid_t clock) {
     timespec now{};
     call(SYS_clock_gettime, clock, &now);

@@ -227,10 +227,10 @@ bool has_jumped_away() {
     static uint64_t first_seen_ns;
     static uint32_t first_seen_in;
     if (!is_alone()) return false;
-    const uint64_t now_ns = sys::now_ns(CLOCK_MONOTONIC);
+    const uint64_t time_ns = now_ns(CLOCK_MONOTONIC);
     const uint32_t update = load_relaxed(runtime.updates_begun);
-    if (exchange_seq_cst(first_seen_in, update) != update) store_relaxed(first_seen_ns, now_ns);
-    return now_ns - load_relaxed(first_seen_ns) > update_ns_max;
+    if (exchange_seq_cst(first_seen_in, update) != update) store_relaxed(first_seen_ns, time_ns);
+    return time_ns - load_relaxed(first_seen_ns) > update_ns_max;
 }
 
 bool begin_update() {

@@ -232,6 +232,8 @@ Result<ClockCalibration> ClockCalibration::start(plumb_clock_mode wanted) {
     ClockCalibration calibration(mode);
     if (mode == PLUMB_CLOCK_TSC) calibration.take_rate();
     if (!clock_takes_calls(mode)) calibration.page_.flags = PLUMB_CLOCK_WITHOUT_KERNEL;
+    if (!clock_takes_calls(PLUMB_CLOCK_MONOTONIC))
+        calibration.page_.flags |= PLUMB_CLOCK_MONOTONIC_WITHOUT_KERNEL;
     calibration.take_base();
     return calibration;
 }

@@ -56,6 +56,16 @@ constexpr const char* without_clock_reason =
     "its "
     "events are lost since (--clock tsc has none, where that can be had)";
 
+constexpr const char* without_times_reason =
+    "it has a seccomp filter, which may end it for a call that tracing makes; it is left as it is, and how long "
+    "it waited for locks is not known since, as a system call would have to tell (--seccomp records it all the "
+    "same)";
+
+const char* reason_of_filtered(std::uint32_t flags) {
+    if ((flags & PLUMB_PROCESS_CLOCK_CALLS) != 0) return without_clock_reason;
+    return (flags & PLUMB_PROCESS_NO_TIMES) != 0 ? without_times_reason : filtered_reason;
+}
+
 /* What has been tried with one process. */
 struct Attempt {
     std::uint64_t first_look_ns = 0;
@@ -131,8 +141,7 @@ private:
         if (!options_.filtered_too &&
             (process.held == PLUMB_HELD_BY_ITSELF || has_own_filter(slot.process_id()))) {
             if (process.held == 0) state_.hold(slot, true);
-            return refuse(slot, (process.flags & PLUMB_PROCESS_CLOCK_CALLS) != 0 ? without_clock_reason
-                                                                                 : filtered_reason);
+            return refuse(slot, reason_of_filtered(process.flags));
         }
         if (process.signal_number == 0)
             return refuse(slot,

@@ -39,7 +39,7 @@ static inline uint64_t plumb_clock_cycles(void) {
 #endif
 }
 
-/* CLOCK_MONOTONIC in nanoseconds, by the vDSO. */
+/* CLOCK_MONOTONIC in nanoseconds, by clock_gettime(): the C library's, or whatever stands in its place. */
 static inline uint64_t plumb_clock_monotonic_ns(void) {
     struct timespec now;
     clock_gettime(PLUMB_CLOCKID_MONOTONIC_, &now);

@@ -113,6 +113,12 @@ void plumb_emit_slow(struct plumb_event* event, uint32_t session, const void* pa
 /* Writes a record that did not fit the caller's stack buffer; `cut`: something was shortened already. */
 void plumb_emit_large(struct plumb_event* event, const void* payload, uint32_t payload_bytes, int cut);
 
+/*
+ * CLOCK_MONOTONIC in nanoseconds, for durations in events; not by clock_gettime(), which may be a replaced one. 0 where
+ * that would take a system call in a process that may make none of ours (a seccomp filter).
+ */
+uint64_t plumb_monotonic_ns(void);
+
 /* PLUMB_SCRATCH_BYTES of memory for such a record, or NULL; given back with plumb_scratch_release(). */
 void* plumb_scratch_acquire(void) __attribute__((cold));
 void plumb_scratch_release(void* scratch);

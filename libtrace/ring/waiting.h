@@ -21,7 +21,7 @@ public:
     bool may_wait(const Attachment& attachment) {
         plumb_channel_header& header = *attachment.header;
         if (load_relaxed(header.gave_up) == PLUMB_GAVE_UP(space_seen_)) return false;
-        now_ns_ = sys::now_ns(CLOCK_MONOTONIC);
+        now_ns_ = now_ns(CLOCK_MONOTONIC);
         if (deadline_ns_ == 0) {
             deadline_ns_ = now_ns_ + attachment.block_timeout_ns;
             space_first_ = space_seen_;
@@ -64,10 +64,10 @@ public:
     // Whether to try again. In the kernel, so that a thread of lower priority can run and leave what it holds.
     bool wait() {
         if (load_relaxed(runtime.others_given_up) != 0) return false;
-        const uint64_t now_ns = sys::now_ns(CLOCK_MONOTONIC);
-        if (deadline_ns_ == 0) deadline_ns_ = now_ns + wait_ns_max;
+        const uint64_t time_ns = now_ns(CLOCK_MONOTONIC);
+        if (deadline_ns_ == 0) deadline_ns_ = time_ns + wait_ns_max;
         // Not before a look, on a machine where each try took its time.
-        if (now_ns >= deadline_ns_ && tries_ > first_look) {
+        if (time_ns >= deadline_ns_ && tries_ > first_look) {
             store_relaxed(runtime.others_given_up, 1u);
             return false;
         }

@@ -5,9 +5,9 @@
 
 PLUMB_TRACED int barrier_wait_traced(pthread_barrier_t* barrier, void* caller) {
     plumb_trace(pthread, barrier_wait_begin, barrier, caller);
-    const uint64_t began_ns = plumb_clock_monotonic_ns();
+    const uint64_t began_ns = plumb_monotonic_ns();
     const int status = plumb_real.barrier_wait(barrier);
-    const uint64_t waited_ns = plumb_clock_monotonic_ns() - began_ns;
+    const uint64_t waited_ns = plumb_waited_ns(began_ns);
     plumb_trace(pthread, barrier_wait_end, barrier, waited_ns, status);
     return status;
 }

@@ -44,7 +44,7 @@ static int cond_wait_real(const struct wait* wait) {
 
 /* What became of the mutex shows in the status: see the list in cond_wait_traced(). */
 static void cond_wait_ended(const struct wait* wait, int status) {
-    const uint64_t waited_ns = plumb_clock_monotonic_ns() - wait->began_ns;
+    const uint64_t waited_ns = plumb_waited_ns(wait->began_ns);
     switch (status) {
     case EPERM:
         plumb_trace(pthread, mutex_unlock_failed, wait->mutex, status);
@@ -76,7 +76,7 @@ static void cond_wait_cancelled(void* wait) {
 PLUMB_TRACED int cond_wait_traced(pthread_cond_t* cond, pthread_mutex_t* mutex,
                                   const struct plumb_limit* limit, enum generation generation, void* caller) {
     int status;
-    struct wait wait = {cond, mutex, limit, generation, plumb_clock_monotonic_ns()};
+    struct wait wait = {cond, mutex, limit, generation, plumb_monotonic_ns()};
     plumb_trace(pthread, cond_wait_begin, cond, mutex, caller);
     plumb_trace(pthread, mutex_released, mutex);
     pthread_cleanup_push(cond_wait_cancelled, &wait);

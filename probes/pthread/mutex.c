@@ -29,9 +29,9 @@ static int mutex_lock_real(pthread_mutex_t* mutex, const struct plumb_limit* lim
 PLUMB_TRACED int mutex_lock_contended(pthread_mutex_t* mutex, const struct plumb_limit* limit, int status,
                                       void* caller) {
     if (status == EBUSY) plumb_trace(pthread, mutex_wait, mutex, caller);
-    const uint64_t began_ns = plumb_clock_monotonic_ns();
+    const uint64_t began_ns = plumb_monotonic_ns();
     status = mutex_lock_real(mutex, limit);
-    const uint64_t waited_ns = plumb_clock_monotonic_ns() - began_ns;
+    const uint64_t waited_ns = plumb_waited_ns(began_ns);
     if (status == 0 || status == EOWNERDEAD) {
         plumb_after_lock();
         plumb_trace(pthread, mutex_acquired, mutex, waited_ns, status);

@@ -30,9 +30,9 @@ static int limit_usable(const struct plumb_limit* limit) {
 PLUMB_TRACED int rwlock_lock_contended(pthread_rwlock_t* rwlock, enum mode mode,
                                        const struct plumb_limit* limit, int status, void* caller) {
     if (status == EBUSY) plumb_trace(pthread, rwlock_wait, rwlock, (uint8_t)mode, caller);
-    const uint64_t began_ns = plumb_clock_monotonic_ns();
+    const uint64_t began_ns = plumb_monotonic_ns();
     status = rwlock_lock_real(rwlock, mode, limit);
-    const uint64_t waited_ns = plumb_clock_monotonic_ns() - began_ns;
+    const uint64_t waited_ns = plumb_waited_ns(began_ns);
     if (status == 0) {
         plumb_after_lock();
         plumb_trace(pthread, rwlock_acquired, rwlock, (uint8_t)mode, waited_ns);

@@ -7,9 +7,9 @@
 
 PLUMB_TRACED int spin_lock_contended(pthread_spinlock_t* spin, int status, void* caller) {
     if (status == EBUSY) plumb_trace(pthread, spin_wait, spin, caller);
-    const uint64_t began_ns = plumb_clock_monotonic_ns();
+    const uint64_t began_ns = plumb_monotonic_ns();
     status = plumb_real.spin_lock(spin);
-    const uint64_t waited_ns = plumb_clock_monotonic_ns() - began_ns;
+    const uint64_t waited_ns = plumb_waited_ns(began_ns);
     if (status == 0) {
         plumb_after_lock();
         plumb_trace(pthread, spin_acquired, spin, waited_ns);

@@ -13,8 +13,6 @@
 #include "events.h"
 #include "real.h"
 
-#include <plumb/clock.h>
-
 #include <stdint.h>
 #include <time.h>
 
@@ -46,6 +44,12 @@ static inline void plumb_after_lock(void) {
 #else
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
+}
+
+/* Since plumb_monotonic_ns() was `began_ns`; 0 where the time could not be had, at either end. */
+static inline uint64_t plumb_waited_ns(uint64_t began_ns) {
+    const uint64_t ended_ns = plumb_monotonic_ns();
+    return began_ns != 0 && ended_ns > began_ns ? ended_ns - began_ns : 0;
 }
 
 /*

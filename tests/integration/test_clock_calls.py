@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -13,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 import traced_program  # noqa: E402
 
 PLUMB = traced_program.BUILD / "cli" / "plumb"
+PROBE = traced_program.BUILD / "probes/pthread/libplumb-pthread.so"
 
 # Runs a program that is not told where its vDSO is, and ends as it does.
 HIDES_VDSO = r"""
@@ -40,6 +42,48 @@ int main(int count, char** arguments) {
     ptrace(PTRACE_DETACH, child, 0, 0);
     waitpid(child, &status, 0);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+"""
+# Two threads that fight for a mutex; a filter ends them for reading the clock by a system call.
+LOCKS = r"""
+#define _GNU_SOURCE
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#define ALLOW(number) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static volatile int is_over, is_there;
+static void fight(void) {
+    pthread_mutex_lock(&mutex);
+    for (volatile int i = 0; i < 1000; i++);
+    pthread_mutex_unlock(&mutex);
+}
+static void* run(void* unused) {
+    for (is_there = 1; !is_over;) fight();
+    return unused;
+}
+int main(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, run, NULL);
+    while (!is_there);
+    for (int i = 0; i < 2000; i++) fight();
+    struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)), ALLOW(SYS_write),
+        ALLOW(SYS_read), ALLOW(SYS_exit_group), ALLOW(SYS_exit), ALLOW(SYS_rt_sigreturn), ALLOW(SYS_futex),
+        ALLOW(SYS_munmap), ALLOW(SYS_madvise), ALLOW(SYS_rt_sigprocmask),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+    struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program)) _exit(3);
+    char byte;
+    for (int i = 0; i < 20000; i++) fight();
+    if (write(1, "x", 1) != 1 || read(0, &byte, 1) < 0) _exit(5);
+    is_over = 1;
+    fight();
+    _exit(0);
 }
 """
 EVENTS = 5  # after the filter; one before
@@ -144,6 +188,34 @@ class ClockCalls(traced_program.TracedProgramTest):
         reasons = [one["reason"] for one in json.loads(output)["unreachable"]]
         self.assertEqual(len(reasons), 1, output)
         self.assertIn("the clock is read by a system call", reasons[0])
+
+    def test_waits_for_locks_are_then_without_their_time(self):
+        if "__asan_" in subprocess.run(["nm", "-D", PROBE], capture_output=True, text=True, check=True).stdout:
+            self.skipTest("a sanitizer's run-time library can not be preloaded into programs that lack it")
+        locks = self.folder / "locks"
+        (self.folder / "locks.c").write_text(LOCKS)
+        subprocess.run(["cc", "-O1", self.folder / "locks.c", "-o", locks, "-lpthread"], check=True)
+        for command in [locks], [self.hidden, locks]:
+            with self.subTest(command=command):
+                done = subprocess.run([PLUMB, "record", "--json", "-q", "--force", "-o", self.trace, "--preload", "pthread",
+                                       "--", *command], input="x", capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertGreater(json.loads((self.trace / "summary.json").read_text())["events"], 20000)
+        trace = self.folder / "named"
+        recorder = self.begin(PLUMB, "record", "--json", "-q", "-o", trace, "--exe", locks)
+        while not list(trace.glob("ust/metadata")) and recorder.poll() is None:
+            time.sleep(0.02)
+        time.sleep(0.3)
+        preload = f"{traced_program.BUILD}/libtrace/libplumb.so.0:{PROBE}"
+        program = self.begin(self.hidden, locks, stdin=subprocess.PIPE, env={**os.environ, "LD_PRELOAD": preload})
+        self.assertEqual(program.stdout.read(1), b"x")
+        recorder.terminate()
+        output = recorder.communicate(timeout=60)[0]
+        program.communicate(b"x", timeout=60)
+        self.assertEqual(program.returncode, 0)
+        reasons = [one["reason"] for one in json.loads(output)["unreachable"]]
+        self.assertEqual(len(reasons), 1, output)
+        self.assertIn("how long it waited for locks is not known", reasons[0])
 
 
 if __name__ == "__main__":

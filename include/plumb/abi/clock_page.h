@@ -32,6 +32,8 @@ enum plumb_clock_mode {
 /* plumb_clock_page.flags */
 #define PLUMB_CLOCK_WITHOUT_KERNEL \
     0x1u /* the vDSO reads this clock without a system call; the consumer has tried */
+#define PLUMB_CLOCK_MONOTONIC_WITHOUT_KERNEL \
+    0x2u /* likewise CLOCK_MONOTONIC, whatever this clock is: durations in events are of that one */
 
 struct plumb_clock_page {
     uint32_t sequence; /* odd: being written */

@@ -139,6 +139,8 @@ struct plumb_rule_set {
     0x10u /* it may not read the cycle counter (PR_SET_TSC, strict mode): nothing can be recorded */
 #define PLUMB_PROCESS_CLOCK_CALLS \
     0x20u /* it is held, and has lost events of a session whose clock takes system calls to read */
+#define PLUMB_PROCESS_NO_TIMES \
+    0x40u /* it is held, and durations in its events are 0, since they would take system calls: plumb_monotonic_ns() */
 
 /* A claim: inode of the process-id namespace (0: not known), process id in it (at most 22 bits, PID_MAX_LIMIT), and a
  * count, plumb_state_header.claims, that differs from one claim to the next. */
