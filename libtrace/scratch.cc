@@ -9,6 +9,8 @@
 #include "runtime.h"
 #include "signals_held.h"
 
+#include "ring/inject.h"
+
 #include <plumb/abi/record.h>
 
 namespace {
@@ -69,12 +71,18 @@ unsigned char* memory_of(Group& group) {
     return known;
 }
 
+// The time is asked for behind the word: a buffer that was taken since would seem to be taken in the future.
+bool is_abandoned(uint64_t word, uint64_t& now_us) {
+    if ((word & pinned) != 0) return false;
+    now_us = time_us();
+    const uint64_t since_us = word >> time_shift;
+    return now_us > since_us && now_us - since_us > abandoned_after_us;
+}
+
 unsigned char* take_from(Group& group, unsigned char* memory, uint64_t now_us, bool abandoned_too) {
     for (uint32_t i = 0; i < group_buffers; i++) {
-        uint64_t word = load_relaxed(group.words[i]);
-        const bool is_abandoned =
-            (word & pinned) == 0 && now_us - (word >> time_shift) > abandoned_after_us && abandoned_too;
-        if ((word & in_use) != 0 && !is_abandoned) continue;
+        uint64_t word = load_acquire(group.words[i]);
+        if ((word & in_use) != 0 && (!abandoned_too || !is_abandoned(word, now_us))) continue;
         const uint64_t use = (use_of(word) + 1) & use_mask;
         if (compare_exchange(group.words[i], word, word_of(now_us, use, in_use)))
             return memory + i * buffer_bytes + use * shift_bytes;
@@ -134,6 +142,7 @@ extern "C" __attribute__((visibility("default"))) void* plumb_scratch_acquire(vo
     const uint64_t now_us = time_us();
     for (uint32_t round = 0; round < 2; round++) {
         const bool abandoned_too = round == 1;
+        if (abandoned_too) inject(InjectionPoint::scratch_used_up);
         for (Group& group : groups) {
             unsigned char* const memory = abandoned_too ? load_acquire(group.memory) : memory_of(group);
             if (memory == nullptr) break;
