@@ -337,12 +337,21 @@ void count_without_ring(const Record& record, uint32_t thread_id, plumb_loss cau
         add_seq_cst(runtime.unguarded_losses, uint64_t{1});
 }
 
+// Up to which epoch the channels know this thread. Behind a vfork() that has returned it would look closely at itself, which
+// takes calls; what it was before it still is, but for within that call, where its child may be the one that runs.
+uint32_t epoch_of_held_thread() {
+    plumb_thread& self = plumb_thread_self;
+    if (self.epoch == 0 && self.id != 0 && load_relaxed(self.in_vfork) == 0)
+        store_relaxed(self.epoch, self.introduced);
+    return self.epoch;
+}
+
 // In a held process, without a system call: neither are signals blocked, nor does anybody wait, nor is a thread
 // introduced that the channel does not know, nor a clock read that takes one.
 void write_held(Record& record) {
     SpaceWait space;
     const Attachment& attachment = attachments[record.session];
-    const uint32_t known = plumb_thread_self.epoch;
+    const uint32_t known = epoch_of_held_thread();
     plumb_loss cause = PLUMB_LOST_CONTENDED;
     if (clock_takes_calls(attachment.clock_mode)) {
         cause = PLUMB_LOST_CLOCK;

@@ -12,6 +12,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import guarded_program  # noqa: E402
+import traced_program  # noqa: E402
 from guarded_program import ALL_CALLS, CALLS, EVENTS, PLUMB, TRAPPED_CALLS  # noqa: E402
 
 
@@ -99,6 +100,47 @@ class Seccomp(guarded_program.GuardedProgramTest):
         self.assertNotIn("seccomp", self.finish(recorder))
         self.assertEqual(self.summary()["events"], 4 * EVENTS)
         self.end(program)
+
+    def test_one_that_starts_programs_is_recorded_on(self):
+        """By vfork(), behind which each thread looks anew who it is; in such a program it may not, and need not."""
+        command = self.folder / "starts"
+        traced_program.compile_traced(self.STARTS_PROGRAMS, command)
+        done = subprocess.run([PLUMB, "record", "--json", "-q", "--subbuf-size", "1M", "-o", self.trace, "--", command],
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        summary = json.loads(done.stdout)
+        self.assertEqual((summary["events"], summary["events_lost"]), (2001, 0))
+
+    STARTS_PROGRAMS = r"""
+    #define _GNU_SOURCE
+    #include <plumb/tracepoint.h>
+    #include <linux/filter.h>
+    #include <linux/seccomp.h>
+    #include <stddef.h>
+    #include <sys/prctl.h>
+    #include <sys/syscall.h>
+    #include <sys/wait.h>
+    #include <unistd.h>
+    PLUMB_EVENT(starts, tick, (u32, number))
+    #define KILL(number) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+    int main(void) {
+        plumb_trace(starts, tick, 0);
+        struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+            KILL(SYS_gettid), KILL(SYS_getpid), KILL(SYS_prctl), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+        struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) _exit(3);
+        for (int i = 0; i < 1000; i++) plumb_trace(starts, tick, 1);
+        pid_t child = vfork();
+        if (child == 0) {
+            execl("/bin/true", "true", (char*)0);
+            _exit(4);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        for (int i = 0; i < 1000; i++) plumb_trace(starts, tick, 2);
+        _exit(status != 0);
+    }
+    """
 
     def test_filters_that_the_kernel_refuses_change_nothing(self):
         program = self.start()
