@@ -9,42 +9,72 @@ namespace plumb {
 
 namespace {
 
-// The number behind "NAME:\t"; `otherwise` where there is none.
-uint32_t number_behind(const char* text, long bytes, const char* name, uint32_t otherwise) {
-    const auto length = static_cast<long>(__builtin_strlen(name));
-    for (long i = 0; i + length < bytes; i++) {
-        if ((i != 0 && text[i - 1] != '\n') ||
-            __builtin_memcmp(text + i, name, static_cast<size_t>(length)) != 0)
-            continue;
-        uint32_t number = 0;
-        for (i += length; i < bytes && text[i] >= '0' && text[i] <= '9'; i++)
-            number = number * 10 + static_cast<uint32_t>(text[i] - '0');
-        return number;
-    }
-    return otherwise;
-}
-
+// What /proc says of the calling thread; the first one may have ended, and then nothing of it is known any more.
 struct Status {
-    char text[4096];
-    long bytes = 0;
-
-    uint32_t number(const char* name) const { return number_behind(text, bytes, name, 0); }
+    uint32_t descriptor_slots = 0;
+    uint32_t seccomp_mode = UINT32_MAX; // not known
+    uint32_t filters = 0;
+    bool has_last_line = false;
 };
 
-// False: there is no /proc.
-bool read_status(Status& status) {
-    const OpenFile file("/proc/self/status", O_RDONLY);
-    if (file.number() < 0) return false;
-    long& bytes = status.bytes;
-    for (long got = 1; got > 0 && bytes<static_cast<long>(sizeof(status.text)); bytes += got> 0 ? got : 0)
-        got = sys::read(file.number(), status.text + bytes, sizeof(status.text) - static_cast<size_t>(bytes));
-    return true;
+// If the line begins with "NAME:\t", the number behind it.
+void take_number(const char* line, long bytes, const char* name, uint32_t& to) {
+    const auto length = static_cast<long>(__builtin_strlen(name));
+    if (bytes <= length || __builtin_memcmp(line, name, static_cast<size_t>(length)) != 0) return;
+    uint32_t number = 0;
+    for (long i = length; i < bytes && line[i] >= '0' && line[i] <= '9'; i++)
+        number = number * 10 + static_cast<uint32_t>(line[i] - '0');
+    to = number;
 }
 
+void take_line(const char* line, long bytes, Status& status) {
+    uint32_t switches = UINT32_MAX;
+    take_number(line, bytes, "FDSize:\t", status.descriptor_slots);
+    take_number(line, bytes, "Seccomp:\t", status.seccomp_mode);
+    take_number(line, bytes, "Seccomp_filters:\t", status.filters);
+    take_number(line, bytes, "nonvoluntary_ctxt_switches:\t", switches);
+    if (switches != UINT32_MAX) status.has_last_line = true;
+}
+
+// Line by line: one of them names all groups of the user, up to 65,536. What of a line does not fit is not looked at.
+void read_lines(int file, Status& status) {
+    char text[1024];
+    long used = 0;
+    bool is_rest = false; // of a line that did not fit
+    for (;;) {
+        const long got = sys::read(file, text + used, sizeof(text) - static_cast<size_t>(used));
+        if (got == -EINTR) continue;
+        if (got <= 0) return;
+        used += got;
+        long line = 0;
+        for (long i = 0; i < used; i++) {
+            if (text[i] != '\n') continue;
+            if (!is_rest) take_line(text + line, i - line, status);
+            is_rest = false;
+            line = i + 1;
+        }
+        if (line == 0 && used == static_cast<long>(sizeof(text))) {
+            is_rest = true;
+            line = used;
+        }
+        used -= line;
+        __builtin_memmove(text, text + line, static_cast<size_t>(used));
+    }
+}
+
+// 0, or -errno: -ENOENT where there is no /proc.
+int read_status(Status& status) {
+    const OpenFile file("/proc/thread-self/status", O_RDONLY);
+    if (file.number() < 0) return file.number();
+    read_lines(file.number(), status);
+    return 0;
+}
+
+// A kernel without filters has no line about them. Where that line was not come by, there may be any.
 uint32_t filters_in(const Status& status) {
-    if (status.number("Seccomp:\t") == 0) return 0;
-    const uint32_t count = status.number("Seccomp_filters:\t");
-    return count != 0 ? count : UINT32_MAX; // Linux before 5.9 does not count
+    if (status.seccomp_mode == UINT32_MAX) return status.has_last_line ? 0 : UINT32_MAX;
+    if (status.seccomp_mode == 0) return 0;
+    return status.filters != 0 ? status.filters : UINT32_MAX; // Linux before 5.9 does not count
 }
 
 } // namespace
@@ -52,22 +82,21 @@ uint32_t filters_in(const Status& status) {
 // Once in a process: it says what was there when the first session was found. A child has what its parent had. A filter
 // from the start may not know the calls that OpenFile makes.
 uint32_t inherited_filters() {
-    if (runtime.filters_known == 0) {
-        Status status;
-        if (read_status(status)) {
-            runtime.filters = filters_in(status);
-            if (runtime.filters == 0) know_descriptor_table(status.number("FDSize:\t"));
-        }
-        runtime.filters_known = 1;
-    }
+    if (runtime.filters_known != 0) return runtime.filters;
+    Status status;
+    const int error = read_status(status);
+    if (error != 0 && error != -ENOENT) return UINT32_MAX; // asked again when it can be
+    if (error == 0) runtime.filters = filters_in(status);
+    if (error == 0 && runtime.filters == 0) know_descriptor_table(status.descriptor_slots);
+    runtime.filters_known = 1;
     return runtime.filters;
 }
 
 // It grows with the program's files.
 void look_at_descriptor_table() {
     Status status;
-    if (is_descriptor_table_outgrown() && read_status(status))
-        know_descriptor_table(status.number("FDSize:\t"));
+    if (is_descriptor_table_outgrown() && read_status(status) == 0)
+        know_descriptor_table(status.descriptor_slots);
 }
 
 bool is_forbidden_by_filters(const plumb_session& session) {

@@ -21,8 +21,8 @@ EVENTS = 10000
 CALLS = ["process_vm_readv", "readlink", "readlinkat", "ftruncate", "fallocate"]
 
 
-def filtered(calls):
-    """For a child, before its exec(): a filter that ends it for these calls."""
+def filtered(calls, groups=0):
+    """For a child, before its exec(): a filter that ends it for these calls; and so many groups of its user."""
     numbers = calls and subprocess.run(["cc", "-E", "-P", "-x", "c", "-"], check=True, capture_output=True, text=True,
                                        input="#include <sys/syscall.h>\nNUMBERS " + " ".join(f"__NR_{c}" for c in calls)
                                        ).stdout.split("NUMBERS")[1].split()
@@ -36,6 +36,8 @@ def filtered(calls):
     libc = ctypes.CDLL(None)
 
     def install():
+        if groups:
+            os.setgroups(range(10_000_000, 10_000_000 + groups))
         kept = buffer  # `program` points at it
         if not kept or libc.prctl(38, 1, 0, 0, 0) != 0 or libc.prctl(22, 2, program, 0, 0) != 0:
             os._exit(93)
@@ -56,7 +58,7 @@ int main(void) {
 }
 """
 
-    def record(self, calls, *options, **of_recorder):
+    def record(self, calls, *options, groups=0, **of_recorder):
         """A program with such a filter starts while it is recorded: what the recorder said, and the program's process id."""
         recorder = subprocess.Popen([PLUMB, "record", "--subbuf-size", "1M", "-o", self.trace, *options], text=True,
                                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **of_recorder)
@@ -67,7 +69,7 @@ int main(void) {
             time.sleep(0.02)
         time.sleep(0.5)
         program = subprocess.Popen([self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                   preexec_fn=filtered(calls))
+                                   preexec_fn=filtered(calls, groups))
         self.assertEqual(program.stdout.readline(), "done\n")
         time.sleep(0.3)
         recorder.send_signal(signal.SIGINT)
@@ -84,6 +86,16 @@ int main(void) {
                 self.trace = self.folder / how.replace(" ", "-")
                 errors, process_id = self.record(CALLS, *whom)
                 self.assertIn(f"{process_id}", errors)
+                self.assertIn("has a seccomp filter", errors)
+                self.assertEqual(self.events, 0)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root may choose groups")
+    def test_it_is_so_too_if_its_user_has_many_groups(self):
+        """They stand before the filters in /proc/PID/status."""
+        for groups in (300, 400, 4000):
+            with self.subTest(groups=groups):
+                self.trace = self.folder / f"of-{groups}-groups"
+                errors = self.record(CALLS, "--exe", self.program, groups=groups)[0]
                 self.assertIn("has a seccomp filter", errors)
                 self.assertEqual(self.events, 0)
 
