@@ -182,9 +182,15 @@ bool parse_mapping(const char* line, Mapping& mapping) {
     for (int spaces = 0; *line != '\0' && spaces < 1; line++)
         spaces += *line == ' ';
     mapping.offset = parse_hex(line);
-    while (*line != '\0' && *line != '/')
+    for (int fields = 0; fields < 2; fields++) { // device and inode
+        while (*line == ' ')
+            line++;
+        while (*line != '\0' && *line != ' ')
+            line++;
+    }
+    while (*line == ' ')
         line++;
-    mapping.path = line;
+    mapping.path = line; // or a name that is none: "[anon:a/b]"
     mapping.path_bytes = bytes_without_deleted(line, __builtin_strlen(line));
     return *line == '/';
 }
@@ -344,6 +350,8 @@ void introduce_process(Attachment& attachment, bool with_objects) {
         const OpenFile name("/proc/self/comm", O_RDONLY);
         const long bytes = sys::read(name.number(), entry.name, sizeof(entry.name) - 1);
         if (bytes > 0 && entry.name[bytes - 1] == '\n') entry.name[bytes - 1] = '\0';
+        if (bytes <= 0)
+            sys::call(SYS_prctl, PR_GET_NAME, entry.name, 0, 0, 0); // this thread's, where there is no /proc
     }
     const char* path = request.executable;
     const size_t path_bytes = copy_path(entry.executable, path, __builtin_strlen(path));

@@ -43,12 +43,12 @@ bool is_thread_gone(uint32_t thread_id) {
     return sys::call(SYS_tkill, thread_id, 0) == -ESRCH || is_zombie(thread_id, thread_id);
 }
 
-// Through /proc/self the answer is right whatever /proc shows, or there is none.
+// Through this link the answer is right whatever numbers /proc shows, or there is none.
 uint32_t process_namespace() {
     uint32_t inode = load_relaxed(runtime.process_namespace);
     if (inode != 0 || is_held()) return inode;
     struct stat info;
-    if (sys::status_of("/proc/self/ns/pid", &info) == 0) inode = static_cast<uint32_t>(info.st_ino);
+    if (sys::status_of("/proc/thread-self/ns/pid", &info) == 0) inode = static_cast<uint32_t>(info.st_ino);
     if (inode != 0) store_relaxed(runtime.process_namespace, inode);
     return inode;
 }

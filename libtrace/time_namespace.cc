@@ -4,8 +4,11 @@
 // A process comes into another one by fork() or exec() after unshare(), or by setns(). So it looks when it takes its slot,
 // also in a child, and before it attaches to a session with such a clock. Who has seen it once and cannot any more (it has
 // changed its root) goes on with what it saw.
+//
+// The thread that runs is asked, and not the process: what /proc shows of that is its first thread's, and ends with it.
 #include "open_file.h"
 #include "runtime.h"
+#include "text.h"
 
 namespace plumb {
 
@@ -27,6 +30,11 @@ uint32_t inode_of(const char* path, long& error) {
     return error == 0 ? static_cast<uint32_t>(info.st_ino) : 0;
 }
 
+bool has_namespaces_in_proc() {
+    long error = 0;
+    return inode_of("/proc/thread-self/ns/pid", error) != 0;
+}
+
 // The next number in the text; `at` is behind it then.
 int64_t next_number(const char*& at) {
     while (*at != '\0' && *at != '-' && (*at < '0' || *at > '9'))
@@ -44,10 +52,23 @@ int64_t next_ns(const char*& at) {
     return seconds * 1'000'000'000 + next_number(at);
 }
 
+const char* last_part_of(const char* path) {
+    const char* last = path;
+    for (; *path != '\0'; path++)
+        if (*path == '/') last = path + 1;
+    return last;
+}
+
 // "monotonic  SECONDS NANOSECONDS\nboottime  SECONDS NANOSECONDS\n"; nanoseconds are never negative.
+// Threads have no such file below their process, but where a process would be called so.
 bool read_offsets(Offsets& to) {
-    const OpenFile file("/proc/self/timens_offsets", O_RDONLY);
     char text[256];
+    const long link = sys::read_link("/proc/thread-self", text, sizeof(text) - 1);
+    if (link <= 0) return false;
+    text[link] = '\0';
+    char path[64];
+    append(append(append(path, "/proc/"), last_part_of(text)), "/timens_offsets");
+    const OpenFile file(path, O_RDONLY);
     const long bytes = sys::read(file.number(), text, sizeof(text) - 1);
     if (bytes <= 0) return false;
     text[bytes] = '\0';
@@ -61,16 +82,17 @@ bool read_offsets(Offsets& to) {
 bool find_offsets(uint32_t inode, Offsets& to) {
     if (inode == first_time_namespace) return true;
     long error = 0;
-    return inode_of("/proc/self/ns/time_for_children", error) == inode && read_offsets(to);
+    return inode_of("/proc/thread-self/ns/time_for_children", error) == inode && read_offsets(to);
 }
 
 } // namespace
 
 bool know_time_namespace() {
     long error = 0;
-    uint32_t inode = inode_of("/proc/self/ns/time", error);
-    // A kernel without time namespaces; but not without /proc.
-    if (error == -ENOENT && process_namespace() != 0) inode = first_time_namespace;
+    uint32_t inode = inode_of("/proc/thread-self/ns/time", error);
+    // A kernel without time namespaces; but not a root without /proc, nor one that has been left since.
+    if (error == -ENOENT && load_relaxed(known_namespace) == 0 && has_namespaces_in_proc())
+        inode = first_time_namespace;
     if (inode == 0 || inode == load_relaxed(known_namespace)) return load_relaxed(known_namespace) != 0;
     Offsets found = {};
     if (!find_offsets(inode, found)) {

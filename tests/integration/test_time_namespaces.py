@@ -38,11 +38,13 @@ def why_not():
 
 
 class TimeNamespaces(traced_program.TracedProgramTest):
+    # leads: ticks from a thread, when the first one has ended; leaves: ticks from a child, in a root without /proc
     # fork: each event is a child's, in the namespace that the program has made for children; ticks: until it is ended
     PROGRAM = r"""
     #define _GNU_SOURCE
     #include <plumb/tracepoint.h>
     #include <fcntl.h>
+    #include <pthread.h>
     #include <sched.h>
     #include <stdio.h>
     #include <stdlib.h>
@@ -50,6 +52,11 @@ class TimeNamespaces(traced_program.TracedProgramTest):
     #include <sys/wait.h>
     #include <unistd.h>
     PLUMB_EVENT(shifted, tick, (u32, number))
+    static void* tick_for_ever(void* unused) {
+        usleep(200000);
+        for (;;) { plumb_trace(shifted, tick, 0); usleep(10000); }
+        return unused;
+    }
     int main(int count, char** arguments) {
         const char* how = count > 1 ? arguments[1] : "";
         if (!strcmp(how, "fork")) {
@@ -59,6 +66,20 @@ class TimeNamespaces(traced_program.TracedProgramTest):
             if (dprintf(fd, "monotonic %s 0\nboottime %s 0\n", arguments[2], arguments[2]) < 0) return 4;
         }
         if (!strcmp(how, "ticks")) for (;;) { plumb_trace(shifted, tick, 0); usleep(10000); }
+        if (!strcmp(how, "leads")) {
+            pthread_t thread;
+            pthread_create(&thread, NULL, tick_for_ever, NULL);
+            pthread_exit(NULL);
+        }
+        if (!strcmp(how, "leaves")) {
+            int status = 0;
+            plumb_trace(shifted, tick, 0);
+            if (chroot(arguments[2]) || chdir("/")) return 6;
+            pid_t child = fork();
+            for (int i = 0; child == 0 && i < 19; i++) { plumb_trace(shifted, tick, 0); usleep(10000); }
+            if (child == 0) _exit(0);
+            return waitpid(child, &status, 0) != child || status != 0;
+        }
         for (unsigned i = 1; i < 20; i++) {
             int status = 0;
             pid_t child = strcmp(how, "fork") ? 0 : fork();
@@ -159,6 +180,32 @@ class TimeNamespaces(traced_program.TracedProgramTest):
                     self.assertTrue(before - 1 <= first <= time.clock_gettime(time.CLOCK_MONOTONIC) + 1, (before, first))
                     outside.send_signal(signal.SIGKILL)
                     outside.wait()
+
+    def test_one_whose_first_thread_has_ended(self):
+        """Nothing is known any more of that one: neither of its namespaces nor of its clocks."""
+        for clock in ("mono", "boot"):
+            for seconds in (-MINUTES, HOUR):
+                with self.subTest(clock=clock, seconds=seconds):
+                    program = self.start(*shifted(seconds), self.program, "leads")
+                    time.sleep(0.5)
+                    began = time.time()
+                    summary = self.record("--clock", clock, "--duration", "0.5s", "-p", program.pid)
+                    self.assertGreater(summary["events"], 0)
+                    self.assertEqual(summary["unreachable"], [])
+                    self.check_times(began, summary["events"])
+                    program.kill()
+                    program.wait()
+
+    def test_one_that_leaves_the_root_with_proc_goes_on_with_what_it_knew(self):
+        root = self.folder / "empty"
+        root.mkdir()
+        for clock in ("mono", "boot"):
+            for seconds in (-MINUTES, HOUR):
+                with self.subTest(clock=clock, seconds=seconds):
+                    began = time.time()
+                    summary = self.record("--clock", clock, "--", *shifted(seconds), self.program, "leaves", root)
+                    self.assertEqual((summary["events"], summary["events_lost"]), (EVENTS, 0))
+                    self.check_times(began, EVENTS)
 
     def first_monotonic(self):
         """CLOCK_MONOTONIC of the first event, by the trace's own clock."""
