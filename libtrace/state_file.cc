@@ -27,13 +27,22 @@ bool is_private(const struct stat& info, mode_t type) {
            (info.st_mode & 077) == 0;
 }
 
+// In a user namespace the user may be called by a number that is another's outside, as root's in a container without
+// privileges. In a /dev/shm from outside, whose owner has no number here, a directory by that number would be in that
+// one's way.
+bool may_make_directory() {
+    constexpr uid_t has_no_number = 65534;
+    struct stat info;
+    return sys::status_of("/dev/shm", &info) == 0 && info.st_uid != has_no_number;
+}
+
 // The user's directory, made if it is missing.
 OpenFile open_directory() {
     char path[64];
     directory_path(path);
     constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
     OpenFile directory(path, flags);
-    if (directory.number() == -ENOENT) {
+    if (directory.number() == -ENOENT && may_make_directory()) {
         sys::call(SYS_mkdirat, AT_FDCWD, path, 0700);
         directory = OpenFile(path, flags);
     }
@@ -56,7 +65,10 @@ OpenFile make_state(int directory) {
     OpenFile file(directory, ".", O_TMPFILE | O_RDWR, 0600);
     const int fd = file.number();
     if (fd < 0) return file;
-    long error = sys::call(SYS_fallocate, fd, 0, 0L, static_cast<long>(PLUMB_STATE_TOTAL_BYTES));
+    long error = -EINTR; // a signal that came meanwhile takes back what there was
+    constexpr int tries = 10;
+    for (int i = 0; i < tries && error == -EINTR; i++)
+        error = sys::call(SYS_fallocate, fd, 0, 0L, static_cast<long>(PLUMB_STATE_TOTAL_BYTES));
     plumb_state_header header = {};
     plumb_state_begin(&header);
     if (error == 0 && sys::call(SYS_pwrite64, fd, &header, sizeof(header), 0L) != sizeof(header))
@@ -72,8 +84,8 @@ OpenFile open_state_file(int directory) {
     if (there.number() != -ENOENT) return there;
     OpenFile made = make_state(directory);
     if (made.number() < 0) return made;
-    char path[32];
-    append_decimal(append(path, "/proc/self/fd/"), static_cast<uint64_t>(made.number()));
+    char path[40];
+    append_decimal(append(path, "/proc/thread-self/fd/"), static_cast<uint64_t>(made.number()));
     const long linked = sys::call(SYS_linkat, AT_FDCWD, path, directory, PLUMB_STATE_FILE, AT_SYMLINK_FOLLOW);
     if (linked == 0) return made;
     return OpenFile(directory, PLUMB_STATE_FILE, flags);

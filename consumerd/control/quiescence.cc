@@ -56,10 +56,11 @@ constexpr const char* without_clock_reason =
     "its "
     "events are lost since (--clock tsc has none, where that can be had)";
 
-constexpr const char* without_times_reason =
-    "it has a seccomp filter, which may end it for a call that tracing makes; it is left as it is, and how long "
-    "it waited for locks is not known since, as a system call would have to tell (--seccomp records it all the "
-    "same)";
+constexpr const char* without_times_reason = "it has a seccomp filter, which may end it for a call that "
+                                             "tracing makes; it is left as it is, and how long "
+                                             "it waited for locks is not known since, as a system call would "
+                                             "have to tell (--seccomp records it all the "
+                                             "same)";
 
 const char* reason_of_filtered(std::uint32_t flags) {
     if ((flags & PLUMB_PROCESS_CLOCK_CALLS) != 0) return without_clock_reason;

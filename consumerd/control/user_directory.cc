@@ -57,6 +57,13 @@ std::optional<uid_t> user_number_in(std::string_view text) {
     return number;
 }
 
+/* Its owner has no number here then. Programs make no directory there either: libtrace/state_file.cc. */
+static bool is_shared_memory_from_outside() {
+    constexpr uid_t has_no_number = 65534;
+    struct stat info {};
+    return ::stat("/dev/shm", &info) == 0 && info.st_uid == has_no_number;
+}
+
 std::vector<uid_t> users_with_directory() {
     constexpr std::string_view prefix = "plumb-";
     std::vector<uid_t> users;
@@ -76,6 +83,12 @@ std::string UserDirectory::path_of(uid_t user_id) {
 
 Result<UserDirectory> UserDirectory::open_or_create(std::optional<uid_t> user_id) {
     const uid_t user = user_id.value_or(::geteuid());
+    if (is_shared_memory_from_outside() && ::access(path_of(user).c_str(), F_OK) != 0)
+        return Error("/dev/shm is not of this user namespace, where user {} may be somebody else outside, so "
+                     "nothing was made there.",
+                     user)
+            .hint("Record from outside, or with one of its own: `unshare -m sh -c 'mount -t tmpfs tmpfs "
+                  "/dev/shm; plumb record ...'`.");
     return open_or_create_at(path_of(user), user);
 }
 

@@ -273,6 +273,24 @@ class Users(unittest.TestCase):
         self.assertIn("Programs of user 65533 can not be recorded", done.stderr)
         self.assertEqual(list(elsewhere.iterdir()), [])
 
+    def test_a_program_that_is_called_root_in_its_user_namespace_leaves_roots_directory_free(self):
+        become_root = [*AS_USER, "unshare", "--user", "--map-root-user"]
+        if subprocess.run([*become_root, "true"], capture_output=True, check=False).returncode:
+            self.skipTest("users may not make user namespaces here")
+        script = 'mount -t tmpfs -o mode=1777 tmpfs /dev/shm && echo 1 | "$@" && ls /dev/shm'
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *become_root, "env",
+                               f"LD_PRELOAD={folder / PROBE.name}", PROGRAM], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout.split(), ["done"])
+        anybodys = folder / "anybodys"
+        anybodys.mkdir()
+        anybodys.chmod(0o777)
+        script = 'mount -t tmpfs -o mode=1777 tmpfs /dev/shm && "$@"; ls /dev/shm'
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *become_root, folder / PLUMB.name, "record", "-o",
+                               anybodys / "trace", "true"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertIn("/dev/shm is not of this user namespace", done.stderr)
+        self.assertEqual(done.stdout, "")
+
 
 class Strangers(unittest.TestCase):
     # Its mappings may not be seen, and it has a handler for the update signal.
