@@ -177,10 +177,14 @@ Status Drain::finish(const plumb_clock_page* clock) {
     sink_->begin_end();
     note(source_->end(*sink_));
     const uint64_t now = source_->now();
-    for (size_t ring = 0; ring < rings_.size(); ring++)
-        note(sink_->write_losses(rings_[ring].number, discarded(ring), source_->losses(ring).subbufs, now));
+    for (size_t ring = 0; ring < rings_.size(); ring++) {
+        Status told = sink_->write_losses(rings_[ring].number, discarded(ring), source_->losses(ring).subbufs, now);
+        if (told) source_->hand_back(ring);
+        note(told);
+    }
     metadata_written_ = false; /* the clock is better known now */
     metadata_is_current();
+    close_streams();
     publish_progress();
     Status written = failures_.verdict(options_.directory);
     if (written && was_enough_)
@@ -189,6 +193,19 @@ Status Drain::finish(const plumb_clock_page* clock) {
                      "are missing in {}.",
                      options_.directory);
     return written;
+}
+
+/* How many events of each kind a stream that could not be closed had is not known. */
+void Drain::close_streams() {
+    note(sink_->close_statedump());
+    for (Ring& ring : rings_) {
+        Status closed = sink_->close(ring.number);
+        if (closed) continue;
+        note(closed, ring.written);
+        events_written_ -= std::min(events_written_, ring.written);
+        ring.not_written += std::exchange(ring.written, 0);
+    }
+    if (events_written_ == 0) std::fill(source_->counts().begin(), source_->counts().end(), 0);
 }
 
 void Drain::publish_progress() {

@@ -94,6 +94,7 @@ private:
     bool metadata_is_current();
     void note(const Status& status, uint64_t events = 0);
     void look_for_files(uint64_t now_ns);
+    void close_streams();
     void publish_progress();
 
     std::unique_ptr<Source> source_;

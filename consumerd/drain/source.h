@@ -40,7 +40,7 @@ public:
     /* All that records of pieces so far, and of the piece that next() gave last, are of. */
     virtual const std::deque<ChannelEvent>& events() const = 0;
     virtual plumb_clock_page clock_page() const = 0;
-    /* The time of records, now; 0 if nobody writes any more. */
+    /* The time of records, now; where nobody writes any more, the last that is known. */
     virtual uint64_t now() const = 0;
 
     /* The next piece of a ring, until the next call; nothing if there is none, or if it is the others' turn. */

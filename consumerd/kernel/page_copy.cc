@@ -41,4 +41,14 @@ Status PageCopy::add(std::uint32_t cpu, std::span<const std::byte> pages) {
     return ok();
 }
 
+/* Over a network some servers say only now that there is no room. */
+Status PageCopy::close() {
+    Status closed = ok();
+    for (auto& [cpu, file] : files_)
+        if (::close(file.release()) != 0 && errno != EINTR)
+            closed = Error::from_errno(errno, "Could not write the kernel's pages to {}/cpu{}", directory_, cpu);
+    files_.clear();
+    return closed;
+}
+
 } // namespace plumb

@@ -27,6 +27,9 @@ public:
     /* Pages of one CPU, in their order. After an error nothing more is kept of any. */
     Status add(std::uint32_t cpu, std::span<const std::byte> pages);
 
+    /* Nothing more comes. */
+    Status close();
+
 private:
     std::string directory_;
     std::map<std::uint32_t, FileDescriptor> files_;

@@ -106,6 +106,13 @@ Status CtfStream::write(const Packet& packet) {
     return ok();
 }
 
+Status CtfStream::close() {
+    if (!file_.is_open()) return ok();
+    kept_.end();
+    if (::close(file_.release()) == 0 || errno == EINTR) return ok();
+    return Error::from_errno(errno, "Could not write to {}", path());
+}
+
 bool CtfStream::is_truncated() const {
     struct stat info {};
     return fstat(file_.get(), &info) == 0 && static_cast<uint64_t>(info.st_size) < bytes_;

@@ -41,6 +41,9 @@ public:
      * every loss. */
     Status write_losses(uint64_t events_discarded, uint64_t packets_lost, uint64_t timestamp);
 
+    /* The last step. If it fails, some of what was written may not be there. */
+    Status close();
+
     /* Whether its file is still there, and as long as it should be; the error names it. */
     Status check() const;
 

@@ -45,6 +45,9 @@ public:
     Status check() const override;
     void begin_end() override { reserve_.reset(); }
 
+    Status close(uint32_t ring) override { return rings_[ring].close(); }
+    Status close_statedump() override { return statedump_.front().close(); }
+
     const TraceIdentity& identity() const override { return identity_; }
     uint64_t bytes() const override;
     uint64_t packets() const override;

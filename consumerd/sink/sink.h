@@ -47,6 +47,11 @@ public:
     /* The end of the trace begins: room that was kept for it may be used. */
     virtual void begin_end() = 0;
 
+    /* Nothing more is written to a ring's stream, or beside the rings. Over a network some servers say only now that there
+     * is no room: what of the stream is there then, nobody knows. */
+    virtual Status close(uint32_t ring) = 0;
+    virtual Status close_statedump() = 0;
+
     virtual const TraceIdentity& identity() const = 0;
     virtual uint64_t bytes() const = 0;
     virtual uint64_t packets() const = 0;

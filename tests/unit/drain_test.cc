@@ -66,11 +66,14 @@ public:
     Status write_kernel_statedump(std::span<const std::byte>) override { return ok(); }
     Status check() const override { return ok(); }
     void begin_end() override {}
+    Status close(uint32_t) override { return close_fails ? Status(Error("There was no room.")) : ok(); }
+    Status close_statedump() override { return ok(); }
     const TraceIdentity& identity() const override { return identity_; }
     uint64_t bytes() const override { return 0; }
     uint64_t packets() const override { return 0; }
 
     bool is_full = false;
+    bool close_fails = false;
     std::set<uint32_t> known, named, nameless;
 
 private:
@@ -207,6 +210,22 @@ TEST_F(DrainTest, whoever_stops_in_the_middle_reads_the_rest_when_he_finishes) {
         ASSERT_TRUE(channel.write(0, id, now(), Payload().put(i).bytes()));
     EXPECT_TRUE(drain->finish());
     EXPECT_EQ(drain->totals().progress.events, 600u);
+}
+
+// As over a network, where a server says only then that there is no room.
+TEST_F(DrainTest, what_a_stream_had_that_could_not_be_closed_is_counted_as_not_written) {
+    ChannelBuilder channel;
+    const uint16_t id = channel.add_event("n", {test::integer("value", 8)});
+    auto [drain, sink] = noted(channel);
+    write_as(channel, id, process, 5);
+    sink->close_fails = true;
+    EXPECT_FALSE(drain->finish());
+    const DrainTotals totals = drain->totals();
+    EXPECT_EQ(totals.progress.events, 0u);
+    EXPECT_EQ(totals.progress.events_discarded, 5u);
+    ASSERT_EQ(totals.events_lost.size(), 1u);
+    EXPECT_EQ(totals.events_lost[0].name, "not_written");
+    EXPECT_TRUE(totals.events.empty());
 }
 
 } // namespace plumb
