@@ -1,5 +1,8 @@
 #include "cli/snapshot_socket.h"
 
+#include "base/file.h"
+#include "base/processes.h"
+
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -10,6 +13,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -64,21 +68,33 @@ void send_line(int socket, const std::string& line) {
     }
 }
 
+/* "error " and a sentence, or "ok " and a path. Who answers root may be anybody. */
+constexpr std::size_t answer_bytes_max = 2 * PATH_MAX;
+
 std::string receive_all(int socket) {
     std::string text;
     char part[4096];
-    for (;;) {
+    while (text.size() <= answer_bytes_max) {
         const ssize_t got = recv(socket, part, sizeof(part), 0);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return text;
         text.append(part, static_cast<std::size_t>(got));
     }
+    return text;
 }
 
 struct RecorderName {
     std::uint32_t process_id;
     std::string name;
+    std::string inode; /* of the socket */
 };
+
+std::string word_before(const std::string& line, std::size_t at) {
+    const std::size_t end = line.find_last_not_of(' ', at == 0 ? 0 : at - 1);
+    if (end == std::string::npos) return {};
+    const std::size_t begin = line.find_last_of(' ', end);
+    return line.substr(begin == std::string::npos ? 0 : begin + 1, end - (begin == std::string::npos ? 0 : begin + 1) + 1);
+}
 
 /* Of all sockets that are called as a flight recorder's; anybody can make one. */
 std::vector<RecorderName> recorder_names() {
@@ -92,9 +108,21 @@ std::vector<RecorderName> recorder_names() {
         const char* const end = line.data() + line.size();
         const auto [rest, wrong] = std::from_chars(line.data() + at + start.size(), end, process_id);
         if (wrong == std::errc() && rest != end && *rest == '-')
-            found.push_back({process_id, line.substr(at + 1)});
+            found.push_back({process_id, line.substr(at + 1), word_before(line, at)});
     }
     return found;
+}
+
+/* Whether it is of a process of our own, which has that socket: the name alone says nothing. */
+bool is_own(const RecorderName& recorder) {
+    const auto status = process_status(recorder.process_id);
+    if (!status || status->effective_user_id != geteuid()) return false;
+    const std::string folder = fmt::format("/proc/{}/fd", recorder.process_id);
+    const auto files = list_directory(folder);
+    const std::string socket = fmt::format("socket:[{}]", recorder.inode);
+    return files && std::any_of(files->begin(), files->end(), [&](const std::string& file) {
+               return read_link(folder + "/" + file).value_or({}) == socket;
+           });
 }
 
 /* The one whose other end is that process. */
@@ -157,7 +185,7 @@ void SnapshotSocket::serve(const std::function<Result<std::string>()>& take) {
 std::vector<std::uint32_t> find_flight_recorders() {
     std::vector<std::uint32_t> found;
     for (const RecorderName& recorder : recorder_names())
-        found.push_back(recorder.process_id);
+        if (is_own(recorder)) found.push_back(recorder.process_id);
     /* A socket and each connection to it have a line. */
     std::sort(found.begin(), found.end());
     found.erase(std::unique(found.begin(), found.end()), found.end());
@@ -169,6 +197,8 @@ Result<std::string> ask_for_snapshot(std::uint32_t process_id) {
     if (!connected) return connected.error();
     const FileDescriptor& asking = *connected;
     const std::string answer = receive_all(asking.get());
+    if (answer.size() > answer_bytes_max)
+        return Error("Process {} answers with more than a path: it is no flight recorder.", process_id);
     constexpr std::string_view good = "ok ", bad = "error ";
     if (answer.starts_with(good)) return answer.substr(good.size());
     if (answer.starts_with(bad)) return Error("{}", answer.substr(bad.size()));

@@ -153,7 +153,7 @@ class Snapshot(TracedProgramTest):
         self.assertGreater(self.numbers(directory)[1], 500)
 
     def test_who_can_not_be_asked_is_named(self):
-        self.assertIn("There is no flight recorder.", self.ask(status=1))
+        self.assertIn("There is no flight recorder of yours.", self.ask(status=1))
         self.assertIn("Process 1 is no flight recorder", self.ask("1", status=1))
         one, other = self.start(), self.start(trace=self.folder / "other")
         for recorder in (one, other):
@@ -179,10 +179,11 @@ class Snapshot(TracedProgramTest):
         recorder = self.start()
         self.steps_of(recorder, 10)
         copy = shutil.copy(PLUMB, self.folder / "plumb")  # the build may be where nobody else can enter
-        done = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", copy, "snapshot"],
-                              capture_output=True, text=True, timeout=60, check=False)
-        self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertIn("of another user", done.stderr)
+        for named, words in (([], "no flight recorder of yours"), ([str(recorder.pid)], "of another user")):
+            done = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", copy, "snapshot", *named],
+                                  capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn(words, done.stderr)
         self.assertEqual(list(self.trace.iterdir()), [])
 
     def test_options_that_would_be_ignored_are_errors(self):
@@ -193,16 +194,44 @@ class Snapshot(TracedProgramTest):
             self.assertEqual(done.returncode, 1)
             self.assertIn(words, done.stderr)
 
-    def test_a_snapshot_that_failed_does_not_keep_the_next_from_its_place(self):
+    def test_what_stands_in_the_place_of_a_snapshot_is_left_alone(self):
         recorder = self.start()
         self.steps_of(recorder, 100)
         (self.trace / "snapshot-1").mkdir(mode=0o700)
-        (self.trace / "snapshot-1/ust").write_text("in the way")
-        self.assertIn("No snapshot was taken", self.ask(status=1))
-        self.assertEqual(Path(self.ask()).name, "snapshot-2")
-        recorder.send_signal(signal.SIGINT)
-        recorder.communicate(timeout=60)
-        self.assertEqual(self.numbers(self.trace / "snapshot-2")[0][0], 0)
+        elsewhere = self.folder / "elsewhere"
+        elsewhere.mkdir()
+        (self.trace / "snapshot-2").symlink_to(elsewhere)
+        self.assertEqual(Path(self.ask()).name, "snapshot-3")
+        self.end(recorder)
+        self.assertEqual(self.numbers(self.trace / "snapshot-3")[0][0], 0)
+        self.assertEqual(list((self.trace / "snapshot-1").iterdir()) + list(elsewhere.iterdir()), [])
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_root_asks_no_other_users_recorder_that_it_did_not_name(self):
+        """One of another user, by the name of a flight recorder, that says more than any path is long."""
+        ready, told = os.pipe()
+        number = os.fork()
+        if number == 0:
+            try:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+                listening = socket.socket(socket.AF_UNIX)
+                listening.bind(f"\0plumb-recorder-{os.getpid()}-{0:016x}")
+                listening.listen()
+                os.write(told, b".")
+                asking = listening.accept()[0]
+                while True:
+                    asking.send(b"ok " + b"x" * 65536)
+            finally:
+                os._exit(0)
+        self.addCleanup(os.waitpid, number, 0)
+        self.addCleanup(os.kill, number, signal.SIGKILL)
+        self.assertEqual(os.read(ready, 1), b".")
+        os.close(ready)
+        os.close(told)
+        self.assertNotIn(str(number), self.ask(status=1))
+        self.assertIn("more than a path", self.ask(str(number), status=1))
 
     def test_a_directory_of_snapshots_can_be_replaced(self):
         recorder = self.start()
