@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/processes.h"
+#include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/launched.h"
 #include "consumerd/control/state.h"
 #include "consumerd/control/user_directory.h"
@@ -83,23 +84,27 @@ void OtherUsers::hold_filtered() {
         part.session.hold_filtered();
 }
 
-/* Programs that find no way into the directory or the state have no slot: what is left are signs of Plumb in them. */
-bool OtherUsers::has_launched_unseen(uid_t user_id) const {
+/* Programs that find no way into the directory or the state have no slot: what is left are signs of Plumb in them. One pass
+ * over the processes, for however many users. */
+std::set<uid_t> OtherUsers::launched_unseen(const std::map<uid_t, Error>& of_users) const {
+    std::set<uid_t> found;
     for (const std::uint32_t process_id : all_process_ids()) {
-        if (user_of(process_id) != user_id || launched_by(process_id, options_.cookie) != Launched::yes)
+        const auto user_id = user_of(process_id);
+        if (!user_id || of_users.count(*user_id) == 0 || found.count(*user_id) != 0 ||
+            launched_by(process_id, options_.cookie) != Launched::yes)
             continue;
         const auto files = mapped_files(process_id);
         if (files && std::any_of(files->begin(), files->end(), [](const MappedFile& file) {
                 return file.path.find("/libplumb") != std::string::npos;
             }))
-            return true;
+            found.insert(*user_id);
     }
-    return false;
+    return found;
 }
 
 Result<bool> OtherUsers::has_launched(uid_t user_id) const {
-    const auto unusable = [&](const Error& error) -> Result<bool> {
-        if (error.number() == ENOENT || !has_launched_unseen(user_id)) return false;
+    const auto unusable = [](const Error& error) -> Result<bool> {
+        if (error.number() == ENOENT) return false;
         return error;
     };
     const auto directory = UserDirectory::open_existing(user_id);
@@ -119,15 +124,30 @@ Result<bool> OtherUsers::has_launched(uid_t user_id) const {
     });
 }
 
+/* Directories that can not be used are looked at less often, all of them and the processes together: however many others
+ * make, that takes a small part of the time. */
 void OtherUsers::join_launched(const EachReport& each) {
+    const std::uint64_t began_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
+    const bool is_time = began_ns >= next_look_ns_;
+    if (is_time) unusable_.clear();
     for (const uid_t user_id : users_with_directory()) {
-        if (user_id == ::geteuid() || tried_.count(user_id) != 0) continue;
+        if (user_id == ::geteuid() || tried_.count(user_id) != 0 || unusable_.count(user_id) != 0) continue;
         const auto launched = has_launched(user_id);
         if (!launched)
-            each(tried(user_id, launched.error()));
+            unusable_.emplace(user_id, launched.error());
         else if (*launched)
             each(join(user_id));
     }
+    if (!is_time) return;
+    if (!unusable_.empty()) look_for_unseen(each);
+    constexpr std::uint64_t pause_for_work = 20;
+    const std::uint64_t ended_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
+    next_look_ns_ = ended_ns + pause_for_work * (ended_ns - began_ns);
+}
+
+void OtherUsers::look_for_unseen(const EachReport& each) {
+    for (const uid_t user_id : launched_unseen(unusable_))
+        each(tried(user_id, unusable_.at(user_id)));
 }
 
 bool OtherUsers::has(std::uint32_t process_id) const {

@@ -23,6 +23,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -91,11 +92,14 @@ private:
     void finish(Part& part);
     /* Whether there are launched programs of the user; an error if there are, but what they share with us is not usable. */
     Result<bool> has_launched(uid_t user_id) const;
-    bool has_launched_unseen(uid_t user_id) const;
+    std::set<uid_t> launched_unseen(const std::map<uid_t, Error>& of_users) const;
+    void look_for_unseen(const EachReport& each);
 
     Options options_;
     ClockCalibration calibration_; /* as it was when the recording began: one line for all folders */
     std::list<Part> parts_;
+    std::map<uid_t, Error> unusable_; /* directories, and why; anybody can make any number of them */
+    std::uint64_t next_look_ns_ = 0;  /* at those */
     std::map<uid_t, std::string> tried_; /* and what went wrong, if anything did */
     DrainTotals finished_totals_;        /* of those that are no part any more */
     std::vector<Error> finished_problems_;
