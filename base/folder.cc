@@ -57,7 +57,10 @@ namespace {
 
 Status write_new_file(int folder, const std::string& path, std::string_view content,
                       const std::string& shown) {
-    FileDescriptor file(::openat(folder, path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    /* One of its own: what stands there may be somebody else's link to a file that is not to be changed. */
+    ::unlinkat(folder, path.c_str(), 0);
+    FileDescriptor file(
+        ::openat(folder, path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
     if (!file.is_open()) return Error::from_errno(errno, "Could not make {}", shown);
     while (!content.empty()) {
         const ssize_t written = ::write(file.get(), content.data(), content.size());

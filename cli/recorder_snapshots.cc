@@ -24,7 +24,9 @@ Status Recorder::open_flight_recorder(ClockCalibration calibration) {
 Result<std::string> Recorder::take_snapshot() {
     SnapshotOptions options;
     if (Status there = directory_->check(); !there) return there.error().with("No snapshot was taken");
-    options.drain = drain_options(fmt::format("{}/snapshot-{}", directory_->path(), ++snapshots_tried_));
+    const auto folder = directory_->make_snapshot(snapshots_tried_);
+    if (!folder) return folder.error().with("No snapshot was taken");
+    options.drain = drain_options(*folder);
     options.drain.ring_positions = ring_positions_;
     options.statedump.clock_mode = calibration_->mode();
     options.statedump.open_files = options_.statedump_files;

@@ -56,13 +56,20 @@ bool is_snapshot_name(std::string_view name) {
 Result<std::vector<fs::path>> trace_files(const fs::path& path, bool may_hold_snapshots = true) {
     std::vector<fs::path> files;
     std::error_code failed;
-    for (const fs::directory_entry& entry : fs::directory_iterator(path, failed)) {
+    /* Of a link, what it is, and not where it leads: that may be nowhere, or in a circle. */
+    const auto type_of = [](const fs::directory_entry& entry) {
+        std::error_code unknown;
+        return entry.symlink_status(unknown).type();
+    };
+    for (fs::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
+        const fs::directory_entry& entry = *at;
         const std::string name = entry.path().filename();
-        if ((name == "summary.json" || name == ".summary.json.new") && entry.is_regular_file()) {
+        if ((name == "summary.json" || name == ".summary.json.new") &&
+            type_of(entry) == fs::file_type::regular) {
             files.push_back(entry.path());
             continue;
         }
-        const bool is_folder = entry.is_directory() && !entry.is_symlink();
+        const bool is_folder = type_of(entry) == fs::file_type::directory;
         if (may_hold_snapshots && is_folder && is_snapshot_name(name)) {
             auto inner = trace_files(entry.path(), false);
             if (!inner) return inner.error();
@@ -72,13 +79,17 @@ Result<std::vector<fs::path>> trace_files(const fs::path& path, bool may_hold_sn
         }
         if (!is_folder_name(name) || !is_folder)
             return Error("{} is not part of a Plumb trace", entry.path().string());
-        for (const fs::directory_entry& inner : fs::directory_iterator(entry.path(), failed)) {
-            const std::string file = inner.path().filename();
-            const bool is_metadata = file == "metadata" && is_plumb_metadata(inner.path());
+        std::error_code unreadable;
+        for (fs::directory_iterator inner(entry.path(), unreadable); !unreadable && inner != end;
+             inner.increment(unreadable)) {
+            const fs::path& part = inner->path();
+            const std::string file = part.filename();
+            const bool is_metadata = file == "metadata" && is_plumb_metadata(part);
             if (!is_metadata && !is_stream_name(file) && file != ".metadata.new")
-                return Error("{} is not part of a Plumb trace", inner.path().string());
-            files.push_back(inner.path());
+                return Error("{} is not part of a Plumb trace", part.string());
+            files.push_back(part);
         }
+        if (unreadable) return Error("it cannot be read: {}", unreadable.message());
         files.push_back(entry.path());
     }
     if (failed) return Error("it cannot be read: {}", failed.message());
@@ -116,6 +127,11 @@ std::uint32_t holder_of_lock(int fd) {
 
 } // namespace
 
+bool is_being_written(const std::string& path) {
+    const auto folder = Folder::open(path);
+    return folder && holder_of_lock(folder->fd()) != 0;
+}
+
 /* "plumb-trace-20240131-235959", with a number behind it if that is taken: by whoever made it first. */
 Result<TraceDirectory> TraceDirectory::claim_any() {
     const std::string name = fmt::format("plumb-trace-{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr)));
@@ -147,6 +163,7 @@ Result<TraceDirectory> TraceDirectory::claim(const std::string& path, bool force
         TraceDirectory claimed(std::move(*folder));
         if (Status locked = claimed.lock(); !locked) return locked.error();
         if (!claimed.folder_.is_at(path)) continue;
+        if (Status own = is_new ? ok() : claimed.check_owner(); !own) return own.error();
         if (!is_new)
             if (Status emptied = remove_trace_files(path); !emptied) return emptied.error();
         claimed.is_ours_ = true;
@@ -164,6 +181,26 @@ Status TraceDirectory::lock() const {
     return Error("{} is being written by process {}{}.", path(), writer,
                  status ? fmt::format(" ({})", escaped(status->name)) : "")
         .hint("Choose another directory with -o, or end that process first.");
+}
+
+/* Whose directory it is can change what is in it, at any time: what is written there would go where they want. */
+Status TraceDirectory::check_owner() const {
+    struct stat info {};
+    if (::fstat(folder_.fd(), &info) != 0)
+        return Error::from_errno(errno, "Could not inspect the trace directory {}", path());
+    if (info.st_uid == ::geteuid() || info.st_uid == 0) return ok();
+    return Error("{} was not replaced, since it belongs to user {}, who can change what is written there.",
+                 path(), info.st_uid)
+        .hint("Choose another directory with -o, or remove that one first.");
+}
+
+Result<std::string> TraceDirectory::make_snapshot(std::uint32_t& number) const {
+    for (;;) {
+        const std::string name = fmt::format("snapshot-{}", ++number);
+        if (::mkdirat(folder_.fd(), name.c_str(), 0755) == 0) return folder_.path_of(name);
+        if (errno != EEXIST)
+            return Error::from_errno(errno, "Could not make the trace directory {}", folder_.path_of(name));
+    }
 }
 
 Status TraceDirectory::check() const {

@@ -8,10 +8,14 @@
 #include "base/folder.h"
 #include "base/result.h"
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
 namespace plumb {
+
+/* Whether somebody who can be seen writes a trace there now. */
+bool is_being_written(const std::string& path);
 
 /* A directory that one process writes a trace into: locked meanwhile, so that no other --force removes it. */
 class TraceDirectory {
@@ -26,6 +30,8 @@ public:
 
     /* Where it is now, if it was moved. */
     std::string path() const { return folder_.path(); }
+    /* A folder that is new there, "snapshot-3": the next number that is free behind `number`, which is set to it. */
+    Result<std::string> make_snapshot(std::uint32_t& number) const;
     /* Ok, unless it is nowhere any more: then what stands at its path is not it. */
     Status check() const;
 
@@ -33,6 +39,7 @@ private:
     explicit TraceDirectory(Folder folder) : folder_(std::move(folder)) {}
     static Result<TraceDirectory> claim_any();
     Status lock() const;
+    Status check_owner() const;
 
     Folder folder_; /* holds the lock */
     bool is_ours_ = false;

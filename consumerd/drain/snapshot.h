@@ -20,7 +20,7 @@
 namespace plumb {
 
 struct SnapshotOptions {
-    ChannelDrainOptions drain; /* its directory must not be there yet */
+    ChannelDrainOptions drain; /* its directory: one with nothing in it */
     KernelStatedumpOptions statedump;
 };
 
