@@ -3,6 +3,7 @@
  * the events of the pthread probe: plumb record --preload pthread.
  */
 #include "cli/command.h"
+#include "cli/losses.h"
 #include "cli/option_checks.h"
 #include "cli/output.h"
 
@@ -111,6 +112,8 @@ int run_contention(const ContentionOptions& options) {
             "plumb: warning: the trace is not complete ({} events and {} packets lost, {} packets damaged), "
             "so the figures are not either.\n",
             grouped(losses.events_discarded), grouped(losses.packets_lost), grouped(losses.damaged_packets));
+    for (const std::string& line : missing_from(options.trace, reader))
+        print_error("plumb: warning: {}\n", escaped(line));
     return 0;
 }
 

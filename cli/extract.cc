@@ -123,9 +123,11 @@ struct LeftRecording {
 
 std::string described(const LeftRecording& recording) {
     const LeftChannel& channel = recording.first();
-    return fmt::format("process {} (session {}, {}{} not written, {} min ago)", channel.recorder_process_id,
-                       escaped(channel.session_name), size_text(recording.sum(&LeftChannel::unread_bytes)),
-                       channel.has_kernel_events ? " and events of the kernel" : "", channel.age_s / 60);
+    return fmt::format("process {} (session {}, {} not written, {} min ago)", channel.recorder_process_id,
+                       escaped(channel.session_name),
+                       left_text(recording.sum(&LeftChannel::unread_bytes),
+                                 recording.sum(&LeftChannel::untold_losses), channel.has_kernel_events),
+                       channel.age_s / 60);
 }
 
 Error nothing_left() {
@@ -195,10 +197,14 @@ void tell(const RecordSummary& summary, const std::string& whose) {
         print_error("Lost: {}\n", loss_text(lost, "event", totals.write_error));
     for (const NamedCount& lost : totals.subbufs_lost)
         print_error("Lost: {}\n", loss_text(lost, "sub-buffer", totals.write_error));
+    for (const NamedCount& missed : totals.missed)
+        print_error("Lost: {}\n", escaped(missed_text(missed)));
     for (const NamedCount& missing : totals.not_switched_on)
         print_error("Lost: {}\n", escaped(not_switched_on_text(missing)));
     for (const NamedCount& note : totals.notes)
         if (note.name == cut_note) print_error("Not whole: {}\n", cut_text(note.count));
+    for (const NamedCount& missing : totals.not_described)
+        print_error("Not described: {}\n", not_described_text(missing));
     for (const std::string& problem : summary.problems)
         print_error("{}\n", without_controls(problem));
     print_error("The trace is in {} ({}).\n", without_controls(summary.directory),
@@ -231,9 +237,11 @@ struct Made {
     bool is_complete; /* and nothing is missing */
 };
 
-/* `whose`: for the message. `kernel_cookie`: of the session whose events of the kernel wait; 0: none does. */
+/* `whose`: for the message. `unread`: why other parts of the recording are missing. `kernel_cookie`: of the session whose
+ * events of the kernel wait; 0: none does. */
 Result<Made> make_trace(const std::vector<ToDrain>& channels, const ExtractOptions& options,
-                        const std::string& whose, std::uint64_t kernel_cookie = 0) {
+                        const std::string& whose, const std::vector<std::string>& unread = {},
+                        std::uint64_t kernel_cookie = 0) {
     auto directory = TraceDirectory::claim(options.directory, options.force);
     if (!directory) return directory.error();
     const std::string path = options.directory.empty() ? directory->path() : options.directory;
@@ -262,10 +270,11 @@ Result<Made> make_trace(const std::vector<ToDrain>& channels, const ExtractOptio
     }
     const bool is_written = summary.problems.empty();
     if (!kernel_problem.empty()) summary.problems.push_back(kernel_problem);
+    summary.problems.insert(summary.problems.end(), unread.begin(), unread.end());
     if (Status stored = store_summary(summary); !stored) summary.problems.push_back(stored.error().message());
     directory->keep();
     tell(summary, whose);
-    return Made{is_written, summary.problems.empty()};
+    return Made{is_written, summary.is_complete()};
 }
 
 int extract_file(const ExtractOptions& options) {
@@ -335,15 +344,17 @@ int run_extract(ExtractOptions options) {
     const auto chosen = choose(*left, options.which);
     if (!chosen) return complain(chosen.error());
     std::vector<ToDrain> channels;
+    std::vector<std::string> unread;
     for (const LeftRecording::Part& part : chosen->parts) {
         auto one = copy_of(part, options.user_id.value_or(::geteuid()));
         if (one)
             channels.push_back(std::move(*one));
         else
-            print_error("{}\n", without_controls(one.error().message()));
+            unread.push_back(
+                one.error().with("What was left of programs of user {} is missing", part.user_id).message());
     }
-    if (channels.empty()) return 1;
-    const auto made = make_trace(channels, options, described(*chosen), kernel_cookie_of(*chosen));
+    if (channels.empty()) return complain(Error("{}", fmt::join(unread, "\n")));
+    const auto made = make_trace(channels, options, described(*chosen), unread, kernel_cookie_of(*chosen));
     if (!made) return complain(made.error());
     if (!made->is_written || channels.size() < chosen->parts.size()) return 1; /* what is left stays there */
     if (options.keep) return made->is_complete ? 0 : 1;

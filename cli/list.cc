@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/list_kernel.h"
 #include "cli/list_users.h"
+#include "cli/losses.h"
 #include "cli/option_checks.h"
 #include "cli/output.h"
 #include "cli/status_line.h"
@@ -195,10 +196,10 @@ void print_left(const std::vector<LeftChannel>& left) {
     if (left.empty()) return;
     print_out("\nLeft by killed recorders:\n");
     for (const LeftChannel& channel : left)
-        print_out("    process {} (session {}, {}{} not written, {} min ago): `plumb extract {}`\n",
-                  channel.recorder_process_id, escaped(channel.session_name), size_text(channel.unread_bytes),
-                  channel.has_kernel_events ? " and events of the kernel" : "", channel.age_s / 60,
-                  channel.recorder_process_id);
+        print_out("    process {} (session {}, {} not written, {} min ago): `plumb extract {}`\n",
+                  channel.recorder_process_id, escaped(channel.session_name),
+                  left_text(channel.unread_bytes, channel.untold_losses, channel.has_kernel_events),
+                  channel.age_s / 60, channel.recorder_process_id);
 }
 
 bool has_chosen(const TracedProcess& process, const ListOptions& options) {
@@ -286,6 +287,7 @@ int list_running(const ListOptions& options) {
             left.push_back({{"pid", channel.recorder_process_id},
                             {"session", channel.session_name},
                             {"unread_bytes", channel.unread_bytes},
+                            {"untold_losses", channel.untold_losses},
                             {"has_kernel_events", channel.has_kernel_events},
                             {"memory_bytes", channel.memory_bytes},
                             {"age_s", channel.age_s}});

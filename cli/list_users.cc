@@ -1,6 +1,7 @@
 #include "cli/list_users.h"
 
 #include "base/output_buffer.h"
+#include "cli/losses.h"
 #include "cli/other_users.h"
 #include "cli/status_line.h"
 #include "consumerd/control/left_channel.h"
@@ -43,7 +44,8 @@ std::string other_users_text() {
             text += fmt::format("    user {}: process {} (session {}, {} not written) was killed: `plumb "
                                 "extract --user {} {}`\n",
                                 user_id, channel.recorder_process_id, escaped(channel.session_name),
-                                size_text(channel.unread_bytes), user_id, channel.recorder_process_id);
+                                left_text(channel.unread_bytes, channel.untold_losses, false), user_id,
+                                channel.recorder_process_id);
     }
     return text.empty() ? text : "\nOther users:\n" + text;
 }

@@ -3,9 +3,12 @@
 #include "base/file.h"
 #include "base/output_buffer.h"
 #include "cli/status_line.h"
+#include "cli/trace_directory.h"
 #include "consumerd/control/channel.h"
 
 #include <nlohmann/json.hpp>
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -36,27 +39,44 @@ constexpr std::pair<const char*, const char*> advice_for[] = {
 /* Summaries are small; whoever made this one may not be us. */
 constexpr std::size_t summary_bytes_max = std::size_t{16} << 20;
 
+std::vector<NamedCount> counts_in(const Json& root, const char* list) {
+    std::vector<NamedCount> counts;
+    const auto found = root.find(list);
+    if (found == root.end() || !found->is_object()) return counts;
+    for (const auto& [name, count] : found->items())
+        if (count.is_number_unsigned()) counts.push_back({name, count.get<std::uint64_t>()});
+    return counts;
+}
+
 void add_losses(const Json& root, const char* list, const char* noun, std::vector<std::string>& lines) {
-    const auto causes = root.find(list);
-    if (causes == root.end() || !causes->is_object()) return;
     const auto error = root.find("write_error");
     const std::string write_error =
         error != root.end() && error->is_string() ? error->get<std::string>() : std::string();
-    for (const auto& [name, count] : causes->items())
-        if (count.is_number_unsigned())
-            lines.push_back(escaped(loss_text({name, count.get<std::uint64_t>()}, noun, write_error)));
+    for (const NamedCount& lost : counts_in(root, list))
+        lines.push_back(escaped(loss_text(lost, noun, write_error)));
 }
 
 /* Why events are missing without having been written, and which are not whole. */
 void add_shortcomings(const Json& root, std::vector<std::string>& lines) {
-    if (const auto off = root.find("not_switched_on"); off != root.end() && off->is_object())
-        for (const auto& [name, count] : off->items())
-            if (count.is_number_unsigned())
-                lines.push_back(escaped(not_switched_on_text({name, count.get<std::uint64_t>()})));
-    const auto notes = root.find("notes");
-    if (notes == root.end() || !notes->is_object()) return;
-    if (const auto cut = notes->find(cut_note); cut != notes->end() && cut->is_number_unsigned())
-        lines.push_back(cut_text(cut->get<std::uint64_t>()));
+    for (const NamedCount& missed : counts_in(root, "missed"))
+        lines.push_back(escaped(missed_text(missed)));
+    for (const NamedCount& missing : counts_in(root, "not_switched_on"))
+        lines.push_back(escaped(not_switched_on_text(missing)));
+    for (const NamedCount& note : counts_in(root, "notes"))
+        if (note.name == cut_note) lines.push_back(cut_text(note.count));
+    for (const NamedCount& missing : counts_in(root, "not_described"))
+        lines.push_back(escaped(not_described_text(missing)));
+    const auto problems = root.find("problems");
+    if (problems == root.end() || !problems->is_array()) return;
+    for (const Json& problem : *problems)
+        if (problem.is_string()) lines.push_back(escaped(problem.get<std::string>()));
+}
+
+/* Where the summary of what was opened is: a domain's folder of a trace may be, too. */
+std::string summary_path(const std::string& trace) {
+    const auto is_there = [](const std::string& path) { return ::access(path.c_str(), F_OK) == 0; };
+    const bool is_a_part = is_there(trace + "/metadata") && is_there(trace + "/../summary.json");
+    return trace + (is_a_part ? "/../summary.json" : "/summary.json");
 }
 
 /* Of a flight recorder's folder; oldest first. */
@@ -73,16 +93,16 @@ std::vector<std::string> snapshots_in(const std::string& folder) {
     return snapshots;
 }
 
-Result<std::vector<std::string>> losses_in(const std::string& trace) {
-    const std::string path = trace + "/summary.json";
+Result<RecordedLosses> losses_in(const std::string& trace) {
+    const std::string path = summary_path(trace);
     const auto text = read_small_file(path, summary_bytes_max);
     if (!text) return text.error();
     const Json root = Json::parse(*text, nullptr, false);
     if (!root.is_object()) return Error("{} is no summary.", path).as(EPROTO);
-    std::vector<std::string> lines;
-    add_losses(root, "events_lost_by_cause", "event", lines);
-    add_losses(root, "subbufs_lost_by_cause", "sub-buffer", lines);
-    add_shortcomings(root, lines);
+    RecordedLosses lines;
+    add_losses(root, "events_lost_by_cause", "event", lines.lost);
+    add_losses(root, "subbufs_lost_by_cause", "sub-buffer", lines.lost);
+    add_shortcomings(root, lines.other);
     return lines;
 }
 
@@ -97,7 +117,15 @@ std::string loss_text(const NamedCount& lost, const std::string& noun, const std
                        advice.empty() ? advice : " (" + advice + ")");
 }
 
+std::string missed_text(const NamedCount& missed) {
+    return fmt::format("{} {}", with_commas(missed.count), missed.name);
+}
+
 std::string not_switched_on_text(const NamedCount& missing) {
+    if (missing.name == "refused_clock")
+        return counted(missing.count, "process") +
+               " forbade reading the cycle counter (PR_SET_TSC, seccomp's strict mode): what was "
+               "traced there from then on is missing";
     const ChannelConfig usual;
     const std::string room =
         missing.name == "heap"
@@ -114,17 +142,65 @@ std::string cut_text(std::uint64_t count) {
                        counted(count, "event"));
 }
 
-Result<std::vector<std::string>> recorded_losses(const std::string& trace) {
+std::string not_described_text(const NamedCount& missing) {
+    return fmt::format("{} of processes, threads or objects not described, for want of room in the channel's "
+                       "tables: their events have no names",
+                       counted(missing.count, "entry"));
+}
+
+std::string left_text(std::uint64_t unread_bytes, std::uint64_t untold_losses, bool has_kernel_events) {
+    std::string text = size_text(unread_bytes);
+    if (untold_losses != 0)
+        text += fmt::format(", {} loss{}", with_commas(untold_losses), untold_losses == 1 ? "" : "es");
+    return has_kernel_events ? text + " and events of the kernel" : text;
+}
+
+Result<RecordedLosses> recorded_losses(const std::string& trace) {
     auto whole = losses_in(trace);
     const std::vector<std::string> snapshots = whole ? std::vector<std::string>() : snapshots_in(trace);
     if (snapshots.empty()) return whole;
-    std::vector<std::string> lines;
+    RecordedLosses lines;
     for (const std::string& snapshot : snapshots) {
         const auto losses = losses_in(trace + "/" + snapshot);
         if (!losses) return losses;
-        for (const std::string& line : *losses)
-            lines.push_back(snapshot + ": " + line);
+        for (const std::string& line : losses->lost)
+            lines.lost.push_back(snapshot + ": " + line);
+        for (const std::string& line : losses->other)
+            lines.other.push_back(snapshot + ": " + line);
     }
+    return lines;
+}
+
+/* The streams say how much is missing; why, only who recorded them can say. */
+std::vector<std::string> missing_from(const std::string& trace, const TraceReader& reader) {
+    const StreamLosses losses = reader.losses();
+    std::vector<std::string> lines;
+    const auto indented = [&lines](const std::vector<std::string>& more) {
+        for (const std::string& line : more)
+            lines.push_back("  " + line);
+    };
+    const auto recorded = recorded_losses(trace);
+    if (losses.events_discarded != 0 || losses.packets_lost != 0) {
+        const std::string missing =
+            fmt::format("{} events and {} packets were lost while recording",
+                        with_commas(losses.events_discarded), with_commas(losses.packets_lost));
+        const bool is_explained = recorded && !recorded->lost.empty();
+        lines.push_back(missing +
+                        (is_explained ? ":"
+                         : recorded
+                             ? "."
+                             : ": buffers were full, or overwritten before they were read, or the trace "
+                               "could not be written. The trace has no summary.json that would say which."));
+        if (is_explained) indented(recorded->lost);
+    }
+    if (recorded && !recorded->other.empty()) {
+        lines.push_back("the trace is not complete, or not whole:");
+        indented(recorded->other);
+    }
+    if (!recorded && reader.is_of_plumb() && recorded.error().number() == ENOENT && !is_being_written(trace))
+        lines.push_back(
+            "the trace has no summary.json: its recorder was killed. What it had not written is missing, "
+            "and nobody knows how much (`plumb extract` makes a trace of what is left of it).");
     return lines;
 }
 

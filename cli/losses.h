@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "consumerd/drain/drain_totals.h"
+#include "trace/trace_reader.h"
 
 #include <cstdint>
 #include <string>
@@ -16,16 +17,32 @@ namespace plumb {
 /* "7 events not_written (the trace could not be written: No space left on device)". `noun`: event or sub-buffer. */
 std::string loss_text(const NamedCount& lost, const std::string& noun, const std::string& write_error);
 
-/* Kinds of events of which nothing was recorded, since the session had no room for them. */
+/* "3 hits of probes were missed by the kernel, of whichever process" */
+std::string missed_text(const NamedCount& missed);
+
+/* Of which nothing was recorded: kinds of events that the session had no room for, processes without a clock. */
 std::string not_switched_on_text(const NamedCount& missing);
 
 /* Events that are there, but shortened; the note that counts them. */
 inline constexpr const char* cut_note = "cut";
 std::string cut_text(std::uint64_t count);
 
-/* The same lines for a trace that was recorded before, from the summary.json beside it. An error if there is none, or
- * none of ours. */
-Result<std::vector<std::string>> recorded_losses(const std::string& trace);
+/* Processes, threads or objects that there was no room to describe. */
+std::string not_described_text(const NamedCount& missing);
+
+/* "12.3 MiB, 50 losses and events of the kernel": what a killed recorder has not written. */
+std::string left_text(std::uint64_t unread_bytes, std::uint64_t untold_losses, bool has_kernel_events);
+
+/* What its recorder knew of a trace, from the summary.json beside it. */
+struct RecordedLosses {
+    std::vector<std::string> lost;  /* which the streams count, too */
+    std::vector<std::string> other; /* which they can not: never written, not whole, why it is not complete */
+};
+/* An error if there is no summary, or none of ours. */
+Result<RecordedLosses> recorded_losses(const std::string& trace);
+
+/* What is missing from the part of a trace that was read, for a person. */
+std::vector<std::string> missing_from(const std::string& trace, const TraceReader& reader);
 
 } // namespace plumb
 

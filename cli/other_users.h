@@ -98,8 +98,8 @@ private:
     Options options_;
     ClockCalibration calibration_; /* as it was when the recording began: one line for all folders */
     std::list<Part> parts_;
-    std::map<uid_t, Error> unusable_; /* directories, and why; anybody can make any number of them */
-    std::uint64_t next_look_ns_ = 0;  /* at those */
+    std::map<uid_t, Error> unusable_;    /* directories, and why; anybody can make any number of them */
+    std::uint64_t next_look_ns_ = 0;     /* at those */
     std::map<uid_t, std::string> tried_; /* and what went wrong, if anything did */
     DrainTotals finished_totals_;        /* of those that are no part any more */
     std::vector<Error> finished_problems_;

@@ -1,6 +1,6 @@
 #include "cli/record_summary.h"
 
-#include "base/file.h"
+#include "base/folder.h"
 #include "base/output_buffer.h"
 #include "cli/losses.h"
 #include "cli/status_line.h"
@@ -44,20 +44,11 @@ std::string processes_text(const DrainTotals& totals) {
                        counted(totals.threads, "thread"), names);
 }
 
-std::string not_described_text(const DrainTotals& totals) {
-    std::string text, without_clock;
-    for (const NamedCount& each : totals.not_described) {
-        if (each.name == "refused_clock")
-            without_clock =
-                counted(each.count, "process") +
-                " forbade reading the cycle counter (PR_SET_TSC, seccomp's strict mode): what was "
-                "traced there from then on is missing.\n";
-        else
-            text += fmt::format("  {} of processes, threads or objects: their events have no names\n",
-                                counted(each.count, "entry"));
-    }
-    if (!text.empty()) text = "Not described, for want of room in the channel's tables:\n" + text;
-    return text + without_clock;
+std::string not_described_lines(const DrainTotals& totals) {
+    std::string text;
+    for (const NamedCount& each : totals.not_described)
+        text += fmt::format("  {}\n", not_described_text(each));
+    return text.empty() ? text : "Not described:\n" + text;
 }
 
 std::string lost_lines(const std::vector<NamedCount>& events, const std::vector<NamedCount>& subbufs,
@@ -81,6 +72,8 @@ std::string losses_text(const RecordSummary& summary) {
     const DrainTotals& totals = summary.totals;
     const bool is_complete = summary.problems.empty(); /* else what was not read at all may be anything */
     std::string lost = lost_lines(totals.events_lost, totals.subbufs_lost, totals.write_error);
+    for (const NamedCount& missed : totals.missed)
+        lost += fmt::format("  {}\n", escaped(missed_text(missed)));
     for (const NamedCount& missing : totals.not_switched_on)
         lost += fmt::format("  {}\n", escaped(not_switched_on_text(missing)));
     const std::string before = lost_lines(summary.events_lost_before, summary.subbufs_lost_before, "");
@@ -93,7 +86,7 @@ std::string losses_text(const RecordSummary& summary) {
                                                 : fmt::format(" in {} snapshots", summary.snapshots.size())) +
                ".\n";
     if (!before.empty()) text += "Lost in the snapshots before:\n" + before;
-    return text + cut + not_described_text(totals);
+    return text + cut + not_described_lines(totals);
 }
 
 /* "zero" numbers are left out by whoever made the list. */
@@ -166,7 +159,7 @@ std::string summary_json(const RecordSummary& summary) {
     root["command"] = summary.command;
     root["exit_status"] = summary.exit_status ? Json(*summary.exit_status) : Json();
     root["duration_ns"] = summary.duration_ns;
-    root["complete"] = summary.problems.empty() && totals.not_switched_on.empty();
+    root["complete"] = summary.is_complete();
     root["problems"] = summary.problems;
     root["events"] = totals.progress.events;
     root["events_by_name"] = counts_json(totals.events);
@@ -176,6 +169,7 @@ std::string summary_json(const RecordSummary& summary) {
     root["subbufs_lost"] = totals.progress.subbufs_lost;
     root["subbufs_lost_by_cause"] = counts_json(totals.subbufs_lost);
     if (!totals.write_error.empty()) root["write_error"] = totals.write_error;
+    root["missed"] = counts_json(totals.missed);
     root["not_switched_on"] = counts_json(totals.not_switched_on);
     root["not_described"] = counts_json(totals.not_described);
     root["notes"] = counts_json(totals.notes);
@@ -201,7 +195,9 @@ std::string summary_json(const RecordSummary& summary) {
 }
 
 Status store_summary(const RecordSummary& summary) {
-    if (Status stored = replace_file(summary.directory + "/summary.json", summary_json(summary)); !stored)
+    const auto folder = Folder::open(summary.directory); /* which is not where a link leads */
+    if (!folder) return folder.error().with("The trace has no summary");
+    if (Status stored = folder->replace_file("summary.json", summary_json(summary)); !stored)
         return stored.error().with("The trace has no summary");
     return ok();
 }

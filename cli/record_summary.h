@@ -35,6 +35,9 @@ struct RecordSummary {
     std::vector<TracedName> left_running; /* traced processes that outlived the recording */
     std::vector<std::string> problems;    /* why the trace is not complete */
     std::string why_empty;                /* if it is, and nothing else says why */
+
+    /* Whether all was recorded that could be reached; what rings had no room for is counted, and does not change it. */
+    bool is_complete() const { return problems.empty() && totals.not_switched_on.empty(); }
 };
 
 std::string summary_text(const RecordSummary& summary);

@@ -3,6 +3,7 @@
 #include "base/output_buffer.h"
 #include "base/processes.h"
 #include "cli/command.h"
+#include "cli/losses.h"
 #include "cli/open_files.h"
 #include "cli/output.h"
 #include "cli/preload.h"
@@ -79,13 +80,11 @@ Result<int> Recorder::run() {
     if (options_.json) put_out(summary_json(summary_));
     /* While a pipe without a reader is an error and not a signal: the command's status is what is passed on. */
     const Status said = flush_out();
-    const bool is_all_on = summary_.totals.not_switched_on.empty();
     if (command_) {
         const int status = summary_.exit_status.value_or(0);
-        const bool is_complete = summary_.problems.empty() && !has_write_failures_ && is_all_on;
-        return status == 0 && !is_complete ? 1 : status;
+        return status == 0 && !(summary_.is_complete() && !has_write_failures_) ? 1 : status;
     }
-    return said && summary_.problems.empty() && is_all_on ? 0 : 1;
+    return said && summary_.is_complete() ? 0 : 1;
 }
 
 /* Everything that can be refused before anything is made. */
@@ -194,10 +193,9 @@ void Recorder::tell_of_the_dead(const std::vector<LeftChannel>& known) {
                          [&](const LeftChannel& each) { return each.file_name == channel.file_name; }))
             status_.say(fmt::format(
                 "process {} (session {}) was killed while it recorded; `plumb extract {}` makes a "
-                "trace of the {}{} that it had not written.",
+                "trace of the {} that it had not written.",
                 channel.recorder_process_id, escaped(channel.session_name), channel.recorder_process_id,
-                size_text(channel.unread_bytes),
-                channel.has_kernel_events ? " and events of the kernel" : ""));
+                left_text(channel.unread_bytes, channel.untold_losses, channel.has_kernel_events)));
 }
 
 ChannelDrainOptions Recorder::drain_options(const std::string& directory) {

@@ -19,7 +19,8 @@ Result<std::uint32_t> choose_recorder(const std::vector<std::uint32_t>& wanted) 
     const std::vector<std::uint32_t> recorders = find_flight_recorders();
     if (recorders.empty())
         return Error("There is no flight recorder of yours.")
-            .hint("Start one with `plumb record --snapshot`; root names one of another user by its process id.");
+            .hint("Start one with `plumb record --snapshot`; root names one of another user by its process "
+                  "id.");
     if (recorders.size() > 1)
         return Error("There are {} flight recorders: {}.", recorders.size(), fmt::join(recorders, ", "))
             .hint("Say which: `plumb snapshot {}`.", recorders.front());

@@ -93,7 +93,8 @@ std::string word_before(const std::string& line, std::size_t at) {
     const std::size_t end = line.find_last_not_of(' ', at == 0 ? 0 : at - 1);
     if (end == std::string::npos) return {};
     const std::size_t begin = line.find_last_of(' ', end);
-    return line.substr(begin == std::string::npos ? 0 : begin + 1, end - (begin == std::string::npos ? 0 : begin + 1) + 1);
+    return line.substr(begin == std::string::npos ? 0 : begin + 1,
+                       end - (begin == std::string::npos ? 0 : begin + 1) + 1);
 }
 
 /* Of all sockets that are called as a flight recorder's; anybody can make one. */

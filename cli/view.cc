@@ -70,27 +70,11 @@ void warn(const std::string& text) {
     print_error("plumb: warning: {}\n", escaped(text));
 }
 
-/* The streams say how much is missing; why, only who recorded them can say. */
-void warn_about_missing(const std::string& trace, const StreamLosses& losses) {
-    if (losses.events_discarded == 0 && losses.packets_lost == 0) return;
-    const std::string missing = fmt::format("{} events and {} packets were lost while recording",
-                                            grouped(losses.events_discarded), grouped(losses.packets_lost));
-    const auto causes = recorded_losses(trace);
-    if (causes && !causes->empty()) {
-        warn(missing + ":");
-        for (const std::string& line : *causes)
-            warn("  " + line);
-        return;
-    }
-    warn(fmt::format("{}: buffers were full, or overwritten before they were read, or the trace could not be "
-                     "written. The trace has no summary.json that would say which.",
-                     missing));
-}
-
 /* Returns whether all that is in the files could be read. */
 bool warn_about_losses(const std::string& trace, const TraceReader& reader, uint64_t damaged_events) {
     const StreamLosses losses = reader.losses();
-    warn_about_missing(trace, losses);
+    for (const std::string& line : missing_from(trace, reader))
+        warn(line);
     for (const std::string& problem : reader.problems())
         warn(problem);
     if (losses.unknown_events > 0)
@@ -147,9 +131,10 @@ int run_view(ViewOptions options) {
     if (shown.summary && options.json) shown.summary->put_json(out);
     if (shown.summary && !options.json) {
         shown.summary->put_text(out, options.time_style());
-        const auto causes = recorded_losses(options.trace);
-        for (const std::string& line : causes ? *causes : std::vector<std::string>())
-            out.put(fmt::format("      {}\n", line));
+        const RecordedLosses recorded = recorded_losses(options.trace).value_or({});
+        for (const auto& lines : {recorded.lost, recorded.other})
+            for (const std::string& line : lines)
+                out.put(fmt::format("      {}\n", line));
     }
     if (options.stats) TraceSummary::put_streams(out, reader);
     out.flush();

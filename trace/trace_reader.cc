@@ -225,6 +225,12 @@ std::optional<int64_t> TraceReader::monotonic_zero_ns() const {
     return {};
 }
 
+bool TraceReader::is_of_plumb() const {
+    return std::any_of(layouts_.begin(), layouts_.end(), [](const auto& layout) {
+        return !layout->metadata().environment_text("plumb_version").empty();
+    });
+}
+
 StreamLosses TraceReader::losses() const {
     StreamLosses sum;
     for (const auto& stream : streams_) {

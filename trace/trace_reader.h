@@ -62,6 +62,8 @@ public:
     int64_t start_ns() const { return start_ns_; }
     /* The wall-clock time at which CLOCK_MONOTONIC was zero, if a trace tells: Plumb's do. */
     std::optional<int64_t> monotonic_zero_ns() const;
+    /* Whether Plumb recorded it, or a part of it. */
+    bool is_of_plumb() const;
 
     /* All event classes, EventInfo::index is the place in here. */
     const std::vector<const EventInfo*>& event_infos() const { return event_infos_; }

@@ -89,6 +89,21 @@ std::uint64_t unread_bytes(const DeadChannel& dead) {
     return sum;
 }
 
+/* Losses that no packet of the killed recorder's trace tells of: they came behind the last one. What could not be described
+ * is in none, ever. */
+std::uint64_t untold_losses(const DeadChannel& dead) {
+    std::uint64_t sum = 0;
+    for (std::uint64_t ring = 0; ring < dead.rings(); ring++)
+        for (std::size_t cause = 0; cause < PLUMB_LOSS_CAUSES; cause++) {
+            const std::uint64_t lost = __atomic_load_n(&dead.ring(ring).lost[cause], __ATOMIC_RELAXED);
+            const std::uint64_t told = __atomic_load_n(&dead.ring(ring).told[cause], __ATOMIC_RELAXED);
+            sum += lost > told ? lost - told : 0;
+        }
+    for (const std::uint64_t refused : dead.header.refused)
+        sum += refused;
+    return sum;
+}
+
 void punch(const DeadChannel& dead, std::uint64_t begin, std::uint64_t end) {
     begin = (begin + ring_unit_bytes - 1) / ring_unit_bytes * ring_unit_bytes;
     end = end / ring_unit_bytes * ring_unit_bytes;
@@ -138,7 +153,9 @@ bool has_kernel_events(const plumb_channel_header& header) {
 Status retire_dead_channel(const UserDirectory& directory, const std::string& file_name) {
     const std::optional<std::uint64_t> cookie = channel_cookie_of(file_name);
     const std::optional<DeadChannel> dead = open_dead(directory, file_name);
-    const bool is_kept = cookie && dead && (unread_bytes(*dead) > 0 || has_kernel_events(dead->header));
+    const bool is_kept =
+        cookie && dead &&
+        (unread_bytes(*dead) > 0 || untold_losses(*dead) > 0 || has_kernel_events(dead->header));
     if (!is_kept) return remove_dead_channel(directory, file_name);
     close_dead_channel(directory, file_name);
     const std::string kept = left_file_name(*cookie);
@@ -168,6 +185,7 @@ std::vector<LeftChannel> left_channels(const UserDirectory& directory) {
             channel.cookie = dead->header.session_cookie;
             channel.has_kernel_events = has_kernel_events(dead->header);
             channel.unread_bytes = unread_bytes(*dead);
+            channel.untold_losses = untold_losses(*dead);
         }
         found.push_back(std::move(channel));
     }

@@ -3,8 +3,8 @@
  * trace. It is not deleted before somebody could have them.
  *
  * Whoever finds the session's controller dead closes the channel, so that its writers stop, and renames it from
- * "channel-COOKIE" to "left-COOKIE"; one in which nothing waits to be read is removed at once, unless events of the kernel
- * wait beside it. `plumb extract` makes a trace of it. It does not stay for ever: only the newest few are kept, for an hour after they were found, and as soon
+ * "channel-COOKIE" to "left-COOKIE"; one in which nothing waits to be read, and no loss to be told, is removed at once,
+ * unless events of the kernel wait beside it. `plumb extract` makes a trace of it. It does not stay for ever: only the newest few are kept, for an hour after they were found, and as soon
  * as no process maps one any more, the memory of everything that was read already is given back.
  */
 #ifndef PLUMB_CONSUMERD_CONTROL_LEFT_CHANNEL_H
@@ -30,6 +30,7 @@ struct LeftChannel {
     std::uint64_t cookie = 0;           /* of its session */
     bool has_kernel_events = false;     /* the recorder recorded those of the kernel, too */
     std::uint64_t unread_bytes = 0;     /* records, with what separates them */
+    std::uint64_t untold_losses = 0;    /* that no packet of the recorder's trace tells of */
     std::uint64_t memory_bytes = 0;     /* that it takes now */
     std::uint64_t age_s = 0;            /* since it was found */
 };

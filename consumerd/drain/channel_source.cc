@@ -130,7 +130,8 @@ plumb_clock_page ChannelSource::clock_page() const {
 }
 
 uint64_t ChannelSource::now() const {
-    return shared_ != nullptr ? read_clock(reader_.geometry().clock_mode) : 0;
+    return shared_ != nullptr ? read_clock(reader_.geometry().clock_mode)
+                              : std::max(newest_entry_, clock_page().base_cycles);
 }
 
 std::vector<uint64_t> ChannelSource::positions() const {
@@ -304,6 +305,7 @@ uint64_t ChannelSource::boottime_of(uint64_t timestamp) const {
 }
 
 void ChannelSource::note_entry(const ChannelEntry& entry) {
+    newest_entry_ = std::max(newest_entry_, entry.timestamp);
     thread_names_.note(entry);
     loaded_objects_.note(entry);
     if (entry.type == PLUMB_ENTRY_OBJECT)
@@ -378,7 +380,7 @@ void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) con
     add_if_any(totals.not_switched_on, "event_slots", reader_.refused(PLUMB_REFUSED_EVENT_SLOTS));
     add_if_any(totals.not_switched_on, "heap", reader_.refused(PLUMB_REFUSED_HEAP));
     add_if_any(totals.not_described, "refused_entry_slots", reader_.refused(PLUMB_REFUSED_ENTRY_SLOTS));
-    add_if_any(totals.not_described, "refused_clock", reader_.refused(PLUMB_REFUSED_CLOCK));
+    add_if_any(totals.not_switched_on, "refused_clock", reader_.refused(PLUMB_REFUSED_CLOCK));
     for (size_t kind = 0; kind < damage_kinds; kind++)
         add_if_any(totals.notes, damage_name(static_cast<Damage>(kind)), reader_.damage()[kind]);
 

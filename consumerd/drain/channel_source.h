@@ -109,7 +109,8 @@ private:
 
     std::vector<ChannelEntry> held_entries_;
     std::optional<uint64_t>
-        entries_seen_;          /* of those that writers have counted: all that were are written, or held */
+        entries_seen_; /* of those that writers have counted: all that were are written, or held */
+    uint64_t newest_entry_ = 0;
     uint64_t newest_taken_ = 0; /* when the last entries were taken */
     uint64_t asked_until_ = 0;  /* those that were taken up to then may have got other names since */
     uint64_t names_asked_since_ = 0;

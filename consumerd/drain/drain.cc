@@ -178,7 +178,8 @@ Status Drain::finish(const plumb_clock_page* clock) {
     note(source_->end(*sink_));
     const uint64_t now = source_->now();
     for (size_t ring = 0; ring < rings_.size(); ring++) {
-        Status told = sink_->write_losses(rings_[ring].number, discarded(ring), source_->losses(ring).subbufs, now);
+        Status told =
+            sink_->write_losses(rings_[ring].number, discarded(ring), source_->losses(ring).subbufs, now);
         if (told) source_->hand_back(ring);
         note(told);
     }

@@ -3,8 +3,6 @@
 #include <algorithm>
 
 namespace plumb {
-namespace {} // namespace
-
 void add_counts(std::vector<NamedCount>& to, const std::vector<NamedCount>& from) {
     for (const NamedCount& each : from) {
         const auto known = std::find_if(to.begin(), to.end(),
@@ -38,6 +36,7 @@ void add_totals(DrainTotals& to, const DrainTotals& from) {
     to.objects += from.objects;
     add_counts(to.events_lost, from.events_lost);
     add_counts(to.subbufs_lost, from.subbufs_lost);
+    add_counts(to.missed, from.missed);
     add_counts(to.not_switched_on, from.not_switched_on);
     add_counts(to.not_described, from.not_described);
     add_counts(to.notes, from.notes);

@@ -60,7 +60,10 @@ struct DrainTotals {
     std::vector<NamedCount> subbufs_lost;
     std::string write_error; /* why events were not written: "No space left on device"; empty if all were */
     uint64_t kernel_events_read = 0; /* by the kernel's own per-CPU statistics */
-    /* Kinds of events that the channel had no room for: nothing of them was recorded. */
+    /* Events that are missing by numbers that no stream tells: pages, or of whichever process. */
+    std::vector<NamedCount> missed;
+    /* Kinds of events that the channel had no room for, and processes that had no clock any more: nothing of them was
+     * recorded. */
     std::vector<NamedCount> not_switched_on;
     /* Processes, threads and objects that the channel had no room to describe: their events are there without a name. */
     std::vector<NamedCount> not_described;

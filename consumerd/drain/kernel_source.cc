@@ -219,6 +219,7 @@ uint64_t KernelSource::last_turns() const {
 Status KernelSource::end(Sink& sink) {
     Status dumped = dump_ ? write_dump(sink) : ok();
     Status named = write_names(sink, true);
+    Status kept = page_copy_.close();
     for (Cpu& cpu : cpus_)
         cpu.counts = session_.counts(cpu.number);
     missed_probe_hits_ = session_.missed_probe_hits();
@@ -228,7 +229,7 @@ Status KernelSource::end(Sink& sink) {
             session_.leave_out(cpu.number, cpu.counts);
         session_.leave_out_probe_hits(missed_probe_hits_);
     }
-    return dumped ? named : dumped;
+    return !dumped ? dumped : !named ? named : kept;
 }
 
 /* poll() looks at the buffers itself: whatever came behind the last look ends it at once. */
@@ -258,15 +259,15 @@ void KernelSource::add_to(DrainTotals& totals, uint64_t events_not_written) cons
     add_if_any(totals.events_lost, "kernel_not_written", events_not_written);
     /* By construction the same; if not, the trace is not what the kernel gave. */
     const uint64_t seen = translator_.seen_events();
-    add_if_any(totals.notes, "events that the kernel counts as read were not found in its pages",
+    add_if_any(totals.missed, "events that the kernel counts as read were not found in its pages",
                read > seen ? read - seen : 0);
     add_if_any(totals.notes, "events were found in the kernel's pages that it does not count",
                seen > read ? seen - read : 0);
     add_if_any(totals.notes, "events of the kernel were of a kind that was not asked for",
                translator_.unknown_events());
-    add_if_any(totals.notes, "events of the kernel were damaged", translator_.damaged_events());
-    add_if_any(totals.notes, "pages of the kernel's buffers were damaged", damaged_pages_);
-    add_if_any(totals.notes, "hits of probes were missed by the kernel, of whichever process",
+    add_if_any(totals.missed, "events of the kernel were damaged", translator_.damaged_events());
+    add_if_any(totals.missed, "pages of the kernel's buffers were damaged", damaged_pages_);
+    add_if_any(totals.missed, "hits of probes were missed by the kernel, of whichever process",
                missed_probe_hits_);
 }
 

@@ -46,7 +46,8 @@ Status PageCopy::close() {
     Status closed = ok();
     for (auto& [cpu, file] : files_)
         if (::close(file.release()) != 0 && errno != EINTR)
-            closed = Error::from_errno(errno, "Could not write the kernel's pages to {}/cpu{}", directory_, cpu);
+            closed =
+                Error::from_errno(errno, "Could not write the kernel's pages to {}/cpu{}", directory_, cpu);
     files_.clear();
     return closed;
 }

@@ -22,7 +22,7 @@ class CycleCounter(guarded_program.GuardedProgramTest):
                 self.ask(program, "trace")
                 self.ask(program, "strict")
                 self.ask(program, "trace")
-                self.assertIn("strict mode", self.finish(recorder))
+                self.assertIn("strict mode", self.finish(recorder, is_complete=False))
                 self.ask(program, "trace")
                 self.assertEqual(self.summary()["events"], EVENTS)
                 self.say(program, "quit")  # of the first thread; the others have no filter
@@ -34,9 +34,13 @@ class CycleCounter(guarded_program.GuardedProgramTest):
         self.ask(program, "notsc")
         for command in ("trace", "thread", "fork", "trace"):
             self.ask(program, command)
-        said = self.finish(recorder)
+        said = self.finish(recorder, is_complete=False)
         self.assertIn("PR_SET_TSC", said)
         self.assertNotIn("Nothing was lost", said)
+        self.assertEqual((self.summary()["complete"], self.summary()["not_switched_on"]), (False, {"refused_clock": 1}))
+        viewed = subprocess.run([PLUMB, "view", self.trace], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(viewed.returncode, 0)
+        self.assertIn("PR_SET_TSC", viewed.stderr)
         self.assertEqual(self.summary()["events"], EVENTS)
         self.trace = self.folder / "later"
         errors = self.record(program, "--seccomp").communicate(timeout=60)[1]
@@ -65,7 +69,7 @@ class CycleCounter(guarded_program.GuardedProgramTest):
                 done = subprocess.run([PLUMB, "record", *clock, "-o", self.trace, "--", launcher, program],
                                       input="trace\nthread\nfork\nexit\n", capture_output=True, text=True, timeout=60,
                                       check=False)
-                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertIn("PR_SET_TSC", done.stderr)
                 self.assertNotIn("Nothing was lost", done.stderr)
         started = subprocess.Popen([launcher, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

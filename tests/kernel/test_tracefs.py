@@ -115,14 +115,14 @@ class Tracefs(unittest.TestCase):
     def tearDownClass(cls):
         shutil.rmtree(cls.folder)
 
-    def summary(self, name, notes=()):
-        """Of a step that recorded, and left nothing behind. `notes`: what the summary has to remark."""
+    def summary(self, name, missed=()):
+        """Of a step that recorded, and left nothing behind. `missed`: what the summary has to say is missing."""
         step = self.results[name]
         self.assertEqual((step.status, step.error), (0, ""), name)
         self.assert_nothing_is_left(step)
         summary = json.loads((step.folder / "summary.json").read_text())
         self.assertEqual(summary["problems"], [])
-        self.assertEqual(list(summary["notes"]), list(notes))
+        self.assertEqual((list(summary["notes"]), list(summary["missed"])), ([], list(missed)))
         return summary
 
     def assert_nothing_is_left(self, step):
@@ -180,7 +180,7 @@ class Tracefs(unittest.TestCase):
         counts = self.summary("crowd")["events_by_name"]
         self.assertEqual(counts, {"kprobe_hrtimer_nanosleep": SLEEPERS, "kretprobe_hrtimer_nanosleep": SLEEPERS})
 
-    def test_hits_that_the_kernel_misses_are_a_note(self):
+    def test_hits_that_the_kernel_misses_are_told(self):
         # The buffer wakes its reader while the probe of vfs_write is handled; the probe of the waking is not hit then.
         summary = self.summary("nested", ["hits of probes were missed by the kernel, of whichever process"])
         self.assertEqual(summary["events_by_name"]["kprobe_vfs_write"], CALLS)
