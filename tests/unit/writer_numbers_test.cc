@@ -1,11 +1,15 @@
 // cmake-once
 // What the trace calls processes and threads of other namespaces: by our number where they are seen, else by their own,
 // which is then nobody else's.
+#include "base/process_names.h"
 #include "consumerd/channel/writer_numbers.h"
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <map>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <utility>
 
 using namespace plumb;
@@ -72,4 +76,22 @@ TEST_F(WriterNumbersTest, a_number_stays_until_an_entry_says_otherwise) {
     seen_[{4026531999, 1}] = 5000;
     EXPECT_EQ(numbers_.process(tagged(1, 1), true), 5000u);
     EXPECT_EQ(numbers_.thread(tagged(1, 1), tagged(1, 1), true), 5000u);
+}
+
+/* Our own namespace, as if it were another: /proc shows it. */
+TEST(LiveWriterNumbers, are_looked_for_again_once_the_last_look_is_old) {
+    plumb_channel_header header{};
+    header.namespaces[1] = own_namespace();
+    WriterNumbers numbers = WriterNumbers::of_live(&header);
+    const auto self = static_cast<uint32_t>(::getpid());
+    EXPECT_EQ(numbers.process(tagged(1, self)), self);
+    ::usleep(30'000);
+    const pid_t child = ::fork();
+    if (child == 0)
+        for (;;)
+            ::pause();
+    const auto id = static_cast<uint32_t>(child);
+    EXPECT_EQ(numbers.process(tagged(1, id)), id);
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
 }
