@@ -166,6 +166,7 @@ bool writers_are_wiped() {
 int initialise() {
     if (runtime.initialised) return 0;
     stay_loaded();
+    join_vfork();
     runtime.process_id = sys::process_id();
     place_writers();
     arm_writers();

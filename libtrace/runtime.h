@@ -142,6 +142,9 @@ bool writers_are_wiped(); // a fork that ran no handlers
 void install_handler();
 uint64_t handler_address(); // 0: none
 
+// vfork.cc
+void join_vfork(); // of the runtime that is in front, if that is another one; by a constructor
+
 // stay.cc
 void stay_loaded(); // the library that holds the runtime; by a constructor
 

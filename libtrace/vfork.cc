@@ -13,11 +13,14 @@
 // stack; and with a shadow stack, which both share, the child jumps where the parent returns. No handlers of
 // pthread_atfork() run, and it is not a cancellation point.
 //
+// A process may have several runtimes: a program's own from libplumb.a, and that of a preloaded probe. One vfork() is in
+// front, and marks the threads of all: each other runtime finds it by its symbol, knows it by a sign in its code, and leaves word
+// there of where its thread's data is, which is as far from the thread pointer in every thread.
+//
 // A clone() with CLONE_VM that does not go through vfork() is not seen here; posix_spawn(), system() and popen() run no
 // code of the program in their child.
+#include "runtime.h"
 #include "sanitizers.h"
-
-#include <plumb/detail/writer.h>
 
 #include <cstddef>
 #include <sys/syscall.h>
@@ -28,16 +31,38 @@ static_assert(offsetof(plumb_thread, epoch) == 4 && offsetof(plumb_thread, in_vf
 static_assert(SYS_vfork == 58 && PLUMB_VFORK_MARK == 16);
 
 __asm__(".pushsection .text\n"
+        ".balign 16\n"
         ".globl vfork\n"
         ".type vfork, @function\n"
         "vfork:\n"
         ".cfi_startproc\n"
         "endbr64\n"
+        "jmp 0f\n"
+        ".balign 8, 0x90\n"
+        "plumb_vfork_sign:\n"
+        ".ascii \"plumb v1\"\n"
+        ".long plumb_vfork_others - plumb_vfork_sign\n"
+        "0:\n"
         "movq plumb_thread_self@gottpoff(%rip), %rdx\n"
         "movq %fs:16(%rdx), %rsi\n"
         "movq %rsp, -16(%rsp)\n" // signal frames leave 128 bytes below the stack pointer alone
         "movq %rsp, %fs:16(%rdx)\n"
         "movl $0, %fs:4(%rdx)\n" // behind the one above: from here on it stays 0
+        "xorl %r8d, %r8d\n"      // what the others had there
+        "xorl %r9d, %r9d\n"
+        "movq plumb_vfork_others(%rip), %rax\n"
+        "testq %rax, %rax\n"
+        "jz 4f\n"
+        "movq %fs:16(%rax), %r8\n"
+        "movq %rsp, %fs:16(%rax)\n"
+        "movl $0, %fs:4(%rax)\n"
+        "movq 8+plumb_vfork_others(%rip), %rax\n"
+        "testq %rax, %rax\n"
+        "jz 4f\n"
+        "movq %fs:16(%rax), %r9\n"
+        "movq %rsp, %fs:16(%rax)\n"
+        "movl $0, %fs:4(%rax)\n"
+        "4:\n"
         "popq %rdi\n"
         ".cfi_adjust_cfa_offset -8\n"
         ".cfi_register %rip, %rdi\n"
@@ -49,6 +74,15 @@ __asm__(".pushsection .text\n"
         "testq %rax, %rax\n"
         "jz 1f\n"
         "movq %rsi, %fs:16(%rdx)\n"
+        "movq plumb_vfork_others(%rip), %rcx\n"
+        "testq %rcx, %rcx\n"
+        "jz 5f\n"
+        "movq %r8, %fs:16(%rcx)\n"
+        "movq 8+plumb_vfork_others(%rip), %rcx\n"
+        "testq %rcx, %rcx\n"
+        "jz 5f\n"
+        "movq %r9, %fs:16(%rcx)\n"
+        "5:\n"
         "cmpq $-4095, %rax\n"
         "jae 3f\n"
         "ret\n"
@@ -71,5 +105,38 @@ __asm__(".pushsection .text\n"
         ".cfi_endproc\n"
         ".size vfork, . - vfork\n"
         ".popsection\n");
+
+// Distances from the thread pointer to the data of other runtimes' threads; 0: none.
+extern "C" {
+__attribute__((visibility("hidden"))) constinit int64_t plumb_vfork_others[2] = {};
+}
+
+namespace plumb {
+
+void join_vfork() {
+    const char* front;
+    const char* sign;
+    int64_t distance;
+    __asm__("movq vfork@GOTPCREL(%%rip), %0\n"
+            "leaq plumb_vfork_sign(%%rip), %1\n"
+            "movq plumb_thread_self@gottpoff(%%rip), %2"
+            : "=r"(front), "=r"(sign), "=r"(distance));
+    constexpr size_t sign_bytes = 8;
+    const char* const sign_in_front = front + 8;
+    if (sign_in_front == sign || __builtin_memcmp(sign_in_front, sign, sign_bytes) != 0) return;
+    int32_t to_others;
+    __builtin_memcpy(&to_others, sign_in_front + sign_bytes, sizeof(to_others));
+    auto* const others = reinterpret_cast<int64_t*>(const_cast<char*>(sign_in_front) + to_others);
+    for (uint32_t i = 0; i < 2; i++) {
+        int64_t there = 0;
+        if (compare_exchange(others[i], there, distance) || there == distance) return;
+    }
+}
+
+} // namespace plumb
+
+#else
+
+void plumb::join_vfork() {}
 
 #endif
