@@ -1,6 +1,7 @@
 // A program may have a seccomp filter from the start: a container, or a service manager, installed it before exec(). It may
 // end the program for a call that tracing makes, and not for those that ld.so has made by then: open, read, mmap, close.
-// So before the first other call the runtime reads how many filters there are. As many as a session's controller has are
+// So before it makes calls for a session, others than those of its start (docs/startup.md), the runtime reads how many filters
+// there are. As many as a session's controller has are
 // taken for the same ones. Filters that the program installs itself: held.cc.
 #include "open_file.h"
 #include "runtime.h"
