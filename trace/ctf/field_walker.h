@@ -29,7 +29,12 @@ struct BitCursor {
     const uint8_t* data = nullptr; /* of the packet */
     uint64_t bit = 0;              /* from there */
     uint64_t end_bit = 0;
+    uint64_t steps_left = 0; /* a part may take no bits, so bits alone do not bound a walk */
 
+    BitCursor(const uint8_t* bytes, uint64_t begin, uint64_t end)
+        : data(bytes), bit(begin), end_bit(end), steps_left(steps_for(end - std::min(begin, end))) {}
+    /* Any struct once, and several parts for each bit. */
+    static constexpr uint64_t steps_for(uint64_t bits) { return 65536 + 16 * bits; }
     bool has(uint64_t bits) const { return bit <= end_bit && bits <= end_bit - bit; }
     bool align(uint32_t mask) {
         bit = (bit + mask) & ~uint64_t{mask};
@@ -157,6 +162,8 @@ bool walk_steps(const Plan& plan, uint32_t first, uint32_t last, BitCursor& curs
     for (uint32_t at = first; at < last;) {
         const Step& step = plan.steps[at];
         const uint32_t next = step.next;
+        if (cursor.steps_left == 0) return false;
+        --cursor.steps_left;
         switch (step.kind) {
         case StepKind::integer: {
             uint64_t value = 0;

@@ -116,6 +116,7 @@ bool StreamReader::enter_packet() {
     event_.cpu = has(Role::cpu_id) ? static_cast<uint32_t>(role(Role::cpu_id)) : no_cpu;
     count_losses();
     bit_ = cursor.bit;
+    steps_left_ = BitCursor::steps_for(std::min(sizes->content_bits, available_bits));
     content_bits_ = std::min(sizes->content_bits, available_bits);
     in_packet_ = !has(Role::timestamp_end) || stream_->clock(role(Role::timestamp_end)) >= skip_before_ns_;
     return true;
@@ -211,6 +212,7 @@ bool StreamReader::next_plumb_event() {
 /* Any other shape: every part is walked to find where the next one begins. False: no event here. */
 bool StreamReader::next_plain_event() {
     BitCursor cursor{event_.packet, bit_, content_bits_};
+    cursor.steps_left = steps_left_;
     RoleVisitor roles(*this);
     SkipVisitor skip;
     if (!cursor.align(stream_->event_header.align_mask) || cursor.bit >= content_bits_) {
@@ -233,9 +235,13 @@ bool StreamReader::next_plain_event() {
     whole = whole && walk(event_.info->context, cursor, slots_.data(), skip);
     event_.fields_bit = cursor.bit;
     whole = whole && walk(event_.info->fields, cursor, slots_.data(), skip);
+    if (!whole && cursor.steps_left == 0)
+        return !give_up_packet(
+            fmt::format("its events have too many parts that take no space, {}", event_.info->name));
     if (!whole) return !give_up_packet(fmt::format("it ends inside an event, {}", event_.info->name));
     if (cursor.bit == bit_) return !give_up_packet("it holds events that take no space");
     bit_ = event_.end_bit = cursor.bit;
+    steps_left_ = cursor.steps_left;
     event_.cycles = clock_;
     event_.time_ns = stream_->clock(clock_);
     event_.thread_id = has(Role::thread_id) ? static_cast<uint32_t>(role(Role::thread_id)) : 0;

@@ -1,11 +1,13 @@
 /*
  * From types to plans. Metadata is hostile: a few lines of it can describe a struct of 2^32 fields, or an
- * array of elements that take no bytes, so the number of steps is bounded and each element must take a bit.
+ * array of elements that take no bytes, so the number of steps is bounded and each element must take a bit. A name may be as
+ * long as the metadata is, so none is kept twice.
  */
 #include "trace/ctf/trace_layout.h"
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 
@@ -86,27 +88,42 @@ public:
     Status make(uint32_t first_index);
 
 private:
-    /* An integer that later steps may refer to, by its path from the scope: "event.fields._a.len". */
+    /* A struct or what is like one, by its way up to its scope, which has no parent and the scope's name. A path is never
+     * written out: there may be many, of long names. */
+    struct Place {
+        uint32_t parent;
+        std::string_view name; /* the metadata's own */
+    };
+    static constexpr uint32_t nowhere = ~uint32_t{0};
+    /* An integer that later steps may refer to. */
     struct Visible {
-        std::string path;
+        uint32_t place;
+        std::string_view name;
         Plan* plan;
         uint32_t step;
         const tsdl::Type* type;
     };
 
     Status compile(std::string_view scope, const tsdl::TypePtr& type, Plan& plan);
-    Status add(const std::string& parent, const tsdl::Field& field, Plan& plan);
-    Status add_children(const std::string& path, const tsdl::Type& type, Plan& plan);
-    Status add_array(const std::string& parent, const tsdl::Field& field, Plan& plan, Step step);
-    Status add_variant(const std::string& parent, const tsdl::Field& field, Plan& plan, Step step);
+    uint32_t make_place(uint32_t parent, std::string_view name);
+    std::string_view scope_of(uint32_t place) const;
+    bool is_same(uint32_t a, uint32_t b) const;
+    bool is_at(const Visible& visible, uint32_t place, std::string_view reference) const;
+    bool is_in(const Visible& visible, std::string_view scope, std::string_view reference) const;
+    std::optional<uint32_t> strip(const Visible& visible, std::string_view& reference) const;
+    Status add(uint32_t parent, const tsdl::Field& field, Plan& plan);
+    Status add_children(uint32_t place, const tsdl::Type& type, Plan& plan);
+    Status add_array(uint32_t parent, const tsdl::Field& field, Plan& plan, Step step);
+    Status add_variant(uint32_t parent, const tsdl::Field& field, Plan& plan, Step step);
     void fill_integer(const tsdl::Type& type, Step& step) const;
-    Result<const Visible*> resolve(const std::string& parent, const std::string& reference);
+    Result<const Visible*> resolve(uint32_t parent, std::string_view reference);
     Result<int32_t> slot_of(const Visible& visible);
     Status make_stream(const tsdl::StreamClass& described);
     Status make_event(const tsdl::EventClass& described, StreamLayout& stream, uint32_t index);
     CyclesToNs clock_of(const tsdl::StreamClass& stream) const;
 
     TraceLayout& layout_;
+    std::vector<Place> places_;
     std::vector<Visible> visible_;
     std::string_view scope_;
     uint32_t slots_ = 0;
@@ -127,7 +144,8 @@ Status LayoutMaker::make(uint32_t first_index) {
     layout_.packet_header_slots_ = slots_;
     for (const tsdl::StreamClass& described : metadata.streams) {
         /* Only the packet header is visible from every stream. */
-        std::erase_if(visible_, [](const Visible& v) { return !v.path.starts_with("trace.packet.header."); });
+        std::erase_if(visible_,
+                      [this](const Visible& v) { return scope_of(v.place) != "trace.packet.header"; });
         if (Status made = make_stream(described); !made) return made;
         StreamLayout& stream = *layout_.streams_.back();
         const std::size_t visible_in_stream = visible_.size();
@@ -237,12 +255,12 @@ Status LayoutMaker::compile(std::string_view scope, const tsdl::TypePtr& type, P
     if (type->kind != tsdl::Kind::structure) return Error("The metadata's {} is not a struct.", scope);
     scope_ = scope;
     plan.align_mask = type->alignment_bits - 1;
-    return add_children(std::string(scope), *type, plan);
+    return add_children(make_place(nowhere, scope), *type, plan);
 }
 
-Status LayoutMaker::add_children(const std::string& path, const tsdl::Type& type, Plan& plan) {
+Status LayoutMaker::add_children(uint32_t place, const tsdl::Type& type, Plan& plan) {
     for (const tsdl::Field& field : type.fields)
-        if (Status added = add(path, field, plan); !added) return added;
+        if (Status added = add(place, field, plan); !added) return added;
     return ok();
 }
 
@@ -262,7 +280,7 @@ void LayoutMaker::fill_integer(const tsdl::Type& type, Step& step) const {
     if (type.kind == tsdl::Kind::enumeration) step.labels = &type.labels;
 }
 
-Status LayoutMaker::add(const std::string& parent, const tsdl::Field& field, Plan& plan) {
+Status LayoutMaker::add(uint32_t parent, const tsdl::Field& field, Plan& plan) {
     if (plan.steps.size() >= max_steps_in_plan || ++steps_ > max_steps_in_trace)
         return Error("The metadata describes a struct with more than {} parts.", max_steps_in_plan);
     const tsdl::Type& type = *field.type;
@@ -274,7 +292,7 @@ Status LayoutMaker::add(const std::string& parent, const tsdl::Field& field, Pla
     switch (type.kind) {
     case tsdl::Kind::integer:
     case tsdl::Kind::enumeration:
-        visible_.push_back({parent + "." + field.name, &plan, at, &type});
+        visible_.push_back({parent, field.name, &plan, at, &type});
         [[fallthrough]];
     case tsdl::Kind::floating:
         fill_integer(type, step);
@@ -285,7 +303,7 @@ Status LayoutMaker::add(const std::string& parent, const tsdl::Field& field, Pla
     case tsdl::Kind::structure: {
         step.kind = StepKind::structure;
         plan.steps.push_back(std::move(step));
-        if (Status added = add_children(parent + "." + field.name, type, plan); !added) return added;
+        if (Status added = add_children(make_place(parent, field.name), type, plan); !added) return added;
         plan.steps[at].next = static_cast<uint32_t>(plan.steps.size());
         return ok();
     }
@@ -300,7 +318,7 @@ Status LayoutMaker::add(const std::string& parent, const tsdl::Field& field, Pla
     return ok();
 }
 
-Status LayoutMaker::add_array(const std::string& parent, const tsdl::Field& field, Plan& plan, Step step) {
+Status LayoutMaker::add_array(uint32_t parent, const tsdl::Field& field, Plan& plan, Step step) {
     const tsdl::Type& type = *field.type;
     const auto at = static_cast<uint32_t>(plan.steps.size());
     step.kind = is_text_element(*type.element) ? StepKind::text : StepKind::array;
@@ -322,14 +340,15 @@ Status LayoutMaker::add_array(const std::string& parent, const tsdl::Field& fiel
     const Role role = step.role;
     plan.steps.push_back(std::move(step));
     if (plan.steps[at].kind == StepKind::array) {
-        if (Status added = add(parent + "." + field.name, {"", type.element}, plan); !added) return added;
+        if (Status added = add(make_place(parent, field.name), {"", type.element}, plan); !added)
+            return added;
         if (role == Role::uuid) plan.steps[at + 1].role = role;
     }
     plan.steps[at].next = static_cast<uint32_t>(plan.steps.size());
     return ok();
 }
 
-Status LayoutMaker::add_variant(const std::string& parent, const tsdl::Field& field, Plan& plan, Step step) {
+Status LayoutMaker::add_variant(uint32_t parent, const tsdl::Field& field, Plan& plan, Step step) {
     const tsdl::Type& type = *field.type;
     const auto at = static_cast<uint32_t>(plan.steps.size());
     if (type.reference.empty()) return Error("The variant {} has no tag.", field.name);
@@ -347,9 +366,10 @@ Status LayoutMaker::add_variant(const std::string& parent, const tsdl::Field& fi
     plan.choices.back().tag_is_signed = tag_type.element->is_signed;
     const uint32_t choices = step.choices;
     plan.steps.push_back(std::move(step));
+    const uint32_t place = make_place(parent, field.name);
     for (const tsdl::Field& option : type.fields) {
         const auto first = static_cast<uint32_t>(plan.steps.size());
-        if (Status added = add(parent + "." + field.name, option, plan); !added) return added;
+        if (Status added = add(place, option, plan); !added) return added;
         for (const tsdl::Label& label : tag_type.labels)
             if (without_underscore(label.name) == without_underscore(option.name))
                 plan.choices[choices].options.push_back({label.first, label.last, first});
@@ -358,23 +378,71 @@ Status LayoutMaker::add_variant(const std::string& parent, const tsdl::Field& fi
     return ok();
 }
 
+uint32_t LayoutMaker::make_place(uint32_t parent, std::string_view name) {
+    places_.push_back({parent, name});
+    return static_cast<uint32_t>(places_.size() - 1);
+}
+
+std::string_view LayoutMaker::scope_of(uint32_t place) const {
+    while (places_[place].parent != nowhere)
+        place = places_[place].parent;
+    return places_[place].name;
+}
+
+/* By name: what is described twice is one place. */
+bool LayoutMaker::is_same(uint32_t a, uint32_t b) const {
+    while (a != b) {
+        if (a == nowhere || b == nowhere || places_[a].name != places_[b].name) return false;
+        a = places_[a].parent;
+        b = places_[b].parent;
+    }
+    return true;
+}
+
+/* Where a reference to the integer would have to begin: the names "a.b.c" are taken off from its end. */
+std::optional<uint32_t> LayoutMaker::strip(const Visible& visible, std::string_view& reference) const {
+    std::string_view name = visible.name;
+    for (uint32_t place = visible.place;; place = places_[place].parent) {
+        if (!reference.ends_with(name)) return {};
+        reference.remove_suffix(name.size());
+        if (reference.empty()) return place;
+        if (reference.back() != '.' || places_[place].parent == nowhere) return {};
+        reference.remove_suffix(1);
+        name = places_[place].name;
+    }
+}
+
+bool LayoutMaker::is_at(const Visible& visible, uint32_t place, std::string_view reference) const {
+    const auto begin = strip(visible, reference);
+    return begin && is_same(*begin, place);
+}
+
+bool LayoutMaker::is_in(const Visible& visible, std::string_view scope, std::string_view reference) const {
+    const auto begin = strip(visible, reference);
+    return begin && places_[*begin].parent == nowhere && places_[*begin].name == scope;
+}
+
 /* The nearest struct that has the name wins, then the scopes from the innermost to the outermost. */
-Result<const LayoutMaker::Visible*> LayoutMaker::resolve(const std::string& parent,
-                                                         const std::string& reference) {
-    const auto find = [&](std::string_view path) -> const Visible* {
+Result<const LayoutMaker::Visible*> LayoutMaker::resolve(uint32_t parent, std::string_view reference) {
+    const auto find = [&](auto is_it) -> const Visible* {
         for (auto entry = visible_.rbegin(); entry != visible_.rend(); ++entry)
-            if (entry->path == path) return &*entry;
+            if (is_it(*entry)) return &*entry;
         return nullptr;
     };
-    if (const Visible* absolute = find(reference)) return absolute;
-    for (std::string prefix = parent; prefix.size() >= scope_.size();) {
-        if (const Visible* found = find(prefix + "." + reference)) return found;
-        const std::size_t dot = prefix.rfind('.');
-        if (dot == std::string::npos) break;
-        prefix.resize(dot);
-    }
     for (const std::string_view scope : scopes)
-        if (const Visible* found = find(std::string(scope) + "." + reference)) return found;
+        if (reference.size() > scope.size() && reference.starts_with(scope) && reference[scope.size()] == '.')
+            if (const Visible* absolute = find([&](const Visible& visible) {
+                    return is_in(visible, scope, reference.substr(scope.size() + 1));
+                }))
+                return absolute;
+    for (uint32_t place = parent; place != nowhere; place = places_[place].parent)
+        if (const Visible* found =
+                find([&](const Visible& visible) { return is_at(visible, place, reference); }))
+            return found;
+    for (const std::string_view scope : scopes)
+        if (const Visible* found =
+                find([&](const Visible& visible) { return is_in(visible, scope, reference); }))
+            return found;
     return Error("The metadata has no integer `{:.60}` before it.", reference);
 }
 
