@@ -19,10 +19,10 @@ namespace {
 constexpr std::uint64_t second_breath_ns = 50'000'000;
 constexpr std::uint64_t same_breath_ns = 2'000'000;
 
-/* All that would end the recorder without a word, and may come from outside. */
+/* All that would end the recorder without a word, and may come from outside; and what tells it of its command. */
 std::vector<int> taken_signals() {
-    std::vector<int> numbers = {SIGINT, SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2,  SIGCHLD,
-                                SIGIO,  SIGALRM, SIGPROF, SIGXCPU, SIGPWR,  SIGVTALRM};
+    std::vector<int> numbers = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD,
+                                SIGCONT, SIGIO,   SIGALRM, SIGPROF, SIGXCPU, SIGPWR,  SIGVTALRM};
 #ifdef SIGSTKFLT
     numbers.push_back(SIGSTKFLT);
 #endif
@@ -183,6 +183,27 @@ void LaunchedCommand::send(int signal_number) const {
 
 bool LaunchedCommand::is_in_our_group() const {
     return getpgid(process_id_) == getpgrp();
+}
+
+int LaunchedCommand::stop_signal() const {
+    siginfo_t found{};
+    if (ended_ || waitid(P_PID, static_cast<id_t>(process_id_), &found, WSTOPPED | WNOHANG | WNOWAIT) != 0)
+        return 0;
+    return found.si_pid == 0 ? 0 : found.si_status;
+}
+
+void reap_children_but(pid_t process_id) {
+    for (;;) {
+        siginfo_t found{};
+        if (waitid(P_ALL, 0, &found, WEXITED | WNOHANG | WNOWAIT) != 0 || found.si_pid == 0) return;
+        if (found.si_pid == process_id || waitpid(found.si_pid, nullptr, WNOHANG) < 0) return;
+    }
+}
+
+bool is_job_of_shell() {
+    if (!FileDescriptor(open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC)).is_open()) return false;
+    const pid_t parent = getppid();
+    return getsid(parent) == getsid(0) && getpgid(parent) != getpgrp();
 }
 
 int exit_status_for(const Error& start_error) {

@@ -66,6 +66,8 @@ public:
     /* Whether it has ended; asks the kernel, without waiting. */
     bool has_ended();
     void send(int signal_number) const;
+    /* The signal that has stopped it, if it is stopped; otherwise 0. */
+    int stop_signal() const;
     /* Whether it is in the recorder's process group, as it is unless it has left: then it gets what that is sent. */
     bool is_in_our_group() const;
     /* As a shell has it: its status, or 128 + the signal that ended it. Once it has ended. */
@@ -80,6 +82,13 @@ private:
 
 /* 127 if a command was not found, 126 if it could not be run. */
 int exit_status_for(const Error& start_error);
+
+/* Waits for all children that have ended but this one. Whoever is the first process of a container, or a subreaper, becomes the
+ * parent of processes that it has never heard of. */
+void reap_children_but(pid_t process_id);
+
+/* Whether a shell that controls jobs started the recorder: it waits for its jobs to stop, and can make them go on. */
+bool is_job_of_shell();
 
 /* Whether the terminal sent the signal, and so sent it to the command as well. */
 bool came_from_terminal(const siginfo_t& signal);

@@ -23,6 +23,9 @@ namespace plumb {
 namespace {
 
 constexpr std::uint64_t tick_ns = 200'000'000;
+/* Of a command that has none yet: as timeout(1) has it. */
+constexpr int exit_status_of_running = 124;
+
 /* What a summary takes, on a disk that is full by then. */
 constexpr std::uint64_t summary_space_bytes = 128 * 1024;
 
@@ -82,7 +85,8 @@ Result<int> Recorder::run() {
     const Status said = flush_out();
     if (command_) {
         const int status = summary_.exit_status.value_or(0);
-        return status == 0 && !(summary_.is_complete() && !has_write_failures_) ? 1 : status;
+        if (!summary_.is_complete() || has_write_failures_) return status == 0 ? 1 : status;
+        return summary_.exit_status ? status : exit_status_of_running;
     }
     return said && summary_.is_complete() ? 0 : 1;
 }

@@ -71,6 +71,7 @@ private:
     bool is_over();
     void handle(const siginfo_t& signal);
     bool pass_on(const siginfo_t& signal);
+    void stop_with_command();
     bool is_insisted_on(bool from_terminal);
     void end_of_time();
     bool is_asked_to_hurry();

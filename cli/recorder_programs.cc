@@ -243,6 +243,15 @@ void Recorder::find_left_running() {
         if (attached_.count(process.process_id) == 0 &&
             is_same_process(process.process_id, process.introduced_boottime_ns + exactness_ns))
             summary_.left_running.push_back(process);
+    const auto command_id = static_cast<std::uint32_t>(command_->process_id());
+    const bool is_told = std::any_of(summary_.left_running.begin(), summary_.left_running.end(),
+                                     [&](const TracedName& each) { return each.process_id == command_id; });
+    if (command_->has_ended() || is_told) return;
+    TracedName untraced;
+    untraced.process_id = command_id;
+    untraced.name = options_.command[0];
+    untraced.executable = read_link(fmt::format("/proc/{}/exe", command_id)).value_or("");
+    summary_.left_running.push_back(untraced);
 }
 
 } // namespace plumb

@@ -25,7 +25,10 @@ bool Recorder::is_over() {
     if (end_asked_ || !check_channel()) return true;
     if (command_) {
         if (command_->has_ended()) return true;
-        return stop_asked_ns_ != 0 && elapsed_ns() - stop_asked_ns_ > patience_ns;
+        if (stop_asked_ns_ == 0 || elapsed_ns() - stop_asked_ns_ <= patience_ns) return false;
+        status_.say(fmt::format("{} has not ended {} s after SIGTERM; the recording ends, and it runs on.",
+                                options_.command[0], patience_ns / 1'000'000'000));
+        return true;
     }
     if (attached_.empty()) return false;
     return std::none_of(attached_.begin(), attached_.end(),
@@ -33,7 +36,15 @@ bool Recorder::is_over() {
 }
 
 void Recorder::handle(const siginfo_t& signal) {
-    if (signal.si_signo == SIGCHLD) return;
+    if (signal.si_signo == SIGCHLD) {
+        reap_children_but(command_ ? command_->process_id() : 0);
+        stop_with_command();
+        return;
+    }
+    if (signal.si_signo == SIGCONT) {
+        if (command_ && command_->stop_signal() != 0) command_->send(SIGCONT);
+        return;
+    }
     if (signal.si_signo == SIGIO) {
         if (snapshot_socket_) serve_snapshots();
         return;
@@ -66,6 +77,16 @@ bool Recorder::pass_on(const siginfo_t& signal) {
     }
     command_->send(signal.si_signo);
     return signal.si_signo != SIGUSR1 && signal.si_signo != SIGUSR2;
+}
+
+/* A shell takes the terminal back when its job stops, and the job is the recorder. So where the command stops itself alone, as a
+ * shell does by `suspend`, the recorder stops as Ctrl-Z would have stopped it, and the command goes on with it. Anywhere
+ * else nobody would make the recorder go on. */
+void Recorder::stop_with_command() {
+    if (!command_ || command_->stop_signal() == 0 || !is_job_of_shell()) return;
+    status_.clear();
+    raise(SIGSTOP);
+    if (command_->stop_signal() != 0) command_->send(SIGCONT);
 }
 
 bool Recorder::is_insisted_on(bool from_terminal) {

@@ -36,11 +36,19 @@ std::string counted(std::uint64_t number, const std::string& noun) {
     return fmt::format("{} {}s", with_commas(number), noun);
 }
 
+namespace {
+
+/* However often a recorder looks: the terminal is the program's, too. */
+constexpr std::uint64_t redraw_ns = 190'000'000;
+
+} // namespace
+
 StatusLine::StatusLine(bool wanted) : is_shown_(wanted && isatty(STDERR_FILENO) == 1) {}
 
 void StatusLine::update(const DrainProgress& progress, std::uint64_t elapsed_ns) {
     if (!is_shown_) return;
     const std::lock_guard<std::mutex> guard(lock_);
+    if (is_drawn_ && elapsed_ns - last_elapsed_ns_ < redraw_ns) return;
     const double seconds = static_cast<double>(elapsed_ns - last_elapsed_ns_) / 1e9;
     const double rate = seconds > 0 ? static_cast<double>(progress.events - last_events_) / seconds : 0;
     last_events_ = progress.events;

@@ -24,6 +24,7 @@ public:
     /* Shown only if standard error is a terminal. */
     explicit StatusLine(bool wanted);
     bool is_shown() const { return is_shown_; }
+    /* At most five times a second. */
     void update(const DrainProgress& progress, std::uint64_t elapsed_ns);
     /* Takes the line away. */
     void clear();

@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
         script = f"import os, signal; signal.setitimer(signal.ITIMER_REAL, 2); os.execv({str(PLUMB)!r}, " \
                  f"['plumb', 'record', '-o', {str(self.trace)!r}, '--', 'sh', '-c', 'exec sleep 20 2>&- >&-'])"
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, 124, done.stderr)
         self.assertIn("sh runs on", done.stderr)
         self.assertIn("Recorded", done.stderr)
 

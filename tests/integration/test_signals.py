@@ -145,6 +145,52 @@ class Signals(SignalTest):
         self.assertIn("runs on", said)
         self.assertEqual(heard, 4 * [signal.SIGHUP])
 
+    def test_a_command_that_does_not_end_in_time_is_named_and_has_no_status(self):
+        command = [str(PLUMB), "record", "-o", str(self.trace), "--duration", "0.5", "--", "sh", "-c",
+                   "trap '' TERM; echo ready; exec sleep 20 2>&- >&-"]
+        recorder = self.start(command)
+        _, said = self.end(recorder)
+        self.assertEqual(recorder.returncode, 124, said)
+        self.assertIn("runs on", said)
+        summary = json.loads((self.trace / "summary.json").read_text())
+        self.assertIsNone(summary["exit_status"])
+        self.assertEqual([process["name"] for process in summary["left_running"]], ["sh"])
+        os.kill(summary["left_running"][0]["pid"], signal.SIGKILL)
+
+    def test_orphans_that_become_the_recorders_children_are_waited_for(self):
+        become_subreaper = "import ctypes, os, sys; ctypes.CDLL(None).prctl(36, 1); os.execv(sys.argv[1], sys.argv[1:])"
+        script = "for i in 1 2 3 4 5 6 7 8; do sh -c 'sleep 0.1 >&- 2>&- & exit 0'; done; sleep 0.5; exec \"$@\""
+        recorder = self.start([sys.executable, "-c", become_subreaper,
+                               *self.record("sh", "-c", script, "sh", *self.hearer(0.1))])
+        zombies = [p for p in Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().split()
+                   if self.state(p) == "Z"]
+        recorder.send_signal(signal.SIGTERM)
+        _, said = self.end(recorder)
+        self.assertEqual(zombies, [])
+        self.assertEqual(recorder.returncode, 7, said)
+
+    def test_a_stopped_command_goes_on_with_its_recorder_which_has_not_stopped(self):
+        recorder = self.start(self.record(*self.hearer(0.1)))
+        command = int(Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text())
+        os.kill(command, signal.SIGSTOP)
+        self.wait_for_state(command, "T")
+        self.assertNotEqual(self.state(recorder.pid), "T")
+        recorder.send_signal(signal.SIGCONT)
+        self.wait_for_state(command, "SR")
+        recorder.send_signal(signal.SIGTERM)
+        _, said = self.end(recorder)
+        self.assertEqual(recorder.returncode, 7, said)
+
+    @staticmethod
+    def state(process):
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+    def wait_for_state(self, process, states):
+        end = time.time() + 10
+        while self.state(process) not in states and time.time() < end:
+            time.sleep(0.01)
+        self.assertIn(self.state(process), states)
+
     def test_the_witness_is_not_found_by_the_recorders_name_and_ends_with_it(self):
         recorder = self.start(self.record(*self.hearer(0.5)), start_new_session=True)
         others = [p for p in self.group(recorder.pid) if p != recorder.pid and "hearer" not in self.command_line(p)]
@@ -225,6 +271,36 @@ class CtrlC(TerminalTest):
             time.sleep(0.2)
         self.show_until("runs on")
         self.show_until("Recorded")
+
+class Jobs(TerminalTest):
+    def in_a_shell(self, *command):
+        self.open(["bash", "--norc", "--noprofile", "-i"])
+        self.show_until("SHELL> ")
+        self.press(" ".join(self.record(*command)) + "; echo status=$?\n")
+
+    def test_a_command_that_stops_itself_gives_the_terminal_back(self):
+        self.in_a_shell("sh", "-c", "'echo ready; kill -STOP $$; echo goes on; exit 7'")
+        self.show_until("Stopped")
+        self.press("fg\n")
+        self.show_until("goes on")
+        self.show_until("The trace is in")
+        self.assertEqual(self.exit_status(), 7)
+
+    def test_ctrl_z_stops_both(self):
+        self.in_a_shell("sh", "-c", "'echo ready; sleep 2; echo goes on; exit 7'")
+        self.show_until("ready\r")
+        self.press("\x1a")
+        self.show_until("Stopped")
+        self.press("fg\n")
+        self.show_until("The trace is in")
+        self.assertEqual(self.exit_status(), 7)
+
+    def test_the_status_line_is_drawn_a_few_times_a_second(self):
+        self.in_a_shell("sleep", "3")
+        self.show_until("The trace is in")
+        self.assertIn("events  ", self.shown)
+        self.assertLess(self.shown.count("\r\x1b[K00:"), 25)
+
 
 if __name__ == "__main__":
     unittest.main()
