@@ -8,6 +8,7 @@
 #include "tests/support/claims.h"
 #include "tests/support/raw_state.h"
 #include "tests/support/session_fixture.h"
+#include "tests/support/subject.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -121,6 +122,14 @@ TEST_F(SessionSlotsTest, GivesUpOnAProcessThatDoesNotAnswer) {
     EXPECT_THAT(reason_for(enable(*session, {{"subject:*"}}), deaf.id()),
                 HasSubstr("did not answer within 0.4 s"));
     raw.slot(7) = {};
+}
+
+TEST_F(SessionSlotsTest, SaysWhichImageRunsInAProcess) {
+    Session session = make();
+    test::RawState raw(session.state());
+    const test::Subject one({}), other({});
+    EXPECT_NE(raw.slot_of(one.id()).image, 0u);
+    EXPECT_NE(raw.slot_of(one.id()).image, raw.slot_of(other.id()).image) << "of one program, started twice";
 }
 
 TEST_F(SessionSlotsTest, DoesNotWaitForASlotThatIsNeverFilled) {
