@@ -53,6 +53,7 @@ constexpr size_t stack_bytes = 256 * 1024;
 alignas(16) unsigned char stack[stack_bytes]; // .bss: the program pays for the pages that are used
 
 constexpr size_t plenty_bytes = 32 * 1024;
+static_assert(stack_bytes >= 2 * plenty_bytes);
 constexpr size_t callers_frames_bytes =
     512; // below the variable that says where we are: ours, and a red zone
 

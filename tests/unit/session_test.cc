@@ -7,6 +7,7 @@
 
 #include "consumerd/control/launched.h"
 #include "tests/support/child.h"
+#include "tests/support/raw_state.h"
 #include "tests/support/session_fixture.h"
 #include "tests/support/subject.h"
 
@@ -29,10 +30,13 @@ using testing::IsEmpty;
 TEST_F(SessionTest, SwitchesEventsOnAndOffInRunningPrograms) {
     const Subject subject({"trace", "read"});
     Session session = make();
+    test::RawState raw(session.state());
+    const plumb_process& slot = raw.slot_of(subject.id());
     for (int round = 0; round < 20; round++) {
         const Report on = enable(session, {{"subject:tick"}});
         EXPECT_THAT(on.acknowledged, Contains(subject.id()));
         EXPECT_TRUE(on.complete());
+        EXPECT_EQ(slot.error, 0);
         EXPECT_TRUE(grows(session));
         EXPECT_TRUE(disable(session, {{"subject:tick"}}).complete());
         const std::uint64_t after = written(session);
@@ -197,6 +201,23 @@ TEST_F(SessionTest, DisturbsNoThreadIfOneCanGoOn) {
         EXPECT_THAT(disable(session, {{"subject:*"}}).disturbed, IsEmpty());
     }
     EXPECT_EQ(subject.number("eintr"), 0u);
+}
+
+TEST_F(SessionTest, WaitsForABetterMomentBeforeItDisturbsAThread) {
+#if defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "ThreadSanitizer makes its own system calls in every thread";
+#endif
+    const Subject subject({});
+    QuiescenceOptions patient = test::quick();
+    patient.patience_ns = 400'000'000;
+    Result<Session> session = Session::create(test::small_channel(), patient);
+    ASSERT_TRUE(session) << session.error().message();
+    const std::uint64_t before_ns = boottime_now_ns();
+    const Report report = enable(*session, {{"subject:*"}});
+    EXPECT_GE(boottime_now_ns() - before_ns, patient.patience_ns);
+    EXPECT_THAT(report.acknowledged, Contains(subject.id()));
+    ASSERT_EQ(report.disturbed.size(), 1u);
+    EXPECT_EQ(report.disturbed[0].system_call, "poll");
 }
 
 TEST_F(SessionTest, ReachesThoseItLaunched) {
