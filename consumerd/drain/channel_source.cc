@@ -195,7 +195,8 @@ void ChannelSource::update_losses(Ring& ring) {
 RingLosses ChannelSource::losses(size_t ring) const {
     const Ring& of = rings_[ring];
     return {of.lost[PLUMB_LOST_FULL] + of.lost[PLUMB_LOST_BLOCK_TIMEOUT] + of.lost[PLUMB_LOST_TOO_LARGE] +
-                of.lost[PLUMB_LOST_CONTENDED] + of.lost[PLUMB_LOST_CLOCK] + of.reader.damaged_records(),
+                of.lost[PLUMB_LOST_CONTENDED] + of.lost[PLUMB_LOST_CLOCK] + of.lost[PLUMB_LOST_HELD] +
+                of.reader.damaged_records(),
             of.reader.overwritten_subbufs() + of.reader.damaged_subbufs()};
 }
 
@@ -369,6 +370,7 @@ void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) con
     add_if_any(totals.events_lost, "too_large", lost[PLUMB_LOST_TOO_LARGE]);
     add_if_any(totals.events_lost, "contended", lost[PLUMB_LOST_CONTENDED]);
     add_if_any(totals.events_lost, "clock", lost[PLUMB_LOST_CLOCK]);
+    add_if_any(totals.events_lost, "held", lost[PLUMB_LOST_HELD]);
     add_if_any(totals.events_lost, "not_written", events_not_written);
     add_if_any(totals.events_lost, "damaged", damaged_records);
     add_if_any(totals.subbufs_lost, "overwritten", lost[PLUMB_LOST_OVERWRITTEN]);

@@ -352,7 +352,7 @@ void write_held(Record& record) {
     SpaceWait space;
     const Attachment& attachment = attachments[record.session];
     const uint32_t known = epoch_of_held_thread();
-    plumb_loss cause = PLUMB_LOST_CONTENDED;
+    plumb_loss cause = PLUMB_LOST_HELD;
     if (clock_takes_calls(attachment.clock_mode)) {
         cause = PLUMB_LOST_CLOCK;
         say_without_clock();

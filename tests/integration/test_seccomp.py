@@ -62,7 +62,7 @@ class Seccomp(guarded_program.GuardedProgramTest):
                 self.assertIn("has a seccomp filter", self.finish(recorder))
                 self.ask(program, "fork")
                 self.assertEqual(self.summary()["events"], 3 * EVENTS)
-                self.assertEqual(self.summary()["events_lost_by_cause"], {"contended": EVENTS})  # of the new thread
+                self.assertEqual(self.summary()["events_lost_by_cause"], {"held": EVENTS})  # of the new thread
                 self.end(program)
 
     def test_one_that_nobody_records_forks_and_ends_as_it_would(self):

@@ -135,7 +135,7 @@ uint64_t TestChannel::lost(plumb_loss cause) const {
 
 uint64_t TestChannel::lost_events() const {
     return lost(PLUMB_LOST_FULL) + lost(PLUMB_LOST_BLOCK_TIMEOUT) + lost(PLUMB_LOST_TOO_LARGE) +
-           lost(PLUMB_LOST_CONTENDED);
+           lost(PLUMB_LOST_CONTENDED) + lost(PLUMB_LOST_HELD);
 }
 
 std::vector<uint64_t> TestChannel::write_positions() const {

@@ -140,10 +140,11 @@ enum plumb_loss {
     PLUMB_LOST_FULL = 0,          /* events: ring full in discard mode */
     PLUMB_LOST_BLOCK_TIMEOUT = 1, /* events: ring still full when the time-out of block mode ended */
     PLUMB_LOST_TOO_LARGE = 2,     /* events: larger than a quarter of a sub-buffer, and could not be cut */
-    PLUMB_LOST_CONTENDED = 3,     /* events: no ring could be had (only without rseq) */
+    PLUMB_LOST_CONTENDED = 3,   /* events: no ring could be had (only without rseq), or no guard or buffer */
     PLUMB_LOST_OVERWRITTEN = 4, /* sub-buffers: overwritten before they were read; counted by the consumer */
     PLUMB_CUT = 5,              /* events: recorded, but a string, text or sequence was shortened */
     PLUMB_LOST_CLOCK = 6,       /* events: the process is held, and the clock takes a system call to read */
+    PLUMB_LOST_HELD = 7, /* events: the process is held; of its new threads, or it would have had to wait */
     PLUMB_LOSS_CAUSES = 8
 };
 
