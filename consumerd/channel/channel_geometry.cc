@@ -42,7 +42,7 @@ Status check_kinds(const plumb_channel_header& header) {
 
 Status check_rings(const plumb_channel_header& header) {
     const uint64_t rings = uint64_t{header.ring_count} + header.extra_ring_count;
-    if (rings == 0 || rings > 2 * PLUMB_CHANNEL_MAX_RINGS)
+    if (rings == 0 || rings > PLUMB_CHANNEL_MAX_RINGS)
         return Error("The channel is damaged: {} rings.", rings);
     if (!std::has_single_bit(header.subbuf_bytes) || header.subbuf_bytes < PLUMB_SUBBUF_MIN_BYTES ||
         header.subbuf_bytes > PLUMB_SUBBUF_MAX_BYTES)
@@ -51,6 +51,8 @@ Status check_rings(const plumb_channel_header& header) {
         return Error("The channel is damaged: {} sub-buffers.", header.subbuf_count);
     if (header.ring_bytes != uint64_t{header.subbuf_bytes} * header.subbuf_count)
         return Error("The channel is damaged: rings of {} bytes.", header.ring_bytes);
+    if (header.ring_bytes > PLUMB_RINGS_BYTES_MAX / rings)
+        return Error("The channel is damaged: {} rings of {} bytes.", rings, header.ring_bytes);
     return ok();
 }
 
@@ -62,6 +64,10 @@ Status check_places(const plumb_channel_header& header) {
         !std::has_single_bit(header.event_slots) ||
         !lies_within(header.event_slots_offset, uint64_t{header.event_slots} * 8, first, total, 8))
         return Error("The channel is damaged: its event table lies outside.");
+    if (header.entry_slots > PLUMB_ENTRY_SLOTS_MAX)
+        return Error("The channel is damaged: {} entries.", header.entry_slots);
+    if (header.heap_bytes > PLUMB_HEAP_BYTES_MAX)
+        return Error("The channel is damaged: a heap of {} bytes.", header.heap_bytes);
     if (!lies_within(header.entry_slots_offset, uint64_t{header.entry_slots} * 8, first, total, 8))
         return Error("The channel is damaged: its entry table lies outside.");
     if (!lies_within(header.heap_offset, header.heap_bytes, first, total, 8))

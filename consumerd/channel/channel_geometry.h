@@ -45,7 +45,7 @@ struct ChannelGeometry {
 };
 
 /* The geometry, or what is wrong with the header, which is a copy: not a channel, another major version, a part outside
- * of what is mapped. */
+ * of what is mapped, or larger than any is made. */
 Result<ChannelGeometry> check_channel_header(const plumb_channel_header& header, uint64_t mapped_bytes);
 
 } // namespace plumb

@@ -19,8 +19,6 @@ namespace plumb {
 namespace {
 
 constexpr std::uint64_t page_bytes = 4096;
-constexpr std::uint32_t entry_slots_max = 1u << 24;
-constexpr std::uint64_t heap_bytes_max = std::uint64_t{1} << 32;
 
 std::uint64_t round_to_page(std::uint64_t bytes) {
     return (bytes + page_bytes - 1) / page_bytes * page_bytes;
@@ -38,12 +36,13 @@ Status check(const ChannelConfig& config) {
     if (!std::has_single_bit(config.event_slots) || config.event_slots > PLUMB_EVENT_SLOTS_MAX)
         return Error("{} event slots are not possible.", config.event_slots)
             .hint("The count must be a power of two, at most {}.", PLUMB_EVENT_SLOTS_MAX);
-    if (config.entry_slots == 0 || config.entry_slots > entry_slots_max)
+    if (config.entry_slots == 0 || config.entry_slots > PLUMB_ENTRY_SLOTS_MAX)
         return Error("{} entry slots are not possible.", config.entry_slots)
-            .hint("The count must be from 1 to {}.", entry_slots_max);
-    if ((config.heap_bytes != 0 && config.heap_bytes < page_bytes) || config.heap_bytes > heap_bytes_max)
+            .hint("The count must be from 1 to {}.", PLUMB_ENTRY_SLOTS_MAX);
+    if ((config.heap_bytes != 0 && config.heap_bytes < page_bytes) ||
+        config.heap_bytes > PLUMB_HEAP_BYTES_MAX)
         return Error("A heap of {} bytes is not possible.", config.heap_bytes)
-            .hint("It must have from {} to {} bytes.", page_bytes, heap_bytes_max);
+            .hint("It must have from {} to {} bytes.", page_bytes, PLUMB_HEAP_BYTES_MAX);
     if (config.mode < PLUMB_MODE_DISCARD || config.mode > PLUMB_MODE_BLOCK)
         return Error("There is no ring mode {}.", static_cast<int>(config.mode));
     return ok();
@@ -162,7 +161,7 @@ Result<ChannelLayout> lay_out_channel(const ChannelConfig& config) {
     if (rings > PLUMB_CHANNEL_MAX_RINGS)
         return Error("{} rings are more than the {} that are possible.", rings, PLUMB_CHANNEL_MAX_RINGS);
     layout.ring_bytes = static_cast<std::uint64_t>(config.subbuf_bytes) * config.subbuf_count;
-    if (layout.ring_bytes > (std::uint64_t{1} << 40) / rings)
+    if (layout.ring_bytes > PLUMB_RINGS_BYTES_MAX / rings)
         return Error("{} rings of {} sub-buffers of {} bytes are more than 1 TiB.", rings,
                      config.subbuf_count, config.subbuf_bytes);
     layout.heap_bytes = config.heap_bytes != 0 ? config.heap_bytes

@@ -80,6 +80,37 @@ TEST(ChannelHeader, IsRefusedIfAnythingInItIsImpossible) {
         EXPECT_THAT(refusal(damages[i]), HasSubstr("damaged")) << "damage " << i;
 }
 
+/* A file with holes can be of any size. */
+TEST(ChannelHeader, IsRefusedIfItIsLargerThanAnyThatIsMade) {
+    using Header = plumb_channel_header;
+    const auto refusal_of_large = [](const std::function<void(Header&)>& change) {
+        ChannelBuilder channel;
+        Header header = channel.header();
+        const uint64_t mapped_bytes = header.total_bytes = uint64_t{1} << 50;
+        header.entry_slots_offset = header.heap_offset = header.data_offset = 1 << 20;
+        change(header);
+        const auto checked = check_channel_header(header, mapped_bytes);
+        return checked ? "" : checked.error().message();
+    };
+    EXPECT_EQ(refusal_of_large([](Header& h) {
+                  h.entry_slots = PLUMB_ENTRY_SLOTS_MAX;
+                  h.heap_bytes = PLUMB_HEAP_BYTES_MAX;
+              }),
+              "");
+    EXPECT_THAT(refusal_of_large([](Header& h) { h.entry_slots = PLUMB_ENTRY_SLOTS_MAX + 1; }),
+                HasSubstr("damaged"));
+    EXPECT_THAT(refusal_of_large([](Header& h) { h.heap_bytes = PLUMB_HEAP_BYTES_MAX + 1; }),
+                HasSubstr("damaged"));
+    EXPECT_THAT(refusal_of_large([](Header& h) { h.ring_count = PLUMB_CHANNEL_MAX_RINGS + 1; }),
+                HasSubstr("damaged"));
+    EXPECT_THAT(refusal_of_large([](Header& h) {
+                    h.subbuf_bytes = 1u << 30;
+                    h.subbuf_count = 1u << 12;
+                    h.ring_bytes = uint64_t{1} << 42;
+                }),
+                HasSubstr("damaged"));
+}
+
 TEST(ChannelHeader, AnotherMajorVersionIsNamedWithOurs) {
     const std::string message = refusal([](plumb_channel_header& h) {
         h.version_major = 7;

@@ -86,6 +86,11 @@
 #define PLUMB_SUBBUF_MAX_BYTES 0x40000000u /* 1 GiB */
 #define PLUMB_SUBBUF_MIN_COUNT 2u
 #define PLUMB_EVENT_SLOTS_MAX 65536u
+/* More than these no channel has, nor as many bytes in its rings: who reads one takes memory and time by them, and whoever
+ * may write to it could say anything. */
+#define PLUMB_ENTRY_SLOTS_MAX (1u << 24)
+#define PLUMB_HEAP_BYTES_MAX (1ull << 32)
+#define PLUMB_RINGS_BYTES_MAX (1ull << 40)
 
 /* A record longer than this is cut or dropped (PLUMB_LOST_TOO_LARGE). */
 #define PLUMB_RECORD_LIMIT(subbuf_bytes) \
