@@ -7,6 +7,7 @@
 #include "base/output_buffer.h"
 #include "cli/command.h"
 #include "cli/losses.h"
+#include "cli/open_files.h"
 #include "cli/option_checks.h"
 #include "cli/other_users.h"
 #include "cli/output.h"
@@ -123,6 +124,7 @@ struct LeftRecording {
 
 std::string described(const LeftRecording& recording) {
     const LeftChannel& channel = recording.first();
+    if (channel.problem) return channel.file_name;
     return fmt::format("process {} (session {}, {} not written, {} min ago)", channel.recorder_process_id,
                        escaped(channel.session_name),
                        left_text(recording.sum(&LeftChannel::unread_bytes),
@@ -135,38 +137,82 @@ Error nothing_left() {
 }
 
 /* In whose directories it is looked: of all for root, whose recorder may have recorded others, too. */
-std::vector<uid_t> users_to_search(const ExtractOptions& options) {
-    if (options.user_id) return {*options.user_id};
+Result<std::vector<uid_t>> users_to_search(const ExtractOptions& options) {
+    if (options.user_id) return std::vector<uid_t>{*options.user_id};
     std::vector<uid_t> users = {::geteuid()};
     if (::geteuid() != 0) return users;
-    for (const uid_t user_id : users_with_directory())
+    const auto others = users_with_directory();
+    if (!others) return others.error().number() == ENOENT ? users : others;
+    for (const uid_t user_id : *others)
         if (user_id != ::geteuid()) users.push_back(user_id);
     return users;
 }
 
-/* After sessions whose recorder is dead were ended. What another user's own recorder left is not ours to find. */
-Result<std::vector<LeftRecording>> find_left(const ExtractOptions& options) {
-    std::vector<LeftRecording> recordings;
-    const uid_t own = options.user_id.value_or(::geteuid());
-    for (const uid_t user_id : users_to_search(options)) {
+/* What could not be looked at is told, and is not nothing. */
+class Search {
+public:
+    explicit Search(const ExtractOptions& options)
+        : own_(options.user_id.value_or(::geteuid())), is_removing_(options.remove) {}
+
+    /* After sessions whose recorder is dead were ended. What another user's own recorder left is not ours to find. */
+    Status look_at(uid_t user_id) {
         const auto directory = UserDirectory::open_existing(user_id);
-        if (!directory && user_id == own && directory.error().number() != ENOENT) return directory.error();
-        if (!directory) continue;
-        if (Result<StateFile> state = StateFile::open_existing(*directory))
-            (void)state->clean_up().has_value();
-        tidy_left_channels(*directory);
-        for (LeftChannel& channel : left_channels(*directory)) {
-            if (user_id != own && channel.recorder_user_id != own) continue;
-            const auto known =
-                std::find_if(recordings.begin(), recordings.end(), [&](const LeftRecording& other) {
-                    return other.first().file_name == channel.file_name;
-                });
-            LeftRecording& recording = known != recordings.end() ? *known : recordings.emplace_back();
-            recording.parts.push_back({user_id, std::move(channel)});
-        }
+        if (!directory && user_id == own_ && directory.error().number() != ENOENT) return directory.error();
+        if (!directory) return ok();
+        end_dead_sessions(*directory);
+        for (const Error& removed : tidy_left_channels(*directory))
+            print_error("{}\n", without_controls(removed.message()));
+        auto left = left_channels(*directory);
+        if (!left) note(left.error());
+        for (LeftChannel& channel : left ? *left : std::vector<LeftChannel>{})
+            if (channel.problem && !(is_removing_ && user_id == own_))
+                note(*channel.problem);
+            else if (user_id == own_ || channel.recorder_user_id == own_)
+                add(user_id, std::move(channel));
+        return ok();
     }
-    if (recordings.empty()) return nothing_left();
-    return recordings;
+
+    Result<std::vector<LeftRecording>> found() {
+        if (!recordings_.empty()) return std::move(recordings_);
+        if (problems_ == 0) return nothing_left();
+        return Error("What killed recorders left could not be opened, and is still there.");
+    }
+
+private:
+    void end_dead_sessions(const UserDirectory& directory) {
+        Result<StateFile> state = StateFile::open_existing(directory);
+        const auto cleaned = state ? state->clean_up() : Result<StateCleanup>(state.error());
+        if (!cleaned && cleaned.error().number() != ENOENT && cleaned.error().number() != EPROTO)
+            note(cleaned.error());
+        for (const Error& problem : cleaned ? cleaned->problems : std::vector<Error>{})
+            note(problem);
+    }
+    void note(const Error& problem) {
+        problems_++;
+        print_error("{}\n", without_controls(problem.message()));
+    }
+    void add(uid_t user_id, LeftChannel channel) {
+        const auto known =
+            std::find_if(recordings_.begin(), recordings_.end(), [&](const LeftRecording& other) {
+                return other.first().file_name == channel.file_name;
+            });
+        LeftRecording& recording = known != recordings_.end() ? *known : recordings_.emplace_back();
+        recording.parts.push_back({user_id, std::move(channel)});
+    }
+
+    uid_t own_;
+    bool is_removing_; /* what can not be opened can be removed */
+    std::vector<LeftRecording> recordings_;
+    std::size_t problems_ = 0;
+};
+
+Result<std::vector<LeftRecording>> find_left(const ExtractOptions& options) {
+    const auto users = users_to_search(options);
+    if (!users) return users.error();
+    Search search(options);
+    for (const uid_t user_id : *users)
+        if (Status looked = search.look_at(user_id); !looked) return looked.error();
+    return search.found();
 }
 
 Result<LeftRecording> choose(const std::vector<LeftRecording>& left, const std::string& which) {
@@ -184,10 +230,13 @@ Result<LeftRecording> choose(const std::vector<LeftRecording>& left, const std::
         .hint("Say which: `plumb extract {}`.", left.front().first().recorder_process_id);
 }
 
-/* A channel and where its part of the trace goes; empty: as that of the recorder's own user. */
+/* A channel, and where its part of the trace goes; empty: as that of the recorder's own user. */
 struct ToDrain {
     ChannelCopy channel;
     std::string folder;
+    std::string path;
+    const LeftRecording::Part* part = nullptr; /* nullptr: it is a file of somebody's */
+    bool is_written = false;                   /* all that there is of it */
 };
 
 void tell(const RecordSummary& summary, const std::string& whose) {
@@ -211,8 +260,9 @@ void tell(const RecordSummary& summary, const std::string& whose) {
                 size_text(totals.progress.bytes));
 }
 
-/* What the recorder had not read of the kernel's buffers, beside `beside`, and removes the tracing instance: what was taken
- * from there is there no more. */
+/* What the recorder had not read of the kernel's buffers, beside `beside`. Reading takes events out of them, so what could
+ * not be written stays there only as far as it was not read: the first failure ends it. The tracing instance is removed
+ * when all of it is in the trace, and not before. */
 Status add_kernel_events(std::uint64_t session_cookie, const Drain& beside, RecordSummary& summary) {
     auto session = KernelSession::adopt(session_cookie);
     if (!session) return session.error();
@@ -222,59 +272,85 @@ Status add_kernel_events(std::uint64_t session_cookie, const Drain& beside, Reco
     options.clock = beside.clock_page();
     options.statedump.clock_mode = static_cast<plumb_clock_mode>(options.clock.mode);
     options.is_snapshot = true;
+    options.ends_at_failure = true;
     options.log = [](const std::string& line) { print_error("plumb: {}\n", line); };
     auto drain = drain_kernel(**session, std::move(options));
     if (!drain) return drain.error();
     Status finished = (*drain)->finish();
     (*drain)->add_to(summary.totals);
     drain->reset(); /* an instance that is read from can not be removed */
-    Status removed = (*session)->remove();
-    return finished ? removed : finished;
+    if (!finished) return finished;
+    if (Status removed = (*session)->remove(); !removed)
+        summary.problems.push_back(removed.error().message());
+    return ok();
 }
 
-struct Made {
-    bool is_written;  /* all that there was */
-    bool is_complete; /* and nothing is missing */
-};
+/* Behind all channels, so that whatever is wrong with one of them is known before anything is taken out of the kernel's
+ * buffers. `own`: of the recorder's own channel, as far as that can be used. */
+void try_kernel_events(std::uint64_t session_cookie, const Drain* own, bool is_kept, ToDrain& first,
+                       RecordSummary& summary) {
+    if (is_kept) {
+        summary.problems.push_back(
+            "Events of the kernel are missing here, since reading would take them out of "
+            "their buffers: `plumb extract` without --keep does.");
+        return;
+    }
+    Status added = own != nullptr ? add_kernel_events(session_cookie, *own, summary)
+                                  : Status(Error("The recorder's own channel can not be used."));
+    if (added) return;
+    /* What is gone now will not be there at the next try. */
+    const bool is_gone = added.error().number() == ENOENT;
+    if (!is_gone) first.is_written = false;
+    summary.problems.push_back(fmt::format(
+        "Events of the kernel that the recorder had not written are missing, nobody knows how many: {}{}",
+        added.error().message(), is_gone ? "" : " The next `plumb extract` tries it again."));
+}
 
-/* `whose`: for the message. `unread`: why other parts of the recording are missing. `kernel_cookie`: of the session whose
- * events of the kernel wait; 0: none does. */
-Result<Made> make_trace(const std::vector<ToDrain>& channels, const ExtractOptions& options,
-                        const std::string& whose, const std::vector<std::string>& unread = {},
+Result<std::unique_ptr<Drain>> drain_channel(ToDrain& channel, RecordSummary& summary) {
+    ChannelDrainOptions options;
+    options.directory = summary.directory;
+    options.folder = channel.folder;
+    options.log = [](const std::string& line) { print_error("plumb: {}\n", without_controls(line)); };
+    auto drain = drain_dead_channel(channel.channel.bytes(), options);
+    if (!drain) return drain.error().with("{} can not be extracted", channel.path);
+    if (summary.name.empty()) summary.name = (*drain)->identity().trace_name;
+    const Status finished = (*drain)->finish();
+    if (!finished) summary.problems.push_back(finished.error().message());
+    channel.is_written = finished.has_value();
+    add_totals(summary.totals, (*drain)->totals());
+    return drain;
+}
+
+/* Whether nothing is missing. `whose`: for the message. `problems`: so far. `kernel_cookie`: of the session whose events of
+ * the kernel wait; 0: none does. */
+Result<bool> make_trace(std::vector<ToDrain>& channels, const ExtractOptions& options,
+                        const std::string& whose, std::vector<std::string> problems = {},
                         std::uint64_t kernel_cookie = 0) {
     auto directory = TraceDirectory::claim(options.directory, options.force);
     if (!directory) return directory.error();
-    const std::string path = options.directory.empty() ? directory->path() : options.directory;
     RecordSummary summary;
-    std::string kernel_problem; /* what is not there now will not be there at the next try */
-    summary.directory = path;
-    for (const ToDrain& each : channels) {
-        ChannelDrainOptions drain_options;
-        drain_options.directory = path;
-        drain_options.folder = each.folder;
-        drain_options.log = [](const std::string& line) {
-            print_error("plumb: {}\n", without_controls(line));
-        };
-        auto drain = drain_dead_channel(each.channel.bytes(), drain_options);
-        if (!drain) return drain.error();
-        if (summary.name.empty()) summary.name = (*drain)->identity().trace_name;
-        if (Status finished = (*drain)->finish(); !finished)
-            summary.problems.push_back(finished.error().message());
-        add_totals(summary.totals, (*drain)->totals());
-        if (kernel_cookie == 0 || &each != &channels.front()) continue;
-        if (Status added = add_kernel_events(kernel_cookie, **drain, summary); !added)
-            kernel_problem =
-                "Events of the kernel that the recorder had not written are missing, nobody knows "
-                "how many: " +
-                added.error().message();
+    summary.directory = options.directory.empty() ? directory->path() : options.directory;
+    summary.problems = std::move(problems);
+    std::unique_ptr<Drain> own;
+    std::optional<Error> unusable; /* the first */
+    bool is_any = false;
+    for (ToDrain& each : channels) {
+        auto drain = drain_channel(each, summary);
+        is_any |= drain.has_value();
+        if (!drain) {
+            summary.problems.push_back(drain.error().message());
+            if (!unusable) unusable = drain.error();
+        } else if (each.folder.empty()) {
+            own = std::move(*drain);
+        }
     }
-    const bool is_written = summary.problems.empty();
-    if (!kernel_problem.empty()) summary.problems.push_back(kernel_problem);
-    summary.problems.insert(summary.problems.end(), unread.begin(), unread.end());
+    if (!is_any && unusable) return *unusable;
+    if (kernel_cookie != 0)
+        try_kernel_events(kernel_cookie, own.get(), options.keep, channels.front(), summary);
     if (Status stored = store_summary(summary); !stored) summary.problems.push_back(stored.error().message());
     directory->keep();
     tell(summary, whose);
-    return Made{is_written, summary.is_complete()};
+    return summary.is_complete();
 }
 
 int extract_file(const ExtractOptions& options) {
@@ -283,17 +359,19 @@ int extract_file(const ExtractOptions& options) {
     auto channel = ChannelCopy::read(file, options.which);
     if (!channel) return complain(channel.error());
     std::vector<ToDrain> channels;
-    channels.push_back({std::move(*channel), ""});
+    channels.push_back({std::move(*channel), "", options.which});
     const auto made = make_trace(channels, options, options.which);
-    return made ? (made->is_complete ? 0 : 1) : complain(made.error());
+    return made ? (*made ? 0 : 1) : complain(made.error());
+}
+
+Status unlink_part(const LeftRecording::Part& part) {
+    const auto directory = UserDirectory::open_existing(part.user_id);
+    return directory ? directory->unlink_file(part.channel.file_name) : directory.error();
 }
 
 Status unlink_all(const LeftRecording& recording) {
-    for (const LeftRecording::Part& part : recording.parts) {
-        const auto directory = UserDirectory::open_existing(part.user_id);
-        if (!directory) return directory.error();
-        if (Status removed = directory->unlink_file(part.channel.file_name); !removed) return removed.error();
-    }
+    for (const LeftRecording::Part& part : recording.parts)
+        if (Status removed = unlink_part(part); !removed) return removed.error();
     return ok();
 }
 
@@ -325,9 +403,32 @@ Result<ToDrain> copy_of(const LeftRecording::Part& part, uid_t own) {
     if (!directory) return directory.error();
     const auto file = directory->open_file(part.channel.file_name, false);
     if (!file) return file.error();
-    auto channel = ChannelCopy::read(*file, directory->path_of_file(part.channel.file_name));
+    const std::string path = directory->path_of_file(part.channel.file_name);
+    auto channel = ChannelCopy::read(*file, path);
     if (!channel) return channel.error();
-    return ToDrain{std::move(*channel), part.user_id == own ? "" : folder_of_user(part.user_id)};
+    return ToDrain{std::move(*channel), part.user_id == own ? "" : folder_of_user(part.user_id), path, &part};
+}
+
+/* What is in the trace as a whole is removed; the rest stays. */
+int extract_left(const LeftRecording& recording, const ExtractOptions& options) {
+    std::vector<ToDrain> channels;
+    std::vector<std::string> problems;
+    for (const LeftRecording::Part& part : recording.parts) {
+        auto one = copy_of(part, options.user_id.value_or(::geteuid()));
+        if (one)
+            channels.push_back(std::move(*one));
+        else
+            problems.push_back(
+                one.error().with("What was left of programs of user {} is missing", part.user_id).message());
+    }
+    if (channels.empty()) return complain(Error("{}", fmt::join(problems, "\n")));
+    const auto made =
+        make_trace(channels, options, described(recording), std::move(problems), kernel_cookie_of(recording));
+    if (!made) return complain(made.error());
+    for (const ToDrain& channel : channels)
+        if (channel.is_written && !options.keep)
+            if (Status removed = unlink_part(*channel.part); !removed) return complain(removed.error());
+    return *made ? 0 : 1;
 }
 
 int run_extract(ExtractOptions options) {
@@ -336,6 +437,7 @@ int run_extract(ExtractOptions options) {
         if (!user_id) return complain(user_id.error().with("--user"));
         options.user_id = *user_id;
     }
+    raise_open_files_limit();   /* of the kernel's buffers, each CPU takes three */
     ::signal(SIGXFSZ, SIG_IGN); /* a file limit is an error of write(), and told */
     if (options.which.find('/') != std::string::npos) return extract_file(options);
     const auto left = find_left(options);
@@ -343,23 +445,7 @@ int run_extract(ExtractOptions options) {
     if (options.remove) return remove_left(*left, options);
     const auto chosen = choose(*left, options.which);
     if (!chosen) return complain(chosen.error());
-    std::vector<ToDrain> channels;
-    std::vector<std::string> unread;
-    for (const LeftRecording::Part& part : chosen->parts) {
-        auto one = copy_of(part, options.user_id.value_or(::geteuid()));
-        if (one)
-            channels.push_back(std::move(*one));
-        else
-            unread.push_back(
-                one.error().with("What was left of programs of user {} is missing", part.user_id).message());
-    }
-    if (channels.empty()) return complain(Error("{}", fmt::join(unread, "\n")));
-    const auto made = make_trace(channels, options, described(*chosen), unread, kernel_cookie_of(*chosen));
-    if (!made) return complain(made.error());
-    if (!made->is_written || channels.size() < chosen->parts.size()) return 1; /* what is left stays there */
-    if (options.keep) return made->is_complete ? 0 : 1;
-    if (Status removed = unlink_all(*chosen); !removed) return complain(removed.error());
-    return made->is_complete ? 0 : 1;
+    return extract_left(*chosen, options);
 }
 
 void add_extract(CLI::App& app) {
@@ -376,8 +462,9 @@ void add_extract(CLI::App& app) {
         ->type_name("DIR");
     CLI::Option* const force =
         command->add_flag("--force", options->force, "Replace the trace that is in DIR");
-    CLI::Option* const keep =
-        command->add_flag("--keep", options->keep, "Leave it in shared memory, to be extracted again");
+    CLI::Option* const keep = command->add_flag(
+        "--keep", options->keep,
+        "Leave it in shared memory, to be extracted again; events of the kernel stay where they are");
     command
         ->add_flag("--remove", options->remove, "Make no trace: only give the memory back, of all or of one")
         ->excludes(keep)

@@ -112,7 +112,9 @@ Result<Running> find_running() {
         if (directory.error().number() == ENOENT) return running;
         return directory.error().hint("`plumb doctor` says more.");
     }
-    running.left = left_channels(*directory);
+    auto left = left_channels(*directory);
+    if (!left) return left.error();
+    running.left = std::move(*left);
     const Result<StateFile> state = StateFile::open_existing(*directory);
     if (!state) {
         if (state.error().number() == ENOENT) return running;
@@ -196,10 +198,13 @@ void print_left(const std::vector<LeftChannel>& left) {
     if (left.empty()) return;
     print_out("\nLeft by killed recorders:\n");
     for (const LeftChannel& channel : left)
-        print_out("    process {} (session {}, {} not written, {} min ago): `plumb extract {}`\n",
-                  channel.recorder_process_id, escaped(channel.session_name),
-                  left_text(channel.unread_bytes, channel.untold_losses, channel.has_kernel_events),
-                  channel.age_s / 60, channel.recorder_process_id);
+        if (channel.problem)
+            print_out("    {}\n", escaped(channel.problem->message()));
+        else
+            print_out("    process {} (session {}, {} not written, {} min ago): `plumb extract {}`\n",
+                      channel.recorder_process_id, escaped(channel.session_name),
+                      left_text(channel.unread_bytes, channel.untold_losses, channel.has_kernel_events),
+                      channel.age_s / 60, channel.recorder_process_id);
 }
 
 bool has_chosen(const TracedProcess& process, const ListOptions& options) {
@@ -290,7 +295,8 @@ int list_running(const ListOptions& options) {
                             {"untold_losses", channel.untold_losses},
                             {"has_kernel_events", channel.has_kernel_events},
                             {"memory_bytes", channel.memory_bytes},
-                            {"age_s", channel.age_s}});
+                            {"age_s", channel.age_s},
+                            {"problem", channel.problem ? channel.problem->message() : ""}});
         print_object({{"processes", std::move(processes)},
                       {"sessions", std::move(sessions)},
                       {"left", std::move(left)}});

@@ -33,19 +33,22 @@ std::size_t programs_of(const UserDirectory& directory, uid_t user_id) {
 std::string other_users_text() {
     if (::geteuid() != 0) return {};
     std::string text;
-    for (const uid_t user_id : users_with_directory()) {
+    const auto users = users_with_directory();
+    for (const uid_t user_id : users ? *users : std::vector<uid_t>{}) {
         if (user_id == 0) continue;
         const auto directory = UserDirectory::open_existing(user_id);
         if (!directory) continue;
         if (const std::size_t programs = programs_of(*directory, user_id); programs != 0)
             text += fmt::format("    user {}: {} with tracepoints; `plumb record --user {}` records them\n",
                                 user_id, counted(programs, "program"), user_id);
-        for (const LeftChannel& channel : left_channels(*directory))
-            text += fmt::format("    user {}: process {} (session {}, {} not written) was killed: `plumb "
-                                "extract --user {} {}`\n",
-                                user_id, channel.recorder_process_id, escaped(channel.session_name),
-                                left_text(channel.unread_bytes, channel.untold_losses, false), user_id,
-                                channel.recorder_process_id);
+        const auto left = left_channels(*directory);
+        for (const LeftChannel& channel : left ? *left : std::vector<LeftChannel>{})
+            if (!channel.problem)
+                text += fmt::format("    user {}: process {} (session {}, {} not written) was killed: `plumb "
+                                    "extract --user {} {}`\n",
+                                    user_id, channel.recorder_process_id, escaped(channel.session_name),
+                                    left_text(channel.unread_bytes, channel.untold_losses, false), user_id,
+                                    channel.recorder_process_id);
     }
     return text.empty() ? text : "\nOther users:\n" + text;
 }

@@ -70,6 +70,8 @@ Result<Report> OtherUsers::begin(uid_t user_id) {
     auto session = Session::create(options_.config, options_.quiescence, user_id, options_.cookie);
     if (!session) return session.error();
     ChannelDrainOptions drain_options = options_.drain;
+    for (const Error& removed : session->damaged())
+        if (drain_options.log) drain_options.log(removed.message());
     drain_options.folder = folder_of_user(user_id);
     auto drain = drain_live_channel(session->channel().bytes(), calibration_, std::move(drain_options));
     if (!drain) return drain.error();
@@ -130,7 +132,8 @@ void OtherUsers::join_launched(const EachReport& each) {
     const std::uint64_t began_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
     const bool is_time = began_ns >= next_look_ns_;
     if (is_time) unusable_.clear();
-    for (const uid_t user_id : users_with_directory()) {
+    const auto users = users_with_directory();
+    for (const uid_t user_id : users ? *users : std::vector<uid_t>{}) {
         if (user_id == ::geteuid() || tried_.count(user_id) != 0 || unusable_.count(user_id) != 0) continue;
         const auto launched = has_launched(user_id);
         if (!launched)

@@ -31,7 +31,9 @@ constexpr std::uint64_t summary_space_bytes = 128 * 1024;
 
 std::vector<LeftChannel> left_by_killed_recorders() {
     const auto directory = UserDirectory::open_existing();
-    return directory ? left_channels(*directory) : std::vector<LeftChannel>();
+    if (!directory) return {};
+    const auto left = left_channels(*directory);
+    return left ? *left : std::vector<LeftChannel>();
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -192,9 +194,12 @@ Status Recorder::open_session() {
 
 /* Of killed recorders whose sessions were just ended. */
 void Recorder::tell_of_the_dead(const std::vector<LeftChannel>& known) {
+    for (const Error& removed : session_->damaged())
+        status_.say(escaped(removed.message()));
     for (const LeftChannel& channel : left_by_killed_recorders())
-        if (std::none_of(known.begin(), known.end(),
-                         [&](const LeftChannel& each) { return each.file_name == channel.file_name; }))
+        if (!channel.problem && std::none_of(known.begin(), known.end(), [&](const LeftChannel& each) {
+                return each.file_name == channel.file_name;
+            }))
             status_.say(fmt::format(
                 "process {} (session {}) was killed while it recorded; `plumb extract {}` makes a "
                 "trace of the {} that it had not written.",

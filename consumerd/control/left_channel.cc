@@ -40,8 +40,7 @@ struct DeadChannel {
 
 bool is_sound(const plumb_channel_header& header, std::uint64_t bytes) {
     const std::uint64_t rings = static_cast<std::uint64_t>(header.ring_count) + header.extra_ring_count;
-    return header.magic == PLUMB_CHANNEL_MAGIC && header.version_major == PLUMB_CHANNEL_VERSION_MAJOR &&
-           rings <= PLUMB_CHANNEL_MAX_RINGS && rings > 0 && header.control_offset % 64 == 0 &&
+    return rings <= PLUMB_CHANNEL_MAX_RINGS && rings > 0 && header.control_offset % 64 == 0 &&
            header.control_offset < bytes &&
            rings * PLUMB_RING_CONTROL_BYTES <= bytes - header.control_offset &&
            header.data_offset % ring_unit_bytes == 0 && header.data_offset < bytes &&
@@ -49,19 +48,32 @@ bool is_sound(const plumb_channel_header& header, std::uint64_t bytes) {
            header.ring_bytes <= (bytes - header.data_offset) / rings;
 }
 
-std::optional<DeadChannel> open_dead(const UserDirectory& directory, const std::string& file_name) {
+/* The errno of a file that will never be a channel: it is removed. Any other error says that we can not open it now, here,
+ * or with this version: another time, or somebody else, may. */
+constexpr int no_channel = EBADMSG;
+
+Result<DeadChannel> open_dead(const UserDirectory& directory, const std::string& file_name) {
     DeadChannel dead;
     Result<FileDescriptor> file = directory.open_file(file_name, true);
-    if (!file) return {};
+    if (!file) return file.error();
+    const std::string path = directory.path_of_file(file_name);
     const off_t bytes = ::lseek(file->get(), 0, SEEK_END);
-    if (bytes < static_cast<off_t>(PLUMB_CHANNEL_HEADER_BYTES)) return {};
-    Result<MappedRegion> region =
-        map_file(*file, static_cast<std::size_t>(bytes), true, directory.path_of_file(file_name));
-    if (!region) return {};
+    if (bytes < 0) return Error::from_errno(errno, "Could not inspect {}", path);
+    if (bytes < static_cast<off_t>(PLUMB_CHANNEL_HEADER_BYTES))
+        return Error("{} is no channel: it has {} bytes.", path, bytes).as(no_channel);
+    Result<MappedRegion> region = map_file(*file, static_cast<std::size_t>(bytes), true, path);
+    if (!region) return region.error();
     dead.file = std::move(*file);
     dead.region = std::move(*region);
     std::memcpy(&dead.header, dead.region.get_address(), sizeof(dead.header));
-    if (!is_sound(dead.header, static_cast<std::uint64_t>(bytes))) return {};
+    if (dead.header.magic != PLUMB_CHANNEL_MAGIC) return Error("{} is no channel.", path).as(no_channel);
+    if (dead.header.version_major != PLUMB_CHANNEL_VERSION_MAJOR)
+        return Error("{} has format version {}.{}.", path, dead.header.version_major,
+                     dead.header.version_minor)
+            .hint("Use the plumb command of the version that made it.")
+            .as(EPROTO);
+    if (!is_sound(dead.header, static_cast<std::uint64_t>(bytes)))
+        return Error("{} is damaged.", path).as(no_channel);
     dead.header.session_name[sizeof(dead.header.session_name) - 1] = '\0';
     return dead;
 }
@@ -150,26 +162,30 @@ bool has_kernel_events(const plumb_channel_header& header) {
     return header.reserved3[0] != 0;
 }
 
+/* What can not be opened waits under its name until it can be. What is no channel, and one of another version, goes the way
+ * of those that are kept, so that there is one place that removes, and says so. */
 Status retire_dead_channel(const UserDirectory& directory, const std::string& file_name) {
     const std::optional<std::uint64_t> cookie = channel_cookie_of(file_name);
-    const std::optional<DeadChannel> dead = open_dead(directory, file_name);
+    const Result<DeadChannel> dead = open_dead(directory, file_name);
+    if (!cookie) return remove_dead_channel(directory, file_name);
+    if (!dead && dead.error().number() != no_channel && dead.error().number() != EPROTO) return dead.error();
     const bool is_kept =
-        cookie && dead &&
-        (unread_bytes(*dead) > 0 || untold_losses(*dead) > 0 || has_kernel_events(dead->header));
+        !dead || unread_bytes(*dead) > 0 || untold_losses(*dead) > 0 || has_kernel_events(dead->header);
     if (!is_kept) return remove_dead_channel(directory, file_name);
-    close_dead_channel(directory, file_name);
+    if (dead || dead.error().number() == no_channel) close_dead_channel(directory, file_name);
     const std::string kept = left_file_name(*cookie);
     if (::renameat(directory.fd(), file_name.c_str(), directory.fd(), kept.c_str()) != 0)
         return Error::from_errno(errno, "Could not rename {}", directory.path_of_file(file_name));
-    ::futimens(dead->file.get(), nullptr); /* its age counts from now */
+    ::utimensat(directory.fd(), kept.c_str(), nullptr, AT_SYMLINK_NOFOLLOW); /* its age counts from now */
     return ok();
 }
 
-std::vector<LeftChannel> left_channels(const UserDirectory& directory) {
+Result<std::vector<LeftChannel>> left_channels(const UserDirectory& directory) {
     std::vector<LeftChannel> found;
     const Result<std::vector<std::string>> names = directory.file_names();
+    if (!names) return names.error();
     const std::time_t now = ::time(nullptr);
-    for (const std::string& name : names ? *names : std::vector<std::string>{}) {
+    for (const std::string& name : *names) {
         if (!name.starts_with(file_prefix)) continue;
         LeftChannel channel;
         channel.file_name = name;
@@ -178,7 +194,10 @@ std::vector<LeftChannel> left_channels(const UserDirectory& directory) {
         constexpr std::uint64_t block_bytes = 512; /* of st_blocks */
         channel.memory_bytes = static_cast<std::uint64_t>(info.st_blocks) * block_bytes;
         channel.age_s = now > info.st_mtime ? static_cast<std::uint64_t>(now - info.st_mtime) : 0;
-        if (const std::optional<DeadChannel> dead = open_dead(directory, name)) {
+        const Result<DeadChannel> dead = open_dead(directory, name);
+        if (!dead) {
+            channel.problem = dead.error();
+        } else {
             channel.session_name = dead->header.session_name;
             channel.recorder_process_id = dead->header.creator_pid;
             channel.recorder_user_id = dead->header.creator_user;
@@ -195,23 +214,32 @@ std::vector<LeftChannel> left_channels(const UserDirectory& directory) {
 }
 
 bool is_channel_kept(std::uint64_t cookie) {
-    for (const uid_t user_id : users_with_directory())
+    const auto users = users_with_directory();
+    if (!users) return true;
+    for (const uid_t user_id : *users)
         for (const std::string& name : {channel_file_name(cookie), left_file_name(cookie)})
-            if (::access((UserDirectory::path_of(user_id) + "/" + name).c_str(), F_OK) == 0) return true;
+            if (::access((UserDirectory::path_of(user_id) + "/" + name).c_str(), F_OK) == 0 ||
+                (errno != ENOENT && errno != ENOTDIR))
+                return true;
     return false;
 }
 
-void tidy_left_channels(const UserDirectory& directory) {
-    const std::vector<LeftChannel> channels = left_channels(directory);
-    for (std::size_t i = 0; i < channels.size(); i++) {
-        const std::string& name = channels[i].file_name;
+std::vector<Error> tidy_left_channels(const UserDirectory& directory) {
+    std::vector<Error> removed;
+    const Result<std::vector<LeftChannel>> channels = left_channels(directory);
+    for (std::size_t i = 0; channels && i < channels->size(); i++) {
+        const std::string& name = (*channels)[i].file_name;
         struct stat info {};
-        const std::optional<DeadChannel> dead = open_dead(directory, name);
-        if (!dead || i >= left_channels_max || channels[i].age_s > left_channel_age_max_s)
-            (void)directory.unlink_file(name).has_value();
-        else if (::fstat(dead->file.get(), &info) == 0 && !is_mapped(info))
+        const Result<DeadChannel> dead = open_dead(directory, name);
+        const bool is_none = !dead && dead.error().number() == no_channel;
+        if (is_none || i >= left_channels_max || (*channels)[i].age_s > left_channel_age_max_s) {
+            const Status gone = directory.unlink_file(name);
+            if (gone && is_none) removed.push_back(dead.error().hint("It was removed."));
+        } else if (dead && ::fstat(dead->file.get(), &info) == 0 && !is_mapped(info)) {
             give_back_what_was_read(*dead);
+        }
     }
+    return removed;
 }
 
 } // namespace plumb

@@ -164,6 +164,7 @@ struct Session::Parts {
     std::uint32_t refused_before = 0;             /* processes, for want of a slot */
     std::uint32_t unattached_before = 0;          /* programs that ended, at this index */
     std::uint32_t claims_before = 0;
+    std::vector<Error> damaged{}; /* what killed recorders left, and was removed */
 
     bool is_own(const plumb_rule& rule) const { return rule.session == index; }
 
@@ -344,7 +345,7 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
     if (!state) return state.error();
     const Result<StateCleanup> cleaned = state->clean_up();
     if (!cleaned) return cleaned.error();
-    tidy_left_channels(*kept);
+    std::vector<Error> damaged = tidy_left_channels(*kept);
     Result<Channel> channel = Channel::create(*kept, config, wanted ? *wanted : random_cookie());
     if (!channel) return channel.error();
 
@@ -376,6 +377,7 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
     parts->refused_before = parts->state.slots_refused();
     parts->unattached_before = parts->state.unattached(index).count;
     parts->claims_before = parts->state.claims();
+    parts->damaged = std::move(damaged);
     return Session(std::move(parts));
 }
 
@@ -480,6 +482,10 @@ StateFile& Session::state() {
 std::uint64_t Session::cookie() const {
     return parts_->channel.cookie();
 }
+const std::vector<Error>& Session::damaged() const {
+    return parts_->damaged;
+}
+
 const std::string& Session::name() const {
     return parts_->channel.config().session_name;
 }

@@ -260,7 +260,10 @@ void StateFile::remove_channels(const plumb_rule_set& rules, StateCleanup& remov
                         [&](const plumb_session& session) { return session.cookie == *cookie; });
         /* A channel gets its name before its session is published: one whose maker lives may be just that. */
         if (used || channel_maker_lives(*directory_, name)) continue;
-        if (retire_dead_channel(*directory_, name)) removed.channels.push_back(name);
+        if (Status retired = retire_dead_channel(*directory_, name); retired)
+            removed.channels.push_back(name);
+        else
+            removed.problems.push_back(retired.error());
     }
 }
 

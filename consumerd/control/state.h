@@ -52,6 +52,7 @@ struct StateCleanup {
     std::vector<std::string> sessions; /* names; their controllers were gone */
     std::vector<std::string> channels; /* file names */
     std::uint32_t process_slots = 0;
+    std::vector<Error> problems; /* what is dead, and could not be removed or kept: it is tried again */
 };
 
 class StateFile {

@@ -64,11 +64,12 @@ static bool is_shared_memory_from_outside() {
     return ::stat("/dev/shm", &info) == 0 && info.st_uid == has_no_number;
 }
 
-std::vector<uid_t> users_with_directory() {
+Result<std::vector<uid_t>> users_with_directory() {
     constexpr std::string_view prefix = "plumb-";
     std::vector<uid_t> users;
     const auto names = list_directory("/dev/shm");
-    for (const std::string& name : names ? *names : std::vector<std::string>{})
+    if (!names) return names.error();
+    for (const std::string& name : *names)
         if (name.starts_with(prefix))
             if (const auto user_id = user_number_in(std::string_view(name).substr(prefix.size())))
                 users.push_back(*user_id);

@@ -25,7 +25,7 @@ namespace plumb {
 std::optional<uid_t> user_number_in(std::string_view text);
 
 /* Users who have a directory for state and channels. */
-std::vector<uid_t> users_with_directory();
+Result<std::vector<uid_t>> users_with_directory();
 
 class UserDirectory {
 public:

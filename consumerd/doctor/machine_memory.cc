@@ -120,7 +120,8 @@ MachineCheck check_sessions(const plumb_rule_set& rules, const UserDirectory& di
 
 /* What killed recorders had not written. */
 std::vector<MachineCheck> check_left_channels(const UserDirectory& directory) {
-    const std::vector<LeftChannel> left = left_channels(directory);
+    const auto found = left_channels(directory);
+    const std::vector<LeftChannel> left = found ? *found : std::vector<LeftChannel>{};
     if (left.empty()) return {};
     std::uint64_t bytes = 0;
     for (const LeftChannel& channel : left)

@@ -93,6 +93,7 @@ bool Drain::step(ReadWhat what) {
 /* A turn may be long, where there is much to read or writing is slow. */
 bool Drain::is_cut_short() {
     if (is_ending_ && !was_enough_ && options_.is_enough) was_enough_ = options_.is_enough();
+    if (is_ending_ && options_.ends_at_failure && failures_.is_failing()) was_enough_ = true;
     return was_enough_ || stop_requested_;
 }
 

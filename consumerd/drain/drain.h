@@ -43,6 +43,9 @@ struct DrainOptions {
     std::function<void(const std::string&)> log;
     /* Asked again and again while the rest is read: whether to end with what there is. */
     std::function<bool()> is_enough{};
+    /* The rest is not read any further when something could not be written: where what is not read is there at the next
+     * try. */
+    bool ends_at_failure = false;
 };
 
 class Drain {

@@ -96,7 +96,7 @@ KernelSession::KernelSession(std::string root, std::string name, const KernelCon
       parser_(std::make_unique<FormatParser>()) {}
 
 KernelSession::~KernelSession() {
-    if (!path_.empty()) (void)remove();
+    if (!path_.empty() && !is_adopted_) (void)remove();
 }
 
 Result<std::unique_ptr<KernelSession>> KernelSession::create(const KernelConfig& config) {

@@ -52,7 +52,7 @@ constexpr const char* filter_of_ours = "common_pid >= 0";
 class KernelSession {
 public:
     static Result<std::unique_ptr<KernelSession>> create(const KernelConfig& config);
-    /* What the killed recorder of this session left, as far as its buffers hold it: stopped, to be read and removed.
+    /* What the killed recorder of this session left, as far as its buffers hold it: stopped, to be read, and then to be removed by remove().
      * number() of the error is ENOENT if there is nothing any more. */
     static Result<std::unique_ptr<KernelSession>> adopt(std::uint64_t session_cookie);
     /* In `root`, where tracefs is mounted. */
@@ -60,7 +60,8 @@ public:
                                                            std::uint64_t session_cookie);
     KernelSession(const KernelSession&) = delete;
     KernelSession& operator=(const KernelSession&) = delete;
-    ~KernelSession(); /* removes the instance if remove() did not */
+    /* Removes an instance that was made here if remove() did not. One that was adopted stays, and the events in it. */
+    ~KernelSession();
 
     /* Chooses events; once. An error names the first that does not work. */
     Status select(const std::vector<KernelSelector>& selectors);
@@ -111,6 +112,7 @@ private:
     KernelConfig config_;
     std::unique_ptr<FormatParser> parser_;
     std::vector<KernelEvent> events_;
+    bool is_adopted_ = false;
     std::vector<std::string> probes_; /* "group/name" of dynamic events of ours */
     std::vector<std::uint32_t> cpus_;
     std::map<std::uint32_t, KernelCounts> counted_before_;      /* by CPU */

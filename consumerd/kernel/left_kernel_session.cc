@@ -30,6 +30,7 @@ Result<std::unique_ptr<KernelSession>> KernelSession::adopt_in(const std::string
         config.buffer_bytes = std::max<std::uint64_t>(kilobytes, 1) << 10;
     }
     std::unique_ptr<KernelSession> session(new KernelSession(root, *name, config));
+    session->is_adopted_ = true;
     if (Status known = session->know_layout(); !known) return known.error();
     if (Status known = session->know_events(); !known) return known.error();
     /* What the recorder read is in its own trace; what was lost since then is in the same number as what it told. */

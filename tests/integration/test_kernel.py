@@ -205,10 +205,10 @@ class Kernel(TracedProgramTest):
         self.addCleanup(subprocess.run, [PLUMB, "extract", "--remove"], capture_output=True, check=False)
         return recorder
 
-    def extract(self, *options):
+    def extract(self, *options, under=()):
         rest = self.folder / "rest"
         shutil.rmtree(rest, ignore_errors=True)
-        done = subprocess.run([PLUMB, "extract", "-o", rest, *options], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([*under, PLUMB, "extract", "-o", rest, *options], capture_output=True, text=True, timeout=60, check=False)
         return done, json.loads((rest / "summary.json").read_text())
 
     def test_what_a_killed_recorder_left_in_the_kernels_buffers_is_extracted(self):
@@ -258,6 +258,19 @@ class Kernel(TracedProgramTest):
         self.assertEqual(summary["events_by_name"], {"sandwich:before": 2000, "sandwich:after": 2000})
         self.assertIn("No killed recorder", subprocess.run([PLUMB, "extract"], capture_output=True, text=True,
                                                            check=False).stderr)
+
+    def test_events_of_the_kernel_that_were_not_extracted_stay_for_the_next_try(self):
+        self.killed("--snapshot", "-k", "syscalls:getppid")
+        kept = instances() - self.before
+        done, summary = self.extract(under=["sh", "-c", 'ulimit -n 14; exec "$@"', "sh"])
+        self.assertEqual((done.returncode, summary["complete"], instances() - self.before), (1, False, kept), done.stderr)
+        self.assertIn("The next `plumb extract` tries it again", summary["problems"][0])
+        done, summary = self.extract("--keep")
+        self.assertEqual((done.returncode, summary["kernel_events_read"], instances() - self.before), (1, 0, kept), done.stderr)
+        self.assertIn("`plumb extract` without --keep", summary["problems"][0])
+        done, summary = self.extract()
+        self.assertEqual((done.returncode, summary["events_by_name"]["syscall_entry_getppid"]), (0, 1002), done.stderr)
+        self.assertLessEqual(instances(), self.before)
 
     def test_a_killed_recorder_leaves_nothing_behind_when_it_is_removed(self):
         self.killed("-k", f"uprobe:{self.program}:probed_function")

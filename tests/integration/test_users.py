@@ -159,6 +159,33 @@ class Users(unittest.TestCase):
         self.assertEqual(self.acquired(), 301)
         self.assertEqual(list(pathlib.Path("/dev/shm").glob("plumb-*/left-*")), [])
 
+    def test_what_a_user_has_damaged_keeps_nobody_elses_events_back(self):
+        self.trace.mkdir()
+        recorder = self.start([PLUMB, "record", "-q", "-o", self.trace / "read", "--user", USER])
+        for _ in range(200):
+            if (self.trace / "read" / f"ust-{USER}" / "metadata").exists():
+                break
+            time.sleep(0.05)
+        time.sleep(0.3)
+        programs = [self.start_program(), self.start_program(*AS_USER)]
+        recorder.send_signal(signal.SIGSTOP)
+        for program in programs:
+            say(program, 300)
+        recorder.kill()
+        recorder.wait()
+        damage = (f"for file in /dev/shm/plumb-{USER}/channel-*; do "
+                  "printf '\\003' | dd of=$file bs=1 seek=104 conv=notrunc 2>/dev/null; done")  # event_slots
+        subprocess.run([*AS_USER, "sh", "-c", damage], check=True)
+        self.addCleanup(subprocess.run, [PLUMB, "extract", "--remove"], capture_output=True, check=False)
+        done = subprocess.run([PLUMB, "extract", "-o", self.trace / "rest"], capture_output=True, text=True, timeout=60,
+                              check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(self.acquired("rest", "ust"), 300)
+        problems = json.loads((self.trace / "rest/summary.json").read_text())["problems"]
+        self.assertRegex(problems[0], f"^/dev/shm/plumb-{USER}/left-.* can not be extracted: The channel is damaged")
+        left = [path.parent.name for path in pathlib.Path("/dev/shm").glob("plumb-*/left-*")]
+        self.assertEqual(left, [f"plumb-{USER}"], "what is in the trace was not removed, or something else was")
+
     def test_root_attaches_to_a_service_that_has_changed_its_user(self):
         service = self.start_program()
         say(service, "drop")
