@@ -180,7 +180,7 @@ class Users(unittest.TestCase):
         done = subprocess.run([PLUMB, "extract", "-o", self.trace / "rest"], capture_output=True, text=True, timeout=60,
                               check=False)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertEqual(self.acquired("rest", "ust"), 300)
+        self.assertIn(self.acquired("rest", "ust"), (300, 301))  # the first one may have been read before
         problems = json.loads((self.trace / "rest/summary.json").read_text())["problems"]
         self.assertRegex(problems[0], f"^/dev/shm/plumb-{USER}/left-.* can not be extracted: The channel is damaged")
         left = [path.parent.name for path in pathlib.Path("/dev/shm").glob("plumb-*/left-*")]
