@@ -38,6 +38,8 @@ protected:
         return drain ? std::move(*drain) : nullptr;
     }
 
+    std::string trace() const { return root_ + "/trace"; }
+
 private:
     std::string root_;
 };
@@ -198,6 +200,40 @@ TEST_F(DrainTest, the_rest_is_left_out_when_that_is_asked_for_and_this_is_told) 
     EXPECT_THAT(finished.error().message(), testing::HasSubstr("Not everything was read"));
     EXPECT_GT(drain->totals().progress.events, 0u);
     EXPECT_LT(drain->totals().progress.events, 600u);
+}
+
+TEST_F(DrainTest, counts_the_bytes_of_its_files) {
+    ChannelBuilder channel;
+    const uint16_t id = channel.add_event("n", {test::integer("value", 8)});
+    for (uint64_t i = 0; i < 600; i++)
+        ASSERT_TRUE(channel.write(0, id, now(), Payload().put(i).bytes()));
+    auto drain = live(channel);
+    ASSERT_TRUE(drain->finish());
+    uint64_t bytes = 0;
+    for (const auto& file : std::filesystem::recursive_directory_iterator(trace()))
+        if (file.is_regular_file()) bytes += file.file_size();
+    EXPECT_GT(bytes, 600 * 24u);
+    EXPECT_EQ(drain->totals().progress.bytes, bytes);
+}
+
+TEST_F(DrainTest, a_stream_that_is_removed_or_cut_while_it_is_written_is_told) {
+    for (const bool is_removed : {true, false}) {
+        ChannelBuilder channel;
+        const uint16_t id = channel.add_event("n", {test::integer("value", 8)});
+        ASSERT_TRUE(channel.write(0, id, now(), Payload().put(uint64_t{1}).bytes()));
+        auto drain = live(channel);
+        ASSERT_TRUE(drain->step(ReadWhat::everything));
+        const std::string stream = trace() + "/ust/ring_0";
+        ASSERT_TRUE(std::filesystem::exists(stream));
+        if (is_removed)
+            std::filesystem::remove(stream);
+        else
+            std::filesystem::resize_file(stream, 0);
+        const Status finished = drain->finish();
+        ASSERT_FALSE(finished);
+        EXPECT_THAT(finished.error().message(), testing::HasSubstr(is_removed ? "removed" : "truncated"));
+        std::filesystem::remove_all(trace());
+    }
 }
 
 TEST_F(DrainTest, whoever_stops_in_the_middle_reads_the_rest_when_he_finishes) {

@@ -152,6 +152,14 @@ inline void trace_inline(uint64_t value) {
 
 } // namespace
 
+// Ours is in front of the C library's.
+TEST(SystemCalls, pass_on_every_argument) {
+    void* const memory = reinterpret_cast<void*>(
+        ::syscall(SYS_mmap, nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(memory, MAP_FAILED) << strerror(errno);
+    EXPECT_EQ(::munmap(memory, 8192), 0);
+}
+
 TEST_F(Tracepoint, records_exact_values_from_c) {
     on();
     trace_kinds_in_c();
