@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace plumb {
@@ -63,6 +66,22 @@ Result<std::string> read_link(const std::string& path) {
     const ssize_t bytes = ::readlink(path.c_str(), buffer, sizeof(buffer));
     if (bytes < 0) return Error::from_errno(errno, "Could not read the link {}", path);
     return std::string(buffer, static_cast<std::size_t>(bytes));
+}
+
+/* close_range() is of Linux 5.9, and filters of containers may refuse it. */
+void close_files_from(int first) {
+    if (::syscall(SYS_close_range, static_cast<unsigned>(first), ~0u, 0u) == 0) return;
+    if (const auto names = list_directory("/proc/self/fd")) {
+        for (const std::string& name : *names)
+            if (const int number = std::atoi(name.c_str()); number >= first) ::close(number);
+        return;
+    }
+    constexpr int looked_at_most = 1 << 20;
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    const int end = static_cast<int>(std::min<rlim_t>(limit.rlim_cur, looked_at_most));
+    for (int number = first; number < end; number++)
+        ::close(number);
 }
 
 Result<std::vector<std::string>> list_directory(const std::string& path) {

@@ -59,6 +59,10 @@ FileDescriptor reserve_space(const std::string& directory, std::uint64_t bytes);
 /* The target of a symbolic link, such as /proc/PID/exe. */
 Result<std::string> read_link(const std::string& path);
 
+/* Closes every descriptor from this number on. For a child that runs on alone: what it kept by mistake would stay open for
+ * as long as it runs. */
+void close_files_from(int first);
+
 /* Names in a directory, without "." and "..", sorted. */
 Result<std::vector<std::string>> list_directory(const std::string& path);
 

@@ -66,7 +66,7 @@ Answer look(const Question& question) {
     hide_command_line();
     constexpr int kept = 0;
     ::dup2(socket, kept);
-    ::syscall(SYS_close_range, 1u, ~0u, 0u);
+    close_files_from(1);
     if (::chdir("/") != 0) ::_exit(0);
     Question question{};
     for (;;) {
@@ -88,13 +88,23 @@ void GroupWitness::start() {
     const pid_t between = ::fork();
     if (between < 0) return;
     if (between == 0) {
+        ours.reset();
         /* Nobody's child: who looks for the recorder's child looks for the command. */
-        if (::fork() == 0) watch(theirs.get());
-        ::_exit(0);
+        const pid_t witness = ::fork();
+        if (witness == 0) watch(theirs.get());
+        ::_exit(::send(theirs.get(), &witness, sizeof(witness), MSG_NOSIGNAL) < 0 || witness < 0 ? 1 : 0);
     }
     while (::waitpid(between, nullptr, 0) < 0 && errno == EINTR) {
     }
+    pid_t witness = 0;
+    if (::recv(ours.get(), &witness, sizeof(witness), MSG_DONTWAIT) != sizeof(witness) || witness <= 0)
+        return;
+    process_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, witness, 0)));
     socket_ = std::move(ours);
+}
+
+void GroupWitness::send(int signal_number) const {
+    if (process_.is_open()) ::syscall(SYS_pidfd_send_signal, process_.get(), signal_number, nullptr, 0);
 }
 
 bool GroupWitness::saw(const siginfo_t& signal, std::uint64_t patience_ns) {

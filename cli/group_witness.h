@@ -24,9 +24,20 @@ public:
     /* Whether `signal`, which was just taken, reached the group, now or within `patience_ns`. Forgets it: asked for
      * every signal that the recorder takes, once. */
     bool saw(const siginfo_t& signal, std::uint64_t patience_ns);
+    /* When the recorder goes on after a stop: whoever made it go on may not know of the witness. */
+    void go_on() const { send(SIGCONT); }
+
+    GroupWitness() = default;
+    /* A group that loses its last member with a parent outside, and has a stopped one, gets SIGHUP from the kernel. */
+    ~GroupWitness() { send(SIGKILL); }
+    GroupWitness(const GroupWitness&) = delete;
+    GroupWitness& operator=(const GroupWitness&) = delete;
 
 private:
+    void send(int signal_number) const;
+
     FileDescriptor socket_;
+    FileDescriptor process_; /* of pidfd_open(); none before Linux 5.3 */
     std::uint32_t questions_asked_ = 0;
 };
 

@@ -72,22 +72,30 @@ SignalQueue::SignalQueue() {
         sigaddset(&taken_, number);
     }
     pthread_sigmask(SIG_BLOCK, &taken_, &mask_before_);
-    /* A reader of our output that goes away, or a file that reaches `ulimit -f`, must not end the recording;
-     * and if children were ignored, their status would be lost. */
+    /* A reader of our output that goes away, or a file that reaches `ulimit -f`, must not end the recording; what we say
+     * must not stop the command (`stty tostop`, in the background); and if children were ignored, their status would be
+     * lost. */
     struct sigaction ignore {
     }, usual{};
     ignore.sa_handler = SIG_IGN;
     usual.sa_handler = SIG_DFL;
     sigaction(SIGPIPE, &ignore, &pipe_before_);
     sigaction(SIGXFSZ, &ignore, &file_size_before_);
+    sigaction(SIGTTOU, &ignore, &terminal_before_);
     sigaction(SIGCHLD, &usual, &child_before_);
 }
 
 void SignalQueue::restore() const {
     sigaction(SIGPIPE, &pipe_before_, nullptr);
     sigaction(SIGXFSZ, &file_size_before_, nullptr);
+    sigaction(SIGTTOU, &terminal_before_, nullptr);
     sigaction(SIGCHLD, &child_before_, nullptr);
     pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+}
+
+bool SignalQueue::is_continued() {
+    sigset_t pending;
+    return sigpending(&pending) == 0 && sigismember(&pending, SIGCONT) == 1;
 }
 
 std::optional<siginfo_t> SignalQueue::next(std::uint64_t timeout_ns) {

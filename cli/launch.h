@@ -40,6 +40,10 @@ public:
     /* Whether the signal that was taken last was sent to the whole process group, by a terminal or by somebody, and the
      * command was there by then. */
     bool reached_group(const siginfo_t& signal);
+    /* The recorder was stopped, and goes on. */
+    void go_on() const { witness_.go_on(); }
+    /* Whether somebody has made the recorder go on, and next() has yet to say so. */
+    static bool is_continued();
     /* In the child, before exec. */
     void restore() const;
 
@@ -50,6 +54,7 @@ private:
     struct sigaction pipe_before_ {};
     struct sigaction file_size_before_ {};
     struct sigaction child_before_ {};
+    struct sigaction terminal_before_ {};
 };
 
 class LaunchedCommand {

@@ -42,6 +42,7 @@ void Recorder::handle(const siginfo_t& signal) {
         return;
     }
     if (signal.si_signo == SIGCONT) {
+        signals_.go_on();
         if (command_ && command_->stop_signal() != 0) command_->send(SIGCONT);
         return;
     }
@@ -84,6 +85,7 @@ bool Recorder::pass_on(const siginfo_t& signal) {
  * else nobody would make the recorder go on. */
 void Recorder::stop_with_command() {
     if (!command_ || command_->stop_signal() == 0 || !is_job_of_shell()) return;
+    if (SignalQueue::is_continued()) return; /* the command is next */
     status_.clear();
     raise(SIGSTOP);
     if (command_->stop_signal() != 0) command_->send(SIGCONT);

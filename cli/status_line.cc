@@ -38,6 +38,12 @@ std::string counted(std::uint64_t number, const std::string& noun) {
 
 namespace {
 
+/* In the background it is somebody else's. */
+bool is_our_terminal() {
+    const pid_t foreground = ::tcgetpgrp(STDERR_FILENO);
+    return foreground < 0 || foreground == ::getpgrp();
+}
+
 /* However often a recorder looks: the terminal is the program's, too. */
 constexpr std::uint64_t redraw_ns = 190'000'000;
 
@@ -49,6 +55,10 @@ void StatusLine::update(const DrainProgress& progress, std::uint64_t elapsed_ns)
     if (!is_shown_) return;
     const std::lock_guard<std::mutex> guard(lock_);
     if (is_drawn_ && elapsed_ns - last_elapsed_ns_ < redraw_ns) return;
+    if (!is_our_terminal()) {
+        is_drawn_ = false; /* what stands there is its own by now */
+        return;
+    }
     const double seconds = static_cast<double>(elapsed_ns - last_elapsed_ns_) / 1e9;
     const double rate = seconds > 0 ? static_cast<double>(progress.events - last_events_) / seconds : 0;
     last_events_ = progress.events;

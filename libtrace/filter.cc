@@ -13,6 +13,11 @@
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
 
+#ifndef PR_SET_SYSCALL_USER_DISPATCH // of Linux 5.11
+#define PR_SET_SYSCALL_USER_DISPATCH 59
+#define PR_SYS_DISPATCH_ON 1
+#endif
+
 namespace plumb {
 
 namespace {
@@ -35,6 +40,8 @@ Restriction restriction_by_prctl(const Call& call) {
                                                                           : Restriction::none;
     case PR_SET_TSC:
         return call.words[1] == PR_TSC_SIGSEGV ? Restriction::no_clock : Restriction::none;
+    case PR_SET_SYSCALL_USER_DISPATCH: // calls from outside of the allowed range are then signals to the program
+        return call.words[1] == PR_SYS_DISPATCH_ON ? Restriction::filter : Restriction::none;
     default:
         return Restriction::none;
     }

@@ -196,8 +196,29 @@ void remove_from_held(plumb_object& object) {
     store_seq_cst(runtime.updating, 0u);
 }
 
+// Which have an event of ours on.
+uint32_t sessions_of_events() {
+    uint32_t sessions = 0;
+    for (plumb_object* object = runtime.objects; object != nullptr; object = object->next) {
+        for (plumb_event** entry = object->events_begin; entry < object->events_end; entry++) {
+            if (*entry != nullptr) sessions |= load_relaxed((*entry)->enabled);
+        }
+    }
+    return sessions;
+}
+
+// A process or an object that would be traced, if it were not held; told in the channels, which takes no system call.
+void count_left_off(uint32_t sessions) {
+    for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
+        Attachment& attachment = attachments[s];
+        if ((sessions >> s & 1) != 0 && load_acquire(attachment.usable) != 0)
+            add_seq_cst(attachment.header->left_off, uint64_t{1});
+    }
+}
+
 // A child of a process with a seccomp filter, which it has inherited.
 void stay_untraced() {
+    count_left_off(sessions_of_events());
     runtime.held_for_good = true;
     runtime.slot = nullptr;
     if (runtime.writers_armed) store_release(*runtime.writers_live, writers_are_live);
@@ -259,7 +280,10 @@ extern "C" __attribute__((visibility("default"))) int plumb_register_object(plum
     object->setup->writers = runtime.writers;
     object->setup->rseq_offset = runtime.rseq_offset;
     if (runtime.state == nullptr) return error;
-    if (!permit.given()) return 0; // it can not be introduced, and stays off
+    if (!permit.given()) { // it can not be introduced, and stays off
+        if (object->events_begin < object->events_end) count_left_off(~0u);
+        return 0;
+    }
 
     if (is_registered(*object)) return error;
     object->next = load_relaxed(runtime.objects);

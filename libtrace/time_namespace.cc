@@ -66,8 +66,11 @@ bool read_offsets(Offsets& to) {
     const long link = sys::read_link("/proc/thread-self", text, sizeof(text) - 1);
     if (link <= 0) return false;
     text[link] = '\0';
+    const char* const name = last_part_of(text);
+    constexpr size_t name_bytes_max = 16; // a number; a root of the program's own may have any link there
+    if (__builtin_strlen(name) > name_bytes_max) return false;
     char path[64];
-    append(append(append(path, "/proc/"), last_part_of(text)), "/timens_offsets");
+    append(append(append(path, "/proc/"), name), "/timens_offsets");
     const OpenFile file(path, O_RDONLY);
     const long bytes = sys::read(file.number(), text, sizeof(text) - 1);
     if (bytes <= 0) return false;

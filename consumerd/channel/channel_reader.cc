@@ -333,6 +333,11 @@ uint64_t ChannelReader::lost(uint32_t ring, plumb_loss cause) const {
     return __atomic_load_n(&ring_control(ring).lost[cause], __ATOMIC_RELAXED);
 }
 
+uint64_t ChannelReader::left_off() const {
+    const auto* header = reinterpret_cast<const plumb_channel_header*>(bytes_.data());
+    return __atomic_load_n(&header->left_off, __ATOMIC_RELAXED);
+}
+
 uint64_t ChannelReader::refused(plumb_refusal what) const {
     const auto* header = reinterpret_cast<const plumb_channel_header*>(bytes_.data());
     return __atomic_load_n(&header->refused[what], __ATOMIC_RELAXED);

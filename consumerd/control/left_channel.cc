@@ -113,7 +113,7 @@ std::uint64_t untold_losses(const DeadChannel& dead) {
         }
     for (const std::uint64_t refused : dead.header.refused)
         sum += refused;
-    return sum;
+    return sum + dead.header.left_off;
 }
 
 void punch(const DeadChannel& dead, std::uint64_t begin, std::uint64_t end) {

@@ -383,6 +383,10 @@ void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) con
     add_if_any(totals.not_switched_on, "heap", reader_.refused(PLUMB_REFUSED_HEAP));
     add_if_any(totals.not_described, "refused_entry_slots", reader_.refused(PLUMB_REFUSED_ENTRY_SLOTS));
     add_if_any(totals.not_switched_on, "refused_clock", reader_.refused(PLUMB_REFUSED_CLOCK));
+    add_if_any(
+        totals.missed,
+        "processes and objects that programs with seccomp filters began later, and that were not traced",
+        reader_.left_off());
     for (size_t kind = 0; kind < damage_kinds; kind++)
         add_if_any(totals.notes, damage_name(static_cast<Damage>(kind)), reader_.damage()[kind]);
 

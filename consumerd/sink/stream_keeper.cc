@@ -55,6 +55,7 @@ public:
         const pid_t between = ::fork();
         if (between == 0) {
             /* Nobody's child: who waits for children of the recorder waits for the command. */
+            ::close(life_.release());
             if (::fork() == 0) keep(ends[0]);
             ::_exit(0);
         }
@@ -87,7 +88,7 @@ private:
         ::prctl(PR_SET_NAME, "plumb-keeper");
         constexpr int kept = 0;
         ::dup2(life, kept);
-        ::syscall(SYS_close_range, 1u, ~0u, 0u);
+        close_files_from(1);
         if (::chdir("/") != 0) ::_exit(0);
         ::setsid();
         char byte = 0;

@@ -223,7 +223,8 @@ struct plumb_channel_header {
     uint64_t refused[PLUMB_REFUSALS];         /* by enum plumb_refusal; atomic add */
     uint64_t
         entries_added; /* atomic add, behind each publishing of an entry and before a record that needs it */
-    uint64_t reserved2;
+    uint64_t
+        left_off; /* atomic add: children of held processes, and objects loaded there, that are not traced */
 
     /* Shared: futexes. */
     PLUMB_ABI_ALIGNED(64) uint32_t closed; /* not 0: writers switch this session off for themselves */
@@ -269,6 +270,7 @@ PLUMB_ABI_OFFSET(struct plumb_channel_header, clock, 320);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, heap_used, 384);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, refused, 400);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, entries_added, 432);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, left_off, 440);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, closed, 448);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, data_futex, 452);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, space_futex, 460);
