@@ -1,9 +1,11 @@
 // cmake-once
 // Reading what is at a path does not wait for what is no file.
 #include "base/file.h"
+#include "base/folder.h"
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -26,4 +28,17 @@ TEST(file, a_fifo_is_not_waited_for) {
     EXPECT_EQ(*read_small_file(file), "content");
     EXPECT_TRUE(open_regular_file(file));
     std::filesystem::remove_all(folder);
+}
+
+TEST(folder, has_what_is_there_whatever_went_wrong_before) {
+    char name[] = "/tmp/plumb-file-XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    std::ofstream(std::string(name) + "/file") << "content";
+    const Result<Folder> folder = Folder::open(name);
+    ASSERT_TRUE(folder);
+    errno = ENOENT;
+    EXPECT_TRUE(folder->has("file"));
+    errno = 0;
+    EXPECT_FALSE(folder->has("none"));
+    std::filesystem::remove_all(name);
 }

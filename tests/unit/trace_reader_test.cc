@@ -34,10 +34,9 @@ struct Opened {
     }
 };
 
-std::string text_of(TraceReader& reader, bool json = false) {
+std::string text_of(TraceReader& reader, bool json = false, TimeStyle time = TimeStyle::seconds) {
     OutputBuffer out(-1);
-    const auto writer =
-        json ? make_json_writer(reader, out) : make_text_writer(reader, out, {TimeStyle::seconds, false});
+    const auto writer = json ? make_json_writer(reader, out) : make_text_writer(reader, out, {time, false});
     while (const Event* const event = reader.next())
         writer->write(*event);
     return std::string(out.text());
@@ -468,6 +467,15 @@ TEST(TraceReader, DecodesBitFieldsAndWrappingClocks) {
               "{\"timestamp_ns\":9,\"event\":\"a:b\",\"fields\":{\"x\":7,\"y\":0}}\n"
               "{\"timestamp_ns\":4660,\"event\":\"a:c\",\"fields\":{}}\n"
               "{\"timestamp_ns\":4667,\"event\":\"a:b\",\"fields\":{\"x\":0,\"y\":0}}\n");
+}
+
+TEST(TraceReader, ShowsTimesAsTheyAreWhereNobodySaysWhatTheirZeroIs) {
+    Opened trace;
+    trace.metadata = compact_headers;
+    trace.streams = {{0x0e, 0xf1, 0x23}};
+    Result<TraceReader> reader = trace.open();
+    ASSERT_TRUE(reader) << reader.error().message();
+    EXPECT_TRUE(text_of(*reader, false, TimeStyle::monotonic).starts_with("[0.000000006]"));
 }
 
 TEST(TraceReader, ReadsNoPartOfAFieldThatThePacketDoesNotHave) {
