@@ -20,7 +20,7 @@
 #include "consumerd/drain/channel_source.h"
 #include "consumerd/drain/kernel_source.h"
 #include "consumerd/kernel/kernel_session.h"
-#include "consumerd/kernel/tracefs.h"
+#include "consumerd/kernel/tracing_instances.h"
 
 #include <plumb/abi/channel.h>
 

@@ -5,7 +5,7 @@
 #include "base/output_buffer.h"
 #include "cli/command.h"
 #include "cli/output.h"
-#include "consumerd/kernel/tracefs.h"
+#include "consumerd/kernel/tracing_instances.h"
 
 #include <algorithm>
 #include <cstring>

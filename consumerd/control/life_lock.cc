@@ -59,7 +59,7 @@ Result<LifeLock> LifeLock::hold(int fd) {
     FileDescriptor own(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!own.is_open()) return Error::from_errno(errno, "Could not open {}", path);
     if (::flock(own.get(), LOCK_EX | LOCK_NB) != 0)
-        return Error::from_errno(errno, "Could not lock a channel");
+        return Error::from_errno(errno, "Could not lock what tells that a recorder lives");
     const int kept = own.release();
     Held::instance().add(kept);
     return LifeLock(kept);

@@ -1,6 +1,6 @@
 /*
- * Whether a recorder lives, known in every process-id namespace: it holds a lock on its channel's file, which the kernel
- * takes back when the recorder ends, in whatever way.
+ * Whether a recorder lives, known in every process-id namespace: it holds a lock on its channel's file, and on its tracing
+ * instance in the kernel, which the kernel takes back when the recorder ends, in whatever way.
  *
  * The lock belongs to an open file description. A forked child shares that, and would hold the lock for as long as it
  * lives; so the lock has one of its own, which children close at once.
@@ -20,7 +20,8 @@ namespace plumb {
 class LifeLock {
 public:
     LifeLock() = default;
-    /* Of the file that is open there, which may have no name yet. */
+    /* Of the file or directory that is open there, which may have no name yet. number() of the error is EWOULDBLOCK if somebody
+     * has it. */
     static Result<LifeLock> hold(int fd);
     ~LifeLock();
     LifeLock(LifeLock&& other) noexcept;

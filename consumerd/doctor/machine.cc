@@ -6,6 +6,7 @@
 #include "consumerd/control/user_directory.h"
 #include "consumerd/doctor/machine_checks.h"
 #include "consumerd/kernel/tracefs.h"
+#include "consumerd/kernel/tracing_instances.h"
 
 #include <plumb/abi/state.h>
 
@@ -238,6 +239,15 @@ std::vector<MachineCheck> check_tracefs_leftovers() {
                          left.probes.size() == 1 ? "" : "s", path),
              "They hold memory and may slow the kernel down; the next `plumb record` or `plumb list`, as "
              "root, removes them."});
+    if (!left.not_judged.empty())
+        checks.push_back(
+            {"tracefs-unknown", Finding::limited, false,
+             fmt::format("whether the recorder{} of {} lives can not be seen from here",
+                         left.not_judged.size() == 1 ? "" : "s", fmt::join(left.not_judged, ", ")),
+             fmt::format(
+                 "If not, `rmdir` of what has that name in {}/instances gives back the memory that is held "
+                 "there.",
+                 path)});
     return checks;
 }
 

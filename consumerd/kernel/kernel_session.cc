@@ -3,6 +3,7 @@
 #include "base/processes.h"
 #include "consumerd/kernel/probe_misses.h"
 #include "consumerd/kernel/probe_place.h"
+#include "consumerd/kernel/tracing_instances.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -106,12 +107,13 @@ Result<std::unique_ptr<KernelSession>> KernelSession::create(const KernelConfig&
     if (trace_clock_name(config.clock_mode) == nullptr)
         return Error("The kernel's tracer has no clock of real time.").hint("Use another --clock than real.");
     static std::uint32_t number = 0; /* of this process */
-    std::string name = number == 0 ? tracefs_name_of_self(config.session_cookie)
-                                   : fmt::format("{}_{}", tracefs_name_of_self(), number);
+    std::string name = number == 0 ? tracing_instance_name(config.session_cookie)
+                                   : fmt::format("{}_{}", tracing_instance_name(), number);
     number++;
-    if (mkdir((*root + "/instances/" + name).c_str(), 0700) != 0)
-        return Error::from_errno(errno, "Could not make the tracing instance {}/instances/{}", *root, name);
+    auto lock = make_tracing_instance(*root + "/instances/" + name);
+    if (!lock) return lock.error();
     std::unique_ptr<KernelSession> session(new KernelSession(*root, std::move(name), config));
+    session->lock_ = std::move(*lock);
     if (Status configured = session->configure(); !configured) return configured.error();
     return session;
 }
@@ -317,8 +319,10 @@ Status KernelSession::remove() {
         result = Error::from_errno(errno, "Could not remove the tracing instance {}", instance)
                      .hint("`rmdir {}` does it when nobody reads from it any more.", instance);
     for (const std::string& probe : probes_)
-        if (Status removed = write_tracefs(root_ + "/dynamic_events", "-:" + probe, true); !removed)
+        if (Status removed = write_tracefs(root_ + "/dynamic_events", "-:" + probe, true);
+            !removed && removed.error().number() != ENOENT)
             result = removed;
+    lock_ = LifeLock();
     return result;
 }
 

@@ -10,14 +10,15 @@
  *   session->stop();                                  // no further event; what is in the buffers can be read
  *   session->remove();
  *
- * An instance is named after the process that made it, its process-id namespace and when it began, so whoever comes
- * later sees that its maker is gone, and removes it; or, by the session's cookie, adopts it.
+ * An instance is locked while its maker lives, so whoever comes later sees that it is gone, and removes the instance; or,
+ * by the session's cookie in its name, adopts it (tracing_instances.h).
  */
 #ifndef PLUMB_CONSUMERD_KERNEL_KERNEL_SESSION_H
 #define PLUMB_CONSUMERD_KERNEL_KERNEL_SESSION_H
 
 #include "base/file.h"
 #include "base/result.h"
+#include "consumerd/control/life_lock.h"
 #include "consumerd/kernel/event_format.h"
 #include "consumerd/kernel/raw_page.h"
 #include "consumerd/kernel/tracefs.h"
@@ -53,7 +54,7 @@ class KernelSession {
 public:
     static Result<std::unique_ptr<KernelSession>> create(const KernelConfig& config);
     /* What the killed recorder of this session left, as far as its buffers hold it: stopped, to be read, and then to be removed by remove().
-     * number() of the error is ENOENT if there is nothing any more. */
+     * number() of the error is ENOENT if there is nothing any more, EBUSY while somebody else has it. */
     static Result<std::unique_ptr<KernelSession>> adopt(std::uint64_t session_cookie);
     /* In `root`, where tracefs is mounted. */
     static Result<std::unique_ptr<KernelSession>> adopt_in(const std::string& root,
@@ -109,6 +110,7 @@ private:
     std::string root_; /* of tracefs */
     std::string name_;
     std::string path_; /* of the instance; empty: removed */
+    LifeLock lock_;    /* on it */
     KernelConfig config_;
     std::unique_ptr<FormatParser> parser_;
     std::vector<KernelEvent> events_;

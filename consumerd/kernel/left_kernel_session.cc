@@ -1,5 +1,6 @@
 /* The instance of a killed recorder: which events it holds is what is switched on in it, and whatever its probes are. */
 #include "consumerd/kernel/kernel_session.h"
+#include "consumerd/kernel/tracing_instances.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -21,6 +22,8 @@ Result<std::unique_ptr<KernelSession>> KernelSession::adopt_in(const std::string
         return session_cookie != 0 && session_cookie_in(each) == session_cookie;
     });
     if (name == names->end()) return Error("Their tracing instance is gone.").as(ENOENT);
+    auto lock = take_tracing_instance(root + "/instances/" + *name);
+    if (!lock) return lock.error();
     stop_instance(root, *name);
     KernelConfig config;
     config.session_cookie = session_cookie;
@@ -31,6 +34,7 @@ Result<std::unique_ptr<KernelSession>> KernelSession::adopt_in(const std::string
     }
     std::unique_ptr<KernelSession> session(new KernelSession(root, *name, config));
     session->is_adopted_ = true;
+    session->lock_ = std::move(*lock);
     if (Status known = session->know_layout(); !known) return known.error();
     if (Status known = session->know_events(); !known) return known.error();
     /* What the recorder read is in its own trace; what was lost since then is in the same number as what it told. */

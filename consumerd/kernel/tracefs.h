@@ -1,5 +1,5 @@
 /*
- * tracefs: where it is mounted, its files, what events it offers, and what killed recorders left in it.
+ * tracefs: where it is mounted, its files, and what events it offers.
  */
 #ifndef PLUMB_CONSUMERD_KERNEL_TRACEFS_H
 #define PLUMB_CONSUMERD_KERNEL_TRACEFS_H
@@ -7,8 +7,8 @@
 #include "base/result.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace plumb {
@@ -21,6 +21,8 @@ constexpr const char* tracefs_is_stuck = "the kernel's tracing does not answer: 
 
 /* The directory of tracefs, mounted if it was not and we may. The error says what is missing and how to get it. */
 Result<std::string> tracefs_root();
+/* The same where it is mounted and may be changed by us. */
+std::optional<std::string> mounted_tracefs();
 
 /* One write() to a file of tracefs; `append` where the file keeps a list (dynamic_events). */
 Status write_tracefs(const std::string& path, const std::string& text, bool append = false);
@@ -51,28 +53,6 @@ Result<std::vector<TracefsEvent>> list_tracefs_events(const std::string& root);
 
 /* "group/name" of dynamic events, whoever made them. */
 std::vector<std::string> list_probes(const std::string& root);
-
-/* Instances and probes of Plumb whose makers are gone. What holds events of a recording whose channel is still there is
- * kept with it, until `plumb extract` has made a trace of both. */
-struct TracefsLeftovers {
-    std::vector<std::string> instances;
-    std::vector<std::string> probes; /* "group/name" */
-    std::vector<std::string> kept;   /* instances */
-    bool empty() const { return instances.empty() && probes.empty() && kept.empty(); }
-};
-TracefsLeftovers find_tracefs_leftovers(const std::string& root);
-Status remove_tracefs_leftovers(const std::string& root, const TracefsLeftovers& leftovers);
-/* Ends the recording in an instance that is kept; what its buffers hold stays. */
-void stop_instance(const std::string& root, const std::string& name);
-/* Both where tracefs is mounted and may be changed; silent otherwise. */
-void clean_up_tracefs();
-
-/* "plumb_n<process-id namespace>_<pid>_<start>", and behind it the cookie of the session if there is one: names of
- * instances, and groups of probes. Of those of another namespace nobody here knows whether their makers live: they are left
- * alone. */
-std::string tracefs_name_of_self(std::uint64_t session_cookie = 0);
-/* 0: there is none in it. */
-std::uint64_t session_cookie_in(std::string_view name);
 
 } // namespace plumb
 

@@ -279,6 +279,47 @@ class Kernel(TracedProgramTest):
         self.assertLessEqual(instances(), self.before)
         self.assertEqual(probes(), [])
 
+    @staticmethod
+    def elsewhere(*command):
+        """Runs a command of Plumb's with a /dev/shm of its own."""
+        return subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c",
+                               'mount -t tmpfs -o mode=1777 tmpfs /dev/shm && exec "$@"', "sh", PLUMB, *command],
+                              capture_output=True, timeout=60, check=True)
+
+    def test_what_it_left_is_not_removed_by_who_has_another_dev_shm(self):
+        self.killed("--snapshot", "-k", "syscalls:getppid")
+        self.elsewhere("list")
+        self.elsewhere("record", "-q", "-o", self.folder / "elsewhere", "-k", "sched:sched_switch", "--", "true")
+        done, summary = self.extract()
+        self.assertEqual((done.returncode, summary["events_by_name"].get("syscall_entry_getppid")), (0, 1002), done.stderr)
+        self.assertLessEqual(instances(), self.before)
+
+    def test_a_recorder_killed_with_its_container_does_not_trace_for_ever(self):
+        container = subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
+                                      'mount -t tmpfs -o mode=1777 tmpfs /dev/shm; "$@"; exit', "sh", PLUMB, "record", "-q", "-o",
+                                      self.trace, "-k", "sched:sched_switch", "-k", f"uprobe:{self.program}:probed_function", "--",
+                                      "sh", "-c", "echo begun; exec sleep 60"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(container.stdout.close)
+        self.assertEqual(container.stdout.readline(), "begun\n")
+        subprocess.run([PLUMB, "list"], stdout=subprocess.DEVNULL, check=True)
+        self.assertTrue(instances() - self.before)  # its recorder lives
+        left = TRACEFS / "instances" / (instances() - self.before).pop()
+        self.assertEqual((left / "tracing_on").read_text(), "1\n")
+        self.addCleanup(lambda: left.exists() and left.rmdir())
+        container.kill()
+        container.wait()
+        deadline = time.monotonic() + 20
+        while (left / "tracing_on").read_text() == "1\n" and time.monotonic() < deadline:
+            subprocess.run([PLUMB, "list"], stdout=subprocess.DEVNULL, check=True)
+        self.assertEqual((left / "tracing_on").read_text(), "0\n")
+        self.assertEqual((left / "events" / left.name / "enable").read_text(), "0\n")
+        doctor = json.loads(subprocess.run([PLUMB, "doctor", "--json"], capture_output=True, check=False).stdout)
+        self.assertIn("tracefs-kept", [check["name"] for check in doctor["checks"]])
+        os.utime(left, (time.time() - 4000,) * 2)
+        subprocess.run([PLUMB, "list"], stdout=subprocess.DEVNULL, check=True)
+        self.assertFalse(left.exists())
+        self.assertEqual(probes(), [])
+
     def test_a_process_without_tracepoints_is_recorded(self):
         program = subprocess.Popen(["sh", "-c", "while :; do sleep 0.05; done"])
         try:
