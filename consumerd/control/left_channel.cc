@@ -155,11 +155,11 @@ bool is_mapped(const struct stat& info) {
 } // namespace
 
 void note_kernel_events(plumb_channel_header& header) {
-    header.reserved3[0] = 1;
+    header.kernel_events = 1;
 }
 
 bool has_kernel_events(const plumb_channel_header& header) {
-    return header.reserved3[0] != 0;
+    return header.kernel_events != 0;
 }
 
 /* What can not be opened waits under its name until it can be. What is no channel, and one of another version, goes the way

@@ -233,7 +233,8 @@ struct plumb_channel_header {
     uint32_t space_futex;   /* the consumer adds 1 when it moves `consumed`, then looks at space_waiters */
     uint32_t space_waiters; /* a writer sets it before it waits; the consumer swaps in 0, and wakes */
     uint32_t gave_up; /* PLUMB_GAVE_UP(space_futex) of a writer for whom a time-out has passed; 0: none */
-    uint32_t reserved3[10];
+    uint32_t kernel_events; /* the creator: not 0: a tracing instance of the kernel belongs to it */
+    uint32_t reserved3[9];
 
     /* Shared: any writer. By tag: inode of a process-id namespace, 0 -> inode, once, by compare-and-swap. */
     PLUMB_ABI_ALIGNED(64) uint32_t namespaces[PLUMB_NAMESPACES];
