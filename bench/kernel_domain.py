@@ -125,9 +125,16 @@ def cost_row(question, runs, alone_seconds):
                       f"{middle(lambda run: run['work_seconds']) / alone_seconds:.2f} x as long as alone"}
 
 
+def missing_row(question, *programs):
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        return [{"question": question, "remark": f"{' and '.join(missing)}: not installed", "missing": True}]
+    return None
+
+
 def costs(context):
-    if shutil.which("stress-ng") is None or shutil.which("trace-cmd") is None:
-        return [{"question": "sched and syscalls", "remark": "stress-ng and trace-cmd are not installed", "missing": True}]
+    if row := missing_row("sched and syscalls", "stress-ng", "trace-cmd"):
+        return row
     times = 1 if context.quick else 3
     directory = context.scratch / "kernel-trace"
     pages = context.scratch / "kernel-pages"
@@ -152,6 +159,8 @@ def costs(context):
 
 def busy(context):
     """The smallest buffer that loses nothing."""
+    if row := missing_row("everything", "stress-ng"):
+        return row
     seconds = 5 if context.quick else 30
     directory = context.scratch / "kernel-trace"
     rows = []
