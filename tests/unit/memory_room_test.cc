@@ -88,6 +88,13 @@ TEST_F(MemoryRoomTest, AContainerSeesItsOwnFolderAsTheRootOfTheMount) {
     }
 }
 
+TEST_F(MemoryRoomTest, PlacesOfMountsMayHaveQuotedCharacters) {
+    const std::vector<MemoryCgroup> found =
+        memory_cgroups("0::/\n", "25 1 0:22 / /a\\040\\134b\\011c\\1 rw - cgroup2 x rw\n");
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].folder, "/a \\b\tc\\1");
+}
+
 TEST_F(MemoryRoomTest, TheLimitOfTheAddressSpaceCounts) {
     file("/proc/7/limits",
          "Limit                     Soft Limit           Hard Limit           Units     \n"

@@ -227,6 +227,17 @@ TEST(Tsdl, RefusesWhatMakesNoSense) {
                 HasSubstr("two events with id 0"));
 }
 
+TEST(Tsdl, ForgetsTypesBehindTheBlockThatDeclaresThem) {
+    const std::string inner = "struct { typealias integer { size = 8; } := byte; byte x; } a; ";
+    EXPECT_EQ(error_of(with_fields(inner)), "no error");
+    EXPECT_THAT(error_of(with_fields(inner + "byte y;")), HasSubstr("there is no type `byte`"));
+    const std::string variant =
+        "enum : integer { size = 8; } { P, Q } tag; "
+        "variant <tag> { typealias integer { size = 8; } := byte; byte P; byte Q; } v; ";
+    EXPECT_EQ(error_of(with_fields(variant)), "no error");
+    EXPECT_THAT(error_of(with_fields(variant + "byte y;")), HasSubstr("there is no type `byte`"));
+}
+
 TEST(Tsdl, BoundsNesting) {
     std::string deep;
     for (int i = 0; i < 100000; i++)
