@@ -110,6 +110,19 @@ TEST_F(ElfEventsTest, AreFoundHoweverTheFileIsLinked) {
     }
 }
 
+/* Relocations are read in pieces. */
+TEST_F(ElfEventsTest, AreFoundBehindThousandsOfOtherPointers) {
+    const std::string more = folder_ + "/pointers.c";
+    std::ofstream source(more);
+    source << "int all[5000];\nint* pointers[] = {";
+    for (int i = 0; i < 5000; i++)
+        source << fmt::format("&all[{}],", i);
+    source << "};\n";
+    source.close();
+    expect_all(events_of(build("pointers", "pointers.c -fPIE -pie")));
+    expect_all(events_of(build("pointers_first", "-fPIC -shared -Wl,-z,nocombreloc pointers.c")));
+}
+
 TEST_F(ElfEventsTest, AreFoundThroughPackedRelocations) {
     const std::string log = folder_ + "/relr.log";
     if (std::system(
