@@ -80,7 +80,9 @@ std::string losses_text(const RecordSummary& summary) {
     const std::string cut = cut_lines(totals.notes);
     std::string text = lost.empty() ? "" : "Lost:\n" + lost;
     if (lost.empty() && cut.empty() && totals.not_described.empty() && is_complete)
-        text = (summary.unreachable.empty() ? "Nothing was lost" : "Of what was recorded, nothing was lost") +
+        text = (summary.unreachable.empty() && summary.reached_late.empty()
+                    ? "Nothing was lost"
+                    : "Of what was recorded, nothing was lost") +
                (!before.empty()                 ? std::string(" in the last snapshot")
                 : summary.snapshots.size() <= 1 ? std::string()
                                                 : fmt::format(" in {} snapshots", summary.snapshots.size())) +

@@ -408,12 +408,15 @@ void Recorder::take_end(const Result<Report>& ended) {
 }
 
 void Recorder::take(const Report& report) {
-    for (const Unreachable& each : report.unreachable) {
-        const bool known =
-            std::any_of(summary_.unreachable.begin(), summary_.unreachable.end(),
-                        [&](const Unreachable& other) { return other.process_id == each.process_id; });
-        if (!known) summary_.unreachable.push_back(each);
-    }
+    const auto names = [](const std::vector<Unreachable>& list, const Unreachable& each) {
+        return std::any_of(list.begin(), list.end(),
+                           [&](const Unreachable& other) { return other.process_id == each.process_id; });
+    };
+    for (const Unreachable& each : report.unreachable)
+        if (!names(summary_.unreachable, each)) summary_.unreachable.push_back(each);
+    for (const Unreachable& each : report.reached_late)
+        if (!names(summary_.unreachable, each) && !names(summary_.reached_late, each))
+            summary_.reached_late.push_back(each);
     summary_.disturbed.insert(summary_.disturbed.end(), report.disturbed.begin(), report.disturbed.end());
 }
 

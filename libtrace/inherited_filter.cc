@@ -6,9 +6,14 @@
 #include "open_file.h"
 #include "runtime.h"
 
+#include <plumb/detail/state_layout.h>
+
 namespace plumb {
 
 namespace {
+
+// Why they are not known, although there is a /proc: an errno, or 0. Of the owner of `updating`.
+int filters_error = 0;
 
 // What /proc says of the calling thread; the first one may have ended, and then nothing of it is known any more.
 struct Status {
@@ -86,7 +91,8 @@ uint32_t inherited_filters() {
     if (runtime.filters_known != 0) return runtime.filters;
     Status status;
     const int error = read_status(status);
-    if (error != 0 && error != -ENOENT) return UINT32_MAX; // asked again when it can be
+    filters_error = error != -ENOENT ? -error : 0;
+    if (filters_error != 0) return UINT32_MAX; // asked again when it can be
     if (error == 0) runtime.filters = filters_in(status);
     if (error == 0 && runtime.filters == 0) know_descriptor_table(status.descriptor_slots);
     runtime.filters_known = 1;
@@ -100,10 +106,23 @@ void look_at_descriptor_table() {
         know_descriptor_table(status.descriptor_slots);
 }
 
-bool is_forbidden_by_filters(const plumb_session& session) {
+int why_forbidden_by_filters(const plumb_session& session) {
     const uint32_t filters = inherited_filters();
-    return filters != 0 && (filters == UINT32_MAX || filters != session.controller_filters) &&
-           (session.flags & PLUMB_SESSION_FILTERED_TOO) == 0;
+    if (filters == 0 || (filters != UINT32_MAX && filters == session.controller_filters) ||
+        (session.flags & PLUMB_SESSION_FILTERED_TOO) != 0)
+        return 0;
+    return filters_error != 0 ? PLUMB_ERROR_FILTERS_UNKNOWN(filters_error) : PLUMB_ERROR_FILTERED;
+}
+
+bool are_all_forbidden(NotAttached (&forbidden)[PLUMB_MAX_SESSIONS]) {
+    const plumb_rule_set& set = *plumb_state_rule_set(runtime.state, plumb_state_generation(runtime.state));
+    for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
+        const uint64_t cookie = load_relaxed(set.sessions[s].cookie);
+        if (cookie == 0) continue;
+        forbidden[s] = {cookie, why_forbidden_by_filters(set.sessions[s]), false};
+        if (forbidden[s].error == 0) return false;
+    }
+    return true;
 }
 
 } // namespace plumb

@@ -8,6 +8,7 @@
 //   entries.cc    who wrote: slots and blocks, which are used again
 //   describe.cc   an event as the channel's table holds it
 //   state_file.cc the backend of plumb_query() on a stock kernel, and this process's slot
+//   unattached.cc says which sessions can not have this process
 //   rseq.cc       struct rseq of a thread, registered where the C library does not
 //   stay.cc       the library that holds the runtime is not unloaded
 //   open_file.h   files that are open for a moment
@@ -244,14 +245,21 @@ int open_state();
 void claim_slot();
 void announce_handler();
 void release_slot();
-uint32_t forbidden_sessions(uint32_t& all); // of those in the state file, and which there are
-bool has_no_rules(uint64_t& generation);    // and which generation that is; false if in doubt
+bool has_no_rules(uint64_t& generation); // and which generation that is; false if in doubt
 void acknowledge(uint64_t generation);
 bool answer_signal(uint32_t slot_index); // whether it is for us
 bool answer_any_signal();                // one that does not say whom it is for: whether one was sent to us
 bool is_slot_of_handler(uint32_t slot_index, uint64_t address); // another runtime in this process
-void report_not_attached(uint32_t sessions, int error);
 OpenFile open_channel(uint64_t cookie);
+
+// unattached.cc
+struct NotAttached {
+    uint64_t cookie;
+    int error;     // errno, PLUMB_ERROR_*; 0: it is attached, or not wanted
+    bool is_meant; // the session's rules are known to want this process
+};
+void report_not_attached(const NotAttached (&failed)[PLUMB_MAX_SESSIONS]); // as the owner of `updating`
+void leave_word_of_unattached();                                           // before the slot is given back
 
 // process.cc
 bool is_zombie(uint32_t process_id, uint32_t thread_id);
@@ -266,8 +274,10 @@ uint64_t machine_ns(clockid_t clock, uint64_t ns); // of a time that the clock s
 
 // inherited_filter.cc
 uint32_t inherited_filters();
-void look_at_descriptor_table(); // for OpenFile; before a channel is opened
-bool is_forbidden_by_filters(const plumb_session& session);
+void look_at_descriptor_table();                            // for OpenFile; before a channel is opened
+int why_forbidden_by_filters(const plumb_session& session); // PLUMB_ERROR_*, 0: it is not
+bool are_all_forbidden(NotAttached (
+    &forbidden)[PLUMB_MAX_SESSIONS]); // sessions in the state file; if not, `forbidden` is no use
 
 // glob.cc
 bool pattern_matches(const char* pattern, const char* text);

@@ -161,6 +161,24 @@ const char* last_part(const char* path) {
     return last;
 }
 
+// What the slot of this claim says of sessions that its process could not attach to.
+plumb_process unattached_of(const plumb_process& slot, uint64_t claim) {
+    plumb_process copy = {};
+    if (!PLUMB_IS_READY(claim, load_acquire(slot.flags))) return copy;
+    copy.claim = claim;
+    copy.acknowledged = load_relaxed(slot.acknowledged);
+    copy.error = load_relaxed(slot.error);
+    copy.not_attached = load_relaxed(slot.not_attached);
+    return copy;
+}
+
+// Of a slot that was taken over: its process has ended, or is this one, before exec().
+void leave_word_of_last(const plumb_process& last, uint64_t mine) {
+    const bool is_same = PLUMB_CLAIM_PROCESS(last.claim) == PLUMB_CLAIM_PROCESS(mine);
+    plumb_state_leave_words(runtime.state, is_same ? runtime.state->reached_late : runtime.state->unattached,
+                            &last);
+}
+
 bool names_launched(const plumb_query_request& asked, uint64_t cookie) {
     for (uint32_t i = 0; i < asked.launched_count && i < PLUMB_MAX_SESSIONS; i++) {
         if (asked.launched[i] == cookie) return true;
@@ -236,7 +254,10 @@ void claim_slot() {
         plumb_process& slot = all[(start + i) % PLUMB_MAX_PROCESSES];
         uint64_t there = load_relaxed(slot.claim);
         if (there != 0 && !is_left_over(slot, there, mine, image)) continue;
+        plumb_process last = {};
+        if (there != 0) last = unattached_of(slot, there);
         if (!compare_exchange(slot.claim, there, mine)) continue;
+        if (last.not_attached != 0) leave_word_of_last(last, mine);
         store_relaxed(slot.flags, 0u);
         store_relaxed(slot.image, image);
         store_relaxed(slot.signal_number, 0u);
@@ -266,27 +287,9 @@ void announce_handler() {
     store_seq_cst(runtime.slot->flags, PLUMB_FLAGS(runtime.claim, flags));
 }
 
-// Who reads the slot later would miss it. Who was kept away by a filter was not asked about the rules, and may be none of
-// the session's.
-static void leave_word_of_unattached(const plumb_process& slot) {
-    const uint32_t sessions = load_relaxed(slot.not_attached);
-    const int error = load_relaxed(slot.error);
-    if (sessions == 0 || error == PLUMB_ERROR_FILTERED) return;
-    const plumb_rule_set& set = *plumb_state_rule_set(runtime.state, plumb_state_generation(runtime.state));
-    for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
-        const uint64_t cookie = answer.sessions[s].cookie;
-        if ((sessions >> s & 1) == 0 || cookie == 0 || load_relaxed(set.sessions[s].cookie) != cookie)
-            continue;
-        plumb_unattached& there = runtime.state->unattached[s];
-        store_relaxed(there.error, error);
-        store_relaxed(there.claim, runtime.claim);
-        add_seq_cst(there.count, 1u);
-    }
-}
-
 void release_slot() {
     if (runtime.slot == nullptr) return;
-    leave_word_of_unattached(*runtime.slot);
+    leave_word_of_unattached();
     if (is_held()) runtime.held_for_good = true; // the program goes on without the slot, and with its filter
     uint64_t mine = runtime.claim;
     compare_exchange(runtime.slot->claim, mine, uint64_t{0});
@@ -321,24 +324,6 @@ bool is_slot_of_handler(uint32_t slot_index, uint64_t address) {
     return PLUMB_CLAIM_PROCESS(claim) == runtime.process_id &&
            PLUMB_CLAIM_SPACE(claim) == PLUMB_CLAIM_SPACE(runtime.claim) &&
            load_relaxed(slot.handler) == address;
-}
-
-void report_not_attached(uint32_t sessions, int error) {
-    if (runtime.slot == nullptr) return;
-    store_relaxed(runtime.slot->error, error);
-    store_release(runtime.slot->not_attached, sessions);
-}
-
-uint32_t forbidden_sessions(uint32_t& all) {
-    const plumb_rule_set& set = *plumb_state_rule_set(runtime.state, plumb_state_generation(runtime.state));
-    uint32_t forbidden = 0;
-    all = 0;
-    for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
-        if (load_relaxed(set.sessions[s].cookie) == 0) continue;
-        all |= 1u << s;
-        if (is_forbidden_by_filters(set.sessions[s])) forbidden |= 1u << s;
-    }
-    return forbidden;
 }
 
 bool has_no_rules(uint64_t& generation) {

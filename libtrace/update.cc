@@ -100,20 +100,19 @@ bool switch_off() {
 // free yet are left for the round that follows quiescence.
 void attach_new() {
     uint32_t wanted = 0;
-    uint32_t failed = answer.not_judged & ~current_sessions();
-    int last_error = failed != 0 ? PLUMB_ERROR_NO_EXECUTABLE : 0;
+    NotAttached failed[PLUMB_MAX_SESSIONS] = {};
+    const uint32_t not_judged = answer.not_judged & ~current_sessions();
     for_each_event([&](plumb_event& event) { wanted |= wanted_by(*event.info); });
     for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
-        if ((wanted >> s & 1) == 0 || attachments[s].cookie != 0) continue;
         const uint64_t cookie = answer.sessions[s].cookie;
-        const int error =
-            is_forbidden_by_filters(answer.sessions[s]) ? -PLUMB_ERROR_FILTERED : attach(s, cookie);
-        if (error == 0) continue;
-        failed |= 1u << s;
-        last_error = -error;
+        if ((not_judged >> s & 1) != 0) failed[s] = {cookie, PLUMB_ERROR_NO_EXECUTABLE, false};
+        if ((wanted >> s & 1) == 0 || attachments[s].cookie != 0) continue;
+        const int forbidden = why_forbidden_by_filters(answer.sessions[s]);
+        const int error = forbidden != 0 ? forbidden : -attach(s, cookie);
+        if (error != 0) failed[s] = {cookie, error, true};
     }
     // At once: a controller that looks meanwhile, for an older generation, must not see that all is well.
-    report_not_attached(failed, last_error);
+    report_not_attached(failed);
 }
 
 // An event may be listed more than once (the same header in several translation units); the second time finds
@@ -148,10 +147,9 @@ bool ask() {
 bool is_left_alone() {
     if (inherited_filters() == 0) return false;
     const uint64_t generation = load_seq_cst(runtime.state->generation);
-    uint32_t sessions = 0;
-    const uint32_t forbidden = forbidden_sessions(sessions);
-    if (forbidden != sessions) return false;
-    report_not_attached(forbidden, forbidden != 0 ? PLUMB_ERROR_FILTERED : 0);
+    NotAttached forbidden[PLUMB_MAX_SESSIONS] = {};
+    if (!are_all_forbidden(forbidden)) return false;
+    report_not_attached(forbidden);
     store_relaxed(runtime.generation, generation);
     acknowledge(generation);
     return true;

@@ -96,7 +96,7 @@ public:
             const std::set<std::uint32_t> left = left_by_exec(slots);
             for (const ProcessSlot& slot : slots) {
                 if (left.count(slot.index) != 0)
-                    state_.free_slot(slot);
+                    state_.free_slot_left_by_exec(slot);
                 else if (is_pending(slot))
                     pending.push_back(slot.process_id());
             }
@@ -349,6 +349,11 @@ std::string not_attached_reason(std::int32_t error) {
         return "it can not see in which time namespace it is (it has no /proc), which the session's clock "
                "may be shifted "
                "by (those of --clock tsc and real are not)";
+    if (PLUMB_IS_FILTERS_UNKNOWN(error))
+        return fmt::format("it could not look in /proc whether it has a seccomp filter from the start: {} "
+                           "(--seccomp records it "
+                           "all the same)",
+                           errno_text(error - PLUMB_ERROR_FILTERS_UNKNOWN(0)));
     return fmt::format("it could not open the session's channel: {}", errno_text(error));
 }
 

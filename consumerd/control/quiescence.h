@@ -54,6 +54,7 @@ struct Report {
     std::uint64_t generation = 0;
     std::vector<std::uint32_t> acknowledged; /* process ids */
     std::vector<Unreachable> unreachable;
+    std::vector<Unreachable> reached_late; /* of a session that ends: could not attach to it at first */
     std::vector<Disturbed> disturbed;
     bool complete() const { return unreachable.empty(); }
 };

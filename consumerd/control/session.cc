@@ -6,6 +6,9 @@
 #include "consumerd/control/launched.h"
 #include "consumerd/control/left_channel.h"
 #include "consumerd/control/seccomp.h"
+#include "consumerd/control/unattached.h"
+
+#include <plumb/detail/state_layout.h>
 
 #include <algorithm>
 #include <cctype>
@@ -162,7 +165,7 @@ struct Session::Parts {
     std::map<std::uint32_t, OwnName> own_names{}; /* of processes that rules speak of */
     std::vector<plumb_rule> own_rules{};          /* that are on */
     std::uint32_t refused_before = 0;             /* processes, for want of a slot */
-    std::uint32_t unattached_before = 0;          /* programs that ended, at this index */
+    UnattachedWords words{};
     std::uint32_t claims_before = 0;
     std::vector<Error> damaged{}; /* what killed recorders left, and was removed */
 
@@ -205,10 +208,6 @@ struct Session::Parts {
                !is_same_process(slot.process_id(), slot.content.registered_boottime_ns);
     }
 
-    static std::string ended_reason(std::int32_t error) {
-        return "it has ended, and while it ran " + not_attached_reason(error);
-    }
-
     /* Those that should write to it now and said that they can not: also who began later, and was not waited for, and who
      * has ended since. */
     std::vector<Unreachable> not_attached() const {
@@ -218,18 +217,14 @@ struct Session::Parts {
                 !has_not_attached(slot.content, index))
                 continue;
             if (has_ended(slot)) {
-                if (slot.content.error != PLUMB_ERROR_FILTERED)
+                if (!plumb_was_not_asked(slot.content.error))
                     all.push_back({slot.own_name().process_id, ended_reason(slot.content.error)});
             } else if (slot.process_id() != 0 && is_of_user(slot.process_id()) && is_concerned(slot)) {
                 all.push_back({slot.process_id(), not_attached_reason(slot.content.error)});
             }
         }
-        const plumb_unattached gone = state.unattached(index);
-        if (const std::uint32_t count = gone.count - unattached_before; count != 0)
-            all.push_back(
-                {PLUMB_CLAIM_PROCESS(gone.claim),
-                 ended_reason(gone.error) +
-                     (count == 1 ? "" : fmt::format("; {} more like it have ended, too", count - 1))});
+        const std::vector<Unreachable> gone = words.of_ended(state);
+        all.insert(all.end(), gone.begin(), gone.end());
         return all;
     }
 
@@ -375,7 +370,7 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
     auto parts = std::unique_ptr<Parts>(
         new Parts{std::move(kept), std::move(*state), std::move(*channel), options, index, false, 0, 0, {}});
     parts->refused_before = parts->state.slots_refused();
-    parts->unattached_before = parts->state.unattached(index).count;
+    parts->words = UnattachedWords(parts->state, index);
     parts->claims_before = parts->state.claims();
     parts->damaged = std::move(damaged);
     return Session(std::move(parts));
@@ -416,6 +411,8 @@ Result<Report> Session::end() {
     std::copy_if((*before)->rules, (*before)->rules + (*before)->rule_count, std::back_inserter(own),
                  [&](const plumb_rule& rule) { return parts_->is_own(rule); });
     const std::vector<Unreachable> not_attached = parts_->not_attached();
+    /* Behind: word is left before the slot forgets. */
+    const std::vector<Unreachable> reached_late = parts_->words.of_reached_late(parts_->state);
     Result<Report> report = parts_->change(Parts::Switch::off, own, [&](plumb_rule_set& set) -> Status {
         set.sessions[parts_->index] = {};
         remove_rules(set, [&](const plumb_rule& rule) { return parts_->is_own(rule); });
@@ -426,6 +423,7 @@ Result<Report> Session::end() {
     if (!report) return report;
     parts_->ended = true;
     report->unreachable.insert(report->unreachable.end(), not_attached.begin(), not_attached.end());
+    report->reached_late = reached_late;
     return report;
 }
 

@@ -234,6 +234,8 @@ Result<std::uint64_t> StateFile::edit(const std::function<Status(plumb_rule_set&
     remove_dead(*next);
     const Status changed = change(*next);
     if (!changed) return changed.error();
+    for (plumb_session& session : next->sessions)
+        if (session.cookie != 0 && session.since_generation == 0) session.since_generation = generation() + 1;
     publish(*next);
     return generation();
 }
@@ -274,7 +276,7 @@ void StateFile::remove_processes(StateCleanup& removed) {
     const std::set<std::uint32_t> left = left_by_exec(slots);
     for (const ProcessSlot& taken : slots) {
         if (left.count(taken.index) != 0) {
-            free_slot(taken);
+            free_slot_left_by_exec(taken);
             removed.process_slots++;
             continue;
         }
@@ -390,11 +392,21 @@ std::optional<plumb_process> StateFile::copy_of(std::uint32_t index) const {
 }
 
 /* One step, from what was judged: if the slot has been freed and claimed since, it is another word. */
-void StateFile::free_slot(const ProcessSlot& taken) {
+void StateFile::free_slot(const ProcessSlot& taken, plumb_unattached* words) {
     if (taken.index >= PLUMB_MAX_PROCESSES) return;
     std::uint64_t expected = taken.content.claim;
-    __atomic_compare_exchange_n(&slot(taken.index).claim, &expected, std::uint64_t{0}, false,
-                                __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    if (__atomic_compare_exchange_n(&slot(taken.index).claim, &expected, std::uint64_t{0}, false,
+                                    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) &&
+        taken.is_ready())
+        plumb_state_leave_words(&header(), words, &taken.content);
+}
+
+void StateFile::free_slot(const ProcessSlot& taken) {
+    free_slot(taken, header().unattached);
+}
+
+void StateFile::free_slot_left_by_exec(const ProcessSlot& taken) {
+    free_slot(taken, header().reached_late);
 }
 
 bool StateFile::count_signal(const ProcessSlot& taken) {
@@ -435,13 +447,21 @@ std::uint32_t StateFile::claims() const {
 }
 
 plumb_unattached StateFile::unattached(std::uint32_t session) const {
-    const plumb_unattached& shared = header().unattached[session % PLUMB_MAX_SESSIONS];
+    return copy_of(header().unattached[session % PLUMB_MAX_SESSIONS]);
+}
+
+plumb_unattached StateFile::reached_late(std::uint32_t session) const {
+    return copy_of(header().reached_late[session % PLUMB_MAX_SESSIONS]);
+}
+
+plumb_unattached StateFile::copy_of(const plumb_unattached& shared) {
     plumb_unattached copy{};
     copy.count = load(shared.count); /* first: what is read then is of that one, or of a later one */
     copy.error = load(shared.error);
     copy.claim = load(shared.claim);
     return copy;
 }
+
 std::uint32_t StateFile::ack_count() const {
     return load(header().ack_futex);
 }

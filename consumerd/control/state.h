@@ -81,8 +81,10 @@ public:
     std::vector<ProcessSlot> processes() const;
     /* How the process sees itself, as its slot says, or /proc if it has none. */
     OwnName own_name_of(std::uint32_t process_id) const;
-    /* Frees a slot whose process is gone; does nothing if it has been claimed anew since. */
+    /* Frees a slot whose process is gone; does nothing if it has been claimed anew since. Word is left of sessions that it could
+     * not attach to. */
     void free_slot(const ProcessSlot& slot);
+    void free_slot_left_by_exec(const ProcessSlot& slot); /* whose process goes on */
     /* Before an update signal is sent to its process: `unanswered` of <plumb/abi/state.h>. False: the slot is somebody
      * else's by now. */
     bool count_signal(const ProcessSlot& slot);
@@ -93,6 +95,7 @@ public:
     std::uint32_t slots_refused() const;
     std::uint32_t claims() const; /* of slots, ever: what programs with tracepoints make when they start */
     plumb_unattached unattached(std::uint32_t session) const;
+    plumb_unattached reached_late(std::uint32_t session) const;
 
     /* For waiting on acknowledgements. */
     std::uint32_t ack_count() const;
@@ -127,6 +130,8 @@ private:
     plumb_state_header& header() const { return *static_cast<plumb_state_header*>(region_.get_address()); }
     plumb_rule_set& set(std::uint64_t generation) const;
     plumb_process& slot(std::uint32_t index) const;
+    void free_slot(const ProcessSlot& slot, plumb_unattached* words);
+    static plumb_unattached copy_of(const plumb_unattached& shared);
     std::optional<plumb_process> copy_of(std::uint32_t index) const;
     Sight look_for(std::uint64_t claim, std::optional<ProcessTable>& table) const;
     void publish(const plumb_rule_set& next);

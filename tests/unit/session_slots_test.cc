@@ -168,6 +168,39 @@ TEST_F(SessionSlotsTest, CountsErrorsOfItsOwnChannelAlone) {
     raw.slot(7) = {};
 }
 
+TEST_F(SessionSlotsTest, HearsOfWhoCouldNotAttachAndWhoseSlotIsTakenOver) {
+    Session session = make();
+    ASSERT_TRUE(enable(session, {{"subject:*"}}).complete());
+    test::RawState raw(session.state());
+    const pid_t gone = fork();
+    if (gone == 0) _exit(0);
+    waitpid(gone, nullptr, 0);
+    for (std::uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++) {
+        raw.slot(i) = slot_of(static_cast<std::uint32_t>(gone), static_cast<std::uint32_t>(SIGURG));
+        raw.slot(i).error = ENOMEM;
+        raw.slot(i).not_attached = 1u << 0;
+        raw.slot(i).acknowledged = session.state().generation();
+    }
+    Session younger = make(); // frees those that nobody has taken
+    EXPECT_EQ(session.state().unattached(0).count, PLUMB_MAX_PROCESSES);
+    raw.slot(0) = slot_of(static_cast<std::uint32_t>(gone), static_cast<std::uint32_t>(SIGURG));
+    for (std::uint32_t i = 1; i < PLUMB_MAX_PROCESSES; i++) {
+        raw.slot(i) = raw.slot(0);
+        raw.slot(i).error = EACCES;
+        raw.slot(i).not_attached = 1u << 0 | 1u << 1;
+        raw.slot(i).acknowledged = younger.state().generation() - 1; // of a session that was there before it
+    }
+    raw.slot(0) = raw.slot(1);
+    const test::Subject subject({});
+    EXPECT_EQ(session.state().unattached(0).count, PLUMB_MAX_PROCESSES + 1);
+    EXPECT_EQ(session.state().unattached(1).count, 0u);
+    for (std::uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++)
+        if (PLUMB_CLAIM_PROCESS(raw.slot(i).claim) == static_cast<std::uint32_t>(gone)) raw.slot(i) = {};
+    const Result<Report> ended = session.end();
+    ASSERT_TRUE(ended);
+    EXPECT_THAT(reason_for(*ended, gone), HasSubstr("Permission denied; 4096 more like it have ended, too"));
+}
+
 TEST_F(SessionSlotsTest, CountsAProcessThatWroteOverItsEnvironmentAsMaybeLaunched) {
     const Bystander plain;
     EXPECT_FALSE(is_launched_by(plain.id(), 1));

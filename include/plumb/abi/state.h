@@ -59,7 +59,7 @@
 /* "PLUMBST1", little-endian. */
 #define PLUMB_STATE_MAGIC 0x315453424d554c50ull
 #define PLUMB_STATE_VERSION_MAJOR 3u
-#define PLUMB_STATE_VERSION_MINOR 1u
+#define PLUMB_STATE_VERSION_MINOR 2u
 
 /* printf format of the per-user directory (argument: effective user id) and the names in it. */
 #define PLUMB_STATE_DIRECTORY "/dev/shm/plumb-%u"
@@ -118,7 +118,8 @@ struct plumb_session {
         controller_filters; /* seccomp filters that the controller has: a program with as many has the same */
     uint32_t flags;         /* PLUMB_SESSION_* */
     char name[64];          /* NUL-terminated */
-    char reserved1[32];
+    uint64_t since_generation; /* the first that has it; 0: not said, by a controller before version 3.2 */
+    char reserved1[24];
 };
 
 struct plumb_rule_set {
@@ -164,6 +165,9 @@ struct plumb_rule_set {
 #define PLUMB_ERROR_NO_EXECUTABLE 4097
 #define PLUMB_ERROR_NO_CLOCK 4098
 #define PLUMB_ERROR_TIME_NAMESPACE 4099
+/* It could not look whether it has a filter from the start, for this errno, and is left alone as if it had one. */
+#define PLUMB_ERROR_FILTERS_UNKNOWN(number) (8192 + (number))
+#define PLUMB_IS_FILTERS_UNKNOWN(error) ((error) >= 8192)
 
 /* Times here are the machine's, which no time namespace shifts. With this bit: it could not be known how far CLOCK_BOOTTIME is
  * shifted where it was read. */
@@ -225,8 +229,8 @@ struct plumb_process {
 #define PLUMB_UNANSWERED_MAX 3u
 #define PLUMB_SILENCE_S 60u
 
-/* What stood in `not_attached` and `error` of slots that were given back, for the session at that index at that time. Since
- * version 3.1. */
+/* Word of what no slot says any more: that the session at that index could not have somebody. A bit of `not_attached` speaks of
+ * the session that is there now if the slot's `acknowledged` is not before the session's `since_generation`. */
 struct plumb_unattached {
     uint32_t count; /* grows, and is never reset */
     int32_t error;  /* of the last one, as are these: */
@@ -253,7 +257,10 @@ struct plumb_state_header {
     uint32_t claims;        /* a process adds 1 before it claims a slot */
     uint32_t reserved2[10];
 
+    /* From slots that were given back, or were taken over or freed when their process had ended. Since version 3.1. */
     struct plumb_unattached unattached[PLUMB_MAX_SESSIONS];
+    /* From processes that went on: they could attach later, or called exec() for another program. Since version 3.2. */
+    struct plumb_unattached reached_late[PLUMB_MAX_SESSIONS];
 };
 
 PLUMB_ABI_SIZE(struct plumb_rule, 256);
@@ -264,6 +271,7 @@ PLUMB_ABI_SIZE(struct plumb_session, 128);
 PLUMB_ABI_OFFSET(struct plumb_session, controller_process_id, 16);
 PLUMB_ABI_OFFSET(struct plumb_session, controller_namespace, 20);
 PLUMB_ABI_OFFSET(struct plumb_session, name, 32);
+PLUMB_ABI_OFFSET(struct plumb_session, since_generation, 96);
 PLUMB_ABI_SIZE(struct plumb_rule_set, 64 + 16 * 128 + 256 * 256);
 PLUMB_ABI_OFFSET(struct plumb_rule_set, rules, 64 + 16 * 128);
 PLUMB_ABI_SIZE(struct plumb_process, 64);
@@ -275,10 +283,11 @@ PLUMB_ABI_OFFSET(struct plumb_process, unanswered, 48);
 PLUMB_ABI_OFFSET(struct plumb_process, held, 56);
 PLUMB_ABI_OFFSET(struct plumb_process, signal_number, 60);
 PLUMB_ABI_SIZE(struct plumb_unattached, 16);
-PLUMB_ABI_SIZE(struct plumb_state_header, 128 + 16 * 16);
+PLUMB_ABI_SIZE(struct plumb_state_header, 128 + 2 * 16 * 16);
 PLUMB_ABI_OFFSET(struct plumb_state_header, generation, 64);
 PLUMB_ABI_OFFSET(struct plumb_state_header, ack_futex, 72);
 PLUMB_ABI_OFFSET(struct plumb_state_header, unattached, 128);
+PLUMB_ABI_OFFSET(struct plumb_state_header, reached_late, 128 + 16 * 16);
 
 /* Where the parts of a state file of this version are. */
 #define PLUMB_STATE_RULE_SETS_OFFSET 4096u

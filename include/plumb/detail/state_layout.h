@@ -54,6 +54,42 @@ static inline bool plumb_state_is_still_at(const struct plumb_state_header* stat
     return plumb_state_generation(state) == generation;
 }
 
+/* Of the sessions in a slot's `not_attached`, those that it speaks of and that are there now. */
+static inline uint32_t plumb_state_still_meant(struct plumb_state_header* state, uint32_t not_attached,
+                                               uint64_t acknowledged) {
+    const struct plumb_rule_set* set = plumb_state_rule_set(state, plumb_state_generation(state));
+    uint32_t meant = 0;
+    for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
+        const struct plumb_session* session = &set->sessions[s];
+        if ((not_attached >> s & 1) != 0 && __atomic_load_n(&session->cookie, __ATOMIC_RELAXED) != 0 &&
+            __atomic_load_n(&session->since_generation, __ATOMIC_RELAXED) <= acknowledged)
+            meant |= 1u << s;
+    }
+    return meant;
+}
+
+/* That a process could not attach to the session of this word, for this error. */
+static inline void plumb_state_leave_word(struct plumb_unattached* word, uint64_t claim, int32_t error) {
+    __atomic_store_n(&word->error, error, __ATOMIC_RELAXED);
+    __atomic_store_n(&word->claim, claim, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&word->count, 1u, __ATOMIC_SEQ_CST);
+}
+
+/* Whether a slot with this error was not asked about the rules, and may be none of the session's. */
+static inline bool plumb_was_not_asked(int32_t error) {
+    return error == PLUMB_ERROR_FILTERED || PLUMB_IS_FILTERS_UNKNOWN(error);
+}
+
+/* The same of each of these sessions, from a slot that speaks for nobody any more. */
+static inline void plumb_state_leave_words(struct plumb_state_header* state, struct plumb_unattached* words,
+                                           const struct plumb_process* slot) {
+    if (slot->not_attached == 0 || plumb_was_not_asked(slot->error)) return;
+    const uint32_t sessions = plumb_state_still_meant(state, slot->not_attached, slot->acknowledged);
+    for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
+        if ((sessions >> s & 1) != 0) plumb_state_leave_word(&words[s], slot->claim, slot->error);
+    }
+}
+
 /* Ends the strings of a copy of a rule: nobody else does. */
 static inline void plumb_rule_end_strings(struct plumb_rule* rule) {
     rule->pattern[sizeof(rule->pattern) - 1] = '\0';

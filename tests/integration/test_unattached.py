@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# cmake-once
+"""Programs that can not attach to a recording when they begin, and then can, or become another program, or are killed: what
+they traced until then is missing, and the recording says whose it is."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(os.environ["PLUMB_SOURCE_DIR"]) / "tests/support"))
+from traced_program import TracedProgramTest  # noqa: E402
+
+PLUMB = pathlib.Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
+NO_MEMORY = "it could not open the session's channel: Cannot allocate memory"
+
+
+class Unattached(TracedProgramTest):
+    # Does what its arguments say, one after the other; those behind `exec` are the next program's.
+    PROGRAM = """
+#include <plumb/control.h>
+#include <plumb/tracepoint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+PLUMB_EVENT(unattached, step, (i32, number))
+static void limit(int what, int is_low) {
+    struct rlimit limit;
+    getrlimit(what, &limit);
+    limit.rlim_cur = is_low ? 0 : limit.rlim_max;
+    setrlimit(what, &limit);
+}
+int main(int count, char** arguments) {
+    for (int i = 1; i < count; i++) {
+        const char* step = arguments[i];
+        if (strcmp(step, "trace") == 0) plumb_trace(unattached, step, i);
+        if (strcmp(step, "memory") == 0) limit(RLIMIT_AS, 0);
+        if (strcmp(step, "ask") == 0) plumb_refresh();
+        if (strcmp(step, "no-files") == 0) limit(RLIMIT_NOFILE, 1);
+        if (strcmp(step, "files") == 0) limit(RLIMIT_NOFILE, 0);
+        if (strcmp(step, "say") == 0) puts("there"), fflush(stdout);
+        if (strcmp(step, "wait") == 0) getchar();
+        if (strcmp(step, "leave") == 0) _exit(0);
+        arguments[i] = arguments[0];
+        if (strcmp(step, "exec") == 0) execv("/proc/self/exe", arguments + i);
+    }
+    return 0;
+}
+"""
+
+    def record(self, script):
+        """What is said of a command in which nobody has room for rings of 16 MiB, unless it makes itself some."""
+        done = subprocess.run([PLUMB, "record", "-o", self.trace, "--subbuf-size", "1M", "--subbuf-count", "16", "--", "sh", "-c",
+                               f"ulimit -Sv 65536; {script}"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("\nNothing was lost", done.stderr)
+        return json.loads((self.trace / "summary.json").read_text()), done.stderr
+
+    def start(self, *command):
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def check_one_is_late(self, *steps, events):
+        summary, said = self.record(f"exec {self.program} {' '.join(steps)}")
+        self.assertEqual((summary["events"], summary["unreachable"]), (events, []), said)
+        self.assertEqual(len(summary["reached_late"]), 1, said)
+        self.assertEqual(summary["reached_late"][0]["reason"], f"what it traced before is missing, since {NO_MEMORY}")
+        self.assertIn(f"Process {summary['reached_late'][0]['pid']} was reached late: what it traced", said)
+        self.assertIn("Of what was recorded, nothing was lost", said)
+
+    def test_it_can_attach_later(self):
+        self.check_one_is_late("trace", "memory", "ask", "trace", "trace", events=2)
+
+    def test_it_becomes_another_program_that_can(self):
+        self.check_one_is_late("trace", "memory", "exec", "trace", "trace", "trace", events=3)
+
+    def test_it_becomes_another_program_that_can_not(self):
+        summary, said = self.record(f"exec {self.program} trace exec trace")
+        self.assertEqual((summary["events"], summary["reached_late"]), (0, []), said)
+        self.assertEqual([each["reason"] for each in summary["unreachable"]], [f"it has ended, and while it ran {NO_MEMORY}"])
+
+    def test_it_was_never_late(self):
+        self.record(f"exec {self.program} trace exec trace")
+        self.trace = self.folder / "afterwards"
+        done = subprocess.run([PLUMB, "record", "-o", self.trace, "--", self.program, "trace", "ask", "exec", "trace"],
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertIn("\nNothing was lost", done.stderr)
+        self.assertNotIn("late", done.stderr)
+
+    def test_its_slot_is_cleaned_up_before_the_end(self):
+        summary, said = self.record(f"{self.program} trace leave; ulimit -Sv unlimited; "
+                                    f"{PLUMB} record -q -o {self.folder}/beside -- true")
+        self.assertEqual((summary["events"], summary["reached_late"]), (0, []), said)
+        self.assertEqual([each["reason"] for each in summary["unreachable"]], [f"it has ended, and while it ran {NO_MEMORY}"])
+
+    def test_without_a_free_descriptor_it_is_not_said_to_have_a_filter(self):
+        program = self.start(self.program, "no-files", "say", "wait", "files", "ask", "trace")
+        self.assertEqual(program.stdout.readline(), "there\n")
+        recorder = self.start(PLUMB, "record", "-o", self.trace, "-p", str(program.pid))
+        said = recorder.stderr.readline()
+        program.communicate("\n", timeout=60)
+        recorder.communicate(timeout=60)
+        self.assertIn("could not look in /proc whether it has a seccomp filter from the start: Too many open files", said)
+        summary = json.loads((self.trace / "summary.json").read_text())
+        self.assertEqual((summary["events"], summary["unreachable"]), (1, []), said)
+        self.assertEqual([each["pid"] for each in summary["reached_late"]], [program.pid], said)
+
+
+if __name__ == "__main__":
+    unittest.main()
