@@ -114,13 +114,19 @@ TEST_F(ElfEventsTest, AreFoundHoweverTheFileIsLinked) {
 TEST_F(ElfEventsTest, AreFoundBehindThousandsOfOtherPointers) {
     const std::string more = folder_ + "/pointers.c";
     std::ofstream source(more);
-    source << "int all[5000];\nint* pointers[] = {";
+    source << "int all[5000];\nint* const pointers[] = {";
     for (int i = 0; i < 5000; i++)
         source << fmt::format("&all[{}],", i);
     source << "};\n";
     source.close();
-    expect_all(events_of(build("pointers", "pointers.c -fPIE -pie")));
-    expect_all(events_of(build("pointers_first", "-fPIC -shared -Wl,-z,nocombreloc pointers.c")));
+    const std::string path = build("pointers", "pointers.c -fPIE -pie");
+    /* Some linkers write what a relocation will, too: it is not to be needed. */
+    ASSERT_EQ(std::system(fmt::format("cd {} && head -c 32 /dev/zero > zeros && "
+                                      "objcopy --update-section plumb_events=zeros {} 2>pointers.log",
+                                      folder_, path)
+                              .c_str()),
+              0);
+    expect_all(events_of(path));
 }
 
 TEST_F(ElfEventsTest, AreFoundThroughPackedRelocations) {
