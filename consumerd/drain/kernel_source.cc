@@ -86,8 +86,9 @@ Status KernelSource::open() {
         watched_.push_back({cpu.raw.get(), POLLIN, 0});
     }
     if (options_.is_snapshot) {
-        dump_ = kernel_statedump(options_.statedump);
+        /* Before it: who is renamed while it is made has his old name in it, and the new one behind it. */
         dumped_at_ = now();
+        dump_ = kernel_statedump(options_.statedump);
         owners_.know(std::move(dump_->process_of_thread), 0);
     }
     return ok();
@@ -119,6 +120,7 @@ std::optional<Piece> KernelSource::next(size_t ring, ReadWhat what) {
     }
     if (cpu.records.empty()) return {};
     const Piece piece = cpu.records.piece();
+    cpu.read_until = std::max(cpu.read_until, piece.last_timestamp);
     for_each_record(piece, [this](const plumb_record& record) { counts_[record.event_id]++; });
     return piece;
 }
@@ -129,8 +131,12 @@ bool KernelSource::leave(size_t ring) {
 
 bool KernelSource::read_more(Cpu& cpu, ReadWhat what) {
     if (cpu.read_bytes >= turn_bytes) return false;
+    const uint64_t looked_at = now();
     size_t bytes = splice_pages(cpu);
-    if (bytes == 0 && what == ReadWhat::everything) bytes = read_page(cpu);
+    if (bytes == 0 && what == ReadWhat::everything) {
+        bytes = read_page(cpu);
+        if (bytes == 0) cpu.read_until = std::max(cpu.read_until, looked_at);
+    }
     cpu.unread = std::span(cpu.pages).first(bytes);
     cpu.read_bytes += bytes;
     Status kept = page_copy_.add(cpu.number, cpu.unread);
@@ -186,22 +192,28 @@ RingLosses KernelSource::losses(size_t ring) const {
 Status KernelSource::end_turn(Sink& sink) {
     Status kept = std::exchange(page_copy_problem_, ok());
     if (dump_) return kept; /* names come before and behind it */
-    Status named = write_names(sink, false);
+    Status named = write_names(sink, held_until_);
+    held_until_ = read_until();
     return kept ? named : kept;
 }
 
-Status KernelSource::write_names(Sink& sink, bool all) {
+/* Of every CPU: one that lags behind the others may still have an older event. */
+uint64_t KernelSource::read_until() const {
+    uint64_t until = std::numeric_limits<uint64_t>::max();
+    for (const Cpu& cpu : cpus_)
+        until = std::min(until, cpu.read_until);
+    return until;
+}
+
+Status KernelSource::write_names(Sink& sink, uint64_t until) {
     owners_.add(translator_.take_notes());
-    const std::vector<NamedThread> named =
-        owners_.take(all ? std::numeric_limits<uint64_t>::max() : held_until_);
-    held_until_ = now();
+    const std::vector<NamedThread> named = owners_.take(until);
     return named.empty() ? ok() : sink.write_kernel_statedump(encode_named_threads(named));
 }
 
 /* In the order of time: what the events tell of names before the dump, the dump, and what they tell later. */
 Status KernelSource::write_dump(Sink& sink) {
-    held_until_ = dumped_at_;
-    Status named = write_names(sink, false);
+    Status named = write_names(sink, dumped_at_);
     Status dumped = sink.write_kernel_statedump(dump_->records);
     dump_.reset();
     return named ? dumped : named;
@@ -218,7 +230,7 @@ uint64_t KernelSource::last_turns() const {
 
 Status KernelSource::end(Sink& sink) {
     Status dumped = dump_ ? write_dump(sink) : ok();
-    Status named = write_names(sink, true);
+    Status named = write_names(sink, std::numeric_limits<uint64_t>::max());
     Status kept = page_copy_.close();
     for (Cpu& cpu : cpus_)
         cpu.counts = session_.counts(cpu.number);

@@ -84,9 +84,10 @@ private:
         uint32_t number = 0;
         FileDescriptor raw;
         FileDescriptor pipe_in, pipe_out;
-        size_t read_bytes = 0; /* in this turn */
-        uint64_t missed = 0;   /* events, as the pages say */
-        KernelCounts counts;   /* as the kernel's statistics say */
+        size_t read_bytes = 0;   /* in this turn */
+        uint64_t read_until = 0; /* every event up to this time */
+        uint64_t missed = 0;     /* events, as the pages say */
+        KernelCounts counts;     /* as the kernel's statistics say */
         std::vector<std::byte> pages;
         std::span<const std::byte> unread; /* of `pages`: a turn may end in the middle of them */
         TranslatedRecords records;
@@ -98,7 +99,8 @@ private:
     size_t splice_pages(Cpu& cpu);
     size_t read_page(Cpu& cpu);
     bool take_page(Cpu& cpu);
-    Status write_names(Sink& sink, bool all);
+    uint64_t read_until() const;
+    Status write_names(Sink& sink, uint64_t until);
     Status write_dump(Sink& sink);
 
     KernelSession& session_;
@@ -113,7 +115,9 @@ private:
     std::vector<pollfd> watched_;
 
     ThreadOwners owners_;
-    uint64_t held_until_ = 0; /* names up to this time are written next: an older one may still come */
+    /* Names up to this time are written next. What was read until then was so a turn before: an event may be in the middle
+     * of being written while its CPU is looked at. */
+    uint64_t held_until_ = 0;
     /* Of a snapshot, until it is written: */
     std::optional<KernelStatedump> dump_;
     uint64_t dumped_at_ = 0;

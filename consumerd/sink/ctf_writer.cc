@@ -79,16 +79,21 @@ Status CtfWriter::write_entries(std::vector<ChannelEntry>& entries) {
 }
 
 Status CtfWriter::write_kernel_statedump(std::span<const std::byte> records) {
+    CtfStream& stream = statedump_.front();
+    std::vector<std::byte> in_order(records.begin(), records.end());
     CtfStream::Packet packet;
-    packet.records = records;
-    for (size_t offset = 0; offset + PLUMB_RECORD_HEADER_BYTES <= records.size();) {
+    packet.records = in_order;
+    uint64_t last = stream.last_timestamp();
+    for (size_t offset = 0; offset + PLUMB_RECORD_HEADER_BYTES <= in_order.size();) {
         plumb_record record;
-        std::memcpy(&record, records.data() + offset, sizeof(record));
-        if (offset == 0) packet.timestamp_begin = record.timestamp;
-        packet.timestamp_end = record.timestamp;
+        std::memcpy(&record, in_order.data() + offset, sizeof(record));
+        record.timestamp = last = std::max(last, record.timestamp);
+        std::memcpy(in_order.data() + offset, &record, sizeof(record));
+        if (offset == 0) packet.timestamp_begin = last;
+        packet.timestamp_end = last;
         offset += (size_t{record.length} + PLUMB_RECORD_ALIGNMENT - 1) & ~size_t{PLUMB_RECORD_ALIGNMENT - 1};
     }
-    return statedump_.front().write(packet);
+    return stream.write(packet);
 }
 
 Status CtfWriter::check() const {

@@ -39,7 +39,8 @@ public:
 
     /* Processes, threads and objects of a channel. */
     virtual Status write_entries(std::vector<ChannelEntry>& entries) = 0;
-    /* The kernel domain's statedump: records of kernel_statedump_events(), in time order. */
+    /* The kernel domain's statedump: records of kernel_statedump_events(), in time order. One that is older than what was
+     * written before gets the time of that: a stream must not go back. */
     virtual Status write_kernel_statedump(std::span<const std::byte> records) = 0;
 
     /* Whether what was written still is where it should be. */

@@ -2,6 +2,7 @@
 // gone for the next who reads from the same descriptor, as with the kernel's.
 #pragma once
 
+#include "consumerd/kernel/kernel_session.h"
 #include "tests/support/kernel_pages.h"
 
 #include <fmt/format.h>
@@ -49,12 +50,31 @@ public:
         write(folder + "/stats",
               "entries: 0\noverrun: 0\ncommit overrun: 0\ndropped events: 0\nread events: 0\n");
     }
+    /* As a recording does that names threads. */
+    void add_renames() const {
+        write(instance_ + "/set_event", "test:number\ntask:task_rename\n");
+        const std::string folder = instance_ + "/events/task/task_rename";
+        write(folder + "/format",
+              format_of("task_rename", "43",
+                        "\tfield:pid_t pid;\toffset:8;\tsize:4;\tsigned:1;\n"
+                        "\tfield:char oldcomm[16];\toffset:12;\tsize:16;\tsigned:0;\n"
+                        "\tfield:char newcomm[16];\toffset:28;\tsize:16;\tsigned:0;\n"
+                        "\tfield:short oom_score_adj;\toffset:44;\tsize:2;\tsigned:1;\n"));
+        write(folder + "/filter", std::string(filter_of_ours) + "\n");
+    }
     const std::string& root() const { return root_; }
     const std::string& instance() const { return instance_; }
 
     /* Of the one event that it has. */
     static std::vector<std::byte> number_event(uint32_t thread_id, uint32_t number) {
         return Bytes().put(uint16_t{42}).put(uint16_t{0}).put(thread_id).put(number).vector();
+    }
+
+    static std::vector<std::byte> rename_event(uint32_t thread_id, const std::string& name) {
+        Bytes bytes;
+        bytes.put(uint16_t{43}).put(uint16_t{0}).put(thread_id).put(thread_id);
+        bytes.text("old").fill(28).text(name).fill(44);
+        return bytes.put(uint16_t{0}).put(uint16_t{0}).vector();
     }
 
 private:

@@ -4,7 +4,10 @@
 // show exact values, and account for every loss. Channels are written by tests/support/channel_builder.h.
 #include "base/ctf_layout.h"
 #include "consumerd/drain/channel_source.h"
+#include "consumerd/kernel/kernel_statedump.h"
+#include "consumerd/sink/ctf_writer.h"
 #include "tests/support/channel_builder.h"
+#include "tests/support/kernel_statedump_times.h"
 #include "trace/ctf/tsdl.h"
 
 #include <gmock/gmock.h>
@@ -368,6 +371,22 @@ TEST_F(CtfWriterTest, AFullDiskCostsPacketsButNotTheTrace) {
     read_back();
     EXPECT_EQ(lines_with("test:step"), 2u);
     EXPECT_THAT(err_, HasSubstr("discarded 2 events"));
+}
+
+TEST_F(CtfWriterTest, AKernelStatedumpNeverGoesBack) {
+    TraceIdentity identity;
+    identity.domain = "kernel";
+    auto writer = CtfWriter::create(directory(), identity, 1, 0);
+    ASSERT_TRUE(writer) << writer.error().message();
+    const auto write = [&](uint64_t first, uint64_t second) {
+        const auto records = encode_named_threads({{first, 1, 1, "first"}, {second, 2, 2, "second"}});
+        EXPECT_TRUE((*writer)->write_kernel_statedump(records));
+    };
+    write(1000, 2000);
+    write(500, 1500);
+    write(1700, 3000);
+    EXPECT_THAT(test::kernel_statedump_times(directory() + "/kernel/statedump"),
+                testing::ElementsAre(1000, 2000, 2000, 2000, 2000, 3000));
 }
 
 } // namespace

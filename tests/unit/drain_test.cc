@@ -1,6 +1,7 @@
 // The consumer's loop, beside writers that are made here: tests/support/channel_builder.h.
 #include "consumerd/drain/channel_source.h"
 #include "tests/support/channel_builder.h"
+#include "tests/support/idle_sink.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -49,37 +50,25 @@ uint64_t now() {
 }
 
 /* Notes which threads it was told of, and which wrote records before that. */
-class NotingSink : public Sink {
+class NotingSink : public test::IdleSink {
 public:
-    Status write_metadata(const plumb_clock_page&, const std::deque<ChannelEvent>&) override { return ok(); }
     Status write_records(uint32_t, const Piece& piece, uint64_t, uint64_t) override {
         for_each_record(piece, [this](const plumb_record& record) {
             (known.contains(record.thread_id) ? named : nameless).insert(record.thread_id);
         });
         return ok();
     }
-    Status write_losses(uint32_t, uint64_t, uint64_t, uint64_t) override { return ok(); }
     Status write_entries(std::vector<ChannelEntry>& entries) override {
         if (is_full) return Error("There is no room.");
         for (const ChannelEntry& entry : entries)
             if (entry.type == PLUMB_ENTRY_THREAD) known.insert(entry.thread_id);
         return ok();
     }
-    Status write_kernel_statedump(std::span<const std::byte>) override { return ok(); }
-    Status check() const override { return ok(); }
-    void begin_end() override {}
     Status close(uint32_t) override { return close_fails ? Status(Error("There was no room.")) : ok(); }
-    Status close_statedump() override { return ok(); }
-    const TraceIdentity& identity() const override { return identity_; }
-    uint64_t bytes() const override { return 0; }
-    uint64_t packets() const override { return 0; }
 
     bool is_full = false;
     bool close_fails = false;
     std::set<uint32_t> known, named, nameless;
-
-private:
-    TraceIdentity identity_;
 };
 
 struct NotedDrain {
