@@ -83,7 +83,9 @@ void call_on_own_stack(void (*function)()) {
     // to the first.
     if (!is_alone()) return function();
     stack_t now = {};
-    if (sys::call(SYS_sigaltstack, nullptr, &now) != 0 || (now.ss_flags & SS_ONSTACK) == 0)
+    const bool is_known = sys::call(SYS_sigaltstack, nullptr, &now) == 0;
+    if (is_known) look_at_alternate_stack(now);
+    if (!is_known || (now.ss_flags & SS_ONSTACK) == 0)
         return plumb_call_on_stack(function, stack + stack_bytes);
     const size_t used_from = reinterpret_cast<uintptr_t>(&now) - reinterpret_cast<uintptr_t>(now.ss_sp);
     const size_t below_bytes = used_from > callers_frames_bytes ? used_from - callers_frames_bytes : 0;

@@ -1,7 +1,8 @@
 // The state of the runtime in one process, and the parts that keep it.
 //
 //   registry.cc   objects come and go; fork
-//   update_signal.cc  the signal that asks for an update; own_stack.cc what an update runs on
+//   update_signal.cc  the signal that asks for an update; own_stack.cc what an update runs on; alternate_stack.cc where
+//                 its handler can not run
 //   update.cc     asks for the rules and makes them true: attach, switch, detach, acknowledge
 //   guard.cc      who is on the slow path, so that an update knows when nobody can see the old state any more
 //   attach.cc     maps a session's channel and introduces the process to it
@@ -36,6 +37,8 @@
 #include <plumb/abi/syscall.h>
 #include <plumb/detail/writer.h>
 #include <plumb/runtime.h>
+
+#include <csignal>
 
 namespace plumb {
 
@@ -141,7 +144,12 @@ bool writers_are_wiped(); // a fork that ran no handlers
 
 // update_signal.cc
 void install_handler();
-uint64_t handler_address(); // 0: none
+uint64_t handler_address();    // 0: none
+void leave_alternate_stacks(); // from now on it runs where the signal finds the thread
+
+// alternate_stack.cc
+void look_at_alternate_stack(const stack_t& stack); // of this thread, now or soon
+bool are_alternate_stacks_left();
 
 // vfork.cc
 void join_vfork(); // of the runtime that is in front, if that is another one; by a constructor

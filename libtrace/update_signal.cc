@@ -89,6 +89,7 @@ bool install(int number, const struct sigaction& old) {
     struct sigaction action = {};
     action.sa_sigaction = handle_update_signal;
     action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+    if (are_alternate_stacks_left()) action.sa_flags &= ~SA_ONSTACK;
     if (is_handled(old)) action.sa_flags = SA_SIGINFO | (old.sa_flags & (SA_RESTART | SA_ONSTACK));
     fill_mask(action.sa_mask);
     before_us = old;
@@ -107,6 +108,18 @@ void install_handler() {
         if (install(candidates[i], old[i])) return;
     }
     install(candidates[0], old[0]);
+}
+
+// One that stands in front of the program's goes where that one asked to be: it would run there anyway. Another thread may
+// put the program's own in the place of ours between the two calls, and lose it.
+void leave_alternate_stacks() {
+    if (runtime.signal_number == 0 || is_handled(before_us)) return;
+    struct sigaction action = {};
+    if (sigaction(runtime.signal_number, nullptr, &action) != 0 ||
+        action.sa_sigaction != handle_update_signal)
+        return;
+    action.sa_flags &= ~SA_ONSTACK;
+    sigaction(runtime.signal_number, &action, nullptr);
 }
 
 uint64_t handler_address() {

@@ -1,0 +1,68 @@
+// Alternate signal stacks on which no signal frame fits. The kernel takes any of 2,048 bytes, and where its frames are larger
+// (AVX-512: some 3 KB) it ends a program that gets a signal there. Many such programs never do: their stack is for
+// a SIGSEGV that does not come. Our update signal would, so its handler leaves alternate stacks alone from then on. Threads of
+// runtimes whose own stacks are tiny, for which it runs on alternate stacks otherwise, bring large ones.
+//
+// So sigaltstack() stands in front of the C library's. Who goes to the kernel by syscall() or an instruction of his own is not
+// heard; but every update looks at the stack of the thread that it runs in, the first one of the thread that begins.
+#include "runtime.h"
+#include "sanitizers.h"
+#include "signals_held.h"
+
+#include <csignal>
+
+namespace plumb {
+
+namespace {
+
+constexpr uint64_t type_of_frame_bytes = 51; // AT_MINSIGSTKSZ, of Linux 5.14
+constexpr uint64_t handler_bytes = 256;      // ours, before it goes to its own stack
+constexpr uint64_t frame_bytes_unknown = 4096 - handler_bytes;
+
+uint32_t too_small_ones; // there is or was one, in any thread
+
+} // namespace
+
+bool are_alternate_stacks_left() {
+    return load_seq_cst(too_small_ones) != 0;
+}
+
+void look_at_alternate_stack(const stack_t& stack) {
+    if ((stack.ss_flags & SS_DISABLE) != 0 || load_relaxed(too_small_ones) != 0) return;
+    const uint64_t frame_bytes = sys::auxiliary(type_of_frame_bytes);
+    if (stack.ss_size >= (frame_bytes != 0 ? frame_bytes : frame_bytes_unknown) + handler_bytes) return;
+    if (!runtime.initialised) return store_seq_cst(too_small_ones, 1u); // before there is a handler
+    const Permit permit;
+    if (!permit.given()) return; // no signals of ours come
+    if (runtime.process_id != sys::process_id())
+        return; // a child of vfork: its handlers are its own, the word is not
+    store_seq_cst(too_small_ones, 1u);
+    leave_alternate_stacks();
+}
+
+} // namespace plumb
+
+#if defined(__x86_64__) && !defined(PLUMB_SANITIZED)
+
+#ifndef __THROW // as its header declares it
+#define __THROW
+#endif
+
+extern "C" {
+
+__attribute__((visibility("hidden"))) long plumb_fail_call(long result);
+
+__attribute__((visibility("default"))) int sigaltstack(const stack_t* stack, stack_t* before) __THROW {
+    using namespace plumb;
+    const int saved = errno;
+    // Before a signal may come there. One that the kernel refuses as it is too small for anybody is not asked about.
+    constexpr size_t accepted_bytes = 2048;
+    if (stack != nullptr && stack->ss_size >= accepted_bytes) look_at_alternate_stack(*stack);
+    errno = saved;
+    const long result = sys::call(SYS_sigaltstack, stack, before);
+    return result == 0 ? 0 : static_cast<int>(plumb_fail_call(result));
+}
+
+} // extern "C"
+
+#endif

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+# cmake-once
+"""Alternate signal stacks of MINSIGSTKSZ, on which no frame of a signal fits where the processor's registers take more: programs
+that have one and never get a signal there are recorded, and go on."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(os.environ["PLUMB_SOURCE_DIR"]) / "tests/support"))
+from traced_program import TracedProgramTest, compile_traced  # noqa: E402
+
+PLUMB = pathlib.Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
+
+
+class SmallStacks(TracedProgramTest):
+    # Gets itself such a stack as it is told, and traces once for each line.
+    PROGRAM = """
+#define _GNU_SOURCE
+#include <plumb/tracepoint.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+PLUMB_EVENT(small, step, (i32, number))
+static char stack[2048];
+static int own;
+static void on_urgent(int number) { (void)number; own++; }
+static void use_small_stack(void) {
+    const stack_t small = {.ss_sp = stack, .ss_size = sizeof(stack)};
+    if (sigaltstack(&small, NULL) != 0) abort();
+}
+__attribute__((constructor(101))) static void early(void) {
+    if (getenv("EARLY") != NULL) use_small_stack();
+}
+static void* work(void* how) {
+    char line[64];
+    if (strcmp(how, "late") == 0) use_small_stack();
+    puts("there");
+    fflush(stdout);
+    for (int i = 0; fgets(line, sizeof(line), stdin); i++) {
+        plumb_trace(small, step, i);
+        puts("done");
+        fflush(stdout);
+    }
+    struct sigaction now;
+    sigaction(SIGURG, NULL, &now);
+    stack_t there;
+    sigaltstack(NULL, &there);
+    const int is_ours = strcmp(how, "handler") == 0 && now.sa_handler != on_urgent;
+    exit(is_ours ? 3 : there.ss_sp == stack || strcmp(how, "handler") == 0 ? 0 : 2);
+}
+int main(int count, char** arguments) {
+    char* how = count > 1 ? arguments[1] : "";
+    pthread_t thread;
+    if (strcmp(how, "handler") == 0) {
+        signal(SIGURG, on_urgent);
+        use_small_stack();
+    }
+    if (strcmp(how, "late") != 0) work(how);
+    sigset_t all; /* the signal can only go to the thread with the stack */
+    pthread_create(&thread, NULL, work, how);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    pthread_join(thread, NULL);
+}
+"""
+
+    def start(self, *command, **environment):
+        process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def check(self, *how, program=None, **environment):
+        process = self.start(program or self.program, *how, **environment)
+        self.assertEqual(process.stdout.readline(), "there\n")
+        recorder = self.start(PLUMB, "record", "-o", self.trace, "-p", process.pid, "--duration", "1s")
+        said = recorder.communicate(timeout=60)[1]
+        self.assertIsNone(process.poll(), f"it ended with {process.poll()}: {said}")
+        self.trace = self.folder / f"{self.trace.name}-again"
+        recorder = self.start(PLUMB, "record", "-o", self.trace, "-p", process.pid)
+        while not list(self.trace.glob("ust/*ring_*")) and process.poll() is None and recorder.poll() is None:
+            process.stdin.write("\n")
+            process.stdin.flush()
+            process.stdout.readline()
+        process.communicate(timeout=60)
+        said = recorder.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 0, said)
+        self.assertGreater(json.loads((self.trace / "summary.json").read_text())["events"], 0, said)
+
+    def test_in_a_thread_that_has_begun_since(self):
+        self.check("late")
+
+    def test_before_the_runtime(self):
+        self.check(EARLY="1")
+
+    def test_in_a_static_program(self):
+        program = compile_traced(self.PROGRAM, self.folder / "static-program", "-static")
+        self.check("late", program=program)
+
+    def test_a_handler_of_the_programs_own_is_left(self):
+        process = self.start(self.program, "handler")
+        self.assertEqual(process.stdout.readline(), "there\n")
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
