@@ -93,13 +93,33 @@ Result<UserDirectory> UserDirectory::open_or_create(std::optional<uid_t> user_id
     return open_or_create_at(path_of(user), user);
 }
 
+/* Made under another name, which nobody looks at: a recorder that is killed before the directory is the user's would
+ * lock the user out of it. */
+static Status make_directory_of_other(const std::string& path, uid_t user_id) {
+    if (::access(path.c_str(), F_OK) == 0) return Error::from_errno(EEXIST, "{}", path);
+    std::string made = path + ".XXXXXX";
+    if (::mkdtemp(made.data()) == nullptr)
+        return Error::from_errno(errno, "Could not make the directory {}", made);
+    Status given = ok();
+    if (::lchown(made.c_str(), user_id, static_cast<gid_t>(-1)) != 0)
+        given = Error::from_errno(errno, "Could not give the directory {} to user {}", made, user_id);
+    else if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0)
+        given = Error::from_errno(errno, "Could not make the directory {}", path);
+    if (!given) ::rmdir(made.c_str());
+    return given;
+}
+
+static Status make_directory(const std::string& path, uid_t user_id) {
+    if (user_id != ::geteuid()) return make_directory_of_other(path, user_id);
+    if (::mkdir(path.c_str(), 0700) == 0) return ok();
+    return Error::from_errno(errno, "Could not make the directory {}", path);
+}
+
 Result<UserDirectory> UserDirectory::open_or_create_at(const std::string& path, uid_t user_id) {
-    if (::mkdir(path.c_str(), 0700) == 0) {
-        if (user_id != ::geteuid() && ::lchown(path.c_str(), user_id, static_cast<gid_t>(-1)) != 0)
-            return Error::from_errno(errno, "Could not give the directory {} to user {}", path, user_id);
-    } else if (errno != EEXIST) {
-        const int number = errno;
-        Error error = Error::from_errno(number, "Could not make the directory {}", path);
+    const Status made = make_directory(path, user_id);
+    if (!made && made.error().number() != EEXIST) {
+        const Error error = made.error();
+        const int number = error.number();
         if (number == ENOENT)
             return error.hint("Is /dev/shm mounted? `mount -t tmpfs tmpfs /dev/shm` mounts it.");
         if (number == EROFS)

@@ -6,9 +6,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstring>
 #include <fcntl.h>
+#include <iterator>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 using namespace plumb;
@@ -48,6 +55,39 @@ TEST(user_directory, is_made_for_the_user_alone) {
     ASSERT_TRUE(made) << made.error().message();
     EXPECT_EQ(status_of(scratch / "user").st_mode, S_IFDIR | 0700u);
     EXPECT_TRUE(UserDirectory::open_or_create_at(scratch / "user", ::geteuid()));
+}
+
+/* Ends the process at the first change of an owner. */
+static void end_at_chown() {
+    sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_lchown, 3, 0),
+                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fchownat, 2, 0),
+                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fchown, 1, 0),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+    const sock_fprog program{std::size(code), code};
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+TEST(user_directory, of_another_user_is_never_seen_as_roots) {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+    const ScratchShm scratch;
+    constexpr uid_t other = 54321;
+    const pid_t child = ::fork();
+    if (child == 0) {
+        end_at_chown();
+        (void)UserDirectory::open_or_create_at(scratch / "user", other).has_value();
+        ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    EXPECT_NE(::access((scratch / "user").c_str(), F_OK), 0) << "it would lock its user out";
+    ASSERT_TRUE(UserDirectory::open_or_create_at(scratch / "user", other));
+    EXPECT_EQ(status_of(scratch / "user").st_uid, other);
+    EXPECT_EQ(status_of(scratch / "user").st_mode, S_IFDIR | 0700u);
+    EXPECT_TRUE(UserDirectory::open_or_create_at(scratch / "user", other));
 }
 
 TEST(user_directory, is_not_made_by_a_look) {
