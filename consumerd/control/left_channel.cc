@@ -101,16 +101,18 @@ std::uint64_t unread_bytes(const DeadChannel& dead) {
     return sum;
 }
 
-/* Losses that no packet of the killed recorder's trace tells of: they came behind the last one. What could not be described
+/* Losses that no packet of the killed recorder's trace tells of: they came behind the last one, or could not be written there. What could not be described
  * is in none, ever. */
 std::uint64_t untold_losses(const DeadChannel& dead) {
     std::uint64_t sum = 0;
-    for (std::uint64_t ring = 0; ring < dead.rings(); ring++)
+    for (std::uint64_t ring = 0; ring < dead.rings(); ring++) {
+        sum += __atomic_load_n(&dead.ring(ring).not_stored, __ATOMIC_RELAXED);
         for (std::size_t cause = 0; cause < PLUMB_LOSS_CAUSES; cause++) {
             const std::uint64_t lost = __atomic_load_n(&dead.ring(ring).lost[cause], __ATOMIC_RELAXED);
             const std::uint64_t told = __atomic_load_n(&dead.ring(ring).told[cause], __ATOMIC_RELAXED);
             sum += lost > told ? lost - told : 0;
         }
+    }
     for (const std::uint64_t refused : dead.header.refused)
         sum += refused;
     return sum + dead.header.left_off;

@@ -120,9 +120,11 @@ ChannelSource::ChannelSource(std::byte* shared, ChannelReader reader,
     for (size_t i = 0; i < std::min(rings_.size(), begin_at.size()); i++)
         rings_[i].reader.begin_at(begin_at[i]);
     if (shared_ != nullptr) return;
-    for (uint32_t i = 0; i < rings_.size(); i++) /* where the one before us ended */
+    for (uint32_t i = 0; i < rings_.size(); i++) { /* where the one before us ended */
+        rings_[i].not_stored_before = reader_.ring_control(i).not_stored;
         if (const uint64_t taken = reader_.ring_control(i).taken; taken % PLUMB_RECORD_ALIGNMENT == 0)
             rings_[i].reader.begin_at(taken);
+    }
 }
 
 plumb_clock_page ChannelSource::clock_page() const {
@@ -166,6 +168,15 @@ void ChannelSource::hand_back(size_t ring) {
     plumb_ring_control& control = reader_.shared_control(from.reader.ring());
     for (size_t cause = 0; cause < PLUMB_LOSS_CAUSES; cause++)
         __atomic_store_n(&control.told[cause], from.told[cause] + from.lost[cause], __ATOMIC_RELAXED);
+    __atomic_store_n(&control.not_stored, uint64_t{0}, __ATOMIC_RELAXED);
+}
+
+/* Killed in between, we leave these records both to be read and to be told as lost: better than neither. */
+void ChannelSource::give_up(size_t ring, uint64_t records) {
+    if (shared_ != nullptr)
+        __atomic_add_fetch(&reader_.shared_control(rings_[ring].reader.ring()).not_stored, records,
+                           __ATOMIC_RELAXED);
+    give_back(rings_[ring]);
 }
 
 void ChannelSource::give_back(Ring& ring) {
@@ -196,7 +207,7 @@ RingLosses ChannelSource::losses(size_t ring) const {
     const Ring& of = rings_[ring];
     return {of.lost[PLUMB_LOST_FULL] + of.lost[PLUMB_LOST_BLOCK_TIMEOUT] + of.lost[PLUMB_LOST_TOO_LARGE] +
                 of.lost[PLUMB_LOST_CONTENDED] + of.lost[PLUMB_LOST_CLOCK] + of.lost[PLUMB_LOST_HELD] +
-                of.reader.damaged_records(),
+                of.not_stored_before + of.reader.damaged_records(),
             of.reader.overwritten_subbufs() + of.reader.damaged_subbufs()};
 }
 
@@ -359,6 +370,7 @@ void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) con
     uint64_t set_back_ns = 0;
     for (const Ring& ring : rings_) {
         set_back_ns = std::max(set_back_ns, ring.reader.shift());
+        events_not_written += ring.not_stored_before;
         for (size_t cause = 0; cause < lost.size(); cause++)
             lost[cause] += ring.lost[cause];
         backward += ring.reader.backward_records();

@@ -64,6 +64,7 @@ public:
     std::vector<uint64_t>& counts() override { return buffer_.counts; }
     RingLosses losses(size_t ring) const override;
     void hand_back(size_t ring) override;
+    void give_up(size_t ring, uint64_t records) override;
     bool leave(size_t ring) override;
 
     Status begin(Sink&) override { return ok(); }
@@ -85,7 +86,8 @@ private:
         RingReader reader;
         std::array<uint64_t, PLUMB_LOSS_CAUSES> told{}; /* before us, by another trace of the channel */
         std::array<uint64_t, PLUMB_LOSS_CAUSES> lost{}; /* since */
-        uint64_t read_bytes = 0;                        /* in this turn */
+        uint64_t not_stored_before = 0; /* what the one before us could not write, and told nobody */
+        uint64_t read_bytes = 0;        /* in this turn */
     };
 
     plumb_channel_header* shared_header() const { return reinterpret_cast<plumb_channel_header*>(shared_); }

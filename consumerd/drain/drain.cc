@@ -103,13 +103,15 @@ bool Drain::drain_ring(size_t ring, ReadWhat what) {
         const auto piece = source_->next(ring, what);
         if (!piece) break;
         found = true;
-        write_piece(ring, *piece);
-        source_->hand_back(ring);
+        if (write_piece(ring, *piece))
+            source_->hand_back(ring);
+        else
+            source_->give_up(ring, piece->record_count);
     }
     return source_->leave(ring) || found;
 }
 
-void Drain::write_piece(size_t ring, const Piece& piece) {
+bool Drain::write_piece(size_t ring, const Piece& piece) {
     Ring& to = rings_[ring];
     note(source_->introduce_writers(*sink_));
     Status written = metadata_is_current()
@@ -119,12 +121,13 @@ void Drain::write_piece(size_t ring, const Piece& piece) {
         events_written_ += piece.record_count;
         to.written += piece.record_count;
         if (failures_.is_failing() && !is_gone_) failures_.succeeded(monotonic_now_ns());
-        return;
+        return true;
     }
     note(written, piece.record_count);
     to.not_written += piece.record_count;
     for_each_record(piece,
                     [&counts = source_->counts()](const plumb_record& record) { counts[record.event_id]--; });
+    return false;
 }
 
 uint64_t Drain::discarded(size_t ring) const {

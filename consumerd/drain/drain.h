@@ -92,7 +92,8 @@ private:
     void run();
     bool is_cut_short();
     bool drain_ring(size_t ring, ReadWhat what);
-    void write_piece(size_t ring, const Piece& piece);
+    /* False: what it had is lost. */
+    bool write_piece(size_t ring, const Piece& piece);
     uint64_t discarded(size_t ring) const;
     bool metadata_is_current();
     void note(const Status& status, uint64_t events = 0);

@@ -64,6 +64,7 @@ public:
     std::vector<uint64_t>& counts() override { return counts_; }
     RingLosses losses(size_t ring) const override;
     void hand_back(size_t) override {}
+    void give_up(size_t, uint64_t) override {}
     bool leave(size_t ring) override;
 
     Status begin(Sink& sink) override;

@@ -52,8 +52,11 @@ public:
     virtual std::vector<uint64_t>& counts() = 0;
     /* As of the last piece. */
     virtual RingLosses losses(size_t ring) const = 0;
-    /* What was handed out is written or counted: its place may be used again. */
+    /* What was handed out is written, and with it what is lost so far: its place may be used again. */
     virtual void hand_back(size_t ring) = 0;
+    /* What was handed out could not be written, with so many records: its place may be used again all the same, and nobody
+     * has been told yet of what is lost. */
+    virtual void give_up(size_t ring, uint64_t records) = 0;
     /* No further piece is asked for in this turn. Returns whether anything was read, even without a record in it. */
     virtual bool leave(size_t ring) = 0;
 

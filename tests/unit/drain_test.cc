@@ -53,6 +53,7 @@ uint64_t now() {
 class NotingSink : public test::IdleSink {
 public:
     Status write_records(uint32_t, const Piece& piece, uint64_t, uint64_t) override {
+        if (records_fail) return Error("There is no room.");
         for_each_record(piece, [this](const plumb_record& record) {
             (known.contains(record.thread_id) ? named : nameless).insert(record.thread_id);
         });
@@ -68,6 +69,7 @@ public:
 
     bool is_full = false;
     bool close_fails = false;
+    bool records_fail = false;
     std::set<uint32_t> known, named, nameless;
 };
 
@@ -251,6 +253,42 @@ TEST_F(DrainTest, what_a_stream_had_that_could_not_be_closed_is_counted_as_not_w
     ASSERT_EQ(totals.events_lost.size(), 1u);
     EXPECT_EQ(totals.events_lost[0].name, "not_written");
     EXPECT_TRUE(totals.events.empty());
+}
+
+// Whoever finds the channel of a killed recorder tells what that one could not.
+TEST_F(DrainTest, losses_count_as_told_when_they_are_written) {
+    ChannelBuilder channel;
+    const uint16_t id = channel.add_event("n", {test::integer("value", 8)});
+    auto [drain, sink] = noted(channel);
+    plumb_ring_control& control = channel.control(0);
+    control.lost[PLUMB_LOST_FULL] = 7;
+    sink->records_fail = true;
+    write_as(channel, id, process, 3);
+    ASSERT_TRUE(drain->step(ReadWhat::everything));
+    EXPECT_EQ(control.taken, control.write_pos);
+    EXPECT_EQ(control.told[PLUMB_LOST_FULL], 0u);
+    EXPECT_EQ(control.not_stored, 3u);
+    sink->records_fail = false;
+    write_as(channel, id, process, 1);
+    ASSERT_TRUE(drain->step(ReadWhat::everything));
+    EXPECT_EQ(control.told[PLUMB_LOST_FULL], 7u);
+    EXPECT_EQ(control.not_stored, 0u);
+}
+
+TEST_F(DrainTest, what_a_killed_recorder_could_not_write_is_told_by_who_finds_it) {
+    ChannelBuilder channel;
+    (void)channel.add_event("n", {test::integer("value", 8)});
+    channel.control(0).not_stored = 3;
+    ChannelDrainOptions options;
+    options.directory = trace();
+    auto drain = drain_dead_channel(channel.bytes(), options);
+    ASSERT_TRUE(drain) << drain.error().message();
+    EXPECT_TRUE((*drain)->finish());
+    const DrainTotals totals = (*drain)->totals();
+    EXPECT_EQ(totals.progress.events_discarded, 3u);
+    ASSERT_EQ(totals.events_lost.size(), 1u);
+    EXPECT_EQ(totals.events_lost[0].name, "not_written");
+    EXPECT_EQ(totals.events_lost[0].count, 3u);
 }
 
 } // namespace plumb

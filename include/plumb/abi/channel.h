@@ -173,7 +173,9 @@ struct plumb_ring_control {
     /* line 1: the consumer */
     uint64_t consumed; /* whole sub-buffers handed back */
     uint64_t taken;    /* what the consumer has stored elsewhere; 0: it does not say. No writer looks at it */
-    uint64_t reserved1[6];
+    uint64_t
+        not_stored; /* events that it took and could not store, and told nowhere yet; no writer looks at it */
+    uint64_t reserved1[5];
     /* line 2: losses; not on the path of an event that is recorded */
     uint64_t lost[PLUMB_LOSS_CAUSES]; /* by enum plumb_loss */
     /* line 3: the consumer */
@@ -246,6 +248,7 @@ PLUMB_ABI_OFFSET(struct plumb_ring_control, limit, 8);
 PLUMB_ABI_OFFSET(struct plumb_ring_control, owner, 16);
 PLUMB_ABI_OFFSET(struct plumb_ring_control, consumed, 64);
 PLUMB_ABI_OFFSET(struct plumb_ring_control, lost, 128);
+PLUMB_ABI_OFFSET(struct plumb_ring_control, not_stored, 80);
 PLUMB_ABI_OFFSET(struct plumb_ring_control, told, 192);
 
 PLUMB_ABI_OFFSET(struct plumb_channel_header, version_major, 8);
