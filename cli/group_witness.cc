@@ -1,21 +1,21 @@
 #include "cli/group_witness.h"
 
+#include "base/process_title.h"
+
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <ctime>
 
 namespace plumb {
 namespace {
 
 /* Without "plumb" or "record": who ends recorders by name means neither this nor the whole group. */
-constexpr char witness_name[] = "signal-witness";
+constexpr const char* witness_name = "signal-witness";
 
 /* Beyond the patience that was asked for: one that is stopped, or a machine that is busy. */
 constexpr int answer_patience_ms = 300;
@@ -32,17 +32,6 @@ struct Answer {
     std::int32_t code;
     std::int32_t sender;
 };
-
-/* The words of the command line are the recorder's, too, and are what it is found by. */
-void hide_command_line() {
-    ::prctl(PR_SET_NAME, witness_name);
-    const auto line = read_small_file("/proc/self/cmdline");
-    if (!line || program_invocation_name == nullptr) return;
-    const std::size_t length = line->size();
-    if (length <= sizeof(witness_name) || std::strcmp(line->c_str(), program_invocation_name) != 0) return;
-    std::memset(program_invocation_name, 0, length);
-    std::memcpy(program_invocation_name, witness_name, sizeof(witness_name));
-}
 
 Answer look(const Question& question) {
     sigset_t wanted;
@@ -63,7 +52,7 @@ Answer look(const Question& question) {
     sigset_t all;
     ::sigfillset(&all);
     ::sigprocmask(SIG_SETMASK, &all, nullptr);
-    hide_command_line();
+    take_process_title(witness_name);
     constexpr int kept = 0;
     ::dup2(socket, kept);
     close_files_from(1);

@@ -70,8 +70,8 @@ Result<Report> OtherUsers::begin(uid_t user_id) {
     auto session = Session::create(options_.config, options_.quiescence, user_id, options_.cookie);
     if (!session) return session.error();
     ChannelDrainOptions drain_options = options_.drain;
-    for (const Error& removed : session->damaged())
-        if (drain_options.log) drain_options.log(removed.message());
+    for (const Error& each : session->left_behind())
+        if (drain_options.log) drain_options.log(each.message());
     drain_options.folder = folder_of_user(user_id);
     auto drain = drain_live_channel(session->channel().bytes(), calibration_, std::move(drain_options));
     if (!drain) return drain.error();

@@ -194,8 +194,8 @@ Status Recorder::open_session() {
 
 /* Of killed recorders whose sessions were just ended. */
 void Recorder::tell_of_the_dead(const std::vector<LeftChannel>& known) {
-    for (const Error& removed : session_->damaged())
-        status_.say(escaped(removed.message()));
+    for (const Error& each : session_->left_behind())
+        status_.say(escaped(each.message()));
     for (const LeftChannel& channel : left_by_killed_recorders())
         if (!channel.problem && std::none_of(known.begin(), known.end(), [&](const LeftChannel& each) {
                 return each.file_name == channel.file_name;

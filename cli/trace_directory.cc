@@ -8,9 +8,12 @@
 #include <fmt/chrono.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -108,11 +111,33 @@ Status remove_trace_files(const std::string& path) {
     return ok();
 }
 
+/* The file system of an open file as /proc/locks names it, "00:2d:". That is not always what stat() says: btrfs has numbers of
+ * its own for its parts, and mountinfo tells the one that is meant. */
+std::string file_system_of(int fd, const struct stat& info) {
+    unsigned major_number = major(info.st_dev), minor_number = minor(info.st_dev);
+    const std::string mounts_key = "mnt_id:";
+    std::ifstream about(fmt::format("/proc/self/fdinfo/{}", fd));
+    long wanted = -1;
+    for (std::string line; std::getline(about, line);)
+        if (line.starts_with(mounts_key)) wanted = std::strtol(line.c_str() + mounts_key.size(), nullptr, 10);
+    std::ifstream mounts("/proc/self/mountinfo");
+    for (std::string line; wanted >= 0 && std::getline(mounts, line);) {
+        long number = 0, parent = 0;
+        unsigned a = 0, b = 0;
+        if (std::sscanf(line.c_str(), "%ld %ld %u:%u", &number, &parent, &a, &b) == 4 && number == wanted) {
+            major_number = a;
+            minor_number = b;
+        }
+    }
+    return fmt::format("{:02x}:{:02x}:", major_number, minor_number);
+}
+
 /* The process that has locked an open file, 0 if it can not be seen: another user's, or in another namespace. A line is
  * "1: FLOCK  ADVISORY  WRITE 1234 00:2d:56789 0 EOF". */
 std::uint32_t holder_of_lock(int fd) {
     struct stat info {};
     if (::fstat(fd, &info) != 0) return 0;
+    const std::string wanted = file_system_of(fd, info) + std::to_string(info.st_ino);
     std::ifstream locks("/proc/locks");
     for (std::string line; std::getline(locks, line);) {
         std::istringstream words(line);
@@ -120,7 +145,7 @@ std::uint32_t holder_of_lock(int fd) {
         std::uint32_t process_id = 0;
         if (!(words >> number >> kind >> advisory >> access >> process_id >> place) || kind != "FLOCK")
             continue;
-        if (place.substr(place.rfind(':') + 1) == std::to_string(info.st_ino)) return process_id;
+        if (place == wanted) return process_id;
     }
     return 0;
 }

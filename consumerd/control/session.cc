@@ -167,7 +167,7 @@ struct Session::Parts {
     std::uint32_t refused_before = 0;             /* processes, for want of a slot */
     UnattachedWords words{};
     std::uint32_t claims_before = 0;
-    std::vector<Error> damaged{}; /* what killed recorders left, and was removed */
+    std::vector<Error> left{}; /* what killed recorders left, and was removed or can not be opened now */
 
     bool is_own(const plumb_rule& rule) const { return rule.session == index; }
 
@@ -340,7 +340,8 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
     if (!state) return state.error();
     const Result<StateCleanup> cleaned = state->clean_up();
     if (!cleaned) return cleaned.error();
-    std::vector<Error> damaged = tidy_left_channels(*kept);
+    std::vector<Error> left = tidy_left_channels(*kept);
+    left.insert(left.end(), cleaned->problems.begin(), cleaned->problems.end());
     Result<Channel> channel = Channel::create(*kept, config, wanted ? *wanted : random_cookie());
     if (!channel) return channel.error();
 
@@ -372,7 +373,7 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
     parts->refused_before = parts->state.slots_refused();
     parts->words = UnattachedWords(parts->state, index);
     parts->claims_before = parts->state.claims();
-    parts->damaged = std::move(damaged);
+    parts->left = std::move(left);
     return Session(std::move(parts));
 }
 
@@ -480,8 +481,8 @@ StateFile& Session::state() {
 std::uint64_t Session::cookie() const {
     return parts_->channel.cookie();
 }
-const std::vector<Error>& Session::damaged() const {
-    return parts_->damaged;
+const std::vector<Error>& Session::left_behind() const {
+    return parts_->left;
 }
 
 const std::string& Session::name() const {

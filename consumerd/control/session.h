@@ -87,8 +87,8 @@ public:
     /* Removes the channel's name, through the directory that was checked: by path, its user could lead us elsewhere. */
     Status remove_channel();
 
-    /* What killed recorders had left here, and was removed since it is no channel, or a damaged one. */
-    const std::vector<Error>& damaged() const;
+    /* What killed recorders had left here, and was removed since it is no channel, or a damaged one; or can not be opened now. */
+    const std::vector<Error>& left_behind() const;
     /* Now and then while the session lasts: whether programs that start find their way to it, through files that anything
      * of this user's may have damaged or removed. */
     Status check_entrance() const;

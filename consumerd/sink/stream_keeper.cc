@@ -1,10 +1,10 @@
 #include "consumerd/sink/stream_keeper.h"
 
 #include "base/file.h"
+#include "base/process_title.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -85,7 +85,7 @@ private:
         sigset_t all;
         ::sigfillset(&all);
         ::sigprocmask(SIG_SETMASK, &all, nullptr);
-        ::prctl(PR_SET_NAME, "plumb-keeper");
+        take_process_title("stream-keeper"); /* it is no recorder */
         constexpr int kept = 0;
         ::dup2(life, kept);
         close_files_from(1);
@@ -107,10 +107,11 @@ private:
         struct stat info {};
         const std::uint64_t whole = entry.whole_bytes.load();
         if (::fstat(fd, &info) == 0 && info.st_dev == entry.device && info.st_ino == entry.inode &&
-            static_cast<std::uint64_t>(info.st_size) > whole) {
+            static_cast<std::uint64_t>(info.st_size) >= whole) {
             if (whole == 0)
-                ::unlink(entry.path);
-            else if (::ftruncate(fd, static_cast<off_t>(whole)) != 0)
+                ::unlink(entry.path); /* empty, too: its first packet was still to come */
+            else if (static_cast<std::uint64_t>(info.st_size) > whole &&
+                     ::ftruncate(fd, static_cast<off_t>(whole)) != 0)
                 ::_exit(1);
         }
         ::close(fd);

@@ -84,6 +84,77 @@ class ToldLosses(TracedProgramTest):
             self.assertIn("no summary.json: its recorder was killed", self.plumb("view", path).stderr)
         self.plumb("extract", "--remove")
 
+    def test_a_recorder_killed_before_its_first_packet_leaves_no_stream(self):
+        killer = self.folder / "killer.so"
+        source = self.folder / "killer.c"
+        source.write_text("""
+            #define _GNU_SOURCE
+            #include <errno.h>
+            #include <signal.h>
+            #include <string.h>
+            #include <sys/uio.h>
+            ssize_t writev(int fd, const struct iovec* parts, int count) {
+                (void)fd; (void)parts; (void)count;
+                if (strcmp(program_invocation_short_name, "plumb") == 0) raise(SIGKILL);
+                return -1;
+            }""")
+        subprocess.run(["cc", "-shared", "-fPIC", source, "-o", killer], check=True)
+        done = self.plumb("record", "-q", "-o", self.trace, "--", self.program, stdin=subprocess.DEVNULL,
+                          env=dict(os.environ, LD_PRELOAD=str(killer)))
+        self.assertEqual(done.returncode, -9)
+        end = time.monotonic() + 20
+        while (empty := [file for file in self.trace.glob("ust/*") if file.stat().st_size == 0]) and time.monotonic() < end:
+            time.sleep(0.1)
+        self.assertEqual(empty, [])
+        (self.trace / "ust" / "ring_0").touch()  # nobody was left to remove it
+        shown = self.plumb("view", self.trace)
+        self.assertIn("no summary.json: its recorder was killed", shown.stderr)
+        self.assertEqual((shown.stdout, len(shown.stderr.splitlines())), ("", 1), shown.stderr)
+        subprocess.run(["babeltrace2", self.trace], capture_output=True, timeout=60, check=True)
+        self.plumb("extract", "--remove")
+
+    def test_what_stands_beside_a_recorder_is_not_taken_for_it(self):
+        recorder = self.start()
+        found = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if (folder / "exe").samefile(PLUMB):
+                    found[int(folder.name)] = (folder / "cmdline").read_bytes()
+            except OSError:
+                pass
+        self.assertIn("stream-keeper", {line.split(b"\0")[0].decode() for line in found.values()})
+        self.assertEqual([process for process, line in found.items() if str(self.trace).encode() in line], [recorder.pid])
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_what_another_killed_recorder_left_and_can_not_be_opened_is_told(self):
+        recorder = self.start()
+        recorder.kill()
+        recorder.wait()
+        (channel,) = SHM.glob("plumb-0/channel-*")
+        channel.chmod(0o644)
+        self.assertIn("is not a private file", self.plumb("record", "-o", self.folder / "beside", "true").stderr)
+        channel.chmod(0o600)
+        self.plumb("extract", "--remove")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_a_trace_on_another_disk_with_the_same_number_is_not_being_written(self):
+        disks = [self.folder / "a", self.folder / "b"]
+        for disk in disks:
+            disk.mkdir()
+            if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", disk], check=False).returncode != 0:
+                self.skipTest("may not mount")
+            self.addCleanup(subprocess.run, ["umount", "-l", disk], check=False)
+        self.trace = disks[0] / "trace"
+        recorder = self.start()
+        recorder.kill()
+        recorder.wait()
+        self.trace = disks[1] / "trace"
+        self.start()
+        self.assertEqual(*(os.stat(disk / "trace").st_ino for disk in disks))
+        self.assertIn("its recorder was killed", self.plumb("view", disks[0] / "trace").stderr)
+        self.assertEqual(self.plumb("view", disks[1] / "trace").stderr, "")
+        self.plumb("extract", "--remove")
+
     def test_what_no_stream_counts_is_told_as_well(self):
         recorder = self.start()
         recorder.stdin.close()
