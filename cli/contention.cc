@@ -86,6 +86,9 @@ int run_contention(const ContentionOptions& options) {
     while (const Event* const event = reader.next())
         if (options.process_id == 0 || reader.process_id_of(*event) == options.process_id)
             contention.add(*event);
+    if (!contention.has_lock_events() && options.process_id != 0)
+        return complain(Error("In {}, process {} has no events of locks.", options.trace, options.process_id)
+                            .hint("Without --pid those of all processes are shown."));
     if (!contention.has_lock_events())
         return complain(Error("{} has no events of locks.", options.trace)
                             .hint("Record with `plumb record --preload pthread -o DIR -- COMMAND`."));

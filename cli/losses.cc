@@ -25,7 +25,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::pair<const char*, const char*> advice_for[] = {
     {"full", "rings were full: try a larger --subbuf-size, fewer events (-e), or --mode block"},
     {"block_timeout", "rings stayed full for longer than --block-timeout"},
-    {"too_large", "larger than a quarter of a sub-buffer: try a larger --subbuf-size"},
+    {"too_large",
+     "longer than 65,528 bytes, or than a quarter of a sub-buffer: a --subbuf-size of up to 256K helps"},
     {"contended", "no ring was free (without restartable sequences), or no buffer for large events"},
     {"held", "of a program with a seccomp filter: of its new threads, and what it could not wait for"},
     {"clock",
@@ -138,9 +139,10 @@ std::string not_switched_on_text(const NamedCount& missing) {
 }
 
 std::string cut_text(std::uint64_t count) {
-    return fmt::format("{} cut (recorded with a string, text or sequence shortened, since no event is longer "
-                       "than a quarter of a sub-buffer: try a larger --subbuf-size)",
-                       counted(count, "event"));
+    return fmt::format(
+        "{} cut (recorded with a string, text or sequence shortened, since no event is longer "
+        "than 65,528 bytes, or than a quarter of a sub-buffer: a --subbuf-size of up to 256K helps)",
+        counted(count, "event"));
 }
 
 std::string not_described_text(const NamedCount& missing) {

@@ -12,10 +12,15 @@
 namespace plumb {
 namespace {
 
+/* As of words that are no options. */
+constexpr int exit_status_of_wrong_words = 2;
+
 int run(const RecordOptions& options) {
     Recorder recorder(options);
     const auto status = recorder.run();
-    return status ? *status : complain(status.error());
+    if (status) return *status;
+    const int failed = complain(status.error());
+    return status.error().number() == Recorder::wrong_words ? exit_status_of_wrong_words : failed;
 }
 
 void add_what(CLI::App& command, RecordOptions& options) {

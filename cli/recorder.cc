@@ -93,8 +93,8 @@ Result<int> Recorder::run() {
     return said && summary_.is_complete() ? 0 : 1;
 }
 
-/* Everything that can be refused before anything is made. */
-Status Recorder::prepare() {
+/* What nobody could record with, wherever it is tried. */
+Status Recorder::check_words() {
     if (Status sensible = check_options(options_); !sensible) return sensible;
     if (options_.duration) {
         const auto duration_ns = parse_duration_ns(*options_.duration);
@@ -102,6 +102,28 @@ Status Recorder::prepare() {
         if (*duration_ns == 0) return Error("--duration: nothing can be recorded in no time.");
         duration_ns_ = *duration_ns;
     }
+    const auto rules = rules_of(options_);
+    if (!rules) return rules.error();
+    for (const Rule& rule : *rules)
+        if (auto encoded = encode_rule(rule, 0); !encoded) return encoded.error();
+    const auto config = channel_config(options_);
+    if (!config) return config.error();
+    if (const auto layout = lay_out_channel(*config); !layout) return layout.error();
+    if (const auto clock = parse_clock(options_.clock); !clock) return clock.error();
+    for (const std::string& text : options_.kernel_events) {
+        auto selector = KernelSelector::parse(text);
+        if (!selector) return selector.error();
+        kernel_selectors_.push_back(std::move(*selector));
+    }
+    if (!options_.kernel_buffer_size) return ok();
+    const auto bytes = parse_size(*options_.kernel_buffer_size);
+    if (!bytes) return bytes.error().with("--kernel-buffer-size");
+    return *bytes != 0 ? ok() : Status(Error("--kernel-buffer-size 0: a buffer holds something."));
+}
+
+/* Everything that can be refused before anything is made. */
+Status Recorder::prepare() {
+    if (Status sensible = check_words(); !sensible) return sensible.error().as(wrong_words);
     if (!options_.preload.empty()) {
         auto preload = preload_variable(options_.preload, std::getenv("LD_PRELOAD"));
         if (!preload) return preload.error();
@@ -114,24 +136,8 @@ Status Recorder::prepare() {
         if (!start_ns) return Error("There is no process {}.", process_id);
         attached_[process_id] = *start_ns;
     }
-    const auto rules = rules_of(options_);
-    if (!rules) return rules.error();
-    for (const Rule& rule : *rules)
-        if (auto encoded = encode_rule(rule, 0); !encoded) return encoded.error();
-    const auto config = channel_config(options_);
-    if (!config) return config.error();
-    if (const auto layout = lay_out_channel(*config); !layout) return layout.error();
     for (const std::string& user : options_.users)
         if (const auto user_id = parse_user(user); !user_id) return user_id.error();
-    if (const auto clock = parse_clock(options_.clock); !clock) return clock.error();
-    for (const std::string& text : options_.kernel_events) {
-        auto selector = KernelSelector::parse(text);
-        if (!selector) return selector.error();
-        kernel_selectors_.push_back(std::move(*selector));
-    }
-    if (options_.kernel_buffer_size)
-        if (auto bytes = parse_size(*options_.kernel_buffer_size); !bytes)
-            return bytes.error().with("--kernel-buffer-size");
     auto claimed = TraceDirectory::claim(options_.directory, options_.force);
     if (!claimed) return claimed.error();
     if (options_.directory.empty()) options_.directory = claimed->path();

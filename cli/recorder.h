@@ -36,6 +36,8 @@ namespace plumb {
 class Recorder {
 public:
     explicit Recorder(RecordOptions options);
+    /* number() of the error: the options make no sense. No system call has such an errno. */
+    static constexpr int wrong_words = -2;
     /* Returns the exit status of `plumb record`. */
     Result<int> run();
 
@@ -46,6 +48,7 @@ private:
         std::uint64_t taken_ns = 0;
     };
 
+    Status check_words();
     Status prepare();
     QuiescenceOptions quiescence() const;
     Status open_session();

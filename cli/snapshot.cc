@@ -30,7 +30,8 @@ Result<std::uint32_t> choose_recorder(const std::vector<std::uint32_t>& wanted) 
 int run_snapshot(const std::vector<std::uint32_t>& wanted) {
     const auto recorder = choose_recorder(wanted);
     if (!recorder) return complain(recorder.error());
-    const auto directory = ask_for_snapshot(*recorder);
+    const auto directory =
+        ask_for_snapshot(*recorder, [](const std::string& line) { print_error("plumb: {}\n", line); });
     if (!directory) return complain(directory.error());
     print_out("{}\n", without_controls(*directory)); /* what answers root may be another user's */
     return 0;

@@ -4,6 +4,7 @@
 #include "base/processes.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -193,10 +194,18 @@ std::vector<std::uint32_t> find_flight_recorders() {
     return found;
 }
 
-Result<std::string> ask_for_snapshot(std::uint32_t process_id) {
+Result<std::string> ask_for_snapshot(std::uint32_t process_id,
+                                     const std::function<void(const std::string&)>& say) {
     const auto connected = connect_to(process_id);
     if (!connected) return connected.error();
     const FileDescriptor& asking = *connected;
+    constexpr int patience_ms = 1000;
+    pollfd answered{asking.get(), POLLIN, 0};
+    if (poll(&answered, 1, patience_ms) == 0)
+        if (const auto status = process_status(process_id);
+            status && (status->state == 'T' || status->state == 't'))
+            say(fmt::format("Recorder {} is stopped, and answers when it goes on: `kill -CONT {}`.",
+                            process_id, process_id));
     const std::string answer = receive_all(asking.get());
     if (answer.size() > answer_bytes_max)
         return Error("Process {} answers with more than a path: it is no flight recorder.", process_id);

@@ -33,8 +33,9 @@ private:
 /* Process ids of all flight recorders. */
 std::vector<std::uint32_t> find_flight_recorders();
 
-/* Waits for the snapshot; returns its directory. */
-Result<std::string> ask_for_snapshot(std::uint32_t process_id);
+/* Waits for the snapshot; returns its directory. `say`: why that takes long. */
+Result<std::string> ask_for_snapshot(std::uint32_t process_id,
+                                     const std::function<void(const std::string&)>& say);
 
 } // namespace plumb
 

@@ -173,14 +173,18 @@ bool tsc_is_usable(std::string* why_not) {
     std::string reason;
     const auto source =
         read_small_file("/sys/devices/system/clocksource/clocksource0/current_clocksource").value_or("");
-    const auto cpuinfo = read_small_file("/proc/cpuinfo", size_t{64} << 20).value_or("");
+    const auto cpuinfo = read_small_file("/proc/cpuinfo", size_t{64} << 20);
     if (!PLUMB_HAS_TSC)
         reason = "this processor has none that is known";
-    else if (!has_flag(cpuinfo, "constant_tsc") || !has_flag(cpuinfo, "nonstop_tsc"))
+    else if (!cpuinfo)
+        reason = cpuinfo.error().message();
+    else if (!has_flag(*cpuinfo, "constant_tsc") || !has_flag(*cpuinfo, "nonstop_tsc"))
         reason =
             "it changes its rate or stops in power states (no constant_tsc, nonstop_tsc in /proc/cpuinfo)";
     else if (source != "tsc\n" && source != "tsc")
-        reason = fmt::format("the kernel itself keeps time by \"{}\"", source.substr(0, source.find('\n')));
+        reason = source.empty() ? "which clock the kernel itself keeps time by can not be read"
+                                : fmt::format("the kernel itself keeps time by \"{}\"",
+                                              source.substr(0, source.find('\n')));
     if (why_not != nullptr) *why_not = reason;
     return reason.empty();
 }

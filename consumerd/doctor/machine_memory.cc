@@ -178,9 +178,8 @@ MachineCheck check_room(const std::string& mount_point) {
         return check;
     }
     const std::uint64_t available = static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize;
-    check.found = fmt::format("{} available, a session of the usual size takes {} ({} rings of {})",
-                              in_mib(available), in_mib(usual->total_bytes),
-                              usual->ring_count + usual->extra_ring_count, in_mib(usual->ring_bytes));
+    check.found = fmt::format("{} available, the smallest session takes {}", in_mib(available),
+                              in_mib(least->total_bytes));
     if (available >= usual->total_bytes) {
         check.finding = Finding::good;
         return check;
@@ -200,8 +199,7 @@ MachineCheck check_memory(const MemoryRoom& room) {
                       : std::string("no limit was found");
     if (!usual || room.bytes >= usual->total_bytes) return check;
     check.finding = Finding::limited;
-    check.advice = fmt::format("A session of the usual size takes {}: `plumb record` chooses smaller rings.",
-                               in_mib(usual->total_bytes));
+    check.advice = "`plumb record` chooses smaller rings, which are full sooner.";
     return check;
 }
 

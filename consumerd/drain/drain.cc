@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <system_error>
 #include <utility>
 
 namespace plumb {
@@ -36,10 +37,15 @@ Result<std::unique_ptr<Drain>> Drain::make(std::unique_ptr<Source> source, std::
 
 Status Drain::start(const std::function<Status()>& begin_tracing) {
     stop_requested_ = may_run_ = false;
-    thread_ = std::thread([this] {
-        may_run_.wait(false);
-        run();
-    });
+    try {
+        thread_ = std::thread([this] {
+            may_run_.wait(false);
+            run();
+        });
+    } catch (const std::system_error& failure) {
+        return Error::from_errno(failure.code().value(), "Could not start the thread that writes the trace")
+            .hint("Is it a limit of processes: `ulimit -u`, or pids.max of the cgroup?");
+    }
     Status begun = begin_tracing ? begin_tracing() : ok();
     if (begun) begun = source_->begin(*sink_);
     may_run_ = true;

@@ -13,6 +13,7 @@
 #include <cctype>
 #include <cerrno>
 #include <charconv>
+#include <filesystem>
 #include <set>
 #include <sstream>
 
@@ -252,7 +253,9 @@ Status KernelSession::add_probe(const KernelSelector& selector) {
     if (is_user) {
         const auto offset = file_offset_of_symbol(selector.file, selector.event);
         if (!offset) return offset.error();
-        place = fmt::format("{}:{:#x}", selector.file, *offset);
+        std::error_code unknown; /* the kernel takes what has no slash for a symbol of its own */
+        const std::string file = std::filesystem::absolute(selector.file, unknown);
+        place = fmt::format("{}:{:#x}", unknown ? selector.file : file, *offset);
     }
     const std::string event_name = selector.system + "_" + identifier(selector.event);
     const std::string probe = name_ + "/" + event_name;

@@ -158,6 +158,11 @@ class Kernel(TracedProgramTest):
         summary, _ = self.record("-k", f"uprobe:{self.program}:probed_function", *kernels, command=[self.program, "10"])
         self.assertEqual(summary["events_by_name"]["uprobe_probed_function"], 1)
         self.assertEqual(probes(), [])
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(Path(self.program).parent)
+        shutil.rmtree(self.trace)
+        beside, _ = self.record("-k", f"uprobe:{Path(self.program).name}:probed_function", command=[self.program, "10"])
+        self.assertEqual(beside["events_by_name"]["uprobe_probed_function"], 1)
         if HAS_KPROBES:
             self.assertGreaterEqual(summary["events_by_name"]["kprobe_vfs_write"], 5)
 
@@ -184,7 +189,7 @@ class Kernel(TracedProgramTest):
     def test_an_event_that_is_not_there_is_an_error(self):
         for wrong, words in (("sched:nonsense", "no event sched:nonsense"), ("kprobe:no_such_function", "kprobe"),
                              (f"uprobe:{self.program}:nothing", "has no function nothing"), (":", "no event")):
-            _, error = self.record("-k", wrong, command=["true"], status=1)
+            _, error = self.record("-k", wrong, command=["true"], status=2 if wrong == ":" else 1)
             self.assertIn(words, error)
         self.assertEqual(probes(), [])
 

@@ -202,17 +202,17 @@ int main(int argc, char** argv) {
                 (["--subbuf-size", "3X"], "is not a size"),
                 (["--subbuf-size", "0"], "a sub-buffer holds something"),
                 (["--subbuf-count", "0"], "at least 2"),
-                (["--user", "4294967295"], "no user"),
                 (["--snapshot", "--mode", "block"], "--snapshot keeps the newest events, and --mode block"),
                 (["--snapshot", "--mode", "discard"], "--snapshot keeps the newest events, and --mode discard"),
                 (["--block-timeout", "1s"], "--block-timeout means nothing without --mode block"),
                 (["--kernel-pages", "pages"], "--kernel-pages means nothing without -k"),
                 (["--kernel-buffer-size", "1M"], "--kernel-buffer-size means nothing without -k"),
+                (["-k", "sched:*", "--kernel-buffer-size", "0"], "a buffer holds something"),
                 (["--system-wide"], "--system-wide means nothing without -k"),
                 (["--statedump-files"], "--statedump-files means nothing without -k"),
                 (["--snapshot", "--user", "0"], "--snapshot keeps events of one user alone, and --user")):
             with self.subTest(options=options):
-                self.assertEqual(self.record("--force", *options, "--", "touch", self.directory / "ran"), 1)
+                self.assertEqual(self.record("--force", *options, "--", "touch", self.directory / "ran"), 2)
                 self.assertIn(said, self.errors)
         self.assertFalse((self.directory / "ran").exists())
         self.assertEqual((self.trace / "ust" / "metadata").read_bytes(), before)
@@ -345,13 +345,38 @@ int main(int argc, char** argv) {
         self.assertGreater(counts["pthread:mutex_acquired"], 100)
 
     def test_wrong_settings_are_refused_with_the_reason(self):
-        for options, reason in ((["--subbuf-size", "5000"], "power of two"), (["--duration", "soon"], "not a time"),
-                                (["--preload", "nothing"], "no probe"), (["-p", "4194304"], "no process")):
+        for options, status, reason in (
+                (["--subbuf-size", "5000"], 2, "power of two"), (["--duration", "soon"], 2, "not a time"),
+                (["--preload", "nothing"], 1, "no probe"), (["-p", "4194304"], 1, "no process"),
+                (["--user", "4294967295"], 1, "no user")):
             with self.subTest(options):
                 command = [] if options[0] == "-p" else ["true"]
-                self.assertEqual(self.record(*options, *(["--", *command] if command else [])), 1)
+                self.assertEqual(self.record(*options, *(["--", *command] if command else [])), status)
                 self.assertIn(reason, self.errors)
                 self.assertFalse(self.trace.exists())
+
+    def test_too_few_descriptors_are_called_so(self):
+        said = []
+        for least in range(4, 14):
+            done = subprocess.run(["sh", "-c", f'ulimit -n {least}; exec "$@"', "sh", PLUMB, "record", "-q", "-o", self.trace, "true"],
+                                  capture_output=True, text=True, timeout=60, check=False)
+            said.append(done.stderr)
+            shutil.rmtree(self.trace, ignore_errors=True)
+        self.assertEqual([text for text in said if text and "Too many open files" not in text], [])
+        self.assertTrue(any(said))
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_a_thread_that_can_not_be_started_is_called_so(self):
+        self.folder.chmod(0o755)
+        self.directory.chmod(0o777)
+        copy = shutil.copy(PLUMB, self.directory / "plumb")  # the build may be where nobody else can enter
+        done = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "prlimit", "--nproc=1", copy,
+                               "record", "-o", self.trace, "--duration", "1s"], capture_output=True, text=True, timeout=60,
+                              check=False)
+        shutil.rmtree("/dev/shm/plumb-65534", ignore_errors=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("Could not start the thread that writes the trace", done.stderr)
+        self.assertIn("ulimit -u", done.stderr)
 
 
 if __name__ == "__main__":

@@ -111,6 +111,22 @@ class Snapshot(TracedProgramTest):
         self.assertEqual(stored["events"], len(taken[1][0]))
         self.assertEqual(stored["events_lost"], 0)
 
+    def test_a_recorder_that_is_stopped_is_waited_for_and_named(self):
+        recorder = self.start()
+        self.steps_of(recorder, 500)
+        recorder.send_signal(signal.SIGSTOP)
+        try:
+            with subprocess.Popen([PLUMB, "snapshot", str(recorder.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True) as asking:
+                time.sleep(3)
+                recorder.send_signal(signal.SIGCONT)
+                taken, said = asking.communicate(timeout=60)
+        finally:
+            recorder.send_signal(signal.SIGCONT)
+        self.assertIn(f"Recorder {recorder.pid} is stopped", said)
+        self.assertEqual((asking.returncode, Path(taken.strip()).name), (0, "snapshot-1"))
+        self.end(recorder)
+
     def test_small_rings_hold_the_newest_events(self):
         # On one CPU: rings overwrite one by one, so of a thread that moves there may be a hole.
         recorder = self.start("--subbuf-size", "16K", "--subbuf-count", "4", burst=1000, pinned=True)
@@ -196,7 +212,7 @@ class Snapshot(TracedProgramTest):
                                (["--snapshot", "-k", "sched", "--kernel-pages", "x"], "--snapshot drains nothing")):
             done = subprocess.run([PLUMB, "record", "-o", self.trace, *options, "--", "true"], capture_output=True, text=True,
                                   check=False)
-            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.returncode, 2)
             self.assertIn(words, done.stderr)
 
     def test_what_stands_in_the_place_of_a_snapshot_is_left_alone(self):

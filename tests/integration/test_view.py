@@ -294,6 +294,7 @@ class Contention(unittest.TestCase):
         table = plumb("contention", locks).stdout.splitlines()
         self.assertIn("mutex hot_lock, waited for in work", table[1])
         self.assertIn("no events of locks", plumb("contention", shop, status=1).stderr)
+        self.assertIn("process 4194304 has no events of locks", plumb("contention", "--pid", "4194304", locks, status=1).stderr)
 
 
 if __name__ == "__main__":
