@@ -94,6 +94,25 @@ TEST(TraceReader, GivesExactValuesAsJson) {
         "\"price\":0.1,\"ratio\":0.1}}\n");
 }
 
+/* In metadata they have an underscore in front, since a name may be a word of its language. */
+TEST(TraceReader, GivesNamesAsTheyWereDeclared) {
+    Opened trace;
+    SampleMetadata sample;
+    const uint16_t id = sample.add("shop", "order",
+                                   {test::integer_field("x", 4), test::integer_field("_", 4),
+                                    test::integer_field("_y", 4), test::integer_field("struct", 4)});
+    trace.metadata = sample.text();
+    SampleStream stream(ctf_stream_records, 0);
+    Payload payload;
+    payload.add(uint32_t{1}).add(uint32_t{2}).add(uint32_t{3}).add(uint32_t{4});
+    stream.event(id, base_ns, 42, payload);
+    stream.end_packet();
+    trace.streams = {stream.bytes()};
+    Result<TraceReader> reader = trace.open();
+    ASSERT_TRUE(reader) << reader.error().message();
+    EXPECT_THAT(text_of(*reader), HasSubstr("{ x = 1, _ = 2, _y = 3, struct = 4 }"));
+}
+
 /* As other tracers write them: Plumb's own fields are not nested. */
 TEST(TraceReader, GivesStructuresInArraysAsJson) {
     Opened trace;
