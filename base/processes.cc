@@ -41,6 +41,7 @@ Result<ProcessStatus> parse_status(const std::string& path) {
     }
     status.seccomp_mode = static_cast<std::uint32_t>(number_after(*text, "\nSeccomp:", 10));
     status.seccomp_filters = static_cast<std::uint32_t>(number_after(*text, "\nSeccomp_filters:", 10));
+    status.sleeps = number_after(*text, "\nvoluntary_ctxt_switches:", 10);
     if (text->compare(0, 6, "Name:\t") == 0) status.name = text->substr(6, text->find('\n') - 6);
     return status;
 }
@@ -181,6 +182,13 @@ Result<ProcessStatus> process_status(std::uint32_t process_id) {
 
 Result<ProcessStatus> thread_status(std::uint32_t process_id, std::uint32_t thread_id) {
     return parse_status(fmt::format("/proc/{}/task/{}/status", process_id, thread_id));
+}
+
+std::optional<std::uint64_t> thread_run_ns(std::uint32_t process_id, std::uint32_t thread_id) {
+    const Result<std::string> text =
+        read_small_file(fmt::format("/proc/{}/task/{}/schedstat", process_id, thread_id));
+    if (!text || text->empty()) return {};
+    return std::strtoull(text->c_str(), nullptr, 10);
 }
 
 Result<ProcessStatus> most_filtered_status(std::uint32_t process_id) {

@@ -42,12 +42,15 @@ struct ProcessStatus {
     std::uint32_t effective_user_id = 0;
     std::uint32_t seccomp_mode = 0;    /* 0: none, 1: strict, 2: filters */
     std::uint32_t seccomp_filters = 0; /* how many; 0 too before Linux 5.9 */
+    std::uint64_t sleeps = 0;          /* how often it gave up its CPU to wait for something */
     std::string name;
 };
 
 /* Of a process, or of one of its threads. */
 Result<ProcessStatus> process_status(std::uint32_t process_id);
 Result<ProcessStatus> thread_status(std::uint32_t process_id, std::uint32_t thread_id);
+/* For how long the thread has run on a CPU. Nothing where the kernel does not say. */
+std::optional<std::uint64_t> thread_run_ns(std::uint32_t process_id, std::uint32_t thread_id);
 /* That of the thread with the most seccomp filters: threads may have different ones. */
 Result<ProcessStatus> most_filtered_status(std::uint32_t process_id);
 std::vector<std::uint32_t> thread_ids(std::uint32_t process_id);

@@ -295,6 +295,7 @@ private:
     /* False: not now, or (then it is settled) never. */
     bool may_be_sent(const ProcessSlot& slot, const ThreadChoice& choice, Attempt& attempt) {
         const std::uint64_t waited_ns = now_ns_ - attempt.first_look_ns;
+        if (choice.disturbance == Disturbance::unknown) return false;
         if (choice.disturbance != Disturbance::blocked) attempt.blocked_since_ns = 0;
         switch (choice.disturbance) {
         case Disturbance::none:
@@ -310,6 +311,7 @@ private:
                 refuse(slot, fmt::format("signal {} is blocked in every thread",
                                          named(slot.content.signal_number)));
             return false;
+        case Disturbance::unknown:
         case Disturbance::gone:
             break;
         }

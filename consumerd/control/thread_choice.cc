@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/processes.h"
+#include "consumerd/control/open_to_signal.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -94,23 +95,6 @@ constexpr struct {
     {"__x64_sys_pause", "pause"},
 };
 
-/* A thread in sigwait() shows the signals that it waits for as not blocked, and takes them without a handler. `line` is
- * that of /proc/PID/task/TID/syscall. Where its set can not be read, it may be any. */
-bool waits_for(std::uint32_t process_id, std::uint32_t thread_id, const std::string& line,
-               std::uint32_t signal_number) {
-    long number = -1;
-    unsigned long long set_address = 0;
-    if (std::sscanf(line.c_str(), "%ld %llx", &number, &set_address) != 2 || number != SYS_rt_sigtimedwait)
-        return false;
-    const std::string path = fmt::format("/proc/{}/task/{}/mem", process_id, thread_id);
-    const int memory = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (memory < 0) return true;
-    std::uint64_t set = UINT64_MAX;
-    if (::pread(memory, &set, sizeof(set), static_cast<off_t>(set_address)) != sizeof(set)) set = UINT64_MAX;
-    ::close(memory);
-    return (set >> (signal_number - 1) & 1) != 0;
-}
-
 /* By its cgroup: of version 1, of version 2. */
 bool is_frozen_in(const std::string& function) {
     return function.starts_with("__refrigerator") || function.starts_with("do_freezer_trap");
@@ -133,7 +117,7 @@ Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t thread_id, st
     const Result<std::string> line =
         read_small_file(fmt::format("/proc/{}/task/{}/syscall", process_id, thread_id));
     if (line) {
-        if (waits_for(process_id, thread_id, *line, signal_number)) return Disturbance::blocked;
+        if (is_in_sigwait_for(process_id, thread_id, *line, signal_number)) return Disturbance::blocked;
         call = interrupted_call(*line);
         if (call.empty() && is_perhaps_interrupted(*line)) return Disturbance::perhaps;
     } else {
@@ -158,12 +142,32 @@ int rank(Disturbance disturbance, bool runs, bool is_tried) {
         return behind + 3;
     case Disturbance::stopped:
         return behind + 4;
-    case Disturbance::blocked:
+    case Disturbance::unknown:
         return 2 * behind_untried;
+    case Disturbance::blocked:
+        return 2 * behind_untried + 1;
     case Disturbance::gone:
         break;
     }
-    return 2 * behind_untried + 1;
+    return 2 * behind_untried + 2;
+}
+
+/* What is stopped takes nothing before it goes on, and then looks once more by itself. */
+bool needs_second_look(Disturbance first) {
+    return first == Disturbance::none || first == Disturbance::perhaps || first == Disturbance::interrupted;
+}
+
+Disturbance second_look(std::uint32_t process_id, std::uint32_t thread_id, std::uint32_t signal_number,
+                        Disturbance first) {
+    switch (is_open_to_signal(process_id, thread_id, signal_number)) {
+    case OpenToSignal::yes:
+        return first;
+    case OpenToSignal::no:
+        return Disturbance::blocked;
+    case OpenToSignal::unknown:
+        break;
+    }
+    return Disturbance::unknown;
 }
 
 } // namespace
@@ -204,8 +208,14 @@ ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number
         if ((status->blocked >> (signal_number - 1) & 1) == 0)
             choice.disturbance =
                 disturbance_of(process_id, thread_id, signal_number, status->state, choice.system_call);
-        const int choice_rank = rank(choice.disturbance, status->state == 'R', tried.count(thread_id) != 0);
+        const bool runs = status->state == 'R', is_tried = tried.count(thread_id) != 0;
+        int choice_rank = rank(choice.disturbance, runs, is_tried);
         if (choice_rank >= best_rank) continue;
+        if (needs_second_look(choice.disturbance)) {
+            choice.disturbance = second_look(process_id, thread_id, signal_number, choice.disturbance);
+            choice_rank = rank(choice.disturbance, runs, is_tried);
+            if (choice_rank >= best_rank) continue;
+        }
         best = choice;
         best_rank = choice_rank;
         if (best_rank == 0) break; /* nothing better can come */

@@ -19,6 +19,7 @@ enum class Disturbance {
     none,        /* it runs, or its call is restarted */
     perhaps,     /* its call is restarted, unless what it waits at has a time-out of its own */
     interrupted, /* its call returns EINTR */
+    unknown,     /* not now: none of them could be seen to take the signal; to be asked again */
     blocked,     /* no thread takes the signal: blocked in each, or one waits for it in sigwait() */
     stopped,     /* the process is stopped, or its cgroup is frozen */
     gone         /* the process has no threads any more */
