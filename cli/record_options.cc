@@ -8,6 +8,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -128,6 +129,15 @@ Status check_memory_for(const ChannelConfig& config) {
     return ok();
 }
 
+/* As far as the words tell. */
+static bool is_in(const std::string& path, const std::string& folder) {
+    std::error_code unknown;
+    const auto inner = std::filesystem::absolute(path, unknown).lexically_normal();
+    const auto outer = (std::filesystem::absolute(folder, unknown) / "").lexically_normal().parent_path();
+    return !unknown &&
+           std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
 Status check_options(const RecordOptions& options) {
     struct Pair {
         bool is_given;
@@ -151,6 +161,10 @@ Status check_options(const RecordOptions& options) {
          "--snapshot keeps events of one user alone, and --user asks for those of others", nullptr,
          "Leave out one of them."},
         {!options.kernel_pages.empty() && no_kernel, "--kernel-pages", "-k", nullptr},
+        {!options.kernel_pages.empty() && !options.directory.empty() &&
+             is_in(options.kernel_pages, options.directory),
+         "--kernel-pages are no part of the trace, and are to be in its directory", nullptr,
+         "Choose a directory beside it."},
         {options.kernel_buffer_size && no_kernel, "--kernel-buffer-size", "-k", nullptr},
         {options.system_wide && no_kernel, "--system-wide", "-k", nullptr},
         {options.statedump_files && no_kernel, "--statedump-files", "-k", nullptr},

@@ -299,6 +299,15 @@ class Kernel(TracedProgramTest):
         self.assertEqual((done.returncode, summary["events_by_name"].get("syscall_entry_getppid")), (0, 1002), done.stderr)
         self.assertLessEqual(instances(), self.before)
 
+    def test_what_can_not_be_judged_is_named(self):
+        unknown = TRACEFS / "instances" / "plumb_n1_2_3"  # as older versions called theirs, of another namespace
+        unknown.mkdir()
+        self.addCleanup(unknown.rmdir)
+        subprocess.run([PLUMB, "list"], stdout=subprocess.DEVNULL, check=True)
+        doctor = json.loads(subprocess.run([PLUMB, "doctor", "--json"], capture_output=True, check=False).stdout)
+        (found,) = [check["found"] for check in doctor["checks"] if check["name"] == "tracefs-unknown"]
+        self.assertIn(unknown.name, found)
+
     def test_a_recorder_killed_with_its_container_does_not_trace_for_ever(self):
         container = subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
                                       'mount -t tmpfs -o mode=1777 tmpfs /dev/shm; "$@"; exit', "sh", PLUMB, "record", "-q", "-o",

@@ -208,6 +208,7 @@ int main(int argc, char** argv) {
                 (["--kernel-pages", "pages"], "--kernel-pages means nothing without -k"),
                 (["--kernel-buffer-size", "1M"], "--kernel-buffer-size means nothing without -k"),
                 (["-k", "sched:*", "--kernel-buffer-size", "0"], "a buffer holds something"),
+                (["-k", "sched:*", "--kernel-pages", self.trace / "pages"], "are no part of the trace"),
                 (["--system-wide"], "--system-wide means nothing without -k"),
                 (["--statedump-files"], "--statedump-files means nothing without -k"),
                 (["--snapshot", "--user", "0"], "--snapshot keeps events of one user alone, and --user")):
