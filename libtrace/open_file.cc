@@ -1,6 +1,7 @@
 #include "open_file.h"
 
 #include "atomic.h"
+#include "every_start.h"
 
 #include <cerrno>
 
@@ -10,8 +11,8 @@ namespace {
 
 // Within the table as it is: one that grows makes the threads wait for each other, in the kernel.
 constexpr uint32_t slots_used = 16;
-uint32_t first_number; // of ours; 0: not known
-uint32_t outgrown;
+PLUMB_OF_EVERY_START uint32_t first_number; // of ours; 0: not known
+PLUMB_OF_EVERY_START uint32_t outgrown;
 
 bool is_there(int number, dev_t device, ino_t inode) {
     struct stat there;

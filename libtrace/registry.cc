@@ -21,7 +21,7 @@ __attribute__((visibility("default"), tls_model("initial-exec"))) __thread plumb
 
 namespace plumb {
 
-[[gnu::section(".data.runtime")]] constinit Runtime runtime;
+PLUMB_OF_EVERY_START constinit Runtime runtime;
 constinit Attachment attachments[PLUMB_MAX_SESSIONS];
 
 namespace {
@@ -324,7 +324,8 @@ extern "C" __attribute__((visibility("default"))) void plumb_unregister_object(p
             if (runtime.objects == nullptr && quiescent) release_slot();
         }
     }
-    request_update();
+    const bool was_never_traced = runtime.epoch == 0 && runtime.objects == nullptr && runtime.slot == nullptr;
+    if (!was_never_traced) request_update();
 }
 
 extern "C" __attribute__((visibility("default"))) int plumb_refresh(void) {

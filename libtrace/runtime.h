@@ -30,6 +30,7 @@
 #pragma once
 
 #include "atomic.h"
+#include "every_start.h"
 #include "system.h"
 
 #include <plumb/abi/channel.h>
@@ -82,8 +83,7 @@ struct Writer {
 
 constexpr uint32_t guard_count = 64;
 
-// What every start touches, in .data: the page that holds .data was written by the dynamic linker already,
-// and each further page costs a program 2 us. What only a traced process needs is kept elsewhere.
+// What only a traced process needs is kept elsewhere: every_start.h.
 struct Runtime {
     bool initialised = false;
     int64_t rseq_offset = 0; // 0: the fallback without rseq

@@ -17,7 +17,7 @@ __attribute__((tls_model("initial-exec"))) __thread Hold hold;
 
 // What blocks signals does not: a filter traps it, and the handler answers without doing it. Then handlers of any signal
 // interrupt us, and the mask tells nothing.
-uint32_t masks_are_void;
+PLUMB_OF_EVERY_START uint32_t masks_are_void;
 
 } // namespace
 

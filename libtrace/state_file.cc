@@ -18,13 +18,12 @@ namespace plumb {
 namespace {
 
 // The two formats of abi/state.h without printf: this runs in signal handlers.
-void directory_path(char* to) {
-    append_decimal(append(to, "/dev/shm/plumb-"), sys::effective_user_id());
+void directory_path(char* to, uint32_t user_id) {
+    append_decimal(append(to, "/dev/shm/plumb-"), user_id);
 }
 
-bool is_private(const struct stat& info, mode_t type) {
-    return (info.st_mode & S_IFMT) == type && info.st_uid == sys::effective_user_id() &&
-           (info.st_mode & 077) == 0;
+bool is_private(const struct stat& info, mode_t type, uint32_t user_id) {
+    return (info.st_mode & S_IFMT) == type && info.st_uid == user_id && (info.st_mode & 077) == 0;
 }
 
 // In a user namespace the user may be called by a number that is another's outside, as root's in a container without
@@ -37,9 +36,9 @@ bool may_make_directory() {
 }
 
 // The user's directory, made if it is missing.
-OpenFile open_directory() {
+OpenFile open_directory(uint32_t user_id) {
     char path[64];
-    directory_path(path);
+    directory_path(path, user_id);
     constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
     OpenFile directory(path, flags);
     if (directory.number() == -ENOENT && may_make_directory()) {
@@ -49,7 +48,7 @@ OpenFile open_directory() {
     if (directory.number() < 0) return directory;
     struct stat info;
     int error = sys::status(directory.number(), &info);
-    if (error == 0 && !is_private(info, S_IFDIR)) error = -EPERM;
+    if (error == 0 && !is_private(info, S_IFDIR, user_id)) error = -EPERM;
     return error == 0 ? static_cast<OpenFile&&>(directory) : OpenFile::failed(error);
 }
 
@@ -98,11 +97,11 @@ void touch_for_write(T& word) {
     compare_exchange(word, zero, T{0});
 }
 
-int map_state(int fd) {
+int map_state(int fd, uint32_t user_id) {
     struct stat info;
     const int error = sys::status(fd, &info);
     if (error != 0) return error;
-    if (!is_private(info, S_IFREG)) return -EPERM;
+    if (!is_private(info, S_IFREG, user_id)) return -EPERM;
     if (static_cast<uint64_t>(info.st_size) != PLUMB_STATE_TOTAL_BYTES) return -EPROTO;
     // A page that is first needed when there is no memory left would be a bus error.
     if (static_cast<uint64_t>(info.st_blocks) * 512 < PLUMB_STATE_TOTAL_BYTES) return -ENOSPC;
@@ -227,12 +226,13 @@ void copy_rules(const plumb_rule_set& set, const plumb_query_request& asked, plu
 } // namespace
 
 int open_state() {
-    const OpenFile file = [] {
-        const OpenFile directory = open_directory();
+    const uint32_t user_id = sys::effective_user_id();
+    const OpenFile file = [user_id] {
+        const OpenFile directory = open_directory(user_id);
         return directory.number() < 0 ? OpenFile::failed(directory.number())
                                       : open_state_file(directory.number());
     }();
-    return file.number() < 0 ? file.number() : map_state(file.number());
+    return file.number() < 0 ? file.number() : map_state(file.number(), user_id);
 }
 
 // Where that is not known, no time of the machine's is as late: nobody takes the process for one that is gone.
@@ -252,11 +252,13 @@ void claim_slot() {
         PLUMB_CLAIM(process_namespace(), runtime.process_id, add_seq_cst(runtime.state->claims, 1u));
     for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++) {
         plumb_process& slot = all[(start + i) % PLUMB_MAX_PROCESSES];
-        uint64_t there = load_relaxed(slot.claim);
-        if (there != 0 && !is_left_over(slot, there, mine, image)) continue;
         plumb_process last = {};
-        if (there != 0) last = unattached_of(slot, there);
-        if (!compare_exchange(slot.claim, there, mine)) continue;
+        uint64_t there = 0; // the first access writes, or could have: see touch_for_write()
+        if (!compare_exchange(slot.claim, there, mine)) {
+            if (!is_left_over(slot, there, mine, image)) continue;
+            last = unattached_of(slot, there);
+            if (!compare_exchange(slot.claim, there, mine)) continue;
+        }
         if (last.not_attached != 0) leave_word_of_last(last, mine);
         store_relaxed(slot.flags, 0u);
         store_relaxed(slot.image, image);
@@ -335,14 +337,15 @@ bool has_no_rules(uint64_t& generation) {
 }
 
 OpenFile open_channel(uint64_t cookie) {
+    const uint32_t user_id = sys::effective_user_id();
     char path[96];
-    directory_path(path);
+    directory_path(path, user_id);
     append_hex16(append(path + __builtin_strlen(path), "/channel-"), cookie);
     OpenFile file(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
     if (file.number() < 0) return file;
     struct stat info;
     int error = sys::status(file.number(), &info);
-    if (error == 0 && !is_private(info, S_IFREG)) error = -EPERM;
+    if (error == 0 && !is_private(info, S_IFREG, user_id)) error = -EPERM;
     return error == 0 ? static_cast<OpenFile&&>(file) : OpenFile::failed(error);
 }
 

@@ -21,8 +21,8 @@ struct Offsets {
     int64_t monotonic_ns;
     int64_t boottime_ns;
 };
-Offsets offsets;
-uint32_t known_namespace; // that they are of; 0: not known
+PLUMB_OF_EVERY_START Offsets offsets;
+PLUMB_OF_EVERY_START uint32_t known_namespace; // that they are of; 0: not known
 
 uint32_t inode_of(const char* path, long& error) {
     struct stat info;

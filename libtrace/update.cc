@@ -155,15 +155,25 @@ bool is_left_alone() {
     return true;
 }
 
+// The way of every start without a session. It takes little of a stack, and goes no further into the program's memory.
+bool is_nobody_there() {
+    uint64_t generation = 0;
+    if (runtime.epoch != 0 || !has_no_rules(generation)) return false;
+    store_relaxed(runtime.generation, generation);
+    acknowledge(generation);
+    return true;
+}
+
+bool is_served_at_once() {
+    if (runtime.state == nullptr) return true;
+    return load_relaxed(runtime.quiesce_pending) == 0 && is_nobody_there();
+}
+
 void update() {
     if (runtime.state == nullptr) return;
     inject(InjectionPoint::update_begun);
     if (load_relaxed(runtime.quiesce_pending) != 0 && is_quiescent_without_the_dead()) quiesced();
-    uint64_t generation = 0;
-    if (runtime.epoch == 0 && has_no_rules(generation)) {
-        store_relaxed(runtime.generation, generation);
-        return acknowledge(generation);
-    }
+    if (is_nobody_there()) return;
     if (runtime.epoch == 0 && is_left_alone()) return;
     if (!ask()) return;
     store_relaxed(runtime.generation, answer.generation);
@@ -285,7 +295,7 @@ void request_update() {
         uint32_t served;
         do {
             served = load_seq_cst(runtime.update_requests);
-            call_on_own_stack(update);
+            if (!is_served_at_once()) call_on_own_stack(update);
         } while (load_seq_cst(runtime.update_requests) != served);
         end_update();
         // A request that came between the last look and the store found us still there: look once more.

@@ -20,7 +20,7 @@ namespace {
 constexpr int candidates[] = {SIGURG, SIGWINCH};
 
 // The program's own handler, if ours stands in front of one; written before ours is installed.
-struct sigaction before_us = {};
+PLUMB_OF_EVERY_START struct sigaction before_us = {};
 uint32_t before_us_called = 0; // for SA_RESETHAND
 
 bool is_handled(const struct sigaction& action) {

@@ -98,6 +98,17 @@ class Startup(unittest.TestCase):
         for name in self.difference(first_use=True):
             self.assertIn(name, table)
 
+    def test_few_pages_are_touched(self):
+        """Each takes a fault: three of the state file, three of what the runtime writes, and what the library itself brings."""
+        script = ("import os, sys\n"
+                  "def faults(program):\n"
+                  "    return min(os.wait4(os.posix_spawn(program, [program], {}), 0)[2].ru_minflt for _ in range(20))\n"
+                  "print(faults(sys.argv[1]) - faults(sys.argv[2]))")
+        done = self.in_namespace(f"{SHM}\n{self.folder}/traced\n"
+                                 f"{sys.executable} -c {shlex.quote(script)} {self.folder}/traced {self.folder}/bare")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLessEqual(int(done.stdout), 16)
+
     @unittest.skipUnless(shutil.which("strace"), "strace is not installed")
     def test_files_are_made_in_the_users_directory_only(self):
         for line in self.calls("traced", first_use=True):
