@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <iterator>
+#include <utility>
 
 namespace plumb {
 
@@ -14,6 +15,10 @@ namespace {
 
 constexpr std::uint32_t looks_max = 3;
 constexpr std::uint64_t patience_ns = 200'000'000;
+
+/* Forked by a program that had put a filter on itself, most often: nothing in it may take a slot, nor hear of a session. */
+constexpr const char* filtered_reason = "it has a seccomp filter, and had it before it could be listed as a "
+                                        "traced program: it can not be recorded";
 
 bool catches(const ProcessStatus& status, int signal_number) {
     return (status.caught >> (signal_number - 1) & 1) != 0;
@@ -28,18 +33,21 @@ std::optional<std::uint32_t> Slotless::signal_for(std::uint32_t process_id) cons
     /* The runtime takes the first of the two that the program does not handle itself. */
     const int number = catches(*status, SIGURG) ? SIGURG : SIGWINCH;
     if (!catches(*status, number) || !state_.is_mapped_by(process_id)) return {};
-    if (!options_.filtered_too && has_own_filter(process_id)) return {};
     return static_cast<std::uint32_t>(number);
 }
 
 /* Whether somebody new was found. */
-bool Slotless::look(const std::set<std::uint32_t>& with_slot, std::uint64_t now_ns) {
+bool Slotless::look(const std::set<std::uint32_t>& with_slot, std::uint64_t now_ns, Report& report) {
     for (const std::uint32_t process_id :
          options_.look_for->empty() ? all_process_ids() : *options_.look_for) {
         if (with_slot.count(process_id) != 0 || known_.count(process_id) != 0) continue;
         const std::optional<std::uint32_t> signal_number = signal_for(process_id);
         if (!signal_number) continue;
         known_.insert(process_id);
+        if (!options_.filtered_too && has_own_filter(process_id)) {
+            tell_of(process_id, filtered_reason, report);
+            continue;
+        }
         waited_for_[process_id] = {*signal_number, now_ns, 0};
     }
     is_done_ = ++looks_ == looks_max || waited_for_.empty();
@@ -75,18 +83,23 @@ bool Slotless::is_waited_for(std::uint32_t process_id, Found& found, std::uint64
     return choice.disturbance != Disturbance::stopped; /* then it hears of it when it is continued */
 }
 
-/* It did not take a slot: there was none for it when it started. */
+/* It did not take a slot: a filter keeps it from that, or there was none for it when it started. */
 void Slotless::tell_of_refused(std::uint32_t process_id, Report& report) const {
+    if (has_own_filter(process_id)) return tell_of(process_id, filtered_reason, report);
     if (state_.slots_refused() == 0) return; /* it is about to take one, or it is not plumb's handler */
+    tell_of(process_id,
+            fmt::format("it found none of the {} places for processes free when it started: start it "
+                        "again when others have ended (`plumb doctor` shows how many are taken)",
+                        PLUMB_MAX_PROCESSES),
+            report);
+}
+
+void Slotless::tell_of(std::uint32_t process_id, std::string reason, Report& report) const {
     ProcessSlot as_if{PLUMB_MAX_PROCESSES, {}, {Sight::seen, process_id}};
     const OwnName name = own_name_of(process_id);
     as_if.content.claim = PLUMB_CLAIM(name.space, name.process_id, 0u);
     if (options_.concerns && !options_.concerns(as_if)) return;
-    report.unreachable.push_back(
-        {process_id,
-         fmt::format("it found none of the {} places for processes free when it started: start it "
-                     "again when others have ended (`plumb doctor` shows how many are taken)",
-                     PLUMB_MAX_PROCESSES)});
+    report.unreachable.push_back({process_id, std::move(reason)});
 }
 
 bool Slotless::may_follow(const std::vector<ProcessSlot>& slots, std::uint64_t now_ns, Report& report) {
@@ -94,7 +107,7 @@ bool Slotless::may_follow(const std::vector<ProcessSlot>& slots, std::uint64_t n
     for (const ProcessSlot& slot : slots)
         with_slot.insert(slot.process_id());
     for (;;) {
-        if (waited_for_.empty() && (is_done_ || !look(with_slot, now_ns))) return false;
+        if (waited_for_.empty() && (is_done_ || !look(with_slot, now_ns, report))) return false;
         for (auto each = waited_for_.begin(); each != waited_for_.end();) {
             auto& [process_id, found] = *each;
             const bool goes_on =

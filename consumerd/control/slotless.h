@@ -39,9 +39,10 @@ private:
     };
 
     std::optional<std::uint32_t> signal_for(std::uint32_t process_id) const;
-    bool look(const std::set<std::uint32_t>& with_slot, std::uint64_t now_ns);
+    bool look(const std::set<std::uint32_t>& with_slot, std::uint64_t now_ns, Report& report);
     bool is_waited_for(std::uint32_t process_id, Found& found, std::uint64_t now_ns, Report& report) const;
     void tell_of_refused(std::uint32_t process_id, Report& report) const;
+    void tell_of(std::uint32_t process_id, std::string reason, Report& report) const;
 
     const StateFile& state_;
     const QuiescenceOptions& options_;

@@ -110,5 +110,50 @@ int main(int count, char** arguments) {
         self.assertEqual([each["pid"] for each in summary["reached_late"]], [program.pid], said)
 
 
+class ChildOfFiltered(TracedProgramTest):
+    # Puts a filter on itself that allows everything, and forks a child that waits and traces.
+    PROGRAM = """
+#include <plumb/tracepoint.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+PLUMB_EVENT(unattached, step, (i32, number))
+int main(void) {
+    struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    const struct sock_fprog program = {1, &allow};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0) return 3;
+    const pid_t child = fork();
+    if (child == 0) {
+        printf("%d\\n", getpid());
+        fflush(stdout);
+        getchar();
+        plumb_trace(unattached, step, 1);
+        _exit(0);
+    }
+    return waitpid(child, NULL, 0) != child;
+}
+"""
+
+    def check(self, *options):
+        program = subprocess.Popen([self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(program.communicate)
+        child = int(program.stdout.readline())
+        done = subprocess.run([PLUMB, "record", "-o", self.trace, "--duration", "0.5s", *options], capture_output=True, text=True,
+                              timeout=60, check=False)
+        summary = json.loads((self.trace / "summary.json").read_text())
+        reasons = {each["pid"]: each["reason"] for each in summary["unreachable"]}
+        self.assertIn(child, reasons, done.stderr)
+        self.assertIn("it has a seccomp filter, and had it before", reasons[child])
+
+    def test_it_is_named(self):
+        self.check()
+
+    def test_it_is_named_where_its_user_insists(self):
+        self.check("--seccomp")
+
+
 if __name__ == "__main__":
     unittest.main()
