@@ -253,8 +253,8 @@ class Tracefs(unittest.TestCase):
     def test_a_killed_recorder_leaves_nothing_behind_when_it_is_removed(self):
         step = self.results["killed"]
         self.assertEqual(step.status, 0, step.error)
-        self.assertRegex((step.folder / "instances").read_text(), r"^plumb_n\d+_\d+_\d+_[0-9a-f]{16}\n$")
-        self.assertRegex((step.folder / "dynamic_events").read_text(), r"^p:plumb_n\d+_\d+_\d+_[0-9a-f]{16}/kprobe_vfs_read ")
+        self.assertRegex((step.folder / "instances").read_text(), r"^plumb_r\d+_[0-9a-f]+_[0-9a-f]+_[0-9a-f]{16}\n$")
+        self.assertRegex((step.folder / "dynamic_events").read_text(), r"^p:plumb_r\d+_[0-9a-f]+_[0-9a-f]+_[0-9a-f]{16}/kprobe_vfs_read ")
         checks = json.loads((step.folder / "doctor.json").read_text())["checks"]
         left = [(check["status"], check["found"]) for check in checks if check["name"].startswith("tracefs-")]
         self.assertEqual(left, [("limited", "killed recorders left events of the kernel in 1 instance in /sys/kernel/tracing")])
