@@ -15,7 +15,7 @@
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH // of Linux 5.11
 #define PR_SET_SYSCALL_USER_DISPATCH 59
-#define PR_SYS_DISPATCH_ON 1
+#define PR_SYS_DISPATCH_OFF 0
 #endif
 
 namespace plumb {
@@ -40,8 +40,10 @@ Restriction restriction_by_prctl(const Call& call) {
                                                                           : Restriction::none;
     case PR_SET_TSC:
         return call.words[1] == PR_TSC_SIGSEGV ? Restriction::no_clock : Restriction::none;
-    case PR_SET_SYSCALL_USER_DISPATCH: // calls from outside of the allowed range are then signals to the program
-        return call.words[1] == PR_SYS_DISPATCH_ON ? Restriction::filter : Restriction::none;
+    // Calls from outside of the allowed range, or inside of a forbidden one, are then signals to the program. Newer kernels
+    // have more ways to switch it on.
+    case PR_SET_SYSCALL_USER_DISPATCH:
+        return call.words[1] != PR_SYS_DISPATCH_OFF ? Restriction::filter : Restriction::none;
     default:
         return Restriction::none;
     }

@@ -14,7 +14,8 @@ PLUMB = traced_program.BUILD / "cli/plumb"
 
 
 class UserDispatch(traced_program.TracedProgramTest):
-    # The C library's calls are its own; all others, while the selector says so, are its guest's, who makes none.
+    # While the selector says so, calls are its guest's, who makes none: those from outside of the C library, or
+    # ("inside") those of its own executable.
     PROGRAM = r"""
 #define _GNU_SOURCE
 #include <plumb/tracepoint.h>
@@ -28,18 +29,25 @@ class UserDispatch(traced_program.TracedProgramTest):
 PLUMB_EVENT(guest, step, (u64, number))
 static volatile char selector;
 static unsigned long first, last;
-static int find(struct dl_phdr_info* info, size_t bytes, void* none) {
-    (void)bytes, (void)none;
-    if (strstr(info->dlpi_name, "libc.so")) first = info->dlpi_addr, last = info->dlpi_addr + 0x200000;
+static int find(struct dl_phdr_info* info, size_t bytes, void* name) {
+    (void)bytes;
+    if (strstr(info->dlpi_name, name) == 0 || first != 0) return 0;
+    first = info->dlpi_addr;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr)* segment = &info->dlpi_phdr[i];
+        const unsigned long end = info->dlpi_addr + segment->p_vaddr + segment->p_memsz;
+        if (segment->p_type == PT_LOAD && end > last) last = end;
+    }
     return 0;
 }
 static void unknown(int number) { selector = 0; (void)number; _exit(99); }
-int main(void) {
-    dl_iterate_phdr(find, 0);
+int main(int count, char** arguments) {
+    (void)arguments;
+    dl_iterate_phdr(find, count > 1 ? "" : "libc.so"); /* the executable comes first */
     struct sigaction action = {.sa_handler = unknown};
     sigaction(SIGSYS, &action, 0);
     plumb_trace(guest, step, 0);
-    if (prctl(59, 1, first, last - first, &selector)) return 77;
+    if (prctl(59, count > 1 ? 2 : 1, first, last - first, &selector)) return 77;
     puts("ready");
     fflush(stdout);
     selector = 1;
@@ -51,19 +59,27 @@ int main(void) {
 """
 
     def test_it_is_not_taken_for_its_guest(self):
-        with subprocess.Popen([self.program], stdout=subprocess.PIPE, text=True) as program:
+        for how in ([], ["inside"]):
+            with self.subTest(how=how):
+                self.record_while_it_runs(how)
+
+    def record_while_it_runs(self, how):
+        with subprocess.Popen([self.program, *how], stdout=subprocess.PIPE, text=True) as program:
             if program.stdout.readline() != "ready\n":
-                self.skipTest("the kernel has no user dispatch")
+                self.skipTest("the kernel has no user dispatch of this kind")
             for number in range(2):
-                subprocess.run([PLUMB, "record", "-q", "-o", f"{self.trace}-{number}", *(["-p", str(program.pid)] * number),
-                                "--duration", "500ms"], timeout=60, check=False, capture_output=True)
+                trace = f"{self.trace}-{number}-{len(how)}"
+                subprocess.run([PLUMB, "record", "-q", "-o", trace, *(["-p", str(program.pid)] * number), "--duration", "500ms"],
+                               timeout=60, check=False, capture_output=True)
         self.assertEqual(program.returncode, 0)
 
     def test_one_that_is_recorded_from_its_start(self):
-        done = subprocess.run([PLUMB, "record", "-q", "-o", self.trace, "--", self.program], timeout=60, check=False,
-                              capture_output=True, text=True)
-        if done.returncode != 77:
-            self.assertEqual(done.returncode, 0, done.stderr)
+        for how in ([], ["inside"]):
+            with self.subTest(how=how):
+                done = subprocess.run([PLUMB, "record", "-q", "-o", f"{self.trace}-{len(how)}", "--", self.program, *how],
+                                      timeout=60, check=False, capture_output=True, text=True)
+                if done.returncode != 77:
+                    self.assertEqual(done.returncode, 0, done.stderr)
 
 
 class Held(traced_program.TracedProgramTest):
