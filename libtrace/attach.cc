@@ -7,6 +7,8 @@
 #include "open_file.h"
 #include "runtime.h"
 
+#include "ring/inject.h"
+
 #include <cstddef>
 
 namespace plumb {
@@ -139,6 +141,7 @@ int attach(uint32_t session, uint64_t cookie) {
     store_release(place.cookie, cookie);
     introduce_process(place, true);
     store_release(place.usable, 1u);
+    inject(InjectionPoint::session_usable);
     store_release(runtime.epoch, place.epoch); // after `usable`: see introduce_thread()
     publish_writer(session);
     return 0;

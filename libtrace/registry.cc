@@ -229,11 +229,21 @@ void stay_untraced() {
     }
 }
 
+// The parent's other threads ran while the kernel copied its memory, which it does page by page: a channel may be there as
+// one that may be used, and be newer than the newest. Threads would tell of themselves there at each event.
+void know_newest_epoch() {
+    uint32_t newest = runtime.epoch;
+    for (const Attachment& attachment : attachments) {
+        if (attachment.usable != 0 && attachment.epoch > newest) newest = attachment.epoch;
+    }
+    store_release(runtime.epoch, newest);
+}
+
 // In the child, which has one thread. What the parent's other threads were in the middle of will never be
 // finished. A child in another process namespace may have its parent's number.
 void after_fork() {
     if (!runtime.initialised) return;
-    if (is_child_of_held()) return stay_untraced();
+    if (is_held()) return stay_untraced();
     if (!writers_are_wiped() && runtime.process_id == sys::process_id()) return;
     {
         const SignalsHeld signals; // handlers that trace, but for a few, do not see half of this
@@ -250,6 +260,7 @@ void after_fork() {
         plumb_thread_self = {};
         plumb_thread_self.in_vfork = in_vfork;
         quiesced();
+        know_newest_epoch();
         claim_slot();
         register_membarrier();
         for (uint32_t session = 0; session < PLUMB_MAX_SESSIONS; session++) {

@@ -17,6 +17,7 @@ enum class InjectionPoint : uint32_t {
     update_begun,
     switched_off,
     quiesce_begun,
+    session_usable,
     scratch_used_up,
     count
 };
