@@ -194,9 +194,15 @@ std::optional<std::uint64_t> thread_run_ns(std::uint32_t process_id, std::uint32
 Result<ProcessStatus> most_filtered_status(std::uint32_t process_id) {
     Result<ProcessStatus> most = process_status(process_id);
     if (!most) return most;
-    const std::vector<std::uint32_t> threads = thread_ids(process_id);
-    for (std::size_t i = 1; i < threads.size(); i++) { /* the first one is the process itself */
-        const Result<ProcessStatus> status = thread_status(process_id, threads[i]);
+    const Result<std::vector<std::string>> names = list_directory(fmt::format("/proc/{}/task", process_id));
+    if (!names) return names.error();
+    for (const std::string& name : *names) {
+        const auto thread_id = static_cast<std::uint32_t>(std::strtoul(name.c_str(), nullptr, 10));
+        if (thread_id == process_id) continue;
+        const Result<ProcessStatus> status = thread_status(process_id, thread_id);
+        const bool has_ended =
+            !status && (status.error().number() == ENOENT || status.error().number() == ESRCH);
+        if (!status && !has_ended) return status.error();
         if (status && std::pair(status->seccomp_filters, status->seccomp_mode) >
                           std::pair(most->seccomp_filters, most->seccomp_mode))
             most = status;

@@ -51,7 +51,8 @@ Result<ProcessStatus> process_status(std::uint32_t process_id);
 Result<ProcessStatus> thread_status(std::uint32_t process_id, std::uint32_t thread_id);
 /* For how long the thread has run on a CPU. Nothing where the kernel does not say. */
 std::optional<std::uint64_t> thread_run_ns(std::uint32_t process_id, std::uint32_t thread_id);
-/* That of the thread with the most seccomp filters: threads may have different ones. */
+/* That of the thread with the most seccomp filters: threads may have different ones. An error where that of one could not be
+ * read that has not ended. */
 Result<ProcessStatus> most_filtered_status(std::uint32_t process_id);
 std::vector<std::uint32_t> thread_ids(std::uint32_t process_id);
 

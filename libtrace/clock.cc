@@ -85,7 +85,7 @@ using namespace plumb;
 extern "C" __attribute__((visibility("default"))) uint64_t plumb_monotonic_ns(void) {
     const Permit permit;
     if (permit.given()) return now_ns(CLOCK_MONOTONIC);
-    if (!runtime.held_for_good && load_relaxed(monotonic_without_kernel) != 0 &&
+    if (!runtime.held_for_good && !runtime.clock_forbidden && load_relaxed(monotonic_without_kernel) != 0 &&
         !clock_takes_calls(PLUMB_CLOCK_MONOTONIC))
         return now_ns(CLOCK_MONOTONIC);
     say_without_times();

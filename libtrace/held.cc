@@ -55,15 +55,21 @@ uint32_t flag_of(Restriction restriction) {
     return restriction == Restriction::no_clock ? PLUMB_PROCESS_NO_CLOCK : PLUMB_PROCESS_FILTERED;
 }
 
-void say_in_slot(Restriction restriction) {
+// nullptr too when a controller has freed it, in error or because it found damage: then it speaks for somebody else.
+plumb_process* own_slot() {
     plumb_process* slot = load_relaxed(runtime.slot);
+    return slot != nullptr && load_relaxed(slot->claim) == runtime.claim ? slot : nullptr;
+}
+
+void say_in_slot(Restriction restriction) {
+    plumb_process* slot = own_slot();
     if (slot == nullptr) return;
-    store_seq_cst(slot->held, PLUMB_HELD_BY_ITSELF);
+    __atomic_fetch_or(&slot->held, PLUMB_HELD_BY_ITSELF, __ATOMIC_SEQ_CST);
     __atomic_fetch_or(&slot->flags, flag_of(restriction), __ATOMIC_SEQ_CST);
 }
 
 void set_flag_of_slot(uint32_t flag) {
-    plumb_process* slot = load_relaxed(runtime.slot);
+    plumb_process* slot = own_slot();
     if (slot != nullptr && (load_relaxed(slot->flags) & flag) == 0)
         __atomic_fetch_or(&slot->flags, flag, __ATOMIC_SEQ_CST);
 }
@@ -78,9 +84,11 @@ void count_without_clock() {
 
 } // namespace
 
+// Without the slot, a controller can not insist. That the parent's may be somebody else's by now holds for a forked child,
+// too, that has not noticed yet.
 bool is_held() {
-    const plumb_process* slot = load_relaxed(runtime.slot);
-    if (runtime.held_for_good) return true;
+    if (runtime.held_for_good || runtime.clock_forbidden) return true;
+    const plumb_process* slot = own_slot();
     return slot != nullptr ? load_seq_cst(slot->held) != 0 : load_relaxed(runtime.restrictions) != 0;
 }
 
@@ -90,15 +98,6 @@ void say_without_clock() {
 
 void say_without_times() {
     set_flag_of_slot(PLUMB_PROCESS_NO_TIMES);
-}
-
-// The parent's slot may be somebody else's by now; while it is the parent's, a controller may have insisted.
-bool is_child_of_held() {
-    const plumb_process* slot = load_relaxed(runtime.slot);
-    if (runtime.held_for_good) return true;
-    if (slot == nullptr || load_relaxed(slot->claim) != runtime.claim)
-        return load_relaxed(runtime.restrictions) != 0;
-    return load_seq_cst(slot->held) != 0;
 }
 
 Permit::Permit() : count_(permits[plumb_thread_self.id % permit_counts].given), forks_(load_relaxed(forks)) {
@@ -130,7 +129,7 @@ bool announce(Restriction restriction) {
         // By a filter that may forbid what follows, or by one that is just being installed.
         add_seq_cst(runtime.restrictions, 1u);
         if (restriction == Restriction::no_clock) {
-            runtime.held_for_good = true;
+            runtime.clock_forbidden = true;
             count_without_clock();
             switch_off_all();
         }
@@ -144,7 +143,7 @@ bool announce(Restriction restriction) {
         const SignalsHeld signals;
         hold_updates();
         add_seq_cst(runtime.restrictions, 1u);
-        if (restriction == Restriction::no_clock) runtime.held_for_good = true;
+        if (restriction == Restriction::no_clock) runtime.clock_forbidden = true;
         say_in_slot(restriction);
         if (restriction == Restriction::no_clock) {
             count_without_clock();
@@ -159,26 +158,26 @@ bool announce(Restriction restriction) {
 // PR_TSC_SIGSEGV outlives exec(): who forbade it may have been another program. Asked once in a process, and not where there
 // is a filter from the start, that may end the program for it.
 bool may_read_clock() {
-    if (runtime.held_for_good) return false;
+    if (runtime.held_for_good || runtime.clock_forbidden) return false;
     if (runtime.clock_known || inherited_filters() != 0) return true;
     runtime.clock_known = true;
     int mode = PR_TSC_ENABLE;
     if (sys::call(SYS_prctl, PR_GET_TSC, &mode, 0, 0, 0) != 0 || mode != PR_TSC_SIGSEGV) return true;
     add_seq_cst(runtime.restrictions, 1u);
-    runtime.held_for_good = true;
+    runtime.clock_forbidden = true;
     say_in_slot(Restriction::no_clock);
     return false;
 }
 
-// The kernel refused. What was traced meanwhile is missing all the same, so that count stays.
+// The kernel refused. What was traced meanwhile is missing all the same, so that count stays. A controller may hold the
+// process for a filter that nobody heard of, and goes on to do so.
 void revoke(Restriction restriction) {
     if (add_seq_cst(runtime.restrictions, UINT32_MAX) != 1) return;
-    if (restriction == Restriction::no_clock) runtime.held_for_good = false;
-    plumb_process* slot = load_relaxed(runtime.slot);
+    if (restriction == Restriction::no_clock) runtime.clock_forbidden = false;
+    plumb_process* slot = own_slot();
     if (!runtime.initialised || slot == nullptr) return;
     __atomic_fetch_and(&slot->flags, ~flag_of(restriction), __ATOMIC_SEQ_CST);
-    uint32_t mine = PLUMB_HELD_BY_ITSELF;
-    compare_exchange(slot->held, mine, 0u);
+    __atomic_fetch_and(&slot->held, ~PLUMB_HELD_BY_ITSELF, __ATOMIC_SEQ_CST);
     request_update();
 }
 

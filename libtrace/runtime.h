@@ -114,7 +114,8 @@ struct Runtime {
     uint64_t generation = 0;        // that was last asked for
     uint32_t filters_known = 0;     // 1: `filters` is
     uint32_t filters = 0;           // seccomp filters that were there from the start; UINT32_MAX: some
-    bool held_for_good = false;     // whatever its slot says: no clock, a child, at the end
+    bool held_for_good = false;     // whatever its slot says: a child, at the end
+    bool clock_forbidden = false;   // likewise, unless the kernel refuses
     uint32_t restrictions = 0;      // that the program has put on itself, or is about to
     bool executable_known = false;
     bool clock_known = false;      // whether it may be read
@@ -214,7 +215,6 @@ bool may_read_clock();                // as the owner of `updating`
 bool is_held();                       // no system call may be made: <plumb/abi/state.h>
 void say_without_clock();             // in its slot: events are lost, for that reason
 void say_without_times();             // likewise: plumb_monotonic_ns() had no answer
-bool is_child_of_held();              // before anything is done in a forked child
 uint32_t fork_count();                // differs in a forked child, once it is noticed
 void reset_permits();                 // in a forked child
 // To make system calls of ours, from before the first to behind the last.

@@ -62,6 +62,18 @@ constexpr const char* without_times_reason = "it has a seccomp filter, which may
                                              "have to tell (--seccomp records it all the "
                                              "same)";
 
+constexpr const char* hidden_reason =
+    "whether it has a seccomp filter, which may end it for a call that tracing makes, can not be seen from "
+    "here (/proc does not show it); it is left as it is (--seccomp records it all the same)";
+
+constexpr const char* not_read_reason =
+    "whether it has a seccomp filter, which may end it for a call that tracing makes, could not be read "
+    "(are there free file descriptors?); it is left as it is";
+
+constexpr const char* held_by_other_reason =
+    "another recording keeps Plumb from making system calls there, as it has a seccomp filter that that "
+    "recorder has not; it is left as it is (--seccomp records it all the same)";
+
 const char* reason_of_filtered(std::uint32_t flags) {
     if ((flags & PLUMB_PROCESS_CLOCK_CALLS) != 0) return without_clock_reason;
     return (flags & PLUMB_PROCESS_NO_TIMES) != 0 ? without_times_reason : filtered_reason;
@@ -137,12 +149,10 @@ private:
         if (!is_concerned(slot, attempt)) return settle(slot);
         if ((process.flags & PLUMB_PROCESS_NO_CLOCK) != 0) return refuse(slot, no_clock_reason);
         /* Who insists does so for those whom the change concerns, and for nobody else. */
-        if (options_.filtered_too && process.held != 0) state_.hold(slot, false);
+        if (options_.filtered_too && process.held != 0) state_.insist(slot);
         /* The last look before each signal: filters are installed once and for good. */
-        if (!options_.filtered_too &&
-            (process.held == PLUMB_HELD_BY_ITSELF || has_own_filter(slot.process_id()))) {
-            if (process.held == 0) state_.hold(slot, true);
-            return refuse(slot, reason_of_filtered(process.flags));
+        if (!options_.filtered_too) {
+            if (const char* reason = reason_to_leave(slot)) return refuse(slot, reason);
         }
         if (process.signal_number == 0)
             return refuse(slot,
@@ -153,6 +163,25 @@ private:
             return true;
         }
         return send(slot, attempt);
+    }
+
+    /* For a filter that it has, or may have; nullptr: there is none. */
+    const char* reason_to_leave(const ProcessSlot& slot) {
+        const std::uint32_t session = options_.holder.value_or(PLUMB_MAX_SESSIONS);
+        if ((slot.content.held & PLUMB_HELD_BY_ITSELF) != 0) return reason_of_filtered(slot.content.flags);
+        switch (own_filter_of(slot.process_id())) {
+        case OwnFilter::no:
+            return state_.let_go(slot, session) == 0 ? nullptr : held_by_other_reason;
+        case OwnFilter::yes:
+            state_.hold(slot, session);
+            return reason_of_filtered(slot.content.flags);
+        case OwnFilter::hidden:
+            state_.hold(slot, session);
+            return hidden_reason;
+        case OwnFilter::unknown:
+            break;
+        }
+        return not_read_reason;
     }
 
     /* One that is not there any more, or that nobody here can do anything about. It may follow by itself. */

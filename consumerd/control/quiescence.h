@@ -28,6 +28,8 @@ struct QuiescenceOptions {
     std::function<bool(const ProcessSlot&)> concerns = {};
     /* Signal processes with seccomp filters, too. */
     bool filtered_too = false;
+    /* Index of the session that this is for, and holds processes with filters. None: it is over. */
+    std::optional<std::uint32_t> holder = {};
     /* Index of the session that a process must have opened to count as reached. None: as when it ends. */
     std::optional<std::uint32_t> session = {};
     /* Processes without a slot that are to be looked for: these, or (empty) all. None: nobody is. */

@@ -3,18 +3,24 @@
 #include "base/processes.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <unistd.h>
 
 namespace plumb {
 
-bool has_own_filter(std::uint32_t process_id) {
+OwnFilter own_filter_of(std::uint32_t process_id) {
     const Result<ProcessStatus> status = most_filtered_status(process_id);
-    if (!status || status->seccomp_mode == 0) return false;
+    if (!status) {
+        const int error = status.error().number();
+        const bool is_hidden = error == ENOENT || error == ESRCH || error == EACCES || error == EPERM;
+        return is_hidden ? OwnFilter::hidden : OwnFilter::unknown;
+    }
+    if (status->seccomp_mode == 0) return OwnFilter::no;
     const Result<ProcessStatus> self = process_status(static_cast<std::uint32_t>(::getpid()));
     const bool is_inherited = self && self->seccomp_mode == status->seccomp_mode &&
                               status->seccomp_filters != 0 &&
                               self->seccomp_filters == status->seccomp_filters;
-    return !is_inherited;
+    return is_inherited ? OwnFilter::no : OwnFilter::yes;
 }
 
 std::uint32_t own_seccomp_filters() {
@@ -24,26 +30,35 @@ std::uint32_t own_seccomp_filters() {
 
 namespace {
 
-void look_after(StateFile& state, const ProcessSlot& slot) {
+void look_after(StateFile& state, const ProcessSlot& slot, std::uint32_t session) {
     if (!slot.is_ready() || slot.process_id() == 0) return;
-    if (slot.content.held == PLUMB_HELD_BY_ITSELF) return; /* it knows better, and before /proc does */
-    const bool hold = has_own_filter(slot.process_id());
-    if (hold != (slot.content.held != 0)) state.hold(slot, hold);
+    if ((slot.content.held & PLUMB_HELD_BY_ITSELF) != 0) return; /* it knows better, and before /proc does */
+    switch (own_filter_of(slot.process_id())) {
+    case OwnFilter::no:
+        state.let_go(slot, session);
+        return;
+    case OwnFilter::yes:
+    case OwnFilter::hidden:
+        state.hold(slot, session);
+        return;
+    case OwnFilter::unknown:
+        return;
+    }
 }
 
 } // namespace
 
-void hold_filtered(StateFile& state) {
+void hold_filtered(StateFile& state, std::uint32_t session) {
     for (const ProcessSlot& slot : state.processes())
-        look_after(state, slot);
+        look_after(state, slot, session);
 }
 
-void look_after_filtered(StateFile& state, std::uint32_t& next) {
+void look_after_filtered(StateFile& state, std::uint32_t session, std::uint32_t& next) {
     constexpr std::size_t at_once = 64;
     const std::vector<ProcessSlot> slots = state.processes();
     for (std::size_t looked = 0; looked < std::min(slots.size(), at_once); looked++) {
         if (next >= slots.size()) next = 0;
-        look_after(state, slots[next++]);
+        look_after(state, slots[next++], session);
     }
 }
 

@@ -13,14 +13,21 @@ namespace plumb {
 
 /* Whether a thread of the process has a filter that this process does not have. Who has as many as we is taken to
  * have inherited the same ones, from the container or the service that both live in. */
-bool has_own_filter(std::uint32_t process_id);
+enum class OwnFilter {
+    no,
+    yes,
+    hidden, /* /proc does not show it to us, now or later (hidepid) */
+    unknown /* it could not be read this time: no descriptor is free */
+};
+OwnFilter own_filter_of(std::uint32_t process_id);
 /* How many this process has. */
 std::uint32_t own_seccomp_filters();
 
-/* Sets or takes back `held` in every slot, by what /proc says now. */
-void hold_filtered(StateFile& state);
+/* Sets or takes back the session's hold on every slot, by what /proc says now. What it hides may have a filter; what could not
+ * be read stays as it is. */
+void hold_filtered(StateFile& state, std::uint32_t session);
 /* The same for some slots, `next` and those that follow: for who comes by often. */
-void look_after_filtered(StateFile& state, std::uint32_t& next);
+void look_after_filtered(StateFile& state, std::uint32_t session, std::uint32_t& next);
 
 } // namespace plumb
 

@@ -257,7 +257,7 @@ struct Session::Parts {
                           const std::function<Status(plumb_rule_set&)>& edit) {
         const std::uint64_t cookie = channel.cookie();
         if (!options.filtered_too)
-            plumb::hold_filtered(state); /* before anybody can follow what is published */
+            plumb::hold_filtered(state, index); /* before anybody can follow what is published */
         const Result<std::uint64_t> generation = state.edit([&](plumb_rule_set& set) -> Status {
             if (set.sessions[index].cookie != cookie)
                 return Error("The session is not in the state file any more: another program removed it, or "
@@ -272,6 +272,7 @@ struct Session::Parts {
         });
         if (direction == Switch::on) own_rules.insert(own_rules.end(), changed.begin(), changed.end());
         QuiescenceOptions wait = options;
+        wait.holder = index;
         /* Who could not open the channel writes nothing there: that matters only to who switches on. */
         if (direction == Switch::on) wait.session = index;
         if (direction == Switch::on) wait.look_for = to_look_for(changed);
@@ -462,7 +463,7 @@ std::uint32_t Session::programs_begun() const {
 void Session::hold_filtered() {
     const std::uint64_t began_ns = monotonic_now_ns();
     if (parts_->ended || parts_->options.filtered_too || began_ns < parts_->next_look_after_ns) return;
-    look_after_filtered(parts_->state, parts_->next_looked_after);
+    look_after_filtered(parts_->state, parts_->index, parts_->next_looked_after);
     /* It reads a file for each thread: at most a twentieth of our time, but no filter is overlooked for long. */
     constexpr std::uint64_t rest = 20, longest_rest_ns = 2'000'000'000;
     const std::uint64_t now_ns = monotonic_now_ns();

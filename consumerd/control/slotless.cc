@@ -44,10 +44,9 @@ bool Slotless::look(const std::set<std::uint32_t>& with_slot, std::uint64_t now_
         const std::optional<std::uint32_t> signal_number = signal_for(process_id);
         if (!signal_number) continue;
         known_.insert(process_id);
-        if (!options_.filtered_too && has_own_filter(process_id)) {
-            tell_of(process_id, filtered_reason, report);
-            continue;
-        }
+        const OwnFilter filter = options_.filtered_too ? OwnFilter::no : own_filter_of(process_id);
+        if (filter == OwnFilter::yes) tell_of(process_id, filtered_reason, report);
+        if (filter != OwnFilter::no) continue;
         waited_for_[process_id] = {*signal_number, now_ns, 0};
     }
     is_done_ = ++looks_ == looks_max || waited_for_.empty();
@@ -85,7 +84,7 @@ bool Slotless::is_waited_for(std::uint32_t process_id, Found& found, std::uint64
 
 /* It did not take a slot: a filter keeps it from that, or there was none for it when it started. */
 void Slotless::tell_of_refused(std::uint32_t process_id, Report& report) const {
-    if (has_own_filter(process_id)) return tell_of(process_id, filtered_reason, report);
+    if (own_filter_of(process_id) == OwnFilter::yes) return tell_of(process_id, filtered_reason, report);
     if (state_.slots_refused() == 0) return; /* it is about to take one, or it is not plumb's handler */
     tell_of(process_id,
             fmt::format("it found none of the {} places for processes free when it started: start it "

@@ -429,13 +429,41 @@ void StateFile::take_back_signal(const ProcessSlot& taken) {
     }
 }
 
-void StateFile::hold(const ProcessSlot& taken, bool held) {
+/* Others may hold it, or let it go, in this moment. */
+std::uint32_t StateFile::change_hold(const ProcessSlot& taken, std::uint32_t set, std::uint32_t kept) {
+    if (taken.index >= PLUMB_MAX_PROCESSES) return 0;
+    plumb_process& shared = slot(taken.index);
+    std::uint32_t held = load(shared.held);
+    while (load(shared.claim) == taken.content.claim) {
+        const std::uint32_t next = (held & kept) | set;
+        if (next == held ||
+            __atomic_compare_exchange_n(&shared.held, &held, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+            return next;
+    }
+    return 0;
+}
+
+void StateFile::hold(const ProcessSlot& taken, std::uint32_t session) {
+    if (session < PLUMB_MAX_SESSIONS) change_hold(taken, PLUMB_HELD_BY_SESSION(session), ~std::uint32_t{0});
+}
+
+std::uint32_t StateFile::let_go(const ProcessSlot& taken, std::uint32_t session) {
+    if (taken.content.held == 0) return 0;
+    std::uint32_t others = PLUMB_HELD_BY_ITSELF;
+    const auto rules = rule_set();
+    for (std::uint32_t other = 0; other < PLUMB_MAX_SESSIONS; other++) {
+        const bool lasts = !rules || (*rules)->sessions[other].cookie != 0;
+        if (other != session && lasts) others |= PLUMB_HELD_BY_SESSION(other);
+    }
+    return change_hold(taken, 0, others);
+}
+
+void StateFile::insist(const ProcessSlot& taken) {
     if (taken.index >= PLUMB_MAX_PROCESSES) return;
     plumb_process& shared = slot(taken.index);
     if (load(shared.claim) != taken.content.claim) return;
     std::uint32_t expected = taken.content.held; /* the process may say so itself in this moment */
-    __atomic_compare_exchange_n(&shared.held, &expected, held ? PLUMB_HELD_BY_CONTROLLER : 0u, false,
-                                __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    __atomic_compare_exchange_n(&shared.held, &expected, 0u, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
 std::uint32_t StateFile::slots_refused() const {

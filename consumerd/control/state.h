@@ -90,8 +90,11 @@ public:
     bool count_signal(const ProcessSlot& slot);
     /* For one that has not reached it. */
     void take_back_signal(const ProcessSlot& slot);
-    /* `held` of <plumb/abi/state.h>, if the slot still is that process's. */
-    void hold(const ProcessSlot& slot, bool held);
+    /* `held` of <plumb/abi/state.h>, if the slot still is that process's: for this session; no more for this one, nor for those
+     * that are over (returns who holds it then); for nobody any more, if it is as it was judged. */
+    void hold(const ProcessSlot& slot, std::uint32_t session);
+    std::uint32_t let_go(const ProcessSlot& slot, std::uint32_t session);
+    void insist(const ProcessSlot& slot);
     std::uint32_t slots_refused() const;
     std::uint32_t claims() const; /* of slots, ever: what programs with tracepoints make when they start */
     plumb_unattached unattached(std::uint32_t session) const;
@@ -133,6 +136,7 @@ private:
     void free_slot(const ProcessSlot& slot, plumb_unattached* words);
     static plumb_unattached copy_of(const plumb_unattached& shared);
     std::optional<plumb_process> copy_of(std::uint32_t index) const;
+    std::uint32_t change_hold(const ProcessSlot& taken, std::uint32_t set, std::uint32_t kept);
     Sight look_for(std::uint64_t claim, std::optional<ProcessTable>& table) const;
     void publish(const plumb_rule_set& next);
     StateCleanup remove_dead(plumb_rule_set& set);

@@ -48,6 +48,17 @@ class Seccomp(guarded_program.GuardedProgramTest):
                 self.assertGreater(self.summary()["events"], 0)
                 self.end(program)
 
+    def test_one_whose_filter_was_seen_stays_alone_when_another_is_refused(self):
+        """It took back for itself what the recorder had said, and made calls again."""
+        program = self.start()
+        recorder = self.begin(program)
+        self.ask(program, self.filter_of([call for call in CALLS if call != "prctl"], how="raw"))
+        time.sleep(2.5)  # the recorder looks now and then
+        for command in ("refused", "trace", "thread", "fork"):
+            self.ask(program, command)
+        self.assertIn("has a seccomp filter", self.finish(recorder))
+        self.end(program)
+
     def test_one_that_is_recorded_is_so_at_once(self):
         """Nothing is lost of threads that were known, what is lost is counted, and none of our calls is made, to its end."""
         for how in ("prctl", "syscall", "tsync"):

@@ -173,9 +173,9 @@ struct plumb_rule_set {
  * shifted where it was read. */
 #define PLUMB_BOOTTIME_UNKNOWN (1ull << 63)
 
-/* plumb_process.held */
-#define PLUMB_HELD_BY_CONTROLLER 1u
+/* plumb_process.held: a bit for each of those who hold it */
 #define PLUMB_HELD_BY_ITSELF 2u
+#define PLUMB_HELD_BY_SESSION(index) (1u << (16 + (index)))
 
 struct plumb_process {
     uint64_t claim; /* PLUMB_CLAIM(); 0: free */
@@ -191,7 +191,7 @@ struct plumb_process {
     uint64_t handler;    /* address of its handler in that process: tells two runtimes there apart */
     uint32_t unanswered; /* update signals sent since its handler last had one; see below */
     uint32_t image; /* the program that runs there, since its last exec(): a hash of what is random in it */
-    uint32_t held;  /* PLUMB_HELD_*, 0: not; see below */
+    uint32_t held;  /* PLUMB_HELD_* of all who hold it; see below */
     uint32_t signal_number; /* the update signal it listens on; 0: none (tp-sync alone) */
 };
 
@@ -199,14 +199,17 @@ struct plumb_process {
  * Held processes. A seccomp filter may end a process for a system call that tracing needs. While `held` is set, the
  * runtime there makes no system calls of its own accord: it does not follow generations, wakes and waits for nobody,
  * unmaps nothing; it writes what is on until its channel is closed. Records of threads that are not known yet are
- * dropped, and all of them where the clock takes system calls to read; children are not traced. Who sets it:
+ * dropped, and all of them where the clock takes system calls to read; children are not traced. Who sets it, each a bit of
+ * his own, so that nobody takes back what another one has reason for:
  *
  *   the process   before a filter is in force that it installs by prctl() or syscall(); it takes it back if the kernel
  *                 refuses the filter.
- *   a controller  that sees a filter in /proc, before it publishes a generation: filters that are installed without
- *                 these functions. It takes back what a controller set, when the filter is one that it has itself.
+ *   a controller  that sees a filter in /proc which it has not itself, before it publishes a generation and while its session
+ *                 lasts: filters that are installed without these functions. It takes back what it set, and what is left of
+ *                 sessions that are over, when it sees that there is no such filter; not when it can not see that.
  *
- * A controller whose user insists takes back both. What has PLUMB_PROCESS_NO_CLOCK can not be insisted on.
+ * A session that is over has its bit left where the process had a filter: that is still there.
+ * A controller whose user insists takes back all. What has PLUMB_PROCESS_NO_CLOCK can not be insisted on.
  */
 
 /*

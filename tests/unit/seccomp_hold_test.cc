@@ -1,0 +1,153 @@
+// cmake-once
+// Who holds a process with a filter: each session for itself, and for as long as it is not known that there is none.
+#include "consumerd/control/seccomp.h"
+#include "consumerd/control/state.h"
+#include "tests/support/claims.h"
+#include "tests/support/scratch_shm.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace plumb;
+using plumb::test::ScratchShm;
+
+namespace {
+
+/* A child that waits, behind a filter that allows everything, or without one. */
+class Child {
+public:
+    explicit Child(bool has_filter) {
+        int ready[2];
+        if (::pipe(ready) != 0) return;
+        process_id_ = ::fork();
+        if (process_id_ == 0) {
+            sock_filter code = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+            sock_fprog program = {1, &code};
+            if (has_filter && (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+                               ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0))
+                ::_exit(1);
+            (void)!::write(ready[1], "", 1);
+            for (;;)
+                ::pause();
+        }
+        char byte = 0;
+        ::close(ready[1]);
+        EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+        ::close(ready[0]);
+    }
+    ~Child() {
+        ::kill(process_id_, SIGKILL);
+        ::waitpid(process_id_, nullptr, 0);
+    }
+    Child(const Child&) = delete;
+    Child& operator=(const Child&) = delete;
+    std::uint32_t process_id() const { return static_cast<std::uint32_t>(process_id_); }
+
+private:
+    pid_t process_id_ = -1;
+};
+
+class SeccompHold : public ::testing::Test {
+protected:
+    SeccompHold() : directory_(UserDirectory::open_or_create_at(scratch_ / "user", ::geteuid())) {}
+    void SetUp() override {
+        ASSERT_TRUE(directory_) << directory_.error().message();
+        Result<StateFile> opened = StateFile::open_or_create(*directory_);
+        ASSERT_TRUE(opened) << opened.error().message();
+        state_.emplace(std::move(*opened));
+        const int fd = ::open(directory_->path_of_file("state").c_str(), O_RDWR | O_CLOEXEC);
+        raw_ = ::mmap(nullptr, PLUMB_STATE_TOTAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        ::close(fd);
+        ASSERT_NE(raw_, MAP_FAILED);
+    }
+    void TearDown() override { ::munmap(raw_, PLUMB_STATE_TOTAL_BYTES); }
+
+    plumb_process& claim(std::uint32_t process_id, std::uint32_t held) {
+        auto* const base = static_cast<std::byte*>(raw_) + PLUMB_STATE_PROCESSES_OFFSET;
+        plumb_process& slot = reinterpret_cast<plumb_process*>(base)[7];
+        const std::uint64_t claim = test::claim_here(process_id, 1);
+        slot = {};
+        slot.flags = PLUMB_FLAGS(claim, PLUMB_PROCESS_READY);
+        slot.held = held;
+        slot.claim = claim;
+        return slot;
+    }
+    void begin_session(std::uint32_t index) {
+        ASSERT_TRUE(state_->edit([index](plumb_rule_set& set) {
+            set.sessions[index].cookie = 1;
+            return ok();
+        }));
+    }
+
+    ScratchShm scratch_;
+    Result<UserDirectory> directory_;
+    std::optional<StateFile> state_;
+    void* raw_ = nullptr;
+};
+
+constexpr std::uint32_t of_session_3 = PLUMB_HELD_BY_SESSION(3), of_session_5 = PLUMB_HELD_BY_SESSION(5);
+
+TEST_F(SeccompHold, is_each_sessions_own) {
+    const Child child(true);
+    const plumb_process& slot = claim(child.process_id(), of_session_3);
+    hold_filtered(*state_, 5);
+    EXPECT_EQ(slot.held, of_session_3 | of_session_5);
+}
+
+TEST_F(SeccompHold, is_taken_back_by_its_session_alone_while_that_lasts) {
+    const Child child(false);
+    const plumb_process& slot = claim(child.process_id(), of_session_3 | of_session_5);
+    begin_session(3);
+    hold_filtered(*state_, 5);
+    EXPECT_EQ(slot.held, of_session_3);
+    std::uint32_t next = 0;
+    look_after_filtered(*state_, 3, next);
+    EXPECT_EQ(slot.held, 0u);
+}
+
+TEST_F(SeccompHold, of_a_session_that_is_over_is_taken_back_by_any) {
+    const Child child(false);
+    const plumb_process& slot = claim(child.process_id(), of_session_3);
+    hold_filtered(*state_, 5);
+    EXPECT_EQ(slot.held, 0u);
+}
+
+TEST_F(SeccompHold, of_the_process_itself_is_its_own) {
+    const Child child(false);
+    const plumb_process& slot = claim(child.process_id(), PLUMB_HELD_BY_ITSELF);
+    hold_filtered(*state_, 5);
+    EXPECT_EQ(slot.held, PLUMB_HELD_BY_ITSELF);
+}
+
+TEST_F(SeccompHold, lasts_while_it_can_not_be_read_whether_there_is_a_filter) {
+    const Child child(true);
+    const plumb_process& slot = claim(child.process_id(), of_session_3);
+    rlimit before = {};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const rlimit none = {0, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    hold_filtered(*state_, 3);
+    const OwnFilter answer = own_filter_of(child.process_id());
+    ::setrlimit(RLIMIT_NOFILE, &before);
+    EXPECT_EQ(slot.held, of_session_3);
+    EXPECT_EQ(answer, OwnFilter::unknown);
+    EXPECT_EQ(own_filter_of(child.process_id()), OwnFilter::yes);
+}
+
+TEST_F(SeccompHold, is_laid_on_one_that_proc_does_not_show) {
+    constexpr std::uint32_t of_nobody = 0x3ffffe;
+    const plumb_process& slot = claim(of_nobody, 0);
+    hold_filtered(*state_, 3);
+    EXPECT_EQ(slot.held, of_session_3);
+}
+
+} // namespace
