@@ -96,12 +96,12 @@ void GroupWitness::send(int signal_number) const {
     if (process_.is_open()) ::syscall(SYS_pidfd_send_signal, process_.get(), signal_number, nullptr, 0);
 }
 
-bool GroupWitness::saw(const siginfo_t& signal, std::uint64_t patience_ns) {
-    if (socket_.get() < 0) return false;
+std::optional<bool> GroupWitness::saw(const siginfo_t& signal, std::uint64_t patience_ns) {
+    if (socket_.get() < 0) return {};
     const Question question{++questions_asked_, signal.si_signo, patience_ns};
     if (::send(socket_.get(), &question, sizeof(question), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
         if (errno != EAGAIN) socket_.reset();
-        return false;
+        return {};
     }
     const int patience_ms = static_cast<int>(patience_ns / 1'000'000) + answer_patience_ms;
     for (;;) {
@@ -110,7 +110,7 @@ bool GroupWitness::saw(const siginfo_t& signal, std::uint64_t patience_ns) {
         if (answered < 0 && errno == EINTR) continue;
         Answer answer{};
         if (answered <= 0 || ::recv(socket_.get(), &answer, sizeof(answer), MSG_DONTWAIT) != sizeof(answer))
-            return false;
+            return {};
         if (answer.number != questions_asked_)
             continue; /* it was stopped, and answers what was asked before */
         return answer.was_seen != 0 && answer.code == signal.si_code && answer.sender == signal.si_pid;

@@ -13,6 +13,7 @@
 
 #include <csignal>
 #include <cstdint>
+#include <optional>
 
 namespace plumb {
 
@@ -21,9 +22,9 @@ public:
     /* Once, before the process has other threads, and before the command: what was forked last is signalled first.
      * Where it can not be started, nothing is known to have reached the group. */
     void start();
-    /* Whether `signal`, which was just taken, reached the group, now or within `patience_ns`. Forgets it: asked for
-     * every signal that the recorder takes, once. */
-    bool saw(const siginfo_t& signal, std::uint64_t patience_ns);
+    /* Whether `signal`, which was just taken, reached the group, now or within `patience_ns`; nothing where there is no
+     * witness, or it does not answer. Forgets it: asked for every signal that the recorder takes, once. */
+    std::optional<bool> saw(const siginfo_t& signal, std::uint64_t patience_ns);
     /* When the recorder goes on after a stop: whoever made it go on may not know of the witness. */
     void go_on() const { send(SIGCONT); }
 

@@ -21,8 +21,8 @@ constexpr std::uint64_t same_breath_ns = 2'000'000;
 
 /* All that would end the recorder without a word, and may come from outside; and what tells it of its command. */
 std::vector<int> taken_signals() {
-    std::vector<int> numbers = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD,
-                                SIGCONT, SIGIO,   SIGALRM, SIGPROF, SIGXCPU, SIGPWR,  SIGVTALRM};
+    std::vector<int> numbers = {SIGINT, SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD,   SIGCONT,
+                                SIGIO,  SIGALRM, SIGPROF, SIGXCPU, SIGPWR,  SIGTSTP, SIGVTALRM, SIGTTIN};
 #ifdef SIGSTKFLT
     numbers.push_back(SIGSTKFLT);
 #endif
@@ -123,10 +123,12 @@ bool SignalQueue::reached_group(const siginfo_t& signal) {
     }
     const bool asks_to_end = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
     if (came_from_terminal(signal)) {
-        (void)witness_.saw(signal, 0); /* else it would wait there, in the place of the next one */
-        return true;
+        /* The kernel signals a group in one go, and us last. */
+        const bool reached_us_alone = number == SIGHUP && getsid(0) == getpid();
+        return witness_.saw(signal, 0).value_or(!reached_us_alone);
     }
-    return signal.si_code == SI_USER && witness_.saw(signal, asks_to_end ? second_breath_ns : same_breath_ns);
+    if (signal.si_code != SI_USER) return false;
+    return witness_.saw(signal, asks_to_end ? second_breath_ns : same_breath_ns).value_or(false);
 }
 
 Result<LaunchedCommand>
@@ -220,6 +222,19 @@ int exit_status_for(const Error& start_error) {
 
 bool came_from_terminal(const siginfo_t& signal) {
     return signal.si_code == SI_KERNEL;
+}
+
+bool asks_to_stop(int signal_number) {
+    return signal_number == SIGTSTP || signal_number == SIGTTIN;
+}
+
+void stop_by(int signal_number) {
+    sigset_t one, before;
+    sigemptyset(&one);
+    sigaddset(&one, signal_number);
+    raise(signal_number);
+    pthread_sigmask(SIG_UNBLOCK, &one, &before);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 bool is_limit_of_ours(const siginfo_t& signal) {

@@ -38,7 +38,7 @@ public:
     /* The command has just been forked: of what waits here, nothing has reached it. */
     void command_begins();
     /* Whether the signal that was taken last was sent to the whole process group, by a terminal or by somebody, and the
-     * command was there by then. */
+     * command was there by then. The end of a terminal is told to the leader of its session alone. */
     bool reached_group(const siginfo_t& signal);
     /* The recorder was stopped, and goes on. */
     void go_on() const { witness_.go_on(); }
@@ -95,8 +95,14 @@ void reap_children_but(pid_t process_id);
 /* Whether a shell that controls jobs started the recorder: it waits for its jobs to stop, and can make them go on. */
 bool is_job_of_shell();
 
-/* Whether the terminal sent the signal, and so sent it to the command as well. */
+/* Whether the kernel sent the signal: for a terminal, or since a group has lost its last parent. */
 bool came_from_terminal(const siginfo_t& signal);
+
+/* Whether a terminal, or who acts for one, asks the job to stop. */
+bool asks_to_stop(int signal_number);
+/* Does what the signal would have done, had it not been taken: the process stops, except in a group that nobody would make go
+ * on. Returns when it goes on. */
+void stop_by(int signal_number);
 
 /* Whether the kernel says that the recorder's own time is up: `ulimit -t`, a timer that it was started with. */
 bool is_limit_of_ours(const siginfo_t& signal);

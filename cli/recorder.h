@@ -42,7 +42,7 @@ public:
     Result<int> run();
 
 private:
-    struct SentToGroup {
+    struct TakenSignal {
         int number = 0;
         pid_t sender = 0;
         std::uint64_t taken_ns = 0;
@@ -74,6 +74,7 @@ private:
     bool is_over();
     void handle(const siginfo_t& signal);
     bool pass_on(const siginfo_t& signal);
+    void stop_as_asked(const siginfo_t& signal);
     void stop_with_command();
     bool is_insisted_on(bool from_terminal);
     void end_of_time();
@@ -125,7 +126,7 @@ private:
     FileDescriptor summary_space_;
     bool has_write_failures_ = false;
     bool entrance_is_lost_ = false;
-    SentToGroup last_sent_to_group_;
+    TakenSignal last_sent_to_group_, asked_to_stop_;
     unsigned insisted_count_ = 0; /* signals in quick succession, of which the last was taken then: */
     std::uint64_t insisted_ns_ = 0;
     bool end_asked_ = false;

@@ -50,6 +50,10 @@ void Recorder::handle(const siginfo_t& signal) {
         if (snapshot_socket_) serve_snapshots();
         return;
     }
+    if (asks_to_stop(signal.si_signo)) {
+        stop_as_asked(signal);
+        return;
+    }
     if (command_ && !command_->has_ended()) {
         const bool asks_to_end = pass_on(signal);
         if (!is_limit_of_ours(signal) && (!asks_to_end || !is_insisted_on(came_from_terminal(signal))))
@@ -64,9 +68,10 @@ void Recorder::handle(const siginfo_t& signal) {
  * sent, by whomever but a terminal, is for the command, which may even have sent it itself (`kill 0` in a script). */
 bool Recorder::pass_on(const siginfo_t& signal) {
     const bool reached_group = signals_.reached_group(signal);
-    if (is_limit_of_ours(signal) || (reached_group && came_from_terminal(signal))) return true;
-    SentToGroup& last = last_sent_to_group_;
+    if (is_limit_of_ours(signal)) return true;
+    TakenSignal& last = last_sent_to_group_;
     if (command_->is_in_our_group()) {
+        if (reached_group && came_from_terminal(signal)) return true;
         const std::uint64_t now_ns = elapsed_ns();
         if (reached_group) {
             last = {signal.si_signo, signal.si_pid, now_ns};
@@ -80,14 +85,29 @@ bool Recorder::pass_on(const siginfo_t& signal) {
     return signal.si_signo != SIGUSR1 && signal.si_signo != SIGUSR2;
 }
 
+/* Whether the job stops is up to the command, as it is without a recorder: it may not care for Ctrl-Z. */
+void Recorder::stop_as_asked(const siginfo_t& signal) {
+    if (!command_ || command_->has_ended()) {
+        status_.clear();
+        stop_by(signal.si_signo);
+        return;
+    }
+    (void)pass_on(signal);
+    asked_to_stop_ = {signal.si_signo, signal.si_pid, elapsed_ns()};
+    stop_with_command();
+}
+
 /* A shell takes the terminal back when its job stops, and the job is the recorder. So where the command stops itself alone, as a
- * shell does by `suspend`, the recorder stops as Ctrl-Z would have stopped it, and the command goes on with it. Anywhere
- * else nobody would make the recorder go on. */
+ * shell does by `suspend`, the recorder stops as Ctrl-Z would have stopped it, and the command goes on with it. Who stops
+ * the whole job makes it go on, shell or not. Anywhere else nobody would make the recorder go on. */
 void Recorder::stop_with_command() {
-    if (!command_ || command_->stop_signal() == 0 || !is_job_of_shell()) return;
+    if (!command_ || command_->stop_signal() == 0) return;
+    const int asked_by = elapsed_ns() - asked_to_stop_.taken_ns < same_signal_ns ? asked_to_stop_.number : 0;
+    if (asked_by == 0 && !is_job_of_shell()) return;
     if (SignalQueue::is_continued()) return; /* the command is next */
     status_.clear();
-    raise(SIGSTOP);
+    stop_by(asked_by != 0 ? asked_by : SIGSTOP);
+    asked_to_stop_ = {};
     if (command_->stop_signal() != 0) command_->send(SIGCONT);
 }
 
@@ -103,6 +123,7 @@ bool Recorder::is_asked_to_hurry() {
     if (!is_closing_) return false; /* a snapshot, in between */
     while (const auto signal = signals_.next(0)) {
         const int number = signal->si_signo;
+        if (asks_to_stop(number)) stop_by(number);
         if (number != SIGINT && number != SIGTERM && number != SIGHUP && number != SIGQUIT) continue;
         if (end_signalled_ns_ == 0) {
             end_signalled_ns_ = elapsed_ns();

@@ -6,8 +6,6 @@ the recording is the command, or somebody who insists.
 """
 import json
 import os
-import pty
-import select
 import shutil
 import signal
 import subprocess
@@ -62,6 +60,38 @@ class SignalTest(unittest.TestCase):
 
     def exit_status(self):
         return json.loads((self.trace / "summary.json").read_text())["exit_status"]
+
+    @staticmethod
+    def state(process):
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+    def wait_for_state(self, process, states):
+        end = time.time() + 10
+        while self.state(process) not in states and time.time() < end:
+            time.sleep(0.01)
+        self.assertIn(self.state(process), states)
+
+    @staticmethod
+    def command_line(process):
+        return Path(f"/proc/{process}/cmdline").read_text().strip("\0").replace("\0", " ")
+
+    def has_witness(self, leader):
+        try:
+            return any(self.command_line(process) == "signal-witness" for process in self.group(leader))
+        except OSError:  # one that has ended meanwhile
+            return False
+
+    @staticmethod
+    def group(leader):
+        found = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                state, _, group = stat.read_text().rsplit(")", 1)[1].split()[:3]
+            except OSError:
+                continue
+            if int(group) == leader and state != "Z":
+                found.append(int(stat.parent.name))
+        return found
 
 
 class Signals(SignalTest):
@@ -181,16 +211,6 @@ class Signals(SignalTest):
         _, said = self.end(recorder)
         self.assertEqual(recorder.returncode, 7, said)
 
-    @staticmethod
-    def state(process):
-        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
-
-    def wait_for_state(self, process, states):
-        end = time.time() + 10
-        while self.state(process) not in states and time.time() < end:
-            time.sleep(0.01)
-        self.assertIn(self.state(process), states)
-
     def test_the_witness_is_not_found_by_the_recorders_name_and_ends_with_it(self):
         recorder = self.start(self.record(*self.hearer(0.5)), start_new_session=True)
         others = [p for p in self.group(recorder.pid) if p != recorder.pid and "hearer" not in self.command_line(p)]
@@ -232,140 +252,6 @@ int main(int count, char** arguments) {
         for _ in range(2):  # the second one takes the directory, which nobody holds any more
             recorder = subprocess.run([launcher, *self.record("true")], capture_output=True, text=True, timeout=30, check=False)
             self.assertEqual(recorder.returncode, 0, recorder.stderr)
-
-    @staticmethod
-    def command_line(process):
-        return Path(f"/proc/{process}/cmdline").read_text().strip("\0").replace("\0", " ")
-
-    def has_witness(self, leader):
-        try:
-            return any(self.command_line(process) == "signal-witness" for process in self.group(leader))
-        except OSError:  # one that has ended meanwhile
-            return False
-
-    @staticmethod
-    def group(leader):
-        found = []
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                state, _, group = stat.read_text().rsplit(")", 1)[1].split()[:3]
-            except OSError:
-                continue
-            if int(group) == leader and state != "Z":
-                found.append(int(stat.parent.name))
-        return found
-
-
-class TerminalTest(SignalTest):
-    """The same at a terminal of its own, with a shell that controls jobs or without one."""
-
-    def open(self, command):
-        process, self.terminal = pty.fork()
-        if process == 0:
-            os.environ["PS1"] = "SHELL> "
-            os.execvp(command[0], command)
-        self.addCleanup(os.close, self.terminal)
-        self.addCleanup(os.waitpid, process, 0)
-        self.addCleanup(os.kill, process, signal.SIGKILL)
-        self.shown = ""
-        return process
-
-    def show_until(self, text, seconds=20):
-        end = time.time() + seconds
-        while text not in self.shown and time.time() < end:
-            if select.select([self.terminal], [], [], 0.1)[0]:
-                try:
-                    self.shown += os.read(self.terminal, 4096).decode(errors="replace")
-                except OSError:
-                    break
-        self.assertTrue(text in self.shown, self.shown[-1000:])
-
-    def press(self, keys):
-        os.write(self.terminal, keys.encode())
-
-
-class CtrlC(TerminalTest):
-    def test_what_the_command_survived_does_not_count(self):
-        self.open(self.record(*self.hearer(6)))
-        self.show_until("ready")
-        for _ in range(3):
-            self.press("\x03\x03")
-            time.sleep(1.6)
-        self.show_until("Recorded")
-        self.assertFalse("runs on" in self.shown, self.shown[-1000:])
-        self.assertEqual(self.exit_status(), 7)
-
-    def test_three_at_once_end_the_recording_alone(self):
-        self.open(self.record(*self.hearer(20)))
-        self.show_until("ready")
-        for _ in range(3):
-            self.press("\x03")
-            time.sleep(0.2)
-        self.show_until("runs on")
-        self.show_until("Recorded")
-
-class Jobs(TerminalTest):
-    def in_a_shell(self, *command):
-        self.open(["bash", "--norc", "--noprofile", "-i"])
-        self.show_until("SHELL> ")
-        self.press(" ".join(self.record(*command)) + "; echo status=$?\n")
-
-    def test_a_command_that_stops_itself_gives_the_terminal_back(self):
-        self.in_a_shell("sh", "-c", "'echo ready; kill -STOP $$; echo goes on; exit 7'")
-        self.show_until("Stopped")
-        self.press("fg\n")
-        self.show_until("goes on")
-        self.show_until("The trace is in")
-        self.assertEqual(self.exit_status(), 7)
-
-    def test_ctrl_z_stops_both(self):
-        self.in_a_shell("sh", "-c", "'echo ready; sleep 2; echo goes on; exit 7'")
-        self.show_until("ready\r")
-        self.press("\x1a")
-        self.show_until("Stopped")
-        self.press("fg\n")
-        self.show_until("The trace is in")
-        self.assertEqual(self.exit_status(), 7)
-
-    def recorder(self):
-        """Its number, once there is one for the trace."""
-        for _ in range(200):
-            for line in Path("/proc").glob("[0-9]*/cmdline"):
-                try:
-                    words = line.read_text().split("\0")
-                except OSError:
-                    continue
-                if words[0] == str(PLUMB) and str(self.trace) in words:
-                    return int(line.parent.name)
-            time.sleep(0.05)
-        self.fail("no recorder")
-
-    def test_a_stopped_job_goes_on_when_its_recorder_is_continued_alone(self):
-        self.in_a_shell("sh", "-c", "'echo ready; exec sleep 2'")
-        self.show_until("ready\r")
-        recorder = self.recorder()
-        self.press("\x1a")
-        self.show_until("Stopped")
-        os.kill(recorder, signal.SIGCONT)
-        self.show_until("The trace is in")
-        self.assertEqual(self.exit_status(), 0)
-
-    def test_what_the_recorder_draws_stops_nobody_in_the_background(self):
-        self.open(["bash", "--norc", "--noprofile", "-i"])
-        self.show_until("SHELL> ")
-        self.press("stty tostop; " + " ".join(self.record("sh", "-c", f"'sleep 1; echo x > {self.folder}/done'")) + " &\n")
-        for _ in range(200):
-            if (self.trace / "summary.json").exists():
-                break
-            time.sleep(0.05)
-        self.assertTrue((self.folder / "done").exists())
-        self.show_until("The trace is in")
-
-    def test_the_status_line_is_drawn_a_few_times_a_second(self):
-        self.in_a_shell("sleep", "3")
-        self.show_until("The trace is in")
-        self.assertIn("events  ", self.shown)
-        self.assertLess(self.shown.count("\r\x1b[K00:"), 25)
 
 
 if __name__ == "__main__":

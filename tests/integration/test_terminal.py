@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+# cmake-timeout: 300
+# cmake-once
+"""plumb record at a terminal: what its keys and its end mean for the command is what they mean without Plumb, whichever of both
+leads the job, the session, or a group of its own.
+"""
+import os
+import pty
+import select
+import shlex
+import signal
+import time
+import unittest
+from pathlib import Path
+
+from test_signals import PLUMB, SignalTest
+
+
+class TerminalTest(SignalTest):
+    """A recorder at a terminal of its own, with a shell that controls jobs or without one."""
+
+    def open(self, command):
+        process, self.terminal = pty.fork()
+        if process == 0:
+            os.environ["PS1"] = "SHELL> "
+            os.execvp(command[0], command)
+        self.addCleanup(os.close, self.terminal)
+        self.addCleanup(os.waitpid, process, 0)
+        self.addCleanup(os.kill, process, signal.SIGKILL)
+        self.shown = ""
+        return process
+
+    def show_until(self, text, seconds=20):
+        end = time.time() + seconds
+        while text not in self.shown and time.time() < end:
+            if select.select([self.terminal], [], [], 0.1)[0]:
+                try:
+                    self.shown += os.read(self.terminal, 4096).decode(errors="replace")
+                except OSError:
+                    break
+        self.assertTrue(text in self.shown, self.shown[-1000:])
+
+    def hang_up(self):
+        with open(os.devnull) as nothing:
+            os.dup2(nothing.fileno(), self.terminal, inheritable=False)
+
+    @staticmethod
+    def wait(process, seconds=20):
+        """Its status, as from waitpid(); it is left for the clean-up."""
+        end = time.time() + seconds
+        while time.time() < end:
+            if found := os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+                return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+            time.sleep(0.02)
+        return None
+
+    def press(self, keys):
+        os.write(self.terminal, keys.encode())
+
+
+class CtrlC(TerminalTest):
+    def test_what_the_command_survived_does_not_count(self):
+        self.open(self.record(*self.hearer(6)))
+        self.show_until("ready")
+        for _ in range(3):
+            self.press("\x03\x03")
+            time.sleep(1.6)
+        self.show_until("Recorded")
+        self.assertFalse("runs on" in self.shown, self.shown[-1000:])
+        self.assertEqual(self.exit_status(), 7)
+
+    def test_three_at_once_end_the_recording_alone(self):
+        self.open(self.record(*self.hearer(20)))
+        self.show_until("ready")
+        for _ in range(3):
+            self.press("\x03")
+            time.sleep(0.2)
+        self.show_until("runs on")
+        self.show_until("Recorded")
+
+    def test_a_command_in_a_group_of_its_own_hears_it_once(self):
+        recorder = self.open(self.record("setsid", *self.hearer(0.5)))
+        self.show_until("ready")
+        self.press("\x03")
+        self.show_until("Recorded")
+        self.assertEqual(self.shown.count("heard 2"), 1, self.shown)
+        self.assertEqual(self.wait(recorder), 7)
+
+
+class HangUp(TerminalTest):
+    """The end of a terminal is told to the leader of its session; the group hears of it when the leader ends."""
+
+    def hearer_of_hang_ups(self):
+        script = f"trap 'echo x >> {self.folder}/heard; n=7' HUP; n=; echo ready; while [ -z $n ]; do sleep 0.1; done; sleep 0.5; exit 7"
+        return self.record("sh", "-c", script)
+
+    def assert_heard_once(self):
+        end = time.time() + 20
+        while not (self.trace / "summary.json").exists() and time.time() < end:
+            time.sleep(0.05)
+        self.assertEqual(self.exit_status(), 7)
+        self.assertEqual((self.folder / "heard").read_text(), "x\n")
+
+    def test_reaches_the_command_of_a_recorder_that_leads_the_session(self):
+        recorder = self.open(self.hearer_of_hang_ups())
+        self.show_until("ready")
+        self.hang_up()
+        self.assertEqual(self.wait(recorder), 7)
+        self.assert_heard_once()
+
+    def test_reaches_it_where_nobody_can_tell_whom_a_signal_reached(self):
+        recorder = self.open(self.hearer_of_hang_ups())
+        self.show_until("ready")
+        for process in self.group(recorder):
+            if self.command_line(process) == "signal-witness":
+                os.kill(process, signal.SIGKILL)
+        self.hang_up()
+        self.assertEqual(self.wait(recorder), 7)
+        self.assert_heard_once()
+
+    def test_reaches_the_command_once_below_a_shell(self):
+        for shell in (["sh", "-c"], ["bash", "-mc"]):
+            with self.subTest(shell):
+                self.trace = self.folder / shell[0]
+                self.open([*shell, shlex.join(self.hearer_of_hang_ups()) + "; true"])
+                self.show_until("ready")
+                self.hang_up()
+                self.assert_heard_once()
+                (self.folder / "heard").unlink()
+
+
+class Jobs(TerminalTest):
+    def in_a_shell(self, *command):
+        self.open(["bash", "--norc", "--noprofile", "-i"])
+        self.show_until("SHELL> ")
+        self.press(" ".join(self.record(*command)) + "; echo status=$?\n")
+
+    def test_a_command_that_stops_itself_gives_the_terminal_back(self):
+        self.in_a_shell("sh", "-c", "'echo ready; kill -STOP $$; echo goes on; exit 7'")
+        self.show_until("Stopped")
+        self.press("fg\n")
+        self.show_until("goes on")
+        self.show_until("The trace is in")
+        self.assertEqual(self.exit_status(), 7)
+
+    def test_ctrl_z_stops_both(self):
+        # Not sh: one that waits in vfork() for a child that is stopped does not stop, with Plumb or without.
+        self.in_a_shell("bash", "-c", "'echo ready; sleep 2; echo goes on; exit 7'")
+        self.show_until("ready\r")
+        self.press("\x1a")
+        self.show_until("Stopped")
+        self.press("fg\n")
+        self.show_until("The trace is in")
+        self.assertEqual(self.exit_status(), 7)
+
+    def test_a_command_that_does_not_care_for_ctrl_z_is_not_stopped(self):
+        self.in_a_shell("sh", "-c", "'trap \"\" TSTP; echo ready; sleep 2; echo finished; exit 7'")
+        self.show_until("ready\r")
+        self.press("\x1a")
+        self.show_until("status=7")
+        self.assertIn("finished", self.shown)
+        self.assertNotIn("Stopped", self.shown)
+
+    def test_ctrl_z_stops_a_command_in_a_group_of_its_own(self):
+        self.in_a_shell("timeout", "20", "sh", "-c", "'echo ready; sleep 1; exit 7'")
+        self.show_until("ready\r")
+        self.press("\x1a")
+        self.show_until("Stopped")
+        self.press("fg\n")
+        self.show_until("The trace is in")
+        self.assertEqual(self.exit_status(), 7)
+
+    def test_ctrl_z_stops_a_recorder_that_is_no_job_by_itself(self):
+        self.open(["bash", "--norc", "--noprofile", "-i"])
+        self.show_until("SHELL> ")
+        self.press(shlex.join(["sh", "-c", shlex.join(self.record("bash", "-c", "echo ready; sleep 1; exit 7")) + "; true"]) + "\n")
+        self.show_until("ready\r")
+        self.press("\x1a")
+        self.show_until("Stopped")
+        self.wait_for_state(self.recorder(), "T")
+        self.press("fg\n")
+        self.show_until("The trace is in")
+        self.assertEqual(self.exit_status(), 7)
+
+    def test_ctrl_z_stops_a_recorder_without_a_command(self):
+        self.open(["bash", "--norc", "--noprofile", "-i"])
+        self.show_until("SHELL> ")
+        self.press(f"{PLUMB} record -o {self.trace} --duration 2\n")
+        self.show_until("lost")  # the status line
+        self.press("\x1a")
+        self.show_until("Stopped")
+        self.wait_for_state(self.recorder(), "T")
+        self.press("fg\n")
+        self.show_until("The trace is in")
+
+    def recorder(self):
+        """Its number, once there is one for the trace."""
+        for _ in range(200):
+            for line in Path("/proc").glob("[0-9]*/cmdline"):
+                try:
+                    words = line.read_text().split("\0")
+                    name = (line.parent / "comm").read_text()
+                except OSError:
+                    continue
+                if name == "plumb\n" and words[0] == str(PLUMB) and str(self.trace) in words:
+                    return int(line.parent.name)
+            time.sleep(0.05)
+        self.fail("no recorder")
+
+    def test_a_stopped_job_goes_on_when_its_recorder_is_continued_alone(self):
+        self.in_a_shell("sh", "-c", "'echo ready; exec sleep 2'")
+        self.show_until("ready\r")
+        recorder = self.recorder()
+        self.press("\x1a")
+        self.show_until("Stopped")
+        os.kill(recorder, signal.SIGCONT)
+        self.show_until("The trace is in")
+        self.assertEqual(self.exit_status(), 0)
+
+    def test_what_the_recorder_draws_stops_nobody_in_the_background(self):
+        self.open(["bash", "--norc", "--noprofile", "-i"])
+        self.show_until("SHELL> ")
+        self.press("stty tostop; " + " ".join(self.record("sh", "-c", f"'sleep 1; echo x > {self.folder}/done'")) + " &\n")
+        for _ in range(200):
+            if (self.trace / "summary.json").exists():
+                break
+            time.sleep(0.05)
+        self.assertTrue((self.folder / "done").exists())
+        self.show_until("The trace is in")
+
+    def test_the_status_line_is_drawn_a_few_times_a_second(self):
+        self.in_a_shell("sleep", "3")
+        self.show_until("The trace is in")
+        self.assertIn("events  ", self.shown)
+        self.assertLess(self.shown.count("\r\x1b[K00:"), 25)
+
+
+if __name__ == "__main__":
+    unittest.main()
