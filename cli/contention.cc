@@ -6,6 +6,7 @@
 #include "cli/losses.h"
 #include "cli/option_checks.h"
 #include "cli/output.h"
+#include "cli/status_line.h"
 
 #include "trace/answers/lock_contention.h"
 #include "trace/show/trace_summary.h"
@@ -51,10 +52,11 @@ void put_table(OutputBuffer& out, const std::vector<LockUse>& locks, Symbols& sy
             reader.names().find_process(lock.process_id, std::numeric_limits<int64_t>::max());
         out.put(fmt::format(
             "{:>10}  {:>7}  {:>5.1f}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>7}  {} {} [{}]\n",
-            lock.acquired_count, lock.contended_count, 100 * ratio(lock.contended_count, lock.acquired_count),
+            lock.acquired_count, lock.contended_count,
+            100 * ratio(lock.contended_count, lock.acquired_count + lock.in_vain_count),
             time(static_cast<double>(lock.waited_ns)), time(ratio(lock.waited_ns, lock.contended_count)),
-            time(static_cast<double>(lock.max_waited_ns)), time(ratio(lock.held_ns, lock.released_count)),
-            time(static_cast<double>(lock.max_held_ns)), lock.thread_count, lock_kind_name(lock.kind),
+            time(static_cast<double>(lock.max_waited_ns)), time(ratio(lock.held.total_ns, lock.held.count)),
+            time(static_cast<double>(lock.held.max_ns)), lock.thread_count, lock_kind_name(lock.kind),
             escaped(name),
             process == nullptr ? fmt::format("{}", lock.process_id)
                                : fmt::format("{} {}", escaped(process->name), lock.process_id)));
@@ -68,13 +70,14 @@ void put_json(OutputBuffer& out, const std::vector<LockUse>& locks, Symbols& sym
                                        : json_string(symbols.name_at(lock.process_id, lock.busiest_caller));
         out.put(fmt::format(
             "{{\"kind\":\"{}\",\"pid\":{},\"address\":{},\"name\":{},\"acquired\":{},\"released\":{},"
-            "\"contended\":{},"
-            "\"waited_ns\":{},\"max_waited_ns\":{},\"held_ns\":{},\"max_held_ns\":{},\"threads\":{},"
+            "\"contended\":{},\"in_vain\":{},"
+            "\"waited_ns\":{},\"max_waited_ns\":{},\"held\":{},\"held_ns\":{},\"max_held_ns\":{},\"threads\":"
+            "{},"
             "\"waited_for_in\":{}}}\n",
             lock_kind_name(lock.kind), lock.process_id, lock.address,
             json_string(symbols.name_at(lock.process_id, lock.address)), lock.acquired_count,
-            lock.released_count, lock.contended_count, lock.waited_ns, lock.max_waited_ns, lock.held_ns,
-            lock.max_held_ns, lock.thread_count, caller));
+            lock.released_count, lock.contended_count, lock.in_vain_count, lock.waited_ns, lock.max_waited_ns,
+            lock.held.count, lock.held.total_ns, lock.held.max_ns, lock.thread_count, caller));
     }
 }
 
@@ -109,6 +112,9 @@ int run_contention(const ContentionOptions& options) {
     out.flush();
     if (out.error_number() != 0)
         return complain(Error::from_errno(out.error_number(), "Could not write to standard output"));
+    if (contention.unreadable_count() > 0)
+        print_error("plumb: warning: {} of locks left out, which are cut or damaged.\n",
+                    counted(contention.unreadable_count(), "event"));
     const StreamLosses losses = reader.losses();
     if (losses.any())
         print_error(
@@ -130,9 +136,9 @@ void add_contention(CLI::App& app) {
         ->capture_default_str();
     command->add_option("--pid", options->process_id, "Only locks of this process")->check(is_process_id());
     command->add_flag("--json", options->json, "One JSON object for each lock and line");
-    command->footer(
-        "waited: acquired after waiting. held avg: over all releases. A lock in static memory is shown by\n"
-        "its symbol, or by object and offset; others by address.");
+    command->footer("waited: waited for, also in vain. held: what was held and given up. A lock in static "
+                    "memory is shown by\n"
+                    "its symbol, or by object and offset; others by address.");
     command->callback([options] { finish(run_contention(*options)); });
 }
 

@@ -27,6 +27,16 @@ struct Trace {
             "pthread", "mutex_acquired",
             {address("mutex"), test::integer_field("waited_ns", 8), test::integer_field("status", 4, true)});
         released = sample.add("pthread", "mutex_released", {address("mutex")});
+        const auto status = test::integer_field("status", 4, true);
+        refused = sample.add("pthread", "mutex_unlock_failed", {address("mutex"), status});
+        failed = sample.add("pthread", "mutex_lock_failed",
+                            {address("mutex"), test::integer_field("waited_ns", 8), status});
+        made =
+            sample.add("pthread", "mutex_init", {address("mutex"), test::integer_field("kind", 1), status});
+        const auto mode = test::integer_field("mode", 1);
+        rw_acquired = sample.add("pthread", "rwlock_acquired",
+                                 {address("rwlock"), mode, test::integer_field("waited_ns", 8)});
+        rw_released = sample.add("pthread", "rwlock_released", {address("rwlock")});
         metadata = sample.text();
     }
     void take(uint64_t at, uint32_t tid, uint64_t lock, uint64_t waited_ns = 0) {
@@ -35,6 +45,27 @@ struct Trace {
     void give(uint64_t at, uint32_t tid, uint64_t lock) {
         stream.event(released, at, tid, Payload().add(lock));
     }
+    void refuse(uint64_t at, uint32_t tid, uint64_t lock) {
+        give(at, tid, lock);
+        stream.event(refused, at + 1, tid, Payload().add(lock).add(1));
+    }
+    void wait_for(uint64_t at, uint32_t tid, uint64_t lock) {
+        stream.event(wait, at, tid, Payload().add(lock).add(uint64_t{0x77}));
+    }
+    void make(uint64_t at, uint64_t lock, uint8_t kind) {
+        stream.event(made, at, 1, Payload().add(lock).add(kind).add(0));
+    }
+    void take_rw(uint64_t at, uint32_t tid, bool write, uint64_t waited_ns = 0) {
+        stream.event(rw_acquired, at, tid,
+                     Payload().add(lock_a).add(static_cast<uint8_t>(write)).add(waited_ns));
+    }
+    void give_rw(uint64_t at, uint32_t tid) { stream.event(rw_released, at, tid, Payload().add(lock_a)); }
+    /* Of the only lock. */
+    LockUse only() {
+        const std::vector<LockUse> locks = result();
+        EXPECT_EQ(locks.size(), 1u);
+        return locks.empty() ? LockUse() : locks[0];
+    }
     std::vector<LockUse> result() {
         stream.end_packet();
         Result<TraceReader> reader = TraceReader::from_memory({metadata, {stream.bytes()}});
@@ -42,11 +73,13 @@ struct Trace {
         LockContention contention(*reader);
         while (const Event* const event = reader->next())
             contention.add(*event);
+        unreadable = contention.unreadable_count();
         return contention.result();
     }
 
     std::string metadata;
-    uint16_t wait, acquired, released;
+    uint16_t wait, acquired, released, refused, failed, made, rw_acquired, rw_released;
+    uint64_t unreadable = 0;
     SampleStream stream{ctf_stream_records, 0};
 };
 
@@ -65,11 +98,11 @@ TEST(LockContention, CountsAndMeasuresEachLock) {
     EXPECT_EQ(locks[0].acquired_count, 2u);
     EXPECT_EQ(locks[0].contended_count, 1u);
     EXPECT_EQ(locks[0].waited_ns, 40u);
-    EXPECT_EQ(locks[0].held_ns, 50u + 30u);
-    EXPECT_EQ(locks[0].max_held_ns, 50u);
+    EXPECT_EQ(locks[0].held.total_ns, 50u + 30u);
+    EXPECT_EQ(locks[0].held.max_ns, 50u);
     EXPECT_EQ(locks[0].thread_count, 2u);
     EXPECT_EQ(locks[0].busiest_caller, 0x77u);
-    EXPECT_EQ(locks[1].held_ns, 90u);
+    EXPECT_EQ(locks[1].held.total_ns, 90u);
     EXPECT_EQ(locks[1].busiest_caller, 0u);
 }
 
@@ -111,7 +144,7 @@ TEST(LockContention, HoldsARecursiveLockUntilItsLastRelease) {
     trace.give(200, 1, lock_a);
     const std::vector<LockUse> locks = trace.result();
     ASSERT_EQ(locks.size(), 1u);
-    EXPECT_EQ(locks[0].max_held_ns, 100u);
+    EXPECT_EQ(locks[0].held.max_ns, 100u);
 }
 
 TEST(LockContention, DoesNotTakeALostReleaseForALongHold) {
@@ -122,7 +155,147 @@ TEST(LockContention, DoesNotTakeALostReleaseForALongHold) {
     trace.give(100020, 1, lock_a); /* of an acquisition that is not known any more */
     const std::vector<LockUse> locks = trace.result();
     ASSERT_EQ(locks.size(), 1u);
-    EXPECT_EQ(locks[0].held_ns, 10u);
+    EXPECT_EQ(locks[0].held.total_ns, 10u);
+}
+
+TEST(LockContention, DoesNotTakeALostReleaseForRecursion) {
+    for (const bool waited : {false, true}) {
+        Trace trace;
+        if (!waited) trace.make(90, lock_a, 0);
+        trace.take(100, 1, lock_a); /* and its release was lost */
+        if (waited) trace.wait_for(900, 1, lock_a);
+        trace.take(1000, 1, lock_a, 1);
+        trace.give(1010, 1, lock_a);
+        const LockUse lock = trace.only();
+        EXPECT_EQ(lock.held.count, 1u);
+        EXPECT_EQ(lock.held.total_ns, 10u);
+    }
+}
+
+TEST(LockContention, DividesByTheHoldsThatEnded) {
+    Trace trace;
+    trace.give(90, 1, lock_a); /* taken before the recording, or by the parent */
+    for (uint64_t i = 0; i < 5; ++i)
+        trace.take(100 + i, 1, lock_a);
+    for (uint64_t i = 0; i < 5; ++i)
+        trace.give(200 + i, 1, lock_a);
+    trace.take(300, 1, lock_a); /* and held until the end */
+    const LockUse lock = trace.only();
+    EXPECT_EQ(lock.released_count, 6u);
+    EXPECT_EQ(lock.held.count, 1u);
+    EXPECT_EQ(lock.held.total_ns, 104u);
+}
+
+TEST(LockContention, ARefusedReleaseEndsNoHold) {
+    Trace trace;
+    trace.take(100, 1, lock_a);
+    trace.refuse(110, 2, lock_a);
+    trace.refuse(120, 1, lock_a);
+    trace.refuse(130, 3, lock_a);
+    trace.give(200, 1, lock_a);
+    trace.refuse(300, 1, lock_a);
+    const LockUse lock = trace.only();
+    EXPECT_EQ(lock.released_count, 1u);
+    EXPECT_EQ(lock.held.count, 1u);
+    EXPECT_EQ(lock.held.total_ns, 100u);
+}
+
+TEST(LockContention, ARefusalMayCrossTheNextHold) {
+    Trace trace;
+    trace.take(100, 1, lock_a);
+    trace.give(150, 2, lock_a);
+    trace.give(160, 1, lock_a);
+    trace.take(160, 3, lock_a);
+    trace.stream.event(trace.refused, 170, 2, Payload().add(lock_a).add(1));
+    trace.give(200, 3, lock_a);
+    trace.take(210, 1, lock_a); /* whose release was not refused */
+    trace.give(211, 1, lock_a);
+    const LockUse lock = trace.only();
+    EXPECT_EQ(lock.released_count, 3u);
+    EXPECT_EQ(lock.held.count, 3u);
+    EXPECT_EQ(lock.held.total_ns, 60u + 40u + 1u);
+}
+
+TEST(LockContention, AReleaseByAnotherThreadEndsTheHold) {
+    Trace trace;
+    for (uint64_t i = 0; i < 200; ++i) { /* each by a thread that is not seen again */
+        trace.take(1000 * i, 1, lock_a);
+        trace.give(1000 * i + 10, static_cast<uint32_t>(100 + i), lock_a);
+    }
+    const LockUse lock = trace.only();
+    EXPECT_EQ(lock.held.count, 200u);
+    EXPECT_EQ(lock.held.total_ns, 2000u);
+    EXPECT_EQ(lock.held.max_ns, 10u);
+}
+
+TEST(LockContention, NobodyElseReleasesAMutexThatChecks) {
+    for (const uint8_t kind : {uint8_t{1}, uint8_t{2}}) {
+        Trace trace;
+        trace.make(90, lock_a, kind);
+        trace.take(100, 1, lock_a);
+        trace.give(110, 2, lock_a); /* whose refusal was lost */
+        trace.give(200, 1, lock_a);
+        EXPECT_EQ(trace.only().held.total_ns, 100u);
+    }
+}
+
+TEST(LockContention, ReadersHoldTogetherAndAWriterEndsWhatWasLost) {
+    Trace trace;
+    trace.take_rw(100, 1, false);
+    trace.take_rw(110, 2, false);
+    trace.give_rw(115, 3); /* taken before the recording: not theirs */
+    trace.give_rw(120, 1);
+    trace.take_rw(900, 4, true);  /* the release of 2 was lost */
+    trace.take_rw(1000, 4, true); /* nobody writes twice */
+    trace.give_rw(1001, 4);
+    trace.take_rw(1100, 5, false);
+    trace.give_rw(1102, 5);
+    const LockUse lock = trace.only();
+    EXPECT_EQ(lock.held.count, 3u);
+    EXPECT_EQ(lock.held.total_ns, 20u + 1u + 2u);
+}
+
+TEST(LockContention, TheTimeOfACallIsNoWait) {
+    Trace trace;
+    trace.take(100, 1, lock_a, 30); /* robust: never tried first */
+    trace.give(110, 1, lock_a);
+    trace.wait_for(120, 1, lock_a);
+    trace.take(160, 1, lock_a, 40);
+    trace.give(170, 1, lock_a);
+    const LockUse lock = trace.only();
+    EXPECT_EQ(lock.contended_count, 1u);
+    EXPECT_EQ(lock.waited_ns, 40u);
+}
+
+TEST(LockContention, WithoutEventsOfWaitingTheTimeCounts) {
+    Trace trace; /* it has none of read/write locks */
+    trace.take_rw(100, 1, true, 30);
+    trace.take_rw(100, 1, true, 0);
+    const LockUse lock = trace.only();
+    EXPECT_EQ(lock.contended_count, 1u);
+    EXPECT_EQ(lock.waited_ns, 30u);
+}
+
+TEST(LockContention, AWaitInVainIsAWait) {
+    Trace trace;
+    trace.wait_for(100, 2, lock_a);
+    trace.stream.event(trace.failed, 150, 2, Payload().add(lock_a).add(uint64_t{50}).add(110));
+    trace.stream.event(trace.failed, 160, 2, Payload().add(lock_a).add(uint64_t{9}).add(35)); /* EDEADLK */
+    const LockUse lock = trace.only();
+    EXPECT_EQ(lock.acquired_count, 0u);
+    EXPECT_EQ(lock.contended_count, 1u);
+    EXPECT_EQ(lock.in_vain_count, 1u);
+    EXPECT_EQ(lock.waited_ns, 50u);
+    EXPECT_EQ(lock.max_waited_ns, 50u);
+}
+
+TEST(LockContention, CountsWhatItCanNotRead) {
+    Trace trace;
+    trace.take(100, 1, lock_a);
+    trace.stream.event(trace.acquired, 110, 1, Payload().add(lock_b));
+    trace.stream.event(trace.acquired, 120, 1, Payload().add(uint32_t{1}));
+    EXPECT_EQ(trace.result().size(), 1u);
+    EXPECT_EQ(trace.unreadable, 2u);
 }
 
 __attribute__((used)) int a_lock_of_this_test[4];

@@ -1,26 +1,10 @@
 #include "trace/answers/lock_contention.h"
 
 #include <algorithm>
-#include <optional>
+#include <array>
 
 namespace plumb {
 namespace {
-
-struct LockFields : SkipVisitor {
-    LockFields(const Step* address_step, const Step* waited_step, const Step* caller_step)
-        : address_step_(address_step), waited_step_(waited_step), caller_step_(caller_step) {}
-    void integer(const Step& step, uint64_t value) {
-        if (&step == address_step_) address = value;
-        if (&step == waited_step_) waited_ns = value;
-        if (&step == caller_step_) caller = value;
-    }
-    uint64_t address = 0, waited_ns = 0, caller = 0;
-
-private:
-    const Step* address_step_;
-    const Step* waited_step_;
-    const Step* caller_step_;
-};
 
 const Step* find_step(const Plan& plan, std::string_view name) {
     for (const Step& step : plan.steps)
@@ -41,12 +25,39 @@ const char* lock_kind_name(LockKind kind) {
     }
 }
 
+struct LockContention::Fields : SkipVisitor {
+    explicit Fields(const Meaning& meaning) : meaning_(meaning) {}
+    void integer(const Step& step, uint64_t value) {
+        if (&step == meaning_.address) address = value;
+        if (&step == meaning_.waited_ns) waited_ns = value;
+        if (&step == meaning_.caller) caller = value;
+        if (&step == meaning_.mode) mode = value;
+        if (&step == meaning_.nature) nature = value;
+    }
+    uint64_t address = 0, waited_ns = 0, caller = 0, mode = 0, nature = 0;
+
+private:
+    const Meaning& meaning_;
+};
+
 LockContention::LockContention(TraceReader& reader) : reader_(reader) {
-    for (const EventInfo* info : reader.event_infos())
-        meanings_.push_back(meaning_of(*info));
+    for (const auto& layout : reader.layouts()) {
+        const std::size_t first = meanings_.size();
+        std::array<bool, 3> has_waits{};
+        for (const auto& info : layout->events()) {
+            meanings_.push_back(meaning_of(*info));
+            if (meanings_.back().action == Action::wait)
+                has_waits[static_cast<std::size_t>(meanings_.back().kind)] = true;
+        }
+        for (std::size_t i = first; i < meanings_.size(); ++i)
+            meanings_[i].has_waits = has_waits[static_cast<std::size_t>(meanings_[i].kind)];
+    }
 }
 
 LockContention::Meaning LockContention::meaning_of(const EventInfo& info) {
+    static constexpr std::pair<std::string_view, Action> actions[] = {
+        {"init", Action::made},          {"wait", Action::wait},         {"acquired", Action::acquired},
+        {"lock_failed", Action::failed}, {"released", Action::released}, {"unlock_failed", Action::refused}};
     Meaning meaning;
     for (const LockKind kind : {LockKind::mutex, LockKind::rwlock, LockKind::spin}) {
         const std::string lock = lock_kind_name(kind);
@@ -57,67 +68,102 @@ LockContention::Meaning LockContention::meaning_of(const EventInfo& info) {
         meaning.address = find_step(info.fields, lock);
         meaning.waited_ns = find_step(info.fields, "waited_ns");
         meaning.caller = find_step(info.fields, "caller");
+        meaning.mode = find_step(info.fields, "mode");
+        meaning.nature = find_step(info.fields, "kind");
         if (meaning.address == nullptr) return {};
-        if (what == "wait") meaning.action = Action::wait;
-        if (what == "acquired") meaning.action = Action::acquired;
-        if (what == "released") meaning.action = Action::released;
+        for (const auto& [name, action] : actions)
+            if (what == name) meaning.action = action;
     }
     return meaning;
 }
 
-void LockContention::acquire(Lock& lock, const Event& event, uint64_t waited_ns) {
-    LockUse& use = lock.use;
-    ++use.acquired_count;
-    if (waited_ns > 0) ++use.contended_count;
-    use.waited_ns += waited_ns;
-    use.max_waited_ns = std::max(use.max_waited_ns, waited_ns);
-    const auto place = std::lower_bound(lock.threads.begin(), lock.threads.end(), event.thread_id);
-    if (place == lock.threads.end() || *place != event.thread_id) lock.threads.insert(place, event.thread_id);
-    for (Holder& holder : lock.holders)
-        if (holder.thread_id == event.thread_id) {
-            ++holder.depth;
-            return;
-        }
-    /* Who holds it alone ends all other holds: their end was lost. */
-    if (use.kind != LockKind::rwlock) lock.holders.clear();
-    lock.holders.push_back({event.thread_id, 1, event.time_ns});
+/* A trace without events of waiting has the times alone. */
+bool LockContention::ends_wait(Lock& lock, const Meaning& meaning, uint32_t thread_id, uint64_t waited_ns) {
+    const bool waited = lock.waiting.erase(thread_id) > 0 || (!meaning.has_waits && waited_ns > 0);
+    if (!waited) return false;
+    ++lock.use.contended_count;
+    lock.use.waited_ns += waited_ns;
+    lock.use.max_waited_ns = std::max(lock.use.max_waited_ns, waited_ns);
+    return true;
 }
 
-void LockContention::release(Lock& lock, const Event& event) {
-    ++lock.use.released_count;
-    const auto holder = std::find_if(lock.holders.begin(), lock.holders.end(),
-                                     [&](const Holder& h) { return h.thread_id == event.thread_id; });
-    if (holder == lock.holders.end() || --holder->depth > 0) return;
-    const auto held_ns = static_cast<uint64_t>(std::max<int64_t>(event.time_ns - holder->since_ns, 0));
-    lock.use.held_ns += held_ns;
-    lock.use.max_held_ns = std::max(lock.use.max_held_ns, held_ns);
-    lock.holders.erase(holder);
+void LockContention::acquire(Lock& lock, const Meaning& meaning, const Event& event, const Fields& fields) {
+    const uint32_t thread = event.thread_id;
+    ++lock.use.acquired_count;
+    const bool waited = ends_wait(lock, meaning, thread, fields.waited_ns);
+    const auto place = std::lower_bound(lock.threads.begin(), lock.threads.end(), thread);
+    if (place == lock.threads.end() || *place != thread) lock.threads.insert(place, thread);
+    constexpr uint64_t mode_read = 0;
+    if (meaning.kind == LockKind::rwlock && fields.mode == mode_read)
+        lock.holds.acquire_shared(thread, event.time_ns);
+    else
+        lock.holds.acquire_alone(thread, event.time_ns, !waited && meaning.kind == LockKind::mutex);
+}
+
+void LockContention::fail(Lock& lock, const Meaning& meaning, const Event& event, const Fields& fields) {
+    if (ends_wait(lock, meaning, event.thread_id, fields.waited_ns)) ++lock.use.in_vain_count;
+    lock.holds.settle(event.thread_id);
+}
+
+/* As pthread_mutexattr_settype() has them: normal, recursive, errorcheck, adaptive. */
+static LockNature nature_of(LockKind kind, uint64_t value) {
+    if (kind != LockKind::mutex || value == 0 || value == 3) return LockNature::plain;
+    return value == 1 ? LockNature::recursive : value == 2 ? LockNature::checked : LockNature::unknown;
+}
+
+void LockContention::apply(Lock& lock, const Meaning& meaning, const Event& event, const Fields& fields) {
+    const uint32_t thread = event.thread_id;
+    switch (meaning.action) {
+    case Action::none:
+        break;
+    case Action::made:
+        lock.holds.reset(nature_of(meaning.kind, fields.nature));
+        lock.waiting.clear();
+        break;
+    case Action::wait:
+        if (meaning.caller != nullptr) ++lock.callers[fields.caller];
+        lock.waiting.insert(thread);
+        lock.holds.settle(thread);
+        break;
+    case Action::acquired:
+        acquire(lock, meaning, event, fields);
+        break;
+    case Action::failed:
+        fail(lock, meaning, event, fields);
+        break;
+    case Action::released:
+        ++lock.use.released_count;
+        lock.holds.release(thread, event.time_ns);
+        break;
+    case Action::refused:
+        if (lock.use.released_count > 0) --lock.use.released_count;
+        lock.holds.refuse(thread);
+        break;
+    }
 }
 
 void LockContention::add(const Event& event) {
     const Meaning& meaning = meanings_[event.info->index];
     if (meaning.action == Action::none) return;
-    LockFields fields(meaning.address, meaning.waited_ns, meaning.caller);
-    if (!visit_fields(event, fields)) return;
     ++lock_events_;
+    Fields fields(meaning);
+    if (!visit_fields(event, fields)) {
+        ++unreadable_;
+        return;
+    }
     const uint32_t process_id = reader_.process_id_of(event);
     Lock& lock = locks_[{process_id, fields.address}];
     lock.use.kind = meaning.kind;
     lock.use.process_id = process_id;
     lock.use.address = fields.address;
-    if (meaning.action == Action::wait) {
-        if (meaning.caller != nullptr) ++lock.callers[fields.caller];
-    } else if (meaning.action == Action::acquired) {
-        acquire(lock, event, fields.waited_ns);
-    } else {
-        release(lock, event);
-    }
+    apply(lock, meaning, event, fields);
 }
 
 std::vector<LockUse> LockContention::result() const {
     std::vector<LockUse> uses;
     for (const auto& [key, lock] : locks_) {
         LockUse use = lock.use;
+        use.held = lock.holds.times();
         use.thread_count = lock.threads.size();
         for (const auto& [caller, count] : lock.callers)
             if (count > use.busiest_caller_count ||

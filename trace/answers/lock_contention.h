@@ -3,17 +3,20 @@
  * read/write lock and spin lock, from the events of the pthread probe (probes/pthread/events.h).
  *
  * A lock is named by process and address; a lock made where another one was destroyed counts as the same.
- * Times come from the events themselves (waited) and from the time between them (held).
+ * Times come from the events themselves (waited) and from the time between them (held). A lock was waited for where
+ * an event says so: a time alone may be that of a call which could not try the lock first.
  */
 #ifndef PLUMB_TRACE_ANSWERS_LOCK_CONTENTION_H
 #define PLUMB_TRACE_ANSWERS_LOCK_CONTENTION_H
 
+#include "trace/answers/lock_holds.h"
 #include "trace/trace_reader.h"
 
 #include <cstdint>
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -27,12 +30,12 @@ struct LockUse {
     uint32_t process_id = 0;
     uint64_t address = 0;
     uint64_t acquired_count = 0;
-    uint64_t released_count = 0;
-    uint64_t contended_count = 0; /* acquired after waiting */
+    uint64_t released_count = 0;  /* and not refused */
+    uint64_t contended_count = 0; /* waited for, whether in vain or not */
+    uint64_t in_vain_count = 0;   /* a time-out, an error */
     uint64_t waited_ns = 0;
     uint64_t max_waited_ns = 0;
-    uint64_t held_ns = 0;
-    uint64_t max_held_ns = 0;
+    HoldTimes held;
     uint64_t thread_count = 0;
     uint64_t busiest_caller = 0; /* the code that waited most often; 0: not known */
     uint64_t busiest_caller_count = 0;
@@ -46,27 +49,28 @@ public:
     void add(const Event& event);
     /* Whether the trace has events of locks at all. */
     bool has_lock_events() const { return lock_events_ > 0; }
+    /* Of locks, but cut or damaged: left out. */
+    uint64_t unreadable_count() const { return unreadable_; }
     /* The most waited for first; of equals, the most used. */
     std::vector<LockUse> result() const;
 
 private:
-    enum class Action : uint8_t { none, wait, acquired, released };
+    enum class Action : uint8_t { none, made, wait, acquired, failed, released, refused };
     /* What an event class means, and which of its steps hold what. */
     struct Meaning {
         Action action = Action::none;
         LockKind kind = LockKind::mutex;
+        bool has_waits = false; /* the trace has events that say who waits */
         const Step* address = nullptr;
         const Step* waited_ns = nullptr;
         const Step* caller = nullptr;
-    };
-    struct Holder {
-        uint32_t thread_id;
-        uint32_t depth; /* of recursive locks */
-        int64_t since_ns;
+        const Step* mode = nullptr;
+        const Step* nature = nullptr;
     };
     struct Lock {
         LockUse use;
-        std::vector<Holder> holders; /* one, but for readers of a read/write lock */
+        LockHolds holds;
+        std::unordered_set<uint32_t> waiting; /* threads */
         std::unordered_map<uint64_t, uint64_t> callers;
         std::vector<uint32_t> threads; /* sorted */
     };
@@ -76,13 +80,17 @@ private:
         }
     };
 
+    struct Fields;
     static Meaning meaning_of(const EventInfo& info);
-    static void acquire(Lock& lock, const Event& event, uint64_t waited_ns);
-    static void release(Lock& lock, const Event& event);
+    static bool ends_wait(Lock& lock, const Meaning& meaning, uint32_t thread_id, uint64_t waited_ns);
+    static void acquire(Lock& lock, const Meaning& meaning, const Event& event, const Fields& fields);
+    static void fail(Lock& lock, const Meaning& meaning, const Event& event, const Fields& fields);
+    static void apply(Lock& lock, const Meaning& meaning, const Event& event, const Fields& fields);
 
     TraceReader& reader_;
     std::vector<Meaning> meanings_; /* by EventInfo::index */
     uint64_t lock_events_ = 0;
+    uint64_t unreadable_ = 0;
     std::unordered_map<std::pair<uint32_t, uint64_t>, Lock, KeyHash> locks_;
 };
 
