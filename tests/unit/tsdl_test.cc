@@ -253,6 +253,26 @@ TEST(Tsdl, BoundsNesting) {
     EXPECT_THAT(error_of(by_name), HasSubstr("nested deeper"));
 }
 
+TEST(Tsdl, BoundsNames) {
+    EXPECT_EQ(error_of(with_fields("integer { size = 8; } " + std::string(1024, 'n') + ";")), "no error");
+    EXPECT_THAT(error_of(with_fields("integer { size = 8; } " + std::string(1025, 'n') + ";")),
+                HasSubstr("longer than 1024 characters"));
+}
+
+TEST(Tsdl, BoundsHowOftenTypesAreCopied) {
+    std::string fields;
+    for (int i = 0; i < 1000; i++)
+        fields += fmt::format("integer {{ size = 8; }} f{};", i);
+    std::string tagged = "enum tag : integer { size = 8; } { f0 } t;";
+    for (int i = 0; i < 600; i++)
+        tagged += fmt::format("variant v <t> x{};", i);
+    EXPECT_THAT(error_of("variant v {" + fields + "};" + with_fields(tagged)), HasSubstr("used too often"));
+    std::string events = "struct s {" + fields + "};" + std::string(trace_block);
+    for (int i = 0; i < 600; i++)
+        events += fmt::format("event {{ name = \"a:b\"; id = {}; fields := struct s; }};", i);
+    EXPECT_THAT(error_of(events), HasSubstr("used too often"));
+}
+
 TEST(Tsdl, TakesPacketsOfMetadataApart) {
     const auto packet = [](std::string_view text, uint32_t magic) {
         std::string bytes(37, '\0');

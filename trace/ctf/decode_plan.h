@@ -15,7 +15,7 @@
 #include "trace/ctf/tsdl.h"
 
 #include <cstdint>
-#include <string>
+#include <string_view>
 #include <vector>
 
 namespace plumb {
@@ -62,7 +62,8 @@ struct Step {
     uint64_t length = 0;     /* text, array: elements */
     uint64_t element_min_bits = 0;
     const std::vector<tsdl::Label>* labels = nullptr; /* of an enumeration */
-    std::string name;                                 /* as shown: without the underscore in front */
+    std::string_view
+        name; /* as shown, without the underscore in front; the metadata's own, which outlives all plans */
 };
 
 /* One option of a variant: taken if the tag is between first and last. */

@@ -1,7 +1,8 @@
 /*
  * From types to plans. Metadata is hostile: a few lines of it can describe a struct of 2^32 fields, or an
- * array of elements that take no bytes, so the number of steps is bounded and each element must take a bit. A name may be as
- * long as the metadata is, so none is kept twice.
+ * array of elements that take no bytes, so the number of steps is bounded and each element must take a bit. Names are views
+ * of the metadata's, since one type may be that of all events. What is looked for by name is bounded, too: thousands of
+ * structs may have the same names.
  */
 #include "trace/ctf/trace_layout.h"
 
@@ -17,6 +18,7 @@ namespace {
 constexpr std::size_t max_steps_in_plan = 4096;
 constexpr std::size_t max_steps_in_trace = std::size_t{1} << 18;
 constexpr uint32_t max_slots = 65536;
+constexpr std::size_t max_looks = std::size_t{1} << 23;
 constexpr uint64_t max_dense_event_id = 65535;
 
 struct NamedRole {
@@ -54,6 +56,10 @@ std::string_view without_underscore(std::string_view name) {
     return name;
 }
 
+Error too_many_looks() {
+    return Error("The metadata has too many lengths, tags and labels of the same names.");
+}
+
 Role role_of(std::string_view scope, std::string_view name) {
     for (const NamedRole& entry : roles)
         if (entry.scope == scope && entry.name == without_underscore(name)) return entry.role;
@@ -77,9 +83,8 @@ void StreamLayout::add_event(const EventInfo* event) {
 }
 
 const StreamLayout* TraceLayout::find_stream(uint64_t id) const {
-    for (const auto& stream : streams_)
-        if (stream->id == id) return stream.get();
-    return nullptr;
+    const auto found = stream_by_id_.find(id);
+    return found == stream_by_id_.end() ? nullptr : found->second;
 }
 
 class LayoutMaker {
@@ -106,16 +111,19 @@ private:
 
     Status compile(std::string_view scope, const tsdl::TypePtr& type, Plan& plan);
     uint32_t make_place(uint32_t parent, std::string_view name);
-    std::string_view scope_of(uint32_t place) const;
-    bool is_same(uint32_t a, uint32_t b) const;
-    bool is_at(const Visible& visible, uint32_t place, std::string_view reference) const;
-    bool is_in(const Visible& visible, std::string_view scope, std::string_view reference) const;
-    std::optional<uint32_t> strip(const Visible& visible, std::string_view& reference) const;
-    Status add(uint32_t parent, const tsdl::Field& field, Plan& plan);
+    bool is_same(uint32_t a, uint32_t b);
+    bool is_at(const Visible& visible, uint32_t place, std::string_view reference);
+    bool is_in(const Visible& visible, std::string_view scope, std::string_view reference);
+    std::optional<uint32_t> strip(const Visible& visible, std::string_view& reference);
+    void show(const Visible& visible);
+    void hide_from(std::size_t count);
+    bool may_look(std::size_t times);
+    Status add(uint32_t parent, std::string_view name, const tsdl::Type& type, Plan& plan);
     Status add_children(uint32_t place, const tsdl::Type& type, Plan& plan);
-    Status add_array(uint32_t parent, const tsdl::Field& field, Plan& plan, Step step);
-    Status add_variant(uint32_t parent, const tsdl::Field& field, Plan& plan, Step step);
+    Status add_array(uint32_t parent, std::string_view name, const tsdl::Type& type, Plan& plan, Step step);
+    Status add_variant(uint32_t parent, std::string_view name, const tsdl::Type& type, Plan& plan, Step step);
     void fill_integer(const tsdl::Type& type, Step& step) const;
+    const Visible* look_up(uint32_t parent, std::string_view reference);
     Result<const Visible*> resolve(uint32_t parent, std::string_view reference);
     Result<int32_t> slot_of(const Visible& visible);
     Status make_stream(const tsdl::StreamClass& described);
@@ -125,6 +133,8 @@ private:
     TraceLayout& layout_;
     std::vector<Place> places_;
     std::vector<Visible> visible_;
+    std::unordered_map<std::string_view, std::vector<uint32_t>> visible_by_name_; /* places in it, in order */
+    std::size_t looks_ = 0;
     std::string_view scope_;
     uint32_t slots_ = 0;
     std::size_t steps_ = 0;
@@ -142,19 +152,20 @@ Status LayoutMaker::make(uint32_t first_index) {
     if (Status made = compile("trace.packet.header", metadata.packet_header, layout_.packet_header_); !made)
         return made;
     layout_.packet_header_slots_ = slots_;
+    const std::size_t visible_everywhere = visible_.size();
+    std::unordered_map<uint64_t, std::vector<const tsdl::EventClass*>> events_by_stream;
+    for (const tsdl::EventClass& event : metadata.events)
+        events_by_stream[event.stream_id].push_back(&event);
     for (const tsdl::StreamClass& described : metadata.streams) {
-        /* Only the packet header is visible from every stream. */
-        std::erase_if(visible_,
-                      [this](const Visible& v) { return scope_of(v.place) != "trace.packet.header"; });
+        hide_from(visible_everywhere);
         if (Status made = make_stream(described); !made) return made;
         StreamLayout& stream = *layout_.streams_.back();
         const std::size_t visible_in_stream = visible_.size();
         bool only_statedump = true;
-        for (const tsdl::EventClass& event : metadata.events) {
-            if (event.stream_id != described.id) continue;
-            visible_.resize(visible_in_stream);
+        for (const tsdl::EventClass* const event : events_by_stream[described.id]) {
+            hide_from(visible_in_stream);
             const auto index = first_index + static_cast<uint32_t>(layout_.events_.size());
-            if (Status made = make_event(event, stream, index); !made) return made;
+            if (Status made = make_event(*event, stream, index); !made) return made;
             only_statedump = only_statedump && layout_.events_.back()->is_statedump;
         }
         stream.is_statedump = only_statedump && stream.is_plumb_record;
@@ -212,8 +223,9 @@ Status LayoutMaker::make_stream(const tsdl::StreamClass& described) {
         return made;
     if (Status made = compile("stream.event.context", described.event_context, stream->event_context); !made)
         return made;
-    stream->is_plumb_record = !layout_.metadata_.environment_text("plumb_version").empty() &&
-                              is_plumb_record(stream->event_header, stream->event_context);
+    stream->is_plumb_record =
+        layout_.is_of_plumb() && is_plumb_record(stream->event_header, stream->event_context);
+    layout_.stream_by_id_.emplace(stream->id, stream.get());
     layout_.streams_.push_back(std::move(stream));
     return ok();
 }
@@ -260,7 +272,7 @@ Status LayoutMaker::compile(std::string_view scope, const tsdl::TypePtr& type, P
 
 Status LayoutMaker::add_children(uint32_t place, const tsdl::Type& type, Plan& plan) {
     for (const tsdl::Field& field : type.fields)
-        if (Status added = add(place, field, plan); !added) return added;
+        if (Status added = add(place, field.name, *field.type, plan); !added) return added;
     return ok();
 }
 
@@ -280,19 +292,18 @@ void LayoutMaker::fill_integer(const tsdl::Type& type, Step& step) const {
     if (type.kind == tsdl::Kind::enumeration) step.labels = &type.labels;
 }
 
-Status LayoutMaker::add(uint32_t parent, const tsdl::Field& field, Plan& plan) {
+Status LayoutMaker::add(uint32_t parent, std::string_view name, const tsdl::Type& type, Plan& plan) {
     if (plan.steps.size() >= max_steps_in_plan || ++steps_ > max_steps_in_trace)
         return Error("The metadata describes a struct with more than {} parts.", max_steps_in_plan);
-    const tsdl::Type& type = *field.type;
     Step step;
-    step.name = without_underscore(field.name);
+    step.name = without_underscore(name);
     step.align_mask = type.alignment_bits - 1;
-    step.role = role_of(scope_, field.name);
+    step.role = role_of(scope_, name);
     const auto at = static_cast<uint32_t>(plan.steps.size());
     switch (type.kind) {
     case tsdl::Kind::integer:
     case tsdl::Kind::enumeration:
-        visible_.push_back({parent, field.name, &plan, at, &type});
+        show({parent, name, &plan, at, &type});
         [[fallthrough]];
     case tsdl::Kind::floating:
         fill_integer(type, step);
@@ -302,33 +313,33 @@ Status LayoutMaker::add(uint32_t parent, const tsdl::Field& field, Plan& plan) {
         break;
     case tsdl::Kind::structure: {
         step.kind = StepKind::structure;
-        plan.steps.push_back(std::move(step));
-        if (Status added = add_children(make_place(parent, field.name), type, plan); !added) return added;
+        plan.steps.push_back(step);
+        if (Status added = add_children(make_place(parent, name), type, plan); !added) return added;
         plan.steps[at].next = static_cast<uint32_t>(plan.steps.size());
         return ok();
     }
     case tsdl::Kind::array:
     case tsdl::Kind::sequence:
-        return add_array(parent, field, plan, std::move(step));
+        return add_array(parent, name, type, plan, step);
     case tsdl::Kind::variant:
-        return add_variant(parent, field, plan, std::move(step));
+        return add_variant(parent, name, type, plan, step);
     }
     step.next = at + 1;
-    plan.steps.push_back(std::move(step));
+    plan.steps.push_back(step);
     return ok();
 }
 
-Status LayoutMaker::add_array(uint32_t parent, const tsdl::Field& field, Plan& plan, Step step) {
-    const tsdl::Type& type = *field.type;
+Status LayoutMaker::add_array(uint32_t parent, std::string_view name, const tsdl::Type& type, Plan& plan,
+                              Step step) {
     const auto at = static_cast<uint32_t>(plan.steps.size());
     step.kind = is_text_element(*type.element) ? StepKind::text : StepKind::array;
     step.length = type.length;
     step.element_min_bits = type.element->min_bits;
     if (step.element_min_bits == 0)
-        return Error("The elements of {} may take no space, so it has no bound.", field.name);
+        return Error("The elements of {} may take no space, so it has no bound.", name);
     if (type.kind == tsdl::Kind::sequence) {
         Result<const Visible*> length = resolve(parent, type.reference);
-        if (!length) return length.error().with("The length of {}", field.name);
+        if (!length) return length.error().with("The length of {}", name);
         Result<int32_t> slot = slot_of(**length);
         if (!slot) return slot.error();
         step.counted = true;
@@ -338,24 +349,23 @@ Status LayoutMaker::add_array(uint32_t parent, const tsdl::Field& field, Plan& p
             plan.steps[found.step].is_length = true;
     }
     const Role role = step.role;
-    plan.steps.push_back(std::move(step));
+    plan.steps.push_back(step);
     if (plan.steps[at].kind == StepKind::array) {
-        if (Status added = add(make_place(parent, field.name), {"", type.element}, plan); !added)
-            return added;
+        if (Status added = add(make_place(parent, name), "", *type.element, plan); !added) return added;
         if (role == Role::uuid) plan.steps[at + 1].role = role;
     }
     plan.steps[at].next = static_cast<uint32_t>(plan.steps.size());
     return ok();
 }
 
-Status LayoutMaker::add_variant(uint32_t parent, const tsdl::Field& field, Plan& plan, Step step) {
-    const tsdl::Type& type = *field.type;
+Status LayoutMaker::add_variant(uint32_t parent, std::string_view name, const tsdl::Type& type, Plan& plan,
+                                Step step) {
     const auto at = static_cast<uint32_t>(plan.steps.size());
-    if (type.reference.empty()) return Error("The variant {} has no tag.", field.name);
+    if (type.reference.empty()) return Error("The variant {} has no tag.", name);
     Result<const Visible*> tag = resolve(parent, type.reference);
-    if (!tag) return tag.error().with("The tag of {}", field.name);
+    if (!tag) return tag.error().with("The tag of {}", name);
     if ((*tag)->type->kind != tsdl::Kind::enumeration)
-        return Error("The tag of {} is not an enumeration.", field.name);
+        return Error("The tag of {} is not an enumeration.", name);
     const tsdl::Type& tag_type = *(*tag)->type;
     Result<int32_t> slot = slot_of(**tag);
     if (!slot) return slot.error();
@@ -365,11 +375,12 @@ Status LayoutMaker::add_variant(uint32_t parent, const tsdl::Field& field, Plan&
     plan.choices.emplace_back();
     plan.choices.back().tag_is_signed = tag_type.element->is_signed;
     const uint32_t choices = step.choices;
-    plan.steps.push_back(std::move(step));
-    const uint32_t place = make_place(parent, field.name);
+    plan.steps.push_back(step);
+    const uint32_t place = make_place(parent, name);
     for (const tsdl::Field& option : type.fields) {
         const auto first = static_cast<uint32_t>(plan.steps.size());
-        if (Status added = add(place, option, plan); !added) return added;
+        if (Status added = add(place, option.name, *option.type, plan); !added) return added;
+        if (!may_look(tag_type.labels.size())) return too_many_looks();
         for (const tsdl::Label& label : tag_type.labels)
             if (without_underscore(label.name) == without_underscore(option.name))
                 plan.choices[choices].options.push_back({label.first, label.last, first});
@@ -378,21 +389,34 @@ Status LayoutMaker::add_variant(uint32_t parent, const tsdl::Field& field, Plan&
     return ok();
 }
 
+void LayoutMaker::show(const Visible& visible) {
+    visible_by_name_[visible.name].push_back(static_cast<uint32_t>(visible_.size()));
+    visible_.push_back(visible);
+}
+
+/* All but the first so many. */
+void LayoutMaker::hide_from(std::size_t count) {
+    for (; visible_.size() > count; visible_.pop_back()) {
+        const auto named = visible_by_name_.find(visible_.back().name);
+        named->second.pop_back();
+        if (named->second.empty()) visible_by_name_.erase(named);
+    }
+}
+
+bool LayoutMaker::may_look(std::size_t times) {
+    looks_ += times;
+    return looks_ <= max_looks;
+}
+
 uint32_t LayoutMaker::make_place(uint32_t parent, std::string_view name) {
     places_.push_back({parent, name});
     return static_cast<uint32_t>(places_.size() - 1);
 }
 
-std::string_view LayoutMaker::scope_of(uint32_t place) const {
-    while (places_[place].parent != nowhere)
-        place = places_[place].parent;
-    return places_[place].name;
-}
-
 /* By name: what is described twice is one place. */
-bool LayoutMaker::is_same(uint32_t a, uint32_t b) const {
+bool LayoutMaker::is_same(uint32_t a, uint32_t b) {
     while (a != b) {
-        if (a == nowhere || b == nowhere || places_[a].name != places_[b].name) return false;
+        if (!may_look(1) || a == nowhere || b == nowhere || places_[a].name != places_[b].name) return false;
         a = places_[a].parent;
         b = places_[b].parent;
     }
@@ -400,10 +424,10 @@ bool LayoutMaker::is_same(uint32_t a, uint32_t b) const {
 }
 
 /* Where a reference to the integer would have to begin: the names "a.b.c" are taken off from its end. */
-std::optional<uint32_t> LayoutMaker::strip(const Visible& visible, std::string_view& reference) const {
+std::optional<uint32_t> LayoutMaker::strip(const Visible& visible, std::string_view& reference) {
     std::string_view name = visible.name;
     for (uint32_t place = visible.place;; place = places_[place].parent) {
-        if (!reference.ends_with(name)) return {};
+        if (!may_look(1) || !reference.ends_with(name)) return {};
         reference.remove_suffix(name.size());
         if (reference.empty()) return place;
         if (reference.back() != '.' || places_[place].parent == nowhere) return {};
@@ -412,21 +436,24 @@ std::optional<uint32_t> LayoutMaker::strip(const Visible& visible, std::string_v
     }
 }
 
-bool LayoutMaker::is_at(const Visible& visible, uint32_t place, std::string_view reference) const {
+bool LayoutMaker::is_at(const Visible& visible, uint32_t place, std::string_view reference) {
     const auto begin = strip(visible, reference);
     return begin && is_same(*begin, place);
 }
 
-bool LayoutMaker::is_in(const Visible& visible, std::string_view scope, std::string_view reference) const {
+bool LayoutMaker::is_in(const Visible& visible, std::string_view scope, std::string_view reference) {
     const auto begin = strip(visible, reference);
     return begin && places_[*begin].parent == nowhere && places_[*begin].name == scope;
 }
 
 /* The nearest struct that has the name wins, then the scopes from the innermost to the outermost. */
-Result<const LayoutMaker::Visible*> LayoutMaker::resolve(uint32_t parent, std::string_view reference) {
+const LayoutMaker::Visible* LayoutMaker::look_up(uint32_t parent, std::string_view reference) {
+    const auto named = visible_by_name_.find(reference.substr(reference.rfind('.') + 1));
+    if (named == visible_by_name_.end()) return nullptr;
+    const std::vector<uint32_t>& candidates = named->second;
     const auto find = [&](auto is_it) -> const Visible* {
-        for (auto entry = visible_.rbegin(); entry != visible_.rend(); ++entry)
-            if (is_it(*entry)) return &*entry;
+        for (auto entry = candidates.rbegin(); entry != candidates.rend(); ++entry)
+            if (is_it(visible_[*entry])) return &visible_[*entry];
         return nullptr;
     };
     for (const std::string_view scope : scopes)
@@ -443,7 +470,14 @@ Result<const LayoutMaker::Visible*> LayoutMaker::resolve(uint32_t parent, std::s
         if (const Visible* found =
                 find([&](const Visible& visible) { return is_in(visible, scope, reference); }))
             return found;
-    return Error("The metadata has no integer `{:.60}` before it.", reference);
+    return nullptr;
+}
+
+Result<const LayoutMaker::Visible*> LayoutMaker::resolve(uint32_t parent, std::string_view reference) {
+    const Visible* const found = look_up(parent, reference);
+    if (looks_ > max_looks) return too_many_looks();
+    if (found == nullptr) return Error("The metadata has no integer `{:.60}` before it.", reference);
+    return found;
 }
 
 Result<int32_t> LayoutMaker::slot_of(const Visible& visible) {

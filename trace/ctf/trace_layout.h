@@ -61,6 +61,7 @@ public:
     static Result<std::unique_ptr<TraceLayout>> make(tsdl::Metadata metadata, uint32_t first_index);
 
     const tsdl::Metadata& metadata() const { return metadata_; }
+    bool is_of_plumb() const { return !metadata_.environment_text("plumb_version").empty(); }
     const Plan& packet_header() const { return packet_header_; }
     uint32_t packet_header_slot_count() const { return packet_header_slots_; }
     const StreamLayout* find_stream(uint64_t id) const;
@@ -72,6 +73,7 @@ private:
     Plan packet_header_;
     uint32_t packet_header_slots_ = 0;
     std::vector<std::unique_ptr<StreamLayout>> streams_;
+    std::unordered_map<uint64_t, const StreamLayout*> stream_by_id_;
     std::vector<std::unique_ptr<EventInfo>> events_;
 };
 

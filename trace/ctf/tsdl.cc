@@ -314,7 +314,8 @@ Status Parser::stream_block() {
 }
 
 /* Where Plumb wrote labels of integers into the description of an event, these become enumerations. */
-TypePtr Parser::with_labels(const TypePtr& fields) const {
+Result<TypePtr> Parser::with_labels(const TypePtr& fields) {
+    if (Status copied = may_copy(*fields); !copied) return copied.error();
     Type changed = *fields;
     bool any = false;
     for (Field& field : changed.fields) {
@@ -329,7 +330,8 @@ TypePtr Parser::with_labels(const TypePtr& fields) const {
         field.type = labels;
         any = true;
     }
-    return any ? std::make_shared<Type>(std::move(changed)) : fields;
+    if (!any) return fields;
+    return TypePtr(std::make_shared<Type>(std::move(changed)));
 }
 
 Status Parser::event_block() {
@@ -340,7 +342,10 @@ Status Parser::event_block() {
             Result<TypePtr> type = assigned_type();
             if (!type) return type.error();
             if (name == "context") event.context = *type;
-            if (name == "fields") event.fields = with_labels(*type);
+            if (name != "fields") return ok();
+            Result<TypePtr> fields = with_labels(*type);
+            if (!fields) return fields.error();
+            event.fields = *fields;
             return ok();
         }
         Result<Value> given = assigned_value();

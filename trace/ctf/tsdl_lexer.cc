@@ -135,6 +135,8 @@ Result<Token> Lexer::next() {
         const std::size_t start = position_;
         while (is_identifier_part(peek()))
             ++position_;
+        if (position_ - start > max_identifier_bytes)
+            return error_at(line_, fmt::format("a name is longer than {} characters", max_identifier_bytes));
         token.kind = TokenKind::identifier;
         token.text = text_.substr(start, position_ - start);
         return token;

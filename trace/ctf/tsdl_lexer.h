@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -34,6 +35,9 @@ struct Token {
     /* For messages: `}` or "the end of the text". */
     std::string shown() const;
 };
+
+/* Each use of a type may say its names once more. */
+inline constexpr std::size_t max_identifier_bytes = 1024;
 
 class Lexer {
 public:

@@ -54,7 +54,7 @@ private:
     Status clock_block();
     Status stream_block();
     Status event_block();
-    TypePtr with_labels(const TypePtr& fields) const;
+    Result<TypePtr> with_labels(const TypePtr& fields);
     Status unknown_block();
     /* Calls `entry(name)` for each entry of a block, up to `};`; it consumes what follows the name. */
     template <typename Entry>
@@ -87,12 +87,15 @@ private:
 
     using Scope = std::map<std::string, TypePtr, std::less<>>;
     TypePtr find_type(std::string_view name) const;
+    /* A type with a name may be used, and copied, by each line that follows. */
+    Status may_copy(const Type& type);
     Status define_type(const std::string& name, TypePtr type);
 
     Lexer lexer_;
     Token token_;
     std::vector<Scope> scopes_{1};
     unsigned depth_ = 0;
+    std::size_t copied_fields_ = 0;
     Metadata metadata_;
     bool trace_seen_ = false;
 };

@@ -9,6 +9,7 @@ namespace plumb::tsdl {
 namespace {
 
 constexpr uint32_t max_alignment_bits = 4096;
+constexpr std::size_t max_copied_fields = std::size_t{1} << 19;
 
 uint64_t saturating_add(uint64_t a, uint64_t b) {
     uint64_t sum = 0;
@@ -91,6 +92,12 @@ TypePtr Parser::find_type(std::string_view name) const {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
         if (const auto found = scope->find(name); found != scope->end()) return found->second;
     return nullptr;
+}
+
+Status Parser::may_copy(const Type& type) {
+    copied_fields_ += type.fields.size();
+    if (copied_fields_ <= max_copied_fields) return ok();
+    return error_at(token_.line, "its types are used too often, and have too many fields");
 }
 
 Status Parser::define_type(const std::string& name, TypePtr type) {
@@ -412,10 +419,12 @@ Result<TypePtr> Parser::variant_type() {
         if (!made) return made;
         if (!name.empty())
             if (Status defined = define_type(name, *made); !defined) return defined.error();
+        if (Status copied = may_copy(**made); !copied) return copied.error();
         type = **made;
     } else {
         TypePtr known = find_type(name);
         if (!known) return error_at(token_.line, fmt::format("there is no type `{:.60}`", name));
+        if (Status copied = may_copy(*known); !copied) return copied.error();
         type = *known;
     }
     if (!tag.empty()) type.reference = std::move(tag);
