@@ -8,12 +8,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
-#include <map>
+#include <cstring>
+#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -74,29 +72,47 @@ void add_shortcomings(const Json& root, std::vector<std::string>& lines) {
         if (problem.is_string()) lines.push_back(escaped(problem.get<std::string>()));
 }
 
-/* Where the summary of what was opened is: a domain's folder of a trace may be, too. */
-std::string summary_path(const std::string& trace) {
-    const auto is_there = [](const std::string& path) { return ::access(path.c_str(), F_OK) == 0; };
-    const bool is_a_part = is_there(trace + "/metadata") && is_there(trace + "/../summary.json");
-    return trace + (is_a_part ? "/../summary.json" : "/summary.json");
+/* A recording: its recorder's summary stands in its folder, or will. */
+struct Recorded {
+    std::filesystem::path folder;
+    std::string name; /* what tells it from the others; empty if it is the only one */
+};
+
+/* "snapshot-10" is behind "snapshot-9". */
+bool is_before(const Recorded& a, const Recorded& b) {
+    return ::strverscmp(a.folder.c_str(), b.folder.c_str()) < 0;
 }
 
-/* Of a flight recorder's folder; oldest first. */
-std::vector<std::string> snapshots_in(const std::string& folder) {
-    constexpr std::string_view prefix = "snapshot-";
-    std::map<std::uint64_t, std::string> by_number;
-    const auto names = list_directory(folder);
-    for (const std::string& name : names ? *names : std::vector<std::string>())
-        if (name.starts_with(prefix))
-            by_number[std::strtoull(name.c_str() + prefix.size(), nullptr, 10)] = name;
-    std::vector<std::string> snapshots;
-    for (const auto& [number, name] : by_number)
-        snapshots.push_back(name);
-    return snapshots;
+/* The folders of domains, "ust" and "kernel", are parts of one. They may have been opened by a link, or one alone. */
+std::vector<Recorded> recordings_of(const std::string& opened, const TraceReader& reader) {
+    namespace fs = std::filesystem;
+    std::error_code failed;
+    const fs::path start = fs::weakly_canonical(opened, failed);
+    std::vector<Recorded> recordings;
+    for (std::size_t i = 0; i < reader.layouts().size(); ++i) {
+        if (!reader.layouts()[i]->is_of_plumb()) continue;
+        fs::path folder = fs::weakly_canonical(reader.folders()[i], failed);
+        if (is_domain_folder(folder.filename().native())) folder = folder.parent_path();
+        const auto is_it = [&](const Recorded& other) { return other.folder == folder; };
+        if (std::none_of(recordings.begin(), recordings.end(), is_it)) recordings.push_back({folder, ""});
+    }
+    std::sort(recordings.begin(), recordings.end(), is_before);
+    for (Recorded& each : recordings)
+        if (recordings.size() > 1 || is_snapshot_folder(each.folder.filename().native()))
+            if (const fs::path name = each.folder.lexically_relative(start);
+                name != "." && !name.native().starts_with(".."))
+                each.name = name.native();
+    return recordings;
 }
 
-Result<RecordedLosses> losses_in(const std::string& trace) {
-    const std::string path = summary_path(trace);
+/* A flight recorder's snapshots are written in the folder that it has locked. */
+bool is_written_now(const std::filesystem::path& folder) {
+    return is_being_written(folder) ||
+           (is_snapshot_folder(folder.filename().native()) && is_being_written(folder.parent_path()));
+}
+
+Result<RecordedLosses> losses_in(const std::string& folder) {
+    const std::string path = folder + "/summary.json";
     const auto text = read_small_file(path, summary_bytes_max);
     if (!text) return text.error();
     const Json root = Json::parse(*text, nullptr, false);
@@ -158,52 +174,58 @@ std::string left_text(std::uint64_t unread_bytes, std::uint64_t untold_losses, b
     return has_kernel_events ? text + " and events of the kernel" : text;
 }
 
-Result<RecordedLosses> recorded_losses(const std::string& trace) {
-    auto whole = losses_in(trace);
-    const std::vector<std::string> snapshots = whole ? std::vector<std::string>() : snapshots_in(trace);
-    if (snapshots.empty()) return whole;
-    RecordedLosses lines;
-    for (const std::string& snapshot : snapshots) {
-        const auto losses = losses_in(trace + "/" + snapshot);
-        if (!losses) return losses;
-        for (const std::string& line : losses->lost)
-            lines.lost.push_back(snapshot + ": " + line);
-        for (const std::string& line : losses->other)
-            lines.other.push_back(snapshot + ": " + line);
+RecordedLosses recorded_losses(const std::string& opened, const TraceReader& reader) {
+    RecordedLosses all;
+    const std::vector<Recorded> recordings = recordings_of(opened, reader);
+    all.is_known = !recordings.empty();
+    for (const Recorded& each : recordings) {
+        const std::string start = each.name.empty() ? "" : each.name + ": ";
+        const auto losses = losses_in(each.folder);
+        if (losses) {
+            for (const std::string& line : losses->lost)
+                all.lost.push_back(start + line);
+            for (const std::string& line : losses->other)
+                all.other.push_back(start + line);
+            continue;
+        }
+        all.is_known = false;
+        if (losses.error().number() != ENOENT)
+            all.without_summary.push_back(start + losses.error().message());
+        else if (!is_written_now(each.folder))
+            all.without_summary.push_back(
+                start +
+                "the trace has no summary.json: its recorder was killed. What it had not written is missing, "
+                "and nobody knows how much (`plumb extract` makes a trace of what is left of it).");
     }
-    return lines;
+    return all;
 }
 
 /* The streams say how much is missing; why, only who recorded them can say. */
-std::vector<std::string> missing_from(const std::string& trace, const TraceReader& reader) {
+std::vector<std::string> missing_from(const std::string& opened, const TraceReader& reader) {
     const StreamLosses losses = reader.losses();
     std::vector<std::string> lines;
     const auto indented = [&lines](const std::vector<std::string>& more) {
         for (const std::string& line : more)
             lines.push_back("  " + line);
     };
-    const auto recorded = recorded_losses(trace);
+    const RecordedLosses recorded = recorded_losses(opened, reader);
     if (losses.events_discarded != 0 || losses.packets_lost != 0) {
         const std::string missing =
             fmt::format("{} events and {} packets were lost while recording",
                         with_commas(losses.events_discarded), with_commas(losses.packets_lost));
-        const bool is_explained = recorded && !recorded->lost.empty();
         lines.push_back(missing +
-                        (is_explained ? ":"
-                         : recorded
+                        (!recorded.lost.empty() ? ":"
+                         : recorded.is_known
                              ? "."
                              : ": buffers were full, or overwritten before they were read, or the trace "
                                "could not be written. The trace has no summary.json that would say which."));
-        if (is_explained) indented(recorded->lost);
+        indented(recorded.lost);
     }
-    if (recorded && !recorded->other.empty()) {
+    if (!recorded.other.empty()) {
         lines.push_back("the trace is not complete, or not whole:");
-        indented(recorded->other);
+        indented(recorded.other);
     }
-    if (!recorded && reader.is_of_plumb() && recorded.error().number() == ENOENT && !is_being_written(trace))
-        lines.push_back(
-            "the trace has no summary.json: its recorder was killed. What it had not written is missing, "
-            "and nobody knows how much (`plumb extract` makes a trace of what is left of it).");
+    lines.insert(lines.end(), recorded.without_summary.begin(), recorded.without_summary.end());
     return lines;
 }
 

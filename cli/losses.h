@@ -33,16 +33,18 @@ std::string not_described_text(const NamedCount& missing);
 /* "12.3 MiB, 50 losses and events of the kernel": what a killed recorder has not written. */
 std::string left_text(std::uint64_t unread_bytes, std::uint64_t untold_losses, bool has_kernel_events);
 
-/* What its recorder knew of a trace, from the summary.json beside it. */
+/* What their recorders knew of the traces that are read, from the summary.json of each. */
 struct RecordedLosses {
     std::vector<std::string> lost;  /* which the streams count, too */
     std::vector<std::string> other; /* which they can not: never written, not whole, why it is not complete */
+    std::vector<std::string>
+        without_summary;   /* for a person; of Plumb's own traces that nobody writes any more */
+    bool is_known = false; /* each trace has a summary */
 };
-/* An error if there is no summary, or none of ours. */
-Result<RecordedLosses> recorded_losses(const std::string& trace);
+RecordedLosses recorded_losses(const std::string& opened, const TraceReader& reader);
 
-/* What is missing from the part of a trace that was read, for a person. */
-std::vector<std::string> missing_from(const std::string& trace, const TraceReader& reader);
+/* What is missing from the part of a trace, or of several, that was read, for a person. */
+std::vector<std::string> missing_from(const std::string& opened, const TraceReader& reader);
 
 } // namespace plumb
 

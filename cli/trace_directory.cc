@@ -22,6 +22,20 @@
 #include <vector>
 
 namespace plumb {
+
+bool is_domain_folder(std::string_view name) {
+    constexpr std::string_view of_user = "ust-";
+    return name == "ust" || name == "kernel" ||
+           (name.starts_with(of_user) && name.size() > of_user.size() &&
+            name.find_first_not_of("0123456789", of_user.size()) == std::string_view::npos);
+}
+
+bool is_snapshot_folder(std::string_view name) {
+    constexpr std::string_view start = "snapshot-";
+    return name.starts_with(start) && name.size() > start.size() &&
+           name.find_first_not_of("0123456789", start.size()) == std::string_view::npos;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -34,25 +48,10 @@ bool is_stream_name(std::string_view name) {
     return name == "statedump";
 }
 
-/* ust, kernel, ust-65534 */
-bool is_folder_name(std::string_view name) {
-    constexpr std::string_view of_user = "ust-";
-    return name == "ust" || name == "kernel" ||
-           (name.starts_with(of_user) && name.size() > of_user.size() &&
-            name.find_first_not_of("0123456789", of_user.size()) == std::string_view::npos);
-}
-
 bool is_plumb_metadata(const fs::path& path) {
     constexpr std::size_t start_bytes = 4096;
     const auto start = read_small_file(path, start_bytes);
     return start && start->find("plumb_version = \"") != std::string::npos;
-}
-
-/* snapshot-1 */
-bool is_snapshot_name(std::string_view name) {
-    constexpr std::string_view start = "snapshot-";
-    return name.starts_with(start) && name.size() > start.size() &&
-           name.find_first_not_of("0123456789", start.size()) == std::string_view::npos;
 }
 
 /* The files that make up the trace, or the snapshots; or why it is neither. */
@@ -73,14 +72,14 @@ Result<std::vector<fs::path>> trace_files(const fs::path& path, bool may_hold_sn
             continue;
         }
         const bool is_folder = type_of(entry) == fs::file_type::directory;
-        if (may_hold_snapshots && is_folder && is_snapshot_name(name)) {
+        if (may_hold_snapshots && is_folder && is_snapshot_folder(name)) {
             auto inner = trace_files(entry.path(), false);
             if (!inner) return inner.error();
             files.insert(files.end(), inner->begin(), inner->end());
             files.push_back(entry.path());
             continue;
         }
-        if (!is_folder_name(name) || !is_folder)
+        if (!is_domain_folder(name) || !is_folder)
             return Error("{} is not part of a Plumb trace", entry.path().string());
         std::error_code unreadable;
         for (fs::directory_iterator inner(entry.path(), unreadable); !unreadable && inner != end;

@@ -131,7 +131,7 @@ int run_view(ViewOptions options) {
     if (shown.summary && options.json) shown.summary->put_json(out);
     if (shown.summary && !options.json) {
         shown.summary->put_text(out, options.time_style());
-        const RecordedLosses recorded = recorded_losses(options.trace).value_or({});
+        const RecordedLosses recorded = recorded_losses(options.trace, reader);
         for (const auto& lines : {recorded.lost, recorded.other})
             for (const std::string& line : lines)
                 out.put(fmt::format("      {}\n", line));

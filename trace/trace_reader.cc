@@ -76,7 +76,7 @@ Result<TraceReader> TraceReader::open(const std::string& path) {
 
 Result<TraceReader> TraceReader::from_memory(const TraceBytes& bytes) {
     TraceReader reader;
-    Result<const TraceLayout*> layout = reader.add_layout(bytes.metadata);
+    Result<const TraceLayout*> layout = reader.add_layout(bytes.metadata, {});
     if (!layout) return layout.error();
     for (const std::span<const uint8_t> stream : bytes.streams)
         reader.streams_.push_back(std::make_unique<StreamReader>(
@@ -85,7 +85,8 @@ Result<TraceReader> TraceReader::from_memory(const TraceBytes& bytes) {
     return reader;
 }
 
-Result<const TraceLayout*> TraceReader::add_layout(std::string_view metadata_file) {
+Result<const TraceLayout*> TraceReader::add_layout(std::string_view metadata_file,
+                                                   const std::string& folder) {
     Result<std::string> text = tsdl::metadata_text(metadata_file);
     if (!text) return text.error();
     Result<tsdl::Metadata> metadata = tsdl::parse(*text);
@@ -96,6 +97,7 @@ Result<const TraceLayout*> TraceReader::add_layout(std::string_view metadata_fil
     for (const auto& event : (*layout)->events())
         event_infos_.push_back(event.get());
     layouts_.push_back(std::move(*layout));
+    folders_.push_back(folder);
     return layouts_.back().get();
 }
 
@@ -103,7 +105,7 @@ Status TraceReader::add_folder(const std::string& folder) {
     const std::string metadata_path = folder + "/metadata";
     Result<std::string> metadata = read_small_file(metadata_path, max_metadata_bytes);
     if (!metadata) return metadata.error();
-    Result<const TraceLayout*> layout = add_layout(*metadata);
+    Result<const TraceLayout*> layout = add_layout(*metadata, folder);
     if (!layout) return layout.error().with("Could not understand {}", metadata_path);
     Result<std::vector<std::string>> names = list_directory(folder);
     if (!names) return names.error();
@@ -223,12 +225,6 @@ std::optional<int64_t> TraceReader::monotonic_zero_ns() const {
     for (const auto& layout : layouts_)
         if (const auto offset = layout->metadata().environment_number(monotonic_zero_entry)) return offset;
     return {};
-}
-
-bool TraceReader::is_of_plumb() const {
-    return std::any_of(layouts_.begin(), layouts_.end(), [](const auto& layout) {
-        return !layout->metadata().environment_text("plumb_version").empty();
-    });
 }
 
 StreamLosses TraceReader::losses() const {

@@ -62,12 +62,12 @@ public:
     int64_t start_ns() const { return start_ns_; }
     /* The wall-clock time at which CLOCK_MONOTONIC was zero, if a trace tells: Plumb's do. */
     std::optional<int64_t> monotonic_zero_ns() const;
-    /* Whether Plumb recorded it, or a part of it. */
-    bool is_of_plumb() const;
 
     /* All event classes, EventInfo::index is the place in here. */
     const std::vector<const EventInfo*>& event_infos() const { return event_infos_; }
     const std::vector<std::unique_ptr<TraceLayout>>& layouts() const { return layouts_; }
+    /* Where each of the layouts was found; empty for bytes in memory. */
+    const std::vector<std::string>& folders() const { return folders_; }
     const std::vector<std::unique_ptr<StreamReader>>& streams() const { return streams_; }
 
     /* What is missing, so far: complete when next() has returned nullptr. */
@@ -87,12 +87,13 @@ private:
     TraceReader();
     Status add_folder(const std::string& folder);
     Status add_stream_file(const TraceLayout& layout, const std::string& path);
-    Result<const TraceLayout*> add_layout(std::string_view metadata_file);
+    Result<const TraceLayout*> add_layout(std::string_view metadata_file, const std::string& folder);
     Status prepare();
     void start();
     void sift_down();
 
     std::vector<std::unique_ptr<TraceLayout>> layouts_;
+    std::vector<std::string> folders_;
     std::vector<const EventInfo*> event_infos_;
     std::vector<MappedRegion> files_;
     std::vector<std::unique_ptr<StreamReader>> streams_;

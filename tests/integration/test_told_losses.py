@@ -77,7 +77,10 @@ class ToldLosses(TracedProgramTest):
 
     def test_a_trace_without_a_summary_is_said_to_be_of_a_killed_recorder(self):
         recorder = self.start()
-        self.assertEqual(self.plumb("view", self.trace).stderr, "")  # while it is written
+        link = self.folder / "link"
+        link.symlink_to(self.trace)
+        for path in (self.trace, self.trace / "ust", link, f"{link}/", self.folder):  # while it is written
+            self.assertEqual(self.plumb("view", path).stderr, "", path)
         recorder.kill()
         recorder.wait()
         for path in (self.trace, self.trace / "ust"):
@@ -169,6 +172,28 @@ class ToldLosses(TracedProgramTest):
                      self.plumb("view", "--summary", self.trace).stdout):
             self.assertIn("The events of a user are missing.", done)
             self.assertIn("3 pages of the kernel's buffers were damaged", done)
+
+    def test_of_several_traces_each_is_told(self):
+        both = self.folder / "both"
+        both.mkdir()
+        for name in ("one", "two"):
+            self.trace = both / name
+            recorder = self.start()
+            recorder.stdin.close()
+            self.assertEqual(recorder.wait(timeout=60), 0)
+        self.assertEqual(self.plumb("view", both).stderr, "")
+        path = both / "one/summary.json"
+        summary = json.loads(path.read_text())
+        summary.update({"complete": False, "problems": ["The events of a user are missing."]})
+        path.write_text(json.dumps(summary))
+        for done in (self.plumb("view", both).stderr, self.plumb("view", "--summary", both).stdout):
+            self.assertIn("one: The events of a user are missing.", done)
+        path.write_text("{")
+        self.assertIn("one/summary.json is no summary", self.plumb("view", both).stderr)
+        path.unlink()
+        told = self.plumb("view", both).stderr
+        self.assertIn("one: the trace has no summary.json: its recorder was killed", told)
+        self.assertNotIn("two", told)
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_a_directory_of_another_user_is_not_replaced(self):
