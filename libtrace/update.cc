@@ -166,12 +166,12 @@ bool is_nobody_there() {
 
 bool is_served_at_once() {
     if (runtime.state == nullptr) return true;
+    inject(InjectionPoint::update_begun);
     return load_relaxed(runtime.quiesce_pending) == 0 && is_nobody_there();
 }
 
 void update() {
     if (runtime.state == nullptr) return;
-    inject(InjectionPoint::update_begun);
     if (load_relaxed(runtime.quiesce_pending) != 0 && is_quiescent_without_the_dead()) quiesced();
     if (is_nobody_there()) return;
     if (runtime.epoch == 0 && is_left_alone()) return;
