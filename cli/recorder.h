@@ -115,7 +115,7 @@ private:
     std::optional<ClockCalibration> calibration_;
     std::optional<SnapshotSocket> snapshot_socket_;
     std::uint32_t snapshots_tried_ = 0;
-    std::vector<std::uint64_t> ring_positions_; /* up to which the last snapshot went */
+    std::vector<RingPlace> ring_places_; /* up to which the last snapshot went */
     std::optional<LaunchedCommand> command_;
     std::map<std::uint32_t, std::uint64_t> attached_; /* process id -> when it started */
     std::set<std::uint32_t> without_tracepoints_;     /* of these; empty if all are */

@@ -27,7 +27,7 @@ Result<std::string> Recorder::take_snapshot() {
     const auto folder = directory_->make_snapshot(snapshots_tried_);
     if (!folder) return folder.error().with("No snapshot was taken");
     options.drain = drain_options(*folder);
-    options.drain.ring_positions = ring_positions_;
+    options.drain.ring_places = ring_places_;
     options.statedump.clock_mode = calibration_->mode();
     options.statedump.open_files = options_.statedump_files;
     auto taken = plumb::take_snapshot(*session_, *calibration_, kernel_session_.get(), options);
@@ -39,7 +39,7 @@ Result<std::string> Recorder::take_snapshot() {
     add_counts(summary_.events_lost_before, summary_.totals.events_lost);
     add_counts(summary_.subbufs_lost_before, summary_.totals.subbufs_lost);
     summary_.totals = std::move(taken->totals);
-    ring_positions_ = std::move(taken->ring_positions);
+    ring_places_ = std::move(taken->ring_places);
     summary_.duration_ns = elapsed_ns();
     has_write_failures_ |= !taken->problems.empty();
     summary_.problems.insert(summary_.problems.end(), taken->problems.begin(), taken->problems.end());

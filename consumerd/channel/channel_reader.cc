@@ -93,6 +93,8 @@ const char* damage_name(Damage kind) {
         return "damaged_header";
     case Damage::clock:
         return "damaged_clock";
+    case Damage::losses:
+        return "times a counter of lost events was written over: how many were lost by then is not known";
     }
     return "damaged";
 }

@@ -42,8 +42,9 @@ enum class Damage : uint8_t {
     entries,   /* process, thread and object entries */
     header,    /* what stands in the header for good */
     clock,     /* the clock page of a channel whose recorder is gone */
+    losses,    /* counters of what was lost */
 };
-constexpr size_t damage_kinds = 7;
+constexpr size_t damage_kinds = 8;
 /* "damaged_records" ... */
 const char* damage_name(Damage kind);
 

@@ -1,5 +1,6 @@
 #include "consumerd/control/left_channel.h"
 
+#include "base/loss_growth.h"
 #include "base/mapped_region.h"
 #include "base/processes.h"
 #include "consumerd/control/channel.h"
@@ -101,21 +102,24 @@ std::uint64_t unread_bytes(const DeadChannel& dead) {
     return sum;
 }
 
-/* Losses that no packet of the killed recorder's trace tells of: they came behind the last one, or could not be written there. What could not be described
- * is in none, ever. */
+/* Losses that no packet of the killed recorder's trace tells of: they came behind the last one, or could not be written
+ * there. What could not be described is in none, ever. A counter that is damaged is one: it is told as such. */
 std::uint64_t untold_losses(const DeadChannel& dead) {
+    const auto growth = [](std::uint64_t before, const std::uint64_t& counter) {
+        return loss_growth(before, __atomic_load_n(&counter, __ATOMIC_RELAXED)).value_or(1);
+    };
     std::uint64_t sum = 0;
     for (std::uint64_t ring = 0; ring < dead.rings(); ring++) {
-        sum += __atomic_load_n(&dead.ring(ring).not_stored, __ATOMIC_RELAXED);
+        sum = sum_of_losses(sum, growth(0, dead.ring(ring).not_stored));
         for (std::size_t cause = 0; cause < PLUMB_LOSS_CAUSES; cause++) {
-            const std::uint64_t lost = __atomic_load_n(&dead.ring(ring).lost[cause], __ATOMIC_RELAXED);
+            if (cause == PLUMB_LOST_OVERWRITTEN) continue; /* no writer counts that */
             const std::uint64_t told = __atomic_load_n(&dead.ring(ring).told[cause], __ATOMIC_RELAXED);
-            sum += lost > told ? lost - told : 0;
+            sum = sum_of_losses(sum, growth(told, dead.ring(ring).lost[cause]));
         }
     }
     for (const std::uint64_t refused : dead.header.refused)
-        sum += refused;
-    return sum + dead.header.left_off;
+        sum = sum_of_losses(sum, refused);
+    return sum_of_losses(sum, dead.header.left_off);
 }
 
 void punch(const DeadChannel& dead, std::uint64_t begin, std::uint64_t end) {

@@ -1,5 +1,6 @@
 #include "consumerd/drain/channel_source.h"
 
+#include "base/loss_growth.h"
 #include "base/processes.h"
 #include "consumerd/sink/ctf_writer.h"
 
@@ -89,7 +90,7 @@ Result<std::unique_ptr<Drain>> drain_channel(std::span<const std::byte> channel,
                                     geometry.ring_count, geometry.extra_ring_count);
     if (!writer) return writer.error();
     auto source = std::make_unique<ChannelSource>(shared, std::move(*reader), std::move(calibration),
-                                                  options.ring_positions);
+                                                  options.ring_places);
     return Drain::make(std::move(source), std::move(*writer), std::move(options));
 }
 
@@ -107,23 +108,29 @@ Result<std::unique_ptr<Drain>> drain_dead_channel(std::span<const std::byte> cha
 
 ChannelSource::ChannelSource(std::byte* shared, ChannelReader reader,
                              std::optional<ClockCalibration> calibration,
-                             const std::vector<uint64_t>& begin_at)
+                             const std::vector<RingPlace>& begin_at)
     : shared_(shared), reader_(std::move(reader)), calibration_(std::move(calibration)) {
     for (uint32_t i = 0; i < reader_.geometry().all_rings(); i++) {
         ring_numbers_.push_back(i);
         rings_.push_back({RingReader(reader_, i)});
     }
     if (calibration_) calibration_->publish(shared_header()->clock);
-    for (Ring& ring : rings_)
-        for (size_t cause = 0; cause < PLUMB_LOSS_CAUSES; cause++)
-            ring.told[cause] = reader_.ring_control(ring.reader.ring()).told[cause];
-    for (size_t i = 0; i < std::min(rings_.size(), begin_at.size()); i++)
-        rings_[i].reader.begin_at(begin_at[i]);
+    for (size_t i = 0; i < std::min(rings_.size(), begin_at.size()); i++) {
+        rings_[i].reader.begin_at(begin_at[i].position);
+        rings_[i].seen = rings_[i].told = begin_at[i].told;
+    }
+    /* What the channel itself says of that any program may have written: only where nobody else knows. */
     if (shared_ != nullptr) return;
     for (uint32_t i = 0; i < rings_.size(); i++) { /* where the one before us ended */
-        rings_[i].not_stored_before = reader_.ring_control(i).not_stored;
-        if (const uint64_t taken = reader_.ring_control(i).taken; taken % PLUMB_RECORD_ALIGNMENT == 0)
+        const plumb_ring_control& control = reader_.ring_control(i);
+        if (const uint64_t taken = control.taken; taken % PLUMB_RECORD_ALIGNMENT == 0)
             rings_[i].reader.begin_at(taken);
+        std::copy_n(control.told, PLUMB_LOSS_CAUSES, rings_[i].seen.begin());
+        rings_[i].told = rings_[i].seen;
+        if (const auto not_stored = loss_growth(0, control.not_stored))
+            rings_[i].not_stored_before = *not_stored;
+        else
+            report_damaged_losses(i, 0, control.not_stored);
     }
 }
 
@@ -136,11 +143,11 @@ uint64_t ChannelSource::now() const {
                               : std::max(newest_entry_, clock_page().base_cycles);
 }
 
-std::vector<uint64_t> ChannelSource::positions() const {
-    std::vector<uint64_t> positions;
+std::vector<RingPlace> ChannelSource::places() const {
+    std::vector<RingPlace> places;
     for (const Ring& ring : rings_)
-        positions.push_back(ring.reader.position());
-    return positions;
+        places.push_back({ring.reader.position(), ring.told});
+    return places;
 }
 
 /* At most one ring's worth in a turn, so that a fast writer does not keep the others waiting. */
@@ -164,10 +171,11 @@ bool ChannelSource::leave(size_t ring) {
 void ChannelSource::hand_back(size_t ring) {
     Ring& from = rings_[ring];
     give_back(from);
+    from.told = from.seen;
     if (shared_ == nullptr) return;
     plumb_ring_control& control = reader_.shared_control(from.reader.ring());
     for (size_t cause = 0; cause < PLUMB_LOSS_CAUSES; cause++)
-        __atomic_store_n(&control.told[cause], from.told[cause] + from.lost[cause], __ATOMIC_RELAXED);
+        __atomic_store_n(&control.told[cause], from.told[cause], __ATOMIC_RELAXED);
     __atomic_store_n(&control.not_stored, uint64_t{0}, __ATOMIC_RELAXED);
 }
 
@@ -194,21 +202,35 @@ void ChannelSource::give_back(Ring& ring) {
         futex_wake_all(header->space_futex);
 }
 
-/* Counters only grow; one that went back was damaged and keeps its last value. */
 void ChannelSource::update_losses(Ring& ring) {
+    const uint32_t number = ring.reader.ring();
     for (uint32_t cause = 0; cause < PLUMB_LOSS_CAUSES; cause++) {
-        const uint64_t now = reader_.lost(ring.reader.ring(), static_cast<plumb_loss>(cause));
-        ring.lost[cause] = std::max(ring.lost[cause], now > ring.told[cause] ? now - ring.told[cause] : 0);
+        if (cause == PLUMB_LOST_OVERWRITTEN) continue; /* no writer counts that */
+        const uint64_t now = reader_.lost(number, static_cast<plumb_loss>(cause));
+        const uint64_t before = std::exchange(ring.seen[cause], now);
+        if (const auto growth = loss_growth(before, now))
+            ring.lost[cause] = sum_of_losses(ring.lost[cause], *growth);
+        else
+            report_damaged_losses(number, before, now);
     }
     ring.lost[PLUMB_LOST_OVERWRITTEN] = ring.reader.overwritten_subbufs();
 }
 
+void ChannelSource::report_damaged_losses(uint32_t ring, uint64_t before, uint64_t now) {
+    reader_.report_damage(
+        Damage::losses,
+        fmt::format("A counter of lost events of ring {} was written over: it was {}, and is {}. How "
+                    "many were lost by then is not known.",
+                    ring, before, now));
+}
+
 RingLosses ChannelSource::losses(size_t ring) const {
     const Ring& of = rings_[ring];
-    return {of.lost[PLUMB_LOST_FULL] + of.lost[PLUMB_LOST_BLOCK_TIMEOUT] + of.lost[PLUMB_LOST_TOO_LARGE] +
-                of.lost[PLUMB_LOST_CONTENDED] + of.lost[PLUMB_LOST_CLOCK] + of.lost[PLUMB_LOST_HELD] +
-                of.not_stored_before + of.reader.damaged_records(),
-            of.reader.overwritten_subbufs() + of.reader.damaged_subbufs()};
+    uint64_t events = of.not_stored_before + of.reader.damaged_records();
+    for (const plumb_loss cause : {PLUMB_LOST_FULL, PLUMB_LOST_BLOCK_TIMEOUT, PLUMB_LOST_TOO_LARGE,
+                                   PLUMB_LOST_CONTENDED, PLUMB_LOST_CLOCK, PLUMB_LOST_HELD})
+        events = sum_of_losses(events, of.lost[cause]);
+    return {events, of.reader.overwritten_subbufs() + of.reader.damaged_subbufs()};
 }
 
 Status ChannelSource::begin_turn(Sink& sink) {
@@ -370,9 +392,9 @@ void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) con
     uint64_t set_back_ns = 0;
     for (const Ring& ring : rings_) {
         set_back_ns = std::max(set_back_ns, ring.reader.shift());
-        events_not_written += ring.not_stored_before;
+        events_not_written = sum_of_losses(events_not_written, ring.not_stored_before);
         for (size_t cause = 0; cause < lost.size(); cause++)
-            lost[cause] += ring.lost[cause];
+            lost[cause] = sum_of_losses(lost[cause], ring.lost[cause]);
         backward += ring.reader.backward_records();
         damaged_records += ring.reader.damaged_records();
         damaged_subbufs += ring.reader.damaged_subbufs();
@@ -400,7 +422,8 @@ void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) con
         "processes and objects that programs with seccomp filters began later, and that were not traced",
         reader_.left_off());
     for (size_t kind = 0; kind < damage_kinds; kind++)
-        add_if_any(totals.notes, damage_name(static_cast<Damage>(kind)), reader_.damage()[kind]);
+        add_if_any(static_cast<Damage>(kind) == Damage::losses ? totals.missed : totals.notes,
+                   damage_name(static_cast<Damage>(kind)), reader_.damage()[kind]);
 
     totals.clock.clock = clock_short_name(reader_.geometry().clock_mode);
     totals.clock.frequency_hz = clock_page().frequency_hz;

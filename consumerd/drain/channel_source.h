@@ -35,7 +35,7 @@ struct ChannelDrainOptions : DrainOptions {
     std::string folder;                                           /* in it; empty: as the domain is named */
     std::string trace_name;                                       /* empty: the session's name */
     std::vector<std::pair<std::string, std::string>> environment; /* further lines of the trace's env */
-    std::vector<uint64_t> ring_positions; /* where to begin, by ring; empty: with what nobody has read */
+    std::vector<RingPlace> ring_places; /* where to begin, by ring; empty: with what nobody has read */
     /* One of several traces of the channel: with an identity of its own, so that others can be read beside it. */
     bool is_snapshot = false;
     std::optional<plumb_channel_header> made_as; /* as in ReaderOptions */
@@ -50,9 +50,9 @@ Result<std::unique_ptr<Drain>> drain_dead_channel(std::span<const std::byte> cha
 
 class ChannelSource : public Source {
 public:
-    /* `shared`: the reader's first byte if the channel is live, else nullptr. `begin_at`: as positions() said. */
+    /* `shared`: the reader's first byte if the channel is live, else nullptr. `begin_at`: as places() said. */
     ChannelSource(std::byte* shared, ChannelReader reader, std::optional<ClockCalibration> calibration,
-                  const std::vector<uint64_t>& begin_at);
+                  const std::vector<RingPlace>& begin_at);
 
     const std::vector<uint32_t>& rings() const override { return ring_numbers_; }
     const std::deque<ChannelEvent>& events() const override { return reader_.events(); }
@@ -78,20 +78,22 @@ public:
     void wait(uint32_t seen, bool progress, uint64_t until_ns) override;
     void wake() override;
 
-    std::vector<uint64_t> positions() const override;
+    std::vector<RingPlace> places() const override;
     void add_to(DrainTotals& totals, uint64_t events_not_written) const override;
 
 private:
     struct Ring {
         RingReader reader;
-        std::array<uint64_t, PLUMB_LOSS_CAUSES> told{}; /* before us, by another trace of the channel */
-        std::array<uint64_t, PLUMB_LOSS_CAUSES> lost{}; /* since */
+        std::array<uint64_t, PLUMB_LOSS_CAUSES> seen{}; /* of the channel's counters: at the last look */
+        std::array<uint64_t, PLUMB_LOSS_CAUSES> told{}; /* of them: in this trace, or in one before it */
+        std::array<uint64_t, PLUMB_LOSS_CAUSES> lost{}; /* in all looks */
         uint64_t not_stored_before = 0; /* what the one before us could not write, and told nobody */
         uint64_t read_bytes = 0;        /* in this turn */
     };
 
     plumb_channel_header* shared_header() const { return reinterpret_cast<plumb_channel_header*>(shared_); }
     void update_losses(Ring& ring);
+    void report_damaged_losses(uint32_t ring, uint64_t before, uint64_t now);
     void give_back(Ring& ring);
     Status write_new_entries(Sink& sink, bool all);
     Status write_what_changed(Sink& sink, bool all);

@@ -1,5 +1,6 @@
 #include "consumerd/drain/drain.h"
 
+#include "base/loss_growth.h"
 #include "consumerd/clock/clock_calibration.h"
 
 #include <algorithm>
@@ -137,7 +138,7 @@ bool Drain::write_piece(size_t ring, const Piece& piece) {
 }
 
 uint64_t Drain::discarded(size_t ring) const {
-    return source_->losses(ring).events + rings_[ring].not_written;
+    return sum_of_losses(source_->losses(ring).events, rings_[ring].not_written);
 }
 
 void Drain::note(const Status& status, uint64_t events) {
@@ -224,7 +225,7 @@ void Drain::publish_progress() {
     now.events = events_written_;
     now.bytes = sink_->bytes();
     for (size_t ring = 0; ring < rings_.size(); ring++) {
-        now.events_discarded += discarded(ring);
+        now.events_discarded = sum_of_losses(now.events_discarded, discarded(ring));
         now.subbufs_lost += source_->losses(ring).subbufs;
     }
     const std::lock_guard<std::mutex> lock(progress_lock_);
@@ -244,10 +245,7 @@ DrainTotals Drain::totals() const {
 
 void Drain::add_to(DrainTotals& totals) const {
     const DrainProgress own = progress();
-    totals.progress.events += own.events;
-    totals.progress.events_discarded += own.events_discarded;
-    totals.progress.subbufs_lost += own.subbufs_lost;
-    totals.progress.bytes += own.bytes;
+    add_progress(totals.progress, own);
     totals.packets += sink_->packets();
     std::map<std::string, uint64_t> by_name; /* one event may have two descriptions, so two ids */
     for (const ChannelEvent& event : source_->events())

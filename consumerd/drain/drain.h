@@ -79,7 +79,7 @@ public:
     DrainTotals totals() const;
     /* Adds to what another domain counted. */
     void add_to(DrainTotals& totals) const;
-    std::vector<uint64_t> ring_positions() const { return source_->positions(); }
+    std::vector<RingPlace> ring_places() const { return source_->places(); }
 
 private:
     struct Ring {

@@ -1,5 +1,7 @@
 #include "consumerd/drain/drain_totals.h"
 
+#include "base/loss_growth.h"
+
 #include <algorithm>
 
 namespace plumb {
@@ -8,7 +10,7 @@ void add_counts(std::vector<NamedCount>& to, const std::vector<NamedCount>& from
         const auto known = std::find_if(to.begin(), to.end(),
                                         [&](const NamedCount& other) { return other.name == each.name; });
         if (known != to.end())
-            known->count += each.count;
+            known->count = sum_of_losses(known->count, each.count);
         else
             to.push_back(each);
     }
@@ -20,7 +22,7 @@ void add_if_any(std::vector<NamedCount>& to, std::string name, uint64_t count) {
 
 void add_progress(DrainProgress& to, const DrainProgress& from) {
     to.events += from.events;
-    to.events_discarded += from.events_discarded;
+    to.events_discarded = sum_of_losses(to.events_discarded, from.events_discarded);
     to.subbufs_lost += from.subbufs_lost;
     to.bytes += from.bytes;
 }

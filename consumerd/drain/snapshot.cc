@@ -16,7 +16,7 @@ Result<Snapshot> take_snapshot(Session& session, ClockCalibration& calibration, 
     if (Status finished = (*drain)->finish(); !finished)
         snapshot.problems.push_back(finished.error().message());
     snapshot.totals = (*drain)->totals();
-    snapshot.ring_positions = (*drain)->ring_positions();
+    snapshot.ring_places = (*drain)->ring_places();
     if (kernel == nullptr) return snapshot;
 
     KernelDrainOptions kernel_options;

@@ -26,8 +26,8 @@ struct SnapshotOptions {
 
 struct Snapshot {
     DrainTotals totals;
-    std::vector<uint64_t> ring_positions; /* for the drain options of the next one */
-    std::vector<std::string> problems;    /* why it is not complete */
+    std::vector<RingPlace> ring_places; /* for the drain options of the next one */
+    std::vector<std::string> problems;  /* why it is not complete */
 };
 
 /* `session` is one of mode overwrite that nobody drains; so is `kernel`, which may be missing (nullptr). */

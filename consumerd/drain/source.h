@@ -15,8 +15,10 @@
 #include "consumerd/event/channel_event.h"
 #include "consumerd/sink/sink.h"
 
+#include <plumb/abi/channel.h>
 #include <plumb/abi/clock_page.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -29,6 +31,12 @@ namespace plumb {
 struct RingLosses {
     uint64_t events = 0;
     uint64_t subbufs = 0; /* each with a number of events nobody knows */
+};
+
+/* Up to where a ring was read, for who goes on there. */
+struct RingPlace {
+    uint64_t position = 0;
+    std::array<uint64_t, PLUMB_LOSS_CAUSES> told{}; /* of its counters of losses, what is in a trace */
 };
 
 class Source {
@@ -81,8 +89,8 @@ public:
     /* Ends a wait(), from another thread; also one that begins a moment later. */
     virtual void wake() = 0;
 
-    /* Up to where each ring was read, for who goes on there; empty: that can not be had. */
-    virtual std::vector<uint64_t> positions() const { return {}; }
+    /* Of each ring; empty: that can not be had. */
+    virtual std::vector<RingPlace> places() const { return {}; }
     /* Adds what the drain does not know itself: causes of losses, by name. */
     virtual void add_to(DrainTotals& totals, uint64_t events_not_written) const = 0;
 };

@@ -1,4 +1,5 @@
 // The consumer's loop, beside writers that are made here: tests/support/channel_builder.h.
+#include "base/loss_growth.h"
 #include "consumerd/drain/channel_source.h"
 #include "tests/support/channel_builder.h"
 #include "tests/support/idle_sink.h"
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string>
 
@@ -82,7 +84,7 @@ NotedDrain noted(ChannelBuilder& channel) {
     auto reader = ChannelReader::open(channel.bytes(), {channel.bytes().data(), {}});
     auto calibration = ClockCalibration::start(PLUMB_CLOCK_MONOTONIC);
     auto source = std::make_unique<ChannelSource>(channel.bytes().data(), std::move(*reader),
-                                                  std::move(*calibration), std::vector<uint64_t>{});
+                                                  std::move(*calibration), std::vector<RingPlace>{});
     auto sink = std::make_unique<NotingSink>();
     NotingSink* const noting = sink.get();
     return {std::move(*Drain::make(std::move(source), std::move(sink), {})), noting};
@@ -289,6 +291,64 @@ TEST_F(DrainTest, what_a_killed_recorder_could_not_write_is_told_by_who_finds_it
     ASSERT_EQ(totals.events_lost.size(), 1u);
     EXPECT_EQ(totals.events_lost[0].name, "not_written");
     EXPECT_EQ(totals.events_lost[0].count, 3u);
+}
+
+constexpr uint64_t all_ones = UINT64_MAX;
+
+std::map<std::string, uint64_t> by_name(const std::vector<NamedCount>& counts) {
+    std::map<std::string, uint64_t> map;
+    for (const NamedCount& each : counts)
+        map[each.name] = each.count;
+    return map;
+}
+
+// One wild store; the writers go on from what it left.
+TEST_F(DrainTest, a_counter_of_losses_that_is_written_over_is_damage_and_what_follows_counts) {
+    ChannelBuilder channel;
+    const auto [drain, sink] = noted(channel);
+    uint64_t& lost = channel.control(0).lost[PLUMB_LOST_FULL];
+    for (const uint64_t value :
+         {uint64_t{5}, all_ones, uint64_t{1}, uint64_t{4}, uint64_t{1} << 63, uint64_t{0}}) {
+        lost = value;
+        drain->step(ReadWhat::everything);
+    }
+    lost = 7;
+    ASSERT_TRUE(drain->finish());
+    const DrainTotals totals = drain->totals();
+    EXPECT_EQ(by_name(totals.events_lost), (std::map<std::string, uint64_t>{{"full", 5 + 2 + 3 + 7}}));
+    EXPECT_EQ(totals.progress.events_discarded, 17u);
+    ASSERT_EQ(totals.missed.size(), 1u) << "that nothing was lost is not known";
+    EXPECT_EQ(totals.missed[0].name, damage_name(Damage::losses));
+    EXPECT_EQ(totals.missed[0].count, 3u);
+}
+
+TEST(LossSums, never_come_round) {
+    EXPECT_EQ(sum_of_losses(2, 3), 5u);
+    EXPECT_EQ(sum_of_losses(losses_max - 1, 3), losses_max);
+    EXPECT_EQ(sum_of_losses(all_ones, 1), losses_max);
+    EXPECT_EQ(sum_of_losses(all_ones, all_ones), losses_max);
+}
+
+// What a flight recorder has told stands in the channel for who finds it dead, where programs can write.
+TEST_F(DrainTest, a_snapshot_knows_by_itself_what_the_one_before_told) {
+    ChannelBuilder channel;
+    plumb_ring_control& control = channel.control(0);
+    control.told[PLUMB_LOST_FULL] = all_ones;
+    control.lost[PLUMB_LOST_FULL] = 2;
+    auto first = live(channel);
+    ASSERT_TRUE(first->finish());
+    EXPECT_EQ(first->totals().progress.events_discarded, 2u);
+    EXPECT_EQ(control.told[PLUMB_LOST_FULL], 2u);
+
+    control.told[PLUMB_LOST_FULL] = all_ones;
+    control.lost[PLUMB_LOST_FULL] = 5;
+    std::filesystem::remove_all(trace());
+    ChannelDrainOptions options;
+    options.ring_places = first->ring_places();
+    auto second = live(channel, options);
+    ASSERT_TRUE(second->finish());
+    EXPECT_EQ(second->totals().progress.events_discarded, 3u);
+    EXPECT_THAT(second->totals().missed, testing::IsEmpty());
 }
 
 } // namespace plumb
