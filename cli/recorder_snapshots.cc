@@ -46,6 +46,8 @@ Result<std::string> Recorder::take_snapshot() {
     if (Status stored = store(); !stored) return stored.error();
     if (const std::string& why = summary_.totals.write_error; !why.empty())
         return Error("The snapshot in {} is not complete: {}.", summary_.directory, why);
+    if (!taken->problems.empty())
+        return Error("The snapshot in {} is not complete: {}", summary_.directory, taken->problems.front());
     return summary_.directory;
 }
 

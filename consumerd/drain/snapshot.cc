@@ -27,7 +27,11 @@ Result<Snapshot> take_snapshot(Session& session, ClockCalibration& calibration, 
     kernel_options.is_snapshot = true;
     kernel_options.log = options.drain.log;
     auto kernel_drain = drain_kernel(*kernel, std::move(kernel_options));
-    if (!kernel_drain) return kernel_drain.error();
+    if (!kernel_drain) { /* what the channel held has been read, and told: the next one goes on behind it */
+        snapshot.problems.push_back(
+            kernel_drain.error().with("The kernel's events are missing in the snapshot").message());
+        return snapshot;
+    }
     if (Status taken = (*kernel_drain)->finish(); !taken)
         snapshot.problems.push_back(taken.error().message());
     (*kernel_drain)->add_to(snapshot.totals);

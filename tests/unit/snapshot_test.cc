@@ -1,0 +1,61 @@
+// cmake-once
+// What a snapshot that is not complete still says, so that the next one goes on behind it.
+#include "consumerd/drain/snapshot.h"
+#include "tests/support/session_fixture.h"
+#include "tests/support/tracefs_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+namespace plumb {
+namespace {
+
+using test::SessionTest;
+using test::TracefsFolder;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+constexpr uint64_t lost_before = 2;
+
+void lose(Session& session) {
+    Channel& channel = session.channel();
+    auto* const ring =
+        reinterpret_cast<plumb_ring_control*>(channel.bytes().data() + channel.layout().control_offset);
+    ring->lost[PLUMB_LOST_FULL] += lost_before;
+}
+
+/* What the rings held is read by then, and its losses are told. */
+TEST_F(SessionTest, ASnapshotWithoutTheKernelsPartIsOne) {
+    const TracefsFolder tracefs;
+    tracefs.add_cpu(0, {});
+    auto kernel = KernelSession::adopt_in(tracefs.root(), TracefsFolder::cookie);
+    ASSERT_TRUE(kernel) << kernel.error().message();
+    Session session = make();
+    auto calibration = ClockCalibration::start(PLUMB_CLOCK_MONOTONIC);
+    ASSERT_TRUE(calibration);
+    SnapshotOptions options;
+    options.statedump.clock_mode = PLUMB_CLOCK_MONOTONIC;
+
+    options.drain.directory = tracefs.root() + "/first";
+    std::filesystem::create_directories(options.drain.directory + "/kernel"); /* in the way */
+    lose(session);
+    const auto first = take_snapshot(session, *calibration, kernel->get(), options);
+    ASSERT_TRUE(first) << first.error().message();
+    ASSERT_THAT(first->problems, SizeIs(1));
+    EXPECT_THAT(first->problems[0], HasSubstr("/kernel"));
+    EXPECT_EQ(first->totals.progress.events_discarded, lost_before);
+
+    options.drain.directory = tracefs.root() + "/second";
+    options.drain.ring_places = first->ring_places;
+    lose(session);
+    const auto second = take_snapshot(session, *calibration, kernel->get(), options);
+    ASSERT_TRUE(second) << second.error().message();
+    EXPECT_THAT(second->problems, SizeIs(0));
+    EXPECT_EQ(second->totals.progress.events_discarded, lost_before) << "those of the first were told there";
+}
+
+} // namespace
+} // namespace plumb
