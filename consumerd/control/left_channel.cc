@@ -126,13 +126,15 @@ void punch(const DeadChannel& dead, std::uint64_t begin, std::uint64_t end) {
     begin = (begin + ring_unit_bytes - 1) / ring_unit_bytes * ring_unit_bytes;
     end = end / ring_unit_bytes * ring_unit_bytes;
     if (begin >= end) return;
+    const off_t there = ::lseek(dead.file.get(), static_cast<off_t>(begin), SEEK_DATA);
+    if (there < 0 || static_cast<std::uint64_t>(there) >= end) return; /* it has been given back */
     [[maybe_unused]] const int done = ::fallocate(dead.file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                                   static_cast<off_t>(begin), static_cast<off_t>(end - begin));
 }
 
 /* Only while nobody maps the file: in a writer that does not know yet that it is closed, a page that has to be made
  * anew where there is no room is a SIGBUS. */
-void give_back_what_was_read(const DeadChannel& dead) {
+void give_back_what_was_read(const DeadChannel& dead, const struct stat& found) {
     const std::uint64_t ring_bytes = dead.header.ring_bytes;
     for (std::uint64_t ring = 0; ring < dead.rings(); ring++) {
         const Unread unread = unread_of(dead, ring);
@@ -146,6 +148,9 @@ void give_back_what_was_read(const DeadChannel& dead) {
             punch(dead, data + end - ring_bytes, data + begin);
         }
     }
+    /* Its age counts from when it was found. */
+    const timespec times[2] = {{0, UTIME_OMIT}, found.st_mtim};
+    [[maybe_unused]] const int kept = ::futimens(dead.file.get(), times);
 }
 
 std::string left_file_name(std::uint64_t cookie) {
@@ -242,7 +247,7 @@ std::vector<Error> tidy_left_channels(const UserDirectory& directory) {
             const Status gone = directory.unlink_file(name);
             if (gone && is_none) removed.push_back(dead.error().hint("It was removed."));
         } else if (dead && ::fstat(dead->file.get(), &info) == 0 && !is_mapped(info)) {
-            give_back_what_was_read(*dead);
+            give_back_what_was_read(*dead, info);
         }
     }
     return removed;

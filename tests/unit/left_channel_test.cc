@@ -9,9 +9,12 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <ctime>
+#include <fcntl.h>
 #include <fstream>
 #include <string>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <vector>
 
 using namespace plumb;
@@ -122,6 +125,25 @@ TEST_F(LeftChannelTest, one_that_is_damaged_is_removed_and_told) {
     ASSERT_THAT(removed, SizeIs(1));
     EXPECT_THAT(removed.front().message(), HasSubstr("is damaged. It was removed."));
     EXPECT_THAT(names(), Not(Contains(left_name())));
+}
+
+TEST_F(LeftChannelTest, one_whose_memory_is_given_back_gets_older) {
+    const std::string name = kill_recorder();
+    const std::string left = directory_->path_of_file(left_name());
+    ASSERT_TRUE(retire_dead_channel(*directory_, name));
+    plumb_channel_header header;
+    std::ifstream(left, std::ios::binary).read(reinterpret_cast<char*>(&header), sizeof(header));
+    overwrite(left_name(), header.data_offset, std::uint64_t{1}); /* a record that was read */
+    const std::uint64_t before = left_channels(*directory_)->front().memory_bytes;
+    constexpr std::uint64_t age_s = 3000;
+    const timespec found{::time(nullptr) - static_cast<time_t>(age_s), 0};
+    const timespec times[2] = {found, found};
+    ASSERT_EQ(::utimensat(AT_FDCWD, left.c_str(), times, 0), 0);
+    EXPECT_THAT(tidy_left_channels(*directory_), IsEmpty());
+    const auto channels = left_channels(*directory_);
+    ASSERT_THAT(*channels, SizeIs(1));
+    EXPECT_LT(channels->front().memory_bytes, before);
+    EXPECT_GE(channels->front().age_s, age_s);
 }
 
 TEST_F(LeftChannelTest, that_can_not_be_looked_for_is_not_nothing) {
