@@ -90,24 +90,37 @@ OwnName own_name_of(std::uint32_t process_id) {
 
 ProcessTable ProcessTable::read() {
     ProcessTable table;
-    if (!proc_has_our_numbers()) return table;
+    table.look_for_newcomers();
+    return table;
+}
+
+void ProcessTable::look_for_newcomers() {
+    is_complete_ = false;
+    if (!proc_has_our_numbers()) return;
     const Result<std::vector<std::string>> names = list_directory("/proc");
-    if (!names) return table;
-    table.is_complete_ = true;
-    table.has_everybody_ = sees_everybody();
+    if (!names) return;
+    is_complete_ = true;
+    has_everybody_ = sees_everybody();
+    std::set<std::uint32_t> there;
     for (const std::string& process : *names) {
         if (!is_number(process)) continue;
-        const Result<Numbers> numbers = numbers_of(process);
-        if (!numbers) { /* it has ended since; or there is no descriptor for us */
-            if (numbers.error().number() != ENOENT && numbers.error().number() != ESRCH)
-                table.is_complete_ = false;
+        const auto process_id = static_cast<std::uint32_t>(std::strtoul(process.c_str(), nullptr, 10));
+        if (process_ids_.contains(process_id)) {
+            there.insert(process_id);
             continue;
         }
-        Process entry{static_cast<std::uint32_t>(std::strtoul(process.c_str(), nullptr, 10)), {}};
+        const Result<Numbers> numbers = numbers_of(process);
+        if (!numbers) { /* it has ended since; or there is no descriptor for us */
+            if (numbers.error().number() != ENOENT && numbers.error().number() != ESRCH) is_complete_ = false;
+            continue;
+        }
+        Process entry{process_id, {}};
         if (numbers->count == 1) entry.space = own_namespace();
-        table.by_own_number_.emplace(numbers->own, entry);
+        by_own_number_.emplace(numbers->own, entry);
+        there.insert(process_id);
     }
-    return table;
+    std::erase_if(by_own_number_, [&](const auto& each) { return !there.contains(each.second.process_id); });
+    process_ids_ = std::move(there);
 }
 
 std::uint32_t ProcessTable::space_of(Process& process) {

@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 
 namespace plumb {
 
@@ -45,6 +46,9 @@ struct Sight {
 class ProcessTable {
 public:
     static ProcessTable read();
+    /* Those who have come since, without those who have gone: to list /proc, not to read it. Who has got the number of one
+     * who was there at the last look is not noticed. */
+    void look_for_newcomers();
     /* Of somebody in another namespace, who was there already when the table was read. `is_it`: whether a process that we
      * see is the one, where only its own number is known (space 0). */
     Sight look_for(OwnName name, const std::function<bool(std::uint32_t process_id)>& is_it);
@@ -58,6 +62,7 @@ private:
     bool is_below_us(std::uint32_t space);
 
     std::multimap<std::uint32_t, Process> by_own_number_;
+    std::set<std::uint32_t> process_ids_; /* in it */
     bool is_complete_ = false;
     bool has_everybody_ = false;
 };

@@ -1,29 +1,42 @@
 #include "consumerd/channel/writer_numbers.h"
 
 #include "base/process_names.h"
-#include "base/processes.h"
+#include "consumerd/clock/clock_calibration.h"
 
 #include <memory>
-#include <optional>
 
 namespace plumb {
 
 namespace {
 
-/* A storm of short processes must not make us read all of /proc for each: who is missed keeps his own number. */
-struct RecentTable {
-    static constexpr uint64_t recent_ns = 10'000'000;
+/* A storm of short processes must not make us read all of /proc for each, nor list it: who is missed keeps his own number. */
+class RecentTable {
+public:
     uint32_t find(OwnName name) {
-        const uint64_t now_ns = boottime_now_ns();
-        if (!table || now_ns - read_ns > recent_ns) {
-            table = ProcessTable::read();
-            read_ns = now_ns;
+        const uint64_t began_ns = monotonic_now_ns();
+        if (reading_.is_due(began_ns)) {
+            table_ = ProcessTable::read();
+            const uint64_t ended_ns = monotonic_now_ns();
+            reading_.looked(began_ns, ended_ns);
+            listing_.looked(ended_ns, ended_ns);
         }
-        const Sight sight = table->look_for(name, [](uint32_t) { return false; });
-        return sight.kind == Sight::seen ? sight.process_id : 0;
+        if (const uint32_t found = find_in_table(name); found != 0) return found;
+        const uint64_t listed_ns = monotonic_now_ns();
+        if (!listing_.is_due(listed_ns)) return 0;
+        table_.look_for_newcomers();
+        listing_.looked(listed_ns, monotonic_now_ns());
+        return find_in_table(name);
     }
-    std::optional<ProcessTable> table;
-    uint64_t read_ns = 0;
+
+private:
+    uint32_t find_in_table(OwnName name) {
+        const Sight sight = table_.look_for(name, [](uint32_t) { return false; });
+        /* Who was this when the table was read may have ended since, and another be it now. */
+        return sight.kind == Sight::seen && own_name_of(sight.process_id) == name ? sight.process_id : 0;
+    }
+
+    ProcessTable table_;
+    RestingLook reading_, listing_;
 };
 
 } // namespace

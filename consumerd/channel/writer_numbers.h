@@ -11,11 +11,26 @@
 
 #include <plumb/abi/channel.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <unordered_map>
 
 namespace plumb {
+
+/* Leaves alone for a while what takes time to look at: of one thread no more than a tenth goes there. */
+class RestingLook {
+public:
+    bool is_due(uint64_t now_ns) const { return now_ns >= rest_until_ns_; }
+    void looked(uint64_t began_ns, uint64_t ended_ns) {
+        rest_until_ns_ = ended_ns + std::max(rest_min_ns, rest_factor * (ended_ns - began_ns));
+    }
+
+private:
+    static constexpr uint64_t rest_min_ns = 10'000'000;
+    static constexpr uint64_t rest_factor = 10;
+    uint64_t rest_until_ns_ = 0;
+};
 
 class WriterNumbers {
 public:

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <sys/wait.h>
 
 #include <unistd.h>
@@ -59,6 +60,22 @@ TEST_F(ProcessTableTest, who_has_ended_has_no_number) {
     const Sight sight = table_.look_for({own_namespace(), ended_}, nobody);
     EXPECT_NE(sight.kind, Sight::seen);
     EXPECT_EQ(sight.process_id, 0u);
+}
+
+TEST_F(ProcessTableTest, newcomers_are_seen_and_who_has_gone_is_not_any_more) {
+    const pid_t child = ::fork();
+    if (child == 0)
+        for (;;)
+            ::pause();
+    const auto id = static_cast<uint32_t>(child);
+    EXPECT_NE(table_.look_for({own_namespace(), id}, nobody).kind, Sight::seen);
+    table_.look_for_newcomers();
+    EXPECT_EQ(table_.look_for({own_namespace(), id}, nobody).process_id, id);
+    EXPECT_EQ(table_.look_for({own_namespace(), own_id()}, nobody).process_id, own_id());
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    table_.look_for_newcomers();
+    EXPECT_NE(table_.look_for({own_namespace(), id}, nobody).kind, Sight::seen);
 }
 
 TEST_F(ProcessTableTest, who_is_in_another_namespace_is_not_seen_by_an_equal_number) {

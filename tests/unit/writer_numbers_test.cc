@@ -78,6 +78,18 @@ TEST_F(WriterNumbersTest, a_number_stays_until_an_entry_says_otherwise) {
     EXPECT_EQ(numbers_.thread(tagged(1, 1), tagged(1, 1), true), 5000u);
 }
 
+TEST(RestingLooks, take_a_tenth_of_the_time_at_most) {
+    RestingLook look;
+    EXPECT_TRUE(look.is_due(1));
+    look.looked(1'000'000'000, 1'090'000'000);
+    EXPECT_FALSE(look.is_due(1'090'000'000)) << "the time of looking is not the time since";
+    EXPECT_FALSE(look.is_due(1'989'000'000));
+    EXPECT_TRUE(look.is_due(1'990'000'000));
+    look.looked(2'000'000'000, 2'000'000'001);
+    EXPECT_FALSE(look.is_due(2'010'000'000));
+    EXPECT_TRUE(look.is_due(2'010'000'001));
+}
+
 /* Our own namespace, as if it were another: /proc shows it. */
 TEST(LiveWriterNumbers, are_looked_for_again_once_the_last_look_is_old) {
     plumb_channel_header header{};
