@@ -75,6 +75,7 @@ bool parse_mapping(const std::string& line, MappedFile& mapping) {
 /* The fields of /proc/PID/stat, or of a thread's, behind the name, which may be anything. */
 struct TaskStat {
     char state = '?';
+    std::uint32_t parent = 0;
     std::uint32_t thread_count = 0;
     std::uint64_t start_ticks = 0;
 
@@ -87,11 +88,13 @@ std::optional<TaskStat> parse_stat(const std::string& text) {
     const char* at = text.c_str() + name_end + 2;
     TaskStat stat;
     stat.state = *at;
-    constexpr int state_field = 3, thread_count_field = 20, start_field = 22;
+    constexpr int state_field = 3, parent_field = 4, thread_count_field = 20, start_field = 22;
     for (int field = state_field; field < start_field; field++) {
         at = std::strchr(at, ' ');
         if (at == nullptr) return {};
         at++;
+        if (field + 1 == parent_field)
+            stat.parent = static_cast<std::uint32_t>(std::strtoul(at, nullptr, 10));
         if (field + 1 == thread_count_field)
             stat.thread_count = static_cast<std::uint32_t>(std::strtoul(at, nullptr, 10));
     }
@@ -169,6 +172,17 @@ Result<std::string> executable_of(std::uint32_t process_id) {
         if (const std::string folder = proc_folder(process_id); folder != whole)
             path = read_link(folder + "/exe");
     return path ? without_deleted(*path) : path;
+}
+
+bool descends_from(std::uint32_t process_id, std::uint32_t ancestor) {
+    constexpr int generations_max = 256;
+    for (int i = 0; i < generations_max && process_id > 1; i++) {
+        const std::optional<TaskStat> stat = stat_of(folder_of_thread(process_id, process_id));
+        if (!stat) return false;
+        process_id = stat->parent;
+        if (process_id == ancestor) return true;
+    }
+    return false;
 }
 
 bool is_same_process(std::uint32_t process_id, std::uint64_t registered_boottime_ns) {

@@ -29,6 +29,9 @@ std::string proc_folder(std::uint32_t process_id);
 /* What /proc/PID/exe points to; of a file that has been removed or replaced since, the path that it had, as in mapped_files(). */
 Result<std::string> executable_of(std::uint32_t process_id);
 
+/* Whether `ancestor` is its parent, or its parent's, and so on: while all between them live. */
+bool descends_from(std::uint32_t process_id, std::uint32_t ancestor);
+
 /* Whether the process that registered at that time is the one that has this id now. */
 bool is_same_process(std::uint32_t process_id, std::uint64_t registered_boottime_ns);
 

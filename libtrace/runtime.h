@@ -8,6 +8,7 @@
 //   attach.cc     maps a session's channel and introduces the process to it
 //   entries.cc    who wrote: slots and blocks, which are used again
 //   describe.cc   an event as the channel's table holds it
+//   descent.cc    whether it descends from who launched it
 //   state_file.cc the backend of plumb_query() on a stock kernel, and this process's slot
 //   unattached.cc says which sessions can not have this process
 //   rseq.cc       struct rseq of a thread, registered where the C library does not
@@ -272,6 +273,7 @@ void leave_word_of_unattached();                                           // be
 // process.cc
 bool is_zombie(uint32_t process_id, uint32_t thread_id);
 bool is_thread_gone(uint32_t thread_id);
+bool descends_from_controller(const plumb_session& session, uint32_t index); // descent.cc
 uint32_t process_namespace();                              // inode of our process-id namespace; 0: not known
 void forget_process_namespace(uint32_t parent_process_id); // in a forked child
 bool is_in_executable(const void* address);                // false: it is not, or that is not known

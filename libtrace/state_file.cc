@@ -194,7 +194,7 @@ bool concerns(const plumb_rule& rule, const plumb_session& session, const plumb_
     case PLUMB_WHO_USER:
         return rule.who_id == asked.user_id;
     case PLUMB_WHO_LAUNCHED:
-        return names_launched(asked, session.cookie);
+        return names_launched(asked, session.cookie) || descends_from_controller(session, rule.session);
     case PLUMB_WHO_EXECUTABLE:
         know_executable();
         return pattern_matches(rule.executable, asked.executable) ||

@@ -27,7 +27,9 @@ bool has_foreign_words(const std::string& environment) {
 
 } // namespace
 
-Launched launched_by(std::uint32_t process_id, std::uint64_t cookie) {
+namespace {
+
+Launched launched_by_environment(std::uint32_t process_id, std::uint64_t cookie) {
     const Result<std::string> environment =
         read_small_file(proc_folder(process_id) + "/environ", std::size_t{4} << 20);
     if (!environment) return Launched::maybe; /* not ours to see */
@@ -40,8 +42,17 @@ Launched launched_by(std::uint32_t process_id, std::uint64_t cookie) {
     return value.find(fmt::format("{:016x}", cookie)) != std::string::npos ? Launched::yes : Launched::no;
 }
 
-bool is_launched_by(std::uint32_t process_id, std::uint64_t cookie) {
-    return launched_by(process_id, cookie) != Launched::no;
+} // namespace
+
+Launched launched_by(std::uint32_t process_id, const Launcher& launcher) {
+    const Launched named = launched_by_environment(process_id, launcher.cookie);
+    if (named == Launched::yes || launcher.process_id == 0 || !descends_from(process_id, launcher.process_id))
+        return named;
+    return Launched::yes;
+}
+
+bool is_launched_by(std::uint32_t process_id, const Launcher& launcher) {
+    return launched_by(process_id, launcher) != Launched::no;
 }
 
 } // namespace plumb

@@ -52,7 +52,8 @@ bool is_for(const plumb_rule& rule, std::uint64_t cookie, const ProcessSlot& slo
     case PLUMB_WHO_EXECUTABLE:
         return process_id == 0 || is_executable(process_id, rule.executable);
     case PLUMB_WHO_LAUNCHED: /* our children are seen */
-        return process_id != 0 && is_launched_by(process_id, cookie);
+        return process_id != 0 &&
+               is_launched_by(process_id, {cookie, static_cast<std::uint32_t>(::getpid())});
     case PLUMB_WHO_USER: {
         if (process_id == 0) return true;
         const Result<ProcessStatus> status = process_status(process_id);

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/glob.h"
 #include "base/mapped_file.h"
+#include "base/process_names.h"
 #include "base/processes.h"
 #include "consumerd/control/launched.h"
 
@@ -102,7 +103,10 @@ bool is_for(const plumb_rule& rule, const plumb_session& session, const TracedPr
     case PLUMB_WHO_EXECUTABLE:
         return matches_executable(rule.executable, process.executable);
     case PLUMB_WHO_LAUNCHED:
-        return is_launched_by(process.process_id, session.cookie);
+        return is_launched_by(process.process_id,
+                              {session.cookie, session.controller_namespace == own_namespace()
+                                                   ? session.controller_process_id
+                                                   : 0});
     default:
         return false;
     }

@@ -88,7 +88,9 @@ enum plumb_who {
     PLUMB_WHO_PROCESS = 1,    /* process id `who_id` in namespace `who_namespace` */
     PLUMB_WHO_USER = 2,       /* real user id `who_id` */
     PLUMB_WHO_EXECUTABLE = 3, /* glob `executable` over the path of the executable, or its last part */
-    PLUMB_WHO_LAUNCHED = 4    /* those whose environment names the session (PLUMB_SESSIONS_VARIABLE) */
+    PLUMB_WHO_LAUNCHED =
+        4 /* those whose environment names the session (PLUMB_SESSIONS_VARIABLE), and descendants of
+                               * its controller that the environment was taken from */
 };
 
 struct plumb_rule {
