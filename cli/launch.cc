@@ -121,14 +121,13 @@ bool SignalQueue::reached_group(const siginfo_t& signal) {
         (void)witness_.saw(signal, 0);
         return false;
     }
-    const bool asks_to_end = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
     if (came_from_terminal(signal)) {
         /* The kernel signals a group in one go, and us last. */
         const bool reached_us_alone = number == SIGHUP && getsid(0) == getpid();
         return witness_.saw(signal, 0).value_or(!reached_us_alone);
     }
     if (signal.si_code != SI_USER) return false;
-    return witness_.saw(signal, asks_to_end ? second_breath_ns : same_breath_ns).value_or(false);
+    return witness_.saw(signal, asks_to_end(number) ? second_breath_ns : same_breath_ns).value_or(false);
 }
 
 Result<LaunchedCommand>
@@ -222,6 +221,11 @@ int exit_status_for(const Error& start_error) {
 
 bool came_from_terminal(const siginfo_t& signal) {
     return signal.si_code == SI_KERNEL;
+}
+
+bool asks_to_end(int signal_number) {
+    return signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGHUP ||
+           signal_number == SIGQUIT;
 }
 
 bool asks_to_stop(int signal_number) {

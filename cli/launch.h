@@ -98,6 +98,9 @@ bool is_job_of_shell();
 /* Whether the kernel sent the signal: for a terminal, or since a group has lost its last parent. */
 bool came_from_terminal(const siginfo_t& signal);
 
+/* Whether it is how a process is asked to end. */
+bool asks_to_end(int signal_number);
+
 /* Whether a terminal, or who acts for one, asks the job to stop. */
 bool asks_to_stop(int signal_number);
 /* Does what the signal would have done, had it not been taken: the process stops, except in a group that nobody would make go

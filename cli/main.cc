@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
     plumb::hold_standard_descriptors();
     const int status = run(argc, argv);
     const plumb::Status said = plumb::flush_out();
-    if (said) return status;
-    plumb::complain(said.error());
-    return status != 0 ? status : 1;
+    if (!said) plumb::complain(said.error());
+    plumb::flush_errors();
+    return said || status != 0 ? status : 1;
 }

@@ -1,18 +1,39 @@
 #include "cli/output.h"
 
 #include "base/output_buffer.h"
+#include "cli/speaker.h"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
+#include <limits>
 
 namespace plumb {
 namespace {
 
 /* How long a terminal or pipe that another program made non-blocking may stay full. */
 constexpr int patience_ms = 1000;
+
+/* How long nobody may read what a recorder has to say, when there is nothing else left to do. */
+constexpr std::uint64_t last_patience_ns = 5'000'000'000;
+constexpr std::uint64_t endless_ns = std::numeric_limits<std::int64_t>::max();
+
+constexpr std::size_t messages_bytes = 64 * 1024, answer_bytes = SIZE_MAX / 2;
+
+bool is_apart = false;
+
+Speaker& error_speaker() {
+    static Speaker speaker(STDERR_FILENO, messages_bytes);
+    return speaker;
+}
+
+Speaker& answer_speaker() {
+    static Speaker speaker(STDOUT_FILENO, answer_bytes);
+    return speaker;
+}
 
 OutputBuffer& standard_output() {
     static OutputBuffer buffer(STDOUT_FILENO);
@@ -30,13 +51,29 @@ void hold_standard_descriptors() {
     }
 }
 
+void speak_apart() {
+    is_apart = true;
+}
+
 void put_out(std::string_view text) {
+    if (is_apart) {
+        (void)answer_speaker().say(text);
+        return;
+    }
     static const bool is_terminal = isatty(STDOUT_FILENO) == 1;
     standard_output().put(text);
     if (is_terminal) standard_output().flush();
 }
 
-Status flush_out() {
+Status flush_out(const std::function<bool()>& is_enough) {
+    if (is_apart) {
+        static bool is_given_up = false;
+        Speaker& speaker = answer_speaker();
+        is_given_up = is_given_up || !speaker.finish(endless_ns, is_enough);
+        const int error_number = is_given_up ? EINTR : speaker.error_number();
+        if (error_number == 0 || error_number == EPIPE) return ok();
+        return Error::from_errno(error_number, "Could not write to standard output");
+    }
     OutputBuffer& out = standard_output();
     out.flush();
     if (out.error_number() == 0) return ok();
@@ -45,6 +82,11 @@ Status flush_out() {
 
 void put_error(std::string_view text) {
     const int kept = errno;
+    if (is_apart) {
+        (void)error_speaker().say(text);
+        errno = kept;
+        return;
+    }
     while (!text.empty()) {
         const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
         if (written > 0) {
@@ -57,6 +99,16 @@ void put_error(std::string_view text) {
         }
     }
     errno = kept;
+}
+
+bool put_error_now(std::string_view text) {
+    if (is_apart && !error_speaker().has_said_all()) return false;
+    put_error(text);
+    return true;
+}
+
+void flush_errors() {
+    if (is_apart) (void)error_speaker().finish(last_patience_ns);
 }
 
 } // namespace plumb

@@ -4,6 +4,8 @@
  *
  * What can not be said on standard error is dropped; there is nowhere else to say it. An answer that can not be given
  * is an error that the exit status must show, except that nobody reads it any more: then it is not missed.
+ *
+ * A recorder does not wait for who reads either: what nobody reads yet waits beside it, and some time at the end.
  */
 #ifndef PLUMB_CLI_OUTPUT_H
 #define PLUMB_CLI_OUTPUT_H
@@ -12,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -22,12 +25,19 @@ namespace plumb {
  * inherit. First thing in main(). */
 void hold_standard_descriptors();
 
+/* From now on, threads of their own write to both, and nobody else waits. Before the process has other threads. */
+void speak_apart();
+
 /* Standard output, buffered; a terminal sees it at once. */
 void put_out(std::string_view text);
-/* Writes what is held; what went wrong with it, or with something before. */
-Status flush_out();
+/* Writes what is held; what went wrong with it, or with something before. A recorder gives it up when `is_enough`. */
+Status flush_out(const std::function<bool()>& is_enough = {});
 /* Standard error, at once, from any thread. errno is kept. */
 void put_error(std::string_view text);
+/* What is worth nothing later: only if nothing else waits to be said. Whether it was. */
+bool put_error_now(std::string_view text);
+/* Last of all: gives what was said apart some time to be read. */
+void flush_errors();
 
 template <typename... Values>
 void print_out(fmt::format_string<Values...> format, Values&&... values) {

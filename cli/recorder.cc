@@ -52,6 +52,7 @@ std::uint64_t Recorder::elapsed_ns() const {
 }
 
 Result<int> Recorder::run() {
+    speak_apart();
     raise_open_files_limit();
     if (Status prepared = prepare(); !prepared) return prepared.error();
     start_stream_keeper();
@@ -83,8 +84,9 @@ Result<int> Recorder::run() {
     close();
     if (!options_.quiet) put_error(summary_text(summary_));
     if (options_.json) put_out(summary_json(summary_));
+    (void)is_sent_away(); /* by what came before */
     /* While a pipe without a reader is an error and not a signal: the command's status is what is passed on. */
-    const Status said = flush_out();
+    const Status said = flush_out([this] { return is_sent_away(); });
     if (command_) {
         const int status = summary_.exit_status.value_or(0);
         if (!summary_.is_complete() || has_write_failures_) return status == 0 ? 1 : status;

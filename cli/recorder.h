@@ -79,6 +79,7 @@ private:
     bool is_insisted_on(bool from_terminal);
     void end_of_time();
     bool is_asked_to_hurry();
+    bool is_sent_away();
     Result<std::string> take_snapshot();
     void serve_snapshots();
     void close();

@@ -124,7 +124,7 @@ bool Recorder::is_asked_to_hurry() {
     while (const auto signal = signals_.next(0)) {
         const int number = signal->si_signo;
         if (asks_to_stop(number)) stop_by(number);
-        if (number != SIGINT && number != SIGTERM && number != SIGHUP && number != SIGQUIT) continue;
+        if (!asks_to_end(number)) continue;
         if (end_signalled_ns_ == 0) {
             end_signalled_ns_ = elapsed_ns();
             status_.say("the rest of what was recorded is being written; another signal leaves it out.");
@@ -133,6 +133,16 @@ bool Recorder::is_asked_to_hurry() {
         }
     }
     return is_hurried_;
+}
+
+/* When all is written, but an answer that nobody reads. */
+bool Recorder::is_sent_away() {
+    bool is_signalled = false;
+    while (const auto signal = signals_.next(0)) {
+        if (asks_to_stop(signal->si_signo)) stop_by(signal->si_signo);
+        is_signalled |= asks_to_end(signal->si_signo);
+    }
+    return is_signalled;
 }
 
 void Recorder::end_of_time() {

@@ -59,17 +59,19 @@ void StatusLine::update(const DrainProgress& progress, std::uint64_t elapsed_ns)
         is_drawn_ = false; /* what stands there is its own by now */
         return;
     }
-    const double seconds = static_cast<double>(elapsed_ns - last_elapsed_ns_) / 1e9;
-    const double rate = seconds > 0 ? static_cast<double>(progress.events - last_events_) / seconds : 0;
-    last_events_ = progress.events;
-    last_elapsed_ns_ = elapsed_ns;
     std::string lost = with_commas(progress.events_discarded) + " lost";
     if (progress.subbufs_lost > 0)
         lost += fmt::format(", and {}", counted(progress.subbufs_lost, "sub-buffer"));
+    const double seconds = static_cast<double>(elapsed_ns - last_elapsed_ns_) / 1e9;
+    const double rate = seconds > 0 ? static_cast<double>(progress.events - last_events_) / seconds : 0;
     const std::uint64_t elapsed_s = elapsed_ns / 1'000'000'000;
-    print_error("\r\033[K{:02}:{:02}  {}  {}/s  {}  {}", elapsed_s / 60, elapsed_s % 60,
-                counted(progress.events, "event"), with_commas(static_cast<std::uint64_t>(rate)), lost,
-                size_text(progress.bytes));
+    if (!put_error_now(fmt::format("\r\033[K{:02}:{:02}  {}  {}/s  {}  {}", elapsed_s / 60, elapsed_s % 60,
+                                   counted(progress.events, "event"),
+                                   with_commas(static_cast<std::uint64_t>(rate)), lost,
+                                   size_text(progress.bytes))))
+        return;
+    last_events_ = progress.events;
+    last_elapsed_ns_ = elapsed_ns;
     is_drawn_ = true;
 }
 

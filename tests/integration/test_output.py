@@ -2,6 +2,7 @@
 # cmake-once
 """What plumb says, where nobody can hear it: a full device, a closed terminal, a reader that has gone, descriptors that
 were never open. A recording goes on, the command's status is passed on, and no message gets into a file of the trace."""
+import fcntl
 import json
 import os
 import pathlib
@@ -111,6 +112,54 @@ class Output(unittest.TestCase):
                     self.assertEqual(done.stderr, "")
                     self.assertIn(int(self.trace.read_text()), {0, 1 if command == "doctor" else 0,
                                                                 0 if ignored else 128 + signal.SIGPIPE})
+
+    def full_pipe(self, room=0):
+        """Of the smallest kind, with that many bytes left."""
+        read, write = os.pipe()
+        for end in (read, write):
+            self.addCleanup(os.close, end)
+        os.write(write, (fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096) - room) * b"x")
+        return read, write
+
+    def test_nobody_waits_for_who_does_not_read_messages(self):
+        script = "trap 'exit 3' USR1; echo ready; while :; do sleep 0.05; done"
+        recorder = subprocess.Popen([PLUMB, "record", "-o", self.trace, "--", "sh", "-c", script], stdout=subprocess.PIPE,
+                                    stderr=self.full_pipe()[1], text=True)
+        self.addCleanup(recorder.kill)
+        self.addCleanup(recorder.stdout.close)
+        self.assertEqual(recorder.stdout.readline(), "ready\n")
+        recorder.send_signal(signal.SIGUSR1)
+        self.assertEqual(recorder.wait(30), 3)
+        self.assertTrue(json.loads((self.trace / "summary.json").read_text())["complete"])
+
+    def test_messages_that_nobody_reads_for_a_while_are_kept(self):
+        read, write = self.full_pipe()
+        recorder = subprocess.Popen([PLUMB, "record", "-o", self.trace, "--", "sh", "-c", "exit 7"], stderr=write)
+        time.sleep(2)
+        said = b""
+        while b"The trace is in" not in said:
+            said += os.read(read, 4096)
+        self.assertEqual(recorder.wait(30), 7)
+
+    def test_an_answer_is_waited_for_until_it_is_read_or_the_recorder_is_asked_to_end(self):
+        for is_read in (True, False):
+            with self.subTest(is_read):
+                read, write = self.full_pipe(100)
+                recorder = subprocess.Popen([PLUMB, "record", "-q", "--json", "--force", "-o", self.trace, "--", "true"],
+                                            stdout=write, stderr=subprocess.PIPE, text=True)
+                self.addCleanup(recorder.kill)
+                with self.assertRaises(subprocess.TimeoutExpired):
+                    recorder.wait(8)
+                said = b""
+                if is_read:
+                    while not said.endswith(b"}\n"):
+                        said += os.read(read, 4096)
+                    self.assertTrue(json.loads(said.lstrip(b"x"))["complete"])
+                else:
+                    recorder.terminate()
+                _, complaint = recorder.communicate(timeout=30)
+                self.assertEqual("Could not write to standard output" in complaint, not is_read)
+                self.assertEqual(recorder.returncode, 0 if is_read else 1)
 
     def test_a_recording_whose_reader_goes_away_passes_the_status_on(self):
         done = self.sh(f"{PLUMB} record --json -o {self.trace} -- sh -c 'sleep 0.2; exit 7' | true; "

@@ -129,6 +129,36 @@ class HangUp(TerminalTest):
                 (self.folder / "heard").unlink()
 
 
+class CtrlS(TerminalTest):
+    def test_who_reads_a_terminal_at_leisure_holds_nobody_up(self):
+        heard = self.folder / "heard"
+        recorder = self.open(self.record("sh", "-c", f"trap 'echo x > {heard}; exit 7' TERM; echo ready; while :; do sleep 0.1; done"))
+        self.show_until("ready")
+        self.press("\x13")
+        time.sleep(1)  # the status line is drawn
+        os.kill(recorder, signal.SIGTERM)
+        self.assertEqual(self.wait(recorder), 7)
+        self.assertTrue(heard.exists())
+
+    def test_what_was_said_meanwhile_is_shown_afterwards(self):
+        recorder = self.open(self.record("sh", "-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.1; done"))
+        self.show_until("ready")
+        self.press("\x13")
+        time.sleep(1)
+        os.kill(recorder, signal.SIGTERM)
+        time.sleep(2)
+        self.press("\x11")
+        self.show_until("The trace is in")
+        self.assertEqual(self.wait(recorder), 7)
+
+    def test_the_time_is_kept(self):
+        command = self.record("sh", "-c", "echo ready; exec sleep 30")
+        recorder = self.open([*command[:2], "--duration", "2", *command[2:]])
+        self.show_until("ready")
+        self.press("\x13")
+        self.assertEqual(self.wait(recorder), 0)
+
+
 class Jobs(TerminalTest):
     def in_a_shell(self, *command):
         self.open(["bash", "--norc", "--noprofile", "-i"])
