@@ -141,7 +141,7 @@ bool announce(Restriction restriction) {
         return false; // a child of vfork: all of this is its parent's
     {
         const SignalsHeld signals;
-        hold_updates();
+        const bool is_alone = hold_updates(); // an update that was stopped goes on at its own risk
         add_seq_cst(runtime.restrictions, 1u);
         if (restriction == Restriction::no_clock) runtime.clock_forbidden = true;
         say_in_slot(restriction);
@@ -149,7 +149,7 @@ bool announce(Restriction restriction) {
             count_without_clock();
             switch_off_all();
         }
-        release_updates();
+        if (is_alone) release_updates();
     }
     wait_for_permits(true);
     return true;

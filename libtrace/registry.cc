@@ -93,13 +93,17 @@ void read_launched() {
 // Keeps updates out while an object comes or leaves.
 class UpdatesHeld {
 public:
-    UpdatesHeld() { hold_updates(); }
-    ~UpdatesHeld() { release_updates(); }
+    UpdatesHeld() : held_(hold_updates()) {}
+    ~UpdatesHeld() {
+        if (held_) release_updates();
+    }
     UpdatesHeld(const UpdatesHeld&) = delete;
     UpdatesHeld& operator=(const UpdatesHeld&) = delete;
+    bool held() const { return held_; } // false: one was stopped in the middle, and may go on
 
 private:
-    const SignalsHeld signals_;
+    const SignalsHeld signals_; // before the other, and longer
+    const bool held_;
 };
 
 // A fork that ran no handlers (_Fork, a raw clone) shows by the wiped page. Not by the process id: a child of
@@ -129,18 +133,22 @@ bool goes_on_at_exit(const plumb_object& object) {
     return is_on(object) && ((object.flags & PLUMB_OBJECT_STAYS) != 0 || is_in_executable(&object));
 }
 
-// Switches the object's events off, and takes it out of the list.
-void remove_object(plumb_object& object) {
+// Switches the object's events off, and takes it out of the list. Whether any was on.
+bool take_from_list(plumb_object& object) {
     uint32_t were_on = 0;
     for (plumb_event** entry = object.events_begin; entry < object.events_end; entry++) {
         if (*entry != nullptr) were_on |= exchange_seq_cst((*entry)->enabled, 0u);
     }
     for (plumb_object** link = &runtime.objects; *link != nullptr; link = &(*link)->next) {
         if (*link != &object) continue;
-        *link = object.next;
+        store_seq_cst(*link, object.next);
         break;
     }
-    if (were_on == 0) return;
+    return were_on != 0;
+}
+
+void remove_object(plumb_object& object) {
+    if (!take_from_list(object)) return;
     // Other threads may be in the middle of these events, which no later update would know of.
     begin_quiescence();
     store_seq_cst(runtime.quiesce_pending, 1u);
@@ -183,17 +191,32 @@ int initialise() {
     return open_state();
 }
 
-// Without a system call. If an update is under way, it can not be waited for: then there is no other ever, and nobody
-// looks at the object again.
+// Without a system call. If an update is under way, it can not be waited for: then there is no other ever.
 void remove_from_held(plumb_object& object) {
     uint32_t nobody = 0;
     if (!compare_exchange(runtime.updating, nobody, runtime.process_id)) {
         runtime.held_for_good = true;
+        take_from_list(object);
         return;
     }
     remove_object(object);
     if (runtime.objects == nullptr) release_slot();
     store_seq_cst(runtime.updating, 0u);
+}
+
+// With no other update under way, but for one that was stopped in the middle: that may look at the object yet.
+void unregister(plumb_object& object) {
+    const UpdatesHeld updates;
+    if (!updates.held()) {
+        if (!goes_on_at_exit(object)) take_from_list(object);
+        return;
+    }
+    introduce_new_objects(); // at exit: nobody else may come to it
+    if (goes_on_at_exit(object)) return;
+    remove_object(object);
+    // If somebody is still writing, the slot stays until the process is gone.
+    const bool quiescent = load_relaxed(runtime.quiesce_pending) == 0 || is_quiescent();
+    if (runtime.objects == nullptr && quiescent) release_slot();
 }
 
 // Which have an event of ours on.
@@ -308,8 +331,11 @@ extern "C" __attribute__((visibility("default"))) int plumb_register_object(plum
     request_update();
     if (!first) {
         {
-            const UpdatesHeld held;
-            introduce_new_objects();
+            const UpdatesHeld updates;
+            if (updates.held())
+                introduce_new_objects();
+            else if (object->events_begin < object->events_end)
+                count_left_off(~0u); // until that update goes on
         }
         request_update(); // one that was asked for meanwhile
     }
@@ -325,16 +351,7 @@ extern "C" __attribute__((visibility("default"))) void plumb_unregister_object(p
         return;
     }
     if (runtime.process_id != sys::process_id()) return; // a child of vfork: all of this is its parent's
-    {
-        const UpdatesHeld held;
-        introduce_new_objects(); // at exit: nobody else may come to it
-        if (!goes_on_at_exit(*object)) {
-            remove_object(*object);
-            // If somebody is still writing, the slot stays until the process is gone.
-            const bool quiescent = load_relaxed(runtime.quiesce_pending) == 0 || is_quiescent();
-            if (runtime.objects == nullptr && quiescent) release_slot();
-        }
-    }
+    unregister(*object);
     const bool was_never_traced = runtime.epoch == 0 && runtime.objects == nullptr && runtime.slot == nullptr;
     if (!was_never_traced) request_update();
 }

@@ -169,8 +169,9 @@ void follow_if_moved();     // updates if the rules have changed since; for who 
 void quiesced();            // as the owner of `updating`
 void register_membarrier(); // in ordinary context, or before the first event is switched on
 
-// With SignalsHeld, in ordinary context: waits, in the kernel, until this thread is the one that updates.
-void hold_updates();
+// With SignalsHeld, in ordinary context: waits, in the kernel, until this thread is the one that updates. False: another one
+// has not ended for ten seconds; then nothing is to be released.
+bool hold_updates();
 void release_updates();
 
 // guard.cc

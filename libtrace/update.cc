@@ -262,20 +262,23 @@ void end_update() {
 
 // Asleep, and not in a loop of sched_yield(): a thread of real-time priority would keep the one it waits for from
 // running. An update takes no longer than its system calls; one that has not ended after ten seconds was stopped in
-// the middle by a debugger, or its thread's id belongs to somebody else by now, and it is not waited for any longer.
-void hold_updates() {
+// the middle by a debugger, or its thread's id belongs to somebody else by now. As it may go on, on the stack on which
+// updates run, nobody takes its place; and nobody waits once more for the same one.
+bool hold_updates() {
     constexpr uint64_t sleep_ns = 10'000'000;
     constexpr uint32_t sleeps = 1000;
+    static uint32_t given_up_on; // `updates_begun`, which is at least 1 there
     for (uint32_t i = 0; i < sleeps; i++) {
-        if (begin_update()) return;
+        if (begin_update()) return true;
+        if (load_relaxed(given_up_on) == load_seq_cst(runtime.updates_begun)) return false;
         uint32_t there = load_seq_cst(runtime.updating);
         if (there == 0) continue;
         const uint32_t waited = there | somebody_waits;
         if (there == waited || compare_exchange(runtime.updating, there, waited))
             sys::futex_wait(runtime.updating, waited, sleep_ns);
     }
-    store_seq_cst(runtime.update_was_left, 1u);
-    store_seq_cst(runtime.updating, sys::thread_id());
+    store_relaxed(given_up_on, load_seq_cst(runtime.updates_begun));
+    return false;
 }
 
 void release_updates() {

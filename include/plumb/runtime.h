@@ -93,7 +93,8 @@ struct plumb_object {
 int plumb_register_object(struct plumb_object* object);
 
 /*
- * Takes them back: when it returns, no update touches the object any more. Not from signal handlers.
+ * Takes them back: when it returns, no update touches the object any more, but for one that a debugger has stopped in the
+ * middle for more than ten seconds. Not from signal handlers.
  * An object that stays as long as the process does nothing here while it is traced: its destructors run at exit,
  * when other threads may still be at work.
  */
