@@ -3,8 +3,9 @@
 // hear of it before the kernel does, and stop: held.cc. Who goes to the kernel by an instruction of his own is not
 // heard; the recorder finds his filter in /proc.
 //
-// What the C library's functions do is done here by the same instruction, with the same registers and errno; neither is a
-// cancellation point.
+// The call itself is the C library's (next.cc). In static programs, and before the runtime begins, what its functions do is
+// done here by the same instruction, with the same registers and errno; neither is a cancellation point.
+#include "next.h"
 #include "runtime.h"
 #include "sanitizers.h"
 
@@ -22,12 +23,24 @@ namespace plumb {
 
 namespace {
 
+long as_the_c_library(long result) {
+    if (result >= 0 || result < -4095) return result;
+    errno = static_cast<int>(-result);
+    return -1;
+}
+
 struct Call {
+    bool is_by_prctl; // and not by syscall()
     long number;
     long words[6];
 
-    long pass_on() const {
-        return sys::call_words(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+    long pass_on() const { // -1 and errno where it fails
+        if (is_by_prctl && plumb_next_prctl != nullptr)
+            return plumb_next_prctl(static_cast<int>(words[0]), words[1], words[2], words[3], words[4]);
+        if (!is_by_prctl && plumb_next_syscall != nullptr)
+            return plumb_next_syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+        return as_the_c_library(
+            sys::call_words(number, words[0], words[1], words[2], words[3], words[4], words[5]));
     }
 };
 
@@ -74,15 +87,10 @@ long make(const Call& call) {
     const bool announced = announce(restriction);
     errno = saved;
     const long result = call.pass_on();
+    const int of_call = errno;
     if (announced && !is_in_force(call, result)) revoke(restriction);
-    errno = saved;
+    errno = of_call;
     return result;
-}
-
-long as_the_c_library(long result) {
-    if (result >= 0 || result < -4095) return result;
-    errno = static_cast<int>(-result);
-    return -1;
 }
 
 } // namespace
@@ -96,14 +104,12 @@ extern "C" {
 // prctl() and syscall() take a variable number of arguments, which are passed as these are.
 __attribute__((visibility("default"))) int prctl(int option, long second, long third, long fourth,
                                                  long fifth) {
-    const Call call{SYS_prctl, {option, second, third, fourth, fifth, 0}};
-    return static_cast<int>(as_the_c_library(make(call)));
+    return static_cast<int>(make({true, SYS_prctl, {option, second, third, fourth, fifth, 0}}));
 }
 
 __attribute__((visibility("hidden"))) long plumb_make_call(long number, long first, long second, long third,
                                                            long fourth, long fifth, long sixth) {
-    const Call call{static_cast<int>(number), {first, second, third, fourth, fifth, sixth}};
-    return as_the_c_library(make(call));
+    return make({false, static_cast<int>(number), {first, second, third, fourth, fifth, sixth}});
 }
 
 __attribute__((visibility("hidden"))) long plumb_fail_call(long result) {
@@ -125,6 +131,11 @@ __asm__(".pushsection .text\n"
         "je plumb_make_call\n"
         "cmpl $317, %edi\n"
         "je plumb_make_call\n"
+        "movq plumb_next_syscall(%rip), %rax\n"
+        "testq %rax, %rax\n"
+        "jz 2f\n"
+        "jmp *%rax\n"
+        "2:\n"
         "movq %rdi, %rax\n"
         "movq %rsi, %rdi\n"
         "movq %rdx, %rsi\n"

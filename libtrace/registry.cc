@@ -174,6 +174,7 @@ bool writers_are_wiped() {
 int initialise() {
     if (runtime.initialised) return 0;
     stay_loaded();
+    find_next_functions();
     join_vfork();
     runtime.process_id = sys::process_id();
     place_writers();

@@ -17,7 +17,7 @@
 //   process.cc    whether other processes and threads still live; what this process is
 //   time_namespace.cc  what a time namespace shifts, and by how much
 //   held.cc       processes that may make no system calls of ours
-//   filter.cc     hears of it when a program forbids them
+//   filter.cc     hears of it when a program forbids them; next.cc the C library's functions behind those of ours
 //   signals_held.h  signals wait
 //   scratch.cc    buffers for records that do not fit the caller's stack
 //   clock.cc      reading a channel's clock; vdso.cc without the kernel
@@ -155,6 +155,9 @@ bool are_alternate_stacks_left();
 
 // vfork.cc
 void join_vfork(); // of the runtime that is in front, if that is another one; by a constructor
+
+// next.cc
+void find_next_functions(); // by a constructor
 
 // stay.cc
 void stay_loaded(); // the library that holds the runtime; by a constructor

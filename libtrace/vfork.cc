@@ -9,9 +9,10 @@
 // that it is here (plumb_thread.in_vfork, is_in_vfork()). A handler may call vfork() itself, so what was there before is put
 // back; or jump away, and then the word below the frame is soon another one.
 //
-// The call is the C library's own: the return address is kept in a register, since the child uses its place on the
+// The call is done as by the C library: the return address is kept in a register, since the child uses its place on the
 // stack; and with a shadow stack, which both share, the child jumps where the parent returns. No handlers of
-// pthread_atfork() run, and it is not a cancellation point.
+// pthread_atfork() run, and it is not a cancellation point. Where the C library's function is known and there is no shadow
+// stack, the instruction is that one's (next.cc): it leaves what we keep in rdx, r8, r9, r10 alone, and returns to us.
 //
 // A process may have several runtimes: a program's own from libplumb.a, and that of a preloaded probe. One vfork() is in
 // front, and marks the threads of all: each other runtime finds it by its symbol, knows it by a sign in its code, and leaves word
@@ -43,11 +44,11 @@ __asm__(".pushsection .text\n"
         ".ascii \"plumb v1\"\n"
         ".long plumb_vfork_others - plumb_vfork_sign\n"
         "0:\n"
-        "movq plumb_thread_self@gottpoff(%rip), %rdx\n"
-        "movq %fs:16(%rdx), %rsi\n"
+        "movq plumb_thread_self@gottpoff(%rip), %rsi\n"
+        "movq %fs:16(%rsi), %rdx\n"
         "movq %rsp, -16(%rsp)\n" // signal frames leave 128 bytes below the stack pointer alone
-        "movq %rsp, %fs:16(%rdx)\n"
-        "movl $0, %fs:4(%rdx)\n" // behind the one above: from here on it stays 0
+        "movq %rsp, %fs:16(%rsi)\n"
+        "movl $0, %fs:4(%rsi)\n" // behind the one above: from here on it stays 0
         "xorl %r8d, %r8d\n"      // what the others had there
         "xorl %r9d, %r9d\n"
         "movq plumb_vfork_others(%rip), %rax\n"
@@ -63,17 +64,30 @@ __asm__(".pushsection .text\n"
         "movq %rsp, %fs:16(%rax)\n"
         "movl $0, %fs:4(%rax)\n"
         "4:\n"
-        "popq %rdi\n"
+        "popq %r10\n"
         ".cfi_adjust_cfa_offset -8\n"
-        ".cfi_register %rip, %rdi\n"
+        ".cfi_register %rip, %r10\n"
+        "movq plumb_next_vfork(%rip), %rcx\n"
+        "testq %rcx, %rcx\n"
+        "jz 6f\n"
+        "xorl %eax, %eax\n"
+        "rdsspq %rax\n" // does nothing where there is no shadow stack
+        "testq %rax, %rax\n"
+        "jnz 6f\n"
+        "leaq 7f(%rip), %rdi\n"
+        "jmp *%rcx\n"
+        "6:\n"
         "movl $58, %eax\n"
         "syscall\n"
-        "pushq %rdi\n"
+        "xorl %edi, %edi\n" // errno is not set yet
+        "7:\n"
+        "pushq %r10\n"
         ".cfi_adjust_cfa_offset 8\n"
         ".cfi_offset %rip, -8\n"
         "testq %rax, %rax\n"
         "jz 1f\n"
-        "movq %rsi, %fs:16(%rdx)\n"
+        "movq plumb_thread_self@gottpoff(%rip), %rsi\n"
+        "movq %rdx, %fs:16(%rsi)\n"
         "movq plumb_vfork_others(%rip), %rcx\n"
         "testq %rcx, %rcx\n"
         "jz 5f\n"
@@ -88,7 +102,7 @@ __asm__(".pushsection .text\n"
         "ret\n"
         "1:\n" // the child leaves all as it is
         "xorl %esi, %esi\n"
-        "rdsspq %rsi\n" // does nothing where there is no shadow stack
+        "rdsspq %rsi\n"
         "testq %rsi, %rsi\n"
         "jz 2f\n"
         "popq %rdi\n"
@@ -100,8 +114,12 @@ __asm__(".pushsection .text\n"
         ".cfi_offset %rip, -8\n"
         "ret\n"
         "3:\n"
+        "testq %rdi, %rdi\n"
+        "jnz 8f\n"
         "movq %rax, %rdi\n"
         "jmp plumb_fail_call\n"
+        "8:\n"
+        "ret\n"
         ".cfi_endproc\n"
         ".size vfork, . - vfork\n"
         ".popsection\n");

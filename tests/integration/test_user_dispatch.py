@@ -3,8 +3,10 @@
 processes, and what is loaded there, are told of."""
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
@@ -80,6 +82,107 @@ int main(int count, char** arguments) {
                                       timeout=60, check=False, capture_output=True, text=True)
                 if done.returncode != 77:
                     self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class OwnCalls(unittest.TestCase):
+    """Calls of the program's own by prctl(), syscall() and vfork(), where only the C library's text may make some."""
+    PROGRAM = r"""
+#define _GNU_SOURCE
+#include <plumb/tracepoint.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <link.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+PLUMB_EVENT(own, call, (u64, number))
+static volatile char selector;
+static unsigned long first, last;
+static int find(struct dl_phdr_info* info, size_t bytes, void* none) {
+    (void)bytes, (void)none;
+    if (strstr(info->dlpi_name, "libc.so") == 0) return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr)* segment = &info->dlpi_phdr[i];
+        const unsigned long start = info->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type != PT_LOAD || (segment->p_flags & PF_X) == 0) continue;
+        first = start, last = start + segment->p_memsz;
+    }
+    return 0;
+}
+static void unknown(int number) { selector = 0; (void)number; _exit(99); }
+static int make_calls(void) {
+    errno = 0;
+    if (syscall(SYS_gettid) != getpid() || errno != 0) return 1;
+    if (syscall(SYS_close, -1) != -1 || errno != EBADF) return 2;
+    errno = 0;
+    if (prctl(PR_SET_NAME, "another") != 0 || errno != 0) return 3;
+    if (prctl(PR_SET_DUMPABLE, 9) != -1 || errno != EINVAL) return 4;
+    for (int i = 0; i < 3; i++) {
+        const pid_t child = vfork();
+        if (child == 0) _exit(7);
+        int status = 0;
+        if (waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 7) return 5;
+    }
+    struct sock_filter code = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog too_short = {0, &code};
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &too_short) != -1 || errno != EINVAL) return 6;
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &too_short) != -1 || errno != EINVAL) return 7;
+    return 0;
+}
+/* Ends the program for these calls from elsewhere; addresses are compared by their lower halves. */
+static int filter_by_address(void) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_gettid, 4, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_vfork, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, instruction_pointer)),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (unsigned)first, 0, 2),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (unsigned)last, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+    struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+int main(int count, char** arguments) {
+    dl_iterate_phdr(find, 0);
+    if ((first >> 32) != (last >> 32)) return 0;
+    signal(SIGSYS, unknown);
+    plumb_trace(own, call, 1);
+    if (count > 1 && strcmp(arguments[1], "filter") == 0) {
+        if (filter_by_address()) return 8;
+        return make_calls();
+    }
+    if (prctl(59, 1, first, last - first, &selector)) return 77;
+    signal(SIGSYS, unknown);
+    selector = 1;
+    const int wrong = make_calls();
+    selector = 0;
+    return wrong;
+}
+"""
+
+    def test_they_come_from_the_c_library(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="plumb-test-"))
+        self.addCleanup(shutil.rmtree, folder)
+        build = traced_program.BUILD
+        source = folder / "program.c"
+        source.write_text(self.PROGRAM)
+        for library in (["-L", build / "libtrace", f"-Wl,-rpath,{build}/libtrace", "-lplumb"], [build / "libtrace/libplumb.a"]):
+            subprocess.run(["cc", "-O2", source, f"-I{traced_program.SOURCE}/include",
+                            build / "tp-async/CMakeFiles/tp-async.dir/tp-async.cc.o", *library, "-o", folder / "program"], check=True)
+            for how in ("dispatch", "filter"):
+                with self.subTest(library=str(library[-1]), how=how):
+                    done = subprocess.run([folder / "program", how], timeout=60, check=False)
+                    self.assertIn(done.returncode, (0, 77))
 
 
 class Held(traced_program.TracedProgramTest):

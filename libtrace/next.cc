@@ -1,0 +1,56 @@
+// The functions behind ours of the same name (filter.cc, vfork.cc): the C library's, or those of another runtime in front
+// of it. A program may allow system calls from the C library's text alone, by user dispatch or by a filter that looks at
+// the instruction's address, and then its own calls must not come from ours.
+#include "next.h"
+
+#include "runtime.h"
+
+#include <dlfcn.h>
+
+#if defined(__x86_64__) && !defined(PLUMB_SANITIZED)
+
+extern "C" {
+void* dlsym(void* handle, const char* name)
+    __attribute__((weak)); // none in static programs: next is what we make
+pid_t __vfork() __attribute__((weak));
+
+PLUMB_OF_EVERY_START constinit plumb_prctl_function plumb_next_prctl = nullptr;
+PLUMB_OF_EVERY_START constinit plumb_syscall_function plumb_next_syscall = nullptr;
+PLUMB_OF_EVERY_START constinit const unsigned char* plumb_next_vfork = nullptr;
+}
+
+namespace plumb {
+
+namespace {
+
+// The C library's vfork() keeps its return address in rdi: who jumps in behind that has it return where he wants. If it
+// is such a function.
+const unsigned char* behind_first_pop(const unsigned char* function) {
+    static constexpr unsigned char may_begin[] = {0xf3, 0x0f, 0x1e, 0xfa}; // endbr64
+    static constexpr unsigned char begin[] = {0x5f,                        // pop %rdi
+                                              0xb8, 0x3a, 0, 0, 0,         // mov $58, %eax
+                                              0x0f, 0x05,                  // syscall
+                                              0x57};                       // push %rdi
+    if (__builtin_memcmp(function, may_begin, sizeof(may_begin)) == 0) function += sizeof(may_begin);
+    return __builtin_memcmp(function, begin, sizeof(begin)) == 0 ? function + 1 : nullptr;
+}
+
+} // namespace
+
+void find_next_functions() {
+    if (&__vfork != nullptr)
+        plumb_next_vfork = behind_first_pop(reinterpret_cast<const unsigned char*>(&__vfork));
+    if (&dlsym == nullptr) return;
+    const int saved = errno;
+    plumb_next_prctl = reinterpret_cast<plumb_prctl_function>(dlsym(RTLD_NEXT, "prctl"));
+    plumb_next_syscall = reinterpret_cast<plumb_syscall_function>(dlsym(RTLD_NEXT, "syscall"));
+    errno = saved;
+}
+
+} // namespace plumb
+
+#else
+
+void plumb::find_next_functions() {}
+
+#endif
