@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
+#include <utility>
 
 namespace plumb {
 
@@ -19,8 +21,8 @@ Status CtfStream::open() {
     return ok();
 }
 
-Status CtfStream::write_all(std::span<const std::byte> start, std::span<const std::byte> records,
-                            size_t padding_bytes) {
+Status CtfStream::write_at(uint64_t offset, std::span<const std::byte> start,
+                           std::span<const std::byte> records, size_t padding_bytes) {
     static constexpr std::array<std::byte, 8> zeros{};
     std::array<iovec, 3> parts{iovec{const_cast<std::byte*>(start.data()), start.size()},
                                iovec{const_cast<std::byte*>(records.data()), records.size()},
@@ -31,12 +33,13 @@ Status CtfStream::write_all(std::span<const std::byte> start, std::span<const st
             first++;
             continue;
         }
-        const ssize_t written =
-            writev(file_.get(), parts.data() + first, static_cast<int>(parts.size() - first));
+        const ssize_t written = pwritev(file_.get(), parts.data() + first,
+                                        static_cast<int>(parts.size() - first), static_cast<off_t>(offset));
         if (written < 0 && errno == EINTR) continue;
         if (written <= 0)
             return Error::from_errno(written < 0 ? errno : EIO, "Could not write to {}", path());
         auto left = static_cast<size_t>(written);
+        offset += left;
         for (size_t i = first; i < parts.size() && left > 0; i++) {
             const size_t taken = std::min(left, parts[i].iov_len);
             parts[i].iov_base = static_cast<std::byte*>(parts[i].iov_base) + taken;
@@ -45,6 +48,24 @@ Status CtfStream::write_all(std::span<const std::byte> start, std::span<const st
         }
     }
     return ok();
+}
+
+/* `start_` describes it. SIGKILL may end us anywhere, within a write of many pages, too: so there is a packet without
+ * content first, which has all the room; then the records in it, and then the one number that makes them content. */
+Status CtfStream::put(std::span<const std::byte> records, uint64_t packet_bytes) {
+    const auto start = std::as_bytes(std::span(&start_, 1)).first(start_bytes_);
+    const size_t padding_bytes = packet_bytes - start_bytes_ - records.size();
+    /* Who can not make room hears from the write why not; or there is none to be made here, and it succeeds. */
+    if (records.empty() || ftruncate(file_.get(), static_cast<off_t>(bytes_ + packet_bytes)) != 0)
+        return write_at(bytes_, start, records, padding_bytes);
+    constexpr size_t content_size_at = offsetof(CtfPacketStart, context.content_size);
+    const auto content_size = start.subspan(content_size_at, sizeof start_.context.content_size);
+    const uint64_t content_bits =
+        std::exchange(start_.context.content_size, ctf_content_bytes(start_bytes_) * 8);
+    Status status = write_at(bytes_, start, {}, 0);
+    start_.context.content_size = content_bits;
+    if (status) status = write_at(bytes_ + start_bytes_, {}, records, 0);
+    return status ? write_at(bytes_ + content_size_at, content_size, {}, 0) : status;
 }
 
 Status CtfStream::append(const Packet& packet, uint64_t sequence) {
@@ -64,9 +85,7 @@ Status CtfStream::append(const Packet& packet, uint64_t sequence) {
         kept_.end();
         return check(); /* what is appended would hide it */
     }
-    if (status)
-        status = write_all(std::as_bytes(std::span(&start_, 1)).first(start_bytes_), packet.records,
-                           packet_bytes - start_bytes_ - packet.records.size());
+    if (status) status = put(packet.records, packet_bytes);
     if (!status) return cut_back(status);
     bytes_ += packet_bytes;
     kept_.set_whole_bytes(bytes_);
@@ -84,8 +103,7 @@ Status CtfStream::cut_back(const Status& cause) {
         folder_->remove_file(name_);
         return cause;
     }
-    if (ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0 ||
-        lseek(file_.get(), static_cast<off_t>(bytes_), SEEK_SET) < 0)
+    if (ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0)
         return cause.error().with("The end of {} may be damaged", path());
     return cause;
 }

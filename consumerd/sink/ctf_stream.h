@@ -4,6 +4,9 @@
  * If a packet cannot be written (no space left), the file is cut back to the end of the packet before it, so
  * a reader always finds a good trace. The sequence number is used up nevertheless: readers see the gap, and
  * the next packet that fits carries on.
+ *
+ * Whoever is killed between two system calls, or within one, leaves whole packets, too, the last of which may be empty.
+ * One moment is left: when the file is longer already and the new packet does not begin yet.
  */
 #ifndef PLUMB_CONSUMERD_SINK_CTF_STREAM_H
 #define PLUMB_CONSUMERD_SINK_CTF_STREAM_H
@@ -55,8 +58,9 @@ private:
     Status open();
     bool is_truncated() const;
     Status append(const Packet& packet, uint64_t sequence);
-    Status write_all(std::span<const std::byte> start, std::span<const std::byte> records,
-                     size_t padding_bytes);
+    Status put(std::span<const std::byte> records, uint64_t packet_bytes);
+    Status write_at(uint64_t offset, std::span<const std::byte> start, std::span<const std::byte> records,
+                    size_t padding_bytes);
     Status cut_back(const Status& cause);
 
     std::string path() const { return folder_->path_of(name_); }

@@ -1,8 +1,8 @@
 /*
  * Cuts the streams of a killed recorder back to whole packets.
  *
- * A packet is written by one system call, but SIGKILL ends that at any page, and readers of CTF refuse a trace of which one
- * stream ends within a packet. So a small process beside the recorder knows of each stream how far it is whole, by memory
+ * A packet that was begun is empty at best, and readers of CTF refuse a trace of which one
+ * stream ends within a packet (see ctf_stream.h). So a small process beside the recorder knows of each stream how far it is whole, by memory
  * that both share, and waits for the recorder's end. It has no other memory, descriptor, directory or terminal of the
  * recorder's, and takes no signals but SIGKILL.
  */
