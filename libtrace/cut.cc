@@ -48,6 +48,13 @@ bool is_variable(const plumb_event_field& field) {
 
 } // namespace
 
+bool may_be_cut_to(const plumb_event_info& info, uint32_t payload_limit) {
+    uint32_t fixed_bytes = 0;
+    for (uint32_t i = 0; i < info.field_count; i++)
+        fixed_bytes += fixed_bytes_of(info.fields[i]);
+    return fixed_bytes <= payload_limit;
+}
+
 // The bytes written to `to`, or 0 if the event does not fit even without its variable fields.
 uint32_t cut_payload(const plumb_event_info& info, const unsigned char* payload, uint32_t payload_bytes,
                      unsigned char* to, uint32_t payload_limit) {

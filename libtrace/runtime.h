@@ -314,6 +314,7 @@ private:
 void unpin_scratch(); // in a forked child
 
 // cut.cc
+bool may_be_cut_to(const plumb_event_info& info, uint32_t payload_limit); // without its variable fields
 uint32_t cut_payload(const plumb_event_info& info, const unsigned char* payload, uint32_t payload_bytes,
                      unsigned char* to, uint32_t payload_limit);
 

@@ -272,16 +272,23 @@ Attempt write_to_channel(Attachment& attachment, const Record& record, SpaceWait
     return write_extra(attachment, record, wait, thorough);
 }
 
-// A record that is too large for this channel is cut to its limit.
+// A record that is too large for this channel is cut to its limit. Nobody waits for a buffer: where there is no memory for
+// one, there is none later either.
 Attempt write_cut(Attachment& attachment, const Record& record, SpaceWait& wait, bool thorough) {
-    auto* const scratch = static_cast<unsigned char*>(plumb_scratch_acquire());
-    if (scratch == nullptr) return Attempt::wait_for_others;
+    const uint32_t payload_limit = attachment.record_limit - PLUMB_RECORD_HEADER_BYTES - 8;
+    auto* const scratch = may_be_cut_to(*record.event.info, payload_limit)
+                              ? static_cast<unsigned char*>(plumb_scratch_acquire())
+                              : nullptr;
+    if (scratch == nullptr) {
+        count_loss(attachment.controls[0], PLUMB_LOST_TOO_LARGE);
+        return Attempt::dropped;
+    }
     Attempt attempt = Attempt::dropped;
     {
         const ScratchPin pin(scratch);
-        const uint32_t bytes = cut_payload(
-            *record.event.info, static_cast<const unsigned char*>(record.payload), record.payload_bytes,
-            scratch, attachment.record_limit - PLUMB_RECORD_HEADER_BYTES - 8);
+        const uint32_t bytes =
+            cut_payload(*record.event.info, static_cast<const unsigned char*>(record.payload),
+                        record.payload_bytes, scratch, payload_limit);
         if (bytes == 0 || pin.is_lost()) {
             count_loss(attachment.controls[0], PLUMB_LOST_TOO_LARGE);
         } else {
