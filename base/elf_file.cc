@@ -132,12 +132,12 @@ const Elf64_Shdr* ElfFile::section(const std::string& name) const {
 }
 
 bool ElfFile::needs_library(const std::string& beginning) const {
+    std::uint64_t left = dynamic_entries_max; /* of all sections */
     for (const Elf64_Shdr& section : sections_) {
         if (section.sh_type != SHT_DYNAMIC || section.sh_link >= sections_.size()) continue;
         const Elf64_Shdr& strings = sections_[section.sh_link];
-        const std::size_t count =
-            std::min<std::uint64_t>(section.sh_size / sizeof(Elf64_Dyn), dynamic_entries_max);
-        for (std::size_t i = 0; i < count; i++) {
+        const std::uint64_t count = section.sh_size / sizeof(Elf64_Dyn);
+        for (std::uint64_t i = 0; i < count && left > 0; i++, left--) {
             Elf64_Dyn entry;
             if (!read_file(section.sh_offset + i * sizeof(entry), &entry, sizeof(entry))) return false;
             if (entry.d_tag == DT_NULL) break;
@@ -192,29 +192,38 @@ void ElfFile::load_relocations() {
     if (type_ == ET_EXEC && std::none_of(sections_.begin(), sections_.end(), [](const Elf64_Shdr& section) {
             return section.sh_type == SHT_DYNAMIC;
         }))
-        return; /* static and not position-independent: everything is in place */
+        return;                         /* static and not position-independent: everything is in place */
+    std::size_t left = relocations_max; /* of all sections */
     for (const Elf64_Shdr& section : sections_)
-        if (section.sh_type == SHT_RELA && (section.sh_flags & SHF_ALLOC) != 0) add_relocations(section);
+        if (section.sh_type == SHT_RELA && (section.sh_flags & SHF_ALLOC) != 0 &&
+            !add_relocations(section, left))
+            break;
     /* The last one for an address is what counts. */
     std::stable_sort(relocations_.begin(), relocations_.end(),
                      [](const Relocation& a, const Relocation& b) { return a.address < b.address; });
 }
 
-void ElfFile::add_relocations(const Elf64_Shdr& section) {
+/* At most `budget` are looked at, and taken off it. False: no further ones may be. */
+bool ElfFile::add_relocations(const Elf64_Shdr& section, std::size_t& budget) {
     const auto* const types =
         std::find_if(std::begin(word_relocations), std::end(word_relocations),
                      [&](const WordRelocations& one) { return one.machine == machine_; });
     if (types == std::end(word_relocations)) {
         notes_.push_back(fmt::format("Its machine ({}) is not one that Plumb knows.", machine_));
-        return;
+        return false;
     }
-    if (section.sh_size > total_bytes_ || section.sh_entsize != sizeof(Elf64_Rela)) return;
+    if (section.sh_size > total_bytes_ || section.sh_entsize != sizeof(Elf64_Rela)) return true;
     constexpr std::size_t piece_count = 1024;
     std::vector<Elf64_Rela> piece(piece_count);
     std::uint64_t left = section.sh_size / sizeof(Elf64_Rela);
     for (std::uint64_t offset = section.sh_offset; left > 0;) {
-        const std::size_t count = std::min<std::uint64_t>(left, piece_count);
-        if (!read_file(offset, piece.data(), count * sizeof(Elf64_Rela))) return;
+        const std::size_t count = std::min<std::uint64_t>({left, piece_count, budget});
+        if (count == 0) {
+            notes_.push_back(
+                fmt::format("It has more than {} relocations; the others are ignored.", relocations_max));
+            return false;
+        }
+        if (!read_file(offset, piece.data(), count * sizeof(Elf64_Rela))) return true;
         for (std::size_t i = 0; i < count; i++) {
             const Elf64_Rela& entry = piece[i];
             const auto type = static_cast<std::uint32_t>(ELF64_R_TYPE(entry.r_info));
@@ -227,16 +236,13 @@ void ElfFile::add_relocations(const Elf64_Shdr& section) {
             } else if (type != types->relative) {
                 continue;
             }
-            if (relocations_.size() == relocations_max) {
-                notes_.push_back(
-                    fmt::format("It has more than {} relocations; the others are ignored.", relocations_max));
-                return;
-            }
             relocations_.push_back(relocation);
         }
         offset += count * sizeof(Elf64_Rela);
         left -= count;
+        budget -= count;
     }
+    return true;
 }
 
 std::optional<std::uint64_t> ElfFile::symbol_value(const Elf64_Shdr& table, std::uint32_t index) const {

@@ -4,7 +4,7 @@
  * stands in a relocation; packed relative relocations (RELR) leave it in place.
  *
  * The file is not trusted: every offset is checked against the bytes that are there, each table is read once,
- * and the number of relocations that are looked at is bounded. It is read with pread(), never mapped: a file
+ * and the numbers of relocations and of dynamic entries that are looked at, of all sections together, are bounded. It is read with pread(), never mapped: a file
  * that is cut off meanwhile gives an error, no SIGBUS.
  */
 #ifndef PLUMB_BASE_ELF_FILE_H
@@ -58,7 +58,7 @@ private:
     Status load_sections(const Elf64_Ehdr& header, const std::string& name);
     Status load_segments(const Elf64_Ehdr& header, const std::string& name);
     void load_relocations();
-    void add_relocations(const Elf64_Shdr& section);
+    bool add_relocations(const Elf64_Shdr& section, std::size_t& budget);
     std::optional<std::uint64_t> symbol_value(const Elf64_Shdr& table, std::uint32_t index) const;
     bool read_file(std::uint64_t offset, void* to, std::size_t bytes) const;
     /* Where in the file an address is, and how many bytes of memory it has from there. */

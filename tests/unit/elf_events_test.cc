@@ -183,6 +183,53 @@ TEST_F(ElfEventsTest, SurviveEveryCutAndAnyDamage) {
     }
 }
 
+/* As many sections as there can be, each of which says that its table is as large as the file, which is mostly a hole. */
+TEST(SparseElfFile, ReadsEveryKindOfTableOnceAtMost) {
+    constexpr std::uint16_t sections = 60'000;
+    constexpr std::uint64_t hole_offset = 1 << 24, hole_bytes = std::uint64_t{1} << 38;
+    const std::string names("\0plumb_events\0.shstrtab", 24);
+    Elf64_Ehdr header{};
+    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_ident[EI_CLASS] = ELFCLASS64;
+    header.e_ident[EI_DATA] = ELFDATA2LSB;
+    header.e_type = ET_DYN;
+    header.e_machine = EM_X86_64;
+    header.e_shoff = sizeof(header);
+    header.e_shentsize = sizeof(Elf64_Shdr);
+    header.e_shnum = sections;
+    header.e_shstrndx = 1;
+    std::vector<Elf64_Shdr> table(sections);
+    for (std::uint16_t i = 3; i < sections; i++) {
+        table[i].sh_type = i % 2 == 0 ? SHT_RELA : SHT_DYNAMIC;
+        table[i].sh_flags = SHF_ALLOC;
+        table[i].sh_offset = hole_offset;
+        table[i].sh_size = hole_bytes;
+        table[i].sh_entsize = sizeof(Elf64_Rela);
+    }
+    table[1].sh_type = SHT_STRTAB;
+    table[1].sh_offset = sizeof(header) + table.size() * sizeof(Elf64_Shdr);
+    table[1].sh_size = names.size();
+    table[2].sh_name = 1;
+    table[2].sh_type = SHT_PROGBITS;
+    table[2].sh_flags = SHF_ALLOC;
+    char path[] = "/tmp/plumb-sparse-elf-XXXXXX";
+    const FileDescriptor file(::mkstemp(path));
+    ASSERT_TRUE(file.is_open());
+    std::ofstream content(path, std::ios::binary);
+    content.write(reinterpret_cast<const char*>(&header), sizeof(header));
+    content.write(reinterpret_cast<const char*>(table.data()),
+                  static_cast<std::streamsize>(table.size() * sizeof(Elf64_Shdr)));
+    content << names;
+    content.close();
+    std::filesystem::resize_file(path, hole_offset + hole_bytes);
+    const Result<ElfEvents> found = elf_events_of_file(path);
+    std::filesystem::remove(path);
+    ASSERT_TRUE(found) << found.error().message();
+    EXPECT_THAT(found->events, IsEmpty());
+    ASSERT_EQ(found->notes.size(), 1u);
+    EXPECT_THAT(found->notes[0], HasSubstr("relocations; the others are ignored"));
+}
+
 /* A description in which every label has the same name: small in bytes, large once decoded. */
 TEST(EventDescriptionTest, DoesNotGrowBeyondItsBytes) {
     constexpr std::uint16_t labels = 2000;
