@@ -39,9 +39,9 @@ std::string processes_text(const DrainTotals& totals) {
     for (std::size_t i = 0; i < listed; i++)
         names += fmt::format("{}{} ({})", i == 0 ? ": " : ", ", escaped(totals.processes[i].name),
                              totals.processes[i].process_id);
-    if (listed < totals.processes.size()) names += ", ...";
-    return fmt::format("{}, {}{}\n", counted(totals.processes.size(), "process"),
-                       counted(totals.threads, "thread"), names);
+    const std::uint64_t all = totals.processes.size() + totals.further_processes;
+    if (listed < all) names += ", ...";
+    return fmt::format("{}, {}{}\n", counted(all, "process"), counted(totals.threads, "thread"), names);
 }
 
 std::string not_described_lines(const DrainTotals& totals) {
@@ -176,6 +176,7 @@ std::string summary_json(const RecordSummary& summary) {
     root["not_described"] = counts_json(totals.not_described);
     root["notes"] = counts_json(totals.notes);
     root["processes"] = processes_json(totals.processes);
+    if (totals.further_processes != 0) root["processes_not_named"] = totals.further_processes;
     root["threads"] = totals.threads;
     root["objects"] = totals.objects;
     root["bytes"] = totals.progress.bytes;

@@ -19,10 +19,16 @@ bool EntryRecycler::thread_lives(uint32_t process_id, uint32_t thread_id) {
 void EntryRecycler::note(const ChannelEntry& entry) {
     if (entry.slot_value == 0) return;
     const uint32_t other = entry.type == PLUMB_ENTRY_PROCESS ? entry.parent_process_id : entry.thread_id;
-    kept_.push_back(
-        {entry.slot, entry.slot_value, entry.timestamp, entry.process_id, other, entry.type, false});
+    if (const auto before = kept_.find(entry.slot); before != kept_.end()) forget(before->second);
+    kept_[entry.slot] = {entry.slot, entry.slot_value, entry.timestamp, entry.process_id, other, entry.type,
+                         false};
     kept_bytes_ += PLUMB_ENTRY_CAPACITY(PLUMB_SLOT_BYTES(entry.slot_value));
     kept_objects_ += entry.type == PLUMB_ENTRY_OBJECT ? 1 : 0;
+}
+
+void EntryRecycler::forget(const Kept& entry) {
+    kept_bytes_ -= PLUMB_ENTRY_CAPACITY(PLUMB_SLOT_BYTES(entry.slot_value));
+    kept_objects_ -= entry.type == PLUMB_ENTRY_OBJECT ? 1 : 0;
 }
 
 void EntryRecycler::pass(ChannelReader& channel) {
@@ -35,19 +41,18 @@ void EntryRecycler::pass(ChannelReader& channel) {
 }
 
 void EntryRecycler::free_dispensable(ChannelReader& channel) {
-    for (const Kept& entry : kept_) {
+    for (const auto& [slot, entry] : kept_) {
         if (!entry.is_dispensable) continue;
-        channel.free_entry(entry.slot, entry.slot_value);
-        kept_bytes_ -= PLUMB_ENTRY_CAPACITY(PLUMB_SLOT_BYTES(entry.slot_value));
-        kept_objects_ -= entry.type == PLUMB_ENTRY_OBJECT ? 1 : 0;
+        channel.free_entry(slot, entry.slot_value);
+        forget(entry);
     }
-    std::erase_if(kept_, [](const Kept& entry) { return entry.is_dispensable; });
+    std::erase_if(kept_, [](const auto& each) { return each.second.is_dispensable; });
 }
 
 std::unordered_map<uint32_t, EntryRecycler::Process> EntryRecycler::look_at_processes() {
     std::unordered_map<uint32_t, Process> processes;
     std::vector<const Kept*> by_time;
-    for (const Kept& entry : kept_) {
+    for (const auto& [slot, entry] : kept_) {
         const auto [place, is_new] = processes.try_emplace(entry.process_id);
         if (is_new) place->second.lives = lives_(entry.process_id, 0);
         if (entry.type != PLUMB_ENTRY_PROCESS) continue;
@@ -73,12 +78,12 @@ void EntryRecycler::find_dispensable() {
     const std::unordered_map<uint32_t, Process> processes = look_at_processes();
     const auto key_of = [](const Kept& entry) { return uint64_t{entry.process_id} << 32 | entry.other_id; };
     std::unordered_map<uint64_t, uint64_t> newest_of_thread;
-    for (const Kept& entry : kept_) {
+    for (const auto& [slot, entry] : kept_) {
         if (entry.type != PLUMB_ENTRY_THREAD) continue;
         uint64_t& newest = newest_of_thread[key_of(entry)];
         newest = std::max(newest, entry.timestamp);
     }
-    for (Kept& entry : kept_) {
+    for (auto& [slot, entry] : kept_) {
         const Process& process = processes.at(entry.process_id);
         if (entry.type == PLUMB_ENTRY_THREAD)
             entry.is_dispensable = entry.timestamp < newest_of_thread[key_of(entry)] || !process.lives ||

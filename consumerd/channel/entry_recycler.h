@@ -34,6 +34,8 @@ public:
     /* After all rings were read. The channel is a live one. */
     void pass(ChannelReader& channel);
 
+    size_t kept() const { return kept_.size(); }
+
     static bool thread_lives(uint32_t process_id, uint32_t thread_id);
 
 private:
@@ -52,12 +54,14 @@ private:
         uint64_t needed_until = 0; /* when the last of its children that need its objects was forked */
     };
 
+    void forget(const Kept& entry);
     void free_dispensable(ChannelReader& channel);
     void find_dispensable();
     std::unordered_map<uint32_t, Process> look_at_processes();
 
     Lives lives_;
-    std::vector<Kept> kept_;
+    std::unordered_map<uint32_t, Kept>
+        kept_; /* by slot: one that a program put something else into is what that is */
     uint64_t kept_bytes_ = 0;
     uint64_t kept_objects_ = 0;
 };

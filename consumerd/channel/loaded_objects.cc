@@ -14,8 +14,12 @@
 namespace plumb {
 namespace {
 
+size_t hash_of(const std::string& path) {
+    return std::hash<std::string>()(path);
+}
+
 uint64_t key_of(uint64_t base, const std::string& path) {
-    return std::hash<std::string>()(path) ^ base * 0x9e3779b97f4a7c15u;
+    return hash_of(path) ^ base * 0x9e3779b97f4a7c15u;
 }
 
 ChannelEntry describe(uint32_t process_id, const MappedFile& file, uint64_t now) {
@@ -44,15 +48,16 @@ bool LoadedObjects::add(Process& process, uint64_t object) {
 }
 
 void LoadedObjects::note(const ChannelEntry& entry) {
+    if (processes_.size() >= processes_max && !processes_.contains(entry.process_id)) return;
     if (entry.type == PLUMB_ENTRY_OBJECT) {
         Process& process = processes_[entry.process_id];
         if (!process.objects) process.objects = std::make_shared<Objects>();
         add(process, key_of(entry.base, entry.path));
     } else if (entry.type == PLUMB_ENTRY_PROCESS) {
-        Process process{entry.path, entry.timestamp, nullptr};
+        Process process{hash_of(entry.path), entry.timestamp, nullptr};
         /* A child that was forked has its parent's, and does not describe them again. */
         const auto parent = processes_.find(entry.parent_process_id);
-        if (parent != processes_.end() && parent->second.executable == entry.path)
+        if (parent != processes_.end() && parent->second.executable == process.executable)
             process.objects = parent->second.objects;
         if (!process.objects) process.objects = std::make_shared<Objects>();
         processes_[entry.process_id] = std::move(process);
@@ -80,7 +85,7 @@ std::vector<ChannelEntry> LoadedObjects::found(uint64_t now, uint64_t now_ns, co
         if (looked++ > 0 && monotonic_now_ns() >= until_ns) break;
         /* The ids come from the channel: only if this is the process that it speaks of. */
         const auto executable = executable_of(place->first);
-        if (!executable || *executable != process.executable) {
+        if (!executable || hash_of(*executable) != process.executable) {
             processes_.erase(place); /* it is gone, or another program, which says so itself */
             continue;
         }
@@ -111,7 +116,8 @@ void LoadedObjects::look_at(uint32_t process_id, Process& process, uint64_t now,
 
 void LoadedObjects::forget_gone(size_t processes) {
     for (size_t left = std::min(processes, processes_.size()); left > 0 && !processes_.empty(); left--)
-        if (const auto place = next_of(next_forgotten_); !EntryRecycler::thread_lives(place->first, 0))
+        if (const auto place = next_of(next_forgotten_);
+            PLUMB_TAG(place->first) != 0 || !EntryRecycler::thread_lives(place->first, 0))
             processes_.erase(place);
 }
 

@@ -29,6 +29,8 @@ public:
         uint64_t budget_ns = UINT64_MAX;   /* so long, but for the first look */
         bool is_last = false;              /* all that may be, however recently they were looked at */
     };
+    /* Four times as many as can be traced at once are looked after; further ones when some of these have ended. */
+    static constexpr size_t processes_max = size_t{1} << 14;
     static constexpr uint64_t first_pause_ns = 100'000'000;
     static constexpr uint64_t longest_pause_ns = 2'000'000'000;
 
@@ -37,7 +39,7 @@ public:
     /* Entries, dated `now`, for objects that the next processes, in turn, have loaded since. `now_ns`: of
      * CLOCK_MONOTONIC. */
     std::vector<ChannelEntry> found(uint64_t now, uint64_t now_ns, const Looks& looks);
-    /* Forgets which of the next processes, in turn, are gone. */
+    /* Forgets which of the next processes, in turn, are gone, or can not be looked at from here. */
     void forget_gone(size_t processes);
 
     bool knows(uint32_t process_id) const { return processes_.contains(process_id); }
@@ -47,7 +49,7 @@ public:
 private:
     using Objects = std::unordered_set<uint64_t>; /* known: of base and path */
     struct Process {
-        std::string executable;
+        size_t executable;                /* its hash: a program may say what it likes */
         uint64_t begun;                   /* timestamp of its entry */
         std::shared_ptr<Objects> objects; /* shared with who was forked, until one of them has more */
         uint64_t next_look_ns = 0;

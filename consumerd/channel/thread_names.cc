@@ -4,7 +4,9 @@
 #include "base/processes.h"
 
 #include <cerrno>
+#include <functional>
 #include <optional>
+#include <string>
 
 namespace plumb {
 namespace {
@@ -20,13 +22,23 @@ std::optional<std::string> current_name(uint32_t process_id, uint32_t thread_id)
     return *name;
 }
 
+size_t hash_of(const std::string& path) {
+    return std::hash<std::string>()(path);
+}
+
 } // namespace
 
 void ThreadNames::note(const ChannelEntry& entry) {
-    if (entry.type == PLUMB_ENTRY_PROCESS)
-        processes_[entry.process_id] = {entry.path, {}}; /* a process id used again is another process */
-    else if (entry.type == PLUMB_ENTRY_THREAD)
-        processes_[entry.process_id].threads[entry.thread_id] = entry;
+    if (entry.type != PLUMB_ENTRY_PROCESS && entry.type != PLUMB_ENTRY_THREAD) return;
+    const auto known = processes_.find(entry.process_id);
+    if (known == processes_.end() && is_full()) return;
+    Process& process = known != processes_.end() ? known->second : processes_[entry.process_id];
+    if (entry.type == PLUMB_ENTRY_PROCESS) { /* a process id used again is another process */
+        threads_ -= process.threads.size();
+        process = {hash_of(entry.path), {}};
+    } else if (process.threads.contains(entry.thread_id) || !is_full()) {
+        threads_ += process.threads.insert_or_assign(entry.thread_id, entry).second ? 1 : 0;
+    }
 }
 
 ThreadNames::Round ThreadNames::changed(uint64_t now, size_t looks) {
@@ -40,7 +52,8 @@ ThreadNames::Round ThreadNames::changed(uint64_t now, size_t looks) {
         looks--;
         /* The ids come from the channel: only if this is the process that it speaks of. */
         const auto executable = executable_of(process_id);
-        if (!executable || *executable != place->second.executable) {
+        if (!executable || hash_of(*executable) != place->second.executable) {
+            threads_ -= place->second.threads.size();
             place = processes_.erase(place); /* it is gone, or another program, which says so itself */
             continue;
         }
@@ -62,6 +75,7 @@ bool ThreadNames::look_at(uint32_t process_id, Threads& threads, uint64_t now, s
         const auto name = current_name(process_id, thread->first);
         if (!name) {
             thread = threads.erase(thread);
+            threads_--;
             continue;
         }
         ChannelEntry& entry = thread->second;

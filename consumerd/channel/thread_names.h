@@ -17,6 +17,10 @@ namespace plumb {
 
 class ThreadNames {
 public:
+    /* Of so many processes and threads together the names are looked after, four times as many as can be traced at once; of
+     * further ones when some of these have ended. */
+    static constexpr size_t entries_max = size_t{1} << 16;
+
     /* What an entry says. */
     void note(const ChannelEntry& entry);
     struct Round {
@@ -26,17 +30,21 @@ public:
     /* Entries, dated `now`, for threads that are alive and bear another name than the one written last. Looks at so many
      * processes and threads at most, and goes on where it stopped last (SIZE_MAX: all, from the beginning). Those that have ended are forgotten. */
     Round changed(uint64_t now, size_t looks);
+    /* Processes and threads that are looked after. */
+    size_t size() const { return processes_.size() + threads_; }
 
 private:
     using Threads = std::map<uint32_t, ChannelEntry>; /* by thread id: what was written last */
     struct Process {
-        std::string executable;
+        size_t executable = 0; /* its hash: a program may say what it likes */
         Threads threads;
     };
+    bool is_full() const { return size() >= entries_max; }
     bool look_at(uint32_t process_id, Threads& threads, uint64_t now, size_t& looks,
                  std::vector<ChannelEntry>& changed);
 
     std::map<uint32_t, Process> processes_; /* by process id */
+    size_t threads_ = 0;                    /* of all of them */
     uint32_t next_process_ = 0, next_thread_ = 0;
 };
 

@@ -62,6 +62,7 @@ uint32_t WriterNumbers::space_of(uint32_t tagged) const {
 
 uint32_t WriterNumbers::process(uint32_t tagged, bool again) {
     if (PLUMB_TAG(tagged) == 0) return tagged;
+    make_room(processes_);
     const auto [place, is_new] = processes_.try_emplace(tagged, tagged);
     if (is_new || again)
         if (const uint32_t found = find_process_(space_of(tagged), PLUMB_UNTAGGED(tagged)); found != 0)
@@ -71,6 +72,7 @@ uint32_t WriterNumbers::process(uint32_t tagged, bool again) {
 
 uint32_t WriterNumbers::thread(uint32_t tagged_process, uint32_t tagged_thread, bool again) {
     if (PLUMB_TAG(tagged_thread) == 0) return tagged_thread;
+    make_room(threads_);
     const auto [place, is_new] = threads_.try_emplace(tagged_thread, tagged_thread);
     if (!is_new && !again) return place->second;
     const uint32_t of = process(tagged_process);

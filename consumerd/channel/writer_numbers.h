@@ -34,6 +34,8 @@ private:
 
 class WriterNumbers {
 public:
+    /* So many are remembered, of processes and of threads; then these are looked for anew as they are told of. */
+    static constexpr size_t remembered_max = size_t{1} << 18;
     /* What we call the process that calls itself own_id in the namespace; 0: it is not seen. */
     using FindProcess = std::function<uint32_t(uint32_t space, uint32_t own_id)>;
     /* What we call a thread of the process that we call process_id; 0: it is not seen. */
@@ -58,7 +60,11 @@ private:
     const plumb_channel_header* header_;
     FindProcess find_process_;
     FindThread find_thread_;
-    std::unordered_map<uint32_t, uint32_t> processes_, threads_; /* by tagged number */
+    using Numbers = std::unordered_map<uint32_t, uint32_t>; /* by tagged number */
+    static void make_room(Numbers& numbers) {
+        if (numbers.size() >= remembered_max) numbers.clear();
+    }
+    Numbers processes_, threads_;
 };
 
 } // namespace plumb

@@ -345,13 +345,9 @@ void ChannelSource::note_entry(const ChannelEntry& entry) {
     if (entry.type == PLUMB_ENTRY_OBJECT)
         objects_++;
     else if (entry.type == PLUMB_ENTRY_THREAD)
-        threads_.insert((uint64_t{entry.process_id} << 32) | entry.thread_id);
-    else {
-        /* The same process id again: another program, after exec. */
-        const auto [known, is_new] = process_index_.try_emplace(entry.process_id, processes_.size());
-        if (is_new) processes_.emplace_back();
-        processes_[known->second] = {entry.process_id, entry.name, entry.path, boottime_of(entry.timestamp)};
-    }
+        seen_writers_.add_thread(entry.process_id, entry.thread_id);
+    else
+        seen_writers_.add_process({entry.process_id, entry.name, entry.path, boottime_of(entry.timestamp)});
 }
 
 uint32_t ChannelSource::look() {
@@ -383,8 +379,7 @@ void ChannelSource::wake() {
 }
 
 void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) const {
-    totals.processes = processes_;
-    totals.threads = threads_.size();
+    seen_writers_.add_to(totals);
     totals.objects = objects_;
 
     std::array<uint64_t, PLUMB_LOSS_CAUSES> lost{};

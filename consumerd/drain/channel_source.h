@@ -16,16 +16,15 @@
 #include "consumerd/channel/thread_names.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/drain/drain.h"
+#include "consumerd/drain/seen_writers.h"
 #include "consumerd/drain/source.h"
 
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -123,9 +122,7 @@ private:
     ThreadNames thread_names_;
     LoadedObjects loaded_objects_;
     EntryRecycler recycler_;
-    std::vector<TracedName> processes_;
-    std::unordered_map<uint32_t, size_t> process_index_; /* in processes_, by process id */
-    std::set<uint64_t> threads_;                         /* (process id << 32) | thread id */
+    SeenWriters seen_writers_;
     uint64_t objects_ = 0;
 };
 

@@ -34,6 +34,7 @@ void add_totals(DrainTotals& to, const DrainTotals& from) {
     std::stable_sort(to.events.begin(), to.events.end(),
                      [](const NamedCount& a, const NamedCount& b) { return a.count > b.count; });
     to.processes.insert(to.processes.end(), from.processes.begin(), from.processes.end());
+    to.further_processes += from.further_processes;
     to.threads += from.threads;
     to.objects += from.objects;
     add_counts(to.events_lost, from.events_lost);

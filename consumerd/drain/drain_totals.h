@@ -52,6 +52,7 @@ struct DrainTotals {
     uint64_t packets = 0;
     std::vector<NamedCount> events;    /* "provider:event", most frequent first */
     std::vector<TracedName> processes; /* in the order of their first entry */
+    uint64_t further_processes = 0;    /* that there was no room to name */
     uint64_t threads = 0;
     uint64_t objects = 0;
     /* Causes that happened. Events that are missing: */

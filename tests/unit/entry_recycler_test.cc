@@ -79,6 +79,19 @@ TEST_F(Recycling, AThreadThatIsToldOfAgainIsFreedOnce) {
     more_ = [](ChannelBuilder& channel) { channel.add_thread(1, 100, "main", 30); };
     EXPECT_EQ(freed({{1, 0}, {1, 100}, {1, 101}, {2, 0}, {2, 200}}), std::set<uint32_t>{2});
 }
+/* A program may put another entry into a slot again and again. */
+TEST(Recycler, KeepsOneEntryOfEachSlot) {
+    EntryRecycler recycler;
+    ChannelEntry entry{};
+    entry.type = PLUMB_ENTRY_OBJECT;
+    for (uint64_t i = 1; i <= 100; i++) {
+        entry.slot = static_cast<uint32_t>(i % 2);
+        entry.slot_value = PLUMB_SLOT(i * 64, 64);
+        recycler.note(entry);
+    }
+    EXPECT_EQ(recycler.kept(), 2u);
+}
+
 TEST_F(Recycling, NothingIsFreedWhileThereIsRoom) {
     slots_ = 64;
     EXPECT_TRUE(freed({}).empty());

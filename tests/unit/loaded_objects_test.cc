@@ -142,3 +142,14 @@ TEST_F(LoadedObjectsTest, who_is_gone_is_forgotten_and_what_he_shared_stays) {
     EXPECT_FALSE(objects_.knows(static_cast<uint32_t>(child)));
     EXPECT_TRUE(objects_.knows(static_cast<uint32_t>(::getpid())));
 }
+
+TEST_F(LoadedObjectsTest, looks_after_so_many_processes_and_after_others_once_these_are_gone) {
+    constexpr pid_t nobody = 5'000'000; /* beyond what process ids can be */
+    for (size_t i = 0; i <= LoadedObjects::processes_max; i++)
+        note_process(nobody + static_cast<pid_t>(i), "/bin/nobody");
+    EXPECT_TRUE(objects_.knows(nobody));
+    EXPECT_FALSE(objects_.knows(nobody + LoadedObjects::processes_max));
+    objects_.forget_gone(10);
+    note_process(child_, executable_);
+    EXPECT_TRUE(objects_.knows(static_cast<uint32_t>(child_)));
+}

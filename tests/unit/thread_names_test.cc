@@ -112,4 +112,24 @@ TEST_F(ThreadNamesTest, ForgetsThreadsThatHaveEnded) {
     EXPECT_EQ(turns(10, told), 1u) << "nobody is left to be looked at";
 }
 
+TEST_F(ThreadNamesTest, LooksAfterSoManyAndAfterOthersOnceTheseAreGone) {
+    ChannelEntry thread{};
+    thread.type = PLUMB_ENTRY_THREAD;
+    const auto tell = [&](uint32_t process, uint32_t id) {
+        thread.process_id = process;
+        thread.thread_id = id;
+        names_.note(thread);
+    };
+    constexpr uint32_t nobody = 5'000'000; /* beyond what process ids can be */
+    for (uint32_t i = 0; i < ThreadNames::entries_max; i++)
+        tell(nobody + i % 7, nobody + i);
+    EXPECT_EQ(names_.size(), ThreadNames::entries_max);
+    tell(nobody + 7, nobody);
+    EXPECT_EQ(names_.size(), ThreadNames::entries_max);
+    (void)names_.changed(77, SIZE_MAX);
+    EXPECT_EQ(names_.size(), 1u) << "this process";
+    start_threads(3);
+    EXPECT_EQ(names_.size(), 4u);
+}
+
 } // namespace

@@ -78,6 +78,18 @@ TEST_F(WriterNumbersTest, a_number_stays_until_an_entry_says_otherwise) {
     EXPECT_EQ(numbers_.thread(tagged(1, 1), tagged(1, 1), true), 5000u);
 }
 
+TEST_F(WriterNumbersTest, only_so_many_are_remembered) {
+    seen_[{4026531999, 1}] = 4711;
+    EXPECT_EQ(numbers_.process(tagged(1, 1)), 4711u);
+    for (uint32_t id = 2; id <= WriterNumbers::remembered_max; id++)
+        (void)numbers_.process(tagged(2, id));
+    const int before = looked_;
+    EXPECT_EQ(numbers_.process(tagged(2, WriterNumbers::remembered_max + 1)),
+              tagged(2, WriterNumbers::remembered_max + 1));
+    EXPECT_EQ(numbers_.process(tagged(1, 1)), 4711u);
+    EXPECT_EQ(looked_, before + 2) << "both were looked for: there was no more room for the first";
+}
+
 TEST(RestingLooks, take_a_tenth_of_the_time_at_most) {
     RestingLook look;
     EXPECT_TRUE(look.is_due(1));
