@@ -40,15 +40,25 @@ OutputBuffer& standard_output() {
     return buffer;
 }
 
+/* Opened the wrong way round: using it fails with EBADF. */
+int open_stand_in(int number) {
+    const int wrong_way = number == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+    const int null = open("/dev/null", wrong_way | O_CLOEXEC);
+    return null >= 0 ? null : open("/", O_PATH | O_CLOEXEC);
+}
+
 } // namespace
 
 void hold_standard_descriptors() {
-    for (int number = STDIN_FILENO; number <= STDERR_FILENO; number++) {
-        if (fcntl(number, F_GETFD) >= 0) continue;
-        /* The lowest that is free is this one. Opened the wrong way round: using it still fails with EBADF. */
-        const int wrong_way = number == STDIN_FILENO ? O_WRONLY : O_RDONLY;
-        if (open("/dev/null", wrong_way | O_CLOEXEC) < 0) (void)open("/", O_PATH | O_CLOEXEC);
-    }
+    for (int number = STDIN_FILENO; number <= STDERR_FILENO; number++)
+        if (fcntl(number, F_GETFD) < 0) (void)open_stand_in(number); /* the lowest that is free is this one */
+}
+
+void leave_to_command(int number) {
+    const int stand_in = open_stand_in(number);
+    if (stand_in < 0) return;
+    (void)dup3(stand_in, number, O_CLOEXEC);
+    close(stand_in);
 }
 
 void speak_apart() {

@@ -28,6 +28,10 @@ void hold_standard_descriptors();
 /* From now on, threads of their own write to both, and nobody else waits. Before the process has other threads. */
 void speak_apart();
 
+/* Lets go of a standard descriptor that a launched command has: who writes into its input, or reads its output, sees when
+ * the command lets go of it. Then as one that was closed. */
+void leave_to_command(int number);
+
 /* Standard output, buffered; a terminal sees it at once. */
 void put_out(std::string_view text);
 /* Writes what is held; what went wrong with it, or with something before. A recorder gives it up when `is_enough`. */

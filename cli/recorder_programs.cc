@@ -1,6 +1,7 @@
 /* Whom a recorder records: those it attaches to, the command that it launches, programs of other users. */
 #include "base/file.h"
 #include "base/processes.h"
+#include "cli/output.h"
 #include "cli/recorder.h"
 #include "consumerd/clock/clock_calibration.h"
 
@@ -181,6 +182,8 @@ Status Recorder::start_command() {
     auto started = LaunchedCommand::start(options_.command, environment, signals_, before_exec);
     if (!started) return started.error();
     command_ = std::move(*started);
+    leave_to_command(STDIN_FILENO);
+    if (!options_.json) leave_to_command(STDOUT_FILENO);
     return ok();
 }
 

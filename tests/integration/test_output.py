@@ -61,6 +61,20 @@ class Output(unittest.TestCase):
                         f"{PLUMB} record --force -q -o {self.trace} -- {look} {closing}")
                 self.assertEqual(seen.read_text(), wanted.read_text())
 
+    def test_input_and_output_are_the_commands_alone(self):
+        # Who has let go of them is not kept at them by its recorder.
+        begin = time.monotonic()
+        script = "exec <&- >&-; sleep 30"
+        with subprocess.Popen([PLUMB, "record", "-o", self.trace, "--", "sh", "-c", script], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as recorder:
+            self.assertEqual(recorder.stdout.read(), b"")
+            with self.assertRaises(BrokenPipeError):
+                while time.monotonic() < begin + 20:
+                    os.write(recorder.stdin.fileno(), b"x")
+            self.assertIsNone(recorder.poll())
+            recorder.terminate()
+            recorder.stdin.close()
+
     def test_a_signal_at_the_end_does_not_change_the_status(self):
         recorder = subprocess.Popen([PLUMB, "record", "-q", "-o", self.trace, "--", "sh", "-c", "sleep 0.5; exit 7"],
                                     stderr=subprocess.DEVNULL)
