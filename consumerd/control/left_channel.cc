@@ -180,10 +180,11 @@ Status retire_dead_channel(const UserDirectory& directory, const std::string& fi
     const Result<DeadChannel> dead = open_dead(directory, file_name);
     if (!cookie) return remove_dead_channel(directory, file_name);
     if (!dead && dead.error().number() != no_channel && dead.error().number() != EPROTO) return dead.error();
+    /* Before the look: what a program writes in between would be removed unseen. */
+    if (dead || dead.error().number() == no_channel) close_dead_channel(directory, file_name);
     const bool is_kept =
         !dead || unread_bytes(*dead) > 0 || untold_losses(*dead) > 0 || has_kernel_events(dead->header);
     if (!is_kept) return remove_dead_channel(directory, file_name);
-    if (dead || dead.error().number() == no_channel) close_dead_channel(directory, file_name);
     const std::string kept = left_file_name(*cookie);
     if (::renameat(directory.fd(), file_name.c_str(), directory.fd(), kept.c_str()) != 0)
         return Error::from_errno(errno, "Could not rename {}", directory.path_of_file(file_name));

@@ -74,9 +74,9 @@ void remove_session(plumb_rule_set& set, std::uint32_t index) {
 
 } // namespace
 
-/* The lock among controllers; it goes with the process if that is killed. Everybody holds it for
- * microseconds, so who holds it for seconds is stopped or means no good: then the edit fails instead of
- * hanging with it. */
+/* The lock among controllers; it goes with the process if that is killed. Edits hold it for
+ * microseconds, who cleans up after the dead or moves a damaged file aside for as long as it takes to look through /proc.
+ * So who holds it for seconds is stopped or means no good: then the edit fails instead of hanging with it. */
 struct StateFile::Lock {
     explicit Lock(int fd) : fd_(fd) {
         constexpr int tries_max = 5000;

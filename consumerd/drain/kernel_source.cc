@@ -166,6 +166,12 @@ size_t KernelSource::read_page(Cpu& cpu) {
     do
         got = read(cpu.raw.get(), cpu.pages.data(), session_.page_bytes());
     while (got < 0 && errno == EINTR);
+    if (got < 0 && errno != EAGAIN) { /* as for want of memory: there may be events */
+        failed_reads_++;
+        if (options_.log && std::exchange(read_error_, errno) != errno)
+            options_.log(
+                fmt::format("Could not read the events of CPU {}: {}.", cpu.number, errno_text(errno)));
+    }
     return got <= 0 ? 0 : static_cast<size_t>(got);
 }
 
@@ -279,6 +285,7 @@ void KernelSource::add_to(DrainTotals& totals, uint64_t events_not_written) cons
                translator_.unknown_events());
     add_if_any(totals.missed, "events of the kernel were damaged", translator_.damaged_events());
     add_if_any(totals.missed, "pages of the kernel's buffers were damaged", damaged_pages_);
+    add_if_any(totals.missed, "times the kernel's buffers could not be read", failed_reads_);
     add_if_any(totals.missed, "hits of probes were missed by the kernel, of whichever process",
                missed_probe_hits_);
 }

@@ -124,6 +124,8 @@ private:
     uint64_t dumped_at_ = 0;
 
     uint64_t damaged_pages_ = 0;
+    uint64_t failed_reads_ = 0;
+    int read_error_ = 0; /* the last one, told */
     uint64_t missed_probe_hits_ = 0;
 };
 

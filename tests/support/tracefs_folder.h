@@ -50,6 +50,13 @@ public:
         write(folder + "/stats",
               "entries: 0\noverrun: 0\ncommit overrun: 0\ndropped events: 0\nread events: 0\n");
     }
+    /* Whose buffer can be opened, and not read. */
+    void add_broken_cpu(unsigned cpu) const {
+        add_cpu(cpu, {});
+        const std::string raw = fmt::format("{}/per_cpu/cpu{}/trace_pipe_raw", instance_, cpu);
+        std::filesystem::remove(raw);
+        std::filesystem::create_directory(raw);
+    }
     /* As a recording does that names threads. */
     void add_renames() const {
         write(instance_ + "/set_event", "test:number\ntask:task_rename\n");

@@ -98,6 +98,20 @@ TEST_F(KernelSourceTest, GoesOnWithTheRestOfACpuWhoseTurnWasCutShort) {
         EXPECT_THAT(note.name, testing::Not(testing::HasSubstr("damaged")));
 }
 
+TEST_F(KernelSourceTest, ABufferThatCanNotBeReadIsNotAnEmptyOne) {
+    tracefs_.add_cpu(0, {page(1000, {1})});
+    tracefs_.add_broken_cpu(1);
+    open();
+    EXPECT_THAT(next(0), ElementsAre(1));
+    EXPECT_THAT(next(1), IsEmpty());
+    EXPECT_THAT(next(1), IsEmpty());
+    DrainTotals totals;
+    source_->add_to(totals, 0);
+    ASSERT_EQ(totals.missed.size(), 1u);
+    EXPECT_EQ(totals.missed[0].name, "times the kernel's buffers could not be read");
+    EXPECT_EQ(totals.missed[0].count, 2u);
+}
+
 /* More on one CPU than several turns read; the other one's name is younger than that which comes behind it. */
 TEST_F(KernelSourceTest, NamesAreHeldBackUntilEveryCpuWasReadSoFar) {
     constexpr size_t pages_of_a_turn = (size_t{4} << 20) / TracefsFolder::page_bytes;
