@@ -50,6 +50,9 @@ const WordsBehindDashes& words_behind_dashes();
 /* What the program returns when the subcommand's callback has returned. */
 void finish(int exit_status);
 int exit_status();
+/* The signal by which the program ends then, since what it ran has ended so; 0: none. */
+void finish_by_signal(int number);
+int final_signal();
 
 /* Prints "plumb: <message>" to standard error. Returns 1, to be given to finish(). */
 int complain(const Error& error);

@@ -4,6 +4,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -182,7 +183,9 @@ bool LaunchedCommand::has_ended() {
     const pid_t found = waitpid(process_id_, &status, WNOHANG);
     if (found == 0 || (found < 0 && errno == EINTR)) return false;
     ended_ = true;
-    if (found > 0) exit_status_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    if (found <= 0) return true;
+    ending_signal_ = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    exit_status_ = ending_signal_ != 0 ? 128 + ending_signal_ : WEXITSTATUS(status);
     return true;
 }
 
@@ -239,6 +242,14 @@ void stop_by(int signal_number) {
     raise(signal_number);
     pthread_sigmask(SIG_UNBLOCK, &one, &before);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void end_by(int signal_number) {
+    prctl(PR_SET_DUMPABLE, 0);
+    struct sigaction usual {};
+    usual.sa_handler = SIG_DFL;
+    sigaction(signal_number, &usual, nullptr);
+    stop_by(signal_number);
 }
 
 bool is_limit_of_ours(const siginfo_t& signal) {

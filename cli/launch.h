@@ -77,12 +77,14 @@ public:
     bool is_in_our_group() const;
     /* As a shell has it: its status, or 128 + the signal that ended it. Once it has ended. */
     int exit_status() const { return exit_status_; }
+    /* What ended it, if that was a signal; otherwise 0. */
+    int ending_signal() const { return ending_signal_; }
 
 private:
     explicit LaunchedCommand(pid_t process_id) : process_id_(process_id) {}
     pid_t process_id_;
     bool ended_ = false;
-    int exit_status_ = 0;
+    int exit_status_ = 0, ending_signal_ = 0;
 };
 
 /* 127 if a command was not found, 126 if it could not be run. */
@@ -106,6 +108,10 @@ bool asks_to_stop(int signal_number);
 /* Does what the signal would have done, had it not been taken: the process stops, except in a group that nobody would make go
  * on. Returns when it goes on. */
 void stop_by(int signal_number);
+
+/* Ends the process as the signal ended another one, without a core: that would be of the wrong one. Returns where it does not,
+ * as in the first process of a container. */
+void end_by(int signal_number);
 
 /* Whether the kernel says that the recorder's own time is up: `ulimit -t`, a timer that it was started with. */
 bool is_limit_of_ours(const siginfo_t& signal);

@@ -1,9 +1,10 @@
 /*
  * The plumb command: parses the command line and runs the subcommand. Exit status 0: done; 1: could not, the
- * reason is on standard error; 2: wrong usage; `plumb record` passes on the status of what it ran.
+ * reason is on standard error; 2: wrong usage; `plumb record` passes on the status of what it ran, or the signal that ended it.
  */
 #include "base/output_buffer.h"
 #include "cli/command.h"
+#include "cli/launch.h"
 #include "cli/output.h"
 #include "consumerd/kernel/tracing_instances.h"
 
@@ -18,7 +19,7 @@ namespace {
 
 /* A list and not a vector: it is filled by constructors that run in no fixed order before main(). */
 constinit Command* first_command = nullptr;
-constinit int final_status = 0;
+constinit int final_status = 0, signal_at_end = 0;
 WordsBehindDashes behind_dashes;
 
 /* Cuts the command off a command line of `plumb record`; returns how many words are left. */
@@ -57,6 +58,13 @@ void finish(int exit_status) {
 }
 int exit_status() {
     return final_status;
+}
+
+void finish_by_signal(int number) {
+    signal_at_end = number;
+}
+int final_signal() {
+    return signal_at_end;
 }
 
 int complain(const Error& error) {
@@ -105,5 +113,6 @@ int main(int argc, char** argv) {
     const plumb::Status said = plumb::flush_out();
     if (!said) plumb::complain(said.error());
     plumb::flush_errors();
+    if (plumb::final_signal() != 0) plumb::end_by(plumb::final_signal());
     return said || status != 0 ? status : 1;
 }

@@ -18,6 +18,7 @@ constexpr int exit_status_of_wrong_words = 2;
 int run(const RecordOptions& options) {
     Recorder recorder(options);
     const auto status = recorder.run();
+    finish_by_signal(recorder.final_signal());
     if (status) return *status;
     const int failed = complain(status.error());
     return status.error().number() == Recorder::wrong_words ? exit_status_of_wrong_words : failed;

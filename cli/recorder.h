@@ -40,6 +40,9 @@ public:
     static constexpr int wrong_words = -2;
     /* Returns the exit status of `plumb record`. */
     Result<int> run();
+    /* After run(): what ended the command, if that was a signal which nobody here sent; otherwise 0. Who runs commands in
+     * turn, as a shell, goes by that: a status of 130 is no Ctrl-C. */
+    int final_signal() const;
 
 private:
     struct TakenSignal {

@@ -145,6 +145,10 @@ bool Recorder::is_sent_away() {
     return is_signalled;
 }
 
+int Recorder::final_signal() const {
+    return command_ && summary_.exit_status.value_or(0) != 0 ? command_->ending_signal() : 0;
+}
+
 void Recorder::end_of_time() {
     stop_asked_ns_ = std::max<std::uint64_t>(elapsed_ns(), 1);
     if (!command_)

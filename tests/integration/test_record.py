@@ -132,7 +132,7 @@ int main(int argc, char** argv) {
                 self.assertEqual(recorder.stdout.readline(), "locked\n")
                 recorder.send_signal(number)
                 _, errors = recorder.communicate(timeout=30)
-                self.assertEqual(recorder.returncode, 128 + number)
+                self.assertEqual(recorder.returncode, -number)
                 self.assertIn("Recorded", errors)
                 self.assertEqual(self.summary()["events_by_name"]["pthread:mutex_acquired"], 10)
 
@@ -166,12 +166,16 @@ int main(int argc, char** argv) {
         time.sleep(1)
         os.killpg(recorder.pid, signal.SIGINT)
         _, errors = recorder.communicate(timeout=30)
-        self.assertEqual(recorder.returncode, 128 + signal.SIGINT)
+        self.assertEqual(recorder.returncode, -signal.SIGINT)
         self.assertIn("Recorded", errors)
         self.assertEqual(read_back(self.trace)[2], "")
 
-    def test_death_by_signal_is_passed_on_as_a_shell_does(self):
-        self.assertEqual(self.record("--", "sh", "-c", "kill -9 $$"), 128 + 9)
+    def test_death_by_signal_is_passed_on(self):
+        for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGPIPE, signal.SIGRTMIN):
+            with self.subTest(number):
+                self.assertEqual(self.record("--force", "--", "sh", "-c", f"kill -{int(number)} $$"), -number)
+                self.assertEqual(self.summary()["exit_status"], 128 + number)
+                self.assertEqual(list(self.directory.glob("*core*")), [])
 
     def test_a_command_that_cannot_run_leaves_nothing(self):
         self.assertEqual(self.record("--", "/no/such/command"), 127)

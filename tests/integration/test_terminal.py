@@ -78,6 +78,15 @@ class CtrlC(TerminalTest):
         self.show_until("runs on")
         self.show_until("Recorded")
 
+    def test_it_ends_the_loop_of_a_shell(self):
+        record = shlex.join(self.record("sh", "-c", "echo ready; exec sleep 20"))
+        shell = self.open(["bash", "-c", f"for i in 1 2; do echo begin $i; {record}; done"])
+        self.show_until("ready")
+        self.press("\x03")
+        self.assertEqual(self.wait(shell), -signal.SIGINT)
+        self.show_until("The trace is in")
+        self.assertNotIn("begin 2", self.shown)
+
     def test_a_command_in_a_group_of_its_own_hears_it_once(self):
         recorder = self.open(self.record("setsid", *self.hearer(0.5)))
         self.show_until("ready")
