@@ -48,10 +48,13 @@ Answer look(const Question& question) {
     return {question.number, 1, found.si_code, found.si_pid};
 }
 
-[[noreturn]] void watch(int socket) {
+[[noreturn]] void watch(int socket, const sigset_t& asked_about) {
     sigset_t all;
     ::sigfillset(&all);
     ::sigprocmask(SIG_SETMASK, &all, nullptr);
+    for (int number = 1; number <= SIGRTMAX; number++)
+        if (::sigismember(&asked_about, number) != 1) ::signal(number, SIG_IGN);
+    ::sigprocmask(SIG_SETMASK, &asked_about, nullptr);
     take_process_title(witness_name);
     constexpr int kept = 0;
     ::dup2(socket, kept);
@@ -69,7 +72,7 @@ Answer look(const Question& question) {
 
 } // namespace
 
-void GroupWitness::start() {
+void GroupWitness::start(const sigset_t& asked_about) {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return;
     FileDescriptor ours(ends[0]);
@@ -80,7 +83,7 @@ void GroupWitness::start() {
         ours.reset();
         /* Nobody's child: who looks for the recorder's child looks for the command. */
         const pid_t witness = ::fork();
-        if (witness == 0) watch(theirs.get());
+        if (witness == 0) watch(theirs.get(), asked_about);
         ::_exit(::send(theirs.get(), &witness, sizeof(witness), MSG_NOSIGNAL) < 0 || witness < 0 ? 1 : 0);
     }
     while (::waitpid(between, nullptr, 0) < 0 && errno == EINTR) {

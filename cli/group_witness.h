@@ -20,8 +20,9 @@ namespace plumb {
 class GroupWitness {
 public:
     /* Once, before the process has other threads, and before the command: what was forked last is signalled first.
-     * Where it can not be started, nothing is known to have reached the group. */
-    void start();
+     * Where it can not be started, nothing is known to have reached the group. Of other signals than those that it is asked
+     * about, none waits: real-time ones would pile up. */
+    void start(const sigset_t& asked_about);
     /* Whether `signal`, which was just taken, reached the group, now or within `patience_ns`; nothing where there is no
      * witness, or it does not answer. Forgets it: asked for every signal that the recorder takes, once. */
     std::optional<bool> saw(const siginfo_t& signal, std::uint64_t patience_ns);

@@ -67,15 +67,15 @@ SignalQueue::SignalQueue() {
          * runs in its background: what the terminal sends is not for us then, but what kill sends is. */
         struct sigaction current {};
         sigaction(number, nullptr, &current);
-        const bool is_ignored = number != SIGCHLD && current.sa_handler == SIG_IGN;
+        const bool is_ignored = number != SIGCHLD && number != SIGIO && current.sa_handler == SIG_IGN;
         if (is_ignored && number != SIGINT && number != SIGQUIT) continue;
         if (is_ignored) sigaddset(&ignored_on_terminal_, number);
         sigaddset(&taken_, number);
     }
     pthread_sigmask(SIG_BLOCK, &taken_, &mask_before_);
     /* A reader of our output that goes away, or a file that reaches `ulimit -f`, must not end the recording; what we say
-     * must not stop the command (`stty tostop`, in the background); and if children were ignored, their status would be
-     * lost. */
+     * must not stop the command (`stty tostop`, in the background); if children were ignored, their status would be
+     * lost, and if SIGIO were, who asks for a snapshot. */
     struct sigaction ignore {
     }, usual{};
     ignore.sa_handler = SIG_IGN;
@@ -84,6 +84,7 @@ SignalQueue::SignalQueue() {
     sigaction(SIGXFSZ, &ignore, &file_size_before_);
     sigaction(SIGTTOU, &ignore, &terminal_before_);
     sigaction(SIGCHLD, &usual, &child_before_);
+    sigaction(SIGIO, &usual, &input_before_);
 }
 
 void SignalQueue::restore() const {
@@ -91,6 +92,7 @@ void SignalQueue::restore() const {
     sigaction(SIGXFSZ, &file_size_before_, nullptr);
     sigaction(SIGTTOU, &terminal_before_, nullptr);
     sigaction(SIGCHLD, &child_before_, nullptr);
+    sigaction(SIGIO, &input_before_, nullptr);
     pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
 }
 

@@ -32,7 +32,7 @@ public:
     SignalQueue& operator=(const SignalQueue&) = delete;
 
     /* Once, while the process has no other threads and no command: from then on reached_group() knows. */
-    void watch_group() { witness_.start(); }
+    void watch_group() { witness_.start(taken_); }
     /* The next signal, or nothing after the time. */
     std::optional<siginfo_t> next(std::uint64_t timeout_ns);
     /* The command has just been forked: of what waits here, nothing has reached it. */
@@ -54,6 +54,7 @@ private:
     struct sigaction pipe_before_ {};
     struct sigaction file_size_before_ {};
     struct sigaction child_before_ {};
+    struct sigaction input_before_ {};
     struct sigaction terminal_before_ {};
 };
 

@@ -79,7 +79,7 @@ private:
     bool pass_on(const siginfo_t& signal);
     void stop_as_asked(const siginfo_t& signal);
     void stop_with_command();
-    bool is_insisted_on(bool from_terminal);
+    bool is_insisted_on(const siginfo_t& signal);
     void end_of_time();
     bool is_asked_to_hurry();
     bool is_sent_away();
@@ -131,8 +131,8 @@ private:
     bool has_write_failures_ = false;
     bool entrance_is_lost_ = false;
     TakenSignal last_sent_to_group_, asked_to_stop_;
-    unsigned insisted_count_ = 0; /* signals in quick succession, of which the last was taken then: */
-    std::uint64_t insisted_ns_ = 0;
+    unsigned insisted_count_ = 0; /* signals in quick succession, of which this was the last: */
+    TakenSignal insisted_;
     bool end_asked_ = false;
     bool is_closing_ = false;
     std::uint64_t end_signalled_ns_ = 0; /* when a signal asked for the end; 0: none has */

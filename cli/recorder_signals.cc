@@ -56,8 +56,7 @@ void Recorder::handle(const siginfo_t& signal) {
     }
     if (command_ && !command_->has_ended()) {
         const bool asks_to_end = pass_on(signal);
-        if (!is_limit_of_ours(signal) && (!asks_to_end || !is_insisted_on(came_from_terminal(signal))))
-            return;
+        if (!is_limit_of_ours(signal) && (!asks_to_end || !is_insisted_on(signal))) return;
         status_.say(fmt::format("the recording ends; {} runs on.", options_.command[0]));
     }
     end_asked_ = true;
@@ -111,11 +110,14 @@ void Recorder::stop_with_command() {
     if (command_->stop_signal() != 0) command_->send(SIGCONT);
 }
 
-bool Recorder::is_insisted_on(bool from_terminal) {
+/* By the same signal: service managers send SIGHUP behind SIGTERM, for shells. */
+bool Recorder::is_insisted_on(const siginfo_t& signal) {
     const std::uint64_t now_ns = elapsed_ns();
-    insisted_count_ = now_ns - insisted_ns_ < quick_succession_ns ? insisted_count_ + 1 : 1;
-    insisted_ns_ = now_ns;
-    return insisted_count_ >= (from_terminal ? enough_of_terminal : enough_signals);
+    const bool goes_on =
+        signal.si_signo == insisted_.number && now_ns - insisted_.taken_ns < quick_succession_ns;
+    insisted_count_ = goes_on ? insisted_count_ + 1 : 1;
+    insisted_ = {signal.si_signo, signal.si_pid, now_ns};
+    return insisted_count_ >= (came_from_terminal(signal) ? enough_of_terminal : enough_signals);
 }
 
 /* While what was recorded is read: the second signal that asks for the end gets one, and the first is told so. */

@@ -6,6 +6,7 @@ the recording is the command, or somebody who insists.
 """
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -174,6 +175,45 @@ class Signals(SignalTest):
         heard, said = self.end(recorder)
         self.assertIn("runs on", said)
         self.assertEqual(heard, 4 * [signal.SIGHUP])
+
+    def test_different_signals_in_quick_succession_end_nothing(self):
+        recorder = self.start(self.record(*self.hearer(1)))
+        for number in (signal.SIGTERM, signal.SIGHUP):  # as systemd does with SendSIGHUP=
+            recorder.send_signal(number)
+            time.sleep(0.2)
+        heard, said = self.end(recorder)
+        self.assertNotIn("runs on", said)
+        self.assertEqual(heard, [signal.SIGTERM, signal.SIGHUP])
+        self.assertEqual(recorder.returncode, 7, said)
+
+    def test_a_flight_recorder_answers_whatever_its_parent_ignores(self):
+        command = self.record(*self.hearer(0.1))
+        recorder = self.start([*command[:2], "--snapshot", *command[2:]],
+                              preexec_fn=lambda: signal.signal(signal.SIGIO, signal.SIG_IGN))
+        done = subprocess.run([PLUMB, "snapshot", str(recorder.pid)], capture_output=True, text=True, timeout=20, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        ignored = int(re.search("SigIgn:\\s*(\\w+)", self.status_of_command(recorder))[1], 16)
+        self.assertTrue(ignored >> (signal.SIGIO - 1) & 1)
+        recorder.send_signal(signal.SIGTERM)
+        _, said = self.end(recorder)
+        self.assertEqual(recorder.returncode, 7, said)
+
+    @staticmethod
+    def status_of_command(recorder):
+        command = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().strip()
+        return Path(f"/proc/{command}/status").read_text()
+
+    def test_signals_that_are_ignored_do_not_pile_up(self):
+        ignored = signal.SIGRTMIN + 6
+        recorder = self.start(self.record("sh", "-c", "echo ready; exec sleep 1"), start_new_session=True,
+                              preexec_fn=lambda: signal.signal(ignored, signal.SIG_IGN))
+        os.killpg(recorder.pid, ignored)
+        for process in self.group(recorder.pid):
+            status = Path(f"/proc/{process}/status").read_text()
+            pending = int(next(line for line in status.splitlines() if line.startswith("ShdPnd")).split()[1], 16)
+            self.assertFalse(pending >> (ignored - 1) & 1, status)
+        self.end(recorder)
+        self.assertEqual(recorder.returncode, 0)
 
     def test_a_command_that_does_not_end_in_time_is_named_and_has_no_status(self):
         command = [str(PLUMB), "record", "-o", str(self.trace), "--duration", "0.5", "--", "sh", "-c",
