@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <memory>
 
 namespace plumb {
 
@@ -22,7 +23,13 @@ struct MappedRegion::Guard {
 
 namespace {
 
-std::array<MappedRegion::Guard, 256> guards;
+/* More are made when all are taken, and never freed: the handler goes through them at any moment. */
+struct Guards {
+    std::array<MappedRegion::Guard, 256> guards;
+    std::atomic<Guards*> next{nullptr};
+};
+
+Guards first_guards;
 struct sigaction action_before {};
 std::uintptr_t machine_page_bytes = 0;
 
@@ -42,19 +49,25 @@ bool replace_pages(std::uintptr_t from, std::uintptr_t end) {
     return mapped == static_cast<long>(from);
 }
 
-/* Async-signal-safe. */
+/* Async-signal-safe, as what follows. */
+MappedRegion::Guard* find_guard(std::uintptr_t address) {
+    for (Guards* some = &first_guards; some != nullptr; some = some->next.load(std::memory_order_acquire))
+        for (MappedRegion::Guard& guard : some->guards)
+            if (address < guard.end.load(std::memory_order_acquire) &&
+                address >= guard.begin.load(std::memory_order_relaxed))
+                return &guard;
+    return nullptr;
+}
+
 void on_bus_error(int, siginfo_t* info, void*) {
     const int error_before = errno;
     const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
     bool is_mended = false;
-    for (MappedRegion::Guard& guard : guards) {
-        const std::uintptr_t end = guard.end.load(std::memory_order_acquire);
-        if (info->si_code != BUS_ADRERR || address >= end ||
-            address < guard.begin.load(std::memory_order_relaxed))
-            continue;
+    MappedRegion::Guard* const guard = info->si_code == BUS_ADRERR ? find_guard(address) : nullptr;
+    const std::uintptr_t end = guard != nullptr ? guard->end.load() : 0;
+    if (address < end) {
         is_mended = replace_pages(address & ~(machine_page_bytes - 1), end);
-        guard.was_truncated = true;
-        break;
+        guard->was_truncated = true;
     }
     /* Not ours: what is done again meets what would have happened without us. */
     if (!is_mended) ::sigaction(SIGBUS, &action_before, nullptr);
@@ -69,18 +82,28 @@ void install_handler() {
     ::sigaction(SIGBUS, &action, &action_before);
 }
 
+Guards& more_guards(Guards& last) {
+    auto made = std::make_unique<Guards>();
+    Guards* next = nullptr;
+    if (last.next.compare_exchange_strong(next, made.get())) next = made.release();
+    return *next;
+}
+
 MappedRegion::Guard* take_guard(void* address, std::size_t bytes) {
     [[maybe_unused]] static const bool is_installed = (install_handler(), true);
     const auto begin = reinterpret_cast<std::uintptr_t>(address);
-    for (MappedRegion::Guard& guard : guards) {
-        if (guard.is_taken.exchange(true)) continue;
-        guard.was_truncated = false;
-        guard.begin.store(begin, std::memory_order_relaxed);
-        guard.end.store((begin + bytes + machine_page_bytes - 1) & ~(machine_page_bytes - 1),
-                        std::memory_order_release);
-        return &guard;
+    for (Guards* some = &first_guards;;) {
+        for (MappedRegion::Guard& guard : some->guards) {
+            if (guard.is_taken.exchange(true)) continue;
+            guard.was_truncated = false;
+            guard.begin.store(begin, std::memory_order_relaxed);
+            guard.end.store((begin + bytes + machine_page_bytes - 1) & ~(machine_page_bytes - 1),
+                            std::memory_order_release);
+            return &guard;
+        }
+        Guards* const next = some->next.load(std::memory_order_acquire);
+        some = next != nullptr ? next : &more_guards(*some);
     }
-    return nullptr;
 }
 
 } // namespace

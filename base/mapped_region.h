@@ -44,7 +44,7 @@ private:
     explicit MappedRegion(boost::interprocess::mapped_region region);
 
     boost::interprocess::mapped_region region_;
-    Guard* guard_ = nullptr; /* nullptr: more regions than guards, so without one */
+    Guard* guard_ = nullptr; /* nullptr: nothing is mapped */
 };
 
 /* Maps `bytes` of an open file, shared. `path` is for messages. */

@@ -54,6 +54,22 @@ TEST(MappedRegion, what_is_missing_reads_as_zeros_and_is_told) {
     EXPECT_EQ(at(other, 0), 'x');
 }
 
+TEST(MappedRegion, there_may_be_any_number) {
+    const FileDescriptor file = file_of(2 * page_bytes);
+    std::vector<MappedRegion> regions;
+    for (int i = 0; i < 1000; i++)
+        regions.push_back(mapped(file, 2 * page_bytes));
+    ASSERT_EQ(ftruncate(file.get(), page_bytes), 0);
+    for (const std::size_t which : {std::size_t{0}, std::size_t{300}, regions.size() - 1}) {
+        EXPECT_EQ(at(regions[which], page_bytes), 0);
+        EXPECT_TRUE(regions[which].was_truncated());
+    }
+    EXPECT_FALSE(regions[1].was_truncated());
+    regions.erase(regions.begin(), regions.begin() + 500);
+    regions.push_back(mapped(file, 2 * page_bytes));
+    EXPECT_EQ(at(regions.back(), page_bytes), 0);
+}
+
 TEST(MappedRegion, several_threads_may_meet_it_at_once) {
     const FileDescriptor file = file_of(64 * page_bytes);
     const MappedRegion region = mapped(file, 64 * page_bytes);
