@@ -201,7 +201,8 @@ RecordedLosses recorded_losses(const std::string& opened, const TraceReader& rea
 }
 
 /* The streams say how much is missing; why, only who recorded them can say. */
-std::vector<std::string> missing_from(const std::string& opened, const TraceReader& reader) {
+std::vector<std::string> missing_from(const std::string& opened, const TraceReader& reader,
+                                      bool is_read_to_its_end) {
     const StreamLosses losses = reader.losses();
     std::vector<std::string> lines;
     const auto indented = [&lines](const std::vector<std::string>& more) {
@@ -210,9 +211,9 @@ std::vector<std::string> missing_from(const std::string& opened, const TraceRead
     };
     const RecordedLosses recorded = recorded_losses(opened, reader);
     if (losses.events_discarded != 0 || losses.packets_lost != 0) {
-        const std::string missing =
-            fmt::format("{} events and {} packets were lost while recording",
-                        with_commas(losses.events_discarded), with_commas(losses.packets_lost));
+        const std::string missing = fmt::format(
+            "{} events and {} packets were lost while recording{}", with_commas(losses.events_discarded),
+            with_commas(losses.packets_lost), is_read_to_its_end ? "" : ", up to where it was read");
         lines.push_back(missing +
                         (!recorded.lost.empty() ? ":"
                          : recorded.is_known

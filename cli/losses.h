@@ -44,7 +44,8 @@ struct RecordedLosses {
 RecordedLosses recorded_losses(const std::string& opened, const TraceReader& reader);
 
 /* What is missing from the part of a trace, or of several, that was read, for a person. */
-std::vector<std::string> missing_from(const std::string& opened, const TraceReader& reader);
+std::vector<std::string> missing_from(const std::string& opened, const TraceReader& reader,
+                                      bool is_read_to_its_end = true);
 
 } // namespace plumb
 

@@ -71,9 +71,10 @@ void warn(const std::string& text) {
 }
 
 /* Returns whether all that is in the files could be read. */
-bool warn_about_losses(const std::string& trace, const TraceReader& reader, uint64_t damaged_events) {
+bool warn_about_losses(const std::string& trace, const TraceReader& reader, bool is_read_to_its_end,
+                       uint64_t damaged_events) {
     const StreamLosses losses = reader.losses();
-    for (const std::string& line : missing_from(trace, reader))
+    for (const std::string& line : missing_from(trace, reader, is_read_to_its_end))
         warn(line);
     for (const std::string& problem : reader.problems())
         warn(problem);
@@ -101,16 +102,18 @@ Shown make_shown(const ViewOptions& options, TraceReader& reader, OutputBuffer& 
     return shown;
 }
 
-void read_events(const ViewOptions& options, TraceReader& reader, OutputBuffer& out, const Shown& shown,
+/* Returns whether it came to the end. */
+bool read_events(const ViewOptions& options, TraceReader& reader, OutputBuffer& out, const Shown& shown,
                  EventFilter& filter) {
     uint64_t count = 0;
     while (const Event* const event = reader.next()) {
-        if (filter.is_past(*event) || out.is_closed()) return;
+        if (filter.is_past(*event) || out.is_closed()) return false;
         if (!filter.wants(*event)) continue;
         if (shown.writer) shown.writer->write(*event);
         if (shown.summary) shown.summary->add(*event);
-        if (++count == options.limit) return;
+        if (++count == options.limit) return false;
     }
+    return true;
 }
 
 int run_view(ViewOptions options) {
@@ -126,7 +129,7 @@ int run_view(ViewOptions options) {
     ::signal(SIGPIPE, SIG_IGN);
     OutputBuffer out(STDOUT_FILENO);
     const Shown shown = make_shown(options, reader, out);
-    read_events(options, reader, out, shown, filter);
+    const bool is_read_to_its_end = read_events(options, reader, out, shown, filter);
     if (shown.writer) shown.writer->finish();
     if (shown.summary && options.json) shown.summary->put_json(out);
     if (shown.summary && !options.json) {
@@ -141,8 +144,9 @@ int run_view(ViewOptions options) {
     if (out.error_number() != 0)
         return complain(Error::from_errno(out.error_number(), "Could not write to standard output"));
     if (out.is_closed()) return 0;
-    return warn_about_losses(options.trace, reader, shown.writer ? shown.writer->damaged_events() : 0) ? 0
-                                                                                                       : 1;
+    const bool is_sound = warn_about_losses(options.trace, reader, is_read_to_its_end,
+                                            shown.writer ? shown.writer->damaged_events() : 0);
+    return is_sound ? 0 : 1;
 }
 
 void add_view(CLI::App& app) {

@@ -144,6 +144,10 @@ class Snapshot(TracedProgramTest):
             self.fail("each of ten snapshots has holes")
         self.end(recorder)
         self.assertGreater(json.loads(Path(directory, "summary.json").read_text())["subbufs_lost_by_cause"]["overwritten"], 0)
+        for options, is_part in ([], False), (["--limit", "1"], True):
+            said = subprocess.run([PLUMB, "view", *options, directory], capture_output=True, text=True, check=True).stderr
+            self.assertIn("were lost while recording", said)
+            self.assertEqual("were lost while recording, up to where it was read" in said, is_part, said)
 
     @unittest.skipUnless(HAS_KERNEL, "needs root and tracefs")
     def test_the_kernel_is_part_of_it(self):

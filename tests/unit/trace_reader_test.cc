@@ -4,6 +4,7 @@
 #include "tests/support/sample_trace.h"
 #include "trace/show/event_filter.h"
 #include "trace/show/event_writer.h"
+#include "trace/show/trace_summary.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -282,6 +283,20 @@ TEST(TraceReader, NamesThreadsByTheLastEntryBeforeTheEvent) {
     EXPECT_EQ(reader->names().find_process(10, base_ns)->executable, "/bin/server");
     ASSERT_EQ(reader->names().objects().size(), 1u);
     EXPECT_EQ(reader->names().objects()[0].base, 0x1000u);
+}
+
+TEST(TraceReader, CountsThreadsThatHadTheSameNumberApart) {
+    const Named trace;
+    Result<TraceReader> reader = trace.open();
+    ASSERT_TRUE(reader);
+    TraceSummary summary(*reader);
+    while (const Event* const event = reader->next())
+        if (!event->info->is_statedump) summary.add(*event);
+    OutputBuffer out(-1);
+    summary.put_json(out);
+    const std::string text(out.text());
+    EXPECT_THAT(text, HasSubstr(R"({"pid":10,"tid":11,"comm":"worker","events":5})"));
+    EXPECT_THAT(text, HasSubstr(R"({"pid":20,"tid":11,"comm":"another","events":3})"));
 }
 
 TEST(TraceReader, FiltersByEventAndThread) {

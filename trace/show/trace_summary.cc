@@ -15,13 +15,13 @@ std::string grouped(uint64_t number) {
 
 TraceSummary::TraceSummary(TraceReader& reader) : reader_(reader), by_event_(reader.event_infos().size()) {}
 
-void TraceSummary::find_thread(const Event& event) {
-    last_thread_id_ = event.thread_id;
-    const auto [at, is_new] = by_thread_.try_emplace(event.thread_id);
+void TraceSummary::find_thread(const Event& event, ThreadKey key) {
+    last_thread_ = key;
+    const auto [at, is_new] = by_thread_.try_emplace(key);
     ThreadCount& count = at->second;
     if (is_new) {
         const ThreadRecord* const thread = reader_.thread_of(event);
-        count = {reader_.process_id_of(event), event.thread_id, thread == nullptr ? "" : thread->name, 0};
+        count = {key.first, key.second, thread == nullptr ? "" : thread->name, 0};
     }
     last_count_ = &count.events;
 }
@@ -38,7 +38,7 @@ std::vector<std::pair<std::string, uint64_t>> TraceSummary::events_by_count() co
 
 std::vector<TraceSummary::ThreadCount> TraceSummary::threads_by_count() const {
     std::vector<ThreadCount> threads;
-    for (const auto& [id, count] : by_thread_)
+    for (const auto& [key, count] : by_thread_)
         threads.push_back(count);
     std::stable_sort(threads.begin(), threads.end(),
                      [](const ThreadCount& a, const ThreadCount& b) { return a.events > b.events; });

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace plumb {
@@ -20,7 +21,8 @@ public:
 
     void add(const Event& event) {
         ++by_event_[event.info->index];
-        if (event.thread_id != last_thread_id_ || last_count_ == nullptr) find_thread(event);
+        const std::pair thread(reader_.process_id_of(event), event.thread_id);
+        if (thread != last_thread_ || last_count_ == nullptr) find_thread(event, thread);
         ++*last_count_;
         if (event_count_++ == 0) first_ns_ = event.time_ns;
         last_ns_ = event.time_ns;
@@ -39,14 +41,15 @@ private:
         std::string name;
         uint64_t events;
     };
-    void find_thread(const Event& event);
+    using ThreadKey = std::pair<uint32_t, uint32_t>; /* process, thread: numbers are used again */
+    void find_thread(const Event& event, ThreadKey key);
     std::vector<std::pair<std::string, uint64_t>> events_by_count() const;
     std::vector<ThreadCount> threads_by_count() const;
 
     TraceReader& reader_;
-    std::vector<uint64_t> by_event_;            /* by EventInfo::index */
-    std::map<uint32_t, ThreadCount> by_thread_; /* by thread id */
-    uint32_t last_thread_id_ = 0;
+    std::vector<uint64_t> by_event_; /* by EventInfo::index */
+    std::map<ThreadKey, ThreadCount> by_thread_;
+    ThreadKey last_thread_;
     uint64_t* last_count_ = nullptr;
     uint64_t event_count_ = 0;
     int64_t first_ns_ = 0;
