@@ -109,6 +109,7 @@ std::string Recorder::why_unreachable(std::uint32_t process_id) {
         return "it is in a user namespace of its own, where it cannot use the directory in /dev/shm of the "
                "user that it "
                "seems to be: `plumb record` reaches it from in there, if it has a /dev/shm of its own";
+    if (!process_start_boottime_ns(process_id) || (files && files->empty())) return "it has ended";
     return "it has no tracepoints: it neither links plumb nor preloads a probe";
 }
 

@@ -203,13 +203,20 @@ TEST_F(SessionSlotsTest, HearsOfWhoCouldNotAttachAndWhoseSlotIsTakenOver) {
 
 TEST_F(SessionSlotsTest, CountsAProcessThatWroteOverItsEnvironmentAsMaybeLaunched) {
     const Bystander plain;
-    EXPECT_FALSE(is_launched_by(plain.id(), 1));
+    EXPECT_FALSE(is_launched_by(plain.id(), {1, 0}));
     const Bystander titled([] {
         for (char** variable = environ; *variable != nullptr; variable++)
             std::memset(*variable, 'x', std::strlen(*variable));
     });
-    EXPECT_TRUE(is_launched_by(titled.id(), 1));
-    EXPECT_EQ(launched_by(titled.id(), 1), Launched::maybe);
+    EXPECT_TRUE(is_launched_by(titled.id(), {1, 0}));
+    EXPECT_EQ(launched_by(titled.id(), {1, 0}), Launched::maybe);
+    EXPECT_EQ(launched_by(titled.id(), {1, 1}), Launched::yes) << "it descends from the first process";
+    const auto self = static_cast<std::uint32_t>(::getpid()),
+               parent = static_cast<std::uint32_t>(::getppid());
+    EXPECT_EQ(launched_by(plain.id(), {1, self}), Launched::yes);
+    EXPECT_EQ(launched_by(plain.id(), {1, parent}), Launched::yes);
+    EXPECT_EQ(launched_by(plain.id(), {1, titled.id()}), Launched::no) << "its sibling";
+    EXPECT_EQ(launched_by(plain.id(), {1, plain.id()}), Launched::no);
 }
 
 TEST_F(SessionSlotsTest, IsQuickWithAFullTableOfDeadProcesses) {

@@ -226,10 +226,10 @@ TEST_F(SessionTest, ReachesThoseItLaunched) {
     const std::string variable =
         std::string(PLUMB_SESSIONS_VARIABLE) + "=" + session.sessions_variable("0123456789abcdef");
     const Subject launched({"trace"}, "subject", {variable});
-    const Subject other({"trace"});
+    const Subject descends({"trace"}); /* its environment names nobody */
     EXPECT_TRUE(grows(session));
     const Report report = disable(session, {{"subject:*", Who::launched()}});
-    EXPECT_THAT(report.acknowledged, testing::ElementsAre(launched.id()));
+    EXPECT_THAT(report.acknowledged, testing::UnorderedElementsAre(launched.id(), descends.id()));
 }
 
 TEST_F(SessionTest, ReachesThoseItLaunchedThatWroteOverTheirEnvironment) {
@@ -240,7 +240,7 @@ TEST_F(SessionTest, ReachesThoseItLaunchedThatWroteOverTheirEnvironment) {
     Subject launched({"trace"}, "subject", {variable});
     EXPECT_TRUE(grows(session));
     ASSERT_EQ(launched.ask("forget"), "forgotten\n");
-    EXPECT_FALSE(is_launched_by(launched.id(), session.cookie()));
+    EXPECT_FALSE(is_launched_by(launched.id(), {session.cookie(), 0}));
     const Report report = disable(session, {{"subject:*", Who::launched()}});
     EXPECT_THAT(report.acknowledged, testing::ElementsAre(launched.id()));
 }
