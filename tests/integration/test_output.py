@@ -146,6 +146,28 @@ class Output(unittest.TestCase):
         self.assertEqual(recorder.wait(30), 3)
         self.assertTrue(json.loads((self.trace / "summary.json").read_text())["complete"])
 
+    def test_how_many_messages_were_too_many_is_said(self):
+        read, write = self.full_pipe()
+        trace = self.trace
+        for _ in range(14):
+            trace /= 240 * "x"  # so that each message is long
+        trace.parent.mkdir(parents=True)
+        recorder = subprocess.Popen([PLUMB, "record", "--snapshot", "-o", trace, "--", "sh", "-c", "echo ready; exec sleep 60"],
+                                    stdout=subprocess.PIPE, stderr=write, text=True)
+        self.addCleanup(recorder.stdout.close)
+        self.addCleanup(recorder.kill)
+        self.assertEqual(recorder.stdout.readline(), "ready\n")
+        for _ in range(24):
+            self.assertEqual(self.sh(f"timeout 20 {PLUMB} snapshot {recorder.pid}").returncode, 0)
+        said = b""
+        while said.count(b"snapshot of") < 3:
+            said += os.read(read, 4096)
+        recorder.terminate()
+        while b"The trace is in" not in said:
+            said += os.read(read, 4096)
+        self.assertRegex(said, rb"plumb: here (a message|\d+ messages) that nobody read (is|are) left out\.")
+        recorder.wait(30)
+
     def test_messages_that_nobody_reads_for_a_while_are_kept(self):
         read, write = self.full_pipe()
         recorder = subprocess.Popen([PLUMB, "record", "-o", self.trace, "--", "sh", "-c", "exit 7"], stderr=write)
