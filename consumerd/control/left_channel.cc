@@ -126,8 +126,6 @@ void punch(const DeadChannel& dead, std::uint64_t begin, std::uint64_t end) {
     begin = (begin + ring_unit_bytes - 1) / ring_unit_bytes * ring_unit_bytes;
     end = end / ring_unit_bytes * ring_unit_bytes;
     if (begin >= end) return;
-    const off_t there = ::lseek(dead.file.get(), static_cast<off_t>(begin), SEEK_DATA);
-    if (there < 0 || static_cast<std::uint64_t>(there) >= end) return; /* it has been given back */
     [[maybe_unused]] const int done = ::fallocate(dead.file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                                   static_cast<off_t>(begin), static_cast<off_t>(end - begin));
 }
