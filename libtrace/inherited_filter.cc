@@ -85,18 +85,31 @@ uint32_t filters_in(const Status& status) {
 
 } // namespace
 
+// Without /proc nothing here knows whether there is a filter but the one way that a filter may forbid, too. A controller
+// looks from outside.
+static bool is_seen_unfiltered() {
+    const plumb_process* slot = load_relaxed(runtime.slot);
+    if (slot == nullptr || load_seq_cst(slot->claim) != runtime.claim) return false;
+    const uint32_t flags = load_seq_cst(slot->flags);
+    return PLUMB_IS_READY(runtime.claim, flags) && (flags & PLUMB_PROCESS_UNFILTERED) != 0;
+}
+
 // Once in a process: it says what was there when the first session was found. A child has what its parent had. A filter
 // from the start may not know the calls that OpenFile makes.
 uint32_t inherited_filters() {
     if (runtime.filters_known != 0) return runtime.filters;
     Status status;
     const int error = read_status(status);
-    filters_error = error != -ENOENT ? -error : 0;
+    filters_error = error != -ENOENT || !is_seen_unfiltered() ? -error : 0;
     if (filters_error != 0) return UINT32_MAX; // asked again when it can be
     if (error == 0) runtime.filters = filters_in(status);
     if (error == 0 && runtime.filters == 0) know_descriptor_table(status.descriptor_slots);
     runtime.filters_known = 1;
     return runtime.filters;
+}
+
+bool may_be_told_of_filters() {
+    return runtime.filters_known == 0 && filters_error == ENOENT;
 }
 
 // It grows with the program's files.

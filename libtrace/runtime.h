@@ -288,6 +288,7 @@ uint64_t machine_ns(clockid_t clock, uint64_t ns); // of a time that the clock s
 
 // inherited_filter.cc
 uint32_t inherited_filters();
+bool may_be_told_of_filters();                              // by a controller, as they can not be seen here
 void look_at_descriptor_table();                            // for OpenFile; before a channel is opened
 int why_forbidden_by_filters(const plumb_session& session); // PLUMB_ERROR_*, 0: it is not
 bool are_all_forbidden(NotAttached (

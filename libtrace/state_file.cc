@@ -286,7 +286,9 @@ void announce_handler() {
     store_release(runtime.slot->signal_number, static_cast<uint32_t>(runtime.signal_number));
     const uint32_t flags = PLUMB_PROCESS_READY | (runtime.signal_number != 0 ? PLUMB_PROCESS_ASYNC : 0u) |
                            (runtime.rseq_offset != 0 ? PLUMB_PROCESS_RSEQ : 0u);
-    store_seq_cst(runtime.slot->flags, PLUMB_FLAGS(runtime.claim, flags));
+    const uint32_t there = load_relaxed(runtime.slot->flags);
+    const uint32_t seen = PLUMB_IS_READY(runtime.claim, there) ? there & PLUMB_PROCESS_UNFILTERED : 0;
+    store_seq_cst(runtime.slot->flags, PLUMB_FLAGS(runtime.claim, flags | seen));
 }
 
 void release_slot() {

@@ -150,6 +150,7 @@ bool is_left_alone() {
     NotAttached forbidden[PLUMB_MAX_SESSIONS] = {};
     if (!are_all_forbidden(forbidden)) return false;
     report_not_attached(forbidden);
+    if (may_be_told_of_filters()) return true; // and is asked once more
     store_relaxed(runtime.generation, generation);
     acknowledge(generation);
     return true;

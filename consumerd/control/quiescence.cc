@@ -171,6 +171,7 @@ private:
         if ((slot.content.held & PLUMB_HELD_BY_ITSELF) != 0) return reason_of_filtered(slot.content.flags);
         switch (own_filter_of(slot.process_id())) {
         case OwnFilter::no:
+            tell_unfiltered(state_, slot);
             return state_.let_go(slot, session) == 0 ? nullptr : held_by_other_reason;
         case OwnFilter::yes:
             state_.hold(slot, session);
@@ -391,6 +392,16 @@ std::string not_attached_reason(std::int32_t error) {
 Result<Report> wait_until_quiescent(StateFile& state, std::uint64_t generation,
                                     const QuiescenceOptions& options) {
     return Wait(state, generation, options).run();
+}
+
+void ask_again(StateFile& state, const std::vector<std::uint32_t>& slots) {
+    if (slots.empty()) return;
+    QuiescenceOptions options;
+    options.timeout_ns = 500'000'000;
+    options.concerns = [&slots](const ProcessSlot& slot) {
+        return std::find(slots.begin(), slots.end(), slot.index) != slots.end();
+    };
+    (void)wait_until_quiescent(state, state.generation(), options).has_value();
 }
 
 } // namespace plumb

@@ -63,6 +63,8 @@ struct Report {
 
 Result<Report> wait_until_quiescent(StateFile& state, std::uint64_t generation,
                                     const QuiescenceOptions& options = {});
+/* The processes of these slots, which could not follow the current generation for want of what they have been told since. */
+void ask_again(StateFile& state, const std::vector<std::uint32_t>& slots);
 
 } // namespace plumb
 

@@ -28,22 +28,33 @@ std::uint32_t own_seccomp_filters() {
     return self && self->seccomp_mode != 0 ? self->seccomp_filters : 0;
 }
 
+bool tell_unfiltered(StateFile& state, const ProcessSlot& slot) {
+    if ((slot.content.flags & PLUMB_PROCESS_UNFILTERED) != 0) return true;
+    const Result<ProcessStatus> status = most_filtered_status(slot.process_id());
+    if (!status || status->seccomp_mode != 0) return false;
+    state.say_unfiltered(slot);
+    return true;
+}
+
 namespace {
 
-void look_after(StateFile& state, const ProcessSlot& slot, std::uint32_t session) {
-    if (!slot.is_ready() || slot.process_id() == 0) return;
-    if ((slot.content.held & PLUMB_HELD_BY_ITSELF) != 0) return; /* it knows better, and before /proc does */
+/* Whether it has asked, and the answer is there: perhaps since before it asked. */
+bool look_after(StateFile& state, const ProcessSlot& slot, std::uint32_t session) {
+    if (!slot.is_ready() || slot.process_id() == 0) return false;
+    if ((slot.content.held & PLUMB_HELD_BY_ITSELF) != 0)
+        return false; /* it knows better, and before /proc does */
     switch (own_filter_of(slot.process_id())) {
     case OwnFilter::no:
         state.let_go(slot, session);
-        return;
+        return tell_unfiltered(state, slot) && slot.content.error == PLUMB_ERROR_FILTERS_UNKNOWN(ENOENT);
     case OwnFilter::yes:
     case OwnFilter::hidden:
         state.hold(slot, session);
-        return;
+        return false;
     case OwnFilter::unknown:
-        return;
+        break;
     }
+    return false;
 }
 
 } // namespace
@@ -53,13 +64,16 @@ void hold_filtered(StateFile& state, std::uint32_t session) {
         look_after(state, slot, session);
 }
 
-void look_after_filtered(StateFile& state, std::uint32_t session, std::uint32_t& next) {
+std::vector<std::uint32_t> look_after_filtered(StateFile& state, std::uint32_t session, std::uint32_t& next) {
     constexpr std::size_t at_once = 64;
     const std::vector<ProcessSlot> slots = state.processes();
+    std::vector<std::uint32_t> told;
     for (std::size_t looked = 0; looked < std::min(slots.size(), at_once); looked++) {
         if (next >= slots.size()) next = 0;
-        look_after(state, slots[next++], session);
+        const ProcessSlot& slot = slots[next++];
+        if (look_after(state, slot, session)) told.push_back(slot.index);
     }
+    return told;
 }
 
 } // namespace plumb

@@ -8,6 +8,7 @@
 #include "consumerd/control/state.h"
 
 #include <cstdint>
+#include <vector>
 
 namespace plumb {
 
@@ -26,8 +27,11 @@ std::uint32_t own_seccomp_filters();
 /* Sets or takes back the session's hold on every slot, by what /proc says now. What it hides may have a filter; what could not
  * be read stays as it is. */
 void hold_filtered(StateFile& state, std::uint32_t session);
-/* The same for some slots, `next` and those that follow: for who comes by often. */
-void look_after_filtered(StateFile& state, std::uint32_t session, std::uint32_t& next);
+/* The same for some slots, `next` and those that follow: for who comes by often. Returns the indices of those that can not see
+ * themselves whether they have filters, and have heard now that they have none. */
+std::vector<std::uint32_t> look_after_filtered(StateFile& state, std::uint32_t session, std::uint32_t& next);
+/* Tells it, if it has none. Whether it has none. */
+bool tell_unfiltered(StateFile& state, const ProcessSlot& slot);
 
 } // namespace plumb
 

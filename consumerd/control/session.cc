@@ -464,11 +464,11 @@ std::uint32_t Session::programs_begun() const {
 void Session::hold_filtered() {
     const std::uint64_t began_ns = monotonic_now_ns();
     if (parts_->ended || parts_->options.filtered_too || began_ns < parts_->next_look_after_ns) return;
-    look_after_filtered(parts_->state, parts_->index, parts_->next_looked_after);
+    ask_again(parts_->state, look_after_filtered(parts_->state, parts_->index, parts_->next_looked_after));
     /* It reads a file for each thread: at most a twentieth of our time, but no filter is overlooked for long. */
     constexpr std::uint64_t rest = 20, longest_rest_ns = 2'000'000'000;
-    const std::uint64_t now_ns = monotonic_now_ns();
-    parts_->next_look_after_ns = now_ns + std::min(rest * (now_ns - began_ns), longest_rest_ns);
+    const std::uint64_t took_ns = monotonic_now_ns() - began_ns;
+    parts_->next_look_after_ns = began_ns + took_ns + std::min(rest * took_ns, longest_rest_ns);
 }
 
 Channel& Session::channel() {

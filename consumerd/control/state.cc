@@ -409,63 +409,6 @@ void StateFile::free_slot_left_by_exec(const ProcessSlot& taken) {
     free_slot(taken, header().reached_late);
 }
 
-bool StateFile::count_signal(const ProcessSlot& taken) {
-    if (taken.index >= PLUMB_MAX_PROCESSES) return false;
-    plumb_process& shared = slot(taken.index);
-    if (load(shared.claim) != taken.content.claim) return false;
-    const auto now_s = static_cast<std::uint32_t>(boottime_now_ns() / 1'000'000'000);
-    __atomic_store_n(&shared.signalled_s, now_s, __ATOMIC_SEQ_CST);
-    __atomic_fetch_add(&shared.unanswered, 1u, __ATOMIC_SEQ_CST);
-    return true;
-}
-
-void StateFile::take_back_signal(const ProcessSlot& taken) {
-    if (taken.index >= PLUMB_MAX_PROCESSES) return;
-    plumb_process& shared = slot(taken.index);
-    std::uint32_t count = load(shared.unanswered);
-    while (count != 0 && load(shared.claim) == taken.content.claim && /* 0: it has answered another one */
-           !__atomic_compare_exchange_n(&shared.unanswered, &count, count - 1, false, __ATOMIC_SEQ_CST,
-                                        __ATOMIC_SEQ_CST)) {
-    }
-}
-
-/* Others may hold it, or let it go, in this moment. */
-std::uint32_t StateFile::change_hold(const ProcessSlot& taken, std::uint32_t set, std::uint32_t kept) {
-    if (taken.index >= PLUMB_MAX_PROCESSES) return 0;
-    plumb_process& shared = slot(taken.index);
-    std::uint32_t held = load(shared.held);
-    while (load(shared.claim) == taken.content.claim) {
-        const std::uint32_t next = (held & kept) | set;
-        if (next == held ||
-            __atomic_compare_exchange_n(&shared.held, &held, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-            return next;
-    }
-    return 0;
-}
-
-void StateFile::hold(const ProcessSlot& taken, std::uint32_t session) {
-    if (session < PLUMB_MAX_SESSIONS) change_hold(taken, PLUMB_HELD_BY_SESSION(session), ~std::uint32_t{0});
-}
-
-std::uint32_t StateFile::let_go(const ProcessSlot& taken, std::uint32_t session) {
-    if (taken.content.held == 0) return 0;
-    std::uint32_t others = PLUMB_HELD_BY_ITSELF;
-    const auto rules = rule_set();
-    for (std::uint32_t other = 0; other < PLUMB_MAX_SESSIONS; other++) {
-        const bool lasts = !rules || (*rules)->sessions[other].cookie != 0;
-        if (other != session && lasts) others |= PLUMB_HELD_BY_SESSION(other);
-    }
-    return change_hold(taken, 0, others);
-}
-
-void StateFile::insist(const ProcessSlot& taken) {
-    if (taken.index >= PLUMB_MAX_PROCESSES) return;
-    plumb_process& shared = slot(taken.index);
-    if (load(shared.claim) != taken.content.claim) return;
-    std::uint32_t expected = taken.content.held; /* the process may say so itself in this moment */
-    __atomic_compare_exchange_n(&shared.held, &expected, 0u, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-}
-
 std::uint32_t StateFile::slots_refused() const {
     return load(header().slots_refused);
 }

@@ -95,6 +95,8 @@ public:
     void hold(const ProcessSlot& slot, std::uint32_t session);
     std::uint32_t let_go(const ProcessSlot& slot, std::uint32_t session);
     void insist(const ProcessSlot& slot);
+    /* PLUMB_PROCESS_UNFILTERED, likewise. */
+    void say_unfiltered(const ProcessSlot& slot);
     std::uint32_t slots_refused() const;
     std::uint32_t claims() const; /* of slots, ever: what programs with tracepoints make when they start */
     plumb_unattached unattached(std::uint32_t session) const;

@@ -108,6 +108,58 @@ int main(void) {
         self.assertEqual(self.events, EVENTS)
 
 
+@unittest.skipIf(os.geteuid() != 0, "mounts")
+class WithoutProc(TracedProgramTest):
+    """Nothing there knows whether it has a filter."""
+    # Traces for four seconds.
+    PROGRAM = """
+#include <plumb/tracepoint.h>
+#include <time.h>
+PLUMB_EVENT(hidden, step, (u64, number))
+int main(void) {
+    for (time_t end = time(0) + 4; time(0) < end;)
+        for (int i = 0; i < 1000; i++) plumb_trace(hidden, step, 1);
+    return 0;
+}
+"""
+    # JAIL FILTERED PROGRAM
+    JAIL = """
+#define _GNU_SOURCE
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stddef.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#define KILL(number) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+int main(int count, char** arguments) {
+    (void)count;
+    if (unshare(CLONE_NEWNS) || mount("none", "/", 0, MS_REC | MS_PRIVATE, 0) || mount("tmpfs", "/proc", "tmpfs", 0, 0)) return 2;
+    struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        KILL(SYS_getppid), KILL(SYS_prctl), KILL(SYS_process_vm_readv), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return 3;
+    if (arguments[1][0] == '1' && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 4;
+    execv(arguments[2], arguments + 2);
+    return 5;
+}
+"""
+
+    def test_it_is_recorded_when_the_recorder_has_seen_that_there_is_none(self):
+        jail = self.folder / "jail"
+        subprocess.run(["cc", "-x", "c", "-", "-o", jail], input=self.JAIL, text=True, check=True)
+        for filtered_too in (0, 1):
+            with self.subTest(filtered=filtered_too):
+                trace = self.folder / f"trace-{filtered_too}"
+                done = subprocess.run([PLUMB, "record", "--mode", "overwrite", "-o", trace, "--", jail, str(filtered_too), self.program],
+                                      timeout=60, check=False, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                events = json.loads((trace / "summary.json").read_text())["events"]
+                self.assertEqual(events > 0, filtered_too == 0, done.stderr)
+
+
 class BeforeTheRuntime(TracedProgramTest):
     # Asks the kernel for a filter that it does not take, before any library has begun.
     PROGRAM = """

@@ -145,6 +145,9 @@ struct plumb_rule_set {
 #define PLUMB_PROCESS_NO_TIMES \
     0x40u /* it is held, and durations in its events are 0, since they would take system calls: plumb_monotonic_ns() */
 
+#define PLUMB_PROCESS_UNFILTERED \
+    0x80u /* set by a controller, that has seen in /proc that none of its threads has a seccomp filter: the process may not see it */
+
 /* A claim: inode of the process-id namespace (0: not known), process id in it (at most 22 bits, PID_MAX_LIMIT), and a
  * count, plumb_state_header.claims, that differs from one claim to the next. */
 #define PLUMB_CLAIM(space, process_id, count)                                       \
