@@ -14,12 +14,8 @@
 namespace plumb {
 namespace {
 
-size_t hash_of(const std::string& path) {
-    return std::hash<std::string>()(path);
-}
-
 uint64_t key_of(uint64_t base, const std::string& path) {
-    return hash_of(path) ^ base * 0x9e3779b97f4a7c15u;
+    return std::hash<std::string>()(path) ^ base * 0x9e3779b97f4a7c15u;
 }
 
 ChannelEntry describe(uint32_t process_id, const MappedFile& file, uint64_t now) {
@@ -54,7 +50,7 @@ void LoadedObjects::note(const ChannelEntry& entry) {
         if (!process.objects) process.objects = std::make_shared<Objects>();
         add(process, key_of(entry.base, entry.path));
     } else if (entry.type == PLUMB_ENTRY_PROCESS) {
-        Process process{hash_of(entry.path), entry.timestamp, nullptr};
+        Process process{std::hash<std::string>()(entry.path), entry.timestamp, nullptr};
         /* A child that was forked has its parent's, and does not describe them again. */
         const auto parent = processes_.find(entry.parent_process_id);
         if (parent != processes_.end() && parent->second.executable == process.executable)
@@ -85,7 +81,7 @@ std::vector<ChannelEntry> LoadedObjects::found(uint64_t now, uint64_t now_ns, co
         if (looked++ > 0 && monotonic_now_ns() >= until_ns) break;
         /* The ids come from the channel: only if this is the process that it speaks of. */
         const auto executable = executable_of(place->first);
-        if (!executable || hash_of(*executable) != process.executable) {
+        if (!executable || std::hash<std::string>()(*executable) != process.executable) {
             processes_.erase(place); /* it is gone, or another program, which says so itself */
             continue;
         }

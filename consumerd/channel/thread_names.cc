@@ -22,10 +22,6 @@ std::optional<std::string> current_name(uint32_t process_id, uint32_t thread_id)
     return *name;
 }
 
-size_t hash_of(const std::string& path) {
-    return std::hash<std::string>()(path);
-}
-
 } // namespace
 
 void ThreadNames::note(const ChannelEntry& entry) {
@@ -35,7 +31,7 @@ void ThreadNames::note(const ChannelEntry& entry) {
     Process& process = known != processes_.end() ? known->second : processes_[entry.process_id];
     if (entry.type == PLUMB_ENTRY_PROCESS) { /* a process id used again is another process */
         threads_ -= process.threads.size();
-        process = {hash_of(entry.path), {}};
+        process = {std::hash<std::string>()(entry.path), {}};
     } else if (process.threads.contains(entry.thread_id) || !is_full()) {
         threads_ += process.threads.insert_or_assign(entry.thread_id, entry).second ? 1 : 0;
     }
@@ -52,7 +48,7 @@ ThreadNames::Round ThreadNames::changed(uint64_t now, size_t looks) {
         looks--;
         /* The ids come from the channel: only if this is the process that it speaks of. */
         const auto executable = executable_of(process_id);
-        if (!executable || hash_of(*executable) != place->second.executable) {
+        if (!executable || std::hash<std::string>()(*executable) != place->second.executable) {
             threads_ -= place->second.threads.size();
             place = processes_.erase(place); /* it is gone, or another program, which says so itself */
             continue;

@@ -4,23 +4,15 @@
  * controllers.
  */
 #include "base/processes.h"
+#include "consumerd/control/shared_word.h"
 #include "consumerd/control/state.h"
 
 namespace plumb {
 
-namespace {
-
-template <typename T>
-T load(const T& word) {
-    return __atomic_load_n(&word, __ATOMIC_SEQ_CST);
-}
-
-} // namespace
-
 bool StateFile::count_signal(const ProcessSlot& taken) {
     if (taken.index >= PLUMB_MAX_PROCESSES) return false;
     plumb_process& shared = slot(taken.index);
-    if (load(shared.claim) != taken.content.claim) return false;
+    if (load_shared(shared.claim) != taken.content.claim) return false;
     const auto now_s = static_cast<std::uint32_t>(boottime_now_ns() / 1'000'000'000);
     __atomic_store_n(&shared.signalled_s, now_s, __ATOMIC_SEQ_CST);
     __atomic_fetch_add(&shared.unanswered, 1u, __ATOMIC_SEQ_CST);
@@ -30,8 +22,9 @@ bool StateFile::count_signal(const ProcessSlot& taken) {
 void StateFile::take_back_signal(const ProcessSlot& taken) {
     if (taken.index >= PLUMB_MAX_PROCESSES) return;
     plumb_process& shared = slot(taken.index);
-    std::uint32_t count = load(shared.unanswered);
-    while (count != 0 && load(shared.claim) == taken.content.claim && /* 0: it has answered another one */
+    std::uint32_t count = load_shared(shared.unanswered);
+    while (count != 0 &&
+           load_shared(shared.claim) == taken.content.claim && /* 0: it has answered another one */
            !__atomic_compare_exchange_n(&shared.unanswered, &count, count - 1, false, __ATOMIC_SEQ_CST,
                                         __ATOMIC_SEQ_CST)) {
     }
@@ -41,8 +34,8 @@ void StateFile::take_back_signal(const ProcessSlot& taken) {
 std::uint32_t StateFile::change_hold(const ProcessSlot& taken, std::uint32_t set, std::uint32_t kept) {
     if (taken.index >= PLUMB_MAX_PROCESSES) return 0;
     plumb_process& shared = slot(taken.index);
-    std::uint32_t held = load(shared.held);
-    while (load(shared.claim) == taken.content.claim) {
+    std::uint32_t held = load_shared(shared.held);
+    while (load_shared(shared.claim) == taken.content.claim) {
         const std::uint32_t next = (held & kept) | set;
         if (next == held ||
             __atomic_compare_exchange_n(&shared.held, &held, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
@@ -69,7 +62,7 @@ std::uint32_t StateFile::let_go(const ProcessSlot& taken, std::uint32_t session)
 void StateFile::insist(const ProcessSlot& taken) {
     if (taken.index >= PLUMB_MAX_PROCESSES) return;
     plumb_process& shared = slot(taken.index);
-    if (load(shared.claim) != taken.content.claim) return;
+    if (load_shared(shared.claim) != taken.content.claim) return;
     std::uint32_t expected = taken.content.held; /* the process may say so itself in this moment */
     __atomic_compare_exchange_n(&shared.held, &expected, 0u, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
@@ -77,8 +70,8 @@ void StateFile::insist(const ProcessSlot& taken) {
 void StateFile::say_unfiltered(const ProcessSlot& taken) {
     if (taken.index >= PLUMB_MAX_PROCESSES) return;
     plumb_process& shared = slot(taken.index);
-    std::uint32_t flags = load(shared.flags);
-    while (PLUMB_IS_READY(taken.content.claim, flags) && load(shared.claim) == taken.content.claim &&
+    std::uint32_t flags = load_shared(shared.flags);
+    while (PLUMB_IS_READY(taken.content.claim, flags) && load_shared(shared.claim) == taken.content.claim &&
            !__atomic_compare_exchange_n(&shared.flags, &flags, flags | PLUMB_PROCESS_UNFILTERED, false,
                                         __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
     }

@@ -17,7 +17,7 @@ constexpr std::uint32_t looks_max = 3;
 constexpr std::uint64_t patience_ns = 200'000'000;
 
 /* Forked by a program that had put a filter on itself, most often: nothing in it may take a slot, nor hear of a session. */
-constexpr const char* filtered_reason = "it has a seccomp filter, and had it before it could be listed as a "
+constexpr const char* unlisted_reason = "it has a seccomp filter, and had it before it could be listed as a "
                                         "traced program: it can not be recorded";
 
 bool catches(const ProcessStatus& status, int signal_number) {
@@ -45,7 +45,7 @@ bool Slotless::look(const std::set<std::uint32_t>& with_slot, std::uint64_t now_
         if (!signal_number) continue;
         known_.insert(process_id);
         const OwnFilter filter = options_.filtered_too ? OwnFilter::no : own_filter_of(process_id);
-        if (filter == OwnFilter::yes) tell_of(process_id, filtered_reason, report);
+        if (filter == OwnFilter::yes) tell_of(process_id, unlisted_reason, report);
         if (filter != OwnFilter::no) continue;
         waited_for_[process_id] = {*signal_number, now_ns, 0};
     }
@@ -84,7 +84,7 @@ bool Slotless::is_waited_for(std::uint32_t process_id, Found& found, std::uint64
 
 /* It did not take a slot: a filter keeps it from that, or there was none for it when it started. */
 void Slotless::tell_of_refused(std::uint32_t process_id, Report& report) const {
-    if (own_filter_of(process_id) == OwnFilter::yes) return tell_of(process_id, filtered_reason, report);
+    if (own_filter_of(process_id) == OwnFilter::yes) return tell_of(process_id, unlisted_reason, report);
     if (state_.slots_refused() == 0) return; /* it is about to take one, or it is not plumb's handler */
     tell_of(process_id,
             fmt::format("it found none of the {} places for processes free when it started: start it "

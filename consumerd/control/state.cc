@@ -4,6 +4,7 @@
 #include "consumerd/control/channel.h"
 #include "consumerd/control/left_channel.h"
 #include "consumerd/control/life_lock.h"
+#include "consumerd/control/shared_word.h"
 
 #include <plumb/detail/state_layout.h>
 
@@ -21,11 +22,6 @@
 namespace plumb {
 
 namespace {
-
-template <typename T>
-T load(const T& word) {
-    return __atomic_load_n(&word, __ATOMIC_SEQ_CST);
-}
 
 Status fill_state(std::span<std::byte> bytes) {
     plumb_state_begin(reinterpret_cast<plumb_state_header*>(bytes.data()));
@@ -141,7 +137,7 @@ Status StateFile::check() const {
         return Error("{} was removed or replaced.", path());
     if (Status sound = check_header(header(), path()); !sound) return sound;
     const std::uint64_t at = generation();
-    const std::uint64_t its = load(set(at).generation);
+    const std::uint64_t its = load_shared(set(at).generation);
     if (its != at && generation() == at) /* not changed meanwhile */
         return damaged(Error("{} is damaged: its generation is {}, its rules are of {}.", path(), at, its));
     return ok();
@@ -200,7 +196,7 @@ plumb_process& StateFile::slot(std::uint32_t index) const {
 
 /* With the lock held: into the set that is not in use, then the one store. */
 void StateFile::publish(const plumb_rule_set& next) {
-    const std::uint64_t generation = load(header().generation) + 1;
+    const std::uint64_t generation = load_shared(header().generation) + 1;
     plumb_rule_set& to = set(generation);
     /* Whoever sees a byte of the new set also sees that the generation before the last is over. Pairs with
      * the fence in plumb_state_is_still_at(). */
@@ -317,7 +313,7 @@ Result<std::unique_ptr<plumb_rule_set>> StateFile::rule_set() const {
 std::vector<ProcessSlot> StateFile::processes() const {
     std::vector<ProcessSlot> taken;
     for (std::uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++) {
-        if (load(slot(i).claim) == 0) continue;
+        if (load_shared(slot(i).claim) == 0) continue;
         const std::optional<plumb_process> content = copy_of(i);
         if (content) taken.push_back({i, *content, {}});
     }
@@ -373,21 +369,21 @@ std::optional<plumb_process> StateFile::copy_of(std::uint32_t index) const {
     if (index >= PLUMB_MAX_PROCESSES) return {};
     const plumb_process& shared = slot(index);
     plumb_process copy{};
-    copy.claim = load(shared.claim);
+    copy.claim = load_shared(shared.claim);
     if (PLUMB_CLAIM_PROCESS(copy.claim) == 0) return {};
-    copy.flags = load(shared.flags);
-    copy.signal_number = load(shared.signal_number);
-    copy.registered_boottime_ns = load(shared.registered_boottime_ns);
-    copy.acknowledged = load(shared.acknowledged);
-    copy.error = load(shared.error);
-    copy.not_attached = load(shared.not_attached);
-    copy.handler = load(shared.handler);
-    copy.unanswered = load(shared.unanswered);
-    copy.signalled_s = load(shared.signalled_s);
-    copy.image = load(shared.image);
-    copy.held = load(shared.held);
+    copy.flags = load_shared(shared.flags);
+    copy.signal_number = load_shared(shared.signal_number);
+    copy.registered_boottime_ns = load_shared(shared.registered_boottime_ns);
+    copy.acknowledged = load_shared(shared.acknowledged);
+    copy.error = load_shared(shared.error);
+    copy.not_attached = load_shared(shared.not_attached);
+    copy.handler = load_shared(shared.handler);
+    copy.unanswered = load_shared(shared.unanswered);
+    copy.signalled_s = load_shared(shared.signalled_s);
+    copy.image = load_shared(shared.image);
+    copy.held = load_shared(shared.held);
     /* Else it is of two owners: who takes a slot over while it is copied looks as ready as the last one was. */
-    if (load(shared.claim) != copy.claim) return {};
+    if (load_shared(shared.claim) != copy.claim) return {};
     return copy;
 }
 
@@ -410,11 +406,11 @@ void StateFile::free_slot_left_by_exec(const ProcessSlot& taken) {
 }
 
 std::uint32_t StateFile::slots_refused() const {
-    return load(header().slots_refused);
+    return load_shared(header().slots_refused);
 }
 
 std::uint32_t StateFile::claims() const {
-    return load(header().claims);
+    return load_shared(header().claims);
 }
 
 plumb_unattached StateFile::unattached(std::uint32_t session) const {
@@ -427,14 +423,14 @@ plumb_unattached StateFile::reached_late(std::uint32_t session) const {
 
 plumb_unattached StateFile::copy_of(const plumb_unattached& shared) {
     plumb_unattached copy{};
-    copy.count = load(shared.count); /* first: what is read then is of that one, or of a later one */
-    copy.error = load(shared.error);
-    copy.claim = load(shared.claim);
+    copy.count = load_shared(shared.count); /* first: what is read then is of that one, or of a later one */
+    copy.error = load_shared(shared.error);
+    copy.claim = load_shared(shared.claim);
     return copy;
 }
 
 std::uint32_t StateFile::ack_count() const {
-    return load(header().ack_futex);
+    return load_shared(header().ack_futex);
 }
 
 void StateFile::wait_for_ack(std::uint32_t seen, std::uint64_t timeout_ns) {
