@@ -12,6 +12,7 @@
 extern "C" {
 void* dlsym(void* handle, const char* name)
     __attribute__((weak)); // none in static programs: next is what we make
+char* dlerror() __attribute__((weak));
 pid_t __vfork() __attribute__((weak));
 
 PLUMB_OF_EVERY_START constinit plumb_prctl_function plumb_next_prctl = nullptr;
@@ -35,6 +36,13 @@ const unsigned char* behind_first_pop(const unsigned char* function) {
     return __builtin_memcmp(function, begin, sizeof(begin)) == 0 ? function + 1 : nullptr;
 }
 
+template <typename Function>
+void find_next(Function& function, const char* name) {
+    function = reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+    // There is none where the C library is in front of ours; that is no error of the program's to hear of.
+    if (function == nullptr && &dlerror != nullptr) dlerror();
+}
+
 } // namespace
 
 void find_next_functions() {
@@ -42,8 +50,8 @@ void find_next_functions() {
         plumb_next_vfork = behind_first_pop(reinterpret_cast<const unsigned char*>(&__vfork));
     if (&dlsym == nullptr) return;
     const int saved = errno;
-    plumb_next_prctl = reinterpret_cast<plumb_prctl_function>(dlsym(RTLD_NEXT, "prctl"));
-    plumb_next_syscall = reinterpret_cast<plumb_syscall_function>(dlsym(RTLD_NEXT, "syscall"));
+    find_next(plumb_next_prctl, "prctl");
+    find_next(plumb_next_syscall, "syscall");
     errno = saved;
 }
 

@@ -143,13 +143,22 @@ uint32_t image_of_program() {
     return static_cast<uint32_t>((hash * 0xbf58476d1ce4e5b9u) >> 32);
 }
 
+// Who wants a slot, and which he may take.
+struct Claimant {
+    uint64_t claim;
+    uint32_t image;
+    bool judges_others; // asks the kernel whether they live
+};
+
 // Whether the slot may be taken over. With our own number it is another runtime's in this process, or left over from
 // an earlier process, or from before exec(). Who counts in another namespace, or in one that is not known, is not ours to
 // judge.
-bool is_left_over(const plumb_process& slot, uint64_t claim, uint64_t mine, uint32_t image) {
-    if (PLUMB_CLAIM_SPACE(claim) != PLUMB_CLAIM_SPACE(mine) || PLUMB_CLAIM_SPACE(mine) == 0) return false;
-    if (PLUMB_CLAIM_PROCESS(claim) != PLUMB_CLAIM_PROCESS(mine)) return is_dead(PLUMB_CLAIM_PROCESS(claim));
-    return PLUMB_IS_READY(claim, load_acquire(slot.flags)) && load_relaxed(slot.image) != image;
+bool is_left_over(const plumb_process& slot, uint64_t claim, const Claimant& mine) {
+    if (PLUMB_CLAIM_SPACE(claim) != PLUMB_CLAIM_SPACE(mine.claim) || PLUMB_CLAIM_SPACE(mine.claim) == 0)
+        return false;
+    if (PLUMB_CLAIM_PROCESS(claim) != PLUMB_CLAIM_PROCESS(mine.claim))
+        return mine.judges_others && is_dead(PLUMB_CLAIM_PROCESS(claim));
+    return PLUMB_IS_READY(claim, load_acquire(slot.flags)) && load_relaxed(slot.image) != mine.image;
 }
 
 const char* last_part(const char* path) {
@@ -242,38 +251,46 @@ static uint64_t boottime_of_machine() {
     return is_known ? machine_ns(CLOCK_BOOTTIME, now_ns) : now_ns | PLUMB_BOOTTIME_UNKNOWN;
 }
 
-// The handler is installed before: from the moment the slot is ours, the signal may come.
+static bool take_slot(plumb_process& slot, const Claimant& mine) {
+    plumb_process last = {};
+    uint64_t there = 0; // the first access writes, or could have: see touch_for_write()
+    if (!compare_exchange(slot.claim, there, mine.claim)) {
+        if (!is_left_over(slot, there, mine)) return false;
+        last = unattached_of(slot, there);
+        if (!compare_exchange(slot.claim, there, mine.claim)) return false;
+    }
+    if (last.not_attached != 0) leave_word_of_last(last, mine.claim);
+    store_relaxed(slot.flags, 0u);
+    store_relaxed(slot.image, mine.image);
+    store_relaxed(slot.signal_number, 0u);
+    store_relaxed(slot.acknowledged, uint64_t{0});
+    store_relaxed(slot.error, 0);
+    store_relaxed(slot.not_attached, 0u);
+    store_relaxed(slot.unanswered, 0u);
+    store_relaxed(slot.signalled_s, 0u);
+    store_relaxed(slot.held, 0u);
+    store_relaxed(slot.registered_boottime_ns, boottime_of_machine());
+    return true;
+}
+
+// The handler is installed before: from the moment the slot is ours, the signal may come. Where all are taken, and not
+// before, it is asked who of the others lives: that takes kill(), for which a filter may end the program.
 void claim_slot() {
     if (runtime.state == nullptr || runtime.slot != nullptr) return;
     plumb_process* all = slots();
-    const uint32_t image = image_of_program();
     const uint32_t start = runtime.process_id % PLUMB_MAX_PROCESSES;
-    const uint64_t mine =
-        PLUMB_CLAIM(process_namespace(), runtime.process_id, add_seq_cst(runtime.state->claims, 1u));
-    for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++) {
-        plumb_process& slot = all[(start + i) % PLUMB_MAX_PROCESSES];
-        plumb_process last = {};
-        uint64_t there = 0; // the first access writes, or could have: see touch_for_write()
-        if (!compare_exchange(slot.claim, there, mine)) {
-            if (!is_left_over(slot, there, mine, image)) continue;
-            last = unattached_of(slot, there);
-            if (!compare_exchange(slot.claim, there, mine)) continue;
+    Claimant mine = {PLUMB_CLAIM(process_namespace(), runtime.process_id, add_seq_cst(runtime.state->claims, 1u)),
+                     image_of_program(), false};
+    for (int round = 0; round < 2; round++) {
+        mine.judges_others = round == 1;
+        for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++) {
+            plumb_process& slot = all[(start + i) % PLUMB_MAX_PROCESSES];
+            if (!take_slot(slot, mine)) continue;
+            runtime.claim = mine.claim;
+            store_relaxed(runtime.slot, &slot);
+            announce_handler();
+            return;
         }
-        if (last.not_attached != 0) leave_word_of_last(last, mine);
-        store_relaxed(slot.flags, 0u);
-        store_relaxed(slot.image, image);
-        store_relaxed(slot.signal_number, 0u);
-        store_relaxed(slot.acknowledged, uint64_t{0});
-        store_relaxed(slot.error, 0);
-        store_relaxed(slot.not_attached, 0u);
-        store_relaxed(slot.unanswered, 0u);
-        store_relaxed(slot.signalled_s, 0u);
-        store_relaxed(slot.held, 0u);
-        store_relaxed(slot.registered_boottime_ns, boottime_of_machine());
-        runtime.claim = mine;
-        store_relaxed(runtime.slot, &slot);
-        announce_handler();
-        return;
     }
     add_seq_cst(runtime.state->slots_refused, 1u);
 }

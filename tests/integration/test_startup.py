@@ -23,6 +23,7 @@ UNSHARE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount"
 SHM = "mount -t tmpfs -o mode=1777 tmpfs /dev/shm"
 
 PROGRAM = """
+#include <dlfcn.h>
 #ifdef TRACED
 #include <plumb/tracepoint.h>
 PLUMB_EVENT(startup, begun, (u32, argument_count))
@@ -35,11 +36,36 @@ PLUMB_EVENT(startup, begun, (u32, argument_count))
 #include <string.h>
 int main(int count, char** arguments) {
     TRACE((unsigned)count);
+    if (count > 1 && strcmp(arguments[1], "dlerror") == 0) return dlerror() != NULL;
     if (count > 1 && strcmp(arguments[1], "speak") == 0) {
         puts("to output");
         fputs("to error\\n", stderr);
         return 42;
     }
+    return 0;
+}
+"""
+
+# Takes all places of a state file, but as many as it is told, for a process that has ended.
+FILL = """
+#include <plumb/abi/state.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int count, char** arguments) {
+    struct stat space;
+    const pid_t ended = fork();
+    if (ended == 0) _exit(0);
+    if (count < 3 || waitpid(ended, NULL, 0) != ended || stat("/proc/self/ns/pid", &space)) return 1;
+    const int file = open(arguments[1], O_RDWR);
+    char* state = mmap(NULL, PLUMB_STATE_TOTAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    struct plumb_process* places = (struct plumb_process*)(state + PLUMB_STATE_PROCESSES_OFFSET);
+    if (state == MAP_FAILED) return 2;
+    for (int i = 0; i < (int)PLUMB_MAX_PROCESSES - atoi(arguments[2]); i++)
+        places[i].claim = PLUMB_CLAIM(space.st_ino, ended, 0);
     return 0;
 }
 """
@@ -50,6 +76,8 @@ class Startup(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = Path(tempfile.mkdtemp(prefix="plumb-startup-"))
         (cls.folder / "program.c").write_text(PROGRAM)
+        (cls.folder / "fill.c").write_text(FILL)
+        subprocess.run(["cc", f"-I{SOURCE}/include", cls.folder / "fill.c", "-o", cls.folder / "fill"], check=True)
         for name, options in (("bare", []),
                               ("traced", ["-DTRACED", f"-I{SOURCE}/include",
                                           str(BUILD / "tp-async/CMakeFiles/tp-async.dir/tp-async.cc.o"),
@@ -97,6 +125,22 @@ class Startup(unittest.TestCase):
         self.assertEqual(self.difference(), expected)
         for name in self.difference(first_use=True):
             self.assertIn(name, table)
+
+    @unittest.skipUnless(shutil.which("strace"), "strace is not installed")
+    def test_who_lives_is_asked_only_where_all_places_are_taken(self):
+        log = self.folder / "places.log"
+        for free in (1, 0):
+            with self.subTest(free=free):
+                done = self.in_namespace(f"{SHM}\n{self.folder}/traced\n{self.folder}/fill /dev/shm/plumb-*/state {free}\n"
+                                         f"strace -f -o {log} {self.folder}/traced")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                asked = re.findall(r"\bkill\(", log.read_text())
+                self.assertEqual(len(asked), 1 - free)
+
+    def test_no_error_of_the_dynamic_linker_is_left(self):
+        """With the C library in front of the runtime there are no functions behind the runtime's own."""
+        done = self.in_namespace(f"{SHM}\nLD_PRELOAD=libc.so.6 exec {self.folder}/traced dlerror")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_few_pages_are_touched(self):
         """Each takes a fault: three of the state file, three of what the runtime writes, and what the library itself brings."""
