@@ -103,9 +103,15 @@ void say_without_times() {
 Permit::Permit() : count_(permits[plumb_thread_self.id % permit_counts].given), forks_(load_relaxed(forks)) {
     add_seq_cst(count_, 1u);
     given_ = !is_held();
+    if (!given_)
+        give_back(); // not at the end of the event: threads that trace all the time would be waited for in vain
 }
 
 Permit::~Permit() {
+    if (given_) give_back();
+}
+
+void Permit::give_back() {
     if (load_relaxed(forks) == forks_) add_seq_cst(count_, UINT32_MAX);
 }
 

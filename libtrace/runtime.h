@@ -173,7 +173,7 @@ void quiesced();            // as the owner of `updating`
 void register_membarrier(); // in ordinary context, or before the first event is switched on
 
 // With SignalsHeld, in ordinary context: waits, in the kernel, until this thread is the one that updates. False: another one
-// has not ended for ten seconds; then nothing is to be released.
+// has not ended for ten seconds, or is this thread's own, which a handler has interrupted; then nothing is to be released.
 bool hold_updates();
 void release_updates();
 
@@ -232,6 +232,7 @@ public:
     bool given() const { return given_; }
 
 private:
+    void give_back();
     uint32_t& count_;
     uint32_t forks_;
     bool given_;

@@ -279,8 +279,9 @@ void claim_slot() {
     if (runtime.state == nullptr || runtime.slot != nullptr) return;
     plumb_process* all = slots();
     const uint32_t start = runtime.process_id % PLUMB_MAX_PROCESSES;
-    Claimant mine = {PLUMB_CLAIM(process_namespace(), runtime.process_id, add_seq_cst(runtime.state->claims, 1u)),
-                     image_of_program(), false};
+    Claimant mine = {
+        PLUMB_CLAIM(process_namespace(), runtime.process_id, add_seq_cst(runtime.state->claims, 1u)),
+        image_of_program(), false};
     for (int round = 0; round < 2; round++) {
         mine.judges_others = round == 1;
         for (uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++) {

@@ -264,8 +264,10 @@ void end_update() {
 // Asleep, and not in a loop of sched_yield(): a thread of real-time priority would keep the one it waits for from
 // running. An update takes no longer than its system calls; one that has not ended after ten seconds was stopped in
 // the middle by a debugger, or its thread's id belongs to somebody else by now. As it may go on, on the stack on which
-// updates run, nobody takes its place; and nobody waits once more for the same one.
+// updates run, nobody takes its place; and nobody waits once more for the same one, nor for the one that he has
+// interrupted (a handler for SIGSYS that ends the program).
 bool hold_updates() {
+    const uint32_t mine = sys::thread_id();
     constexpr uint64_t sleep_ns = 10'000'000;
     constexpr uint32_t sleeps = 1000;
     static uint32_t given_up_on; // `updates_begun`, which is at least 1 there
@@ -274,6 +276,7 @@ bool hold_updates() {
         if (load_relaxed(given_up_on) == load_seq_cst(runtime.updates_begun)) return false;
         uint32_t there = load_seq_cst(runtime.updating);
         if (there == 0) continue;
+        if ((there & ~somebody_waits) == mine && may_have_interrupted_us()) return false;
         const uint32_t waited = there | somebody_waits;
         if (there == waited || compare_exchange(runtime.updating, there, waited))
             sys::futex_wait(runtime.updating, waited, sleep_ns);

@@ -181,6 +181,23 @@ class Seccomp(guarded_program.GuardedProgramTest):
                 self.ask(program, "fork")
                 self.end(program)
 
+    def test_who_traces_all_the_time_holds_no_filter_up(self):
+        """Without restartable sequences every event asks for leave to make calls, and is refused it at once."""
+        took = []
+        for number in range(5):
+            self.trace = self.folder / f"storm-{number}"
+            program = self.start(environment={"PLUMB_RSEQ": "none"})
+            recorder = self.begin(program, "--mode", "overwrite")
+            self.ask(program, "storm")
+            asked = self.filter_of(["process_vm_readv"])
+            began = time.monotonic()
+            self.ask(program, asked)
+            took.append(time.monotonic() - began)
+            self.ask(program, "calm")
+            self.finish(recorder)
+            self.end(program)
+        self.assertLess(sorted(took)[2], 0.08, took)
+
     def test_one_that_answers_its_traps_itself_goes_on_and_is_recorded_exactly(self):
         """As brokers of sandboxes do. On the stack of the thread, on a small one of its own, on one with room."""
         for how in ("plain", "24000", "100000", "unheard"):
@@ -203,6 +220,51 @@ class Seccomp(guarded_program.GuardedProgramTest):
                 self.assertEqual(self.summary()["events"], 4 * EVENTS + told)
                 self.ask(program, "fork")
                 self.end(program)
+
+
+class EndsInHandler(traced_program.TracedProgramTest):
+    PROGRAM = r"""
+#define _GNU_SOURCE
+#include <plumb/tracepoint.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+PLUMB_EVENT(ends, step, (u64, number))
+static void end(int number) { (void)number; exit(3); }
+static long raw(long number, long first, long second, void* third) {
+    __asm__ volatile("syscall" : "+a"(number) : "D"(first), "S"(second), "d"(third) : "rcx", "r11", "memory");
+    return number;
+}
+int main(void) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getuid, 0, 1), /* the runtime's, when it asks for the rules */
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {4, code};
+    signal(SIGSYS, end);
+    plumb_trace(ends, step, 1);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || raw(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 4;
+    puts("ready");
+    fflush(stdout);
+    for (;;) pause();
+}
+"""
+
+    def test_it_does_not_wait_for_the_update_that_it_is_in(self):
+        """The handler ends the program, and with it the runtime, on top of an update."""
+        with subprocess.Popen([self.program], stdout=subprocess.PIPE, text=True) as program:
+            self.addCleanup(program.kill)
+            self.assertEqual(program.stdout.readline(), "ready\n")
+            with subprocess.Popen([PLUMB, "record", "-q", "--seccomp", "-o", self.trace, "-p", str(program.pid), "--duration", "1s"],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+                self.assertEqual(program.wait(timeout=6), 3)
 
 
 class Preloaded(unittest.TestCase):

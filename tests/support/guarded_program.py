@@ -1,5 +1,6 @@
 """A C program that forbids itself system calls or the cycle counter, and traces, as it is told; and tests that record it."""
 import json
+import os
 import signal
 import subprocess
 
@@ -223,8 +224,9 @@ class GuardedProgramTest(traced_program.TracedProgramTest):
     }
     """
 
-    def start(self, *arguments):
-        program = subprocess.Popen([self.program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def start(self, *arguments, environment=None):
+        program = subprocess.Popen([self.program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                   env={**os.environ, **(environment or {})})
         self.addCleanup(program.wait)
         self.addCleanup(program.kill)
         self.addCleanup(program.stdin.close)
