@@ -8,7 +8,7 @@
  * gives the fields their names: the last word before each conversion (here `id` and `path`), else `argN`. Up
  * to 16 arguments. A precision (`%.8s`, `%.*s`) bounds a string as printf does, which then needs no NUL. A
  * marker is an event like any other: it is listed, enabled, recorded and read as shop:login, costs the same
- * when it is off, and its arguments are evaluated only when it is on.
+ * when it is off, and its arguments are evaluated once, and only when it is on.
  *
  * In C++, from C++20 on, a std::string is passed as text.c_str().
  */

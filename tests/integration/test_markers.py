@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # cmake-once
-"""A marker's strings end where printf would end them: behind a precision nothing is read, and nothing is recorded."""
+"""Markers take their arguments as printf does: strings end where it would end them, and behind a precision nothing is read
+or recorded; each argument is evaluated once."""
 import pathlib
 import shutil
 import subprocess
@@ -33,11 +34,37 @@ int main(void) {
     return 0;
 }
 """
+# Strings that outgrow the buffer on the stack are put a second time.
+LARGE = """
+#include <plumb/marker.h>
+#include <string.h>
+static int calls;
+static int next(void) { return ++calls; }
+static const char* name_of(const char* text) { next(); return text; }
+static double half(void) { return next() / 2.0; }
+int main(void) {
+    static char text[4000];
+    int i = 0, j = 0;
+    const char letters[] = "abcdefghijkl";
+    const char* at = letters;
+    volatile const short least = -7;
+    for (int length = 100; length < 4000; length += 400) {
+        memset(text, 'x', (size_t)length);
+        plumb_mark(large, called, "id %d path %s", next(), text);
+        plumb_mark(large, counted, "id %d path %s n %d letter %c", i++, text, --j, *at++);
+        plumb_mark(large, others, "path %s name %.*s ratio %f least %hd at %p", text, next() % 2 + 3, name_of("abcdefgh"),
+                   half(), least, (const void*)&letters[next() % 8]);
+    }
+    return 0;
+}
+"""
+STRICT = ["-Wall", "-Wextra", "-Wshadow", "-pedantic", "-Werror"]
 COMPILERS = [("gcc", "c", "gnu11"), ("clang", "c", "gnu17"), ("g++", "c++", "c++20"), ("clang++", "c++", "c++20")]
 
 
 class Markers(unittest.TestCase):
-    def test_precisions(self):
+    def check_by_each_compiler(self, source, options, check):
+        """check: is given the events that the program recorded."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="plumb-test-"))
         self.addCleanup(shutil.rmtree, folder)
         build = traced_program.BUILD
@@ -47,18 +74,37 @@ class Markers(unittest.TestCase):
             for optimisation in ("-O0", "-O2"):
                 with self.subTest(compiler=compiler, optimisation=optimisation):
                     trace, program = folder / f"{compiler}{optimisation}", folder / "program"
-                    subprocess.run([compiler, f"-std={standard}", "-Wall", "-Wextra", optimisation, "-Wno-format-overflow",
+                    subprocess.run([compiler, f"-std={standard}", "-Wall", "-Wextra", optimisation, *options,
                                     f"-I{traced_program.SOURCE}/include", "-x", language, "-", "-x", "none",
                                     build / "tp-async/CMakeFiles/tp-async.dir/tp-async.cc.o", build / "libtrace/libplumb.a",
-                                    "-lpthread", "-o", program], input=PROGRAM, text=True, check=True)
+                                    "-lpthread", "-o", program], input=source, text=True, check=True)
                     done = subprocess.run([PLUMB, "record", "-o", trace, "--", program], capture_output=True, text=True,
                                           timeout=60, check=False)
                     self.assertEqual(done.returncode, 0, done.stderr)
-                    seen = {event.name: event.fields for event in babeltrace.events(trace) if event.name.startswith("part:")}
-                    for name, texts in (("fixed", ["abcd"]), ("star", ["abc"]), ("both", ["ab", "whole", ""]),
-                                        ("shorter", ["ab"]), ("negative", ["all of it"]), ("nothing", ["(null)"])):
-                        recorded = [value for value in seen[f"part:{name}"].values() if isinstance(value, str)]
-                        self.assertEqual(recorded, texts, name)
+                    check(list(babeltrace.events(trace)))
+
+    def test_precisions(self):
+        def check(events):
+            seen = {event.name: event.fields for event in events if event.name.startswith("part:")}
+            for name, texts in (("fixed", ["abcd"]), ("star", ["abc"]), ("both", ["ab", "whole", ""]),
+                                ("shorter", ["ab"]), ("negative", ["all of it"]), ("nothing", ["(null)"])):
+                recorded = [value for value in seen[f"part:{name}"].values() if isinstance(value, str)]
+                self.assertEqual(recorded, texts, name)
+        self.check_by_each_compiler(PROGRAM, ["-Wno-format-overflow"], check)
+
+    def test_arguments_are_evaluated_once(self):
+        """Whatever the length of the strings."""
+        def check(events):
+            seen = {name: [event.fields for event in events if event.name == f"large:{name}"]
+                    for name in ("called", "counted", "others")}
+            times = range(10)
+            lengths = [100 + 400 * i for i in times]
+            for name, fields in seen.items():
+                self.assertEqual([len(one["path"]) for one in fields], lengths, name)
+            self.assertEqual([one["id"] for one in seen["called"]], [1 + 5 * i for i in times])
+            self.assertEqual([(one["id"], one["n"]) for one in seen["counted"]], [(i, -1 - i) for i in times])
+            self.assertEqual([one["letter"] for one in seen["counted"]], [ord(one) for one in "abcdefghij"])
+        self.check_by_each_compiler(LARGE, STRICT, check)
 
 
 if __name__ == "__main__":

@@ -217,14 +217,20 @@ static inline void plumb_mark_pointer(struct plumb_payload* payload, const volat
     const uint64_t address = (uint64_t)(uintptr_t)value;
     plumb_put_bytes(payload, &address, bytes);
 }
-#define PLUMB_MARK_PUT_FUNCTION_(x) \
-    _Generic((x), char*: plumb_mark_string, const char*: plumb_mark_string, float: plumb_mark_float,         \
-             double: plumb_mark_double, long double: plumb_mark_double, _Bool: plumb_mark_integer,           \
-             char: plumb_mark_integer, signed char: plumb_mark_integer, unsigned char: plumb_mark_integer,   \
-             short: plumb_mark_integer, unsigned short: plumb_mark_integer, int: plumb_mark_integer,         \
-             unsigned: plumb_mark_integer, long: plumb_mark_integer, unsigned long: plumb_mark_integer,      \
-             long long: plumb_mark_integer, unsigned long long: plumb_mark_integer,                          \
-             default: plumb_mark_pointer)
+/* Chosen as the fields are. */
+#define PLUMB_MARK_CHOOSE_(x, string, narrow, wide, integer, pointer) \
+    _Generic((x), char*: string, const char*: string, float: narrow, double: wide, long double: wide,        \
+             _Bool: integer, char: integer, signed char: integer, unsigned char: integer, short: integer,    \
+             unsigned short: integer, int: integer, unsigned: integer, long: integer,                        \
+             unsigned long: integer, long long: integer, unsigned long long: integer, default: pointer)
+#define PLUMB_MARK_PUT_FUNCTION_(x)                                                                   \
+    PLUMB_MARK_CHOOSE_(x, plumb_mark_string, plumb_mark_float, plumb_mark_double, plumb_mark_integer, \
+                       plumb_mark_pointer)
+/* What that function takes: the argument is evaluated once, and put once more where the strings outgrow the
+ * small buffer. */
+#define PLUMB_MARK_VALUE_(c, i, x)                                                           \
+    const __typeof__(PLUMB_MARK_CHOOSE_(x, (const char*)0, (float)0, (double)0, (uint64_t)0, \
+                                        (const volatile void*)0)) plumb_value_##i = (x);
 
 #define PLUMB_MARK_FIELD_(c, i, x) \
     {0, 0, 0, 0, PLUMB_MARK_TYPE_(x), (uint8_t)PLUMB_MARK_SIZE_(x), (uint8_t)PLUMB_MARK_FLAGS_(x), 0},
@@ -235,7 +241,8 @@ static inline void plumb_mark_pointer(struct plumb_payload* payload, const volat
     (PLUMB_MARK_TYPE_(x) != PLUMB_FIELD_STRING    ? (uint64_t)PLUMB_MARK_SIZE_(x) \
      : !__builtin_strchr(plumb_info_.format, '.') ? (uint64_t)-1                  \
                                                   : (uint64_t)plumb_mark_precision(plumb_info_.format, i))
-#define PLUMB_MARK_PUT_(c, i, x) PLUMB_MARK_PUT_FUNCTION_(x)(&plumb_p, x, PLUMB_MARK_BYTES_(i, x));
+#define PLUMB_MARK_PUT_(c, i, x) \
+    PLUMB_MARK_PUT_FUNCTION_(x)(&plumb_p, plumb_value_##i, PLUMB_MARK_BYTES_(i, x));
 
 /* The format is the first of the arguments, so that there always is one; PLUMB_MARK_REST_ is m over the
  * others. */
@@ -272,6 +279,7 @@ static inline void plumb_mark_pointer(struct plumb_payload* payload, const volat
             };                                                                                        \
             unsigned char plumb_buffer[plumb_small];                                                  \
             struct plumb_payload plumb_p;                                                             \
+            PLUMB_MARK_REST_(PLUMB_MARK_VALUE_, __VA_ARGS__)                                          \
             plumb_payload_begin(&plumb_p, plumb_buffer, plumb_fixed, plumb_varies);                   \
             PLUMB_MARK_REST_(PLUMB_MARK_PUT_, __VA_ARGS__)                                            \
             if (plumb_payload_fits(&plumb_p, plumb_varies)) {                                         \
