@@ -81,9 +81,11 @@ Result<Report> OtherUsers::begin(uid_t user_id) {
     return part.session.enable(options_.rules);
 }
 
-void OtherUsers::hold_filtered() {
+std::uint64_t OtherUsers::hold_filtered() {
+    std::uint64_t wanted_in_ns = UINT64_MAX;
     for (Part& part : parts_)
-        part.session.hold_filtered();
+        wanted_in_ns = std::min(wanted_in_ns, part.session.hold_filtered());
+    return wanted_in_ns;
 }
 
 /* Programs that find no way into the directory or the state have no slot: what is left are signs of Plumb in them. One pass

@@ -64,7 +64,7 @@ public:
     bool has(std::uint32_t process_id) const;
 
     /* As Session::hold_filtered(). */
-    void hold_filtered();
+    std::uint64_t hold_filtered();
 
     /* Ends the recording of those whose channel a program of theirs has shortened, and of nobody else: from such a channel
      * nothing more comes. Why is what it returns; finish() tells it once more. */

@@ -285,6 +285,7 @@ Status Recorder::start_kernel(const std::vector<std::uint32_t>& processes) {
 void Recorder::wait_for_end() {
     const std::uint64_t begun_ns =
         elapsed_ns(); /* the time is that of recording, not that of getting there */
+    std::uint64_t look_again_ns = 0;
     while (!is_over()) {
         std::uint64_t timeout_ns =
             status_.is_shown() || !attached_.empty() || stop_asked_ns_ != 0 ? tick_ns : 10 * tick_ns;
@@ -294,12 +295,13 @@ void Recorder::wait_for_end() {
             timeout_ns = elapsed >= duration_ns_ ? 0 : std::min(timeout_ns, duration_ns_ - elapsed);
         }
         if (other_users_ && command_) timeout_ns = std::min(timeout_ns, other_users_tick_ns());
+        timeout_ns = std::min(timeout_ns, look_again_ns);
         if (const auto signal = signals_.next(timeout_ns)) handle(*signal);
         look_for_other_users();
         look_at_entrance();
         end_truncated_users();
-        session_->hold_filtered();
-        if (other_users_) other_users_->hold_filtered();
+        look_again_ns = session_->hold_filtered();
+        if (other_users_) look_again_ns = std::min(look_again_ns, other_users_->hold_filtered());
         if (!drain_) continue;
         DrainProgress progress = drain_->progress();
         if (kernel_drain_) add_progress(progress, kernel_drain_->progress());

@@ -1,6 +1,7 @@
 #include "consumerd/control/seccomp.h"
 
 #include "base/processes.h"
+#include "consumerd/clock/clock_calibration.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -61,19 +62,44 @@ bool look_after(StateFile& state, const ProcessSlot& slot, std::uint32_t session
 
 void hold_filtered(StateFile& state, std::uint32_t session) {
     for (const ProcessSlot& slot : state.processes())
-        look_after(state, slot, session);
+        if (!state.free_if_over(slot)) look_after(state, slot, session);
 }
 
-std::vector<std::uint32_t> look_after_filtered(StateFile& state, std::uint32_t session, std::uint32_t& next) {
-    constexpr std::size_t at_once = 64;
-    const std::vector<ProcessSlot> slots = state.processes();
+std::vector<std::uint32_t> look_after_filtered(StateFile& state, std::uint32_t session, std::uint32_t& next,
+                                               std::uint64_t for_ns) {
+    const std::uint64_t end_ns = monotonic_now_ns() + for_ns;
     std::vector<std::uint32_t> told;
-    for (std::size_t looked = 0; looked < std::min(slots.size(), at_once); looked++) {
-        if (next >= slots.size()) next = 0;
-        const ProcessSlot& slot = slots[next++];
+    for (const ProcessSlot& slot : state.processes()) {
+        if (slot.index < next || state.free_if_over(slot)) continue;
         if (look_after(state, slot, session)) told.push_back(slot.index);
+        next = slot.index + 1;
+        if (monotonic_now_ns() >= end_ns) return told;
     }
+    next = 0;
     return told;
+}
+
+std::vector<std::uint32_t> FilterWatch::look(StateFile& state, std::uint32_t session) {
+    constexpr std::uint64_t look_ns = 20'000'000, share = 20;
+    const std::uint64_t began_ns = monotonic_now_ns();
+    if (began_ns < next_look_ns_) return {};
+    if (next_slot_ == 0) {
+        round_began_ns_ = began_ns;
+        round_took_ns_ = 0;
+    }
+    std::vector<std::uint32_t> told = look_after_filtered(state, session, next_slot_, look_ns);
+    const std::uint64_t ended_ns = monotonic_now_ns();
+    const std::uint64_t took_ns = ended_ns - began_ns;
+    round_took_ns_ += took_ns;
+    next_look_ns_ = next_slot_ != 0 ? ended_ns + took_ns
+                                    : round_began_ns_ + std::min(share * round_took_ns_, round_every_ns);
+    return told;
+}
+
+std::uint64_t FilterWatch::wanted_in_ns() const {
+    const std::uint64_t at_ns = next_slot_ != 0 ? next_look_ns_ : round_began_ns_ + round_every_ns;
+    const std::uint64_t now_ns = monotonic_now_ns();
+    return at_ns > now_ns ? at_ns - now_ns : 0;
 }
 
 } // namespace plumb

@@ -160,9 +160,8 @@ struct Session::Parts {
     QuiescenceOptions options;
     std::uint8_t index = 0;
     bool ended = false;
-    std::uint64_t first_generation = 0;  /* that knows the session with rules; 0: it never had any */
-    std::uint32_t next_looked_after = 0; /* slot */
-    std::uint64_t next_look_after_ns = 0;
+    std::uint64_t first_generation = 0; /* that knows the session with rules; 0: it never had any */
+    FilterWatch filters{};
     std::map<std::uint32_t, OwnName> own_names{}; /* of processes that rules speak of */
     std::vector<plumb_rule> own_rules{};          /* that are on */
     std::uint32_t refused_before = 0;             /* processes, for want of a slot */
@@ -371,7 +370,7 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
         return taken.error();
     }
     auto parts = std::unique_ptr<Parts>(
-        new Parts{std::move(kept), std::move(*state), std::move(*channel), options, index, false, 0, 0, {}});
+        new Parts{std::move(kept), std::move(*state), std::move(*channel), options, index, false, 0, {}, {}});
     parts->refused_before = parts->state.slots_refused();
     parts->words = UnattachedWords(parts->state, index);
     parts->claims_before = parts->state.claims();
@@ -461,14 +460,10 @@ std::uint32_t Session::programs_begun() const {
     return parts_->state.claims() - parts_->claims_before;
 }
 
-void Session::hold_filtered() {
-    const std::uint64_t began_ns = monotonic_now_ns();
-    if (parts_->ended || parts_->options.filtered_too || began_ns < parts_->next_look_after_ns) return;
-    ask_again(parts_->state, look_after_filtered(parts_->state, parts_->index, parts_->next_looked_after));
-    /* It reads a file for each thread: at most a twentieth of our time, but no filter is overlooked for long. */
-    constexpr std::uint64_t rest = 20, longest_rest_ns = 2'000'000'000;
-    const std::uint64_t took_ns = monotonic_now_ns() - began_ns;
-    parts_->next_look_after_ns = began_ns + took_ns + std::min(rest * took_ns, longest_rest_ns);
+std::uint64_t Session::hold_filtered() {
+    if (parts_->ended || parts_->options.filtered_too) return FilterWatch::round_every_ns;
+    ask_again(parts_->state, parts_->filters.look(parts_->state, parts_->index));
+    return parts_->filters.wanted_in_ns();
 }
 
 Channel& Session::channel() {

@@ -97,8 +97,9 @@ public:
     /* How many programs with tracepoints have begun since, of this user's; those that found no slot are among them, and an
      * exec() begins another one. */
     std::uint32_t programs_begun() const;
-    /* Now and then while the session lasts: leaves alone those that have installed a seccomp filter since. */
-    void hold_filtered();
+    /* Now and then while the session lasts: leaves alone those that have installed a seccomp filter since. Returns in how long it
+     * should be called again at the latest. */
+    std::uint64_t hold_filtered();
 
     Channel& channel();
     const Channel& channel() const;

@@ -267,6 +267,15 @@ void StateFile::remove_channels(const plumb_rule_set& rules, StateCleanup& remov
 
 /* A slot whose process is gone is free. One whose process id belongs to a younger process is left over,
  * unless that process is just taking it (the claim comes first, the time later): then it maps the state file. */
+bool StateFile::free_if_over(const ProcessSlot& taken) {
+    if (taken.sight.kind == Sight::hidden) return false;
+    const std::uint32_t process_id = taken.process_id();
+    if (is_same_process(process_id, taken.content.registered_boottime_ns)) return false;
+    if (process_start_boottime_ns(process_id) && may_be_mapped_by(process_id)) return false;
+    free_slot(taken);
+    return true;
+}
+
 void StateFile::remove_processes(StateCleanup& removed) {
     const std::vector<ProcessSlot> slots = processes();
     const std::set<std::uint32_t> left = left_by_exec(slots);
@@ -276,12 +285,7 @@ void StateFile::remove_processes(StateCleanup& removed) {
             removed.process_slots++;
             continue;
         }
-        if (taken.sight.kind == Sight::hidden) continue;
-        const std::uint32_t process_id = taken.process_id();
-        if (is_same_process(process_id, taken.content.registered_boottime_ns)) continue;
-        if (process_start_boottime_ns(process_id) && may_be_mapped_by(process_id)) continue;
-        free_slot(taken);
-        removed.process_slots++;
+        if (free_if_over(taken)) removed.process_slots++;
     }
 }
 

@@ -85,6 +85,8 @@ public:
      * not attach to. */
     void free_slot(const ProcessSlot& slot);
     void free_slot_left_by_exec(const ProcessSlot& slot); /* whose process goes on */
+    /* Likewise, if its process has ended as far as /proc tells. Whether it has. */
+    bool free_if_over(const ProcessSlot& slot);
     /* Before an update signal is sent to its process: `unanswered` of <plumb/abi/state.h>. False: the slot is somebody
      * else's by now. */
     bool count_signal(const ProcessSlot& slot);

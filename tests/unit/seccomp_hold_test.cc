@@ -1,5 +1,6 @@
 // cmake-once
 // Who holds a process with a filter: each session for itself, and for as long as it is not known that there is none.
+#include "base/processes.h"
 #include "consumerd/control/seccomp.h"
 #include "consumerd/control/state.h"
 #include "tests/support/claims.h"
@@ -71,11 +72,12 @@ protected:
     }
     void TearDown() override { ::munmap(raw_, PLUMB_STATE_TOTAL_BYTES); }
 
-    plumb_process& claim(std::uint32_t process_id, std::uint32_t held) {
+    plumb_process& claim(std::uint32_t process_id, std::uint32_t held, std::uint32_t index = 7) {
         auto* const base = static_cast<std::byte*>(raw_) + PLUMB_STATE_PROCESSES_OFFSET;
-        plumb_process& slot = reinterpret_cast<plumb_process*>(base)[7];
+        plumb_process& slot = reinterpret_cast<plumb_process*>(base)[index];
         const std::uint64_t claim = test::claim_here(process_id, 1);
         slot = {};
+        slot.registered_boottime_ns = boottime_now_ns();
         slot.flags = PLUMB_FLAGS(claim, PLUMB_PROCESS_READY);
         slot.held = held;
         slot.claim = claim;
@@ -110,7 +112,8 @@ TEST_F(SeccompHold, is_taken_back_by_its_session_alone_while_that_lasts) {
     hold_filtered(*state_, 5);
     EXPECT_EQ(slot.held, of_session_3);
     std::uint32_t next = 0;
-    look_after_filtered(*state_, 3, next);
+    look_after_filtered(*state_, 3, next, 1'000'000'000);
+    EXPECT_EQ(next, 0u);
     EXPECT_EQ(slot.held, 0u);
 }
 
@@ -143,11 +146,43 @@ TEST_F(SeccompHold, lasts_while_it_can_not_be_read_whether_there_is_a_filter) {
     EXPECT_EQ(own_filter_of(child.process_id()), OwnFilter::yes);
 }
 
-TEST_F(SeccompHold, is_laid_on_one_that_proc_does_not_show) {
+TEST_F(SeccompHold, is_not_laid_on_who_has_ended_whose_slot_is_freed) {
     constexpr std::uint32_t of_nobody = 0x3ffffe;
     const plumb_process& slot = claim(of_nobody, 0);
+    EXPECT_EQ(own_filter_of(of_nobody), OwnFilter::hidden);
     hold_filtered(*state_, 3);
+    EXPECT_EQ(slot.claim, 0u);
+    EXPECT_EQ(slot.held, 0u);
+}
+
+TEST_F(SeccompHold, reaches_one_behind_many_that_have_ended_at_the_next_look) {
+    constexpr std::uint32_t ended = 1500, first_of_nobody = 0x3f0000;
+    for (std::uint32_t i = 0; i < ended; i++)
+        claim(first_of_nobody + i, 0, i);
+    const Child child(true);
+    const plumb_process& slot = claim(child.process_id(), 0, ended);
+    FilterWatch watch;
+    for (int looks = 0; looks < 5 && slot.held == 0; looks++) {
+        if (looks != 0) ::usleep(static_cast<useconds_t>(watch.wanted_in_ns() / 1000));
+        watch.look(*state_, 3);
+    }
     EXPECT_EQ(slot.held, of_session_3);
+    EXPECT_EQ(state_->processes().size(), 1u);
+}
+
+TEST_F(SeccompHold, is_looked_for_in_short_looks_that_follow_each_other_until_the_round_is_over) {
+    const Child child(false);
+    constexpr std::uint32_t many = 100;
+    for (std::uint32_t i = 0; i < many; i++)
+        claim(child.process_id(), of_session_3, i);
+    std::uint32_t next = 0, looks = 0;
+    do {
+        look_after_filtered(*state_, 3, next, 0);
+        looks++;
+    } while (next != 0 && looks < 2 * many);
+    EXPECT_EQ(looks, many + 1); /* the last one finds that there are no more */
+    for (const ProcessSlot& each : state_->processes())
+        EXPECT_EQ(each.content.held, 0u);
 }
 
 } // namespace
