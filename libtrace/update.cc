@@ -270,10 +270,11 @@ bool hold_updates() {
     const uint32_t mine = sys::thread_id();
     constexpr uint64_t sleep_ns = 10'000'000;
     constexpr uint32_t sleeps = 1000;
-    static uint32_t given_up_on; // `updates_begun`, which is at least 1 there
+    static uint32_t
+        given_up_on; // one more than `updates_begun` was: who is in the very first has yet to count it
     for (uint32_t i = 0; i < sleeps; i++) {
         if (begin_update()) return true;
-        if (load_relaxed(given_up_on) == load_seq_cst(runtime.updates_begun)) return false;
+        if (load_relaxed(given_up_on) == load_seq_cst(runtime.updates_begun) + 1) return false;
         uint32_t there = load_seq_cst(runtime.updating);
         if (there == 0) continue;
         if ((there & ~somebody_waits) == mine && may_have_interrupted_us()) return false;
@@ -281,7 +282,7 @@ bool hold_updates() {
         if (there == waited || compare_exchange(runtime.updating, there, waited))
             sys::futex_wait(runtime.updating, waited, sleep_ns);
     }
-    store_relaxed(given_up_on, load_seq_cst(runtime.updates_begun));
+    store_relaxed(given_up_on, load_seq_cst(runtime.updates_begun) + 1);
     return false;
 }
 
