@@ -5,6 +5,7 @@
 //
 // So sigaltstack() stands in front of the C library's. Who goes to the kernel by syscall() or an instruction of his own is not
 // heard; but every update looks at the stack of the thread that it runs in, the first one of the thread that begins.
+#include "next.h"
 #include "runtime.h"
 #include "sanitizers.h"
 #include "signals_held.h"
@@ -48,21 +49,41 @@ void look_at_alternate_stack(const stack_t& stack) {
 #define __THROW
 #endif
 
-extern "C" {
+extern "C" __attribute__((visibility("hidden"))) long plumb_fail_call(long result);
 
-__attribute__((visibility("hidden"))) long plumb_fail_call(long result);
+namespace plumb {
 
-__attribute__((visibility("default"))) int sigaltstack(const stack_t* stack, stack_t* before) __THROW {
-    using namespace plumb;
-    const int saved = errno;
-    // Before a signal may come there. One that the kernel refuses as it is too small for anybody is not asked about.
-    constexpr size_t accepted_bytes = 2048;
-    if (stack != nullptr && stack->ss_size >= accepted_bytes) look_at_alternate_stack(*stack);
-    errno = saved;
-    const long result = sys::call(SYS_sigaltstack, stack, before);
-    return result == 0 ? 0 : static_cast<int>(plumb_fail_call(result));
+namespace {
+
+// By the C library's function where there is one: next.cc.
+int pass_on(const stack_t* stack, stack_t* before) {
+    if (plumb_next_sigaltstack != nullptr) return plumb_next_sigaltstack(stack, before);
+    return static_cast<int>(plumb_fail_call(sys::call(SYS_sigaltstack, stack, before)));
 }
 
-} // extern "C"
+// What the kernel has taken, and not what the program's pointer leads to, which may be nowhere. Signals wait until it
+// is looked at, and our handler stays off a stack that is too small.
+int pass_on_and_look(const stack_t* stack, stack_t* before) {
+    const Permit permit;
+    if (!permit.given()) return pass_on(stack, before); // no signals of ours come
+    const SignalsHeld signals;
+    const int result = pass_on(stack, before);
+    const int of_call = errno;
+    stack_t now = {};
+    if (sys::call(SYS_sigaltstack, nullptr, &now) == 0) look_at_alternate_stack(now);
+    errno = of_call;
+    return result;
+}
+
+} // namespace
+
+} // namespace plumb
+
+extern "C" __attribute__((visibility("default"))) int sigaltstack(const stack_t* stack,
+                                                                  stack_t* before) __THROW {
+    using namespace plumb;
+    const bool is_told = stack == nullptr || are_alternate_stacks_left();
+    return is_told ? pass_on(stack, before) : pass_on_and_look(stack, before);
+}
 
 #endif

@@ -1,6 +1,6 @@
-// The functions behind ours of the same name (filter.cc, vfork.cc): the C library's, or those of another runtime in front
-// of it. A program may allow system calls from the C library's text alone, by user dispatch or by a filter that looks at
-// the instruction's address, and then its own calls must not come from ours.
+// The functions behind ours of the same name (filter.cc, vfork.cc, alternate_stack.cc): the C library's, or those of another
+// runtime in front of it. A program may allow system calls from the C library's text alone, by user dispatch or by a filter
+// that looks at the instruction's address, and then its own calls must not come from ours.
 #include "next.h"
 
 #include "runtime.h"
@@ -17,6 +17,7 @@ pid_t __vfork() __attribute__((weak));
 
 PLUMB_OF_EVERY_START constinit plumb_prctl_function plumb_next_prctl = nullptr;
 PLUMB_OF_EVERY_START constinit plumb_syscall_function plumb_next_syscall = nullptr;
+PLUMB_OF_EVERY_START constinit plumb_sigaltstack_function plumb_next_sigaltstack = nullptr;
 PLUMB_OF_EVERY_START constinit const unsigned char* plumb_next_vfork = nullptr;
 }
 
@@ -52,6 +53,7 @@ void find_next_functions() {
     const int saved = errno;
     find_next(plumb_next_prctl, "prctl");
     find_next(plumb_next_syscall, "syscall");
+    find_next(plumb_next_sigaltstack, "sigaltstack");
     errno = saved;
 }
 

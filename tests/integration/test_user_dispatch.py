@@ -85,7 +85,7 @@ int main(int count, char** arguments) {
 
 
 class OwnCalls(unittest.TestCase):
-    """Calls of the program's own by prctl(), syscall() and vfork(), where only the C library's text may make some."""
+    """Calls of the program's own by prctl(), syscall(), vfork() and sigaltstack(), where only the C library's text may make some."""
     PROGRAM = r"""
 #define _GNU_SOURCE
 #include <plumb/tracepoint.h>
@@ -129,6 +129,17 @@ static int make_calls(void) {
         int status = 0;
         if (waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 7) return 5;
     }
+    static char room[65536];
+    const stack_t stack = {.ss_sp = room, .ss_size = sizeof(room)};
+    const stack_t wrong = {.ss_sp = room, .ss_size = sizeof(room), .ss_flags = 77};
+    stack_t there = {.ss_sp = 0};
+    errno = 0;
+    if (sigaltstack(&stack, 0) != 0 || sigaltstack(0, &there) != 0 || there.ss_sp != room || errno != 0) return 8;
+    if (sigaltstack(&wrong, 0) != -1 || errno != EINVAL) return 9;
+    errno = 0;
+    if (sigaltstack((void*)8, 0) != -1 || errno != EFAULT) return 10;
+    errno = 0;
+    if (sigaltstack(&stack, (void*)8) != -1 || errno != EFAULT) return 11;
     struct sock_filter code = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     struct sock_fprog too_short = {0, &code};
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &too_short) != -1 || errno != EINVAL) return 6;
@@ -139,7 +150,8 @@ static int make_calls(void) {
 static int filter_by_address(void) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_gettid, 4, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_gettid, 5, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sigaltstack, 4, 0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 3, 0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_vfork, 2, 0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close, 1, 0),
@@ -157,8 +169,10 @@ int main(int count, char** arguments) {
     if ((first >> 32) != (last >> 32)) return 0;
     signal(SIGSYS, unknown);
     plumb_trace(own, call, 1);
+    const int wrong_before = make_calls();
+    if (wrong_before != 0) return wrong_before;
     if (count > 1 && strcmp(arguments[1], "filter") == 0) {
-        if (filter_by_address()) return 8;
+        if (filter_by_address()) return 12;
         return make_calls();
     }
     if (prctl(59, 1, first, last - first, &selector)) return 77;
