@@ -267,7 +267,6 @@ void end_update() {
 // updates run, nobody takes its place; and nobody waits once more for the same one, nor for the one that he has
 // interrupted (a handler for SIGSYS that ends the program).
 bool hold_updates() {
-    const uint32_t mine = sys::thread_id();
     constexpr uint64_t sleep_ns = 10'000'000;
     constexpr uint32_t sleeps = 1000;
     static uint32_t
@@ -277,7 +276,7 @@ bool hold_updates() {
         if (load_relaxed(given_up_on) == load_seq_cst(runtime.updates_begun) + 1) return false;
         uint32_t there = load_seq_cst(runtime.updating);
         if (there == 0) continue;
-        if ((there & ~somebody_waits) == mine && may_have_interrupted_us()) return false;
+        if (may_have_interrupted_us() && (there & ~somebody_waits) == sys::thread_id()) return false;
         const uint32_t waited = there | somebody_waits;
         if (there == waited || compare_exchange(runtime.updating, there, waited))
             sys::futex_wait(runtime.updating, waited, sleep_ns);
