@@ -98,6 +98,7 @@ private:
     void not_written(const Error& error);
     void take(const Report& report);
     void take_end(const Result<Report>& ended);
+    void take_found_late(const Report& joined);
     void find_reached_late();
     void find_left_running();
     std::uint64_t elapsed_ns() const;

@@ -85,7 +85,19 @@ void Recorder::look_for_other_users() {
     next_look_ns_ = elapsed_ns() + other_users_tick_ns();
     if (!directory_->check()) return; /* what is made at its path would be another trace */
     other_users_->goes_to(directory_->path());
-    other_users_->join_launched([this](const Result<Report>& joined) { take_join(joined); });
+    other_users_->join_launched([this](const Result<Report>& joined) {
+        take_join(joined);
+        if (joined) take_found_late(*joined);
+    });
+}
+
+/* They began as that user, or their last program did: until now nobody wanted their events. */
+void Recorder::take_found_late(const Report& joined) {
+    for (const std::uint32_t process_id : joined.acknowledged)
+        summary_.reached_late.push_back(
+            {process_id,
+             "what it traced before is missing, since it is another user's than the command, and was found "
+             "after it had begun (--user records a user's programs from their beginning)"});
 }
 
 std::string Recorder::why_unreachable(std::uint32_t process_id) {
@@ -231,8 +243,8 @@ std::string Recorder::why_empty(std::uint32_t programs_begun) const {
         !summary_.snapshots.empty())
         return {};
     if (attached_.empty() && programs_begun == 0)
-        return "No program with tracepoints began meanwhile: one links plumb, or a probe is preloaded "
-               "(`--preload pthread`).";
+        return "No program with tracepoints is known to have begun meanwhile: one links plumb, or a probe is "
+               "preloaded (`--preload pthread`), and can open its user's directory in /dev/shm.";
     if (options_.events.empty()) return {};
     return fmt::format(
         "No tracepoint of theirs is named by -e {} (`plumb list FILE` shows those of a program).",

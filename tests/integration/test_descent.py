@@ -53,6 +53,8 @@ class Descent(traced_program.TracedProgramTest):
         # Who becomes another user is found some time after it has begun.
         summary = self.record("setpriv", "--reuid", 65534, "--clear-groups", "env", "-i", self.program, 2000, "slowly")
         self.assertGreater(summary["events"], 500)
+        self.assertEqual([each["reason"].split(",")[0] for each in summary["reached_late"]],
+                         ["what it traced before is missing"])
 
     def test_strangers_are_not(self):
         with subprocess.Popen(["sh", "-c", f"read go; exec {self.program} 40"], stdin=subprocess.PIPE) as stranger, \

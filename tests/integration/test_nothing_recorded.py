@@ -69,7 +69,7 @@ class NothingRecorded(traced_program.TracedProgramTest):
 
     def test_no_tracepoints(self):
         said, _ = self.record("--", "true")
-        self.assertIn("No program with tracepoints began meanwhile", said)
+        self.assertIn("No program with tracepoints is known to have begun meanwhile", said)
 
     def test_no_such_event(self):
         said, _ = self.record("-e", "emtpy:*", "--", self.program)
