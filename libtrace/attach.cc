@@ -10,6 +10,7 @@
 #include "ring/inject.h"
 
 #include <cstddef>
+#include <sys/resource.h>
 
 namespace plumb {
 
@@ -74,6 +75,22 @@ bool is_shifted(uint32_t clock_mode) {
     return clock_mode != PLUMB_CLOCK_TSC && clock_mode != PLUMB_CLOCK_REALTIME;
 }
 
+// A limit of the address space is there for the program: of what it has left, a channel takes no more than half. Where
+// /proc does not say how much that is, none is taken.
+bool leaves_room(uint64_t bytes) {
+    rlimit limit = {};
+    if (sys::call(SYS_prlimit64, 0, RLIMIT_AS, nullptr, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return true;
+    char text[32] = {};
+    const OpenFile file("/proc/self/statm", O_RDONLY);
+    if (file.number() < 0 || sys::read(file.number(), text, sizeof(text) - 1) <= 0) return false;
+    uint64_t pages = 0;
+    for (const char* at = text; *at >= '0' && *at <= '9'; at++)
+        pages = pages * 10 + static_cast<uint64_t>(*at - '0');
+    const uint64_t used = pages * 4096;
+    return used < limit.rlim_cur && bytes <= (limit.rlim_cur - used) / 2;
+}
+
 // Maps the file and checks it: 0, or -errno with nothing left open.
 int map_channel(int fd, uint64_t cookie, Attachment& attachment) {
     struct stat info;
@@ -83,6 +100,7 @@ int map_channel(int fd, uint64_t cookie, Attachment& attachment) {
     if (!S_ISREG(info.st_mode) || bytes < sizeof(plumb_channel_header)) return -EPROTO;
     // Every page must have its memory: one that is first needed when there is none left is a bus error.
     if (static_cast<uint64_t>(info.st_blocks) * 512 < bytes) return -ENOSPC;
+    if (!leaves_room(bytes)) return -ENOMEM;
     auto* base = static_cast<unsigned char*>(sys::map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd));
     if (base == nullptr) return -ENOMEM;
     plumb_channel_header header; // a copy: it can not change between check and use

@@ -45,5 +45,38 @@ int main(void) {
         self.assertEqual((summary["events"], summary["events_lost"]), (31, 10))  # the sequences fit the stack, when they are cut
 
 
+class AddressSpace(traced_program.TracedProgramTest):
+    # Needs 60 MiB, again and again.
+    PROGRAM = r"""
+#include <plumb/tracepoint.h>
+#include <sys/mman.h>
+PLUMB_EVENT(space, used, (u64, number))
+int main(void) {
+    for (unsigned long i = 0; i < 100; i++) {
+        void* place = mmap(0, 60 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (place == MAP_FAILED) return 3;
+        plumb_trace(space, used, i);
+        munmap(place, 60 << 20);
+    }
+    return 0;
+}
+"""
+
+    def record(self, limit_kib, size):
+        done = subprocess.run([PLUMB, "record", "--subbuf-size", size, "--subbuf-count", "8", "-o", self.trace, "--", "bash", "-c",
+                               f"ulimit -v {limit_kib}; exec {self.program}"], timeout=60, check=False,
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads((self.trace / "summary.json").read_text())
+
+    def test_a_limit_of_the_address_space_is_the_programs(self):
+        summary = self.record(100_000, "1M")
+        self.assertEqual(summary["events"], 0)
+        self.assertIn("Cannot allocate memory", summary["unreachable"][0]["reason"])
+
+    def test_what_fits_beside_it_is_recorded(self):
+        self.assertEqual(self.record(200_000, "16K")["events"], 100)
+
+
 if __name__ == "__main__":
     unittest.main()
