@@ -138,14 +138,20 @@ bool ProcessTable::is_below_us(std::uint32_t space) {
 
 Sight ProcessTable::look_for(OwnName name, const std::function<bool(std::uint32_t process_id)>& is_it) {
     bool is_certain = true;
+    std::uint32_t found = 0;
     const auto [first, last] = by_own_number_.equal_range(name.process_id);
     for (auto place = first; place != last; ++place) {
         Process& process = place->second;
         const std::uint32_t space = space_of(process);
-        if (name.space != 0 ? space == name.space : is_it(process.process_id))
-            return {Sight::seen, process.process_id};
-        if (space == 0) is_certain = false; /* it may be the one */
+        if (name.space != 0 && space == name.space) return {Sight::seen, process.process_id};
+        if (name.space == 0 && is_it(process.process_id)) {
+            if (found != 0) return {}; /* either of them: each numbers its processes for itself */
+            found = process.process_id;
+        } else if (space == 0) {
+            is_certain = false; /* it may be the one */
+        }
     }
+    if (found != 0) return {Sight::seen, found};
     if (!is_complete_ || !is_certain) return {};
     return {has_everybody_ || is_below_us(name.space) ? Sight::gone : Sight::hidden, 0};
 }

@@ -50,7 +50,7 @@ public:
      * who was there at the last look is not noticed. */
     void look_for_newcomers();
     /* Of somebody in another namespace, who was there already when the table was read. `is_it`: whether a process that we
-     * see is the one, where only its own number is known (space 0). */
+     * see is the one, where only its own number is known (space 0). Where several are, it is hidden which. */
     Sight look_for(OwnName name, const std::function<bool(std::uint32_t process_id)>& is_it);
 
 private:

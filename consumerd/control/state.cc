@@ -289,14 +289,6 @@ void StateFile::remove_processes(StateCleanup& removed) {
     }
 }
 
-std::optional<bool> StateFile::mapped_by(std::uint32_t process_id) const {
-    const Result<std::vector<MappedFile>> files = mapped_files(process_id);
-    if (!files) return {};
-    return std::any_of(files->begin(), files->end(), [&](const MappedFile& file) {
-        return file.device == device_ && file.inode == inode_;
-    });
-}
-
 std::uint64_t StateFile::generation() const {
     return plumb_state_generation(&header());
 }
@@ -312,61 +304,6 @@ Result<std::unique_ptr<plumb_rule_set>> StateFile::rule_set() const {
         return copy;
     }
     return Error("{} changes too often to be read.", path());
-}
-
-std::vector<ProcessSlot> StateFile::processes() const {
-    std::vector<ProcessSlot> taken;
-    for (std::uint32_t i = 0; i < PLUMB_MAX_PROCESSES; i++) {
-        if (load_shared(slot(i).claim) == 0) continue;
-        const std::optional<plumb_process> content = copy_of(i);
-        if (content) taken.push_back({i, *content, {}});
-    }
-    /* Read behind all claims: who is not in it and not hidden is gone. */
-    std::optional<ProcessTable> table;
-    for (ProcessSlot& slot : taken)
-        slot.sight = look_for(slot.content.claim, table);
-    return taken;
-}
-
-std::set<std::uint32_t> left_by_exec(const std::vector<ProcessSlot>& slots) {
-    std::map<OwnName, const plumb_process*> youngest;
-    for (const ProcessSlot& slot : slots) {
-        if (!slot.is_ready() || slot.process_id() == 0) continue;
-        const plumb_process*& known = youngest[slot.own_name()];
-        if (known == nullptr || slot.content.registered_boottime_ns > known->registered_boottime_ns)
-            known = &slot.content;
-    }
-    std::set<std::uint32_t> left;
-    for (const ProcessSlot& slot : slots) {
-        const auto now = youngest.find(slot.own_name());
-        if (slot.is_ready() && now != youngest.end() && now->second->image != slot.content.image)
-            left.insert(slot.index);
-    }
-    return left;
-}
-
-/* Who was seen is not looked for again: it has ended if /proc says so of the number. */
-Sight StateFile::look_for(std::uint64_t claim, std::optional<ProcessTable>& table) const {
-    const OwnName name{PLUMB_CLAIM_SPACE(claim), PLUMB_CLAIM_PROCESS(claim)};
-    if (name.space != 0 && name.space == own_namespace()) return {Sight::seen, name.process_id};
-    constexpr std::uint64_t look_again_ns = 100'000'000;
-    const std::uint64_t now_ns = boottime_now_ns();
-    const auto known = found_.find(claim);
-    if (known != found_.end() &&
-        (known->second.sight.kind == Sight::seen || now_ns - known->second.looked_ns < look_again_ns))
-        return known->second.sight;
-    if (!table) table = ProcessTable::read();
-    const Sight sight =
-        table->look_for(name, [this](std::uint32_t process_id) { return is_mapped_by(process_id); });
-    if (found_.size() > PLUMB_MAX_PROCESSES) found_.clear();
-    found_[claim] = {sight, now_ns};
-    return sight;
-}
-
-OwnName StateFile::own_name_of(std::uint32_t process_id) const {
-    for (const ProcessSlot& slot : processes())
-        if (slot.process_id() == process_id) return slot.own_name();
-    return plumb::own_name_of(process_id);
 }
 
 std::optional<plumb_process> StateFile::copy_of(std::uint32_t index) const {

@@ -44,7 +44,7 @@ struct ProcessSlot {
 };
 
 /* Indices of those that a program left by exec(): the process has a younger slot, of another program image. A signal for
- * one of them would reach whatever the new program does with that number. */
+ * one of them would reach whatever the new program does with that number. Only of processes that are seen. */
 std::set<std::uint32_t> left_by_exec(const std::vector<ProcessSlot>& slots);
 
 /* The sum of what an edit found dead and removed. */
