@@ -263,8 +263,31 @@ void know_newest_epoch() {
     store_release(runtime.epoch, newest);
 }
 
-// In the child, which has one thread. What the parent's other threads were in the middle of will never be
-// finished. A child in another process namespace may have its parent's number.
+// What the parent's other threads were in the middle of will never be finished.
+static void mend_after_fork() {
+    runtime.quiesce_pending = 0;
+    runtime.slot = nullptr;
+    reset_guards();
+    reset_permits();
+    unpin_scratch();
+    const uint64_t in_vfork = plumb_thread_self.in_vfork; // forked by a handler in the middle of it
+    plumb_thread_self = {};
+    plumb_thread_self.in_vfork = in_vfork;
+    quiesced();
+    know_newest_epoch();
+    claim_slot();
+    register_membarrier();
+    for (uint32_t session = 0; session < PLUMB_MAX_SESSIONS; session++) {
+        Attachment& attachment = attachments[session];
+        if (attachment.usable == 0) continue;
+        attachment.thread_tag = thread_tag_in(*attachment.header);
+        introduce_process(attachment, false); // its objects are its parent's
+        publish_writer(session);
+    }
+}
+
+// In the child, which has one thread. A child in another process namespace may have its parent's number. On the stack of
+// updates: the update signal may find it on an alternate one that has room for the handler, but not for this.
 void after_fork() {
     if (!runtime.initialised) return;
     if (is_held()) return stay_untraced();
@@ -275,25 +298,7 @@ void after_fork() {
         forget_process_namespace(runtime.process_id);
         runtime.process_id = sys::process_id();
         runtime.updating = sys::thread_id(); // ours
-        runtime.quiesce_pending = 0;
-        runtime.slot = nullptr;
-        reset_guards();
-        reset_permits();
-        unpin_scratch();
-        const uint64_t in_vfork = plumb_thread_self.in_vfork; // forked by a handler in the middle of it
-        plumb_thread_self = {};
-        plumb_thread_self.in_vfork = in_vfork;
-        quiesced();
-        know_newest_epoch();
-        claim_slot();
-        register_membarrier();
-        for (uint32_t session = 0; session < PLUMB_MAX_SESSIONS; session++) {
-            Attachment& attachment = attachments[session];
-            if (attachment.usable == 0) continue;
-            attachment.thread_tag = thread_tag_in(*attachment.header);
-            introduce_process(attachment, false); // its objects are its parent's
-            publish_writer(session);
-        }
+        call_on_own_stack(mend_after_fork);
         if (runtime.writers_armed) store_release(*runtime.writers_live, writers_are_live);
         release_updates();
     }

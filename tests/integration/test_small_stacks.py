@@ -111,5 +111,63 @@ int main(int count, char** arguments) {
         self.assertEqual(process.returncode, 0)
 
 
+class ForkedChild(TracedProgramTest):
+    # A recorded program, and its child that it has not heard of: each says how much the update signal took of an alternate stack.
+    PROGRAM = """
+#define _GNU_SOURCE
+#include <plumb/tracepoint.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+PLUMB_EVENT(forked, step, (i32, number))
+static unsigned char room[65536];
+static size_t used_of_room(void) {
+    size_t lowest = 0;
+    while (lowest < sizeof(room) && room[lowest] == 0xa5) lowest++;
+    return sizeof(room) - lowest;
+}
+int main(void) {
+    while (!plumb_enabled(forked, step)) usleep(10000);
+    plumb_trace(forked, step, 1);
+    memset(room, 0xa5, sizeof(room));
+    const pid_t child = _Fork();
+    if (child == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const stack_t stack = {.ss_sp = room + sizeof(room) - 24000, .ss_size = 24000};
+    if (sigaltstack(&stack, NULL) != 0) return 1;
+    if (child != 0) puts("ready"), fflush(stdout);
+    for (int i = 0; i < 3000 && used_of_room() == 0; i++) usleep(10000);
+    usleep(300000); /* until the handler has returned, and others have come */
+    printf("%s %zu\\n", child == 0 ? "child" : "parent", used_of_room());
+    fflush(stdout);
+    if (child != 0) waitpid(child, NULL, 0);
+    _exit(0);
+}
+"""
+
+    def test_it_takes_hardly_more_than_its_parent(self):
+        with subprocess.Popen([self.program], stdout=subprocess.PIPE, text=True) as program:
+            self.addCleanup(program.kill)
+            recorders = [self.record(0)]
+            self.assertEqual(program.stdout.readline(), "ready\n")
+            recorders.append(self.record(1))
+            used = dict(program.stdout.readline().split() for _ in range(2))
+        for recorder in recorders:
+            recorder.send_signal(signal.SIGINT)
+            recorder.wait(timeout=60)
+        self.assertGreater(int(used["child"]), 0)
+        self.assertLess(int(used["child"]), int(used["parent"]) + 200)
+
+    def record(self, number):
+        recorder = subprocess.Popen([PLUMB, "record", "-q", "--exe", self.program, "-o", f"{self.trace}-{number}"],
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(recorder.wait)
+        self.addCleanup(recorder.kill)
+        return recorder
+
+
 if __name__ == "__main__":
     unittest.main()
