@@ -31,6 +31,7 @@ struct Guards {
 
 Guards first_guards;
 struct sigaction action_before {};
+std::atomic<bool> has_action_before{false};
 std::uintptr_t machine_page_bytes = 0;
 
 /* What mapped_region wants of the thing it maps. */
@@ -80,6 +81,7 @@ void install_handler() {
     action.sa_sigaction = on_bus_error;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
     ::sigaction(SIGBUS, &action, &action_before);
+    has_action_before = true;
 }
 
 Guards& more_guards(Guards& last) {
@@ -107,6 +109,10 @@ MappedRegion::Guard* take_guard(void* address, std::size_t bytes) {
 }
 
 } // namespace
+
+void restore_bus_error_action() {
+    if (has_action_before) ::sigaction(SIGBUS, &action_before, nullptr);
+}
 
 MappedRegion::MappedRegion(boost::interprocess::mapped_region region)
     : region_(std::move(region)), guard_(take_guard(region_.get_address(), region_.get_size())) {}

@@ -51,6 +51,9 @@ private:
 Result<MappedRegion> map_file(const FileDescriptor& file, std::size_t bytes, bool writable,
                               const std::string& path);
 
+/* What SIGBUS did before the handler: for a child that runs another program, which inherits whether it is ignored. */
+void restore_bus_error_action();
+
 } // namespace plumb
 
 #endif

@@ -1,9 +1,10 @@
 #include "cli/launch.h"
 #include "cli/open_files.h"
 
-#include "base/file.h"
+#include "base/mapped_region.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -93,7 +94,12 @@ void SignalQueue::restore() const {
     sigaction(SIGTTOU, &terminal_before_, nullptr);
     sigaction(SIGCHLD, &child_before_, nullptr);
     sigaction(SIGIO, &input_before_, nullptr);
+    restore_bus_error_action();
     pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+}
+
+int SignalQueue::stop_like(int signal_number) const {
+    return asks_to_stop(signal_number) && sigismember(&taken_, signal_number) == 1 ? signal_number : SIGSTOP;
 }
 
 bool SignalQueue::is_continued() {
@@ -160,23 +166,36 @@ LaunchedCommand::start(const std::vector<std::string>& command,
     }
     signals.command_begins();
     to_parent.reset();
+    LaunchedCommand started(process_id, command[0], std::move(from_child));
     if (before_exec) {
         if (Status ready = before_exec(process_id); !ready) {
-            go_write.reset();
-            waitpid(process_id, nullptr, 0);
+            started.give_up();
             return ready.error();
         }
     }
     const char go = 1;
     [[maybe_unused]] const ssize_t released = write(go_write.get(), &go, 1);
+    return started;
+}
+
+/* It runs nothing yet, and may be stopped. */
+void LaunchedCommand::give_up() {
+    send(SIGKILL);
+    if (!ended_) waitpid(process_id_, nullptr, 0);
+    ended_ = true;
+}
+
+Result<bool> LaunchedCommand::has_begun(std::uint64_t patience_ns) {
+    if (!from_child_.is_open()) return true;
+    pollfd answer{from_child_.get(), POLLIN, 0};
+    if (poll(&answer, 1, static_cast<int>(patience_ns / 1'000'000)) <= 0) return false;
     int cause = 0;
-    ssize_t received;
-    do
-        received = read(from_child.get(), &cause, sizeof(cause));
-    while (received < 0 && errno == EINTR);
-    if (received != sizeof(cause)) return LaunchedCommand(process_id); /* closed by exec */
-    waitpid(process_id, nullptr, 0);
-    return Error::from_errno(cause, "Could not run {}", command[0]);
+    const ssize_t received = read(from_child_.get(), &cause, sizeof(cause));
+    if (received < 0 && errno == EINTR) return false;
+    from_child_.reset();
+    if (received != sizeof(cause)) return true; /* closed by exec, or by its end */
+    give_up();
+    return Error::from_errno(cause, "Could not run {}", name_);
 }
 
 bool LaunchedCommand::has_ended() {

@@ -8,6 +8,7 @@
 #ifndef PLUMB_CLI_LAUNCH_H
 #define PLUMB_CLI_LAUNCH_H
 
+#include "base/file.h"
 #include "base/result.h"
 #include "cli/group_witness.h"
 
@@ -44,6 +45,8 @@ public:
     void go_on() const { witness_.go_on(); }
     /* Whether somebody has made the recorder go on, and next() has yet to say so. */
     static bool is_continued();
+    /* How who looks on would see that what this signal stopped has stopped, as far as we can stop so. */
+    int stop_like(int signal_number) const;
     /* In the child, before exec. */
     void restore() const;
 
@@ -60,14 +63,17 @@ private:
 
 class LaunchedCommand {
 public:
-    /* Runs the command with these variables set. `before_exec` is called in the parent, with the process id,
-     * while the child waits; if it fails, nothing is run. An error says that it could not be started;
-     * exit_status_for() turns it into what a shell would return. */
+    /* Makes its process, which runs the command with these variables set. `before_exec` is called in the parent, with the
+     * process id, while the child waits; if it fails, nothing is run. */
     static Result<LaunchedCommand> start(const std::vector<std::string>& command,
                                          const std::vector<std::pair<std::string, std::string>>& environment,
                                          SignalQueue& signals,
                                          const std::function<Status(pid_t)>& before_exec = {});
 
+    /* Whether its program has begun, or will not; waits for that. Until then, too, signals reach it as the command, and it may be
+     * stopped: who waits for it must look after those. An error says that it could not be run, and that it is gone;
+     * exit_status_for() turns it into what a shell would return. */
+    Result<bool> has_begun(std::uint64_t patience_ns);
     pid_t process_id() const { return process_id_; }
     /* Whether it has ended; asks the kernel, without waiting. */
     bool has_ended();
@@ -82,8 +88,13 @@ public:
     int ending_signal() const { return ending_signal_; }
 
 private:
-    explicit LaunchedCommand(pid_t process_id) : process_id_(process_id) {}
+    LaunchedCommand(pid_t process_id, std::string name, FileDescriptor from_child)
+        : process_id_(process_id), name_(std::move(name)), from_child_(std::move(from_child)) {}
+    void give_up();
+
     pid_t process_id_;
+    std::string name_;
+    FileDescriptor from_child_; /* exec closes its other end; until then */
     bool ended_ = false;
     int exit_status_ = 0, ending_signal_ = 0;
 };

@@ -69,6 +69,7 @@ private:
     void look_for_other_users();
     std::string why_unreachable(std::uint32_t process_id);
     Status start_command();
+    Status wait_for_program();
     bool is_reachable(std::uint32_t process_id);
     std::vector<std::uint32_t> look_for_attached();
     bool is_waited_for(std::uint32_t process_id, std::uint64_t start_ns);

@@ -23,6 +23,8 @@ constexpr std::uint64_t eager_ns = 10'000'000'000;
 /* From the end of one program to the first step of the next one's constructors; some milliseconds on a quiet machine. */
 constexpr std::uint64_t exec_patience_ns = 1'000'000'000;
 constexpr unsigned exec_look_us = 10'000;
+/* How often it is looked for signals while the command is on its way to its program. */
+constexpr std::uint64_t begin_look_ns = 20'000'000;
 
 bool is_in_other_user_namespace(std::uint32_t process_id) {
     const auto its = read_link(fmt::format("/proc/{}/ns/user", process_id));
@@ -195,8 +197,24 @@ Status Recorder::start_command() {
     auto started = LaunchedCommand::start(options_.command, environment, signals_, before_exec);
     if (!started) return started.error();
     command_ = std::move(*started);
+    if (Status begun = wait_for_program(); !begun) {
+        command_.reset();
+        return begun;
+    }
     leave_to_command(STDIN_FILENO);
     if (!options_.json) leave_to_command(STDOUT_FILENO);
+    return ok();
+}
+
+/* It is looked for in all folders of PATH, which takes as long as a slow disk: the keys of a terminal, and whoever wants it to
+ * stop or end, find the command there by then. */
+Status Recorder::wait_for_program() {
+    while (!end_asked_) {
+        const auto begun = command_->has_begun(begin_look_ns);
+        if (!begun) return begun.error();
+        if (*begun) break;
+        if (const auto signal = signals_.next(0)) handle(*signal);
+    }
     return ok();
 }
 

@@ -97,15 +97,17 @@ void Recorder::stop_as_asked(const siginfo_t& signal) {
 }
 
 /* A shell takes the terminal back when its job stops, and the job is the recorder. So where the command stops itself alone, as a
- * shell does by `suspend`, the recorder stops as Ctrl-Z would have stopped it, and the command goes on with it. Who stops
- * the whole job makes it go on, shell or not. Anywhere else nobody would make the recorder go on. */
+ * shell does by `suspend`, the recorder stops as the command did, and the command goes on with it: SIGCHLD comes before the
+ * SIGTSTP of Ctrl-Z, too. Who stops the whole job makes it go on, shell or not. Anywhere else nobody would make the recorder go
+ * on. */
 void Recorder::stop_with_command() {
-    if (!command_ || command_->stop_signal() == 0) return;
+    const int stopped_by = command_ ? command_->stop_signal() : 0;
+    if (stopped_by == 0) return;
     const int asked_by = elapsed_ns() - asked_to_stop_.taken_ns < same_signal_ns ? asked_to_stop_.number : 0;
     if (asked_by == 0 && !is_job_of_shell()) return;
     if (SignalQueue::is_continued()) return; /* the command is next */
     status_.clear();
-    stop_by(asked_by != 0 ? asked_by : SIGSTOP);
+    stop_by(asked_by != 0 ? asked_by : signals_.stop_like(stopped_by));
     asked_to_stop_ = {};
     if (command_->stop_signal() != 0) command_->send(SIGCONT);
 }

@@ -198,6 +198,15 @@ class Signals(SignalTest):
         _, said = self.end(recorder)
         self.assertEqual(recorder.returncode, 7, said)
 
+    def test_what_the_parent_ignores_the_command_ignores(self):
+        but = (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD)  # a shell takes the last
+        ignored = [number for number in signal.valid_signals() if number not in but]
+        recorder = self.start(self.record("sh", "-c", "echo ready; exec sleep 0.5"), restore_signals=False,
+                              preexec_fn=lambda: [signal.signal(number, signal.SIG_IGN) for number in ignored])
+        mask = int(re.search("SigIgn:\\s*(\\w+)", self.status_of_command(recorder))[1], 16)
+        self.assertEqual([number for number in ignored if not mask >> (number - 1) & 1], [])
+        self.end(recorder)
+
     @staticmethod
     def status_of_command(recorder):
         command = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().strip()

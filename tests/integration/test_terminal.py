@@ -182,6 +182,56 @@ class Jobs(TerminalTest):
         self.show_until("The trace is in")
         self.assertEqual(self.exit_status(), 7)
 
+    def test_the_shell_hears_how_the_command_stopped(self):
+        self.in_a_shell("sh", "-c", "'echo ready; kill -TSTP $$; exit 7'")
+        self.show_until("Stopped")
+        self.show_until(f"status={128 + signal.SIGTSTP}")
+        self.press("fg\n")
+        self.show_until("The trace is in")
+        self.assertEqual(self.exit_status(), 7)
+
+    def make_search_slow(self):
+        """A PATH in which a command is found late: its folders lie behind links that go round in a folder for long."""
+        (self.folder / "round").symlink_to("./" * 2000)
+        (self.folder / "last").mkdir()
+        command = self.folder / "last" / "found-late"
+        command.write_text("#!/bin/sh\nsleep 0.5; exit 7\n")
+        command.chmod(0o755)
+        path, here = os.environ["PATH"], os.getcwd()
+        self.addCleanup(os.environ.update, PATH=path)
+        self.addCleanup(os.chdir, here)
+        os.chdir(self.folder)
+        os.environ["PATH"] = ":".join(["/".join(["round"] * 38)] * 500 + [str(command.parent), path])
+
+    def forked(self):
+        """The command of the recorder, before it has its program."""
+        recorder = self.recorder()
+        for _ in range(2000):
+            for child in Path(f"/proc/{recorder}/task/{recorder}/children").read_text().split():
+                status = Path(f"/proc/{child}/status").read_text()
+                if "SigBlk:\t0000000000000000" in status and "Name:\tplumb\n" in status:
+                    return int(child)
+            time.sleep(0.001)
+        self.fail("the command is not on its way")
+
+    def test_ctrl_z_stops_a_command_that_has_no_program_yet(self):
+        self.make_search_slow()
+        self.in_a_shell("found-late")
+        self.forked()
+        self.press("\x1a")
+        self.show_until("Stopped")
+        self.press("fg\n")
+        self.show_until("The trace is in")
+        self.assertEqual(self.exit_status(), 7)
+
+    def test_what_ends_a_command_that_has_no_program_yet(self):
+        self.make_search_slow()
+        self.in_a_shell("found-late")
+        self.forked()
+        os.kill(self.recorder(), signal.SIGTERM)
+        self.show_until(f"status={128 + signal.SIGTERM}")
+        self.assertEqual(self.exit_status(), 128 + signal.SIGTERM)
+
     def test_ctrl_z_stops_both(self):
         # Not sh: one that waits in vfork() for a child that is stopped does not stop, with Plumb or without.
         self.in_a_shell("bash", "-c", "'echo ready; sleep 2; echo goes on; exit 7'")
