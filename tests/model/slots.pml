@@ -19,7 +19,8 @@
  *   The last look at a process (maps the state file, catches the signal) and the signal are one step: what comes
  *   between those two is in enabling.pml, where who gets the signal then does not notice it.
  *
- * What is left out: memory order weaker than x86's; counts that come round (1024 claims between a look and the
+ * What is left out: that claim_slot() judges others in a second round alone, when none was free (what the
+ * first one leaves is left as if its process had ended just behind the look); memory order weaker than x86's; counts that come round (1024 claims between a look and the
  * compare-and-swap behind it); start times that are equal because the clock is coarse; recorders that see into another
  * namespace, which translate numbers and then do as in their own; acknowledgements and rules (enabling.pml). And a
  * program that is traced behind exec() and has its own handler for the signal of the slot that was left: until it takes
