@@ -422,11 +422,14 @@ void Recorder::take(const Report& report) {
         return std::any_of(list.begin(), list.end(),
                            [&](const Unreachable& other) { return other.process_id == each.process_id; });
     };
+    for (const Unreachable& each : report.reached_late) {
+        if (names(report.unreachable, each)) continue; /* and then not any more */
+        std::erase_if(summary_.unreachable,
+                      [&](const Unreachable& other) { return other.process_id == each.process_id; });
+        if (!names(summary_.reached_late, each)) summary_.reached_late.push_back(each);
+    }
     for (const Unreachable& each : report.unreachable)
         if (!names(summary_.unreachable, each)) summary_.unreachable.push_back(each);
-    for (const Unreachable& each : report.reached_late)
-        if (!names(summary_.unreachable, each) && !names(summary_.reached_late, each))
-            summary_.reached_late.push_back(each);
     summary_.disturbed.insert(summary_.disturbed.end(), report.disturbed.begin(), report.disturbed.end());
 }
 
