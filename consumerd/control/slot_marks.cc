@@ -48,15 +48,29 @@ void StateFile::hold(const ProcessSlot& taken, std::uint32_t session) {
     if (session < PLUMB_MAX_SESSIONS) change_hold(taken, PLUMB_HELD_BY_SESSION(session), ~std::uint32_t{0});
 }
 
-std::uint32_t StateFile::let_go(const ProcessSlot& taken, std::uint32_t session) {
-    if (taken.content.held == 0) return 0;
+/* Of which sessions a hold counts, if theirs is not asked about. */
+std::uint32_t StateFile::held_by_others(std::uint32_t session) const {
     std::uint32_t others = PLUMB_HELD_BY_ITSELF;
     const auto rules = rule_set();
     for (std::uint32_t other = 0; other < PLUMB_MAX_SESSIONS; other++) {
         const bool lasts = !rules || (*rules)->sessions[other].cookie != 0;
         if (other != session && lasts) others |= PLUMB_HELD_BY_SESSION(other);
     }
-    return change_hold(taken, 0, others);
+    return others;
+}
+
+/* A session that begins meanwhile may lay its own hold where one of a session that is over still is, which looks the same: it
+ * gets it back. Whoever changes the rules may do this on the way, so the lock can not be waited for. */
+std::uint32_t StateFile::let_go(const ProcessSlot& taken, std::uint32_t session) {
+    if (taken.content.held == 0) return 0;
+    std::uint64_t judged_at = generation();
+    const std::uint32_t cleared = taken.content.held & ~held_by_others(session);
+    std::uint32_t held = change_hold(taken, 0, ~cleared);
+    for (std::uint64_t now = generation(); now != judged_at; now = generation()) {
+        judged_at = now;
+        held = change_hold(taken, cleared & held_by_others(session), ~std::uint32_t{0});
+    }
+    return held;
 }
 
 void StateFile::insist(const ProcessSlot& taken) {

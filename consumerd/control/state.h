@@ -140,6 +140,7 @@ private:
     void free_slot(const ProcessSlot& slot, plumb_unattached* words);
     static plumb_unattached copy_of(const plumb_unattached& shared);
     std::optional<plumb_process> copy_of(std::uint32_t index) const;
+    std::uint32_t held_by_others(std::uint32_t session) const;
     std::uint32_t change_hold(const ProcessSlot& taken, std::uint32_t set, std::uint32_t kept);
     Sight look_for(std::uint64_t claim, std::optional<ProcessTable>& table) const;
     void publish(const plumb_rule_set& next);
