@@ -6,8 +6,20 @@
 #include <cerrno>
 #include <charconv>
 #include <sstream>
+#include <unistd.h>
 
 namespace plumb {
+
+/* Who cleans up has it for a moment, to look at it. */
+static Result<LifeLock> take_left_instance(const std::string& path) {
+    constexpr int tries_max = 200;
+    constexpr useconds_t pause_us = 5000;
+    for (int tries = 1;; tries++) {
+        auto lock = take_tracing_instance(path);
+        if (lock || lock.error().number() != EBUSY || tries == tries_max) return lock;
+        usleep(pause_us);
+    }
+}
 
 Result<std::unique_ptr<KernelSession>> KernelSession::adopt(std::uint64_t session_cookie) {
     const auto root = tracefs_root();
@@ -22,7 +34,7 @@ Result<std::unique_ptr<KernelSession>> KernelSession::adopt_in(const std::string
         return session_cookie != 0 && session_cookie_in(each) == session_cookie;
     });
     if (name == names->end()) return Error("Their tracing instance is gone.").as(ENOENT);
-    auto lock = take_tracing_instance(root + "/instances/" + *name);
+    auto lock = take_left_instance(root + "/instances/" + *name);
     if (!lock) return lock.error();
     stop_instance(root, *name);
     KernelConfig config;
