@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 namespace plumb {
@@ -93,9 +94,29 @@ Result<UserDirectory> UserDirectory::open_or_create(std::optional<uid_t> user_id
     return open_or_create_at(path_of(user), user);
 }
 
+/* What recorders left that were killed before they named it. Whoever is just making one is spared, and what is not empty stays. */
+static void remove_unnamed(const std::string& path, uid_t user_id) {
+    constexpr time_t left_after_s = 10;
+    constexpr std::size_t random_characters = 6;
+    const std::size_t name_at = path.rfind('/') + 1;
+    const std::string beginning = path.substr(name_at) + ".";
+    const auto names = list_directory(path.substr(0, name_at));
+    for (const std::string& name : names ? *names : std::vector<std::string>{}) {
+        if (!name.starts_with(beginning) || name.size() != beginning.size() + random_characters) continue;
+        const std::string left = path.substr(0, name_at) + name;
+        struct stat info {};
+        if (::lstat(left.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) ||
+            (info.st_uid != ::geteuid() && info.st_uid != user_id) ||
+            ::time(nullptr) - info.st_mtime < left_after_s)
+            continue;
+        ::rmdir(left.c_str());
+    }
+}
+
 /* Made under another name, which nobody looks at: a recorder that is killed before the directory is the user's would
  * lock the user out of it. */
 static Status make_directory_of_other(const std::string& path, uid_t user_id) {
+    remove_unnamed(path, user_id);
     if (::access(path.c_str(), F_OK) == 0) return Error::from_errno(EEXIST, "{}", path);
     std::string made = path + ".XXXXXX";
     if (::mkdtemp(made.data()) == nullptr)

@@ -90,6 +90,26 @@ TEST(user_directory, of_another_user_is_never_seen_as_roots) {
     EXPECT_TRUE(UserDirectory::open_or_create_at(scratch / "user", other));
 }
 
+TEST(user_directory, that_was_left_without_a_name_is_removed_by_the_next_that_makes_one) {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+    const ScratchShm scratch;
+    constexpr uid_t other = 54321;
+    const std::string left = scratch / "user.abcdef", given = scratch / "user.ghijkl",
+                      young = scratch / "user.mnopqr", full = scratch / "user.stuvwx";
+    for (const std::string& each : {left, given, young, full})
+        ASSERT_EQ(::mkdir(each.c_str(), 0700), 0);
+    ASSERT_EQ(::mkdir((full + "/something").c_str(), 0700), 0);
+    ASSERT_EQ(::lchown(given.c_str(), other, static_cast<gid_t>(-1)), 0);
+    const timespec long_ago[2] = {{1'000'000'000, 0}, {1'000'000'000, 0}};
+    for (const std::string& each : {left, given, full})
+        ASSERT_EQ(::utimensat(AT_FDCWD, each.c_str(), long_ago, 0), 0);
+    ASSERT_TRUE(UserDirectory::open_or_create_at(scratch / "user", other));
+    for (const std::string& each : {left, given})
+        EXPECT_NE(::access(each.c_str(), F_OK), 0) << each;
+    for (const std::string& each : {young, full})
+        EXPECT_EQ(::access(each.c_str(), F_OK), 0) << each;
+}
+
 TEST(user_directory, is_not_made_by_a_look) {
     const ScratchShm scratch;
     const auto looked = UserDirectory::open_existing_at(scratch / "user", ::geteuid());
