@@ -1,6 +1,8 @@
 #include "base/mapped_file.h"
 
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -45,6 +47,21 @@ Result<FileDescriptor> open_mapped_file(std::uint32_t process_id, const MappedFi
     /* overlayfs and btrfs show another device in /proc/PID/maps than stat() does. */
     if (found.inode == file.inode) return by_path;
     return Error("{} is not the file that process {} maps any more.", path, process_id);
+}
+
+std::uint64_t device_in_maps(int fd) {
+    struct stat info {};
+    if (::fstat(fd, &info) != 0) return 0;
+    const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    void* const place = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE, fd, 0);
+    if (place == MAP_FAILED) return info.st_dev;
+    const auto address = reinterpret_cast<std::uintptr_t>(place);
+    std::uint64_t device = info.st_dev;
+    const auto files = mapped_files(static_cast<std::uint32_t>(::getpid()));
+    for (const MappedFile& file : files ? *files : std::vector<MappedFile>{})
+        if (file.inode == info.st_ino && file.base <= address && address < file.end) device = file.device;
+    ::munmap(place, bytes);
+    return device;
 }
 
 } // namespace plumb

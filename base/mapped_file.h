@@ -17,6 +17,10 @@ namespace plumb {
 /* For reading; a regular file, and the one that is mapped, also if it has been deleted since. */
 Result<FileDescriptor> open_mapped_file(std::uint32_t process_id, const MappedFile& file);
 
+/* The device of a file as /proc/PID/maps shows it, where overlayfs and btrfs have another one than stat() does. The file is open
+ * for reading. */
+std::uint64_t device_in_maps(int fd);
+
 } // namespace plumb
 
 #endif

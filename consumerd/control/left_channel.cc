@@ -1,6 +1,7 @@
 #include "consumerd/control/left_channel.h"
 
 #include "base/loss_growth.h"
+#include "base/mapped_file.h"
 #include "base/mapped_region.h"
 #include "base/processes.h"
 #include "consumerd/control/channel.h"
@@ -155,8 +156,8 @@ std::string left_file_name(std::uint64_t cookie) {
     return fmt::format("{}{:016x}", file_prefix, cookie);
 }
 
-bool is_mapped(const struct stat& info) {
-    const std::vector<std::uint32_t> users = processes_that_map(info.st_dev, info.st_ino);
+bool is_mapped(int fd, const struct stat& info) {
+    const std::vector<std::uint32_t> users = processes_that_map(device_in_maps(fd), info.st_ino);
     const auto self = static_cast<std::uint32_t>(::getpid());
     return std::any_of(users.begin(), users.end(), [self](std::uint32_t user) { return user != self; });
 }
@@ -245,7 +246,7 @@ std::vector<Error> tidy_left_channels(const UserDirectory& directory) {
         if (is_none || i >= left_channels_max || (*channels)[i].age_s > left_channel_age_max_s) {
             const Status gone = directory.unlink_file(name);
             if (gone && is_none) removed.push_back(dead.error().hint("It was removed."));
-        } else if (dead && ::fstat(dead->file.get(), &info) == 0 && !is_mapped(info)) {
+        } else if (dead && ::fstat(dead->file.get(), &info) == 0 && !is_mapped(dead->file.get(), info)) {
             give_back_what_was_read(*dead, info);
         }
     }

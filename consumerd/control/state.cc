@@ -1,5 +1,6 @@
 #include "consumerd/control/state.h"
 
+#include "base/mapped_file.h"
 #include "base/processes.h"
 #include "consumerd/control/channel.h"
 #include "consumerd/control/left_channel.h"
@@ -123,7 +124,8 @@ Result<StateFile> StateFile::adopt(const UserDirectory& directory, FileDescripto
     if (!region) return region.error();
     const Status sound = check_header(*static_cast<const plumb_state_header*>(region->get_address()), path);
     if (!sound) return sound.error();
-    return StateFile(directory, std::move(fd), std::move(*region), info.st_dev, info.st_ino);
+    const std::uint64_t device = device_in_maps(fd.get());
+    return StateFile(directory, std::move(fd), std::move(*region), device, info.st_ino);
 }
 
 Result<StateFile> StateFile::open_existing(const UserDirectory& directory) {
@@ -157,7 +159,7 @@ Status StateFile::move_aside(const UserDirectory& directory, const Error& damage
     if (::fstatat(directory.fd(), PLUMB_STATE_FILE, &named, AT_SYMLINK_NOFOLLOW) != 0 ||
         opened.st_ino != named.st_ino)
         return ok(); /* somebody was faster */
-    const std::vector<std::uint32_t> users = processes_that_map(opened.st_dev, opened.st_ino);
+    const std::vector<std::uint32_t> users = processes_that_map(device_in_maps(file.get()), opened.st_ino);
     if (!users.empty())
         return damage.hint("It is in use by {} process{} (pid {}): end {}, then try again.", users.size(),
                            users.size() == 1 ? "" : "es", fmt::join(users, ", "),
