@@ -42,7 +42,8 @@ OpenFile open_directory(uint32_t user_id) {
     constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
     OpenFile directory(path, flags);
     if (directory.number() == -ENOENT && may_make_directory()) {
-        sys::call(SYS_mkdirat, AT_FDCWD, path, 0700);
+        // A umask may take the owner's permissions, too. Nobody else can put a link there meanwhile: /dev/shm is sticky.
+        if (sys::call(SYS_mkdirat, AT_FDCWD, path, 0700) == 0) sys::call(SYS_fchmodat, AT_FDCWD, path, 0700);
         directory = OpenFile(path, flags);
     }
     if (directory.number() < 0) return directory;
@@ -64,7 +65,8 @@ OpenFile make_state(int directory) {
     OpenFile file(directory, ".", O_TMPFILE | O_RDWR, 0600);
     const int fd = file.number();
     if (fd < 0) return file;
-    long error = -EINTR; // a signal that came meanwhile takes back what there was
+    sys::call(SYS_fchmod, fd, 0600); // whatever the umask
+    long error = -EINTR;             // a signal that came meanwhile takes back what there was
     constexpr int tries = 10;
     for (int i = 0; i < tries && error == -EINTR; i++)
         error = sys::call(SYS_fallocate, fd, 0, 0L, static_cast<long>(PLUMB_STATE_TOTAL_BYTES));

@@ -18,9 +18,22 @@ namespace plumb {
 
 namespace {
 
-Error describe_missing(int number, const std::string& path) {
+/* Of what could not be opened. */
+Error explain_refusal(Error error, const std::string& path, uid_t user_id) {
+    if (error.number() != EACCES && error.number() != EPERM) return error;
+    struct stat info {};
+    if (::lstat(path.c_str(), &info) != 0) return error;
+    if (info.st_uid != user_id) return error.hint("It belongs to another user.");
+    const bool is_directory = S_ISDIR(info.st_mode);
+    const mode_t needed = is_directory ? 0700 : 0600;
+    if ((info.st_mode & needed) == needed) return error;
+    return error.hint("Not even its owner may use it (mode {:04o}): run `chmod {:o} {}`.",
+                      info.st_mode & 07777, needed, path);
+}
+
+Error describe_missing(int number, const std::string& path, uid_t user_id) {
     Error error = Error::from_errno(number, "Could not open the directory {}", path);
-    if (number == EACCES || number == EPERM) return error.hint("It belongs to another user.");
+    if (number == EACCES || number == EPERM) return explain_refusal(error, path, user_id);
     if (number == ELOOP || number == ENOTDIR)
         return error.hint("It must be a directory, not a link or a file: remove it.");
     if (number == EROFS)
@@ -43,7 +56,7 @@ Status check_directory(int fd, const std::string& path, uid_t user_id) {
 
 Result<FileDescriptor> open_directory(const std::string& path, uid_t user_id) {
     FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!fd.is_open()) return describe_missing(errno, path);
+    if (!fd.is_open()) return describe_missing(errno, path, user_id);
     const Status trusted = check_directory(fd.get(), path, user_id);
     if (!trusted) return trusted.error();
     return fd;
@@ -122,7 +135,9 @@ static Status make_directory_of_other(const std::string& path, uid_t user_id) {
     if (::mkdtemp(made.data()) == nullptr)
         return Error::from_errno(errno, "Could not make the directory {}", made);
     Status given = ok();
-    if (::lchown(made.c_str(), user_id, static_cast<gid_t>(-1)) != 0)
+    if (::chmod(made.c_str(), 0700) != 0) /* whatever the umask */
+        given = Error::from_errno(errno, "Could not change the mode of {}", made);
+    else if (::lchown(made.c_str(), user_id, static_cast<gid_t>(-1)) != 0)
         given = Error::from_errno(errno, "Could not give the directory {} to user {}", made, user_id);
     else if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0)
         given = Error::from_errno(errno, "Could not make the directory {}", path);
@@ -132,8 +147,9 @@ static Status make_directory_of_other(const std::string& path, uid_t user_id) {
 
 static Status make_directory(const std::string& path, uid_t user_id) {
     if (user_id != ::geteuid()) return make_directory_of_other(path, user_id);
-    if (::mkdir(path.c_str(), 0700) == 0) return ok();
-    return Error::from_errno(errno, "Could not make the directory {}", path);
+    if (::mkdir(path.c_str(), 0700) != 0 || ::chmod(path.c_str(), 0700) != 0) /* whatever the umask */
+        return Error::from_errno(errno, "Could not make the directory {}", path);
+    return ok();
 }
 
 Result<UserDirectory> UserDirectory::open_or_create_at(const std::string& path, uid_t user_id) {
@@ -191,7 +207,11 @@ UserDirectory::create_file(const std::string& name, std::uint64_t bytes,
                            const std::function<Status(std::span<std::byte>)>& fill,
                            const std::function<Status(int)>& before_it_is_named) const {
     FileDescriptor file(::openat(fd_.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-    if (!file.is_open()) return Error::from_errno(errno, "Could not make a file in {}", path_);
+    if (!file.is_open())
+        return explain_refusal(Error::from_errno(errno, "Could not make a file in {}", path_), path_,
+                               user_id_);
+    if (::fchmod(file.get(), 0600) != 0) /* whatever the umask */
+        return Error::from_errno(errno, "Could not change the mode of a file in {}", path_);
     if (user_id_ != ::geteuid() && ::fchown(file.get(), user_id_, static_cast<gid_t>(-1)) != 0)
         return Error::from_errno(errno, "Could not give a file in {} to user {}", path_, user_id_);
     const Status reserved = reserve(file, name, bytes);
@@ -215,7 +235,9 @@ UserDirectory::create_file(const std::string& name, std::uint64_t bytes,
 Result<FileDescriptor> UserDirectory::open_file(const std::string& name, bool writable) const {
     const int access = writable ? O_RDWR : O_RDONLY;
     FileDescriptor file(::openat(fd_.get(), name.c_str(), access | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    if (!file.is_open()) return Error::from_errno(errno, "Could not open {}", path_of_file(name));
+    if (!file.is_open())
+        return explain_refusal(Error::from_errno(errno, "Could not open {}", path_of_file(name)),
+                               path_of_file(name), user_id_);
     struct stat info {};
     if (::fstat(file.get(), &info) != 0)
         return Error::from_errno(errno, "Could not inspect {}", path_of_file(name));

@@ -161,6 +161,13 @@ class Startup(unittest.TestCase):
                 self.assertTrue(re.match(r'mkdirat\(AT_FDCWD, "/dev/shm/plumb-\d+", 0700\)', line) or
                                 re.match(r'linkat\(AT_FDCWD, "/proc/thread-self/fd/\d+", \d+, "state",', line), line)
 
+    def test_files_are_their_owners_whatever_the_umask(self):
+        """Else whom the first program belongs to is locked out of all recordings."""
+        for umask in ("0777", "0477", "0277"):
+            done = self.in_namespace(f"{SHM}\n(umask {umask}; exec {self.folder}/traced)\n"
+                                     "stat -c %a /dev/shm/plumb-0 /dev/shm/plumb-0/state")
+            self.assertEqual((done.stdout, done.stderr), ("700\n600\n", ""), umask)
+
     def test_no_file_is_made_that_may_not_be_as_large(self):
         """The kernel would end the program by SIGXFSZ, in a constructor."""
         for way in (f"{self.folder}/traced speak", f"env LD_PRELOAD={shlex.quote(str(PROBE))} {self.folder}/bare speak"):

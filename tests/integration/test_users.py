@@ -266,6 +266,22 @@ class Users(unittest.TestCase):
         self.assertIn(f"Programs of user {USER} can not be recorded", problems)
         self.assertIn("may be entered by others", problems)
 
+    def test_who_locked_himself_out_is_told_how_to_come_back(self):
+        """As by a program that made the directory under a umask that takes its owner's permissions."""
+        directory = pathlib.Path(f"/dev/shm/plumb-{USER}")
+        directory.mkdir(exist_ok=True)
+        os.chown(directory, USER, USER)
+        self.addCleanup(directory.chmod, 0o700)
+        for mode in (0o000, 0o300, 0o500):
+            for left in directory.iterdir():
+                left.unlink()
+            directory.chmod(mode)
+            done = subprocess.run([*AS_USER, folder / "plumb", "record", "-o", "/tmp/none", "--", "true"], env=ENVIRONMENT,
+                                  capture_output=True, text=True, timeout=30, check=False)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(f"chmod 700 {directory}", done.stderr)
+            self.assertNotIn("another user", done.stderr)
+
     def test_too_little_memory_for_a_users_rings_is_told(self):
         inside = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=256m,mode=1777 tmpfs /dev/shm; exec "$@"', "sh"]
         fill = "fallocate -l $(($(df --output=avail -B1 /dev/shm | tail -1) - 3000000)) /dev/shm/fill"

@@ -57,6 +57,20 @@ TEST(user_directory, is_made_for_the_user_alone) {
     EXPECT_TRUE(UserDirectory::open_or_create_at(scratch / "user", ::geteuid()));
 }
 
+TEST(user_directory, is_its_owners_whatever_the_umask) {
+    for (const mode_t umask : {0777u, 0477u, 0277u}) {
+        const ScratchShm scratch;
+        const mode_t before = ::umask(umask);
+        const auto made = UserDirectory::open_or_create_at(scratch / "user", ::geteuid());
+        const auto file = made ? made->create_file("file", 4096, leave_zero) : made.error();
+        ::umask(before);
+        ASSERT_TRUE(made) << made.error().message();
+        ASSERT_TRUE(file) << file.error().message();
+        EXPECT_EQ(status_of(scratch / "user").st_mode, S_IFDIR | 0700u);
+        EXPECT_EQ(status_of(made->path_of_file("file")).st_mode, S_IFREG | 0600u);
+    }
+}
+
 /* Ends the process at the first change of an owner. */
 static void end_at_chown() {
     sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
