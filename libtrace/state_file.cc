@@ -325,8 +325,12 @@ void release_slot() {
 void acknowledge(uint64_t generation) {
     if (runtime.slot == nullptr || load_seq_cst(runtime.slot->claim) != runtime.claim) return;
     store_seq_cst(runtime.slot->acknowledged, generation);
+    // Taken before the addition, looked at behind it: a flag that was set for a wait for our addition is seen by one of the
+    // two, and none is taken whose controller counts the addition as seen.
+    const bool somebody_waits = exchange_seq_cst(runtime.state->ack_waiters, 0u) != 0;
     add_seq_cst(runtime.state->ack_futex, 1u);
-    if (load_seq_cst(runtime.state->ack_waiters) != 0) sys::futex_wake_all(runtime.state->ack_futex);
+    if (somebody_waits || load_seq_cst(runtime.state->ack_waiters) != 0)
+        sys::futex_wake_all(runtime.state->ack_futex);
 }
 
 bool answer_signal(uint32_t slot_index) {

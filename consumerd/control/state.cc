@@ -379,9 +379,9 @@ std::uint32_t StateFile::ack_count() const {
 void StateFile::wait_for_ack(std::uint32_t seen, std::uint64_t timeout_ns) {
     const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000),
                            static_cast<long>(timeout_ns % 1'000'000'000)};
-    __atomic_fetch_add(&header().ack_waiters, 1u, __ATOMIC_SEQ_CST);
+    /* Set, never taken back: a controller may be killed while it waits. Who wakes takes it. */
+    __atomic_store_n(&header().ack_waiters, 1u, __ATOMIC_SEQ_CST);
     ::syscall(SYS_futex, &header().ack_futex, FUTEX_WAIT, seen, &timeout, nullptr, 0);
-    __atomic_fetch_sub(&header().ack_waiters, 1u, __ATOMIC_SEQ_CST);
 }
 
 std::string StateFile::path() const {

@@ -197,8 +197,10 @@ void ChannelSource::give_back(Ring& ring) {
     reader.set_released(position);
     __atomic_store_n(&control.consumed, position, __ATOMIC_RELEASE); /* the copy's loads come before */
     plumb_channel_header* header = shared_header();
-    __atomic_add_fetch(&header->space_futex, 1, __ATOMIC_SEQ_CST); /* before the look at space_waiters */
-    if (__atomic_exchange_n(&header->space_waiters, 0u, __ATOMIC_SEQ_CST) != 0)
+    /* Before the addition, and looked at behind it: behind it, the flag may be one's who waits for the next addition. */
+    const bool somebody_waited = __atomic_exchange_n(&header->space_waiters, 0u, __ATOMIC_SEQ_CST) != 0;
+    __atomic_add_fetch(&header->space_futex, 1, __ATOMIC_SEQ_CST);
+    if (somebody_waited || __atomic_load_n(&header->space_waiters, __ATOMIC_SEQ_CST) != 0)
         futex_wake_all(header->space_futex);
 }
 

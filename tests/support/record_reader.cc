@@ -102,8 +102,10 @@ uint64_t RecordReader::poll_ring(uint32_t ring) {
     const uint64_t consumed = state.position / header.subbuf_bytes * header.subbuf_bytes;
     if (!keep && __atomic_load_n(&control.consumed, __ATOMIC_RELAXED) != consumed) {
         __atomic_store_n(&control.consumed, consumed, __ATOMIC_SEQ_CST);
+        uint32_t& waiters = channel_.header().space_waiters;
+        const bool somebody_waited = __atomic_exchange_n(&waiters, 0u, __ATOMIC_SEQ_CST) != 0;
         __atomic_fetch_add(&channel_.header().space_futex, 1u, __ATOMIC_SEQ_CST);
-        if (__atomic_exchange_n(&channel_.header().space_waiters, 0u, __ATOMIC_SEQ_CST) != 0)
+        if (somebody_waited || __atomic_load_n(&waiters, __ATOMIC_SEQ_CST) != 0)
             syscall(SYS_futex, &channel_.header().space_futex, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
     }
     return records;

@@ -272,7 +272,6 @@ void TestState::signal_all(uint64_t generation) const {
 
 std::vector<uint32_t> TestState::wait(uint64_t generation, uint64_t timeout_ns) const {
     const uint64_t deadline_ns = now_ns(CLOCK_MONOTONIC) + timeout_ns;
-    __atomic_fetch_add(&header().ack_waiters, 1u, __ATOMIC_SEQ_CST);
     std::vector<uint32_t> missing;
     for (;;) {
         missing.clear();
@@ -286,9 +285,9 @@ std::vector<uint32_t> TestState::wait(uint64_t generation, uint64_t timeout_ns) 
         }
         if (missing.empty() || now_ns(CLOCK_MONOTONIC) > deadline_ns) break;
         const timespec patience{0, 20'000'000};
+        __atomic_store_n(&header().ack_waiters, 1u, __ATOMIC_SEQ_CST);
         syscall(SYS_futex, &header().ack_futex, FUTEX_WAIT, seen, &patience, nullptr, 0);
     }
-    __atomic_fetch_sub(&header().ack_waiters, 1u, __ATOMIC_SEQ_CST);
     return missing;
 }
 

@@ -232,8 +232,9 @@ struct plumb_channel_header {
     PLUMB_ABI_ALIGNED(64) uint32_t closed; /* not 0: writers switch this session off for themselves */
     uint32_t data_futex;    /* a writer adds 1 when it enters a sub-buffer, then wakes if data_waiters */
     uint32_t data_waiters;  /* the consumer sets it before it waits on data_futex, and alone clears it */
-    uint32_t space_futex;   /* the consumer adds 1 when it moves `consumed`, then looks at space_waiters */
-    uint32_t space_waiters; /* a writer sets it before it waits; the consumer swaps in 0, and wakes */
+    uint32_t space_futex;   /* the consumer adds 1 when it has moved `consumed` */
+    uint32_t space_waiters; /* a writer sets it before it waits; the consumer swaps in 0 before it adds to
+                               space_futex, looks again behind that, and wakes if it was set either time */
     uint32_t gave_up; /* PLUMB_GAVE_UP(space_futex) of a writer for whom a time-out has passed; 0: none */
     uint32_t kernel_events; /* the creator: not 0: a tracing instance of the kernel belongs to it */
     uint32_t reserved3[9];

@@ -259,8 +259,9 @@ struct plumb_state_header {
 
     PLUMB_ABI_ALIGNED(64)
     uint64_t generation;    /* the one store to this word publishes a rule set; starts at 0 */
-    uint32_t ack_futex;     /* a process adds 1 after it has acknowledged, then wakes if ack_waiters */
-    uint32_t ack_waiters;   /* controllers that wait */
+    uint32_t ack_futex;     /* a process adds 1 when it has acknowledged, and wakes if ack_waiters was set */
+    uint32_t ack_waiters;   /* a controller sets it before each wait, behind its look at ack_futex; a process
+                             * swaps in 0 before it adds, and looks again behind that */
     uint32_t slots_refused; /* processes that found no free slot */
     uint32_t claims;        /* a process adds 1 before it claims a slot */
     uint32_t reserved2[10];
