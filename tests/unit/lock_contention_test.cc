@@ -106,6 +106,20 @@ TEST(LockContention, CountsAndMeasuresEachLock) {
     EXPECT_EQ(locks[1].busiest_caller, 0u);
 }
 
+TEST(LockContention, CountsTheLastHoldOfALockThatIsMadeAnew) {
+    Trace trace;
+    trace.take(100, 1, lock_a);
+    trace.give(150, 1, lock_a);
+    trace.make(160, lock_a, 0);
+    trace.take(170, 1, lock_a);
+    trace.give(190, 1, lock_a);
+    trace.make(200, lock_a, 0);
+    const LockUse use = trace.only();
+    EXPECT_EQ(use.held.count, 2u);
+    EXPECT_EQ(use.held.total_ns, 50u + 20u);
+    EXPECT_EQ(use.held.max_ns, 50u);
+}
+
 TEST(LockContention, NamesTheCallerThatWaitedMostAndOfSeveralTheFirst) {
     const auto busiest_of = [](std::initializer_list<uint64_t> callers) {
         Trace trace;

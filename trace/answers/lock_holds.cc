@@ -5,6 +5,8 @@
 namespace plumb {
 
 void LockHolds::reset(LockNature nature) {
+    settle_own();
+    settle_foreign();
     nature_ = nature;
     holders_.clear();
     releases_.clear();
