@@ -227,6 +227,11 @@ std::vector<std::string> missing_from(const std::string& opened, const TraceRead
         indented(recorded.other);
     }
     lines.insert(lines.end(), recorded.without_summary.begin(), recorded.without_summary.end());
+    for (const std::string& problem : reader.problems())
+        lines.push_back(problem);
+    if (losses.unknown_events > 0)
+        lines.push_back(
+            fmt::format("{} events are not described in the metadata.", with_commas(losses.unknown_events)));
     return lines;
 }
 

@@ -442,6 +442,27 @@ TEST(TraceReader, RefusesMetadataThatDescribesTooMuch) {
     EXPECT_FALSE(trace.open());
 }
 
+TEST(TraceReader, CountsAPacketThatTheFileEndsInOnceWhereverThatIs) {
+    SampleMetadata sample;
+    const uint16_t id = sample.add("app", "n", {test::integer_field("n", 8)});
+    SampleStream stream(ctf_stream_records, 0);
+    for (uint64_t n = 0; n < 3; n++)
+        stream.event(id, base_ns + n, 1, Payload().add(n));
+    stream.end_packet();
+    constexpr std::size_t event_bytes = sizeof(plumb_record) + 8;
+    for (const std::size_t of_third : {std::size_t{0}, event_bytes / 2, event_bytes}) {
+        Opened trace{sample.text(), {stream.bytes()}};
+        trace.streams[0].resize(sizeof(CtfPacketStart) + 2 * event_bytes + of_third);
+        Result<TraceReader> reader = trace.open();
+        ASSERT_TRUE(reader);
+        int events = 0;
+        while (reader->next() != nullptr)
+            ++events;
+        EXPECT_EQ(events, of_third == event_bytes ? 3 : 2);
+        EXPECT_EQ(reader->losses().damaged_packets, of_third == event_bytes ? 0u : 1u);
+    }
+}
+
 TEST(TraceReader, GivesUpAPacketWhosePartsTakeNoSpace) {
     Opened trace;
     trace.metadata = "trace { major = 1; minor = 8; byte_order = le; };\n"

@@ -69,12 +69,13 @@ void StreamReader::tell(std::string_view why) {
 
 bool StreamReader::give_up_packet(std::string_view why) {
     tell(why);
-    ++losses_.damaged_packets;
+    if (!is_cut_) ++losses_.damaged_packets;
     in_packet_ = false;
     return true;
 }
 
 bool StreamReader::give_up_file(std::string_view why) {
+    is_cut_ = false;
     tell(why);
     ++losses_.damaged_packets;
     in_packet_ = false;
@@ -112,6 +113,9 @@ bool StreamReader::enter_packet() {
     if (!sizes) return false;
     next_packet_at_ = packet_at_ + std::min(sizes->packet_bits, available_bits) / 8;
     if (sizes->packet_bits > available_bits) tell("the file ends inside the packet");
+    /* Between two events, too: nothing else would show it. */
+    is_cut_ = sizes->content_bits > available_bits;
+    if (is_cut_) ++losses_.damaged_packets;
     if (has(Role::timestamp_begin)) clock_ = role(Role::timestamp_begin);
     event_.cpu = has(Role::cpu_id) ? static_cast<uint32_t>(role(Role::cpu_id)) : no_cpu;
     count_losses();

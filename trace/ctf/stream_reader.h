@@ -97,6 +97,7 @@ private:
     bool next_packet();
     bool enter_packet();
     uint64_t steps_left_ = 0; /* in this packet */
+    bool is_cut_ = false;     /* the file ends inside its content, and it is counted so */
     bool read_header(BitCursor& cursor);
     bool check_header();
     std::optional<PacketSizes> packet_sizes(uint64_t header_bits);
