@@ -111,6 +111,13 @@ void put_error(std::string_view text) {
     errno = kept;
 }
 
+void put_result(std::string_view text) {
+    if (is_apart)
+        (void)error_speaker().say(text, true);
+    else
+        put_error(text);
+}
+
 bool put_error_now(std::string_view text) {
     if (is_apart && !error_speaker().has_said_all()) return false;
     put_error(text);

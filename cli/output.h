@@ -38,6 +38,8 @@ void put_out(std::string_view text);
 Status flush_out(const std::function<bool()>& is_enough = {});
 /* Standard error, at once, from any thread. errno is kept. */
 void put_error(std::string_view text);
+/* Once, behind all other messages: the result, which finds room however much waits. */
+void put_result(std::string_view text);
 /* What is worth nothing later: only if nothing else waits to be said. Whether it was. */
 bool put_error_now(std::string_view text);
 /* Last of all: gives what was said apart some time to be read. */

@@ -82,7 +82,7 @@ Result<int> Recorder::run() {
     directory_->keep();
     wait_for_end();
     close();
-    if (!options_.quiet) put_error(summary_text(summary_));
+    if (!options_.quiet) put_result(summary_text(summary_));
     if (options_.json) put_out(summary_json(summary_));
     (void)is_sent_away(); /* by what came before */
     /* While a pipe without a reader is an error and not a signal: the command's status is what is passed on. */

@@ -50,10 +50,21 @@ int Speaker::write_all(Queue& queue, std::string_view text) {
     return 0;
 }
 
+/* Behind what waits, and before what comes. */
+void Speaker::note_what_was_left_out(Queue& queue) {
+    if (queue.left_out != 0)
+        queue.waiting +=
+            fmt::format("plumb: here {} that nobody read {} left out.\n",
+                        queue.left_out == 1 ? "a message" : fmt::format("{} messages", queue.left_out),
+                        queue.left_out == 1 ? "is" : "are");
+    queue.left_out = 0;
+}
+
 void Speaker::speak(Queue& queue) {
     std::unique_lock<std::mutex> guard(queue.lock);
     for (;;) {
         queue.has_changed.wait(guard, [&queue] { return !queue.waiting.empty(); });
+        note_what_was_left_out(queue);
         std::string text;
         text.swap(queue.waiting);
         queue.is_speaking = true;
@@ -66,7 +77,7 @@ void Speaker::speak(Queue& queue) {
     }
 }
 
-bool Speaker::say(std::string_view text) {
+bool Speaker::say(std::string_view text, bool has_room) {
     Queue& queue = *queue_;
     const std::lock_guard<std::mutex> guard(queue.lock);
     if (!queue.has_thread) {
@@ -79,16 +90,11 @@ bool Speaker::say(std::string_view text) {
             return true;
         }
     }
-    if (!queue.waiting.empty() && queue.waiting.size() + text.size() > queue.room_bytes) {
+    if (!has_room && !queue.waiting.empty() && queue.waiting.size() + text.size() > queue.room_bytes) {
         queue.left_out++;
         return false;
     }
-    if (queue.left_out != 0)
-        queue.waiting +=
-            fmt::format("plumb: here {} that nobody read {} left out.\n",
-                        queue.left_out == 1 ? "a message" : fmt::format("{} messages", queue.left_out),
-                        queue.left_out == 1 ? "is" : "are");
-    queue.left_out = 0;
+    note_what_was_left_out(queue);
     queue.waiting += text;
     queue.has_changed.notify_all();
     return true;

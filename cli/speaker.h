@@ -19,8 +19,8 @@ public:
     Speaker(int fd, std::size_t room_bytes);
 
     /* From any thread, and never waits, except where no thread can be started. False: there was no room, and it is left out;
-     * the next one that is taken says how many were. */
-    bool say(std::string_view text);
+     * what is said next says how many were. `has_room`: it is taken in any case. */
+    bool say(std::string_view text, bool has_room = false);
     /* Whether nothing waits. */
     bool has_said_all() const;
     /* Waits until nothing waits any more. False: for so long, nothing could be written, or `is_enough`, which is asked
@@ -32,6 +32,7 @@ public:
 private:
     struct Queue;
     static void speak(Queue& queue);
+    static void note_what_was_left_out(Queue& queue);
     static int write_all(Queue& queue, std::string_view text);
 
     /* The thread's, too: it may stay in a write for as long as the process lives. */

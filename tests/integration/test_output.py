@@ -5,6 +5,7 @@ were never open. A recording goes on, the command's status is passed on, and no 
 import fcntl
 import json
 import os
+import select
 import pathlib
 import shutil
 import signal
@@ -146,8 +147,8 @@ class Output(unittest.TestCase):
         self.assertEqual(recorder.wait(30), 3)
         self.assertTrue(json.loads((self.trace / "summary.json").read_text())["complete"])
 
-    def test_how_many_messages_were_too_many_is_said(self):
-        read, write = self.full_pipe()
+    def flooded(self, write):
+        """A flight recorder that has said more than fits: about 90 KB, in messages of 3.5 KB."""
         trace = self.trace
         for _ in range(14):
             trace /= 240 * "x"  # so that each message is long
@@ -159,13 +160,32 @@ class Output(unittest.TestCase):
         self.assertEqual(recorder.stdout.readline(), "ready\n")
         for _ in range(24):
             self.assertEqual(self.sh(f"timeout 20 {PLUMB} snapshot {recorder.pid}").returncode, 0)
+        return recorder
+
+    LEFT_OUT = rb"plumb: here (a message|\d+ messages) that nobody read (is|are) left out\."
+
+    def test_how_many_messages_were_too_many_is_said(self):
+        read, write = self.full_pipe()
+        recorder = self.flooded(write)
         said = b""
         while said.count(b"snapshot of") < 3:
             said += os.read(read, 4096)
         recorder.terminate()
         while b"The trace is in" not in said:
             said += os.read(read, 4096)
-        self.assertRegex(said, rb"plumb: here (a message|\d+ messages) that nobody read (is|are) left out\.")
+        self.assertRegex(said, self.LEFT_OUT)
+        recorder.wait(30)
+
+    def test_what_was_left_out_before_the_end_is_said_and_the_summary_is_not_left_out(self):
+        read, write = self.full_pipe()
+        recorder = self.flooded(write)
+        recorder.terminate()
+        time.sleep(1)
+        said = b""
+        while b"The trace is in" not in said:
+            self.assertTrue(select.select([read], [], [], 20)[0], said[-300:])
+            said += os.read(read, 4096)
+        self.assertRegex(said, self.LEFT_OUT + rb"[^$]*The trace is in")
         recorder.wait(30)
 
     def test_messages_that_nobody_reads_for_a_while_are_kept(self):
