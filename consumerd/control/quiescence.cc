@@ -179,6 +179,8 @@ private:
         case OwnFilter::hidden:
             state_.hold(slot, session);
             return hidden_reason;
+        case OwnFilter::gone: /* as the next look finds: who holds it would hold children that it leaves */
+            return nullptr;
         case OwnFilter::unknown:
             break;
         }

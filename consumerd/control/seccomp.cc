@@ -14,6 +14,7 @@ OwnFilter own_filter_of(std::uint32_t process_id) {
     if (!status) {
         const int error = status.error().number();
         const bool is_hidden = error == ENOENT || error == ESRCH || error == EACCES || error == EPERM;
+        if (is_hidden && !process_start_boottime_ns(process_id)) return OwnFilter::gone;
         return is_hidden ? OwnFilter::hidden : OwnFilter::unknown;
     }
     if (status->seccomp_mode == 0) return OwnFilter::no;
@@ -52,6 +53,7 @@ bool look_after(StateFile& state, const ProcessSlot& slot, std::uint32_t session
     case OwnFilter::hidden:
         state.hold(slot, session);
         return false;
+    case OwnFilter::gone: /* who holds it would hold children that it leaves */
     case OwnFilter::unknown:
         break;
     }

@@ -17,6 +17,7 @@ namespace plumb {
 enum class OwnFilter {
     no,
     yes,
+    gone,   /* it has ended meanwhile */
     hidden, /* /proc does not show it to us, now or later (hidepid) */
     unknown /* it could not be read this time: no descriptor is free */
 };

@@ -149,7 +149,7 @@ TEST_F(SeccompHold, lasts_while_it_can_not_be_read_whether_there_is_a_filter) {
 TEST_F(SeccompHold, is_not_laid_on_who_has_ended_whose_slot_is_freed) {
     constexpr std::uint32_t of_nobody = 0x3ffffe;
     const plumb_process& slot = claim(of_nobody, 0);
-    EXPECT_EQ(own_filter_of(of_nobody), OwnFilter::hidden);
+    EXPECT_EQ(own_filter_of(of_nobody), OwnFilter::gone);
     hold_filtered(*state_, 3);
     EXPECT_EQ(slot.claim, 0u);
     EXPECT_EQ(slot.held, 0u);
