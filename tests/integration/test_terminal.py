@@ -9,11 +9,21 @@ import pty
 import select
 import shlex
 import signal
+import sys
 import time
 import unittest
 from pathlib import Path
 
 from test_signals import PLUMB, SignalTest
+
+
+def setUpModule():
+    try:
+        for end in os.openpty():
+            os.close(end)
+    except OSError as error:
+        print(f"There are no terminals to be had here: {error}")
+        sys.exit(77)
 
 
 class TerminalTest(SignalTest):
