@@ -327,7 +327,7 @@ private:
     /* False: not now, or (then it is settled) never. */
     bool may_be_sent(const ProcessSlot& slot, const ThreadChoice& choice, Attempt& attempt) {
         const std::uint64_t waited_ns = now_ns_ - attempt.first_look_ns;
-        if (choice.disturbance == Disturbance::unknown) return false;
+        /* Also where it is not known: a thread that waits for a CPU may have it open. */
         if (choice.disturbance != Disturbance::blocked) attempt.blocked_since_ns = 0;
         switch (choice.disturbance) {
         case Disturbance::none:
