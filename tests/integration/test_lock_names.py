@@ -9,9 +9,8 @@ import sys
 import tempfile
 import unittest
 
-BUILD = pathlib.Path(os.environ["PLUMB_BUILD_DIR"])
-PLUMB = BUILD / "cli" / "plumb"
-PROBE = BUILD / "probes" / "pthread" / "libplumb-pthread.so"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from recorded_program import PLUMB, leave_out_if_sanitized  # noqa: E402
 
 # One thread holds the lock until another waits for it.
 USE = r"""
@@ -87,8 +86,5 @@ class LockNames(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    probe_symbols = subprocess.run(["nm", "-D", str(PROBE)], capture_output=True, text=True).stdout
-    if any(name in probe_symbols for name in ("__asan_", "__tsan_", "__ubsan_")):
-        print("a sanitizer's run-time library can not be preloaded into programs that lack it")
-        sys.exit(77)
+    leave_out_if_sanitized()
     unittest.main()

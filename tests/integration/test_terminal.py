@@ -179,6 +179,15 @@ class CtrlS(TerminalTest):
 
 
 class Jobs(TerminalTest):
+    def press_ctrl_z(self):
+        self.press("\x1a")
+        self.show_until("Stopped")
+
+    def goes_on_and_ends_with(self, status):
+        self.press("fg\n")
+        self.show_until("The trace is in")
+        self.assertEqual(self.exit_status(), status)
+
     def in_a_shell(self, *command):
         self.open(["bash", "--norc", "--noprofile", "-i"])
         self.show_until("SHELL> ")
@@ -196,9 +205,7 @@ class Jobs(TerminalTest):
         self.in_a_shell("sh", "-c", "'echo ready; kill -TSTP $$; exit 7'")
         self.show_until("Stopped")
         self.show_until(f"status={128 + signal.SIGTSTP}")
-        self.press("fg\n")
-        self.show_until("The trace is in")
-        self.assertEqual(self.exit_status(), 7)
+        self.goes_on_and_ends_with(7)
 
     def make_search_slow(self):
         """A PATH in which a command is found late: its folders lie behind links that go round in a folder for long."""
@@ -228,11 +235,8 @@ class Jobs(TerminalTest):
         self.make_search_slow()
         self.in_a_shell("found-late")
         self.forked()
-        self.press("\x1a")
-        self.show_until("Stopped")
-        self.press("fg\n")
-        self.show_until("The trace is in")
-        self.assertEqual(self.exit_status(), 7)
+        self.press_ctrl_z()
+        self.goes_on_and_ends_with(7)
 
     def test_what_ends_a_command_that_has_no_program_yet(self):
         self.make_search_slow()
@@ -246,11 +250,8 @@ class Jobs(TerminalTest):
         # Not sh: one that waits in vfork() for a child that is stopped does not stop, with Plumb or without.
         self.in_a_shell("bash", "-c", "'echo ready; sleep 2; echo goes on; exit 7'")
         self.show_until("ready\r")
-        self.press("\x1a")
-        self.show_until("Stopped")
-        self.press("fg\n")
-        self.show_until("The trace is in")
-        self.assertEqual(self.exit_status(), 7)
+        self.press_ctrl_z()
+        self.goes_on_and_ends_with(7)
 
     def test_a_command_that_does_not_care_for_ctrl_z_is_not_stopped(self):
         self.in_a_shell("sh", "-c", "'trap \"\" TSTP; echo ready; sleep 2; echo finished; exit 7'")
@@ -263,31 +264,24 @@ class Jobs(TerminalTest):
     def test_ctrl_z_stops_a_command_in_a_group_of_its_own(self):
         self.in_a_shell("timeout", "20", "sh", "-c", "'echo ready; sleep 1; exit 7'")
         self.show_until("ready\r")
-        self.press("\x1a")
-        self.show_until("Stopped")
-        self.press("fg\n")
-        self.show_until("The trace is in")
-        self.assertEqual(self.exit_status(), 7)
+        self.press_ctrl_z()
+        self.goes_on_and_ends_with(7)
 
     def test_ctrl_z_stops_a_recorder_that_is_no_job_by_itself(self):
         self.open(["bash", "--norc", "--noprofile", "-i"])
         self.show_until("SHELL> ")
         self.press(shlex.join(["sh", "-c", shlex.join(self.record("bash", "-c", "echo ready; sleep 1; exit 7")) + "; true"]) + "\n")
         self.show_until("ready\r")
-        self.press("\x1a")
-        self.show_until("Stopped")
+        self.press_ctrl_z()
         self.wait_for_state(self.recorder(), "T")
-        self.press("fg\n")
-        self.show_until("The trace is in")
-        self.assertEqual(self.exit_status(), 7)
+        self.goes_on_and_ends_with(7)
 
     def test_ctrl_z_stops_a_recorder_without_a_command(self):
         self.open(["bash", "--norc", "--noprofile", "-i"])
         self.show_until("SHELL> ")
         self.press(f"{PLUMB} record -o {self.trace} --duration 2\n")
         self.show_until("lost")  # the status line
-        self.press("\x1a")
-        self.show_until("Stopped")
+        self.press_ctrl_z()
         self.wait_for_state(self.recorder(), "T")
         self.press("fg\n")
         self.show_until("The trace is in")
@@ -310,8 +304,7 @@ class Jobs(TerminalTest):
         self.in_a_shell("sh", "-c", "'echo ready; exec sleep 2'")
         self.show_until("ready\r")
         recorder = self.recorder()
-        self.press("\x1a")
-        self.show_until("Stopped")
+        self.press_ctrl_z()
         os.kill(recorder, signal.SIGCONT)
         self.show_until("The trace is in")
         self.assertEqual(self.exit_status(), 0)

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -29,6 +30,14 @@ int main(void) {
     return 0;
 }
 """
+
+
+def leave_out_if_sanitized():
+    """A sanitizer's run-time library can not be preloaded into programs that lack it."""
+    symbols = subprocess.run(["nm", "-D", PROBE], capture_output=True, text=True, check=True).stdout
+    if any(name in symbols for name in ("__asan_", "__tsan_", "__ubsan_")):
+        print("the probe is built with a sanitizer, and the programs are not")
+        sys.exit(77)
 
 
 def tell_to_lock(process, count):

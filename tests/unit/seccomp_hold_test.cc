@@ -1,25 +1,17 @@
 // cmake-once
 // Who holds a process with a filter: each session for itself, and for as long as it is not known that there is none.
-#include "base/processes.h"
 #include "consumerd/control/seccomp.h"
-#include "consumerd/control/state.h"
-#include "tests/support/claims.h"
-#include "tests/support/scratch_shm.h"
-
-#include <gtest/gtest.h>
+#include "tests/support/state_test.h"
 
 #include <csignal>
-#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 using namespace plumb;
-using plumb::test::ScratchShm;
 
 namespace {
 
@@ -57,31 +49,13 @@ private:
     pid_t process_id_ = -1;
 };
 
-class SeccompHold : public ::testing::Test {
+class SeccompHold : public test::State {
 protected:
-    SeccompHold() : directory_(UserDirectory::open_or_create_at(scratch_ / "user", ::geteuid())) {}
-    void SetUp() override {
-        ASSERT_TRUE(directory_) << directory_.error().message();
-        Result<StateFile> opened = StateFile::open_or_create(*directory_);
-        ASSERT_TRUE(opened) << opened.error().message();
-        state_.emplace(std::move(*opened));
-        const int fd = ::open(directory_->path_of_file("state").c_str(), O_RDWR | O_CLOEXEC);
-        raw_ = ::mmap(nullptr, PLUMB_STATE_TOTAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        ::close(fd);
-        ASSERT_NE(raw_, MAP_FAILED);
-    }
-    void TearDown() override { ::munmap(raw_, PLUMB_STATE_TOTAL_BYTES); }
-
     plumb_process& claim(std::uint32_t process_id, std::uint32_t held, std::uint32_t index = 7) {
-        auto* const base = static_cast<std::byte*>(raw_) + PLUMB_STATE_PROCESSES_OFFSET;
-        plumb_process& slot = reinterpret_cast<plumb_process*>(base)[index];
-        const std::uint64_t claim = test::claim_here(process_id, 1);
-        slot = {};
-        slot.registered_boottime_ns = boottime_now_ns();
-        slot.flags = PLUMB_FLAGS(claim, PLUMB_PROCESS_READY);
-        slot.held = held;
-        slot.claim = claim;
-        return slot;
+        slot(index) = {};
+        slot(index).held = held;
+        take_slot(index, process_id, boottime_now_ns());
+        return slot(index);
     }
     void begin_session(std::uint32_t index) {
         ASSERT_TRUE(state_->edit([index](plumb_rule_set& set) {
@@ -89,11 +63,6 @@ protected:
             return ok();
         }));
     }
-
-    ScratchShm scratch_;
-    Result<UserDirectory> directory_;
-    std::optional<StateFile> state_;
-    void* raw_ = nullptr;
 };
 
 constexpr std::uint32_t of_session_3 = PLUMB_HELD_BY_SESSION(3), of_session_5 = PLUMB_HELD_BY_SESSION(5);
