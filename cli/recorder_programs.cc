@@ -95,11 +95,13 @@ void Recorder::look_for_other_users() {
 
 /* They began as that user, or their last program did: until now nobody wanted their events. */
 void Recorder::take_found_late(const Report& joined) {
-    for (const std::uint32_t process_id : joined.acknowledged)
-        summary_.reached_late.push_back(
-            {process_id,
-             "what it traced before is missing, since it is another user's than the command, and was found "
-             "after it had begun (--user records a user's programs from their beginning)"});
+    Unreachable late{
+        0, "what it traced before is missing, since it is another user's than the command, and was found "
+           "after it had begun (--user records a user's programs from their beginning)"};
+    for (const std::uint32_t process_id : joined.acknowledged) {
+        late.process_id = process_id;
+        summary_.reached_late.push_back(late);
+    }
 }
 
 std::string Recorder::why_unreachable(std::uint32_t process_id) {
