@@ -284,6 +284,11 @@ TEST(MarkerNames, come_from_the_format) {
     EXPECT_EQ(names("100%% id %d", 1), "id");
     EXPECT_EQ(names("", 1), "arg0");
     EXPECT_EQ(names("%", 2), "arg0 arg1");
+    EXPECT_EQ(names("path %.*s id %d user %d", 4), "arg0 path id user");
+    EXPECT_EQ(names("cost %*d count %-*.*f", 5), "arg0 cost arg2 arg3 count");
+    EXPECT_EQ(names("open %m path %s code %d", 2), "path code");
+    EXPECT_EQ(names("failed: %m %s", 1), "failed");
+    EXPECT_EQ(names("id %qd size %Lf big %'d", 3), "id size big");
     char small[8];
     plumb_marker_field_name("averylongname %d", 0, small, sizeof(small));
     EXPECT_STREQ(small, "averylo");
