@@ -10,6 +10,7 @@
 
 #include "ring/inject.h"
 
+#include <cerrno>
 #include <csignal>
 #include <ucontext.h>
 
@@ -62,13 +63,44 @@ bool lost_its_value(const siginfo_t& info) {
     return info.si_code == SI_USER && info.si_pid == 0 && info.si_uid == 0;
 }
 
+#if defined(__x86_64__)
+// pause() and sigsuspend() say one thing only: that a signal came. Programs end when they return, and the kernel does
+// not restart them. So a thread that ours has fetched out of one goes back, if no signal of the program's own waits: by then
+// it would return for that one. What is looked at is the C library's own sequence, `mov $number, %eax; syscall`;
+// all other registers are as they were. A signal that comes between this look and the call, or that came with ours and
+// blocked it, is as late for pause() as one that comes in front of it.
+void go_on_waiting(ucontext_t& context) {
+    constexpr uint64_t sequence_bytes = 7, page_bytes = 4096;
+    greg_t* const registers = context.uc_mcontext.gregs;
+    const auto behind = static_cast<uint64_t>(registers[REG_RIP]);
+    if (registers[REG_RAX] != -EINTR || behind % page_bytes < sequence_bytes) return;
+    unsigned char code[sequence_bytes];
+    __builtin_memcpy(code, reinterpret_cast<const void*>(behind - sequence_bytes), sequence_bytes);
+    uint32_t number;
+    __builtin_memcpy(&number, code + 1, sizeof(number));
+    if (code[0] != 0xb8 || (number != SYS_pause && number != SYS_rt_sigsuspend) || code[5] != 0x0f ||
+        code[6] != 0x05)
+        return;
+    const Permit permit;
+    uint64_t waiting = 0;
+    if (!permit.given() || sys::call(SYS_rt_sigpending, &waiting, kernel_mask_bytes) != 0) return;
+    if ((waiting & ~kernel_mask(context.uc_sigmask)) != 0) return;
+    registers[REG_RIP] = static_cast<greg_t>(behind - sequence_bytes);
+}
+#else
+void go_on_waiting(ucontext_t&) {}
+#endif
+
 void handle_update_signal(int number, siginfo_t* info, void* context) {
     inject(InjectionPoint::handler_entered);
     if (writers_are_wiped()) after_fork(); // before a look at the slot, which was the parent's
     uint64_t value = 0;
     if (lost_its_value(*info) && answer_any_signal()) request_update();
     if (!is_from_controller(*info, value)) return pass_on(number, info, context);
-    if (answer_signal(PLUMB_SIGNAL_SLOT(value))) return request_update();
+    if (answer_signal(PLUMB_SIGNAL_SLOT(value))) {
+        request_update();
+        return go_on_waiting(*static_cast<ucontext_t*>(context));
+    }
     // Another runtime's in this process, whose handler ours has replaced; or one for a slot that was ours and has
     // been given back, which the program's handler must not see.
     if (is_slot_of_handler(PLUMB_SIGNAL_SLOT(value), reinterpret_cast<uint64_t>(before_us.sa_sigaction)))
