@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
 
 namespace plumb {
 namespace {
@@ -144,6 +145,7 @@ std::string summary_text(const RecordSummary& summary) {
         text += without_controls(problem) + "\n";
     if (summary.snapshots.size() > 1)
         text += fmt::format("Of {} snapshots, this was the last.\n", summary.snapshots.size());
+    if (std::error_code unknown; !std::filesystem::exists(summary.directory, unknown)) return text;
     return text + fmt::format("The trace is in {} ({}).\n", without_controls(summary.directory),
                               size_text(totals.progress.bytes));
 }

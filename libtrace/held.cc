@@ -75,7 +75,9 @@ void set_flag_of_slot(uint32_t flag) {
 }
 
 // Events go off for good: what is traced from then on is in no count of losses, so the channel says that it is missing.
+// Once in a process: PR_SET_TSC may be called again and again.
 void count_without_clock() {
+    if (exchange_seq_cst(runtime.clock_forbidden, true)) return;
     for (Attachment& attachment : attachments) {
         if (load_seq_cst(attachment.usable) != 0)
             add_seq_cst(attachment.header->refused[PLUMB_REFUSED_CLOCK], uint64_t{1});
@@ -135,7 +137,6 @@ bool announce(Restriction restriction) {
         // By a filter that may forbid what follows, or by one that is just being installed.
         add_seq_cst(runtime.restrictions, 1u);
         if (restriction == Restriction::no_clock) {
-            runtime.clock_forbidden = true;
             count_without_clock();
             switch_off_all();
         }
@@ -149,7 +150,6 @@ bool announce(Restriction restriction) {
         const SignalsHeld signals;
         const bool is_alone = hold_updates(); // an update that was stopped goes on at its own risk
         add_seq_cst(runtime.restrictions, 1u);
-        if (restriction == Restriction::no_clock) runtime.clock_forbidden = true;
         say_in_slot(restriction);
         if (restriction == Restriction::no_clock) {
             count_without_clock();

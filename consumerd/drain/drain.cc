@@ -45,10 +45,12 @@ Status Drain::start(const std::function<Status()>& begin_tracing) {
         });
     } catch (const std::system_error& failure) {
         return Error::from_errno(failure.code().value(), "Could not start the thread that writes the trace")
-            .hint("Is it a limit of processes: `ulimit -u`, or pids.max of the cgroup?");
+            .hint("Is it a limit of processes: `ulimit -u`, pids.max of the cgroup, or of memory: `ulimit "
+                  "-d` or `-v`?");
     }
     Status begun = begin_tracing ? begin_tracing() : ok();
     if (begun) begun = source_->begin(*sink_);
+    began_ = source_->now();
     may_run_ = true;
     may_run_.notify_all();
     return begun;
@@ -189,8 +191,8 @@ Status Drain::finish(const plumb_clock_page* clock) {
     note(source_->end(*sink_));
     const uint64_t now = source_->now();
     for (size_t ring = 0; ring < rings_.size(); ring++) {
-        Status told =
-            sink_->write_losses(rings_[ring].number, discarded(ring), source_->losses(ring).subbufs, now);
+        Status told = sink_->write_losses(rings_[ring].number, discarded(ring), source_->losses(ring).subbufs,
+                                          began_ != 0 ? began_ : now, now);
         if (told) source_->hand_back(ring);
         note(told);
     }

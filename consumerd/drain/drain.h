@@ -112,6 +112,7 @@ private:
     bool is_gone_ = false; /* the trace's files */
     uint64_t next_look_ns_ = 0;
     uint64_t events_written_ = 0;
+    uint64_t began_ = 0; /* by the source's clock; 0: it has no beginning, as a snapshot */
 
     std::thread thread_;
     std::atomic<bool> may_run_{false};

@@ -146,10 +146,11 @@ Status CtfStream::check() const {
     return ok();
 }
 
-Status CtfStream::write_losses(uint64_t events_discarded, uint64_t packets_lost, uint64_t timestamp) {
+Status CtfStream::write_losses(uint64_t events_discarded, uint64_t packets_lost, uint64_t since,
+                               uint64_t timestamp) {
     if (events_discarded == events_discarded_ && packets_lost + packets_failed_ == packets_lost_) return ok();
     const uint64_t now = std::max(timestamp, last_timestamp_);
-    return write({{}, now, now, events_discarded, packets_lost});
+    return write({{}, packets_ == 0 ? std::min(since, now) : now, now, events_discarded, packets_lost});
 }
 
 } // namespace plumb

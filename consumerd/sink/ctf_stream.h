@@ -41,8 +41,8 @@ public:
 
     Status write(const Packet& packet);
     /* A packet without records, if counters changed since the last packet, so that the end of a trace shows
-     * every loss. */
-    Status write_losses(uint64_t events_discarded, uint64_t packets_lost, uint64_t timestamp);
+     * every loss. `since`: when the stream could have had records for the first time. */
+    Status write_losses(uint64_t events_discarded, uint64_t packets_lost, uint64_t since, uint64_t timestamp);
 
     /* The last step. If it fails, some of what was written may not be there. */
     Status close();

@@ -70,8 +70,8 @@ Status CtfWriter::write_records(uint32_t ring, const Piece& piece, uint64_t even
 }
 
 Status CtfWriter::write_losses(uint32_t ring, uint64_t events_discarded, uint64_t packets_lost,
-                               uint64_t timestamp) {
-    return rings_[ring].write_losses(events_discarded, packets_lost, timestamp);
+                               uint64_t since, uint64_t timestamp) {
+    return rings_[ring].write_losses(events_discarded, packets_lost, since, timestamp);
 }
 
 Status CtfWriter::write_entries(std::vector<ChannelEntry>& entries) {

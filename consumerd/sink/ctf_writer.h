@@ -37,7 +37,7 @@ public:
     Status write_metadata(const plumb_clock_page& clock, const std::deque<ChannelEvent>& events) override;
     Status write_records(uint32_t ring, const Piece& piece, uint64_t events_discarded,
                          uint64_t packets_lost) override;
-    Status write_losses(uint32_t ring, uint64_t events_discarded, uint64_t packets_lost,
+    Status write_losses(uint32_t ring, uint64_t events_discarded, uint64_t packets_lost, uint64_t since,
                         uint64_t timestamp) override;
     Status write_entries(std::vector<ChannelEntry>& entries) override;
     Status write_kernel_statedump(std::span<const std::byte> records) override;

@@ -33,9 +33,9 @@ public:
     /* Both counters: since the beginning. `packets_lost`: sub-buffers that never became packets. */
     virtual Status write_records(uint32_t ring, const Piece& piece, uint64_t events_discarded,
                                  uint64_t packets_lost) = 0;
-    /* The same without records, for what was lost behind the last of them. */
+    /* The same without records, for what was lost behind the last of them, or `since` the beginning if there is none. */
     virtual Status write_losses(uint32_t ring, uint64_t events_discarded, uint64_t packets_lost,
-                                uint64_t timestamp) = 0;
+                                uint64_t since, uint64_t timestamp) = 0;
 
     /* Processes, threads and objects of a channel. */
     virtual Status write_entries(std::vector<ChannelEntry>& entries) = 0;

@@ -32,7 +32,7 @@ class CycleCounter(guarded_program.GuardedProgramTest):
         recorder = self.begin(program)
         self.ask(program, "trace")
         self.ask(program, "notsc")
-        for command in ("trace", "thread", "fork", "trace"):
+        for command in ("trace", "notsc", "thread", "fork", "trace"):
             self.ask(program, command)
         said = self.finish(recorder, is_complete=False)
         self.assertIn("PR_SET_TSC", said)

@@ -9,7 +9,7 @@ class IdleSink : public Sink {
 public:
     Status write_metadata(const plumb_clock_page&, const std::deque<ChannelEvent>&) override { return ok(); }
     Status write_records(uint32_t, const Piece&, uint64_t, uint64_t) override { return ok(); }
-    Status write_losses(uint32_t, uint64_t, uint64_t, uint64_t) override { return ok(); }
+    Status write_losses(uint32_t, uint64_t, uint64_t, uint64_t, uint64_t) override { return ok(); }
     Status write_entries(std::vector<ChannelEntry>&) override { return ok(); }
     Status write_kernel_statedump(std::span<const std::byte>) override { return ok(); }
     Status check() const override { return ok(); }

@@ -125,10 +125,27 @@ TEST_F(CtfStreamTest, GoesOnBehindAPacketThatCouldNotBeWritten) {
     EXPECT_FALSE(stream.write({half_records(), 3, 4, 0, 0}));
     EXPECT_EQ(bytes().size(), stream.bytes());
     EXPECT_TRUE(stream.write({std::span(few).first(8), 5, 6, 0, 0}));
-    EXPECT_TRUE(stream.write_losses(7, 0, 8));
+    EXPECT_TRUE(stream.write_losses(7, 0, 0, 8));
     constexpr auto start_bytes = static_cast<int64_t>(ctf_start_bytes);
     EXPECT_EQ(contents(), (std::vector<int64_t>{start_bytes + 20, start_bytes + 8,
                                                 static_cast<int64_t>(ctf_content_bytes(ctf_start_bytes))}));
+}
+
+/* Readers count them between the ends of two packets. */
+TEST_F(CtfStreamTest, TellsWhatWasLostWithoutARecordFromTheBeginningOn) {
+    auto folder = Folder::open(root_);
+    ASSERT_TRUE(folder);
+    CtfStream stream(*folder, "ring_0", start(), ctf_start_bytes);
+    EXPECT_TRUE(stream.write_losses(7, 0, 3, 8));
+    const std::string all = bytes();
+    std::array<CtfPacketStart, 2> packets{};
+    const size_t second = ctf_content_bytes(ctf_start_bytes);
+    ASSERT_GE(all.size(), second + ctf_content_bytes(ctf_start_bytes));
+    std::memcpy(&packets[0], all.data(), sizeof(CtfPacketStart));
+    std::memcpy(&packets[1], all.data() + packets[0].context.packet_size / 8, sizeof(CtfPacketStart));
+    EXPECT_EQ(packets[0].context.timestamp_end, 3u);
+    EXPECT_EQ(packets[1].context.timestamp_end, 8u);
+    EXPECT_EQ(packets[1].context.events_discarded, 7u);
 }
 
 /* A limit of the file's size is said of the write that meets it, as is a full disk. */
