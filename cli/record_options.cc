@@ -115,16 +115,18 @@ std::uint64_t file_size_limit() {
 }
 
 Status check_memory_for(const ChannelConfig& config) {
+    static constexpr std::uint64_t own_bytes =
+        1 << 20; /* what the recorder takes besides, before it has read anything */
     const auto layout = lay_out_channel(config);
     if (!layout) return layout.error();
     const std::uint64_t bytes = layout->total_bytes;
     const auto too_little = [bytes](std::uint64_t left, const std::string& limit) {
-        return Error("Too little memory for the rings: {} are needed, {} are left of {}.", size_text(bytes),
-                     size_text(left), limit)
+        return Error("Too little memory for the rings: {} are needed, {} are left of {}.",
+                     size_text(bytes + own_bytes), size_text(left), limit)
             .hint("Use fewer or smaller sub-buffers (--subbuf-count, --subbuf-size), or raise the limit.");
     };
     const MemoryRoom room = memory_room(static_cast<std::uint32_t>(::getpid()));
-    if (bytes > room.bytes) return too_little(room.bytes, room.limit);
+    if (room.is_limited() && bytes + own_bytes > room.bytes) return too_little(room.bytes, room.limit);
     if (bytes > file_size_limit()) return too_little(file_size_limit(), "RLIMIT_FSIZE (`ulimit -f`)");
     return ok();
 }
