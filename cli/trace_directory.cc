@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/output_buffer.h"
 #include "base/processes.h"
+#include "cli/output.h"
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -19,6 +20,7 @@
 #include <fstream>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace plumb {
@@ -54,8 +56,16 @@ bool is_plumb_metadata(const fs::path& path) {
     return start && start->find("plumb_version = \"") != std::string::npos;
 }
 
+constexpr std::string_view aside_start = ".replaced-";
+
+/* A trace that was put aside, by a recorder that was killed before it could put it back. */
+bool is_aside(std::string_view name) {
+    return name.starts_with(aside_start) && name.size() > aside_start.size() &&
+           name.find_first_not_of("0123456789", aside_start.size()) == std::string_view::npos;
+}
+
 /* The files that make up the trace, or the snapshots; or why it is neither. */
-Result<std::vector<fs::path>> trace_files(const fs::path& path, bool may_hold_snapshots = true) {
+Result<std::vector<fs::path>> trace_files(const fs::path& path, bool may_hold_others = true) {
     std::vector<fs::path> files;
     std::error_code failed;
     /* Of a link, what it is, and not where it leads: that may be nowhere, or in a circle. */
@@ -72,8 +82,8 @@ Result<std::vector<fs::path>> trace_files(const fs::path& path, bool may_hold_sn
             continue;
         }
         const bool is_folder = type_of(entry) == fs::file_type::directory;
-        if (may_hold_snapshots && is_folder && is_snapshot_folder(name)) {
-            auto inner = trace_files(entry.path(), false);
+        if (may_hold_others && is_folder && (is_snapshot_folder(name) || is_aside(name))) {
+            auto inner = trace_files(entry.path(), is_aside(name));
             if (!inner) return inner.error();
             files.insert(files.end(), inner->begin(), inner->end());
             files.push_back(entry.path());
@@ -98,16 +108,26 @@ Result<std::vector<fs::path>> trace_files(const fs::path& path, bool may_hold_sn
     return files;
 }
 
-Status remove_trace_files(const std::string& path) {
+/* But for the folder `spared` in it. */
+Status remove_trace_files(const std::string& path, const std::string& spared = {}) {
     std::error_code failed;
     const auto files = trace_files(path);
-    if (!files)
-        return Error("{} was not replaced, since {}.", path, files.error().message())
-            .hint("--force removes nothing but an old trace.");
-    for (const fs::path& file : *files)
+    if (!files) return files.error();
+    const std::string kept = spared.empty() ? "" : (fs::path(path) / spared).string();
+    for (const fs::path& file : *files) {
+        if (!kept.empty() && (file.native() == kept || file.native().starts_with(kept + "/"))) continue;
         if (!fs::remove(file, failed) && failed)
             return Error("Could not remove {}: {}.", file.string(), failed.message());
+    }
     return ok();
+}
+
+void remove_aside(const std::string& path) {
+    Status removed = remove_trace_files(path);
+    if (removed && ::rmdir(path.c_str()) != 0) removed = Error::from_errno(errno, "Could not remove it");
+    if (!removed)
+        print_error("plumb: the trace that was replaced is still in {}: {}\n", without_controls(path),
+                    without_controls(removed.error().message()));
 }
 
 /* The file system of an open file as /proc/locks names it, "00:2d:". That is not always what stat() says: btrfs has numbers of
@@ -188,8 +208,9 @@ Result<TraceDirectory> TraceDirectory::claim(const std::string& path, bool force
         if (Status locked = claimed.lock(); !locked) return locked.error();
         if (!claimed.folder_.is_at(path)) continue;
         if (Status own = is_new ? ok() : claimed.check_owner(); !own) return own.error();
+        claimed.is_new_ = is_new;
         if (!is_new)
-            if (Status emptied = remove_trace_files(path); !emptied) return emptied.error();
+            if (Status aside = claimed.put_aside(); !aside) return aside.error();
         claimed.is_ours_ = true;
         return claimed;
     }
@@ -232,10 +253,71 @@ Status TraceDirectory::check() const {
     return folder_.is_at(now) ? ok() : Status(Error("{} was removed while the trace was written.", now));
 }
 
+/* Within the directory, so that it may be the root of a file system, or who records may stand in it. */
+Status TraceDirectory::put_aside() {
+    const std::string now = path();
+    const auto files = trace_files(now);
+    if (!files)
+        return Error("{} was not replaced, since {}.", now, files.error().message())
+            .hint("--force removes nothing but an old trace.");
+    if (files->empty()) return ok();
+    std::string name;
+    for (unsigned number = 1; aside_.empty(); number++) {
+        name = fmt::format("{}{}", aside_start, number);
+        if (::mkdirat(folder_.fd(), name.c_str(), 0755) == 0)
+            aside_ = name;
+        else if (errno != EEXIST)
+            return Error::from_errno(errno, "Could not put the trace in {} aside", now);
+    }
+    for (const fs::path& file : *files) {
+        if (file.parent_path() != fs::path(now)) continue;
+        const std::string from = file.filename(), to = aside_ + "/" + from;
+        if (::renameat(folder_.fd(), from.c_str(), folder_.fd(), to.c_str()) == 0 || errno == ENOENT)
+            continue;
+        const Error failed = Error::from_errno(errno, "Could not put {} aside", file.string());
+        if (Status back = put_back(); !back) return failed.with("{}", back.error().message());
+        return failed;
+    }
+    return ok();
+}
+
+Status TraceDirectory::put_back() {
+    if (aside_.empty()) return ok();
+    const std::string folder = folder_.path_of(aside_);
+    std::error_code failed;
+    std::vector<std::string> names;
+    for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
+        names.push_back(at->path().filename());
+    for (const std::string& name : names)
+        if (::renameat(folder_.fd(), (aside_ + "/" + name).c_str(), folder_.fd(), name.c_str()) != 0)
+            return Error::from_errno(
+                errno, "The trace that was to be replaced is in {}, and could not be moved back", folder);
+    if (failed || ::unlinkat(folder_.fd(), aside_.c_str(), AT_REMOVEDIR) != 0)
+        return Error("The trace that was to be replaced may still be in {}.", folder);
+    aside_.clear();
+    return ok();
+}
+
+/* It may be large, and signals wait. */
+void TraceDirectory::keep() {
+    is_ours_ = false;
+    if (aside_.empty()) return;
+    const std::string folder = folder_.path_of(aside_);
+    aside_.clear();
+    try {
+        removal_ = std::thread([folder] { remove_aside(folder); });
+    } catch (const std::system_error&) {
+        remove_aside(folder);
+    }
+}
+
 TraceDirectory::~TraceDirectory() {
+    if (removal_.joinable()) removal_.join();
     if (!is_ours_ || !check()) return;
     const std::string now = path();
-    if (remove_trace_files(now)) ::rmdir(now.c_str());
+    const Status removed = remove_trace_files(now, aside_);
+    if (Status back = put_back(); !back) print_error("plumb: {}\n", without_controls(back.error().message()));
+    if (removed && is_new_) ::rmdir(now.c_str());
 }
 
 } // namespace plumb

@@ -1,6 +1,7 @@
 /*
- * The directory a trace goes to. Nothing that is there is ever overwritten; --force removes an old trace
- * first, and nothing but an old trace: a directory that holds anything else is left alone.
+ * The directory a trace goes to. Nothing that is there is ever overwritten; --force puts an old trace aside, in a hidden
+ * folder of the same directory, and removes it when there is another one in its place: what comes to nothing costs nobody
+ * a trace. Nothing but an old trace is replaced: a directory that holds anything else is left alone.
  */
 #ifndef PLUMB_CLI_TRACE_DIRECTORY_H
 #define PLUMB_CLI_TRACE_DIRECTORY_H
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 namespace plumb {
@@ -25,13 +27,15 @@ bool is_being_written(const std::string& path);
 /* A directory that one process writes a trace into: locked meanwhile, so that no other --force removes it. */
 class TraceDirectory {
 public:
-    /* Makes the directory, one named after the time if `path` is empty; with `force`, empties one that holds a trace of Plumb, if nobody writes there. */
+    /* Makes the directory, one named after the time if `path` is empty; with `force`, one that holds a trace of Plumb will do,
+     * if nobody writes there: it is empty then, but for what was put aside. */
     static Result<TraceDirectory> claim(const std::string& path, bool force);
     TraceDirectory(TraceDirectory&&) noexcept = default;
     TraceDirectory& operator=(TraceDirectory&&) = delete;
-    /* Removes it with the trace in it, unless it was worth keeping. */
+    /* Unless it was worth keeping, removes the trace in it, and puts the old one back; the directory goes if it was made here. */
     ~TraceDirectory();
-    void keep() { is_ours_ = false; }
+    /* There is a trace in it: the old one is removed, meanwhile. */
+    void keep();
 
     /* Where it is now, if it was moved. */
     std::string path() const { return folder_.path(); }
@@ -45,9 +49,14 @@ private:
     static Result<TraceDirectory> claim_any();
     Status lock() const;
     Status check_owner() const;
+    Status put_aside();
+    Status put_back();
 
     Folder folder_; /* holds the lock */
     bool is_ours_ = false;
+    bool is_new_ = false;
+    std::string aside_; /* the folder in it that holds the old trace; empty: there is none */
+    std::thread removal_;
 };
 
 } // namespace plumb

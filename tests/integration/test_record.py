@@ -249,6 +249,36 @@ int main(int argc, char** argv) {
         self.assertTrue(precious.exists())
         self.assertTrue((self.trace / "ust" / "metadata").exists())
 
+    def test_an_old_trace_goes_when_there_is_another(self):
+        def held():
+            return {path.relative_to(self.trace): path.read_bytes() for path in self.trace.rglob("*") if path.is_file()}
+
+        self.assertEqual(self.record("--", "true"), 0)
+        old = held()
+        for options, status in ((("--", "nosuchcommand"), 127), (("--", self.directory), 126),
+                                (("-p", os.getpid()), 1),
+                                (("--subbuf-size", "1G", "--subbuf-count", 64, "--", "true"), 1),
+                                (("-k", "nosuch:*", "--", "true"), 1)):
+            self.assertEqual(self.record("--force", *options), status, self.errors)
+            self.assertEqual(held(), old)
+        (self.trace / "ust").rename(self.directory / "ust")  # of a recorder that was killed in between
+        (self.trace / ".replaced-1").mkdir()
+        (self.directory / "ust").rename(self.trace / ".replaced-1" / "ust")
+        killed = held()
+        self.assertEqual(self.record("--force", "--", "nosuchcommand"), 127)
+        self.assertEqual(held(), killed)
+        self.assertEqual(self.record("--force", "--", "echo", "new"), 0, self.errors)
+        self.assertEqual(sorted(os.listdir(self.trace)), ["summary.json", "ust"])
+        self.assertEqual(self.summary()["command"], ["echo", "new"])
+
+    def test_a_directory_that_was_there_stays(self):
+        self.trace.mkdir()
+        self.assertEqual(self.record("--force", "--", "nosuchcommand"), 127)
+        self.assertEqual(os.listdir(self.trace), [])
+        self.trace.rmdir()
+        self.assertEqual(self.record("--", "nosuchcommand"), 127)
+        self.assertFalse(self.trace.exists())
+
     def test_attaching_to_a_running_program(self):
         program = subprocess.Popen([self.program, "2", "100", "forever"], env=dict(os.environ, LD_PRELOAD=str(PROBE)))
         try:
