@@ -45,7 +45,9 @@ std::string joined(const std::vector<std::string>& words) {
 
 } // namespace
 
-Recorder::Recorder(RecordOptions options) : options_(std::move(options)), status_(!options_.quiet) {}
+/* A command's terminal is the command's: it may ask something there, or draw. */
+Recorder::Recorder(RecordOptions options)
+    : options_(std::move(options)), status_(!options_.quiet && options_.command.empty()) {}
 
 std::uint64_t Recorder::elapsed_ns() const {
     return read_clock(PLUMB_CLOCK_MONOTONIC) - started_ns_;

@@ -154,10 +154,18 @@ class CtrlS(TerminalTest):
         recorder = self.open(self.record("sh", "-c", f"trap 'echo x > {heard}; exit 7' TERM; echo ready; while :; do sleep 0.1; done"))
         self.show_until("ready")
         self.press("\x13")
-        time.sleep(1)  # the status line is drawn
+        time.sleep(1)
         os.kill(recorder, signal.SIGTERM)
         self.assertEqual(self.wait(recorder), 7)
         self.assertTrue(heard.exists())
+
+    def test_nor_does_the_status_line(self):
+        recorder = self.open([str(PLUMB), "record", "-o", str(self.trace)])
+        self.show_until("lost")
+        self.press("\x13")
+        time.sleep(1)
+        os.kill(recorder, signal.SIGTERM)
+        self.assertEqual(self.wait(recorder), 0)
 
     def test_what_was_said_meanwhile_is_shown_afterwards(self):
         recorder = self.open(self.record("sh", "-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.1; done"))
@@ -312,16 +320,23 @@ class Jobs(TerminalTest):
     def test_what_the_recorder_draws_stops_nobody_in_the_background(self):
         self.open(["bash", "--norc", "--noprofile", "-i"])
         self.show_until("SHELL> ")
-        self.press("stty tostop; " + " ".join(self.record("sh", "-c", f"'sleep 1; echo x > {self.folder}/done'")) + " &\n")
+        self.press(f"stty tostop; {PLUMB} record -o {self.trace} --duration 1 &\n")
         for _ in range(200):
             if (self.trace / "summary.json").exists():
                 break
             time.sleep(0.05)
-        self.assertTrue((self.folder / "done").exists())
         self.show_until("The trace is in")
 
+    def test_a_command_has_its_terminal_to_itself(self):
+        self.open(self.record("sh", "-c", "printf 'Go on? '; read x; echo got $x"))
+        self.show_until("Go on? ")
+        time.sleep(1)
+        self.press("yes\n")
+        self.show_until("The trace is in")
+        self.assertIn("Go on? yes\r\ngot yes\r\n", self.shown)
+
     def test_the_status_line_is_drawn_a_few_times_a_second(self):
-        self.in_a_shell("sleep", "3")
+        self.open([str(PLUMB), "record", "-o", str(self.trace), "--duration", "3"])
         self.show_until("The trace is in")
         self.assertIn("events  ", self.shown)
         self.assertLess(self.shown.count("\r\x1b[K00:"), 25)
