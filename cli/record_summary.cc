@@ -45,40 +45,43 @@ std::string processes_text(const DrainTotals& totals) {
     return fmt::format("{}, {}{}\n", counted(all, "process"), counted(totals.threads, "thread"), names);
 }
 
-std::string not_described_lines(const DrainTotals& totals) {
+std::string not_described_lines(const DrainTotals& totals, const char* where) {
     std::string text;
     for (const NamedCount& each : totals.not_described)
         text += fmt::format("  {}\n", not_described_text(each));
-    return text.empty() ? text : "Not described:\n" + text;
+    return text.empty() ? text : fmt::format("Not described{}:\n{}", where, text);
 }
 
-std::string lost_lines(const std::vector<NamedCount>& events, const std::vector<NamedCount>& subbufs,
-                       const std::string& write_error) {
+std::string lost_lines(const DrainTotals& totals) {
     std::string text;
-    for (const NamedCount& lost : events)
-        text += fmt::format("  {}\n", loss_text(lost, "event", write_error));
-    for (const NamedCount& lost : subbufs)
-        text += fmt::format("  {}\n", loss_text(lost, "sub-buffer", write_error));
+    for (const NamedCount& lost : totals.events_lost)
+        text += fmt::format("  {}\n", loss_text(lost, "event", totals.write_error));
+    for (const NamedCount& lost : totals.subbufs_lost)
+        text += fmt::format("  {}\n", loss_text(lost, "sub-buffer", totals.write_error));
+    for (const NamedCount& missed : totals.missed)
+        text += fmt::format("  {}\n", escaped(missed_text(missed)));
     return text;
 }
 
-std::string cut_lines(const std::vector<NamedCount>& notes) {
+std::string cut_lines(const DrainTotals& totals, const char* where) {
     std::string text;
-    for (const NamedCount& note : notes)
-        if (note.name == cut_note) text = fmt::format("Not whole:\n  {}\n", cut_text(note.count));
+    for (const NamedCount& note : totals.notes)
+        if (note.name == cut_note) text = fmt::format("Not whole{}:\n  {}\n", where, cut_text(note.count));
     return text;
 }
 
 std::string losses_text(const RecordSummary& summary) {
     const DrainTotals& totals = summary.totals;
     const bool is_complete = summary.problems.empty(); /* else what was not read at all may be anything */
-    std::string lost = lost_lines(totals.events_lost, totals.subbufs_lost, totals.write_error);
-    for (const NamedCount& missed : totals.missed)
-        lost += fmt::format("  {}\n", escaped(missed_text(missed)));
+    std::string lost = lost_lines(totals);
     for (const NamedCount& missing : totals.not_switched_on)
         lost += fmt::format("  {}\n", escaped(not_switched_on_text(missing)));
-    const std::string before = lost_lines(summary.events_lost_before, summary.subbufs_lost_before, "");
-    const std::string cut = cut_lines(totals.notes);
+    constexpr const char* where_before = " in the snapshots before";
+    const std::string lost_before = lost_lines(summary.before);
+    const std::string before =
+        (lost_before.empty() ? "" : fmt::format("Lost{}:\n{}", where_before, lost_before)) +
+        cut_lines(summary.before, where_before) + not_described_lines(summary.before, where_before);
+    const std::string cut = cut_lines(totals, "");
     std::string text = lost.empty() ? "" : "Lost:\n" + lost;
     if (lost.empty() && cut.empty() && totals.not_described.empty() && is_complete)
         text = (summary.unreachable.empty() && summary.reached_late.empty()
@@ -88,8 +91,7 @@ std::string losses_text(const RecordSummary& summary) {
                 : summary.snapshots.size() <= 1 ? std::string()
                                                 : fmt::format(" in {} snapshots", summary.snapshots.size())) +
                ".\n";
-    if (!before.empty()) text += "Lost in the snapshots before:\n" + before;
-    return text + cut + not_described_lines(totals);
+    return text + cut + not_described_lines(totals, "") + before;
 }
 
 /* "zero" numbers are left out by whoever made the list. */

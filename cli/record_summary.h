@@ -28,7 +28,7 @@ struct RecordSummary {
     std::uint64_t duration_ns = 0;
     ChannelConfig channel;
     DrainTotals totals;
-    std::vector<NamedCount> events_lost_before, subbufs_lost_before; /* in snapshots before the last one */
+    DrainTotals before; /* of what is lost, not whole or not described: in snapshots before the last one */
     std::vector<Unreachable> unreachable;
     std::vector<Unreachable> reached_late; /* with the reason why not before */
     std::vector<Disturbed> disturbed;

@@ -85,6 +85,7 @@ private:
     bool is_asked_to_hurry();
     bool is_sent_away();
     Result<std::string> take_snapshot();
+    void note_losses_before();
     void serve_snapshots();
     void close();
     void close_drains();

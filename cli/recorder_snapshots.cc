@@ -28,6 +28,9 @@ Result<std::string> Recorder::take_snapshot() {
     if (!folder) return folder.error().with("No snapshot was taken");
     options.drain = drain_options(*folder);
     options.drain.ring_places = ring_places_;
+    for (const auto* counts : {&summary_.before.not_described, &summary_.totals.not_described})
+        for (const NamedCount& each : *counts)
+            options.drain.not_described_before += each.count;
     options.statedump.clock_mode = calibration_->mode();
     options.statedump.open_files = options_.statedump_files;
     auto taken = plumb::take_snapshot(*session_, *calibration_, kernel_session_.get(), options);
@@ -36,8 +39,7 @@ Result<std::string> Recorder::take_snapshot() {
     const bool is_found = realpath(options.drain.directory.c_str(), absolute) != nullptr;
     summary_.directory = is_found ? absolute : options.drain.directory;
     summary_.snapshots.push_back(summary_.directory);
-    add_counts(summary_.events_lost_before, summary_.totals.events_lost);
-    add_counts(summary_.subbufs_lost_before, summary_.totals.subbufs_lost);
+    note_losses_before();
     summary_.totals = std::move(taken->totals);
     ring_places_ = std::move(taken->ring_places);
     summary_.duration_ns = elapsed_ns();
@@ -49,6 +51,18 @@ Result<std::string> Recorder::take_snapshot() {
     if (!taken->problems.empty())
         return Error("The snapshot in {} is not complete: {}", summary_.directory, taken->problems.front());
     return summary_.directory;
+}
+
+/* The last snapshot will not be the last. What began untraced stays so, and is counted in each. */
+void Recorder::note_losses_before() {
+    DrainTotals& before = summary_.before;
+    const DrainTotals& last = summary_.totals;
+    add_counts(before.events_lost, last.events_lost);
+    add_counts(before.subbufs_lost, last.subbufs_lost);
+    add_counts(before.missed, last.missed);
+    std::erase_if(before.missed, [](const NamedCount& each) { return each.name == left_off_name; });
+    add_counts(before.not_described, last.not_described);
+    add_counts(before.notes, last.notes);
 }
 
 void Recorder::serve_snapshots() {

@@ -90,7 +90,7 @@ Result<std::unique_ptr<Drain>> drain_channel(std::span<const std::byte> channel,
                                     geometry.ring_count, geometry.extra_ring_count);
     if (!writer) return writer.error();
     auto source = std::make_unique<ChannelSource>(shared, std::move(*reader), std::move(calibration),
-                                                  options.ring_places);
+                                                  options.ring_places, options.not_described_before);
     return Drain::make(std::move(source), std::move(*writer), std::move(options));
 }
 
@@ -108,8 +108,11 @@ Result<std::unique_ptr<Drain>> drain_dead_channel(std::span<const std::byte> cha
 
 ChannelSource::ChannelSource(std::byte* shared, ChannelReader reader,
                              std::optional<ClockCalibration> calibration,
-                             const std::vector<RingPlace>& begin_at)
-    : shared_(shared), reader_(std::move(reader)), calibration_(std::move(calibration)) {
+                             const std::vector<RingPlace>& begin_at, uint64_t not_described_before)
+    : shared_(shared),
+      reader_(std::move(reader)),
+      calibration_(std::move(calibration)),
+      not_described_before_(not_described_before) {
     for (uint32_t i = 0; i < reader_.geometry().all_rings(); i++) {
         ring_numbers_.push_back(i);
         rings_.push_back({RingReader(reader_, i)});
@@ -412,12 +415,11 @@ void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) con
     add_if_any(totals.notes, "clock_set_back_ms", set_back_ns / 1'000'000);
     add_if_any(totals.not_switched_on, "event_slots", reader_.refused(PLUMB_REFUSED_EVENT_SLOTS));
     add_if_any(totals.not_switched_on, "heap", reader_.refused(PLUMB_REFUSED_HEAP));
-    add_if_any(totals.not_described, "refused_entry_slots", reader_.refused(PLUMB_REFUSED_ENTRY_SLOTS));
+    const uint64_t not_described = reader_.refused(PLUMB_REFUSED_ENTRY_SLOTS);
+    add_if_any(totals.not_described, "refused_entry_slots",
+               not_described - std::min(not_described, not_described_before_));
     add_if_any(totals.not_switched_on, "refused_clock", reader_.refused(PLUMB_REFUSED_CLOCK));
-    add_if_any(
-        totals.missed,
-        "processes and objects that programs with seccomp filters began later, and that were not traced",
-        reader_.left_off());
+    add_if_any(totals.missed, left_off_name, reader_.left_off());
     for (size_t kind = 0; kind < damage_kinds; kind++)
         add_if_any(static_cast<Damage>(kind) == Damage::losses ? totals.missed : totals.notes,
                    damage_name(static_cast<Damage>(kind)), reader_.damage()[kind]);

@@ -35,6 +35,7 @@ struct ChannelDrainOptions : DrainOptions {
     std::string trace_name;                                       /* empty: the session's name */
     std::vector<std::pair<std::string, std::string>> environment; /* further lines of the trace's env */
     std::vector<RingPlace> ring_places; /* where to begin, by ring; empty: with what nobody has read */
+    uint64_t not_described_before = 0;  /* entries, as those before it have counted */
     /* One of several traces of the channel: with an identity of its own, so that others can be read beside it. */
     bool is_snapshot = false;
     std::optional<plumb_channel_header> made_as; /* as in ReaderOptions */
@@ -47,11 +48,15 @@ Result<std::unique_ptr<Drain>> drain_live_channel(std::span<std::byte> channel, 
 Result<std::unique_ptr<Drain>> drain_dead_channel(std::span<const std::byte> channel,
                                                   ChannelDrainOptions options);
 
+/* In the totals' `missed`: of all the time that the channel is there, since none of them is traced later. */
+inline constexpr const char* left_off_name =
+    "processes and objects that programs with seccomp filters began later, and that were not traced";
+
 class ChannelSource : public Source {
 public:
     /* `shared`: the reader's first byte if the channel is live, else nullptr. `begin_at`: as places() said. */
     ChannelSource(std::byte* shared, ChannelReader reader, std::optional<ClockCalibration> calibration,
-                  const std::vector<RingPlace>& begin_at);
+                  const std::vector<RingPlace>& begin_at, uint64_t not_described_before = 0);
 
     const std::vector<uint32_t>& rings() const override { return ring_numbers_; }
     const std::deque<ChannelEvent>& events() const override { return reader_.events(); }
@@ -124,6 +129,7 @@ private:
     EntryRecycler recycler_;
     SeenWriters seen_writers_;
     uint64_t objects_ = 0;
+    uint64_t not_described_before_;
 };
 
 } // namespace plumb

@@ -15,14 +15,18 @@ PLUMB = pathlib.Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
 
 
 class SnapshotLosses(TracedProgramTest):
-    # As many events as each line of its input says.
+    # As many events as each line of its input says; for 0 one that is too long.
     PROGRAM = """
 #include <plumb/tracepoint.h>
 #include <stdio.h>
 PLUMB_EVENT(loss, step, (u64, number))
+PLUMB_EVENT(loss, told, (string, text))
 int main(void) {
+    static char text[3000];
+    for (unsigned i = 0; i + 1 < sizeof(text); i++) text[i] = 'x';
     unsigned long count, number = 0;
     while (scanf("%lu", &count) == 1) {
+        if (count == 0) plumb_trace(loss, told, text);
         for (unsigned long i = 0; i < count; i++) plumb_trace(loss, step, number++);
         puts("done");
         fflush(stdout);
@@ -53,6 +57,10 @@ int main(void) {
         shown = subprocess.run([PLUMB, "view", self.trace], capture_output=True, text=True, timeout=60, check=False).stderr
         self.assertRegex(shown, r"snapshot-1: \S+ sub-buffers? overwritten")
         self.assertNotIn("no summary.json", shown)
+
+    def test_they_speak_of_what_was_not_whole(self):
+        said = self.record(0, 3)
+        self.assertIn("Nothing was lost in the last snapshot.\nNot whole in the snapshots before:\n  1 event cut", said)
 
     def test_nothing_is_said_of_what_was_not_lost(self):
         self.assertIn("Nothing was lost in 3 snapshots.\n", self.record(3, 3, 3))

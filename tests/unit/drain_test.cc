@@ -351,4 +351,17 @@ TEST_F(DrainTest, a_snapshot_knows_by_itself_what_the_one_before_told) {
     EXPECT_THAT(second->totals().missed, testing::IsEmpty());
 }
 
+TEST_F(DrainTest, an_entry_that_found_no_room_counts_in_one_snapshot) {
+    ChannelBuilder channel;
+    channel.header().refused[PLUMB_REFUSED_ENTRY_SLOTS] = 5;
+    ChannelDrainOptions options;
+    options.not_described_before = 3;
+    const auto second = live(channel, options)->totals().not_described;
+    ASSERT_THAT(second, testing::SizeIs(1));
+    EXPECT_EQ(second[0].count, 2u);
+    std::filesystem::remove_all(trace());
+    options.not_described_before = 5;
+    EXPECT_THAT(live(channel, options)->totals().not_described, testing::IsEmpty());
+}
+
 } // namespace plumb
