@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <memory>
@@ -160,7 +161,7 @@ public:
         if (!directory && user_id == own_ && directory.error().number() != ENOENT) return directory.error();
         if (!directory) return ok();
         end_dead_sessions(*directory);
-        for (const Error& removed : tidy_left_channels(*directory))
+        for (const Error& removed : tidy_left_channels(*directory, true))
             print_error("{}\n", without_controls(removed.message()));
         auto left = left_channels(*directory);
         if (!left) note(left.error());
@@ -239,6 +240,33 @@ struct ToDrain {
     bool is_written = false;                   /* all that there is of it */
 };
 
+/* While it lives, the first signal that asks the program to end is only noted: what is half done has to be undone. */
+class EndNoted {
+public:
+    EndNoted() {
+        struct sigaction note {};
+        note.sa_handler = [](int number) { noted = number; };
+        note.sa_flags = SA_RESTART | SA_RESETHAND; /* the second one ends it */
+        for (std::size_t i = 0; i < signals.size(); i++) {
+            ::sigaction(signals[i], nullptr, &before_[i]);
+            if (before_[i].sa_handler != SIG_IGN) ::sigaction(signals[i], &note, nullptr);
+        }
+    }
+    ~EndNoted() {
+        for (std::size_t i = 0; i < signals.size(); i++)
+            ::sigaction(signals[i], &before_[i], nullptr);
+    }
+    EndNoted(const EndNoted&) = delete;
+    EndNoted& operator=(const EndNoted&) = delete;
+    /* The signal; 0: none. */
+    static int number() { return noted; }
+
+private:
+    static constexpr std::array<int, 3> signals = {SIGINT, SIGTERM, SIGHUP};
+    static inline volatile std::sig_atomic_t noted = 0;
+    std::array<struct sigaction, signals.size()> before_{};
+};
+
 void tell(const RecordSummary& summary, const std::string& whose) {
     const DrainTotals& totals = summary.totals;
     print_error("Extracted {} of {}.\n", counted(totals.progress.events, "event"), without_controls(whose));
@@ -310,6 +338,7 @@ Result<std::unique_ptr<Drain>> drain_channel(ToDrain& channel, RecordSummary& su
     ChannelDrainOptions options;
     options.directory = summary.directory;
     options.folder = channel.folder;
+    options.is_enough = [] { return EndNoted::number() != 0; };
     options.log = [](const std::string& line) { print_error("plumb: {}\n", without_controls(line)); };
     auto drain = drain_dead_channel(channel.channel.bytes(), options);
     if (!drain) return drain.error().with("{} can not be extracted", channel.path);
@@ -326,6 +355,7 @@ Result<std::unique_ptr<Drain>> drain_channel(ToDrain& channel, RecordSummary& su
 Result<bool> make_trace(std::vector<ToDrain>& channels, const ExtractOptions& options,
                         const std::string& whose, std::vector<std::string> problems = {},
                         std::uint64_t kernel_cookie = 0) {
+    const EndNoted end_noted; /* until the directory is taken back */
     auto directory = TraceDirectory::claim(options.directory, options.force);
     if (!directory) return directory.error();
     RecordSummary summary;
@@ -345,6 +375,10 @@ Result<bool> make_trace(std::vector<ToDrain>& channels, const ExtractOptions& op
         }
     }
     if (!is_any && unusable) return *unusable;
+    if (const int number = EndNoted::number(); number != 0) {
+        finish_by_signal(number);
+        return Error("Nothing was extracted, since it was asked to end.");
+    }
     if (kernel_cookie != 0)
         try_kernel_events(kernel_cookie, own.get(), options.keep, channels.front(), summary);
     if (Status stored = store_summary(summary); !stored) summary.problems.push_back(stored.error().message());
@@ -472,7 +506,9 @@ void add_extract(CLI::App& app) {
     command
         ->add_option("--user", options->user, "As root: what recorders left with this user, and nobody else")
         ->type_name("USER");
-    command->footer("What is left is kept for an hour, of the last four recorders. `plumb list` shows it.");
+    command->footer(
+        "What is left is there until the next recording begins, and for an hour from then, of the last four\n"
+        "recorders. `plumb list` shows it.");
     command->callback([options] { finish(run_extract(*options)); });
 }
 

@@ -235,17 +235,27 @@ bool is_channel_kept(std::uint64_t cookie) {
     return false;
 }
 
-std::vector<Error> tidy_left_channels(const UserDirectory& directory) {
+std::vector<Error> tidy_left_channels(const UserDirectory& directory, bool keeps_all) {
     std::vector<Error> removed;
     const Result<std::vector<LeftChannel>> channels = left_channels(directory);
     for (std::size_t i = 0; channels && i < channels->size(); i++) {
-        const std::string& name = (*channels)[i].file_name;
+        const LeftChannel& channel = (*channels)[i];
+        const std::string& name = channel.file_name;
+        const bool is_too_much =
+            !keeps_all && (i >= left_channels_max || channel.age_s > left_channel_age_max_s);
         struct stat info {};
         const Result<DeadChannel> dead = open_dead(directory, name);
         const bool is_none = !dead && dead.error().number() == no_channel;
-        if (is_none || i >= left_channels_max || (*channels)[i].age_s > left_channel_age_max_s) {
+        if (is_none || is_too_much) {
             const Status gone = directory.unlink_file(name);
-            if (gone && is_none) removed.push_back(dead.error().hint("It was removed."));
+            if (gone && !dead)
+                removed.push_back(dead.error().hint("It was removed."));
+            else if (gone)
+                removed.push_back(Error(
+                    "What killed process {} (session {}) had not written was removed, {} bytes: the last "
+                    "{} are kept, for an hour.",
+                    channel.recorder_process_id, channel.session_name, channel.unread_bytes,
+                    left_channels_max));
         } else if (dead && ::fstat(dead->file.get(), &info) == 0 && !is_mapped(dead->file.get(), info)) {
             give_back_what_was_read(*dead, info);
         }

@@ -56,10 +56,10 @@ Result<std::vector<LeftChannel>> left_channels(const UserDirectory& directory);
  * told. */
 bool is_channel_kept(std::uint64_t cookie);
 
-/* Removes those that are too old or too many, and what is no channel, or a damaged one (each is told), and gives back what
- * the others do not need. What only can not be opened now stays. Not under a lock that others wait for: it looks at the
- * mappings of every process. */
-std::vector<Error> tidy_left_channels(const UserDirectory& directory);
+/* Removes what is no channel, or a damaged one, and, unless `keeps_all`, those that are too old or too many, and gives back
+ * what the others do not need. It tells of each of which there was something to be had. What only can not be opened now stays,
+ * until it is too old. Not under a lock that others wait for: it looks at the mappings of every process. */
+std::vector<Error> tidy_left_channels(const UserDirectory& directory, bool keeps_all = false);
 
 } // namespace plumb
 

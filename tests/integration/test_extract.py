@@ -186,6 +186,22 @@ class Killed(RecordedProgramTest):
         plumb("record", "-q", "--force", "-o", self.directory / "next", "true")
         self.assertEqual(files(), [])
 
+    def test_what_is_left_goes_with_a_recording_and_not_unsaid(self):
+        recorders = [self.start_into(self.directory / f"trace-{i}", "--subbuf-size", "4K", "--subbuf-count", "4") for i in range(6)]
+        for recorder in recorders:
+            self.kill(recorder, 10)
+        done = plumb("extract", "-o", self.directory / "rest", recorders[0].pid)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for _ in range(2):
+            self.assertIn("Say which", plumb("extract").stderr)
+            self.assertEqual(len(files()), 5)
+            for path in SHM.glob("left-*"):
+                os.utime(path, (time.time() - 4000, time.time() - 4000))
+        said = plumb("record", "-o", self.directory / "next", "true").stderr
+        self.assertEqual(said.count("had not written was removed, "), 5, said)
+        self.assertIn(f"What killed process {recorders[2].pid} (session ", said)
+        self.assertEqual(files(), [])
+
     def test_it_can_be_kept_or_thrown_away(self):
         recorder = self.killed()
         self.assertEqual(plumb("extract", "--keep", "-o", self.directory / "one").returncode, 0)
@@ -215,6 +231,17 @@ class Killed(RecordedProgramTest):
         copy.write_bytes(b"nonsense" * 1000)
         self.assertEqual(plumb("extract", "-o", self.directory / "bad", copy).returncode, 1)
         self.assertFalse((self.directory / "bad").exists())
+
+    def test_ctrl_c_leaves_no_part_of_a_trace(self):
+        self.killed(3_000_000, "trace", "--snapshot")
+        rest = self.directory / "rest"
+        extracting = subprocess.Popen([PLUMB, "extract", "-o", rest], stderr=subprocess.DEVNULL)
+        while not list(rest.glob("ust/ring_*")) and extracting.poll() is None:
+            pass
+        extracting.send_signal(signal.SIGINT)
+        self.assertEqual(extracting.wait(timeout=60), -signal.SIGINT)
+        self.assertFalse(rest.exists())
+        self.assertEqual(plumb("extract", "-o", rest).returncode, 0)
 
     def test_a_trace_that_is_being_written_is_not_replaced(self):
         recorder = self.start_into(self.trace)
