@@ -352,8 +352,9 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
         const auto* free = std::find_if(std::begin(set.sessions), std::end(set.sessions),
                                         [](const plumb_session& session) { return session.cookie == 0; });
         if (free == std::end(set.sessions))
-            return Error("All {} sessions are taken.", PLUMB_MAX_SESSIONS)
-                .hint("End one of them: `plumb list` shows them.");
+            return Error("All {} sessions of this user are taken: so many recordings run at once.",
+                         PLUMB_MAX_SESSIONS)
+                .hint("Wait for one of them to end, or end it: `plumb list` shows them.");
         index = static_cast<std::uint8_t>(free - set.sessions);
         plumb_session& session = set.sessions[index];
         session = {};
