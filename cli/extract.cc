@@ -356,7 +356,9 @@ Result<bool> make_trace(std::vector<ToDrain>& channels, const ExtractOptions& op
                         const std::string& whose, std::vector<std::string> problems = {},
                         std::uint64_t kernel_cookie = 0) {
     const EndNoted end_noted; /* until the directory is taken back */
-    auto directory = TraceDirectory::claim(options.directory, options.force);
+    const bool is_of_others =
+        ::geteuid() == 0 && (kernel_cookie != 0 || channels.size() > 1 || options.user_id);
+    auto directory = TraceDirectory::claim(options.directory, options.force, is_of_others);
     if (!directory) return directory.error();
     RecordSummary summary;
     summary.directory = options.directory.empty() ? directory->path() : options.directory;

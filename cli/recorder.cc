@@ -142,7 +142,12 @@ Status Recorder::prepare() {
     }
     for (const std::string& user : options_.users)
         if (const auto user_id = parse_user(user); !user_id) return user_id.error();
-    auto claimed = TraceDirectory::claim(options_.directory, options_.force);
+    /* Of the kernel, or of whoever runs: not for everybody's eyes. */
+    const bool is_of_others =
+        ::geteuid() == 0 &&
+        (options_.command.empty() || !options_.kernel_events.empty() || !options_.users.empty() ||
+         !options_.executables.empty() || !options_.process_ids.empty());
+    auto claimed = TraceDirectory::claim(options_.directory, options_.force, is_of_others);
     if (!claimed) return claimed.error();
     if (options_.directory.empty()) options_.directory = claimed->path();
     directory_.emplace(std::move(*claimed));

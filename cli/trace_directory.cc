@@ -177,21 +177,21 @@ bool is_being_written(const std::string& path) {
 }
 
 /* "plumb-trace-20240131-235959", with a number behind it if that is taken: by whoever made it first. */
-Result<TraceDirectory> TraceDirectory::claim_any() {
+Result<TraceDirectory> TraceDirectory::claim_any(bool is_private) {
     const std::string name = fmt::format("plumb-trace-{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr)));
     constexpr int numbers_max = 10'000;
     for (int i = 1; i < numbers_max; i++) {
-        auto claimed = claim(i == 1 ? name : fmt::format("{}-{}", name, i), false);
+        auto claimed = claim(i == 1 ? name : fmt::format("{}-{}", name, i), false, is_private);
         if (claimed || claimed.error().number() != EEXIST) return claimed;
     }
     return Error("{} and all names like it are taken.", name).hint("Choose a directory with -o.");
 }
 
-Result<TraceDirectory> TraceDirectory::claim(const std::string& path, bool force) {
-    if (path.empty()) return claim_any();
+Result<TraceDirectory> TraceDirectory::claim(const std::string& path, bool force, bool is_private) {
+    if (path.empty()) return claim_any(is_private);
     constexpr int tries_max = 10; /* who has just finished there may remove it between our steps */
     for (int tries = 0; tries < tries_max; tries++) {
-        const bool is_new = ::mkdir(path.c_str(), 0755) == 0;
+        const bool is_new = ::mkdir(path.c_str(), is_private ? 0700 : 0755) == 0;
         if (!is_new && errno != EEXIST)
             return Error::from_errno(errno, "Could not make the trace directory {}", path);
         if (!is_new && !force)

@@ -28,8 +28,9 @@ bool is_being_written(const std::string& path);
 class TraceDirectory {
 public:
     /* Makes the directory, one named after the time if `path` is empty; with `force`, one that holds a trace of Plumb will do,
-     * if nobody writes there: it is empty then, but for what was put aside. */
-    static Result<TraceDirectory> claim(const std::string& path, bool force);
+     * if nobody writes there: it is empty then, but for what was put aside. `is_private`: where it is made, nobody else may
+     * enter it. */
+    static Result<TraceDirectory> claim(const std::string& path, bool force, bool is_private);
     TraceDirectory(TraceDirectory&&) noexcept = default;
     TraceDirectory& operator=(TraceDirectory&&) = delete;
     /* Unless it was worth keeping, removes the trace in it, and puts the old one back; the directory goes if it was made here. */
@@ -46,7 +47,7 @@ public:
 
 private:
     explicit TraceDirectory(Folder folder) : folder_(std::move(folder)) {}
-    static Result<TraceDirectory> claim_any();
+    static Result<TraceDirectory> claim_any(bool is_private);
     Status lock() const;
     Status check_owner() const;
     Status put_aside();

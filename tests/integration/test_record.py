@@ -271,6 +271,16 @@ int main(int argc, char** argv) {
         self.assertEqual(sorted(os.listdir(self.trace)), ["summary.json", "ust"])
         self.assertEqual(self.summary()["command"], ["echo", "new"])
 
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_what_root_records_of_others_is_not_for_all_to_read(self):
+        for options, mode in ((("--", "true"), 0o755), (("--duration", "0.1"), 0o700), (("--exe", "*nothing", "--", "true"), 0o700)):
+            self.assertEqual(self.record(*options, umask=0o022), 0, self.errors)
+            self.assertEqual(self.trace.stat().st_mode & 0o777, mode)
+            shutil.rmtree(self.trace)
+        self.trace.mkdir(mode=0o750)
+        self.assertEqual(self.record("--force", "--duration", "0.1"), 0, self.errors)
+        self.assertEqual(self.trace.stat().st_mode & 0o777, 0o750)
+
     def test_a_directory_that_was_there_stays(self):
         self.trace.mkdir()
         self.assertEqual(self.record("--force", "--", "nosuchcommand"), 127)
