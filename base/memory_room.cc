@@ -1,6 +1,7 @@
 #include "base/memory_room.h"
 
 #include "base/file.h"
+#include "base/processes.h"
 
 #include <fmt/format.h>
 
@@ -151,7 +152,9 @@ MemoryRoom memory_room(std::uint32_t process_id, const std::string& root) {
         for (const MemoryCgroup& cgroup : memory_cgroups(*cgroups, *mounts))
             narrow_by_cgroup(room, cgroup, root);
     const std::string limits = read_small_file(process + "/limits").value_or(std::string());
-    const std::string status = read_small_file(process + "/status").value_or(std::string());
+    /* Of the address space alone a first thread that has ended tells nothing. */
+    const std::string of_living = root.empty() ? proc_folder(process_id) : process;
+    const std::string status = read_small_file(of_living + "/status").value_or(std::string());
     constexpr std::string_view address_space = "Max address space";
     const std::size_t at = limits.find(address_space);
     if (at != std::string::npos) {

@@ -82,13 +82,13 @@ bool leaves_room(uint64_t bytes) {
     if (sys::call(SYS_prlimit64, 0, RLIMIT_AS, nullptr, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return true;
     char text[32] = {};
-    const OpenFile file("/proc/self/statm", O_RDONLY);
+    const OpenFile file("/proc/thread-self/statm", O_RDONLY); // not 0 behind pthread_exit()
     if (file.number() < 0 || sys::read(file.number(), text, sizeof(text) - 1) <= 0) return false;
     uint64_t pages = 0;
     for (const char* at = text; *at >= '0' && *at <= '9'; at++)
         pages = pages * 10 + static_cast<uint64_t>(*at - '0');
     const uint64_t used = pages * 4096;
-    return used < limit.rlim_cur && bytes <= (limit.rlim_cur - used) / 2;
+    return used != 0 && used < limit.rlim_cur && bytes <= (limit.rlim_cur - used) / 2;
 }
 
 // Maps the file and checks it: 0, or -errno with nothing left open.

@@ -84,11 +84,12 @@ size_t bytes_without_deleted(const char* path, size_t bytes) {
     return bytes - mark_bytes;
 }
 
-// A copy of our own memory: the bytes copied, or -errno, -EFAULT where there is none.
+// A copy of our own memory, by the number of this thread, since the first one may have ended and have none left: the bytes
+// copied, or -errno, -EFAULT where there is none.
 long try_to_copy_memory(uint64_t from, void* to, size_t bytes) {
     const iovec local{to, bytes};
     const iovec remote{reinterpret_cast<void*>(from), bytes};
-    return sys::call(SYS_process_vm_readv, sys::process_id(), &local, 1L, &remote, 1L, 0L);
+    return sys::call(SYS_process_vm_readv, sys::thread_id(), &local, 1L, &remote, 1L, 0L);
 }
 
 // False where there is none: between the look at /proc/self/maps and this, another thread may have unloaded the object.

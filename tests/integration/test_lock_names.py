@@ -7,10 +7,11 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from recorded_program import PLUMB, leave_out_if_sanitized  # noqa: E402
+from recorded_program import PLUMB, PROBE, leave_out_if_sanitized  # noqa: E402
 
 # One thread holds the lock until another waits for it.
 USE = r"""
@@ -37,7 +38,18 @@ void use_%(name)s(void) {
 MAIN = r"""
 #include <dlfcn.h>
 #include <stdlib.h>
+static void *use_again_and_again(void *unused) {
+    for (int i = 0; i < 200; i++)
+        use_program_lock();
+    _exit(0);
+    return unused;
+}
 int main(int count, char **arguments) {
+    if (count == 1) { /* the first thread ends */
+        pthread_t other;
+        pthread_create(&other, 0, use_again_and_again, 0);
+        pthread_exit(0);
+    }
     use_program_lock();
     void *plugin = dlopen(arguments[1], RTLD_NOW);
     void (*use)(void) = plugin ? (void (*)(void))dlsym(plugin, "use_plugin_lock") : 0;
@@ -72,6 +84,10 @@ class LockNames(unittest.TestCase):
         trace = self.directory / trace
         subprocess.run([PLUMB, "record", "--preload", "pthread", "-o", trace, "--", self.directory / "program",
                         self.directory / "plugin.so", *arguments], check=True, capture_output=True, timeout=60)
+        return self.names_in(trace)
+
+    @staticmethod
+    def names_in(trace):
         rows = subprocess.run([PLUMB, "contention", "-n", "0", "--json", trace], check=True, capture_output=True,
                               text=True).stdout.splitlines()
         return {json.loads(row)["name"] for row in rows}
@@ -83,6 +99,17 @@ class LockNames(unittest.TestCase):
 
     def test_the_recorder_finds_what_a_running_program_loaded(self):
         self.assertIn("plugin_lock", self.names("sudden", "_exit"))
+
+    def test_a_program_whose_first_thread_has_ended_says_what_it_loaded(self):
+        trace = self.directory / "left"
+        with subprocess.Popen([self.directory / "program"], env=dict(os.environ, LD_PRELOAD=str(PROBE))) as program:
+            status = pathlib.Path(f"/proc/{program.pid}/stat")
+            while ") Z " not in status.read_text():
+                time.sleep(0.01)
+            subprocess.run([PLUMB, "record", "-o", trace, "-p", str(program.pid), "--duration", "0.5s"], check=True,
+                           capture_output=True, timeout=60)
+            program.kill()
+        self.assertIn("program_lock", self.names_in(trace))
 
 
 if __name__ == "__main__":

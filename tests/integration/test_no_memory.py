@@ -4,6 +4,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
@@ -46,12 +47,29 @@ int main(void) {
 
 
 class AddressSpace(traced_program.TracedProgramTest):
-    # Needs 60 MiB, again and again.
+    # Needs 60 MiB, again and again. With an argument its first thread ends, and a second one goes on beside 90 MiB.
     PROGRAM = r"""
 #include <plumb/tracepoint.h>
+#include <pthread.h>
 #include <sys/mman.h>
+#include <unistd.h>
 PLUMB_EVENT(space, used, (u64, number))
-int main(void) {
+static void *go_on(void *unused) {
+    for (unsigned long i = 0; i < 2000; i++) {
+        plumb_trace(space, used, i);
+        usleep(5000);
+    }
+    _exit(0);
+    return unused;
+}
+int main(int count, char **arguments) {
+    (void)arguments;
+    if (count > 1) {
+        mmap(0, 90 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        pthread_t other;
+        if (pthread_create(&other, 0, go_on, 0)) return 3;
+        pthread_exit(0);
+    }
     for (unsigned long i = 0; i < 100; i++) {
         void* place = mmap(0, 60 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (place == MAP_FAILED) return 3;
@@ -76,6 +94,17 @@ int main(void) {
 
     def test_what_fits_beside_it_is_recorded(self):
         self.assertEqual(self.record(200_000, "16K")["events"], 100)
+
+    def test_so_it_is_when_the_first_thread_has_ended(self):
+        with subprocess.Popen(["bash", "-c", f"ulimit -v 230000; exec {self.program} left"]) as program:
+            while ") Z " not in pathlib.Path(f"/proc/{program.pid}/stat").read_text():
+                time.sleep(0.01)
+            subprocess.run([PLUMB, "record", "--subbuf-size", "1M", "--subbuf-count", "16", "-o", self.trace, "--exe",
+                            self.program, "--duration", "0.3s"], timeout=60, check=True, capture_output=True)
+            program.kill()
+        summary = json.loads((self.trace / "summary.json").read_text())
+        self.assertEqual(summary["events"], 0)
+        self.assertIn("Cannot allocate memory", summary["unreachable"][0]["reason"])
 
 
 if __name__ == "__main__":
