@@ -80,4 +80,10 @@ Result<std::string> preload_variable(const std::vector<std::string>& probes, con
     return value;
 }
 
+std::string asan_options(const char* inherited) {
+    const std::string value = inherited != nullptr ? inherited : "";
+    if (value.find("verify_asan_link_order") != std::string::npos) return value;
+    return value + (value.empty() ? "" : ":") + "verify_asan_link_order=0";
+}
+
 } // namespace plumb

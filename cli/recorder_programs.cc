@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/processes.h"
 #include "cli/output.h"
+#include "cli/preload.h"
 #include "cli/recorder.h"
 #include "consumerd/clock/clock_calibration.h"
 
@@ -187,7 +188,10 @@ Status Recorder::start_command() {
     std::vector<std::pair<std::string, std::string>> environment;
     environment.emplace_back(PLUMB_SESSIONS_VARIABLE,
                              equals == std::string::npos ? sessions : sessions.substr(equals + 1));
-    if (!preload_.empty()) environment.emplace_back("LD_PRELOAD", preload_);
+    if (!preload_.empty()) {
+        environment.emplace_back("LD_PRELOAD", preload_);
+        environment.emplace_back("ASAN_OPTIONS", asan_options(std::getenv("ASAN_OPTIONS")));
+    }
     std::function<Status(pid_t)> before_exec;
     if (!options_.system_wide)
         before_exec = [this](pid_t process_id) {

@@ -42,14 +42,14 @@ def preload_off(command, also=(), **options):
 class Recorded:
     """A program run under `plumb record` with every pthread event on."""
 
-    def __init__(self, command, also=(), options=(), timeout=120):
+    def __init__(self, command, also=(), options=(), timeout=120, asan_options=None):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="plumb-pthread-"))
         self.trace = self.directory / "trace"
         if also:
             command = ["env", "LD_PRELOAD=" + ":".join(map(str, [PROBE, *also])), *command]
         self.status, self.output, self.errors = run(
             [PLUMB, "record", "--preload", "pthread", *BUFFERS, *options, "-o", self.trace, "--", *command],
-            timeout=timeout)
+            timeout=timeout, **({} if asan_options is None else {"ASAN_OPTIONS": asan_options}))
 
     def events(self):
         return babeltrace.events(self.trace)
@@ -236,6 +236,24 @@ class OtherPrograms(unittest.TestCase):
                 command = ["java", "-cp", folder, "Locks"]
             tally = self.check(command)
             self.assertGreater(sum(tally.counts.values()), 100)
+
+    def test_a_program_of_the_address_sanitizer(self):
+        with tempfile.TemporaryDirectory(prefix="plumb-asan-") as directory:
+            source, program = pathlib.Path(directory, "locker.c"), pathlib.Path(directory, "locker")
+            source.write_text("#include <pthread.h>\nint main(void) { pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;"
+                              " return pthread_mutex_lock(&m) + pthread_mutex_unlock(&m); }\n")
+            if not shutil.which("gcc") or subprocess.run(["gcc", "-fsanitize=address", "-o", program, source],
+                                                         capture_output=True, check=False).returncode != 0:
+                self.skipTest("there is no gcc with its address sanitizer")
+            with Recorded([program]) as recorded:
+                self.assertEqual(recorded.status, 0, recorded.errors)
+                self.assertIn("pthread:mutex_acquired", {event.name for event in recorded.events()})
+
+    def test_what_the_user_tells_the_address_sanitizer(self):
+        for said, given in (("", "verify_asan_link_order=0"), ("color=never", "color=never:verify_asan_link_order=0"),
+                            ("verify_asan_link_order=1", "verify_asan_link_order=1")):
+            with Recorded(["sh", "-c", "echo $ASAN_OPTIONS"], asan_options=said) as recorded:
+                self.assertIn(given, recorded.output.splitlines())
 
     def test_other_allocators(self):
         tried = 0
