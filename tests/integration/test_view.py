@@ -59,6 +59,16 @@ int main(void) {
 }
 """
 
+EXEC = r"""
+#include <plumb/tracepoint.h>
+#include <unistd.h>
+PLUMB_EVENT(image, began)
+int main(int count, char** arguments) {
+    plumb_trace(image, began);
+    return count > 1 ? execl(arguments[1], arguments[1], (char*)0) : 0;
+}
+"""
+
 # A lock with a name that two threads fight for, and one on the heap that nobody else takes.
 LOCKS = r"""
 #include <pthread.h>
@@ -94,9 +104,11 @@ def setUpModule():
     compiler = os.environ.get("CC", "cc")
     (folder / "shop.c").write_text(SHOP)
     (folder / "locks.c").write_text(LOCKS)
+    (folder / "before.c").write_text(EXEC)
     tp_async = next((BUILD / "tp-async").rglob("tp-async.cc.o"))
-    subprocess.run([compiler, "-O1", "-pthread", f"-I{SOURCE / 'include'}", "-o", folder / "shop", folder / "shop.c",
-                    tp_async, BUILD / "libtrace" / "libplumb.a"], check=True)
+    for program in ("shop", "before"):
+        subprocess.run([compiler, "-O1", "-pthread", f"-I{SOURCE / 'include'}", "-o", folder / program,
+                        folder / f"{program}.c", tp_async, BUILD / "libtrace" / "libplumb.a"], check=True)
     subprocess.run([compiler, "-O1", "-pthread", "-o", folder / "locks", folder / "locks.c"], check=True)
     shop, locks = folder / "shop-trace", folder / "locks-trace"
     record("-e", "shop:*", "-o", shop, "--", folder / "shop")
@@ -229,6 +241,13 @@ class Summary(unittest.TestCase):
                          [("left", 4000), ("right", 4000)])
         self.assertEqual(summary["lost"], {"events": 0, "packets": 0, "damaged_packets": 0, "unknown_events": 0})
         self.assertIn("8,000 events", plumb("view", "--summary", shop).stdout)
+
+    def test_a_process_that_called_exec_has_its_newest_name(self):
+        before, after, trace = folder / "before", folder / "after", folder / "exec-trace"
+        shutil.copy(before, after)
+        record("-o", trace, "--", before, after)
+        threads = json.loads(plumb("view", "--summary", "--json", trace).stdout)["threads"]
+        self.assertEqual([(t["comm"], t["events"]) for t in threads], [("after", 2)])
 
 
 class Manners(unittest.TestCase):

@@ -15,14 +15,11 @@ std::string grouped(uint64_t number) {
 
 TraceSummary::TraceSummary(TraceReader& reader) : reader_(reader), by_event_(reader.event_infos().size()) {}
 
-void TraceSummary::find_thread(const Event& event, ThreadKey key) {
+void TraceSummary::find_thread(ThreadKey key, const ThreadRecord* record) {
     last_thread_ = key;
-    const auto [at, is_new] = by_thread_.try_emplace(key);
-    ThreadCount& count = at->second;
-    if (is_new) {
-        const ThreadRecord* const thread = reader_.thread_of(event);
-        count = {key.first, key.second, thread == nullptr ? "" : thread->name, 0};
-    }
+    last_record_ = record;
+    ThreadCount& count = by_thread_.try_emplace(key, ThreadCount{key.first, key.second, {}, 0}).first->second;
+    if (record != nullptr && !record->name.empty()) count.name = record->name;
     last_count_ = &count.events;
 }
 

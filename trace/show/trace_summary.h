@@ -21,8 +21,10 @@ public:
 
     void add(const Event& event) {
         ++by_event_[event.info->index];
+        const ThreadRecord* const record = reader_.thread_of(event);
         const std::pair thread(reader_.process_id_of(event), event.thread_id);
-        if (thread != last_thread_ || last_count_ == nullptr) find_thread(event, thread);
+        if (thread != last_thread_ || record != last_record_ || last_count_ == nullptr)
+            find_thread(thread, record);
         ++*last_count_;
         if (event_count_++ == 0) first_ns_ = event.time_ns;
         last_ns_ = event.time_ns;
@@ -38,11 +40,11 @@ private:
     struct ThreadCount {
         uint32_t process_id;
         uint32_t thread_id;
-        std::string name;
+        std::string name; /* at its last event that has one: threads are renamed, and processes call exec() */
         uint64_t events;
     };
     using ThreadKey = std::pair<uint32_t, uint32_t>; /* process, thread: numbers are used again */
-    void find_thread(const Event& event, ThreadKey key);
+    void find_thread(ThreadKey key, const ThreadRecord* record);
     std::vector<std::pair<std::string, uint64_t>> events_by_count() const;
     std::vector<ThreadCount> threads_by_count() const;
 
@@ -50,6 +52,7 @@ private:
     std::vector<uint64_t> by_event_; /* by EventInfo::index */
     std::map<ThreadKey, ThreadCount> by_thread_;
     ThreadKey last_thread_;
+    const ThreadRecord* last_record_ = nullptr;
     uint64_t* last_count_ = nullptr;
     uint64_t event_count_ = 0;
     int64_t first_ns_ = 0;
