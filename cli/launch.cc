@@ -139,6 +139,17 @@ bool SignalQueue::reached_group(const siginfo_t& signal) {
     return witness_.saw(signal, asks_to_end(number) ? second_breath_ns : same_breath_ns).value_or(false);
 }
 
+bool SignalQueue::takes_in_next(const siginfo_t& signal) {
+    if (!asks_to_end(signal.si_signo)) return false;
+    sigset_t same;
+    sigemptyset(&same);
+    sigaddset(&same, signal.si_signo);
+    const timespec at_once{};
+    siginfo_t next{};
+    if (sigtimedwait(&same, &next, &at_once) < 0) return false;
+    return witness_.saw(next, 0).value_or(false);
+}
+
 Result<LaunchedCommand>
 LaunchedCommand::start(const std::vector<std::string>& command,
                        const std::vector<std::pair<std::string, std::string>>& environment,

@@ -41,6 +41,9 @@ public:
     /* Whether the signal that was taken last was sent to the whole process group, by a terminal or by somebody, and the
      * command was there by then. The end of a terminal is told to the leader of its session alone. */
     bool reached_group(const siginfo_t& signal);
+    /* Takes another one of the same number that waits already, if that asks to end: whom both were sent to directly would have
+     * taken them for one. Returns whether there was one that reached the group. */
+    bool takes_in_next(const siginfo_t& signal);
     /* The recorder was stopped, and goes on. */
     void go_on() const { witness_.go_on(); }
     /* Whether somebody has made the recorder go on, and next() has yet to say so. */

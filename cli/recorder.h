@@ -50,6 +50,10 @@ private:
         pid_t sender = 0;
         std::uint64_t taken_ns = 0;
     };
+    struct Insistence {
+        unsigned count = 0; /* signals in quick succession, of which this was the last: */
+        TakenSignal last;
+    };
 
     Status check_words();
     Status prepare();
@@ -133,9 +137,8 @@ private:
     FileDescriptor summary_space_;
     bool has_write_failures_ = false;
     bool entrance_is_lost_ = false;
-    TakenSignal last_sent_to_group_, asked_to_stop_;
-    unsigned insisted_count_ = 0; /* signals in quick succession, of which this was the last: */
-    TakenSignal insisted_;
+    TakenSignal last_sent_to_group_, last_of_terminal_, asked_to_stop_;
+    Insistence by_keys_, by_others_;
     bool end_asked_ = false;
     bool is_closing_ = false;
     std::uint64_t end_signalled_ns_ = 0; /* when a signal asked for the end; 0: none has */

@@ -14,6 +14,9 @@ constexpr std::uint64_t patience_ns = 5'000'000'000;
 /* timeout(1) and service managers ask twice in one breath, the process and then its group. */
 constexpr std::uint64_t same_signal_ns = 1'000'000'000;
 
+/* Who forwards what a terminal has sent to all, and a script that cleans up in one trap and again in the next, mean it once. */
+constexpr std::uint64_t one_breath_ns = 300'000'000;
+
 /* What ends the recording alone: nobody means the recording by one signal, and whom an hour lies between by two. At a
  * terminal, two may be for a program that reads commands. */
 constexpr std::uint64_t quick_succession_ns = 1'000'000'000;
@@ -69,9 +72,13 @@ bool Recorder::pass_on(const siginfo_t& signal) {
     const bool reached_group = signals_.reached_group(signal);
     if (is_limit_of_ours(signal)) return true;
     TakenSignal& last = last_sent_to_group_;
-    if (command_->is_in_our_group()) {
-        if (reached_group && came_from_terminal(signal)) return true;
-        const std::uint64_t now_ns = elapsed_ns();
+    const bool is_in_group = command_->is_in_our_group();
+    const std::uint64_t now_ns = elapsed_ns();
+    if (is_in_group) {
+        if (reached_group && came_from_terminal(signal)) {
+            last_of_terminal_ = {signal.si_signo, 0, now_ns};
+            return true;
+        }
         if (reached_group) {
             last = {signal.si_signo, signal.si_pid, now_ns};
             return false;
@@ -79,6 +86,13 @@ bool Recorder::pass_on(const siginfo_t& signal) {
         if (last.number == signal.si_signo && last.sender == signal.si_pid &&
             now_ns - last.taken_ns < same_signal_ns)
             return false;
+        if (asks_to_end(signal.si_signo) && last_of_terminal_.number == signal.si_signo &&
+            now_ns - last_of_terminal_.taken_ns < one_breath_ns)
+            return false;
+    }
+    if (signals_.takes_in_next(signal) && is_in_group) {
+        last = {signal.si_signo, signal.si_pid, now_ns};
+        return false;
     }
     command_->send(signal.si_signo);
     return signal.si_signo != SIGUSR1 && signal.si_signo != SIGUSR2;
@@ -112,14 +126,19 @@ void Recorder::stop_with_command() {
     if (command_->stop_signal() != 0) command_->send(SIGCONT);
 }
 
-/* By the same signal: service managers send SIGHUP behind SIGTERM, for shells. */
+/* By the same signal: service managers send SIGHUP behind SIGTERM, for shells. A terminal's keys are counted by themselves, and
+ * each; of what others send, what comes in one breath counts as one, and not at all behind a key. */
 bool Recorder::is_insisted_on(const siginfo_t& signal) {
     const std::uint64_t now_ns = elapsed_ns();
-    const bool goes_on =
-        signal.si_signo == insisted_.number && now_ns - insisted_.taken_ns < quick_succession_ns;
-    insisted_count_ = goes_on ? insisted_count_ + 1 : 1;
-    insisted_ = {signal.si_signo, signal.si_pid, now_ns};
-    return insisted_count_ >= (came_from_terminal(signal) ? enough_of_terminal : enough_signals);
+    const auto is_within = [&](const Insistence& one, std::uint64_t time_ns) {
+        return one.last.number == signal.si_signo && now_ns - one.last.taken_ns < time_ns;
+    };
+    const bool is_key = came_from_terminal(signal);
+    if (!is_key && (is_within(by_keys_, one_breath_ns) || is_within(by_others_, one_breath_ns))) return false;
+    Insistence& insistence = is_key ? by_keys_ : by_others_;
+    insistence.count = is_within(insistence, quick_succession_ns) ? insistence.count + 1 : 1;
+    insistence.last = {signal.si_signo, signal.si_pid, now_ns};
+    return insistence.count >= (is_key ? enough_of_terminal : enough_signals);
 }
 
 /* While what was recorded is read: the second signal that asks for the end gets one, and the first is told so. */

@@ -170,11 +170,34 @@ class Signals(SignalTest):
         self.assertIsNone(recorder.poll())
         for _ in range(2):
             recorder.send_signal(signal.SIGHUP)
-            time.sleep(0.3)
+            time.sleep(0.6)
         recorder.wait(10)
         heard, said = self.end(recorder)
         self.assertIn("runs on", said)
         self.assertEqual(heard, 4 * [signal.SIGHUP])
+
+    def test_two_signals_in_one_breath_are_one(self):
+        recorder = self.start(self.record(*self.hearer(1)))
+        begun = time.monotonic()
+        recorder.send_signal(signal.SIGTERM)  # a script that cleans up in its trap for the signal, and in the one for its end
+        time.sleep(0.003)
+        recorder.send_signal(signal.SIGTERM)
+        took = time.monotonic() - begun
+        heard, said = self.end(recorder)
+        self.assertNotIn("runs on", said)
+        if took < 0.03:  # the recorder waits for so long, and longer, whether the group gets it too
+            self.assertEqual(heard, [signal.SIGTERM])
+        self.assertEqual(recorder.returncode, 7, said)
+
+    def test_what_comes_a_moment_later_reaches_the_command_and_does_not_insist(self):
+        recorder = self.start(self.record(*self.hearer(1)))
+        for _ in range(2):
+            recorder.send_signal(signal.SIGTERM)
+            time.sleep(0.15)
+        heard, said = self.end(recorder)
+        self.assertNotIn("runs on", said)
+        self.assertEqual(heard, 2 * [signal.SIGTERM])
+        self.assertEqual(recorder.returncode, 7, said)
 
     def test_different_signals_in_quick_succession_end_nothing(self):
         recorder = self.start(self.record(*self.hearer(1)))

@@ -88,6 +88,28 @@ class CtrlC(TerminalTest):
         self.show_until("runs on")
         self.show_until("Recorded")
 
+    # Forwards SIGINT to what follows, after this time.
+    WRAPPER = """
+import signal, subprocess, sys, time
+child = subprocess.Popen(sys.argv[2:])
+signal.signal(signal.SIGINT, lambda *_: (time.sleep(float(sys.argv[1])), child.send_signal(signal.SIGINT)))
+sys.exit(child.wait())
+"""
+
+    def test_who_forwards_it_does_not_insist(self):
+        wrappers = [["timeout", "20"], ["timeout", "--foreground", "20"]]
+        wrappers += [[sys.executable, "-c", self.WRAPPER, delay] for delay in ("0", "0.05")]
+        for wrapper in wrappers:
+            for again in range(2):
+                with self.subTest(wrapper=wrapper, again=again):
+                    process = self.open([*wrapper, *self.record(*self.hearer(1))])
+                    self.show_until("ready")
+                    self.press("\x03")
+                    self.show_until("Recorded")
+                    self.assertFalse("runs on" in self.shown, self.shown[-1000:])
+                    self.assertIn(self.wait(process), (7, 124))  # the latter of timeout(1)
+                    self.assertEqual(self.exit_status(), 7)
+
     def test_it_ends_the_loop_of_a_shell(self):
         record = shlex.join(self.record("sh", "-c", "echo ready; exec sleep 20"))
         shell = self.open(["bash", "-c", f"for i in 1 2; do echo begin $i; {record}; done"])
