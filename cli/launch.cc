@@ -21,10 +21,12 @@ namespace {
 constexpr std::uint64_t second_breath_ns = 50'000'000;
 constexpr std::uint64_t same_breath_ns = 2'000'000;
 
-/* All that would end the recorder without a word, and may come from outside; and what tells it of its command. */
+/* All that would end the recorder without a word, and may come from outside; what tells it of its command; and SIGWINCH, by
+ * which some programs are asked to end. abort() is of its own thread, and ends the process all the same. */
 std::vector<int> taken_signals() {
-    std::vector<int> numbers = {SIGINT, SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD,   SIGCONT,
-                                SIGIO,  SIGALRM, SIGPROF, SIGXCPU, SIGPWR,  SIGTSTP, SIGVTALRM, SIGTTIN};
+    std::vector<int> numbers = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,   SIGABRT, SIGUSR1,
+                                SIGUSR2, SIGCHLD, SIGCONT, SIGIO,     SIGALRM, SIGPROF,
+                                SIGXCPU, SIGPWR,  SIGTSTP, SIGVTALRM, SIGTTIN, SIGWINCH};
 #ifdef SIGSTKFLT
     numbers.push_back(SIGSTKFLT);
 #endif
@@ -64,12 +66,12 @@ SignalQueue::SignalQueue() {
     sigemptyset(&ignored_on_terminal_);
     sigemptyset(&before_command_);
     for (const int number : taken_signals()) {
-        /* nohup ignores SIGHUP, and it stays ignored. A shell without job control ignores SIGINT and SIGQUIT for what
-         * runs in its background: what the terminal sends is not for us then, but what kill sends is. */
+        /* nohup ignores SIGHUP, a shell without job control SIGINT and SIGQUIT for what runs in its background: what the
+         * terminal sends is not for us then, but what kill sends is, or for a command that handles it. */
         struct sigaction current {};
         sigaction(number, nullptr, &current);
         const bool is_ignored = number != SIGCHLD && number != SIGIO && current.sa_handler == SIG_IGN;
-        if (is_ignored && number != SIGINT && number != SIGQUIT) continue;
+        if (is_ignored && number != SIGINT && number != SIGQUIT && number != SIGHUP) continue;
         if (is_ignored) sigaddset(&ignored_on_terminal_, number);
         sigaddset(&taken_, number);
     }
@@ -107,16 +109,25 @@ bool SignalQueue::is_continued() {
     return sigpending(&pending) == 0 && sigismember(&pending, SIGCONT) == 1;
 }
 
+bool SignalQueue::is_for_command_alone(int signal_number) const {
+    return signal_number == SIGWINCH ||
+           (signal_number == SIGHUP && sigismember(&ignored_on_terminal_, SIGHUP) == 1);
+}
+
 std::optional<siginfo_t> SignalQueue::next(std::uint64_t timeout_ns) {
-    const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000),
-                           static_cast<long>(timeout_ns % 1'000'000'000)};
+    timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000),
+                     static_cast<long>(timeout_ns % 1'000'000'000)};
     siginfo_t info{};
-    if (sigtimedwait(&taken_, &info, &timeout) < 0) return {};
-    if (sigismember(&ignored_on_terminal_, info.si_signo) == 1 && came_from_terminal(info)) {
+    while (sigtimedwait(&taken_, &info, &timeout) >= 0) {
+        const bool is_request =
+            info.si_signo != SIGWINCH || info.si_code == SI_USER || info.si_code == SI_QUEUE;
+        const bool is_ignored =
+            sigismember(&ignored_on_terminal_, info.si_signo) == 1 && came_from_terminal(info);
+        if (is_request && !is_ignored) return info;
         (void)witness_.saw(info, 0);
-        return {};
+        timeout = {};
     }
-    return info;
+    return {};
 }
 
 void SignalQueue::command_begins() {
@@ -260,7 +271,7 @@ bool came_from_terminal(const siginfo_t& signal) {
 
 bool asks_to_end(int signal_number) {
     return signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGHUP ||
-           signal_number == SIGQUIT;
+           signal_number == SIGQUIT || signal_number == SIGABRT;
 }
 
 bool asks_to_stop(int signal_number) {
@@ -282,6 +293,11 @@ void end_by(int signal_number) {
     usual.sa_handler = SIG_DFL;
     sigaction(signal_number, &usual, nullptr);
     stop_by(signal_number);
+}
+
+bool was_sent_by(const siginfo_t& signal, pid_t process_id) {
+    return signal.si_pid == process_id &&
+           (signal.si_code == SI_USER || signal.si_code == SI_QUEUE || signal.si_code == SI_TKILL);
 }
 
 bool is_limit_of_ours(const siginfo_t& signal) {

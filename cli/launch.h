@@ -44,6 +44,9 @@ public:
     /* Takes another one of the same number that waits already, if that asks to end: whom both were sent to directly would have
      * taken them for one. Returns whether there was one that reached the group. */
     bool takes_in_next(const siginfo_t& signal);
+    /* Whether the signal says nothing to the recorder, nor to a command that was there when its group was sent it: SIGWINCH,
+     * and SIGHUP where whoever started the recorder had it ignored, as nohup does. */
+    bool is_for_command_alone(int signal_number) const;
     /* The recorder was stopped, and goes on. */
     void go_on() const { witness_.go_on(); }
     /* Whether somebody has made the recorder go on, and next() has yet to say so. */
@@ -127,6 +130,9 @@ void stop_by(int signal_number);
 /* Ends the process as the signal ended another one, without a core: that would be of the wrong one. Returns where it does not,
  * as in the first process of a container. */
 void end_by(int signal_number);
+
+/* Whether that process sent it, and not the kernel. */
+bool was_sent_by(const siginfo_t& signal, pid_t process_id);
 
 /* Whether the kernel says that the recorder's own time is up: `ulimit -t`, a timer that it was started with. */
 bool is_limit_of_ours(const siginfo_t& signal);

@@ -61,6 +61,8 @@ void Recorder::handle(const siginfo_t& signal) {
         const bool asks_to_end = pass_on(signal);
         if (!is_limit_of_ours(signal) && (!asks_to_end || !is_insisted_on(signal))) return;
         status_.say(fmt::format("the recording ends; {} runs on.", options_.command[0]));
+    } else if (signals_.is_for_command_alone(signal.si_signo)) {
+        return;
     }
     end_asked_ = true;
     end_signalled_ns_ = elapsed_ns();
@@ -71,6 +73,12 @@ void Recorder::handle(const siginfo_t& signal) {
 bool Recorder::pass_on(const siginfo_t& signal) {
     const bool reached_group = signals_.reached_group(signal);
     if (is_limit_of_ours(signal)) return true;
+    const bool is_for_command_alone = signals_.is_for_command_alone(signal.si_signo);
+    if (reached_group && is_for_command_alone) return false;
+    const bool may_be_ours =
+        !is_for_command_alone && signal.si_signo != SIGUSR1 && signal.si_signo != SIGUSR2;
+    /* What it tells its parent is not for itself: nobody would send it back without a recorder. */
+    if (was_sent_by(signal, command_->process_id())) return may_be_ours && !reached_group;
     TakenSignal& last = last_sent_to_group_;
     const bool is_in_group = command_->is_in_our_group();
     const std::uint64_t now_ns = elapsed_ns();
@@ -95,7 +103,7 @@ bool Recorder::pass_on(const siginfo_t& signal) {
         return false;
     }
     command_->send(signal.si_signo);
-    return signal.si_signo != SIGUSR1 && signal.si_signo != SIGUSR2;
+    return may_be_ours;
 }
 
 /* Whether the job stops is up to the command, as it is without a recorder: it may not care for Ctrl-Z. */
@@ -147,7 +155,7 @@ bool Recorder::is_asked_to_hurry() {
     while (const auto signal = signals_.next(0)) {
         const int number = signal->si_signo;
         if (asks_to_stop(number)) stop_by(number);
-        if (!asks_to_end(number)) continue;
+        if (!asks_to_end(number) || signals_.is_for_command_alone(number)) continue;
         if (end_signalled_ns_ == 0) {
             end_signalled_ns_ = elapsed_ns();
             status_.say("the rest of what was recorded is being written; another signal leaves it out.");
@@ -163,7 +171,7 @@ bool Recorder::is_sent_away() {
     bool is_signalled = false;
     while (const auto signal = signals_.next(0)) {
         if (asks_to_stop(signal->si_signo)) stop_by(signal->si_signo);
-        is_signalled |= asks_to_end(signal->si_signo);
+        is_signalled |= asks_to_end(signal->si_signo) && !signals_.is_for_command_alone(signal->si_signo);
     }
     return is_signalled;
 }

@@ -25,7 +25,7 @@ import os, select, signal, sys, time
 heard, hear = os.pipe()
 os.set_blocking(hear, False)
 signal.set_wakeup_fd(hear)
-for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGRTMIN): signal.signal(number, lambda *_: None)
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGRTMIN, signal.SIGABRT, signal.SIGWINCH): signal.signal(number, lambda *_: None)
 end = time.time() + 30
 os.write(1, b"ready\\n")
 while time.time() < end:
@@ -97,7 +97,7 @@ class SignalTest(unittest.TestCase):
 
 class Signals(SignalTest):
     def test_a_signal_to_the_group_reaches_the_command_once(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGRTMIN):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGRTMIN, signal.SIGABRT, signal.SIGWINCH):
             for again in range(3):
                 with self.subTest(number):
                     recorder = self.start(self.record(*self.hearer(0.5)), start_new_session=True)
@@ -108,7 +108,7 @@ class Signals(SignalTest):
 
     def test_a_signal_to_the_recorder_reaches_the_command_once_whatever_the_senders_group(self):
         for own_group in (True, False):
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGABRT, signal.SIGWINCH):
                 with self.subTest((own_group, number)):
                     recorder = self.start(self.record(*self.hearer(0.5)), start_new_session=own_group)
                     recorder.send_signal(number)
@@ -143,6 +143,40 @@ class Signals(SignalTest):
                 self.assertEqual(heard, [signal.SIGTERM])
                 self.assertNotIn("runs on", said)
                 self.assertEqual(self.exit_status(), 7)
+
+    @staticmethod
+    def ignore_hang_ups():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def test_under_nohup_a_command_that_hears_hang_ups_hears_them_and_the_recording_goes_on(self):
+        for to_group in (False, True):
+            with self.subTest(to_group=to_group):
+                recorder = self.start(self.record(*self.hearer(2)), start_new_session=True, preexec_fn=self.ignore_hang_ups)
+                for _ in range(2):
+                    (os.killpg if to_group else os.kill)(recorder.pid, signal.SIGHUP)
+                    time.sleep(0.6)
+                heard, said = self.end(recorder)
+                self.assertEqual(heard, 2 * [signal.SIGHUP])
+                self.assertEqual(recorder.returncode, 7, said)
+
+    def test_neither_a_window_nor_under_nohup_a_hang_up_ends_a_recording_without_a_command(self):
+        command = [str(PLUMB), "record", "-o", str(self.trace), "--duration", "2"]
+        recorder = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=self.ignore_hang_ups)
+        time.sleep(0.7)
+        for number in (signal.SIGHUP, signal.SIGWINCH):
+            recorder.send_signal(number)
+        _, said = recorder.communicate(timeout=20)
+        self.assertEqual(recorder.returncode, 0, said)
+        self.assertGreater(json.loads((self.trace / "summary.json").read_text())["duration_ns"], 1.9e9)
+
+    def test_what_the_command_sends_its_parent_does_not_come_back(self):
+        for number in ("USR1", "TERM"):
+            script = f"trap 'echo heard 99' {number}; echo ready; kill -{number} $PPID; sleep 0.3; sleep 0.3; exit 7"
+            with self.subTest(number):
+                recorder = self.start(self.record("sh", "-c", script))
+                heard, said = self.end(recorder)
+                self.assertEqual(heard, [])
+                self.assertEqual(recorder.returncode, 7, said)
 
     def test_what_was_sent_before_the_command_began_reaches_it(self):
         for to_group in (True, False):
