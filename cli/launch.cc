@@ -11,7 +11,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <ctime>
+#include <string_view>
 
 namespace plumb {
 namespace {
@@ -49,6 +51,24 @@ std::vector<std::string> environment_with(const std::vector<std::pair<std::strin
     for (const auto& [name, value] : variables)
         result.push_back(name + "=" + value);
     return result;
+}
+
+/* By these a service manager, and whoever activates by sockets, names the process that it has started, which is the recorder. */
+constexpr std::string_view names_of_started[] = {"LISTEN_PID", "WATCHDOG_PID", "SYSTEMD_EXEC_PID"};
+constexpr std::size_t number_bytes = 20;
+
+/* Where the number of the command, which has none yet, is to be written. */
+std::vector<char*> places_of_our_number(std::vector<std::string>& lines) {
+    std::vector<char*> places;
+    const std::string ours = std::to_string(getpid());
+    for (std::string& line : lines)
+        for (const std::string_view name : names_of_started) {
+            if (!line.starts_with(name) || std::string_view(line).substr(name.size()) != "=" + ours) continue;
+            line.resize(name.size() + 1 + number_bytes, '\0');
+            places.push_back(line.data() + name.size() + 1);
+            break;
+        }
+    return places;
 }
 
 std::vector<char*> pointers_to(const std::vector<std::string>& words) {
@@ -171,7 +191,8 @@ LaunchedCommand::start(const std::vector<std::string>& command,
     if (pipe2(ends, O_CLOEXEC) != 0) return Error::from_errno(errno, "Could not start {}", command[0]);
     FileDescriptor go_read(ends[0]), go_write(ends[1]);
     /* Before the fork: other threads may hold the allocator's locks in it. */
-    const std::vector<std::string> variables = environment_with(environment);
+    std::vector<std::string> variables = environment_with(environment);
+    const std::vector<char*> number_places = places_of_our_number(variables);
     const std::vector<char*> arguments = pointers_to(command), environment_pointers = pointers_to(variables);
     const pid_t process_id = fork();
     if (process_id < 0) return Error::from_errno(errno, "Could not start {}", command[0]);
@@ -181,6 +202,8 @@ LaunchedCommand::start(const std::vector<std::string>& command,
         go_write.reset();
         char go = 0;
         if (read(go_read.get(), &go, 1) != 1) _exit(127);
+        for (char* place : number_places)
+            *std::to_chars(place, place + number_bytes - 1, getpid()).ptr = '\0';
         execvpe(arguments[0], arguments.data(), environment_pointers.data());
         const int cause = errno;
         [[maybe_unused]] const ssize_t written = write(to_parent.get(), &cause, sizeof(cause));

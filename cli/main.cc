@@ -109,6 +109,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     plumb::hold_standard_descriptors();
+    plumb::note_inherited();
     const int status = run(argc, argv);
     const plumb::Status said = plumb::flush_out();
     if (!said) plumb::complain(said.error());

@@ -1,15 +1,20 @@
 #include "cli/output.h"
 
+#include "base/file.h"
 #include "base/output_buffer.h"
 #include "cli/speaker.h"
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
+#include <string>
+#include <vector>
 
 namespace plumb {
 namespace {
@@ -47,11 +52,39 @@ int open_stand_in(int number) {
     return null >= 0 ? null : open("/", O_PATH | O_CLOEXEC);
 }
 
+std::vector<int>& inherited() {
+    static std::vector<int> numbers;
+    return numbers;
+}
+
+/* exec() has closed what has the flag. */
+bool is_inherited_end(int number) {
+    struct stat found {};
+    const int flags = fcntl(number, F_GETFD);
+    return flags >= 0 && (flags & FD_CLOEXEC) == 0 && fstat(number, &found) == 0 &&
+           (S_ISFIFO(found.st_mode) || S_ISSOCK(found.st_mode));
+}
+
 } // namespace
 
 void hold_standard_descriptors() {
     for (int number = STDIN_FILENO; number <= STDERR_FILENO; number++)
         if (fcntl(number, F_GETFD) < 0) (void)open_stand_in(number); /* the lowest that is free is this one */
+}
+
+void note_inherited() {
+    const auto names = list_directory("/proc/self/fd");
+    if (!names) return;
+    for (const std::string& name : *names) {
+        const int number = std::atoi(name.c_str());
+        if (number > STDERR_FILENO && is_inherited_end(number)) inherited().push_back(number);
+    }
+}
+
+void leave_inherited_to_command() {
+    for (const int number : inherited())
+        if (is_inherited_end(number)) close(number);
+    inherited().clear();
 }
 
 void leave_to_command(int number) {

@@ -25,6 +25,12 @@ namespace plumb {
  * inherit. First thing in main(). */
 void hold_standard_descriptors();
 
+/* Which pipes and sockets beyond the standard descriptors were there at the start. Then, too. */
+void note_inherited();
+/* Lets go of them, once a launched command has them: who waits for their end waits for the command to let go of them. Not of
+ * files: with one of those, locks of this process would go. */
+void leave_inherited_to_command();
+
 /* From now on, threads of their own write to both, and nobody else waits. Before the process has other threads. */
 void speak_apart();
 

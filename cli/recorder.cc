@@ -90,9 +90,14 @@ Result<int> Recorder::run() {
     /* While a pipe without a reader is an error and not a signal: the command's status is what is passed on. */
     const Status said = flush_out([this] { return is_sent_away(); });
     if (command_) {
-        const int status = summary_.exit_status.value_or(0);
+        std::optional<int> its_status = summary_.exit_status;
+        if (must_stay()) {
+            stay_with_command();
+            its_status = command_->exit_status();
+        }
+        const int status = its_status.value_or(0);
         if (!summary_.is_complete() || has_write_failures_) return status == 0 ? 1 : status;
-        return summary_.exit_status ? status : exit_status_of_running;
+        return its_status ? status : exit_status_of_running;
     }
     return said && summary_.is_complete() ? 0 : 1;
 }

@@ -81,6 +81,10 @@ private:
     void wait_for_end();
     bool is_over();
     void handle(const siginfo_t& signal);
+    void handle_behind(const siginfo_t& signal);
+    bool must_stay();
+    const char* how_it_goes_on();
+    void stay_with_command();
     bool pass_on(const siginfo_t& signal);
     void stop_as_asked(const siginfo_t& signal);
     void stop_with_command();

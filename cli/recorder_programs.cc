@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -26,6 +27,29 @@ constexpr std::uint64_t exec_patience_ns = 1'000'000'000;
 constexpr unsigned exec_look_us = 10'000;
 /* How often it is looked for signals while the command is on its way to its program. */
 constexpr std::uint64_t begin_look_ns = 20'000'000;
+
+/* What is no program of anybody's. */
+std::string why_no_program(std::uint32_t process_id) {
+    const auto status = read_small_file(fmt::format("/proc/{}/status", process_id));
+    if (!status) return {};
+    const std::size_t group = status->find("\nTgid:\t");
+    if (group != std::string::npos) {
+        const auto leader = static_cast<std::uint32_t>(
+            std::strtoul(status->c_str() + group + std::strlen("\nTgid:\t"), nullptr, 10));
+        if (leader != 0 && leader != process_id)
+            return fmt::format("it is a thread of process {}: -p takes that number", leader);
+    }
+    const auto stat = read_small_file(fmt::format("/proc/{}/stat", process_id));
+    const std::size_t name_end = stat ? stat->rfind(')') : std::string::npos;
+    if (name_end == std::string::npos) return {};
+    constexpr unsigned long kernel_thread = 0x200000; /* PF_KTHREAD */
+    char state = 0;
+    int numbers[5];
+    unsigned long flags = 0;
+    const int read = std::sscanf(stat->c_str() + name_end + 1, " %c %d %d %d %d %d %lu", &state, &numbers[0],
+                                 &numbers[1], &numbers[2], &numbers[3], &numbers[4], &flags);
+    return read == 7 && (flags & kernel_thread) != 0 ? "it is a thread of the kernel" : "";
+}
 
 bool is_in_other_user_namespace(std::uint32_t process_id) {
     const auto its = read_link(fmt::format("/proc/{}/ns/user", process_id));
@@ -106,6 +130,7 @@ void Recorder::take_found_late(const Report& joined) {
 }
 
 std::string Recorder::why_unreachable(std::uint32_t process_id) {
+    if (std::string why = why_no_program(process_id); !why.empty()) return why;
     const auto user_id = user_of(process_id);
     if (user_id && *user_id != geteuid() && geteuid() != 0)
         return fmt::format("it belongs to user {}: only that user, or root, can record it", *user_id);
@@ -209,6 +234,7 @@ Status Recorder::start_command() {
     }
     leave_to_command(STDIN_FILENO);
     if (!options_.json) leave_to_command(STDOUT_FILENO);
+    leave_inherited_to_command();
     return ok();
 }
 

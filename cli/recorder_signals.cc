@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 
 namespace plumb {
@@ -24,13 +26,38 @@ constexpr unsigned enough_signals = 2, enough_of_terminal = 3;
 
 } // namespace
 
+/* With the first process of a container, all of it ends: there a recorder whose recording is over waits for its command. */
+bool Recorder::must_stay() {
+    return getpid() == 1 && command_ && !command_->has_ended();
+}
+
+const char* Recorder::how_it_goes_on() {
+    return must_stay() ? "runs on, and plumb waits for it, as the first process of its container" : "runs on";
+}
+
+void Recorder::stay_with_command() {
+    while (must_stay())
+        if (const auto signal = signals_.next(patience_ns)) handle_behind(*signal);
+}
+
+/* When the recording is over, or is being ended. */
+void Recorder::handle_behind(const siginfo_t& signal) {
+    if (!must_stay()) return;
+    if (signal.si_signo == SIGCHLD)
+        reap_children_but(command_->process_id());
+    else if (signal.si_signo == SIGCONT)
+        command_->send(SIGCONT);
+    else if (signal.si_signo != SIGIO)
+        (void)pass_on(signal);
+}
+
 bool Recorder::is_over() {
     if (end_asked_ || !check_channel()) return true;
     if (command_) {
         if (command_->has_ended()) return true;
         if (stop_asked_ns_ == 0 || elapsed_ns() - stop_asked_ns_ <= patience_ns) return false;
-        status_.say(fmt::format("{} has not ended {} s after SIGTERM; the recording ends, and it runs on.",
-                                options_.command[0], patience_ns / 1'000'000'000));
+        status_.say(fmt::format("{} has not ended {} s after SIGTERM; the recording ends, and it {}.",
+                                options_.command[0], patience_ns / 1'000'000'000, how_it_goes_on()));
         return true;
     }
     if (attached_.empty()) return false;
@@ -60,7 +87,7 @@ void Recorder::handle(const siginfo_t& signal) {
     if (command_ && !command_->has_ended()) {
         const bool asks_to_end = pass_on(signal);
         if (!is_limit_of_ours(signal) && (!asks_to_end || !is_insisted_on(signal))) return;
-        status_.say(fmt::format("the recording ends; {} runs on.", options_.command[0]));
+        status_.say(fmt::format("the recording ends; {} {}.", options_.command[0], how_it_goes_on()));
     } else if (signals_.is_for_command_alone(signal.si_signo)) {
         return;
     }
@@ -154,6 +181,7 @@ bool Recorder::is_asked_to_hurry() {
     if (!is_closing_) return false; /* a snapshot, in between */
     while (const auto signal = signals_.next(0)) {
         const int number = signal->si_signo;
+        handle_behind(*signal);
         if (asks_to_stop(number)) stop_by(number);
         if (!asks_to_end(number) || signals_.is_for_command_alone(number)) continue;
         if (end_signalled_ns_ == 0) {
@@ -170,6 +198,7 @@ bool Recorder::is_asked_to_hurry() {
 bool Recorder::is_sent_away() {
     bool is_signalled = false;
     while (const auto signal = signals_.next(0)) {
+        handle_behind(*signal);
         if (asks_to_stop(signal->si_signo)) stop_by(signal->si_signo);
         is_signalled |= asks_to_end(signal->si_signo) && !signals_.is_for_command_alone(signal->si_signo);
     }
@@ -184,8 +213,10 @@ void Recorder::end_of_time() {
     stop_asked_ns_ = std::max<std::uint64_t>(elapsed_ns(), 1);
     if (!command_)
         end_asked_ = true;
-    else
+    else {
         command_->send(SIGTERM);
+        if (command_->stop_signal() != 0) command_->send(SIGCONT); /* as timeout(1) does */
+    }
 }
 
 } // namespace plumb

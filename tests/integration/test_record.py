@@ -125,8 +125,8 @@ int main(int argc, char** argv) {
                 self.assertEqual(self.summary()["events_by_name"]["pthread:mutex_acquired"], 10)
 
     def test_whatever_ends_a_process_ends_the_recording_well(self):
-        for number in (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGXCPU, signal.SIGPWR, signal.SIGSTKFLT,
-                       signal.SIGRTMIN, signal.SIGRTMAX):
+        for number in (signal.SIGABRT, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGXCPU, signal.SIGPWR,
+                       signal.SIGSTKFLT, signal.SIGRTMIN, signal.SIGRTMAX):
             with self.subTest(number):
                 recorder = self.start("--force", "--preload", "pthread", "--", self.program, 1, 10, "wait")
                 self.assertEqual(recorder.stdout.readline(), "locked\n")
@@ -312,6 +312,19 @@ int main(int argc, char** argv) {
             program.kill()
             program.wait()
 
+    def test_a_thread_is_named_as_one(self):
+        script = "import threading, time; threading.Thread(target=time.sleep, args=(100,), daemon=True).start(); time.sleep(100)"
+        program = subprocess.Popen([sys.executable, "-c", script])
+        try:
+            threads = []
+            while len(threads) < 2:
+                threads = [int(each.name) for each in pathlib.Path(f"/proc/{program.pid}/task").iterdir()]
+            self.assertEqual(self.record("-p", max(threads)), 1)
+            self.assertIn(f"could not be reached: it is a thread of process {program.pid}", self.errors)
+        finally:
+            program.kill()
+            program.wait()
+
     def test_it_ends_with_the_last_of_those_that_it_records(self):
         other = subprocess.Popen(["sleep", "100"])
         program = subprocess.Popen([self.program, "2", "100", "forever"], env=dict(os.environ, LD_PRELOAD=str(PROBE)))
@@ -332,6 +345,10 @@ int main(int argc, char** argv) {
         began = time.monotonic()
         self.assertEqual(self.record("--duration", "500ms", "--", "sleep", 100), 0)
         self.assertLess(time.monotonic() - began, 20)
+
+    def test_a_command_that_is_stopped_ends_with_the_time(self):
+        self.assertEqual(self.record("--duration", "500ms", "--", "sh", "-c", "kill -STOP $$; sleep 100"), 0)
+        self.assertNotIn("runs on", self.errors)
 
     def test_what_outlives_the_command_is_named(self):
         pid_file = self.directory / "pid"

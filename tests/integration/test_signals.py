@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -177,6 +178,48 @@ class Signals(SignalTest):
                 heard, said = self.end(recorder)
                 self.assertEqual(heard, [])
                 self.assertEqual(recorder.returncode, 7, said)
+
+    def test_the_first_process_of_a_container_waits_for_its_command(self):
+        container = ["unshare", "--pid", "--fork", "--mount-proc"]
+        if subprocess.run([*container, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no namespaces here")
+        starter = self.start([*container, *self.record(*self.hearer(4))])
+        recorder = int(Path(f"/proc/{starter.pid}/task/{starter.pid}/children").read_text())
+        for _ in range(3):
+            os.kill(recorder, signal.SIGTERM)
+            time.sleep(0.6)
+        os.kill(recorder, signal.SIGHUP)
+        heard, said = self.end(starter)
+        self.assertIn("plumb waits for it", said)
+        self.assertIn("Recorded", said)
+        self.assertEqual(heard, 3 * [signal.SIGTERM] + [signal.SIGHUP])
+        self.assertEqual(starter.returncode, 7, said)
+
+    def test_what_names_the_started_process_names_the_command(self):
+        names = ["LISTEN_PID", "WATCHDOG_PID", "SYSTEMD_EXEC_PID"]
+        given = " ".join(f"{name}=$$" for name in names)
+        show = "echo $$ " + " ".join(f"${name}" for name in names) + " $OTHER_PID"
+        script = f'OTHER_PID=$$ {given} exec "$@"'
+        done = subprocess.run(["sh", "-c", f"echo $$; {script}", "sh", *self.record("sh", "-c", show)], capture_output=True,
+                              text=True, timeout=30, check=False)
+        recorder, command, *others, other = done.stdout.split()
+        self.assertEqual(others, 3 * [command], done.stderr)
+        self.assertEqual(other, recorder)
+
+    def test_who_waits_for_the_end_of_a_pipe_waits_for_the_command_alone(self):
+        read_end, write_end = os.pipe()
+        script = f"echo ready >&{write_end}; exec {write_end}>&-; read line"
+        recorder = subprocess.Popen(self.record("bash", "-c", script), pass_fds=[write_end], stdin=subprocess.PIPE,
+                                    stderr=subprocess.PIPE)
+        os.close(write_end)
+        with open(read_end) as pipe:
+            watchdog = threading.Timer(10, recorder.kill)
+            watchdog.start()
+            self.assertEqual(pipe.read(), "ready\n")
+            watchdog.cancel()
+        self.assertIsNone(recorder.poll())
+        recorder.communicate(b"\n", timeout=20)
+        self.assertEqual(recorder.returncode, 0)
 
     def test_what_was_sent_before_the_command_began_reaches_it(self):
         for to_group in (True, False):
