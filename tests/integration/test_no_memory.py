@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """A program that gets no more memory is not made to wait for records that are too large for the channel: they are counted."""
 import json
+import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -95,16 +97,26 @@ int main(int count, char **arguments) {
     def test_what_fits_beside_it_is_recorded(self):
         self.assertEqual(self.record(200_000, "16K")["events"], 100)
 
-    def test_so_it_is_when_the_first_thread_has_ended(self):
-        with subprocess.Popen(["bash", "-c", f"ulimit -v 230000; exec {self.program} left"]) as program:
+    def record_without_first_thread(self, limit_kib, whom, *options):
+        with subprocess.Popen(["bash", "-c", f"ulimit -v {limit_kib}; exec {self.program} left"]) as program:
             while ") Z " not in pathlib.Path(f"/proc/{program.pid}/stat").read_text():
                 time.sleep(0.01)
-            subprocess.run([PLUMB, "record", "--subbuf-size", "1M", "--subbuf-count", "16", "-o", self.trace, "--exe",
-                            self.program, "--duration", "0.3s"], timeout=60, check=True, capture_output=True)
+            subprocess.run([PLUMB, "record", *options, "-o", self.trace, whom,
+                            self.program if whom == "--exe" else str(program.pid), "--duration", "0.3s"], timeout=60,
+                           check=True, capture_output=True)
             program.kill()
-        summary = json.loads((self.trace / "summary.json").read_text())
+        return json.loads((self.trace / "summary.json").read_text())
+
+    def test_so_it_is_when_the_first_thread_has_ended(self):
+        summary = self.record_without_first_thread(230_000, "--exe", "--subbuf-size", "1M", "--subbuf-count", "16")
         self.assertEqual(summary["events"], 0)
         self.assertIn("Cannot allocate memory", summary["unreachable"][0]["reason"])
+
+    def test_default_rings_fit_beside_it_then_too(self):
+        summary = json.dumps(self.record_without_first_thread(141_000, "-p"))
+        sizes = [int(re.search(rf'"{key}": (\d+)', summary).group(1)) for key in ("subbuf_bytes", "subbuf_count")]
+        rings = os.sysconf("SC_NPROCESSORS_CONF") + max(4, min(16, os.sysconf("SC_NPROCESSORS_CONF")))
+        self.assertLessEqual(sizes[0] * sizes[1] * rings, ((141_000 << 10) - (90 << 20)) // 4)
 
 
 if __name__ == "__main__":
