@@ -95,8 +95,7 @@ std::set<uid_t> OtherUsers::launched_unseen(const std::map<uid_t, Error>& of_use
     for (const std::uint32_t process_id : all_process_ids()) {
         const auto user_id = user_of(process_id);
         if (!user_id || of_users.count(*user_id) == 0 || found.count(*user_id) != 0 ||
-            launched_by(process_id, {options_.cookie, static_cast<std::uint32_t>(::getpid())}) !=
-                Launched::yes)
+            !is_launched_by(process_id, {options_.cookie, static_cast<std::uint32_t>(::getpid())}))
             continue;
         const auto files = mapped_files(process_id);
         if (files && std::any_of(files->begin(), files->end(), [](const MappedFile& file) {
@@ -116,17 +115,12 @@ Result<bool> OtherUsers::has_launched(uid_t user_id) const {
     if (!directory) return unusable(directory.error());
     const auto state = StateFile::open_existing(*directory);
     if (!state) return unusable(state.error());
-    /* One too many is recorded for nothing; of one that is not recorded it must be certain before it is a problem. */
-    const auto is_meant = [&](std::uint32_t process_id) {
-        const Launched launched =
-            launched_by(process_id, {options_.cookie, static_cast<std::uint32_t>(::getpid())});
-        return launched == Launched::yes || (launched == Launched::maybe && !options_.flight_recorder);
-    };
+    const Launcher launcher{options_.cookie, static_cast<std::uint32_t>(::getpid())};
     const std::vector<ProcessSlot> slots = state->processes();
     return std::any_of(slots.begin(), slots.end(), [&](const ProcessSlot& slot) {
         const std::uint32_t process_id = slot.process_id();
         return process_id != 0 && user_of(process_id) == user_id && state->may_be_mapped_by(process_id) &&
-               is_meant(process_id);
+               is_launched_by(process_id, launcher);
     });
 }
 

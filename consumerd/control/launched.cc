@@ -52,7 +52,7 @@ Launched launched_by(std::uint32_t process_id, const Launcher& launcher) {
 }
 
 bool is_launched_by(std::uint32_t process_id, const Launcher& launcher) {
-    return launched_by(process_id, launcher) != Launched::no;
+    return launched_by(process_id, launcher) == Launched::yes;
 }
 
 } // namespace plumb

@@ -16,7 +16,7 @@ struct Launcher {
 enum class Launched { no, maybe, yes };
 Launched launched_by(std::uint32_t process_id, const Launcher& launcher);
 
-/* Or may be. */
+/* For certain. Who may be, and is not, is a bystander: many programs write their title over their environment. */
 bool is_launched_by(std::uint32_t process_id, const Launcher& launcher);
 
 } // namespace plumb

@@ -172,8 +172,8 @@ struct Session::Parts {
     bool is_own(const plumb_rule& rule) const { return rule.session == index; }
 
     /* Whether a change of the rule can make a difference to the process. Who was launched is read from memory
-     * that the process may have written over since it asked, so one that maps the channel is concerned too.
-     */
+     * that the process may have written over since it asked, so one that maps the channel is concerned too; who
+     * neither shows that it was launched nor maps it has nothing to do with the session. */
     bool concerns(const plumb_rule& rule, const ProcessSlot& slot) const {
         if (is_for(rule, channel.cookie(), slot)) return true;
         return rule.who == PLUMB_WHO_LAUNCHED && slot.process_id() != 0 && maps_channel(slot.process_id());
@@ -230,9 +230,9 @@ struct Session::Parts {
 
     bool maps_channel(std::uint32_t process_id) const {
         struct stat info {};
-        if (::fstat(channel.fd(), &info) != 0) return true;
+        if (::fstat(channel.fd(), &info) != 0) return false;
         const Result<std::vector<MappedFile>> files = mapped_files(process_id);
-        if (!files) return true; /* not ours to see: it may */
+        if (!files) return false; /* not ours to see: a bystander */
         return std::any_of(files->begin(), files->end(), [&](const MappedFile& file) {
             return file.device == info.st_dev && file.inode == info.st_ino;
         });

@@ -13,12 +13,24 @@ import traced_program  # noqa: E402
 PLUMB = traced_program.BUILD / "cli/plumb"
 PROGRAM = r"""
 #include <plumb/tracepoint.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+extern char** environ;
 PLUMB_EVENT(descent, tick, (i32, number))
-/* COUNT [fork|slowly]: that many events; and one in a child; one each millisecond */
+/* COUNT [fork|slowly|title]: that many events; and one in a child; one each millisecond; none, but a title over its
+ * environment, and no call that ends early before it is to end */
 int main(int count, char** arguments) {
     const int slowly = count > 2 && arguments[2][0] == 's';
+    if (count > 2 && arguments[2][0] == 't') {
+        struct pollfd input = {0, POLLIN, 0};
+        for (char** variable = environ; *variable; variable++) memset(*variable, 'x', strlen(*variable));
+        puts("titled");
+        fflush(stdout);
+        return poll(&input, 1, 60000) != 1;
+    }
     if (count > 2 && !slowly && fork() == 0) arguments[1] = "1";
     for (int i = 0; i < atoi(arguments[1]); i++) {
         plumb_trace(descent, tick, i);
@@ -65,6 +77,23 @@ class Descent(traced_program.TracedProgramTest):
             self.assertEqual(stranger.wait(30), 0)
             recorder.communicate(timeout=60)
         self.assertEqual(json.loads((self.trace / "summary.json").read_text())["events"], 1)
+
+    def test_strangers_with_a_title_over_their_environment_are_not(self):
+        users = [[]]
+        if os.getuid() == 0:
+            users.append(["setpriv", "--reuid", "65534", "--clear-groups"])
+        for user in users:
+            trace = self.trace.with_name(f"{self.trace.name}-{len(user)}")
+            with self.subTest(user), subprocess.Popen([*user, self.program, "0", "title"], stdin=subprocess.PIPE,
+                                                      stdout=subprocess.PIPE) as stranger:
+                stranger.stdout.readline()
+                done = subprocess.run([PLUMB, "record", "-o", trace, "--", "sleep", "0.3"], capture_output=True, text=True,
+                                      timeout=60, check=False)
+                stranger.stdin.close()
+                self.assertEqual(stranger.wait(30), 0, "its call ended early")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                summary = json.loads((trace / "summary.json").read_text())
+                self.assertEqual([summary["unreachable"], summary["reached_late"], summary["disturbed"]], [[], [], []])
 
 
 if __name__ == "__main__":
