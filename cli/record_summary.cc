@@ -137,8 +137,8 @@ std::string summary_text(const RecordSummary& summary) {
         text +=
             fmt::format("Process {} was reached late: {}\n", each.process_id, without_controls(each.reason));
     for (const Disturbed& each : summary.disturbed)
-        text += fmt::format("Process {}, thread {}: its {} was interrupted (EINTR).\n", each.process_id,
-                            each.thread_id, each.system_call);
+        text += fmt::format("Process {}, thread {}: its {} was interrupted (EINTR, or cut short).\n",
+                            each.process_id, each.thread_id, each.system_call);
     for (const TracedName& each : summary.left_running)
         text += fmt::format("{} ({}) still runs; it is not traced any more.\n", escaped(each.name),
                             each.process_id);

@@ -45,7 +45,7 @@ struct Unreachable {
     std::string reason;
 };
 
-/* A thread that was in a call which returns EINTR even under SA_RESTART when it was signalled. */
+/* A thread that was in a call which returns EINTR even under SA_RESTART, or less than was asked for, when it was signalled. */
 struct Disturbed {
     std::uint32_t process_id;
     std::uint32_t thread_id;

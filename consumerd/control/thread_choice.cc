@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <iterator>
 #include <linux/futex.h>
+#include <string_view>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -63,11 +65,29 @@ constexpr NamedCall interrupted_calls[] = {
     {SYS_restart_syscall, "a call that goes on after a stop"}, /* a sleep or poll, once more */
 };
 
+/* Restarted as long as nothing has been moved, but not behind that: they return less than was asked for, which many
+ * programs take for an error. */
+constexpr NamedCall shortened_calls[] = {
+    {SYS_write, "write"},
+    {SYS_writev, "writev"},
+    {SYS_pwrite64, "pwrite"},
+    {SYS_pwritev, "pwritev"},
+    {SYS_pwritev2, "pwritev2"},
+    {SYS_sendto, "send"},
+    {SYS_sendmsg, "sendmsg"},
+    {SYS_sendmmsg, "sendmmsg"},
+    {SYS_sendfile, "sendfile"},
+    {SYS_splice, "splice"},
+    {SYS_tee, "tee"},
+    {SYS_vmsplice, "vmsplice"},
+    {SYS_copy_file_range, "copy_file_range"},
+};
+constexpr const char* shortened_receive = "recv with MSG_WAITALL";
+
 /* Those that are not restarted if what they wait at has a time-out of its own (SO_RCVTIMEO, SO_SNDTIMEO), or is an inotify
  * queue: who waits in one is the last choice among those that go on. */
 constexpr long perhaps_interrupted_calls[] = {
-    SYS_read,    SYS_readv,    SYS_write,   SYS_writev, SYS_accept,  SYS_accept4,
-    SYS_connect, SYS_recvfrom, SYS_recvmsg, SYS_sendto, SYS_sendmsg, SYS_sendmmsg,
+    SYS_read, SYS_readv, SYS_accept, SYS_accept4, SYS_connect, SYS_recvfrom, SYS_recvmsg,
 };
 
 /* Functions of the kernel in which such calls wait, with those that the compiler made of them ("x.part.0").
@@ -92,8 +112,25 @@ constexpr struct {
     {"do_msgrcv", "msgrcv"},
     {"do_msgsnd", "msgsnd"},
     {"io_cqring_wait", "io_uring_enter"},
-    {"__x64_sys_pause", "pause"},
+    {"do_cpu_nanosleep", "clock_nanosleep"},
+    {"futex_wait_multiple", "futex_waitv"},
+    {"pipe_write", "write"},
+    {"anon_pipe_write", "write"},
+    {"fifo_pipe_write", "write"},
+    {"n_tty_write", "write"},
+    {"sock_alloc_send_pskb", "send"},
+    {"sk_stream_wait_memory", "send"},
+    {"wait_for_space", "splice"},
+    {"splice_from_pipe_next", "splice"},
 };
+
+/* A system call's own function, behind one of these (by machine and configuration). */
+constexpr std::string_view call_prefixes[] = {"__do_sys_", "__se_sys_", "__x64_sys_", "__ia32_sys_",
+                                              "__arm64_sys_"};
+
+/* Where those wait that go on, whatever they wait at. */
+constexpr std::string_view restarted_waits[] = {"futex_",      "__futex_wait", "do_wait",
+                                                "kernel_wait", "pipe_read",    "anon_pipe_read"};
 
 /* By its cgroup: of version 1, of version 2. */
 bool is_frozen_in(const std::string& function) {
@@ -105,6 +142,27 @@ bool is_perhaps_interrupted(const std::string& line) {
     if (std::sscanf(line.c_str(), "%ld", &number) != 1) return false;
     return std::find(std::begin(perhaps_interrupted_calls), std::end(perhaps_interrupted_calls), number) !=
            std::end(perhaps_interrupted_calls);
+}
+
+/* The same from where it waits. Of most functions it is not known which call they are part of. */
+bool is_perhaps_interrupted_in(const std::string& function) {
+    return std::none_of(std::begin(restarted_waits), std::end(restarted_waits),
+                        [&](std::string_view restarted) { return function.starts_with(restarted); });
+}
+
+const char* name_of(const NamedCall* begin, const NamedCall* end, long number) {
+    const NamedCall* const call =
+        std::find_if(begin, end, [=](const NamedCall& each) { return each.number == number; });
+    return call == end ? nullptr : call->name;
+}
+
+/* How much it takes from a program that one of its interrupted calls is this one. */
+int weight_of(const std::string& call) {
+    if (call == "pause" || call == "sigsuspend") return 2; /* to return is all that they do */
+    const bool is_shortened =
+        call == shortened_receive || std::any_of(std::begin(shortened_calls), std::end(shortened_calls),
+                                                 [&](const NamedCall& each) { return call == each.name; });
+    return is_shortened ? 1 : 0;
 }
 
 Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t thread_id, std::uint32_t signal_number,
@@ -124,32 +182,36 @@ Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t thread_id, st
         /* Yama hides the system calls of processes that are not ours to debug, but not where they wait. */
         if (function) call = interrupted_wait(*function);
         if (call == "sigtimedwait") return Disturbance::blocked;
+        if (call.empty() && function && is_perhaps_interrupted_in(*function)) return Disturbance::perhaps;
     }
     return call.empty() ? Disturbance::none : Disturbance::interrupted;
 }
 
 /* The smaller, the better. A thread that was signalled and has not answered (it may wait for a disk) comes
- * after one that would be disturbed, but before one that can not take the signal. */
-int rank(Disturbance disturbance, bool runs, bool is_tried) {
-    constexpr int behind_untried = 5;
-    const int behind = is_tried ? behind_untried : 0;
-    switch (disturbance) {
+ * after one whose call returns EINTR, but before one that would lose more by it, or can not take the signal. */
+int rank(const ThreadChoice& choice, bool runs, bool is_tried) {
+    constexpr int tried = 5, unknown = 2 * tried, heavy = unknown + 1, blocked = heavy + 4;
+    const int behind = is_tried ? tried : 0;
+    switch (choice.disturbance) {
     case Disturbance::none:
         return behind + (runs ? 0 : 1);
     case Disturbance::perhaps:
         return behind + 2;
     case Disturbance::interrupted:
+        /* They wait for those that could not be seen to take the signal yet, too. */
+        if (const int weight = weight_of(choice.system_call); weight > 0)
+            return heavy + 2 * (weight - 1) + (is_tried ? 1 : 0);
         return behind + 3;
     case Disturbance::stopped:
         return behind + 4;
     case Disturbance::unknown:
-        return 2 * behind_untried;
+        return unknown;
     case Disturbance::blocked:
-        return 2 * behind_untried + 1;
+        return blocked;
     case Disturbance::gone:
         break;
     }
-    return 2 * behind_untried + 2;
+    return blocked + 1;
 }
 
 /* What is stopped takes nothing before it goes on, and then looks once more by itself. */
@@ -183,9 +245,13 @@ std::string interrupted_call(const std::string& line) {
         const bool waits = operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET;
         return waits && arguments[3] != 0 ? "futex with a timeout" : "";
     }
-    for (const NamedCall& call : interrupted_calls) {
-        if (call.number == number) return call.name;
-    }
+    /* The flags of recvfrom() and recvmsg(). */
+    if ((number == SYS_recvfrom && (arguments[3] & MSG_WAITALL) != 0) ||
+        (number == SYS_recvmsg && (arguments[2] & MSG_WAITALL) != 0))
+        return shortened_receive;
+    for (const char* name : {name_of(std::begin(interrupted_calls), std::end(interrupted_calls), number),
+                             name_of(std::begin(shortened_calls), std::end(shortened_calls), number)})
+        if (name != nullptr) return name;
     return {};
 }
 
@@ -194,13 +260,22 @@ std::string interrupted_wait(const std::string& function) {
     for (const auto& wait : interrupted_waits) {
         if (name == wait.function) return wait.name;
     }
+    for (const std::string_view prefix : call_prefixes) {
+        if (!name.starts_with(prefix)) continue;
+        std::string_view call = std::string_view(name).substr(prefix.size());
+        if (call.starts_with("rt_")) call.remove_prefix(3);
+        for (const NamedCall& each : interrupted_calls)
+            if (call == each.name) return each.name;
+        for (const NamedCall& each : shortened_calls)
+            if (call == each.name) return each.name;
+    }
     return {};
 }
 
 ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number,
                            const std::set<std::uint32_t>& tried) {
     ThreadChoice best;
-    int best_rank = rank(Disturbance::gone, false, false);
+    int best_rank = rank(best, false, false);
     for (const std::uint32_t thread_id : thread_ids(process_id)) {
         const Result<ProcessStatus> status = thread_status(process_id, thread_id);
         if (!status || status->state == 'Z' || status->state == 'X') continue;
@@ -209,11 +284,11 @@ ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number
             choice.disturbance =
                 disturbance_of(process_id, thread_id, signal_number, status->state, choice.system_call);
         const bool runs = status->state == 'R', is_tried = tried.count(thread_id) != 0;
-        int choice_rank = rank(choice.disturbance, runs, is_tried);
+        int choice_rank = rank(choice, runs, is_tried);
         if (choice_rank >= best_rank) continue;
         if (needs_second_look(choice.disturbance)) {
             choice.disturbance = second_look(process_id, thread_id, signal_number, choice.disturbance);
-            choice_rank = rank(choice.disturbance, runs, is_tried);
+            choice_rank = rank(choice, runs, is_tried);
             if (choice_rank >= best_rank) continue;
         }
         best = choice;

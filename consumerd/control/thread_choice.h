@@ -2,9 +2,11 @@
  * Which thread of a process to interrupt with the update signal.
  *
  * A signal with a handler makes some system calls return EINTR even under SA_RESTART (see signal(7)): poll,
- * nanosleep, epoll_wait, futex waits with a timeout and others. So the best thread is one that runs; the next
- * best one that waits in a call which the kernel restarts always, then in one which it restarts mostly; the rest only if there
- * is no other.
+ * nanosleep, epoll_wait, futex waits with a timeout and others. Others (write, sendfile, ...) it restarts only as long as they
+ * have moved nothing, and returns what they have moved so far else. So the best thread is one that runs; the next
+ * best one that waits in a call which the kernel restarts always, then in one which it restarts mostly; then one in a call that
+ * returns EINTR, then one whose call is cut short, and last of all one in pause() or sigsuspend(), since a program may take it
+ * for the signal that it waits for.
  */
 #ifndef PLUMB_CONSUMERD_CONTROL_THREAD_CHOICE_H
 #define PLUMB_CONSUMERD_CONTROL_THREAD_CHOICE_H
@@ -18,7 +20,7 @@ namespace plumb {
 enum class Disturbance {
     none,        /* it runs, or its call is restarted */
     perhaps,     /* its call is restarted, unless what it waits at has a time-out of its own */
-    interrupted, /* its call returns EINTR */
+    interrupted, /* its call returns EINTR, or less than was asked for */
     unknown,     /* not now: none of them could be seen to take the signal; to be asked again */
     blocked,     /* no thread takes the signal: blocked in each, or one waits for it in sigwait() */
     stopped,     /* the process is stopped, or its cgroup is frozen */
@@ -35,7 +37,7 @@ struct ThreadChoice {
 ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number,
                            const std::set<std::uint32_t>& tried);
 
-/* "poll" if the call returns EINTR in spite of SA_RESTART, else "". `line` is that of
+/* "poll" if the call returns EINTR or is cut short in spite of SA_RESTART, else "". `line` is that of
  * /proc/PID/task/TID/syscall. */
 std::string interrupted_call(const std::string& line);
 /* The same from the kernel function in /proc/PID/task/TID/wchan, which knows less: a futex is taken for one

@@ -153,15 +153,17 @@ MachineCheck check_proc() {
     } else if (!read_small_file("/proc/self/syscall")) {
         check.finding = Finding::limited;
         check.found = "the kernel does not tell which system call a thread is in";
-        check.advice = "An update signal may end a poll() or a sleep early with EINTR. "
-                       "CONFIG_HAVE_ARCH_TRACEHOOK gives /proc/PID/syscall.";
+        check.advice =
+            "An update signal may end a poll() or a sleep early with EINTR, or cut a write() short. "
+            "CONFIG_HAVE_ARCH_TRACEHOOK gives /proc/PID/syscall.";
     } else if (!scope.empty() && scope != "0" && ::geteuid() != 0) {
         check.finding = Finding::limited;
         check.found =
             fmt::format("kernel.yama.ptrace_scope is {}: the system calls of programs that plumb did "
                         "not start are hidden",
                         scope);
-        check.advice = "Attaching may end a poll() or a sleep of theirs early with EINTR. `sysctl "
+        check.advice = "Attaching may end a poll() or a sleep of theirs early with EINTR, or cut a write() "
+                       "short. `sysctl "
                        "kernel.yama.ptrace_scope=0` avoids that; so does `plumb record -- COMMAND`.";
     }
     return check;

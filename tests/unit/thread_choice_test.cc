@@ -34,9 +34,22 @@ TEST(InterruptedCall, KnowsWhatSignal7SaysIsNeverRestarted) {
           long{SYS_io_getevents}, long{SYS_restart_syscall}})
         EXPECT_NE(interrupted_call(line_of(number, arguments)), "") << number;
     for (const long number :
-         {long{SYS_read}, long{SYS_write}, long{SYS_wait4}, long{SYS_flock}, long{SYS_accept}})
+         {long{SYS_read}, long{SYS_wait4}, long{SYS_flock}, long{SYS_accept}, long{SYS_recvmsg}})
         EXPECT_EQ(interrupted_call(line_of(number, arguments)), "") << number;
     EXPECT_EQ(interrupted_call(line_of(SYS_poll, arguments)), "poll");
+}
+
+TEST(InterruptedCall, KnowsThoseThatAreCutShort) {
+    const std::string arguments = "0x1 0x2 0x3 0x4 0x5 0x6 0x7ffc 0x7f00";
+    for (const long number :
+         {long{SYS_write}, long{SYS_writev}, long{SYS_pwrite64}, long{SYS_sendto}, long{SYS_sendmsg},
+          long{SYS_sendfile}, long{SYS_splice}, long{SYS_copy_file_range}})
+        EXPECT_NE(interrupted_call(line_of(number, arguments)), "") << number;
+    EXPECT_EQ(interrupted_call(line_of(SYS_recvfrom, "0x3 0x7ffc 0x10 0x100 0x0 0x0 0x1 0x2")),
+              "recv with MSG_WAITALL");
+    EXPECT_EQ(interrupted_call(line_of(SYS_recvfrom, "0x3 0x7ffc 0x100 0x0 0x0 0x0 0x1 0x2")), "");
+    EXPECT_EQ(interrupted_call(line_of(SYS_recvmsg, "0x3 0x7ffc 0x100 0x0 0x0 0x0 0x1 0x2")),
+              "recv with MSG_WAITALL");
 }
 
 TEST(InterruptedCall, TellsFutexWaitsWithATimeOutFromThoseWithout) {
@@ -61,6 +74,14 @@ TEST(InterruptedWait, KnowsWhereTheKernelWaits) {
     EXPECT_EQ(interrupted_wait("hrtimer_nanosleep"), "nanosleep");
     EXPECT_EQ(interrupted_wait("poll_schedule_timeout.constprop.0"), "poll");
     EXPECT_EQ(interrupted_wait("ep_poll\n"), "epoll_wait");
+    for (const char* prefix : {"__do_sys_", "__se_sys_", "__x64_sys_", "__arm64_sys_"}) {
+        EXPECT_EQ(interrupted_wait(std::string(prefix) + "pause"), "pause");
+        EXPECT_EQ(interrupted_wait(std::string(prefix) + "rt_sigsuspend"), "sigsuspend");
+        EXPECT_EQ(interrupted_wait(std::string(prefix) + "read"), "");
+    }
+    EXPECT_EQ(interrupted_wait("do_cpu_nanosleep"), "clock_nanosleep");
+    EXPECT_EQ(interrupted_wait("futex_wait_multiple"), "futex_waitv");
+    EXPECT_EQ(interrupted_wait("anon_pipe_write"), "write");
     EXPECT_EQ(interrupted_wait("pipe_read"), "");
     EXPECT_EQ(interrupted_wait("0"), "");
     EXPECT_EQ(interrupted_wait(""), "");
@@ -99,6 +120,19 @@ INSTANTIATE_TEST_SUITE_P(Threads, Choice,
                                          Case{{"futex-timeout"}, any, true},
                                          Case{{"read", "spin", "poll"}, 1, false},
                                          Case{{"read", "futex", "nanosleep"}, 1, false}));
+
+/* A part of what it writes has been moved already: it would come back with that. */
+TEST(ChooseThread, TakesAPollBeforeAWrite) {
+    ASSERT_TRUE(test::has_private_shm());
+    const Subject subject({"write"});
+    for (int looks = 0; looks < 50; looks++) {
+        const ThreadChoice choice = choose_thread(subject.id(), SIGRTMAX, {});
+        EXPECT_EQ(choice.thread_id, subject.id()) << "it is in poll";
+        EXPECT_EQ(choose_thread(subject.id(), SIGRTMAX, {subject.id()}).thread_id, subject.id())
+            << "also again";
+        usleep(1000);
+    }
+}
 
 /* On a busy machine a thread that runs has to wait for a CPU before it is known to be open to the signal. */
 uint32_t chosen(const Subject& subject, const std::set<uint32_t>& tried, uint32_t expected) {
