@@ -80,6 +80,18 @@ bool proc_has_our_numbers() {
     return known;
 }
 
+bool proc_has_other_numbers() {
+    static thread_local pid_t asked_by = 0;
+    static thread_local bool known = false;
+    if (asked_by != ::getpid()) {
+        const Result<Numbers> numbers = numbers_of("self");
+        if (!numbers) return false; /* asked again: there may be no descriptor now */
+        known = numbers->count > 1;
+        asked_by = ::getpid();
+    }
+    return known;
+}
+
 OwnName own_name_of(std::uint32_t process_id) {
     if (!proc_has_our_numbers()) return {own_namespace(), process_id};
     const std::string process = std::to_string(process_id);

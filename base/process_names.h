@@ -28,6 +28,8 @@ struct OwnName {
 std::uint32_t own_namespace();
 /* Whether /proc shows the numbers that this process knows others by. In a container it may be the host's. */
 bool proc_has_our_numbers();
+/* Whether it is certain that it shows others: it was mounted outside. A number of ours means somebody else in it, or nobody. */
+bool proc_has_other_numbers();
 
 /* How a process that we see calls itself. What can not be found out is taken to be as with us. */
 OwnName own_name_of(std::uint32_t process_id);

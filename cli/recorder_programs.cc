@@ -1,5 +1,6 @@
 /* Whom a recorder records: those it attaches to, the command that it launches, programs of other users. */
 #include "base/file.h"
+#include "base/process_names.h"
 #include "base/processes.h"
 #include "cli/output.h"
 #include "cli/preload.h"
@@ -130,6 +131,7 @@ void Recorder::take_found_late(const Report& joined) {
 }
 
 std::string Recorder::why_unreachable(std::uint32_t process_id) {
+    if (proc_has_other_numbers()) return foreign_proc_reason;
     if (std::string why = why_no_program(process_id); !why.empty()) return why;
     const auto user_id = user_of(process_id);
     if (user_id && *user_id != geteuid() && geteuid() != 0)

@@ -13,6 +13,7 @@
  */
 #include "consumerd/control/quiescence.h"
 
+#include "base/process_names.h"
 #include "base/processes.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/seccomp.h"
@@ -43,6 +44,9 @@ constexpr std::uint64_t filling_patience_ns = 100'000'000;
 
 constexpr const char* stopped_reason =
     "it is stopped, or its cgroup is frozen: it will ask again when it goes on";
+
+constexpr const char* out_of_sight_reason =
+    "it runs in another process-id namespace, which cannot be seen from here (the number is its own)";
 
 constexpr const char* no_clock_reason =
     "it may not read the cycle counter (PR_SET_TSC, strict mode), without which nothing can be recorded";
@@ -194,10 +198,7 @@ private:
             return settle(slot);
         }
         if (!slot.is_ready() || (options_.concerns && !options_.concerns(slot))) return settle(slot);
-        return refuse(
-            slot,
-            "it runs in another process-id namespace, which cannot be seen from here (the number is its "
-            "own)");
+        return refuse(slot, proc_has_other_numbers() ? foreign_proc_reason : out_of_sight_reason);
     }
 
     bool is_concerned(const ProcessSlot& slot, Attempt& attempt) {

@@ -39,6 +39,11 @@ struct QuiescenceOptions {
 /* Whether the process has said, when it last acknowledged, that it could not open the channel of this session. */
 bool has_not_attached(const plumb_process& process, std::uint32_t session);
 std::string not_attached_reason(std::int32_t error); /* of plumb_process */
+/* Of everybody, where proc_has_other_numbers(). */
+inline constexpr const char* foreign_proc_reason =
+    "it can not be seen, since /proc is another process-id namespace's here (`mount -t proc proc /proc` in a "
+    "mount "
+    "namespace of one's own, as `unshare --mount-proc` does it, shows this one's)";
 
 struct Unreachable {
     std::uint32_t process_id; /* of one that is not seen from here: its own number */

@@ -82,6 +82,7 @@ static bool is_still_called(std::uint32_t process_id, OwnName name) {
 /* To look for somebody is to read all of /proc; to look after who was seen is to read two files. */
 Sight StateFile::look_for(std::uint64_t claim, std::optional<ProcessTable>& table) const {
     const OwnName name{PLUMB_CLAIM_SPACE(claim), PLUMB_CLAIM_PROCESS(claim)};
+    if (proc_has_other_numbers()) return {}; /* of ours, too, it would tell what is true of others */
     if (name.space != 0 && name.space == own_namespace()) return {Sight::seen, name.process_id};
     constexpr std::uint64_t look_again_ns = 100'000'000;
     const std::uint64_t now_ns = boottime_now_ns();
@@ -107,7 +108,8 @@ OwnName StateFile::own_name_of(std::uint32_t process_id) const {
 
 std::optional<bool> StateFile::mapped_by(std::uint32_t process_id) const {
     const Result<std::vector<MappedFile>> files = mapped_files(process_id);
-    if (!files) return {};
+    if (!files || files->empty())
+        return {}; /* none that runs programs: it ends, or is one of the kernel's threads */
     return std::any_of(files->begin(), files->end(), [&](const MappedFile& file) {
         return file.device == device_ && file.inode == inode_;
     });

@@ -174,6 +174,14 @@ class Containers(unittest.TestCase):
         summary = self.record("-p", ticker.process, "--duration", "300ms", prefix=CONTAINER)
         self.assert_left_alone(summary, "There is no process")
 
+    def test_a_recorder_that_sees_the_proc_of_outside_leaves_everybody_alone(self):
+        ticker = Ticker(self, *CONTAINER)
+        inside = ("nsenter", "-p", "-t", str(ticker.process))
+        for whom in (["--exe", "ticker"], ["-p", ticker.inside]):
+            summary = self.record(*whom, "--duration", "300ms", "--force", prefix=inside)
+            self.assert_left_alone(summary, "/proc is another process-id namespace's here")
+        self.assert_recorded(self.record("-p", ticker.process, "--duration", "500ms", "--force"), ticker)
+
     def test_a_recorder_outside_records_a_program_in_a_container(self):
         ticker = Ticker(self, *CONTAINER)
         self.assertNotEqual(ticker.inside, ticker.process)
