@@ -63,12 +63,10 @@ bool parse_mapping(const std::string& line, MappedFile& mapping) {
                     &major_number, &minor_number, &inode, &path) < 7 ||
         inode == 0)
         return false;
-    mapping = {start,
-               end,
-               ::makedev(major_number, minor_number),
-               inode,
-               permissions[2] == 'x',
-               without_deleted(line.substr(static_cast<std::size_t>(path)))};
+    const std::string name = line.substr(static_cast<std::size_t>(path));
+    mapping = {start, end, ::makedev(major_number, minor_number), inode, permissions[2] == 'x', {}, false};
+    mapping.path = without_deleted(name);
+    mapping.removed = mapping.path.size() != name.size();
     return true;
 }
 

@@ -67,6 +67,7 @@ struct MappedFile {
     std::uint64_t inode;
     bool executable;  /* some part of it */
     std::string path; /* as the process sees it; what the kernel says of one that was removed is not in it */
+    bool removed = false; /* or replaced; or it bears such a name */
 };
 
 /* In address order, each file once. */

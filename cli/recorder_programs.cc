@@ -6,6 +6,7 @@
 #include "cli/preload.h"
 #include "cli/recorder.h"
 #include "consumerd/clock/clock_calibration.h"
+#include "consumerd/control/slotless.h"
 
 #include <fmt/format.h>
 
@@ -138,6 +139,7 @@ std::string Recorder::why_unreachable(std::uint32_t process_id) {
         return fmt::format("it belongs to user {}: only that user, or root, can record it", *user_id);
     if (const auto why_not = user_id && other_users_ ? other_users_->why_not(*user_id) : std::nullopt)
         return fmt::format("it belongs to user {}: {}", *user_id, *why_not);
+    if (session_->state().is_predecessor_mapped_by(process_id)) return state_removed_reason;
     /* Something of "/dev/shm/plumb-0/" mapped, but not our state file: that of a container, which /proc may show from its
      * mount on, and by the name that it had while it was made. */
     const auto files = mapped_files(process_id);

@@ -115,4 +115,24 @@ std::optional<bool> StateFile::mapped_by(std::uint32_t process_id) const {
     });
 }
 
+bool StateFile::is_predecessor_mapped_by(std::uint32_t process_id) const {
+    const Result<std::vector<MappedFile>> files = mapped_files(process_id);
+    if (!files) return false;
+    /* "/plumb-0/state", wherever /dev/shm is mounted there; or "/plumb-0/#17", of who made it. On the same file system, so it
+     * is not that of a container. */
+    const std::string whole = path();
+    const std::size_t end = whole.rfind('/');
+    const std::string name = whole.substr(whole.rfind('/', end - 1)),
+                      made = name.substr(0, name.rfind('/') + 1) + '#';
+    bool is_found = false;
+    for (const MappedFile& file : *files) {
+        if (file.device != device_) continue;
+        if (file.inode == inode_) return false;
+        const std::size_t last = file.path.rfind('/') + 1;
+        is_found |=
+            file.removed && (file.path.ends_with(name) || file.path.substr(0, last + 1).ends_with(made));
+    }
+    return is_found;
+}
+
 } // namespace plumb

@@ -36,13 +36,27 @@ std::optional<std::uint32_t> Slotless::signal_for(std::uint32_t process_id) cons
     return static_cast<std::uint32_t>(number);
 }
 
+/* That program listens where nobody speaks any more. Said once, so not looked for again. */
+bool Slotless::lost_its_state(std::uint32_t process_id) const {
+    if (looks_ > 0) return false;
+    const Result<ProcessStatus> status = process_status(process_id);
+    return status && (catches(*status, SIGURG) || catches(*status, SIGWINCH)) &&
+           state_.is_predecessor_mapped_by(process_id);
+}
+
 /* Whether somebody new was found. */
 bool Slotless::look(const std::set<std::uint32_t>& with_slot, std::uint64_t now_ns, Report& report) {
     for (const std::uint32_t process_id :
          options_.look_for->empty() ? all_process_ids() : *options_.look_for) {
         if (with_slot.count(process_id) != 0 || known_.count(process_id) != 0) continue;
         const std::optional<std::uint32_t> signal_number = signal_for(process_id);
-        if (!signal_number) continue;
+        if (!signal_number) {
+            if (lost_its_state(process_id)) {
+                known_.insert(process_id);
+                tell_of(process_id, state_removed_reason, report);
+            }
+            continue;
+        }
         known_.insert(process_id);
         const OwnFilter filter = options_.filtered_too ? OwnFilter::no : own_filter_of(process_id);
         if (filter == OwnFilter::yes) tell_of(process_id, unlisted_reason, report);

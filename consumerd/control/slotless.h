@@ -22,6 +22,12 @@
 
 namespace plumb {
 
+/* Of a program that has a state file of ours open which is not there any more. */
+inline constexpr const char* state_removed_reason =
+    "the state file in /dev/shm that it uses was removed (as logind's RemoveIPC does when its user's last "
+    "session ends): "
+    "start it again";
+
 class Slotless {
 public:
     /* options.look_for: these process ids; empty: all that can be seen. */
@@ -39,6 +45,7 @@ private:
     };
 
     std::optional<std::uint32_t> signal_for(std::uint32_t process_id) const;
+    bool lost_its_state(std::uint32_t process_id) const;
     bool look(const std::set<std::uint32_t>& with_slot, std::uint64_t now_ns, Report& report);
     bool is_waited_for(std::uint32_t process_id, Found& found, std::uint64_t now_ns, Report& report) const;
     void tell_of_refused(std::uint32_t process_id, Report& report) const;

@@ -121,6 +121,8 @@ public:
      * process, and of one of our own that is not dumpable (PR_SET_DUMPABLE, file capabilities, an executable that may not be
      * read). */
     std::optional<bool> mapped_by(std::uint32_t process_id) const;
+    /* Whether it has one mapped that had this one's name before it was removed: what it listens to reaches nobody else. */
+    bool is_predecessor_mapped_by(std::uint32_t process_id) const;
     bool is_mapped_by(std::uint32_t process_id) const { return mapped_by(process_id).value_or(false); }
     bool may_be_mapped_by(std::uint32_t process_id) const { return mapped_by(process_id).value_or(true); }
 

@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -243,6 +244,27 @@ TEST_F(SessionTest, ReachesThoseItLaunchedThatWroteOverTheirEnvironment) {
     EXPECT_FALSE(is_launched_by(launched.id(), {session.cookie(), 0}));
     const Report report = disable(session, {{"subject:*", Who::launched()}});
     EXPECT_THAT(report.acknowledged, testing::ElementsAre(launched.id()));
+}
+
+/* As logind does it at the last logout. Nobody can tell the program, but that can be said. */
+TEST_F(SessionTest, NamesThoseWhoseStateFileWasRemoved) {
+    const auto remove_state = [] {
+        const Session before = make();
+        std::filesystem::remove_all(std::filesystem::path(before.channel().path()).parent_path());
+    };
+    remove_state();
+    const Subject maker({"read"}); /* of the next one: it has it by another name */
+    const Subject subject({"read"});
+    remove_state();
+    Session session = make();
+    const Report report = enable(session, {{"subject:*"}});
+    EXPECT_THAT(reason_for(report, subject.id()), HasSubstr("was removed"));
+    EXPECT_THAT(reason_for(report, maker.id()), HasSubstr("was removed"));
+    Session by_number = make("by number");
+    EXPECT_THAT(reason_for(enable(by_number, {{"subject:*", Who::process(subject.id())}}), subject.id()),
+                HasSubstr("was removed"));
+    Session launcher = make("launcher");
+    EXPECT_THAT(enable(launcher, {{"subject:*", Who::launched()}}).unreachable, IsEmpty());
 }
 
 TEST_F(SessionTest, ReachesForkedChildren) {
