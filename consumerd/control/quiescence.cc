@@ -48,6 +48,11 @@ constexpr const char* stopped_reason =
 constexpr const char* out_of_sight_reason =
     "it runs in another process-id namespace, which cannot be seen from here (the number is its own)";
 
+constexpr const char* unseen_wait_reason =
+    "in what its threads wait may not be seen from here, and so not whether the signal would be taken for "
+    "another: it is not "
+    "dumpable, or runs as another user, and the recorder has no CAP_SYS_PTRACE (as root in a container)";
+
 constexpr const char* no_clock_reason =
     "it may not read the cycle counter (PR_SET_TSC, strict mode), without which nothing can be recorded";
 
@@ -89,6 +94,7 @@ struct Attempt {
     std::uint64_t next_look_ns = 0;
     std::uint64_t sent_ns = 0;          /* 0: not yet */
     std::uint64_t blocked_since_ns = 0; /* 0: not when it was last looked at */
+    std::uint64_t hidden_since_ns = 0;  /* when it was first not seen where it waits */
     std::uint32_t thread = 0;           /* whom it was sent to */
     int lost = 0;
     std::optional<bool> is_concerned;
@@ -343,6 +349,12 @@ private:
             if (now_ns_ - attempt.blocked_since_ns >= blocked_patience_ns)
                 refuse(slot, fmt::format("signal {} is blocked in every thread",
                                          named(slot.content.signal_number)));
+            return false;
+        case Disturbance::hidden:
+            /* It may be sigwait(), where the signal would come instead of what the program waits for. Kept while it runs
+             * for a moment: it is not seen any better when it sleeps again. */
+            if (attempt.hidden_since_ns == 0) attempt.hidden_since_ns = now_ns_;
+            if (now_ns_ - attempt.hidden_since_ns >= blocked_patience_ns) refuse(slot, unseen_wait_reason);
             return false;
         case Disturbance::unknown:
         case Disturbance::gone:

@@ -79,8 +79,9 @@ bool Slotless::is_waited_for(std::uint32_t process_id, Found& found, std::uint64
     }
     const ThreadChoice choice = choose_thread(process_id, found.signal_number, {});
     if (choice.disturbance == Disturbance::gone) return false;
-    const bool takes_none =
-        choice.disturbance == Disturbance::unknown || choice.disturbance == Disturbance::blocked;
+    const bool takes_none = choice.disturbance == Disturbance::unknown ||
+                            choice.disturbance == Disturbance::hidden ||
+                            choice.disturbance == Disturbance::blocked;
     const bool is_bad_moment = takes_none || choice.disturbance == Disturbance::interrupted;
     if (is_bad_moment && now_ns - found.since_ns < options_.patience_ns) return true;
     if (takes_none) {

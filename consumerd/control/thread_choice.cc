@@ -5,6 +5,7 @@
 #include "consumerd/control/open_to_signal.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <fcntl.h>
 #include <iterator>
@@ -165,6 +166,19 @@ int weight_of(const std::string& call) {
     return is_shortened ? 1 : 0;
 }
 
+bool may_not_be_seen(const Error& error) {
+    return error.number() == EPERM || error.number() == EACCES;
+}
+
+bool is_asleep(char state) {
+    return state == 'S' || state == 'D';
+}
+
+/* "0" is said of who runs, and of who may not be looked at. */
+bool tells_where(const Result<std::string>& function) {
+    return function && !function->empty() && *function != "0";
+}
+
 Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t thread_id, std::uint32_t signal_number,
                            char state, std::string& call) {
     if (state == 'R') return Disturbance::none;
@@ -179,6 +193,8 @@ Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t thread_id, st
         call = interrupted_call(*line);
         if (call.empty() && is_perhaps_interrupted(*line)) return Disturbance::perhaps;
     } else {
+        if (may_not_be_seen(line.error()) && is_asleep(state) && !tells_where(function))
+            return Disturbance::hidden;
         /* Yama hides the system calls of processes that are not ours to debug, but not where they wait. */
         if (function) call = interrupted_wait(*function);
         if (call == "sigtimedwait") return Disturbance::blocked;
@@ -190,7 +206,8 @@ Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t thread_id, st
 /* The smaller, the better. A thread that was signalled and has not answered (it may wait for a disk) comes
  * after one whose call returns EINTR, but before one that would lose more by it, or can not take the signal. */
 int rank(const ThreadChoice& choice, bool runs, bool is_tried) {
-    constexpr int tried = 5, unknown = 2 * tried, heavy = unknown + 1, blocked = heavy + 4;
+    constexpr int tried = 5, unknown = 2 * tried, heavy = unknown + 1, hidden = heavy + 4,
+                  blocked = hidden + 1;
     const int behind = is_tried ? tried : 0;
     switch (choice.disturbance) {
     case Disturbance::none:
@@ -206,6 +223,8 @@ int rank(const ThreadChoice& choice, bool runs, bool is_tried) {
         return behind + 4;
     case Disturbance::unknown:
         return unknown;
+    case Disturbance::hidden:
+        return hidden;
     case Disturbance::blocked:
         return blocked;
     case Disturbance::gone:

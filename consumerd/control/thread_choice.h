@@ -22,6 +22,7 @@ enum class Disturbance {
     perhaps,     /* its call is restarted, unless what it waits at has a time-out of its own */
     interrupted, /* its call returns EINTR, or less than was asked for */
     unknown,     /* not now: none of them could be seen to take the signal; to be asked again */
+    hidden,      /* they wait, and it can not be seen in what: it may be sigwait() */
     blocked,     /* no thread takes the signal: blocked in each, or one waits for it in sigwait() */
     stopped,     /* the process is stopped, or its cgroup is frozen */
     gone         /* the process has no threads any more */

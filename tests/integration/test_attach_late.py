@@ -23,9 +23,12 @@ class AttachLate(TracedProgramTest):
     PROGRAM = """
 #include <plumb/tracepoint.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 PLUMB_EVENT(late, step, (u64, number))
-int main(void) {
+/* ARGUMENT: /proc does not show in what it waits */
+int main(int count, char** arguments) {
     char line[64];
+    if (count > 1) prctl(PR_SET_DUMPABLE, 0);
     unsigned long number = 0;
     puts("there");
     fflush(stdout);
@@ -54,6 +57,26 @@ int main(void) {
     def say(process, line=""):
         process.stdin.write(line + "\n")
         process.stdin.flush()
+
+    def test_whose_waiting_may_not_be_seen(self):
+        process = self.start(self.program, "hidden")
+        self.assertEqual(process.stdout.readline(), "there\n")
+        weak = ["setpriv", "--bounding-set=-sys_ptrace,-sys_admin", "--inh-caps=-sys_ptrace,-sys_admin"]
+        reasons = {"-p": "in what its threads wait may not be seen", "--": None}
+        for option, reason in reasons.items():
+            with self.subTest(option):
+                began = time.monotonic()
+                whom = ["-p", process.pid, "--duration", "100ms"] if option == "-p" else ["--", "true"]
+                recorder = self.start(*(weak if os.geteuid() == 0 else []), PLUMB, "record", "--force", "-o", self.trace, *whom)
+                _, error = recorder.communicate(timeout=60)
+                self.assertLess(time.monotonic() - began, 5)
+                told = [each["reason"] for each in json.loads((self.trace / "summary.json").read_text())["unreachable"]]
+                if reason:
+                    self.assertIn(reason, " ".join(told), error)
+                else:
+                    self.assertEqual(told, [], error)
+        self.say(process)
+        self.assertEqual(process.stdout.readline(), "done\n")
 
     def test_in_the_middle_of_exec(self):
         for left in range(4, -1, -1):  # a busy machine may take longer for an exec than a recorder waits
