@@ -28,7 +28,9 @@ constexpr long idle_wake_pause_ns = 5'000'000;
 constexpr LoadedObjects::Looks looks_of_a_turn{4, 0, 10'000'000, false};
 constexpr LoadedObjects::Looks looks_at_the_end{64, UINT64_MAX, 500'000'000, true};
 constexpr size_t looked_for_in_a_turn = 1000;
-constexpr size_t names_of_a_turn = 500; /* some 5 us each */
+/* Some 5 us each: of new threads, which are often named after their first event, and of those that are called otherwise later. */
+constexpr size_t new_names_of_a_turn = 500;
+constexpr size_t old_names_of_a_turn = 50;
 
 void futex_wake_all(uint32_t& word) {
     syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
@@ -141,9 +143,12 @@ plumb_clock_page ChannelSource::clock_page() const {
     return calibration_ ? calibration_->page() : reader_.clock_page();
 }
 
+uint64_t ChannelSource::clock_now() const {
+    return read_clock(reader_.geometry().clock_mode);
+}
+
 uint64_t ChannelSource::now() const {
-    return shared_ != nullptr ? read_clock(reader_.geometry().clock_mode)
-                              : std::max(newest_entry_, clock_page().base_cycles);
+    return shared_ != nullptr ? clock_now() : std::max(newest_entry_, clock_page().base_cycles);
 }
 
 std::vector<RingPlace> ChannelSource::places() const {
@@ -242,8 +247,9 @@ Status ChannelSource::begin_turn(Sink& sink) {
     const uint64_t now_ns = monotonic_now_ns();
     if (shared_ != nullptr) reader_.mend_header();
     if (calibration_ && now_ns >= next_refinement_ns_) refine_clock(now_ns);
-    Status written = write_new_entries(sink, false);
-    Status changed = write_what_changed(sink, false);
+    const uint64_t now = clock_now();
+    Status written = write_new_entries(sink, now, false);
+    Status changed = write_what_changed(sink, now, false);
     reader_.scan_events();
     return written ? changed : written;
 }
@@ -260,8 +266,8 @@ void ChannelSource::begin_end(const plumb_clock_page*) {
 }
 
 Status ChannelSource::end(Sink& sink) {
-    Status written = write_new_entries(sink, true);
-    Status changed = write_what_changed(sink, true);
+    Status written = write_new_entries(sink, clock_now(), true);
+    Status changed = write_what_changed(sink, clock_now(), true);
     for (Ring& ring : rings_)
         update_losses(ring);
     return written ? changed : written;
@@ -287,13 +293,12 @@ void ChannelSource::take_entries() {
     }
 }
 
-/* What is younger than the look at the table is held back until the next one: then whoever was overlooked, and comes late
- * into a stream that may not go back, has still no record that is older than the place he gets there. A clock that is set
- * back tells nothing of that kind. */
-Status ChannelSource::write_new_entries(Sink& sink, bool all) {
+/* What is younger than `now`, which is before the look at the table, is held back until the next one: then whoever was
+ * overlooked, and comes late into a stream that may not go back, has still no record that is older than the place he gets
+ * there. So nothing is written there that is dated later. A clock that is set back tells nothing of that kind. */
+Status ChannelSource::write_new_entries(Sink& sink, uint64_t now, bool all) {
     const plumb_clock_mode clock = reader_.geometry().clock_mode;
     entries_seen_ = reader_.entries_added(); /* before the look: what comes meanwhile makes it another one */
-    const uint64_t now = read_clock(clock);
     take_entries();
     const auto is_ready = [all = all || shared_ == nullptr || clock == PLUMB_CLOCK_REALTIME,
                            now](const ChannelEntry& entry) { return all || entry.timestamp <= now; };
@@ -305,29 +310,29 @@ Status ChannelSource::write_new_entries(Sink& sink, bool all) {
         entries_seen_.reset(); /* tried again */
         return written;
     }
-    for (const ChannelEntry& entry : ready)
+    for (const ChannelEntry& entry : ready) {
         recycler_.note(entry);
+        thread_names_.note(entry);
+    }
     std::erase_if(held_entries_, is_ready);
     return ok();
 }
 
 Status ChannelSource::introduce_writers(Sink& sink) {
-    return entries_seen_ == reader_.entries_added() ? ok() : write_new_entries(sink, false);
+    return entries_seen_ == reader_.entries_added() ? ok() : write_new_entries(sink, clock_now(), false);
 }
 
-/* Names and objects of those who do not tell of them. They are given a turn to do so. */
-Status ChannelSource::write_what_changed(Sink& sink, bool all) {
+/* Names and objects of those who do not tell of them. They are given a turn to do so. Dated as the look at the table was, not
+ * as this one: whoever has come in between, by exec() too, is written behind it, with the time of his own. */
+Status ChannelSource::write_what_changed(Sink& sink, uint64_t now, bool all) {
     if (shared_ == nullptr) return ok();
-    const uint64_t now = read_clock(reader_.geometry().clock_mode);
     const uint64_t last_turn = std::exchange(turn_began_, now);
-    std::vector<ChannelEntry> changed;
-    if (all || newest_taken_ > asked_until_) {
-        if (!names_are_asked_) names_asked_since_ = last_turn;
-        ThreadNames::Round round = thread_names_.changed(now, all ? SIZE_MAX : names_of_a_turn);
-        names_are_asked_ = !round.is_done;
-        if (round.is_done) asked_until_ = names_asked_since_;
-        changed = std::move(round.changed);
-    }
+    const size_t names = newest_taken_ > asked_until_ ? new_names_of_a_turn : old_names_of_a_turn;
+    if (!names_are_asked_) names_asked_since_ = last_turn;
+    ThreadNames::Round round = thread_names_.changed(now, all ? SIZE_MAX : names);
+    names_are_asked_ = !round.is_done;
+    if (round.is_done) asked_until_ = names_asked_since_;
+    std::vector<ChannelEntry> changed = std::move(round.changed);
     LoadedObjects::Looks looks = all ? looks_at_the_end : looks_of_a_turn;
     if (!all) looks.begun_until = last_turn;
     for (ChannelEntry& object : loaded_objects_.found(now, monotonic_now_ns(), looks)) {
@@ -345,7 +350,6 @@ uint64_t ChannelSource::boottime_of(uint64_t timestamp) const {
 
 void ChannelSource::note_entry(const ChannelEntry& entry) {
     newest_entry_ = std::max(newest_entry_, entry.timestamp);
-    thread_names_.note(entry);
     loaded_objects_.note(entry);
     if (entry.type == PLUMB_ENTRY_OBJECT)
         objects_++;

@@ -99,8 +99,9 @@ private:
     void update_losses(Ring& ring);
     void report_damaged_losses(uint32_t ring, uint64_t before, uint64_t now);
     void give_back(Ring& ring);
-    Status write_new_entries(Sink& sink, bool all);
-    Status write_what_changed(Sink& sink, bool all);
+    uint64_t clock_now() const;
+    Status write_new_entries(Sink& sink, uint64_t now, bool all);
+    Status write_what_changed(Sink& sink, uint64_t now, bool all);
     void take_entries();
     void note_entry(const ChannelEntry& entry);
     uint64_t boottime_of(uint64_t timestamp) const;

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/futex.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -65,6 +66,8 @@ public:
         if (is_full) return Error("There is no room.");
         for (const ChannelEntry& entry : entries)
             if (entry.type == PLUMB_ENTRY_THREAD) known.insert(entry.thread_id);
+        told.push_back(entries);
+        if (told.size() == 1) first_told = read_clock(PLUMB_CLOCK_MONOTONIC);
         return ok();
     }
     Status close(uint32_t) override { return close_fails ? Status(Error("There was no room.")) : ok(); }
@@ -73,6 +76,8 @@ public:
     bool close_fails = false;
     bool records_fail = false;
     std::set<uint32_t> known, named, nameless;
+    std::vector<std::vector<ChannelEntry>> told;
+    uint64_t first_told = 0; /* when */
 };
 
 struct NotedDrain {
@@ -97,6 +102,13 @@ void write_as(ChannelBuilder& channel, uint16_t id, uint32_t thread, int records
     channel.add_thread(process, thread, "thread", now());
     for (int i = 0; i < records; i++)
         ASSERT_TRUE(channel.write(0, id, now(), Payload().put(uint64_t{1}).bytes(), thread));
+}
+
+/* This thread, which it told by another name than it has. */
+void enter_own_thread(ChannelBuilder& channel) {
+    const auto own_id = static_cast<uint32_t>(::getpid());
+    channel.add_process(own_id, "before", std::filesystem::read_symlink("/proc/self/exe"), now());
+    channel.add_thread(own_id, static_cast<uint32_t>(::gettid()), "before", now());
 }
 
 /* Whether `consumed` moved within ten seconds. */
@@ -133,6 +145,37 @@ TEST_F(DrainTest, hands_back_each_full_subbuffer_when_it_is_closed) {
     }
     EXPECT_TRUE(drain->finish());
     EXPECT_EQ(drain->totals().progress.events, events);
+}
+
+// Another program may have begun in the same process meanwhile, and its entry stands behind what is written here.
+TEST_F(DrainTest, what_changed_is_dated_before_whoever_came_since_the_look) {
+    ChannelBuilder channel;
+    enter_own_thread(channel);
+    const auto [drain, sink] = noted(channel);
+    for (int turn = 0; turn < 10 && sink->told.size() < 3; turn++)
+        drain->step(ReadWhat::everything);
+    ASSERT_GE(sink->told.size(), 2u) << "neither names nor objects were told";
+    for (const ChannelEntry& entry : sink->told[1])
+        EXPECT_LE(entry.timestamp, sink->first_told) << entry.name << entry.path;
+}
+
+TEST_F(DrainTest, a_thread_that_is_named_late_is_told_of) {
+    ChannelBuilder channel;
+    enter_own_thread(channel);
+    const auto [drain, sink] = noted(channel);
+    ASSERT_EQ(::prctl(PR_SET_NAME, "early"), 0);
+    const auto is_told = [&sink = *sink](const std::string& name) {
+        for (const auto& entries : sink.told)
+            for (const ChannelEntry& entry : entries)
+                if (entry.type == PLUMB_ENTRY_THREAD && entry.name == name) return true;
+        return false;
+    };
+    for (int turn = 0; turn < 10; turn++)
+        drain->step(ReadWhat::everything);
+    EXPECT_TRUE(is_told("early"));
+    ASSERT_EQ(::prctl(PR_SET_NAME, "late"), 0);
+    drain->step(ReadWhat::everything);
+    EXPECT_TRUE(is_told("late"));
 }
 
 // A recorder may be killed behind each write: what it has written has names.
