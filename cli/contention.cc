@@ -39,17 +39,17 @@ double ratio(uint64_t part, uint64_t whole) {
     return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-void put_table(OutputBuffer& out, const std::vector<LockUse>& locks, Symbols& symbols,
-               const TraceReader& reader) {
+void put_table(OutputBuffer& out, const std::vector<LockUse>& locks, Symbols& symbols) {
     out.put("  acquired   waited      %  wait total    wait avg    wait max    held avg    held max  threads "
             " lock\n");
     for (const LockUse& lock : locks) {
         const auto time = [](double ns) { return duration_text(ns); };
-        std::string name = symbols.name_at(lock.process_id, lock.address);
+        std::string name = symbols.name_at(*lock.names, lock.process_id, lock.address);
         if (lock.busiest_caller != 0)
-            name += fmt::format(", waited for in {}", symbols.name_at(lock.process_id, lock.busiest_caller));
+            name += fmt::format(", waited for in {}",
+                                symbols.name_at(*lock.names, lock.process_id, lock.busiest_caller));
         const ProcessRecord* const process =
-            reader.names().find_process(lock.process_id, std::numeric_limits<int64_t>::max());
+            lock.names->find_process(lock.process_id, std::numeric_limits<int64_t>::max());
         out.put(fmt::format(
             "{:>10}  {:>7}  {:>5.1f}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>7}  {} {} [{}]\n",
             lock.acquired_count, lock.contended_count,
@@ -65,9 +65,10 @@ void put_table(OutputBuffer& out, const std::vector<LockUse>& locks, Symbols& sy
 
 void put_json(OutputBuffer& out, const std::vector<LockUse>& locks, Symbols& symbols) {
     for (const LockUse& lock : locks) {
-        const std::string caller = lock.busiest_caller == 0
-                                       ? "null"
-                                       : json_string(symbols.name_at(lock.process_id, lock.busiest_caller));
+        const std::string caller =
+            lock.busiest_caller == 0
+                ? "null"
+                : json_string(symbols.name_at(*lock.names, lock.process_id, lock.busiest_caller));
         out.put(fmt::format(
             "{{\"kind\":\"{}\",\"pid\":{},\"address\":{},\"name\":{},\"acquired\":{},\"released\":{},"
             "\"contended\":{},\"in_vain\":{},"
@@ -75,7 +76,7 @@ void put_json(OutputBuffer& out, const std::vector<LockUse>& locks, Symbols& sym
             "{},"
             "\"waited_for_in\":{}}}\n",
             lock_kind_name(lock.kind), lock.process_id, lock.address,
-            json_string(symbols.name_at(lock.process_id, lock.address)), lock.acquired_count,
+            json_string(symbols.name_at(*lock.names, lock.process_id, lock.address)), lock.acquired_count,
             lock.released_count, lock.contended_count, lock.in_vain_count, lock.waited_ns, lock.max_waited_ns,
             lock.held.count, lock.held.total_ns, lock.held.max_ns, lock.thread_count, caller));
     }
@@ -100,12 +101,12 @@ int run_contention(const ContentionOptions& options) {
     if (options.limit > 0 && locks.size() > options.limit) locks.resize(options.limit);
 
     ::signal(SIGPIPE, SIG_IGN);
-    Symbols symbols(reader.names());
+    Symbols symbols;
     OutputBuffer out(STDOUT_FILENO);
     if (options.json) {
         put_json(out, locks, symbols);
     } else {
-        put_table(out, locks, symbols, reader);
+        put_table(out, locks, symbols);
         if (locks.size() < lock_count)
             out.put(fmt::format("{} more locks: --limit 0 shows all\n", grouped(lock_count - locks.size())));
     }

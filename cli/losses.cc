@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/output_buffer.h"
+#include "base/trace_folders.h"
 #include "cli/status_line.h"
 #include "cli/trace_directory.h"
 #include "consumerd/control/channel.h"

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/output_buffer.h"
 #include "base/processes.h"
+#include "base/trace_folders.h"
 #include "cli/output.h"
 
 #include <fcntl.h>
@@ -24,19 +25,6 @@
 #include <vector>
 
 namespace plumb {
-
-bool is_domain_folder(std::string_view name) {
-    constexpr std::string_view of_user = "ust-";
-    return name == "ust" || name == "kernel" ||
-           (name.starts_with(of_user) && name.size() > of_user.size() &&
-            name.find_first_not_of("0123456789", of_user.size()) == std::string_view::npos);
-}
-
-bool is_snapshot_folder(std::string_view name) {
-    constexpr std::string_view start = "snapshot-";
-    return name.starts_with(start) && name.size() > start.size() &&
-           name.find_first_not_of("0123456789", start.size()) == std::string_view::npos;
-}
 
 namespace {
 

@@ -17,10 +17,6 @@
 
 namespace plumb {
 
-/* Names of what is in one: ust, kernel, ust-65534; snapshot-1. */
-bool is_domain_folder(std::string_view name);
-bool is_snapshot_folder(std::string_view name);
-
 /* Whether somebody who can be seen writes a trace there now. */
 bool is_being_written(const std::string& path);
 

@@ -143,25 +143,25 @@ std::string SymbolTable::name_at(uint64_t file_address) const {
 }
 
 /* A process that forked and never loaded anything has the objects of its parent. */
-const ObjectRecord* Symbols::find_object(uint32_t process_id, uint64_t address) const {
+const ObjectRecord* Symbols::find_object(const TraceNames& names, uint32_t process_id, uint64_t address) {
     constexpr int max_generations = 8;
     for (int generation = 0; generation < max_generations && process_id != 0; generation++) {
         const ObjectRecord* found = nullptr;
-        for (const ObjectRecord& object : names_.objects())
+        for (const ObjectRecord& object : names.objects())
             if (object.process_id == process_id && address >= object.base &&
                 address - object.base < object.size_bytes &&
                 (found == nullptr || object.time_ns >= found->time_ns))
                 found = &object;
         if (found != nullptr) return found;
         const ProcessRecord* const process =
-            names_.find_process(process_id, std::numeric_limits<int64_t>::max());
+            names.find_process(process_id, std::numeric_limits<int64_t>::max());
         process_id = process == nullptr ? 0 : process->parent_process_id;
     }
     return nullptr;
 }
 
-std::string Symbols::name_at(uint32_t process_id, uint64_t address) {
-    const ObjectRecord* const object = find_object(process_id, address);
+std::string Symbols::name_at(const TraceNames& names, uint32_t process_id, uint64_t address) {
+    const ObjectRecord* const object = find_object(names, process_id, address);
     if (object == nullptr) return fmt::format("0x{:x}", address);
     const auto [at, is_new] = tables_.try_emplace({object->path, object->build_id});
     if (is_new) at->second = SymbolTable::load(object->path, object->build_id);

@@ -45,13 +45,12 @@ private:
 
 class Symbols {
 public:
-    explicit Symbols(const TraceNames& names) : names_(names) {}
-    std::string name_at(uint32_t process_id, uint64_t address);
+    /* `names`: of the trace that tells of the process. */
+    std::string name_at(const TraceNames& names, uint32_t process_id, uint64_t address);
 
 private:
-    const ObjectRecord* find_object(uint32_t process_id, uint64_t address) const;
+    static const ObjectRecord* find_object(const TraceNames& names, uint32_t process_id, uint64_t address);
 
-    const TraceNames& names_;
     std::map<std::pair<std::string, std::string>, SymbolTable> tables_; /* by path and build id */
 };
 

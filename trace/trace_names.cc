@@ -71,16 +71,17 @@ void TraceNames::add(const Event& event) {
     }
 }
 
-void TraceNames::finish() {
+void TraceNames::finish(uint32_t first_number) {
     std::erase_if(main_threads_, [this](const ThreadRecord& t) { return threads_.contains(t.thread_id); });
     for (ThreadRecord& thread : main_threads_)
         threads_[thread.thread_id].push_back(std::move(thread));
     main_threads_.clear();
     sort_by_time(threads_);
     sort_by_time(processes_);
+    next_number_ = first_number;
     for (auto& [id, records] : threads_)
         for (ThreadRecord& record : records)
-            record.number = thread_records_++;
+            record.number = next_number_++;
 }
 
 ThreadSpan TraceNames::find_thread(uint32_t thread_id, int64_t time_ns) const {

@@ -1,7 +1,7 @@
 /*
  * Who wrote a trace: the processes, threads and loaded objects that Plumb's statedump events tell of. Numbers
  * are used again by the kernel, so what holds for an event is the last entry that is not younger than it (or
- * the first one, where all are younger).
+ * the first one, where all are younger). Another recording has other numbers: its names are kept apart.
  */
 #ifndef PLUMB_TRACE_TRACE_NAMES_H
 #define PLUMB_TRACE_TRACE_NAMES_H
@@ -30,7 +30,8 @@ struct ThreadRecord {
     uint32_t thread_id = 0;
     uint32_t process_id = 0;
     std::string name;
-    uint32_t number = 0; /* dense, over all records: for who keeps something for each */
+    uint32_t number =
+        0; /* dense, over all records of all traces that are read together: for who keeps something for each */
 };
 
 struct ObjectRecord {
@@ -53,13 +54,14 @@ class TraceNames {
 public:
     /* Takes a statedump event; others are ignored. */
     void add(const Event& event);
-    /* After the last add(), before anything is asked. */
-    void finish();
+    /* After the last add(), before anything is asked. Threads are numbered from `first_number` on. */
+    void finish(uint32_t first_number = 0);
 
     ThreadSpan find_thread(uint32_t thread_id, int64_t time_ns) const;
     const ProcessRecord* find_process(uint32_t process_id, int64_t time_ns) const;
     const std::deque<ObjectRecord>& objects() const { return objects_; }
-    uint32_t thread_record_count() const { return thread_records_; }
+    /* Behind the last one. */
+    uint32_t next_number() const { return next_number_; }
 
 private:
     std::unordered_map<uint32_t, std::vector<ThreadRecord>> threads_; /* by thread id; in time order */
@@ -67,7 +69,7 @@ private:
     std::deque<ObjectRecord> objects_;
     /* Thread and process of those who wrote process entries: a main thread may have no entry of its own. */
     std::vector<ThreadRecord> main_threads_;
-    uint32_t thread_records_ = 0;
+    uint32_t next_number_ = 0;
 };
 
 } // namespace plumb

@@ -1,6 +1,7 @@
 #include "trace/trace_reader.h"
 
 #include "base/ctf_layout.h"
+#include "base/trace_folders.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -96,9 +97,27 @@ Result<const TraceLayout*> TraceReader::add_layout(std::string_view metadata_fil
     if (!layout) return layout.error();
     for (const auto& event : (*layout)->events())
         event_infos_.push_back(event.get());
+    add_origin(**layout, folder);
     layouts_.push_back(std::move(*layout));
     folders_.push_back(folder);
     return layouts_.back().get();
+}
+
+/* Other tracers' traces have their names in the events, and their folders are made otherwise: they are all taken for one
+ * recording. */
+void TraceReader::add_origin(const TraceLayout& layout, const std::string& folder) {
+    std::filesystem::path place = layout.is_of_plumb() ? std::filesystem::path(folder) : "";
+    if (is_domain_folder(place.filename().native())) place = place.parent_path();
+    const auto names = names_places_.try_emplace(place, static_cast<uint32_t>(names_places_.size())).first;
+    if (is_snapshot_folder(place.filename().native())) place = place.parent_path();
+    const auto recording = recordings_.try_emplace(place, static_cast<uint32_t>(recordings_.size())).first;
+    if (names_.size() < names_places_.size()) names_.emplace_back();
+
+    const auto zero = layout.metadata().environment_number(monotonic_zero_entry);
+    if (!monotonic_zero_ns_) monotonic_zero_ns_ = zero;
+    origin_of_info_.insert(origin_of_info_.end(), layout.events().size(),
+                           static_cast<uint32_t>(origins_.size()));
+    origins_.push_back({names->second, recording->second, zero});
 }
 
 Status TraceReader::add_folder(const std::string& folder) {
@@ -147,14 +166,18 @@ Status TraceReader::prepare() {
         first_of_all = std::min(first_of_all, event.time_ns);
         if (event.stream->is_statedump) {
             do
-                names_.add(event);
+                names_[origin_of(*event.info).names].add(event);
             while (stream->next());
         } else {
             first_event = std::min(first_event, event.time_ns);
         }
         stream->rewind();
     }
-    names_.finish();
+    uint32_t next_number = 0;
+    for (TraceNames& names : names_) {
+        names.finish(next_number);
+        next_number = names.next_number();
+    }
     constexpr int64_t none = std::numeric_limits<int64_t>::max();
     start_ns_ = first_event != none ? first_event : first_of_all != none ? first_of_all : 0;
     return ok();
@@ -212,19 +235,16 @@ const Event* TraceReader::next() {
 }
 
 const ThreadRecord* TraceReader::thread_of(const Event& event) {
-    KnownThread& known = known_threads_[event.thread_id % known_threads_.size()];
-    if (event.thread_id != known.thread_id || event.time_ns < known.span.from_ns ||
+    const uint32_t names = origin_of(*event.info).names;
+    KnownThread& known = known_threads_[(event.thread_id + names) % known_threads_.size()];
+    if (event.thread_id != known.thread_id || names != known.names || event.time_ns < known.span.from_ns ||
         event.time_ns >= known.span.until_ns) {
         known.thread_id = event.thread_id;
-        known.span = event.thread_id == 0 ? ThreadSpan{} : names_.find_thread(event.thread_id, event.time_ns);
+        known.names = names;
+        known.span =
+            event.thread_id == 0 ? ThreadSpan{} : names_[names].find_thread(event.thread_id, event.time_ns);
     }
     return known.span.thread;
-}
-
-std::optional<int64_t> TraceReader::monotonic_zero_ns() const {
-    for (const auto& layout : layouts_)
-        if (const auto offset = layout->metadata().environment_number(monotonic_zero_entry)) return offset;
-    return {};
 }
 
 StreamLosses TraceReader::losses() const {

@@ -19,6 +19,8 @@
 #include "trace/trace_names.h"
 
 #include <array>
+#include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,15 +55,22 @@ public:
         const ThreadRecord* thread = thread_of(event);
         return thread == nullptr ? 0 : thread->process_id;
     }
-    const TraceNames& names() const { return names_; }
+    /* Of who wrote the event's trace: that of the kernel and those of users are parts of one recording. */
+    const TraceNames& names_of(const Event& event) const { return names_[origin_of(*event.info).names]; }
+    /* Numbers of processes and threads mean the same within one of these, with all snapshots of a flight recorder. */
+    uint32_t recording_of(const Event& event) const { return origin_of(*event.info).recording; }
 
     /* Before the first next(): leave out what packets end before this time. Events before it may still come.
      */
     void skip_before(int64_t time_ns);
     /* Time of the first event that is not part of a statedump; of any event if there is no such one. */
     int64_t start_ns() const { return start_ns_; }
-    /* The wall-clock time at which CLOCK_MONOTONIC was zero, if a trace tells: Plumb's do. */
-    std::optional<int64_t> monotonic_zero_ns() const;
+    /* The wall-clock time at which CLOCK_MONOTONIC was zero, if a trace tells: Plumb's do. Of several, the first one's. */
+    std::optional<int64_t> monotonic_zero_ns() const { return monotonic_zero_ns_; }
+    /* On the machine that the event was traced on; as above, if its trace does not tell. */
+    int64_t monotonic_zero_ns(const EventInfo& info) const {
+        return origin_of(info).monotonic_zero_ns.value_or(monotonic_zero_ns_.value_or(0));
+    }
 
     /* All event classes, EventInfo::index is the place in here. */
     const std::vector<const EventInfo*>& event_infos() const { return event_infos_; }
@@ -84,10 +93,19 @@ private:
         }
     };
 
+    /* Of a layout: who tells its names, and what else is of the same machine. */
+    struct Origin {
+        uint32_t names;
+        uint32_t recording;
+        std::optional<int64_t> monotonic_zero_ns;
+    };
+    const Origin& origin_of(const EventInfo& info) const { return origins_[origin_of_info_[info.index]]; }
+
     TraceReader();
     Status add_folder(const std::string& folder);
     Status add_stream_file(const TraceLayout& layout, const std::string& path);
     Result<const TraceLayout*> add_layout(std::string_view metadata_file, const std::string& folder);
+    void add_origin(const TraceLayout& layout, const std::string& folder);
     Status prepare();
     void start();
     void sift_down();
@@ -97,9 +115,14 @@ private:
     std::vector<const EventInfo*> event_infos_;
     std::vector<MappedRegion> files_;
     std::vector<std::unique_ptr<StreamReader>> streams_;
-    TraceNames names_;
+    std::vector<Origin> origins_;                               /* of each layout */
+    std::vector<uint32_t> origin_of_info_;                      /* by EventInfo::index */
+    std::map<std::string, uint32_t> names_places_, recordings_; /* by folder */
+    std::deque<TraceNames> names_;
+    std::optional<int64_t> monotonic_zero_ns_;
     struct KnownThread {
         uint32_t thread_id = 0;
+        uint32_t names = 0;
         ThreadSpan span;
     };
     std::array<KnownThread, 256> known_threads_; /* thread id -> span, those asked for lately */

@@ -350,7 +350,8 @@ std::string name_of(uint64_t address, const std::string& build_id = "", uint32_t
     const std::string metadata = sample.text();
     Result<TraceReader> reader = TraceReader::from_memory({metadata, {who.bytes()}});
     if (!reader) return reader.error().message();
-    return Symbols(reader->names()).name_at(process_id, address);
+    const Event* const event = reader->next();
+    return Symbols().name_at(reader->names_of(*event), process_id, address);
 }
 
 TEST(Symbols, NamesStaticMemoryAndCode) {

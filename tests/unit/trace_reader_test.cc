@@ -4,11 +4,17 @@
 #include "tests/support/opened_trace.h"
 #include "trace/show/event_filter.h"
 #include "trace/show/trace_summary.h"
+#include "trace/symbols.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <random>
+#include <set>
 
 namespace plumb {
 namespace {
@@ -168,10 +174,113 @@ TEST(TraceReader, NamesThreadsByTheLastEntryBeforeTheEvent) {
     EXPECT_THAT(names, ElementsAre("worker", "worker", "worker", "worker", "worker", "another", "another",
                                    "?", "server", "another"));
     EXPECT_THAT(pids, ElementsAre(10, 10, 10, 10, 10, 20, 20, 0, 10, 20));
-    ASSERT_NE(reader->names().find_process(10, base_ns), nullptr);
-    EXPECT_EQ(reader->names().find_process(10, base_ns)->executable, "/bin/server");
-    ASSERT_EQ(reader->names().objects().size(), 1u);
-    EXPECT_EQ(reader->names().objects()[0].base, 0x1000u);
+    reader = trace.open();
+    const TraceNames& all = reader->names_of(*reader->next());
+    ASSERT_NE(all.find_process(10, base_ns), nullptr);
+    EXPECT_EQ(all.find_process(10, base_ns)->executable, "/bin/server");
+    ASSERT_EQ(all.objects().size(), 1u);
+    EXPECT_EQ(all.objects()[0].base, 0x1000u);
+}
+
+/* Folders of traces, each with threads of the same numbers, that say by an event what they are called. */
+class SeveralTraces : public testing::Test {
+protected:
+    void SetUp() override {
+        char pattern[] = "/tmp/plumb-trace-reader-test-XXXXXX";
+        ASSERT_NE(::mkdtemp(pattern), nullptr);
+        root_ = pattern;
+    }
+    void TearDown() override { std::filesystem::remove_all(root_); }
+
+    /* `told`: as the statedump calls thread 11, which is of process 10; empty: there is none. */
+    void add(const std::string& folder, const std::string& told, const std::string& wrote,
+             int64_t booted_ns = 0) {
+        SampleMetadata sample;
+        sample.clock().realtime_offset_ns = booted_ns;
+        const uint16_t id = sample.add("app", "n", {plain_field("who", PLUMB_FIELD_STRING)});
+        std::filesystem::create_directories(root_ + "/" + folder);
+        const auto write = [&](const char* name, const auto& bytes) {
+            std::ofstream(root_ + "/" + folder + "/" + name, std::ios::binary)
+                .write(reinterpret_cast<const char*>(bytes.data()),
+                       static_cast<std::streamsize>(bytes.size()));
+        };
+        write("metadata", sample.text());
+        SampleStream events(ctf_stream_records, 0);
+        for (uint64_t i = 0; i < 3; i++)
+            events.event(id, base_ns + 10 + at_++ - static_cast<uint64_t>(booted_ns), 11,
+                         Payload().string(wrote));
+        events.end_packet();
+        write("ring_0", events.bytes());
+        if (told.empty()) return;
+        SampleStream who(ctf_stream_statedump, 0);
+        who.event(ctf_statedump_process, base_ns + at_, 10,
+                  Payload().add(10u).add(1u).add(0u).string(told).string("/bin/" + told));
+        who.event(ctf_statedump_thread, base_ns + at_, 11, Payload().add(10u).add(11u).string(told));
+        who.event(
+            ctf_statedump_object, base_ns + at_, 10,
+            Payload().add(10u).add(uint64_t{0x1000}).add(uint64_t{0x200}).string("").string("/no/" + told));
+        who.end_packet();
+        write("statedump", who.bytes());
+    }
+
+    struct Text : SkipVisitor {
+        void text(const Step&, std::string_view value) { text_ = value; }
+        std::string text_;
+    };
+    static std::string wrote(const Event& event) {
+        Text field;
+        EXPECT_TRUE(visit_fields(event, field));
+        return field.text_;
+    }
+
+    std::string root_;
+    uint64_t at_ = 0;
+};
+
+TEST_F(SeveralTraces, HaveNamesOfTheirOwn) {
+    add("web/ust", "web", "web");
+    add("web/kernel", "", "web");
+    add("web/ust-65534", "", "web");
+    add("db/ust", "db", "db");
+    add("flight/snapshot-1/ust", "flight", "flight");
+    add("flight/snapshot-2/ust", "later", "later");
+    Result<TraceReader> reader = TraceReader::open(root_);
+    ASSERT_TRUE(reader) << reader.error().message();
+    std::map<std::string, std::set<uint32_t>> recordings;
+    TraceSummary summary(*reader);
+    Symbols symbols;
+    int events = 0;
+    while (const Event* const event = reader->next()) {
+        if (event->info->is_statedump) continue;
+        const std::string who = wrote(*event);
+        const ThreadRecord* const thread = reader->thread_of(*event);
+        ASSERT_NE(thread, nullptr);
+        EXPECT_EQ(thread->name, who);
+        EXPECT_EQ(symbols.name_at(reader->names_of(*event), 10, 0x1010), who + "+0x10");
+        recordings[who].insert(reader->recording_of(*event));
+        summary.add(*event);
+        events++;
+    }
+    EXPECT_EQ(events, 18);
+    EXPECT_THAT(recordings["web"], testing::SizeIs(1));
+    EXPECT_NE(recordings["web"], recordings["db"]);
+    EXPECT_NE(recordings["web"], recordings["flight"]);
+    EXPECT_EQ(recordings["flight"], recordings["later"]) << "snapshots are of one recording";
+    OutputBuffer out(-1);
+    summary.put_json(out);
+    const std::string text(out.text());
+    EXPECT_THAT(text, HasSubstr(R"({"pid":10,"tid":11,"comm":"web","events":9})"));
+    EXPECT_THAT(text, HasSubstr(R"({"pid":10,"tid":11,"comm":"db","events":3})"));
+}
+
+TEST_F(SeveralTraces, AreShownByTheClocksOfTheirMachines) {
+    add("a/ust", "a", "a", 100'000'000'000);
+    add("b/ust", "b", "b", 400'000'000'000);
+    Result<TraceReader> reader = TraceReader::open(root_);
+    ASSERT_TRUE(reader) << reader.error().message();
+    const std::string text = text_of(*reader, false, TimeStyle::monotonic);
+    EXPECT_THAT(text, HasSubstr("[900.000000010]"));
+    EXPECT_THAT(text, HasSubstr("[600.000000013]"));
 }
 
 TEST(TraceReader, CountsThreadsThatHadTheSameNumberApart) {

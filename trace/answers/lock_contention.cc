@@ -152,8 +152,9 @@ void LockContention::add(const Event& event) {
         return;
     }
     const uint32_t process_id = reader_.process_id_of(event);
-    Lock& lock = locks_[{process_id, fields.address}];
+    Lock& lock = locks_[{reader_.recording_of(event), process_id, fields.address}];
     lock.use.kind = meaning.kind;
+    lock.use.names = &reader_.names_of(event);
     lock.use.process_id = process_id;
     lock.use.address = fields.address;
     apply(lock, meaning, event, fields);

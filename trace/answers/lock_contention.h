@@ -2,7 +2,7 @@
  * Which locks of a traced program are waited for: counts, times waited and times held for each mutex,
  * read/write lock and spin lock, from the events of the pthread probe (probes/pthread/events.h).
  *
- * A lock is named by process and address; a lock made where another one was destroyed counts as the same.
+ * A lock is named by recording, process and address; a lock made where another one was destroyed counts as the same.
  * Times come from the events themselves (waited) and from the time between them (held). A lock was waited for where
  * an event says so: a time alone may be that of a call which could not try the lock first.
  */
@@ -27,6 +27,8 @@ const char* lock_kind_name(LockKind kind);
 
 struct LockUse {
     LockKind kind = LockKind::mutex;
+    const TraceNames* names =
+        nullptr; /* of the trace that spoke of it last: as long as the reader is there */
     uint32_t process_id = 0;
     uint64_t address = 0;
     uint64_t acquired_count = 0;
@@ -74,9 +76,16 @@ private:
         std::unordered_map<uint64_t, uint64_t> callers;
         std::vector<uint32_t> threads; /* sorted */
     };
+    struct Key {
+        uint32_t recording;
+        uint32_t process_id;
+        uint64_t address;
+        bool operator==(const Key&) const = default;
+    };
     struct KeyHash {
-        std::size_t operator()(const std::pair<uint32_t, uint64_t>& key) const {
-            return static_cast<std::size_t>((key.second ^ key.first) * 0x9e3779b97f4a7c15ull);
+        std::size_t operator()(const Key& key) const {
+            const uint64_t process = uint64_t{key.recording} << 32 | key.process_id;
+            return static_cast<std::size_t>((key.address ^ process) * 0x9e3779b97f4a7c15ull);
         }
     };
 
@@ -91,7 +100,7 @@ private:
     std::vector<Meaning> meanings_; /* by EventInfo::index */
     uint64_t lock_events_ = 0;
     uint64_t unreadable_ = 0;
-    std::unordered_map<std::pair<uint32_t, uint64_t>, Lock, KeyHash> locks_;
+    std::unordered_map<Key, Lock, KeyHash> locks_;
 };
 
 } // namespace plumb

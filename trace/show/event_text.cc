@@ -2,6 +2,7 @@
 #include "trace/show/event_writer.h"
 
 #include <algorithm>
+#include <map>
 
 namespace plumb {
 namespace {
@@ -132,13 +133,14 @@ public:
         EventPieces& pieces = events_[event.info->index];
         if (pieces.is_entry) {
             /* The bytes of an event stay where they are, in the mapped file. */
-            if (const auto before = entries_.find(event.thread_id); before != entries_.end())
+            const ThreadKey thread(reader_.recording_of(event), event.thread_id);
+            if (const auto before = entries_.find(thread); before != entries_.end())
                 write_unfinished(before->second);
-            entries_.insert_or_assign(event.thread_id, event);
+            entries_.insert_or_assign(thread, event);
             return;
         }
         if (pieces.is_exit) {
-            const auto entry = entries_.find(event.thread_id);
+            const auto entry = entries_.find({reader_.recording_of(event), event.thread_id});
             if (entry != entries_.end() &&
                 events_[entry->second.info->index].system_call.text() == pieces.system_call.text()) {
                 write_pair(entry->second, event);
@@ -153,7 +155,7 @@ public:
 
     void finish() override {
         std::vector<const Event*> left;
-        for (const auto& [thread_id, entry] : entries_)
+        for (const auto& [thread, entry] : entries_)
             left.push_back(&entry);
         std::sort(left.begin(), left.end(),
                   [](const Event* a, const Event* b) { return a->time_ns < b->time_ns; });
@@ -206,6 +208,7 @@ private:
 
     void write_head(const Event& event, const TextPiece& head) {
         out_.put(time_begin_);
+        time_.set_monotonic_zero(reader_.monotonic_zero_ns(*event.info));
         time_.put_time(out_, event.time_ns);
         out_.put(time_end_);
         if (last_ns_known_)
@@ -276,7 +279,8 @@ private:
     OutputBuffer& out_;
     const Colors& colors_;
     bool pairs_;
-    std::unordered_map<uint32_t, Event> entries_; /* of system calls that have not returned, by thread */
+    using ThreadKey = std::pair<uint32_t, uint32_t>; /* recording, thread */
+    std::map<ThreadKey, Event> entries_;             /* of system calls that have not returned */
     TimeFormat time_;
     std::vector<EventPieces> events_;
     std::unordered_map<const Plan*, StepPieces> contexts_;

@@ -23,6 +23,9 @@ public:
     TimeFormat(TimeStyle style, int64_t start_ns, int64_t monotonic_zero_ns = 0)
         : style_(style), start_ns_(start_ns), monotonic_zero_ns_(monotonic_zero_ns) {}
 
+    /* Of the machine that the next times are of. */
+    void set_monotonic_zero(int64_t monotonic_zero_ns) { monotonic_zero_ns_ = monotonic_zero_ns; }
+
     /* 12:34:56.123456789, +1.500000000 or 86400.123456789 */
     void put_time(OutputBuffer& out, int64_t time_ns);
     /* The same with the date in front: 2026-11-21 12:34:56.123456789 */

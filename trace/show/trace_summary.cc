@@ -18,7 +18,8 @@ TraceSummary::TraceSummary(TraceReader& reader) : reader_(reader), by_event_(rea
 void TraceSummary::find_thread(ThreadKey key, const ThreadRecord* record) {
     last_thread_ = key;
     last_record_ = record;
-    ThreadCount& count = by_thread_.try_emplace(key, ThreadCount{key.first, key.second, {}, 0}).first->second;
+    ThreadCount& count =
+        by_thread_.try_emplace(key, ThreadCount{std::get<1>(key), std::get<2>(key), {}, 0}).first->second;
     if (record != nullptr && !record->name.empty()) count.name = record->name;
     last_count_ = &count.events;
 }
@@ -47,8 +48,10 @@ void TraceSummary::put_text(OutputBuffer& out, TimeStyle style) const {
     out.put(fmt::format("{} events", grouped(event_count_)));
     if (event_count_ > 0) {
         out.put(" from ");
+        time.set_monotonic_zero(reader_.monotonic_zero_ns(*first_info_));
         time.put_date_and_time(out, first_ns_);
         out.put(" to ");
+        time.set_monotonic_zero(reader_.monotonic_zero_ns(*last_info_));
         time.put_date_and_time(out, last_ns_);
         out.put(" (");
         TimeFormat::put_difference(out, last_ns_, first_ns_);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,12 +23,16 @@ public:
     void add(const Event& event) {
         ++by_event_[event.info->index];
         const ThreadRecord* const record = reader_.thread_of(event);
-        const std::pair thread(reader_.process_id_of(event), event.thread_id);
+        const std::tuple thread(reader_.recording_of(event), reader_.process_id_of(event), event.thread_id);
         if (thread != last_thread_ || record != last_record_ || last_count_ == nullptr)
             find_thread(thread, record);
         ++*last_count_;
-        if (event_count_++ == 0) first_ns_ = event.time_ns;
+        if (event_count_++ == 0) {
+            first_ns_ = event.time_ns;
+            first_info_ = event.info;
+        }
         last_ns_ = event.time_ns;
+        last_info_ = event.info;
     }
 
     /* After the last event. */
@@ -43,7 +48,8 @@ private:
         std::string name; /* at its last event that has one: threads are renamed, and processes call exec() */
         uint64_t events;
     };
-    using ThreadKey = std::pair<uint32_t, uint32_t>; /* process, thread: numbers are used again */
+    using ThreadKey =
+        std::tuple<uint32_t, uint32_t, uint32_t>; /* recording, process, thread: numbers are used again */
     void find_thread(ThreadKey key, const ThreadRecord* record);
     std::vector<std::pair<std::string, uint64_t>> events_by_count() const;
     std::vector<ThreadCount> threads_by_count() const;
@@ -57,6 +63,8 @@ private:
     uint64_t event_count_ = 0;
     int64_t first_ns_ = 0;
     int64_t last_ns_ = 0;
+    const EventInfo* first_info_ = nullptr;
+    const EventInfo* last_info_ = nullptr;
 };
 
 /* 1234567 as 1,234,567 */
