@@ -131,6 +131,7 @@ private:
     std::optional<SnapshotSocket> snapshot_socket_;
     std::uint32_t snapshots_tried_ = 0;
     std::vector<RingPlace> ring_places_; /* up to which the last snapshot went */
+    std::shared_ptr<NamesFound> names_found_ = std::make_shared<NamesFound>();
     std::optional<LaunchedCommand> command_;
     std::map<std::uint32_t, std::uint64_t> attached_; /* process id -> when it started */
     std::set<std::uint32_t> without_tracepoints_;     /* of these; empty if all are */

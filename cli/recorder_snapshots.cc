@@ -28,6 +28,7 @@ Result<std::string> Recorder::take_snapshot() {
     if (!folder) return folder.error().with("No snapshot was taken");
     options.drain = drain_options(*folder);
     options.drain.ring_places = ring_places_;
+    options.drain.names_found = names_found_;
     for (const auto* counts : {&summary_.before.not_described, &summary_.totals.not_described})
         for (const NamedCount& each : *counts)
             options.drain.not_described_before += each.count;

@@ -11,9 +11,13 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace plumb {
+
+/* What threads were found to be called, for who reads the same entries again: by process, thread and timestamp of its entry. */
+using NamesFound = std::map<std::tuple<uint32_t, uint32_t, uint64_t>, std::string>;
 
 class ThreadNames {
 public:

@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <climits>
 #include <ctime>
+#include <map>
+#include <tuple>
 
 namespace plumb {
 namespace {
@@ -92,7 +94,8 @@ Result<std::unique_ptr<Drain>> drain_channel(std::span<const std::byte> channel,
                                     geometry.ring_count, geometry.extra_ring_count);
     if (!writer) return writer.error();
     auto source = std::make_unique<ChannelSource>(shared, std::move(*reader), std::move(calibration),
-                                                  options.ring_places, options.not_described_before);
+                                                  options.ring_places, options.not_described_before,
+                                                  options.names_found);
     return Drain::make(std::move(source), std::move(*writer), std::move(options));
 }
 
@@ -110,10 +113,12 @@ Result<std::unique_ptr<Drain>> drain_dead_channel(std::span<const std::byte> cha
 
 ChannelSource::ChannelSource(std::byte* shared, ChannelReader reader,
                              std::optional<ClockCalibration> calibration,
-                             const std::vector<RingPlace>& begin_at, uint64_t not_described_before)
+                             const std::vector<RingPlace>& begin_at, uint64_t not_described_before,
+                             std::shared_ptr<NamesFound> names_found)
     : shared_(shared),
       reader_(std::move(reader)),
       calibration_(std::move(calibration)),
+      names_found_(std::move(names_found)),
       not_described_before_(not_described_before) {
     for (uint32_t i = 0; i < reader_.geometry().all_rings(); i++) {
         ring_numbers_.push_back(i);
@@ -306,6 +311,7 @@ Status ChannelSource::write_new_entries(Sink& sink, uint64_t now, bool all) {
     std::copy_if(held_entries_.begin(), held_entries_.end(), std::back_inserter(ready), is_ready);
     if (ready.empty()) return ok();
     newest_taken_ = now;
+    if (names_found_) name_as_found(ready, now);
     if (Status written = sink.write_entries(ready); !written) {
         entries_seen_.reset(); /* tried again */
         return written;
@@ -314,8 +320,37 @@ Status ChannelSource::write_new_entries(Sink& sink, uint64_t now, bool all) {
         recycler_.note(entry);
         thread_names_.note(entry);
     }
+    names_found_.reset();
     std::erase_if(held_entries_, is_ready);
     return ok();
+}
+
+/* Entries of threads whose names nobody looked after since they were written, and all at once: as they are called now, they
+ * are in all that is read here, as far as anybody knows; of those that have ended, as they were found to be before. */
+void ChannelSource::name_as_found(std::vector<ChannelEntry>& entries, uint64_t now) {
+    const auto key_of = [](const ChannelEntry& entry) {
+        return std::tuple(entry.process_id, entry.thread_id, entry.timestamp);
+    };
+    NamesFound found;
+    std::map<std::pair<uint32_t, uint32_t>, ChannelEntry*> newest; /* numbers are used again */
+    for (ChannelEntry& entry : entries) {
+        if (entry.type == PLUMB_ENTRY_THREAD) {
+            newest[{entry.process_id, entry.thread_id}] = &entry;
+            if (const auto before = names_found_->find(key_of(entry)); before != names_found_->end()) {
+                entry.name = before->second;
+                found.insert(*before);
+            }
+        }
+        thread_names_.note(entry);
+    }
+    for (const ChannelEntry& changed : thread_names_.changed(now, SIZE_MAX).changed) {
+        const auto place = newest.find({changed.process_id, changed.thread_id});
+        if (place == newest.end()) continue;
+        ChannelEntry& entry = *place->second;
+        if (!is_same_process(entry.thread_id, boottime_of(entry.timestamp))) continue;
+        entry.name = found[key_of(entry)] = changed.name;
+    }
+    *names_found_ = std::move(found);
 }
 
 Status ChannelSource::introduce_writers(Sink& sink) {

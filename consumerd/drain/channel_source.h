@@ -38,6 +38,8 @@ struct ChannelDrainOptions : DrainOptions {
     uint64_t not_described_before = 0;  /* entries, as those before it have counted */
     /* One of several traces of the channel: with an identity of its own, so that others can be read beside it. */
     bool is_snapshot = false;
+    std::shared_ptr<NamesFound>
+        names_found; /* a live snapshot's: what those before it found out, and now it */
     std::optional<plumb_channel_header> made_as; /* as in ReaderOptions */
 };
 
@@ -54,9 +56,11 @@ inline constexpr const char* left_off_name =
 
 class ChannelSource : public Source {
 public:
-    /* `shared`: the reader's first byte if the channel is live, else nullptr. `begin_at`: as places() said. */
+    /* `shared`: the reader's first byte if the channel is live, else nullptr. `begin_at`: as places() said.
+     * `names_found`: of a live snapshot, else nullptr. */
     ChannelSource(std::byte* shared, ChannelReader reader, std::optional<ClockCalibration> calibration,
-                  const std::vector<RingPlace>& begin_at, uint64_t not_described_before = 0);
+                  const std::vector<RingPlace>& begin_at, uint64_t not_described_before = 0,
+                  std::shared_ptr<NamesFound> names_found = nullptr);
 
     const std::vector<uint32_t>& rings() const override { return ring_numbers_; }
     const std::deque<ChannelEvent>& events() const override { return reader_.events(); }
@@ -103,6 +107,7 @@ private:
     Status write_new_entries(Sink& sink, uint64_t now, bool all);
     Status write_what_changed(Sink& sink, uint64_t now, bool all);
     void take_entries();
+    void name_as_found(std::vector<ChannelEntry>& entries, uint64_t now);
     void note_entry(const ChannelEntry& entry);
     uint64_t boottime_of(uint64_t timestamp) const;
     void refine_clock(uint64_t now_ns);
@@ -126,6 +131,7 @@ private:
     bool names_are_asked_ = false; /* some of them: the rest in the next turns */
     uint64_t turn_began_ = 0;
     ThreadNames thread_names_;
+    std::shared_ptr<NamesFound> names_found_; /* until names are given by it */
     LoadedObjects loaded_objects_;
     EntryRecycler recycler_;
     SeenWriters seen_writers_;

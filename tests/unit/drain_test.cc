@@ -11,12 +11,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
+#include <thread>
 
 namespace plumb {
 namespace {
@@ -85,11 +88,12 @@ struct NotedDrain {
     NotingSink* sink;
 };
 
-NotedDrain noted(ChannelBuilder& channel) {
+NotedDrain noted(ChannelBuilder& channel, std::shared_ptr<NamesFound> names_found = nullptr) {
     auto reader = ChannelReader::open(channel.bytes(), {channel.bytes().data(), {}});
     auto calibration = ClockCalibration::start(PLUMB_CLOCK_MONOTONIC);
-    auto source = std::make_unique<ChannelSource>(channel.bytes().data(), std::move(*reader),
-                                                  std::move(*calibration), std::vector<RingPlace>{});
+    auto source =
+        std::make_unique<ChannelSource>(channel.bytes().data(), std::move(*reader), std::move(*calibration),
+                                        std::vector<RingPlace>{}, 0, std::move(names_found));
     auto sink = std::make_unique<NotingSink>();
     NotingSink* const noting = sink.get();
     return {std::move(*Drain::make(std::move(source), std::move(sink), {})), noting};
@@ -176,6 +180,60 @@ TEST_F(DrainTest, a_thread_that_is_named_late_is_told_of) {
     ASSERT_EQ(::prctl(PR_SET_NAME, "late"), 0);
     drain->step(ReadWhat::everything);
     EXPECT_TRUE(is_told("late"));
+}
+
+// Nobody asks between the snapshots of a flight recorder, and what is asked at the last one is behind all records.
+TEST_F(DrainTest, snapshots_name_threads_from_their_entries_on) {
+    ChannelBuilder channel;
+    const auto names_found = std::make_shared<NamesFound>();
+    const auto own_id = static_cast<uint32_t>(::getpid());
+    const auto names_of = [&](uint32_t thread) {
+        const auto [drain, sink] = noted(channel, names_found);
+        EXPECT_TRUE(drain->finish());
+        std::vector<std::string> names;
+        for (const auto& entries : sink->told)
+            for (const ChannelEntry& entry : entries)
+                if (entry.type == PLUMB_ENTRY_THREAD && entry.thread_id == thread)
+                    names.push_back(entry.name);
+        return names;
+    };
+    enter_own_thread(channel);
+    std::atomic<uint32_t> other_id = 0;
+    std::atomic<bool> end = false;
+    std::thread other([&] {
+        channel.add_thread(own_id, static_cast<uint32_t>(::gettid()), "before", now());
+        ::prctl(PR_SET_NAME, "worker");
+        other_id = static_cast<uint32_t>(::gettid());
+        other_id.notify_all();
+        end.wait(false);
+    });
+    other_id.wait(0);
+    EXPECT_THAT(names_of(other_id), testing::ElementsAre("worker"));
+    end = true;
+    end.notify_all();
+    other.join();
+    EXPECT_THAT(names_of(other_id), testing::ElementsAre("worker")) << "found out by the one before";
+    EXPECT_EQ(names_found->size(), 2u) << "and this thread's";
+
+    ASSERT_EQ(::prctl(PR_SET_NAME, "before"), 0);
+    EXPECT_THAT(names_of(static_cast<uint32_t>(::gettid())), testing::ElementsAre("before"))
+        << "what it is called now, and no more what was found before";
+}
+
+TEST_F(DrainTest, a_snapshot_names_nobody_by_who_has_his_number_now) {
+    ChannelBuilder channel;
+    const auto own_id = static_cast<uint32_t>(::getpid());
+    const uint64_t long_before = now() - 100'000'000;
+    channel.add_process(own_id, "before", std::filesystem::read_symlink("/proc/self/exe"), long_before);
+    std::thread([&] {
+        channel.add_thread(own_id, static_cast<uint32_t>(::gettid()), "ended", long_before);
+        ::prctl(PR_SET_NAME, "later");
+        const auto [drain, sink] = noted(channel, std::make_shared<NamesFound>());
+        drain->step(ReadWhat::everything);
+        ASSERT_FALSE(sink->told.empty());
+        for (const ChannelEntry& entry : sink->told[0])
+            EXPECT_NE(entry.name, "later");
+    }).join();
 }
 
 // A recorder may be killed behind each write: what it has written has names.
