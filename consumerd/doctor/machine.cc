@@ -11,6 +11,7 @@
 #include <plumb/abi/state.h>
 
 #include <linux/membarrier.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
