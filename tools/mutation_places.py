@@ -103,3 +103,13 @@ def changes_of(path, source):
 
 def apply(source, change):
     return source[:change.offset] + change.replacement + source[change.offset + change.length:]
+
+
+def statement_lines(source, change):
+    """The numbers of the lines of the statement that a change is in, or of the part of it that has no statement inside."""
+    text = HIDDEN.sub(_blank, source)
+    begin = max(text.rfind(end, 0, change.offset) for end in ";{}") + 1
+    begin += len(text[begin:]) - len(text[begin:].lstrip())
+    after = re.compile(r"[;{}]").search(text, change.offset + max(change.length - 1, 0))
+    end = after.start() if after else len(text)
+    return range(text.count("\n", 0, min(begin, change.offset)) + 1, text.count("\n", 0, end) + 2)
