@@ -250,6 +250,9 @@ TEST(ChannelTables, EntriesAreTakenOnceAndDamagedOnesAreCounted) {
     channel.add_entry(std::as_bytes(std::span(&endless, 1)));
     plumb_entry_thread longer{{PLUMB_ENTRY_THREAD, 0, 4096, 1, 1, 1}, {}};
     channel.add_entry(std::as_bytes(std::span(&longer, 1)));
+    plumb_entry_object overlong{
+        {PLUMB_ENTRY_OBJECT, 0, sizeof(plumb_entry_object), 1, 1, 1}, 0x2000, 1, 32, {}, "/x"};
+    channel.add_entry(std::as_bytes(std::span(&overlong, 1)));
     for (const uint16_t type : {PLUMB_ENTRY_PROCESS, PLUMB_ENTRY_THREAD, PLUMB_ENTRY_OBJECT}) {
         plumb_entry bare{type, 0, sizeof(plumb_entry), 1, 1, 1};
         channel.add_entry(std::as_bytes(std::span(&bare, 1)));
@@ -262,7 +265,7 @@ TEST(ChannelTables, EntriesAreTakenOnceAndDamagedOnesAreCounted) {
     EXPECT_EQ(entries[0].path, std::string(200, 'e'));
     EXPECT_EQ(entries[1].name, "thread");
     EXPECT_EQ(entries[2].build_id.size(), 20u);
-    EXPECT_EQ(reader->damage()[static_cast<size_t>(Damage::entries)], 6u);
+    EXPECT_EQ(reader->damage()[static_cast<size_t>(Damage::entries)], 7u);
     EXPECT_TRUE(reader->take_new_entries().empty());
 }
 
