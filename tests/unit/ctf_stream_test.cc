@@ -51,7 +51,7 @@ protected:
         std::ifstream file(root_ + "/ring_0");
         return {std::istreambuf_iterator<char>(file), {}};
     }
-    /* Content of each packet; -1 at the end where the file ends within one. */
+    /* Content of each packet; -1 at the end where the file ends within one, or one that is not aligned to 8 bytes. */
     std::vector<int64_t> contents() const {
         const std::string all = bytes();
         std::vector<int64_t> found;
@@ -59,7 +59,8 @@ protected:
             CtfPacketStart packet{};
             if (all.size() - at >= sizeof packet) std::memcpy(&packet, all.data() + at, sizeof packet);
             const size_t packet_bytes = packet.context.packet_size / 8;
-            const bool is_whole = packet.header.magic == ctf_magic && packet_bytes <= all.size() - at;
+            const bool is_whole =
+                packet.header.magic == ctf_magic && packet_bytes % 8 == 0 && packet_bytes <= all.size() - at;
             found.push_back(is_whole ? static_cast<int64_t>(packet.context.content_size / 8) : -1);
             if (!is_whole) break;
             at += packet_bytes;
