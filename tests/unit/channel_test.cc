@@ -216,6 +216,7 @@ TEST_F(WithDirectory, closing_takes_the_room_and_wakes_writers_that_wait) {
         controls[ring].write_pos = 64;
         controls[ring].limit = 4096;
     }
+    controls[rings].limit = 4096; /* no ring's: the first bytes of what comes behind */
     plumb_channel_header& header = channel.header();
     const std::uint32_t seen = __atomic_load_n(&header.space_futex, __ATOMIC_SEQ_CST);
     std::atomic<bool> woken = false;
@@ -233,6 +234,7 @@ TEST_F(WithDirectory, closing_takes_the_room_and_wakes_writers_that_wait) {
         EXPECT_EQ(controls[ring].limit, 0u);
         EXPECT_EQ(controls[ring].write_pos, 64u) << "what was written stays";
     }
+    EXPECT_EQ(controls[rings].limit, 4096u) << "what stands behind the rings' controls is not touched";
     channel.close();
 }
 
