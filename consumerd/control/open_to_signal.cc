@@ -86,6 +86,7 @@ OpenToSignal is_open_to_signal(std::uint32_t process_id, std::uint32_t thread_id
     Look before;
     const Mask first = look_at(process_id, thread_id, signal_number, before);
     if (first != Mask::open) return first == Mask::not_known ? OpenToSignal::unknown : OpenToSignal::no;
+    if (before.sleeps == 0) return OpenToSignal::yes; /* also not in sigwait() */
     for (int wakes = 0, naps = 0; wakes < wakes_max && naps < naps_max;) {
         const Place place = place_of(process_id, thread_id, signal_number);
         if (place.is_in_sigwait) return OpenToSignal::no;
