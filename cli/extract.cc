@@ -5,7 +5,9 @@
  */
 #include "base/file.h"
 #include "base/output_buffer.h"
+#include "cli/channel_copy.h"
 #include "cli/command.h"
+#include "cli/left_recordings.h"
 #include "cli/losses.h"
 #include "cli/open_files.h"
 #include "cli/option_checks.h"
@@ -15,7 +17,6 @@
 #include "cli/status_line.h"
 #include "cli/trace_directory.h"
 #include "consumerd/control/left_channel.h"
-#include "consumerd/control/state.h"
 #include "consumerd/control/user_directory.h"
 #include "consumerd/drain/channel_source.h"
 #include "consumerd/drain/kernel_source.h"
@@ -26,11 +27,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -52,184 +50,6 @@ struct ExtractOptions {
     bool keep = false;
     bool remove = false;
 };
-
-/* Private memory, so that nobody changes or shortens it while it is read; aligned as a channel is. */
-class ChannelCopy {
-public:
-    static Result<ChannelCopy> read(const FileDescriptor& file, const std::string& path) {
-        struct stat info {};
-        if (::fstat(file.get(), &info) != 0) return Error::from_errno(errno, "Could not inspect {}", path);
-        if (!S_ISREG(info.st_mode)) return Error("{} is not a file.", path);
-        const auto size = static_cast<std::uint64_t>(info.st_size);
-        plumb_channel_header header;
-        if (::pread(file.get(), &header, sizeof(header), 0) != static_cast<ssize_t>(sizeof(header)) ||
-            header.magic != PLUMB_CHANNEL_MAGIC)
-            return Error("{} is no channel.", path);
-        if (size > header.total_bytes)
-            return Error("{} is damaged: it has {} bytes, and the channel in it {}.", path, size,
-                         header.total_bytes);
-        void* const memory =
-            ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory == MAP_FAILED) return Error("{} is too large: {} bytes.", path, size);
-        ChannelCopy copy(static_cast<std::byte*>(memory), size);
-        if (Status filled = copy.fill(file); !filled) return filled.error().with("Could not read {}", path);
-        return copy;
-    }
-    std::span<const std::byte> bytes() const { return {bytes_.get(), bytes_.get_deleter().size}; }
-
-private:
-    struct Unmap {
-        std::size_t size;
-        void operator()(std::byte* bytes) const { ::munmap(bytes, size); }
-    };
-    ChannelCopy(std::byte* bytes, std::size_t size) : bytes_(bytes, Unmap{size}) {}
-
-    /* What takes memory there, and no more: the rest is a hole, of zeros, in both. */
-    Status fill(const FileDescriptor& file) {
-        const auto size = static_cast<off_t>(bytes().size());
-        for (off_t at = 0; at < size;) {
-            at = ::lseek(file.get(), at, SEEK_DATA);
-            if (at < 0 && errno == ENXIO) return ok(); /* a hole to the end */
-            const off_t hole = at < 0 ? at : ::lseek(file.get(), at, SEEK_HOLE);
-            if (hole < 0) return Error::from_errno(errno, "Could not look for its data");
-            for (const off_t end = std::min(hole, size); at < end;) {
-                const ssize_t got =
-                    ::pread(file.get(), bytes_.get() + at, static_cast<std::size_t>(end - at), at);
-                if (got < 0 && errno == EINTR) continue;
-                if (got <= 0) return Error::from_errno(got < 0 ? errno : EIO, "It is not whole");
-                at += got;
-            }
-        }
-        return ok();
-    }
-
-    std::unique_ptr<std::byte, Unmap> bytes_;
-};
-
-/* What one recorder left: a channel for each user whose programs it recorded, all with the same name. */
-struct LeftRecording {
-    struct Part {
-        uid_t user_id;
-        LeftChannel channel;
-    };
-    std::vector<Part> parts; /* the recorder's own user first, if there is something */
-
-    const LeftChannel& first() const { return parts.front().channel; }
-    std::uint64_t sum(std::uint64_t LeftChannel::*number) const {
-        std::uint64_t all = 0;
-        for (const Part& part : parts)
-            all += part.channel.*number;
-        return all;
-    }
-};
-
-std::string described(const LeftRecording& recording) {
-    const LeftChannel& channel = recording.first();
-    if (channel.problem) return channel.file_name;
-    return fmt::format("process {} (session {}, {} not written, {} min ago)", channel.recorder_process_id,
-                       escaped(channel.session_name),
-                       left_text(recording.sum(&LeftChannel::unread_bytes),
-                                 recording.sum(&LeftChannel::untold_losses), channel.has_kernel_events),
-                       channel.age_s / 60);
-}
-
-Error nothing_left() {
-    return Error("No killed recorder has left anything.").as(ENOENT);
-}
-
-/* In whose directories it is looked: of all for root, whose recorder may have recorded others, too. */
-Result<std::vector<uid_t>> users_to_search(const ExtractOptions& options) {
-    if (options.user_id) return std::vector<uid_t>{*options.user_id};
-    std::vector<uid_t> users = {::geteuid()};
-    if (::geteuid() != 0) return users;
-    const auto others = users_with_directory();
-    if (!others) return others.error().number() == ENOENT ? users : others;
-    for (const uid_t user_id : *others)
-        if (user_id != ::geteuid()) users.push_back(user_id);
-    return users;
-}
-
-/* What could not be looked at is told, and is not nothing. */
-class Search {
-public:
-    explicit Search(const ExtractOptions& options)
-        : own_(options.user_id.value_or(::geteuid())), is_removing_(options.remove) {}
-
-    /* After sessions whose recorder is dead were ended. What another user's own recorder left is not ours to find. */
-    Status look_at(uid_t user_id) {
-        const auto directory = UserDirectory::open_existing(user_id);
-        if (!directory && user_id == own_ && directory.error().number() != ENOENT) return directory.error();
-        if (!directory) return ok();
-        end_dead_sessions(*directory);
-        for (const Error& removed : tidy_left_channels(*directory, true))
-            print_error("{}\n", without_controls(removed.message()));
-        auto left = left_channels(*directory);
-        if (!left) note(left.error());
-        for (LeftChannel& channel : left ? *left : std::vector<LeftChannel>{})
-            if (channel.problem && !(is_removing_ && user_id == own_))
-                note(*channel.problem);
-            else if (user_id == own_ || channel.recorder_user_id == own_)
-                add(user_id, std::move(channel));
-        return ok();
-    }
-
-    Result<std::vector<LeftRecording>> found() {
-        if (!recordings_.empty()) return std::move(recordings_);
-        if (problems_ == 0) return nothing_left();
-        return Error("What killed recorders left could not be opened, and is still there.");
-    }
-
-private:
-    void end_dead_sessions(const UserDirectory& directory) {
-        Result<StateFile> state = StateFile::open_existing(directory);
-        const auto cleaned = state ? state->clean_up() : Result<StateCleanup>(state.error());
-        if (!cleaned && cleaned.error().number() != ENOENT && cleaned.error().number() != EPROTO)
-            note(cleaned.error());
-        for (const Error& problem : cleaned ? cleaned->problems : std::vector<Error>{})
-            note(problem);
-    }
-    void note(const Error& problem) {
-        problems_++;
-        print_error("{}\n", without_controls(problem.message()));
-    }
-    void add(uid_t user_id, LeftChannel channel) {
-        const auto known =
-            std::find_if(recordings_.begin(), recordings_.end(), [&](const LeftRecording& other) {
-                return other.first().file_name == channel.file_name;
-            });
-        LeftRecording& recording = known != recordings_.end() ? *known : recordings_.emplace_back();
-        recording.parts.push_back({user_id, std::move(channel)});
-    }
-
-    uid_t own_;
-    bool is_removing_; /* what can not be opened can be removed */
-    std::vector<LeftRecording> recordings_;
-    std::size_t problems_ = 0;
-};
-
-Result<std::vector<LeftRecording>> find_left(const ExtractOptions& options) {
-    const auto users = users_to_search(options);
-    if (!users) return users.error();
-    Search search(options);
-    for (const uid_t user_id : *users)
-        if (Status looked = search.look_at(user_id); !looked) return looked.error();
-    return search.found();
-}
-
-Result<LeftRecording> choose(const std::vector<LeftRecording>& left, const std::string& which) {
-    if (which.empty() && left.size() == 1) return left.front();
-    std::string all;
-    for (const LeftRecording& recording : left) {
-        const LeftChannel& channel = recording.first();
-        if (!which.empty() &&
-            (which == channel.file_name || which == std::to_string(channel.recorder_process_id)))
-            return recording;
-        all += (all.empty() ? "" : ", ") + described(recording);
-    }
-    if (!which.empty()) return Error("{} left nothing. There is something of: {}.", which, all);
-    return Error("Several killed recorders left something: {}.", all)
-        .hint("Say which: `plumb extract {}`.", left.front().first().recorder_process_id);
-}
 
 /* A channel, and where its part of the trace goes; empty: as that of the recorder's own user. */
 struct ToDrain {
@@ -400,21 +220,10 @@ int extract_file(const ExtractOptions& options) {
     return made ? (*made ? 0 : 1) : complain(made.error());
 }
 
-Status unlink_part(const LeftRecording::Part& part) {
-    const auto directory = UserDirectory::open_existing(part.user_id);
-    return directory ? directory->unlink_file(part.channel.file_name) : directory.error();
-}
-
-Status unlink_all(const LeftRecording& recording) {
-    for (const LeftRecording::Part& part : recording.parts)
-        if (Status removed = unlink_part(part); !removed) return removed.error();
-    return ok();
-}
-
 int remove_left(const std::vector<LeftRecording>& left, const ExtractOptions& options) {
     std::vector<LeftRecording> chosen = left;
     if (!options.which.empty()) {
-        const auto one = choose(left, options.which);
+        const auto one = choose_left(left, options.which);
         if (!one) return complain(one.error());
         chosen = {*one};
     }
@@ -476,10 +285,10 @@ int run_extract(ExtractOptions options) {
     raise_open_files_limit();   /* of the kernel's buffers, each CPU takes three */
     ::signal(SIGXFSZ, SIG_IGN); /* a file limit is an error of write(), and told */
     if (options.which.find('/') != std::string::npos) return extract_file(options);
-    const auto left = find_left(options);
+    const auto left = find_left({options.user_id, options.remove});
     if (!left) return complain(left.error());
     if (options.remove) return remove_left(*left, options);
-    const auto chosen = choose(*left, options.which);
+    const auto chosen = choose_left(*left, options.which);
     if (!chosen) return complain(chosen.error());
     return extract_left(*chosen, options);
 }

@@ -9,6 +9,7 @@ The guest is an initial RAM disk: busybox, the programs with the shared librarie
 without which it has no disk. Steps are scripts; they run one after the other, each for a limited time, and leave
 files in $RESULTS. At the end all of that goes as one tar archive onto a raw disk, which the host reads: no file
 system, no network, nothing that needs root on the host."""
+import contextlib
 import lzma
 import os
 import re
@@ -54,6 +55,12 @@ done
 tar -cf /dev/vda -C /results . && echo "{FINISHED}"
 poweroff -f
 """
+
+
+def take_precedence():
+    """A guest keeps one processor busy for a minute, and its clock goes on while others have that. As root alone."""
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, -5)
 
 
 def why_not(version):
@@ -188,7 +195,7 @@ class Guest:
         self.steps.append(name)
         self.archive.add(f"/steps/{len(self.steps):02}_{name}", script.encode())
 
-    def boot(self, folder, timeout=250, step_seconds=100):
+    def boot(self, folder, timeout=550, step_seconds=200):
         """Runs all steps; {name: StepResult}. `folder`: where everything goes."""
         self.archive.add("/step_seconds", str(step_seconds).encode())
         initrd, disk, console = (folder / name for name in ("initrd", "disk", "console"))
@@ -201,7 +208,8 @@ class Guest:
                    "-initrd", initrd, "-drive", f"file={disk},format=raw,if=virtio,cache=unsafe",
                    "-append", f"console=ttyS0 panic=-1 quiet {self.parameters}"]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False,
+                                  preexec_fn=take_precedence)
             error = done.stderr
         except subprocess.TimeoutExpired:
             error = f"it did not end within {timeout} s"

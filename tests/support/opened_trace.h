@@ -120,6 +120,21 @@ struct Named : Opened {
     uint16_t id;
 };
 
+/* How many events the reader has that count up from 0, `base_ns` later by one each; what is not such a one ends it, with
+ * a failure. */
+inline uint64_t count_in_order(TraceReader& reader) {
+    uint64_t expected = 0;
+    while (const Event* const event = reader.next()) {
+        OneInteger n;
+        EXPECT_TRUE(visit_fields(*event, n));
+        EXPECT_EQ(n.value, expected);
+        EXPECT_EQ(event->time_ns, static_cast<int64_t>(base_ns + expected));
+        if (testing::Test::HasFailure()) break;
+        ++expected;
+    }
+    return expected;
+}
+
 inline constexpr const char* compact_headers =
     "trace { major = 1; minor = 8; byte_order = be; };\n"
     "clock { name = \"c\"; };\n"

@@ -161,12 +161,15 @@ TEST(ChooseThread, TakesAFrozenProcessForStopped) {
         const Subject frozen({"spin", "read"});
         std::ofstream(cgroup + "/cgroup.procs") << frozen.process_id() << std::flush;
         std::ofstream(cgroup + "/freezer.state") << "FROZEN" << std::flush;
-        const auto is_seen_frozen = [&] {
-            return choose_thread(frozen.id(), SIGURG, {}).disturbance == Disturbance::stopped;
+        const auto is_frozen = [&] {
+            std::string state;
+            std::getline(std::ifstream(cgroup + "/freezer.state"), state);
+            return state == "FROZEN"; /* not "FREEZING": some of its threads still run */
         };
-        for (int tries = 0; tries < 20'000 && !is_seen_frozen(); tries++)
+        for (int tries = 0; tries < 20'000 && !is_frozen(); tries++)
             usleep(1000);
-        EXPECT_TRUE(is_seen_frozen());
+        EXPECT_TRUE(is_frozen());
+        EXPECT_EQ(choose_thread(frozen.id(), SIGURG, {}).disturbance, Disturbance::stopped);
         std::ofstream(cgroup + "/freezer.state") << "THAWED" << std::flush;
     }
     for (int tries = 0; tries < 1000 && rmdir(cgroup.c_str()) != 0; tries++)

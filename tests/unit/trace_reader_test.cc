@@ -110,15 +110,7 @@ TEST(TraceReader, MergesStreamsByTime) {
         const Numbered trace(streams);
         Result<TraceReader> reader = trace.open();
         ASSERT_TRUE(reader);
-        uint64_t expected = 0;
-        while (const Event* const event = reader->next()) {
-            OneInteger n;
-            ASSERT_TRUE(visit_fields(*event, n));
-            ASSERT_EQ(n.value, expected);
-            ASSERT_EQ(event->time_ns, static_cast<int64_t>(base_ns + expected));
-            ++expected;
-        }
-        EXPECT_EQ(expected, Numbered::count);
+        EXPECT_EQ(count_in_order(*reader), Numbered::count);
         EXPECT_FALSE(reader->losses().any());
     }
 }
