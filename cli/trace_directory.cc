@@ -44,6 +44,12 @@ bool is_plumb_metadata(const fs::path& path) {
     return start && start->find("plumb_version = \"") != std::string::npos;
 }
 
+/* "trace/" is the directory "trace". */
+std::string without_slashes(const std::string& path) {
+    const std::size_t last = path.find_last_not_of('/');
+    return last == std::string::npos ? path.substr(0, 1) : path.substr(0, last + 1);
+}
+
 constexpr std::string_view aside_start = ".replaced-";
 
 /* A trace that was put aside, by a recorder that was killed before it could put it back. */
@@ -52,9 +58,14 @@ bool is_aside(std::string_view name) {
            name.find_first_not_of("0123456789", aside_start.size()) == std::string_view::npos;
 }
 
-/* The files that make up the trace, or the snapshots; or why it is neither. */
-Result<std::vector<fs::path>> trace_files(const fs::path& path, bool may_hold_others = true) {
-    std::vector<fs::path> files;
+struct TracePart {
+    fs::path path;
+    bool is_at_top; /* not in a folder of the trace's directory */
+};
+
+/* The files that make up the trace, or the snapshots; or why it is neither. What is in a folder comes before it. */
+Result<std::vector<TracePart>> trace_files(const fs::path& path, bool may_hold_others = true) {
+    std::vector<TracePart> files;
     std::error_code failed;
     /* Of a link, what it is, and not where it leads: that may be nowhere, or in a circle. */
     const auto type_of = [](const fs::directory_entry& entry) {
@@ -66,15 +77,16 @@ Result<std::vector<fs::path>> trace_files(const fs::path& path, bool may_hold_ot
         const std::string name = entry.path().filename();
         if ((name == "summary.json" || name == ".summary.json.new") &&
             type_of(entry) == fs::file_type::regular) {
-            files.push_back(entry.path());
+            files.push_back({entry.path(), true});
             continue;
         }
         const bool is_folder = type_of(entry) == fs::file_type::directory;
         if (may_hold_others && is_folder && (is_snapshot_folder(name) || is_aside(name))) {
             auto inner = trace_files(entry.path(), is_aside(name));
             if (!inner) return inner.error();
-            files.insert(files.end(), inner->begin(), inner->end());
-            files.push_back(entry.path());
+            for (TracePart& part : *inner)
+                files.push_back({std::move(part.path), false});
+            files.push_back({entry.path(), true});
             continue;
         }
         if (!is_domain_folder(name) || !is_folder)
@@ -87,10 +99,10 @@ Result<std::vector<fs::path>> trace_files(const fs::path& path, bool may_hold_ot
             const bool is_metadata = file == "metadata" && is_plumb_metadata(part);
             if (!is_metadata && !is_stream_name(file) && file != ".metadata.new")
                 return Error("{} is not part of a Plumb trace", part.string());
-            files.push_back(part);
+            files.push_back({part, false});
         }
         if (unreadable) return Error("it cannot be read: {}", unreadable.message());
-        files.push_back(entry.path());
+        files.push_back({entry.path(), true});
     }
     if (failed) return Error("it cannot be read: {}", failed.message());
     return files;
@@ -102,7 +114,7 @@ Status remove_trace_files(const std::string& path, const std::string& spared = {
     const auto files = trace_files(path);
     if (!files) return files.error();
     const std::string kept = spared.empty() ? "" : (fs::path(path) / spared).string();
-    for (const fs::path& file : *files) {
+    for (const auto& [file, is_at_top] : *files) {
         if (!kept.empty() && (file.native() == kept || file.native().starts_with(kept + "/"))) continue;
         if (!fs::remove(file, failed) && failed)
             return Error("Could not remove {}: {}.", file.string(), failed.message());
@@ -175,8 +187,9 @@ Result<TraceDirectory> TraceDirectory::claim_any(bool is_private) {
     return Error("{} and all names like it are taken.", name).hint("Choose a directory with -o.");
 }
 
-Result<TraceDirectory> TraceDirectory::claim(const std::string& path, bool force, bool is_private) {
-    if (path.empty()) return claim_any(is_private);
+Result<TraceDirectory> TraceDirectory::claim(const std::string& as_given, bool force, bool is_private) {
+    if (as_given.empty()) return claim_any(is_private);
+    const std::string path = without_slashes(as_given);
     constexpr int tries_max = 10; /* who has just finished there may remove it between our steps */
     for (int tries = 0; tries < tries_max; tries++) {
         const bool is_new = ::mkdir(path.c_str(), is_private ? 0700 : 0755) == 0;
@@ -257,8 +270,8 @@ Status TraceDirectory::put_aside() {
         else if (errno != EEXIST)
             return Error::from_errno(errno, "Could not put the trace in {} aside", now);
     }
-    for (const fs::path& file : *files) {
-        if (file.parent_path() != fs::path(now)) continue;
+    for (const auto& [file, is_at_top] : *files) {
+        if (!is_at_top) continue;
         const std::string from = file.filename(), to = aside_ + "/" + from;
         if (::renameat(folder_.fd(), from.c_str(), folder_.fd(), to.c_str()) == 0 || errno == ENOENT)
             continue;
@@ -266,6 +279,18 @@ Status TraceDirectory::put_aside() {
         if (Status back = put_back(); !back) return failed.with("{}", back.error().message());
         return failed;
     }
+    Status emptied = check_emptied();
+    if (emptied) return ok();
+    if (Status back = put_back(); !back) return emptied.error().with("{}", back.error().message());
+    return emptied;
+}
+
+/* What is there from now on is taken for ours, and removed if it comes to nothing. */
+Status TraceDirectory::check_emptied() const {
+    const auto names = list_directory(path());
+    if (!names) return names.error();
+    for (const std::string& name : *names)
+        if (name != aside_) return Error("{} was not replaced, since {} came there meanwhile.", path(), name);
     return ok();
 }
 

@@ -47,6 +47,7 @@ private:
     Status lock() const;
     Status check_owner() const;
     Status put_aside();
+    Status check_emptied() const;
     Status put_back();
 
     Folder folder_; /* holds the lock */
