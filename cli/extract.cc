@@ -284,6 +284,7 @@ int run_extract(ExtractOptions options) {
     }
     raise_open_files_limit();   /* of the kernel's buffers, each CPU takes three */
     ::signal(SIGXFSZ, SIG_IGN); /* a file limit is an error of write(), and told */
+    ::signal(SIGPIPE, SIG_IGN); /* nobody listens: what is in the trace is to be removed all the same */
     if (options.which.find('/') != std::string::npos) return extract_file(options);
     const auto left = find_left({options.user_id, options.remove});
     if (!left) return complain(left.error());

@@ -264,6 +264,25 @@ class Killed(RecordedProgramTest):
         self.killed()
         self.assertEqual(plumb("record", "--force", "-o", self.trace, "true").returncode, 0)
 
+    def test_an_old_trace_is_replaced_by_whatever_name(self):
+        self.killed(1000, "killed")
+        plumb("record", "-o", self.trace, "true")
+        for inside, name in ((self.directory, "trace/"), (self.directory, "./trace//"), (self.trace, "./"), (self.trace, ".")):
+            with self.subTest(name):
+                done = subprocess.run([PLUMB, "extract", "--keep", "--force", "-o", name], cwd=inside, capture_output=True,
+                                      text=True, timeout=60, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(sorted(os.listdir(self.trace)), ["summary.json", "ust"])
+                self.assertEqual(acquired(self.trace) + acquired(self.directory / "killed"), 1005)
+
+    def test_what_is_left_is_removed_though_nobody_listens(self):
+        self.killed()
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([PLUMB, "extract", "-o", self.directory / "rest"], stderr=writer, timeout=60, check=False)
+        os.close(writer)
+        self.assertEqual((done.returncode, files()), (0, []))
+
 
 if __name__ == "__main__":
     unittest.main()
