@@ -11,6 +11,7 @@
 #include <ctime>
 #include <iterator>
 #include <set>
+#include <string_view>
 
 namespace plumb {
 namespace {
@@ -37,17 +38,48 @@ bool is_identifier_character(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* "_" and the name, made an identifier that is not used yet. The underscore keeps it from being a keyword;
- * readers take it away. */
-std::string field_identifier(const std::string& name, std::set<std::string>& used) {
-    std::string identifier = "_";
-    for (const char c : name)
-        identifier += is_identifier_character(c) ? c : '_';
-    const std::string plain = identifier;
-    for (int i = 2; !used.insert(identifier).second; i++)
-        identifier = fmt::format("{}_{}", plain, i);
-    return identifier;
+/* What is no identifier in TSDL: its keywords, and the types that the metadata defines. */
+bool is_reserved(const std::string& name) {
+    static const std::set<std::string_view> words{
+        "align",  "callsite", "char",           "clock",    "const",     "double",  "enum",     "env",
+        "event",  "float",    "floating_point", "int",      "integer",   "long",    "short",    "signed",
+        "stream", "string",   "struct",         "trace",    "typealias", "typedef", "unsigned", "variant",
+        "void",   "uint8_t",  "uint16_t",       "uint32_t", "uint64_t"};
+    return words.contains(name) || name.starts_with(labels_alias);
 }
+
+/* As readers show it. */
+std::string without_underscore(const std::string& identifier) {
+    return identifier.starts_with('_') ? identifier.substr(1) : identifier;
+}
+
+/* The identifiers of one struct. An underscore before each name keeps it from being a keyword, and readers take one
+ * away: so these have to differ without it too. babeltrace2 also compares a name as it is written with the earlier ones
+ * as it shows them, and refuses the whole trace where two are the same: `__x` before `_x`. */
+class FieldIdentifiers {
+public:
+    /* Shown as the name, or with a number behind it if that is taken. */
+    std::string add(const std::string& name) {
+        std::string plain;
+        for (const char c : name)
+            plain += is_identifier_character(c) ? c : '_';
+        if (take("_" + plain)) return "_" + plain;
+        const bool begins_with_letter =
+            !plain.empty() && plain[0] != '_' && (plain[0] < '0' || plain[0] > '9');
+        if (begins_with_letter && !is_reserved(plain) && take(plain)) return plain;
+        for (int i = 2;; i++)
+            if (const std::string numbered = fmt::format("_{}_{}", plain, i); take(numbered)) return numbered;
+    }
+
+private:
+    bool take(const std::string& identifier) {
+        const std::string shown = without_underscore(identifier);
+        if (shown_.contains(identifier) || shown_.contains(shown)) return false;
+        shown_.insert(shown);
+        return true;
+    }
+    std::set<std::string> shown_;
+};
 
 std::string integer_type(uint32_t size_bytes, bool is_signed, bool is_hex) {
     return fmt::format("integer {{ size = {}; align = 8; signed = {}; encoding = none; base = {}; }}",
@@ -76,10 +108,11 @@ std::string enum_type(const EventField& field) {
 }
 
 /* The field's declaration, or two: its length before what has one. */
-std::string field_lines(const EventField& field, const std::string& identifier, std::set<std::string>& used) {
+std::string field_lines(const EventField& field, const std::string& identifier,
+                        FieldIdentifiers& identifiers) {
     const std::string integer = integer_type(field.size, field.is_signed, field.hex);
     const auto counted = [&](const std::string& element) {
-        const std::string length = field_identifier("_" + field.name + "_length", used);
+        const std::string length = identifiers.add("_" + field.name + "_length");
         return fmt::format("        {} {};\n        {} {}[ {} ];\n", integer_type(2, false, false), length,
                            element, identifier, length);
     };
@@ -106,7 +139,8 @@ std::string field_lines(const EventField& field, const std::string& identifier, 
 /* The labels of an integer that has to stay one. */
 std::string label_line(const EventField& field, const std::string& identifier) {
     if (field.type != PLUMB_FIELD_INTEGER || field.labels.empty()) return "";
-    return fmt::format("    typealias {} := {}{};\n", enum_type(field), labels_alias, identifier.substr(1));
+    return fmt::format("    typealias {} := {}{};\n", enum_type(field), labels_alias,
+                       without_underscore(identifier));
 }
 
 /* Names come from memory that any traced program may write: what is not in quotes is made an identifier. */
@@ -114,12 +148,12 @@ std::string event_block(const EventDescription& event, uint32_t stream_id, uint3
     std::string block;
     if (!event.source_file.empty())
         block += fmt::format("/* {}:{} */\n", harmless(event.source_file), event.source_line);
-    std::set<std::string> used;
+    FieldIdentifiers identifiers;
     std::string labels, fields;
     for (const EventField& field : event.fields) {
-        const std::string identifier = field_identifier(field.name, used);
+        const std::string identifier = identifiers.add(field.name);
         labels += label_line(field, identifier);
-        fields += field_lines(field, identifier, used);
+        fields += field_lines(field, identifier, identifiers);
     }
     return block +
            fmt::format(

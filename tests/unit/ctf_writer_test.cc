@@ -9,6 +9,7 @@
 #include "tests/support/channel_builder.h"
 #include "tests/support/kernel_statedump_times.h"
 #include "trace/ctf/tsdl.h"
+#include "trace/show/event_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -148,6 +149,62 @@ TEST_F(CtfWriterTest, HostileNamesCannotBreakTheMetadata) {
     ASSERT_EQ(fields.size(), 5u);
     EXPECT_EQ(fields[3].type->kind, tsdl::Kind::enumeration) << "labels of " << fields[3].name;
     EXPECT_EQ(fields[4].type->kind, tsdl::Kind::enumeration) << "labels of " << fields[4].name;
+}
+
+/* Each is a field of one byte, or a text; the values count from 1. */
+struct NamedFields {
+    std::vector<std::string> names;
+    std::vector<std::string> shown;
+};
+
+TEST_F(CtfWriterTest, NamesThatDifferByAnUnderscoreStayApart) {
+    const NamedFields cases[] = {
+        {{"_x", "x"}, {"_x = 1", "x = 2"}},
+        {{"x", "_x"}, {"x = 1", "_x = 2"}},
+        {{"__x", "_x", "x"}, {"__x = 1", "_x_2 = 2", "x = 3"}},
+        {{"x", "_x", "__x"}, {"x = 1", "_x = 2", "__x = 3"}},
+        {{"_int", "int"}, {"_int = 1", "int_2 = 2"}},
+        {{"_uint8_t", "uint8_t"}, {"_uint8_t = 1", "uint8_t_2 = 2"}},
+        {{"_event", "event"}, {"_event = 1", "event_2 = 2"}},
+        {{"_2", "2"}, {"_2 = 1", "2_2 = 2"}},
+        {{"text", "text_length"}, {"text = \"ab\"", "text_length = 2"}},
+        {{"text_length", "text"}, {"text_length = 1", "text = \"ab\""}},
+        {{"_text_length", "text", "text_length"}, {"_text_length = 1", "text = \"ab\"", "text_length = 3"}},
+        {{"text", "_text_length", "text_length"}, {"text = \"ab\"", "_text_length_2 = 2", "text_length = 3"}},
+        {{"text", "text_length", "_text_length"}, {"text = \"ab\"", "text_length = 2", "_text_length_2 = 3"}},
+        {{"_x", "x", "_x", "x"}, {"_x = 1", "x = 2", "_x_2 = 3", "x_3 = 4"}},
+    };
+    ChannelBuilder channel;
+    for (size_t i = 0; i < std::size(cases); i++) {
+        std::vector<EventField> fields;
+        Payload payload;
+        for (const std::string& name : cases[i].names) {
+            const bool is_text = name == "text";
+            fields.push_back(is_text ? test::field(name, PLUMB_FIELD_TEXT, 1) : test::integer(name, 1));
+            is_text ? payload.text("ab") : payload.put(static_cast<uint8_t>(fields.size()));
+        }
+        const uint16_t id = channel.add_event(fmt::format("case{}", i), fields);
+        ASSERT_TRUE(channel.write(0, id, 1000 + i, payload.bytes()));
+    }
+    drain(channel);
+    read_back();
+    EXPECT_EQ(err_, "");
+    std::istringstream lines(out_);
+    for (const NamedFields& fields : cases) {
+        std::string line;
+        std::getline(lines, line);
+        for (const std::string& shown : fields.shown)
+            EXPECT_THAT(line, HasSubstr(" " + shown));
+    }
+    auto reader = TraceReader::open(directory());
+    ASSERT_TRUE(reader) << reader.error().message();
+    OutputBuffer ours(-1);
+    const auto writer = make_text_writer(*reader, ours, {TimeStyle::seconds});
+    while (const Event* const event = reader->next())
+        writer->write(*event);
+    for (const NamedFields& fields : cases)
+        EXPECT_THAT(std::string(ours.text()),
+                    HasSubstr(fmt::format("{{ {} }}", fmt::join(fields.shown, ", "))));
 }
 
 TEST_F(CtfWriterTest, CopiesRecordsByteForByte) {
