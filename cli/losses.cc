@@ -228,6 +228,11 @@ std::vector<std::string> missing_from(const std::string& opened, const TraceRead
         indented(recorded.other);
     }
     lines.insert(lines.end(), recorded.without_summary.begin(), recorded.without_summary.end());
+    for (const std::string& folder : reader.aside())
+        lines.push_back(
+            fmt::format("{} is not shown: an older trace, put aside by a recorder with --force that "
+                        "begins to record there, or was killed before. Name it to see it.",
+                        folder));
     for (const std::string& problem : reader.problems())
         lines.push_back(problem);
     if (losses.unknown_events > 0)

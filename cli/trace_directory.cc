@@ -50,14 +50,6 @@ std::string without_slashes(const std::string& path) {
     return last == std::string::npos ? path.substr(0, 1) : path.substr(0, last + 1);
 }
 
-constexpr std::string_view aside_start = ".replaced-";
-
-/* A trace that was put aside, by a recorder that was killed before it could put it back. */
-bool is_aside(std::string_view name) {
-    return name.starts_with(aside_start) && name.size() > aside_start.size() &&
-           name.find_first_not_of("0123456789", aside_start.size()) == std::string_view::npos;
-}
-
 struct TracePart {
     fs::path path;
     bool is_at_top; /* not in a folder of the trace's directory */
@@ -81,8 +73,8 @@ Result<std::vector<TracePart>> trace_files(const fs::path& path, bool may_hold_o
             continue;
         }
         const bool is_folder = type_of(entry) == fs::file_type::directory;
-        if (may_hold_others && is_folder && (is_snapshot_folder(name) || is_aside(name))) {
-            auto inner = trace_files(entry.path(), is_aside(name));
+        if (may_hold_others && is_folder && (is_snapshot_folder(name) || is_aside_folder(name))) {
+            auto inner = trace_files(entry.path(), is_aside_folder(name));
             if (!inner) return inner.error();
             for (TracePart& part : *inner)
                 files.push_back({std::move(part.path), false});

@@ -19,13 +19,19 @@ namespace {
 constexpr std::size_t max_metadata_bytes = std::size_t{1} << 28;
 constexpr int max_folder_depth = 16;
 
-/* The folders below (and with) `path` that hold a trace, sorted by name. Links are not followed. */
-Result<std::vector<std::string>> find_traces(const std::string& path) {
+struct FoundTraces {
+    std::vector<std::string> folders; /* each with a trace */
+    std::vector<std::string> aside;   /* not looked into */
+};
+
+/* Those below (and with) `path`, sorted by name. Links are not followed, nor is what was put aside read beside what is to
+ * replace it. */
+Result<FoundTraces> find_traces(const std::string& path) {
     namespace fs = std::filesystem;
-    std::vector<std::string> found;
+    FoundTraces found;
     std::error_code error;
     const auto look = [&](const fs::path& folder) {
-        if (fs::is_regular_file(folder / "metadata", error)) found.push_back(folder.string());
+        if (fs::is_regular_file(folder / "metadata", error)) found.folders.push_back(folder.string());
     };
     if (!fs::is_directory(path, error)) {
         if (!error && fs::exists(path, error))
@@ -38,10 +44,17 @@ Result<std::vector<std::string>> find_traces(const std::string& path) {
     for (const fs::recursive_directory_iterator end; !error && at != end; at.increment(error)) {
         if (at.depth() >= max_folder_depth) at.disable_recursion_pending();
         std::error_code ignored;
-        if (at->is_directory(ignored) && !at->is_symlink(ignored)) look(at->path());
+        if (!at->is_directory(ignored) || at->is_symlink(ignored)) continue;
+        if (is_aside_folder(at->path().filename().native())) {
+            found.aside.push_back(at->path().string());
+            at.disable_recursion_pending();
+        } else {
+            look(at->path());
+        }
     }
     if (error) return Error("Could not look through {}: {}.", path, error.message());
-    std::sort(found.begin(), found.end());
+    std::sort(found.folders.begin(), found.folders.end());
+    std::sort(found.aside.begin(), found.aside.end());
     return found;
 }
 
@@ -61,15 +74,20 @@ TraceReader& TraceReader::operator=(TraceReader&&) noexcept = default;
 TraceReader::~TraceReader() = default;
 
 Result<TraceReader> TraceReader::open(const std::string& path) {
-    Result<std::vector<std::string>> folders = find_traces(path);
-    if (!folders) return folders.error();
-    if (folders->empty())
+    Result<FoundTraces> found = find_traces(path);
+    if (!found) return found.error();
+    if (found->folders.empty() && !found->aside.empty())
+        return Error("{} holds no trace but an old one that was put aside, {}.", path, found->aside.front())
+            .hint("A recorder with --force that begins to record there, or was killed before, has put it "
+                  "there. Name that folder to see it.");
+    if (found->folders.empty())
         return Error("{} holds no trace: there is no file `metadata` in it or below it.", path)
             .hint("`plumb record -o DIR -- COMMAND` makes a trace; of a flight recorder that was killed, "
                   "`plumb "
                   "extract` may.");
     TraceReader reader;
-    for (const std::string& folder : *folders)
+    reader.aside_ = std::move(found->aside);
+    for (const std::string& folder : found->folders)
         if (Status added = reader.add_folder(folder); !added) return added.error();
     if (Status prepared = reader.prepare(); !prepared) return prepared.error();
     return reader;

@@ -36,7 +36,7 @@ struct TraceBytes {
 
 class TraceReader {
 public:
-    /* Every trace in or below the folder. */
+    /* Every trace in or below the folder, but for those that were put aside there. */
     static Result<TraceReader> open(const std::string& path);
     static Result<TraceReader> from_memory(const TraceBytes& bytes);
 
@@ -77,6 +77,8 @@ public:
     const std::vector<std::unique_ptr<TraceLayout>>& layouts() const { return layouts_; }
     /* Where each of the layouts was found; empty for bytes in memory. */
     const std::vector<std::string>& folders() const { return folders_; }
+    /* Folders with older traces, put aside by who replaces them: they are not read. */
+    const std::vector<std::string>& aside() const { return aside_; }
     const std::vector<std::unique_ptr<StreamReader>>& streams() const { return streams_; }
 
     /* What is missing, so far: complete when next() has returned nullptr. */
@@ -111,7 +113,7 @@ private:
     void sift_down();
 
     std::vector<std::unique_ptr<TraceLayout>> layouts_;
-    std::vector<std::string> folders_;
+    std::vector<std::string> folders_, aside_;
     std::vector<const EventInfo*> event_infos_;
     std::vector<MappedRegion> files_;
     std::vector<std::unique_ptr<StreamReader>> streams_;

@@ -265,6 +265,24 @@ TEST_F(SeveralTraces, HaveNamesOfTheirOwn) {
     EXPECT_THAT(text, HasSubstr(R"({"pid":10,"tid":11,"comm":"db","events":3})"));
 }
 
+TEST_F(SeveralTraces, DoNotIncludeWhatAnotherReplaces) {
+    add("web/.replaced-1/ust", "old", "old");
+    Result<TraceReader> reader = TraceReader::open(root_ + "/web");
+    ASSERT_FALSE(reader);
+    EXPECT_THAT(reader.error().message(), HasSubstr("put aside, " + root_ + "/web/.replaced-1"));
+    add("web/ust", "new", "new");
+    reader = TraceReader::open(root_);
+    ASSERT_TRUE(reader) << reader.error().message();
+    EXPECT_THAT(reader->aside(), ElementsAre(root_ + "/web/.replaced-1"));
+    while (const Event* const event = reader->next())
+        if (!event->info->is_statedump) {
+            EXPECT_EQ(wrote(*event), "new");
+        }
+    reader = TraceReader::open(root_ + "/web/.replaced-1");
+    ASSERT_TRUE(reader) << "who names it means it";
+    EXPECT_THAT(reader->aside(), testing::IsEmpty());
+}
+
 TEST_F(SeveralTraces, AreShownByTheClocksOfTheirMachines) {
     add("a/ust", "a", "a", 100'000'000'000);
     add("b/ust", "b", "b", 400'000'000'000);
