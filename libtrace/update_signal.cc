@@ -64,11 +64,24 @@ bool lost_its_value(const siginfo_t& info) {
 }
 
 #if defined(__x86_64__)
-// pause() and sigsuspend() say one thing only: that a signal came. Programs end when they return, and the kernel does
-// not restart them. So a thread that ours has fetched out of one goes back, if no signal of the program's own waits: by then
-// it would return for that one. What is looked at is the C library's own sequence, `mov $number, %eax; syscall`;
-// all other registers are as they were. A signal that comes between this look and the call, or that came with ours and
-// blocked it, is as late for pause() as one that comes in front of it.
+// Whether a signal that is let through when ours returns would end pause(). Those that are ignored, or stop the process for a
+// while, do not; and those that end it do it there, too. Of the C library's own ones it says nothing.
+bool waits_for_a_handler(uint64_t blocked) {
+    uint64_t waiting = 0;
+    if (sys::call(SYS_rt_sigpending, &waiting, kernel_mask_bytes) != 0) return true;
+    for (waiting &= ~blocked; waiting != 0; waiting &= waiting - 1) {
+        struct sigaction action;
+        if (sigaction(__builtin_ctzll(waiting) + 1, nullptr, &action) != 0 || is_handled(action)) return true;
+    }
+    return false;
+}
+
+// pause() says one thing only: that a signal came. Programs end when it returns, and the kernel does not restart it. So a
+// thread that ours has fetched out of it goes back, if no signal of the program's own waits: by then it would return for
+// that one. What is looked at is the C library's own sequence, `mov $number, %eax; syscall`; all other registers are as they
+// were. A signal that comes between this look and the call, or whose handler blocked ours until it returned, is as late for
+// pause() as one that comes in front of it. For sigsuspend() none is ever late, so that one returns: who uses it looks
+// whether it was his signal that came.
 void go_on_waiting(ucontext_t& context) {
     constexpr uint64_t sequence_bytes = 7, page_bytes = 4096;
     greg_t* const registers = context.uc_mcontext.gregs;
@@ -78,13 +91,9 @@ void go_on_waiting(ucontext_t& context) {
     __builtin_memcpy(code, reinterpret_cast<const void*>(behind - sequence_bytes), sequence_bytes);
     uint32_t number;
     __builtin_memcpy(&number, code + 1, sizeof(number));
-    if (code[0] != 0xb8 || (number != SYS_pause && number != SYS_rt_sigsuspend) || code[5] != 0x0f ||
-        code[6] != 0x05)
-        return;
+    if (code[0] != 0xb8 || number != SYS_pause || code[5] != 0x0f || code[6] != 0x05) return;
     const Permit permit;
-    uint64_t waiting = 0;
-    if (!permit.given() || sys::call(SYS_rt_sigpending, &waiting, kernel_mask_bytes) != 0) return;
-    if ((waiting & ~kernel_mask(context.uc_sigmask)) != 0) return;
+    if (!permit.given() || waits_for_a_handler(kernel_mask(context.uc_sigmask))) return;
     registers[REG_RIP] = static_cast<greg_t>(behind - sequence_bytes);
 }
 #else

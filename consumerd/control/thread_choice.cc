@@ -91,6 +91,9 @@ constexpr long perhaps_interrupted_calls[] = {
     SYS_read, SYS_readv, SYS_accept, SYS_accept4, SYS_connect, SYS_recvfrom, SYS_recvmsg,
 };
 
+/* Those that are restarted, whatever they wait for (a futex without a time-out). */
+constexpr long restarted_calls[] = {SYS_futex, SYS_wait4, SYS_waitid};
+
 /* Functions of the kernel in which such calls wait, with those that the compiler made of them ("x.part.0").
  */
 constexpr struct {
@@ -138,11 +141,11 @@ bool is_frozen_in(const std::string& function) {
     return function.starts_with("__refrigerator") || function.starts_with("do_freezer_trap");
 }
 
-bool is_perhaps_interrupted(const std::string& line) {
+template <std::size_t count>
+bool is_one_of(const long (&calls)[count], const std::string& line) {
     long number = -1;
     if (std::sscanf(line.c_str(), "%ld", &number) != 1) return false;
-    return std::find(std::begin(perhaps_interrupted_calls), std::end(perhaps_interrupted_calls), number) !=
-           std::end(perhaps_interrupted_calls);
+    return std::find(std::begin(calls), std::end(calls), number) != std::end(calls);
 }
 
 /* The same from where it waits. Of most functions it is not known which call they are part of. */
@@ -179,8 +182,10 @@ bool tells_where(const Result<std::string>& function) {
     return function && !function->empty() && *function != "0";
 }
 
-Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t thread_id, std::uint32_t signal_number,
-                           char state, std::string& call) {
+Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t signal_number, char state,
+                           ThreadChoice& choice) {
+    const std::uint32_t thread_id = choice.thread_id;
+    std::string& call = choice.system_call;
     if (state == 'R') return Disturbance::none;
     if (state == 'T' || state == 't') return Disturbance::stopped;
     const Result<std::string> function =
@@ -191,7 +196,8 @@ Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t thread_id, st
     if (line) {
         if (is_in_sigwait_for(process_id, thread_id, *line, signal_number)) return Disturbance::blocked;
         call = interrupted_call(*line);
-        if (call.empty() && is_perhaps_interrupted(*line)) return Disturbance::perhaps;
+        if (call.empty() && is_one_of(perhaps_interrupted_calls, *line)) return Disturbance::perhaps;
+        choice.is_sure = call.empty() && is_asleep(state) && is_one_of(restarted_calls, *line);
     } else {
         if (may_not_be_seen(line.error()) && is_asleep(state) && !tells_where(function))
             return Disturbance::hidden;
@@ -206,21 +212,21 @@ Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t thread_id, st
 /* The smaller, the better. A thread that was signalled and has not answered (it may wait for a disk) comes
  * after one whose call returns EINTR, but before one that would lose more by it, or can not take the signal. */
 int rank(const ThreadChoice& choice, bool runs, bool is_tried) {
-    constexpr int tried = 5, unknown = 2 * tried, heavy = unknown + 1, hidden = heavy + 4,
+    constexpr int tried = 6, unknown = 2 * tried, heavy = unknown + 1, hidden = heavy + 4,
                   blocked = hidden + 1;
     const int behind = is_tried ? tried : 0;
     switch (choice.disturbance) {
     case Disturbance::none:
-        return behind + (runs ? 0 : 1);
+        return behind + (choice.is_sure ? 0 : runs ? 1 : 2);
     case Disturbance::perhaps:
-        return behind + 2;
+        return behind + 3;
     case Disturbance::interrupted:
         /* They wait for those that could not be seen to take the signal yet, too. */
         if (const int weight = weight_of(choice.system_call); weight > 0)
             return heavy + 2 * (weight - 1) + (is_tried ? 1 : 0);
-        return behind + 3;
-    case Disturbance::stopped:
         return behind + 4;
+    case Disturbance::stopped:
+        return behind + 5;
     case Disturbance::unknown:
         return unknown;
     case Disturbance::hidden:
@@ -298,10 +304,9 @@ ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number
     for (const std::uint32_t thread_id : thread_ids(process_id)) {
         const Result<ProcessStatus> status = thread_status(process_id, thread_id);
         if (!status || status->state == 'Z' || status->state == 'X') continue;
-        ThreadChoice choice{Disturbance::blocked, thread_id, {}};
+        ThreadChoice choice{Disturbance::blocked, thread_id, {}, false};
         if ((status->blocked >> (signal_number - 1) & 1) == 0)
-            choice.disturbance =
-                disturbance_of(process_id, thread_id, signal_number, status->state, choice.system_call);
+            choice.disturbance = disturbance_of(process_id, signal_number, status->state, choice);
         const bool runs = status->state == 'R', is_tried = tried.count(thread_id) != 0;
         int choice_rank = rank(choice, runs, is_tried);
         if (choice_rank >= best_rank) continue;

@@ -3,10 +3,10 @@
  *
  * A signal with a handler makes some system calls return EINTR even under SA_RESTART (see signal(7)): poll,
  * nanosleep, epoll_wait, futex waits with a timeout and others. Others (write, sendfile, ...) it restarts only as long as they
- * have moved nothing, and returns what they have moved so far else. So the best thread is one that runs; the next
- * best one that waits in a call which the kernel restarts always, then in one which it restarts mostly; then one in a call that
- * returns EINTR, then one whose call is cut short, and last of all one in pause() or sigsuspend(), since a program may take it
- * for the signal that it waits for.
+ * have moved nothing, and returns what they have moved so far else. So the best thread is one that sleeps in a call which the
+ * kernel restarts always. One that runs may be in any call by the time that the signal comes, and nobody can say afterwards in
+ * which; it is the next best one. Then come those in a call which the kernel restarts mostly, in one that returns EINTR, in one
+ * that is cut short, and last of all in pause() or sigsuspend(), since a program may take it for the signal that it waits for.
  */
 #ifndef PLUMB_CONSUMERD_CONTROL_THREAD_CHOICE_H
 #define PLUMB_CONSUMERD_CONTROL_THREAD_CHOICE_H
@@ -32,6 +32,7 @@ struct ThreadChoice {
     Disturbance disturbance = Disturbance::gone;
     std::uint32_t thread_id = 0;
     std::string system_call; /* if interrupted */
+    bool is_sure = false;    /* it sleeps in a call that is restarted whatever comes */
 };
 
 /* Looks at all threads but those in `tried`, if there are others. */

@@ -119,6 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Threads, Choice,
                                          Case{{"futex-timeout", "futex"}, 1, false},
                                          Case{{"futex-timeout"}, any, true},
                                          Case{{"read", "spin", "poll"}, 1, false},
+                                         Case{{"spin", "poll", "futex"}, 2, false},
                                          Case{{"read", "futex", "nanosleep"}, 1, false}));
 
 /* A part of what it writes has been moved already: it would come back with that. */
