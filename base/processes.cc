@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string_view>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -186,6 +187,13 @@ bool descends_from(std::uint32_t process_id, std::uint32_t ancestor) {
 bool is_same_process(std::uint32_t process_id, std::uint64_t registered_boottime_ns) {
     const std::optional<std::uint64_t> started = process_start_boottime_ns(process_id);
     return started && *started <= registered_boottime_ns;
+}
+
+bool is_process_that_said(std::uint32_t process_id, std::size_t executable_hash,
+                          std::uint64_t said_boottime_ns) {
+    const Result<std::string> executable = executable_of(process_id);
+    return (executable && std::hash<std::string>()(*executable) == executable_hash) ||
+           is_same_process(process_id, said_boottime_ns);
 }
 
 Result<ProcessStatus> process_status(std::uint32_t process_id) {

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -34,6 +35,11 @@ bool descends_from(std::uint32_t process_id, std::uint32_t ancestor);
 
 /* Whether the process that registered at that time is the one that has this id now. */
 bool is_same_process(std::uint32_t process_id, std::uint64_t registered_boottime_ns);
+/* The same of one whose time may be inexact, but which said what it runs: given as std::hash of the path. What it runs proves
+ * who it is, and disproves nothing: in a chroot the path is another one, the file may have been renamed, and of a program that
+ * is not dumpable nobody may read it. */
+bool is_process_that_said(std::uint32_t process_id, std::size_t executable_hash,
+                          std::uint64_t said_boottime_ns);
 
 std::uint64_t boottime_now_ns(); /* the machine's */
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <sys/stat.h>
 
 namespace plumb {
 namespace {
@@ -34,6 +35,13 @@ ChannelEntry describe(uint32_t process_id, const MappedFile& file, uint64_t now)
     return entry;
 }
 
+/* A number for the file that it runs, by whatever name; 0 if that can not be found out. */
+uint64_t program_file_of(uint32_t process_id) {
+    struct stat file {};
+    if (::stat(fmt::format("/proc/{}/exe", process_id).c_str(), &file) != 0) return 0;
+    return file.st_dev * 0x9e3779b97f4a7c15u ^ file.st_ino;
+}
+
 } // namespace
 
 bool LoadedObjects::add(Process& process, uint64_t object) {
@@ -43,14 +51,15 @@ bool LoadedObjects::add(Process& process, uint64_t object) {
     return true;
 }
 
-void LoadedObjects::note(const ChannelEntry& entry) {
+void LoadedObjects::note(const ChannelEntry& entry, uint64_t boottime_ns) {
     if (processes_.size() >= processes_max && !processes_.contains(entry.process_id)) return;
     if (entry.type == PLUMB_ENTRY_OBJECT) {
-        Process& process = processes_[entry.process_id];
+        Process& process =
+            processes_.try_emplace(entry.process_id, Process{0, 0, boottime_ns, nullptr}).first->second;
         if (!process.objects) process.objects = std::make_shared<Objects>();
         add(process, key_of(entry.base, entry.path));
     } else if (entry.type == PLUMB_ENTRY_PROCESS) {
-        Process process{std::hash<std::string>()(entry.path), entry.timestamp, nullptr};
+        Process process{std::hash<std::string>()(entry.path), entry.timestamp, boottime_ns, nullptr};
         /* A child that was forked has its parent's, and does not describe them again. */
         const auto parent = processes_.find(entry.parent_process_id);
         if (parent != processes_.end() && parent->second.executable == process.executable)
@@ -58,6 +67,15 @@ void LoadedObjects::note(const ChannelEntry& entry) {
         if (!process.objects) process.objects = std::make_shared<Objects>();
         processes_[entry.process_id] = std::move(process);
     }
+}
+
+/* The ids come from the channel: only if this is the process that it speaks of. Behind an exec() it is that, too, and what
+ * it has loaded belongs to none of the records. */
+bool LoadedObjects::is_of_entry(uint32_t process_id, Process& process) {
+    if (!is_process_that_said(process_id, process.executable, process.begun_boottime_ns)) return false;
+    const uint64_t file = program_file_of(process_id);
+    if (process.program_file == 0) process.program_file = file;
+    return file == 0 || file == process.program_file;
 }
 
 LoadedObjects::Processes::iterator LoadedObjects::next_of(uint32_t& next) {
@@ -79,10 +97,8 @@ std::vector<ChannelEntry> LoadedObjects::found(uint64_t now, uint64_t now_ns, co
         Process& process = place->second;
         if (process.begun > looks.begun_until || (!looks.is_last && now_ns < process.next_look_ns)) continue;
         if (looked++ > 0 && monotonic_now_ns() >= until_ns) break;
-        /* The ids come from the channel: only if this is the process that it speaks of. */
-        const auto executable = executable_of(place->first);
-        if (!executable || std::hash<std::string>()(*executable) != process.executable) {
-            processes_.erase(place); /* it is gone, or another program, which says so itself */
+        if (!is_of_entry(place->first, process)) {
+            processes_.erase(place);
             continue;
         }
         const size_t found_before = found.size();

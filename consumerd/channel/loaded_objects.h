@@ -34,8 +34,8 @@ public:
     static constexpr uint64_t first_pause_ns = 100'000'000;
     static constexpr uint64_t longest_pause_ns = 2'000'000'000;
 
-    /* What an entry says. */
-    void note(const ChannelEntry& entry);
+    /* What an entry says, and when it did. */
+    void note(const ChannelEntry& entry, uint64_t boottime_ns);
     /* Entries, dated `now`, for objects that the next processes, in turn, have loaded since. `now_ns`: of
      * CLOCK_MONOTONIC. */
     std::vector<ChannelEntry> found(uint64_t now, uint64_t now_ns, const Looks& looks);
@@ -51,12 +51,15 @@ private:
     struct Process {
         size_t executable;                /* its hash: a program may say what it likes */
         uint64_t begun;                   /* timestamp of its entry */
+        uint64_t begun_boottime_ns;       /* the same */
         std::shared_ptr<Objects> objects; /* shared with who was forked, until one of them has more */
+        uint64_t program_file = 0;        /* what it was found to run; 0: not yet known */
         uint64_t next_look_ns = 0;
         uint64_t pause_ns = first_pause_ns;
     };
     using Processes = std::map<uint32_t, Process>; /* by process id */
     static bool add(Process& process, uint64_t object);
+    static bool is_of_entry(uint32_t process_id, Process& process);
     Processes::iterator next_of(uint32_t& next);
     void look_at(uint32_t process_id, Process& process, uint64_t now, uint64_t until_ns,
                  std::vector<ChannelEntry>& found);

@@ -24,14 +24,21 @@ std::optional<std::string> current_name(uint32_t process_id, uint32_t thread_id)
 
 } // namespace
 
-void ThreadNames::note(const ChannelEntry& entry) {
+void ThreadNames::note(const ChannelEntry& entry, uint64_t boottime_ns) {
     if (entry.type != PLUMB_ENTRY_PROCESS && entry.type != PLUMB_ENTRY_THREAD) return;
     const auto known = processes_.find(entry.process_id);
     if (known == processes_.end() && is_full()) return;
-    Process& process = known != processes_.end() ? known->second : processes_[entry.process_id];
-    if (entry.type == PLUMB_ENTRY_PROCESS) { /* a process id used again is another process */
-        threads_ -= process.threads.size();
-        process = {std::hash<std::string>()(entry.path), {}};
+    Process& process = processes_.try_emplace(entry.process_id, Process{0, boottime_ns, {}}).first->second;
+    if (entry.type == PLUMB_ENTRY_PROCESS) {
+        /* Else a second runtime in it, or another program after exec(): which threads have ended is found when they are
+         * looked at. */
+        const bool is_id_used_again =
+            known != processes_.end() && !is_same_process(entry.process_id, process.said_boottime_ns);
+        if (is_id_used_again) {
+            threads_ -= process.threads.size();
+            process = {0, boottime_ns, {}};
+        }
+        process.executable = std::hash<std::string>()(entry.path);
     } else if (process.threads.contains(entry.thread_id) || !is_full()) {
         threads_ += process.threads.insert_or_assign(entry.thread_id, entry).second ? 1 : 0;
     }
@@ -47,10 +54,9 @@ ThreadNames::Round ThreadNames::changed(uint64_t now, size_t looks) {
         if (looks == 0) return round;
         looks--;
         /* The ids come from the channel: only if this is the process that it speaks of. */
-        const auto executable = executable_of(process_id);
-        if (!executable || std::hash<std::string>()(*executable) != place->second.executable) {
+        if (!is_process_that_said(process_id, place->second.executable, place->second.said_boottime_ns)) {
             threads_ -= place->second.threads.size();
-            place = processes_.erase(place); /* it is gone, or another program, which says so itself */
+            place = processes_.erase(place);
             continue;
         }
         if (!look_at(process_id, place->second.threads, now, looks, round.changed)) return round;

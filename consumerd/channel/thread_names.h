@@ -25,8 +25,8 @@ public:
      * further ones when some of these have ended. */
     static constexpr size_t entries_max = size_t{1} << 16;
 
-    /* What an entry says. */
-    void note(const ChannelEntry& entry);
+    /* What an entry says, and when it did. */
+    void note(const ChannelEntry& entry, uint64_t boottime_ns);
     struct Round {
         std::vector<ChannelEntry> changed;
         bool is_done = false; /* all have been looked at since the last round was done */
@@ -40,7 +40,8 @@ public:
 private:
     using Threads = std::map<uint32_t, ChannelEntry>; /* by thread id: what was written last */
     struct Process {
-        size_t executable = 0; /* its hash: a program may say what it likes */
+        size_t executable;         /* its hash: a program may say what it likes */
+        uint64_t said_boottime_ns; /* when it was first heard of */
         Threads threads;
     };
     bool is_full() const { return size() >= entries_max; }

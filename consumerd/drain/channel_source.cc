@@ -318,7 +318,7 @@ Status ChannelSource::write_new_entries(Sink& sink, uint64_t now, bool all) {
     }
     for (const ChannelEntry& entry : ready) {
         recycler_.note(entry);
-        thread_names_.note(entry);
+        thread_names_.note(entry, boottime_of(entry.timestamp));
     }
     names_found_.reset();
     std::erase_if(held_entries_, is_ready);
@@ -341,7 +341,7 @@ void ChannelSource::name_as_found(std::vector<ChannelEntry>& entries, uint64_t n
                 found.insert(*before);
             }
         }
-        thread_names_.note(entry);
+        thread_names_.note(entry, boottime_of(entry.timestamp));
     }
     for (const ChannelEntry& changed : thread_names_.changed(now, SIZE_MAX).changed) {
         const auto place = newest.find({changed.process_id, changed.thread_id});
@@ -385,7 +385,7 @@ uint64_t ChannelSource::boottime_of(uint64_t timestamp) const {
 
 void ChannelSource::note_entry(const ChannelEntry& entry) {
     newest_entry_ = std::max(newest_entry_, entry.timestamp);
-    loaded_objects_.note(entry);
+    loaded_objects_.note(entry, boottime_of(entry.timestamp));
     if (entry.type == PLUMB_ENTRY_OBJECT)
         objects_++;
     else if (entry.type == PLUMB_ENTRY_THREAD)

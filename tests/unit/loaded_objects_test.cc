@@ -1,6 +1,7 @@
 // cmake-once
 // Who loaded an object without telling: a few processes at a time are looked at, in turn, and each object is told once.
 #include "base/file.h"
+#include "base/processes.h"
 #include "consumerd/channel/loaded_objects.h"
 
 #include <gmock/gmock.h>
@@ -8,6 +9,7 @@
 
 #include <sys/wait.h>
 
+#include <array>
 #include <csignal>
 #include <set>
 #include <string>
@@ -40,13 +42,14 @@ protected:
         child_ = 0;
     }
 
-    void note_process(pid_t process, const std::string& executable, pid_t parent = 0) {
+    void note_process(pid_t process, const std::string& executable, pid_t parent = 0,
+                      uint64_t boottime_ns = boottime_now_ns()) {
         ChannelEntry entry{};
         entry.type = PLUMB_ENTRY_PROCESS;
         entry.process_id = static_cast<uint32_t>(process);
         entry.parent_process_id = static_cast<uint32_t>(parent);
         entry.path = executable;
-        objects_.note(entry);
+        objects_.note(entry, boottime_ns);
     }
     /* Who was found to have something that nobody had told. */
     std::set<pid_t> found(size_t processes, bool is_last = false) {
@@ -98,8 +101,35 @@ TEST_F(LoadedObjectsTest, a_forked_child_has_what_its_parent_has) {
     EXPECT_THAT(found(2), IsEmpty());
 }
 
+TEST_F(LoadedObjectsTest, a_program_that_said_another_path_is_looked_at) {
+    note_process(::getpid(), "/as/in/a/chroot");
+    EXPECT_THAT(found(1), UnorderedElementsAre(::getpid()));
+}
+
+TEST_F(LoadedObjectsTest, what_is_loaded_behind_exec_is_not_told_as_of_before) {
+    std::array<int, 2> pipe_ends{};
+    ASSERT_EQ(::pipe(pipe_ends.data()), 0);
+    end_child();
+    child_ = ::fork();
+    ASSERT_GE(child_, 0);
+    if (child_ == 0) {
+        char byte = 0;
+        (void)!::read(pipe_ends[0], &byte, 1);
+        ::execl("/bin/sleep", "sleep", "300", nullptr);
+        ::_exit(1);
+    }
+    note_process(child_, "/as/in/a/chroot");
+    EXPECT_THAT(found(1), UnorderedElementsAre(child_));
+    ASSERT_EQ(::write(pipe_ends[1], "x", 1), 1);
+    while (*executable_of(static_cast<uint32_t>(child_)) == executable_)
+        ::usleep(1000);
+    EXPECT_THAT(found(1), IsEmpty());
+    ::close(pipe_ends[0]);
+    ::close(pipe_ends[1]);
+}
+
 TEST_F(LoadedObjectsTest, another_program_is_left_alone) {
-    note_process(::getpid(), "/usr/bin/another");
+    note_process(::getpid(), "/usr/bin/another", 0, 1); /* before this process began */
     EXPECT_THAT(found(1), IsEmpty());
     note_process(child_, executable_);
     end_child();

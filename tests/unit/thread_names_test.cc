@@ -1,6 +1,7 @@
 // cmake-once
 // Names that threads have got since they were told of: some at a time, all in turn, and the ended are forgotten.
 #include "base/file.h"
+#include "base/processes.h"
 #include "consumerd/channel/thread_names.h"
 
 #include <gmock/gmock.h>
@@ -24,11 +25,14 @@ protected:
     void SetUp() override {
         const Result<std::string> executable = read_link("/proc/self/exe");
         ASSERT_TRUE(executable) << executable.error().message();
+        enter_process(*executable, boottime_now_ns());
+    }
+    void enter_process(const std::string& executable, uint64_t boottime_ns) {
         ChannelEntry process{};
         process.type = PLUMB_ENTRY_PROCESS;
         process.process_id = own_id;
-        process.path = *executable;
-        names_.note(process);
+        process.path = executable;
+        names_.note(process, boottime_ns);
     }
     void TearDown() override { end_threads(); }
 
@@ -47,7 +51,7 @@ protected:
             entry.process_id = own_id;
             entry.thread_id = id;
             entry.name = "before";
-            names_.note(entry);
+            names_.note(entry, boottime_now_ns());
             ids_.insert(id);
         }
     }
@@ -112,13 +116,39 @@ TEST_F(ThreadNamesTest, ForgetsThreadsThatHaveEnded) {
     EXPECT_EQ(turns(10, told), 1u) << "nobody is left to be looked at";
 }
 
+// In a chroot it is called otherwise, its file may have been renamed, and one that is not dumpable nobody may ask.
+TEST_F(ThreadNamesTest, AreToldOfAProcessThatSaidAnotherPath) {
+    enter_process("/another/name", boottime_now_ns());
+    start_threads(3);
+    std::set<uint32_t> told;
+    turns(100, told);
+    EXPECT_EQ(told, ids_);
+}
+
+TEST_F(ThreadNamesTest, AreNotToldOfAnotherProcessWithTheSameId) {
+    names_ = {};
+    enter_process("/another/name", 1); /* before this process began */
+    start_threads(3);
+    std::set<uint32_t> told;
+    turns(100, told);
+    EXPECT_THAT(told, testing::IsEmpty());
+}
+
+TEST_F(ThreadNamesTest, AreToldOfAProcessWithTwoRuntimes) {
+    start_threads(3);
+    enter_process(*read_link("/proc/self/exe"), boottime_now_ns());
+    std::set<uint32_t> told;
+    turns(100, told);
+    EXPECT_EQ(told, ids_);
+}
+
 TEST_F(ThreadNamesTest, LooksAfterSoManyAndAfterOthersOnceTheseAreGone) {
     ChannelEntry thread{};
     thread.type = PLUMB_ENTRY_THREAD;
     const auto tell = [&](uint32_t process, uint32_t id) {
         thread.process_id = process;
         thread.thread_id = id;
-        names_.note(thread);
+        names_.note(thread, boottime_now_ns());
     };
     constexpr uint32_t nobody = 5'000'000; /* beyond what process ids can be */
     for (uint32_t i = 0; i < ThreadNames::entries_max; i++)
