@@ -6,8 +6,8 @@
  * The compiler checks the arguments against the format, as for printf. The values are stored in binary, by
  * the types of the arguments: integers, bool, float, double, strings (char*), other pointers. The format
  * gives the fields their names: the last word before each conversion (here `id` and `path`), else `argN`. Up
- * to 16 arguments. A precision (`%.8s`, `%.*s`) bounds a string as printf does, which then needs no NUL. A
- * marker is an event like any other: it is listed, enabled, recorded and read as shop:login, costs the same
+ * to 16 arguments. A precision (`%.8s`, `%.*s`) bounds a string as printf does, which then needs no NUL; with
+ * positions (`%2$.*1$s`) too, of several conversions of one argument the first. A marker is an event like any other: it is listed, enabled, recorded and read as shop:login, costs the same
  * when it is off, and its arguments are evaluated once, and only when it is on.
  *
  * In C++, from C++20 on, a std::string is passed as text.c_str().

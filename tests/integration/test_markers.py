@@ -31,6 +31,11 @@ int main(void) {
     plumb_mark(part, shorter, "text %.100s", "ab");
     plumb_mark(part, negative, "text %.*s", -1, "all of it");
     plumb_mark(part, nothing, "text %.9s", none);
+    plumb_mark(part, placed, "text %1$.4s", text);
+    plumb_mark(part, placed_star, "n %3$d text %2$.*1$s", 3, text, 7);
+    plumb_mark(part, star_behind, "text %1$-8.*2$s all %3$s", text, 2, "end");
+    plumb_mark(part, twice, "text %1$.4s again %1$.2s", text);
+    plumb_mark(part, placed_negative, "b %2$.*3$s a %1$.*4$s", "first", "second", -1, 1);
     return 0;
 }
 """
@@ -87,9 +92,13 @@ class Markers(unittest.TestCase):
         def check(events):
             seen = {event.name: event.fields for event in events if event.name.startswith("part:")}
             for name, texts in (("fixed", ["abcd"]), ("star", ["abc"]), ("both", ["ab", "whole", ""]),
-                                ("shorter", ["ab"]), ("negative", ["all of it"]), ("nothing", ["(null)"])):
+                                ("shorter", ["ab"]), ("negative", ["all of it"]), ("nothing", ["(null)"]),
+                                ("placed", ["abcd"]), ("placed_star", ["abc"]), ("star_behind", ["ab", "end"]),
+                                ("twice", ["abcd"]), ("placed_negative", ["f", "second"])):
                 recorded = [value for value in seen[f"part:{name}"].values() if isinstance(value, str)]
                 self.assertEqual(recorded, texts, name)
+            self.assertLessEqual({"arg0": 3, "text": "abc", "n": 7}.items(), seen["part:placed_star"].items())
+            self.assertLessEqual({"a": "f", "b": "second"}.items(), seen["part:placed_negative"].items())
         self.check_by_each_compiler(PROGRAM, ["-Wno-format-overflow"], check)
 
     def test_arguments_are_evaluated_once(self):

@@ -289,6 +289,11 @@ TEST(MarkerNames, come_from_the_format) {
     EXPECT_EQ(names("open %m path %s code %d", 2), "path code");
     EXPECT_EQ(names("failed: %m %s", 1), "failed");
     EXPECT_EQ(names("id %qd size %Lf big %'d", 3), "id size big");
+    EXPECT_EQ(names("user %2$s id %1$d", 2), "id user");
+    EXPECT_EQ(names("n %2$.*1$s m %3$d", 3), "arg0 n m");
+    EXPECT_EQ(names("n %1$.*2$s hex %1$s", 2), "n arg1");
+    EXPECT_EQ(names("n %3$*1$.*2$f id %4$08.3d", 4), "arg0 arg1 n id");
+    EXPECT_EQ(names("%1$", 1), "arg0");
     char small[8];
     plumb_marker_field_name("averylongname %d", 0, small, sizeof(small));
     EXPECT_STREQ(small, "averylo");

@@ -7,6 +7,8 @@
 #ifndef PLUMB_DETAIL_MARKER_H
 #define PLUMB_DETAIL_MARKER_H
 
+#include <plumb/detail/marker_format.h>
+
 /* Never called: lets the compiler check the format. */
 __attribute__((format(printf, 1, 2))) static inline void plumb_mark_check(const char* format, ...) {
     (void)format;
@@ -27,46 +29,6 @@ __attribute__((format(printf, 1, 2))) static inline void plumb_mark_check(const 
                      : "i"(&event))
 
 #define PLUMB_MARK_LEVEL_ PLUMB_DEBUG_LINE
-
-/* The precision of the conversion that takes the argument with this index: -1 if it has none, or takes none;
- * PLUMB_PRECISION_STAR if it is the argument before. */
-#define PLUMB_PRECISION_STAR (-2)
-#ifdef __cplusplus
-constexpr
-#endif
-    static inline long
-    plumb_mark_precision(const char* format, unsigned index) {
-    unsigned argument = 0;
-    while (*format) {
-        long precision = -1;
-        if (*format++ != '%') continue;
-        while (*format == '-' || *format == '+' || *format == ' ' || *format == '#' || *format == '0' ||
-               *format == '\'' || *format == 'I')
-            format++;
-        if (*format == '*') argument++, format++;
-        while (*format >= '0' && *format <= '9')
-            format++;
-        if (*format == '.') {
-            precision = 0;
-            format++;
-            if (*format == '*') argument++, format++, precision = PLUMB_PRECISION_STAR;
-            while (*format >= '0' && *format <= '9' && precision < 1000000)
-                precision = precision * 10 + (*format++ - '0');
-        }
-        while (*format == 'h' || *format == 'l' || *format == 'L' || *format == 'q' || *format == 'j' ||
-               *format == 'z' || *format == 't')
-            format++;
-        if (!*format) break;
-        if (*format == '%' || *format == 'm') { /* take no argument */
-            format++;
-            continue;
-        }
-        format++;
-        if (argument >= index) return argument == index ? precision : -1;
-        argument++;
-    }
-    return -1;
-}
 
 #ifdef __cplusplus
 #if __cplusplus < 202002L
@@ -106,14 +68,29 @@ constexpr plumb_event_field marker_field() {
                 0};
 }
 
-template <long Precision, typename Value>
-inline void marker_put(plumb_payload* payload, Value value) {
+// The bytes of a string that its precision allows; negative: all.
+template <long Precision, typename... Values>
+inline int64_t marker_precision(Values... values) {
+    if constexpr (Precision > PLUMB_PRECISION_STAR) {
+        return Precision;
+    } else {
+        int64_t bytes = PLUMB_PRECISION_NONE;
+        long star = PLUMB_PRECISION_STAR; // that the next value would be
+        const auto take = [&](auto value) {
+            const bool is_meant = star-- == Precision;
+            if constexpr (std::is_integral_v<decltype(value)>)
+                if (is_meant) bytes = static_cast<int>(value);
+        };
+        (take(values), ...);
+        return bytes;
+    }
+}
+
+// The precision is that of a string.
+template <typename Value>
+inline void marker_put(plumb_payload* payload, Value value, int64_t precision) {
     if constexpr (std::is_same_v<Value, const char*> || std::is_same_v<Value, char*>) {
-        if constexpr (Precision == -1)
-            plumb_put_string(payload, value, UINT64_MAX);
-        else
-            plumb_put_string_part(payload, value,
-                                  Precision == PLUMB_PRECISION_STAR ? payload->star : Precision);
+        plumb_put_string_part(payload, value, precision);
     } else if constexpr (std::is_floating_point_v<Value> && sizeof(Value) > 8) {
         const double narrow = static_cast<double>(value);
         plumb_put_bytes(payload, &narrow, 8);
@@ -123,7 +100,6 @@ inline void marker_put(plumb_payload* payload, Value value) {
     } else {
         static_assert(std::is_arithmetic_v<Value> || std::is_enum_v<Value>,
                       "plumb_mark takes integers, floating point, strings (const char*) and pointers");
-        if constexpr (std::is_integral_v<Value>) payload->star = static_cast<int64_t>(value);
         plumb_put_bytes(payload, &value, sizeof(value));
     }
 }
@@ -143,7 +119,8 @@ struct __attribute__((visibility("hidden"))) marker {
 
     template <size_t... Index>
     static void put(plumb_payload* payload, std::index_sequence<Index...>, Values... values) {
-        (marker_put<plumb_mark_precision(Format.text, Index)>(payload, values), ...);
+        (marker_put(payload, values, marker_precision<plumb_mark_precision(Format.text, Index)>(values...)),
+         ...);
     }
 
     static void emit(Values... values) {
@@ -199,11 +176,9 @@ marker<Provider, Name, Format, File, Line, std::decay_t<Arguments>...> marker_at
 
 /* `bytes`: of the field; of a string its precision. */
 static inline void plumb_mark_string(struct plumb_payload* payload, const char* value, uint64_t bytes) {
-    const long precision = (long)bytes;
-    plumb_put_string_part(payload, value, precision == PLUMB_PRECISION_STAR ? payload->star : precision);
+    plumb_put_string_part(payload, value, (int64_t)bytes);
 }
 static inline void plumb_mark_integer(struct plumb_payload* payload, uint64_t value, uint64_t bytes) {
-    payload->star = bytes == 4 ? (int64_t)(int32_t)value : (int64_t)value;
     plumb_put_bytes(payload, &value, bytes);
 }
 static inline void plumb_mark_float(struct plumb_payload* payload, float value, uint64_t bytes) {
@@ -236,11 +211,21 @@ static inline void plumb_mark_pointer(struct plumb_payload* payload, const volat
     {0, 0, 0, 0, PLUMB_MARK_TYPE_(x), (uint8_t)PLUMB_MARK_SIZE_(x), (uint8_t)PLUMB_MARK_FLAGS_(x), 0},
 #define PLUMB_MARK_FIXED_(c, i, x) +PLUMB_MARK_SIZE_(x)
 #define PLUMB_MARK_VARIES_(c, i, x) +(PLUMB_MARK_TYPE_(x) == PLUMB_FIELD_STRING)
+/* What a precision may name: an int. */
+#define PLUMB_MARK_STAR_(c, i, x) (int32_t) PLUMB_MARK_CHOOSE_(x, 0, 0, 0, plumb_value_##i, 0),
+static inline uint64_t plumb_mark_bytes(const char* format, unsigned index, const int32_t* stars,
+                                        size_t star_count) {
+    const long precision = plumb_mark_precision(format, index);
+    const size_t star = (size_t)(PLUMB_PRECISION_STAR - precision);
+    if (precision > PLUMB_PRECISION_STAR) return (uint64_t)precision;
+    return star < star_count ? (uint64_t)stars[star] : 0;
+}
 /* Most formats have no precision, which the compiler sees. */
-#define PLUMB_MARK_BYTES_(i, x)                                                   \
-    (PLUMB_MARK_TYPE_(x) != PLUMB_FIELD_STRING    ? (uint64_t)PLUMB_MARK_SIZE_(x) \
-     : !__builtin_strchr(plumb_info_.format, '.') ? (uint64_t)-1                  \
-                                                  : (uint64_t)plumb_mark_precision(plumb_info_.format, i))
+#define PLUMB_MARK_BYTES_(i, x)                                                \
+    (PLUMB_MARK_TYPE_(x) != PLUMB_FIELD_STRING ? (uint64_t)PLUMB_MARK_SIZE_(x) \
+     : !__builtin_strchr(plumb_info_.format, '.')                              \
+         ? (uint64_t)-1                                                        \
+         : plumb_mark_bytes(plumb_info_.format, i, plumb_stars_, sizeof(plumb_stars_) / 4))
 #define PLUMB_MARK_PUT_(c, i, x) \
     PLUMB_MARK_PUT_FUNCTION_(x)(&plumb_p, plumb_value_##i, PLUMB_MARK_BYTES_(i, x));
 
@@ -280,6 +265,8 @@ static inline void plumb_mark_pointer(struct plumb_payload* payload, const volat
             unsigned char plumb_buffer[plumb_small];                                                  \
             struct plumb_payload plumb_p;                                                             \
             PLUMB_MARK_REST_(PLUMB_MARK_VALUE_, __VA_ARGS__)                                          \
+            const int32_t plumb_stars_[]                                                              \
+                __attribute__((unused)) = {PLUMB_MARK_REST_(PLUMB_MARK_STAR_, __VA_ARGS__) 0};        \
             plumb_payload_begin(&plumb_p, plumb_buffer, plumb_fixed, plumb_varies);                   \
             PLUMB_MARK_REST_(PLUMB_MARK_PUT_, __VA_ARGS__)                                            \
             if (plumb_payload_fits(&plumb_p, plumb_varies)) {                                         \

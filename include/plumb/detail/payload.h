@@ -29,7 +29,6 @@ struct plumb_payload {
     unsigned char* at; /* next byte to write */
     uint64_t room;     /* bytes that variable-length fields may still take */
     int cut;           /* something did not fit */
-    int64_t star;      /* markers: the integer before, a precision if the format says so */
 };
 
 /*
@@ -52,7 +51,6 @@ static inline void plumb_payload_begin(struct plumb_payload* payload, unsigned c
                                        uint64_t fixed_bytes, int varies) {
     payload->at = buffer;
     payload->room = PLUMB_SMALL_ROOM;
-    payload->star = -1;
     payload->cut = 0;
     /* The bytes between the last field and the next multiple of 8 go into the ring: not what was on the
      * stack. */
