@@ -2,6 +2,7 @@
 #include "cli/open_files.h"
 
 #include "base/mapped_region.h"
+#include "base/processes.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -318,9 +319,10 @@ void end_by(int signal_number) {
     stop_by(signal_number);
 }
 
-bool was_sent_by(const siginfo_t& signal, pid_t process_id) {
-    return signal.si_pid == process_id &&
-           (signal.si_code == SI_USER || signal.si_code == SI_QUEUE || signal.si_code == SI_TKILL);
+bool was_sent_by_family_of(const siginfo_t& signal, pid_t process_id) {
+    if (signal.si_code != SI_USER && signal.si_code != SI_QUEUE && signal.si_code != SI_TKILL) return false;
+    return signal.si_pid == process_id ||
+           descends_from(static_cast<std::uint32_t>(signal.si_pid), static_cast<std::uint32_t>(process_id));
 }
 
 bool is_limit_of_ours(const siginfo_t& signal) {

@@ -131,8 +131,8 @@ void stop_by(int signal_number);
  * as in the first process of a container. */
 void end_by(int signal_number);
 
-/* Whether that process sent it, and not the kernel. */
-bool was_sent_by(const siginfo_t& signal, pid_t process_id);
+/* Whether that process sent it, or one that descends from it and is still there, and not the kernel. */
+bool was_sent_by_family_of(const siginfo_t& signal, pid_t process_id);
 
 /* Whether the kernel says that the recorder's own time is up: `ulimit -t`, a timer that it was started with. */
 bool is_limit_of_ours(const siginfo_t& signal);

@@ -98,6 +98,9 @@ void Recorder::handle(const siginfo_t& signal) {
 /* To the command, which gets each signal once. Returns whether it may be meant for the recording: what the whole group was
  * sent, by whomever but a terminal, is for the command, which may even have sent it itself (`kill 0` in a script). */
 bool Recorder::pass_on(const siginfo_t& signal) {
+    /* At once: a sender that has ended, and was waited for, is nobody's child. Such a one counts as from outside, since
+     * `kill` in a script outside is gone as fast, and what is meant for the command must not be lost. */
+    const bool is_of_command = was_sent_by_family_of(signal, command_->process_id());
     const bool reached_group = signals_.reached_group(signal);
     if (is_limit_of_ours(signal)) return true;
     const bool is_for_command_alone = signals_.is_for_command_alone(signal.si_signo);
@@ -105,7 +108,7 @@ bool Recorder::pass_on(const siginfo_t& signal) {
     const bool may_be_ours =
         !is_for_command_alone && signal.si_signo != SIGUSR1 && signal.si_signo != SIGUSR2;
     /* What it tells its parent is not for itself: nobody would send it back without a recorder. */
-    if (was_sent_by(signal, command_->process_id())) return may_be_ours && !reached_group;
+    if (is_of_command) return may_be_ours && !reached_group;
     TakenSignal& last = last_sent_to_group_;
     const bool is_in_group = command_->is_in_our_group();
     const std::uint64_t now_ns = elapsed_ns();

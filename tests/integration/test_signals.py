@@ -179,6 +179,16 @@ class Signals(SignalTest):
                 self.assertEqual(heard, [])
                 self.assertEqual(recorder.returncode, 7, said)
 
+    def test_nor_does_what_a_child_of_the_command_sends(self):
+        for number in (signal.SIGUSR1, signal.SIGTERM):
+            sender = f"import os, time; os.kill($PPID, {int(number)}); time.sleep(0.3)"
+            script = f"trap 'echo heard 99' {int(number)}; echo ready; {sys.executable} -c '{sender}'; sleep 0.3; exit 7"
+            with self.subTest(number):
+                recorder = self.start(self.record("sh", "-c", script.replace("$PPID", "'$PPID'")))
+                heard, said = self.end(recorder)
+                self.assertEqual(heard, [])
+                self.assertEqual(recorder.returncode, 7, said)
+
     def test_the_first_process_of_a_container_waits_for_its_command(self):
         container = ["unshare", "--pid", "--fork", "--mount-proc"]
         if subprocess.run([*container, "true"], capture_output=True, check=False).returncode != 0:
