@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,11 +40,22 @@ std::vector<int> taken_signals() {
     return numbers;
 }
 
+/* By which systemd tells processes apart whose numbers were used again (from 258 on): it is optional, so instead of naming the
+ * command, which has none yet, it goes. Empty: nothing like it is known here. */
+std::string line_of_our_pidfd() {
+    const FileDescriptor own(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
+    struct stat info {};
+    if (!own.is_open() || fstat(own.get(), &info) != 0) return {};
+    return "LISTEN_PIDFDID=" + std::to_string(info.st_ino);
+}
+
 /* The recorder's environment with some variables replaced, as execvpe() wants it. */
 std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& variables) {
     std::vector<std::string> result;
+    const std::string of_ours_alone = line_of_our_pidfd();
     for (char** each = environ; *each != nullptr; each++) {
         const std::string line = *each;
+        if (line == of_ours_alone) continue;
         const std::string name = line.substr(0, line.find('='));
         const bool is_replaced =
             std::any_of(variables.begin(), variables.end(),

@@ -216,6 +216,19 @@ class Signals(SignalTest):
         self.assertEqual(others, 3 * [command], done.stderr)
         self.assertEqual(other, recorder)
 
+    @unittest.skipUnless(hasattr(os, "pidfd_open"), "Python is too old")
+    def test_what_names_the_recorder_by_its_descriptor_does_not_reach_the_command(self):
+        script = """
+import os, sys
+own = os.fstat(os.pidfd_open(os.getpid())).st_ino
+os.environ["LISTEN_PIDFDID"] = str(own + int(sys.argv[1]))
+os.execv(sys.argv[2], sys.argv[2:])"""
+        for off, shown in ((0, "none"), (1, "another's")):
+            done = subprocess.run([sys.executable, "-c", script, str(off),
+                                   *self.record("sh", "-c", "echo ${LISTEN_PIDFDID-none}")],
+                                  capture_output=True, text=True, timeout=30, check=False)
+            self.assertEqual(done.stdout.strip() == "none", shown == "none", done.stderr)
+
     def test_who_waits_for_the_end_of_a_pipe_waits_for_the_command_alone(self):
         read_end, write_end = os.pipe()
         script = f"echo ready >&{write_end}; exec {write_end}>&-; read line"
