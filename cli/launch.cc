@@ -1,4 +1,5 @@
 #include "cli/launch.h"
+#include "cli/kept_by_exec.h"
 #include "cli/open_files.h"
 
 #include "base/mapped_region.h"
@@ -208,11 +209,13 @@ LaunchedCommand::start(const std::vector<std::string>& command,
     std::vector<std::string> variables = environment_with(environment);
     const std::vector<char*> number_places = places_of_our_number(variables);
     const std::vector<char*> arguments = pointers_to(command), environment_pointers = pointers_to(variables);
+    const KeptByExec kept;
     const pid_t process_id = fork();
     if (process_id < 0) return Error::from_errno(errno, "Could not start {}", command[0]);
     if (process_id == 0) {
         signals.restore();
         restore_open_files_limit();
+        kept.take_over(); /* before it waits, which our end would end */
         go_write.reset();
         char go = 0;
         if (read(go_read.get(), &go, 1) != 1) _exit(127);
@@ -226,6 +229,7 @@ LaunchedCommand::start(const std::vector<std::string>& command,
     signals.command_begins();
     to_parent.reset();
     LaunchedCommand started(process_id, command[0], std::move(from_child));
+    started.hears_our_end_ = kept.parent_death_signal() != 0;
     if (before_exec) {
         if (Status ready = before_exec(process_id); !ready) {
             started.give_up();

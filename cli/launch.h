@@ -84,6 +84,8 @@ public:
     /* Whether it has ended; asks the kernel, without waiting. */
     bool has_ended();
     void send(int signal_number) const;
+    /* Whether it gets a signal when the recorder ends, as the recorder does when who started it ends. */
+    bool hears_our_end() const { return hears_our_end_; }
     /* The signal that has stopped it, if it is stopped; otherwise 0. */
     int stop_signal() const;
     /* Whether it is in the recorder's process group, as it is unless it has left: then it gets what that is sent. */
@@ -101,7 +103,7 @@ private:
     pid_t process_id_;
     std::string name_;
     FileDescriptor from_child_; /* exec closes its other end; until then */
-    bool ended_ = false;
+    bool ended_ = false, hears_our_end_ = false;
     int exit_status_ = 0, ending_signal_ = 0;
 };
 

@@ -26,13 +26,16 @@ constexpr unsigned enough_signals = 2, enough_of_terminal = 3;
 
 } // namespace
 
-/* With the first process of a container, all of it ends: there a recorder whose recording is over waits for its command. */
+/* With the first process of a container, all of it ends, and with a parent whose death is signalled, the command: there a
+ * recorder whose recording is over waits for its command. */
 bool Recorder::must_stay() {
-    return getpid() == 1 && command_ && !command_->has_ended();
+    return command_ && (getpid() == 1 || command_->hears_our_end()) && !command_->has_ended();
 }
 
 const char* Recorder::how_it_goes_on() {
-    return must_stay() ? "runs on, and plumb waits for it, as the first process of its container" : "runs on";
+    if (!must_stay()) return "runs on";
+    return getpid() == 1 ? "runs on, and plumb waits for it, as the first process of its container"
+                         : "runs on, and plumb waits for it, since it gets a signal when its parent ends";
 }
 
 void Recorder::stay_with_command() {

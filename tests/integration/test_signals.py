@@ -335,6 +335,41 @@ os.execv(sys.argv[2], sys.argv[2:])"""
         command = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().strip()
         return Path(f"/proc/{command}/status").read_text()
 
+    SHOW_KEPT = """
+import ctypes, os
+prctl, number = ctypes.CDLL(None).prctl, ctypes.c_int()
+for which in (2, 37): prctl(which, ctypes.byref(number), 0, 0, 0); print(number.value)
+print(os.sched_getscheduler(0), os.sched_getparam(0).sched_priority)"""
+
+    def test_what_exec_keeps_the_command_has(self):
+        script = """
+import ctypes, os, signal, sys
+libc = ctypes.CDLL(None)
+for which, value in ((1, signal.SIGUSR2), (36, 1)): libc.prctl(which, value, 0, 0, 0)
+try: os.sched_setscheduler(0, os.SCHED_BATCH | os.SCHED_RESET_ON_FORK, os.sched_param(0))
+except PermissionError: pass
+os.execv(sys.argv[1], sys.argv[1:])"""
+        show = [sys.executable, "-c", self.SHOW_KEPT]
+        found = [subprocess.run([sys.executable, "-c", script, *command], capture_output=True, text=True, timeout=30, check=False)
+                 for command in (show, self.record(*show))]
+        self.assertEqual(found[0].stdout, found[1].stdout, found[1].stderr)
+        self.assertEqual(found[0].stdout.split()[:2], [str(int(signal.SIGUSR2)), "1"])
+
+    def test_a_command_that_hears_its_parents_end_hears_that_of_the_recorders(self):
+        script = """
+import ctypes, os, signal, subprocess, sys
+subprocess.Popen(sys.argv[1:], preexec_fn=lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0))
+sys.stdin.read()"""
+        starter = self.start([sys.executable, "-c", script, *self.record("sh", "-c", "echo ready; exec sleep 30")],
+                             stdin=subprocess.PIPE)
+        recorder = Path(f"/proc/{starter.pid}/task/{starter.pid}/children").read_text().strip()
+        killed = time.monotonic()
+        starter.kill()
+        self.assertEqual(starter.stdout.read(), "")  # closed by the command's end
+        self.assertLess(time.monotonic() - killed, 20)
+        self.end(starter)
+        subprocess.run([PLUMB, "extract", "--remove", recorder], capture_output=True, timeout=30, check=False)
+
     def test_signals_that_are_ignored_do_not_pile_up(self):
         ignored = signal.SIGRTMIN + 6
         recorder = self.start(self.record("sh", "-c", "echo ready; exec sleep 1"), start_new_session=True,
