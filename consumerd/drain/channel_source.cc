@@ -252,11 +252,9 @@ Status ChannelSource::begin_turn(Sink& sink) {
     const uint64_t now_ns = monotonic_now_ns();
     if (shared_ != nullptr) reader_.mend_header();
     if (calibration_ && now_ns >= next_refinement_ns_) refine_clock(now_ns);
-    const uint64_t now = clock_now();
-    Status written = write_new_entries(sink, now, false);
-    Status changed = write_what_changed(sink, now, false);
+    Status written = write_entries(sink, clock_now(), false);
     reader_.scan_events();
-    return written ? changed : written;
+    return written;
 }
 
 Status ChannelSource::end_turn(Sink&) {
@@ -271,11 +269,10 @@ void ChannelSource::begin_end(const plumb_clock_page*) {
 }
 
 Status ChannelSource::end(Sink& sink) {
-    Status written = write_new_entries(sink, clock_now(), true);
-    Status changed = write_what_changed(sink, clock_now(), true);
+    Status written = write_entries(sink, clock_now(), true);
     for (Ring& ring : rings_)
         update_losses(ring);
-    return written ? changed : written;
+    return written;
 }
 
 void ChannelSource::refine_clock(uint64_t now_ns) {
@@ -298,30 +295,48 @@ void ChannelSource::take_entries() {
     }
 }
 
+/* Writing comes last: it may take long, and what was found out must not be older than its date by then. */
+Status ChannelSource::write_entries(Sink& sink, uint64_t now, bool all) {
+    std::vector<ChannelEntry> ready = look_for_entries(now, all);
+    std::vector<ChannelEntry> changed = what_changed(now, all);
+    Status written = write_new_entries(sink, ready, now, all);
+    Status changes_written = changed.empty() ? ok() : sink.write_entries(changed);
+    return written ? changes_written : written;
+}
+
 /* What is younger than `now`, which is before the look at the table, is held back until the next one: then whoever was
  * overlooked, and comes late into a stream that may not go back, has still no record that is older than the place he gets
  * there. So nothing is written there that is dated later. A clock that is set back tells nothing of that kind. */
-Status ChannelSource::write_new_entries(Sink& sink, uint64_t now, bool all) {
-    const plumb_clock_mode clock = reader_.geometry().clock_mode;
+bool ChannelSource::is_ready(const ChannelEntry& entry, uint64_t now, bool all) const {
+    return all || shared_ == nullptr || reader_.geometry().clock_mode == PLUMB_CLOCK_REALTIME ||
+           entry.timestamp <= now;
+}
+
+std::vector<ChannelEntry> ChannelSource::look_for_entries(uint64_t now, bool all) {
     entries_seen_ = reader_.entries_added(); /* before the look: what comes meanwhile makes it another one */
     take_entries();
-    const auto is_ready = [all = all || shared_ == nullptr || clock == PLUMB_CLOCK_REALTIME,
-                           now](const ChannelEntry& entry) { return all || entry.timestamp <= now; };
     std::vector<ChannelEntry> ready;
-    std::copy_if(held_entries_.begin(), held_entries_.end(), std::back_inserter(ready), is_ready);
-    if (ready.empty()) return ok();
+    std::copy_if(held_entries_.begin(), held_entries_.end(), std::back_inserter(ready),
+                 [=, this](const ChannelEntry& entry) { return is_ready(entry, now, all); });
+    if (ready.empty()) return ready;
     newest_taken_ = now;
     if (names_found_) name_as_found(ready, now);
+    for (const ChannelEntry& entry : ready)
+        thread_names_.note(entry, boottime_of(entry.timestamp));
+    return ready;
+}
+
+Status ChannelSource::write_new_entries(Sink& sink, std::vector<ChannelEntry>& ready, uint64_t now,
+                                        bool all) {
+    if (ready.empty()) return ok();
     if (Status written = sink.write_entries(ready); !written) {
         entries_seen_.reset(); /* tried again */
         return written;
     }
-    for (const ChannelEntry& entry : ready) {
+    for (const ChannelEntry& entry : ready)
         recycler_.note(entry);
-        thread_names_.note(entry, boottime_of(entry.timestamp));
-    }
     names_found_.reset();
-    std::erase_if(held_entries_, is_ready);
+    std::erase_if(held_entries_, [=, this](const ChannelEntry& entry) { return is_ready(entry, now, all); });
     return ok();
 }
 
@@ -354,13 +369,28 @@ void ChannelSource::name_as_found(std::vector<ChannelEntry>& entries, uint64_t n
 }
 
 Status ChannelSource::introduce_writers(Sink& sink) {
-    return entries_seen_ == reader_.entries_added() ? ok() : write_new_entries(sink, clock_now(), false);
+    if (entries_seen_ == reader_.entries_added()) return ok();
+    const uint64_t now = clock_now();
+    std::vector<ChannelEntry> ready = look_for_entries(now, false);
+    return write_new_entries(sink, ready, now, false);
 }
 
-/* Names and objects of those who do not tell of them. They are given a turn to do so. Dated as the look at the table was, not
- * as this one: whoever has come in between, by exec() too, is written behind it, with the time of his own. */
-Status ChannelSource::write_what_changed(Sink& sink, uint64_t now, bool all) {
-    if (shared_ == nullptr) return ok();
+/* When names that have just been asked for were so: now, so that none is shown before it was given. But as of the look at the
+ * table if anybody has come since, by exec() too: he is written behind what is dated here, with the time of his own. */
+uint64_t ChannelSource::date_of_names(uint64_t now) const {
+    const uint64_t asked = clock_now(); /* before the counter: who comes behind that has no older record */
+    const uint64_t added = reader_.entries_added();
+    const auto has_come = [asked, now](const ChannelEntry& entry) {
+        return entry.timestamp > now && entry.timestamp <= asked;
+    };
+    const bool is_known = added != 0 && entries_seen_ == added && asked > now &&
+                          std::none_of(held_entries_.begin(), held_entries_.end(), has_come);
+    return is_known ? asked : now;
+}
+
+/* Names and objects of those who do not tell of them. They are given a turn to do so. */
+std::vector<ChannelEntry> ChannelSource::what_changed(uint64_t now, bool all) {
+    if (shared_ == nullptr) return {};
     const uint64_t last_turn = std::exchange(turn_began_, now);
     const size_t names = newest_taken_ > asked_until_ ? new_names_of_a_turn : old_names_of_a_turn;
     if (!names_are_asked_) names_asked_since_ = last_turn;
@@ -368,14 +398,17 @@ Status ChannelSource::write_what_changed(Sink& sink, uint64_t now, bool all) {
     names_are_asked_ = !round.is_done;
     if (round.is_done) asked_until_ = names_asked_since_;
     std::vector<ChannelEntry> changed = std::move(round.changed);
+    const uint64_t date = date_of_names(now);
+    for (ChannelEntry& entry : changed)
+        entry.timestamp = date;
     LoadedObjects::Looks looks = all ? looks_at_the_end : looks_of_a_turn;
     if (!all) looks.begun_until = last_turn;
-    for (ChannelEntry& object : loaded_objects_.found(now, monotonic_now_ns(), looks)) {
+    for (ChannelEntry& object : loaded_objects_.found(date, monotonic_now_ns(), looks)) {
         objects_++;
         changed.push_back(std::move(object));
     }
     loaded_objects_.forget_gone(looked_for_in_a_turn);
-    return changed.empty() ? ok() : sink.write_entries(changed);
+    return changed;
 }
 
 uint64_t ChannelSource::boottime_of(uint64_t timestamp) const {

@@ -104,8 +104,12 @@ private:
     void report_damaged_losses(uint32_t ring, uint64_t before, uint64_t now);
     void give_back(Ring& ring);
     uint64_t clock_now() const;
-    Status write_new_entries(Sink& sink, uint64_t now, bool all);
-    Status write_what_changed(Sink& sink, uint64_t now, bool all);
+    Status write_entries(Sink& sink, uint64_t now, bool all);
+    bool is_ready(const ChannelEntry& entry, uint64_t now, bool all) const;
+    std::vector<ChannelEntry> look_for_entries(uint64_t now, bool all);
+    Status write_new_entries(Sink& sink, std::vector<ChannelEntry>& ready, uint64_t now, bool all);
+    std::vector<ChannelEntry> what_changed(uint64_t now, bool all);
+    uint64_t date_of_names(uint64_t now) const;
     void take_entries();
     void name_as_found(std::vector<ChannelEntry>& entries, uint64_t now);
     void note_entry(const ChannelEntry& entry);

@@ -31,6 +31,10 @@ uint32_t where_to_begin(const Writer& writer) {
 
 } // namespace
 
+uint32_t first_extra_ring(const Attachment& attachment, const Writer& writer) {
+    return attachment.ring_count + where_to_begin(writer) % attachment.extra_ring_count;
+}
+
 uint32_t take_extra_ring(Attachment& attachment, const Writer& writer, bool thorough) {
     const uint64_t mine = owner_word(writer);
     const uint32_t start = where_to_begin(writer);

@@ -11,6 +11,8 @@ namespace plumb {
 
 constexpr uint32_t no_ring = UINT32_MAX;
 
+// The one that a thread looks at first.
+uint32_t first_extra_ring(const Attachment& attachment, const Writer& writer);
 // One look at each extra ring; thorough: also whether the owners live, which takes system calls.
 uint32_t take_extra_ring(Attachment& attachment, const Writer& writer, bool thorough);
 void leave_extra_ring(Attachment& attachment, uint32_t ring, const Writer& writer);

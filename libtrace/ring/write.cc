@@ -272,6 +272,14 @@ Attempt write_to_channel(Attachment& attachment, const Record& record, SpaceWait
     return write_extra(attachment, record, wait, thorough);
 }
 
+// The ring of a record that never comes to one, for what is counted: readers tell losses beside what that ring has.
+plumb_ring_control& ring_for_losses(const Attachment& attachment, const Record& record) {
+    if (uses_sequences() && !record.writer.borrowed)
+        if (const uint32_t cpu = current_cpu(runtime.rseq_offset); cpu < attachment.ring_count)
+            return attachment.controls[cpu];
+    return attachment.controls[first_extra_ring(attachment, record.writer)];
+}
+
 // A record that is too large for this channel is cut to its limit. Nobody waits for a buffer: where there is no memory for
 // one, there is none later either.
 Attempt write_cut(Attachment& attachment, const Record& record, SpaceWait& wait, bool thorough) {
@@ -280,7 +288,7 @@ Attempt write_cut(Attachment& attachment, const Record& record, SpaceWait& wait,
                               ? static_cast<unsigned char*>(plumb_scratch_acquire())
                               : nullptr;
     if (scratch == nullptr) {
-        count_loss(attachment.controls[0], PLUMB_LOST_TOO_LARGE);
+        count_loss(ring_for_losses(attachment, record), PLUMB_LOST_TOO_LARGE);
         return Attempt::dropped;
     }
     Attempt attempt = Attempt::dropped;
@@ -290,7 +298,7 @@ Attempt write_cut(Attachment& attachment, const Record& record, SpaceWait& wait,
             cut_payload(*record.event.info, static_cast<const unsigned char*>(record.payload),
                         record.payload_bytes, scratch, payload_limit);
         if (bytes == 0 || pin.is_lost()) {
-            count_loss(attachment.controls[0], PLUMB_LOST_TOO_LARGE);
+            count_loss(ring_for_losses(attachment, record), PLUMB_LOST_TOO_LARGE);
         } else {
             __builtin_memset(scratch + bytes, 0, 8);
             const Record shorter{record.event, record.session, scratch, bytes, true, record.writer};
@@ -317,7 +325,7 @@ Attempt attempt_write(Record& record, SpaceWait& wait, bool thorough) {
     introduce_writer(record.writer, attachment);
     if (!record.writer.borrowed && !is_held()) register_thread();
     if (load_relaxed(runtime.unguarded_losses) != 0)
-        add_seq_cst(attachment.controls[0].lost[PLUMB_LOST_CONTENDED],
+        add_seq_cst(attachment.controls[attachment.ring_count].lost[PLUMB_LOST_CONTENDED],
                     exchange_seq_cst(runtime.unguarded_losses, uint64_t{0}));
     wait.look(attachment);
     inject(InjectionPoint::slow_path_entered);
@@ -330,7 +338,7 @@ Attempt attempt_write(Record& record, SpaceWait& wait, bool thorough) {
     const Attempt attempt = too_large ? write_cut(attachment, record, wait, thorough)
                                       : write_to_channel(attachment, record, wait, thorough);
     if (attempt == Attempt::recorded && (too_large || record.cut))
-        count_loss(attachment.controls[0], PLUMB_CUT);
+        count_loss(ring_for_losses(attachment, record), PLUMB_CUT);
     return attempt;
 }
 

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -69,12 +70,14 @@ public:
         if (is_full) return Error("There is no room.");
         for (const ChannelEntry& entry : entries)
             if (entry.type == PLUMB_ENTRY_THREAD) known.insert(entry.thread_id);
+        if (while_writing) while_writing();
         told.push_back(entries);
         if (told.size() == 1) first_told = read_clock(PLUMB_CLOCK_MONOTONIC);
         return ok();
     }
     Status close(uint32_t) override { return close_fails ? Status(Error("There was no room.")) : ok(); }
 
+    std::function<void()> while_writing;
     bool is_full = false;
     bool close_fails = false;
     bool records_fail = false;
@@ -180,6 +183,29 @@ TEST_F(DrainTest, a_thread_that_is_named_late_is_told_of) {
     ASSERT_EQ(::prctl(PR_SET_NAME, "late"), 0);
     drain->step(ReadWhat::everything);
     EXPECT_TRUE(is_told("late"));
+}
+
+// Writing may be slow: a thread that is named meanwhile was not called so when the turn began.
+TEST_F(DrainTest, a_name_is_not_dated_before_it_was_given) {
+    ChannelBuilder channel;
+    enter_own_thread(channel);
+    const auto [drain, sink] = noted(channel);
+    uint64_t given = 0;
+    sink->while_writing = [&given] {
+        if (given != 0) return;
+        ::prctl(PR_SET_NAME, "meanwhile");
+        given = now();
+    };
+    for (int turn = 0; turn < 3; turn++)
+        drain->step(ReadWhat::everything);
+    size_t told = 0;
+    for (const auto& entries : sink->told)
+        for (const ChannelEntry& entry : entries)
+            if (entry.type == PLUMB_ENTRY_THREAD && entry.name == "meanwhile") {
+                told++;
+                EXPECT_GE(entry.timestamp, given);
+            }
+    EXPECT_EQ(told, 1u);
 }
 
 // Nobody asks between the snapshots of a flight recorder, and what is asked at the last one is behind all records.

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <memory>
 #include <pthread.h>
+#include <sched.h>
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
@@ -311,6 +312,30 @@ TEST_F(Tracepoint, drops_what_is_too_large_and_cannot_be_cut) {
     EXPECT_THAT(records(), ElementsAre(number(1)));
     EXPECT_EQ(channel_->lost(PLUMB_LOST_TOO_LARGE), 1u);
     EXPECT_EQ(channel_->lost(PLUMB_CUT), 0u);
+}
+
+// Readers tell losses beside the records of the ring that counts them.
+TEST_F(Tracepoint, counts_what_is_too_large_at_the_ring_that_it_was_meant_for) {
+    on();
+    cpu_set_t before, one;
+    ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &before)) continue;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+        const std::vector<uint64_t> was = channel_->write_positions();
+        trace_number_in_c(1);
+        const std::vector<uint64_t> is = channel_->write_positions();
+        const auto ring =
+            static_cast<uint32_t>(std::mismatch(was.begin(), was.end(), is.begin()).first - was.begin());
+        ASSERT_LT(ring, was.size());
+        const uint64_t lost = channel_->control(ring).lost[PLUMB_LOST_TOO_LARGE];
+        const uint64_t block[200] = {};
+        plumb_trace(kinds, large, block);
+        EXPECT_EQ(channel_->control(ring).lost[PLUMB_LOST_TOO_LARGE], lost + 1) << "on CPU " << cpu;
+    }
+    sched_setaffinity(0, sizeof(before), &before);
 }
 
 TEST_F(Tracepoint, does_not_read_behind_a_string) {
