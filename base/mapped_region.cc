@@ -62,6 +62,13 @@ MappedRegion::Guard* find_guard(std::uintptr_t address) {
 
 void on_bus_error(int, siginfo_t* info, void*) {
     const int error_before = errno;
+    if (info->si_code <= 0) { /* somebody has sent it */
+        if (action_before.sa_handler == SIG_IGN) return;
+        ::sigaction(SIGBUS, &action_before, nullptr);
+        ::syscall(SYS_tgkill, ::getpid(), ::gettid(), SIGBUS); /* once we return */
+        errno = error_before;
+        return;
+    }
     const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
     bool is_mended = false;
     MappedRegion::Guard* const guard = info->si_code == BUS_ADRERR ? find_guard(address) : nullptr;

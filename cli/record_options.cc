@@ -116,7 +116,7 @@ std::uint64_t file_size_limit() {
 
 Status check_memory_for(const ChannelConfig& config) {
     static constexpr std::uint64_t own_bytes =
-        1 << 20; /* what the recorder takes besides, before it has read anything */
+        2 << 20; /* what the recorder takes besides, before it has read anything */
     const auto layout = lay_out_channel(config);
     if (!layout) return layout.error();
     const std::uint64_t bytes = layout->total_bytes;

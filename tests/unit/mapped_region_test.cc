@@ -114,6 +114,20 @@ TEST(MappedRegion, a_bus_error_elsewhere_is_what_it_was) {
     ASSERT_TRUE(WIFSIGNALED(status));
     EXPECT_EQ(WTERMSIG(status), SIGBUS);
 }
+
+TEST(MappedRegion, a_bus_error_that_is_sent_is_what_it_was) {
+    const FileDescriptor file = file_of(page_bytes);
+    const MappedRegion region = mapped(file, page_bytes);
+    const pid_t child = fork();
+    if (child == 0) {
+        kill(getpid(), SIGBUS);
+        _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    EXPECT_EQ(WTERMSIG(status), SIGBUS);
+}
 #endif
 
 } // namespace
