@@ -114,6 +114,23 @@ Status remove_trace_files(const std::string& path, const std::string& spared = {
     return ok();
 }
 
+/* Within a folder. On overlayfs, a folder of a lower layer can not be renamed (EXDEV), but what is in it can. Returns 0, or
+ * the errno. */
+int move_in(int folder, const std::string& from, const std::string& to) {
+    if (::renameat(folder, from.c_str(), folder, to.c_str()) == 0) return 0;
+    if (errno != EXDEV) return errno;
+    struct stat info {};
+    if (::fstatat(folder, from.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return errno;
+    if (!S_ISDIR(info.st_mode)) return EXDEV;
+    const auto names = list_directory(fmt::format("/proc/self/fd/{}/{}", folder, from));
+    if (!names) return names.error().number();
+    if (::mkdirat(folder, to.c_str(), info.st_mode & 07777) != 0 && errno != EEXIST) return errno;
+    for (const std::string& name : *names)
+        if (const int failed = move_in(folder, from + "/" + name, to + "/" + name); failed != 0)
+            return failed;
+    return ::unlinkat(folder, from.c_str(), AT_REMOVEDIR) == 0 ? 0 : errno;
+}
+
 void remove_aside(const std::string& path) {
     Status removed = remove_trace_files(path);
     if (removed && ::rmdir(path.c_str()) != 0) removed = Error::from_errno(errno, "Could not remove it");
@@ -265,9 +282,9 @@ Status TraceDirectory::put_aside() {
     for (const auto& [file, is_at_top] : *files) {
         if (!is_at_top) continue;
         const std::string from = file.filename(), to = aside_ + "/" + from;
-        if (::renameat(folder_.fd(), from.c_str(), folder_.fd(), to.c_str()) == 0 || errno == ENOENT)
-            continue;
-        const Error failed = Error::from_errno(errno, "Could not put {} aside", file.string());
+        const int cause = move_in(folder_.fd(), from, to);
+        if (cause == 0 || cause == ENOENT) continue;
+        const Error failed = Error::from_errno(cause, "Could not put {} aside", file.string());
         if (Status back = put_back(); !back) return failed.with("{}", back.error().message());
         return failed;
     }
@@ -294,9 +311,9 @@ Status TraceDirectory::put_back() {
     for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
         names.push_back(at->path().filename());
     for (const std::string& name : names)
-        if (::renameat(folder_.fd(), (aside_ + "/" + name).c_str(), folder_.fd(), name.c_str()) != 0)
+        if (const int cause = move_in(folder_.fd(), aside_ + "/" + name, name); cause != 0)
             return Error::from_errno(
-                errno, "The trace that was to be replaced is in {}, and could not be moved back", folder);
+                cause, "The trace that was to be replaced is in {}, and could not be moved back", folder);
     if (failed || ::unlinkat(folder_.fd(), aside_.c_str(), AT_REMOVEDIR) != 0)
         return Error("The trace that was to be replaced may still be in {}.", folder);
     aside_.clear();

@@ -275,6 +275,19 @@ int main(int argc, char** argv) {
         self.assertEqual(self.summary()["command"], ["echo", "new"])
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_an_old_trace_in_a_lower_layer_is_replaced(self):
+        script = """
+mount -t tmpfs tmpfs "$1" && cd "$1" && mkdir lower upper work all && "$2" record -q -o lower/trace -- true || exit 77
+mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work all || exit 77
+cd all; "$2" record -q --force -o trace -- nosuchcommand; [ $? = 127 ] && diff -r trace ../lower/trace || exit 1
+"$2" record -q --force -o trace -- echo new; echo $?; ls -A trace"""
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", self.directory, PLUMB], capture_output=True, text=True,
+                              timeout=60, check=False)
+        if done.returncode == 77:
+            self.skipTest(f"no overlayfs here: {done.stderr}")
+        self.assertEqual(done.stdout.split(), ["new", "0", "summary.json", "ust"], done.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_what_root_records_of_others_is_not_for_all_to_read(self):
         for options, mode in ((("--", "true"), 0o755), (("--duration", "0.1"), 0o700), (("--exe", "*nothing", "--", "true"), 0o700)):
             self.assertEqual(self.record(*options, umask=0o022), 0, self.errors)
