@@ -193,10 +193,11 @@ RecordedLosses recorded_losses(const std::string& opened, const TraceReader& rea
         if (losses.error().number() != ENOENT)
             all.without_summary.push_back(start + losses.error().message());
         else if (!is_written_now(each.folder))
-            all.without_summary.push_back(
-                start +
-                "the trace has no summary.json: its recorder was killed. What it had not written is missing, "
-                "and nobody knows how much (`plumb extract` makes a trace of what is left of it).");
+            all.without_summary.push_back(start + "the trace has no summary.json: its recorder was killed, "
+                                                  "or runs where it is not seen, or the folder was "
+                                                  "copied without it. What had not been written is missing, "
+                                                  "and nobody knows how much (`plumb extract` "
+                                                  "makes a trace of what a killed one left).");
     }
     return all;
 }

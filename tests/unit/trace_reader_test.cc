@@ -81,28 +81,45 @@ TEST(TraceReader, GivesStructuresInArraysAsJson) {
         HasSubstr("\"fields\":{\"rows\":[{\"x\":1,\"y\":[2,3]},{\"x\":4,\"y\":[5,6]}],\"last\":7}}\n"));
 }
 
-TEST(TraceReader, ATextEndsAtItsFirstZero) {
+/* A sequence says how long its text is. */
+TEST(TraceReader, ATextMayHaveZerosInIt) {
     Opened trace;
     SampleMetadata sample;
     const uint16_t id = sample.add("app", "note", {plain_field("note", PLUMB_FIELD_TEXT)});
     SampleStream stream(ctf_stream_records, 0);
     uint64_t at_ns = base_ns;
     using namespace std::string_literals;
-    for (const std::string& text : {""s, "a"s, "\0"s, "a\0"s, "\0b"s, "ab"s, "abc\0d"s})
+    for (const std::string& text : {""s, "a"s, "\0"s, "a\0"s, "\0b"s, "abc\0d"s})
         stream.event(id, at_ns++, 1, Payload().text(text));
     stream.end_packet();
     trace.metadata = sample.text();
     trace.streams = {stream.bytes()};
+    const auto texts_of = [&](bool json, const std::string& before) {
+        Result<TraceReader> reader = trace.open();
+        const std::string out = text_of(*reader, json);
+        std::vector<std::string> texts;
+        for (std::size_t at = out.find(before); at != std::string::npos; at = out.find(before, at + 1)) {
+            const std::size_t begin = at + before.size();
+            texts.push_back(out.substr(begin, out.find('"', begin) - begin));
+        }
+        return texts;
+    };
+    EXPECT_EQ(texts_of(false, "note = \""),
+              (std::vector<std::string>{"", "a", "\\x00", "a\\x00", "\\x00b", "abc\\x00d"}));
+    EXPECT_EQ(texts_of(true, "\"note\":\""),
+              (std::vector<std::string>{"", "a", "\\u0000", "a\\u0000", "\\u0000b", "abc\\u0000d"}));
+}
+
+/* As other tracers write the name of a thread. */
+TEST(TraceReader, ATextOfFixedSizeEndsAtItsFirstZero) {
+    Opened trace;
+    trace.metadata = "trace { major = 1; minor = 8; byte_order = le; };\n"
+                     "event { name = \"a:b\"; fields := struct {\n"
+                     "  integer { size = 8; encoding = UTF8; } short[4], full[2], none[2], last[1]; }; };";
+    trace.streams = {{'x', 0, 'y', 0, 'a', 'b', 0, 0, 'z'}};
     Result<TraceReader> reader = trace.open();
-    ASSERT_TRUE(reader);
-    const std::string out = text_of(*reader);
-    std::vector<std::string> texts;
-    for (std::size_t at = out.find('"'); at != std::string::npos; at = out.find('"', at)) {
-        const std::size_t end = out.find('"', at + 1);
-        texts.push_back(out.substr(at + 1, end - at - 1));
-        at = end + 1;
-    }
-    EXPECT_EQ(texts, (std::vector<std::string>{"", "a", "", "a", "", "ab", "abc"}));
+    ASSERT_TRUE(reader) << reader.error().message();
+    EXPECT_THAT(text_of(*reader), HasSubstr("short = \"x\", full = \"ab\", none = \"\", last = \"z\" }"));
 }
 
 TEST(TraceReader, MergesStreamsByTime) {

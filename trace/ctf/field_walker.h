@@ -6,7 +6,7 @@
  *
  *   integer(step, bits)        bits: the value, sign-extended to 64 bits if step.is_signed
  *   floating(step, double)
- *   text(step, string_view)    string, text array or sequence; up to the first NUL
+ *   text(step, string_view)    string; text array, up to the first NUL; text sequence, which may have NULs in it
  *   begin(step, count) end(step)   around the parts of a structure (count 0) or an array
  */
 #ifndef PLUMB_TRACE_CTF_FIELD_WALKER_H
@@ -141,13 +141,18 @@ inline bool load_string(BitCursor& cursor, std::string_view& text) {
     return true;
 }
 
-inline bool load_text(uint64_t count, BitCursor& cursor, std::string_view& text) {
+inline bool load_bytes(uint64_t count, BitCursor& cursor, std::string_view& text) {
     if (!cursor.align(7) || count > (cursor.end_bit - cursor.bit) >> 3) return false;
     const char* const first = reinterpret_cast<const char*>(cursor.data + (cursor.bit >> 3));
     text = {first, count};
-    if (const void* const nul = count == 0 ? nullptr : std::memchr(first, 0, count))
-        text = text.substr(0, static_cast<std::size_t>(static_cast<const char*>(nul) - first));
     cursor.bit += count * 8;
+    return true;
+}
+
+/* The length of a sequence is that of its text. In an array the text may be shorter, and NULs fill the rest. */
+inline bool load_text(const Step& step, const uint64_t* slots, BitCursor& cursor, std::string_view& text) {
+    if (!load_bytes(step.counted ? slots[step.from_slot] : step.length, cursor, text)) return false;
+    if (!step.counted) text = text.substr(0, text.find('\0'));
     return true;
 }
 
@@ -186,7 +191,7 @@ bool walk_steps(const Plan& plan, uint32_t first, uint32_t last, BitCursor& curs
         }
         case StepKind::text: {
             std::string_view text;
-            if (!load_text(step.counted ? slots[step.from_slot] : step.length, cursor, text)) return false;
+            if (!load_text(step, slots, cursor, text)) return false;
             visitor.text(step, text);
             break;
         }
