@@ -51,6 +51,7 @@ Status Drain::start(const std::function<Status()>& begin_tracing) {
     Status begun = begin_tracing ? begin_tracing() : ok();
     if (begun) begun = source_->begin(*sink_);
     began_ = source_->now();
+    sink_->began(began_);
     may_run_ = true;
     may_run_.notify_all();
     return begun;

@@ -111,9 +111,9 @@ Status CtfStream::cut_back(const Status& cause) {
 Status CtfStream::write(const Packet& packet) {
     /* Readers count losses between two packets, so what was lost before the first needs one before it. */
     const bool lost_already = packet.events_discarded + packet.packets_lost + packets_failed_ > 0;
+    const uint64_t since = std::min(began_, packet.timestamp_begin);
     Status status = ok();
-    if (packets_ == 0 && lost_already)
-        status = append({{}, packet.timestamp_begin, packet.timestamp_begin, 0, 0}, 0);
+    if (packets_ == 0 && lost_already) status = append({{}, since, since, 0, 0}, 0);
     if (status) status = append(packet, packets_ + packets_failed_ + packet.packets_lost);
     if (!status) {
         packets_failed_++;

@@ -39,6 +39,8 @@ public:
     CtfStream(const Folder& folder, std::string name, const CtfPacketStart& start, size_t start_bytes)
         : folder_(&folder), name_(std::move(name)), start_(start), start_bytes_(start_bytes) {}
 
+    /* When it could have had records for the first time, if that is known. */
+    void began(uint64_t timestamp) { began_ = timestamp; }
     Status write(const Packet& packet);
     /* A packet without records, if counters changed since the last packet, so that the end of a trace shows
      * every loss. `since`: when the stream could have had records for the first time. */
@@ -74,6 +76,7 @@ private:
     uint64_t bytes_ = 0;
     uint64_t packets_ = 0;
     uint64_t packets_failed_ = 0;
+    uint64_t began_ = UINT64_MAX;
     uint64_t last_timestamp_ = 0;
     uint64_t events_discarded_ = 0;
     uint64_t packets_lost_ = 0;

@@ -43,6 +43,10 @@ public:
     Status write_kernel_statedump(std::span<const std::byte> records) override;
     /* A file that was removed, moved or shortened takes what is written to it without an error. */
     Status check() const override;
+    void began(uint64_t timestamp) override {
+        for (CtfStream& stream : rings_)
+            stream.began(timestamp);
+    }
     void begin_end() override { reserve_.reset(); }
 
     Status close(uint32_t ring) override { return rings_[ring].close(); }

@@ -30,6 +30,10 @@ public:
     /* What stands for the whole domain; before the first record of an event that it has not described yet. */
     virtual Status write_metadata(const plumb_clock_page& clock, const std::deque<ChannelEvent>& events) = 0;
 
+    /* When there could have been records for the first time: where nothing was written to a ring before, losses are told as
+     * since then. Of a trace of which that is not known, as since its first record. */
+    virtual void began(uint64_t) {}
+
     /* Both counters: since the beginning. `packets_lost`: sub-buffers that never became packets. */
     virtual Status write_records(uint32_t ring, const Piece& piece, uint64_t events_discarded,
                                  uint64_t packets_lost) = 0;

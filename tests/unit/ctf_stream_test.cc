@@ -117,6 +117,27 @@ TEST_F(CtfStreamTest, HasWholePacketsWhenItsWriterIsKilledInTheMiddleOfOne) {
     EXPECT_GT(bytes().size(), large_bytes);
 }
 
+TEST_F(CtfStreamTest, TellsWhatWasLostBeforeItsFirstPacketAsSinceItBegan) {
+    auto folder = Folder::open(root_);
+    ASSERT_TRUE(folder);
+    CtfStream stream(*folder, "ring_0", start(), ctf_start_bytes);
+    stream.began(100);
+    const std::array<std::byte, 24> few{};
+    EXPECT_TRUE(stream.write({few, 500, 600, 7, 0}));
+    std::array<CtfPacketStart, 2> packets{};
+    const std::string all = bytes();
+    ASSERT_GE(all.size(), sizeof packets[0]);
+    std::memcpy(packets.data(), all.data(), sizeof packets[0]);
+    const size_t second = packets[0].context.packet_size / 8;
+    ASSERT_GE(all.size(), second + sizeof packets[1]);
+    std::memcpy(&packets[1], all.data() + second, sizeof packets[1]);
+    EXPECT_EQ(packets[0].context.timestamp_begin, 100u);
+    EXPECT_EQ(packets[0].context.timestamp_end, 100u);
+    EXPECT_EQ(packets[0].context.events_discarded, 0u);
+    EXPECT_EQ(packets[1].context.timestamp_begin, 500u);
+    EXPECT_EQ(packets[1].context.events_discarded, 7u);
+}
+
 TEST_F(CtfStreamTest, GoesOnBehindAPacketThatCouldNotBeWritten) {
     auto folder = Folder::open(root_);
     ASSERT_TRUE(folder);
