@@ -23,6 +23,10 @@ int main(void) {
     char* page = (char*)mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     char* text = page + 4092;
     const char* none = 0;
+#ifdef __cplusplus
+    struct { unsigned a : 3; int b : 5; } bits = {5, -3};
+    plumb_mark(part, bits, "a %u b %d", bits.a, bits.b);
+#endif
     mprotect(page + 4096, 4096, PROT_NONE);
     memcpy(text, "abcd", 4);
     plumb_mark(part, fixed, "text %.4s", text);
@@ -97,6 +101,8 @@ class Markers(unittest.TestCase):
                                 ("twice", ["abcd"]), ("placed_negative", ["f", "second"])):
                 recorded = [value for value in seen[f"part:{name}"].values() if isinstance(value, str)]
                 self.assertEqual(recorded, texts, name)
+            if "part:bits" in seen:  # C++
+                self.assertLessEqual({"a": 5, "b": -3}.items(), seen["part:bits"].items())
             self.assertLessEqual({"arg0": 3, "text": "abc", "n": 7}.items(), seen["part:placed_star"].items())
             self.assertLessEqual({"a": "f", "b": "second"}.items(), seen["part:placed_negative"].items())
         self.check_by_each_compiler(PROGRAM, ["-Wno-format-overflow"], check)

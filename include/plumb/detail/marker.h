@@ -140,10 +140,10 @@ struct __attribute__((visibility("hidden"))) marker {
     }
 };
 
-// Only for its type.
+// Only for its type. By value: a reference does not bind to a bit-field.
 template <fixed_string Provider, fixed_string Name, fixed_string Format, fixed_string File, unsigned Line,
           typename... Arguments>
-marker<Provider, Name, Format, File, Line, std::decay_t<Arguments>...> marker_at(Arguments&&...);
+marker<Provider, Name, Format, File, Line, Arguments...> marker_at(Arguments...);
 
 } // namespace plumb::detail
 
