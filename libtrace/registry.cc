@@ -358,7 +358,9 @@ extern "C" __attribute__((visibility("default"))) void plumb_unregister_object(p
     }
     if (runtime.process_id != sys::process_id()) return; // a child of vfork: all of this is its parent's
     unregister(*object);
-    const bool was_never_traced = runtime.epoch == 0 && runtime.objects == nullptr && runtime.slot == nullptr;
+    // Another thread may be in the middle of an update, which does all of this by itself.
+    const bool was_never_traced =
+        load_relaxed(runtime.epoch) == 0 && runtime.objects == nullptr && runtime.slot == nullptr;
     if (!was_never_traced) request_update();
 }
 
