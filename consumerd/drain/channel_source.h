@@ -10,13 +10,10 @@
 
 #include "base/result.h"
 #include "consumerd/channel/channel_reader.h"
-#include "consumerd/channel/entry_recycler.h"
-#include "consumerd/channel/loaded_objects.h"
 #include "consumerd/channel/ring_reader.h"
-#include "consumerd/channel/thread_names.h"
 #include "consumerd/clock/clock_calibration.h"
+#include "consumerd/drain/channel_entries.h"
 #include "consumerd/drain/drain.h"
-#include "consumerd/drain/seen_writers.h"
 #include "consumerd/drain/source.h"
 
 #include <array>
@@ -68,7 +65,7 @@ public:
     uint64_t now() const override;
 
     std::optional<Piece> next(size_t ring, ReadWhat what) override;
-    Status introduce_writers(Sink& sink) override;
+    Status introduce_writers(Sink& sink) override { return entries_.introduce_writers(sink); }
     std::vector<uint64_t>& counts() override { return buffer_.counts; }
     RingLosses losses(size_t ring) const override;
     void hand_back(size_t ring) override;
@@ -103,17 +100,6 @@ private:
     void update_losses(Ring& ring);
     void report_damaged_losses(uint32_t ring, uint64_t before, uint64_t now);
     void give_back(Ring& ring);
-    uint64_t clock_now() const;
-    Status write_entries(Sink& sink, uint64_t now, bool all);
-    bool is_ready(const ChannelEntry& entry, uint64_t now, bool all) const;
-    std::vector<ChannelEntry> look_for_entries(uint64_t now, bool all);
-    Status write_new_entries(Sink& sink, std::vector<ChannelEntry>& ready, uint64_t now, bool all);
-    std::vector<ChannelEntry> what_changed(uint64_t now, bool all);
-    uint64_t date_of_names(uint64_t now) const;
-    void take_entries();
-    void name_as_found(std::vector<ChannelEntry>& entries, uint64_t now);
-    void note_entry(const ChannelEntry& entry);
-    uint64_t boottime_of(uint64_t timestamp) const;
     void refine_clock(uint64_t now_ns);
 
     std::byte* shared_; /* nullptr: dead */
@@ -124,22 +110,7 @@ private:
     std::vector<uint32_t> ring_numbers_;
     uint32_t idle_wakes_ = 0; /* in a row */
     uint64_t next_refinement_ns_ = 0;
-
-    std::vector<ChannelEntry> held_entries_;
-    std::optional<uint64_t>
-        entries_seen_; /* of those that writers have counted: all that were are written, or held */
-    uint64_t newest_entry_ = 0;
-    uint64_t newest_taken_ = 0; /* when the last entries were taken */
-    uint64_t asked_until_ = 0;  /* those that were taken up to then may have got other names since */
-    uint64_t names_asked_since_ = 0;
-    bool names_are_asked_ = false; /* some of them: the rest in the next turns */
-    uint64_t turn_began_ = 0;
-    ThreadNames thread_names_;
-    std::shared_ptr<NamesFound> names_found_; /* until names are given by it */
-    LoadedObjects loaded_objects_;
-    EntryRecycler recycler_;
-    SeenWriters seen_writers_;
-    uint64_t objects_ = 0;
+    ChannelEntries entries_;
     uint64_t not_described_before_;
 };
 

@@ -39,6 +39,7 @@ int main(void) {
     plumb_mark(part, placed_star, "n %3$d text %2$.*1$s", 3, text, 7);
     plumb_mark(part, star_behind, "text %1$-8.*2$s all %3$s", text, 2, "end");
     plumb_mark(part, twice, "text %1$.4s again %1$.2s", text);
+    plumb_mark(part, addressed, "at %1$p text %1$.4s", text);
     plumb_mark(part, placed_negative, "b %2$.*3$s a %1$.*4$s", "first", "second", -1, 1);
     return 0;
 }
@@ -98,7 +99,7 @@ class Markers(unittest.TestCase):
             for name, texts in (("fixed", ["abcd"]), ("star", ["abc"]), ("both", ["ab", "whole", ""]),
                                 ("shorter", ["ab"]), ("negative", ["all of it"]), ("nothing", ["(null)"]),
                                 ("placed", ["abcd"]), ("placed_star", ["abc"]), ("star_behind", ["ab", "end"]),
-                                ("twice", ["abcd"]), ("placed_negative", ["f", "second"])):
+                                ("twice", ["abcd"]), ("addressed", ["abcd"]), ("placed_negative", ["f", "second"])):
                 recorded = [value for value in seen[f"part:{name}"].values() if isinstance(value, str)]
                 self.assertEqual(recorded, texts, name)
             if "part:bits" in seen:  # C++

@@ -23,6 +23,7 @@
 struct plumb_conversion {
     uint32_t argument; /* that it shows, from 0; PLUMB_NO_ARGUMENT for `%%` and `%m` */
     long precision;
+    char letter; /* what it converts to; 0: the format ends before that */
 };
 
 /* `%2$d`: the number, and `*at` is moved behind the `$`. 0, and nothing is moved, if there is no such thing. */
@@ -67,7 +68,7 @@ PLUMB_MARK_CONSTEXPR_ static inline long plumb_read_precision(const char** at, u
 /* `*at`: behind the `%`, and is moved behind the conversion. `*next`: how many arguments were taken in their order. */
 PLUMB_MARK_CONSTEXPR_ static inline struct plumb_conversion plumb_read_conversion(const char** at,
                                                                                   uint32_t* next) {
-    struct plumb_conversion found = {PLUMB_NO_ARGUMENT, PLUMB_PRECISION_NONE};
+    struct plumb_conversion found = {PLUMB_NO_ARGUMENT, PLUMB_PRECISION_NONE, '\0'};
     const uint32_t position = plumb_read_position(at);
     *at = plumb_skip(*at, "-+ #0'I");
     if (**at == '*') {
@@ -80,19 +81,20 @@ PLUMB_MARK_CONSTEXPR_ static inline struct plumb_conversion plumb_read_conversio
         found.precision = plumb_read_precision(at, next);
     }
     *at = plumb_skip(*at, "hlLqjzt");
-    if (**at == '\0') return found;
+    found.letter = **at;
+    if (found.letter == '\0') return found;
     if (**at != '%' && **at != 'm') found.argument = position != 0 ? position - 1 : (*next)++;
     ++*at;
     return found;
 }
 
-/* Of the first conversion that shows the argument. */
+/* Of the first conversion that reads the argument as a string: `%1$p` says nothing of how much of it may be read. */
 PLUMB_MARK_CONSTEXPR_ static inline long plumb_mark_precision(const char* format, uint32_t argument) {
     uint32_t next = 0;
     while (*format != '\0') {
         if (*format++ != '%') continue;
         const struct plumb_conversion found = plumb_read_conversion(&format, &next);
-        if (found.argument == argument) return found.precision;
+        if (found.argument == argument && found.letter == 's') return found.precision;
     }
     return PLUMB_PRECISION_NONE;
 }

@@ -1,0 +1,76 @@
+/*
+ * Who writes into a channel: the entries in which processes, threads and objects tell of themselves, and what is found out
+ * of them besides (names that were changed, objects that nobody told of). A trace has them in a stream of their own, in the
+ * order of their times, each in front of the records that need it.
+ */
+#ifndef PLUMB_CONSUMERD_DRAIN_CHANNEL_ENTRIES_H
+#define PLUMB_CONSUMERD_DRAIN_CHANNEL_ENTRIES_H
+
+#include "base/result.h"
+#include "consumerd/channel/channel_reader.h"
+#include "consumerd/channel/entry_recycler.h"
+#include "consumerd/channel/loaded_objects.h"
+#include "consumerd/channel/thread_names.h"
+#include "consumerd/drain/drain.h"
+#include "consumerd/drain/seen_writers.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace plumb {
+
+class ChannelEntries {
+public:
+    /* `reader` and what `clock_page` needs must stay. `is_live`: its writers may be at work, and are asked for by /proc.
+     * `names_found`: of a live snapshot, else nullptr. */
+    ChannelEntries(ChannelReader& reader, bool is_live, std::function<plumb_clock_page()> clock_page,
+                   std::shared_ptr<NamesFound> names_found);
+
+    /* In each turn, before its records; `all`: at the end, when nobody comes any more. */
+    Status write(Sink& sink, bool all);
+    /* Those that have come since, before records that may be theirs. */
+    Status introduce_writers(Sink& sink);
+    /* Gives the entries of who is gone back to writers. */
+    void recycle();
+    /* The time of the newest one; 0: there was none. */
+    uint64_t newest() const { return newest_; }
+    void add_to(DrainTotals& totals) const;
+
+private:
+    uint64_t clock_now() const;
+    bool is_ready(const ChannelEntry& entry, uint64_t now, bool all) const;
+    std::vector<ChannelEntry> look_for_new(uint64_t now, bool all);
+    Status write_new(Sink& sink, std::vector<ChannelEntry>& ready, uint64_t now, bool all);
+    std::vector<ChannelEntry> what_changed(uint64_t now, bool all);
+    uint64_t date_of_names(uint64_t now) const;
+    void take_entries();
+    void name_as_found(std::vector<ChannelEntry>& entries, uint64_t now);
+    void note_entry(const ChannelEntry& entry);
+    uint64_t boottime_of(uint64_t timestamp) const;
+
+    ChannelReader& reader_;
+    bool is_live_;
+    std::function<plumb_clock_page()> clock_page_;
+    std::vector<ChannelEntry> held_entries_;
+    std::optional<uint64_t>
+        entries_seen_; /* of those that writers have counted: all that were are written, or held */
+    uint64_t newest_ = 0;
+    uint64_t newest_taken_ = 0; /* when the last entries were taken */
+    uint64_t asked_until_ = 0;  /* those that were taken up to then may have got other names since */
+    uint64_t names_asked_since_ = 0;
+    bool names_are_asked_ = false; /* some of them: the rest in the next turns */
+    uint64_t turn_began_ = 0;
+    ThreadNames thread_names_;
+    std::shared_ptr<NamesFound> names_found_; /* until names are given by it */
+    LoadedObjects loaded_objects_;
+    EntryRecycler recycler_;
+    SeenWriters seen_writers_;
+    uint64_t objects_ = 0;
+};
+
+} // namespace plumb
+
+#endif
