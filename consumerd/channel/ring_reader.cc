@@ -263,6 +263,7 @@ std::optional<Piece> RingReader::read_chunk(uint64_t readable_end, ReadBuffer& b
             fmt::format("Ring {}: the record at {} {}; the rest of its sub-buffer is left out.", ring_,
                         position_ + walk.resume, walk.complaint));
     }
+    walk.piece.end_position = position_ + walk.resume;
     position_ = walk.stop == Stop::end_of_chunk ? position_ + walk.resume : boundary;
     if (walk.piece.record_count == 0) return {};
     walk.piece.records = {buffer.chunk.get(), walk.end};

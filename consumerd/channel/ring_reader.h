@@ -45,6 +45,10 @@ struct Piece {
     /* Sub-buffers of the ring that were lost before this piece, overwritten or damaged, since the beginning.
      */
     uint64_t lost_subbufs = 0;
+    /* Events of the ring that were lost before this piece ends, since the beginning, as far as their place is known. */
+    uint64_t lost_events = 0;
+    /* Where the last record ends in the ring; what follows is padding, or not written yet. */
+    uint64_t end_position = 0;
 };
 
 /* What a walk works in; one is enough for all rings of a channel. */

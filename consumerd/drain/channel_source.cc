@@ -32,6 +32,15 @@ void futex_wait(uint32_t& word, uint32_t seen, uint64_t timeout_ns) {
     syscall(SYS_futex, &word, FUTEX_WAIT, seen, &timeout, nullptr, 0);
 }
 
+/* Events alone: neither sub-buffers nor what was cut. */
+uint64_t sum_of(const LossPlaces::Counts& lost) {
+    uint64_t events = 0;
+    for (const plumb_loss cause : {PLUMB_LOST_FULL, PLUMB_LOST_BLOCK_TIMEOUT, PLUMB_LOST_TOO_LARGE,
+                                   PLUMB_LOST_CONTENDED, PLUMB_LOST_CLOCK, PLUMB_LOST_HELD})
+        events = sum_of_losses(events, lost[cause]);
+    return events;
+}
+
 const char* clock_short_name(plumb_clock_mode mode) {
     switch (mode) {
     case PLUMB_CLOCK_TSC:
@@ -111,12 +120,12 @@ ChannelSource::ChannelSource(std::byte* shared, ChannelReader reader,
       not_described_before_(not_described_before) {
     for (uint32_t i = 0; i < reader_.geometry().all_rings(); i++) {
         ring_numbers_.push_back(i);
-        rings_.push_back({RingReader(reader_, i)});
+        rings_.push_back({.reader = RingReader(reader_, i), .places = {}});
     }
     if (calibration_) calibration_->publish(shared_header()->clock);
     for (size_t i = 0; i < std::min(rings_.size(), begin_at.size()); i++) {
         rings_[i].reader.begin_at(begin_at[i].position);
-        rings_[i].seen = rings_[i].told = begin_at[i].told;
+        rings_[i].seen = begin_at[i].told;
     }
     /* What the channel itself says of that any program may have written: only where nobody else knows. */
     if (shared_ != nullptr) return;
@@ -125,7 +134,6 @@ ChannelSource::ChannelSource(std::byte* shared, ChannelReader reader,
         if (const uint64_t taken = control.taken; taken % PLUMB_RECORD_ALIGNMENT == 0)
             rings_[i].reader.begin_at(taken);
         std::copy_n(control.told, PLUMB_LOSS_CAUSES, rings_[i].seen.begin());
-        rings_[i].told = rings_[i].seen;
         if (const auto not_stored = loss_growth(0, control.not_stored))
             rings_[i].not_stored_before = *not_stored;
         else
@@ -145,7 +153,7 @@ uint64_t ChannelSource::now() const {
 std::vector<RingPlace> ChannelSource::places() const {
     std::vector<RingPlace> places;
     for (const Ring& ring : rings_)
-        places.push_back({ring.reader.position(), ring.told});
+        places.push_back({ring.reader.position(), told(ring)});
     return places;
 }
 
@@ -155,7 +163,10 @@ std::optional<Piece> ChannelSource::next(size_t ring, ReadWhat what) {
     if (from.read_bytes >= reader_.geometry().ring_bytes) return {};
     auto piece = from.reader.next(what, buffer_);
     update_losses(from);
-    if (piece) from.read_bytes += piece->records.size();
+    if (!piece) return {};
+    from.read_bytes += piece->records.size();
+    from.places.tell_before(piece->end_position);
+    piece->lost_events = lost_events(from) - sum_of(from.places.untold());
     return piece;
 }
 
@@ -166,15 +177,23 @@ bool ChannelSource::leave(size_t ring) {
     return false;
 }
 
+/* Of the channel's counters: what is in this trace, or in one before it. */
+LossPlaces::Counts ChannelSource::told(const Ring& ring) const {
+    LossPlaces::Counts told = ring.seen;
+    for (size_t cause = 0; cause < told.size(); cause++)
+        told[cause] -= ring.places.untold()[cause];
+    return told;
+}
+
 /* The packet that was written tells of all losses before it. */
 void ChannelSource::hand_back(size_t ring) {
     Ring& from = rings_[ring];
+    const LossPlaces::Counts told = this->told(from);
     give_back(from);
-    from.told = from.seen;
     if (shared_ == nullptr) return;
     plumb_ring_control& control = reader_.shared_control(from.reader.ring());
     for (size_t cause = 0; cause < PLUMB_LOSS_CAUSES; cause++)
-        __atomic_store_n(&control.told[cause], from.told[cause], __ATOMIC_RELAXED);
+        __atomic_store_n(&control.told[cause], told[cause], __ATOMIC_RELAXED);
     __atomic_store_n(&control.not_stored, uint64_t{0}, __ATOMIC_RELAXED);
 }
 
@@ -193,8 +212,10 @@ void ChannelSource::give_back(Ring& ring) {
     plumb_ring_control& control = reader_.shared_control(reader.ring());
     __atomic_store_n(&control.taken, reader.position(), __ATOMIC_RELAXED); /* for who comes after us */
     if (position <= reader.released()) return;
+    update_losses(ring); /* while a full ring stands still */
     reader.set_released(position);
     __atomic_store_n(&control.consumed, position, __ATOMIC_RELEASE); /* the copy's loads come before */
+    update_losses(ring, position + reader_.geometry().ring_bytes);   /* what it lost in between */
     plumb_channel_header* header = shared_header();
     /* Before the addition, and looked at behind it: behind it, the flag may be one's who waits for the next addition. */
     const bool somebody_waited = __atomic_exchange_n(&header->space_waiters, 0u, __ATOMIC_SEQ_CST) != 0;
@@ -203,17 +224,23 @@ void ChannelSource::give_back(Ring& ring) {
         futex_wake_all(header->space_futex);
 }
 
-void ChannelSource::update_losses(Ring& ring) {
+/* The counters before the position: whoever counts stands there already. `room_until`: up to there writers have just been
+ * given room; if they are not there yet, none has found the ring full since the last look, but those that stood there. */
+void ChannelSource::update_losses(Ring& ring, uint64_t room_until) {
     const uint32_t number = ring.reader.ring();
+    LossPlaces::Counts grown{};
     for (uint32_t cause = 0; cause < PLUMB_LOSS_CAUSES; cause++) {
         if (cause == PLUMB_LOST_OVERWRITTEN) continue; /* no writer counts that */
         const uint64_t now = reader_.lost(number, static_cast<plumb_loss>(cause));
         const uint64_t before = std::exchange(ring.seen[cause], now);
         if (const auto growth = loss_growth(before, now))
-            ring.lost[cause] = sum_of_losses(ring.lost[cause], *growth);
+            grown[cause] = *growth;
         else
             report_damaged_losses(number, before, now);
+        ring.lost[cause] = sum_of_losses(ring.lost[cause], grown[cause]);
     }
+    const uint64_t write_pos = __atomic_load_n(&reader_.ring_control(number).write_pos, __ATOMIC_ACQUIRE);
+    ring.places.add(grown, write_pos < room_until ? ring.places.looked_at() : write_pos);
     ring.lost[PLUMB_LOST_OVERWRITTEN] = ring.reader.overwritten_subbufs();
 }
 
@@ -225,13 +252,13 @@ void ChannelSource::report_damaged_losses(uint32_t ring, uint64_t before, uint64
                     ring, before, now));
 }
 
+uint64_t ChannelSource::lost_events(const Ring& ring) const {
+    return sum_of_losses(ring.not_stored_before + ring.reader.damaged_records(), sum_of(ring.lost));
+}
+
 RingLosses ChannelSource::losses(size_t ring) const {
     const Ring& of = rings_[ring];
-    uint64_t events = of.not_stored_before + of.reader.damaged_records();
-    for (const plumb_loss cause : {PLUMB_LOST_FULL, PLUMB_LOST_BLOCK_TIMEOUT, PLUMB_LOST_TOO_LARGE,
-                                   PLUMB_LOST_CONTENDED, PLUMB_LOST_CLOCK, PLUMB_LOST_HELD})
-        events = sum_of_losses(events, of.lost[cause]);
-    return {events, of.reader.overwritten_subbufs() + of.reader.damaged_subbufs()};
+    return {lost_events(of), of.reader.overwritten_subbufs() + of.reader.damaged_subbufs()};
 }
 
 Status ChannelSource::begin_turn(Sink& sink) {
@@ -256,8 +283,10 @@ void ChannelSource::begin_end(const plumb_clock_page*) {
 
 Status ChannelSource::end(Sink& sink) {
     Status written = entries_.write(sink, true);
-    for (Ring& ring : rings_)
+    for (Ring& ring : rings_) {
         update_losses(ring);
+        ring.places.tell_all(); /* by who writes what is left */
+    }
     return written;
 }
 

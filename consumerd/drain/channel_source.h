@@ -14,6 +14,7 @@
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/drain/channel_entries.h"
 #include "consumerd/drain/drain.h"
+#include "consumerd/drain/loss_places.h"
 #include "consumerd/drain/source.h"
 
 #include <array>
@@ -89,15 +90,17 @@ public:
 private:
     struct Ring {
         RingReader reader;
-        std::array<uint64_t, PLUMB_LOSS_CAUSES> seen{}; /* of the channel's counters: at the last look */
-        std::array<uint64_t, PLUMB_LOSS_CAUSES> told{}; /* of them: in this trace, or in one before it */
-        std::array<uint64_t, PLUMB_LOSS_CAUSES> lost{}; /* in all looks */
+        LossPlaces::Counts seen{};      /* of the channel's counters: at the last look */
+        LossPlaces::Counts lost{};      /* in all looks */
+        LossPlaces places;              /* of them: what is in no trace yet */
         uint64_t not_stored_before = 0; /* what the one before us could not write, and told nobody */
         uint64_t read_bytes = 0;        /* in this turn */
     };
 
     plumb_channel_header* shared_header() const { return reinterpret_cast<plumb_channel_header*>(shared_); }
-    void update_losses(Ring& ring);
+    void update_losses(Ring& ring, uint64_t room_until = 0);
+    uint64_t lost_events(const Ring& ring) const;
+    LossPlaces::Counts told(const Ring& ring) const;
     void report_damaged_losses(uint32_t ring, uint64_t before, uint64_t now);
     void give_back(Ring& ring);
     void refine_clock(uint64_t now_ns);

@@ -124,9 +124,11 @@ bool Drain::drain_ring(size_t ring, ReadWhat what) {
 bool Drain::write_piece(size_t ring, const Piece& piece) {
     Ring& to = rings_[ring];
     note(source_->introduce_writers(*sink_));
-    Status written = metadata_is_current()
-                         ? sink_->write_records(to.number, piece, discarded(ring), piece.lost_subbufs)
-                         : Status(*failures_.first());
+    Status written =
+        metadata_is_current()
+            ? sink_->write_records(to.number, piece, sum_of_losses(piece.lost_events, to.not_written),
+                                   piece.lost_subbufs)
+            : Status(*failures_.first());
     if (written) {
         events_written_ += piece.record_count;
         to.written += piece.record_count;

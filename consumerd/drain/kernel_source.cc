@@ -119,7 +119,8 @@ std::optional<Piece> KernelSource::next(size_t ring, ReadWhat what) {
         if (!take_page(cpu)) break;
     }
     if (cpu.records.empty()) return {};
-    const Piece piece = cpu.records.piece();
+    Piece piece = cpu.records.piece();
+    piece.lost_events = losses(ring).events;
     cpu.read_until = std::max(cpu.read_until, piece.last_timestamp);
     for_each_record(piece, [this](const plumb_record& record) { counts_[record.event_id]++; });
     return piece;

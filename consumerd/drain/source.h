@@ -58,7 +58,7 @@ public:
     virtual Status introduce_writers(Sink& sink) = 0;
     /* Records handed out, by event id, an element for every 16-bit number. The drain takes off what was not written. */
     virtual std::vector<uint64_t>& counts() = 0;
-    /* As of the last piece. */
+    /* By the last look, also what no piece has told of yet. */
     virtual RingLosses losses(size_t ring) const = 0;
     /* What was handed out is written, and with it what is lost so far: its place may be used again. */
     virtual void hand_back(size_t ring) = 0;
