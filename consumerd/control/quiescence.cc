@@ -40,6 +40,8 @@ constexpr std::uint64_t life_check_interval_ns = 20'000'000;
 constexpr std::uint64_t resend_after_ns = 250'000'000;
 constexpr std::uint64_t blocked_patience_ns = 500'000'000;
 constexpr std::uint64_t silence_patience_ns = 500'000'000;
+/* In exec() the handlers go behind what was mapped, and the next program may map the state before it sets its own. */
+constexpr std::uint64_t handler_patience_ns = 100'000'000;
 constexpr std::uint64_t filling_patience_ns = 100'000'000;
 
 constexpr const char* stopped_reason =
@@ -96,6 +98,7 @@ struct Attempt {
     std::uint64_t blocked_since_ns = 0; /* 0: not when it was last looked at */
     std::uint64_t hidden_since_ns = 0;  /* when it was first not seen where it waits */
     std::uint32_t thread = 0;           /* whom it was sent to */
+    std::uint64_t lacking_since_ns = 0; /* when no handler was seen */
     int lost = 0;
     std::optional<bool> is_concerned;
     std::set<std::uint32_t> threads;
@@ -238,9 +241,11 @@ private:
         return settle(slot);
     }
 
-    static bool has_handler(std::uint32_t process_id, std::uint32_t signal_number) {
+    /* For certain: what has ended shows none, either. */
+    static bool lacks_handler(std::uint32_t process_id, std::uint32_t signal_number) {
         const Result<ProcessStatus> status = process_status(process_id);
-        return status && (status->caught >> (signal_number - 1) & 1) != 0;
+        return status && status->state != 'Z' && status->state != 'X' &&
+               (status->caught >> (signal_number - 1) & 1) == 0;
     }
 
     /* "23 (SIGURG)" */
@@ -270,9 +275,12 @@ private:
                     state_.free_slot(slot); /* it has called exec() since; the new program may have its own */
                     return false;
                 }
-                if (!has_handler(process_id, signal_number))
+                if (lacks_handler(process_id, signal_number)) {
+                    if (attempt.lacking_since_ns == 0) attempt.lacking_since_ns = now_ns_;
+                    if (now_ns_ - attempt.lacking_since_ns < handler_patience_ns) return true;
                     return refuse(
                         slot, fmt::format("it has no handler for signal {} any more", named(signal_number)));
+                }
                 is_checked = true;
                 continue;
             }
