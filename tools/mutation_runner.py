@@ -67,6 +67,9 @@ class Test:
         self.base = self.name.removesuffix("_no_rseq").removesuffix("_own_rseq")
         # ctest does not say it before the program is there.
         self.command = given.get("command") or [f"{build}/tests/{self.base}"]
+        # The first failure is enough.
+        if any("unittest.main()" in pathlib.Path(part).read_text() for part in self.command if part.endswith(".py")):
+            self.command = [*self.command, "--failfast"]
         self.program = self.base if os.path.basename(self.command[0]) == self.base else None
         self.starts_others = not self.base.startswith("unit_")  # other programs of the build
 
@@ -118,7 +121,7 @@ class Runner:
             name_spaces = ["--mount"] + (["--pid", "--fork", "--kill-child"] if own_processes else [])
             command = ["unshare", *name_spaces, "bash", "-c", SANDBOX, "sh", str(self.work.directory), test.directory,
                        *map(str, seen_as), *command]
-        environment = {**os.environ, **test.environment, **({"PATH": path} if path else {})}
+        environment = {**os.environ, "GTEST_FAIL_FAST": "1", **test.environment, **({"PATH": path} if path else {})}
         logs = self.work.directory / "logs"
         logs.mkdir(exist_ok=True)
         with (logs / test.name).open("wb") as output:
