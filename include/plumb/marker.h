@@ -7,8 +7,9 @@
  * the types of the arguments: integers, bool, float, double, strings (char*), other pointers. The format
  * gives the fields their names: the last word before each conversion (here `id` and `path`), else `argN`. Up
  * to 16 arguments. A precision (`%.8s`, `%.*s`) bounds a string as printf does, which then needs no NUL; with
- * positions (`%2$.*1$s`) too, of several conversions of one argument the first. A marker is an event like any other: it is listed, enabled, recorded and read as shop:login, costs the same
- * when it is off, and its arguments are evaluated once, and only when it is on.
+ * positions (`%2$.*1$s`) too, of several conversions of one argument the first. Of a char* for `%p` the address is
+ * recorded, as text, and nothing is read. A marker is an event like any other: it is listed, enabled, recorded and read
+ * as shop:login, costs the same when it is off, and its arguments are evaluated once, and only when it is on.
  *
  * In C++, from C++20 on, a std::string is passed as text.c_str().
  */

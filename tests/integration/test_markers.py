@@ -17,6 +17,7 @@ PLUMB = traced_program.BUILD / "cli" / "plumb"
 # The string ends with its page, without a NUL; the next page can not be read.
 PROGRAM = """
 #include <plumb/marker.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 int main(void) {
@@ -34,12 +35,18 @@ int main(void) {
     plumb_mark(part, both, "a %d%% b %-*.*s c %.2f d %s e %.0s f %5.1lu", 7, 9, 2, text, 1.5, "whole", text, 8ul);
     plumb_mark(part, shorter, "text %.100s", "ab");
     plumb_mark(part, negative, "text %.*s", -1, "all of it");
+    plumb_mark(part, least, "text %.*s", -2147483647 - 1, "all of it");
     plumb_mark(part, nothing, "text %.9s", none);
     plumb_mark(part, placed, "text %1$.4s", text);
     plumb_mark(part, placed_star, "n %3$d text %2$.*1$s", 3, text, 7);
     plumb_mark(part, star_behind, "text %1$-8.*2$s all %3$s", text, 2, "end");
     plumb_mark(part, twice, "text %1$.4s again %1$.2s", text);
     plumb_mark(part, addressed, "at %1$p text %1$.4s", text);
+    char* gone = (char*)mmap(0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char expected[32];
+    snprintf(expected, sizeof expected, "%p", (void*)gone);
+    plumb_mark(part, address, "at %p text %s is %-20p none %p", gone, expected, gone, none);
+    plumb_mark(part, address_placed, "n %2$d at %1$p", gone, 3);
     plumb_mark(part, placed_negative, "b %2$.*3$s a %1$.*4$s", "first", "second", -1, 1);
     return 0;
 }
@@ -97,13 +104,17 @@ class Markers(unittest.TestCase):
         def check(events):
             seen = {event.name: event.fields for event in events if event.name.startswith("part:")}
             for name, texts in (("fixed", ["abcd"]), ("star", ["abc"]), ("both", ["ab", "whole", ""]),
-                                ("shorter", ["ab"]), ("negative", ["all of it"]), ("nothing", ["(null)"]),
+                                ("shorter", ["ab"]), ("negative", ["all of it"]), ("least", ["all of it"]), ("nothing", ["(null)"]),
                                 ("placed", ["abcd"]), ("placed_star", ["abc"]), ("star_behind", ["ab", "end"]),
                                 ("twice", ["abcd"]), ("addressed", ["abcd"]), ("placed_negative", ["f", "second"])):
                 recorded = [value for value in seen[f"part:{name}"].values() if isinstance(value, str)]
                 self.assertEqual(recorded, texts, name)
             if "part:bits" in seen:  # C++
                 self.assertLessEqual({"a": 5, "b": -3}.items(), seen["part:bits"].items())
+            shown = seen["part:address"]
+            self.assertLessEqual(dict.fromkeys(("at", "is"), shown["text"]).items() | {("none", "(nil)")}, shown.items())
+            self.assertRegex(shown["text"], "^0x[0-9a-f]+$")
+            self.assertLessEqual({"at": shown["text"], "n": 3}.items(), seen["part:address_placed"].items())
             self.assertLessEqual({"arg0": 3, "text": "abc", "n": 7}.items(), seen["part:placed_star"].items())
             self.assertLessEqual({"a": "f", "b": "second"}.items(), seen["part:placed_negative"].items())
         self.check_by_each_compiler(PROGRAM, ["-Wno-format-overflow"], check)

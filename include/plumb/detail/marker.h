@@ -71,7 +71,7 @@ constexpr plumb_event_field marker_field() {
 // The bytes of a string that its precision allows; negative: all.
 template <long Precision, typename... Values>
 inline int64_t marker_precision(Values... values) {
-    if constexpr (Precision > PLUMB_PRECISION_STAR) {
+    if constexpr (Precision > PLUMB_PRECISION_STAR || Precision == PLUMB_PRECISION_ADDRESS) {
         return Precision;
     } else {
         int64_t bytes = PLUMB_PRECISION_NONE;
@@ -90,7 +90,10 @@ inline int64_t marker_precision(Values... values) {
 template <typename Value>
 inline void marker_put(plumb_payload* payload, Value value, int64_t precision) {
     if constexpr (std::is_same_v<Value, const char*> || std::is_same_v<Value, char*>) {
-        plumb_put_string_part(payload, value, precision);
+        if (precision == PLUMB_PRECISION_ADDRESS)
+            plumb_put_address(payload, value);
+        else
+            plumb_put_string_part(payload, value, precision);
     } else if constexpr (std::is_floating_point_v<Value> && sizeof(Value) > 8) {
         const double narrow = static_cast<double>(value);
         plumb_put_bytes(payload, &narrow, 8);
@@ -176,7 +179,10 @@ marker<Provider, Name, Format, File, Line, Arguments...> marker_at(Arguments...)
 
 /* `bytes`: of the field; of a string its precision. */
 static inline void plumb_mark_string(struct plumb_payload* payload, const char* value, uint64_t bytes) {
-    plumb_put_string_part(payload, value, (int64_t)bytes);
+    if ((int64_t)bytes == PLUMB_PRECISION_ADDRESS)
+        plumb_put_address(payload, value);
+    else
+        plumb_put_string_part(payload, value, (int64_t)bytes);
 }
 static inline void plumb_mark_integer(struct plumb_payload* payload, uint64_t value, uint64_t bytes) {
     plumb_put_bytes(payload, &value, bytes);
@@ -217,13 +223,21 @@ static inline uint64_t plumb_mark_bytes(const char* format, unsigned index, cons
                                         size_t star_count) {
     const long precision = plumb_mark_precision(format, index);
     const size_t star = (size_t)(PLUMB_PRECISION_STAR - precision);
-    if (precision > PLUMB_PRECISION_STAR) return (uint64_t)precision;
+    if (precision > PLUMB_PRECISION_STAR || precision == PLUMB_PRECISION_ADDRESS) return (uint64_t)precision;
     return star < star_count ? (uint64_t)stars[star] : 0;
 }
-/* Most formats have no precision, which the compiler sees. */
+/* Most formats have neither precisions nor positions, nor show addresses, which the compiler sees. */
+#define PLUMB_MARK_IS_PLAIN_(format)                                                                        \
+    (!__builtin_strchr(format, '.') && !__builtin_strchr(format, '$') && !__builtin_strstr(format, "%p") && \
+     !__builtin_strstr(format, "-p") && !__builtin_strstr(format, "*p") &&                                  \
+     !__builtin_strstr(format, "0p") && !__builtin_strstr(format, "1p") &&                                  \
+     !__builtin_strstr(format, "2p") && !__builtin_strstr(format, "3p") &&                                  \
+     !__builtin_strstr(format, "4p") && !__builtin_strstr(format, "5p") &&                                  \
+     !__builtin_strstr(format, "6p") && !__builtin_strstr(format, "7p") &&                                  \
+     !__builtin_strstr(format, "8p") && !__builtin_strstr(format, "9p"))
 #define PLUMB_MARK_BYTES_(i, x)                                                \
     (PLUMB_MARK_TYPE_(x) != PLUMB_FIELD_STRING ? (uint64_t)PLUMB_MARK_SIZE_(x) \
-     : !__builtin_strchr(plumb_info_.format, '.')                              \
+     : PLUMB_MARK_IS_PLAIN_(plumb_info_.format)                                \
          ? (uint64_t)-1                                                        \
          : plumb_mark_bytes(plumb_info_.format, i, plumb_stars_, sizeof(plumb_stars_) / 4))
 #define PLUMB_MARK_PUT_(c, i, x) \

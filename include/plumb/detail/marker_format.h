@@ -16,7 +16,9 @@
 
 #define PLUMB_NO_ARGUMENT 0xffffffffu
 
-/* Precisions that are no number of bytes: none, and the value of argument i, which is PLUMB_PRECISION_STAR - i. */
+/* Precisions that are no number of bytes: none, the value of argument i, which is PLUMB_PRECISION_STAR - i, and that of a
+ * string which the format does not read (`%p`): its address is shown. */
+#define PLUMB_PRECISION_ADDRESS (-__LONG_MAX__ - 1L)
 #define PLUMB_PRECISION_NONE (-1)
 #define PLUMB_PRECISION_STAR (-2)
 
@@ -88,15 +90,19 @@ PLUMB_MARK_CONSTEXPR_ static inline struct plumb_conversion plumb_read_conversio
     return found;
 }
 
-/* Of the first conversion that reads the argument as a string: `%1$p` says nothing of how much of it may be read. */
+/* Of the first conversion that reads the argument as a string: `%1$p` says nothing of how much of it may be read. An argument
+ * that no conversion shows is a string. */
 PLUMB_MARK_CONSTEXPR_ static inline long plumb_mark_precision(const char* format, uint32_t argument) {
     uint32_t next = 0;
+    long precision = PLUMB_PRECISION_NONE;
     while (*format != '\0') {
         if (*format++ != '%') continue;
         const struct plumb_conversion found = plumb_read_conversion(&format, &next);
-        if (found.argument == argument && found.letter == 's') return found.precision;
+        if (found.argument != argument) continue;
+        if (found.letter == 's') return found.precision;
+        precision = PLUMB_PRECISION_ADDRESS;
     }
-    return PLUMB_PRECISION_NONE;
+    return precision;
 }
 
 #endif

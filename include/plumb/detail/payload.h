@@ -138,6 +138,20 @@ static inline void plumb_put_string_part(struct plumb_payload* payload, const ch
     plumb_put_string(payload, from, bytes);
 }
 
+/* As printf's `%p` shows it: nothing is read there. */
+__attribute__((cold)) static inline void plumb_put_address(struct plumb_payload* payload,
+                                                           const void* address) {
+    char text[2 + 2 * sizeof(uintptr_t) + 1];
+    char* digit = text + sizeof(text) - 1;
+    uintptr_t left = (uintptr_t)address;
+    *digit = '\0';
+    for (; left != 0; left >>= 4)
+        *--digit = "0123456789abcdef"[left & 15];
+    *--digit = 'x';
+    *--digit = '0';
+    plumb_put_string(payload, address ? digit : "(nil)", UINT64_MAX);
+}
+
 static inline void plumb_put_array(struct plumb_payload* payload, const void* from, uint64_t bytes) {
     if (from)
         __builtin_memcpy(payload->at, from, bytes);
