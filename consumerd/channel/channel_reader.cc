@@ -3,16 +3,18 @@
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/clock/clock_page_check.h"
 
+#include <plumb/clock.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 namespace plumb {
 namespace {
 
 constexpr size_t entry_limit_bytes = 64 * 1024;
 constexpr uint64_t damage_lines_told = 8;
-constexpr int clock_page_tries = 1000;
 
 /* A string of at most `room` bytes; false if its end is not among them. */
 bool take_string(const std::byte* from, size_t room, std::string& out) {
@@ -165,13 +167,7 @@ std::optional<uint64_t> ChannelReader::some_timestamp() const {
 plumb_clock_page ChannelReader::copy_of_clock_page() const {
     const auto* header = reinterpret_cast<const plumb_channel_header*>(bytes_.data());
     plumb_clock_page page{};
-    for (int i = 0; i < clock_page_tries; i++) {
-        const uint32_t before = __atomic_load_n(&header->clock.sequence, __ATOMIC_ACQUIRE);
-        std::memcpy(&page, &header->clock, sizeof(page));
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        const uint32_t after = __atomic_load_n(&header->clock.sequence, __ATOMIC_RELAXED);
-        if (before == after && before % 2 == 0) break;
-    }
+    plumb_clock_read_page(&header->clock, &page);
     if (is_live()) page.mode = geometry_.clock_mode;
     return page;
 }
@@ -247,6 +243,23 @@ uint64_t ChannelReader::entries_added() const {
 }
 
 std::vector<ChannelEntry> ChannelReader::take_new_entries() {
+    look_for_entries();
+    return std::exchange(new_entries_, {});
+}
+
+/* In the order of their times, since numbers change hands. */
+void ChannelReader::look_for_entries() {
+    entries_looked_at_ = entries_added();
+    std::vector<ChannelEntry> found = read_new_entries();
+    std::stable_sort(found.begin(), found.end(),
+                     [](const ChannelEntry& a, const ChannelEntry& b) { return a.timestamp < b.timestamp; });
+    for (ChannelEntry& entry : found) {
+        translate(entry);
+        new_entries_.push_back(std::move(entry));
+    }
+}
+
+std::vector<ChannelEntry> ChannelReader::read_new_entries() {
     std::vector<ChannelEntry> found;
     std::vector<std::byte> copy;
     uint64_t newest = 0;
@@ -263,10 +276,9 @@ std::vector<ChannelEntry> ChannelReader::take_new_entries() {
         entry.slot = i;
         entry.slot_value = slot;
         if (copy_from_heap(slot, entry_limit_bytes, copy) && decode_entry(copy, entry) &&
-            is_possible(entry.timestamp)) {
-            translate(entry);
+            is_possible(entry.timestamp))
             found.push_back(std::move(entry));
-        } else
+        else
             report_damage(Damage::entries, fmt::format("Entry {} is not usable.", i));
     }
     return found;
@@ -277,10 +289,11 @@ void ChannelReader::translate(ChannelEntry& entry) {
     entry.own_process_id = PLUMB_UNTAGGED(process);
     entry.own_thread_id = PLUMB_UNTAGGED(thread);
     if (PLUMB_TAG(process) == 0 && PLUMB_TAG(thread) == 0) return;
+    const uint64_t time = entry.timestamp;
     entry.space = numbers_.space_of(process);
-    entry.process_id = numbers_.process(process, entry.type == PLUMB_ENTRY_PROCESS);
-    entry.thread_id = numbers_.thread(process, thread, entry.type != PLUMB_ENTRY_OBJECT);
-    entry.parent_process_id = numbers_.process(entry.parent_process_id);
+    entry.process_id = numbers_.process(process, time, entry.type == PLUMB_ENTRY_PROCESS);
+    entry.thread_id = numbers_.thread(process, thread, time, entry.type != PLUMB_ENTRY_OBJECT);
+    entry.parent_process_id = numbers_.process(entry.parent_process_id, time);
 }
 
 /* Of all thread entries, in one look over the table. */
@@ -299,20 +312,23 @@ void ChannelReader::look_for_writers() {
     writers_are_known_ = true;
 }
 
-/* A record may be read before the entry of its thread is: then that is looked for, once for all records that were taken
- * together. Numbers that nobody entered may be anything, so they cost no more than a bounded part of us. */
-uint32_t ChannelReader::number_of_writer(uint32_t tagged) {
-    if (const uint32_t known = numbers_.known_thread(tagged); known != 0) return known;
+/* A record may be read before the entry of its thread is, and the number have been another one's before: so entries are looked
+ * for once for all records that were taken together. Numbers that nobody entered may be anything, so they cost no more than a
+ * bounded part of us. */
+uint32_t ChannelReader::number_of_writer(uint32_t tagged, uint64_t time) {
+    if (!entries_are_known_ && entries_looked_at_ != entries_added()) look_for_entries();
+    entries_are_known_ = true;
+    if (const uint32_t known = numbers_.known_thread(tagged, time); known != 0) return known;
     if (!writers_are_known_) look_for_writers();
     const auto process = process_of_writer_.find(tagged);
-    if (process != process_of_writer_.end()) return numbers_.thread(process->second, tagged);
+    if (process != process_of_writer_.end()) return numbers_.thread(process->second, tagged, time);
     if (unnamed_writers_ >= unnamed_writers_max) return any_further_writer;
     if (++unnamed_writers_ == unnamed_writers_max && options_.log)
         options_.log(
             fmt::format("{} writers of other process-id namespaces are not described in the channel; "
                         "further ones share one thread id.",
                         unnamed_writers_max));
-    return numbers_.thread(tagged, tagged);
+    return numbers_.thread(tagged, tagged, time);
 }
 
 void ChannelReader::free_entry(uint32_t slot, uint64_t slot_value) {

@@ -112,9 +112,9 @@ public:
     /* Entries that were added since the last call. */
     std::vector<ChannelEntry> take_new_entries();
     /* Records were taken: those who wrote them have an entry by now, if they have one at all. */
-    void records_taken() { writers_are_known_ = false; }
-    /* What the trace calls the writer of one of those records, whose thread id is tagged. */
-    uint32_t number_of_writer(uint32_t tagged);
+    void records_taken() { writers_are_known_ = entries_are_known_ = false; }
+    /* What the trace calls the writer of one of those records, whose thread id is tagged, and which is of that time. */
+    uint32_t number_of_writer(uint32_t tagged, uint64_t time);
     /* Writers without an entry get a number each, up to so many; further ones share one. */
     static constexpr size_t unnamed_writers_max = 4096;
     static constexpr uint32_t any_further_writer = PLUMB_TAG_UNKNOWN << PLUMB_TAG_SHIFT;
@@ -152,6 +152,8 @@ private:
     bool is_in_heap(uint64_t slot) const;
     bool copy_from_heap(uint64_t slot, size_t limit_bytes, std::vector<std::byte>& out) const;
     bool take_event(uint32_t id);
+    void look_for_entries();
+    std::vector<ChannelEntry> read_new_entries();
     void translate(ChannelEntry& entry);
     void look_for_writers();
 
@@ -162,7 +164,9 @@ private:
     std::optional<plumb_clock_page> mended_clock_;
     WriterNumbers numbers_;
     std::unordered_map<uint32_t, uint32_t> process_of_writer_; /* tagged numbers, of thread entries */
-    bool writers_are_known_ = false;
+    bool writers_are_known_ = false, entries_are_known_ = false;
+    uint64_t entries_looked_at_ = 0;
+    std::vector<ChannelEntry> new_entries_; /* that nobody has taken yet */
     size_t unnamed_writers_ = 0;
     std::deque<ChannelEvent> events_;
     std::vector<const ChannelEvent*> event_by_id_;

@@ -319,7 +319,7 @@ RingReader::Walk RingReader::walk_chunk(const Bounds& bounds, ReadBuffer& buffer
             }
         }
         if (PLUMB_TAG(record.thread_id) != 0) [[unlikely]] {
-            const uint32_t number = channel_->number_of_writer(record.thread_id);
+            const uint32_t number = channel_->number_of_writer(record.thread_id, record.timestamp);
             std::memcpy(chunk + offset + offsetof(plumb_record, thread_id), &number, sizeof(number));
         }
         if (kept != offset) std::memmove(chunk + kept, chunk + offset, step);

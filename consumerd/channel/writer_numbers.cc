@@ -1,8 +1,12 @@
 #include "consumerd/channel/writer_numbers.h"
 
 #include "base/process_names.h"
+#include "base/processes.h"
 #include "consumerd/clock/clock_calibration.h"
 
+#include <plumb/clock.h>
+
+#include <algorithm>
 #include <memory>
 
 namespace plumb {
@@ -39,19 +43,29 @@ private:
     RestingLook reading_, listing_;
 };
 
+/* The latest there is, where the clock is not known yet. */
+uint64_t boottime_of(const plumb_channel_header& header, uint64_t time) {
+    plumb_clock_page page;
+    plumb_clock_read_page(&header.clock, &page);
+    if (page.mult == 0) return UINT64_MAX;
+    return clock_to_monotonic_ns(page, time) + (boottime_now_ns() - monotonic_now_ns());
+}
+
 } // namespace
 
 WriterNumbers WriterNumbers::of_live(const plumb_channel_header* header) {
     const auto recent = std::make_shared<RecentTable>();
     return {header,
-            [recent](uint32_t space, uint32_t own_id) {
-                return space == 0 ? 0 : recent->find({space, own_id});
+            [header, recent](uint32_t space, uint32_t own_id, uint64_t time) {
+                const uint32_t found = space == 0 ? 0 : recent->find({space, own_id});
+                return found != 0 && is_same_process(found, boottime_of(*header, time)) ? found : 0;
             },
             look_for_thread};
 }
 
 WriterNumbers WriterNumbers::of_dead(const plumb_channel_header* header) {
-    return {header, [](uint32_t, uint32_t) { return 0u; }, [](uint32_t, uint32_t, uint32_t) { return 0u; }};
+    return {header, [](uint32_t, uint32_t, uint64_t) { return 0u; },
+            [](uint32_t, uint32_t, uint32_t) { return 0u; }};
 }
 
 uint32_t WriterNumbers::space_of(uint32_t tagged) const {
@@ -60,34 +74,44 @@ uint32_t WriterNumbers::space_of(uint32_t tagged) const {
     return __atomic_load_n(&header_->namespaces[tag], __ATOMIC_RELAXED);
 }
 
-uint32_t WriterNumbers::process(uint32_t tagged, bool again) {
+uint32_t WriterNumbers::Bearers::at(uint64_t time) const {
+    const auto next = std::upper_bound(bearers_.begin(), bearers_.end(), time,
+                                       [](uint64_t at, const Bearer& bearer) { return at < bearer.since; });
+    return (next == bearers_.begin() ? *next : *(next - 1)).number;
+}
+
+uint32_t WriterNumbers::Bearers::add(Bearer bearer) {
+    if (!bearers_.empty()) bearer.since = std::max(bearer.since, bearers_.back().since);
+    if (bearers_.empty() || bearers_.back().number != bearer.number) bearers_.push_back(bearer);
+    if (bearers_.size() > bearers_max) bearers_.erase(bearers_.begin());
+    return bearer.number;
+}
+
+uint32_t WriterNumbers::process(uint32_t tagged, uint64_t time, bool again) {
     if (PLUMB_TAG(tagged) == 0) return tagged;
     make_room(processes_);
-    const auto [place, is_new] = processes_.try_emplace(tagged, tagged);
-    if (is_new || again)
-        if (const uint32_t found = find_process_(space_of(tagged), PLUMB_UNTAGGED(tagged)); found != 0)
-            place->second = found;
-    return place->second;
+    Bearers& bearers = processes_[tagged];
+    if (!bearers.empty() && !again) return bearers.at(time);
+    const uint32_t found = find_process_(space_of(tagged), PLUMB_UNTAGGED(tagged), time);
+    return bearers.add({time, found != 0 ? found : tagged});
 }
 
-uint32_t WriterNumbers::thread(uint32_t tagged_process, uint32_t tagged_thread, bool again) {
+uint32_t WriterNumbers::thread(uint32_t tagged_process, uint32_t tagged_thread, uint64_t time, bool again) {
     if (PLUMB_TAG(tagged_thread) == 0) return tagged_thread;
     make_room(threads_);
-    const auto [place, is_new] = threads_.try_emplace(tagged_thread, tagged_thread);
-    if (!is_new && !again) return place->second;
-    const uint32_t of = process(tagged_process);
-    if (tagged_thread == tagged_process) return place->second = of;
-    if (PLUMB_TAG(of) == 0)
-        if (const uint32_t found =
-                find_thread_(of, PLUMB_UNTAGGED(tagged_process), PLUMB_UNTAGGED(tagged_thread));
-            found != 0)
-            place->second = found;
-    return place->second;
+    Bearers& bearers = threads_[tagged_thread];
+    if (!bearers.empty() && !again) return bearers.at(time);
+    const uint32_t of = process(tagged_process, time);
+    if (tagged_thread == tagged_process) return bearers.add({time, of});
+    const uint32_t found =
+        PLUMB_TAG(of) != 0 ? 0
+                           : find_thread_(of, PLUMB_UNTAGGED(tagged_process), PLUMB_UNTAGGED(tagged_thread));
+    return bearers.add({time, found != 0 ? found : tagged_thread});
 }
 
-uint32_t WriterNumbers::known_thread(uint32_t tagged) const {
+uint32_t WriterNumbers::known_thread(uint32_t tagged, uint64_t time) const {
     const auto known = threads_.find(tagged);
-    return known == threads_.end() ? 0 : known->second;
+    return known == threads_.end() || known->second.empty() ? 0 : known->second.at(time);
 }
 
 } // namespace plumb

@@ -4,7 +4,8 @@
  * A channel has the numbers by which writers know themselves, tagged with their namespace. Whom we see has a number of
  * ours, and gets that. Whom we do not see, or no more, keeps his own with the tag: beyond what any process id can be, so it
  * is nobody else's. A thread is looked for once, when its entry or its first record is read, so that it has one name
- * throughout; its number is somebody else's when an entry says so.
+ * throughout. From the time of a later entry on, the number is another one's: the kernel uses those of namespaces again at
+ * once, so containers that follow one another have equal numbers.
  */
 #ifndef PLUMB_CONSUMERD_CHANNEL_WRITER_NUMBERS_H
 #define PLUMB_CONSUMERD_CHANNEL_WRITER_NUMBERS_H
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <unordered_map>
+#include <vector>
 
 namespace plumb {
 
@@ -36,8 +38,8 @@ class WriterNumbers {
 public:
     /* So many are remembered, of processes and of threads; then these are looked for anew as they are told of. */
     static constexpr size_t remembered_max = size_t{1} << 18;
-    /* What we call the process that calls itself own_id in the namespace; 0: it is not seen. */
-    using FindProcess = std::function<uint32_t(uint32_t space, uint32_t own_id)>;
+    /* What we call the process that calls itself own_id in the namespace, and did so at that time; 0: it is not seen. */
+    using FindProcess = std::function<uint32_t(uint32_t space, uint32_t own_id, uint64_t time)>;
     /* What we call a thread of the process that we call process_id; 0: it is not seen. */
     using FindThread =
         std::function<uint32_t(uint32_t process_id, uint32_t own_process_id, uint32_t own_thread_id)>;
@@ -48,11 +50,12 @@ public:
     /* Of a channel that was left behind, or comes from elsewhere: its numbers mean nobody here. */
     static WriterNumbers of_dead(const plumb_channel_header* header);
 
-    /* `again`: an entry speaks of it, so the number may be another one's than before. */
-    uint32_t process(uint32_t tagged, bool again = false);
-    uint32_t thread(uint32_t tagged_process, uint32_t tagged_thread, bool again = false);
+    /* At `time`, of the channel's clock. `again`: an entry of that time speaks of it, so from then on the number may be
+     * another one's than before. Entries are given in their order. */
+    uint32_t process(uint32_t tagged, uint64_t time, bool again = false);
+    uint32_t thread(uint32_t tagged_process, uint32_t tagged_thread, uint64_t time, bool again = false);
     /* 0: not looked for yet. */
-    uint32_t known_thread(uint32_t tagged) const;
+    uint32_t known_thread(uint32_t tagged, uint64_t time) const;
     /* 0: not known. */
     uint32_t space_of(uint32_t tagged) const;
 
@@ -60,7 +63,24 @@ private:
     const plumb_channel_header* header_;
     FindProcess find_process_;
     FindThread find_thread_;
-    using Numbers = std::unordered_map<uint32_t, uint32_t>; /* by tagged number */
+    struct Bearer {
+        uint64_t since;
+        uint32_t number;
+    };
+    /* Who bore a tagged number, one after the other. */
+    class Bearers {
+    public:
+        bool empty() const { return bearers_.empty(); }
+        /* The first one, if it was earlier. */
+        uint32_t at(uint64_t time) const;
+        uint32_t add(Bearer bearer);
+
+    private:
+        /* Records wait for no longer than it takes to read the rings. */
+        static constexpr size_t bearers_max = 64;
+        std::vector<Bearer> bearers_;
+    };
+    using Numbers = std::unordered_map<uint32_t, Bearers>; /* by tagged number */
     static void make_room(Numbers& numbers) {
         if (numbers.size() >= remembered_max) numbers.clear();
     }

@@ -22,7 +22,7 @@ sys.path.insert(0, str(SOURCE / "tests/support"))
 from babeltrace import events  # noqa: E402
 from traced_program import compile_traced  # noqa: E402
 
-# Counts until SIGTERM, or N events; then says how far it came.
+# Counts until SIGTERM, or N events, so many at a time; then says how far it came.
 PROGRAM = r"""
 #define _GNU_SOURCE
 #include <plumb/tracepoint.h>
@@ -35,13 +35,14 @@ static volatile sig_atomic_t over;
 static void end(int number) { (void)number; over = 1; }
 int main(int argc, char** argv) {
     unsigned long number = 0, count = argc > 1 ? strtoul(argv[1], 0, 10) : ~0ul;
+    unsigned long at_a_time = argc > 2 ? strtoul(argv[2], 0, 10) : 1;
     signal(SIGTERM, end);
     printf("%d\n", getpid());
     fflush(stdout);
     while (!over && number < count) {
         plumb_trace(ticker, tick, number);
         number++; /* whether it is traced or not */
-        usleep(500);
+        if (number % at_a_time == 0) usleep(500);
     }
     printf("%lu\n", number);
     return 0;
@@ -203,6 +204,22 @@ class Containers(unittest.TestCase):
         for each in numbers.values():
             self.assertEqual(each, list(range(each[0], each[-1] + 1)))
         self.assertEqual(self.threads(), {ticker.process: (ticker.inside, ticker.inside) for ticker in tickers})
+
+    def test_containers_that_follow_one_another_are_several_processes(self):
+        """The kernel gives a new namespace the number of one that has just gone, and its first process is 1 again."""
+        count = 8000
+        containers = f"for each in 1 2 3 4 5 6 7 8; do {' '.join(CONTAINER)} {self.program} {count} 20; done"
+        summary = self.record("--mode", "block", "--subbuf-size", "4K", "--subbuf-count", "2", "--",
+                              "sh", "-c", containers)
+        self.assertIsNotNone(summary, self.errors)
+        numbers = {}
+        for event in events(self.trace):
+            if event.name == "ticker:tick":
+                numbers.setdefault(event.fields["vtid"], []).append(event.fields["number"])
+        self.assertEqual(sum(map(len, numbers.values())), 8 * count)
+        for thread, each in numbers.items():
+            self.assertEqual(each, list(range(count)) * (len(each) // count), f"of {thread}")
+        self.assertGreater(len(numbers), 1)
 
     def test_who_is_not_seen_has_a_number_that_nobody_else_has(self):
         recorder = self.start(["--exe", "ticker"], CONTAINER)

@@ -359,7 +359,7 @@ TEST(ChannelTables, ARecordThatIsReadBeforeItsThreadsEntryHasTheThreadsNumber) {
     channel.add_thread(tag | 0x3ffff0, tag | 0x3ffff1, "another", 10);
     auto reader = ChannelReader::open(channel.bytes(), {channel.bytes().data(), {}});
     ASSERT_TRUE(reader);
-    EXPECT_EQ(reader->number_of_writer(tag | thread_id), thread_id);
+    EXPECT_EQ(reader->number_of_writer(tag | thread_id, 11), thread_id);
     is_over = true;
     is_over.notify_all();
     thread.join();

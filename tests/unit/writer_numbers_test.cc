@@ -25,7 +25,7 @@ protected:
     WriterNumbersTest()
         : numbers_(
               &header_,
-              [this](uint32_t space, uint32_t own_id) {
+              [this](uint32_t space, uint32_t own_id, uint64_t) {
                   looked_++;
                   return seen_[{space, own_id}];
               },
@@ -44,8 +44,8 @@ protected:
 } // namespace
 
 TEST_F(WriterNumbersTest, numbers_of_our_namespace_are_ours) {
-    EXPECT_EQ(numbers_.process(17), 17u);
-    EXPECT_EQ(numbers_.thread(17, 18), 18u);
+    EXPECT_EQ(numbers_.process(17, 10), 17u);
+    EXPECT_EQ(numbers_.thread(17, 18, 10), 18u);
     EXPECT_EQ(looked_, 0);
 }
 
@@ -53,40 +53,64 @@ TEST_F(WriterNumbersTest, who_is_seen_has_the_number_that_we_know) {
     seen_[{4026531999, 1}] = 4711;
     seen_[{4026532000, 1}] = 4800;
     threads_[{4711, 2}] = 4713;
-    EXPECT_EQ(numbers_.process(tagged(1, 1)), 4711u);
-    EXPECT_EQ(numbers_.process(tagged(2, 1)), 4800u) << "equal numbers of two namespaces";
-    EXPECT_EQ(numbers_.thread(tagged(1, 1), tagged(1, 1)), 4711u);
-    EXPECT_EQ(numbers_.thread(tagged(1, 1), tagged(1, 2)), 4713u);
+    EXPECT_EQ(numbers_.process(tagged(1, 1), 10), 4711u);
+    EXPECT_EQ(numbers_.process(tagged(2, 1), 10), 4800u) << "equal numbers of two namespaces";
+    EXPECT_EQ(numbers_.thread(tagged(1, 1), tagged(1, 1), 10), 4711u);
+    EXPECT_EQ(numbers_.thread(tagged(1, 1), tagged(1, 2), 10), 4713u);
 }
 
 TEST_F(WriterNumbersTest, who_is_not_seen_is_nobody_else) {
-    EXPECT_EQ(numbers_.process(tagged(1, 1)), tagged(1, 1));
-    EXPECT_EQ(numbers_.thread(tagged(2, 1), tagged(2, 1)), tagged(2, 1));
-    EXPECT_EQ(numbers_.thread(tagged(2, 1), tagged(2, 5)), tagged(2, 5));
-    EXPECT_EQ(numbers_.process(tagged(PLUMB_TAG_UNKNOWN, 1)), tagged(PLUMB_TAG_UNKNOWN, 1));
-    EXPECT_EQ(numbers_.process(tagged(PLUMB_NAMESPACES, 1)), tagged(PLUMB_NAMESPACES, 1)) << "no such tag";
+    EXPECT_EQ(numbers_.process(tagged(1, 1), 10), tagged(1, 1));
+    EXPECT_EQ(numbers_.thread(tagged(2, 1), tagged(2, 1), 10), tagged(2, 1));
+    EXPECT_EQ(numbers_.thread(tagged(2, 1), tagged(2, 5), 10), tagged(2, 5));
+    EXPECT_EQ(numbers_.process(tagged(PLUMB_TAG_UNKNOWN, 1), 10), tagged(PLUMB_TAG_UNKNOWN, 1));
+    EXPECT_EQ(numbers_.process(tagged(PLUMB_NAMESPACES, 1), 10), tagged(PLUMB_NAMESPACES, 1))
+        << "no such tag";
 }
 
 TEST_F(WriterNumbersTest, a_number_stays_until_an_entry_says_otherwise) {
     seen_[{4026531999, 1}] = 4711;
-    EXPECT_EQ(numbers_.process(tagged(1, 1)), 4711u);
+    EXPECT_EQ(numbers_.process(tagged(1, 1), 10, true), 4711u);
+    EXPECT_EQ(numbers_.thread(tagged(1, 1), tagged(1, 1), 11, true), 4711u);
     seen_[{4026531999, 1}] = 0; /* it has ended */
-    EXPECT_EQ(numbers_.process(tagged(1, 1)), 4711u);
-    EXPECT_EQ(numbers_.process(tagged(1, 1), true), 4711u) << "what it wrote is still its";
+    EXPECT_EQ(numbers_.process(tagged(1, 1), 20), 4711u);
+    EXPECT_EQ(numbers_.process(tagged(1, 1), 30, true), tagged(1, 1)) << "who it is now is not known";
+    EXPECT_EQ(numbers_.thread(tagged(1, 1), tagged(1, 1), 31, true), tagged(1, 1));
     seen_[{4026531999, 1}] = 5000;
-    EXPECT_EQ(numbers_.process(tagged(1, 1), true), 5000u);
-    EXPECT_EQ(numbers_.thread(tagged(1, 1), tagged(1, 1), true), 5000u);
+    EXPECT_EQ(numbers_.process(tagged(1, 1), 40, true), 5000u);
+    EXPECT_EQ(numbers_.thread(tagged(1, 1), tagged(1, 1), 41, true), 5000u);
+}
+
+TEST_F(WriterNumbersTest, who_bore_a_number_before_keeps_what_is_older) {
+    EXPECT_EQ(numbers_.known_thread(tagged(1, 1), 15), 0u);
+    for (const uint32_t number : {4711u, 5000u, 6000u}) {
+        seen_[{4026531999, 1}] = number;
+        numbers_.process(tagged(1, 1), number, true);
+        numbers_.thread(tagged(1, 1), tagged(1, 1), number + 1, true);
+    }
+    EXPECT_EQ(numbers_.known_thread(tagged(1, 1), 4710), 4711u) << "nobody bore it before";
+    EXPECT_EQ(numbers_.known_thread(tagged(1, 1), 4712), 4711u);
+    EXPECT_EQ(numbers_.known_thread(tagged(1, 1), 5000), 4711u);
+    EXPECT_EQ(numbers_.known_thread(tagged(1, 1), 5001), 5000u);
+    EXPECT_EQ(numbers_.known_thread(tagged(1, 1), 9999), 6000u);
+    EXPECT_EQ(numbers_.process(tagged(1, 1), 5999), 5000u);
+    for (uint32_t i = 0; i < 1000; i++) {
+        seen_[{4026531999, 1}] = 7000 + i;
+        numbers_.process(tagged(1, 1), 10'000 + i, true);
+    }
+    EXPECT_EQ(numbers_.process(tagged(1, 1), 10'990), 7990u);
+    EXPECT_GT(numbers_.process(tagged(1, 1), 10'000), 7900u) << "not all are remembered for ever";
 }
 
 TEST_F(WriterNumbersTest, only_so_many_are_remembered) {
     seen_[{4026531999, 1}] = 4711;
-    EXPECT_EQ(numbers_.process(tagged(1, 1)), 4711u);
+    EXPECT_EQ(numbers_.process(tagged(1, 1), 10), 4711u);
     for (uint32_t id = 2; id <= WriterNumbers::remembered_max; id++)
-        (void)numbers_.process(tagged(2, id));
+        (void)numbers_.process(tagged(2, id), 10);
     const int before = looked_;
-    EXPECT_EQ(numbers_.process(tagged(2, WriterNumbers::remembered_max + 1)),
+    EXPECT_EQ(numbers_.process(tagged(2, WriterNumbers::remembered_max + 1), 10),
               tagged(2, WriterNumbers::remembered_max + 1));
-    EXPECT_EQ(numbers_.process(tagged(1, 1)), 4711u);
+    EXPECT_EQ(numbers_.process(tagged(1, 1), 10), 4711u);
     EXPECT_EQ(looked_, before + 2) << "both were looked for: there was no more room for the first";
 }
 
@@ -108,14 +132,14 @@ TEST(LiveWriterNumbers, are_looked_for_again_once_the_last_look_is_old) {
     header.namespaces[1] = own_namespace();
     WriterNumbers numbers = WriterNumbers::of_live(&header);
     const auto self = static_cast<uint32_t>(::getpid());
-    EXPECT_EQ(numbers.process(tagged(1, self)), self);
+    EXPECT_EQ(numbers.process(tagged(1, self), 10), self);
     ::usleep(30'000);
     const pid_t child = ::fork();
     if (child == 0)
         for (;;)
             ::pause();
     const auto id = static_cast<uint32_t>(child);
-    EXPECT_EQ(numbers.process(tagged(1, id)), id);
+    EXPECT_EQ(numbers.process(tagged(1, id), 10), id);
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
 }
