@@ -359,7 +359,8 @@ class Storm:
             self.broke(f"{folder}: no summary: {(folder / 'out').read_text()[-1000:]}")
             (folder / "keep").touch()
             return
-        summary = summary or {"unreachable": [], "events_lost": 0}
+        summary = summary or {"unreachable": [], "reached_late": [], "events_lost": 0}
+        named = summary["unreachable"] + summary["reached_late"]
         for cause, count in summary.get("events_lost_by_cause", {}).items():
             self.losses[cause] += count
         # Of a recorder that stood still, or had more programs than there was room for.
@@ -367,7 +368,7 @@ class Storm:
         self.losses["entries not described"] += nameless
         if nameless:
             options = [*options, "names-may-miss"]
-        excepted = ",".join(str(each["pid"]) for each in summary["unreachable"])
+        excepted = ",".join(str(each["pid"]) for each in named)
         command = [self.programs / "storm_check", board.path, trace, *options,
                    *([f"except={excepted}"] if excepted else [])]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -376,7 +377,7 @@ class Storm:
             (folder / "keep").touch()
             return
         acts = json.loads(done.stdout).get("excepted", {})
-        for each in summary["unreachable"]:
+        for each in named:
             self.unreachable[f"{acts.get(str(each['pid']), each['pid'])}: {each['reason']}"] += 1
         complaints = self.judge(json.loads(done.stdout), summary if is_whole else None, "partial" in options)
         if complaints:
