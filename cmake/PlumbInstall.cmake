@@ -6,7 +6,9 @@
 #   lib/plumb/libplumb-pthread.so         probes, for plumb record --preload
 #   lib/cmake/plumb/                      find_package(plumb)
 #   lib/pkgconfig/plumb*.pc               plumb, plumb-sync, plumb-async, plumb-async-lib
-#   bin/plumb, share/bash-completion/...  the command
+#   bin/plumb                             the command
+#   share/bash-completion/..., share/zsh/site-functions, share/fish/vendor_completions.d    its completions
+#   share/man/man1, share/man/man7        its manual, made of the docs
 #   share/doc/plumb/                      docs
 include(CMakePackageConfigHelpers)
 
@@ -37,6 +39,16 @@ function(plumb_install_all)
         install(TARGETS plumb_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
         install(FILES ${PROJECT_BINARY_DIR}/cli/completion/plumb
                 DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+        install(FILES ${PROJECT_BINARY_DIR}/cli/completion/_plumb
+                DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+        install(FILES ${PROJECT_BINARY_DIR}/cli/completion/plumb.fish
+                DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+    endif()
+    if(TARGET plumb_manual)
+        foreach(section 1 7)
+            install(DIRECTORY ${PROJECT_BINARY_DIR}/cli/manual/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section}
+                    FILES_MATCHING PATTERN "*.${section}")
+        endforeach()
     endif()
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
     install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE

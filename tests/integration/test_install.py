@@ -48,7 +48,9 @@ class Installation:
             assert (self.libdir / "plumb" / name).is_file(), name
         for name in ("libplumb.so", "libplumb.so.0", "libplumb.a"):
             assert (self.libdir / name).exists(), name
-        assert (self.prefix / "share/bash-completion/completions/plumb").is_file()
+        for name in ("bash-completion/completions/plumb", "zsh/site-functions/_plumb", "fish/vendor_completions.d/plumb.fish",
+                     "man/man1/plumb.1", "man/man1/plumb-record.1", "man/man7/plumb-kernel.7"):
+            assert (self.prefix / "share" / name).is_file(), name
         assert run(self.plumb, "--version").startswith("plumb ")
 
     def check_library(self):
