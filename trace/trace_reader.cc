@@ -9,8 +9,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 namespace plumb {
@@ -252,9 +255,9 @@ const Event* TraceReader::next() {
     return heap_.empty() ? nullptr : &heap_[0].stream->event();
 }
 
-const ThreadRecord* TraceReader::thread_of(const Event& event) {
+const ThreadSpan& TraceReader::thread_span_of(const Event& event, ThreadCache& cache) const {
     const uint32_t names = origin_of(*event.info).names;
-    KnownThread& known = known_threads_[(event.thread_id + names) % known_threads_.size()];
+    ThreadCache::KnownThread& known = cache.known_[(event.thread_id + names) % cache.known_.size()];
     if (event.thread_id != known.thread_id || names != known.names || event.time_ns < known.span.from_ns ||
         event.time_ns >= known.span.until_ns) {
         known.thread_id = event.thread_id;
@@ -262,7 +265,36 @@ const ThreadRecord* TraceReader::thread_of(const Event& event) {
         known.span =
             event.thread_id == 0 ? ThreadSpan{} : names_[names].find_thread(event.thread_id, event.time_ns);
     }
-    return known.span.thread;
+    return known.span;
+}
+
+unsigned TraceReader::reading_threads() const {
+    const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
+    return static_cast<unsigned>(std::clamp<std::size_t>(streams_.size(), 1, processors));
+}
+
+void TraceReader::read_streams(const std::function<void(StreamReader&, unsigned)>& read) {
+    std::vector<StreamReader*> largest_first;
+    for (const auto& stream : streams_)
+        largest_first.push_back(stream.get());
+    std::stable_sort(
+        largest_first.begin(), largest_first.end(),
+        [](const StreamReader* a, const StreamReader* b) { return a->size_bytes() > b->size_bytes(); });
+    std::atomic<std::size_t> taken = 0;
+    const auto work = [&](unsigned thread) {
+        for (std::size_t at; (at = taken.fetch_add(1)) < largest_first.size();)
+            read(*largest_first[at], thread);
+    };
+    std::vector<std::thread> helpers;
+    try {
+        for (unsigned thread = 1; thread < reading_threads(); thread++)
+            helpers.emplace_back(work, thread);
+    } catch (const std::system_error&) {
+        /* A limit of processes: those that could be begun do it, and this one. */
+    }
+    work(0);
+    for (std::thread& helper : helpers)
+        helper.join();
 }
 
 StreamLosses TraceReader::losses() const {

@@ -9,7 +9,7 @@
  * Reads traces of Plumb, and others of CTF 1.8 such as LTTng's. Files are mapped, not read: of a file that
  * somebody else cuts short meanwhile the rest reads as damage; growing ones are fine.
  *
- * Not thread-safe; several readers may read the same trace.
+ * Not thread-safe, but for what read_streams() says; several readers may read the same trace.
  */
 #ifndef PLUMB_TRACE_TRACE_READER_H
 #define PLUMB_TRACE_TRACE_READER_H
@@ -20,6 +20,7 @@
 
 #include <array>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,6 +33,17 @@ namespace plumb {
 struct TraceBytes {
     std::string_view metadata;
     std::vector<std::span<const uint8_t>> streams;
+};
+
+/* Who wrote which events, of those asked for lately. Each thread that asks has its own. */
+class ThreadCache {
+    friend class TraceReader;
+    struct KnownThread {
+        uint32_t thread_id = 0;
+        uint32_t names = 0;
+        ThreadSpan span;
+    };
+    std::array<KnownThread, 256> known_; /* by thread id */
 };
 
 class TraceReader {
@@ -47,12 +59,24 @@ public:
     /* The next event in time order, nullptr at the end. Of equal times, statedump events come first. */
     const Event* next();
 
+    /* Instead of next(): has each stream read to its end, or as far as `read` likes, by as many threads as there are
+     * processors; returns when all are done. A stream is read by one thread. `read` is called with the number of the thread,
+     * which is less than reading_threads(), and asks who wrote an event with a cache of that thread's. */
+    void read_streams(const std::function<void(StreamReader& stream, unsigned thread)>& read);
+    unsigned reading_threads() const;
+
     /* Who wrote the event, nullptr if the trace does not tell. */
-    const ThreadRecord* thread_of(const Event& event);
+    const ThreadRecord* thread_of(const Event& event) { return thread_of(event, thread_cache_); }
+    const ThreadRecord* thread_of(const Event& event, ThreadCache& cache) const {
+        return thread_span_of(event, cache).thread;
+    }
+    /* With the times for which that thread, in this stream, is the same; until the next call with this cache. */
+    const ThreadSpan& thread_span_of(const Event& event, ThreadCache& cache) const;
     /* 0 if the trace does not tell. */
-    uint32_t process_id_of(const Event& event) {
+    uint32_t process_id_of(const Event& event) { return process_id_of(event, thread_cache_); }
+    uint32_t process_id_of(const Event& event, ThreadCache& cache) const {
         if (event.process_id != 0) return event.process_id;
-        const ThreadRecord* thread = thread_of(event);
+        const ThreadRecord* thread = thread_of(event, cache);
         return thread == nullptr ? 0 : thread->process_id;
     }
     /* Of who wrote the event's trace: that of the kernel and those of users are parts of one recording. */
@@ -122,12 +146,7 @@ private:
     std::map<std::string, uint32_t> names_places_, recordings_; /* by folder */
     std::deque<TraceNames> names_;
     std::optional<int64_t> monotonic_zero_ns_;
-    struct KnownThread {
-        uint32_t thread_id = 0;
-        uint32_t names = 0;
-        ThreadSpan span;
-    };
-    std::array<KnownThread, 256> known_threads_; /* thread id -> span, those asked for lately */
+    ThreadCache thread_cache_; /* of who reads by next() */
     int64_t start_ns_ = 0;
     bool started_ = false;
     std::vector<Waiting> heap_; /* heap_[0]: the stream whose event was returned last */

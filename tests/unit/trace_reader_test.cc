@@ -310,6 +310,47 @@ TEST_F(SeveralTraces, AreShownByTheClocksOfTheirMachines) {
     EXPECT_THAT(text, HasSubstr("[600.000000013]"));
 }
 
+/* As `plumb view --summary --json` says it; by several of std::thread, or by this one. */
+std::string counted(TraceReader reader, const FilterOptions& options, bool by_all_processors) {
+    EventFilter filter(reader, options);
+    TraceSummary summary(reader);
+    if (by_all_processors) {
+        static_cast<void>(summary.add_all(filter));
+    } else {
+        while (const Event* const event = reader.next()) {
+            if (filter.is_past(*event)) break;
+            if (filter.wants(*event)) summary.add(*event);
+        }
+    }
+    OutputBuffer out(-1);
+    summary.put_json(out);
+    return std::string(out.text());
+}
+
+TEST_F(SeveralTraces, AreCountedTheSameByAllProcessors) {
+    add("web/ust", "web", "web");
+    add("web/kernel", "", "web");
+    add("db/ust", "db", "db", 100'000'000'000);
+    add("flight/snapshot-1/ust", "flight", "flight");
+    add("flight/snapshot-2/ust", "later", "later");
+    const auto open = [this] { return std::move(*TraceReader::open(root_)); };
+    FilterOptions all;
+    const std::string one_by_one = counted(open(), all, false);
+    EXPECT_THAT(one_by_one, HasSubstr(R"("events":15,)"));
+    EXPECT_EQ(counted(open(), all, true), one_by_one);
+    all.statedump = true;
+    EXPECT_EQ(counted(open(), all, true), counted(open(), all, false));
+    FilterOptions some{{"!*2"}, {}, {}, {}, open().start_ns() + 1, open().start_ns() + 2};
+    const std::string some_of_them = counted(open(), some, false);
+    EXPECT_NE(some_of_them, one_by_one);
+    EXPECT_EQ(counted(open(), some, true), some_of_them);
+}
+
+TEST(TraceReader, CountsARenamedThreadTheSameByAllProcessors) {
+    const Named trace;
+    EXPECT_EQ(counted(std::move(*trace.open()), {}, true), counted(std::move(*trace.open()), {}, false));
+}
+
 TEST(TraceReader, CountsThreadsThatHadTheSameNumberApart) {
     const Named trace;
     Result<TraceReader> reader = trace.open();

@@ -83,6 +83,7 @@ public:
     void rewind();
 
     const std::string& name() const { return name_; }
+    std::size_t size_bytes() const { return bytes_.size(); }
     const StreamLayout* stream() const { return stream_; }
     uint32_t cpu() const { return event_.cpu; }
     const StreamLosses& losses() const { return losses_; }

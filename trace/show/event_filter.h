@@ -31,8 +31,12 @@ public:
     EventFilter(TraceReader& reader, FilterOptions options);
 
     bool wants(const Event& event) {
-        return wanted_[event.info->index] && event.time_ns >= options_.since_ns &&
-               (!by_thread_ || wants_thread(event));
+        return wants_at_any_thread(event) && (!by_thread_ || wants_thread(event));
+    }
+    /* The same, where only kind and time count: may be asked by several threads. */
+    bool goes_by_thread() const { return by_thread_; }
+    bool wants_at_any_thread(const Event& event) const {
+        return wanted_[event.info->index] && event.time_ns >= options_.since_ns;
     }
     /* No later event is wanted. */
     bool is_past(const Event& event) const { return event.time_ns > options_.until_ns; }
