@@ -88,9 +88,24 @@ OutputBuffer::OutputBuffer(int fd)
 
 void OutputBuffer::flush() {
     if (fd_ < 0) return;
-    const char* from = buffer_.get();
-    while (from < at_ && !closed_) {
-        const ssize_t written = ::write(fd_, from, static_cast<std::size_t>(at_ - from));
+    write_out(text());
+    at_ = buffer_.get();
+}
+
+void OutputBuffer::put_through(std::string_view text) {
+    if (fd_ < 0) {
+        put(text);
+        return;
+    }
+    flush();
+    write_out(text);
+}
+
+void OutputBuffer::write_out(std::string_view text) {
+    const char* from = text.data();
+    const char* const end = from + text.size();
+    while (from < end && !closed_) {
+        const ssize_t written = ::write(fd_, from, static_cast<std::size_t>(end - from));
         if (written > 0) {
             from += written;
         } else if (written < 0 && errno == EAGAIN) {
@@ -102,7 +117,6 @@ void OutputBuffer::flush() {
             if (written < 0 && errno != EPIPE) error_number_ = errno;
         }
     }
-    at_ = buffer_.get();
 }
 
 void OutputBuffer::make_room(std::size_t bytes) {

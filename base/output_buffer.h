@@ -81,6 +81,9 @@ public:
         wrote(std::to_chars(at, at + 72, value, base).ptr);
     }
 
+    /* Much at once, which is not copied first. */
+    void put_through(std::string_view text);
+
     void flush();
     /* Nobody reads any more, or writing failed: stop. */
     bool is_closed() const { return closed_; }
@@ -92,6 +95,7 @@ public:
 
 private:
     void make_room(std::size_t bytes);
+    void write_out(std::string_view text);
 
     int fd_;
     bool closed_ = false;

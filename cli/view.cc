@@ -10,14 +10,17 @@
 
 #include "trace/show/event_filter.h"
 #include "trace/show/event_writer.h"
+#include "trace/show/parallel_writer.h"
 #include "trace/show/trace_summary.h"
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <thread>
 
 namespace plumb {
 namespace {
@@ -89,15 +92,26 @@ struct Shown {
     std::unique_ptr<TraceSummary> summary;
 };
 
+/* With all processors, where that can be. Pairs join lines from anywhere. */
+std::unique_ptr<EventWriter> make_writer(const ViewOptions& options, const TraceReader& reader,
+                                         OutputBuffer& out) {
+    const auto make =
+        [&reader, json = options.json,
+         style = TextStyle{options.time_style(), options.use_color(), options.pairs}](OutputBuffer& to) {
+            return json ? make_json_writer(reader, to) : make_text_writer(reader, to, style);
+        };
+    const unsigned processors = std::thread::hardware_concurrency();
+    if (processors < 2 || options.pairs || !can_write_parallel(reader)) return make(out);
+    /* Behind four, who reads the trace is what bounds it. */
+    return std::make_unique<ParallelWriter>(reader, out, make, std::min(processors - 1, 4U));
+}
+
 Shown make_shown(const ViewOptions& options, TraceReader& reader, OutputBuffer& out) {
     Shown shown;
     if (options.summary)
         shown.summary = std::make_unique<TraceSummary>(reader);
-    else if (options.json && !options.stats)
-        shown.writer = make_json_writer(reader, out);
     else if (!options.stats)
-        shown.writer =
-            make_text_writer(reader, out, {options.time_style(), options.use_color(), options.pairs});
+        shown.writer = make_writer(options, reader, out);
     return shown;
 }
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <exception>
 #include <filesystem>
 #include <system_error>
 #include <thread>
@@ -281,9 +282,14 @@ void TraceReader::read_streams(const std::function<void(StreamReader&, unsigned)
         largest_first.begin(), largest_first.end(),
         [](const StreamReader* a, const StreamReader* b) { return a->size_bytes() > b->size_bytes(); });
     std::atomic<std::size_t> taken = 0;
+    std::vector<std::exception_ptr> failures(reading_threads());
     const auto work = [&](unsigned thread) {
-        for (std::size_t at; (at = taken.fetch_add(1)) < largest_first.size();)
-            read(*largest_first[at], thread);
+        try {
+            for (std::size_t at; (at = taken.fetch_add(1)) < largest_first.size();)
+                read(*largest_first[at], thread);
+        } catch (...) { /* no memory */
+            failures[thread] = std::current_exception();
+        }
     };
     std::vector<std::thread> helpers;
     try {
@@ -295,6 +301,8 @@ void TraceReader::read_streams(const std::function<void(StreamReader&, unsigned)
     work(0);
     for (std::thread& helper : helpers)
         helper.join();
+    for (const std::exception_ptr& failure : failures)
+        if (failure) std::rethrow_exception(failure);
 }
 
 StreamLosses TraceReader::losses() const {

@@ -9,6 +9,7 @@
 #include "trace/ctf/decode_plan.h"
 #include "trace/ctf/tsdl.h"
 
+#include <algorithm>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -65,6 +66,11 @@ public:
     const Plan& packet_header() const { return packet_header_; }
     uint32_t packet_header_slot_count() const { return packet_header_slots_; }
     const StreamLayout* find_stream(uint64_t id) const;
+    /* Each event is a record that has all that its fields need in itself. */
+    bool has_only_plumb_records() const {
+        return std::all_of(streams_.begin(), streams_.end(),
+                           [](const auto& stream) { return stream->is_plumb_record; });
+    }
     const std::vector<std::unique_ptr<EventInfo>>& events() const { return events_; }
 
 private:

@@ -102,7 +102,7 @@ static_assert(tsdl::max_type_depth <= 64);
 
 class JsonWriter : public EventWriter {
 public:
-    JsonWriter(TraceReader& reader, OutputBuffer& out) : reader_(reader), out_(out) {
+    JsonWriter(const TraceReader& reader, OutputBuffer& out) : reader_(reader), out_(out) {
         for (const EventInfo* info : reader.event_infos())
             events_.push_back({TextPiece(",\"event\":" + json_string(info->name)), make_pieces(info->context),
                                make_pieces(info->fields)});
@@ -143,7 +143,7 @@ private:
     }
 
     void write_thread(const Event& event) {
-        if (const ThreadRecord* const thread = reader_.thread_of(event)) {
+        if (const ThreadRecord* const thread = reader_.thread_of(event, thread_cache_)) {
             out_.put(threads_.of(*thread, [](const ThreadRecord& t) {
                 return fmt::format(",\"comm\":{},\"pid\":{},\"tid\":{}", json_string(t.name), t.process_id,
                                    t.thread_id);
@@ -173,16 +173,17 @@ private:
                        visit_event_context<JsonPrinter>);
     }
 
-    TraceReader& reader_;
+    const TraceReader& reader_;
     OutputBuffer& out_;
     std::vector<EventPieces> events_;
     std::unordered_map<const Plan*, StepPieces> contexts_;
     ThreadPieces threads_;
+    ThreadCache thread_cache_;
 };
 
 } // namespace
 
-std::unique_ptr<EventWriter> make_json_writer(TraceReader& reader, OutputBuffer& out) {
+std::unique_ptr<EventWriter> make_json_writer(const TraceReader& reader, OutputBuffer& out) {
     return std::make_unique<JsonWriter>(reader, out);
 }
 

@@ -108,7 +108,7 @@ private:
 
 class TextWriter : public EventWriter {
 public:
-    TextWriter(TraceReader& reader, OutputBuffer& out, TextStyle style)
+    TextWriter(const TraceReader& reader, OutputBuffer& out, TextStyle style)
         : reader_(reader),
           out_(out),
           colors_(style.color ? some_colors : no_colors),
@@ -151,6 +151,11 @@ public:
         write_head(event, pieces.head);
         write_fields(event);
         out_.put('\n');
+    }
+
+    void continue_after(std::optional<int64_t> last_ns) override {
+        last_ns_known_ = last_ns.has_value();
+        last_ns_ = last_ns.value_or(0);
     }
 
     void finish() override {
@@ -248,7 +253,7 @@ private:
     }
 
     void write_thread(const Event& event) {
-        if (const ThreadRecord* const thread = reader_.thread_of(event)) {
+        if (const ThreadRecord* const thread = reader_.thread_of(event, thread_cache_)) {
             out_.put(threads_.of(*thread, [this](const ThreadRecord& t) { return thread_text(t); }));
             return;
         }
@@ -275,7 +280,7 @@ private:
         }
     }
 
-    TraceReader& reader_;
+    const TraceReader& reader_;
     OutputBuffer& out_;
     const Colors& colors_;
     bool pairs_;
@@ -285,6 +290,7 @@ private:
     std::vector<EventPieces> events_;
     std::unordered_map<const Plan*, StepPieces> contexts_;
     ThreadPieces threads_;
+    ThreadCache thread_cache_;
     TextPiece time_end_;
     TextPiece time_begin_;
     TextPiece cpu_{fmt::format(" {{ {}cpu_id{} = ", colors_.name, colors_.end)};
@@ -295,7 +301,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<EventWriter> make_text_writer(TraceReader& reader, OutputBuffer& out, TextStyle style) {
+std::unique_ptr<EventWriter> make_text_writer(const TraceReader& reader, OutputBuffer& out, TextStyle style) {
     return std::make_unique<TextWriter>(reader, out, style);
 }
 

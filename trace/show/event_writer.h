@@ -17,6 +17,7 @@
 #include "trace/trace_reader.h"
 
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -25,8 +26,10 @@ namespace plumb {
 class EventWriter {
 public:
     virtual ~EventWriter() = default;
-    /* The event must be the reader's current one. */
+    /* The event must be the reader's current one, or have slots of its own. */
     virtual void write(const Event& event) = 0;
+    /* The event before the next one, if there was any, has been written by somebody else. */
+    virtual void continue_after(std::optional<int64_t>) {}
     /* After the last event: what was held back. */
     virtual void finish() {}
     /* Events whose fields reached beyond their end: what was whole has been written. */
@@ -45,8 +48,8 @@ struct TextStyle {
     bool pairs = false;
 };
 
-std::unique_ptr<EventWriter> make_text_writer(TraceReader& reader, OutputBuffer& out, TextStyle style);
-std::unique_ptr<EventWriter> make_json_writer(TraceReader& reader, OutputBuffer& out);
+std::unique_ptr<EventWriter> make_text_writer(const TraceReader& reader, OutputBuffer& out, TextStyle style);
+std::unique_ptr<EventWriter> make_json_writer(const TraceReader& reader, OutputBuffer& out);
 
 /* What stands before the value of each step of a plan. */
 using StepPieces = std::vector<TextPiece>;
