@@ -4,12 +4,14 @@
  * build id) gives no names.
  *
  *   in a symbol          cache_lock, cache_lock+0x8
+ *   in a nameless function  memcached:fn_12f0+0x72, which begins at 0x12f0 in the file
  *   in an object         memcached+0x1234
  *   elsewhere            0x7f0012345678 (heap, stack)
  */
 #ifndef PLUMB_TRACE_SYMBOLS_H
 #define PLUMB_TRACE_SYMBOLS_H
 
+#include "trace/symbol_file.h"
 #include "trace/trace_names.h"
 
 #include <cstdint>
@@ -30,16 +32,16 @@ public:
     std::string name_at(uint64_t file_address) const;
     /* Address of the first byte that is loaded. */
     uint64_t first_address() const { return first_address_; }
-    bool empty() const { return symbols_.empty(); }
+    /* "fn_12f0" or "fn_12f0+0x8", by where the functions of a stripped file begin; empty if the address is in no code, or the
+     * file does not tell. */
+    std::string function_at(uint64_t file_address) const;
+    /* Nothing was read. */
+    bool empty() const { return symbols_.empty() && starts_.empty(); }
 
 private:
-    friend class SymbolFile;
-    struct Symbol {
-        uint64_t address;
-        uint64_t size;
-        std::string name;
-    };
-    std::vector<Symbol> symbols_; /* by address */
+    std::vector<FileSymbol> symbols_; /* by address */
+    std::vector<uint64_t> starts_;    /* of functions, in order */
+    std::vector<AddressRange> code_;
     uint64_t first_address_ = 0;
 };
 

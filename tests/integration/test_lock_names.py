@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Locks have names: those in .bss, where most PTHREAD_MUTEX_INITIALIZER locks are, and those of libraries that a
-program loads later and that know nothing of tracing."""
+program loads later and that know nothing of tracing. Places in programs without symbols have some, too."""
+import http.server
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -110,6 +113,75 @@ class LockNames(unittest.TestCase):
                            capture_output=True, timeout=60)
             program.kill()
         self.assertIn("program_lock", self.names_in(trace))
+
+
+class DebugFiles(http.server.BaseHTTPRequestHandler):
+    """As a debuginfod answers: /buildid/ID/debuginfo."""
+    files = {}
+
+    def do_GET(self):
+        parts = self.path.split("/")
+        content = self.files.get(parts[2]) if parts[1:2] == ["buildid"] and parts[3:4] == ["debuginfo"] else None
+        self.send_response(404 if content is None else 200)
+        self.send_header("Content-Length", str(len(content or b"")))
+        self.end_headers()
+        self.wfile.write(content or b"")
+
+    def log_message(self, *_):
+        pass
+
+
+class StrippedProgram(unittest.TestCase):
+    """What a file that has lost its symbols still tells, and who else knows them."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="plumb-stripped-")
+        self.addCleanup(scratch.cleanup)
+        self.directory = pathlib.Path(scratch.name)
+        (self.directory / "program.c").write_text(USE % {"name": "lock", "filler": 20000} +
+                                                  "int main(void) { use_lock(); return 0; }")
+        self.run_here(os.environ.get("CC", "cc"), "-g", "-O1", "-pthread", "-Wl,--build-id", "program.c", "-o", "whole")
+        self.run_here("strip", "whole", "-o", "program")
+        self.trace = self.directory / "trace"
+        subprocess.run([PLUMB, "record", "--preload", "pthread", "-o", self.trace, "--", self.directory / "program"],
+                       check=True, capture_output=True, timeout=60)
+
+    def run_here(self, *command):
+        return subprocess.run(command, cwd=self.directory, check=True, capture_output=True, text=True, timeout=60).stdout
+
+    def waits(self, **environment):
+        """The name of the lock that was waited for, and of the place where."""
+        rows = subprocess.run([PLUMB, "contention", "-n", "0", "--json", self.trace], check=True, capture_output=True,
+                              text=True, timeout=60, env={**os.environ, **environment}).stdout.splitlines()
+        found = [(row["name"], row["waited_for_in"]) for row in map(json.loads, rows) if row["contended"] > 0]
+        self.assertEqual(len(found), 1, rows)
+        return found[0]
+
+    def test_a_call_site_is_named_by_where_its_function_begins(self):
+        functions = {name: int(address, 16) for address, _, name in
+                     (line.split() for line in self.run_here("nm", "whole").splitlines() if len(line.split()) == 3)}
+        name, place = self.waits(DEBUGINFOD_URLS="")
+        self.assertRegex(name, r"^program\+0x[0-9a-f]+$")
+        found = re.fullmatch(r"program:fn_([0-9a-f]+)\+0x([0-9a-f]+)", place)
+        self.assertTrue(found, place)
+        self.assertEqual(int(found[1], 16), functions["wait_for_it"])
+        self.assertLess(int(found[2], 16), 0x40)
+
+    def test_a_server_of_debug_files_is_asked_where_the_user_has_named_one(self):
+        if not list(pathlib.Path("/usr/lib").glob("**/libdebuginfod.so.1")):
+            self.skipTest("libdebuginfod is not installed")
+        build_id = re.search(r"Build ID: ([0-9a-f]+)", self.run_here("readelf", "-n", "program"))[1]
+        self.run_here("objcopy", "--only-keep-debug", "whole", "whole.debug")
+        DebugFiles.files = {build_id: (self.directory / "whole.debug").read_bytes()}
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), DebugFiles) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            try:
+                name, place = self.waits(DEBUGINFOD_URLS=f"http://127.0.0.1:{server.server_port}",
+                                         DEBUGINFOD_CACHE_PATH=str(self.directory / "cache"), no_proxy="127.0.0.1")
+            finally:
+                server.shutdown()
+        self.assertEqual(name, "lock")
+        self.assertRegex(place, r"^wait_for_it\+0x[0-9a-f]+$")
 
 
 if __name__ == "__main__":
