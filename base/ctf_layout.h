@@ -8,7 +8,7 @@
  *   +------------------+ 32
  *   | CtfPacketContext |
  *   +------------------+ 88 or 80, a multiple of 8: records keep their alignment
- *   | records          |
+ *   | records          |   (of compact records: 84)
  *   +------------------+ content_size: the end of the last record's `length`
  *   | zeros            |
  *   +------------------+ packet_size: a multiple of 8 bytes
@@ -46,6 +46,17 @@ constexpr char monotonic_zero_entry[] = "monotonic_zero_realtime_ns";
  * integer for every reader, and the alias is an enumeration with the labels of its values, for those that know. */
 constexpr char labels_alias[] = "plumb_labels_of_";
 
+/* The entry of the environment that says that records have small headers (consumerd/sink/record_packer.h), and what it says. */
+constexpr char record_layout_entry[] = "plumb_record_layout";
+constexpr char record_layout_compact[] = "compact";
+
+/* Of such a header: the first bits are the event's id, or one of these two, and the others the lower end of the time. */
+constexpr unsigned ctf_compact_kind_bits = 5;
+constexpr uint32_t ctf_compact_far = 30;
+constexpr uint32_t ctf_compact_whole = 31;
+constexpr unsigned ctf_compact_time_bits = 27;
+constexpr uint64_t ctf_compact_time_limit = uint64_t{1} << ctf_compact_time_bits;
+
 struct CtfPacketHeader {
     uint32_t magic;
     uint8_t uuid[16];
@@ -76,6 +87,9 @@ static_assert(sizeof(CtfPacketStart) == 88);
 constexpr size_t ctf_start_bytes = sizeof(CtfPacketStart);
 constexpr size_t ctf_start_bytes_without_cpu = offsetof(CtfPacketStart, context.cpu_id);
 static_assert(ctf_start_bytes_without_cpu == 80);
+
+/* Small headers need no alignment. */
+constexpr size_t ctf_start_bytes_compact = offsetof(CtfPacketStart, context.unused);
 
 /* What counts as content of a packet without records. */
 constexpr size_t ctf_content_bytes(size_t start_bytes) {

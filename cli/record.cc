@@ -129,6 +129,9 @@ void add_output(CLI::App& command, RecordOptions& options) {
         ->check(not_empty())
         ->type_name("DIR");
     command.add_flag("--force", options.force, "Replace the trace that is in DIR");
+    command.add_flag(
+        "--compact", options.compact,
+        "Write records with smaller headers: an event with one number takes 16 bytes instead of 24");
     command.add_option("--name", options.name, "Name of the session, kept in the trace")
         ->check(not_empty())
         ->type_name("NAME");

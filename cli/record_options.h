@@ -35,6 +35,7 @@ struct RecordOptions {
     std::vector<std::string> users; /* other ones, as root */
     std::string log_level;
     std::optional<std::string> duration;
+    bool compact = false; /* records with small headers */
     std::string name;
     bool force = false;
     bool json = false;

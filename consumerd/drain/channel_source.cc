@@ -67,6 +67,7 @@ TraceIdentity identity_of(const ChannelGeometry& geometry, const std::optional<C
     identity.host_name = geometry.host_name;
     identity.domain = geometry.domain == PLUMB_DOMAIN_KERNEL ? "kernel" : "ust";
     identity.folder = options.folder;
+    identity.is_compact = options.is_compact;
     identity.uuid = is_one_of_several ? random_uuid(geometry.trace_uuid) : geometry.trace_uuid;
     identity.boot_id = geometry.boot_id;
     identity.created_realtime_ns = geometry.created_realtime_ns;

@@ -33,6 +33,7 @@ struct ChannelDrainOptions : DrainOptions {
     std::string trace_name;                                       /* empty: the session's name */
     std::vector<std::pair<std::string, std::string>> environment; /* further lines of the trace's env */
     std::vector<RingPlace> ring_places; /* where to begin, by ring; empty: with what nobody has read */
+    bool is_compact = false;            /* records get small headers */
     uint64_t not_described_before = 0;  /* entries, as those before it have counted */
     /* One of several traces of the channel: with an identity of its own, so that others can be read beside it. */
     bool is_snapshot = false;

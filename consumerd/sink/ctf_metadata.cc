@@ -233,6 +233,7 @@ std::string environment_block(const TraceIdentity& identity, const plumb_clock_p
     text("machine", system.machine);
     block += fmt::format("    architecture_bit_width = {};\n    {} = {};\n", sizeof(void*) * 8,
                          monotonic_zero_entry, clock.realtime_offset_ns);
+    if (identity.is_compact) text(record_layout_entry, record_layout_compact);
     for (const auto& [name, value] : identity.environment)
         text(name, value);
     return block + "};\n\n";
@@ -270,9 +271,45 @@ std::string clock_block(const TraceIdentity& identity, const plumb_clock_page& c
                        clock.frequency_hz, offset.seconds, offset.cycles);
 }
 
+/* As record_packer.cc writes them. `t` and `id` of `far` stand on no byte boundary of their own, so that they begin where the
+ * five bits end. */
+std::string compact_header(const std::string& clock) {
+    const auto integer = [](unsigned bits, unsigned align, const std::string& map) {
+        return fmt::format("integer {{ size = {}; align = {}; signed = false; {}}}", bits, align, map);
+    };
+    const std::string map = fmt::format("map = clock.{}.value; ", clock);
+    const std::string near_time = integer(ctf_compact_time_bits, 1, map);
+    return fmt::format(R"(    event.header := struct {{
+        enum : integer {{ size = {0}; align = 1; signed = false; }} {{
+            near = 0 ... {1}, far = {2}, whole = {3}
+        }} id;
+        variant <id> {{
+            struct {{ {4} timestamp; }} near;
+            struct {{ {4} timestamp; {5} id; }} far;
+            struct {{ {6} id; {7} timestamp; }} whole;
+        }} v;
+    }} align(8);
+    event.context := struct {{
+        integer {{ size = 32; align = 8; signed = false; }} _)",
+                       ctf_compact_kind_bits, ctf_compact_far - 1, ctf_compact_far, ctf_compact_whole,
+                       near_time, integer(16, 1, ""), integer(16, 8, ""), integer(64, 8, map));
+}
+
 /* The record's `length` needs no name here: the thread id's alignment steps over it. So does the event
  * header's over what is between cpu_id and the first record. */
-std::string stream_block(uint32_t id, const std::string& timestamp, bool has_cpu, const char* thread_id) {
+std::string plain_header(const std::string& timestamp) {
+    return fmt::format(R"(    event.header := struct {{
+        {} timestamp;
+        uint16_t id;
+    }} align(64);
+    event.context := struct {{
+        integer {{ size = 32; align = 32; signed = false; }} _)",
+                       timestamp);
+}
+
+/* `header`: of events, up to the name of the thread's number. */
+std::string stream_block(uint32_t id, const std::string& timestamp, bool has_cpu, const std::string& header,
+                         const char* thread_id) {
     return fmt::format(R"(stream {{
     id = {};
     packet.context := struct {{
@@ -283,17 +320,12 @@ std::string stream_block(uint32_t id, const std::string& timestamp, bool has_cpu
         uint64_t packet_seq_num;
         uint64_t events_discarded;
 {}    }};
-    event.header := struct {{
-        {} timestamp;
-        uint16_t id;
-    }} align(64);
-    event.context := struct {{
-        integer {{ size = 32; align = 32; signed = false; }} _{};
+{}{};
     }};
 }};
 
 )",
-                       id, timestamp, timestamp, has_cpu ? "        uint32_t cpu_id;\n" : "", timestamp,
+                       id, timestamp, timestamp, has_cpu ? "        uint32_t cpu_id;\n" : "", header,
                        thread_id);
 }
 
@@ -361,12 +393,14 @@ trace {{
     text += clock_block(identity, clock);
     /* As LTTng calls the context in its two domains. */
     const char* const thread_id = identity.is_kernel() ? "tid" : "vtid";
-    text +=
-        "/* The rings, one stream each. */\n" + stream_block(ctf_stream_records, timestamp, true, thread_id);
+    const std::string plain = plain_header(timestamp);
+    const std::string header = identity.is_compact ? compact_header(clock_name(clock.mode)) : plain;
+    text += "/* The rings, one stream each. */\n" +
+            stream_block(ctf_stream_records, timestamp, true, header, thread_id);
     text += identity.is_kernel()
                 ? "/* What was there already. */\n"
                 : "/* Which processes and threads wrote, and the objects they had loaded. */\n";
-    text += stream_block(ctf_stream_statedump, timestamp, identity.is_kernel(), thread_id);
+    text += stream_block(ctf_stream_statedump, timestamp, identity.is_kernel(), plain, thread_id);
     text +=
         identity.statedump_events.empty() ? statedump_events() : statedump_blocks(identity.statedump_events);
     for (const ChannelEvent& event : events)

@@ -30,6 +30,8 @@ struct TraceIdentity {
     std::array<uint8_t, 16> uuid{};
     std::array<uint8_t, 16> boot_id{};
     uint64_t created_realtime_ns = 0;
+    /* Records have small headers (record_packer.h). */
+    bool is_compact = false;
     /* Further lines of `env`: identifier and text. */
     std::vector<std::pair<std::string, std::string>> environment;
 

@@ -69,11 +69,13 @@ Status CtfStream::put(std::span<const std::byte> records, uint64_t packet_bytes)
 }
 
 Status CtfStream::append(const Packet& packet, uint64_t sequence) {
-    const uint64_t content_bytes =
-        packet.records.empty() ? ctf_content_bytes(start_bytes_) : start_bytes_ + packet.records.size();
-    const uint64_t packet_bytes = (start_bytes_ + packet.records.size() + 7) & ~uint64_t{7};
     CtfPacketContext& context = start_.context;
     context.timestamp_begin = std::max(packet.timestamp_begin, last_timestamp_);
+    const std::span<const std::byte> records =
+        packer_ ? packer_->pack(packet.records, context.timestamp_begin) : packet.records;
+    const uint64_t content_bytes =
+        records.empty() ? ctf_content_bytes(start_bytes_) : start_bytes_ + records.size();
+    const uint64_t packet_bytes = (start_bytes_ + records.size() + 7) & ~uint64_t{7};
     context.timestamp_end = std::max(packet.timestamp_end, context.timestamp_begin);
     context.content_size = content_bytes * 8;
     context.packet_size = packet_bytes * 8;
@@ -85,7 +87,7 @@ Status CtfStream::append(const Packet& packet, uint64_t sequence) {
         kept_.end();
         return check(); /* what is appended would hide it */
     }
-    if (status) status = put(packet.records, packet_bytes);
+    if (status) status = put(records, packet_bytes);
     if (!status) return cut_back(status);
     bytes_ += packet_bytes;
     kept_.set_whole_bytes(bytes_);

@@ -15,10 +15,12 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/result.h"
+#include "consumerd/sink/record_packer.h"
 #include "consumerd/sink/stream_keeper.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -39,6 +41,8 @@ public:
     CtfStream(const Folder& folder, std::string name, const CtfPacketStart& start, size_t start_bytes)
         : folder_(&folder), name_(std::move(name)), start_(start), start_bytes_(start_bytes) {}
 
+    /* Its records get small headers. */
+    void pack_records() { packer_.emplace(); }
     /* When it could have had records for the first time, if that is known. */
     void began(uint64_t timestamp) { began_ = timestamp; }
     Status write(const Packet& packet);
@@ -71,6 +75,7 @@ private:
     std::string name_;
     CtfPacketStart start_;
     size_t start_bytes_; /* of it, as much as the stream has */
+    std::optional<RecordPacker> packer_;
     FileDescriptor file_;
     KeptStream kept_;
     uint64_t bytes_ = 0;

@@ -40,15 +40,18 @@ Result<std::unique_ptr<CtfWriter>> CtfWriter::create(const std::string& director
     std::unique_ptr<CtfWriter> writer(new CtfWriter(std::move(*folder), std::move(identity)));
     writer->reserve_ =
         reserve_space(path, reserve_bytes + reserve_ring_bytes * (uint64_t{ring_count} + extra_ring_count));
+    const size_t start_bytes = writer->identity_.is_compact ? ctf_start_bytes_compact : ctf_start_bytes;
     for (uint32_t i = 0; i < ring_count; i++)
         writer->rings_.emplace_back(writer->folder_, fmt::format("ring_{}", i),
-                                    packet_start(writer->identity_, ctf_stream_records, i, i),
-                                    ctf_start_bytes);
+                                    packet_start(writer->identity_, ctf_stream_records, i, i), start_bytes);
     for (uint32_t i = 0; i < extra_ring_count; i++)
         writer->rings_.emplace_back(
             writer->folder_, fmt::format("extra_ring_{}", i),
             packet_start(writer->identity_, ctf_stream_records, uint64_t{ring_count} + i, ctf_no_cpu),
-            ctf_start_bytes);
+            start_bytes);
+    if (writer->identity_.is_compact)
+        for (CtfStream& stream : writer->rings_)
+            stream.pack_records();
     writer->statedump_.emplace_back(
         writer->folder_, "statedump", packet_start(writer->identity_, ctf_stream_statedump, 0, 0),
         writer->identity_.is_kernel() ? ctf_start_bytes : ctf_start_bytes_without_cpu);

@@ -2,7 +2,7 @@
  * Writes a CTF 1.8 trace: DIR/<domain>/ with `metadata`, one stream file for each ring that has something to
  * say (`ring_0`, `extra_ring_0` ...), and `statedump`.
  *
- * Records go into packets as they lay in the ring; nothing is encoded again. The metadata is always there and
+ * Records go into packets as they lay in the ring, or with smaller headers (record_packer.h). The metadata is always there and
  * always describes every event that is in the streams: it is replaced (never rewritten in place) before the
  * first record of a new event is written, so a trace whose recorder was killed reads well up to its last
  * packet.

@@ -1,5 +1,7 @@
 #include "trace/ctf/stream_reader.h"
 
+#include "base/ctf_layout.h"
+
 #include <plumb/abi/record.h>
 
 #include <algorithm>
@@ -89,8 +91,21 @@ bool StreamReader::next() {
             if (!next_packet()) return false;
             continue;
         }
-        if (stream_->is_plumb_record ? next_plumb_event() : next_plain_event()) return true;
+        if (next_event()) return true;
     }
+}
+
+/* False: no event here. */
+bool StreamReader::next_event() {
+    switch (stream_->record_layout) {
+    case RecordLayout::plain:
+        return next_plumb_event();
+    case RecordLayout::compact:
+        return next_compact_event();
+    case RecordLayout::other:
+        break;
+    }
+    return next_other_event();
 }
 
 /* Moves to the next packet that is worth looking into; false at the end of the file. */
@@ -168,7 +183,7 @@ std::optional<StreamReader::PacketSizes> StreamReader::packet_sizes(uint64_t hea
  * may have counted before the part that was kept. */
 void StreamReader::count_losses() {
     const bool from_zero =
-        stream_->is_plumb_record || (has(Role::packet_seq_num) && role(Role::packet_seq_num) == 0);
+        stream_->is_plumb_record() || (has(Role::packet_seq_num) && role(Role::packet_seq_num) == 0);
     if (has(Role::events_discarded)) {
         const uint64_t now = role(Role::events_discarded);
         if (first_packet_ ? from_zero : now > last_discarded_)
@@ -213,8 +228,64 @@ bool StreamReader::next_plumb_event() {
     return true;
 }
 
+/* The small headers that consumerd/sink/record_packer.h draws. Where the fields end, they say themselves. False: no event
+ * here. */
+bool StreamReader::next_compact_event() {
+    const uint64_t at = bit_ >> 3, end = content_bits_ >> 3;
+    constexpr uint64_t near_bytes = 4, far_bytes = 6, whole_bytes = 11, thread_bytes = 4;
+    if (at >= end) {
+        in_packet_ = false;
+        return false;
+    }
+    const auto cut = [this] { return !give_up_packet("it ends inside an event"); };
+    if (end - at < near_bytes + thread_bytes) return cut();
+    const uint8_t* const bytes = event_.packet + at;
+    const auto load = [bytes]<typename Integer>(uint64_t offset, Integer value) {
+        std::memcpy(&value, bytes + offset, sizeof value);
+        return value;
+    };
+    const uint32_t first = load(0, uint32_t{});
+    uint64_t id = first & ((uint32_t{1} << ctf_compact_kind_bits) - 1), header_bytes = near_bytes;
+    if (id == ctf_compact_whole) {
+        header_bytes = whole_bytes;
+        if (end - at < header_bytes + thread_bytes) return cut();
+        id = load(1, uint16_t{});
+        clock_ = load(3, uint64_t{});
+    } else {
+        constexpr uint64_t mask = ctf_compact_time_limit - 1;
+        const uint64_t low = first >> ctf_compact_kind_bits;
+        clock_ += (low - clock_) & mask;
+        if (id == ctf_compact_far) {
+            header_bytes = far_bytes;
+            if (end - at < header_bytes + thread_bytes) return cut();
+            id = load(4, uint16_t{});
+        }
+    }
+    event_.info = stream_->find_event(id);
+    if (event_.info == nullptr) {
+        ++losses_.unknown_events;
+        return !give_up_packet(fmt::format("the metadata has no event with id {}", id));
+    }
+    event_.thread_id = load(header_bytes, uint32_t{});
+    event_.cycles = clock_;
+    event_.time_ns = stream_->clock(clock_);
+    event_.stream_context_bit = (at + header_bytes) * 8;
+    event_.context_bit = event_.fields_bit = (at + header_bytes + thread_bytes) * 8;
+    if (event_.info->fields_bytes != EventInfo::variable_size &&
+        event_.info->fields_bytes <= end - at - header_bytes - thread_bytes) {
+        bit_ = event_.fields_bit + uint64_t{event_.info->fields_bytes} * 8;
+    } else {
+        BitCursor cursor{event_.packet, event_.fields_bit, content_bits_};
+        SkipVisitor skip;
+        if (!walk(event_.info->fields, cursor, slots_.data(), skip)) return cut();
+        bit_ = (cursor.bit + 7) & ~uint64_t{7};
+    }
+    event_.end_bit = bit_;
+    return true;
+}
+
 /* Any other shape: every part is walked to find where the next one begins. False: no event here. */
-bool StreamReader::next_plain_event() {
+bool StreamReader::next_other_event() {
     BitCursor cursor{event_.packet, bit_, content_bits_};
     cursor.steps_left = steps_left_;
     RoleVisitor roles(*this);

@@ -95,6 +95,7 @@ private:
         uint64_t content_bits;
         uint64_t packet_bits;
     };
+    bool next_event();
     bool next_packet();
     bool enter_packet();
     uint64_t steps_left_ = 0; /* in this packet */
@@ -104,7 +105,8 @@ private:
     std::optional<PacketSizes> packet_sizes(uint64_t header_bits);
     void count_losses();
     bool next_plumb_event();
-    bool next_plain_event();
+    bool next_compact_event();
+    bool next_other_event();
     bool give_up_packet(std::string_view why);
     bool give_up_file(std::string_view why);
     void tell(std::string_view why);

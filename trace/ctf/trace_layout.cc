@@ -6,6 +6,8 @@
  */
 #include "trace/ctf/trace_layout.h"
 
+#include "base/ctf_layout.h"
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -128,6 +130,7 @@ private:
     Result<int32_t> slot_of(const Visible& visible);
     Status make_stream(const tsdl::StreamClass& described);
     Status make_event(const tsdl::EventClass& described, StreamLayout& stream, uint32_t index);
+    RecordLayout layout_of_records(const StreamLayout& stream) const;
     CyclesToNs clock_of(const tsdl::StreamClass& stream) const;
 
     TraceLayout& layout_;
@@ -168,7 +171,7 @@ Status LayoutMaker::make(uint32_t first_index) {
             if (Status made = make_event(*event, stream, index); !made) return made;
             only_statedump = only_statedump && layout_.events_.back()->is_statedump;
         }
-        stream.is_statedump = only_statedump && stream.is_plumb_record;
+        stream.is_statedump = only_statedump && stream.is_plumb_record();
         stream.slot_count = slots_;
     }
     /* Events may use what the packet header keeps, so each stream has room for it. */
@@ -198,6 +201,32 @@ CyclesToNs LayoutMaker::clock_of(const tsdl::StreamClass& stream) const {
     return {clock->frequency_hz, clock->offset_s, clock->offset_cycles};
 }
 
+/* Whether header and context of events may be those that consumerd/sink/record_packer.h draws: the metadata says so, too. */
+static bool is_compact_record(const Plan& header, const Plan& context) {
+    if (header.steps.empty() || context.steps.size() != 1) return false;
+    const Step& kind = header.steps[0];
+    const Step& thread = context.steps[0];
+    return header.align_mask == 7 && kind.kind == StepKind::integer &&
+           kind.size_bits == ctf_compact_kind_bits && kind.next < header.steps.size() &&
+           header.steps[kind.next].kind == StepKind::variant &&
+           header.steps[kind.next].next == header.steps.size() && thread.direct && !thread.is_signed &&
+           thread.size_bits == 32 && thread.align_mask == 7 &&
+           (thread.name == "vtid" || thread.name == "tid");
+}
+
+/* Of structs of nothing but integers and floating points of whole bytes; else EventInfo::variable_size. */
+static uint32_t size_of(const Plan& fields) {
+    if (fields.align_mask > 7) return EventInfo::variable_size;
+    uint32_t bits = 0;
+    for (const Step& step : fields.steps) {
+        if ((step.kind != StepKind::integer && step.kind != StepKind::floating) || step.align_mask != 7 ||
+            step.size_bits % 8 != 0)
+            return EventInfo::variable_size;
+        bits += step.size_bits;
+    }
+    return bits / 8;
+}
+
 /* Whether header and context of events are those of include/plumb/abi/record.h, little-endian:
  *   struct { u64 timestamp; u16 id; } align(64), then struct { u32 align(32) vtid; }, or tid in the kernel's domain
  * The record's length lies in the gap before vtid, but only a trace that Plumb wrote has it there. */
@@ -212,6 +241,15 @@ static bool is_plumb_record(const Plan& header, const Plan& context) {
            (is_field(context.steps[0], "vtid", 32, 32) || is_field(context.steps[0], "tid", 32, 32));
 }
 
+/* Of a trace of Plumb. */
+RecordLayout LayoutMaker::layout_of_records(const StreamLayout& stream) const {
+    if (is_plumb_record(stream.event_header, stream.event_context)) return RecordLayout::plain;
+    const bool says_so =
+        layout_.metadata().environment_text(record_layout_entry) == std::string_view(record_layout_compact);
+    return says_so && is_compact_record(stream.event_header, stream.event_context) ? RecordLayout::compact
+                                                                                   : RecordLayout::other;
+}
+
 Status LayoutMaker::make_stream(const tsdl::StreamClass& described) {
     auto stream = std::make_unique<StreamLayout>();
     stream->id = described.id;
@@ -223,8 +261,7 @@ Status LayoutMaker::make_stream(const tsdl::StreamClass& described) {
         return made;
     if (Status made = compile("stream.event.context", described.event_context, stream->event_context); !made)
         return made;
-    stream->is_plumb_record =
-        layout_.is_of_plumb() && is_plumb_record(stream->event_header, stream->event_context);
+    if (layout_.is_of_plumb()) stream->record_layout = layout_of_records(*stream);
     layout_.stream_by_id_.emplace(stream->id, stream.get());
     layout_.streams_.push_back(std::move(stream));
     return ok();
@@ -245,7 +282,7 @@ Status LayoutMaker::make_event(const tsdl::EventClass& described, StreamLayout& 
         if (what == "thread") event->statedump = StatedumpKind::thread;
         if (what == "object") event->statedump = StatedumpKind::object;
     }
-    if (stream.is_plumb_record &&
+    if (stream.is_plumb_record() &&
         (event->name.starts_with("lttng_statedump_") || event->name.starts_with("plumb_statedump_"))) {
         event->is_statedump = true;
         if (event->name == "plumb_statedump_thread") event->statedump = StatedumpKind::kernel_thread;
@@ -256,7 +293,8 @@ Status LayoutMaker::make_event(const tsdl::EventClass& described, StreamLayout& 
     if (Status made = compile("event.fields", described.fields, event->fields); !made)
         return made.error().with("Event {}", described.name);
     /* An event with a context of its own is not laid out as a record of Plumb. */
-    if (!event->context.empty()) stream.is_plumb_record = false;
+    if (!event->context.empty()) stream.record_layout = RecordLayout::other;
+    event->fields_bytes = size_of(event->fields);
     stream.add_event(event.get());
     layout_.events_.push_back(std::move(event));
     return ok();

@@ -28,6 +28,16 @@ struct EventInfo {
     StatedumpKind statedump = StatedumpKind::none;
     Plan context;
     Plan fields;
+    /* Of all fields together, where each event has as many, and they stand on byte boundaries; else variable_size. */
+    uint32_t fields_bytes = variable_size;
+    static constexpr uint32_t variable_size = UINT32_MAX;
+};
+
+/* What is known of header and context of a stream's events without a plan. */
+enum class RecordLayout : uint8_t {
+    other,
+    plain,  /* exactly Plumb's record header */
+    compact /* Plumb's, with small headers */
 };
 
 struct StreamLayout {
@@ -36,8 +46,9 @@ struct StreamLayout {
     Plan event_header;
     Plan event_context;
     CyclesToNs clock;
-    /* Header and context of events are exactly Plumb's record header: no plan is needed to read them. */
-    bool is_plumb_record = false;
+    RecordLayout record_layout = RecordLayout::other;
+    /* No plan is needed to read header and context of events; who wrote them is told by the statedump. */
+    bool is_plumb_record() const { return record_layout != RecordLayout::other; }
     /* Nothing but statedump events. */
     bool is_statedump = false;
     /* Values kept from one step for later ones. */
@@ -69,7 +80,7 @@ public:
     /* Each event is a record that has all that its fields need in itself. */
     bool has_only_plumb_records() const {
         return std::all_of(streams_.begin(), streams_.end(),
-                           [](const auto& stream) { return stream->is_plumb_record; });
+                           [](const auto& stream) { return stream->is_plumb_record(); });
     }
     const std::vector<std::unique_ptr<EventInfo>>& events() const { return events_; }
 

@@ -75,7 +75,7 @@ bool EventFilter::wants_name(const Event& event) {
     std::string name;
     if (const ThreadRecord* const thread = reader_.thread_of(event)) {
         name = thread->name;
-    } else if (!event.stream->is_plumb_record) {
+    } else if (!event.stream->is_plumb_record()) {
         NameFinder finder;
         static_cast<void>(visit_stream_context(event, finder));
         name = finder.name;

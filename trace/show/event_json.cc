@@ -118,7 +118,7 @@ public:
             out_.put_integer(event.cpu);
         }
         write_thread(event);
-        if (!event.stream->is_plumb_record) write_contexts(event, pieces);
+        if (!event.stream->is_plumb_record()) write_contexts(event, pieces);
         write_plan(event, ",\"fields\":{", event.info->fields, pieces.fields, visit_fields<JsonPrinter>);
         out_.put("}\n");
     }

@@ -228,7 +228,7 @@ private:
             out_.put_integer(event.cpu);
             out_.put(" },");
         }
-        if (event.stream->is_plumb_record)
+        if (event.stream->is_plumb_record())
             write_thread(event);
         else
             write_contexts(event, events_[event.info->index]);
