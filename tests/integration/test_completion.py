@@ -32,7 +32,8 @@ def complete(*words):
 def complete_in_fish(text):
     """What fish offers for a command line."""
     with tempfile.TemporaryDirectory() as home:
-        result = subprocess.run(["fish", "--no-config", "-c", f"source {BUILD}/cli/completion/plumb.fish; complete -C {text!r}"],
+        script = f"source {BUILD}/cli/completion/plumb.fish; complete -C {text!r}"
+        result = subprocess.run(["fish", "--no-config", "-c", script],
                                 capture_output=True, text=True, check=True, cwd="/", env={**os.environ, "HOME": home})
     assert result.stderr == "", result.stderr
     return {line.split("\t")[0] for line in result.stdout.splitlines()}
@@ -46,7 +47,7 @@ class Zsh:
         if self.pid == 0:
             os.chdir("/")
             os.execvpe("zsh", ["zsh", "-f", "-i"], {**os.environ, "HOME": home, "TERM": "dumb", "PS1": "> "})
-        self.say(f"fpath=({BUILD}/cli/completion $fpath); autoload -Uz compinit; compinit -u -D; unsetopt zle_bracketed_paste\n")
+        self.say(f"fpath=({BUILD}/cli/completion $fpath); autoload -Uz compinit; compinit -u -D\n")
         self.say("show-line() { print -r -- \"<<$BUFFER>>\"; BUFFER=; }; zle -N show-line; bindkey '^X' show-line; "
                  "setopt no_list_beep no_always_last_prompt; print -r READY-$((1 + 1))\n")
         self.read_to("READY-2")
@@ -90,8 +91,9 @@ def check_zsh():
     with tempfile.TemporaryDirectory() as home:
         zsh = Zsh(home)
         for line, wanted in {"plumb rec": "plumb record ", "plumb view --monot": "plumb view --monotonic ",
-                             "plumb record --mode ov": "plumb record --mode overwrite ", "plumb view /et": "plumb view /etc/",
-                             "plumb list /etc/passw": "plumb list /etc/passwd", "plumb completion z": "plumb completion zsh ",
+                             "plumb record --mode ov": "plumb record --mode overwrite ",
+                             "plumb view /et": "plumb view /etc/", "plumb list /etc/passw": "plumb list /etc/passwd",
+                             "plumb completion z": "plumb completion zsh ",
                              "plumb record --mode block -- plumb vie": "plumb record --mode block -- plumb view "}.items():
             got = zsh.complete(line)
             assert got.startswith(wanted), f"{line!r} became {got!r}"
