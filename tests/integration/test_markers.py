@@ -51,6 +51,47 @@ int main(void) {
     return 0;
 }
 """
+# Whatever reaches printf as an int may be a precision: the string behind it can not be read further than that.
+PRECISIONS = """
+#include <plumb/marker.h>
+#include <string.h>
+#include <sys/mman.h>
+enum width { none, three = 3 };
+struct bits { unsigned three : 3; int minus : 5; enum width width : 4; };
+#ifdef __cplusplus
+enum narrow : unsigned char { narrow_three = 3 };
+enum below : signed char { below_zero = -1 };
+#else
+enum narrow { narrow_three = 3 } __attribute__((__packed__));
+enum below { below_zero = -1 };
+#endif
+int main(void) {
+    char* page = (char*)mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char* text = page + 4093;
+    struct bits bits = {3, -3, three};
+    enum width width = three;
+    enum narrow narrow = narrow_three;
+    enum below below = below_zero;
+    short small = 3;
+    signed char smaller = 3;
+    unsigned char byte = 3;
+    mprotect(page + 4096, 4096, PROT_NONE);
+    memcpy(text, "abc", 3);
+    plumb_mark(precision, enumerator, "text %.*s", three, text);
+    plumb_mark(precision, enumeration, "text %.*s", width, text);
+    plumb_mark(precision, narrow_enumeration, "text %.*s", narrow, text);
+    plumb_mark(precision, bit_field, "text %.*s", bits.three, text);
+    plumb_mark(precision, enumeration_in_bits, "text %.*s", bits.width, text);
+    plumb_mark(precision, small, "text %.*s", small, text);
+    plumb_mark(precision, smaller, "text %.*s", smaller, text);
+    plumb_mark(precision, byte, "text %.*s", byte, text);
+    plumb_mark(precision, placed, "of %2$d text %1$.*2$s", text, width);
+    plumb_mark(precision, below_zero, "text %.*s", below, "abc");
+    plumb_mark(precision, in_bits_below_zero, "text %.*s", bits.minus, "abc");
+    plumb_mark(value, bits, "a %u b %d c %d d %d", bits.three, bits.minus, bits.width, below);
+    return 0;
+}
+"""
 # Strings that outgrow the buffer on the stack are put a second time.
 LARGE = """
 #include <plumb/marker.h>
@@ -118,6 +159,15 @@ class Markers(unittest.TestCase):
             self.assertLessEqual({"arg0": 3, "text": "abc", "n": 7}.items(), seen["part:placed_star"].items())
             self.assertLessEqual({"a": "f", "b": "second"}.items(), seen["part:placed_negative"].items())
         self.check_by_each_compiler(PROGRAM, ["-Wno-format-overflow"], check)
+
+    def test_precisions_of_any_integer_type(self):
+        def check(events):
+            seen = {event.name: event.fields for event in events if event.name.startswith(("precision:", "value:"))}
+            values = seen.pop("value:bits")
+            self.assertLessEqual({"a": 3, "b": -3, "c": 3, "d": -1}.items(), values.items())
+            self.assertEqual({name: fields["text"] for name, fields in seen.items()}, dict.fromkeys(seen, "abc"))
+            self.assertEqual(len(seen), 11)
+        self.check_by_each_compiler(PRECISIONS, STRICT, check)
 
     def test_arguments_are_evaluated_once(self):
         """Whatever the length of the strings."""

@@ -78,7 +78,7 @@ inline int64_t marker_precision(Values... values) {
         long star = PLUMB_PRECISION_STAR; // that the next value would be
         const auto take = [&](auto value) {
             const bool is_meant = star-- == Precision;
-            if constexpr (std::is_integral_v<decltype(value)>)
+            if constexpr (std::is_integral_v<decltype(value)> || std::is_enum_v<decltype(value)>)
                 if (is_meant) bytes = static_cast<int>(value);
         };
         (take(values), ...);
@@ -161,6 +161,10 @@ marker<Provider, Name, Format, File, Line, Arguments...> marker_at(Arguments...)
 
 #else
 
+/* For what no line of _Generic names: pointers, and the bit-fields of gcc, each width of which is a type of its own. */
+#define PLUMB_MARK_OTHER_(x, pointer, bits) \
+    __builtin_choose_expr(__builtin_classify_type(x) == __builtin_classify_type((char*)0), pointer, bits)
+
 /* The kind of an argument, by its type: what is neither a string nor arithmetic is a pointer. */
 #define PLUMB_MARK_TYPE_(x) \
     _Generic((x), char*: PLUMB_FIELD_STRING, const char*: PLUMB_FIELD_STRING, float: PLUMB_FIELD_FLOAT,      \
@@ -170,7 +174,7 @@ marker<Provider, Name, Format, File, Line, Arguments...> marker_at(Arguments...)
              : ((char)-1 < (char)1), signed char : 1, short : 1, int : 1, long : 1, long long : 1,    \
                unsigned char : 0, unsigned short : 0, unsigned : 0, unsigned long : 0,                \
                unsigned long long : 0, default                                                        \
-             : PLUMB_FIELD_HEX)
+             : PLUMB_MARK_OTHER_(x, PLUMB_FIELD_HEX, PLUMB_FIELD_SIGNED))
 #define PLUMB_MARK_SIZE_(x)                                                                                 \
     _Generic((x), char* : 1, const char* : 1, float : 4, double : 8, long double : 8, _Bool : 1, char : 1,  \
              signed char : 1, unsigned char : 1, short : 2, unsigned short : 2, int : 4, unsigned : 4, long \
@@ -203,7 +207,8 @@ static inline void plumb_mark_pointer(struct plumb_payload* payload, const volat
     _Generic((x), char*: string, const char*: string, float: narrow, double: wide, long double: wide,        \
              _Bool: integer, char: integer, signed char: integer, unsigned char: integer, short: integer,    \
              unsigned short: integer, int: integer, unsigned: integer, long: integer,                        \
-             unsigned long: integer, long long: integer, unsigned long long: integer, default: pointer)
+             unsigned long: integer, long long: integer, unsigned long long: integer,                        \
+             default: PLUMB_MARK_OTHER_(x, pointer, integer))
 #define PLUMB_MARK_PUT_FUNCTION_(x)                                                                   \
     PLUMB_MARK_CHOOSE_(x, plumb_mark_string, plumb_mark_float, plumb_mark_double, plumb_mark_integer, \
                        plumb_mark_pointer)
