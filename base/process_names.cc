@@ -47,6 +47,10 @@ Result<Numbers> numbers_of(const std::string& process) {
     return numbers;
 }
 
+bool is_nobody(const Error& error) {
+    return error.number() == ENOENT || error.number() == ESRCH;
+}
+
 bool is_number(const std::string& name) {
     return name.find_first_not_of("0123456789") == std::string::npos;
 }
@@ -123,7 +127,7 @@ void ProcessTable::look_for_newcomers() {
         }
         const Result<Numbers> numbers = numbers_of(process);
         if (!numbers) { /* it has ended since; or there is no descriptor for us */
-            if (numbers.error().number() != ENOENT && numbers.error().number() != ESRCH) is_complete_ = false;
+            if (!is_nobody(numbers.error())) is_complete_ = false;
             continue;
         }
         Process entry{process_id, {}};
@@ -140,6 +144,13 @@ std::uint32_t ProcessTable::space_of(Process& process) {
     return *process.space;
 }
 
+/* The number may have been given to a process of another namespace since. A zombie has none to be seen. */
+std::uint32_t ProcessTable::space_now(Process& process) {
+    const std::uint32_t now = namespace_of(std::to_string(process.process_id));
+    if (now != 0) process.space = now;
+    return space_of(process);
+}
+
 /* Then who is not seen in it is not there. */
 bool ProcessTable::is_below_us(std::uint32_t space) {
     if (space == 0) return false;
@@ -152,9 +163,16 @@ Sight ProcessTable::look_for(OwnName name, const std::function<bool(std::uint32_
     bool is_certain = true;
     std::uint32_t found = 0;
     const auto [first, last] = by_own_number_.equal_range(name.process_id);
-    for (auto place = first; place != last; ++place) {
-        Process& process = place->second;
-        const std::uint32_t space = space_of(process);
+    for (auto place = first; place != last;) {
+        const auto each = place++;
+        Process& process = each->second;
+        const Result<Numbers> now = numbers_of(std::to_string(process.process_id));
+        if (now ? now->own != name.process_id : is_nobody(now.error())) {
+            process_ids_.erase(process.process_id); /* whose it is now is a newcomer */
+            by_own_number_.erase(each);
+            continue;
+        }
+        const std::uint32_t space = now ? space_now(process) : 0;
         if (name.space != 0 && space == name.space) return {Sight::seen, process.process_id};
         if (name.space == 0 && is_it(process.process_id)) {
             if (found != 0) return {}; /* either of them: each numbers its processes for itself */

@@ -51,8 +51,9 @@ public:
     /* Those who have come since, without those who have gone: to list /proc, not to read it. Who has got the number of one
      * who was there at the last look is not noticed. */
     void look_for_newcomers();
-    /* Of somebody in another namespace, who was there already when the table was read. `is_it`: whether a process that we
-     * see is the one, where only its own number is known (space 0). Where several are, it is hidden which. */
+    /* Of somebody in another namespace, who was there already when the table was read. Who has ended since is not taken for
+     * one who bears that number now. `is_it`: whether a process that we see is the one, where only its own number is known
+     * (space 0). Where several are, it is hidden which. */
     Sight look_for(OwnName name, const std::function<bool(std::uint32_t process_id)>& is_it);
 
 private:
@@ -61,6 +62,7 @@ private:
         std::optional<std::uint32_t> space; /* once it was asked for; 0: may not be seen */
     };
     static std::uint32_t space_of(Process& process);
+    static std::uint32_t space_now(Process& process);
     bool is_below_us(std::uint32_t space);
 
     std::multimap<std::uint32_t, Process> by_own_number_;

@@ -4,10 +4,18 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <csignal>
+#include <fstream>
+#include <optional>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <unistd.h>
+#include <utility>
 
 using namespace plumb;
 
@@ -27,6 +35,96 @@ uint32_t ended_process() {
     if (child == 0) ::_exit(0);
     ::waitpid(child, nullptr, 0);
     return static_cast<uint32_t>(child);
+}
+
+// The next process of the caller's namespace gets the number, if nobody else begins one meanwhile.
+bool set_next_number(uint32_t number) {
+    std::ofstream last("/proc/sys/kernel/ns_last_pid");
+    last << number - 1 << std::flush;
+    return last.good();
+}
+
+pid_t begin_process() {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            ::pause();
+    }
+    return child;
+}
+
+void end_process(pid_t process) {
+    ::kill(process, SIGKILL);
+    ::waitpid(process, nullptr, 0);
+}
+
+// A namespace with its first process, and one more, one after the other, that calls itself 7.
+class Space {
+public:
+    static constexpr uint32_t number = 7;
+    Space() {
+        if (::pipe(asks_.data()) != 0 || ::pipe(answers_.data()) != 0) return;
+        first_ = static_cast<pid_t>(::syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0));
+        if (first_ == 0) serve();
+    }
+    ~Space() {
+        if (first_ > 0) end_process(first_);
+        for (const int end : {asks_[0], asks_[1], answers_[0], answers_[1]})
+            ::close(end);
+    }
+    Space(const Space&) = delete;
+    Space& operator=(const Space&) = delete;
+
+    // What we call it; 0: it could not be begun so. The one before it has ended.
+    uint32_t begin_another() {
+        if (first_ <= 0 || !ask('b')) return 0;
+        const std::string first = std::to_string(first_);
+        uint32_t process_id = 0;
+        std::ifstream("/proc/" + first + "/task/" + first + "/children") >> process_id;
+        return process_id;
+    }
+    bool end_it() { return first_ > 0 && ask('e'); }
+    uint32_t inode() const {
+        struct stat info {};
+        ::stat(("/proc/" + std::to_string(first_) + "/ns/pid").c_str(), &info);
+        return static_cast<uint32_t>(info.st_ino);
+    }
+
+private:
+    bool ask(char what) {
+        char answer = 'n';
+        return ::write(asks_[1], &what, 1) == 1 && ::read(answers_[0], &answer, 1) == 1 && answer == 'y';
+    }
+    [[noreturn]] void serve() {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        pid_t child = 0;
+        for (char what = 0; ::read(asks_[0], &what, 1) == 1;) {
+            bool done = true;
+            if (child > 0) end_process(std::exchange(child, 0));
+            if (what == 'b') {
+                done = set_next_number(number);
+                child = begin_process();
+                done = done && child == static_cast<pid_t>(number);
+            }
+            (void)!::write(answers_[1], done ? "y" : "n", 1);
+        }
+        ::_exit(0);
+    }
+    std::array<int, 2> asks_{-1, -1}, answers_{-1, -1};
+    pid_t first_ = -1;
+};
+
+// Somebody else gets the number of one who has ended; nothing: it is not to be had.
+std::optional<pid_t> begin_with_number(uint32_t process_id) {
+    constexpr int tries_max = 1000; /* others begin processes, too */
+    for (int tries = 0; tries < tries_max; tries++) {
+        if (!set_next_number(process_id)) return {};
+        const pid_t begun = begin_process();
+        if (begun == static_cast<pid_t>(process_id)) return begun;
+        end_process(begun);
+    }
+    return {};
 }
 
 class ProcessTableTest : public testing::Test {
@@ -82,4 +180,27 @@ TEST_F(ProcessTableTest, who_is_in_another_namespace_is_not_seen_by_an_equal_num
     const Sight sight = table_.look_for({own_namespace() ^ 1, own_id()}, nobody);
     EXPECT_NE(sight.kind, Sight::seen);
     EXPECT_EQ(sight.process_id, 0u);
+}
+
+TEST_F(ProcessTableTest, of_two_with_equal_names_the_one_who_lives_is_seen) {
+    Space space;
+    const uint32_t before = space.begin_another();
+    if (before == 0) GTEST_SKIP() << "no namespace may be made here, or no number be chosen in it";
+    const OwnName name{space.inode(), Space::number};
+    table_.look_for_newcomers();
+    ASSERT_EQ(table_.look_for(name, nobody).process_id, before);
+    ASSERT_TRUE(space.end_it());
+    const auto other = begin_with_number(before);
+    if (!other) GTEST_SKIP() << "the number of one who has ended is not to be had";
+    const uint32_t now = space.begin_another();
+    ASSERT_NE(now, 0u);
+    table_.look_for_newcomers();
+    EXPECT_EQ(table_.look_for(name, nobody).process_id, now);
+    EXPECT_EQ(table_.look_for(name, nobody).kind, Sight::seen);
+    EXPECT_TRUE(space.end_it());
+    EXPECT_NE(table_.look_for(name, nobody).kind, Sight::seen);
+    table_.look_for_newcomers();
+    EXPECT_EQ(table_.look_for({own_namespace(), before}, nobody).process_id, before)
+        << "who has the number now";
+    end_process(*other);
 }
