@@ -17,20 +17,25 @@ public:
     }
 
     // The ring was full. Not if the time is over, nor if a whole time-out has passed since the consumer last handed
-    // anything back, in whatever thread or process: it was killed, or stopped. It is there again when it hands back.
+    // anything back, in whatever thread or process: it was killed, or stopped. It is there again when it hands back. It may
+    // have done so behind our look, a long time ago if we did not run meanwhile: so nobody gives up without another look.
     bool may_wait(const Attachment& attachment) {
         plumb_channel_header& header = *attachment.header;
-        if (load_relaxed(header.gave_up) == PLUMB_GAVE_UP(space_seen_)) return false;
+        const bool is_handed_back = load_seq_cst(header.space_futex) != space_seen_;
+        if (!is_handed_back && load_relaxed(header.gave_up) == PLUMB_GAVE_UP(space_seen_)) return false;
         now_ns_ = now_ns(CLOCK_MONOTONIC);
         if (deadline_ns_ == 0) {
             deadline_ns_ = now_ns_ + attachment.block_timeout_ns;
             space_first_ = space_seen_;
         }
-        if (now_ns_ >= deadline_ns_) {
-            if (space_seen_ == space_first_) store_relaxed(header.gave_up, PLUMB_GAVE_UP(space_seen_));
-            return false;
-        }
         futex_ = &header.space_futex;
+        if (now_ns_ >= deadline_ns_) {
+            const bool is_over = !is_handed_back || is_last_look_;
+            is_last_look_ = true; // others may take all that is handed back, for ever
+            if (is_over && space_seen_ == space_first_)
+                store_relaxed(header.gave_up, PLUMB_GAVE_UP(space_seen_));
+            return !is_over;
+        }
         // Set, never taken back: whoever waits may leave by a jump, and the consumer takes it when it wakes.
         store_seq_cst(header.space_waiters, 1u);
         return true;
@@ -38,6 +43,7 @@ public:
 
     // The channel may be gone meanwhile, and its address be no longer mapped, which ends the system call at once.
     void wait() const {
+        if (now_ns_ >= deadline_ns_) return;
         const uint64_t left_ns = deadline_ns_ - now_ns_;
         sys::futex_wait(*futex_, space_seen_, left_ns < slice_ns ? left_ns : slice_ns);
     }
@@ -50,6 +56,7 @@ private:
     uint32_t space_first_ = 0;
     uint64_t now_ns_ = 0;
     uint64_t deadline_ns_ = 0; // 0: not begun
+    bool is_last_look_ = false;
 };
 
 // All guards, or all extra rings, are taken, each for the time of one record: by threads that do not run just now.

@@ -252,7 +252,7 @@ inline published() {
 #elif defined(DEFECT_WAIT_FOR_THE_DEAD)
 #define MAY_WAIT true
 #else
-#define MAY_WAIT (gave_up != seen)
+#define MAY_WAIT (gave_up != seen || space_futex != seen)
 #endif
 /* Only if nothing was handed back in all the time. */
 inline give_up() {
@@ -274,10 +274,10 @@ inline may_wait() {
     :: else
     fi;
     if
-    :: out_of_time -> give_up(); is_lost(); goto next_record
-    :: else
+    :: out_of_time && (space_futex == seen || is_last_look) -> give_up(); is_lost(); goto next_record
+    :: out_of_time && space_futex != seen && !is_last_look -> is_last_look = true
+    :: !out_of_time -> space_waiters = true
     fi;
-    space_waiters = true;
 #endif
     at = 0
 }
@@ -328,13 +328,14 @@ proctype writer(byte me) {
     byte written, ring, at, seen;
     byte first = NONE; /* what space_futex was when the record's first wait began */
     bool out_of_time;
+    bool is_last_look; /* one more try, since something was handed back behind the look for room */
 #ifdef WRITER_DIES
     bool owes_wake;
 #endif
 
 next_record:
     atomic {
-        seen = 0; first = NONE; out_of_time = false;
+        seen = 0; first = NONE; out_of_time = false; is_last_look = false;
         if
         :: written == (me == 0 -> RECORDS : RECORDS_OF_LAST) -> goto over
         :: else -> written++
@@ -495,7 +496,7 @@ killed:
 over:
     atomic {
         ended[me] = true; in_sequence[me] = false; restarted[me] = false;
-        ring = 0; at = 0; seen = 0; first = NONE; out_of_time = false; written = 0
+        ring = 0; at = 0; seen = 0; first = NONE; out_of_time = false; is_last_look = false; written = 0
     }
 }
 
