@@ -51,6 +51,8 @@ TEST(TimeFormat, ReadsOffsetsInEachUnit) {
     EXPECT_EQ(parsed("+20ms"), start_ns + 20'000'000);
     EXPECT_EQ(parsed("+0.5us"), start_ns + 500);
     EXPECT_EQ(parsed("+7ns"), start_ns + 7);
+    EXPECT_EQ(parsed("+2us"), start_ns + 2'000);
+    EXPECT_EQ(parsed("+3"), start_ns + 3'000'000'000);
 }
 
 TEST(TimeFormat, TakesTheDayAfterWhereMidnightIsCrossed) {
@@ -61,9 +63,27 @@ TEST(TimeFormat, TakesTheDayAfterWhereMidnightIsCrossed) {
 }
 
 TEST(TimeFormat, RefusesNonsense) {
-    for (const char* text :
-         {"", "+", "+x", "+1.5h", "12", "25:00:00", "12:61:00", "12:00:00.", "2026-13-01 00:00:00",
-          "99999-01-01 00:00:00", "12:00:00 tomorrow", "+99999999999999999999s"})
+    for (const char* text : {"",
+                             "+",
+                             "+x",
+                             "+1.5h",
+                             "12",
+                             "25:00:00",
+                             "12:61:00",
+                             "12:00:00.",
+                             "2026-13-01 00:00:00",
+                             "99999-01-01 00:00:00",
+                             "12:00:00 tomorrow",
+                             "+99999999999999999999s",
+                             "+s",
+                             "+.5s",
+                             "+1.",
+                             "+1.s",
+                             "+1.5.5",
+                             "+1.5.5s",
+                             "+-1s",
+                             "+ 1s",
+                             "+1 s"})
         EXPECT_EQ(parsed(text), -1) << text;
 }
 

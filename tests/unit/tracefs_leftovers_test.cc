@@ -179,3 +179,11 @@ TEST(TracingInstanceName, fits) {
     EXPECT_EQ(session_cookie_in(tracing_instance_name(0xfeed)), 0xfeed);
     EXPECT_EQ(session_cookie_in(tracing_instance_name()), 0);
 }
+
+TEST(TracingInstanceName, tells_of_a_session_by_all_digits_of_its_cookie) {
+    EXPECT_EQ(session_cookie_in("plumb_r1_2_3_00000000000000ab"), 0xab);
+    for (const char* name : {"", "_", "plumb", "00000000000000ab", "plumb_r1_2_3_0000000000000ab",
+                             "plumb_r1_2_3_000000000000000ab", "plumb_r1_2_3_00000000000000ag",
+                             "plumb_r1_2_3_00000000000000a_", "plumb_r1_2_3_s0000000000000ab"})
+        EXPECT_EQ(session_cookie_in(name), 0) << name;
+}
