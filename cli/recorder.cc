@@ -23,6 +23,7 @@ namespace plumb {
 namespace {
 
 constexpr std::uint64_t tick_ns = 200'000'000;
+constexpr std::uint64_t others_ask_pause_ns = 10'000'000;
 /* Of a command that has none yet: as timeout(1) has it. */
 constexpr int exit_status_of_running = 124;
 
@@ -309,7 +310,11 @@ void Recorder::wait_for_end() {
         }
         if (other_users_ && command_) timeout_ns = std::min(timeout_ns, other_users_tick_ns());
         timeout_ns = std::min(timeout_ns, look_again_ns);
-        if (const auto signal = signals_.next(timeout_ns)) handle(*signal);
+        if (others_ask_) timeout_ns = std::min(timeout_ns, others_ask_pause_ns);
+        if (const auto signal = signals_.next(timeout_ns))
+            handle(*signal);
+        else if (others_ask_)
+            serve_snapshots();
         look_for_other_users();
         look_at_entrance();
         end_truncated_users();

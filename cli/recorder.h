@@ -129,6 +129,7 @@ private:
     /* Of a flight recorder, which has no drains: */
     std::optional<ClockCalibration> calibration_;
     std::optional<SnapshotSocket> snapshot_socket_;
+    bool others_ask_ = false; /* for a snapshot, and were left for the next turn */
     std::uint32_t snapshots_tried_ = 0;
     std::vector<RingPlace> ring_places_; /* up to which the last snapshot went */
     std::shared_ptr<NamesFound> names_found_ = std::make_shared<NamesFound>();

@@ -67,7 +67,7 @@ void Recorder::note_losses_before() {
 }
 
 void Recorder::serve_snapshots() {
-    snapshot_socket_->serve([this] {
+    others_ask_ = snapshot_socket_->serve([this] {
         auto taken = take_snapshot();
         if (!taken)
             status_.say(taken.error().message());

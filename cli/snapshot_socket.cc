@@ -24,6 +24,7 @@ namespace plumb {
 namespace {
 
 constexpr std::string_view name_start = "plumb-recorder-";
+constexpr int waiting_max = 16;
 
 struct Address {
     sockaddr_un bytes{};
@@ -160,7 +161,6 @@ Result<SnapshotSocket> SnapshotSocket::listen() {
     const auto name = new_name();
     if (!name) return name.error();
     const Address address = address_of(*name);
-    constexpr int waiting_max = 16;
     if (fd < 0 || bind(fd, reinterpret_cast<const sockaddr*>(&address.bytes), address.length) != 0 ||
         ::listen(fd, waiting_max) != 0 || fcntl(fd, F_SETOWN, getpid()) != 0 ||
         fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK) != 0)
@@ -168,10 +168,10 @@ Result<SnapshotSocket> SnapshotSocket::listen() {
     return result;
 }
 
-void SnapshotSocket::serve(const std::function<Result<std::string>()>& take) {
-    for (;;) {
+bool SnapshotSocket::serve(const std::function<Result<std::string>()>& take) {
+    for (int refused = 0; refused < waiting_max; refused++) {
         const FileDescriptor asking(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        if (!asking.is_open()) return;
+        if (!asking.is_open()) return errno != EAGAIN; /* no descriptor is free, say */
         /* One that never reads its answer must not hold up the recorder. */
         const timeval patience{1, 0};
         setsockopt(asking.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
@@ -181,7 +181,9 @@ void SnapshotSocket::serve(const std::function<Result<std::string>()>& take) {
         }
         const auto taken = take();
         send_line(asking.get(), taken ? "ok " + *taken : "error " + taken.error().message());
+        return true;
     }
+    return true;
 }
 
 std::vector<std::uint32_t> find_flight_recorders() {

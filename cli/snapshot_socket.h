@@ -23,8 +23,10 @@ class SnapshotSocket {
 public:
     /* The recorder's end. The process gets SIGIO, which must be blocked, when somebody asks. */
     static Result<SnapshotSocket> listen();
-    /* Answers everybody who asks now. `take` returns the directory of the snapshot it took. */
-    void serve(const std::function<Result<std::string>()>& take);
+    /* Answers who asks now: one snapshot, and a few who may have none, as anybody may ask all the time. Returns whether others
+     * may be waiting: nothing more is heard of them, so it is to be called again. `take` returns the directory of the snapshot
+     * it took. */
+    [[nodiscard]] bool serve(const std::function<Result<std::string>()>& take);
 
 private:
     FileDescriptor socket_;

@@ -45,6 +45,14 @@ int main(int count, char** arguments) {
 }
 """
 
+# Does not even wait for the answer.
+ASKER = """
+import socket, sys
+while True:
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.connect("\\0" + sys.argv[1])
+"""
+
 
 class Snapshot(TracedProgramTest):
     PROGRAM = PROGRAM
@@ -210,6 +218,19 @@ class Snapshot(TracedProgramTest):
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertIn(words, done.stderr)
         self.assertEqual(list(self.trace.iterdir()), [])
+
+    def test_who_asks_all_the_time_keeps_nobody_waiting(self):
+        recorder = self.start()
+        self.steps_of(recorder, 10)
+        name = re.search(rf"@(plumb-recorder-{recorder.pid}-\w+)", Path("/proc/net/unix").read_text()).group(1)
+        for _ in range(4):
+            asking = subprocess.Popen([sys.executable, "-c", ASKER, name], stderr=subprocess.DEVNULL)
+            self.addCleanup(asking.wait)
+            self.addCleanup(asking.kill)
+        while not (self.trace / "snapshot-8").is_dir():
+            time.sleep(0.01)
+        self.assertRegex(self.ask(str(recorder.pid)), r"/snapshot-\d+$")
+        self.end(recorder)
 
     def test_options_that_would_be_ignored_are_errors(self):
         for options, words in ((["--snapshot", "--mode", "block"], "--mode block"), (["--kernel-pages", "x"], "-k"),
