@@ -73,6 +73,10 @@ std::uint32_t own_namespace() {
     return known;
 }
 
+bool in_first_namespace() {
+    return own_namespace() == first_namespace;
+}
+
 bool proc_has_our_numbers() {
     static thread_local pid_t asked_by = 0;
     static thread_local bool known = false;

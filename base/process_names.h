@@ -26,6 +26,8 @@ struct OwnName {
 
 /* Of the calling process; 0: not known. */
 std::uint32_t own_namespace();
+/* Whether it is that of the machine, whose numbers the kernel itself goes by. False where it is not known. */
+bool in_first_namespace();
 /* Whether /proc shows the numbers that this process knows others by. In a container it may be the host's. */
 bool proc_has_our_numbers();
 /* Whether it is certain that it shows others: it was mounted outside. A number of ours means somebody else in it, or nobody. */

@@ -1,6 +1,7 @@
 #include "cli/recorder.h"
 
 #include "base/output_buffer.h"
+#include "base/process_names.h"
 #include "base/processes.h"
 #include "cli/command.h"
 #include "cli/losses.h"
@@ -251,8 +252,7 @@ Status Recorder::open_drain(ClockCalibration calibration) {
 Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
     if (kernel_selectors_.empty()) return ok();
     if (const auto root = tracefs_root(); !root) {
-        status_.say(root.error().message() + " Recording programs alone.");
-        summary_.problems.push_back("Without events of the kernel: " + root.error().message());
+        without_kernel(root.error());
         return ok();
     }
     KernelConfig config;
@@ -265,8 +265,25 @@ Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
     auto session = KernelSession::create(config);
     if (!session) return session.error();
     kernel_session_ = std::move(*session);
+    if (Status known = know_numbers(); !known) return known;
+    if (!kernel_session_) return ok();
     if (Status selected = kernel_session_->select(kernel_selectors_); !selected) return selected;
     return options_.snapshot ? ok() : open_kernel_drain();
+}
+
+void Recorder::without_kernel(const Error& error) {
+    status_.say(error.message() + " Recording programs alone.");
+    summary_.problems.push_back("Without events of the kernel: " + error.message());
+}
+
+/* In a process-id namespace ours are not those that the kernel goes by: others would be recorded, under wrong names. */
+Status Recorder::know_numbers() {
+    if (in_first_namespace()) return ok();
+    const Status known = kernel_session_->translate_numbers();
+    if (known || known.error().number() != GlobalNumbers::cannot_be_known) return known;
+    kernel_session_.reset();
+    without_kernel(known.error());
+    return ok();
 }
 
 Status Recorder::open_kernel_drain() {

@@ -64,6 +64,8 @@ private:
     Status open_drain(ClockCalibration calibration);
     Status open_flight_recorder(ClockCalibration calibration);
     Status open_kernel(plumb_clock_mode clock_mode);
+    void without_kernel(const Error& error);
+    Status know_numbers();
     Status open_kernel_drain();
     Status start_kernel(const std::vector<std::uint32_t>& processes);
     Status open_other_users(const ChannelConfig& config, const ClockCalibration& calibration);

@@ -46,7 +46,7 @@ Result<std::unique_ptr<Drain>> drain_kernel(KernelSession& session, KernelDrainO
 KernelSource::KernelSource(KernelSession& session, KernelDrainOptions options)
     : session_(session),
       options_(std::move(options)),
-      translator_(session.events()),
+      translator_(session.events(), session.numbers()),
       counts_(std::numeric_limits<uint16_t>::max() + 1u) {
     for (const KernelEvent& event : session.events())
         if (!event.is_ours) described_.push_back({event.id, event.description, {}});
@@ -104,6 +104,12 @@ Status KernelSource::begin(Sink& sink) {
     return sink.write_kernel_statedump(dump.records);
 }
 
+/* Who begins is told by events that must not be pushed out, however few of those there are that are recorded. */
+Status KernelSource::begin_turn(Sink&) {
+    if (session_.numbers() != nullptr) session_.numbers()->catch_up();
+    return ok();
+}
+
 /* Up to a gap, or to the end of the turn, or to a packet's length. */
 std::optional<Piece> KernelSource::next(size_t ring, ReadWhat what) {
     Cpu& cpu = cpus_[ring];
@@ -140,6 +146,7 @@ bool KernelSource::read_more(Cpu& cpu, ReadWhat what) {
     }
     cpu.unread = std::span(cpu.pages).first(bytes);
     cpu.read_bytes += bytes;
+    if (bytes > 0 && session_.numbers() != nullptr) session_.numbers()->catch_up();
     Status kept = page_copy_.add(cpu.number, cpu.unread);
     if (!kept) page_copy_problem_ = kept;
     return bytes > 0;

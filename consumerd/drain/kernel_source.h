@@ -68,7 +68,7 @@ public:
     bool leave(size_t ring) override;
 
     Status begin(Sink& sink) override;
-    Status begin_turn(Sink&) override { return ok(); }
+    Status begin_turn(Sink& sink) override;
     Status end_turn(Sink& sink) override;
     void begin_end(const plumb_clock_page* clock) override;
     uint64_t last_turns() const override;

@@ -63,6 +63,8 @@ struct KernelEvent {
     /* Of a payload, see payload_room(). */
     std::uint32_t fixed_room = 0;
     std::uint32_t dynamic_fields = 0;
+    /* Where a raw event has numbers of threads and processes, see process_number_offsets(). */
+    std::vector<std::uint16_t> process_numbers;
 };
 
 /* Keeps what libtraceevent needs from one format to the next. Not thread-safe. */

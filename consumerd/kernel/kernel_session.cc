@@ -84,10 +84,6 @@ Error nothing_chosen(const KernelSelector& selector) {
         .hint("`plumb list --kernel` shows what there is.");
 }
 
-std::string joined(const std::vector<std::uint32_t>& numbers) {
-    return fmt::format("{}", fmt::join(numbers, " "));
-}
-
 } // namespace
 
 KernelSession::KernelSession(std::string root, std::string name, const KernelConfig& config)
@@ -223,7 +219,10 @@ Status KernelSession::choose(const KernelSelector& selector, bool is_ours) {
 
 Result<KernelEvent> KernelSession::described(const std::string& system, const std::string& name) {
     const auto format = read_small_file(path("events/" + system + "/" + name + "/format"));
-    return format ? parser_->parse(system, *format) : format.error();
+    if (!format) return format.error();
+    auto event = parser_->parse(system, *format);
+    if (event && numbers_) event->process_numbers = process_number_offsets(system, RawFields(*format));
+    return event;
 }
 
 Status KernelSession::set_filter(const KernelEvent& event, const std::string& filter) {
@@ -277,30 +276,6 @@ Status KernelSession::add_probe(const KernelSelector& selector) {
     chosen.event = event_name;
     chosen.filter = selector.filter;
     return choose(chosen);
-}
-
-/* Threads that are in the list hand that on to those that they start; those that were started before, by one that was not
- * in it yet, are found by looking again. */
-Status KernelSession::limit_to(const std::vector<std::uint32_t>& process_ids) {
-    if (Status set = write_tracefs(path("options/event-fork"), "1"); !set) return set;
-    constexpr int looks_max = 100;
-    std::set<std::uint32_t> known;
-    for (int looks = 0; looks < looks_max; looks++) {
-        std::vector<std::uint32_t> found;
-        for (const std::uint32_t process_id : process_ids)
-            for (const std::uint32_t thread_id : thread_ids(process_id))
-                if (known.insert(thread_id).second) found.push_back(thread_id);
-        if (found.empty() && looks != 0) return ok();
-        /* An empty list would be everybody's. */
-        if (found.empty()) found = process_ids;
-        if (Status set = write_tracefs(path("set_event_pid"), joined(found), true); !set) return set;
-    }
-    return ok();
-}
-
-Status KernelSession::leave_out_self() {
-    return write_tracefs(path("set_event_notrace_pid"),
-                         joined(thread_ids(static_cast<std::uint32_t>(getpid()))));
 }
 
 Status KernelSession::start() {

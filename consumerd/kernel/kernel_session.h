@@ -20,6 +20,8 @@
 #include "base/result.h"
 #include "consumerd/control/life_lock.h"
 #include "consumerd/kernel/event_format.h"
+#include "consumerd/kernel/event_reader.h"
+#include "consumerd/kernel/global_numbers.h"
 #include "consumerd/kernel/raw_page.h"
 #include "consumerd/kernel/tracefs.h"
 
@@ -28,6 +30,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,8 +60,8 @@ public:
      * number() of the error is ENOENT if there is nothing any more, EBUSY while somebody else has it. */
     static Result<std::unique_ptr<KernelSession>> adopt(std::uint64_t session_cookie);
     /* In `root`, where tracefs is mounted. */
-    static Result<std::unique_ptr<KernelSession>> adopt_in(const std::string& root,
-                                                           std::uint64_t session_cookie);
+    static Result<std::unique_ptr<KernelSession>>
+    adopt_in(const std::string& root, std::uint64_t session_cookie, bool has_other_numbers = false);
     KernelSession(const KernelSession&) = delete;
     KernelSession& operator=(const KernelSession&) = delete;
     /* Removes an instance that was made here if remove() did not. One that was adopted stays, and the events in it. */
@@ -69,8 +72,18 @@ public:
     /* Also those that tell the names of threads, which are marked as ours. */
     const std::vector<KernelEvent>& events() const { return events_; }
 
+    /* To be called before select() by who does not see the machine's own numbers of processes. Then records have those of here, and others a
+     * number that nobody has (global_numbers.h). number() of the error may be GlobalNumbers::cannot_be_known. */
+    Status translate_numbers();
+    /* Null: the machine's numbers are ours. */
+    GlobalNumbers* numbers() const { return numbers_.get(); }
+    /* A tracing instance beside this one, for the recorder itself. */
+    Result<std::unique_ptr<EventReader>> open_reader(const std::string& purpose) const;
+
     /* Only these processes, and all that they start from now on. */
     Status limit_to(const std::vector<std::uint32_t>& process_ids);
+    /* These too, from now on. */
+    Status add(const std::vector<std::uint32_t>& process_ids);
     /* All but the threads that this process has now. */
     Status leave_out_self();
 
@@ -104,6 +117,9 @@ private:
     Status add_probe(const KernelSelector& selector);
     Status set_filter(const KernelEvent& event, const std::string& filter);
     Status read_page_format();
+    Result<std::set<std::uint32_t>> listed(const char* list) const; /* the machine's numbers */
+    Result<std::vector<std::uint32_t>> machine_numbers(std::uint32_t process_id,
+                                                       std::set<std::uint32_t>& known) const;
     KernelCounts all_counts(std::uint32_t cpu) const;
     std::uint64_t all_missed_probe_hits() const;
 
@@ -113,6 +129,7 @@ private:
     LifeLock lock_;    /* on it */
     KernelConfig config_;
     std::unique_ptr<FormatParser> parser_;
+    std::unique_ptr<GlobalNumbers> numbers_;
     std::vector<KernelEvent> events_;
     bool is_adopted_ = false;
     std::vector<std::string> probes_; /* "group/name" of dynamic events of ours */

@@ -1,4 +1,5 @@
 /* The instance of a killed recorder: which events it holds is what is switched on in it, and whatever its probes are. */
+#include "base/process_names.h"
 #include "consumerd/kernel/kernel_session.h"
 #include "consumerd/kernel/tracing_instances.h"
 
@@ -23,11 +24,11 @@ static Result<LifeLock> take_left_instance(const std::string& path) {
 
 Result<std::unique_ptr<KernelSession>> KernelSession::adopt(std::uint64_t session_cookie) {
     const auto root = tracefs_root();
-    return root ? adopt_in(*root, session_cookie) : root.error();
+    return root ? adopt_in(*root, session_cookie, !in_first_namespace()) : root.error();
 }
 
-Result<std::unique_ptr<KernelSession>> KernelSession::adopt_in(const std::string& root,
-                                                               std::uint64_t session_cookie) {
+Result<std::unique_ptr<KernelSession>>
+KernelSession::adopt_in(const std::string& root, std::uint64_t session_cookie, bool has_other_numbers) {
     const auto names = list_directory(root + "/instances");
     if (!names) return names.error();
     const auto name = std::find_if(names->begin(), names->end(), [=](const std::string& each) {
@@ -48,6 +49,8 @@ Result<std::unique_ptr<KernelSession>> KernelSession::adopt_in(const std::string
     session->is_adopted_ = true;
     session->lock_ = std::move(*lock);
     if (Status known = session->know_layout(); !known) return known.error();
+    if (has_other_numbers)
+        if (Status translated = session->translate_numbers(); !translated) return translated.error();
     if (Status known = session->know_events(); !known) return known.error();
     /* What the recorder read is in its own trace; what was lost since then is in the same number as what it told. */
     for (const std::uint32_t cpu : session->cpus())

@@ -45,8 +45,8 @@ Piece TranslatedRecords::piece() const {
     return piece;
 }
 
-Translator::Translator(const std::vector<KernelEvent>& events)
-    : by_id_(std::numeric_limits<uint16_t>::max() + 1u) {
+Translator::Translator(const std::vector<KernelEvent>& events, GlobalNumbers* numbers)
+    : by_id_(std::numeric_limits<uint16_t>::max() + 1u), numbers_(numbers) {
     for (const KernelEvent& event : events)
         by_id_[event.id] = &event;
 }
@@ -57,19 +57,34 @@ bool Translator::translate(RawPage& page, TranslatedRecords& to) {
     return !page.is_damaged();
 }
 
-void Translator::translate_event(const RawEvent& raw, TranslatedRecords& to) {
+RawEvent Translator::renumbered(const KernelEvent& event, const RawEvent& raw) {
+    renumbered_.assign(raw.data.begin(), raw.data.end());
+    for (const uint16_t offset : event.process_numbers) {
+        uint32_t number = 0;
+        if (offset + sizeof(number) > renumbered_.size()) continue;
+        std::memcpy(&number, renumbered_.data() + offset, sizeof(number));
+        number = numbers_->here(number, raw.timestamp);
+        std::memcpy(renumbered_.data() + offset, &number, sizeof(number));
+    }
+    return {raw.timestamp, renumbered_};
+}
+
+void Translator::translate_event(const RawEvent& given, TranslatedRecords& to) {
     CommonFields common;
     seen_events_++;
-    if (raw.data.size() < sizeof(common)) {
+    if (given.data.size() < sizeof(common)) {
         damaged_events_++;
         return;
     }
-    std::memcpy(&common, raw.data.data(), sizeof(common));
+    std::memcpy(&common, given.data.data(), sizeof(common));
     const KernelEvent* const event = by_id_[common.type];
     if (event == nullptr) {
         unknown_events_++;
         return;
     }
+    const RawEvent raw = numbers_ != nullptr ? renumbered(*event, given) : given;
+    std::memcpy(&common.thread_id, raw.data.data() + offsetof(CommonFields, thread_id),
+                sizeof(common.thread_id));
     if (event->thread_news != ThreadNews::none) note(*event, raw, common.thread_id);
     if (event->is_ours) return;
     std::byte* const start = to.make_room(PLUMB_RECORD_HEADER_BYTES + payload_room(*event, raw.data.size()));

@@ -6,6 +6,7 @@
 
 #include "consumerd/channel/ring_reader.h"
 #include "consumerd/kernel/event_format.h"
+#include "consumerd/kernel/global_numbers.h"
 #include "consumerd/kernel/raw_page.h"
 
 #include <cstddef>
@@ -49,8 +50,8 @@ struct ThreadNote {
 
 class Translator {
 public:
-    /* `events` must live as long. */
-    explicit Translator(const std::vector<KernelEvent>& events);
+    /* `events` must live as long, and so must `numbers`: what the machine's are called here. */
+    explicit Translator(const std::vector<KernelEvent>& events, GlobalNumbers* numbers = nullptr);
 
     /* Appends the events of a page. False if part of it could not be understood: that is dropped. */
     bool translate(RawPage& page, TranslatedRecords& to);
@@ -63,11 +64,15 @@ public:
     uint64_t damaged_events() const { return damaged_events_; }
 
 private:
-    void translate_event(const RawEvent& raw, TranslatedRecords& to);
+    void translate_event(const RawEvent& given, TranslatedRecords& to);
 
+    /* With numbers of here; valid until the next. */
+    RawEvent renumbered(const KernelEvent& event, const RawEvent& raw);
     void note(const KernelEvent& event, const RawEvent& raw, uint32_t by_thread_id);
 
     std::vector<const KernelEvent*> by_id_;
+    GlobalNumbers* numbers_;
+    std::vector<std::byte> renumbered_;
     std::vector<std::byte> scratch_;
     std::vector<ThreadNote> notes_;
     uint64_t seen_events_ = 0;
