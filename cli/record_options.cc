@@ -208,6 +208,12 @@ Result<ChannelConfig> channel_config(const RecordOptions& options) {
     return config;
 }
 
+bool wants_programs(const RecordOptions& options) {
+    return !options.system_wide || !options.command.empty() || !options.process_ids.empty() ||
+           !options.executables.empty() || !options.users.empty() || !options.events.empty() ||
+           !options.log_level.empty();
+}
+
 Result<std::vector<Rule>> rules_of(const RecordOptions& options) {
     std::uint8_t log_level = every_log_level;
     if (!options.log_level.empty()) {
@@ -233,6 +239,7 @@ Result<std::vector<Rule>> rules_of(const RecordOptions& options) {
     if (whom.empty()) whom.push_back(Who::all());
 
     std::vector<Rule> rules;
+    if (!wants_programs(options)) return rules;
     for (const Who& who : whom)
         for (const std::string& pattern : patterns)
             rules.push_back({pattern, who, pattern[0] == '!' ? every_log_level : log_level});

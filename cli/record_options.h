@@ -61,7 +61,11 @@ Status check_memory_for(const ChannelConfig& config);
 /* RLIMIT_FSIZE, the largest number if there is none. */
 std::uint64_t file_size_limit();
 
-/* Which events of which processes. Without -e everything; with nothing but exclusions, everything else. */
+/* Whether tracepoints of programs are to be recorded at all: -a with nothing that names programs or their events asks for the
+ * kernel's alone. */
+bool wants_programs(const RecordOptions& options);
+/* Which events of which processes. Without -e everything; with nothing but exclusions, everything else. None where none are
+ * wanted. */
 Result<std::vector<Rule>> rules_of(const RecordOptions& options);
 
 } // namespace plumb

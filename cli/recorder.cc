@@ -203,6 +203,7 @@ Status Recorder::open_session() {
         close();
         return opened.error();
     }
+    if (!wants_programs(options_)) return ok();
     const auto rules = rules_of(options_);
     auto enabled = session_->enable(*rules);
     if (!enabled) {
@@ -251,10 +252,7 @@ Status Recorder::open_drain(ClockCalibration calibration) {
 /* Without root or tracefs the programs are recorded alone, and one line says what is missing. */
 Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
     if (kernel_selectors_.empty()) return ok();
-    if (const auto root = tracefs_root(); !root) {
-        without_kernel(root.error());
-        return ok();
-    }
+    if (const auto root = tracefs_root(); !root) return go_on_without_kernel(root.error());
     KernelConfig config;
     config.clock_mode = clock_mode;
     if (options_.kernel_buffer_size)
@@ -271,9 +269,12 @@ Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
     return options_.snapshot ? ok() : open_kernel_drain();
 }
 
-void Recorder::without_kernel(const Error& error) {
+/* Programs are recorded alone, if any are to be. */
+Status Recorder::go_on_without_kernel(const Error& error) {
+    if (!wants_programs(options_)) return error;
     status_.say(error.message() + " Recording programs alone.");
     summary_.problems.push_back("Without events of the kernel: " + error.message());
+    return ok();
 }
 
 /* In a process-id namespace ours are not those that the kernel goes by: others would be recorded, under wrong names. */
@@ -282,8 +283,7 @@ Status Recorder::know_numbers() {
     const Status known = kernel_session_->translate_numbers();
     if (known || known.error().number() != GlobalNumbers::cannot_be_known) return known;
     kernel_session_.reset();
-    without_kernel(known.error());
-    return ok();
+    return go_on_without_kernel(known.error());
 }
 
 Status Recorder::open_kernel_drain() {
@@ -302,12 +302,28 @@ Status Recorder::open_kernel_drain() {
     return ok();
 }
 
-/* `processes`: whom it is limited to; none, or with --system-wide: nobody, but the recorder itself is left out. */
+/* Only these, and who runs an executable of --exe. */
+Status Recorder::limit_kernel(const std::vector<std::uint32_t>& processes) {
+    Status limited = kernel_session_->limit_to(processes);
+    if (!limited || options_.executables.empty()) return limited;
+    ExecutableWatch::Options watched;
+    watched.globs = options_.executables;
+    watched.others_too = !processes.empty();
+    watched.log = [this](const std::string& line) { status_.say(line); };
+    auto watch = ExecutableWatch::open(*kernel_session_, std::move(watched));
+    if (!watch) return watch.error();
+    executable_watch_ = std::move(*watch);
+    return executable_watch_->start();
+}
+
+/* `processes`: whom it is limited to. Where nobody is named, or with --system-wide: it is not, but the recorder itself is left
+ * out. */
 Status Recorder::start_kernel(const std::vector<std::uint32_t>& processes) {
     if (!kernel_session_) return ok();
     const auto begin = [&] {
-        const bool limited = !processes.empty() && !options_.system_wide;
-        Status chosen = limited ? kernel_session_->limit_to(processes) : kernel_session_->leave_out_self();
+        const bool any = !processes.empty() || !options_.executables.empty();
+        Status chosen =
+            any && !options_.system_wide ? limit_kernel(processes) : kernel_session_->leave_out_self();
         return chosen ? kernel_session_->start() : chosen;
     };
     return kernel_drain_ ? kernel_drain_->start(begin) : begin();
@@ -389,6 +405,7 @@ void Recorder::close() {
     const std::uint32_t begun = programs_begun();
     take_end(session_->end());
     if (other_users_) other_users_->end([this](const Result<Report>& ended) { take_end(ended); });
+    executable_watch_.reset();
     if (kernel_session_)
         if (Status stopped = kernel_session_->stop(); !stopped)
             summary_.problems.push_back(stopped.error().message());

@@ -23,6 +23,7 @@
 #include "consumerd/control/session.h"
 #include "consumerd/drain/channel_source.h"
 #include "consumerd/drain/kernel_source.h"
+#include "consumerd/kernel/executable_watch.h"
 #include "consumerd/kernel/kernel_session.h"
 
 #include <cstdint>
@@ -64,9 +65,10 @@ private:
     Status open_drain(ClockCalibration calibration);
     Status open_flight_recorder(ClockCalibration calibration);
     Status open_kernel(plumb_clock_mode clock_mode);
-    void without_kernel(const Error& error);
+    Status go_on_without_kernel(const Error& error);
     Status know_numbers();
     Status open_kernel_drain();
+    Status limit_kernel(const std::vector<std::uint32_t>& processes);
     Status start_kernel(const std::vector<std::uint32_t>& processes);
     Status open_other_users(const ChannelConfig& config, const ClockCalibration& calibration);
     void join(uid_t user_id);
@@ -125,7 +127,8 @@ private:
     std::vector<KernelSelector> kernel_selectors_;
     std::unique_ptr<KernelSession> kernel_session_; /* before kernel_drain_, which uses it */
     std::unique_ptr<Drain> kernel_drain_;
-    std::unique_ptr<OtherUsers> other_users_; /* only of root */
+    std::unique_ptr<ExecutableWatch> executable_watch_; /* uses kernel_session_, too */
+    std::unique_ptr<OtherUsers> other_users_;           /* only of root */
     std::uint64_t next_look_ns_ = 0;
     std::uint64_t enabled_generation_ = 0; /* of the state: what is to be recorded is on from then */
     /* Of a flight recorder, which has no drains: */

@@ -63,6 +63,7 @@ bool is_in_other_user_namespace(std::uint32_t process_id) {
 
 /* Before the first rule is on: a program of root's state that has changed its user looks for the channel there. */
 Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibration& calibration) {
+    if (!wants_programs(options_)) return ok();
     std::vector<uid_t> named;
     for (const std::string& text : options_.users) {
         const auto user_id = parse_user(text);
@@ -277,7 +278,8 @@ void Recorder::find_reached_late() {
 void Recorder::look_for_refused() {
     const bool by_number_alone =
         !options_.process_ids.empty() && options_.executables.empty() && options_.command.empty();
-    const std::uint32_t count = by_number_alone ? 0 : session_->processes_without_slot();
+    const bool any = wants_programs(options_) && !by_number_alone;
+    const std::uint32_t count = !any ? 0 : session_->processes_without_slot();
     if (count != 0)
         summary_.problems.push_back(
             fmt::format("All {} places for processes were taken: {} started since and {} not recorded "

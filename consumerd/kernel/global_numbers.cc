@@ -61,7 +61,7 @@ std::string task_folder(std::uint32_t process_id, std::uint32_t thread_id) {
 }
 
 Error cannot_tell(const std::string& why) {
-    return Error("Events of the kernel name processes by the machine's numbers, which could not be found out "
+    return Error("The kernel's tracer names processes by the machine's numbers, which could not be found out "
                  "in this "
                  "process-id namespace: {}.",
                  why)
@@ -224,6 +224,11 @@ void GlobalNumbers::look() {
                           reader_->now());
         }
     lives_.looked(began);
+}
+
+std::uint32_t GlobalNumbers::here_now(std::uint32_t thread) {
+    catch_up();
+    return here(thread, reader_->now());
 }
 
 std::uint32_t GlobalNumbers::here(std::uint32_t thread, std::uint64_t time) {

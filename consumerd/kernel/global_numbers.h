@@ -46,6 +46,7 @@ public:
     void catch_up();
     /* What we call the thread that had the machine's number at that time: looked for, if it may be there. */
     std::uint32_t here(std::uint32_t thread, std::uint64_t time);
+    std::uint32_t here_now(std::uint32_t thread);
 
 private:
     explicit GlobalNumbers(std::unique_ptr<EventReader> reader);

@@ -84,6 +84,14 @@ public:
     Status limit_to(const std::vector<std::uint32_t>& process_ids);
     /* These too, from now on. */
     Status add(const std::vector<std::uint32_t>& process_ids);
+    /* Of these threads nothing from now on, nor of those that they start; show() takes that back. While it does, there may be
+     * events of others that are hidden. */
+    Status hide(const std::vector<std::uint32_t>& thread_ids);
+    Status show(const std::vector<std::uint32_t>& thread_ids);
+    /* Threads that limit_to(), add() and the kernel have put into the list, as we call them, and those that are hidden. Some may
+     * have ended. */
+    Result<std::set<std::uint32_t>> listed_threads() const;
+    Result<std::set<std::uint32_t>> hidden_threads() const;
     /* All but the threads that this process has now. */
     Status leave_out_self();
 
@@ -118,6 +126,8 @@ private:
     Status set_filter(const KernelEvent& event, const std::string& filter);
     Status read_page_format();
     Result<std::set<std::uint32_t>> listed(const char* list) const; /* the machine's numbers */
+    Result<std::set<std::uint32_t>> named_here(const char* list) const;
+    Result<std::set<std::uint32_t>> machine_numbers_of(const std::vector<std::uint32_t>& thread_ids) const;
     Result<std::vector<std::uint32_t>> machine_numbers(std::uint32_t process_id,
                                                        std::set<std::uint32_t>& known) const;
     KernelCounts all_counts(std::uint32_t cpu) const;

@@ -17,7 +17,8 @@ namespace {
 /* The kernel's PID_MAX_LIMIT: no thread ever has this number. */
 constexpr std::uint32_t nobodys_number = 4'194'304;
 
-std::string separated_by_spaces(const std::vector<std::uint32_t>& numbers) {
+template <typename Numbers>
+std::string separated_by_spaces(const Numbers& numbers) {
     return fmt::format("{}", fmt::join(numbers, " "));
 }
 
@@ -105,6 +106,55 @@ Status KernelSession::add(const std::vector<std::uint32_t>& process_ids) {
             return set;
     }
     return ok();
+}
+
+Result<std::set<std::uint32_t>> KernelSession::named_here(const char* list) const {
+    auto numbers = listed(list);
+    if (!numbers || !numbers_) return numbers;
+    std::set<std::uint32_t> here;
+    for (const std::uint32_t number : *numbers)
+        here.insert(numbers_->here_now(number));
+    return here;
+}
+
+Result<std::set<std::uint32_t>> KernelSession::listed_threads() const {
+    auto threads = named_here("set_event_pid");
+    if (threads) threads->erase(nobodys_number);
+    return threads;
+}
+
+Result<std::set<std::uint32_t>> KernelSession::hidden_threads() const {
+    return named_here("set_event_notrace_pid");
+}
+
+Result<std::set<std::uint32_t>>
+KernelSession::machine_numbers_of(const std::vector<std::uint32_t>& thread_ids) const {
+    if (!numbers_) return std::set<std::uint32_t>(thread_ids.begin(), thread_ids.end());
+    std::set<std::uint32_t> numbers;
+    for (const std::uint32_t thread_id : thread_ids) {
+        const auto number = numbers_->of(thread_id, thread_id);
+        if (number) numbers.insert(*number);
+        if (!number && number.error().number() != ENOENT) return number.error();
+    }
+    return numbers;
+}
+
+Status KernelSession::hide(const std::vector<std::uint32_t>& thread_ids) {
+    const auto numbers = machine_numbers_of(thread_ids);
+    if (!numbers) return numbers.error();
+    if (numbers->empty()) return ok();
+    return write_tracefs(path("set_event_notrace_pid"), separated_by_spaces(*numbers), true);
+}
+
+/* Nothing can be taken out of the list: it is written anew. */
+Status KernelSession::show(const std::vector<std::uint32_t>& thread_ids) {
+    const auto numbers = machine_numbers_of(thread_ids);
+    if (!numbers) return numbers.error();
+    auto hidden = listed("set_event_notrace_pid");
+    if (!hidden) return hidden.error();
+    if (std::erase_if(*hidden, [&](std::uint32_t number) { return numbers->contains(number); }) == 0)
+        return ok();
+    return write_tracefs(path("set_event_notrace_pid"), separated_by_spaces(*hidden));
 }
 
 Status KernelSession::leave_out_self() {
