@@ -108,31 +108,32 @@ Status ExecutableWatch::hide_others() {
     return ok();
 }
 
-/* Whether something is to be changed for it. */
-bool ExecutableWatch::is_concerned(std::uint32_t process_id) const {
-    const auto executable = executable_of(process_id);
-    if (!executable) return false; /* it has ended */
+/* Whether something is to be changed for one of them. */
+bool ExecutableWatch::is_concerned(const std::set<std::uint32_t>& process_ids) const {
+    if (process_ids.empty()) return false;
     const auto listed = session_.listed_threads(), hidden = session_.hidden_threads();
     if (!listed || !hidden) return true;
-    const bool is_recorded = listed->contains(process_id) && !hidden->contains(process_id);
-    return matches(*executable) ? !is_recorded : is_recorded && !options_.others_too;
+    return std::any_of(process_ids.begin(), process_ids.end(), [&](std::uint32_t process_id) {
+        const auto executable = executable_of(process_id);
+        if (!executable) return false; /* it has ended */
+        const bool is_recorded = listed->contains(process_id) && !hidden->contains(process_id);
+        return matches(*executable) ? !is_recorded : is_recorded && !options_.others_too;
+    });
 }
 
 /* Whether anybody has begun to run another program to whom it matters. */
 bool ExecutableWatch::hear() {
-    std::set<std::uint32_t> changed;
+    GlobalNumbers* const numbers = session_.numbers();
     const RawField* const number = exec_->find("pid");
+    std::set<std::uint32_t> changed;
     bool is_whole = true;
     for (int times = 0; times < 2; times++)
         is_whole &= reader_->read([&](const RawEvent& event) {
             if (raw_type(event) != exec_->id() || number == nullptr) return;
-            changed.insert(static_cast<std::uint32_t>(raw_number(*number, event.data).value_or(0)));
+            const auto process_id = static_cast<std::uint32_t>(raw_number(*number, event.data).value_or(0));
+            changed.insert(numbers == nullptr ? process_id : numbers->here_now(process_id));
         });
-    if (!is_whole) return true;
-    GlobalNumbers* const numbers = session_.numbers();
-    return std::any_of(changed.begin(), changed.end(), [&](std::uint32_t process_id) {
-        return is_concerned(numbers == nullptr ? process_id : numbers->here_now(process_id));
-    });
+    return !is_whole || is_concerned(changed);
 }
 
 void ExecutableWatch::run() {

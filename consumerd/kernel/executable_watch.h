@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,7 +49,7 @@ private:
     Status add_matching();
     Status hide_others();
     void run();
-    bool is_concerned(std::uint32_t process_id) const;
+    bool is_concerned(const std::set<std::uint32_t>& process_ids) const;
     bool hear();
     void failed(const Error& error);
 

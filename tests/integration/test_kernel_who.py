@@ -1,0 +1,321 @@
+#!/usr/bin/env python3
+# cmake-timeout: 300
+# cmake-once
+# cmake-serial
+"""Whose events of the kernel are recorded: of processes that are attached to, with all their threads, of programs by their
+executable as long as they run it, and of everybody; each counted as the program counts its own calls."""
+import collections
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
+BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
+PLUMB = BUILD / "cli/plumb"
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from traced_program import TracedProgramTest  # noqa: E402
+
+TRACEFS = Path("/sys/kernel/tracing")
+PATIENCE_S = 60
+
+# Does what it is told by lines: "call 20" makes so many calls, "fork 30" has a child make them, "exec PROGRAM" runs that, "end".
+# What it has done it says by a line.
+PROGRAM = r"""
+#define _GNU_SOURCE
+#include <plumb/tracepoint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+PLUMB_EVENT(told, line, (string, line))
+static void call(int count) {
+    for (int i = 0; i < count; i++) syscall(SYS_getsid, 0);
+}
+int main(void) {
+    char line[4096];
+    setbuf(stdin, NULL);
+    dprintf(1, "begun\n");
+    while (fgets(line, sizeof(line), stdin) != NULL && strcmp(line, "end\n") != 0) {
+        line[strcspn(line, "\n")] = 0;
+        char* const what = strchr(line, ' ') + 1;
+        plumb_trace(told, line, line);
+        if (strncmp(line, "call ", 5) == 0) call(atoi(what));
+        if (strncmp(line, "exec ", 5) == 0) execl(what, what, NULL);
+        if (strncmp(line, "fork ", 5) == 0) {
+            if (fork() == 0) _exit((call(atoi(what)), 0));
+            wait(NULL);
+        }
+        dprintf(1, "done\n");
+    }
+    return 0;
+}
+"""
+
+# No tracepoints. Threads start threads, until there are as many as were asked for; after SIGUSR1 each makes its calls.
+THREADS = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static volatile sig_atomic_t told;
+static int count, calls;
+static int begun = 1, done;
+static void tell(int number) { (void)number; told = 1; }
+static void* run(void* argument) {
+    (void)argument;
+    usleep(2000);
+    pthread_t next;
+    for (int i = 0; i < 2; i++)
+        if (__atomic_add_fetch(&begun, 1, __ATOMIC_RELAXED) <= count) pthread_create(&next, NULL, run, NULL);
+    while (!told) usleep(1000);
+    for (int i = 0; i < calls; i++) syscall(SYS_getsid, 0);
+    if (__atomic_add_fetch(&done, 1, __ATOMIC_RELAXED) == count) dprintf(1, "done\n");
+    pause();
+    return NULL;
+}
+int main(int argc, char** arguments) {
+    if (argc < 3) return 2;
+    count = atoi(arguments[1]);
+    calls = atoi(arguments[2]);
+    signal(SIGUSR1, tell);
+    dprintf(1, "begun\n");
+    run(NULL);
+    return 0;
+}
+"""
+
+
+def own_instances():
+    """Of recorders with this /dev/shm."""
+    memory = os.stat("/dev/shm")
+    return [TRACEFS / "instances" / name for name in os.listdir(TRACEFS / "instances")
+            if f"_{memory.st_dev:x}_{memory.st_ino:x}_" in name]
+
+
+def numbers(file):
+    return {int(word) for word in file.read_text().split() if word.isdigit()}
+
+
+class Told:
+    """A program that does as it is told."""
+
+    def __init__(self, test, program):
+        self.test = test
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.pid = self.process.pid
+        test.addCleanup(self.end)
+        test.assertEqual(self.process.stdout.readline(), "begun\n")
+
+    def tell(self, line, answer="done"):
+        self.process.stdin.write(line + "\n")
+        self.test.assertEqual(self.process.stdout.readline(), answer + "\n")
+
+    def end(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+class Who(TracedProgramTest):
+    PROGRAM = PROGRAM
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.matching, cls.other = (shutil.copy(cls.program, cls.folder / name) for name in ("told-this", "other"))
+        (cls.folder / "threads.c").write_text(THREADS)
+        cls.threads = cls.folder / "threads"
+        subprocess.run(["cc", "-O1", "-o", cls.threads, cls.folder / "threads.c", "-lpthread"], check=True)
+
+    def begin(self, *arguments):
+        """A recorder, when the kernel's events are on."""
+        self.assertEqual(own_instances(), [])
+        recorder = subprocess.Popen([PLUMB, "record", "--json", "-q", "-o", self.trace, *arguments], stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (recorder.kill(), recorder.communicate()) if recorder.returncode is None else None)
+        self.wait_for(lambda: recorder.poll() is not None or any(self.is_on(one) for one in own_instances()), "it is on")
+        self.assertIsNone(recorder.poll(), recorder.stderr.read() if recorder.poll() is not None else "")
+        (self.instance,) = [one for one in own_instances() if not one.name.endswith("_programs")]
+        return recorder
+
+    @staticmethod
+    def is_on(instance):
+        try:
+            return not instance.name.endswith("_programs") and (instance / "tracing_on").read_text() == "1\n"
+        except FileNotFoundError:
+            return False
+
+    def wait_for(self, condition, what):
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, f"never: {what}")
+            time.sleep(0.01)
+
+    def wait_recorded(self, pid):
+        self.wait_for(lambda: pid in numbers(self.instance / "set_event_pid") and
+                      pid not in numbers(self.instance / "set_event_notrace_pid"), f"{pid} is recorded")
+
+    def wait_hidden(self, pid):
+        self.wait_for(lambda: pid in numbers(self.instance / "set_event_notrace_pid"), f"{pid} is hidden")
+
+    def end(self, recorder, status=0):
+        recorder.send_signal(signal.SIGINT)
+        text, error = recorder.communicate(timeout=PATIENCE_S)
+        self.assertEqual(recorder.returncode, status, error)
+        self.assertEqual(own_instances(), [])
+        return json.loads(text), error
+
+    def calls(self):
+        """How often it was called, by thread."""
+        done = subprocess.run(["babeltrace2", self.trace], capture_output=True, text=True, timeout=200, check=True)
+        self.assertEqual(done.stderr, "")
+        return collections.Counter(int(match[1]) for match in
+                                   re.finditer(r" syscall_entry_getsid: .*?\btid = (\d+)", done.stdout))
+
+    def test_a_process_that_knows_nothing_of_plumb_is_recorded_with_threads_that_begin_meanwhile(self):
+        count, calls = 300, 7
+        program = subprocess.Popen([self.threads, str(count), str(calls)], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (program.kill(), program.communicate()))
+        self.assertEqual(program.stdout.readline(), "begun\n")
+        recorder = self.begin("-p", str(program.pid), "-k", "syscalls:getsid")
+        program.send_signal(signal.SIGUSR1)
+        self.assertEqual(program.stdout.readline(), "done\n")
+        summary, _ = self.end(recorder)
+        found = self.calls()
+        self.assertEqual((len(found), set(found.values())), (count, {calls}))
+        self.assertTrue(summary["complete"])
+
+    def test_processes_with_tracepoints_and_without_are_attached_to_together(self):
+        told = Told(self, self.program)
+        program = subprocess.Popen([self.threads, "1", "9"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (program.kill(), program.communicate()))
+        self.assertEqual(program.stdout.readline(), "begun\n")
+        recorder = self.begin("-p", str(told.pid), "-p", str(program.pid), "-k", "syscalls:getsid")
+        self.wait_for(lambda: (self.trace / "kernel/metadata").exists(), "there is a trace")
+        time.sleep(0.5)  # tracepoints are switched on behind the kernel's events
+        told.tell("call 11")
+        told.tell("fork 12")
+        program.send_signal(signal.SIGUSR1)
+        self.assertEqual(program.stdout.readline(), "done\n")
+        summary, _ = self.end(recorder)
+        self.assertEqual(sorted(self.calls().values()), [9, 11, 12])
+        self.assertEqual(summary["events_by_name"]["told:line"], 2)
+
+    def test_a_process_that_is_not_there_is_an_error(self):
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        for options in ((), ("-k", "sched:*")):
+            done = subprocess.run([PLUMB, "record", "-o", self.trace, "-p", str(gone.pid), *options], capture_output=True, text=True,
+                                  timeout=PATIENCE_S, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"There is no process {gone.pid}.", done.stderr)
+            self.assertFalse(self.trace.exists())
+
+    def test_everybody_is_the_kernels_events_alone(self):
+        told = Told(self, self.program)
+        recorder = self.begin("-a", "-k", "syscalls:getsid", "--kernel-buffer-size", "32M")
+        told.tell("call 13")
+        late = Told(self, self.program)
+        late.tell("call 14")
+        summary, _ = self.end(recorder)
+        calls = self.calls()
+        self.assertEqual((calls[told.pid], calls[late.pid]), (13, 14))
+        self.assertFalse([name for name in summary["events_by_name"] if name.startswith("told:")])
+        self.assertTrue(summary["complete"])
+
+    def test_everybodys_tracepoints_are_recorded_too_where_events_are_named(self):
+        told = Told(self, self.program)
+        recorder = self.begin("-a", "-k", "syscalls:getsid", "-e", "told:*", "--kernel-buffer-size", "32M")
+        listing = [PLUMB, "list", "--json"]
+        self.wait_for(lambda: b"told" in subprocess.run(listing, capture_output=True, check=False).stdout, "it is listed")
+        time.sleep(0.5)
+        told.tell("call 15")
+        summary, _ = self.end(recorder)
+        self.assertEqual(self.calls()[told.pid], 15)
+        self.assertEqual(summary["events_by_name"].get("told:line"), 1)
+
+    def test_programs_are_recorded_by_their_executable_and_nobody_else(self):
+        before, other = Told(self, self.matching), Told(self, self.other)
+        recorder = self.begin("--exe", f"{self.folder}/told-*", "-k", "syscalls:getsid")
+        self.wait_recorded(before.pid)
+        before.tell("call 21")
+        before.tell("fork 22")
+        other.tell("call 23")
+        later = Told(self, self.matching)
+        self.wait_recorded(later.pid)
+        later.tell("call 24")
+        other_later = Told(self, self.other)
+        other_later.tell("call 25")
+        self.end(recorder)
+        calls = self.calls()
+        self.assertEqual((calls.pop(before.pid), calls.pop(later.pid)), (21, 24))
+        self.assertEqual(list(calls.values()), [22])
+
+    def test_who_runs_another_program_is_not_recorded_until_he_runs_a_matching_one_again(self):
+        told, starts = Told(self, self.matching), Told(self, self.other)
+        recorder = self.begin("--exe", "told-*", "-k", "syscalls:getsid")
+        self.wait_recorded(told.pid)
+        told.tell("call 31")
+        told.tell(f"exec {self.other}", "begun")
+        self.wait_hidden(told.pid)
+        told.tell("call 32")
+        told.tell("fork 33")
+        starts.tell("call 34")
+        starts.tell(f"exec {self.matching}", "begun")
+        self.wait_recorded(starts.pid)
+        starts.tell("call 35")
+        told.tell(f"exec {self.matching}", "begun")
+        self.wait_recorded(told.pid)
+        told.tell("call 36")
+        told.tell("fork 37")
+        self.end(recorder)
+        calls = self.calls()
+        self.assertEqual((calls.pop(told.pid), calls.pop(starts.pid)), (31 + 36, 35))
+        self.assertEqual(list(calls.values()), [37])
+
+    def test_nobody_is_recorded_where_no_program_matches(self):
+        other = Told(self, self.other)
+        recorder = self.begin("--exe", "no-such-*", "-k", "syscalls:*", "-k", "sched:*")
+        other.tell("call 41")
+        time.sleep(0.2)
+        summary, _ = self.end(recorder)
+        self.assertEqual(summary["kernel_events_read"], 0, summary)
+
+    def test_what_a_command_starts_is_recorded_beside_programs_by_their_executable(self):
+        told = Told(self, self.matching)
+        script = f"read line; printf 'call 42\\nend\\n' | {self.other}"
+        recorder = subprocess.Popen([PLUMB, "record", "-q", "--json", "-o", self.trace, "--exe", "told-*", "-k", "syscalls:getsid", "--",
+                                     "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (recorder.kill(), recorder.communicate()) if recorder.returncode is None else None)
+        self.wait_for(lambda: any(self.is_on(one) for one in own_instances()), "it is on")
+        told.tell("call 43")
+        text, _ = recorder.communicate("go on\n", timeout=PATIENCE_S)
+        self.assertEqual(recorder.returncode, 0, text)
+        calls = self.calls()
+        self.assertEqual(calls.pop(told.pid), 43)
+        self.assertEqual(list(calls.values()), [42])
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("skipped: events of the kernel need root")
+        sys.exit(77)
+    subprocess.run([PLUMB, "list", "--kernel", "-e", "sched:none"], capture_output=True, check=False)  # mounts tracefs
+    if not os.access(TRACEFS / "instances", os.W_OK):
+        print("skipped: there is no tracefs that may be used here")
+        sys.exit(77)
+    if os.stat("/proc/self/ns/pid").st_ino != 0xEFFFFFFC:
+        print("skipped: this is a process-id namespace: tracefs shows other numbers (integration_kernel_namespaces)")
+        sys.exit(77)
+    unittest.main()
