@@ -151,8 +151,10 @@ class Who(TracedProgramTest):
 
     @staticmethod
     def is_on(instance):
+        """A new one is on at first, with no events."""
         try:
-            return not instance.name.endswith("_programs") and (instance / "tracing_on").read_text() == "1\n"
+            return (not instance.name.endswith("_programs") and (instance / "set_event").read_text() != "" and
+                    (instance / "tracing_on").read_text() == "1\n")
         except FileNotFoundError:
             return False
 
