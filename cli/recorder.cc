@@ -351,6 +351,8 @@ void Recorder::wait_for_end() {
         look_for_other_users();
         look_at_entrance();
         end_truncated_users();
+        /* A flight recorder reads nothing until it is asked; who begins meanwhile must not be forgotten. */
+        if (kernel_session_ && kernel_session_->numbers() != nullptr) kernel_session_->numbers()->catch_up();
         look_again_ns = session_->hold_filtered();
         if (other_users_) look_again_ns = std::min(look_again_ns, other_users_->hold_filtered());
         if (!drain_) continue;

@@ -74,6 +74,29 @@ insmod /modules/dummy
 sandwich 200
 """
 
+# Begins as root's first process there: the machine knows it by another number.
+NAMESPACE = f"""
+unshare -m -p -f --mount-proc plumb record -q --json -o $RESULTS/trace {SANDWICH} -- sandwich {CALLS} >$RESULTS/summary.json
+status=$?
+""" + WHAT_IS_LEFT + "exit $status\n"
+WRITES = 30
+# By a shell that runs already; what is not of its executable is not recorded.
+EXECUTABLES = f"""
+sandwich 100000000 & other=$!
+plumb record -q --json -o $RESULTS/trace --exe busybox -k syscalls:sys_enter_getppid \\
+    -k 'syscalls:sys_enter_write if count == 7' >$RESULTS/summary.json & recorder=$!
+instance=
+until [ -n "$instance" ] && grep -qx $$ $instance/set_event_pid && grep -qx 1 $instance/tracing_on; do
+    sleep 0.1
+    instance=$(ls -d /sys/kernel/tracing/instances/plumb_r* 2>/dev/null | grep -v _programs)
+done
+for i in $(seq {WRITES}); do echo sixsix >/dev/null; done
+kill -INT $recorder
+wait $recorder
+status=$?
+kill $other
+""" + WHAT_IS_LEFT + "exit $status\n"
+
 STEPS = {
     "probes": "yes >/dev/null &\ntrap 'kill $!' EXIT\n" + recording(
         f"-k kprobe:vfs_write -k kretprobe:vfs_write {SANDWICH} -k uprobe:/bin/sandwich:probed_function "
@@ -94,6 +117,8 @@ STEPS = {
     "bad_filter": recording("-k 'sched:sched_switch if prev_nonsense > 3' -- true"),
     "bad_probe_filter": recording("-k 'kprobe:vfs_write if nonsense > 3' -- true"),
     "killed": KILLED,
+    "namespace": NAMESPACE,
+    "executables": EXECUTABLES,
     "monotonic": recording(f"{SANDWICH} -- sandwich {CALLS}"),
     "cycles": CLAIM_INVARIANT_COUNTER + recording(f"{SANDWICH} -- sandwich {CALLS}"),
 }
@@ -204,6 +229,13 @@ class Tracefs(unittest.TestCase):
                      "x86_irq_vectors_local_timer_entry", "timer_start", "block_rq_issue", "module_load",
                      "module_free", "task_newtask", "syscall_entry_finit_module", "syscall_exit_read"):
             self.assertGreater(counts.get(name, 0), 0, name)
+
+    def test_in_a_namespace_events_have_the_numbers_that_are_seen_there(self):
+        self.assertEqual(self.summary("namespace")["events_lost"], 0)
+        self.assert_calls_lie_between_their_events("namespace")
+
+    def test_by_the_executable_nobody_else_is_recorded(self):
+        self.assertEqual(self.summary("executables")["events_by_name"], {"syscall_entry_write": WRITES})
 
     def test_names_and_labels_are_read_from_the_formats(self):
         lines = [line for _, _, line in self.read("system")]
