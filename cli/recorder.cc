@@ -407,7 +407,7 @@ void Recorder::close() {
     const std::uint32_t begun = programs_begun();
     take_end(session_->end());
     if (other_users_) other_users_->end([this](const Result<Report>& ended) { take_end(ended); });
-    executable_watch_.reset();
+    if (executable_watch_) executable_watch_->stop();
     if (kernel_session_)
         if (Status stopped = kernel_session_->stop(); !stopped)
             summary_.problems.push_back(stopped.error().message());
@@ -418,6 +418,7 @@ void Recorder::close() {
     if (Status unlinked = session_->remove_channel(); !unlinked)
         summary_.problems.push_back(unlinked.error().message());
     status_.clear();
+    executable_watch_.reset();
     if (kernel_session_)
         if (Status removed = kernel_session_->remove(); !removed)
             summary_.problems.push_back(removed.error().message());

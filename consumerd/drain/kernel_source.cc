@@ -106,8 +106,14 @@ Status KernelSource::begin(Sink& sink) {
 
 /* Who begins is told by events that must not be pushed out, however few of those there are that are recorded. */
 Status KernelSource::begin_turn(Sink&) {
-    if (session_.numbers() != nullptr) session_.numbers()->catch_up();
+    catch_up();
     return ok();
+}
+
+void KernelSource::catch_up() {
+    if (session_.numbers() != nullptr) session_.numbers()->catch_up();
+    if (session_.filter() != nullptr) session_.filter()->catch_up();
+    translator_.filter_by(session_.filter());
 }
 
 /* Up to a gap, or to the end of the turn, or to a packet's length. */
@@ -146,7 +152,7 @@ bool KernelSource::read_more(Cpu& cpu, ReadWhat what) {
     }
     cpu.unread = std::span(cpu.pages).first(bytes);
     cpu.read_bytes += bytes;
-    if (bytes > 0 && session_.numbers() != nullptr) session_.numbers()->catch_up();
+    if (bytes > 0) catch_up();
     Status kept = page_copy_.add(cpu.number, cpu.unread);
     if (!kept) page_copy_problem_ = kept;
     return bytes > 0;

@@ -96,6 +96,7 @@ private:
 
     KernelSource(KernelSession& session, KernelDrainOptions options);
     Status open();
+    void catch_up();
     bool read_more(Cpu& cpu, ReadWhat what);
     size_t splice_pages(Cpu& cpu);
     size_t read_page(Cpu& cpu);

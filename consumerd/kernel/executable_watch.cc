@@ -3,11 +3,15 @@
 #include "base/glob.h"
 #include "base/processes.h"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
+#include <cstdlib>
 #include <set>
 #include <utility>
 
@@ -17,6 +21,34 @@ namespace {
 /* Who has escaped notice is found then. */
 constexpr std::uint64_t look_interval_ns = 1'000'000'000;
 constexpr int looks_max = 10;
+constexpr std::size_t programs_kept_max = 50'000;
+constexpr int scripts_max = 5; /* as many as the kernel goes through */
+
+/* Nothing: one of them can not be looked at. */
+std::optional<bool> same_file(const std::string& one, const std::string& other) {
+    struct stat first {};
+    struct stat second {};
+    if (stat(one.c_str(), &first) != 0 || stat(other.c_str(), &second) != 0) return {};
+    return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+/* What runs when this file is executed: itself, or the interpreter that its first line names. */
+std::optional<std::string> program_of(std::string file) {
+    for (int scripts = 0; scripts < scripts_max; scripts++) {
+        char resolved[PATH_MAX];
+        if (!file.starts_with('/') || realpath(file.c_str(), resolved) == nullptr) return {};
+        char begin[256] = "";
+        const FileDescriptor opened(open(resolved, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+        const ssize_t got = opened.is_open() ? ::read(opened.get(), begin, sizeof(begin) - 1) : -1;
+        if (got < 0) return {};
+        const std::string_view line = std::string_view(begin).substr(0, std::string_view(begin).find('\n'));
+        if (!line.starts_with("#!")) return resolved;
+        const std::size_t first = line.find_first_not_of(" \t", 2);
+        if (first == std::string_view::npos) return {};
+        file = line.substr(first, line.find_first_of(" \t", first) - first);
+    }
+    return {};
+}
 
 } // namespace
 
@@ -24,11 +56,20 @@ ExecutableWatch::ExecutableWatch(KernelSession& session, Options options)
     : session_(session), options_(std::move(options)) {}
 
 ExecutableWatch::~ExecutableWatch() {
+    stop();
+    session_.filter_records(nullptr);
+}
+
+void ExecutableWatch::stop() {
     if (!thread_.joinable()) return;
     is_over_ = true;
+    wake();
+    thread_.join();
+}
+
+void ExecutableWatch::wake() const {
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
-    thread_.join();
 }
 
 Result<std::unique_ptr<ExecutableWatch>> ExecutableWatch::open(KernelSession& session, Options options) {
@@ -39,6 +80,9 @@ Result<std::unique_ptr<ExecutableWatch>> ExecutableWatch::open(KernelSession& se
     auto exec = watch->reader_->enable("sched", "sched_process_exec");
     if (!exec) return exec.error().with("Which programs are started is not to be known");
     watch->exec_ = std::move(*exec);
+    auto newtask = watch->reader_->enable("task", "task_newtask");
+    if (!newtask) return newtask.error().with("What programs start is not to be known");
+    watch->newtask_ = std::move(*newtask);
     watch->wake_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!watch->wake_.is_open()) return Error::from_errno(errno, "Could not make an event descriptor");
     return watch;
@@ -47,6 +91,7 @@ Result<std::unique_ptr<ExecutableWatch>> ExecutableWatch::open(KernelSession& se
 Status ExecutableWatch::start() {
     if (Status listens = reader_->start(); !listens) return listens;
     if (Status added = add_matching(); !added) return added;
+    if (!options_.others_too) session_.filter_records(this);
     thread_ = std::thread([this] { run(); });
     return ok();
 }
@@ -85,6 +130,19 @@ Status ExecutableWatch::add_matching() {
         std::erase_if(found, [&](std::uint32_t process_id) { return !known.insert(process_id).second; });
         if (found.empty()) return ok();
         if (Status added = session_.add(found); !added) return added;
+        if (Status noted = note(found); !noted) return noted;
+    }
+    return ok();
+}
+
+/* Their threads run a recorded program, as far as nothing else was told. */
+Status ExecutableWatch::note(const std::vector<std::uint32_t>& process_ids) {
+    for (const std::uint32_t process_id : process_ids) {
+        const auto numbers = session_.machine_numbers_of(thread_ids(process_id));
+        if (!numbers) return numbers.error();
+        const std::scoped_lock lock(mutex_);
+        for (const std::uint32_t number : *numbers)
+            programs_.found(number);
     }
     return ok();
 }
@@ -121,18 +179,71 @@ bool ExecutableWatch::is_concerned(const std::set<std::uint32_t>& process_ids) c
     });
 }
 
+/* By the name that exec() was given, since the process may have gone on to another program, or be gone: if that is the
+ * name of a file here. Of a script it is its interpreter that runs. */
+ProgramLives::Program ExecutableWatch::program_run(std::uint32_t process_id,
+                                                   const std::string& file_name) const {
+    using Program = ProgramLives::Program;
+    const auto said = [this](const std::string& path) {
+        return matches(path) ? Program::recorded : Program::another;
+    };
+    const bool has_our_root = same_file(fmt::format("/proc/{}/root", process_id), "/").value_or(true);
+    if (const auto path = has_our_root ? program_of(file_name) : std::nullopt) return said(*path);
+    const auto executable = executable_of(process_id);
+    return executable ? said(*executable) : Program::not_known;
+}
+
+void ExecutableWatch::take(const RawEvent& event) {
+    const bool is_exec = raw_type(event) == exec_->id();
+    if (!is_exec && raw_type(event) != newtask_->id()) return;
+    const RawFields& fields = is_exec ? *exec_ : *newtask_;
+    const RawField* const number = fields.find("pid");
+    const auto thread =
+        static_cast<std::uint32_t>(number == nullptr ? 0 : raw_number(*number, event.data).value_or(0));
+    if (!is_exec) return programs_.began(event.timestamp, raw_thread(event), thread);
+    GlobalNumbers* const numbers = session_.numbers();
+    const std::uint32_t process_id = numbers == nullptr ? thread : numbers->here_now(thread);
+    if (process_id > unseen_thread_base) return; /* nor is it recorded */
+    const RawField* const name = fields.find("filename");
+    programs_.runs(event.timestamp, thread,
+                   program_run(process_id, name == nullptr ? "" : raw_text(*name, event.data)));
+    changed_.insert(process_id);
+}
+
+bool ExecutableWatch::read() {
+    for (int times = 0; times < 2; times++) /* see EventReader::read() */
+        is_whole_ &= reader_->read([this](const RawEvent& event) { take(event); });
+    if (programs_.size() > programs_kept_max) programs_.forget_others(reader_->now());
+    return !changed_.empty() || !is_whole_;
+}
+
+/* What is heard beside the watching thread is left to that. */
+void ExecutableWatch::catch_up() {
+    const std::scoped_lock lock(mutex_);
+    if (read()) wake();
+}
+
+bool ExecutableWatch::wants(std::span<const std::uint32_t> threads, std::uint64_t time) {
+    const std::scoped_lock lock(mutex_);
+    bool is_anothers = false;
+    for (const std::uint32_t thread : threads) {
+        const ProgramLives::Program program = programs_.find(thread, time);
+        if (program == ProgramLives::Program::recorded) return true;
+        is_anothers |= program == ProgramLives::Program::another;
+    }
+    return !is_anothers;
+}
+
 /* Whether anybody has begun to run another program to whom it matters. */
 bool ExecutableWatch::hear() {
-    GlobalNumbers* const numbers = session_.numbers();
-    const RawField* const number = exec_->find("pid");
     std::set<std::uint32_t> changed;
     bool is_whole = true;
-    for (int times = 0; times < 2; times++)
-        is_whole &= reader_->read([&](const RawEvent& event) {
-            if (raw_type(event) != exec_->id() || number == nullptr) return;
-            const auto process_id = static_cast<std::uint32_t>(raw_number(*number, event.data).value_or(0));
-            changed.insert(numbers == nullptr ? process_id : numbers->here_now(process_id));
-        });
+    {
+        const std::scoped_lock lock(mutex_);
+        read();
+        changed = std::exchange(changed_, {});
+        is_whole = std::exchange(is_whole_, true);
+    }
     return !is_whole || is_concerned(changed);
 }
 
@@ -140,6 +251,8 @@ void ExecutableWatch::run() {
     std::uint64_t look_at_ns = boottime_now_ns() + look_interval_ns;
     while (!is_over_) {
         reader_->wait(wake_.get(), look_interval_ns);
+        std::uint64_t woken = 0;
+        [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &woken, sizeof(woken));
         const bool is_time = boottime_now_ns() >= look_at_ns;
         if (!hear() && !is_time) continue;
         if (Status added = add_matching(); !added) failed(added.error());

@@ -221,7 +221,7 @@ Result<KernelEvent> KernelSession::described(const std::string& system, const st
     const auto format = read_small_file(path("events/" + system + "/" + name + "/format"));
     if (!format) return format.error();
     auto event = parser_->parse(system, *format);
-    if (event && numbers_) event->process_numbers = process_number_offsets(system, RawFields(*format));
+    if (event) event->process_numbers = process_number_offsets(system, RawFields(*format));
     return event;
 }
 

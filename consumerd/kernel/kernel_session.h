@@ -23,6 +23,7 @@
 #include "consumerd/kernel/event_reader.h"
 #include "consumerd/kernel/global_numbers.h"
 #include "consumerd/kernel/raw_page.h"
+#include "consumerd/kernel/record_filter.h"
 #include "consumerd/kernel/tracefs.h"
 
 #include <plumb/abi/clock_page.h>
@@ -77,6 +78,9 @@ public:
     Status translate_numbers();
     /* Null: the machine's numbers are ours. */
     GlobalNumbers* numbers() const { return numbers_.get(); }
+    /* Who reads leaves out what it does not want; it must live as long as somebody reads. */
+    void filter_records(RecordFilter* filter) { filter_ = filter; }
+    RecordFilter* filter() const { return filter_; }
     /* A tracing instance beside this one, for the recorder itself. */
     Result<std::unique_ptr<EventReader>> open_reader(const std::string& purpose) const;
 
@@ -88,6 +92,8 @@ public:
      * events of others that are hidden. */
     Status hide(const std::vector<std::uint32_t>& thread_ids);
     Status show(const std::vector<std::uint32_t>& thread_ids);
+    /* As the kernel calls them; those that have ended have none. */
+    Result<std::set<std::uint32_t>> machine_numbers_of(const std::vector<std::uint32_t>& thread_ids) const;
     /* Threads that limit_to(), add() and the kernel have put into the list, as we call them, and those that are hidden. Some may
      * have ended. */
     Result<std::set<std::uint32_t>> listed_threads() const;
@@ -127,7 +133,6 @@ private:
     Status read_page_format();
     Result<std::set<std::uint32_t>> listed(const char* list) const; /* the machine's numbers */
     Result<std::set<std::uint32_t>> named_here(const char* list) const;
-    Result<std::set<std::uint32_t>> machine_numbers_of(const std::vector<std::uint32_t>& thread_ids) const;
     Result<std::vector<std::uint32_t>> machine_numbers(std::uint32_t process_id,
                                                        std::set<std::uint32_t>& known) const;
     KernelCounts all_counts(std::uint32_t cpu) const;
@@ -140,6 +145,7 @@ private:
     KernelConfig config_;
     std::unique_ptr<FormatParser> parser_;
     std::unique_ptr<GlobalNumbers> numbers_;
+    RecordFilter* filter_ = nullptr;
     std::vector<KernelEvent> events_;
     bool is_adopted_ = false;
     std::vector<std::string> probes_; /* "group/name" of dynamic events of ours */

@@ -57,6 +57,17 @@ bool Translator::translate(RawPage& page, TranslatedRecords& to) {
     return !page.is_damaged();
 }
 
+bool Translator::is_wanted(const KernelEvent& event, const RawEvent& raw) {
+    named_.clear();
+    for (const uint16_t offset : event.process_numbers) {
+        uint32_t number = 0;
+        if (offset + sizeof(number) > raw.data.size()) continue;
+        std::memcpy(&number, raw.data.data() + offset, sizeof(number));
+        named_.push_back(number);
+    }
+    return filter_->wants(named_, raw.timestamp);
+}
+
 RawEvent Translator::renumbered(const KernelEvent& event, const RawEvent& raw) {
     renumbered_.assign(raw.data.begin(), raw.data.end());
     for (const uint16_t offset : event.process_numbers) {
@@ -82,6 +93,7 @@ void Translator::translate_event(const RawEvent& given, TranslatedRecords& to) {
         unknown_events_++;
         return;
     }
+    if (filter_ != nullptr && !is_wanted(*event, given)) return;
     const RawEvent raw = numbers_ != nullptr ? renumbered(*event, given) : given;
     std::memcpy(&common.thread_id, raw.data.data() + offsetof(CommonFields, thread_id),
                 sizeof(common.thread_id));

@@ -8,6 +8,7 @@
 #include "consumerd/kernel/event_format.h"
 #include "consumerd/kernel/global_numbers.h"
 #include "consumerd/kernel/raw_page.h"
+#include "consumerd/kernel/record_filter.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -53,6 +54,9 @@ public:
     /* `events` must live as long, and so must `numbers`: what the machine's are called here. */
     explicit Translator(const std::vector<KernelEvent>& events, GlobalNumbers* numbers = nullptr);
 
+    /* Null: all of them are wanted. */
+    void filter_by(RecordFilter* filter) { filter_ = filter; }
+
     /* Appends the events of a page. False if part of it could not be understood: that is dropped. */
     bool translate(RawPage& page, TranslatedRecords& to);
 
@@ -66,12 +70,15 @@ public:
 private:
     void translate_event(const RawEvent& given, TranslatedRecords& to);
 
+    bool is_wanted(const KernelEvent& event, const RawEvent& raw);
     /* With numbers of here; valid until the next. */
     RawEvent renumbered(const KernelEvent& event, const RawEvent& raw);
     void note(const KernelEvent& event, const RawEvent& raw, uint32_t by_thread_id);
 
     std::vector<const KernelEvent*> by_id_;
     GlobalNumbers* numbers_;
+    RecordFilter* filter_ = nullptr;
+    std::vector<uint32_t> named_;
     std::vector<std::byte> renumbered_;
     std::vector<std::byte> scratch_;
     std::vector<ThreadNote> notes_;
