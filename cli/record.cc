@@ -40,13 +40,18 @@ void add_what(CLI::App& command, RecordOptions& options) {
         .add_option("--preload", options.preload, "Load a probe into the command: pthread. May be repeated")
         ->type_name("PROBE")
         ->allow_extra_args(false);
-    command.add_option("-p,--pid", options.process_ids, "Attach to a running process. May be repeated")
+    command
+        .add_option(
+            "-p,--pid", options.process_ids,
+            "Attach to a running process; with -k to any, with tracepoints or without. May be repeated")
         ->check(is_process_id())
         ->type_name("PID")
         ->allow_extra_args(false);
     command
-        .add_option("--exe", options.executables,
-                    "Trace all processes, running or yet to start, whose executable matches. May be repeated")
+        .add_option(
+            "--exe", options.executables,
+            "Trace all processes, running or yet to start, whose executable matches; with -k the kernel's "
+            "events of those. May be repeated")
         ->type_name("GLOB")
         ->allow_extra_args(false);
     command
@@ -69,8 +74,11 @@ void add_kernel(CLI::App& command, RecordOptions& options) {
             "\" if FILTER\" behind it is a filter in the kernel's syntax. May be repeated. Needs root")
         ->type_name("PATTERN")
         ->allow_extra_args(false);
-    command.add_flag("-a,--system-wide", options.system_wide,
-                     "Kernel events of all processes, not of the command or -p and their children alone");
+    command.add_flag(
+        "-a,--system-wide", options.system_wide,
+        "Kernel events of all processes, not of the command, -p and their children, or --exe "
+        "alone. With nothing that names programs or their events (a command, -p, --exe, --user, -e, "
+        "--log-level) no program's tracepoints are switched on");
     command
         .add_option("--kernel-buffer-size", options.kernel_buffer_size,
                     "Bytes of the kernel's buffer for each CPU")
@@ -147,6 +155,8 @@ void add_record(CLI::App& app) {
         "plumb record [OPTIONS] [--] COMMAND [ARGUMENTS]   a command, and its children\n"
         "plumb record [OPTIONS] -p PID                     programs that run already\n"
         "plumb record [OPTIONS]                            every program of yours with tracepoints\n"
+        "plumb record -a -k PATTERN [OPTIONS]              the kernel's events of everybody, and no "
+        "program's own\n"
         "\n"
         "The recording ends with the command, whose exit status is passed on; without one, with the\n"
         "last attached process, the time, or Ctrl-C.");
