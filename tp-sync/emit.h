@@ -7,6 +7,7 @@
 // off.
 #pragma once
 
+#define PLUMB_SMALL_OBJECT_
 #include <plumb/detail/writer.h>
 #include <plumb/runtime.h>
 
@@ -24,6 +25,12 @@
 #endif
 
 #define PLUMB_HIDDEN __attribute__((visibility("hidden")))
+
+// By this name programs ask for the function in which it stands (plumb/runtime.h). A label, not an alias, which would have a
+// function's type and length: debuggers and profilers show the function's own name.
+#define PLUMB_NAME_FOR_LINKERS(name)                                                                \
+    __asm__ volatile(".globl " #name PLUMB_MISSING_OBJECT_ "\n.hidden " #name PLUMB_MISSING_OBJECT_ \
+                     "\n.set " #name PLUMB_MISSING_OBJECT_ ", . - (. - " #name ")")
 
 extern "C" {
 
@@ -56,6 +63,7 @@ __attribute__((noinline, cold)) static void emit_to_many(plumb_event* event, uin
 }
 
 PLUMB_HIDDEN void plumb_emit(plumb_event* event, const void* payload, uint32_t payload_bytes) {
+    PLUMB_NAME_FOR_LINKERS(plumb_emit);
     const uint32_t sessions = __atomic_load_n(&event->enabled, __ATOMIC_RELAXED);
     if (__builtin_expect((sessions & (sessions - 1)) == 0, 1)) {
         if (__builtin_expect(sessions != 0, 1))
@@ -121,6 +129,7 @@ __attribute__((noinline)) static uint64_t copy_rest(unsigned char* to, const cha
 
 // The first chunk, in which most names end, stands alone.
 PLUMB_HIDDEN uint64_t plumb_copy_string(unsigned char* to, const char* from, uint64_t room) {
+    PLUMB_NAME_FOR_LINKERS(plumb_copy_string);
     uint64_t done = 0;
     if (__builtin_expect(plumb_setup.rseq_offset != 0 && from != nullptr && room >= chunk_bytes, 1) &&
         has_chunk(from)) {
@@ -131,6 +140,7 @@ PLUMB_HIDDEN uint64_t plumb_copy_string(unsigned char* to, const char* from, uin
 }
 
 PLUMB_HIDDEN uint64_t plumb_copy_view(unsigned char* to, const char* from, uint64_t bytes, uint64_t room) {
+    PLUMB_NAME_FOR_LINKERS(plumb_copy_view);
     const uint64_t copied = bytes < room ? bytes : room;
     __builtin_memcpy(to, from, copied);
     to[copied] = '\0';

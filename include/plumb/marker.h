@@ -11,12 +11,15 @@
  * recorded, as text, and nothing is read. A marker is an event like any other: it is listed, enabled, recorded and read
  * as shop:login, costs the same when it is off, and its arguments are evaluated once, and only when it is on.
  *
- * In C++, from C++20 on, a std::string is passed as text.c_str().
+ * It works in C11, C++17 and newer. In C++ a std::string is passed as text.c_str().
  */
 #ifndef PLUMB_MARKER_H
 #define PLUMB_MARKER_H
 
 #pragma GCC system_header
+
+#include <plumb/detail/standard.h>
+#ifndef PLUMB_OLD_STANDARD_
 
 #include <plumb/detail/event.h>
 #include <plumb/detail/for_each.h>
@@ -27,4 +30,5 @@
 
 #include <plumb/detail/marker.h>
 
+#endif
 #endif

@@ -126,22 +126,34 @@ void plumb_scratch_release(void* scratch);
 #define PLUMB_SCRATCH_BYTES 65600u
 
 /*
+ * What stands in the small object files goes by a second name in programs, so that a linker which misses it names the files.
+ * They themselves define PLUMB_SMALL_OBJECT_, and call it by its own.
+ */
+#ifdef PLUMB_SMALL_OBJECT_
+#define PLUMB_IN_SMALL_OBJECT_(name) __attribute__((visibility("hidden")))
+#else
+#define PLUMB_IN_SMALL_OBJECT_(name) \
+    __asm__(#name PLUMB_MISSING_OBJECT_) __attribute__((visibility("hidden")))
+#endif
+#define PLUMB_MISSING_OBJECT_ "__link_tp_async.o__or_tp_async_lib.o__or_tp_sync.o"
+
+/*
  * The fast path, in the small object files: one copy in each executable and shared object, called directly.
  * `payload` is readable up to the next multiple of 8 bytes.
  */
-__attribute__((visibility("hidden"))) void plumb_emit(struct plumb_event* event, const void* payload,
-                                                      uint32_t payload_bytes);
+void plumb_emit(struct plumb_event* event, const void* payload, uint32_t payload_bytes)
+    PLUMB_IN_SMALL_OBJECT_(plumb_emit);
 
 /*
  * Copies a string up to and including its NUL ("(null)" for NULL), at most `room` bytes before the NUL, and
  * always ends it with one. May write up to 16 bytes behind the end. Returns the bytes before the NUL; room +
  * 1 if it had to stop at `room`.
  */
-__attribute__((visibility("hidden"))) uint64_t plumb_copy_string(unsigned char* to, const char* from,
-                                                                 uint64_t room);
+uint64_t plumb_copy_string(unsigned char* to, const char* from, uint64_t room)
+    PLUMB_IN_SMALL_OBJECT_(plumb_copy_string);
 /* The same of `bytes` bytes, behind which nothing is read. */
-__attribute__((visibility("hidden"))) uint64_t plumb_copy_view(unsigned char* to, const char* from,
-                                                               uint64_t bytes, uint64_t room);
+uint64_t plumb_copy_view(unsigned char* to, const char* from, uint64_t bytes, uint64_t room)
+    PLUMB_IN_SMALL_OBJECT_(plumb_copy_view);
 
 #ifdef __cplusplus
 }

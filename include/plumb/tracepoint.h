@@ -21,7 +21,8 @@
  *     (bool, name)                                             1
  *     (ptr, name)                       any pointer, in hex    1
  *     (string, name)                    const char*; in C++ also std::string_view and std::string    1
- *     (text, name)                      const char*, size_t: bytes of given length                   2
+ *     (text, name)                      const char*, size_t: bytes of given length; in C++ also      2
+ *                                       one std::string or std::string_view, in all texts of an event alike
  *     (enum, u8, name, (value, "label"), ...)  integer type, then labels: at least one               1
  *     (array, u16, name, N)             const uint16_t*: N integers                                  1
  *     (sequence, u32, name)             const uint32_t*, size_t: that many integers                  2
@@ -43,30 +44,36 @@
 /* An event without fields leaves a variadic macro without arguments, which -Wpedantic minds before C23. */
 #pragma GCC system_header
 
+#include <plumb/detail/standard.h>
+#ifndef PLUMB_OLD_STANDARD_
+
 #include <plumb/detail/for_each.h>
 #include <plumb/detail/payload.h>
 #include <plumb/detail/types.h>
 #include <plumb/runtime.h>
 
-/* Defines an event. At file scope (in C++ outside of namespaces), in a header or a source file. */
-#define PLUMB_EVENT(provider, name, ...) PLUMB_DEFINE_(provider, name, PLUMB_DEBUG_LINE, __VA_ARGS__)
+/* Defines an event. Outside of functions (in C++ in a namespace or not), in a header or a source file. */
+#define PLUMB_EVENT(provider, name, ...) \
+    PLUMB_DEFINE_(provider##__##name, #provider, #name, PLUMB_DEBUG_LINE, __VA_ARGS__)
 
 /* The same with a log level (enum plumb_log_level): PLUMB_EVENT_LEVEL(shop, refused, PLUMB_WARNING, (u64,
  * id)). */
-#define PLUMB_EVENT_LEVEL(provider, name, level, ...) PLUMB_DEFINE_(provider, name, level, __VA_ARGS__)
+#define PLUMB_EVENT_LEVEL(provider, name, level, ...) \
+    PLUMB_DEFINE_AT_LEVEL_(provider##__##name, #provider, #name, level, __VA_ARGS__)
 
 /* Traces an event: plumb_trace(provider, name, arguments...). */
 #define plumb_trace(provider, name, ...)                                       \
     do {                                                                       \
-        if (PLUMB_IS_ON_(PLUMB_EVENT_OF_(provider, name))) {                   \
+        if (PLUMB_IS_ON_(plumb_event_##provider##__##name)) {                  \
             PLUMB_STRICT_BEGIN_ plumb_trace_##provider##__##name(__VA_ARGS__); \
             PLUMB_STRICT_END_                                                  \
         }                                                                      \
     } while (0)
 
 /* Whether a session wants the event now; for arguments that are expensive to prepare. One load. */
-#define plumb_enabled(provider, name) PLUMB_IS_ON_(PLUMB_EVENT_OF_(provider, name))
+#define plumb_enabled(provider, name) PLUMB_IS_ON_(plumb_event_##provider##__##name)
 
 #include <plumb/detail/event.h>
 
+#endif
 #endif

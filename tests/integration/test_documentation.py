@@ -18,7 +18,7 @@ BLOCK = re.compile(r"^```(c|cpp)\n(.*?)^```", re.M | re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]+)")
 COMPILERS = {"c": [("gcc", "-std=c11"), ("clang", "-std=c11")],
-             "cpp": [("g++", "-std=c++20"), ("clang++", "-std=c++20")]}
+             "cpp": [("g++", "-std=c++17"), ("clang++", "-std=c++20")]}
 failures = []
 
 

@@ -162,7 +162,7 @@ def check_c(installed, folder, compiler):
 
 
 def check_cpp(installed, folder, compiler):
-    program, _, _ = by_hand(installed, folder, (compiler, ["-std=c++20"]), "main.cc", "library.cc", "kiosk",
+    program, _, _ = by_hand(installed, folder, (compiler, ["-std=c++17"]), "main.cc", "library.cc", "kiosk",
                             "cpp-service")
     record(installed, f"cpp-service, {compiler}", folder, [program], ["kiosk"])
 

@@ -16,17 +16,20 @@
 #ifndef PLUMB_DETAIL_EVENT_H
 #define PLUMB_DETAIL_EVENT_H
 
-#define PLUMB_EVENT_OF_(provider, name) plumb_event_##provider##__##name
+#include <plumb/detail/check.h>
+
 #define PLUMB_IS_ON_(event) (__builtin_expect(__atomic_load_n(&(event).enabled, __ATOMIC_RELAXED) != 0, 0))
 
 #ifdef __cplusplus
 #define PLUMB_LINKAGE_ inline __attribute__((visibility("hidden"), used))
 #define PLUMB_CONSTANT_ inline __attribute__((visibility("hidden")))
 #define PLUMB_FUNCTION_ inline __attribute__((visibility("hidden")))
+#define PLUMB_DECLARE_FUNCTION_(function, symbol) PLUMB_FUNCTION_ function __asm__(symbol);
 #else
 #define PLUMB_LINKAGE_ __attribute__((weak, visibility("hidden"), used))
 #define PLUMB_CONSTANT_ __attribute__((weak, visibility("hidden")))
 #define PLUMB_FUNCTION_ static inline __attribute__((unused))
+#define PLUMB_DECLARE_FUNCTION_(function, symbol)
 #endif
 
 #define PLUMB_SIGNED_(type) (((type)-1 < (type)1) ? PLUMB_FIELD_SIGNED : 0u)
@@ -54,29 +57,56 @@
 
 /* The entry in section plumb_events, once in each executable or shared object. R: nothing refers to an entry,
  * and a linker that collects garbage (lld --gc-sections) would drop it. */
-#define PLUMB_SECTION_ENTRY_(symbol)                                                        \
-    __asm__(".pushsection plumb_events,\"awGR\",%progbits,plumb_entry_" #symbol ",comdat\n" \
-            ".balign 8\n" PLUMB_ASM_POINTER_ #symbol "\n"                                   \
+#define PLUMB_SECTION_ENTRY_(symbol)                                                       \
+    __asm__(".pushsection plumb_events,\"awGR\",%progbits,plumb_entry_" symbol ",comdat\n" \
+            ".balign 8\n" PLUMB_ASM_POINTER_ "plumb_event_" symbol "\n"                    \
             ".popsection")
 
-#define PLUMB_DEFINE_(provider, name, level, ...)                                                          \
-    PLUMB_FOR_EACH(PLUMB_LABELS_, provider##__##name, __VA_ARGS__)                                         \
-    PLUMB_CONSTANT_ const struct plumb_event_field plumb_fields_##provider##__##name[] = {                 \
-        PLUMB_FOR_EACH(PLUMB_DESCRIBE_, provider##__##name, __VA_ARGS__){0, 0, 0, 0, 0, 0, 0, 0}};         \
-    PLUMB_CONSTANT_ const struct plumb_event_info plumb_info_##provider##__##name = {                      \
-        #provider,                                                                                         \
-        #name,                                                                                             \
+/* `id` is provider__name; provider and name are strings. Names that are macros were not expanded on the way here. */
+#define PLUMB_DEFINE_(id, provider, name, level, ...) \
+    PLUMB_DEFINE_CHECKED_(PLUMB_PROBLEM(__VA_ARGS__), id, provider, name, level, __VA_ARGS__)
+#define PLUMB_DEFINE_AT_LEVEL_(id, provider, name, level, ...) \
+    PLUMB_CAT(PLUMB_DEFINE_AT_LEVEL_IF_, PLUMB_IS_PAREN(level))(id, provider, name, level, __VA_ARGS__)
+#define PLUMB_DEFINE_AT_LEVEL_IF_0 PLUMB_DEFINE_
+#define PLUMB_DEFINE_AT_LEVEL_IF_1(...) PLUMB_DEFINE_NOT_((LEVEL, ~), __VA_ARGS__)
+#define PLUMB_DEFINE_CHECKED_(problem, ...) \
+    PLUMB_CAT(PLUMB_DEFINE_IF_, PLUMB_KIND_OF_PROBLEM_ problem)(problem, __VA_ARGS__)
+#define PLUMB_DEFINE_IF_NONE(problem, id, provider, name, level, ...)                                   \
+    PLUMB_DEFINE_AS_(provider "__" name PLUMB_FOR_EACH(PLUMB_SIGNATURE_, ~, __VA_ARGS__), id, provider, \
+                     name, level, __VA_ARGS__)
+#define PLUMB_DEFINE_IF_NO_FIELD PLUMB_DEFINE_NOT_
+#define PLUMB_DEFINE_IF_MANY PLUMB_DEFINE_NOT_
+#define PLUMB_DEFINE_IF_FIELD PLUMB_DEFINE_NOT_
+#define PLUMB_DEFINE_IF_TYPE PLUMB_DEFINE_NOT_
+#define PLUMB_DEFINE_IF_ELEMENT PLUMB_DEFINE_NOT_
+#define PLUMB_DEFINE_IF_LABELS PLUMB_DEFINE_NOT_
+#define PLUMB_DEFINE_IF_NAME PLUMB_DEFINE_NOT_
+#define PLUMB_DEFINE_NOT_(problem, id, provider, name, ...)              \
+    PLUMB_STATIC_ASSERT(0, PLUMB_SENTENCE_(provider ":" name, problem)); \
+    PLUMB_STAND_IN_(id)
+
+#define PLUMB_DEFINE_AS_(symbol, id, provider, name, level, ...)                                           \
+    PLUMB_CHECK_EVENT_(id, provider, name)                                                                 \
+    PLUMB_FOR_EACH(PLUMB_LABELS_, (id, provider ":" name), __VA_ARGS__)                                    \
+    PLUMB_CONSTANT_ const struct plumb_event_field plumb_fields_##id[] __asm__("plumb_fields_" symbol) = { \
+        PLUMB_FOR_EACH(PLUMB_DESCRIBE_, id, __VA_ARGS__){0, 0, 0, 0, 0, 0, 0, 0}};                         \
+    PLUMB_CONSTANT_ const struct plumb_event_info plumb_info_##id __asm__("plumb_info_" symbol) = {        \
+        provider,                                                                                          \
+        name,                                                                                              \
         __FILE__,                                                                                          \
         0,                                                                                                 \
-        plumb_fields_##provider##__##name,                                                                 \
+        plumb_fields_##id,                                                                                 \
         __LINE__,                                                                                          \
-        (uint16_t)(sizeof(plumb_fields_##provider##__##name) / sizeof(struct plumb_event_field) - 1),      \
+        (uint16_t)(sizeof(plumb_fields_##id) / sizeof(struct plumb_event_field) - 1),                      \
         level,                                                                                             \
         PLUMB_RUNTIME_VERSION};                                                                            \
-    PLUMB_LINKAGE_ struct plumb_event plumb_event_##provider##__##name = {                                 \
-        0, 0, 0, {0}, &plumb_info_##provider##__##name, 0};                                                \
-    PLUMB_SECTION_ENTRY_(plumb_event_##provider##__##name);                                                \
-    PLUMB_FUNCTION_ void plumb_trace_##provider##__##name(                                                 \
+    PLUMB_LINKAGE_ struct plumb_event plumb_event_##id __asm__("plumb_event_" symbol) = {                  \
+        0, 0, 0, {0}, &plumb_info_##id, 0};                                                                \
+    PLUMB_SECTION_ENTRY_(symbol);                                                                          \
+    PLUMB_DECLARE_FUNCTION_(                                                                               \
+        void plumb_trace_##id(PLUMB_LIST(PLUMB_PARAMETER_, ~, PLUMB_NO_PARAMETER_, __VA_ARGS__)),          \
+        "plumb_trace_" symbol)                                                                             \
+    PLUMB_FUNCTION_ void plumb_trace_##id(                                                                 \
         PLUMB_LIST(PLUMB_PARAMETER_, ~, PLUMB_NO_PARAMETER_, __VA_ARGS__)) {                               \
         enum {                                                                                             \
             plumb_fixed = 0 PLUMB_FOR_EACH(PLUMB_FIXED_, ~, __VA_ARGS__),                                  \
@@ -85,20 +115,34 @@
                                        : (int)((plumb_fixed + 15) / 8 * 8)                                 \
         };                                                                                                 \
         PLUMB_STATIC_ASSERT(plumb_fixed <= 4096,                                                           \
-                            #provider ":" #name ": its arrays are larger than 4096 bytes");                \
+                            provider ":" name ": its arrays are larger than 4096 bytes");                  \
         unsigned char plumb_buffer[plumb_small];                                                           \
         struct plumb_payload plumb_p;                                                                      \
         plumb_payload_begin(&plumb_p, plumb_buffer, plumb_fixed, plumb_varies);                            \
         PLUMB_FOR_EACH(PLUMB_PUT_, ~, __VA_ARGS__)                                                         \
         if (plumb_payload_fits(&plumb_p, plumb_varies)) {                                                  \
-            plumb_payload_emit(&plumb_p, &plumb_event_##provider##__##name, plumb_buffer, plumb_fixed,     \
-                               plumb_varies);                                                              \
+            plumb_payload_emit(&plumb_p, &plumb_event_##id, plumb_buffer, plumb_fixed, plumb_varies);      \
         } else {                                                                                           \
             unsigned char* plumb_scratch = plumb_payload_begin_large(&plumb_p, plumb_buffer, plumb_fixed); \
             PLUMB_FOR_EACH(PLUMB_PUT_, ~, __VA_ARGS__)                                                     \
-            plumb_payload_emit_large(&plumb_p, &plumb_event_##provider##__##name, plumb_buffer,            \
-                                     plumb_scratch);                                                       \
+            plumb_payload_emit_large(&plumb_p, &plumb_event_##id, plumb_buffer, plumb_scratch);            \
         }                                                                                                  \
+    }                                                                                                      \
+    PLUMB_CAT(PLUMB_VIEWS_IF_, PLUMB_HAS_TEXT_(__VA_ARGS__))(symbol, id, __VA_ARGS__)
+
+/* In C++ an event with texts has a second function, which takes each text as one argument. */
+#ifdef __cplusplus
+#define PLUMB_HAS_TEXT_(...) PLUMB_HAS_TEXT2_(~PLUMB_FOR_EACH(PLUMB_TELL_TEXT_, ~, __VA_ARGS__), 0, ~)
+#else
+#define PLUMB_HAS_TEXT_(...) 0
+#endif
+#define PLUMB_HAS_TEXT2_(...) PLUMB_SECOND_(__VA_ARGS__)
+#define PLUMB_VIEWS_IF_0(symbol, id, ...)
+#define PLUMB_VIEWS_IF_1(symbol, id, ...)                                                               \
+    PLUMB_DECLARE_FUNCTION_(void plumb_trace_##id(PLUMB_LIST(PLUMB_VIEW_PARAMETER_, ~, , __VA_ARGS__)), \
+                            "plumb_trace_views_" symbol)                                                \
+    PLUMB_FUNCTION_ void plumb_trace_##id(PLUMB_LIST(PLUMB_VIEW_PARAMETER_, ~, , __VA_ARGS__)) {        \
+        plumb_trace_##id(PLUMB_LIST(PLUMB_PASS_ON_, ~, , __VA_ARGS__));                                 \
     }
 
 #ifdef __cplusplus
@@ -125,11 +169,28 @@
 #define PLUMB_LABELS_TEXT(c, tag, name)
 #define PLUMB_LABELS_ARRAY(c, tag, type, name, count)
 #define PLUMB_LABELS_SEQUENCE(c, tag, type, name)
-#define PLUMB_LABELS_ENUM(c, tag, type, name, ...)                                  \
-    PLUMB_CONSTANT_ const struct plumb_event_label plumb_labels_##c##__##name[] = { \
-        PLUMB_INNER_LIST(PLUMB_LABEL_, __VA_ARGS__)};
-#define PLUMB_LABEL_(value, label) \
-    { (int64_t)(value), label }
+#define PLUMB_LABELS_ENUM(c, tag, type, name, ...) PLUMB_LABELS_OF_(PLUMB_STRIP_ c, type, name, __VA_ARGS__)
+#define PLUMB_LABELS_OF_(...) PLUMB_LABELS_OF2_(__VA_ARGS__)
+#define PLUMB_LABELS_OF2_(id, event, type, name, ...)                       \
+    PLUMB_INNER_EACH(PLUMB_LABEL_FITS_, (event, type, name), __VA_ARGS__)   \
+    static const struct plumb_event_label plumb_labels_##id##__##name[] = { \
+        PLUMB_INNER_EACH(PLUMB_LABEL_, ~, __VA_ARGS__)};
+#define PLUMB_LABEL_(c, x) PLUMB_LABEL2_ x
+#define PLUMB_LABEL2_(value, label) {(int64_t)(value), label},
+
+/* What tells it from others of the name, in a symbol: each field's type and name. */
+#define PLUMB_SIGNATURE_(c, x) PLUMB_SIGNATURE_SPLIT_(PLUMB_STRIP_ x)
+#define PLUMB_SIGNATURE_SPLIT_(...) PLUMB_SIGNATURE_GO_(__VA_ARGS__)
+#define PLUMB_SIGNATURE_GO_(tag, ...) PLUMB_TAG_(PLUMB_SIGNATURE_, tag)(tag, __VA_ARGS__)
+#define PLUMB_SIGNATURE_SCALAR(tag, name) "." #tag "." #name
+#define PLUMB_SIGNATURE_FLOAT(tag, name) "." #tag "." #name
+#define PLUMB_SIGNATURE_BOOL(tag, name) ".bool." #name
+#define PLUMB_SIGNATURE_POINTER(tag, name) ".ptr." #name
+#define PLUMB_SIGNATURE_STRING(tag, name) ".string." #name
+#define PLUMB_SIGNATURE_TEXT(tag, name) ".text." #name
+#define PLUMB_SIGNATURE_ARRAY(tag, type, name, count) ".array." #type "." #name
+#define PLUMB_SIGNATURE_SEQUENCE(tag, type, name) ".sequence." #type "." #name
+#define PLUMB_SIGNATURE_ENUM(tag, type, name, ...) ".enum." #type "." #name
 
 /* Its description. */
 #define PLUMB_DESCRIBE_(c, x) PLUMB_DESCRIBE_SPLIT_(c, PLUMB_STRIP_ x)
@@ -176,6 +237,44 @@
 #define PLUMB_PARAMETER_STRING(tag, name) const char* name
 #define PLUMB_PARAMETER_ENUM(tag, type, name, ...) PLUMB_CTYPE_##type name
 #endif
+
+/* The same where each text is one argument, and what becomes of them in the function with two. */
+#define PLUMB_TELL_TEXT_(c, x) PLUMB_TELL_TEXT_SPLIT_(PLUMB_STRIP_ x)
+#define PLUMB_TELL_TEXT_SPLIT_(...) PLUMB_TELL_TEXT_GO_(__VA_ARGS__)
+#define PLUMB_TELL_TEXT_GO_(tag, ...) PLUMB_TAG_(PLUMB_TELL_TEXT_, tag)
+#define PLUMB_TELL_TEXT_SCALAR
+#define PLUMB_TELL_TEXT_FLOAT
+#define PLUMB_TELL_TEXT_BOOL
+#define PLUMB_TELL_TEXT_POINTER
+#define PLUMB_TELL_TEXT_STRING
+#define PLUMB_TELL_TEXT_TEXT , 1
+#define PLUMB_TELL_TEXT_ARRAY
+#define PLUMB_TELL_TEXT_SEQUENCE
+#define PLUMB_TELL_TEXT_ENUM
+#define PLUMB_VIEW_PARAMETER_(c, x) PLUMB_VIEW_PARAMETER_SPLIT_(PLUMB_STRIP_ x)
+#define PLUMB_VIEW_PARAMETER_SPLIT_(...) PLUMB_VIEW_PARAMETER_GO_(__VA_ARGS__)
+#define PLUMB_VIEW_PARAMETER_GO_(tag, ...) PLUMB_TAG_(PLUMB_VIEW_PARAMETER_, tag)(tag, __VA_ARGS__)
+#define PLUMB_VIEW_PARAMETER_SCALAR PLUMB_PARAMETER_SCALAR
+#define PLUMB_VIEW_PARAMETER_FLOAT PLUMB_PARAMETER_FLOAT
+#define PLUMB_VIEW_PARAMETER_BOOL PLUMB_PARAMETER_BOOL
+#define PLUMB_VIEW_PARAMETER_POINTER PLUMB_PARAMETER_POINTER
+#define PLUMB_VIEW_PARAMETER_STRING PLUMB_PARAMETER_STRING
+#define PLUMB_VIEW_PARAMETER_TEXT(tag, name) ::plumb::detail::text_argument name
+#define PLUMB_VIEW_PARAMETER_ARRAY PLUMB_PARAMETER_ARRAY
+#define PLUMB_VIEW_PARAMETER_SEQUENCE PLUMB_PARAMETER_SEQUENCE
+#define PLUMB_VIEW_PARAMETER_ENUM PLUMB_PARAMETER_ENUM
+#define PLUMB_PASS_ON_(c, x) PLUMB_PASS_ON_SPLIT_(PLUMB_STRIP_ x)
+#define PLUMB_PASS_ON_SPLIT_(...) PLUMB_PASS_ON_GO_(__VA_ARGS__)
+#define PLUMB_PASS_ON_GO_(tag, ...) PLUMB_TAG_(PLUMB_PASS_ON_, tag)(tag, __VA_ARGS__)
+#define PLUMB_PASS_ON_SCALAR(tag, name) name
+#define PLUMB_PASS_ON_FLOAT(tag, name) name
+#define PLUMB_PASS_ON_BOOL(tag, name) name
+#define PLUMB_PASS_ON_POINTER(tag, name) name
+#define PLUMB_PASS_ON_STRING(tag, name) name
+#define PLUMB_PASS_ON_TEXT(tag, name) name.data, name.bytes
+#define PLUMB_PASS_ON_ARRAY(tag, type, name, count) name
+#define PLUMB_PASS_ON_SEQUENCE(tag, type, name) name, name##_count
+#define PLUMB_PASS_ON_ENUM(tag, type, name, ...) name
 
 /* The bytes that it takes at least, and whether it may take more. */
 #define PLUMB_FIXED_(c, x) PLUMB_FIXED_SPLIT_(PLUMB_STRIP_ x)

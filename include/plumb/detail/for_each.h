@@ -13,11 +13,14 @@
 #define PLUMB_STRIP_(...) __VA_ARGS__
 #define PLUMB_FIRST_(first, ...) first
 #define PLUMB_SECOND_(first, second, ...) second
+#define PLUMB_FOURTH_(first, second, third, fourth, ...) fourth
 
 /* 1 if the argument starts with a parenthesis, else 0. */
 #define PLUMB_PROBE_PAREN_(...) ~, 1
 #define PLUMB_IS_PAREN_(...) PLUMB_SECOND_(__VA_ARGS__, 0, ~)
 #define PLUMB_IS_PAREN(x) PLUMB_IS_PAREN_(PLUMB_PROBE_PAREN_ x)
+/* 1 if the argument, which starts with no parenthesis, is nothing at all, else 0. */
+#define PLUMB_IS_EMPTY(x) PLUMB_IS_PAREN(x())
 
 /* How many arguments: 1 to 32. */
 #define PLUMB_COUNT_(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, _18, _19, \
@@ -142,40 +145,39 @@
         m(c, 8, x8) m(c, 9, x9) m(c, 10, x10) m(c, 11, x11) m(c, 12, x12) m(c, 13, x13) m(c, 14, x14) \
             m(c, 15, x15)
 
-/* PLUMB_LIST once more under another name: a macro can not expand inside itself, and enums are lists in a
- * list. */
-#define PLUMB_INNER_LIST(m, ...) PLUMB_CAT(PLUMB_INNER_, PLUMB_COUNT(__VA_ARGS__))(m, __VA_ARGS__)
-#define PLUMB_INNER_1(m, x) m x
-#define PLUMB_INNER_2(m, x, ...) m x, PLUMB_INNER_1(m, __VA_ARGS__)
-#define PLUMB_INNER_3(m, x, ...) m x, PLUMB_INNER_2(m, __VA_ARGS__)
-#define PLUMB_INNER_4(m, x, ...) m x, PLUMB_INNER_3(m, __VA_ARGS__)
-#define PLUMB_INNER_5(m, x, ...) m x, PLUMB_INNER_4(m, __VA_ARGS__)
-#define PLUMB_INNER_6(m, x, ...) m x, PLUMB_INNER_5(m, __VA_ARGS__)
-#define PLUMB_INNER_7(m, x, ...) m x, PLUMB_INNER_6(m, __VA_ARGS__)
-#define PLUMB_INNER_8(m, x, ...) m x, PLUMB_INNER_7(m, __VA_ARGS__)
-#define PLUMB_INNER_9(m, x, ...) m x, PLUMB_INNER_8(m, __VA_ARGS__)
-#define PLUMB_INNER_10(m, x, ...) m x, PLUMB_INNER_9(m, __VA_ARGS__)
-#define PLUMB_INNER_11(m, x, ...) m x, PLUMB_INNER_10(m, __VA_ARGS__)
-#define PLUMB_INNER_12(m, x, ...) m x, PLUMB_INNER_11(m, __VA_ARGS__)
-#define PLUMB_INNER_13(m, x, ...) m x, PLUMB_INNER_12(m, __VA_ARGS__)
-#define PLUMB_INNER_14(m, x, ...) m x, PLUMB_INNER_13(m, __VA_ARGS__)
-#define PLUMB_INNER_15(m, x, ...) m x, PLUMB_INNER_14(m, __VA_ARGS__)
-#define PLUMB_INNER_16(m, x, ...) m x, PLUMB_INNER_15(m, __VA_ARGS__)
-#define PLUMB_INNER_17(m, x, ...) m x, PLUMB_INNER_16(m, __VA_ARGS__)
-#define PLUMB_INNER_18(m, x, ...) m x, PLUMB_INNER_17(m, __VA_ARGS__)
-#define PLUMB_INNER_19(m, x, ...) m x, PLUMB_INNER_18(m, __VA_ARGS__)
-#define PLUMB_INNER_20(m, x, ...) m x, PLUMB_INNER_19(m, __VA_ARGS__)
-#define PLUMB_INNER_21(m, x, ...) m x, PLUMB_INNER_20(m, __VA_ARGS__)
-#define PLUMB_INNER_22(m, x, ...) m x, PLUMB_INNER_21(m, __VA_ARGS__)
-#define PLUMB_INNER_23(m, x, ...) m x, PLUMB_INNER_22(m, __VA_ARGS__)
-#define PLUMB_INNER_24(m, x, ...) m x, PLUMB_INNER_23(m, __VA_ARGS__)
-#define PLUMB_INNER_25(m, x, ...) m x, PLUMB_INNER_24(m, __VA_ARGS__)
-#define PLUMB_INNER_26(m, x, ...) m x, PLUMB_INNER_25(m, __VA_ARGS__)
-#define PLUMB_INNER_27(m, x, ...) m x, PLUMB_INNER_26(m, __VA_ARGS__)
-#define PLUMB_INNER_28(m, x, ...) m x, PLUMB_INNER_27(m, __VA_ARGS__)
-#define PLUMB_INNER_29(m, x, ...) m x, PLUMB_INNER_28(m, __VA_ARGS__)
-#define PLUMB_INNER_30(m, x, ...) m x, PLUMB_INNER_29(m, __VA_ARGS__)
-#define PLUMB_INNER_31(m, x, ...) m x, PLUMB_INNER_30(m, __VA_ARGS__)
-#define PLUMB_INNER_32(m, x, ...) m x, PLUMB_INNER_31(m, __VA_ARGS__)
+/* PLUMB_EACH once more under another name: a macro can not expand inside itself, and enums are lists in a list. */
+#define PLUMB_INNER_EACH(m, c, ...) PLUMB_CAT(PLUMB_INNER_, PLUMB_COUNT(__VA_ARGS__))(m, c, __VA_ARGS__)
+#define PLUMB_INNER_1(m, c, x) m(c, x)
+#define PLUMB_INNER_2(m, c, x, ...) m(c, x) PLUMB_INNER_1(m, c, __VA_ARGS__)
+#define PLUMB_INNER_3(m, c, x, ...) m(c, x) PLUMB_INNER_2(m, c, __VA_ARGS__)
+#define PLUMB_INNER_4(m, c, x, ...) m(c, x) PLUMB_INNER_3(m, c, __VA_ARGS__)
+#define PLUMB_INNER_5(m, c, x, ...) m(c, x) PLUMB_INNER_4(m, c, __VA_ARGS__)
+#define PLUMB_INNER_6(m, c, x, ...) m(c, x) PLUMB_INNER_5(m, c, __VA_ARGS__)
+#define PLUMB_INNER_7(m, c, x, ...) m(c, x) PLUMB_INNER_6(m, c, __VA_ARGS__)
+#define PLUMB_INNER_8(m, c, x, ...) m(c, x) PLUMB_INNER_7(m, c, __VA_ARGS__)
+#define PLUMB_INNER_9(m, c, x, ...) m(c, x) PLUMB_INNER_8(m, c, __VA_ARGS__)
+#define PLUMB_INNER_10(m, c, x, ...) m(c, x) PLUMB_INNER_9(m, c, __VA_ARGS__)
+#define PLUMB_INNER_11(m, c, x, ...) m(c, x) PLUMB_INNER_10(m, c, __VA_ARGS__)
+#define PLUMB_INNER_12(m, c, x, ...) m(c, x) PLUMB_INNER_11(m, c, __VA_ARGS__)
+#define PLUMB_INNER_13(m, c, x, ...) m(c, x) PLUMB_INNER_12(m, c, __VA_ARGS__)
+#define PLUMB_INNER_14(m, c, x, ...) m(c, x) PLUMB_INNER_13(m, c, __VA_ARGS__)
+#define PLUMB_INNER_15(m, c, x, ...) m(c, x) PLUMB_INNER_14(m, c, __VA_ARGS__)
+#define PLUMB_INNER_16(m, c, x, ...) m(c, x) PLUMB_INNER_15(m, c, __VA_ARGS__)
+#define PLUMB_INNER_17(m, c, x, ...) m(c, x) PLUMB_INNER_16(m, c, __VA_ARGS__)
+#define PLUMB_INNER_18(m, c, x, ...) m(c, x) PLUMB_INNER_17(m, c, __VA_ARGS__)
+#define PLUMB_INNER_19(m, c, x, ...) m(c, x) PLUMB_INNER_18(m, c, __VA_ARGS__)
+#define PLUMB_INNER_20(m, c, x, ...) m(c, x) PLUMB_INNER_19(m, c, __VA_ARGS__)
+#define PLUMB_INNER_21(m, c, x, ...) m(c, x) PLUMB_INNER_20(m, c, __VA_ARGS__)
+#define PLUMB_INNER_22(m, c, x, ...) m(c, x) PLUMB_INNER_21(m, c, __VA_ARGS__)
+#define PLUMB_INNER_23(m, c, x, ...) m(c, x) PLUMB_INNER_22(m, c, __VA_ARGS__)
+#define PLUMB_INNER_24(m, c, x, ...) m(c, x) PLUMB_INNER_23(m, c, __VA_ARGS__)
+#define PLUMB_INNER_25(m, c, x, ...) m(c, x) PLUMB_INNER_24(m, c, __VA_ARGS__)
+#define PLUMB_INNER_26(m, c, x, ...) m(c, x) PLUMB_INNER_25(m, c, __VA_ARGS__)
+#define PLUMB_INNER_27(m, c, x, ...) m(c, x) PLUMB_INNER_26(m, c, __VA_ARGS__)
+#define PLUMB_INNER_28(m, c, x, ...) m(c, x) PLUMB_INNER_27(m, c, __VA_ARGS__)
+#define PLUMB_INNER_29(m, c, x, ...) m(c, x) PLUMB_INNER_28(m, c, __VA_ARGS__)
+#define PLUMB_INNER_30(m, c, x, ...) m(c, x) PLUMB_INNER_29(m, c, __VA_ARGS__)
+#define PLUMB_INNER_31(m, c, x, ...) m(c, x) PLUMB_INNER_30(m, c, __VA_ARGS__)
+#define PLUMB_INNER_32(m, c, x, ...) m(c, x) PLUMB_INNER_31(m, c, __VA_ARGS__)
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * What plumb_mark expands to: an event whose fields are described by the types of the arguments. In C these
- * are chosen by _Generic, and the event is a static of the place; in C++ they are template arguments,
- * together with the strings, and the event is a static member of the class that they name, so that a marker
- * in a template or an inline function is one event.
+ * are chosen by _Generic, and the event is a static of the place. In C++ they are template arguments, and the event is a
+ * static member of the class that they name, together with a class of the place, which knows the strings: so a marker in an
+ * inline function is one event.
  */
 #ifndef PLUMB_DETAIL_MARKER_H
 #define PLUMB_DETAIL_MARKER_H
@@ -30,24 +30,29 @@ __attribute__((format(printf, 1, 2))) static inline void plumb_mark_check(const 
 
 #define PLUMB_MARK_LEVEL_ PLUMB_DEBUG_LINE
 
-#ifdef __cplusplus
-#if __cplusplus < 202002L
-#error "Plumb's markers need C++20 (-std=c++20); its tracepoints (plumb/tracepoint.h) do with C++17"
-#endif
+/* A constexpr array does, too. */
+#define PLUMB_MARK_IS_LITERAL_(...)                        \
+    (__builtin_constant_p(PLUMB_FIRST_(__VA_ARGS__, ~)) || \
+     __builtin_constant_p((PLUMB_FIRST_(__VA_ARGS__, ~))[0]))
+#define PLUMB_MARK_LITERAL_SENTENCE_(provider, name) \
+    "marker " provider ":" name ": the format is a string literal, as the compiler names the fields by it"
+#define PLUMB_MARK_VALUES_SENTENCE_(provider, name)                                         \
+    "marker " provider ":" name                                                             \
+    ": a marker takes numbers, enumerations, strings (const char*) and other pointers; of " \
+    "a std::string pass text.c_str()"
+#define PLUMB_MARK_MANY_SENTENCE_(provider, name, most)                                                \
+    "marker " provider ":" name ": a marker has at most " most " arguments; define an event for more " \
+    "(PLUMB_EVENT)"
 
+#ifdef __cplusplus
 #include <type_traits>
 #include <utility>
 
 namespace plumb::detail {
 
-template <size_t Bytes>
-struct fixed_string {
-    char text[Bytes];
-    constexpr fixed_string(const char (&from)[Bytes]) {
-        for (size_t i = 0; i < Bytes; i++)
-            text[i] = from[i];
-    }
-};
+template <typename Value>
+constexpr bool is_marker_value = std::is_arithmetic_v<Value> || std::is_enum_v<Value> ||
+                                 std::is_pointer_v<Value> || std::is_null_pointer_v<Value>;
 
 template <typename Value>
 constexpr plumb_event_field marker_field() {
@@ -55,7 +60,7 @@ constexpr plumb_event_field marker_field() {
         return {nullptr, nullptr, 0, 0, PLUMB_FIELD_STRING, 1, 0, 0};
     else if constexpr (std::is_floating_point_v<Value>)
         return {nullptr, nullptr, 0, 0, PLUMB_FIELD_FLOAT, sizeof(Value) == 4 ? 4 : 8, 0, 0};
-    else if constexpr (std::is_pointer_v<Value> || std::is_null_pointer_v<Value>)
+    else if constexpr (std::is_pointer_v<Value> || std::is_null_pointer_v<Value> || !is_marker_value<Value>)
         return {nullptr, nullptr, 0, 0, PLUMB_FIELD_INTEGER, 8, PLUMB_FIELD_HEX, 0};
     else
         return {nullptr,
@@ -101,32 +106,38 @@ inline void marker_put(plumb_payload* payload, Value value, int64_t precision) {
         const uint64_t address = reinterpret_cast<uintptr_t>(static_cast<const volatile void*>(value));
         plumb_put_bytes(payload, &address, 8);
     } else {
-        static_assert(std::is_arithmetic_v<Value> || std::is_enum_v<Value>,
-                      "plumb_mark takes integers, floating point, strings (const char*) and pointers");
         plumb_put_bytes(payload, &value, sizeof(value));
     }
 }
 
-template <fixed_string Provider, fixed_string Name, fixed_string Format, fixed_string File, unsigned Line,
-          typename... Values>
+// `Place` is a class of the marker's place: its strings.
+template <typename Place, typename... Values>
 struct __attribute__((visibility("hidden"))) marker {
     static constexpr size_t count = sizeof...(Values);
     static constexpr bool varies = (false || ... || (marker_field<Values>().type == PLUMB_FIELD_STRING));
     static constexpr size_t fixed_bytes = (0 + ... + marker_field<Values>().size);
 
     static inline constexpr plumb_event_field fields[count + 1] = {marker_field<Values>()..., {}};
-    static inline constexpr plumb_event_info info = {
-        Provider.text, Name.text, File.text,         Format.text,          fields,
-        Line,          count,     PLUMB_MARK_LEVEL_, PLUMB_RUNTIME_VERSION};
+    static inline constexpr plumb_event_info info = {Place::plumb_provider(),
+                                                     Place::plumb_name(),
+                                                     Place::plumb_file(),
+                                                     Place::plumb_format(),
+                                                     fields,
+                                                     Place::plumb_line,
+                                                     count,
+                                                     PLUMB_MARK_LEVEL_,
+                                                     PLUMB_RUNTIME_VERSION};
     static inline plumb_event event = {0, 0, 0, {0}, &info, 0};
 
     template <size_t... Index>
     static void put(plumb_payload* payload, std::index_sequence<Index...>, Values... values) {
-        (marker_put(payload, values, marker_precision<plumb_mark_precision(Format.text, Index)>(values...)),
+        (marker_put(payload, values,
+                    marker_precision<plumb_mark_precision(Place::plumb_format(), Index)>(values...)),
          ...);
     }
 
-    static void emit(Values... values) {
+    template <typename Format>
+    static void emit(const Format&, Values... values) {
         constexpr std::index_sequence_for<Values...> all{};
         unsigned char
             buffer[varies ? fixed_bytes + PLUMB_SMALL_ROOM + PLUMB_SLACK : (fixed_bytes + 15) / 8 * 8];
@@ -144,19 +155,38 @@ struct __attribute__((visibility("hidden"))) marker {
 };
 
 // Only for its type. By value: a reference does not bind to a bit-field.
-template <fixed_string Provider, fixed_string Name, fixed_string Format, fixed_string File, unsigned Line,
-          typename... Arguments>
-marker<Provider, Name, Format, File, Line, Arguments...> marker_at(Arguments...);
+template <typename Place, typename Format, typename... Arguments>
+marker<Place, Arguments...> marker_at(const Format&, Arguments...);
+
+// Asked before anything is made of the values: what comes behind that takes what no marker takes without a word.
+template <typename... Values>
+struct marker_values {
+    static constexpr bool are_few = sizeof...(Values) <= 32;
+    static constexpr bool are_plain = (true && ... && is_marker_value<std::decay_t<Values>>);
+};
+template <typename Format, typename... Arguments>
+marker_values<Arguments...> marker_values_of(const Format&, const Arguments&...);
 
 } // namespace plumb::detail
 
-#define PLUMB_MARK_(provider, name, format, ...)                                                           \
-    do {                                                                                                   \
-        PLUMB_MARK_CHECK_(format __VA_OPT__(, ) __VA_ARGS__)                                               \
-        using plumb_marker_ =                                                                              \
-            decltype(::plumb::detail::marker_at<provider, name, format, __FILE__, __LINE__>(__VA_ARGS__)); \
-        PLUMB_MARK_ENTRY_(plumb_marker_::event);                                                           \
-        if (PLUMB_IS_ON_(plumb_marker_::event)) plumb_marker_::emit(__VA_ARGS__);                          \
+#define PLUMB_MARK_(provider, name, ...)                                                                  \
+    do {                                                                                                  \
+        static_assert(PLUMB_MARK_IS_LITERAL_(__VA_ARGS__), PLUMB_MARK_LITERAL_SENTENCE_(provider, name)); \
+        static_assert(decltype(::plumb::detail::marker_values_of(__VA_ARGS__))::are_few,                  \
+                      PLUMB_MARK_MANY_SENTENCE_(provider, name, "32"));                                   \
+        static_assert(decltype(::plumb::detail::marker_values_of(__VA_ARGS__))::are_plain,                \
+                      PLUMB_MARK_VALUES_SENTENCE_(provider, name));                                       \
+        PLUMB_MARK_CHECK_(__VA_ARGS__)                                                                    \
+        struct plumb_place_ {                                                                             \
+            enum : uint32_t { plumb_line = __LINE__ };                                                    \
+            static constexpr const char* plumb_provider() { return provider; }                            \
+            static constexpr const char* plumb_name() { return name; }                                    \
+            static constexpr const char* plumb_file() { return __FILE__; }                                \
+            static constexpr const char* plumb_format() { return PLUMB_FIRST_(__VA_ARGS__, ~); }          \
+        };                                                                                                \
+        using plumb_marker_ = decltype(::plumb::detail::marker_at<plumb_place_>(__VA_ARGS__));            \
+        PLUMB_MARK_ENTRY_(plumb_marker_::event);                                                          \
+        if (PLUMB_IS_ON_(plumb_marker_::event)) plumb_marker_::emit(__VA_ARGS__);                         \
     } while (0)
 
 #else
@@ -214,9 +244,11 @@ static inline void plumb_mark_pointer(struct plumb_payload* payload, const volat
                        plumb_mark_pointer)
 /* What that function takes: the argument is evaluated once, and put once more where the strings outgrow the
  * small buffer. */
-#define PLUMB_MARK_VALUE_(c, i, x)                                                           \
-    const __typeof__(PLUMB_MARK_CHOOSE_(x, (const char*)0, (float)0, (double)0, (uint64_t)0, \
-                                        (const volatile void*)0)) plumb_value_##i = (x);
+#define PLUMB_MARK_VALUE_TYPE_(x)                                                      \
+    __typeof__(PLUMB_MARK_CHOOSE_(x, (const char*)0, (float)0, (double)0, (uint64_t)0, \
+                                  (const volatile void*)0))
+#define PLUMB_MARK_VALUE_(c, i, x) \
+    const PLUMB_MARK_VALUE_TYPE_(x) plumb_value_##i = (PLUMB_MARK_VALUE_TYPE_(x))(x);
 
 #define PLUMB_MARK_FIELD_(c, i, x) \
     {0, 0, 0, 0, PLUMB_MARK_TYPE_(x), (uint8_t)PLUMB_MARK_SIZE_(x), (uint8_t)PLUMB_MARK_FLAGS_(x), 0},
@@ -257,8 +289,18 @@ static inline uint64_t plumb_mark_bytes(const char* format, unsigned index, cons
 #define PLUMB_MARK_REST_IF_0(m, format)
 #define PLUMB_MARK_REST_IF_1(m, format, ...) PLUMB_NUMBERED(m, ~, __VA_ARGS__)
 
-#define PLUMB_MARK_(provider, name, ...)                                                              \
+/* Of more than 32 arguments, with the format, the count is the 33rd. */
+#define PLUMB_MARK_(provider, name, ...) \
+    PLUMB_CAT(PLUMB_MARK_IF_, PLUMB_MARK_IS_LONG_(__VA_ARGS__))(provider, name, __VA_ARGS__)
+#define PLUMB_MARK_IS_LONG_(...)                                                                            \
+    PLUMB_COUNT_(__VA_ARGS__, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+                 0, 0, 0, 0, 0, 0, 0)
+#define PLUMB_MARK_IF_1(provider, name, ...) \
+    PLUMB_STATIC_ASSERT(0, PLUMB_MARK_MANY_SENTENCE_(provider, name, "16"))
+#define PLUMB_MARK_IF_0(provider, name, ...)                                                          \
     do {                                                                                              \
+        PLUMB_STATIC_ASSERT(PLUMB_MARK_IS_LITERAL_(__VA_ARGS__),                                      \
+                            PLUMB_MARK_LITERAL_SENTENCE_(provider, name));                            \
         PLUMB_MARK_CHECK_(__VA_ARGS__)                                                                \
         static const struct plumb_event_field plumb_fields_[] = {                                     \
             PLUMB_MARK_REST_(PLUMB_MARK_FIELD_, __VA_ARGS__){0, 0, 0, 0, 0, 0, 0, 0}};                \

@@ -12,9 +12,6 @@
 #include <plumb/runtime.h>
 
 #ifdef __cplusplus
-#if __cplusplus < 201703L
-#error "Plumb's tracepoints need C++17 or newer: compile with -std=c++17 (or C11: -std=c11, in a .c file)"
-#endif
 #include <string_view>
 #include <type_traits>
 extern "C" {
@@ -177,6 +174,20 @@ struct string_argument {
         const std::string_view view = text;
         data = view.data() ? view.data() : "";
         bytes_max = view.size();
+    }
+};
+
+// What a `text` field takes in C++, instead of a pointer and a length.
+struct text_argument {
+    const char* data;
+    size_t bytes;
+    template <typename Text, std::enable_if_t<std::is_convertible_v<const Text&, std::string_view>, int> = 0>
+    text_argument(const Text& text) : data(nullptr), bytes(0) {
+        if constexpr (std::is_convertible_v<const Text&, const char*>)
+            if (static_cast<const char*>(text) == nullptr) return;
+        const std::string_view view = text;
+        data = view.data();
+        bytes = view.size();
     }
 };
 
