@@ -26,9 +26,17 @@
 #include <plumb/detail/payload.h>
 #include <plumb/runtime.h>
 
+#undef plumb_mark
 #define plumb_mark(provider, event, ...) PLUMB_MARK_(#provider, #event, __VA_ARGS__)
 
 #include <plumb/detail/marker.h>
+
+#ifndef PLUMB_EVENT
+#define PLUMB_EVENT(...) PLUMB_STATIC_ASSERT(0, "for PLUMB_EVENT, include <plumb/tracepoint.h>");
+#define PLUMB_EVENT_LEVEL(...) PLUMB_STATIC_ASSERT(0, "for PLUMB_EVENT_LEVEL, include <plumb/tracepoint.h>");
+#define plumb_trace(...) PLUMB_STATIC_ASSERT(0, "for plumb_trace, include <plumb/tracepoint.h>")
+#define plumb_enabled(...) 0
+#endif
 
 #endif
 #endif

@@ -52,6 +52,12 @@
 #include <plumb/detail/types.h>
 #include <plumb/runtime.h>
 
+/* <plumb/marker.h> alone says what is missing. */
+#undef PLUMB_EVENT
+#undef PLUMB_EVENT_LEVEL
+#undef plumb_trace
+#undef plumb_enabled
+
 /* Defines an event. Outside of functions (in C++ in a namespace or not), in a header or a source file. */
 #define PLUMB_EVENT(provider, name, ...) \
     PLUMB_DEFINE_(provider##__##name, #provider, #name, PLUMB_DEBUG_LINE, __VA_ARGS__)
@@ -74,6 +80,10 @@
 #define plumb_enabled(provider, name) PLUMB_IS_ON_(plumb_event_##provider##__##name)
 
 #include <plumb/detail/event.h>
+
+#ifndef plumb_mark
+#define plumb_mark(...) PLUMB_STATIC_ASSERT(0, "for plumb_mark, include <plumb/marker.h>")
+#endif
 
 #endif
 #endif

@@ -91,6 +91,10 @@ MISTAKES = [
      "shop:order: an event is defined outside of functions"),
     ("an event in an unnamed namespace", "c++", TRACEPOINT + "namespace { PLUMB_EVENT(shop, order, (u32, id)) }\n",
      "shop:order: not in an unnamed namespace"),
+    ("a marker without its header", "both", TRACEPOINT + 'void f(void) { plumb_mark(shop, login, "id %d", 1); }',
+     "for plumb_mark, include <plumb/marker.h>"),
+    ("an event without its header", "both", MARKER + "PLUMB_EVENT(shop, order, (u32, id))",
+     "for PLUMB_EVENT, include <plumb/tracepoint.h>"),
     ("a format that is no literal", "both", MARKER + "void f(const char* format) { plumb_mark(shop, login, format, 1); }",
      "marker shop:login: the format is a string literal"),
     ("a format that is a variable", "both", MARKER + "const char* format = \"id %d\";\n"
@@ -245,6 +249,22 @@ class Works(unittest.TestCase):
             for events in self.record(files, standard=standard):
                 self.assertEqual([(name, fields["id"], fields["who"]) for name, fields in events],
                                  [("shop:order", 1, "template"), ("shop:order", 2, "c"), ("shop:order", 3, "outside")])
+
+    def test_a_header_of_c(self):
+        """C++ includes it within extern "C", Plumb's headers with it."""
+        files = {
+            "shop.h": TRACEPOINT + MARKER + "PLUMB_EVENT(shop, order, (u64, id), (text, note))\nvoid in_c(void);\n",
+            "main.cc": 'extern "C" {\n#include "shop.h"\n}\n' + STRING + """
+                int main() {
+                    plumb_trace(shop, order, 1, std::string("a"));
+                    plumb_mark(shop, login, "id %d", 2);
+                    in_c();
+                }""",
+            "in.c": '#include "shop.h"\nvoid in_c(void) { plumb_trace(shop, order, 3, "abc", 2); }',
+        }
+        for events in self.record(files):
+            self.assertEqual([(name, fields["id"]) for name, fields in events],
+                             [("shop:order", 1), ("shop:login", 2), ("shop:order", 3)])
 
     def test_a_name_with_other_fields_in_another_file(self):
         """Two events of one name, each recorded as it was defined, whoever of them a linker meets first."""

@@ -150,6 +150,7 @@
 
 #ifdef __cplusplus
 
+extern "C++" {
 namespace plumb::detail {
 
 constexpr bool is_name(const char* text) {
@@ -176,17 +177,19 @@ constexpr bool is_in_unnamed_namespace() {
 }
 
 } // namespace plumb::detail
+} // extern "C++"
 
-#define PLUMB_CHECK_EVENT_(id, provider, name)                                             \
-    static_assert(::plumb::detail::is_name(provider) && ::plumb::detail::is_name(name),    \
-                  PLUMB_NAME_SENTENCE_(provider, name));                                   \
-    static_assert(__builtin_FUNCTION()[0] == '\0', PLUMB_PLACE_SENTENCE_(provider, name)); \
-    extern const char plumb_defined_##id[];                                                \
-    static_assert(::std::is_same_v<decltype(plumb_defined_##id), const char[]>,            \
-                  PLUMB_TWICE_SENTENCE_(provider, name));                                  \
-    extern const char plumb_defined_##id[2];                                               \
-    struct plumb_place_;                                                                   \
-    static_assert(!::plumb::detail::is_in_unnamed_namespace<plumb_place_>(),               \
+#define PLUMB_CHECK_PLACE_(id, provider, name)                                          \
+    static_assert(::plumb::detail::is_name(provider) && ::plumb::detail::is_name(name), \
+                  PLUMB_NAME_SENTENCE_(provider, name));                                \
+    static_assert(__builtin_FUNCTION()[0] == '\0', PLUMB_PLACE_SENTENCE_(provider, name));
+#define PLUMB_CHECK_EVENT_(id, provider, name)                                  \
+    extern const char plumb_defined_##id[];                                     \
+    static_assert(::std::is_same_v<decltype(plumb_defined_##id), const char[]>, \
+                  PLUMB_TWICE_SENTENCE_(provider, name));                       \
+    extern const char plumb_defined_##id[2];                                    \
+    struct plumb_place_;                                                        \
+    static_assert(!::plumb::detail::is_in_unnamed_namespace<plumb_place_>(),    \
                   PLUMB_UNNAMED_SENTENCE_(provider, name));
 
 /* An event that could not be defined: what traces it compiles. */
@@ -207,6 +210,7 @@ constexpr bool is_in_unnamed_namespace() {
      PLUMB_HAS_(text, ' ') || PLUMB_HAS_(text, '"') || PLUMB_HAS_(text, '(') || PLUMB_HAS_(text, '*'))
 
 /* Named constants, since clang shows the whole condition of an assertion. */
+#define PLUMB_CHECK_PLACE_(id, provider, name)
 #define PLUMB_CHECK_EVENT_(id, provider, name) PLUMB_CHECK_EVENT2_(id, provider, name, __COUNTER__)
 #define PLUMB_CHECK_EVENT2_(id, provider, name, number) PLUMB_CHECK_EVENT3_(id, provider, name, number)
 #ifdef __clang__

@@ -20,12 +20,19 @@
 
 #define PLUMB_IS_ON_(event) (__builtin_expect(__atomic_load_n(&(event).enabled, __ATOMIC_RELAXED) != 0, 0))
 
+/* PLUMB_CPP_: an event may stand in a header that C++ includes within extern "C". */
 #ifdef __cplusplus
+#define PLUMB_NULL_ nullptr
+#define PLUMB_CPP_BEGIN_ extern "C++" {
+#define PLUMB_CPP_END_ }
 #define PLUMB_LINKAGE_ inline __attribute__((visibility("hidden"), used))
 #define PLUMB_CONSTANT_ inline __attribute__((visibility("hidden")))
 #define PLUMB_FUNCTION_ inline __attribute__((visibility("hidden")))
 #define PLUMB_DECLARE_FUNCTION_(function, symbol) PLUMB_FUNCTION_ function __asm__(symbol);
 #else
+#define PLUMB_NULL_ 0
+#define PLUMB_CPP_BEGIN_
+#define PLUMB_CPP_END_
 #define PLUMB_LINKAGE_ __attribute__((weak, visibility("hidden"), used))
 #define PLUMB_CONSTANT_ __attribute__((weak, visibility("hidden")))
 #define PLUMB_FUNCTION_ static inline __attribute__((unused))
@@ -83,18 +90,20 @@
 #define PLUMB_DEFINE_IF_NAME PLUMB_DEFINE_NOT_
 #define PLUMB_DEFINE_NOT_(problem, id, provider, name, ...)              \
     PLUMB_STATIC_ASSERT(0, PLUMB_SENTENCE_(provider ":" name, problem)); \
-    PLUMB_STAND_IN_(id)
+    PLUMB_CPP_BEGIN_ PLUMB_STAND_IN_(id) PLUMB_CPP_END_
 
 #define PLUMB_DEFINE_AS_(symbol, id, provider, name, level, ...)                                           \
+    PLUMB_CHECK_PLACE_(id, provider, name)                                                                 \
+    PLUMB_CPP_BEGIN_                                                                                       \
     PLUMB_CHECK_EVENT_(id, provider, name)                                                                 \
     PLUMB_FOR_EACH(PLUMB_LABELS_, (id, provider ":" name), __VA_ARGS__)                                    \
     PLUMB_CONSTANT_ const struct plumb_event_field plumb_fields_##id[] __asm__("plumb_fields_" symbol) = { \
-        PLUMB_FOR_EACH(PLUMB_DESCRIBE_, id, __VA_ARGS__){0, 0, 0, 0, 0, 0, 0, 0}};                         \
+        PLUMB_FOR_EACH(PLUMB_DESCRIBE_, id, __VA_ARGS__){PLUMB_NULL_, PLUMB_NULL_, 0, 0, 0, 0, 0, 0}};     \
     PLUMB_CONSTANT_ const struct plumb_event_info plumb_info_##id __asm__("plumb_info_" symbol) = {        \
         provider,                                                                                          \
         name,                                                                                              \
         __FILE__,                                                                                          \
-        0,                                                                                                 \
+        PLUMB_NULL_,                                                                                       \
         plumb_fields_##id,                                                                                 \
         __LINE__,                                                                                          \
         (uint16_t)(sizeof(plumb_fields_##id) / sizeof(struct plumb_event_field) - 1),                      \
@@ -128,7 +137,7 @@
             plumb_payload_emit_large(&plumb_p, &plumb_event_##id, plumb_buffer, plumb_scratch);            \
         }                                                                                                  \
     }                                                                                                      \
-    PLUMB_CAT(PLUMB_VIEWS_IF_, PLUMB_HAS_TEXT_(__VA_ARGS__))(symbol, id, __VA_ARGS__)
+    PLUMB_CAT(PLUMB_VIEWS_IF_, PLUMB_HAS_TEXT_(__VA_ARGS__))(symbol, id, __VA_ARGS__) PLUMB_CPP_END_
 
 /* In C++ an event with texts has a second function, which takes each text as one argument. */
 #ifdef __cplusplus
@@ -198,17 +207,27 @@
 #define PLUMB_DESCRIBE_GO_(c, tag, ...) PLUMB_TAG_(PLUMB_DESCRIBE_, tag)(c, tag, __VA_ARGS__)
 #define PLUMB_INTEGER_FLAGS_(tag) (uint8_t)(PLUMB_SIGNED_(PLUMB_CTYPE_##tag) | PLUMB_BASE_##tag)
 #define PLUMB_DESCRIBE_SCALAR(c, tag, name) \
-    {#name, 0, 0, 0, PLUMB_FIELD_INTEGER, sizeof(PLUMB_CTYPE_##tag), PLUMB_INTEGER_FLAGS_(tag), 0},
+    {#name, PLUMB_NULL_, 0, 0, PLUMB_FIELD_INTEGER, sizeof(PLUMB_CTYPE_##tag), PLUMB_INTEGER_FLAGS_(tag), 0},
 #define PLUMB_DESCRIBE_FLOAT(c, tag, name) \
-    {#name, 0, 0, 0, PLUMB_FIELD_FLOAT, sizeof(PLUMB_CTYPE_##tag), 0, 0},
-#define PLUMB_DESCRIBE_BOOL(c, tag, name) {#name, 0, 0, 0, PLUMB_FIELD_INTEGER, 1, 0, 0},
-#define PLUMB_DESCRIBE_POINTER(c, tag, name) {#name, 0, 0, 0, PLUMB_FIELD_INTEGER, 8, PLUMB_FIELD_HEX, 0},
-#define PLUMB_DESCRIBE_STRING(c, tag, name) {#name, 0, 0, 0, PLUMB_FIELD_STRING, 1, 0, 0},
-#define PLUMB_DESCRIBE_TEXT(c, tag, name) {#name, 0, 0, 0, PLUMB_FIELD_TEXT, 1, 0, 0},
+    {#name, PLUMB_NULL_, 0, 0, PLUMB_FIELD_FLOAT, sizeof(PLUMB_CTYPE_##tag), 0, 0},
+#define PLUMB_DESCRIBE_BOOL(c, tag, name) {#name, PLUMB_NULL_, 0, 0, PLUMB_FIELD_INTEGER, 1, 0, 0},
+#define PLUMB_DESCRIBE_POINTER(c, tag, name) \
+    {#name, PLUMB_NULL_, 0, 0, PLUMB_FIELD_INTEGER, 8, PLUMB_FIELD_HEX, 0},
+#define PLUMB_DESCRIBE_STRING(c, tag, name) {#name, PLUMB_NULL_, 0, 0, PLUMB_FIELD_STRING, 1, 0, 0},
+#define PLUMB_DESCRIBE_TEXT(c, tag, name) {#name, PLUMB_NULL_, 0, 0, PLUMB_FIELD_TEXT, 1, 0, 0},
 #define PLUMB_DESCRIBE_ARRAY(c, tag, type, name, count) \
-    {#name, 0, 0, count, PLUMB_FIELD_ARRAY, sizeof(PLUMB_CTYPE_##type), PLUMB_INTEGER_FLAGS_(type), 0},
-#define PLUMB_DESCRIBE_SEQUENCE(c, tag, type, name) \
-    {#name, 0, 0, 0, PLUMB_FIELD_SEQUENCE, sizeof(PLUMB_CTYPE_##type), PLUMB_INTEGER_FLAGS_(type), 0},
+    {                                                   \
+        #name,                                          \
+        PLUMB_NULL_,                                    \
+        0,                                              \
+        count,                                          \
+        PLUMB_FIELD_ARRAY,                              \
+        sizeof(PLUMB_CTYPE_##type),                     \
+        PLUMB_INTEGER_FLAGS_(type),                     \
+        0},
+#define PLUMB_DESCRIBE_SEQUENCE(c, tag, type, name)                                                          \
+    {#name, PLUMB_NULL_, 0, 0, PLUMB_FIELD_SEQUENCE, sizeof(PLUMB_CTYPE_##type), PLUMB_INTEGER_FLAGS_(type), \
+     0},
 #define PLUMB_DESCRIBE_ENUM(c, tag, type, name, ...)                                    \
     {#name,                                                                             \
      plumb_labels_##c##__##name,                                                        \

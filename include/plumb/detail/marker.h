@@ -45,6 +45,7 @@ __attribute__((format(printf, 1, 2))) static inline void plumb_mark_check(const 
     "(PLUMB_EVENT)"
 
 #ifdef __cplusplus
+extern "C++" {
 #include <type_traits>
 #include <utility>
 
@@ -168,6 +169,7 @@ template <typename Format, typename... Arguments>
 marker_values<Arguments...> marker_values_of(const Format&, const Arguments&...);
 
 } // namespace plumb::detail
+} // extern "C++"
 
 #define PLUMB_MARK_(provider, name, ...)                                                                  \
     do {                                                                                                  \

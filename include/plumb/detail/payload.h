@@ -12,8 +12,10 @@
 #include <plumb/runtime.h>
 
 #ifdef __cplusplus
+extern "C++" {
 #include <string_view>
 #include <type_traits>
+} // extern "C++"
 extern "C" {
 #endif
 
@@ -160,6 +162,7 @@ static inline void plumb_put_array(struct plumb_payload* payload, const void* fr
 #ifdef __cplusplus
 } // extern "C"
 
+extern "C++" {
 namespace plumb::detail {
 
 // What a `string` field takes in C++.
@@ -200,6 +203,7 @@ struct enum_argument {
 };
 
 } // namespace plumb::detail
+} // extern "C++"
 #endif
 
 #endif
