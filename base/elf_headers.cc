@@ -56,6 +56,7 @@ std::optional<ElfHeaders> read_elf_headers(const FileDescriptor& file) {
             first = std::min(first, segment.p_vaddr & ~(page_bytes - 1));
             last = std::max(last, segment.p_vaddr + segment.p_memsz);
         }
+        found.names_loader = found.names_loader || segment.p_type == PT_INTERP;
         if (segment.p_type != PT_NOTE || !found.build_id.empty()) continue;
         std::vector<char> notes(std::min<std::uint64_t>(segment.p_filesz, notes_bytes_max));
         if (read_at(file.get(), segment.p_offset, notes.data(), notes.size()))

@@ -16,6 +16,8 @@ namespace plumb {
 struct ElfHeaders {
     std::uint64_t memory_bytes = 0; /* from its first loaded page to its last byte */
     std::vector<std::uint8_t> build_id;
+    bool names_loader =
+        false; /* who starts it has the dynamic loader start it: else nothing can be preloaded */
 };
 
 /* Nothing if it cannot be read, or is no ELF file of this machine's kind. */

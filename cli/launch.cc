@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <ctime>
 #include <string_view>
 
@@ -92,6 +93,22 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
         pointers.push_back(const_cast<char*>(word.c_str()));
     pointers.push_back(nullptr);
     return pointers;
+}
+
+/* What is left of a process that has ended still says how many pages its children took, those that it has waited for:
+ * each took some. */
+bool has_waited_for_children(pid_t process_id) {
+    const auto stat = read_small_file("/proc/" + std::to_string(process_id) + "/stat");
+    const std::size_t name_end = stat ? stat->rfind(')') : std::string::npos;
+    if (name_end == std::string::npos) return true;
+    char state = 0;
+    int numbers[5];
+    unsigned flags = 0;
+    unsigned long own_faults = 0, faults_of_children = 0;
+    const int read = std::sscanf(stat->c_str() + name_end + 1, " %c %d %d %d %d %d %u %lu %lu", &state,
+                                 &numbers[0], &numbers[1], &numbers[2], &numbers[3], &numbers[4], &flags,
+                                 &own_faults, &faults_of_children);
+    return read != 9 || faults_of_children != 0;
 }
 
 } // namespace
@@ -264,6 +281,11 @@ Result<bool> LaunchedCommand::has_begun(std::uint64_t patience_ns) {
 bool LaunchedCommand::has_ended() {
     int status = 0;
     if (ended_) return true;
+    siginfo_t end{};
+    if (waitid(P_PID, static_cast<id_t>(process_id_), &end, WEXITED | WNOHANG | WNOWAIT) == 0) {
+        if (end.si_pid == 0) return false;
+        had_children_ = has_waited_for_children(process_id_);
+    }
     const pid_t found = waitpid(process_id_, &status, WNOHANG);
     if (found == 0 || (found < 0 && errno == EINTR)) return false;
     ended_ = true;

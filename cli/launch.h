@@ -92,6 +92,8 @@ public:
     bool is_in_our_group() const;
     /* As a shell has it: its status, or 128 + the signal that ended it. Once it has ended. */
     int exit_status() const { return exit_status_; }
+    /* Whether it has waited for a child that ended, or that is not known. Once it has ended. */
+    bool had_children() const { return had_children_; }
     /* What ended it, if that was a signal; otherwise 0. */
     int ending_signal() const { return ending_signal_; }
 
@@ -103,7 +105,7 @@ private:
     pid_t process_id_;
     std::string name_;
     FileDescriptor from_child_; /* exec closes its other end; until then */
-    bool ended_ = false, hears_our_end_ = false;
+    bool ended_ = false, hears_our_end_ = false, had_children_ = true;
     int exit_status_ = 0, ending_signal_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/processes.h"
+#include "consumerd/channel/channel_reader.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/launched.h"
 #include "consumerd/control/state.h"
@@ -37,6 +38,14 @@ std::optional<uid_t> user_of(std::uint32_t process_id) {
     const auto status = process_status(process_id);
     if (!status) return {};
     return status->effective_user_id;
+}
+
+void add_kinds_on(const Channel& channel, std::set<std::string>& names) {
+    auto reader = ChannelReader::open(channel.bytes());
+    if (!reader) return;
+    (void)reader->scan_events();
+    for (const ChannelEvent& event : reader->events())
+        names.insert(event.description.full_name());
 }
 
 Result<Report> OtherUsers::join(uid_t user_id) {
@@ -183,6 +192,11 @@ std::vector<Error> OtherUsers::check_entrances() {
         lost.push_back(open.error().with("Programs of user {}", part.user_id));
     }
     return lost;
+}
+
+void OtherUsers::add_kinds_on(std::set<std::string>& names) const {
+    for (const Part& part : parts_)
+        plumb::add_kinds_on(part.session.channel(), names);
 }
 
 std::uint32_t OtherUsers::programs_begun() const {

@@ -37,6 +37,9 @@ std::string folder_of_user(uid_t user_id);
 /* As whom a process runs now; nothing if it has gone. */
 std::optional<uid_t> user_of(std::uint32_t process_id);
 
+/* Kinds of events that were on in some program of a channel's user. */
+void add_kinds_on(const Channel& channel, std::set<std::string>& names);
+
 class OtherUsers {
 public:
     struct Options {
@@ -74,6 +77,8 @@ public:
 
     /* As Session::programs_begun(), of all. */
     std::uint32_t programs_begun() const;
+    /* Kinds of events that were on in their programs. */
+    void add_kinds_on(std::set<std::string>& names) const;
     DrainProgress progress() const;
     /* Ends the sessions; `each` is given what was reported. */
     void end(const EachReport& each);

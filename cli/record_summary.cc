@@ -142,7 +142,8 @@ std::string summary_text(const RecordSummary& summary) {
     for (const TracedName& each : summary.left_running)
         text += fmt::format("{} ({}) still runs; it is not traced any more.\n", escaped(each.name),
                             each.process_id);
-    if (!summary.why_empty.empty()) text += without_controls(summary.why_empty) + "\n";
+    for (const std::string& line : summary.why_empty.lines)
+        text += without_controls(line) + "\n";
     for (const std::string& problem : summary.problems)
         text += without_controls(problem) + "\n";
     if (summary.snapshots.size() > 1)
@@ -167,6 +168,7 @@ std::string summary_json(const RecordSummary& summary) {
     root["duration_ns"] = summary.duration_ns;
     root["complete"] = summary.is_complete();
     root["problems"] = summary.problems;
+    if (!summary.why_empty.lines.empty()) root["why_empty"] = summary.why_empty.lines;
     root["events"] = totals.progress.events;
     root["events_by_name"] = counts_json(totals.events);
     root["kernel_events_read"] = totals.kernel_events_read;

@@ -7,6 +7,7 @@
 #define PLUMB_CLI_RECORD_SUMMARY_H
 
 #include "base/result.h"
+#include "cli/why_empty.h"
 #include "consumerd/control/channel.h"
 #include "consumerd/control/quiescence.h"
 #include "consumerd/drain/drain_totals.h"
@@ -34,7 +35,7 @@ struct RecordSummary {
     std::vector<Disturbed> disturbed;
     std::vector<TracedName> left_running; /* traced processes that outlived the recording */
     std::vector<std::string> problems;    /* why the trace is not complete */
-    std::string why_empty;                /* if it is, and nothing else says why */
+    WhyEmpty why_empty;                   /* if it is, and nothing else says why */
 
     /* Whether all was recorded that could be reached; what rings had no room for is counted, and does not change it. */
     bool is_complete() const { return problems.empty() && totals.not_switched_on.empty(); }

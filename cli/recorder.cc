@@ -98,10 +98,11 @@ Result<int> Recorder::run() {
             its_status = command_->exit_status();
         }
         const int status = its_status.value_or(0);
-        if (!summary_.is_complete() || has_write_failures_) return status == 0 ? 1 : status;
+        if (!summary_.is_complete() || has_write_failures_ || summary_.why_empty.could_never_match)
+            return status == 0 ? 1 : status;
         return its_status ? status : exit_status_of_running;
     }
-    return said && summary_.is_complete() ? 0 : 1;
+    return said && summary_.is_complete() && !summary_.why_empty.could_never_match ? 0 : 1;
 }
 
 /* What nobody could record with, wherever it is tried. */
@@ -408,6 +409,7 @@ void Recorder::close() {
     take_end(session_->end());
     if (other_users_) other_users_->end([this](const Result<Report>& ended) { take_end(ended); });
     if (executable_watch_) executable_watch_->stop();
+    std::set<std::string> on = kinds_on();
     if (kernel_session_)
         if (Status stopped = kernel_session_->stop(); !stopped)
             summary_.problems.push_back(stopped.error().message());
@@ -432,7 +434,7 @@ void Recorder::close() {
         not_written(whole.error());
     }
     find_left_running();
-    summary_.why_empty = why_empty(begun);
+    summary_.why_empty = find_why_empty(begun, std::move(on));
     summary_space_.reset();
     if (Status stored = store(); !stored) not_written(stored.error());
 }

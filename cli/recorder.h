@@ -19,6 +19,7 @@
 #include "cli/snapshot_socket.h"
 #include "cli/status_line.h"
 #include "cli/trace_directory.h"
+#include "cli/why_empty.h"
 #include "consumerd/control/left_channel.h"
 #include "consumerd/control/session.h"
 #include "consumerd/drain/channel_source.h"
@@ -106,7 +107,9 @@ private:
     void look_at_entrance();
     void look_for_refused();
     std::uint32_t programs_begun() const;
-    std::string why_empty(std::uint32_t programs_begun) const;
+    std::set<std::string> kinds_on() const;
+    WhyEmpty find_why_empty(std::uint32_t programs_begun, std::set<std::string> on) const;
+    void look_at_attached();
     void entrance_is_lost(const Error& error);
     Status store();
     void not_written(const Error& error);
@@ -141,6 +144,7 @@ private:
     std::optional<LaunchedCommand> command_;
     std::map<std::uint32_t, std::uint64_t> attached_; /* process id -> when it started */
     std::set<std::uint32_t> without_tracepoints_;     /* of these; empty if all are */
+    std::vector<RecordedProgram> attached_programs_;  /* of these, where not all of their events are wanted */
     std::string preload_;
     std::uint64_t duration_ns_ = 0; /* 0: no limit */
     std::uint64_t started_ns_ = 0;

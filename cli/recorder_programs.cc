@@ -7,6 +7,7 @@
 #include "cli/recorder.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/slotless.h"
+#include "consumerd/control/traced_processes.h"
 
 #include <fmt/format.h>
 
@@ -192,6 +193,7 @@ bool Recorder::is_waited_for(std::uint32_t process_id, std::uint64_t start_ns) {
 /* Says which of the named processes cannot be traced, and fails if that leaves nobody. The kernel's events need no
  * tracepoints. */
 Status Recorder::attach() {
+    look_at_attached();
     const std::vector<std::uint32_t> missing = look_for_attached();
     const std::size_t reachable = attached_.size() - missing.size();
     for (const std::uint32_t process_id : missing) {
@@ -291,20 +293,60 @@ std::uint32_t Recorder::programs_begun() const {
     return session_->programs_begun() + (other_users_ ? other_users_->programs_begun() : 0);
 }
 
-/* Nothing where something was recorded, or another line of the summary says why not. */
-std::string Recorder::why_empty(std::uint32_t programs_begun) const {
+/* Kinds of events that were on in some program: each is described in the channel from then on. */
+std::set<std::string> Recorder::kinds_on() const {
+    std::set<std::string> names;
+    add_kinds_on(session_->channel(), names);
+    if (other_users_) other_users_->add_kinds_on(names);
+    return names;
+}
+
+/* Nothing where another line of the summary says why. */
+WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, std::set<std::string> on) const {
     const DrainTotals& totals = summary_.totals;
-    if (totals.progress.events != 0 || totals.progress.events_discarded != 0 || !totals.processes.empty() ||
-        kernel_session_ || !summary_.unreachable.empty() || !summary_.problems.empty() ||
-        !summary_.snapshots.empty())
+    if (!summary_.unreachable.empty() || !summary_.problems.empty() || !totals.not_switched_on.empty())
         return {};
-    if (attached_.empty() && programs_begun == 0)
-        return "No program with tracepoints is known to have begun meanwhile: one links plumb, or a probe is "
-               "preloaded (`--preload pthread`), and can open its user's directory in /dev/shm.";
-    if (options_.events.empty()) return {};
-    return fmt::format(
-        "No tracepoint of theirs is named by -e {} (`plumb list FILE` shows those of a program).",
-        fmt::join(options_.events, " -e "));
+    RecordingFacts facts;
+    facts.patterns = options_.events;
+    if (!options_.log_level.empty())
+        facts.log_level = parse_log_level(options_.log_level).value_or(every_log_level);
+    facts.has_probe = !options_.preload.empty();
+    facts.has_kernel_events = kernel_session_ != nullptr;
+    facts.is_empty = totals.progress.events == 0 && totals.progress.events_discarded == 0 &&
+                     totals.progress.subbufs_lost == 0 && !kernel_session_ && summary_.snapshots.empty();
+    if (!facts.is_empty && facts.patterns.empty()) return {};
+    facts.is_command = !options_.command.empty();
+    facts.is_open = !options_.executables.empty() || (!facts.is_command && options_.process_ids.empty());
+    facts.had_children = !command_ || command_->had_children();
+    facts.begun = programs_begun;
+    facts.is_attached = !attached_.empty();
+    facts.recorded = totals.processes.size();
+    facts.on = std::move(on);
+    facts.programs = attached_programs_;
+    if (facts.is_command) facts.programs.push_back(program_of_command(options_.command[0]));
+    return why_empty(facts);
+}
+
+/* Those that were named: what they have, while they can still be asked; and at once, if nothing of it is wanted. */
+void Recorder::look_at_attached() {
+    if (attached_.empty() || (options_.events.empty() && options_.log_level.empty())) return;
+    const auto running = traced_processes(session_->state());
+    if (!running) return;
+    const std::uint8_t log_level = options_.log_level.empty()
+                                       ? every_log_level
+                                       : parse_log_level(options_.log_level).value_or(every_log_level);
+    for (const TracedProcess& process : *running) {
+        if (attached_.count(process.process_id) == 0) continue;
+        RecordedProgram program;
+        program.name = fmt::format("{} ({})", process.name, process.process_id);
+        program.has_plumb = true;
+        for (const TracedObject& object : process.objects)
+            program.events.insert(program.events.end(), object.content.events.begin(),
+                                  object.content.events.end());
+        if (const std::string why = why_no_event(program, options_.events, log_level); !why.empty())
+            status_.say(why);
+        attached_programs_.push_back(std::move(program));
+    }
 }
 
 /* Its number may be another one's by now. */

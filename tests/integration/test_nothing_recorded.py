@@ -11,6 +11,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import recorded_program  # noqa: E402
 import traced_program  # noqa: E402
 
 PLUMB = traced_program.BUILD / "cli/plumb"
@@ -34,12 +35,12 @@ int main(int count, char** arguments) {
 class NothingRecorded(traced_program.TracedProgramTest):
     PROGRAM = PROGRAM
 
-    def record(self, *arguments):
+    def record(self, *arguments, status=0):
         """What it says, and its summary."""
         done = subprocess.run([PLUMB, "record", "-o", self.trace, *map(str, arguments)], capture_output=True, text=True,
                               timeout=60, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stderr, json.loads((self.trace / "summary.json").read_text())
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stderr, json.loads(next(self.trace.rglob("summary.json")).read_text())
 
     # For the program, and not for rings of 16 MiB.
     LITTLE_ROOM = ("--subbuf-size", "1M", "--subbuf-count", "16", "--", "sh", "-c")
@@ -68,15 +69,74 @@ class NothingRecorded(traced_program.TracedProgramTest):
         self.assertEqual((summary["events"], summary["unreachable"]), (1, []), said)
 
     def test_no_tracepoints(self):
-        said, _ = self.record("--", "true")
+        said, _ = self.record("--", "true", status=1)
+        self.assertIn("true has no tracepoints: it neither links plumb nor was a probe preloaded", said)
+
+    def test_a_child_that_never_came(self):
+        """Something might have been recorded: that is no error."""
+        said, _ = self.record("--", "sh", "-c", "/bin/true; true")
+        self.assertIn("No program with tracepoints is known to have begun meanwhile", said)
+        said, _ = self.record("--force", "--exe", "nosuch", "--duration", "10ms")
         self.assertIn("No program with tracepoints is known to have begun meanwhile", said)
 
+    def test_a_static_program_under_a_probe(self):
+        source, static = self.folder / "static.c", self.folder / "static"
+        source.write_text("int main(void) { return 0; }")
+        subprocess.run(["cc", "-static", source, "-o", static], check=True)
+        said, _ = self.record("--preload", "pthread", "--", static, status=1)
+        self.assertIn(f"{static} is statically linked: no probe can be preloaded into it", said)
+
+    @unittest.skipIf(recorded_program.is_sanitized(), "the probe is built with a sanitizer, and the programs are not")
+    def test_a_program_of_another_language_under_a_probe(self):
+        """Its locks are no locks of the C library's. (The mark is what Rust's standard library leaves in every program.)"""
+        source, program = self.folder / "rust.c", self.folder / "rust"
+        source.write_text('const char mark[] = "/rustc/0123/library/std"; int main(void) { return 0; }')
+        subprocess.run(["cc", source, "-o", program], check=True)
+        said, _ = self.record("--preload", "pthread", "--", program)
+        self.assertIn(f"{program} is written in Rust, whose locks wait in the kernel by themselves", said)
+        said, _ = self.record("--force", "--preload", "pthread", "--", "true")
+        self.assertNotIn("Rust", said)
+        self.assertIn("No thread came by what was on: pthread:", said)
+
     def test_no_such_event(self):
-        said, _ = self.record("-e", "emtpy:*", "--", self.program)
-        self.assertIn("No tracepoint of theirs is named by -e emtpy:*", said)
+        for way in ([], ["--snapshot"]):
+            said, summary = self.record(*way, "-e", "emtpy:*", "--", self.program, status=1)
+            line = f"No event of {self.program} matches 'emtpy:*'; it has empty:begun."
+            self.assertIn(line, said)
+            self.assertEqual(summary["why_empty"], [line])
+            shutil.rmtree(self.trace)
         self.trace = self.folder / "once-more"
-        said, _ = self.record("-e", "empty:*", "--", self.program, "once")
-        self.assertNotIn("No tracepoint", said)
+        said, summary = self.record("-e", "empty:*", "--", self.program, "once")
+        self.assertNotIn("No event", said)
+        self.assertNotIn("why_empty", summary)
+
+    def test_the_status_of_a_command_that_failed_is_its_own(self):
+        self.record("-e", "emtpy:*", "--", "sh", "-c", f"{self.program}; exit 7", status=7)
+
+    def test_one_pattern_of_several(self):
+        said, summary = self.record("-e", "emtpy:*", "-e", "empty:*", "--", self.program)
+        self.assertEqual(summary["events"], 1)
+        self.assertIn(f"No event of {self.program} matches 'emtpy:*'; it has empty:begun.", said)
+        said, _ = self.record("--force", "-e", "emtpy:*", "-e", "empty:*", "--", "sh", "-c", f"{self.program}; true")
+        self.assertIn("No event of the recorded programs matches 'emtpy:*'; by the others empty:begun was on.", said)
+
+    def test_left_out(self):
+        said, _ = self.record("-e", "empty:*", "-e", "!*:begun", "--", self.program, status=1)
+        self.assertIn(f"empty:begun of {self.program} is left out by -e '!*:begun'", said)
+        said, _ = self.record("--force", "--log-level", "crit", "--", self.program, status=1)
+        self.assertIn(f"empty:begun of {self.program} is of level debug_line, which --log-level crit leaves out", said)
+
+    def test_attached(self):
+        """It is said at once, and not only at the end."""
+        with subprocess.Popen([self.program, "wait"], stdin=subprocess.PIPE, text=True) as program:
+            self.addCleanup(program.kill)
+            time.sleep(0.1)
+            with subprocess.Popen([PLUMB, "record", "-o", self.trace, "-e", "emtpy:*", "-p", str(program.pid)], text=True,
+                                  stderr=subprocess.PIPE) as recorder:
+                self.assertIn(f"program ({program.pid}) matches 'emtpy:*'; it has empty:begun.", recorder.stderr.readline())
+                program.communicate("\n", timeout=60)
+                recorder.communicate(timeout=60)
+                self.assertEqual(recorder.returncode, 1)
 
     def check_executable(self, change):
         file = self.folder / f"shop-{change.__name__}"

@@ -32,10 +32,14 @@ int main(void) {
 """
 
 
-def leave_out_if_sanitized():
+def is_sanitized():
     """A sanitizer's run-time library can not be preloaded into programs that lack it."""
     symbols = subprocess.run(["nm", "-D", PROBE], capture_output=True, text=True, check=True).stdout
-    if any(name in symbols for name in ("__asan_", "__tsan_", "__ubsan_")):
+    return any(name in symbols for name in ("__asan_", "__tsan_", "__ubsan_"))
+
+
+def leave_out_if_sanitized():
+    if is_sanitized():
         print("the probe is built with a sanitizer, and the programs are not")
         sys.exit(77)
 

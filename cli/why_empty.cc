@@ -1,0 +1,249 @@
+#include "cli/why_empty.h"
+
+#include "base/elf_headers.h"
+#include "base/file.h"
+#include "base/glob.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace plumb {
+namespace {
+
+constexpr std::size_t names_listed = 8;
+constexpr std::size_t searched_bytes_max = std::size_t{64} << 20;
+constexpr const char* usual_path = "/bin:/usr/bin"; /* of execvp() without PATH */
+
+std::string path_of_command(const std::string& command) {
+    if (command.find('/') != std::string::npos) return command;
+    const char* const path = std::getenv("PATH");
+    std::string_view rest = path != nullptr ? path : usual_path;
+    for (;;) {
+        const std::size_t colon = rest.find(':');
+        const std::string folder(rest.substr(0, colon));
+        std::string file = folder.empty() ? command : folder + "/" + command;
+        if (::access(file.c_str(), X_OK) == 0) return file;
+        if (colon == std::string_view::npos) return command;
+        rest.remove_prefix(colon + 1);
+    }
+}
+
+/* By what its compiler leaves in every program, stripped or not: where the standard library's own panics are, and what
+ * `go version` reads. */
+std::string language_of(const std::string& path) {
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    static constexpr std::pair<const char*, const char*> marks[] = {{"/rustc/", "Rust"},
+                                                                    {"\xff Go buildinf:", "Go"}};
+    constexpr std::size_t piece_bytes = std::size_t{1} << 20, overlap_bytes = 32;
+    std::string piece(piece_bytes, '\0');
+    for (std::size_t at = 0; at < searched_bytes_max; at += piece_bytes - overlap_bytes) {
+        const ssize_t found = ::pread(file.get(), piece.data(), piece.size(), static_cast<off_t>(at));
+        if (found <= 0) return {};
+        for (const auto& [mark, language] : marks)
+            if (::memmem(piece.data(), static_cast<std::size_t>(found), mark, std::strlen(mark)) != nullptr)
+                return language;
+    }
+    return {};
+}
+
+bool is_exclusion(const std::string& pattern) {
+    return pattern.starts_with('!');
+}
+
+/* As encode_rule() and `plumb view` read it. */
+bool pattern_matches(const std::string& pattern, const std::string& name) {
+    std::string glob = pattern.substr(is_exclusion(pattern) ? 1 : 0);
+    if (glob.find(':') == std::string::npos && glob != "*") glob += ":*";
+    return glob_matches(glob.c_str(), name.c_str());
+}
+
+bool any_matches(const std::vector<std::string>& patterns, const std::string& name, bool exclusions) {
+    return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+        return is_exclusion(pattern) == exclusions && pattern_matches(pattern, name);
+    });
+}
+
+bool includes_something(const std::vector<std::string>& patterns) {
+    return !std::all_of(patterns.begin(), patterns.end(), is_exclusion);
+}
+
+std::string names_text(const std::vector<EventDescription>& events) {
+    std::set<std::string> names;
+    for (const EventDescription& event : events)
+        names.insert(event.full_name());
+    std::vector<std::string> listed;
+    for (const std::string& name : names)
+        if (listed.size() < names_listed) listed.push_back(name);
+    std::string text = fmt::format("{}", fmt::join(listed, ", "));
+    if (names.size() > listed.size())
+        text += fmt::format(" and {} more (`plumb list` shows them)", names.size() - listed.size());
+    return text;
+}
+
+std::string patterns_text(const std::vector<std::string>& patterns) {
+    std::vector<std::string> quoted;
+    for (const std::string& pattern : patterns)
+        quoted.push_back("'" + pattern + "'");
+    return fmt::format("{}", fmt::join(quoted, " or "));
+}
+
+std::vector<std::string> patterns_of_kind(const std::vector<std::string>& patterns, bool exclusions) {
+    std::vector<std::string> found;
+    for (const std::string& pattern : patterns)
+        if (is_exclusion(pattern) == exclusions) found.push_back(pattern);
+    return found;
+}
+
+std::string without_programs(const RecordingFacts& facts) {
+    const bool is_one = facts.is_command && facts.programs.size() == 1 && !facts.had_children;
+    const RecordedProgram* const command = is_one ? &facts.programs[0] : nullptr;
+    if (command != nullptr && !command->elf_path.empty() && !command->has_plumb) {
+        if (facts.has_probe && !command->can_preload)
+            return fmt::format(
+                "{} is statically linked: no probe can be preloaded into it, and nothing was recorded.",
+                command->name);
+        if (!facts.has_probe)
+            return fmt::format("{} has no tracepoints: it neither links plumb nor was a probe preloaded "
+                               "(`--preload pthread` records the locks of an unmodified program).",
+                               command->name);
+    }
+    if (facts.has_probe)
+        return "No program with tracepoints is known to have begun meanwhile, although a probe was to be "
+               "preloaded: "
+               "programs that are statically linked, that have more rights than who starts them "
+               "(set-user-ID), or "
+               "whose loader is another one (musl's, a 32-bit one) do not load it.";
+    return "No program with tracepoints is known to have begun meanwhile: one links plumb, or a probe is "
+           "preloaded (`--preload pthread`), and can open its user's directory in /dev/shm.";
+}
+
+/* It was there, and never called what is traced. */
+std::string of_another_language(const RecordingFacts& facts) {
+    if (!facts.has_probe) return {};
+    for (const RecordedProgram& program : facts.programs)
+        if (const std::string language = language_of(program.elf_path); !language.empty())
+            return fmt::format(
+                "{} is written in {}, whose locks wait in the kernel by themselves and call no function of "
+                "the C "
+                "library: the probe sees none of them (`-k syscalls:futex`, as root, shows who waits).",
+                program.name, language);
+    return {};
+}
+
+std::string some_of(const std::set<std::string>& names) {
+    std::vector<std::string> listed;
+    for (const std::string& name : names)
+        if (listed.size() < names_listed) listed.push_back(name);
+    return fmt::format("{}{}", fmt::join(listed, ", "), names.size() > listed.size() ? ", ..." : "");
+}
+
+/* Patterns that nothing was on by, and that no known event matches. */
+std::vector<std::string> idle_patterns(const RecordingFacts& facts) {
+    std::vector<std::string> idle;
+    const auto is_known = [&](const std::string& pattern) {
+        for (const RecordedProgram& program : facts.programs)
+            for (const EventDescription& event : program.events)
+                if (pattern_matches(pattern, event.full_name())) return true;
+        return std::any_of(facts.on.begin(), facts.on.end(),
+                           [&](const std::string& name) { return pattern_matches(pattern, name); });
+    };
+    for (const std::string& pattern : patterns_of_kind(facts.patterns, false))
+        if (!is_known(pattern)) idle.push_back(pattern);
+    return idle;
+}
+
+std::string idle_text(const RecordingFacts& facts, const std::vector<std::string>& idle) {
+    for (const RecordedProgram& program : facts.programs)
+        if (!program.events.empty()) return why_no_event(program, idle, every_log_level);
+    std::string text = fmt::format("No event of the recorded programs matches {}", patterns_text(idle));
+    if (facts.on.empty()) return text + " (`plumb list FILE` shows those of a program).";
+    return text +
+           fmt::format("; by the others {} {} on.", some_of(facts.on), facts.on.size() == 1 ? "was" : "were");
+}
+
+} // namespace
+
+RecordedProgram program_of_command(const std::string& command) {
+    RecordedProgram program;
+    program.name = command;
+    const std::string path = path_of_command(command);
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    const auto headers = file.is_open() ? read_elf_headers(file) : std::nullopt;
+    if (!headers) return program;
+    const auto content = elf_events_of_file(path);
+    if (!content) return program;
+    program.elf_path = path;
+    program.can_preload = headers->names_loader;
+    program.has_plumb = content->links_plumb;
+    program.events = content->events;
+    return program;
+}
+
+std::string why_no_event(const RecordedProgram& program, const std::vector<std::string>& patterns,
+                         std::uint8_t log_level) {
+    if (program.events.empty()) return {};
+    const bool includes = includes_something(patterns);
+    const EventDescription *left_out = nullptr, *too_mild = nullptr;
+    for (const EventDescription& event : program.events) {
+        if (includes && !any_matches(patterns, event.full_name(), false)) continue;
+        if (any_matches(patterns, event.full_name(), true))
+            left_out = &event;
+        else if (event.log_level > log_level)
+            too_mild = &event;
+        else
+            return {};
+    }
+    if (too_mild != nullptr)
+        return fmt::format("{} of {} is of level {}, which --log-level {} leaves out, and so is all else "
+                           "that matches.",
+                           too_mild->full_name(), program.name, log_level_name(too_mild->log_level),
+                           log_level_name(log_level));
+    if (left_out != nullptr)
+        return fmt::format("{} of {} is left out by -e {}, and so is all else that matches.",
+                           left_out->full_name(), program.name,
+                           patterns_text(patterns_of_kind(patterns, true)));
+    return fmt::format("No event of {} matches {}; it has {}.", program.name,
+                       patterns_text(patterns_of_kind(patterns, false)), names_text(program.events));
+}
+
+WhyEmpty why_empty(const RecordingFacts& facts) {
+    WhyEmpty why;
+    const bool is_seen = facts.begun != 0 || facts.is_attached || facts.recorded != 0;
+    if (!is_seen) {
+        if (!facts.is_empty) return why;
+        why.lines.push_back(without_programs(facts));
+        why.could_never_match = facts.is_command && !facts.had_children;
+        return why;
+    }
+    const bool is_selective = !facts.patterns.empty() || facts.log_level != every_log_level;
+    if (is_selective && facts.on.empty()) {
+        for (const RecordedProgram& program : facts.programs)
+            if (std::string line = why_no_event(program, facts.patterns, facts.log_level); !line.empty())
+                why.lines.push_back(std::move(line));
+        const bool are_told = !why.lines.empty();
+        if (!are_told && facts.patterns.empty())
+            why.lines.push_back(fmt::format("No tracepoint of theirs is as severe as --log-level {}.",
+                                            log_level_name(facts.log_level)));
+        if (!are_told && !facts.patterns.empty())
+            why.lines.push_back(fmt::format(
+                "No tracepoint of theirs is named by -e {} (`plumb list FILE` shows those of a program).",
+                fmt::join(facts.patterns, " -e ")));
+        why.could_never_match = !facts.is_open && !facts.has_kernel_events && (are_told || facts.is_command);
+        return why;
+    }
+    if (const auto idle = idle_patterns(facts); !idle.empty()) why.lines.push_back(idle_text(facts, idle));
+    if (!facts.is_empty || facts.on.empty()) return why;
+    std::string line = of_another_language(facts);
+    if (line.empty()) line = fmt::format("No thread came by what was on: {}.", some_of(facts.on));
+    why.lines.push_back(std::move(line));
+    return why;
+}
+
+} // namespace plumb
