@@ -5,6 +5,7 @@
 #include "base/trace_folders.h"
 #include "cli/status_line.h"
 #include "cli/trace_directory.h"
+#include "cli/trace_files.h"
 #include "consumerd/control/channel.h"
 
 #include <nlohmann/json.hpp>
@@ -112,6 +113,13 @@ bool is_written_now(const std::filesystem::path& folder) {
            (is_snapshot_folder(folder.filename().native()) && is_being_written(folder.parent_path()));
 }
 
+/* Of a part of the trace, and of nothing elsewhere, whoever wrote it down. */
+bool is_name_of_file(const std::string& name) {
+    const std::size_t slash = name.find('/');
+    return slash != std::string::npos && is_domain_folder(name.substr(0, slash)) &&
+           name.find('/', slash + 1) == std::string::npos;
+}
+
 Result<RecordedLosses> losses_in(const std::string& folder) {
     const std::string path = folder + "/summary.json";
     const auto text = read_small_file(path, summary_bytes_max);
@@ -122,6 +130,10 @@ Result<RecordedLosses> losses_in(const std::string& folder) {
     add_losses(root, "events_lost_by_cause", "event", lines.lost);
     add_losses(root, "subbufs_lost_by_cause", "sub-buffer", lines.lost);
     add_shortcomings(root, lines.other);
+    TraceFiles files;
+    for (const NamedCount& file : counts_in(root, "files"))
+        if (is_name_of_file(file.name)) files.emplace_back(file.name, file.count);
+    lines.missing_files = missing_files(folder, files);
     return lines;
 }
 
@@ -187,6 +199,8 @@ RecordedLosses recorded_losses(const std::string& opened, const TraceReader& rea
                 all.lost.push_back(start + line);
             for (const std::string& line : losses->other)
                 all.other.push_back(start + line);
+            for (const std::string& line : losses->missing_files)
+                all.missing_files.push_back(start + line);
             continue;
         }
         all.is_known = false;
@@ -228,6 +242,7 @@ std::vector<std::string> missing_from(const std::string& opened, const TraceRead
         lines.push_back("the trace is not complete, or not whole:");
         indented(recorded.other);
     }
+    lines.insert(lines.end(), recorded.missing_files.begin(), recorded.missing_files.end());
     lines.insert(lines.end(), recorded.without_summary.begin(), recorded.without_summary.end());
     for (const std::string& folder : reader.aside())
         lines.push_back(

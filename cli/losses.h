@@ -38,8 +38,9 @@ struct RecordedLosses {
     std::vector<std::string> lost;  /* which the streams count, too */
     std::vector<std::string> other; /* which they can not: never written, not whole, why it is not complete */
     std::vector<std::string>
-        without_summary;   /* for a person; of Plumb's own traces that nobody writes any more */
-    bool is_known = false; /* each trace has a summary */
+        without_summary; /* for a person; of Plumb's own traces that nobody writes any more */
+    std::vector<std::string> missing_files; /* or such that are shorter than they were */
+    bool is_known = false;                  /* each trace has a summary */
 };
 RecordedLosses recorded_losses(const std::string& opened, const TraceReader& reader);
 

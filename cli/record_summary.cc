@@ -4,6 +4,7 @@
 #include "base/output_buffer.h"
 #include "cli/losses.h"
 #include "cli/status_line.h"
+#include "cli/trace_files.h"
 
 #include <nlohmann/json.hpp>
 
@@ -117,6 +118,13 @@ Json unreachable_json(const std::vector<Unreachable>& processes) {
     return list;
 }
 
+Json files_json(const std::string& directory) {
+    Json files = Json::object();
+    for (const auto& [name, bytes] : files_of_trace(directory))
+        files[name] = bytes;
+    return files;
+}
+
 const char* mode_name(plumb_ring_mode mode) {
     return mode == PLUMB_MODE_OVERWRITE ? "overwrite" : mode == PLUMB_MODE_BLOCK ? "block" : "discard";
 }
@@ -186,6 +194,7 @@ std::string summary_json(const RecordSummary& summary) {
     root["threads"] = totals.threads;
     root["objects"] = totals.objects;
     root["bytes"] = totals.progress.bytes;
+    root["files"] = files_json(summary.directory);
     root["packets"] = totals.packets;
     root["clock"] = {{"name", totals.clock.clock},
                      {"frequency_hz", totals.clock.frequency_hz},

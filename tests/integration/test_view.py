@@ -284,8 +284,26 @@ class Manners(unittest.TestCase):
             broken = plumb("view", copy, status=1)
             self.assertIn("the file ends inside the packet", broken.stderr)
             self.assertGreater(len(broken.stdout.splitlines()), 1000)
+            self.assertRegex(broken.stderr, r"warning: ust/\S+ is not whole: it has \d+ of \d+ bytes")
             (next(copy.rglob("metadata"))).write_text("trace {\n major = 1;\n minor = oops\n};")
             self.assertIn("line 3", plumb("view", copy, status=1).stderr)
+
+    def test_a_file_that_is_missing_is_told(self):
+        """What is left is a sound trace of programs that did less, but for what its recorder wrote down."""
+        with tempfile.TemporaryDirectory() as name:
+            copy = pathlib.Path(name) / "trace"
+            shutil.copytree(shop, copy)
+            self.assertEqual(plumb("view", copy).stderr, "")
+            for file in copy.rglob("*"):
+                if file.is_file() and file.stat().st_size > 100000:
+                    file.unlink()
+            for arguments in (["--summary"], ["-n", "1"], []):
+                lacking = plumb("view", *arguments, copy, status=1)
+                self.assertRegex(lacking.stderr, r"warning: ust/\S+ is missing: it was recorded, with \d+ bytes")
+            summary = json.loads((copy / "summary.json").read_text())
+            summary["files"] = {"../../etc/nosuch": 1, "ust/../nosuch": 1}  # whoever wrote that
+            (copy / "summary.json").write_text(json.dumps(summary))
+            self.assertEqual(plumb("view", copy).stderr, "")
 
 
 class Contention(unittest.TestCase):
