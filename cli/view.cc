@@ -6,11 +6,13 @@
 #include "cli/losses.h"
 #include "cli/option_checks.h"
 #include "cli/output.h"
+#include "cli/record_options.h"
 #include "cli/trace_directory.h"
 
 #include "trace/show/event_filter.h"
 #include "trace/show/event_writer.h"
 #include "trace/show/parallel_writer.h"
+#include "trace/show/trace_contents.h"
 #include "trace/show/trace_summary.h"
 
 #include <unistd.h>
@@ -39,6 +41,8 @@ struct ViewOptions {
     bool summary = false;
     bool stats = false;
     bool pairs = false;
+    std::string min_duration;
+    int64_t min_duration_ns = 0;
     std::string color = "auto";
 
     TimeStyle time_style() const {
@@ -66,6 +70,11 @@ Status take_times(ViewOptions& options, const TraceReader& reader) {
         Result<int64_t> until = time.parse(options.until);
         if (!until) return until.error().with("--until");
         options.filter.until_ns = *until;
+    }
+    if (!options.min_duration.empty()) {
+        const Result<std::uint64_t> least = parse_duration_ns(options.min_duration);
+        if (!least) return least.error().with("--min-duration");
+        options.min_duration_ns = static_cast<int64_t>(*least);
     }
     return ok();
 }
@@ -95,11 +104,11 @@ struct Shown {
 /* With all processors, where that can be. Pairs join lines from anywhere. */
 std::unique_ptr<EventWriter> make_writer(const ViewOptions& options, const TraceReader& reader,
                                          OutputBuffer& out) {
-    const auto make =
-        [&reader, json = options.json,
-         style = TextStyle{options.time_style(), options.use_color(), options.pairs}](OutputBuffer& to) {
-            return json ? make_json_writer(reader, to) : make_text_writer(reader, to, style);
-        };
+    const auto make = [&reader, json = options.json,
+                       style = TextStyle{options.time_style(), options.use_color(), options.pairs,
+                                         options.min_duration_ns}](OutputBuffer& to) {
+        return json ? make_json_writer(reader, to) : make_text_writer(reader, to, style);
+    };
     const unsigned processors = std::thread::hardware_concurrency();
     if (processors < 2 || options.pairs || !can_write_parallel(reader)) return make(out);
     /* Behind four, who reads the trace is what bounds it. */
@@ -115,13 +124,15 @@ Shown make_shown(const ViewOptions& options, TraceReader& reader, OutputBuffer& 
     return shown;
 }
 
-/* Returns whether it came to the end. */
+/* Returns whether it came to the end. `count`: of the events that were wanted. */
 bool read_events(const ViewOptions& options, TraceReader& reader, OutputBuffer& out, const Shown& shown,
-                 EventFilter& filter) {
+                 EventFilter& filter, uint64_t& count) {
     /* To count, nobody needs them in order. */
-    if (shown.summary && !shown.writer && options.limit == 0 && !filter.goes_by_thread())
-        return shown.summary->add_all(filter);
-    uint64_t count = 0;
+    if (shown.summary && !shown.writer && options.limit == 0 && !filter.goes_by_thread()) {
+        const bool is_read_to_its_end = shown.summary->add_all(filter);
+        count = shown.summary->event_count();
+        return is_read_to_its_end;
+    }
     while (const Event* const event = reader.next()) {
         if (filter.is_past(*event) || out.is_closed()) return false;
         if (!filter.wants(*event)) continue;
@@ -130,6 +141,14 @@ bool read_events(const ViewOptions& options, TraceReader& reader, OutputBuffer& 
         if (++count == options.limit) return false;
     }
     return true;
+}
+
+/* A slip in an option looks like a quiet program. */
+void tell_why_nothing(const ViewOptions& options) {
+    Result<TraceReader> again = TraceReader::open(options.trace);
+    if (!again) return;
+    for (const std::string& line : TraceContents(*again).why_nothing(options.filter, options.time_style()))
+        print_error("plumb: {}\n", without_controls(line));
 }
 
 int run_view(ViewOptions options) {
@@ -145,7 +164,8 @@ int run_view(ViewOptions options) {
     ::signal(SIGPIPE, SIG_IGN);
     OutputBuffer out(STDOUT_FILENO);
     const Shown shown = make_shown(options, reader, out);
-    const bool is_read_to_its_end = read_events(options, reader, out, shown, filter);
+    uint64_t count = 0;
+    const bool is_read_to_its_end = read_events(options, reader, out, shown, filter, count);
     if (shown.writer) shown.writer->finish();
     if (shown.summary && options.json) shown.summary->put_json(out);
     if (shown.summary && !options.json) {
@@ -160,6 +180,7 @@ int run_view(ViewOptions options) {
     if (out.error_number() != 0)
         return complain(Error::from_errno(out.error_number(), "Could not write to standard output"));
     if (out.is_closed()) return 0;
+    if (count == 0 && options.filter.selects()) tell_why_nothing(options);
     const bool is_sound = warn_about_losses(options.trace, reader, is_read_to_its_end,
                                             shown.writer ? shown.writer->damaged_events() : 0);
     return is_sound ? 0 : 1;
@@ -180,7 +201,9 @@ void add_view(CLI::App& app) {
         ->check(is_glob())
         ->allow_extra_args(false)
         ->group(select);
-    command->add_option("--tid", options->filter.thread_ids, "Only this thread")
+    command
+        ->add_option("--tid", options->filter.thread_ids,
+                     "Only this thread, and what the kernel's scheduler does with it")
         ->check(is_number("a thread id", 1))
         ->allow_extra_args(false)
         ->group(select);
@@ -194,7 +217,7 @@ void add_view(CLI::App& app) {
         ->group(select);
     command
         ->add_option("--since", options->since,
-                     "Start here: 12:34:56.5, \"2026-01-31 12:34:56\", +1.5s, +20ms")
+                     "Start here: 12:34:56.5, \"2026-01-31 12:34:56\", +1.5s, +20ms, +1h")
         ->check(not_empty())
         ->group(select);
     command->add_option("--until", options->until, "End here, as --since")->check(not_empty())->group(select);
@@ -219,11 +242,18 @@ void add_view(CLI::App& app) {
     CLI::Option* const json =
         command->add_flag("--json", options->json, "One JSON object for each event and line, integers exact")
             ->group(show);
+    CLI::Option* const pairs =
+        command
+            ->add_flag("--pairs", options->pairs,
+                       "A system call's entry and exit as one line, where it returned, with the time between")
+            ->group(show)
+            ->excludes(json);
     command
-        ->add_flag("--pairs", options->pairs,
-                   "A system call's entry and exit as one line, where it returned, with the time between")
+        ->add_option("--min-duration", options->min_duration,
+                     "With --pairs: nothing but calls that took as long: 1ms, 0.5s")
+        ->check(not_empty())
         ->group(show)
-        ->excludes(json);
+        ->needs(pairs);
     command->add_flag("--summary", options->summary, "Only counts: by event, by thread, and what was lost")
         ->group(show);
     command->add_flag("--stats", options->stats, "What each stream file lost (no events unless --summary)")

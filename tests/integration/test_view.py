@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -304,6 +305,93 @@ class Manners(unittest.TestCase):
             summary["files"] = {"../../etc/nosuch": 1, "ust/../nosuch": 1}  # whoever wrote that
             (copy / "summary.json").write_text(json.dumps(summary))
             self.assertEqual(plumb("view", copy).stderr, "")
+
+
+# Events as the kernel's are described, by LTTng or by Plumb: made here, since no kernel has to be traced for them.
+KERNEL_METADATA = """/* CTF 1.8 */
+typealias integer { size = 32; align = 8; signed = false; } := u32;
+typealias integer { size = 64; align = 8; signed = false; } := u64;
+typealias integer { size = 64; align = 8; signed = true; } := i64;
+trace { major = 1; minor = 8; byte_order = le; packet.header := struct { u32 magic; u32 stream_id; }; };
+clock { name = monotonic; freq = 1000000000; offset = 0; };
+typealias integer { size = 64; align = 8; signed = false; map = clock.monotonic.value; } := stamp;
+stream { id = 0; packet.context := struct { u64 content_size; u64 packet_size; };
+         event.header := struct { u32 id; stamp timestamp; }; event.context := struct { u32 tid; }; };
+event { name = "sched_switch"; id = 0; stream_id = 0; fields := struct { u32 prev_tid; u32 next_tid; }; };
+event { name = "sched_wakeup"; id = 1; stream_id = 0; fields := struct { u32 tid; }; };
+event { name = "syscall_entry_read"; id = 2; stream_id = 0; fields := struct { u32 fd; }; };
+event { name = "syscall_exit_read"; id = 3; stream_id = 0; fields := struct { i64 ret; }; };
+event { name = "irq"; id = 4; stream_id = 0; fields := struct { u32 tid; }; };
+"""
+SWITCH, WAKEUP, ENTRY, EXIT, IRQ = range(5)
+
+
+def make_kernel_trace(directory, *events_):
+    """`events_`: (number, nanoseconds, thread, field, ...)"""
+    body = b""
+    for number, time_ns, thread, *fields in events_:
+        body += struct.pack("<IQI", number, time_ns, thread)
+        body += struct.pack("<q" if number == EXIT else f"<{len(fields)}I", *fields)
+    bits = 8 * (24 + len(body))
+    directory.mkdir()
+    (directory / "metadata").write_text(KERNEL_METADATA)
+    (directory / "stream").write_bytes(struct.pack("<IIQQ", 0xC1FC1FC1, 0, bits, bits) + body)
+
+
+class OfTheKernel(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.trace = pathlib.Path(directory.name) / "trace"
+
+    def test_what_the_scheduler_does_with_a_thread(self):
+        make_kernel_trace(self.trace, (SWITCH, 1, 7, 7, 8), (SWITCH, 2, 8, 8, 9), (WAKEUP, 3, 1, 7), (SWITCH, 4, 9, 9, 7),
+                          (IRQ, 5, 9, 7), (ENTRY, 6, 7, 0), (WAKEUP, 7, 1, 9))
+        self.assertEqual([event["timestamp_ns"] for event in events("--tid", "7", self.trace)], [1, 3, 4, 6])
+
+    def test_calls_that_took_long(self):
+        second = 10**9
+        make_kernel_trace(self.trace, (ENTRY, 0, 7, 0), (EXIT, second, 7, 1), (ENTRY, second, 8, 1), (IRQ, second, 9, 9),
+                          (EXIT, second + 1000, 8, -11), (ENTRY, second, 9, 2), (ENTRY, 3 * second - 1, 5, 4),
+                          (IRQ, 3 * second, 1, 1))
+        def lines(*arguments):
+            return [line.split(" read: ")[-1].split(" syscall_entry_")[-1] for line in view("--pairs", *arguments, self.trace)]
+        self.assertEqual(len(lines()), 6)
+        slow = lines("--min-duration", "1ms")
+        self.assertEqual([line.split(" after ")[-1][-12:] for line in slow], ["1.000000000", "<unfinished>"], slow)
+        self.assertEqual(len(lines("--min-duration", "1us")), 3)
+        self.assertIn("--min-duration", plumb("view", "--min-duration", "1ms", self.trace, status=2).stderr)
+        self.assertIn("is not a time", plumb("view", "--pairs", "--min-duration", "x", self.trace, status=1).stderr)
+
+
+class Nothing(unittest.TestCase):
+    """What matches nothing is told, with what there is."""
+    def said(self, *arguments):
+        done = plumb("view", *arguments, shop)
+        self.assertEqual(done.stdout, "")
+        return done.stderr
+
+    def test_numbers_and_names(self):
+        tids = {event["tid"] for event in events(shop)}
+        for option, what in (("--tid", "thread"), ("--pid", "process")):
+            said = self.said(option, "1")
+            self.assertIn(f"no event is of {what} 1; the trace has", said)
+            self.assertTrue(any(f"{tid} (left)" in said for tid in tids) or what == "process", said)
+        self.assertRegex(self.said("--comm", "nosuch"), r"no event is of a thread called nosuch; the trace has (left, right|right, left)\.")
+
+    def test_times(self):
+        for time_given in ("+1h", "+5min", "+2d", "+10000000000ns"):
+            self.assertRegex(self.said("--since", time_given), r"the last event is of [-\d]+ [\d:.]+, before --since")
+        self.assertIn("the first event is of", self.said("--until", "2001-01-01 00:00"))
+        self.assertRegex(self.said("--utc", "--since", "+1s", "--until", "+0.5s"), "before --since|--since is after --until")
+
+    def test_together(self):
+        first = events("-n", "1", shop)[0]
+        other = next(event["tid"] for event in events(shop) if event["tid"] != first["tid"])
+        self.assertIn("no event is left by all that was asked for; the trace has shop:order, shop:nothing",
+                      self.said("--tid", other, "--comm", first["comm"]))
+        self.assertIn("no event that matches nosuch:*", self.said("-e", "nosuch:*"))
+        self.assertEqual(plumb("view", "--summary", "-e", "shop:nothing", shop).stderr, "")
 
 
 class Contention(unittest.TestCase):

@@ -53,6 +53,11 @@ TEST(TimeFormat, ReadsOffsetsInEachUnit) {
     EXPECT_EQ(parsed("+7ns"), start_ns + 7);
     EXPECT_EQ(parsed("+2us"), start_ns + 2'000);
     EXPECT_EQ(parsed("+3"), start_ns + 3'000'000'000);
+    EXPECT_EQ(parsed("+10000000000ns"), start_ns + 10'000'000'000);
+    EXPECT_EQ(parsed("+5min"), start_ns + 300'000'000'000);
+    EXPECT_EQ(parsed("+5m"), start_ns + 300'000'000'000);
+    EXPECT_EQ(parsed("+1.5h"), start_ns + 5'400'000'000'000);
+    EXPECT_EQ(parsed("+2d"), start_ns + 172'800'000'000'000);
 }
 
 TEST(TimeFormat, TakesTheDayAfterWhereMidnightIsCrossed) {
@@ -66,7 +71,9 @@ TEST(TimeFormat, RefusesNonsense) {
     for (const char* text : {"",
                              "+",
                              "+x",
-                             "+1.5h",
+                             "+1.5x",
+                             "+9999999d",
+                             "+18446744073709551615s",
                              "12",
                              "25:00:00",
                              "12:61:00",

@@ -34,6 +34,27 @@ struct NameFinder : SkipVisitor {
     std::string_view name;
 };
 
+bool is_thread_field(const Step& step) {
+    static constexpr std::string_view names[] = {"tid", "prev_tid", "next_tid", "parent_tid", "child_tid"};
+    return step.kind == StepKind::integer &&
+           std::find(std::begin(names), std::end(names), step.name) != std::end(names);
+}
+
+/* sched_switch, sched_wakeup, sched_process_fork ... */
+bool is_about_threads(const EventInfo& info) {
+    return info.name.starts_with("sched_") &&
+           std::any_of(info.fields.steps.begin(), info.fields.steps.end(), is_thread_field);
+}
+
+struct ThreadFieldVisitor : SkipVisitor {
+    explicit ThreadFieldVisitor(const std::vector<uint32_t>& wanted) : wanted_ids(wanted) {}
+    void integer(const Step& step, uint64_t value) {
+        if (is_thread_field(step) && contains(wanted_ids, static_cast<uint32_t>(value))) is_found = true;
+    }
+    const std::vector<uint32_t>& wanted_ids;
+    bool is_found = false;
+};
+
 } // namespace
 
 EventFilter::EventFilter(TraceReader& reader, FilterOptions options)
@@ -41,8 +62,10 @@ EventFilter::EventFilter(TraceReader& reader, FilterOptions options)
       options_(std::move(options)),
       by_thread_(!options_.thread_ids.empty() || !options_.process_ids.empty() ||
                  !options_.thread_names.empty()) {
-    for (const EventInfo* info : reader.event_infos())
+    for (const EventInfo* info : reader.event_infos()) {
         wanted_.push_back(wants_event(*info) ? 1 : 0);
+        names_threads_.push_back(!options_.thread_ids.empty() && is_about_threads(*info) ? 1 : 0);
+    }
     for (const std::string& pattern : options_.patterns)
         if (std::none_of(reader.event_infos().begin(), reader.event_infos().end(),
                          [&](const EventInfo* info) { return matches(pattern, info->name); }))
@@ -65,10 +88,19 @@ bool EventFilter::wants_event(const EventInfo& info) const {
 }
 
 bool EventFilter::wants_thread(const Event& event) {
-    if (!options_.thread_ids.empty() && !contains(options_.thread_ids, event.thread_id)) return false;
+    if (!options_.thread_ids.empty() && !contains(options_.thread_ids, event.thread_id) &&
+        !is_about_wanted(event))
+        return false;
     if (!options_.process_ids.empty() && !contains(options_.process_ids, reader_.process_id_of(event)))
         return false;
     return options_.thread_names.empty() || wants_name(event);
+}
+
+bool EventFilter::is_about_wanted(const Event& event) const {
+    if (!names_threads_[event.info->index]) return false;
+    ThreadFieldVisitor visitor(options_.thread_ids);
+    static_cast<void>(visit_fields(event, visitor));
+    return visitor.is_found;
 }
 
 bool EventFilter::wants_name(const Event& event) {

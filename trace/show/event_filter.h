@@ -18,12 +18,19 @@ struct FilterOptions {
     /* Globs over "provider:event"; "shop" means "shop:*"; a leading ! leaves out. None, or only such that
      * leave out: all others. */
     std::vector<std::string> patterns;
-    std::vector<uint32_t> thread_ids;
+    std::vector<uint32_t> thread_ids; /* also of whom the kernel's scheduler switches from, to, or wakes */
     std::vector<uint32_t> process_ids;
     std::vector<std::string> thread_names; /* globs */
     int64_t since_ns = std::numeric_limits<int64_t>::min();
     int64_t until_ns = std::numeric_limits<int64_t>::max(); /* inclusive */
     bool statedump = false; /* Plumb's own statedump events too; also if a pattern names their provider */
+
+    /* Whether anything is left out, but for those. */
+    bool selects() const {
+        return !patterns.empty() || !thread_ids.empty() || !process_ids.empty() || !thread_names.empty() ||
+               since_ns != std::numeric_limits<int64_t>::min() ||
+               until_ns != std::numeric_limits<int64_t>::max();
+    }
 };
 
 class EventFilter {
@@ -47,10 +54,13 @@ private:
     bool wants_event(const EventInfo& info) const;
     bool wants_thread(const Event& event);
     bool wants_name(const Event& event);
+    bool is_about_wanted(const Event& event) const;
 
     TraceReader& reader_;
     FilterOptions options_;
     std::vector<char> wanted_; /* by EventInfo::index */
+    std::vector<char>
+        names_threads_; /* the same: of the scheduler, about threads that need not be the one that ran */
     bool by_thread_;
     std::vector<std::string> idle_patterns_;
 };

@@ -113,6 +113,7 @@ public:
           out_(out),
           colors_(style.color ? some_colors : no_colors),
           pairs_(style.pairs),
+          min_duration_ns_(style.min_duration_ns),
           time_(style.time, reader.start_ns(), reader.monotonic_zero_ns().value_or(0)),
           time_end_(fmt::format("{}] (", colors_.end)),
           time_begin_(fmt::format("[{}", colors_.time)) {
@@ -130,6 +131,7 @@ public:
     }
 
     void write(const Event& event) override {
+        newest_ns_ = event.time_ns;
         EventPieces& pieces = events_[event.info->index];
         if (pieces.is_entry) {
             /* The bytes of an event stay where they are, in the mapped file. */
@@ -143,11 +145,13 @@ public:
             const auto entry = entries_.find({reader_.recording_of(event), event.thread_id});
             if (entry != entries_.end() &&
                 events_[entry->second.info->index].system_call.text() == pieces.system_call.text()) {
-                write_pair(entry->second, event);
+                if (event.time_ns - entry->second.time_ns >= min_duration_ns_)
+                    write_pair(entry->second, event);
                 entries_.erase(entry);
                 return;
             }
         }
+        if (min_duration_ns_ != 0) return;
         write_head(event, pieces.head);
         write_fields(event);
         out_.put('\n');
@@ -202,6 +206,7 @@ private:
     }
 
     void write_unfinished(const Event& entry) {
+        if (newest_ns_ - entry.time_ns < min_duration_ns_) return;
         write_head(entry, events_[entry.info->index].head);
         write_fields(entry);
         out_.put(" <unfinished>\n");
@@ -284,6 +289,8 @@ private:
     OutputBuffer& out_;
     const Colors& colors_;
     bool pairs_;
+    int64_t min_duration_ns_;
+    int64_t newest_ns_ = 0;
     using ThreadKey = std::pair<uint32_t, uint32_t>; /* recording, thread */
     std::map<ThreadKey, Event> entries_;             /* of system calls that have not returned */
     TimeFormat time_;

@@ -46,6 +46,7 @@ struct TextStyle {
      *   [time] (+...) openat: { cpu_id = 0 }, { comm = ... }, { filename = ... } -> { ret = 3 } after 0.000004207
      */
     bool pairs = false;
+    int64_t min_duration_ns = 0; /* with pairs: nothing but calls that took as long */
 };
 
 std::unique_ptr<EventWriter> make_text_writer(const TraceReader& reader, OutputBuffer& out, TextStyle style);

@@ -1,8 +1,10 @@
 #include "trace/show/time_format.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <optional>
+#include <utility>
 
 namespace plumb {
 namespace {
@@ -69,21 +71,36 @@ std::optional<int64_t> take_fraction(std::string_view& text, int64_t unit_ns) {
     return sum;
 }
 
-/* 1.5s */
+constexpr std::pair<std::string_view, int64_t> span_units[] = {
+    {"s", ns_per_s},      {"ms", 1'000'000},      {"us", 1'000},          {"ns", 1},
+    {"m", 60 * ns_per_s}, {"min", 60 * ns_per_s}, {"h", 3600 * ns_per_s}, {"d", 86400 * ns_per_s}};
+
+/* Nanoseconds of ".5" of a unit; exact where the unit has enough of them. */
+std::optional<int64_t> take_part(std::string_view& text, int64_t unit_ns) {
+    /* A minute has no decimal part that is a nanosecond each; a second has. */
+    if (unit_ns <= ns_per_s) return take_fraction(text, unit_ns);
+    const std::optional<int64_t> part = take_fraction(text, ns_per_s);
+    if (!part) return std::nullopt;
+    return *part * (unit_ns / ns_per_s);
+}
+
+/* 1.5s, 10000000000ns, 2d */
 std::optional<int64_t> parse_span(std::string_view text) {
     const std::size_t number_end = text.find_first_not_of("0123456789.");
     const std::string_view unit = number_end == std::string_view::npos ? "s" : text.substr(number_end);
     text = text.substr(0, number_end);
-    int64_t unit_ns = 0;
-    if (unit == "s") unit_ns = ns_per_s;
-    if (unit == "ms") unit_ns = 1'000'000;
-    if (unit == "us") unit_ns = 1'000;
-    if (unit == "ns") unit_ns = 1;
-    const std::optional<int64_t> whole = take_number(text);
-    if (unit_ns == 0 || !whole) return std::nullopt;
-    const std::optional<int64_t> part = take_fraction(text, unit_ns);
-    if (!part || !text.empty()) return std::nullopt;
-    return *whole * unit_ns + *part;
+    const auto* const known = std::find_if(std::begin(span_units), std::end(span_units),
+                                           [&](const auto& each) { return each.first == unit; });
+    uint64_t whole = 0;
+    const std::from_chars_result parsed = std::from_chars(text.data(), text.data() + text.size(), whole);
+    if (known == std::end(span_units) || parsed.ec != std::errc()) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(parsed.ptr - text.data()));
+    const std::optional<int64_t> part = take_part(text, known->second);
+    int64_t sum = 0;
+    if (!part || !text.empty() || __builtin_mul_overflow(whole, known->second, &sum) ||
+        __builtin_add_overflow(sum, *part, &sum))
+        return std::nullopt;
+    return sum;
 }
 
 /* 12:34:56 or 12:34 */
@@ -181,7 +198,8 @@ void TimeFormat::put_span(OutputBuffer& out, int64_t later_ns, int64_t earlier_n
 
 Result<int64_t> TimeFormat::parse(std::string_view text) const {
     const Error wrong = Error("`{}` is not a point in time.", text)
-                            .hint("Write 12:34:56.5, \"2026-01-31 12:34:56.5\", or +1.5s from the start.");
+                            .hint("Write 12:34:56.5, \"2026-01-31 12:34:56.5\", or +1.5s, +200ms, +5min, +1h "
+                                  "or +2d from the start.");
     std::string_view rest = text;
     const bool from_start = take(rest, '+');
     if (from_start || (style_ == TimeStyle::monotonic && rest.find(':') == std::string_view::npos)) {

@@ -34,7 +34,8 @@ public:
     static void put_difference(OutputBuffer& out, int64_t later_ns, int64_t earlier_ns);
 
     /*
-     * What a person gives for a point in time: `+1.5s`, `+200ms`, `+30us`, `+10ns` or `+1.5` from the start;
+     * What a person gives for a point in time: `+1.5s`, `+200ms`, `+30us`, `+10ns`, `+5min` (or `m`), `+1h`, `+2d` or
+     * `+1.5` from the start;
      * 12:34:56.5, on the day the trace began (the next one if that would be half a day before it); or
      * 2026-11-21 12:34:56.5 (T instead of the blank will do); with CLOCK_MONOTONIC, 86400.5.
      */

@@ -83,6 +83,8 @@ public:
      * Returns whether all streams were read to their ends. */
     bool add_all(const EventFilter& filter);
 
+    uint64_t event_count() const { return counts_.events_; }
+
     /* After the last event. */
     void put_text(OutputBuffer& out, TimeStyle style) const;
     void put_json(OutputBuffer& out) const;
