@@ -111,6 +111,28 @@ bool has_waited_for_children(pid_t process_id) {
     return read != 9 || faults_of_children != 0;
 }
 
+/* Where execvpe() looks for it, without what it takes if there is no PATH. */
+std::vector<std::string> places_of_program(const std::string& name) {
+    if (name.find('/') != std::string::npos) return {name};
+    std::vector<std::string> places;
+    const char* const path = std::getenv("PATH");
+    for (std::string_view rest = path != nullptr ? path : ""; path != nullptr;) {
+        const std::size_t colon = rest.find(':');
+        const std::string folder(rest.substr(0, colon));
+        places.push_back(folder.empty() ? name : folder + "/" + name);
+        if (colon == std::string_view::npos) break;
+        rest.remove_prefix(colon + 1);
+    }
+    return places;
+}
+
+/* Nothing else is done in a child of many threads. */
+const char* first_executable(const std::vector<std::string>& places) {
+    for (const std::string& place : places)
+        if (access(place.c_str(), X_OK) == 0) return place.c_str();
+    return nullptr;
+}
+
 } // namespace
 
 SignalQueue::SignalQueue() {
@@ -216,7 +238,7 @@ bool SignalQueue::takes_in_next(const siginfo_t& signal) {
 Result<LaunchedCommand>
 LaunchedCommand::start(const std::vector<std::string>& command,
                        const std::vector<std::pair<std::string, std::string>>& environment,
-                       SignalQueue& signals, const std::function<Status(pid_t)>& before_exec) {
+                       SignalQueue& signals, const LastSteps& last_steps) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return Error::from_errno(errno, "Could not start {}", command[0]);
     FileDescriptor from_child(ends[0]), to_parent(ends[1]);
@@ -226,6 +248,7 @@ LaunchedCommand::start(const std::vector<std::string>& command,
     std::vector<std::string> variables = environment_with(environment);
     const std::vector<char*> number_places = places_of_our_number(variables);
     const std::vector<char*> arguments = pointers_to(command), environment_pointers = pointers_to(variables);
+    const std::vector<std::string> places = places_of_program(command[0]);
     const KeptByExec kept;
     const pid_t process_id = fork();
     if (process_id < 0) return Error::from_errno(errno, "Could not start {}", command[0]);
@@ -238,6 +261,10 @@ LaunchedCommand::start(const std::vector<std::string>& command,
         if (read(go_read.get(), &go, 1) != 1) _exit(127);
         for (char* place : number_places)
             *std::to_chars(place, place + number_bytes - 1, getpid()).ptr = '\0';
+        const char* const file = first_executable(places);
+        if (last_steps.in_child) last_steps.in_child();
+        /* Not by looking through PATH, whose failures the kernel's trace would show as the command's own. */
+        if (file != nullptr) execve(file, arguments.data(), environment_pointers.data());
         execvpe(arguments[0], arguments.data(), environment_pointers.data());
         const int cause = errno;
         [[maybe_unused]] const ssize_t written = write(to_parent.get(), &cause, sizeof(cause));
@@ -247,8 +274,8 @@ LaunchedCommand::start(const std::vector<std::string>& command,
     to_parent.reset();
     LaunchedCommand started(process_id, command[0], std::move(from_child));
     started.hears_our_end_ = kept.parent_death_signal() != 0;
-    if (before_exec) {
-        if (Status ready = before_exec(process_id); !ready) {
+    if (last_steps.in_parent) {
+        if (Status ready = last_steps.in_parent(process_id); !ready) {
             started.give_up();
             return ready.error();
         }

@@ -69,12 +69,15 @@ private:
 
 class LaunchedCommand {
 public:
-    /* Makes its process, which runs the command with these variables set. `before_exec` is called in the parent, with the
-     * process id, while the child waits; if it fails, nothing is run. */
+    /* Called before exec(). */
+    struct LastSteps {
+        std::function<Status(pid_t)> in_parent{}; /* while the child waits; if it fails, nothing is run */
+        std::function<void()> in_child{};         /* behind all else there; async-signal-safe */
+    };
+    /* Makes its process, which runs the command with these variables set. */
     static Result<LaunchedCommand> start(const std::vector<std::string>& command,
                                          const std::vector<std::pair<std::string, std::string>>& environment,
-                                         SignalQueue& signals,
-                                         const std::function<Status(pid_t)>& before_exec = {});
+                                         SignalQueue& signals, const LastSteps& last_steps);
 
     /* Whether its program has begun, or will not; waits for that. Until then, too, signals reach it as the command, and it may be
      * stopped: who waits for it must look after those. An error says that it could not be run, and that it is gone;

@@ -31,6 +31,9 @@ constexpr unsigned exec_look_us = 10'000;
 /* How often it is looked for signals while the command is on its way to its program. */
 constexpr std::uint64_t begin_look_ns = 20'000'000;
 
+/* The machine's own process-id namespace: the kernel's records have its numbers. */
+constexpr std::uint32_t first_namespace = 0xeffffffc;
+
 /* What is no program of anybody's. */
 std::string why_no_program(std::uint32_t process_id) {
     const auto status = read_small_file(fmt::format("/proc/{}/status", process_id));
@@ -224,15 +227,18 @@ Status Recorder::start_command() {
         environment.emplace_back("LD_PRELOAD", preload_);
         environment.emplace_back("ASAN_OPTIONS", asan_options(std::getenv("ASAN_OPTIONS")));
     }
-    std::function<Status(pid_t)> before_exec;
-    if (!options_.system_wide)
-        before_exec = [this](pid_t process_id) {
-            std::vector<std::uint32_t> processes = {static_cast<std::uint32_t>(process_id)};
-            for (const auto& [attached_id, start_ns] : attached_)
-                processes.push_back(attached_id);
-            return start_kernel(processes);
-        };
-    auto started = LaunchedCommand::start(options_.command, environment, signals_, before_exec);
+    LaunchedCommand::LastSteps last_steps;
+    if (kernel_session_) last_steps.in_child = [this] { kernel_session_->own_calls().end(); };
+    last_steps.in_parent = [this](pid_t process_id) {
+        const auto number = static_cast<std::uint32_t>(process_id);
+        if (kernel_session_ && own_namespace() == first_namespace) kernel_session_->own_calls().is_of(number);
+        if (options_.system_wide) return ok();
+        std::vector<std::uint32_t> processes = {number};
+        for (const auto& [attached_id, start_ns] : attached_)
+            processes.push_back(attached_id);
+        return start_kernel(processes);
+    };
+    auto started = LaunchedCommand::start(options_.command, environment, signals_, last_steps);
     if (!started) return started.error();
     command_ = std::move(*started);
     if (Status begun = wait_for_program(); !begun) {

@@ -48,6 +48,7 @@ KernelSource::KernelSource(KernelSession& session, KernelDrainOptions options)
       options_(std::move(options)),
       translator_(session.events(), session.numbers()),
       counts_(std::numeric_limits<uint16_t>::max() + 1u) {
+    translator_.leave_out(session.own_calls());
     for (const KernelEvent& event : session.events())
         if (!event.is_ours) described_.push_back({event.id, event.description, {}});
 }

@@ -91,6 +91,7 @@ KernelSession::KernelSession(std::string root, std::string name, const KernelCon
       name_(std::move(name)),
       path_(root_ + "/instances/" + name_),
       config_(config),
+      own_calls_(config.clock_mode),
       parser_(std::make_unique<FormatParser>()) {}
 
 KernelSession::~KernelSession() {

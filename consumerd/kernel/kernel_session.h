@@ -22,6 +22,7 @@
 #include "consumerd/kernel/event_format.h"
 #include "consumerd/kernel/event_reader.h"
 #include "consumerd/kernel/global_numbers.h"
+#include "consumerd/kernel/own_calls.h"
 #include "consumerd/kernel/raw_page.h"
 #include "consumerd/kernel/record_filter.h"
 #include "consumerd/kernel/tracefs.h"
@@ -98,6 +99,8 @@ public:
      * have ended. */
     Result<std::set<std::uint32_t>> listed_threads() const;
     Result<std::set<std::uint32_t>> hidden_threads() const;
+    /* Of the command, before it is one. */
+    OwnCalls& own_calls() { return own_calls_; }
     /* All but the threads that this process has now. */
     Status leave_out_self();
 
@@ -143,6 +146,7 @@ private:
     std::string path_; /* of the instance; empty: removed */
     LifeLock lock_;    /* on it */
     KernelConfig config_;
+    OwnCalls own_calls_;
     std::unique_ptr<FormatParser> parser_;
     std::unique_ptr<GlobalNumbers> numbers_;
     RecordFilter* filter_ = nullptr;

@@ -20,6 +20,10 @@ struct CommonFields {
 };
 static_assert(sizeof(CommonFields) == 8);
 
+bool is_system_call(const KernelEvent& event) {
+    return event.system == "syscalls" || event.system == "raw_syscalls";
+}
+
 } // namespace
 
 void TranslatedRecords::clear() {
@@ -99,6 +103,8 @@ void Translator::translate_event(const RawEvent& given, TranslatedRecords& to) {
                 sizeof(common.thread_id));
     if (event->thread_news != ThreadNews::none) note(*event, raw, common.thread_id);
     if (event->is_ours) return;
+    if (own_calls_ != nullptr && is_system_call(*event) && own_calls_->has(common.thread_id, raw.timestamp))
+        return;
     std::byte* const start = to.make_room(PLUMB_RECORD_HEADER_BYTES + payload_room(*event, raw.data.size()));
     const std::byte* const end = translate_payload(*event, raw.data, start + PLUMB_RECORD_HEADER_BYTES);
     const size_t length = end != nullptr ? static_cast<size_t>(end - start) : 0;

@@ -7,6 +7,7 @@
 #include "consumerd/channel/ring_reader.h"
 #include "consumerd/kernel/event_format.h"
 #include "consumerd/kernel/global_numbers.h"
+#include "consumerd/kernel/own_calls.h"
 #include "consumerd/kernel/raw_page.h"
 #include "consumerd/kernel/record_filter.h"
 
@@ -60,6 +61,9 @@ public:
     /* Appends the events of a page. False if part of it could not be understood: that is dropped. */
     bool translate(RawPage& page, TranslatedRecords& to);
 
+    /* Leaves these out; they must live as long. */
+    void leave_out(const OwnCalls& calls) { own_calls_ = &calls; }
+
     std::vector<ThreadNote> take_notes() { return std::exchange(notes_, {}); }
     /* All events of the pages so far, also those that are not in the trace. */
     uint64_t seen_events() const { return seen_events_; }
@@ -75,6 +79,7 @@ private:
     RawEvent renumbered(const KernelEvent& event, const RawEvent& raw);
     void note(const KernelEvent& event, const RawEvent& raw, uint32_t by_thread_id);
 
+    const OwnCalls* own_calls_ = nullptr;
     std::vector<const KernelEvent*> by_id_;
     GlobalNumbers* numbers_;
     RecordFilter* filter_ = nullptr;

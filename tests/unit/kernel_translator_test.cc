@@ -1,6 +1,7 @@
 // cmake-once
 //
 // The records that become of the kernel's events, byte for byte, and what is dropped and counted.
+#include "consumerd/clock/clock_calibration.h"
 #include "consumerd/kernel/event_format.h"
 #include "consumerd/kernel/translator.h"
 #include "tests/support/guarded_memory.h"
@@ -31,6 +32,7 @@ const uint16_t id_located = 40;
 const uint16_t id_relative = 41;
 const uint16_t id_numbers = 42;
 const uint16_t id_twice = 43;
+const uint16_t id_call = 44;
 const uint16_t id_newtask = 205;
 
 std::vector<KernelEvent> all_events() {
@@ -48,6 +50,9 @@ std::vector<KernelEvent> all_events() {
         {"test", format_of("twice", "43",
                            "\tfield:__data_loc u16[] a;\toffset:8;\tsize:4;\tsigned:0;\n"
                            "\tfield:__data_loc u16[] b;\toffset:12;\tsize:4;\tsigned:0;\n")},
+        {"syscalls", format_of("sys_enter_close", "44",
+                               "\tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n"
+                               "\tfield:unsigned int fd;\toffset:16;\tsize:8;\tsigned:0;\n")},
         {"task", format_of("task_newtask", "205",
                            "\tfield:pid_t pid;\toffset:8;\tsize:4;\tsigned:1;\n"
                            "\tfield:char comm[16];\toffset:12;\tsize:16;\tsigned:0;\n"
@@ -107,6 +112,30 @@ protected:
     Translator translator_{events_};
     TranslatedRecords records_;
 };
+
+TEST_F(TranslatorTest, LeavesOutWhatTheCommandCallsBeforeItIsOne) {
+    OwnCalls calls(PLUMB_CLOCK_MONOTONIC);
+    translator_.leave_out(calls);
+    const auto kept = [&](uint64_t timestamp, uint32_t thread_id, uint16_t id = id_call) {
+        const Bytes raw = id == id_call
+                              ? raw_event(id, thread_id).put(int32_t{3}).put(int32_t{0}).put(uint64_t{5})
+                              : located(location(16, 2), "a", 7);
+        const uint64_t before = records_.piece().record_count;
+        EXPECT_TRUE(translate(timestamp, raw));
+        return records_.piece().record_count - before == 1;
+    };
+    EXPECT_TRUE(kept(1000, 9)); /* nobody is to be left out yet */
+    calls.is_of(9);
+    EXPECT_FALSE(kept(2000, 9));
+    EXPECT_TRUE(kept(2000, 10));
+    EXPECT_TRUE(kept(2000, 9, id_located)); /* of it, and no system call */
+    const uint64_t before = monotonic_now_ns();
+    calls.end();
+    EXPECT_FALSE(kept(before, 9)); /* read from another CPU later */
+    EXPECT_TRUE(kept(monotonic_now_ns() + 1, 9));
+    EXPECT_EQ(translator_.seen_events(), 6u);
+    EXPECT_EQ(translator_.damaged_events(), 0u);
+}
 
 TEST_F(TranslatorTest, MakesARecordOfAnEventWithFixedFields) {
     const std::string unended = "sixteen letters!"; /* no NUL */
