@@ -4,7 +4,12 @@
 #include "cli/output.h"
 
 #include <fmt/format.h>
+
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <limits>
 
 namespace plumb {
 
@@ -44,6 +49,14 @@ bool is_our_terminal() {
     return foreground < 0 || foreground == ::getpgrp();
 }
 
+/* What a line may take: one that reaches the last column goes on in the next line, and is never taken away. */
+std::size_t line_width() {
+    winsize size{};
+    if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        return std::numeric_limits<std::size_t>::max();
+    return size.ws_col - 1u;
+}
+
 /* However often a recorder looks: the terminal is the program's, too. */
 constexpr std::uint64_t redraw_ns = 190'000'000;
 
@@ -65,11 +78,11 @@ void StatusLine::update(const DrainProgress& progress, std::uint64_t elapsed_ns)
     const double seconds = static_cast<double>(elapsed_ns - last_elapsed_ns_) / 1e9;
     const double rate = seconds > 0 ? static_cast<double>(progress.events - last_events_) / seconds : 0;
     const std::uint64_t elapsed_s = elapsed_ns / 1'000'000'000;
-    if (!put_error_now(fmt::format("\r\033[K{:02}:{:02}  {}  {}/s  {}  {}", elapsed_s / 60, elapsed_s % 60,
-                                   counted(progress.events, "event"),
-                                   with_commas(static_cast<std::uint64_t>(rate)), lost,
-                                   size_text(progress.bytes))))
-        return;
+    std::string line = fmt::format(
+        "{:02}:{:02}  {}  {}/s  {}  {}", elapsed_s / 60, elapsed_s % 60, counted(progress.events, "event"),
+        with_commas(static_cast<std::uint64_t>(rate)), lost, size_text(progress.bytes));
+    line.resize(std::min(line.size(), line_width()));
+    if (!put_error_now("\r\033[K" + line)) return;
     last_events_ = progress.events;
     last_elapsed_ns_ = elapsed_ns;
     is_drawn_ = true;

@@ -1,5 +1,6 @@
 #include "trace/symbols.h"
 
+#include "base/demangle.h"
 #include "trace/debug_file.h"
 
 #include <algorithm>
@@ -34,8 +35,8 @@ std::string SymbolTable::name_at(uint64_t file_address) const {
     for (int i = 0; i < max_steps_back && after != symbols_.begin(); i++) {
         const FileSymbol& symbol = *--after;
         const uint64_t offset = file_address - symbol.address;
-        if (offset == 0) return symbol.name;
-        if (offset < symbol.size) return fmt::format("{}+0x{:x}", symbol.name, offset);
+        if (offset == 0) return demangled(symbol.name);
+        if (offset < symbol.size) return fmt::format("{}+0x{:x}", demangled(symbol.name), offset);
     }
     return {};
 }

@@ -3,10 +3,10 @@
  * loaded, and the symbol tables of their files here. A file that is not the one that was traced (another
  * build id) gives no names.
  *
- *   in a symbol          cache_lock, cache_lock+0x8
+ *   in a symbol             cache_lock, cache_lock+0x8, shop::Cart::lock
  *   in a nameless function  memcached:fn_12f0+0x72, which begins at 0x12f0 in the file
- *   in an object         memcached+0x1234
- *   elsewhere            0x7f0012345678 (heap, stack)
+ *   in an object            memcached+0x1234
+ *   elsewhere               0x7f0012345678 (heap, stack)
  */
 #ifndef PLUMB_TRACE_SYMBOLS_H
 #define PLUMB_TRACE_SYMBOLS_H
@@ -28,7 +28,7 @@ public:
      */
     static SymbolTable load(const std::string& path, const std::string& build_id);
 
-    /* "name" or "name+0x8"; empty if the address is in no symbol. */
+    /* "name" or "name+0x8", as C++ has it; empty if the address is in no symbol. */
     std::string name_at(uint64_t file_address) const;
     /* Address of the first byte that is loaded. */
     uint64_t first_address() const { return first_address_; }

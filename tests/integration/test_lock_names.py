@@ -66,6 +66,27 @@ int main(int count, char **arguments) {
 }
 """
 
+CPP = r"""
+#include <chrono>
+#include <mutex>
+#include <thread>
+namespace shop {
+struct Cart {
+    static std::mutex mutex;
+    static void __attribute__((noinline)) add(int) {
+        std::lock_guard<std::mutex> guard(mutex);
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+};
+std::mutex Cart::mutex;
+}
+int main() {
+    std::thread other([] { for (int i = 0; i < 5; i++) shop::Cart::add(i); });
+    for (int i = 0; i < 5; i++) shop::Cart::add(i);
+    other.join();
+}
+"""
+
 
 class LockNames(unittest.TestCase):
     @classmethod
@@ -99,6 +120,17 @@ class LockNames(unittest.TestCase):
         names = self.names("ordinary")
         self.assertIn("program_lock", names)
         self.assertIn("plugin_lock", names)
+
+    def test_names_of_cpp_are_shown_as_people_write_them(self):
+        (self.directory / "cart.cc").write_text(CPP)
+        subprocess.run([os.environ.get("CXX", "c++"), "-g", "-O1", "-pthread", "cart.cc", "-o", "cart", "-rdynamic"],
+                       cwd=self.directory, check=True)
+        trace = self.directory / "cart-trace"
+        subprocess.run([PLUMB, "record", "--preload", "pthread", "-o", trace, "--", self.directory / "cart"], check=True,
+                       capture_output=True, timeout=60)
+        self.assertIn("shop::Cart::mutex", self.names_in(trace))
+        shown = subprocess.run([PLUMB, "contention", trace], check=True, capture_output=True, text=True).stdout
+        self.assertRegex(shown, r"shop::Cart::mutex, waited for in shop::Cart::add\(int\)\+0x")
 
     def test_the_recorder_finds_what_a_running_program_loaded(self):
         self.assertIn("plugin_lock", self.names("sudden", "_exit"))

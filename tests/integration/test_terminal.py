@@ -68,6 +68,26 @@ class TerminalTest(SignalTest):
         os.write(self.terminal, keys.encode())
 
 
+class StatusLine(TerminalTest):
+    def lines_at(self, columns):
+        """What is drawn, each in the place of the one before."""
+        record = shlex.join([str(PLUMB), "record", "--force", "-o", str(self.trace), "--duration", "0.7"])
+        self.open(["sh", "-c", f"stty cols {columns}; exec {record}"])
+        self.show_until("The trace is in")
+        return [line for line in self.shown.split("Recorded")[0].split("\r\x1b[K") if line]
+
+    def test_it_keeps_to_the_width_of_the_terminal(self):
+        """A line that goes on in the next one is never taken away again."""
+        self.assertTrue(all(line.endswith(" bytes") or line.endswith(" KiB") for line in self.lines_at(200)), self.shown)
+        narrow = self.lines_at(20)
+        self.assertTrue(narrow and all(line.startswith("00:0") and len(line) == 19 for line in narrow), self.shown)
+
+    def test_there_is_none_beside_a_command(self):
+        self.open([str(PLUMB), "record", "-o", str(self.trace), "--", "sh", "-c", "echo ready; sleep 1; exit 7"])
+        self.show_until("Recorded")
+        self.assertEqual(self.shown.split("Recorded")[0], "ready\r\n")
+
+
 class CtrlC(TerminalTest):
     def test_what_the_command_survived_does_not_count(self):
         self.open(self.record(*self.hearer(6)))
