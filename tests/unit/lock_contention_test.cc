@@ -357,7 +357,7 @@ std::string name_of(uint64_t address, const std::string& build_id = "", uint32_t
 TEST(Symbols, NamesStaticMemoryAndCode) {
     const auto address = reinterpret_cast<uint64_t>(&a_lock_of_this_test);
     EXPECT_THAT(name_of(address), ::testing::HasSubstr("a_lock_of_this_test"));
-    EXPECT_THAT(name_of(address + 4), ::testing::EndsWith("a_lock_of_this_testE+0x4"));
+    EXPECT_THAT(name_of(address + 4), ::testing::EndsWith("::a_lock_of_this_test+0x4"));
     EXPECT_THAT(name_of(address, "", 20), ::testing::HasSubstr("a_lock_of_this_test"))
         << "a child's is its parent's";
 }
