@@ -86,7 +86,11 @@ Result<int> Recorder::run() {
     directory_->keep();
     wait_for_end();
     close();
-    if (!options_.quiet) put_result(summary_text(summary_));
+    if (!options_.quiet)
+        put_result(summary_text(summary_));
+    else if (summary_.why_empty.could_never_match)
+        for (const std::string& line : summary_.why_empty.lines)
+            status_.say(line);
     if (options_.json) put_out(summary_json(summary_));
     (void)is_sent_away(); /* by what came before */
     /* While a pipe without a reader is an error and not a signal: the command's status is what is passed on. */

@@ -219,7 +219,7 @@ WhyEmpty why_empty(const RecordingFacts& facts) {
     if (!is_seen) {
         if (!facts.is_empty) return why;
         why.lines.push_back(without_programs(facts));
-        why.could_never_match = facts.is_command && !facts.had_children;
+        why.could_never_match = facts.is_command && !facts.is_open && !facts.had_children;
         return why;
     }
     const bool is_selective = !facts.patterns.empty() || facts.log_level != every_log_level;

@@ -137,7 +137,7 @@ class Extracted(DamagedChannel):
             self.extract(content, frequency_hz=0, base_monotonic_ns=1 << 63, base_cycles=1 << 62)
 
     def test_so_is_the_rate_of_the_cycle_counter(self):
-        if subprocess.run([PLUMB, "record", "-q", "--clock", "tsc", "-o", self.trace, "true"], capture_output=True,
+        if subprocess.run([PLUMB, "record", "-q", "--clock", "tsc", "-o", self.trace, "timeout", "9", "true"], capture_output=True,
                           check=False).returncode != 0:
             self.skipTest("no cycle counter to record by")
         content = self.leave("tsc")

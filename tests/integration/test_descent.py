@@ -87,7 +87,7 @@ class Descent(traced_program.TracedProgramTest):
             with self.subTest(user), subprocess.Popen([*user, self.program, "0", "title"], stdin=subprocess.PIPE,
                                                       stdout=subprocess.PIPE) as stranger:
                 stranger.stdout.readline()
-                done = subprocess.run([PLUMB, "record", "-o", trace, "--", "sleep", "0.3"], capture_output=True, text=True,
+                done = subprocess.run([PLUMB, "record", "-o", trace, "--", "timeout", "9", "sleep", "0.3"], capture_output=True, text=True,
                                       timeout=60, check=False)
                 stranger.stdin.close()
                 self.assertEqual(stranger.wait(30), 0, "its call ended early")

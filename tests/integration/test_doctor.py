@@ -52,7 +52,7 @@ def state_file(change):
     """Shell commands that leave a state file with `change` (Python, on the bytes b) made to it."""
     fill = f"b = bytearray(open('{DIRECTORY}/state', 'rb').read()); {change}; open('{DIRECTORY}/state', 'wb').write(b)"
     # `plumb record` makes the state file; what it traces does not matter.
-    return (f"{SHM}\n{PLUMB} record -o /dev/shm/trace -- true >/dev/null 2>&1\n"
+    return (f"{SHM}\n{PLUMB} record -o /dev/shm/trace -- timeout 9 true >/dev/null 2>&1\n"
             f"test -s {DIRECTORY}/state\n{sys.executable} -c {shlex.quote(fill)}\n")
 
 
@@ -125,7 +125,7 @@ def check_left_behind():
                   f"while ! ls {DIRECTORY} 2>/dev/null | grep -q channel; do sleep 0.05; done\nsleep 0.3\n"
                   f"kill -9 $controller; wait $controller || true\n"
                   f"{PLUMB} doctor --json >{folder}/before\n"
-                  f"{PLUMB} record -o {folder}/next -- true >/dev/null 2>&1\n"
+                  f"{PLUMB} record -o {folder}/next -- timeout 9 true >/dev/null 2>&1\n"
                   f"{PLUMB} doctor --json >{folder}/after\n"
                   f"ls {DIRECTORY}")
         done = in_namespace(script)
@@ -157,7 +157,7 @@ def check_text():
 def check_small_stack():
     """Services run with small stacks, too."""
     for stack_kb in (64, 128):
-        for command in ("doctor", "list", "record -q -o /dev/shm/trace -- true"):
+        for command in ("doctor", "list", "record -q -o /dev/shm/trace -- timeout 9 true"):
             done = in_namespace(f"{SHM}; ulimit -s {stack_kb}; exec {PLUMB} {command}")
             if done.returncode != 0:
                 failures.append(f"a stack of {stack_kb} KB, {command}: {done.returncode}, {done.stderr}")

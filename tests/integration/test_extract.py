@@ -258,11 +258,11 @@ class Killed(RecordedProgramTest):
         recorder.stdin.close()
         self.assertEqual(recorder.wait(timeout=30), 0)
         self.assertEqual(acquired(self.trace), 15)
-        self.assertEqual(plumb("record", "--force", "-o", self.trace, "true").returncode, 0)
+        self.assertEqual(plumb("record", "--force", "-o", self.trace, "timeout", "9", "true").returncode, 0)
 
     def test_the_trace_of_a_killed_recorder_may_be_replaced(self):
         self.killed()
-        self.assertEqual(plumb("record", "--force", "-o", self.trace, "true").returncode, 0)
+        self.assertEqual(plumb("record", "--force", "-o", self.trace, "timeout", "9", "true").returncode, 0)
 
     def test_an_old_trace_is_replaced_by_whatever_name(self):
         self.killed(1000, "killed")

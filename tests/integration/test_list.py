@@ -104,7 +104,7 @@ def check_running(folder):
         out, _ = plumb("list")
         assert "first" in out and "left behind" in out, out
         assert not listed()["sessions"][0]["alive"]
-        subprocess.run([PLUMB, "record", "-q", "-o", folder / "again", "--", "true"], check=True)
+        subprocess.run([PLUMB, "record", "-q", "-o", folder / "again", "--", "timeout", "9", "true"], check=True)
         assert listed()["sessions"] == [], listed()["sessions"]
     finally:
         for process in (record, subject, other):

@@ -34,7 +34,7 @@ int main(void) {
         copy = shutil.copy(PLUMB, self.folder / "plumb")
         as_user = ["setpriv", f"--reuid={USER}", "--clear-groups"]
         self.folder.chmod(0o777)
-        subprocess.run([*as_user, copy, "record", "-q", "-o", self.folder / "first", "true"], timeout=60, check=True)
+        subprocess.run([*as_user, copy, "record", "-q", "-o", self.folder / "first", "timeout", "9", "true"], timeout=60, check=True)
         with subprocess.Popen([*as_user, self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
             self.assertEqual(program.stdout.readline(), "there\n")
             listed = subprocess.run([PLUMB, "list"], capture_output=True, text=True, timeout=60, check=True).stdout

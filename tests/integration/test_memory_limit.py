@@ -112,7 +112,7 @@ int main(void) {
     def test_a_limit_of_file_sizes_is_heeded(self):
         def limited():
             resource.setrlimit(resource.RLIMIT_FSIZE, (12 << 20, 12 << 20))
-        done = self.plumb("record", "-o", self.trace, "--", "true", preexec_fn=limited)
+        done = self.plumb("record", "-o", self.trace, "--", "timeout", "9", "true", preexec_fn=limited)
         self.assertEqual(done.returncode, 0, done.stderr)
         done = self.plumb("record", "-o", self.trace, "--force", "--subbuf-size", "1M", "--", "true", preexec_fn=limited)
         self.assertEqual(done.returncode, 1)

@@ -71,6 +71,9 @@ class NothingRecorded(traced_program.TracedProgramTest):
     def test_no_tracepoints(self):
         said, _ = self.record("--", "true", status=1)
         self.assertIn("true has no tracepoints: it neither links plumb nor was a probe preloaded", said)
+        said, _ = self.record("-q", "--force", "--", "true", status=1)  # no failure without a word
+        self.assertIn("true has no tracepoints", said)
+        self.record("--force", "--duration", "0.2", "--", "sleep", "60")  # it might have started another one yet
 
     def test_a_child_that_never_came(self):
         """Something might have been recorded: that is no error."""

@@ -201,7 +201,7 @@ class Output(unittest.TestCase):
         for is_read in (True, False):
             with self.subTest(is_read):
                 read, write = self.full_pipe(100)
-                recorder = subprocess.Popen([PLUMB, "record", "-q", "--json", "--force", "-o", self.trace, "--", "true"],
+                recorder = subprocess.Popen([PLUMB, "record", "-q", "--json", "--force", "-o", self.trace, "--", "timeout", "9", "true"],
                                             stdout=write, stderr=subprocess.PIPE, text=True)
                 self.addCleanup(recorder.kill)
                 with self.assertRaises(subprocess.TimeoutExpired):

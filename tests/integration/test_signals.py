@@ -231,7 +231,7 @@ os.execv(sys.argv[2], sys.argv[2:])"""
 
     def test_who_waits_for_the_end_of_a_pipe_waits_for_the_command_alone(self):
         read_end, write_end = os.pipe()
-        script = f"echo ready >&{write_end}; exec {write_end}>&-; read line"
+        script = f"echo ready >&{write_end}; exec {write_end}>&-; /bin/true; read line; :"
         recorder = subprocess.Popen(self.record("bash", "-c", script), pass_fds=[write_end], stdin=subprocess.PIPE,
                                     stderr=subprocess.PIPE)
         os.close(write_end)
@@ -372,7 +372,7 @@ sys.stdin.read()"""
 
     def test_signals_that_are_ignored_do_not_pile_up(self):
         ignored = signal.SIGRTMIN + 6
-        recorder = self.start(self.record("sh", "-c", "echo ready; exec sleep 1"), start_new_session=True,
+        recorder = self.start(self.record("sh", "-c", "echo ready; sleep 1; :"), start_new_session=True,
                               preexec_fn=lambda: signal.signal(ignored, signal.SIG_IGN))
         os.killpg(recorder.pid, ignored)
         for process in self.group(recorder.pid):
@@ -457,7 +457,7 @@ int main(int count, char** arguments) {
         launcher = self.folder / "launcher"
         subprocess.run(["cc", "-x", "c", "-", "-o", launcher], input=self.WITHOUT_CLOSE_RANGE, text=True, check=True)
         for _ in range(2):  # the second one takes the directory, which nobody holds any more
-            recorder = subprocess.run([launcher, *self.record("true")], capture_output=True, text=True, timeout=30, check=False)
+            recorder = subprocess.run([launcher, *self.record("timeout", "9", "true")], capture_output=True, text=True, timeout=30, check=False)
             self.assertEqual(recorder.returncode, 0, recorder.stderr)
 
 

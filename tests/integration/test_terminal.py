@@ -72,8 +72,9 @@ class StatusLine(TerminalTest):
     def lines_at(self, columns):
         """What is drawn, each in the place of the one before."""
         record = shlex.join([str(PLUMB), "record", "--force", "-o", str(self.trace), "--duration", "0.7"])
-        self.open(["sh", "-c", f"stty cols {columns}; exec {record}"])
+        recorder = self.open(["sh", "-c", f"stty cols {columns}; exec {record}"])
         self.show_until("The trace is in")
+        self.assertIsNotNone(self.wait(recorder))
         return [line for line in self.shown.split("Recorded")[0].split("\r\x1b[K") if line]
 
     def test_it_keeps_to_the_width_of_the_terminal(self):

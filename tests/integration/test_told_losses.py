@@ -231,7 +231,7 @@ class ToldLosses(TracedProgramTest):
             (SHM / f"plumb-{number}").mkdir(mode=0o700)
             self.addCleanup((SHM / f"plumb-{number}").rmdir)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        self.assertEqual(self.plumb("record", "-q", "-o", self.trace, "sleep", "0.5").returncode, 0)
+        self.assertEqual(self.plumb("record", "-q", "-o", self.trace, "timeout", "9", "sleep", "0.5").returncode, 0)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.assertLess(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 2)
 

@@ -93,7 +93,7 @@ int main(int count, char** arguments) {
 
     def test_its_slot_is_cleaned_up_before_the_end(self):
         summary, said = self.record(f"{self.program} trace leave; ulimit -Sv unlimited; "
-                                    f"{PLUMB} record -q -o {self.folder}/beside -- true")
+                                    f"{PLUMB} record -q -o {self.folder}/beside -- timeout 9 true")
         self.assertEqual((summary["events"], summary["reached_late"]), (0, []), said)
         self.assertEqual([each["reason"] for each in summary["unreachable"]], [f"it has ended, and while it ran {NO_MEMORY}"])
 
