@@ -17,8 +17,9 @@ class Refused(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
 
-    def refused(self, why, *arguments):
-        done = subprocess.run([PLUMB, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=self.folder)
+    def refused(self, why, *arguments, user=None):
+        done = subprocess.run([PLUMB, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=self.folder,
+                              user=user)
         self.assertNotEqual(done.returncode, 0, arguments)
         self.assertIn(why, done.stderr, arguments)
         self.assertEqual(os.listdir(self.folder), [], arguments)
@@ -44,6 +45,30 @@ class Refused(unittest.TestCase):
         for number in ("0", "-1", "many"):
             self.refused(f'--limit: "{number}" is not a number of events', "view", "-n", number, ".")
         self.refused('"abc" is not a process id', "snapshot", "abc")
+
+    def test_sizes(self):
+        for count in ("0", "1", "3", "4294967295"):
+            self.refused(f"{count} sub-buffers are not possible", "record", "--subbuf-count", count, "--", "true")
+        self.refused("a sub-buffer holds something", "record", "--subbuf-size", "0", "--", "true")
+        self.refused("of 3 bytes is not possible", "record", "--subbuf-size", "3", "--", "true")
+        self.refused("a buffer holds something", "record", "-k", "sched", "--kernel-buffer-size", "0", "--", "true")
+        self.refused("nothing can be recorded in no time", "record", "--duration", "0", "--", "true")
+
+    def test_options_that_there_are_not(self):
+        """They are no commands: one that is called so would be run with what follows as its arguments."""
+        for option in ("--nosuch", "-x", "--event-s", "-0"):
+            for rest in (["--", "true"], ["true"], []):
+                self.refused(option, "record", "-o", "trace", option, *rest)
+        for command in ("view", "list", "doctor", "extract", "contention", "snapshot"):
+            self.refused("--nosuch", command, "--nosuch", *([self.folder] if command in ("view", "contention") else []))
+        self.refused("nosuch", "nosuch")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_a_directory_that_may_not_be_made(self):
+        """That is not one that exists already."""
+        os.chmod(self.folder, 0o755)
+        for directory in (["-o", f"{self.folder}/trace"], []):
+            self.refused("Permission denied", "record", *directory, "--", "true", user=65534)
 
     def test_no_command(self):
         self.refused("there is no command behind --", "record", "-o", "trace", "--")
