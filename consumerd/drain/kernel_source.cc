@@ -1,5 +1,6 @@
 #include "consumerd/drain/kernel_source.h"
 
+#include "base/processes.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/sink/ctf_writer.h"
 
@@ -21,6 +22,8 @@ constexpr size_t pages_per_splice = 64;
 constexpr size_t packet_bytes = 256 * 1024;
 /* Bytes of one CPU's pages in one turn, so that one busy CPU does not keep the others waiting. */
 constexpr size_t turn_bytes = size_t{4} << 20;
+/* Bytes that may be read ahead of their turn, of all CPUs together, while another one's are read. */
+constexpr size_t ahead_bytes_max = size_t{64} << 20;
 
 TraceIdentity kernel_identity(TraceIdentity identity) {
     identity.domain = "kernel";
@@ -46,7 +49,7 @@ Result<std::unique_ptr<Drain>> drain_kernel(KernelSession& session, KernelDrainO
 KernelSource::KernelSource(KernelSession& session, KernelDrainOptions options)
     : session_(session),
       options_(std::move(options)),
-      translator_(session.events(), session.numbers()),
+      translator_(session.events(), session.numbers(), this),
       counts_(std::numeric_limits<uint16_t>::max() + 1u) {
     translator_.leave_out(session.own_calls());
     for (const KernelEvent& event : session.events())
@@ -83,16 +86,29 @@ Status KernelSource::open() {
         cpu.pipe_in = FileDescriptor(ends[1]);
         /* Where it may not be larger, splice() takes fewer pages at a time. */
         (void)fcntl(cpu.pipe_in.get(), F_SETPIPE_SZ, static_cast<int>(room_bytes));
-        cpu.pages.resize(room_bytes);
         watched_.push_back({cpu.raw.get(), POLLIN, 0});
     }
     if (options_.is_snapshot) {
         /* Before it: who is renamed while it is made has his old name in it, and the new one behind it. */
         dumped_at_ = now();
         dump_ = kernel_statedump(options_.statedump);
-        owners_.know(std::move(dump_->process_of_thread), 0);
+        owners_.know(known_threads(*dump_), 0);
     }
     return ok();
+}
+
+/* By the clock of the records; exact to a tick, and rather too early. */
+std::vector<KnownThread> KernelSource::known_threads(const KernelStatedump& dump) const {
+    const uint64_t now_boottime_ns = boottime_now_ns(), now_here = now();
+    const bool is_in_cycles = options_.clock.mode == PLUMB_CLOCK_TSC;
+    const double counts_per_ns = is_in_cycles ? static_cast<double>(options_.clock.frequency_hz) / 1e9 : 1;
+    std::vector<KnownThread> threads;
+    for (const auto& [thread_id, origin] : dump.threads) {
+        const uint64_t age_ns = now_boottime_ns - std::min(now_boottime_ns, origin.began_boottime_ns);
+        const auto age = static_cast<uint64_t>(static_cast<double>(age_ns) * counts_per_ns);
+        threads.push_back({thread_id, origin.process_id, now_here - std::min(now_here, age)});
+    }
+    return threads;
 }
 
 uint64_t KernelSource::now() const {
@@ -100,8 +116,8 @@ uint64_t KernelSource::now() const {
 }
 
 Status KernelSource::begin(Sink& sink) {
-    KernelStatedump dump = kernel_statedump(options_.statedump);
-    owners_.know(std::move(dump.process_of_thread), now());
+    const KernelStatedump dump = kernel_statedump(options_.statedump);
+    owners_.know(known_threads(dump), now());
     return sink.write_kernel_statedump(dump.records);
 }
 
@@ -122,7 +138,7 @@ std::optional<Piece> KernelSource::next(size_t ring, ReadWhat what) {
     Cpu& cpu = cpus_[ring];
     cpu.records.clear();
     while (cpu.records.bytes() < packet_bytes) {
-        if (cpu.unread.empty() && !read_more(cpu, what)) {
+        if (!cpu.has_unread() && (others_are_far_ahead(cpu) || !read_more(cpu, what))) {
             /* The kernel counts what it could not write; that needs a full buffer, of which we have seen a good part
              * then. */
             if (cpu.read_bytes / session_.page_bytes() >= session_.pages_per_cpu() / 2)
@@ -143,31 +159,47 @@ bool KernelSource::leave(size_t ring) {
     return std::exchange(cpus_[ring].read_bytes, 0) > 0;
 }
 
+/* Everything of this CPU that was read is taken. */
 bool KernelSource::read_more(Cpu& cpu, ReadWhat what) {
     if (cpu.read_bytes >= turn_bytes) return false;
     const uint64_t looked_at = now();
-    size_t bytes = splice_pages(cpu);
-    if (bytes == 0 && what == ReadWhat::everything) {
-        bytes = read_page(cpu);
-        if (bytes == 0) cpu.read_until = std::max(cpu.read_until, looked_at);
+    if (fill(cpu, what) > 0) return true;
+    if (what == ReadWhat::everything) cpu.read_until = std::max(cpu.read_until, looked_at);
+    return false;
+}
+
+/* Behind what was read of this CPU; the number of bytes. */
+size_t KernelSource::fill(Cpu& cpu, ReadWhat what) {
+    const size_t room_bytes = size_t{session_.page_bytes()} * pages_per_splice;
+    if (!cpu.has_unread()) {
+        cpu.taken = cpu.filled = cpu.noted = 0;
+        if (cpu.pages.size() > turn_bytes) cpu.pages = {}; /* much was read ahead */
     }
-    cpu.unread = std::span(cpu.pages).first(bytes);
-    cpu.read_bytes += bytes;
+    if (cpu.pages.size() < cpu.filled + room_bytes) cpu.pages.resize(cpu.filled + room_bytes);
+    size_t bytes = splice_pages(cpu);
+    if (bytes == 0 && what == ReadWhat::everything) bytes = read_page(cpu);
     if (bytes > 0) catch_up();
-    Status kept = page_copy_.add(cpu.number, cpu.unread);
+    Status kept = page_copy_.add(cpu.number, std::span(cpu.pages).subspan(cpu.filled, bytes));
     if (!kept) page_copy_problem_ = kept;
-    return bytes > 0;
+    /* One that was cut short is damaged, and the next one begins where a page does. */
+    const size_t cut = bytes % session_.page_bytes();
+    const size_t missing = cut == 0 ? 0 : session_.page_bytes() - cut;
+    std::fill_n(cpu.pages.begin() + static_cast<std::ptrdiff_t>(cpu.filled + bytes), missing, std::byte{0});
+    cpu.filled += bytes + missing;
+    cpu.read_bytes += bytes;
+    return bytes;
 }
 
 /* Whole pages, through the pipe; their number of bytes. */
 size_t KernelSource::splice_pages(Cpu& cpu) {
-    const ssize_t spliced = splice(cpu.raw.get(), nullptr, cpu.pipe_in.get(), nullptr, cpu.pages.size(),
-                                   SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    std::byte* const to = cpu.pages.data() + cpu.filled;
+    const ssize_t spliced =
+        splice(cpu.raw.get(), nullptr, cpu.pipe_in.get(), nullptr,
+               size_t{session_.page_bytes()} * pages_per_splice, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
     if (spliced <= 0) return 0;
     size_t have = 0;
     while (have < static_cast<size_t>(spliced)) {
-        const ssize_t got =
-            read(cpu.pipe_out.get(), cpu.pages.data() + have, static_cast<size_t>(spliced) - have);
+        const ssize_t got = read(cpu.pipe_out.get(), to + have, static_cast<size_t>(spliced) - have);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) break;
         have += static_cast<size_t>(got);
@@ -179,7 +211,7 @@ size_t KernelSource::splice_pages(Cpu& cpu) {
 size_t KernelSource::read_page(Cpu& cpu) {
     ssize_t got;
     do
-        got = read(cpu.raw.get(), cpu.pages.data(), session_.page_bytes());
+        got = read(cpu.raw.get(), cpu.pages.data() + cpu.filled, session_.page_bytes());
     while (got < 0 && errno == EINTR);
     if (got < 0 && errno != EAGAIN) { /* as for want of memory: there may be events */
         failed_reads_++;
@@ -192,17 +224,55 @@ size_t KernelSource::read_page(Cpu& cpu) {
 
 /* False if the next page lies behind a gap: that is between two pieces. */
 bool KernelSource::take_page(Cpu& cpu) {
-    const size_t page_bytes = std::min<size_t>(cpu.unread.size(), session_.page_bytes());
-    RawPage page(cpu.unread.first(page_bytes), session_.page_format());
+    const std::span<const std::byte> bytes = page_at(cpu, cpu.taken);
+    RawPage page(bytes, session_.page_format());
     if (page.has_missed()) {
         if (!cpu.records.empty()) return false;
         cpu.missed += page.missed_count();
         if (page.missed_count() == 0)
             cpu.counts = session_.counts(cpu.number); /* the page had no room for it */
     }
-    cpu.unread = cpu.unread.subspan(page_bytes);
-    if (!translator_.translate(page, cpu.records)) damaged_pages_++;
+    const bool was_noted = cpu.taken < cpu.noted;
+    cpu.taken += bytes.size();
+    translated_ = &cpu;
+    if (!translator_.translate(page, cpu.records, was_noted)) damaged_pages_++;
     return true;
+}
+
+std::span<const std::byte> KernelSource::page_at(const Cpu& cpu, size_t place) const {
+    return std::span(cpu.pages).subspan(place, std::min<size_t>(cpu.filled - place, session_.page_bytes()));
+}
+
+ForkProcesses KernelSource::of_fork(uint32_t parent_thread, uint32_t child_thread, uint64_t timestamp) {
+    for (Cpu& cpu : cpus_)
+        if (&cpu != translated_) note_until(cpu, timestamp);
+    owners_.add(translator_.take_notes());
+    return owners_.of_fork(parent_thread, child_thread, timestamp);
+}
+
+void KernelSource::note_until(Cpu& cpu, uint64_t time) {
+    cpu.noted_until = std::max(cpu.noted_until, cpu.read_until);
+    while (cpu.noted_until < time) {
+        cpu.noted = std::max(cpu.noted, cpu.taken);
+        const uint64_t looked_at = now();
+        if (cpu.noted == cpu.filled && fill(cpu, ReadWhat::everything) == 0) {
+            cpu.noted_until = looked_at;
+            return;
+        }
+        const std::span<const std::byte> bytes = page_at(cpu, cpu.noted);
+        const uint64_t last = translator_.note_page(RawPage(bytes, session_.page_format()));
+        cpu.noted_until = std::max(cpu.noted_until, last);
+        cpu.noted += bytes.size();
+    }
+}
+
+/* They have their turn first: what was read ahead of them takes memory until then. Who is ahead himself may go on, so
+ * somebody always does. */
+bool KernelSource::others_are_far_ahead(const Cpu& cpu) const {
+    size_t bytes = 0;
+    for (const Cpu& other : cpus_)
+        if (&other != &cpu) bytes += other.filled - other.taken;
+    return bytes > ahead_bytes_max;
 }
 
 RingLosses KernelSource::losses(size_t ring) const {
@@ -244,9 +314,10 @@ void KernelSource::begin_end(const plumb_clock_page* clock) {
     if (clock != nullptr) options_.clock = *clock;
 }
 
-/* As much as the buffers hold. */
+/* As much as the buffers hold, and those in which others were far ahead. */
 uint64_t KernelSource::last_turns() const {
-    return session_.buffer_bytes() / turn_bytes + 2;
+    return session_.buffer_bytes() / turn_bytes + cpus_.size() * session_.buffer_bytes() / ahead_bytes_max +
+           3;
 }
 
 Status KernelSource::end(Sink& sink) {

@@ -6,6 +6,10 @@
  * the trace has to be up to date. Each raw event becomes one record: Plumb's 16-byte header, and the fields packed.
  * A piece is what one turn found on one CPU, and never spans a gap in which the kernel lost events.
  *
+ * Of a fork the trace says which processes made and are made, and the kernel only which threads. Who began where may
+ * stand in another CPU's buffer, which has its turn later: so at a fork those are read ahead, up to its time, and what
+ * they tell of threads is noted. Whatever decides it was written before the fork was, so it is there.
+ *
  * It sleeps in poll() until a quarter of a buffer is full.
  */
 #ifndef PLUMB_CONSUMERD_DRAIN_KERNEL_SOURCE_H
@@ -50,7 +54,7 @@ struct KernelDrainOptions : DrainOptions {
 /* `session` must live as long; its events are chosen already. */
 Result<std::unique_ptr<Drain>> drain_kernel(KernelSession& session, KernelDrainOptions options);
 
-class KernelSource : public Source {
+class KernelSource : public Source, private ForkLookup {
 public:
     static Result<std::unique_ptr<KernelSource>> make(KernelSession& session, KernelDrainOptions options);
 
@@ -87,20 +91,32 @@ private:
         FileDescriptor pipe_in, pipe_out;
         size_t read_bytes = 0;   /* in this turn */
         uint64_t read_until = 0; /* every event up to this time */
-        uint64_t missed = 0;     /* events, as the pages say */
-        KernelCounts counts;     /* as the kernel's statistics say */
+        uint64_t noted_until =
+            0;               /* the same of the news of threads, which may be taken ahead of their turn */
+        uint64_t missed = 0; /* events, as the pages say */
+        KernelCounts counts; /* as the kernel's statistics say */
+        /* As they were read. Bytes of them that became records: a turn may end in the middle of them; that were read; and
+         * of which the notes were taken. */
         std::vector<std::byte> pages;
-        std::span<const std::byte> unread; /* of `pages`: a turn may end in the middle of them */
+        size_t taken = 0, filled = 0, noted = 0;
         TranslatedRecords records;
+
+        bool has_unread() const { return taken < filled; }
     };
 
     KernelSource(KernelSession& session, KernelDrainOptions options);
     Status open();
     void catch_up();
     bool read_more(Cpu& cpu, ReadWhat what);
+    size_t fill(Cpu& cpu, ReadWhat what);
     size_t splice_pages(Cpu& cpu);
     size_t read_page(Cpu& cpu);
+    std::span<const std::byte> page_at(const Cpu& cpu, size_t place) const;
     bool take_page(Cpu& cpu);
+    ForkProcesses of_fork(uint32_t parent_thread, uint32_t child_thread, uint64_t timestamp) override;
+    void note_until(Cpu& cpu, uint64_t time);
+    bool others_are_far_ahead(const Cpu& cpu) const;
+    std::vector<KnownThread> known_threads(const KernelStatedump& dump) const;
     uint64_t read_until() const;
     Status write_names(Sink& sink, uint64_t until);
     Status write_dump(Sink& sink);
@@ -113,6 +129,7 @@ private:
     std::deque<ChannelEvent> described_;
     std::vector<uint64_t> counts_; /* by event id */
     std::deque<Cpu> cpus_;
+    const Cpu* translated_ = nullptr; /* whose turn it is */
     FileDescriptor wake_;
     std::vector<pollfd> watched_;
 

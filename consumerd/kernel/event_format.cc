@@ -19,6 +19,7 @@ namespace {
 using Labels = std::vector<std::pair<std::int64_t, std::string>>;
 
 constexpr unsigned io_flags_bytes = sizeof(std::uint32_t);
+constexpr unsigned thread_id_bytes = sizeof(std::uint32_t);
 
 /* ---- labels, out of __print_symbolic() and __print_flags() ---- */
 
@@ -145,9 +146,20 @@ public:
             add_array(field, name, from, bytes);
         else
             add_scalar(field, name, from, bytes);
+        if (event_.thread_news == ThreadNews::made) add_process(field.name, from, bytes);
     }
 
 private:
+    /* The processes of a fork: what the scheduler calls parent_pid and child_pid are threads. */
+    void add_process(const std::string& raw_name, std::uint16_t from, unsigned bytes) {
+        const bool is_parent = raw_name == "parent_pid";
+        if ((!is_parent && raw_name != "child_pid") || bytes != thread_id_bytes) return;
+        (is_parent ? event_.parent_at : event_.child_at) = from;
+        event_.description.fields.push_back(
+            make_field(raw_name, PLUMB_FIELD_INTEGER, thread_id_bytes, true, false));
+        step(is_parent ? RawStep::Kind::of_parent : RawStep::Kind::of_child, from, bytes, false);
+    }
+
     void add_dynamic(const tep_format_field& field, const std::string& name, std::uint16_t from) {
         const bool is_relative = has(field, TEP_FIELD_IS_RELATIVE);
         if (is_character_array(field)) {
@@ -308,6 +320,7 @@ Result<KernelEvent> FormatParser::parse(const std::string& system, const std::st
     event.id = static_cast<std::uint16_t>(parsed->id);
     if (system == "task" && name == "task_newtask") event.thread_news = ThreadNews::began;
     if (system == "task" && name == "task_rename") event.thread_news = ThreadNews::renamed;
+    if (system == "sched" && name == "sched_process_fork") event.thread_news = ThreadNews::made;
     event.description.name = kernel_event_name(system, event.raw_name);
     event.description.log_level = PLUMB_DEBUG_SYSTEM;
     std::map<std::string, Labels> labels;

@@ -6,6 +6,7 @@
  *
  *   sched:sched_switch           -> sched_switch, and its fields prev_pid -> prev_tid, next_pid -> next_tid;
  *                                   pid, parent_pid, child_pid of sched events -> tid, parent_tid, child_tid
+ *   sched:sched_process_fork     -> also parent_pid and child_pid, the processes, which the kernel's event lacks
  *   syscalls:sys_enter_openat    -> syscall_entry_openat, without the number that every event of it repeats
  *   syscalls:sys_exit_openat     -> syscall_exit_openat
  *
@@ -40,7 +41,9 @@ struct RawStep {
         fixed_string, /* up to a NUL, at most `bytes` at `from`; the payload gets a NUL */
         io_flags,     /* of the letters at `from`, at most `bytes`, the number that LTTng has for them */
         string,       /* the same of what the location at `from` says */
-        sequence      /* elements of `bytes` of what the location says, behind their number (u16) */
+        sequence,     /* elements of `bytes` of what the location says, behind their number (u16) */
+        of_parent,    /* not in the event: whose thread it is that makes another one (ForkProcesses) */
+        of_child      /* and whose the new one is */
     };
     Kind kind;
     bool is_relative; /* the location counts from behind itself */
@@ -48,15 +51,18 @@ struct RawStep {
     std::uint16_t bytes;
 };
 
-/* What an event tells of the names of threads. */
-enum class ThreadNews : std::uint8_t { none, began, renamed };
+/* What an event tells of threads: that one began, that one has a new name, that one made another. */
+enum class ThreadNews : std::uint8_t { none, began, renamed, made };
 
 struct KernelEvent {
-    std::string system;                        /* "sched" */
-    std::string raw_name;                      /* "sched_switch", as in tracefs */
-    std::uint16_t id = 0;                      /* of the kernel; also in the trace */
-    ThreadNews thread_news = ThreadNews::none; /* task:task_newtask, task:task_rename */
-    bool is_ours = false; /* not asked for: it tells us the names of threads, and is not in the trace */
+    std::string system;   /* "sched" */
+    std::string raw_name; /* "sched_switch", as in tracefs */
+    std::uint16_t id = 0; /* of the kernel; also in the trace */
+    /* Of task:task_newtask, task:task_rename, sched:sched_process_fork. */
+    ThreadNews thread_news = ThreadNews::none;
+    std::uint16_t parent_at = 0,
+                  child_at = 0; /* of ThreadNews::made: where a raw event has the two threads */
+    bool is_ours = false;       /* not asked for: it tells us the names of threads, and is not in the trace */
     EventDescription description;
     std::vector<RawStep> steps;
     std::uint32_t least_bytes = 0; /* of a raw event that has all its fixed fields */

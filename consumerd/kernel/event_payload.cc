@@ -105,11 +105,14 @@ std::uint32_t io_flags(std::string_view text) {
     return flags;
 }
 
+std::byte* put_number(std::byte* to, std::uint32_t number) {
+    std::memcpy(to, &number, sizeof(number));
+    return to + sizeof(number);
+}
+
 std::byte* put_io_flags(std::byte* to, const std::byte* from, std::size_t bytes) {
     const auto* const letters = reinterpret_cast<const char*>(from);
-    const std::uint32_t flags = io_flags({letters, strnlen(letters, bytes)});
-    std::memcpy(to, &flags, sizeof(flags));
-    return to + sizeof(flags);
+    return put_number(to, io_flags({letters, strnlen(letters, bytes)}));
 }
 
 /* What a __data_loc or __rel_loc at `from` speaks of: 16 bits of offset, 16 bits of length. */
@@ -125,7 +128,8 @@ bool find_dynamic(const RawStep& step, std::span<const std::byte> raw, std::span
 
 } // namespace
 
-std::byte* translate_payload(const KernelEvent& event, std::span<const std::byte> raw, std::byte* to) {
+std::byte* translate_payload(const KernelEvent& event, std::span<const std::byte> raw, std::byte* to,
+                             const ForkProcesses& processes) {
     if (raw.size() < event.least_bytes) return nullptr;
     std::span<const std::byte> found;
     for (const RawStep& step : event.steps) {
@@ -154,6 +158,12 @@ std::byte* translate_payload(const KernelEvent& event, std::span<const std::byte
             to = copy(to + sizeof(count), found.data(), std::size_t{count} * step.bytes);
             break;
         }
+        case RawStep::Kind::of_parent:
+            to = put_number(to, processes.of_parent);
+            break;
+        case RawStep::Kind::of_child:
+            to = put_number(to, processes.of_child);
+            break;
         }
     }
     return to;

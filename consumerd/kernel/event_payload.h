@@ -9,6 +9,7 @@
 #include "consumerd/kernel/event_format.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace plumb {
@@ -19,9 +20,15 @@ inline std::size_t payload_room(const KernelEvent& event, std::size_t raw_bytes)
     return event.fixed_room + event.dynamic_fields * (raw_bytes + dynamic_extra);
 }
 
+/* Whose threads they are that an event of ThreadNews::made speaks of. */
+struct ForkProcesses {
+    std::uint32_t of_parent = 0, of_child = 0;
+};
+
 /* Writes the payload to `to`, which has that room, and returns its end. nullptr if the event is damaged: a field lies
  * outside of it. */
-std::byte* translate_payload(const KernelEvent& event, std::span<const std::byte> raw, std::byte* to);
+std::byte* translate_payload(const KernelEvent& event, std::span<const std::byte> raw, std::byte* to,
+                             const ForkProcesses& processes = {});
 
 } // namespace plumb
 

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/processes.h"
+#include "base/time_namespace.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/event/record_encoder.h"
 
@@ -71,8 +72,16 @@ struct ThreadStat {
     char state = '?';
     std::int32_t parent = 0;
     std::uint64_t flags = 0;
+    std::uint64_t began_boottime_ns = 0;
     std::uint32_t cpu = 0;
 };
+
+/* On the machine's clock, which /proc shifts for those in a time namespace. */
+std::uint64_t boottime_of_ticks(std::uint64_t ticks) {
+    static const std::uint64_t tick_ns = 1'000'000'000 / static_cast<std::uint64_t>(sysconf(_SC_CLK_TCK));
+    const auto offsets = own_time_offsets();
+    return ticks * tick_ns - static_cast<std::uint64_t>(offsets ? offsets->boottime_ns : 0);
+}
 
 /* /proc/PID/task/TID/stat: "12 (a name) S 1 ...". The name may hold anything, so its end is the last ')'. */
 std::optional<ThreadStat> thread_stat(std::uint32_t process_id, std::uint32_t thread_id) {
@@ -88,7 +97,12 @@ std::optional<ThreadStat> thread_stat(std::uint32_t process_id, std::uint32_t th
     for (int field = 5; field <= 8; field++)
         rest >> skipped;
     rest >> stat.flags; /* the 9th */
-    for (int field = 10; field <= 38; field++)
+    for (int field = 10; field <= 21; field++)
+        rest >> skipped;
+    std::uint64_t start_ticks = 0;
+    rest >> start_ticks; /* the 22nd */
+    stat.began_boottime_ns = boottime_of_ticks(start_ticks);
+    for (int field = 23; field <= 38; field++)
         rest >> skipped;
     rest >> stat.cpu; /* the 39th */
     return stat;
@@ -146,7 +160,7 @@ public:
         for (const std::uint32_t thread_id : thread_ids(process_id)) {
             const auto stat = thread_stat(process_id, thread_id);
             if (!stat) continue; /* it ended meanwhile */
-            process_of_thread_[thread_id] = process_id;
+            threads_[thread_id] = {process_id, stat->began_boottime_ns};
             begin(dump_thread);
             encoder_.put(thread_id);
             encoder_.put(process_id);
@@ -221,7 +235,7 @@ public:
             encoder_.end();
         }
     }
-    KernelStatedump take() { return {encoder_.bytes(), std::move(process_of_thread_)}; }
+    KernelStatedump take() { return {encoder_.bytes(), std::move(threads_)}; }
 
 private:
     void begin(std::uint16_t id) {
@@ -240,7 +254,7 @@ private:
 
     plumb_clock_mode clock_;
     RecordEncoder encoder_;
-    std::map<std::uint32_t, std::uint32_t> process_of_thread_;
+    std::map<std::uint32_t, ThreadOrigin> threads_;
 };
 
 } // namespace

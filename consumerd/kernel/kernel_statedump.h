@@ -26,10 +26,16 @@ struct KernelStatedumpOptions {
 /* The events that a dump consists of; the first has the id 1, and so on. */
 const std::vector<EventDescription>& kernel_statedump_events();
 
-/* The dump of this machine, now: records of those events, in time order; and which process each thread is of. */
+/* Which process a thread is of, and since when: on the machine's CLOCK_BOOTTIME, the start of the clock tick. */
+struct ThreadOrigin {
+    std::uint32_t process_id;
+    std::uint64_t began_boottime_ns;
+};
+
+/* The dump of this machine, now: records of those events, in time order; and whose threads there are. */
 struct KernelStatedump {
     std::vector<std::byte> records;
-    std::map<std::uint32_t, std::uint32_t> process_of_thread;
+    std::map<std::uint32_t, ThreadOrigin> threads;
 };
 KernelStatedump kernel_statedump(const KernelStatedumpOptions& options);
 

@@ -5,31 +5,68 @@
 
 namespace plumb {
 
-void ThreadOwners::know(std::map<uint32_t, uint32_t> process_of_thread, uint64_t time) {
-    process_of_thread_ = std::move(process_of_thread);
+void ThreadOwners::know(const std::vector<KnownThread>& threads, uint64_t time) {
+    for (const KnownThread& thread : threads)
+        origins_.insert_or_assign({thread.thread_id, thread.since}, Origin{thread.process_id, true, 0});
     known_at_ = time;
 }
 
 void ThreadOwners::add(std::vector<ThreadNote> notes) {
-    for (ThreadNote& note : notes)
+    for (ThreadNote& note : notes) {
+        if (note.is_new)
+            origins_.insert_or_assign({note.thread_id, note.timestamp},
+                                      Origin{note.is_process ? note.thread_id : note.by_thread_id,
+                                             note.is_process, note.by_thread_id});
         held_.push_back(std::move(note));
-    std::stable_sort(held_.begin(), held_.end(),
-                     [](const ThreadNote& a, const ThreadNote& b) { return a.timestamp < b.timestamp; });
+    }
+}
+
+/* What was known of the thread at that time; end(): nothing. */
+ThreadOwners::Origins::const_iterator ThreadOwners::find(uint32_t thread_id, uint64_t time) const {
+    const auto behind = origins_.upper_bound({thread_id, time});
+    if (behind == origins_.begin()) return origins_.end();
+    const auto found = std::prev(behind);
+    return found->first.first == thread_id ? found : origins_.end();
+}
+
+/* From maker to maker. Damaged notes may say that two made each other, at one time. */
+uint32_t ThreadOwners::process_of(uint32_t thread_id, uint64_t time) const {
+    for (size_t looks = 0; looks <= origins_.size(); looks++) {
+        const auto found = find(thread_id, time);
+        if (found == origins_.end()) break;
+        thread_id = found->second.id;
+        if (found->second.is_process) break;
+        time = found->first.second;
+    }
+    return thread_id;
+}
+
+ForkProcesses ThreadOwners::of_fork(uint32_t parent_thread, uint32_t child_thread, uint64_t timestamp) const {
+    const uint32_t of_parent = process_of(parent_thread, timestamp);
+    const auto child = find(child_thread, timestamp);
+    const bool is_thread = child != origins_.end() && child->second.made_by == parent_thread &&
+                           process_of(child_thread, timestamp) == of_parent;
+    return {of_parent, is_thread ? of_parent : child_thread};
+}
+
+void ThreadOwners::forget_before(uint32_t thread_id, uint64_t time) {
+    origins_.erase(origins_.lower_bound({thread_id, 0}), origins_.lower_bound({thread_id, time}));
 }
 
 std::vector<NamedThread> ThreadOwners::take(uint64_t until) {
+    std::stable_sort(held_.begin(), held_.end(),
+                     [](const ThreadNote& a, const ThreadNote& b) { return a.timestamp < b.timestamp; });
     std::vector<NamedThread> named;
     auto note = held_.begin();
     for (; note != held_.end() && note->timestamp <= until; ++note) {
+        const uint32_t process = process_of(note->thread_id, note->timestamp);
         if (note->is_new) {
-            const auto maker = process_of_thread_.find(note->by_thread_id);
-            process_of_thread_[note->thread_id] =
-                note->is_process || maker == process_of_thread_.end() ? note->thread_id : maker->second;
+            origins_.insert_or_assign({note->thread_id, note->timestamp},
+                                      Origin{process, true, note->by_thread_id});
+            forget_before(note->thread_id, note->timestamp);
         }
-        const auto process = process_of_thread_.find(note->thread_id);
-        named.push_back({std::max(note->timestamp, known_at_), note->thread_id,
-                         process != process_of_thread_.end() ? process->second : note->thread_id,
-                         std::move(note->name)});
+        named.push_back(
+            {std::max(note->timestamp, known_at_), note->thread_id, process, std::move(note->name)});
     }
     held_.erase(held_.begin(), note);
     return named;

@@ -1,34 +1,59 @@
 /*
- * Whose threads they are, of which events of the kernel tell that they began or were renamed.
+ * Whose threads they are, of which events of the kernel tell that they began, were renamed or made others.
  *
- * Notes come CPU by CPU, so one that is older may still come behind a younger one; they are held back until that is
- * over, and taken in the order of time. An event tells who made a thread, not of which process it is: that is the
- * process of its maker, as it was known at that time.
+ * An event tells who made a thread, not of which process it is: that is the process of its maker, as it was known at that
+ * time. Numbers of threads come again, so each is known since a time. Notes come CPU by CPU, so one that is older may still
+ * come behind a younger one: names are held back until that is over, and taken in the order of time.
  */
 #ifndef PLUMB_CONSUMERD_KERNEL_THREAD_OWNERS_H
 #define PLUMB_CONSUMERD_KERNEL_THREAD_OWNERS_H
 
+#include "consumerd/kernel/event_payload.h"
 #include "consumerd/kernel/kernel_statedump.h"
 #include "consumerd/kernel/translator.h"
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 namespace plumb {
 
+/* A thread that was there when it was looked. */
+struct KnownThread {
+    uint32_t thread_id;
+    uint32_t process_id;
+    uint64_t since; /* it is of that process */
+};
+
 class ThreadOwners {
 public:
     /* What was there at `time`. No name is given as of an earlier time from then on. */
-    void know(std::map<uint32_t, uint32_t> process_of_thread, uint64_t time);
+    void know(const std::vector<KnownThread>& threads, uint64_t time);
 
     void add(std::vector<ThreadNote> notes);
 
-    /* What became of the notes up to `until`, in the order of time; they are held no longer. */
+    /* By the notes so far: all that are older than the fork must be there, younger ones may. Whom nobody knows counts as the
+     * first thread of a process. */
+    ForkProcesses of_fork(uint32_t parent_thread, uint32_t child_thread, uint64_t timestamp) const;
+
+    /* What became of the notes up to `until`, in the order of time; they are held no longer. Nobody is asked for who
+     * made whom until then any more. */
     std::vector<NamedThread> take(uint64_t until);
 
 private:
-    std::map<uint32_t, uint32_t> process_of_thread_;
+    struct Origin {
+        uint32_t id;      /* of its process, or of its maker, whose process it has */
+        bool is_process;  /* the first of these */
+        uint32_t made_by; /* 0: it was there already */
+    };
+    using Origins = std::map<std::pair<uint32_t, uint64_t>, Origin>; /* by thread and time since when */
+
+    Origins::const_iterator find(uint32_t thread_id, uint64_t time) const;
+    uint32_t process_of(uint32_t thread_id, uint64_t time) const;
+    void forget_before(uint32_t thread_id, uint64_t time);
+
+    Origins origins_;
     std::vector<ThreadNote> held_;
     uint64_t known_at_ = 0;
 };

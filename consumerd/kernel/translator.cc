@@ -1,7 +1,5 @@
 #include "consumerd/kernel/translator.h"
 
-#include "consumerd/kernel/event_payload.h"
-
 #include <plumb/abi/record.h>
 
 #include <algorithm>
@@ -22,6 +20,10 @@ static_assert(sizeof(CommonFields) == 8);
 
 bool is_system_call(const KernelEvent& event) {
     return event.system == "syscalls" || event.system == "raw_syscalls";
+}
+
+bool has_note(const KernelEvent& event) {
+    return event.thread_news == ThreadNews::began || event.thread_news == ThreadNews::renamed;
 }
 
 } // namespace
@@ -49,15 +51,15 @@ Piece TranslatedRecords::piece() const {
     return piece;
 }
 
-Translator::Translator(const std::vector<KernelEvent>& events, GlobalNumbers* numbers)
-    : by_id_(std::numeric_limits<uint16_t>::max() + 1u), numbers_(numbers) {
+Translator::Translator(const std::vector<KernelEvent>& events, GlobalNumbers* numbers, ForkLookup* forks)
+    : forks_(forks), by_id_(std::numeric_limits<uint16_t>::max() + 1u), numbers_(numbers) {
     for (const KernelEvent& event : events)
         by_id_[event.id] = &event;
 }
 
-bool Translator::translate(RawPage& page, TranslatedRecords& to) {
+bool Translator::translate(RawPage& page, TranslatedRecords& to, bool was_noted) {
     for (RawEvent event; page.next(event);)
-        translate_event(event, to);
+        translate_event(event, to, was_noted);
     return !page.is_damaged();
 }
 
@@ -84,7 +86,33 @@ RawEvent Translator::renumbered(const KernelEvent& event, const RawEvent& raw) {
     return {raw.timestamp, renumbered_};
 }
 
-void Translator::translate_event(const RawEvent& given, TranslatedRecords& to) {
+uint64_t Translator::note_page(RawPage page) {
+    uint64_t last = 0;
+    for (RawEvent raw; page.next(raw);) {
+        CommonFields common;
+        last = std::max(last, raw.timestamp);
+        if (raw.data.size() < sizeof(common)) continue;
+        std::memcpy(&common, raw.data.data(), sizeof(common));
+        const KernelEvent* const event = by_id_[common.type];
+        if (event == nullptr || !has_note(*event) || (filter_ != nullptr && !is_wanted(*event, raw))) continue;
+        const RawEvent here = numbers_ != nullptr ? renumbered(*event, raw) : raw;
+        std::memcpy(&common.thread_id, here.data.data() + offsetof(CommonFields, thread_id),
+                    sizeof(common.thread_id));
+        note(*event, here, common.thread_id);
+    }
+    return last;
+}
+
+/* Both threads, as the event has them. */
+ForkProcesses Translator::processes_of(const KernelEvent& event, const RawEvent& raw) const {
+    ForkProcesses threads;
+    if (raw.data.size() < event.least_bytes) return threads;
+    std::memcpy(&threads.of_parent, raw.data.data() + event.parent_at, sizeof(threads.of_parent));
+    std::memcpy(&threads.of_child, raw.data.data() + event.child_at, sizeof(threads.of_child));
+    return forks_ == nullptr ? threads : forks_->of_fork(threads.of_parent, threads.of_child, raw.timestamp);
+}
+
+void Translator::translate_event(const RawEvent& given, TranslatedRecords& to, bool was_noted) {
     CommonFields common;
     seen_events_++;
     if (given.data.size() < sizeof(common)) {
@@ -101,12 +129,15 @@ void Translator::translate_event(const RawEvent& given, TranslatedRecords& to) {
     const RawEvent raw = numbers_ != nullptr ? renumbered(*event, given) : given;
     std::memcpy(&common.thread_id, raw.data.data() + offsetof(CommonFields, thread_id),
                 sizeof(common.thread_id));
-    if (event->thread_news != ThreadNews::none) note(*event, raw, common.thread_id);
+    if (has_note(*event) && !was_noted) note(*event, raw, common.thread_id);
     if (event->is_ours) return;
     if (own_calls_ != nullptr && is_system_call(*event) && own_calls_->has(common.thread_id, raw.timestamp))
         return;
     std::byte* const start = to.make_room(PLUMB_RECORD_HEADER_BYTES + payload_room(*event, raw.data.size()));
-    const std::byte* const end = translate_payload(*event, raw.data, start + PLUMB_RECORD_HEADER_BYTES);
+    const ForkProcesses processes =
+        event->thread_news == ThreadNews::made ? processes_of(*event, raw) : ForkProcesses{};
+    const std::byte* const end =
+        translate_payload(*event, raw.data, start + PLUMB_RECORD_HEADER_BYTES, processes);
     const size_t length = end != nullptr ? static_cast<size_t>(end - start) : 0;
     /* Time never goes back in a ring; where a damaged page says so, its event does not count. */
     const bool is_in_order = raw.timestamp >= to.last_timestamp_;

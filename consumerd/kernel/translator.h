@@ -8,6 +8,7 @@
 #include "consumerd/kernel/event_format.h"
 #include "consumerd/kernel/global_numbers.h"
 #include "consumerd/kernel/own_calls.h"
+#include "consumerd/kernel/event_payload.h"
 #include "consumerd/kernel/raw_page.h"
 #include "consumerd/kernel/record_filter.h"
 
@@ -50,16 +51,29 @@ struct ThreadNote {
     std::string name;
 };
 
+/* Who knows whose threads they are. */
+class ForkLookup {
+public:
+    virtual ~ForkLookup() = default;
+    virtual ForkProcesses of_fork(uint32_t parent_thread, uint32_t child_thread, uint64_t timestamp) = 0;
+};
+
 class Translator {
 public:
-    /* `events` must live as long, and so must `numbers`: what the machine's are called here. */
-    explicit Translator(const std::vector<KernelEvent>& events, GlobalNumbers* numbers = nullptr);
+    /* `events` must live as long, and so must `numbers`: what the machine's are called here; and `forks`, without which each
+     * thread counts as a process of its own. */
+    explicit Translator(const std::vector<KernelEvent>& events, GlobalNumbers* numbers = nullptr,
+                        ForkLookup* forks = nullptr);
 
     /* Null: all of them are wanted. */
     void filter_by(RecordFilter* filter) { filter_ = filter; }
 
-    /* Appends the events of a page. False if part of it could not be understood: that is dropped. */
-    bool translate(RawPage& page, TranslatedRecords& to);
+    /* Appends the events of a page. False if part of it could not be understood: that is dropped. `was_noted`: its notes
+     * were taken already. */
+    bool translate(RawPage& page, TranslatedRecords& to, bool was_noted = false);
+
+    /* Only the notes of a page that is translated later; the time of its last event. */
+    uint64_t note_page(RawPage page);
 
     /* Leaves these out; they must live as long. */
     void leave_out(const OwnCalls& calls) { own_calls_ = &calls; }
@@ -72,13 +86,15 @@ public:
     uint64_t damaged_events() const { return damaged_events_; }
 
 private:
-    void translate_event(const RawEvent& given, TranslatedRecords& to);
+    void translate_event(const RawEvent& given, TranslatedRecords& to, bool was_noted);
 
     bool is_wanted(const KernelEvent& event, const RawEvent& raw);
     /* With numbers of here; valid until the next. */
     RawEvent renumbered(const KernelEvent& event, const RawEvent& raw);
+    ForkProcesses processes_of(const KernelEvent& event, const RawEvent& raw) const;
     void note(const KernelEvent& event, const RawEvent& raw, uint32_t by_thread_id);
 
+    ForkLookup* forks_;
     const OwnCalls* own_calls_ = nullptr;
     std::vector<const KernelEvent*> by_id_;
     GlobalNumbers* numbers_;

@@ -69,6 +69,24 @@ public:
                         "\tfield:short oom_score_adj;\toffset:44;\tsize:2;\tsigned:1;\n"));
         write(folder + "/filter", std::string(filter_of_ours) + "\n");
     }
+    /* As a recording of forks does. */
+    void add_forks() const {
+        write(instance_ + "/set_event", "test:number\nsched:sched_process_fork\ntask:task_newtask\n");
+        write(instance_ + "/events/sched/sched_process_fork/format",
+              format_of("sched_process_fork", "44",
+                        "\tfield:char parent_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n"
+                        "\tfield:pid_t parent_pid;\toffset:24;\tsize:4;\tsigned:1;\n"
+                        "\tfield:char child_comm[16];\toffset:28;\tsize:16;\tsigned:0;\n"
+                        "\tfield:pid_t child_pid;\toffset:44;\tsize:4;\tsigned:1;\n"));
+        const std::string folder = instance_ + "/events/task/task_newtask";
+        write(folder + "/format",
+              format_of("task_newtask", "45",
+                        "\tfield:pid_t pid;\toffset:8;\tsize:4;\tsigned:1;\n"
+                        "\tfield:char comm[16];\toffset:12;\tsize:16;\tsigned:0;\n"
+                        "\tfield:u64 clone_flags;\toffset:32;\tsize:8;\tsigned:0;\n"
+                        "\tfield:short oom_score_adj;\toffset:40;\tsize:2;\tsigned:1;\n"));
+        write(folder + "/filter", std::string(filter_of_ours) + "\n");
+    }
     const std::string& root() const { return root_; }
     const std::string& instance() const { return instance_; }
 
@@ -82,6 +100,17 @@ public:
         bytes.put(uint16_t{43}).put(uint16_t{0}).put(thread_id).put(thread_id);
         bytes.text("old").fill(28).text(name).fill(44);
         return bytes.put(uint16_t{0}).put(uint16_t{0}).vector();
+    }
+
+    static std::vector<std::byte> fork_event(uint32_t parent, uint32_t child) {
+        Bytes bytes;
+        bytes.put(uint16_t{44}).put(uint16_t{0}).put(parent).text("maker").fill(24).put(parent);
+        return bytes.text("made").fill(44).put(child).vector();
+    }
+    static std::vector<std::byte> newtask_event(uint32_t by, uint32_t thread_id, bool is_thread) {
+        Bytes bytes;
+        bytes.put(uint16_t{45}).put(uint16_t{0}).put(by).put(thread_id).text("made").fill(32);
+        return bytes.put(uint64_t{is_thread ? 0x10000u : 0}).put(uint32_t{0}).vector();
     }
 
 private:

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -138,6 +139,100 @@ TEST_F(KernelSourceTest, NamesAreHeldBackUntilEveryCpuWasReadSoFar) {
         ASSERT_TRUE(source_->end_turn(sink));
     }
     EXPECT_THAT(sink.times, ElementsAre(time + 1'000'001, time + 2'000'001));
+}
+
+class ForksTest : public KernelSourceTest {
+protected:
+    /* Processes and threads do not live here: their numbers are beyond what a kernel gives. */
+    static constexpr uint32_t shell = 5'000'000, worker = 5'000'001, child = 5'000'002,
+                              grandchild = 5'000'003;
+
+    struct Fork {
+        uint32_t parent_thread, of_parent, child_thread, of_child;
+        bool operator==(const Fork&) const = default;
+    };
+    void SetUp() override { tracefs_.add_forks(); }
+    static std::vector<std::byte> page(uint64_t time, const std::vector<std::vector<std::byte>>& events) {
+        PageBuilder builder(time);
+        for (const std::vector<std::byte>& event : events)
+            builder.event(1, event);
+        return builder.page();
+    }
+    static std::vector<std::byte> forks(uint32_t parent, uint32_t made) {
+        return TracefsFolder::fork_event(parent, made);
+    }
+    static std::vector<std::byte> makes(uint32_t parent, uint32_t made) {
+        return TracefsFolder::newtask_event(parent, made, false);
+    }
+    static std::vector<std::byte> makes_thread(uint32_t parent, uint32_t made) {
+        return TracefsFolder::newtask_event(parent, made, true);
+    }
+    std::vector<Fork> forks_of(size_t ring) {
+        std::vector<Fork> forks;
+        while (const auto piece = source_->next(ring, ReadWhat::everything))
+            for (size_t at = 0; at < piece->records.size();) {
+                plumb_record record;
+                std::memcpy(&record, piece->records.data() + at, sizeof(record));
+                if (record.event_id == 44) forks.push_back(fork_of(piece->records.data() + at));
+                at += (size_t{record.length} + 7) & ~size_t{7};
+            }
+        source_->leave(ring);
+        return forks;
+    }
+
+private:
+    /* "maker", thread, process, "made", thread, process */
+    static Fork fork_of(const std::byte* record) {
+        Fork fork{};
+        const std::byte* parent = record + PLUMB_RECORD_HEADER_BYTES + sizeof("maker");
+        std::memcpy(&fork.parent_thread, parent, 8);
+        std::memcpy(&fork.child_thread, parent + 8 + sizeof("made"), 8);
+        return fork;
+    }
+};
+
+TEST_F(ForksTest, SayWhichProcessesMakeAndAreMade) {
+    tracefs_.add_cpu(0, {page(1000, {makes(1, shell), makes_thread(shell, worker), forks(shell, worker),
+                                     makes(worker, child), forks(worker, child), forks(child, grandchild)})});
+    open();
+    EXPECT_THAT(forks_of(0), ElementsAre(Fork{shell, shell, worker, shell}, Fork{worker, shell, child, child},
+                                         Fork{child, child, grandchild, grandchild}));
+}
+
+/* A number comes again on another CPU, whose turn is later: before the fork, and behind it. */
+TEST_F(ForksTest, KnowWhatTheBuffersOfOtherCpusTell) {
+    tracefs_.add_cpu(0, {page(1000, {makes(1, shell), makes_thread(shell, worker)}),
+                         page(3000, {makes(worker, child), forks(worker, child)}),
+                         page(5000, {makes(worker, child), forks(worker, child)})});
+    tracefs_.add_cpu(1, {page(2000, {makes(1, 77), makes_thread(77, worker)}), page(2100, {makes(1, 78)}),
+                         page(4000, {makes(1, worker), forks(1, worker)})});
+    open();
+    EXPECT_THAT(forks_of(0), ElementsAre(Fork{worker, 77, child, child}, Fork{worker, worker, child, child}));
+    EXPECT_THAT(forks_of(1), ElementsAre(Fork{1, 1, worker, worker}));
+    EXPECT_THAT(forks_of(1), IsEmpty());
+}
+
+/* What was read ahead of its turn is given in it, with each record once, and all names. */
+TEST_F(ForksTest, LoseNothingOfWhatWasReadAhead) {
+    std::vector<std::vector<std::byte>> busy, idle;
+    for (uint64_t i = 0; i < 300; i++)
+        busy.push_back(page(1000 + i * 10,
+                            {TracefsFolder::number_event(11, 0), makes(1, 1000 + static_cast<uint32_t>(i))}));
+    idle.push_back(page(2005, {makes(shell, child), forks(shell, child)}));
+    idle.push_back(page(9000, {forks(shell, child)}));
+    tracefs_.add_cpu(0, idle);
+    tracefs_.add_cpu(1, busy);
+    open();
+    EXPECT_EQ(forks_of(0).size(), 2u);
+    uint64_t records = 0;
+    while (const auto piece = source_->next(1, ReadWhat::everything))
+        records += piece->record_count;
+    EXPECT_EQ(records, 300u);
+    EXPECT_TRUE(source_->leave(1));
+    EXPECT_FALSE(source_->leave(1));
+    NameTimes sink;
+    ASSERT_TRUE(source_->end(sink));
+    EXPECT_EQ(sink.times.size(), 301u);
 }
 
 /* A thread is renamed between the first and the last record of the dump. */

@@ -2,6 +2,8 @@
 // The dump of the kernel's state speaks as LTTng's does: analyses know its numbers, not its labels.
 #include "consumerd/kernel/kernel_statedump.h"
 
+#include "base/processes.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,9 +51,11 @@ TEST(kernel_statedump, has_integers_of_sizes_that_integers_have) {
 
 TEST(kernel_statedump, says_which_process_a_thread_is_of) {
     const KernelStatedump dump = kernel_statedump({});
-    const auto self = dump.process_of_thread.find(static_cast<std::uint32_t>(::gettid()));
-    ASSERT_NE(self, dump.process_of_thread.end());
-    EXPECT_EQ(self->second, static_cast<std::uint32_t>(::getpid()));
+    const auto self = dump.threads.find(static_cast<std::uint32_t>(::gettid()));
+    ASSERT_NE(self, dump.threads.end());
+    EXPECT_EQ(self->second.process_id, static_cast<std::uint32_t>(::getpid()));
+    const auto began = process_start_boottime_ns(static_cast<std::uint32_t>(::getpid()));
+    EXPECT_EQ(self->second.began_boottime_ns, began);
     EXPECT_FALSE(dump.records.empty());
 }
 

@@ -44,7 +44,7 @@ ThreadNote renamed(std::uint64_t time, std::uint32_t id, const char* name) {
 
 class ThreadOwnersTest : public testing::Test {
 protected:
-    void SetUp() override { owners.know({{100, 100}, {101, 100}}, 10); }
+    void SetUp() override { owners.know({{100, 100, 1}, {101, 100, 2}}, 10); }
     void expect(std::uint64_t until, const Names& expected) {
         const Names taken = owners.take(until);
         EXPECT_TRUE(same(taken, expected)) << testing::PrintToString(taken);
@@ -72,7 +72,7 @@ TEST_F(ThreadOwnersTest, TakeANewProcessForItsOwnOneAndItsThreadsForTheNewOnes) 
 
 TEST_F(ThreadOwnersTest, TakeWhomNobodyKnowsForAProcess) {
     owners.add({renamed(20, 300, "unknown"), thread_began(21, 302, 301)});
-    expect(for_ever, {{20, 300, 300, "unknown"}, {21, 302, 302, "thread"}});
+    expect(for_ever, {{20, 300, 300, "unknown"}, {21, 302, 301, "thread"}});
 }
 
 TEST_F(ThreadOwnersTest, GoByTimeAndNotByTheOrderInWhichNotesCame) {
@@ -80,6 +80,34 @@ TEST_F(ThreadOwnersTest, GoByTimeAndNotByTheOrderInWhichNotesCame) {
     owners.add({process_began(20, 200, 100), renamed(25, 100, "c")});
     expect(for_ever,
            {{20, 200, 200, "process"}, {25, 101, 100, "b"}, {25, 100, 100, "c"}, {30, 202, 200, "thread"}});
+}
+
+TEST_F(ThreadOwnersTest, KnowWhoseThreadsAForkSpeaksOf) {
+    const auto expect_fork = [this](uint32_t parent, uint32_t child, uint64_t time, uint32_t of_parent,
+                                    uint32_t of_child) {
+        const ForkProcesses processes = owners.of_fork(parent, child, time);
+        EXPECT_EQ(processes.of_parent, of_parent) << parent << " at " << time;
+        EXPECT_EQ(processes.of_child, of_child) << child << " at " << time;
+    };
+    owners.add({process_began(30, 300, 102), thread_began(20, 102, 101), process_began(40, 102, 100),
+                thread_began(50, 301, 102), thread_began(60, 300, 100)});
+    for (int taken = 0; taken < 2; taken++) { /* also when the names were written */
+        expect_fork(101, 102, 21, 100, 100);
+        expect_fork(102, 300, 31, 100, 300);
+        expect_fork(100, 102, 41, 100, 102);
+        expect_fork(102, 301, 51, 102, 102);
+        expect_fork(100, 300, 61, 100, 100);
+        expect_fork(400, 401, 61, 400, 401); /* nobody knows them */
+        owners.take(20);
+    }
+    owners.take(for_ever);
+    expect_fork(100, 300, 61, 100, 100);
+}
+
+TEST_F(ThreadOwnersTest, EndWhereTwoThreadsMadeEachOther) {
+    owners.add({thread_began(20, 500, 501), thread_began(20, 501, 500)});
+    owners.of_fork(500, 501, 20);
+    EXPECT_EQ(owners.take(for_ever).size(), 2u);
 }
 
 TEST_F(ThreadOwnersTest, HoldWhatIsYoungerThanAskedFor) {
