@@ -45,6 +45,9 @@ constexpr char monotonic_zero_entry[] = "monotonic_zero_realtime_ns";
 /* What begins the name of a type alias in an event's description: behind it stands the name of a field that is an
  * integer for every reader, and the alias is an enumeration with the labels of its values, for those that know. */
 constexpr char labels_alias[] = "plumb_labels_of_";
+/* The same of a field whose bits have names: of each label whose bits are all set, in this order, and which the labels before
+ * have not named. */
+constexpr char flags_alias[] = "plumb_flags_of_";
 
 /* The entry of the environment that says that records have small headers (consumerd/sink/record_packer.h), and what it says. */
 constexpr char record_layout_entry[] = "plumb_record_layout";

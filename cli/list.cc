@@ -218,8 +218,8 @@ bool has_chosen(const TracedProcess& process, const ListOptions& options) {
 
 Json json_of(const EventField& field) {
     Json json = {{"name", field.name}, {"type", field.type_name()}};
-    if (field.type != PLUMB_FIELD_ENUM) return json;
-    json["type"] = "enum";
+    if (field.type != PLUMB_FIELD_ENUM && !field.has_flags) return json;
+    json["type"] = field.has_flags ? "flags" : "enum";
     json["size_bytes"] = field.size;
     Json labels = Json::array();
     for (const auto& [value, name] : field.labels)

@@ -87,7 +87,12 @@ std::string EventField::type_name() const {
     case PLUMB_FIELD_INTEGER:
         break;
     }
-    return integer_type_name(*this);
+    if (!has_flags) return integer_type_name(*this);
+    std::vector<std::string> shown;
+    for (const auto& [bits, label] : labels)
+        shown.push_back(fmt::format("{} = {:#x}", label,
+                                    static_cast<std::uint64_t>(bits) << (64 - size * 8) >> (64 - size * 8)));
+    return fmt::format("flags {} {{ {} }}", integer_type_name(*this), fmt::join(shown, ", "));
 }
 
 Result<EventDescription> decode_event_description(std::span<const std::byte> raw) {

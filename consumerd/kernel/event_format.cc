@@ -18,6 +18,11 @@ namespace {
 
 using Labels = std::vector<std::pair<std::int64_t, std::string>>;
 
+struct FieldLabels {
+    Labels labels;
+    bool are_flags;
+};
+
 constexpr unsigned io_flags_bytes = sizeof(std::uint32_t);
 constexpr unsigned thread_id_bytes = sizeof(std::uint32_t);
 
@@ -31,7 +36,8 @@ const char* field_of(const tep_print_arg* arg) {
         case TEP_PRINT_TYPE:
             arg = arg->typecast.item;
             break;
-        case TEP_PRINT_OP: /* REC->flags & 0xff */
+        case TEP_PRINT_OP: /* REC->flags & 0xff, and no other: labels are of the value as it is */
+            if (arg->op.op == nullptr || std::string_view(arg->op.op) != "&") return nullptr;
             arg = arg->op.left;
             break;
         default:
@@ -54,7 +60,20 @@ Labels labels_of(const tep_print_flag_sym* symbol) {
     return labels;
 }
 
-void collect_labels(const tep_print_arg* arg, std::map<std::string, Labels>& found, int depth = 0) {
+/* In a signed field the highest bit is a negative number; what names no bit, or one beyond the field, names nothing. */
+Labels flags_of(const Labels& labels, unsigned bytes, bool is_signed) {
+    Labels flags;
+    const unsigned unused = 64 - bytes * 8;
+    for (const auto& [value, name] : labels) {
+        const auto cut = static_cast<std::uint64_t>(value) << unused;
+        const auto low = static_cast<std::int64_t>(cut >> unused);
+        if (low == 0 || low != value) continue;
+        flags.emplace_back(is_signed ? static_cast<std::int64_t>(cut) >> unused : low, name);
+    }
+    return flags;
+}
+
+void collect_labels(const tep_print_arg* arg, std::map<std::string, FieldLabels>& found, int depth = 0) {
     constexpr int depth_max = 64;
     for (; arg != nullptr && depth < depth_max; arg = arg->next) {
         const tep_print_arg* field = nullptr;
@@ -81,7 +100,8 @@ void collect_labels(const tep_print_arg* arg, std::map<std::string, Labels>& fou
         const char* const name = field_of(field);
         if (name == nullptr) continue;
         Labels labels = labels_of(symbols);
-        if (!labels.empty()) found.emplace(name, std::move(labels));
+        if (!labels.empty())
+            found.emplace(name, FieldLabels{std::move(labels), arg->type == TEP_PRINT_FLAGS});
     }
 }
 
@@ -129,7 +149,7 @@ EventField make_field(std::string name, plumb_field_type type, unsigned size, bo
 
 class Builder {
 public:
-    Builder(KernelEvent& event, std::map<std::string, Labels> labels, const Labels& constant_strings)
+    Builder(KernelEvent& event, std::map<std::string, FieldLabels> labels, const Labels& constant_strings)
         : event_(event), labels_(std::move(labels)), constant_strings_(constant_strings) {}
 
     void add(const tep_format_field& field) {
@@ -218,9 +238,14 @@ private:
         /* Of probes: the function, and where it returns to. */
         const bool is_address = is_pointer || name.starts_with("__probe_");
         EventField made = make_field(name, PLUMB_FIELD_INTEGER, bytes, is_signed, is_address);
-        if (const auto labels = labels_.find(field.name); labels != labels_.end()) {
+        const auto labels = labels_.find(field.name);
+        if (labels != labels_.end() && labels->second.are_flags) {
+            made.labels = flags_of(labels->second.labels, bytes, is_signed);
+            made.has_flags = true;
+            made.hex = made.hex || !is_signed;
+        } else if (labels != labels_.end()) {
             if (!is_read_as_number(event_.system, field.name)) made.type = PLUMB_FIELD_ENUM;
-            made.labels = labels->second;
+            made.labels = labels->second.labels;
         } else if (type == "const char *" && !is_syscall(event_.system) && !constant_strings_.empty()) {
             made.type = PLUMB_FIELD_ENUM; /* a system call's is an address of the program */
             made.labels = constant_strings_;
@@ -247,7 +272,7 @@ private:
     }
 
     KernelEvent& event_;
-    std::map<std::string, Labels> labels_;
+    std::map<std::string, FieldLabels> labels_;
     const Labels& constant_strings_;
 };
 
@@ -323,7 +348,7 @@ Result<KernelEvent> FormatParser::parse(const std::string& system, const std::st
     if (system == "sched" && name == "sched_process_fork") event.thread_news = ThreadNews::made;
     event.description.name = kernel_event_name(system, event.raw_name);
     event.description.log_level = PLUMB_DEBUG_SYSTEM;
-    std::map<std::string, Labels> labels;
+    std::map<std::string, FieldLabels> labels;
     if (parsed->print_fmt.args != nullptr) collect_labels(parsed->print_fmt.args, labels);
     constexpr std::uint32_t common_bytes = 8; /* type, flags, preempt count, pid */
     event.least_bytes = common_bytes;

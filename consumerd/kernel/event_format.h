@@ -10,8 +10,8 @@
  *   syscalls:sys_enter_openat    -> syscall_entry_openat, without the number that every event of it repeats
  *   syscalls:sys_exit_openat     -> syscall_exit_openat
  *
- * Fixed and dynamic character arrays become strings; dynamic arrays become sequences; flags and symbols that the
- * print format names become labels.
+ * Fixed and dynamic character arrays become strings; dynamic arrays become sequences; symbols that the print format names
+ * become labels; flag sets stay integers, with the names of their bits.
  */
 #ifndef PLUMB_CONSUMERD_KERNEL_EVENT_FORMAT_H
 #define PLUMB_CONSUMERD_KERNEL_EVENT_FORMAT_H

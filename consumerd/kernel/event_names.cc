@@ -58,7 +58,7 @@ bool is_io_flags(const std::string& system, const std::string& name) {
 }
 
 bool is_read_as_number(const std::string& system, const std::string& name) {
-    return (system == "sched" && name == "prev_state") || (system == "irq" && name == "vec");
+    return system == "irq" && name == "vec";
 }
 
 } // namespace plumb

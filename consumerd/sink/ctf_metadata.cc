@@ -45,7 +45,7 @@ bool is_reserved(const std::string& name) {
         "event",  "float",    "floating_point", "int",      "integer",   "long",    "short",    "signed",
         "stream", "string",   "struct",         "trace",    "typealias", "typedef", "unsigned", "variant",
         "void",   "uint8_t",  "uint16_t",       "uint32_t", "uint64_t"};
-    return words.contains(name) || name.starts_with(labels_alias);
+    return words.contains(name) || name.starts_with(labels_alias) || name.starts_with(flags_alias);
 }
 
 /* As readers show it. */
@@ -139,8 +139,8 @@ std::string field_lines(const EventField& field, const std::string& identifier,
 /* The labels of an integer that has to stay one. */
 std::string label_line(const EventField& field, const std::string& identifier) {
     if (field.type != PLUMB_FIELD_INTEGER || field.labels.empty()) return "";
-    return fmt::format("    typealias {} := {}{};\n", enum_type(field), labels_alias,
-                       without_underscore(identifier));
+    return fmt::format("    typealias {} := {}{};\n", enum_type(field),
+                       field.has_flags ? flags_alias : labels_alias, without_underscore(identifier));
 }
 
 /* Names come from memory that any traced program may write: what is not in quotes is made an identifier. */

@@ -76,6 +76,7 @@ std::vector<std::string> fields_of(const KernelEvent& event) {
     std::vector<std::string> fields;
     for (EventField field : event.description.fields) {
         field.labels.clear();
+        field.has_flags = false;
         fields.push_back(field.name + ": " + field.type_name());
     }
     return fields;
@@ -275,9 +276,40 @@ TEST(KernelFormat, TakesLabelsFromFlagsInsideOfAnExpression) {
     EXPECT_EQ(state.type, PLUMB_FIELD_INTEGER);
     EXPECT_EQ(state.size, 8);
     EXPECT_TRUE(state.is_signed);
+    EXPECT_TRUE(state.has_flags);
+    EXPECT_FALSE(state.hex);
     EXPECT_THAT(state.labels, ElementsAre(Pair(1, "S"), Pair(2, "D"), Pair(4, "T"), Pair(8, "t"),
                                           Pair(16, "X"), Pair(32, "Z"), Pair(64, "P"), Pair(128, "I")));
     EXPECT_THAT(field_named(event, "prev_prio").labels, IsEmpty());
+}
+
+/* Tools compute with them. */
+TEST(KernelFormat, LeavesFlagSetsIntegers) {
+    const std::string fields = "\tfield:unsigned long gfp_flags;\toffset:8;\tsize:8;\tsigned:0;\n"
+                               "\tfield:int mask;\toffset:16;\tsize:4;\tsigned:1;\n"
+                               "\tfield:u8 small;\toffset:20;\tsize:1;\tsigned:0;\n"
+                               "\tfield:u8 shifted;\toffset:21;\tsize:1;\tsigned:0;\n";
+    const KernelEvent event = parse(
+        "kmem",
+        format_of(
+            "mm_page_alloc", "9", fields,
+            "\"%s %s %s %s\", (REC->gfp_flags) ? __print_flags(REC->gfp_flags, \"|\", {( unsigned long)((( "
+            "gfp_t)((((1UL))) << (6))) | (( gfp_t)((((1UL))) << (7)))), \"BOTH\" }, {( unsigned long)(( "
+            "gfp_t)((((1UL))) << (6))), \"IO\" }, { 0, \"0\" }) : \"none\", __print_flags(REC->mask, \"|\", "
+            "{ "
+            "0x80000000, \"TOP\" }, { 0x100000000, \"BEYOND\" }), __print_flags(REC->small & 0xf, \"|\", { "
+            "1, "
+            "\"ONE\" }, { 256, \"BEYOND\" }), __print_flags(REC->shifted >> 2, \"|\", { 1, \"FOUR\" })"));
+    const EventField& gfp = field_named(event, "gfp_flags");
+    EXPECT_EQ(gfp.type, PLUMB_FIELD_INTEGER);
+    EXPECT_TRUE(gfp.has_flags);
+    EXPECT_TRUE(gfp.hex);
+    EXPECT_THAT(gfp.labels, ElementsAre(Pair(192, "BOTH"), Pair(64, "IO")));
+    EXPECT_EQ(gfp.type_name(), "flags x64 { BOTH = 0xc0, IO = 0x40 }");
+    EXPECT_EQ(field_named(event, "mask").type_name(), "flags i32 { TOP = 0x80000000 }");
+    EXPECT_THAT(field_named(event, "mask").labels, ElementsAre(Pair(-2147483648, "TOP")));
+    EXPECT_THAT(field_named(event, "small").labels, ElementsAre(Pair(1, "ONE")));
+    EXPECT_THAT(field_named(event, "shifted").labels, IsEmpty());
 }
 
 TEST(KernelFormat, FindsLabelsOfAFieldThatIsRenamed) {

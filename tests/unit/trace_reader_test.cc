@@ -47,6 +47,36 @@ TEST(TraceReader, GivesExactValuesAsJson) {
         "\"price\":0.1,\"ratio\":0.1}}\n");
 }
 
+TEST(TraceReader, NamesTheBitsOfFlagSets) {
+    Opened trace;
+    SampleMetadata sample;
+    EventField flags = integer_field("gfp_flags", 8);
+    flags.labels = {{6, "BOTH"}, {2, "LOW"}, {4, "HIGH"}, {2, "LOW_TOO"}};
+    flags.hex = flags.has_flags = true;
+    EventField state = integer_field("state", 4, true);
+    state.labels = {{1, "S"}, {-2147483648, "TOP"}};
+    state.has_flags = true;
+    const uint16_t id = sample.add("", "flags", {flags, flags, flags, flags, state, state});
+    trace.metadata = sample.text();
+    SampleStream stream(ctf_stream_records, 0);
+    Payload payload;
+    payload.add(uint64_t{7}).add(uint64_t{4}).add(uint64_t{0}).add(uint64_t{0x108});
+    payload.add(int32_t{-2147483647}).add(int32_t{2});
+    stream.event(id, base_ns, 7, payload);
+    stream.end_packet();
+    trace.streams = {stream.bytes()};
+    Result<TraceReader> reader = trace.open();
+    ASSERT_TRUE(reader) << reader.error().message();
+    EXPECT_THAT(text_of(*reader),
+                HasSubstr("{ gfp_flags = BOTH|0x1 (0x7), gfp_flags_2 = HIGH (0x4), gfp_flags_3 = 0x0, "
+                          "gfp_flags_4 = 0x108, state = S|TOP (-2147483647), state_2 = 2 }"));
+    reader = trace.open();
+    ASSERT_TRUE(reader);
+    EXPECT_THAT(text_of(*reader, true), HasSubstr("\"gfp_flags\":{\"value\":7,\"label\":\"BOTH|0x1\"},"
+                                                  "\"gfp_flags_2\":{\"value\":4,\"label\":\"HIGH\"},"
+                                                  "\"gfp_flags_3\":{\"value\":0,\"label\":null}"));
+}
+
 /* In metadata they have an underscore in front, since a name may be a word of its language. */
 TEST(TraceReader, GivesNamesAsTheyWereDeclared) {
     Opened trace;

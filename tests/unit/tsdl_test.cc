@@ -174,6 +174,20 @@ TEST(Tsdl, ReadsWhatPlumbWrites) {
     EXPECT_EQ(parsed->environment_text("tracer_name"), "plumb");
 }
 
+TEST(Tsdl, IntegersGetTheNamesOfTheirBits) {
+    test::SampleMetadata sample;
+    EventField state = test::integer_field("state", 4, true);
+    state.labels = {{1, "S"}, {-2147483648, "TOP"}};
+    state.has_flags = true;
+    sample.add("", "sched_switch", {state});
+    Result<Metadata> parsed = parse(sample.text());
+    ASSERT_TRUE(parsed) << parsed.error().message();
+    const Type& type = *parsed->events.back().fields->fields[0].type;
+    EXPECT_TRUE(type.has_flags);
+    ASSERT_EQ(type.labels.size(), 2u);
+    EXPECT_EQ(type.labels[1].name, "TOP");
+}
+
 TEST(Tsdl, IntegersGetTheLabelsThatStandBesideThem) {
     test::SampleMetadata sample;
     EventField vec = test::integer_field("vec", 4);
@@ -189,6 +203,7 @@ TEST(Tsdl, IntegersGetTheLabelsThatStandBesideThem) {
     ASSERT_EQ(fields[0].type->kind, Kind::enumeration);
     EXPECT_EQ(fields[0].type->labels[0].name, "TIMER");
     EXPECT_EQ(fields[1].type->kind, Kind::integer);
+    EXPECT_FALSE(fields[0].type->has_flags);
     /* Labels of another width would move the fields behind it. */
     std::string wrong = text;
     wrong.replace(wrong.find("size = 32", wrong.find("typealias enum")), 9, "size = 64");

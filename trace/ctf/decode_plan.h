@@ -53,6 +53,7 @@ struct Step {
     bool direct = false;     /* a little-endian integer of 1, 2, 4 or 8 bytes on a byte boundary */
     bool maps_clock = false; /* its value sets the stream's clock */
     bool is_length = false;  /* says only how long the next field is: not shown */
+    bool has_flags = false;  /* `labels` are of bits */
     bool counted = false;    /* text, array: the number of elements is in `from_slot`, not in `length` */
     uint32_t align_mask = 0; /* alignment in bits, less one */
     uint32_t next = 0;       /* the step behind this one and all that is in it */

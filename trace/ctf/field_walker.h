@@ -16,7 +16,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cstring>
+#include <string>
 #include <string_view>
 
 namespace plumb {
@@ -60,6 +62,34 @@ inline const tsdl::Label* find_label(const Step& step, uint64_t value) {
         if (inside) return &label;
     }
     return nullptr;
+}
+
+/* What is known of a value: its label, or the names of its bits and what is left of it, as "S|D|0x100". False where nothing
+ * is known. */
+inline bool get_label(const Step& step, uint64_t value, std::string& text) {
+    text.clear();
+    if (!step.has_flags) {
+        const tsdl::Label* const label = find_label(step, value);
+        if (label != nullptr) text = label->name;
+        return label != nullptr;
+    }
+    const uint64_t used = step.size_bits < 64 ? (uint64_t{1} << step.size_bits) - 1 : ~uint64_t{0};
+    uint64_t left = value & used;
+    bool any = false;
+    for (const tsdl::Label& flag : *step.labels) {
+        const uint64_t bits = flag.first & used;
+        if (bits == 0 || flag.first != flag.last || (left & bits) != bits) continue;
+        if (any) text += '|';
+        text += flag.name;
+        left &= ~bits;
+        any = true;
+    }
+    if (any && left != 0) {
+        char digits[16];
+        text += "|0x";
+        text.append(digits, std::to_chars(digits, digits + sizeof digits, left, 16).ptr);
+    }
+    return any;
 }
 
 namespace walker_detail {

@@ -328,6 +328,7 @@ void LayoutMaker::fill_integer(const tsdl::Type& type, Step& step) const {
     step.direct = whole && type.alignment_bits >= 8 && (!step.big_endian || step.size_bits == 8);
     step.maps_clock = !integer.clock.empty();
     if (type.kind == tsdl::Kind::enumeration) step.labels = &type.labels;
+    step.has_flags = type.has_flags;
 }
 
 Status LayoutMaker::add(uint32_t parent, std::string_view name, const tsdl::Type& type, Plan& plan) {

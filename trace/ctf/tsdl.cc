@@ -321,12 +321,19 @@ Result<TypePtr> Parser::with_labels(const TypePtr& fields) {
     for (Field& field : changed.fields) {
         const std::string_view name =
             std::string_view(field.name).substr(field.name.starts_with('_') ? 1 : 0);
-        const TypePtr labels = find_type(std::string(labels_alias) + std::string(name));
+        TypePtr labels = find_type(std::string(labels_alias) + std::string(name));
+        const bool has_flags = !labels;
+        if (has_flags) labels = find_type(std::string(flags_alias) + std::string(name));
         if (!labels || labels->kind != Kind::enumeration || field.type->kind != Kind::integer) continue;
         const Type& integer = *labels->element;
         if (integer.size_bits != field.type->size_bits || integer.is_signed != field.type->is_signed ||
             labels->alignment_bits != field.type->alignment_bits)
             continue;
+        if (has_flags) {
+            Type flags = *labels;
+            flags.has_flags = true;
+            labels = std::make_shared<Type>(std::move(flags));
+        }
         field.type = labels;
         any = true;
     }

@@ -61,6 +61,7 @@ struct Type {
 
     /* enumeration; `element` is its integer type */
     std::vector<Label> labels;
+    bool has_flags = false; /* the labels are of bits, not of values */
 
     /* structure; variant: the options, in order */
     std::vector<Field> fields;

@@ -38,8 +38,8 @@ public:
         out_.put("{\"value\":");
         number(step, value);
         out_.put(",\"label\":");
-        if (const tsdl::Label* const label = find_label(step, value))
-            put_json_string(out_, label->name);
+        if (get_label(step, value, label_))
+            put_json_string(out_, label_);
         else
             out_.put("null");
         out_.put('}');
@@ -94,6 +94,7 @@ private:
     OutputBuffer& out_;
     const Step* steps_;
     const TextPiece* pieces_;
+    std::string label_;
     bool first_ = true;
     uint64_t is_array_ = 0; /* a bit for each level, of which there are at most tsdl::max_type_depth */
     unsigned open_ = 0;

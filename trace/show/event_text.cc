@@ -13,6 +13,10 @@ struct Colors {
 constexpr Colors no_colors{"", "", "", "", ""};
 constexpr Colors some_colors{"\x1b[32m", "\x1b[1;35m", "\x1b[36m", "\x1b[33m", "\x1b[0m"};
 
+std::string_view base_prefix(const Step& step) {
+    return step.base == 16 ? "0x" : step.base == 8 ? "0" : step.base == 2 ? "0b" : "";
+}
+
 /* Every piece starts with the comma and the blank that separate it from the one before. */
 StepPieces make_pieces(const Plan& plan, const Colors& colors) {
     StepPieces pieces;
@@ -20,8 +24,7 @@ StepPieces make_pieces(const Plan& plan, const Colors& colors) {
     for (const Step& step : plan.steps) {
         std::string text = ", ";
         if (!step.name.empty()) text += fmt::format("{}{}{} = ", colors.name, escaped(step.name), colors.end);
-        if (step.kind == StepKind::integer && step.labels == nullptr)
-            text += step.base == 16 ? "0x" : step.base == 8 ? "0" : step.base == 2 ? "0b" : "";
+        if (step.kind == StepKind::integer && step.labels == nullptr) text += base_prefix(step);
         if (step.kind == StepKind::array) text += '[';
         if (step.kind == StepKind::structure) text += '{';
         if (step.kind == StepKind::string || step.kind == StepKind::text)
@@ -89,20 +92,22 @@ private:
     /* status = sent (1), or only the number */
     void labelled(const Step& step, uint64_t value) {
         lead(step);
-        const tsdl::Label* const label = find_label(step, value);
-        if (label != nullptr) {
-            put_escaped(out_, label->name);
+        const bool is_known = get_label(step, value, label_);
+        if (is_known) {
+            put_escaped(out_, label_);
             out_.put(" (");
         }
+        out_.put(base_prefix(step));
         char* const at = out_.room(72);
         out_.wrote(convert(step, value, at));
-        if (label != nullptr) out_.put(')');
+        if (is_known) out_.put(')');
     }
 
     OutputBuffer& out_;
     const Step* steps_;
     const TextPiece* pieces_;
     const Colors& colors_;
+    std::string label_;
     bool first_ = true;
 };
 
