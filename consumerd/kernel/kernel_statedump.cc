@@ -13,6 +13,7 @@
 #include <optional>
 #include <sstream>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace plumb {
@@ -171,6 +172,7 @@ public:
             encoder_.put(std::int32_t{submode_unknown});
             encoder_.put(status_of(stat->state));
             encoder_.put(stat->cpu);
+            encoder_.put(file_table_of(process_id));
             encoder_.end();
         }
     }
@@ -180,10 +182,13 @@ public:
         for (const std::uint32_t number : numbers_in(folder)) {
             const auto target = read_link(fmt::format("{}/{}", folder, number));
             if (!target) continue;
+            const std::uint32_t flags = flags_of(process, number);
             begin(dump_file);
             encoder_.put(process_id);
+            encoder_.put(file_table_of(process_id));
             encoder_.put(number);
-            encoder_.put(flags_of(process, number));
+            encoder_.put(flags);
+            encoder_.put(file_mode_of(flags));
             encoder_.put_string(*target);
             encoder_.end();
         }
@@ -242,6 +247,12 @@ private:
         encoder_.begin(id, read_clock(clock_), static_cast<std::uint32_t>(getpid()));
     }
 
+    /* The kernel tells nobody where it keeps a process's files, so this is no address: it only says whose they are. */
+    static std::uint64_t file_table_of(std::uint32_t process_id) { return process_id; }
+
+    /* Whether it is read and written, as the kernel makes the one of the other. */
+    static std::uint32_t file_mode_of(std::uint32_t flags) { return (flags + 1) & O_ACCMODE; }
+
     static std::uint32_t flags_of(const std::string& process, std::uint32_t number) {
         const auto text = read_small_file(fmt::format("{}/fdinfo/{}", process, number));
         constexpr std::string_view key = "flags:\t";
@@ -274,9 +285,10 @@ const std::vector<EventDescription>& kernel_statedump_events() {
                                    {status_zombie, "ZOMBIE"},
                                    {status_wait, "WAIT"},
                                    {status_dead, "DEAD"}}),
-               integer("cpu", 4, false)}),
-        event("lttng_statedump_file_descriptor", {integer("pid", 4, true), integer("fd", 4, true),
-                                                  integer("flags", 4, false, true), string("filename")}),
+               integer("cpu", 4, false), integer("file_table_address", 8, false, true)}),
+        event("lttng_statedump_file_descriptor",
+              {integer("pid", 4, true), integer("file_table_address", 8, false, true), integer("fd", 4, true),
+               integer("flags", 4, false, true), integer("fmode", 4, false, true), string("filename")}),
         event("lttng_statedump_interrupt", {integer("irq", 4, false), string("name"), string("action")}),
         event("lttng_statedump_module",
               {integer("address", 8, false, true), integer("size", 8, false), string("name")}),

@@ -41,6 +41,23 @@ TEST(kernel_statedump, calls_states_of_processes_as_lttng_does) {
                             Pair(5, "WAIT"), Pair(7, "DEAD")));
 }
 
+/* Newer tools find whose files they are by the table, older ones by the process. */
+TEST(kernel_statedump, says_of_files_what_lttng_says) {
+    const auto fields_of = [](const std::string& name) {
+        std::vector<std::string> names;
+        for (const EventDescription& event : kernel_statedump_events())
+            if (event.name == name)
+                for (const EventField& field : event.fields)
+                    names.push_back(field.name);
+        return names;
+    };
+    EXPECT_THAT(fields_of("lttng_statedump_file_descriptor"),
+                ElementsAre("pid", "file_table_address", "fd", "flags", "fmode", "filename"));
+    EXPECT_THAT(fields_of("lttng_statedump_process_state"),
+                ElementsAre("tid", "pid", "ppid", "name", "type", "mode", "submode", "status", "cpu",
+                            "file_table_address"));
+}
+
 TEST(kernel_statedump, has_integers_of_sizes_that_integers_have) {
     for (const EventDescription& event : kernel_statedump_events())
         for (const EventField& field : event.fields) {
