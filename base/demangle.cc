@@ -23,4 +23,28 @@ std::string demangled(std::string_view name) {
     return status == 0 && text ? std::string(text.get()) : mangled;
 }
 
+/* A function that is made of a template has its result in front: "void shop::each<int>". */
+static std::string without_result(const std::string& name) {
+    constexpr std::string_view brackets_open = "<([{", brackets_close = ">)]}", operators = "operator";
+    int depth = 0;
+    std::size_t begin = 0;
+    for (std::size_t at = 0; at < name.size(); at++) {
+        if (depth == 0 && name.compare(at, operators.size(), operators) == 0) break; /* "operator new" */
+        if (brackets_open.find(name[at]) != std::string_view::npos) depth++;
+        if (brackets_close.find(name[at]) != std::string_view::npos) depth--;
+        if (name[at] == ' ' && depth == 0) begin = at + 1;
+    }
+    return name.substr(begin);
+}
+
+/* The last parentheses that are in no others; of "operator()(int)" the second ones. */
+std::string without_parameters(const std::string& name) {
+    int depth = 0;
+    for (std::size_t at = name.size(); at-- > 0;) {
+        if (name[at] == ')') depth++;
+        if (name[at] == '(' && --depth == 0) return at == 0 ? name : without_result(name.substr(0, at));
+    }
+    return name;
+}
+
 } // namespace plumb

@@ -131,6 +131,18 @@ const Elf64_Shdr* ElfFile::section(const std::string& name) const {
     return nullptr;
 }
 
+std::string ElfFile::section_name(const Elf64_Shdr& section) const {
+    return section.sh_name < section_names_.size() ? section_names_.c_str() + section.sh_name : "";
+}
+
+std::optional<std::vector<std::byte>> ElfFile::section_bytes(const Elf64_Shdr& section,
+                                                             std::uint64_t limit) const {
+    if (section.sh_type == SHT_NOBITS || section.sh_size > limit || section.sh_size > total_bytes_) return {};
+    std::vector<std::byte> bytes(section.sh_size);
+    if (!read_file(section.sh_offset, bytes.data(), bytes.size())) return {};
+    return bytes;
+}
+
 bool ElfFile::needs_library(const std::string& beginning) const {
     std::uint64_t left = dynamic_entries_max; /* of all sections */
     for (const Elf64_Shdr& section : sections_) {
@@ -159,6 +171,21 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> ElfFile::offset_of(std::u
         return std::pair{segment.p_offset + inside, segment.p_filesz - inside};
     }
     return {};
+}
+
+std::optional<std::uint64_t> ElfFile::file_offset_of(std::uint64_t address) const {
+    const auto place = offset_of(address);
+    if (!place) return {};
+    return place->first;
+}
+
+std::optional<std::uint64_t> ElfFile::address_of(std::uint64_t file_offset) const {
+    std::optional<std::uint64_t> found;
+    for (const Elf64_Phdr& segment : segments_) {
+        if (file_offset < segment.p_offset || file_offset - segment.p_offset >= segment.p_filesz) continue;
+        if (!found || (segment.p_flags & PF_X) != 0) found = file_offset - segment.p_offset + segment.p_vaddr;
+    }
+    return found;
 }
 
 bool ElfFile::read_memory(std::uint64_t address, void* to, std::size_t bytes) const {

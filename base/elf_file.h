@@ -33,6 +33,11 @@ public:
 
     /* The first section of this name that is part of the program's memory. */
     const Elf64_Shdr* section(const std::string& name) const;
+    const std::vector<Elf64_Shdr>& sections() const { return sections_; }
+    /* Empty if it can not be known. */
+    std::string section_name(const Elf64_Shdr& section) const;
+    /* What the file holds of a section; nothing if that is not all there, or more than `limit`. */
+    std::optional<std::vector<std::byte>> section_bytes(const Elf64_Shdr& section, std::uint64_t limit) const;
     /* Whether the file asks for a shared object whose name begins so ("libplumb.so"). */
     bool needs_library(const std::string& beginning) const;
 
@@ -41,6 +46,11 @@ public:
     /* The address that the pointer at `address` holds when the program runs; nothing if that can not be
      * known: outside, or it belongs to another object. */
     std::optional<std::uint64_t> pointer_at(std::uint64_t address) const;
+    /* Where in the file the byte is that is loaded to an address. */
+    std::optional<std::uint64_t> file_offset_of(std::uint64_t address) const;
+    /* The address that a place in the file is loaded to; where it may be run, if it is loaded more than once. */
+    std::optional<std::uint64_t> address_of(std::uint64_t file_offset) const;
+    std::uint16_t machine() const { return machine_; }
     /* A NUL-terminated string of at most `limit` bytes. */
     std::optional<std::string> string_at(std::uint64_t address, std::size_t limit) const;
 

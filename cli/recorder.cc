@@ -271,6 +271,8 @@ Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
     if (Status known = know_numbers(); !known) return known;
     if (!kernel_session_) return ok();
     if (Status selected = kernel_session_->select(kernel_selectors_); !selected) return selected;
+    for (const std::string& note : kernel_session_->notes())
+        status_.say(escaped(note));
     return options_.snapshot ? ok() : open_kernel_drain();
 }
 

@@ -2,7 +2,6 @@
 
 #include "base/processes.h"
 #include "consumerd/kernel/probe_misses.h"
-#include "consumerd/kernel/probe_place.h"
 #include "consumerd/kernel/tracing_instances.h"
 
 #include <fcntl.h>
@@ -10,10 +9,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <charconv>
-#include <filesystem>
 #include <set>
 #include <sstream>
 
@@ -68,14 +65,6 @@ std::vector<std::uint32_t> cpus_of(const std::string& folder) {
     }
     std::sort(cpus.begin(), cpus.end());
     return cpus;
-}
-
-/* An event's name may hold letters, digits and underscores. */
-std::string identifier(const std::string& text) {
-    std::string result;
-    for (const char c : text)
-        result += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-    return result;
 }
 
 /* What a select() that chose nothing should say. */
@@ -167,7 +156,7 @@ Status KernelSession::select(const std::vector<KernelSelector>& selectors) {
     for (const KernelSelector& selector : selectors) {
         if (selector.exclude) continue;
         if (selector.kind != KernelSelector::Kind::events) {
-            if (Status added = add_probe(selector); !added) return added;
+            if (Status added = add_probes(selector); !added) return added;
         } else if (Status chosen = choose(selector); !chosen) {
             return chosen;
         }
@@ -182,6 +171,7 @@ Status KernelSession::select(const std::vector<KernelSelector>& selectors) {
             (void)write_tracefs(path("events/" + event.system + "/" + event.raw_name + "/enable"), "0");
     std::erase_if(events_, is_excluded);
     if (events_.empty()) return Error("No event of the kernel is left to record.");
+    name_probes();
     for (const char* name : {"task_newtask", "task_rename"}) {
         KernelSelector ours;
         ours.system = "task";
@@ -199,23 +189,32 @@ Status KernelSession::choose(const KernelSelector& selector, bool is_ours) {
     for (const TracefsEvent& each : *all) {
         if (!selector.matches(each.system, each.name)) continue;
         any = true;
-        const std::string folder = path("events/" + each.system + "/" + each.name);
-        auto known = std::find_if(events_.begin(), events_.end(), [&](const KernelEvent& event) {
+        const auto is_known = [&](const KernelEvent& event) {
             return event.system == each.system && event.raw_name == each.name;
-        });
-        if (known != events_.end() && is_ours) continue;
-        if (known == events_.end()) {
-            auto event = described(each.system, each.name);
-            if (!event) return event.error();
-            event->is_ours = is_ours;
-            events_.push_back(std::move(*event));
-            known = events_.end() - 1;
-        }
+        };
+        if (is_ours && std::any_of(events_.begin(), events_.end(), is_known)) continue;
+        const auto event = known(each.system, each.name);
+        if (!event) return event.error();
+        (*event)->is_ours = is_ours;
         if (!selector.filter.empty())
-            if (Status set = set_filter(*known, selector.filter); !set) return set;
-        if (Status enabled = write_tracefs(folder + "/enable", "1"); !enabled) return enabled;
+            if (Status set = set_filter(**event, selector.filter); !set) return set;
+        if (Status enabled = enable(**event); !enabled) return enabled;
     }
     return any ? ok() : Status(nothing_chosen(selector));
+}
+
+/* Valid until the next one is asked for. */
+Result<KernelEvent*> KernelSession::known(const std::string& system, const std::string& name) {
+    for (KernelEvent& event : events_)
+        if (event.system == system && event.raw_name == name) return &event;
+    auto event = described(system, name);
+    if (!event) return event.error();
+    events_.push_back(std::move(*event));
+    return &events_.back();
+}
+
+Status KernelSession::enable(const KernelEvent& event) {
+    return write_tracefs(path("events/" + event.system + "/" + event.raw_name + "/enable"), "1");
 }
 
 Result<KernelEvent> KernelSession::described(const std::string& system, const std::string& name) {
@@ -238,45 +237,6 @@ Status KernelSession::set_filter(const KernelEvent& event, const std::string& fi
                  text.empty() ? filter : text)
         .hint("\nIts fields are in {}/events/{}/{}/format; the syntax is that of ftrace's event filters.",
               root_, event.system, event.raw_name);
-}
-
-/* "kprobe:vfs_read" -> "p:plumb_12_345/vfs_read vfs_read", an event of the system plumb_12_345. In the trace it is
- * called kprobe_vfs_read. */
-Status KernelSession::add_probe(const KernelSelector& selector) {
-    using Kind = KernelSelector::Kind;
-    const bool is_return = selector.kind == Kind::kretprobe || selector.kind == Kind::uretprobe;
-    const bool is_user = selector.kind == Kind::uprobe || selector.kind == Kind::uretprobe;
-    if (access((root_ + (is_user ? "/uprobe_events" : "/kprobe_events")).c_str(), F_OK) != 0)
-        return Error("This kernel has no {}s.", is_user ? "uprobe" : "kprobe")
-            .hint("It was built without CONFIG_{}_EVENTS.", is_user ? "UPROBE" : "KPROBE");
-    std::string place = selector.event;
-    if (is_user) {
-        const auto offset = file_offset_of_symbol(selector.file, selector.event);
-        if (!offset) return offset.error();
-        std::error_code unknown; /* the kernel takes what has no slash for a symbol of its own */
-        const std::string file = std::filesystem::absolute(selector.file, unknown);
-        place = fmt::format("{}:{:#x}", unknown ? selector.file : file, *offset);
-    }
-    const std::string event_name = selector.system + "_" + identifier(selector.event);
-    const std::string probe = name_ + "/" + event_name;
-    /* 4096 calls may be in the function at once, the most that the kernel allows. By itself it keeps places for ten, and
-     * more do not return for it. */
-    const char* const type = !is_return ? "p" : is_user ? "r" : "r4096";
-    if (Status made =
-            write_tracefs(root_ + "/dynamic_events", fmt::format("{}:{} {}", type, probe, place), true);
-        !made)
-        return made.error()
-            .with("The kernel does not take the probe {}:{}", selector.system, selector.event)
-            .hint("{}",
-                  is_user
-                      ? "The file must be a regular one that can be run or loaded."
-                      : "`grep NAME /proc/kallsyms` shows what can be probed; inlined functions can not.");
-    probes_.push_back(probe);
-    KernelSelector chosen;
-    chosen.system = name_;
-    chosen.event = event_name;
-    chosen.filter = selector.filter;
-    return choose(chosen);
 }
 
 Status KernelSession::start() {

@@ -23,6 +23,7 @@
 #include "consumerd/kernel/event_reader.h"
 #include "consumerd/kernel/global_numbers.h"
 #include "consumerd/kernel/own_calls.h"
+#include "consumerd/kernel/probe_place.h"
 #include "consumerd/kernel/raw_page.h"
 #include "consumerd/kernel/record_filter.h"
 #include "consumerd/kernel/tracefs.h"
@@ -73,6 +74,8 @@ public:
     Status select(const std::vector<KernelSelector>& selectors);
     /* Also those that tell the names of threads, which are marked as ours. */
     const std::vector<KernelEvent>& events() const { return events_; }
+    /* What select() did otherwise than asked, for people. */
+    const std::vector<std::string>& notes() const { return notes_; }
 
     /* To be called before select() by who does not see the machine's own numbers of processes. Then records have those of here, and others a
      * number that nobody has (global_numbers.h). number() of the error may be GlobalNumbers::cannot_be_known. */
@@ -131,7 +134,13 @@ private:
     Status know_events();
     Status choose(const KernelSelector& selector, bool is_ours = false);
     Result<KernelEvent> described(const std::string& system, const std::string& name);
-    Status add_probe(const KernelSelector& selector);
+    Result<KernelEvent*> known(const std::string& system, const std::string& name);
+    Status enable(const KernelEvent& event);
+    /* What a pattern beginning with "kprobe:", "uprobe:" and the like asks for. */
+    Status add_probes(const KernelSelector& selector);
+    Result<std::string> make_probe(const KernelSelector& selector, const ProbePlace& place);
+    std::string free_raw_name(const std::string& wanted) const;
+    void name_probes();
     Status set_filter(const KernelEvent& event, const std::string& filter);
     Status read_page_format();
     Result<std::set<std::uint32_t>> listed(const char* list) const; /* the machine's numbers */
@@ -152,7 +161,15 @@ private:
     RecordFilter* filter_ = nullptr;
     std::vector<KernelEvent> events_;
     bool is_adopted_ = false;
+    std::vector<std::string> notes_;
     std::vector<std::string> probes_; /* "group/name" of dynamic events of ours */
+    struct MadeProbe {
+        std::string definition; /* without its name */
+        std::string raw_name;
+        std::string name; /* in the trace */
+        std::string file;
+    };
+    std::vector<MadeProbe> made_probes_;
     std::vector<std::uint32_t> cpus_;
     std::map<std::uint32_t, KernelCounts> counted_before_;      /* by CPU */
     mutable std::map<std::uint32_t, KernelCounts> last_counts_; /* the same */

@@ -59,8 +59,13 @@ KernelSession::adopt_in(const std::string& root, std::uint64_t session_cookie, b
 }
 
 Status KernelSession::know_events() {
-    for (const std::string& probe : list_probes(root_))
-        if (probe.starts_with(name_ + "/")) probes_.push_back(probe);
+    for (const ListedProbe& probe : list_probes(root_)) {
+        if (!probe.name.starts_with(name_ + "/")) continue;
+        probes_.push_back(probe.name);
+        const std::string raw_name = probe.name.substr(name_.size() + 1);
+        made_probes_.push_back({"", raw_name, name_of_left_probe(raw_name, probe.place),
+                                probe.place.substr(0, probe.place.rfind(':'))});
+    }
     std::vector<std::string> names = probes_;
     const auto enabled = read_small_file(path("set_event"), std::size_t{4} << 20);
     if (!enabled) return enabled.error();
@@ -78,6 +83,7 @@ Status KernelSession::know_events() {
         event->is_ours = filter && filter->starts_with(filter_of_ours);
         events_.push_back(std::move(*event));
     }
+    name_probes();
     return ok();
 }
 

@@ -1,77 +1,136 @@
 #include "consumerd/kernel/probe_place.h"
 
-#include "base/file.h"
+#include "base/elf_file.h"
+#include "consumerd/probe/chosen_function.h"
+#include "consumerd/probe/function_choice.h"
 
-#include <fcntl.h>
-#include <gelf.h>
-
-#include <cerrno>
-#include <memory>
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <filesystem>
 #include <optional>
 
 namespace plumb {
 namespace {
 
-struct ElfEnd {
-    void operator()(Elf* elf) const { elf_end(elf); }
-};
-using ElfHandle = std::unique_ptr<Elf, ElfEnd>;
+using Kind = KernelSelector::Kind;
 
-std::optional<std::uint64_t> address_in_table(Elf* elf, Elf_Scn* section, const GElf_Shdr& header,
-                                              const std::string& symbol) {
-    Elf_Data* const data = elf_getdata(section, nullptr);
-    if (data == nullptr || header.sh_entsize == 0) return {};
-    for (std::size_t i = 0; i < header.sh_size / header.sh_entsize; i++) {
-        GElf_Sym entry;
-        if (gelf_getsym(data, static_cast<int>(i), &entry) == nullptr) break;
-        const unsigned type = GELF_ST_TYPE(entry.st_info);
-        if ((type != STT_FUNC && type != STT_GNU_IFUNC) || entry.st_shndx == SHN_UNDEF) continue;
-        const char* const name = elf_strptr(elf, header.sh_link, entry.st_name);
-        if (name != nullptr && symbol == name) return entry.st_value;
-    }
-    return {};
+constexpr std::size_t raw_name_max = 56; /* of 63, for "_1000" behind it */
+
+bool is_return(Kind kind) {
+    return kind == Kind::kretprobe || kind == Kind::uretprobe;
 }
 
-std::optional<std::uint64_t> address_of(Elf* elf, const std::string& symbol) {
-    for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
-        GElf_Shdr header;
-        if (gelf_getshdr(section, &header) == nullptr) continue;
-        if (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM) continue;
-        if (const auto address = address_in_table(elf, section, header, symbol)) return address;
-    }
-    return {};
+/* The kernel takes what has no slash for a symbol of its own, and reads up to the first space. */
+Result<std::string> absolute_path(const std::string& file) {
+    std::error_code unknown;
+    const std::string path = std::filesystem::absolute(file, unknown);
+    if (path.find_first_of(" \t\n") != std::string::npos)
+        return Error("The kernel takes no file for a uprobe whose name has spaces in it: {}.", path)
+            .hint("Name it by a symbolic link without.");
+    return unknown ? file : path;
 }
 
-std::optional<std::uint64_t> offset_of(Elf* elf, std::uint64_t address) {
-    std::size_t count = 0;
-    if (elf_getphdrnum(elf, &count) != 0) return {};
-    for (std::size_t i = 0; i < count; i++) {
-        GElf_Phdr segment;
-        if (gelf_getphdr(elf, static_cast<int>(i), &segment) == nullptr || segment.p_type != PT_LOAD)
+/* Of a function that is chosen when programs start, the chosen one. */
+Result<std::uint64_t> address_to_probe(const std::string& path, const FunctionPlace& place) {
+    if (!place.is_chosen) return place.address;
+    const auto chosen = chosen_function(path, place.function);
+    return chosen ? Result<std::uint64_t>(*chosen + place.offset) : chosen;
+}
+
+Status check_begin(const KernelSelector& selector, const FunctionPlace& place) {
+    if (selector.kind != Kind::uretprobe || place.is_begin) return ok();
+    return Error("{}: no function begins at {}.", selector.text, place.name)
+        .hint("A uretprobe takes what the stack's top holds there for a return address, which elsewhere "
+              "would break "
+              "the program.");
+}
+
+Result<std::vector<ProbePlace>> places_in_file(const KernelSelector& selector,
+                                               std::vector<std::string>& notes) {
+    const auto path = absolute_path(selector.file);
+    if (!path) return path.error();
+    const auto elf = ElfFile::open(selector.file);
+    if (!elf) return elf.error();
+    const auto functions = choose_functions(*elf, selector.file, selector.event);
+    if (!functions) return functions.error();
+    std::vector<ProbePlace> places;
+    std::vector<std::string> left_out;
+    for (const FunctionPlace& function : *functions) {
+        if (Status good = check_begin(selector, function); !good) return good.error();
+        const auto address = address_to_probe(selector.file, function);
+        if (!address && !is_function_glob(selector.event)) return address.error();
+        const auto offset = address ? elf->file_offset_of(*address) : std::nullopt;
+        if (!offset) {
+            left_out.push_back(function.name);
             continue;
-        if (address >= segment.p_vaddr && address - segment.p_vaddr < segment.p_filesz)
-            return address - segment.p_vaddr + segment.p_offset;
+        }
+        const std::string name = selector.system + "_" + function.name;
+        ProbePlace place{is_return(selector.kind) ? "r" : "p", fmt::format("{}:{:#x}", *path, *offset),
+                         raw_probe_name(selector.system, function.name), name, *path};
+        const bool is_known = std::any_of(places.begin(), places.end(), [&](const ProbePlace& other) {
+            return other.place == place.place;
+        });
+        if (!is_known) places.push_back(std::move(place));
     }
-    return {};
+    if (!left_out.empty())
+        notes.push_back(fmt::format("{}: not probed, since each is one of several functions, by the kind of "
+                                    "processor, and nobody tells which: {}.",
+                                    selector.text, fmt::join(left_out, ", ")));
+    return places;
 }
 
 } // namespace
 
-Result<std::uint64_t> file_offset_of_symbol(const std::string& path, const std::string& symbol) {
-    elf_version(EV_CURRENT);
-    const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file.is_open()) return Error::from_errno(errno, "Could not open {}", path);
-    const ElfHandle elf(elf_begin(file.get(), ELF_C_READ, nullptr));
-    if (!elf || elf_kind(elf.get()) != ELF_K_ELF)
-        return Error("{} is not an executable or shared object.", path);
-    const auto address = address_of(elf.get(), symbol);
-    if (!address)
-        return Error("{} has no function {}.", path, symbol)
-            .hint("`nm -C {0}` and `nm -D {0}` show those it has; a stripped file has only the second kind.",
-                  path);
-    const auto offset = offset_of(elf.get(), *address);
-    if (!offset) return Error("{} of {} is in no part of the file that is loaded.", symbol, path);
-    return *offset;
+Result<std::vector<ProbePlace>> places_of(const KernelSelector& selector, std::vector<std::string>& notes) {
+    if (selector.kind == Kind::uprobe || selector.kind == Kind::uretprobe)
+        return places_in_file(selector, notes);
+    /* 4096 calls may be in the function at once, the most that the kernel allows. By itself it keeps places for ten, and
+     * more do not return for it. */
+    return std::vector{ProbePlace{is_return(selector.kind) ? "r4096" : "p", selector.event,
+                                  raw_probe_name(selector.system, selector.event),
+                                  selector.system + "_" + selector.event, ""}};
+}
+
+std::string raw_probe_name(const std::string& system, const std::string& name) {
+    std::string result = system + "_";
+    for (const char each : name)
+        result += std::isalnum(static_cast<unsigned char>(each)) != 0 ? each : '_';
+    result.resize(std::min(result.size(), raw_name_max));
+    return result;
+}
+
+std::string another_raw_name(const std::string& raw_name, std::size_t number) {
+    return fmt::format("{}_{}", raw_name, number);
+}
+
+namespace {
+
+/* "uprobe_f_2" was made of "uprobe_f". */
+bool is_made_of(const std::string& raw_name, const std::string& beginning) {
+    if (raw_name == beginning) return true;
+    if (!raw_name.starts_with(beginning + "_")) return false;
+    return std::all_of(raw_name.begin() + static_cast<std::ptrdiff_t>(beginning.size()) + 1, raw_name.end(),
+                       [](unsigned char each) { return std::isdigit(each) != 0; });
+}
+
+} // namespace
+
+std::string name_of_left_probe(const std::string& raw_name, const std::string& place) {
+    const std::string system = raw_name.substr(0, raw_name.find('_'));
+    const std::size_t colon = place.rfind(':');
+    if (colon == std::string::npos) return raw_name;
+    std::uint64_t offset = 0;
+    const std::string number = place.substr(colon + 1);
+    if (!number.starts_with("0x") ||
+        std::from_chars(number.data() + 2, number.data() + number.size(), offset, 16).ec != std::errc())
+        return raw_name;
+    const auto elf = ElfFile::open(place.substr(0, colon));
+    const auto address = elf ? elf->address_of(offset) : std::nullopt;
+    if (!address) return raw_name;
+    for (const std::string& name : names_of_address(*elf, *address))
+        if (is_made_of(raw_name, raw_probe_name(system, name))) return system + "_" + name;
+    return raw_name;
 }
 
 } // namespace plumb

@@ -1,18 +1,38 @@
 /*
- * Where in a file a function begins: what the kernel wants to know for a uprobe.
+ * From a pattern such as "uprobe:FILE:SYMBOL" to the places that the kernel is asked to watch, and what their events are
+ * called: in tracefs, where names are short and of few letters, and in the trace.
  */
 #ifndef PLUMB_CONSUMERD_KERNEL_PROBE_PLACE_H
 #define PLUMB_CONSUMERD_KERNEL_PROBE_PLACE_H
 
 #include "base/result.h"
+#include "consumerd/kernel/tracefs.h"
 
-#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace plumb {
 
-/* Of a function in the symbol table, or the dynamic one, of an executable or shared object. */
-Result<std::uint64_t> file_offset_of_symbol(const std::string& path, const std::string& symbol);
+struct ProbePlace {
+    std::string type;     /* "p" or "r", as the kernel writes it */
+    std::string place;    /* "vfs_read", "/bin/x:0x1234" */
+    std::string raw_name; /* for tracefs, not yet distinct: "uprobe_shop__Cart__add_int_" */
+    std::string name;     /* in the trace: "uprobe_shop::Cart::add(int)" */
+    std::string file;     /* of a uprobe, absolute */
+};
+
+/* `notes` gets what a person should know of places that were left out. */
+Result<std::vector<ProbePlace>> places_of(const KernelSelector& selector, std::vector<std::string>& notes);
+
+/* The name in the trace of a probe that somebody else made and that is only known as tracefs lists it: as places_of()
+ * named it, as far as the file still says. */
+std::string name_of_left_probe(const std::string& raw_name, const std::string& place);
+
+/* An event's name may hold letters, digits and underscores, and no more than 63 of them; ours are shorter, so that
+ * another_raw_name() has room. */
+std::string raw_probe_name(const std::string& system, const std::string& name);
+/* "uprobe_f" -> "uprobe_f_2" */
+std::string another_raw_name(const std::string& raw_name, std::size_t number);
 
 } // namespace plumb
 

@@ -31,6 +31,22 @@ Error no_tracefs() {
         .hint("`mount -t tracefs tracefs /sys/kernel/tracing`, on a kernel with CONFIG_FTRACE.");
 }
 
+bool is_file(const std::string& path) {
+    struct stat info {};
+    return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+/* Names of files may have colons in them, and names in C++ have pairs of them. */
+std::size_t end_of_file_name(const std::string& text) {
+    std::size_t last = std::string::npos, last_behind_file = std::string::npos;
+    for (std::size_t at = 1; at + 1 < text.size(); at++) {
+        if (text[at] != ':' || text[at - 1] == ':' || text[at + 1] == ':') continue;
+        last = at;
+        if (is_file(text.substr(0, at))) last_behind_file = at;
+    }
+    return last_behind_file != std::string::npos ? last_behind_file : last;
+}
+
 } // namespace
 
 std::optional<std::string> mounted_tracefs() {
@@ -93,6 +109,7 @@ Result<KernelSelector> KernelSelector::parse(const std::string& text) {
         pattern.erase(0, 1);
         if (!selector.filter.empty()) return Error("\"{}\": what is left out can not have a filter.", text);
     }
+    selector.text = pattern;
     const std::size_t colon = pattern.find(':');
     selector.system = pattern.substr(0, colon);
     selector.event = colon == std::string::npos ? "*" : pattern.substr(colon + 1);
@@ -107,11 +124,11 @@ Result<KernelSelector> KernelSelector::parse(const std::string& text) {
     if (selector.kind != Kind::events && colon == std::string::npos)
         return Error("\"{}\" names no symbol.", text).hint("Write {}:SYMBOL.", selector.system);
     if (selector.kind == Kind::uprobe || selector.kind == Kind::uretprobe) {
-        const std::size_t last = selector.event.rfind(':');
-        if (last == std::string::npos || last == 0 || last + 1 == selector.event.size())
+        const std::size_t colon_behind_file = end_of_file_name(selector.event);
+        if (colon_behind_file == std::string::npos)
             return Error("\"{}\" names no symbol.", text).hint("Write {}:FILE:SYMBOL.", selector.system);
-        selector.file = selector.event.substr(0, last);
-        selector.event.erase(0, last + 1);
+        selector.file = selector.event.substr(0, colon_behind_file);
+        selector.event.erase(0, colon_behind_file + 1);
     }
     if (selector.kind != Kind::events && selector.exclude)
         return Error("\"{}\": a probe that is not asked for needs not be left out.", text);
@@ -147,15 +164,17 @@ Result<std::vector<TracefsEvent>> list_tracefs_events(const std::string& root) {
     return events;
 }
 
-/* "p:plumb_12_345/name symbol" */
-std::vector<std::string> list_probes(const std::string& root) {
-    std::vector<std::string> found;
-    const auto probes = read_small_file(root + "/dynamic_events");
+/* "p:plumb_12_345/name symbol arguments" */
+std::vector<ListedProbe> list_probes(const std::string& root) {
+    std::vector<ListedProbe> found;
+    const auto probes = read_small_file(root + "/dynamic_events", std::size_t{4} << 20);
     std::istringstream lines(probes ? *probes : "");
     for (std::string line; std::getline(lines, line);) {
-        const std::size_t colon = line.find(':');
-        if (colon != std::string::npos)
-            found.push_back(line.substr(colon + 1, line.find(' ', colon) - colon - 1));
+        std::istringstream words(line);
+        std::string type_and_name, place;
+        words >> type_and_name >> place;
+        const std::size_t colon = type_and_name.find(':');
+        if (colon != std::string::npos) found.push_back({type_and_name.substr(colon + 1), place});
     }
     return found;
 }

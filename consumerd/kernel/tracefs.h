@@ -36,9 +36,11 @@ struct KernelSelector {
     std::string event;  /* glob; of a system call without sys_enter_; of a probe its symbol */
     std::string file;   /* of a uprobe */
     std::string filter; /* in the kernel's syntax; empty: none */
+    std::string text;   /* as it was written, but for the filter */
 
     /* "sched:*", "sched", "!sched:sched_stat_*", "syscalls:openat", "kprobe:do_sys_open", "uprobe:/bin/x:main",
-     * each with " if FILTER" behind it. */
+     * each with " if FILTER" behind it. Of the colons in what follows "uprobe:", the last counts that has the name of a
+     * file before it. */
     static Result<KernelSelector> parse(const std::string& text);
     /* Whether an event that tracefs has is meant; filters play no part. */
     bool matches(const std::string& system_name, const std::string& event_name) const;
@@ -51,8 +53,12 @@ struct TracefsEvent {
 /* All events that can be switched on, sorted. */
 Result<std::vector<TracefsEvent>> list_tracefs_events(const std::string& root);
 
-/* "group/name" of dynamic events, whoever made them. */
-std::vector<std::string> list_probes(const std::string& root);
+struct ListedProbe {
+    std::string name;  /* "group/name" */
+    std::string place; /* "vfs_read", "/bin/x:0x1234" */
+};
+/* Dynamic events, whoever made them. */
+std::vector<ListedProbe> list_probes(const std::string& root);
 
 } // namespace plumb
 

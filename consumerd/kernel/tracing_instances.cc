@@ -206,9 +206,9 @@ TracefsLeftovers find_tracefs_leftovers(const std::string& root) {
             (cookie != 0 && is_channel_kept(cookie) ? leftovers.kept : leftovers.instances).push_back(name);
     }
     keep_newest(folder, std::move(elsewhere), leftovers);
-    for (const std::string& probe : list_probes(root))
-        if (is_left_probe(folder, probe.substr(0, probe.find('/')), leftovers))
-            leftovers.probes.push_back(probe);
+    for (const ListedProbe& probe : list_probes(root))
+        if (is_left_probe(folder, probe.name.substr(0, probe.name.find('/')), leftovers))
+            leftovers.probes.push_back(probe.name);
     return leftovers;
 }
 

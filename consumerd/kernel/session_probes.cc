@@ -1,0 +1,91 @@
+/*
+ * Probes of a session: events of the kernel that are made for it, in a group of its own, and are taken away with it.
+ *
+ *   "kprobe:vfs_read"        "p:plumb_12_345/kprobe_vfs_read vfs_read"
+ *   "uprobe:/bin/x:main"     "p:plumb_12_345/uprobe_main /bin/x:0x1234"
+ *
+ * Names in tracefs are distinct, short, and of few letters. In the trace they are those that people know: two functions of
+ * one name in two files have their file's in front.
+ */
+#include "consumerd/kernel/kernel_session.h"
+#include "consumerd/kernel/probe_place.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace plumb {
+
+std::string KernelSession::free_raw_name(const std::string& wanted) const {
+    const auto is_taken = [&](const std::string& raw_name) {
+        return std::any_of(made_probes_.begin(), made_probes_.end(),
+                           [&](const MadeProbe& made) { return made.raw_name == raw_name; });
+    };
+    std::string raw_name = wanted;
+    for (std::size_t number = 2; is_taken(raw_name); number++)
+        raw_name = another_raw_name(wanted, number);
+    return raw_name;
+}
+
+Result<std::string> KernelSession::make_probe(const KernelSelector& selector, const ProbePlace& place) {
+    const std::string definition = place.type + " " + place.place;
+    for (const MadeProbe& made : made_probes_)
+        if (made.definition == definition) return made.raw_name;
+    const std::string raw_name = free_raw_name(place.raw_name);
+    const std::string command = fmt::format("{}:{}/{} {}", place.type, name_, raw_name, place.place);
+    const bool is_user = !place.file.empty();
+    if (Status made = write_tracefs(root_ + "/dynamic_events", command, true); !made)
+        return made.error()
+            .with("The kernel does not take the probe {}", selector.text)
+            .hint("{}",
+                  is_user
+                      ? "The file must be a regular one that can be run or loaded."
+                      : "`grep NAME /proc/kallsyms` shows what can be probed; inlined functions can not.");
+    probes_.push_back(name_ + "/" + raw_name);
+    made_probes_.push_back({definition, raw_name, place.name, place.file});
+    return raw_name;
+}
+
+Status KernelSession::add_probes(const KernelSelector& selector) {
+    using Kind = KernelSelector::Kind;
+    const bool is_user = selector.kind != Kind::kprobe && selector.kind != Kind::kretprobe;
+    if (access((root_ + (is_user ? "/uprobe_events" : "/kprobe_events")).c_str(), F_OK) != 0)
+        return Error("This kernel has no {}s.", is_user ? "uprobe" : "kprobe")
+            .hint("It was built without CONFIG_{}_EVENTS.", is_user ? "UPROBE" : "KPROBE");
+    const auto places = places_of(selector, notes_);
+    if (!places) return places.error();
+    for (const ProbePlace& place : *places) {
+        const auto raw_name = make_probe(selector, place);
+        if (!raw_name) return raw_name.error();
+        const auto event = known(name_, *raw_name);
+        if (!event) return event.error();
+        if (!selector.filter.empty())
+            if (Status set = set_filter(**event, selector.filter); !set) return set;
+        if (Status enabled = enable(**event); !enabled) return enabled;
+    }
+    constexpr std::size_t many = 100;
+    if (places->size() > many)
+        notes_.push_back(fmt::format(
+            "{} stands for {} probes; at the end, the kernel takes some 0.05 s to take each away.",
+            selector.text, places->size()));
+    return ok();
+}
+
+/* "uprobe_f" of two files -> "uprobe_liba.so:f" and "uprobe_libb.so:f". */
+void KernelSession::name_probes() {
+    for (const MadeProbe& probe : made_probes_) {
+        std::string name = probe.name;
+        const bool is_ambiguous =
+            std::any_of(made_probes_.begin(), made_probes_.end(), [&](const MadeProbe& other) {
+                return other.name == probe.name && other.file != probe.file;
+            });
+        if (is_ambiguous) {
+            const std::string file = probe.file.substr(probe.file.rfind('/') + 1);
+            name.insert(name.find('_') + 1, file + ":");
+        }
+        for (KernelEvent& event : events_)
+            if (event.system == name_ && event.raw_name == probe.raw_name) event.description.name = name;
+    }
+}
+
+} // namespace plumb

@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+# cmake-timeout: 300
+# cmake-once
+# cmake-serial
+"""Probes in programs (`plumb record -k uprobe:FILE:SYMBOL`): the function that a person means is the one that is probed, by
+whatever name it is known, and every call is counted: compared with what the program itself counted."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
+PLUMB = BUILD / "cli/plumb"
+TRACEFS = Path("/sys/kernel/tracing")
+
+# Two libraries have functions of the same names, one of them static.
+LIBRARY = """
+static __attribute__((noinline)) int hidden(int n) { __asm__ volatile(""); return n * 2; }
+__attribute__((noinline)) int twin(int n) { __asm__ volatile(""); return n * 3; }
+int enter_NAME(int n) { return hidden(n) + twin(n); }
+"""
+PROGRAM = """
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+namespace shop {
+struct Cart {
+    __attribute__((noinline)) int add(int count);
+    __attribute__((noinline)) int add(const char* name, int count);
+    int total = 0;
+};
+int Cart::add(int count) { asm volatile(""); return total += count; }
+int Cart::add(const char* name, int count) { asm volatile("" : : "r"(name)); return total -= count; }
+}
+extern "C" {
+int enter_a(int);
+int enter_b(int);
+__attribute__((noinline)) int json_parse(int n) { asm volatile(""); return n + 1; }
+__attribute__((noinline)) int json_print(int n) { asm volatile(""); return n + 2; }
+__attribute__((noinline)) int a_function_whose_name_is_longer_than_the_sixty_three_letters_that_tracefs_takes_1(int n) { asm volatile(""); return n; }
+__attribute__((noinline)) int a_function_whose_name_is_longer_than_the_sixty_three_letters_that_tracefs_takes_2(int n) { asm volatile(""); return n; }
+}
+int main(int count, char** arguments) {
+    const int copies = count > 1 ? atoi(arguments[1]) : 0;
+    shop::Cart cart;
+    int n = 0;
+    char copy[64];
+    for (int i = 0; i < 7; i++) n += cart.add(i);
+    for (int i = 0; i < 3; i++) n += cart.add("x", i);
+    for (int i = 0; i < 5; i++) n += enter_a(i);
+    for (int i = 0; i < 4; i++) n += enter_b(i);
+    for (int i = 0; i < 11; i++) n += json_parse(i);
+    n += json_print(1);
+    for (int i = 0; i < 2; i++) n += a_function_whose_name_is_longer_than_the_sixty_three_letters_that_tracefs_takes_1(i);
+    n += a_function_whose_name_is_longer_than_the_sixty_three_letters_that_tracefs_takes_2(n);
+    for (volatile int i = 0; i < copies; i++) n += *static_cast<char*>(memcpy(copy, arguments[0], (size_t)(i % 8)));
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+    const timespec past = {1, 0};
+    pthread_mutex_lock(&mutex);
+    for (int i = 0; i < 6; i++) pthread_cond_timedwait(&condition, &mutex, &past);
+    if (count > 2) sleep((unsigned)atoi(arguments[2]));
+    return n == 123456;
+}
+"""
+
+
+def left_by(recorder, folder):
+    """Instances of this recorder, and probes in programs of this test: others may be at work beside it."""
+    return ([one.name for one in (TRACEFS / "instances").iterdir() if one.name.startswith(f"plumb_r{recorder}_")],
+            [line for line in (TRACEFS / "dynamic_events").read_text().splitlines() if str(folder) in line])
+
+
+class UserProbesTest(unittest.TestCase):
+    """Compiles what is probed once; each test has a trace of its own."""
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = Path(tempfile.mkdtemp(prefix="plumb-probes-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        for name in "ab":
+            (cls.folder / f"{name}.c").write_text(LIBRARY.replace("NAME", name))
+            cls.compile("cc", "-O2", "-shared", "-fPIC", "-Wl,-Bsymbolic", f"{name}.c", "-o", f"lib{name}.so")
+        (cls.folder / "app.cc").write_text(PROGRAM)
+        cls.compile("c++", "-O2", "-fno-builtin", "app.cc", "-L.", "-la", "-lb", f"-Wl,-rpath,{cls.folder}", "-pthread", "-o", "app")
+        shutil.copy(cls.folder / "app", cls.folder / "stripped")
+        cls.compile("strip", "stripped")
+        cls.app = cls.folder / "app"
+
+    @classmethod
+    def compile(cls, *command):
+        subprocess.run(command, cwd=cls.folder, check=True)
+
+    def setUp(self):
+        self.trace = self.folder / self.id().split(".")[-1]
+
+    def record(self, *patterns, command=None, status=0):
+        """What the summary counts, and what was said."""
+        shutil.rmtree(self.trace, ignore_errors=True)
+        options = [word for pattern in patterns for word in ("-k", pattern)]
+        with subprocess.Popen([PLUMB, "record", "-q", "--json", "-o", self.trace, *options, "--", *(command or [self.app])],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as recorder:
+            output, said = recorder.communicate(timeout=120)
+        self.assertEqual(recorder.returncode, status, said)
+        self.assertEqual(left_by(recorder.pid, self.folder), ([], []))
+        if status != 0:
+            return {}, said
+        summary = json.loads(output)
+        self.assertEqual((summary["events_lost"], summary["problems"]), (0, []))
+        return summary["events_by_name"], said
+
+    def lines(self):
+        """What babeltrace2 prints of the last trace, without the statedump."""
+        done = subprocess.run(["babeltrace2", self.trace], capture_output=True, text=True, timeout=100, check=True)
+        self.assertEqual(done.stderr, "")
+        return [line for line in done.stdout.splitlines() if "statedump" not in line]
+
+
+class Functions(UserProbesTest):
+    def test_the_same_symbol_of_two_files_is_probed_in_both(self):
+        counts, _ = self.record(f"uprobe:{self.folder}/liba.so:twin", f"uprobe:{self.folder}/libb.so:twin",
+                                f"uprobe:{self.folder}/liba.so:hidden", f"uprobe:{self.folder}/liba.so:hidden")
+        self.assertEqual(counts, {"uprobe_liba.so:twin": 5, "uprobe_libb.so:twin": 4, "uprobe_hidden": 5})
+        self.assertEqual(sum("uprobe_liba.so:twin" in line for line in self.lines()), 5)
+
+    def test_functions_of_cxx_go_by_their_own_names(self):
+        for pattern in ("shop::Cart::add", "shop::Cart::a*", "_ZN4shop4Cart3add*"):
+            counts, _ = self.record(f"uprobe:{self.app}:{pattern}")
+            self.assertEqual(counts, {"uprobe_shop::Cart::add(int)": 7, "uprobe_shop::Cart::add(char const*, int)": 3}, pattern)
+        counts, _ = self.record(f"uprobe:{self.app}:shop::Cart::add(int)", f"uretprobe:{self.folder}/liba.so:twin")
+        self.assertEqual(counts, {"uprobe_shop::Cart::add(int)": 7, "uretprobe_twin": 5})
+
+    def test_patterns_and_long_names(self):
+        counts, _ = self.record(f"uprobe:{self.app}:json_*", f"uprobe:{self.app}:a_function_whose_name_is_longer*")
+        long = "uprobe_a_function_whose_name_is_longer_than_the_sixty_three_letters_that_tracefs_takes_"
+        self.assertEqual(counts, {"uprobe_json_parse": 11, "uprobe_json_print": 1, long + "1": 2, long + "2": 1})
+
+    def test_addresses_and_offsets(self):
+        text = subprocess.run(["nm", self.app], capture_output=True, text=True, check=True).stdout
+        (address,) = [line.split()[0] for line in text.splitlines() if line.endswith(" json_parse")]
+        listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--start-address=0x{address}", self.app],
+                                 capture_output=True, text=True, check=True).stdout.splitlines()
+        begin = next(number for number, line in enumerate(listing) if "<json_parse>:" in line)
+        offset = int(listing[begin + 2].split(":")[0], 16) - int(address, 16)
+        counts, _ = self.record(f"uprobe:{self.app}:json_parse+{offset:#x}", f"uprobe:{self.app}:0x{address.lstrip('0')}")
+        self.assertEqual(counts, {f"uprobe_json_parse+{offset:#x}": 11, "uprobe_json_parse": 11})
+        counts, _ = self.record(f"uprobe:{self.folder}/stripped:0x{address.lstrip('0')}", command=[self.folder / "stripped"])
+        self.assertEqual(counts, {f"uprobe_0x{address.lstrip('0')}": 11})
+
+    def test_of_several_versions_the_default_one_is_probed(self):
+        library = self.c_library()
+        counts, _ = self.record(f"uprobe:{library}:pthread_cond_timedwait")
+        self.assertEqual(counts, {"uprobe_pthread_cond_timedwait": 6})
+        old = [line.split()[-1] for line in
+               subprocess.run(["nm", "-D", library], capture_output=True, text=True, check=True).stdout.splitlines()
+               if " pthread_cond_timedwait@GLIBC" in line]
+        if old:
+            counts, _ = self.record(f"uprobe:{library}:{old[0]}", f"uprobe:{self.app}:json_print")
+            self.assertEqual(counts, {"uprobe_json_print": 1})
+
+    def test_of_a_function_with_several_implementations_the_one_that_runs_is_probed(self):
+        # Others that are called before main() use it, too: what counts is the difference.
+        counted = [self.record(f"uprobe:{self.c_library()}:memcpy", command=[self.app, str(copies)])[0]["uprobe_memcpy"]
+                   for copies in (100, 1100)]
+        self.assertEqual(counted[1] - counted[0], 1000)
+
+    def c_library(self):
+        words = subprocess.run(["ldd", self.app], capture_output=True, text=True, check=True).stdout.split()
+        return os.path.realpath(next(word for word in words if word.startswith("/") and "libc.so" in word))
+
+    def test_what_is_not_there_is_named_with_what_is_like_it(self):
+        stripped = self.folder / "stripped"
+        for pattern, words in ((f"{self.app}:shop::Card::add", ["no function shop::Card::add", "It has shop::Cart::add"]),
+                               (f"{self.app}:json_pars", ["It has json_parse"]),
+                               (f"{self.app}:nothing_*", ["no function nothing_*"]),
+                               (f"{self.app}:0x7000000000", ["0x7000000000 is no address"]),
+                               (f"{stripped}:json_parse", ["no function json_parse"]),
+                               (f"{self.c_library()}:memcpy@NONE_1", ["no function memcpy of the version NONE_1", "GLIBC_2.14"]),
+                               (f"{self.c_library()}:*", ["more than 1000 are not probed"]),
+                               (f"{self.folder}/app.cc:main", ["not an executable or shared object"])):
+            _, said = self.record(f"uprobe:{pattern}", status=1)
+            for each in words:
+                self.assertIn(each, said)
+        _, said = self.record(f"uretprobe:{self.folder}/liba.so:twin+0x1", status=1)
+        self.assertIn("no function begins at twin+0x1", said)
+
+    def test_what_a_killed_recorder_left_has_the_same_names(self):
+        recorder = subprocess.Popen([PLUMB, "record", "-q", "--snapshot", "-o", self.trace, "-k", f"uprobe:{self.app}:shop::Cart::*",
+                                     "-k", f"uprobe:{self.folder}/liba.so:twin", "-k", f"uprobe:{self.folder}/libb.so:twin", "--",
+                                     "sh", "-c", f"{self.app}; echo done; exec sleep 60"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(recorder.stdout.close)
+        self.addCleanup(subprocess.run, [PLUMB, "extract", "--remove"], capture_output=True, check=False)
+        self.assertEqual(recorder.stdout.readline(), "done\n")
+        children = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().split()
+        recorder.kill()
+        recorder.wait()
+        for child in children:
+            os.kill(int(child), signal.SIGKILL)
+        done = subprocess.run([PLUMB, "extract", "-o", self.folder / "rest"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        counts = json.loads((self.folder / "rest/summary.json").read_text())["events_by_name"]
+        self.assertEqual(counts, {"uprobe_shop::Cart::add(int)": 7, "uprobe_shop::Cart::add(char const*, int)": 3,
+                                  "uprobe_liba.so:twin": 5, "uprobe_libb.so:twin": 4})
+        self.assertEqual(left_by(recorder.pid, self.folder), ([], []))
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("skipped: events of the kernel need root")
+        sys.exit(77)
+    subprocess.run([PLUMB, "list", "--kernel", "-e", "sched:none"], capture_output=True, check=False)  # mounts tracefs
+    if not os.access(TRACEFS / "instances", os.W_OK) or not (TRACEFS / "uprobe_events").exists():
+        print("skipped: there is no tracefs with uprobes that may be used here")
+        sys.exit(77)
+    unittest.main()

@@ -1,0 +1,182 @@
+// cmake-once
+//
+// The functions of a file, by whatever name people know them; damage of the file is an error or a function less.
+#include "base/demangle.h"
+#include "consumerd/probe/function_choice.h"
+#include "consumerd/probe/similar_names.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+
+namespace plumb {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+TEST(Demangle, ShowsNamesAsPeopleWriteThem) {
+    EXPECT_EQ(demangled("_ZN4shop4Cart3addEi"), "shop::Cart::add(int)");
+    EXPECT_EQ(demangled("main"), "main");
+    EXPECT_EQ(demangled("i"), "i"); /* no type */
+    EXPECT_EQ(demangled("_Zgarbage"), "_Zgarbage");
+    EXPECT_EQ(demangled("_Z" + std::string(100000, 'N')), "_Z" + std::string(100000, 'N'));
+    EXPECT_EQ(without_parameters("shop::Cart::add(int, char (*)(int)) const"), "shop::Cart::add");
+    EXPECT_EQ(without_parameters("void shop::each<int (*)(char)>(int)"), "shop::each<int (*)(char)>");
+    EXPECT_EQ(without_parameters("shop::Cart::operator()(int)"), "shop::Cart::operator()");
+    EXPECT_EQ(without_parameters("operator new(unsigned long)"), "operator new");
+    EXPECT_EQ(without_parameters("shop::(anonymous namespace)::f(int)"), "shop::(anonymous namespace)::f");
+    EXPECT_EQ(without_parameters("main"), "main");
+    EXPECT_EQ(without_parameters(")("), ")(");
+}
+
+TEST(SimilarNames, AreThoseThatSomebodyMayHaveMeant) {
+    EXPECT_THAT(similar_names("json_pars", {"main", "json_parse", "x"}), ElementsAre("json_parse"));
+    EXPECT_THAT(similar_names("Parse", {"json_parse", "json_print"}), ElementsAre("json_parse"));
+    EXPECT_THAT(similar_names("mian", {"main", "jason"}), IsEmpty()); /* two letters of four */
+    EXPECT_THAT(similar_names("", {"main"}), IsEmpty());
+    EXPECT_EQ(
+        similar_names("add", std::vector<std::string>{"add1", "add2", "add3", "add4", "add5", "add6"}).size(),
+        5u);
+}
+
+/* Compiled in the test. Versions as a library has them that changed what a function does. */
+constexpr const char* library_source = R"(
+int old_f(int n) { return n; }
+int new_f(int n) { return n + 1; }
+int only_old(int n) { return n + 2; }
+__asm__(".symver old_f,f@V1");
+__asm__(".symver new_f,f@@V2");
+__asm__(".symver only_old,gone@V1");
+int json_parse(int n) { return n + 3; }
+int json_print(int n) { return n + 4; }
+static int chosen_one(int n) { return n + 5; }
+static void* choose(void) { return (void*)chosen_one; }
+int chosen(int n) __attribute__((ifunc("choose")));
+int _ZN4shop4Cart3addEi(int n) { return n + 6; }
+int _ZN4shop4Cart3addEPKc(const char* n) { return *n; }
+int table[100];
+)";
+
+class FunctionsTest : public testing::Test {
+protected:
+    static void SetUpTestSuite() {
+        char name[] = "/tmp/plumb-functions-XXXXXX";
+        folder_ = ::mkdtemp(name);
+        std::ofstream(folder_ + "/library.c") << library_source;
+        std::ofstream(folder_ + "/map")
+            << "V1 { global: f; gone; json_*; chosen; _Z*; table; }; V2 { global: f; } V1;";
+        const std::string command =
+            fmt::format("cd {} && cc -g -O1 -shared -fPIC library.c -Wl,--version-script=map -o whole.so && "
+                        "strip -o stripped.so whole.so",
+                        folder_);
+        ASSERT_EQ(std::system(command.c_str()), 0);
+    }
+    static void TearDownTestSuite() { std::filesystem::remove_all(folder_); }
+
+    static std::vector<std::string> names_of(const std::string& text, const std::string& file = "whole.so") {
+        const auto elf = ElfFile::open(folder_ + "/" + file);
+        EXPECT_TRUE(elf);
+        const auto places = choose_functions(*elf, file, text);
+        if (!places) return {places.error().message()};
+        std::vector<std::string> names;
+        for (const FunctionPlace& place : *places)
+            names.push_back(place.name);
+        return names;
+    }
+    static std::uint64_t address_of(const std::string& text) {
+        const auto elf = ElfFile::open(folder_ + "/whole.so");
+        const auto places = choose_functions(*elf, "whole.so", text);
+        EXPECT_TRUE(places && places->size() == 1) << text;
+        return places && !places->empty() ? places->front().address : 0;
+    }
+
+    static inline std::string folder_;
+};
+
+TEST_F(FunctionsTest, OfSeveralVersionsTheDefaultOneIsMeant) {
+    for (const std::string file : {"whole.so", "stripped.so"}) {
+        EXPECT_THAT(names_of("f", file), ElementsAre("f"));
+        EXPECT_THAT(names_of("f@V1", file), ElementsAre("f@V1"));
+        EXPECT_THAT(names_of("f@@V2", file), ElementsAre("f"));
+        EXPECT_THAT(names_of("f@*", file), UnorderedElementsAre("f", "f@V1"));
+        EXPECT_THAT(names_of("gone", file), ElementsAre("gone@V1"));
+        EXPECT_THAT(names_of("f@V3", file), ElementsAre(HasSubstr("Its versions are: V1, V2")));
+    }
+    EXPECT_EQ(address_of("f"), address_of("new_f"));
+    EXPECT_EQ(address_of("f@V1"), address_of("old_f"));
+}
+
+TEST_F(FunctionsTest, NamesAreSymbolsPatternsAddressesAndThoseOfCxx) {
+    EXPECT_THAT(names_of("json_*"), ElementsAre("json_parse", "json_print"));
+    EXPECT_THAT(names_of("json_parse+0x2"), ElementsAre("json_parse+0x2"));
+    EXPECT_THAT(names_of("json_parse+2"), ElementsAre("json_parse+0x2"));
+    EXPECT_EQ(address_of("json_parse+0x2"), address_of("json_parse") + 2);
+    EXPECT_THAT(names_of(fmt::format("{:#x}", address_of("json_parse"))), ElementsAre("json_parse"));
+    EXPECT_THAT(names_of(fmt::format("{:#x}", address_of("json_parse") + 1)), ElementsAre(HasSubstr("0x")));
+    EXPECT_THAT(names_of("shop::Cart::add"),
+                ElementsAre("shop::Cart::add(char const*)", "shop::Cart::add(int)"));
+    EXPECT_THAT(names_of("shop::Cart::add(int)"), ElementsAre("shop::Cart::add(int)"));
+    EXPECT_THAT(names_of("shop::*"), ElementsAre("shop::Cart::add(char const*)", "shop::Cart::add(int)"));
+}
+
+TEST_F(FunctionsTest, NoFunctionIsAnErrorThatSaysWhatThereIs) {
+    EXPECT_THAT(names_of("json_pars"), ElementsAre(HasSubstr("It has json_parse")));
+    EXPECT_THAT(names_of("table"), ElementsAre(HasSubstr("no function table"))); /* a variable */
+    EXPECT_THAT(names_of("chosen_one", "stripped.so"), ElementsAre(HasSubstr("no function chosen_one")));
+    EXPECT_THAT(names_of("json_parse+0x70000000"),
+                ElementsAre(HasSubstr("no part of the file that is loaded")));
+    EXPECT_THAT(names_of("0x70000000"), ElementsAre(HasSubstr("no address of what is loaded")));
+    EXPECT_THAT(names_of("0x"), ElementsAre(HasSubstr("no function 0x")));
+    EXPECT_THAT(names_of("@V1"), ElementsAre(HasSubstr("no function @V1")));
+    EXPECT_THAT(names_of("+1"), ElementsAre(HasSubstr("no function +1")));
+}
+
+TEST_F(FunctionsTest, WhatIsChosenAtTheStartIsMarked) {
+    const auto elf = ElfFile::open(folder_ + "/whole.so");
+    const auto places = choose_functions(*elf, "whole.so", "chosen");
+    ASSERT_TRUE(places && places->size() == 1);
+    EXPECT_TRUE(places->front().is_chosen);
+    EXPECT_FALSE(choose_functions(*elf, "whole.so", "f")->front().is_chosen);
+}
+
+TEST_F(FunctionsTest, AnAddressHasItsNamesBack) {
+    const auto elf = ElfFile::open(folder_ + "/whole.so");
+    EXPECT_EQ(names_of_address(*elf, address_of("shop::Cart::add(int)")).front(), "shop::Cart::add(int)");
+    EXPECT_EQ(names_of_address(*elf, address_of("json_parse") + 2).front(), "json_parse+0x2");
+    EXPECT_THAT(names_of_address(*elf, address_of("f@V1")), ElementsAre("old_f", "f@V1", HasSubstr("0x")));
+}
+
+TEST_F(FunctionsTest, DamagedFilesAreReadWithoutHarm) {
+    std::ifstream file(folder_ + "/whole.so", std::ios::binary);
+    const std::string good((std::istreambuf_iterator<char>(file)), {});
+    std::mt19937 random(1);
+    std::size_t read = 0;
+    for (int round = 0; round < 2000; round++) {
+        std::string bytes = good;
+        for (int i = 0; i < 20; i++) /* the headers at both ends are what most depends on */
+            bytes[i % 2 == 0 ? random() % bytes.size() : bytes.size() - 1 - random() % 2500] =
+                static_cast<char>(random() % 4 == 0 ? 0xff : random());
+        if (round % 10 == 0) bytes.resize(random() % bytes.size());
+        const auto elf = ElfFile::of_bytes(std::as_bytes(std::span(bytes)), "damaged");
+        if (!elf) continue;
+        read++;
+        (void)choose_functions(*elf, "damaged", "*");
+        (void)choose_functions(*elf, "damaged", "f@V1");
+        (void)symbol_address(*elf, "table");
+        (void)names_of_address(*elf, random() % 16384);
+    }
+    EXPECT_GT(read, 100u);
+}
+
+} // namespace
+} // namespace plumb
