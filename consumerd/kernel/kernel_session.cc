@@ -172,35 +172,32 @@ Status KernelSession::select(const std::vector<KernelSelector>& selectors) {
     std::erase_if(events_, is_excluded);
     if (events_.empty()) return Error("No event of the kernel is left to record.");
     name_probes();
-    for (const char* name : {"task_newtask", "task_rename"}) {
-        KernelSelector ours;
-        ours.system = "task";
-        ours.event = name;
-        ours.filter = filter_of_ours;
-        (void)choose(ours, true); /* without them threads that start later have no names */
-    }
+    choose_ours();
     return ok();
 }
 
-Status KernelSession::choose(const KernelSelector& selector, bool is_ours) {
+Status KernelSession::choose(const KernelSelector& selector) {
     const auto all = list_tracefs_events(path_);
     if (!all) return all.error();
-    bool any = false;
-    for (const TracefsEvent& each : *all) {
-        if (!selector.matches(each.system, each.name)) continue;
-        any = true;
-        const auto is_known = [&](const KernelEvent& event) {
-            return event.system == each.system && event.raw_name == each.name;
+    std::vector<TracefsEvent> matching;
+    for (const TracefsEvent& each : *all)
+        if (selector.matches(each.system, each.name)) matching.push_back(each);
+    return matching.empty() ? Status(nothing_chosen(selector)) : switch_on(matching, selector);
+}
+
+/* What tells us of threads, without being asked for. */
+void KernelSession::choose_ours() {
+    for (const char* name : {"task_newtask", "task_rename"}) {
+        const auto is_it = [&](const KernelEvent& event) {
+            return event.system == "task" && event.raw_name == name;
         };
-        if (is_ours && std::any_of(events_.begin(), events_.end(), is_known)) continue;
-        const auto event = known(each.system, each.name);
-        if (!event) return event.error();
-        (*event)->is_ours = is_ours;
-        if (!selector.filter.empty())
-            if (Status set = set_filter(**event, selector.filter); !set) return set;
-        if (Status enabled = enable(**event); !enabled) return enabled;
+        if (std::any_of(events_.begin(), events_.end(), is_it)) continue;
+        KernelSelector selector;
+        selector.filter = filter_of_ours;
+        if (!known("task", name)) continue; /* then threads that start later have no names */
+        events_.back().is_ours = true;
+        (void)switch_on({{"task", name}}, selector);
     }
-    return any ? ok() : Status(nothing_chosen(selector));
 }
 
 /* Valid until the next one is asked for. */
@@ -213,30 +210,12 @@ Result<KernelEvent*> KernelSession::known(const std::string& system, const std::
     return &events_.back();
 }
 
-Status KernelSession::enable(const KernelEvent& event) {
-    return write_tracefs(path("events/" + event.system + "/" + event.raw_name + "/enable"), "1");
-}
-
 Result<KernelEvent> KernelSession::described(const std::string& system, const std::string& name) {
     const auto format = read_small_file(path("events/" + system + "/" + name + "/format"));
     if (!format) return format.error();
     auto event = parser_->parse(system, *format);
     if (event) event->process_numbers = process_number_offsets(system, RawFields(*format));
     return event;
-}
-
-Status KernelSession::set_filter(const KernelEvent& event, const std::string& filter) {
-    const std::string file = path("events/" + event.system + "/" + event.raw_name + "/filter");
-    if (write_tracefs(file, filter)) return ok();
-    /* After a refusal the file holds the filter, and below it a caret and what is wrong there. */
-    const auto why = read_small_file(file);
-    std::string text = why ? *why : "";
-    while (!text.empty() && text.back() == '\n')
-        text.pop_back();
-    return Error("The kernel does not take the filter of {}:{}:\n{}", event.system, event.raw_name,
-                 text.empty() ? filter : text)
-        .hint("\nIts fields are in {}/events/{}/{}/format; the syntax is that of ftrace's event filters.",
-              root_, event.system, event.raw_name);
 }
 
 Status KernelSession::start() {

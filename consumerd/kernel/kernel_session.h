@@ -132,16 +132,20 @@ private:
     Status configure();
     Status know_layout();
     Status know_events();
-    Status choose(const KernelSelector& selector, bool is_ours = false);
+    Status choose(const KernelSelector& selector);
+    void choose_ours();
     Result<KernelEvent> described(const std::string& system, const std::string& name);
     Result<KernelEvent*> known(const std::string& system, const std::string& name);
+    /* With the selector's filter, on those of them that have its fields. */
+    Status switch_on(const std::vector<TracefsEvent>& events, const KernelSelector& selector);
+    Status take_filter(const KernelEvent& event, const std::string& filter, std::string& lacking);
     Status enable(const KernelEvent& event);
     /* What a pattern beginning with "kprobe:", "uprobe:" and the like asks for. */
     Status add_probes(const KernelSelector& selector);
     Result<std::string> make_probe(const KernelSelector& selector, const ProbePlace& place);
+    Error not_taken(const KernelSelector& selector, const std::string& command, const Error& error) const;
     std::string free_raw_name(const std::string& wanted) const;
     void name_probes();
-    Status set_filter(const KernelEvent& event, const std::string& filter);
     Status read_page_format();
     Result<std::set<std::uint32_t>> listed(const char* list) const; /* the machine's numbers */
     Result<std::set<std::uint32_t>> named_here(const char* list) const;
@@ -170,6 +174,8 @@ private:
         std::string file;
     };
     std::vector<MadeProbe> made_probes_;
+    /* By "system/name", of events that are on: any of them is enough; none: each event passes. */
+    std::map<std::string, std::vector<std::string>> filters_;
     std::vector<std::uint32_t> cpus_;
     std::map<std::uint32_t, KernelCounts> counted_before_;      /* by CPU */
     mutable std::map<std::uint32_t, KernelCounts> last_counts_; /* the same */

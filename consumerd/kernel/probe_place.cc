@@ -3,6 +3,7 @@
 #include "base/elf_file.h"
 #include "consumerd/probe/chosen_function.h"
 #include "consumerd/probe/function_choice.h"
+#include "consumerd/probe/unwinding.h"
 
 #include <algorithm>
 #include <cctype>
@@ -42,8 +43,17 @@ Status check_begin(const KernelSelector& selector, const FunctionPlace& place) {
     if (selector.kind != Kind::uretprobe || place.is_begin) return ok();
     return Error("{}: no function begins at {}.", selector.text, place.name)
         .hint("A uretprobe takes what the stack's top holds there for a return address, which elsewhere "
-              "would break "
-              "the program.");
+              "would break the program.");
+}
+
+Status check_unwinding(const KernelSelector& selector, const ElfFile& elf) {
+    if (selector.kind != Kind::uretprobe || selector.insists) return ok();
+    const std::string who = who_walks_the_stack(elf);
+    if (who.empty()) return ok();
+    return Error("{}: {} is {}. A uretprobe puts another return address on the stack, and ends a program "
+                 "that throws an exception or panics through the function, or walks its stack.",
+                 selector.text, selector.file, who)
+        .hint("`uretprobe!:{}:{}` insists.", selector.file, selector.event);
 }
 
 Result<std::vector<ProbePlace>> places_in_file(const KernelSelector& selector,
@@ -52,6 +62,7 @@ Result<std::vector<ProbePlace>> places_in_file(const KernelSelector& selector,
     if (!path) return path.error();
     const auto elf = ElfFile::open(selector.file);
     if (!elf) return elf.error();
+    if (Status bearable = check_unwinding(selector, *elf); !bearable) return bearable.error();
     const auto functions = choose_functions(*elf, selector.file, selector.event);
     if (!functions) return functions.error();
     std::vector<ProbePlace> places;
@@ -66,8 +77,12 @@ Result<std::vector<ProbePlace>> places_in_file(const KernelSelector& selector,
             continue;
         }
         const std::string name = selector.system + "_" + function.name;
-        ProbePlace place{is_return(selector.kind) ? "r" : "p", fmt::format("{}:{:#x}", *path, *offset),
-                         raw_probe_name(selector.system, function.name), name, *path};
+        ProbePlace place{is_return(selector.kind) ? "r" : "p",
+                         fmt::format("{}:{:#x}", *path, *offset),
+                         raw_probe_name(selector.system, function.name),
+                         name,
+                         *path,
+                         selector.arguments};
         const bool is_known = std::any_of(places.begin(), places.end(), [&](const ProbePlace& other) {
             return other.place == place.place;
         });
@@ -89,7 +104,7 @@ Result<std::vector<ProbePlace>> places_of(const KernelSelector& selector, std::v
      * more do not return for it. */
     return std::vector{ProbePlace{is_return(selector.kind) ? "r4096" : "p", selector.event,
                                   raw_probe_name(selector.system, selector.event),
-                                  selector.system + "_" + selector.event, ""}};
+                                  selector.system + "_" + selector.event, "", selector.arguments}};
 }
 
 std::string raw_probe_name(const std::string& system, const std::string& name) {

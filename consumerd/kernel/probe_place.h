@@ -14,11 +14,12 @@
 namespace plumb {
 
 struct ProbePlace {
-    std::string type;     /* "p" or "r", as the kernel writes it */
-    std::string place;    /* "vfs_read", "/bin/x:0x1234" */
-    std::string raw_name; /* for tracefs, not yet distinct: "uprobe_shop__Cart__add_int_" */
-    std::string name;     /* in the trace: "uprobe_shop::Cart::add(int)" */
-    std::string file;     /* of a uprobe, absolute */
+    std::string type;      /* "p" or "r", as the kernel writes it */
+    std::string place;     /* "vfs_read", "/bin/x:0x1234" */
+    std::string raw_name;  /* for tracefs, not yet distinct: "uprobe_shop__Cart__add_int_" */
+    std::string name;      /* in the trace: "uprobe_shop::Cart::add(int)" */
+    std::string file;      /* of a uprobe, absolute */
+    std::string arguments; /* "n=%di:u32 m=%si"; empty: none */
 };
 
 /* `notes` gets what a person should know of places that were left out. */

@@ -7,6 +7,7 @@
  * Names in tracefs are distinct, short, and of few letters. In the trace they are those that people know: two functions of
  * one name in two files have their file's in front.
  */
+#include "consumerd/kernel/fetch_arguments.h"
 #include "consumerd/kernel/kernel_session.h"
 #include "consumerd/kernel/probe_place.h"
 
@@ -27,20 +28,32 @@ std::string KernelSession::free_raw_name(const std::string& wanted) const {
     return raw_name;
 }
 
+Error KernelSession::not_taken(const KernelSelector& selector, const std::string& command,
+                               const Error& error) const {
+    const auto log = read_small_file(root_ + "/error_log");
+    const std::string why = log ? refusal_in_log(*log, command) : "";
+    const Error described = why.empty()
+                                ? error.with("The kernel does not take the probe {}", selector.text)
+                                : Error("The kernel does not take the probe {}: {}", selector.text, why);
+    if (!selector.arguments.empty() && why.find('\n') != std::string::npos)
+        return described.hint(
+            "\nArguments are written in the kernel's syntax: registers (%di), what they point to "
+            "(+8(%di):u32, +0(%si):string), $retval, and types u8 to u64, s8 to s64, x8 to x64.");
+    if (selector.kind == KernelSelector::Kind::kprobe || selector.kind == KernelSelector::Kind::kretprobe)
+        return described.hint(
+            "`grep NAME /proc/kallsyms` shows what can be probed; inlined functions can not.");
+    return described.hint("The file must be a regular one that can be run or loaded.");
+}
+
 Result<std::string> KernelSession::make_probe(const KernelSelector& selector, const ProbePlace& place) {
-    const std::string definition = place.type + " " + place.place;
+    const std::string what = place.place + (place.arguments.empty() ? "" : " " + place.arguments);
+    const std::string definition = place.type + " " + what;
     for (const MadeProbe& made : made_probes_)
         if (made.definition == definition) return made.raw_name;
     const std::string raw_name = free_raw_name(place.raw_name);
-    const std::string command = fmt::format("{}:{}/{} {}", place.type, name_, raw_name, place.place);
-    const bool is_user = !place.file.empty();
+    const std::string command = fmt::format("{}:{}/{} {}", place.type, name_, raw_name, what);
     if (Status made = write_tracefs(root_ + "/dynamic_events", command, true); !made)
-        return made.error()
-            .with("The kernel does not take the probe {}", selector.text)
-            .hint("{}",
-                  is_user
-                      ? "The file must be a regular one that can be run or loaded."
-                      : "`grep NAME /proc/kallsyms` shows what can be probed; inlined functions can not.");
+        return not_taken(selector, command, made.error());
     probes_.push_back(name_ + "/" + raw_name);
     made_probes_.push_back({definition, raw_name, place.name, place.file});
     return raw_name;
@@ -54,15 +67,13 @@ Status KernelSession::add_probes(const KernelSelector& selector) {
             .hint("It was built without CONFIG_{}_EVENTS.", is_user ? "UPROBE" : "KPROBE");
     const auto places = places_of(selector, notes_);
     if (!places) return places.error();
+    std::vector<TracefsEvent> made;
     for (const ProbePlace& place : *places) {
         const auto raw_name = make_probe(selector, place);
         if (!raw_name) return raw_name.error();
-        const auto event = known(name_, *raw_name);
-        if (!event) return event.error();
-        if (!selector.filter.empty())
-            if (Status set = set_filter(**event, selector.filter); !set) return set;
-        if (Status enabled = enable(**event); !enabled) return enabled;
+        made.push_back({name_, *raw_name});
     }
+    if (Status on = switch_on(made, selector); !on) return on;
     constexpr std::size_t many = 100;
     if (places->size() > many)
         notes_.push_back(fmt::format(

@@ -3,6 +3,7 @@
 #include "base/child_answer.h"
 #include "base/file.h"
 #include "base/glob.h"
+#include "consumerd/kernel/fetch_arguments.h"
 
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -93,6 +94,41 @@ Status write_tracefs(const std::string& path, const std::string& text, bool appe
     return ok();
 }
 
+namespace {
+
+KernelSelector::Kind kind_of(KernelSelector& selector) {
+    using Kind = KernelSelector::Kind;
+    if (selector.system == "uretprobe!") {
+        selector.system = "uretprobe";
+        selector.insists = true;
+    }
+    if (selector.system == "kprobe") return Kind::kprobe;
+    if (selector.system == "kretprobe") return Kind::kretprobe;
+    if (selector.system == "uprobe") return Kind::uprobe;
+    if (selector.system == "uretprobe") return Kind::uretprobe;
+    return Kind::events;
+}
+
+/* "FILE:SYMBOL(ARGUMENTS)", in `event` until now. */
+Status read_place(KernelSelector& selector) {
+    const ProbeText written = split_arguments(selector.event);
+    auto arguments = fetch_arguments(written.arguments);
+    if (!arguments) return arguments.error().with("{}", selector.text);
+    selector.arguments = std::move(*arguments);
+    selector.event = written.place;
+    if (selector.event.empty()) return Error("\"{}\" names no symbol.", selector.text);
+    if (selector.kind == KernelSelector::Kind::kprobe || selector.kind == KernelSelector::Kind::kretprobe)
+        return ok();
+    const std::size_t colon = end_of_file_name(selector.event);
+    if (colon == std::string::npos)
+        return Error("\"{}\" names no symbol.", selector.text).hint("Write {}:FILE:SYMBOL.", selector.system);
+    selector.file = selector.event.substr(0, colon);
+    selector.event.erase(0, colon + 1);
+    return ok();
+}
+
+} // namespace
+
 Result<KernelSelector> KernelSelector::parse(const std::string& text) {
     KernelSelector selector;
     std::string pattern = text;
@@ -117,19 +153,11 @@ Result<KernelSelector> KernelSelector::parse(const std::string& text) {
         return Error("\"{}\" is no event of the kernel.", text)
             .hint("Write SYSTEM:EVENT, as in sched:sched_switch, or syscalls:openat; both may be globs. "
                   "`plumb list --kernel` shows what there is.");
-    if (selector.system == "kprobe") selector.kind = Kind::kprobe;
-    if (selector.system == "kretprobe") selector.kind = Kind::kretprobe;
-    if (selector.system == "uprobe") selector.kind = Kind::uprobe;
-    if (selector.system == "uretprobe") selector.kind = Kind::uretprobe;
+    selector.kind = kind_of(selector);
     if (selector.kind != Kind::events && colon == std::string::npos)
         return Error("\"{}\" names no symbol.", text).hint("Write {}:SYMBOL.", selector.system);
-    if (selector.kind == Kind::uprobe || selector.kind == Kind::uretprobe) {
-        const std::size_t colon_behind_file = end_of_file_name(selector.event);
-        if (colon_behind_file == std::string::npos)
-            return Error("\"{}\" names no symbol.", text).hint("Write {}:FILE:SYMBOL.", selector.system);
-        selector.file = selector.event.substr(0, colon_behind_file);
-        selector.event.erase(0, colon_behind_file + 1);
-    }
+    if (selector.kind != Kind::events)
+        if (Status read = read_place(selector); !read) return read.error();
     if (selector.kind != Kind::events && selector.exclude)
         return Error("\"{}\": a probe that is not asked for needs not be left out.", text);
     return selector;

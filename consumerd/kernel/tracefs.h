@@ -32,13 +32,15 @@ struct KernelSelector {
     enum class Kind : std::uint8_t { events, kprobe, kretprobe, uprobe, uretprobe };
     Kind kind = Kind::events;
     bool exclude = false;
-    std::string system; /* glob */
-    std::string event;  /* glob; of a system call without sys_enter_; of a probe its symbol */
-    std::string file;   /* of a uprobe */
-    std::string filter; /* in the kernel's syntax; empty: none */
-    std::string text;   /* as it was written, but for the filter */
+    std::string system;    /* glob */
+    std::string event;     /* glob; of a system call without sys_enter_; of a probe its symbol */
+    std::string file;      /* of a uprobe */
+    std::string arguments; /* of a probe, in the kernel's syntax; empty: none */
+    bool insists = false;  /* uretprobe!: also where that may end the program */
+    std::string filter;    /* in the kernel's syntax; empty: none */
+    std::string text;      /* as it was written, but for the filter */
 
-    /* "sched:*", "sched", "!sched:sched_stat_*", "syscalls:openat", "kprobe:do_sys_open", "uprobe:/bin/x:main",
+    /* "sched:*", "sched", "!sched:sched_stat_*", "syscalls:openat", "kprobe:do_sys_open", "uprobe:/bin/x:main(n=%di)",
      * each with " if FILTER" behind it. Of the colons in what follows "uprobe:", the last counts that has the name of a
      * file before it. */
     static Result<KernelSelector> parse(const std::string& text);

@@ -51,6 +51,7 @@ std::map<std::uint16_t, std::string> defined_versions(const ElfFile& elf) {
             if (definition.vd_next == 0) break;
             at += definition.vd_next;
         }
+        break;
     }
     return versions;
 }
@@ -71,7 +72,7 @@ void walk_symbols(const ElfFile& elf, std::uint32_t table_type,
         const std::vector<std::byte> strings = linked_strings(elf, section);
         std::vector<std::byte> versions;
         for (const Elf64_Shdr& other : elf.sections())
-            if (other.sh_type == SHT_GNU_versym && table_type == SHT_DYNSYM)
+            if (other.sh_type == SHT_GNU_versym && table_type == SHT_DYNSYM && versions.empty())
                 versions = elf.section_bytes(other, table_bytes_max).value_or(versions);
         for (std::uint64_t i = 0; i < bytes->size() / sizeof(Elf64_Sym); i++) {
             SymbolEntry entry{{}, {}, VER_NDX_GLOBAL};
@@ -81,6 +82,7 @@ void walk_symbols(const ElfFile& elf, std::uint32_t table_type,
             entry.name = text_at(strings, entry.symbol.st_name);
             if (!entry.name.empty() && !each(entry)) return;
         }
+        return; /* a file has one table of each kind, whatever its section headers say */
     }
 }
 

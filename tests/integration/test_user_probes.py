@@ -6,6 +6,7 @@
 whatever name it is known, and every call is counted: compared with what the program itself counted."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -44,8 +45,10 @@ int enter_a(int);
 int enter_b(int);
 __attribute__((noinline)) int json_parse(int n) { asm volatile(""); return n + 1; }
 __attribute__((noinline)) int json_print(int n) { asm volatile(""); return n + 2; }
-__attribute__((noinline)) int a_function_whose_name_is_longer_than_the_sixty_three_letters_that_tracefs_takes_1(int n) { asm volatile(""); return n; }
-__attribute__((noinline)) int a_function_whose_name_is_longer_than_the_sixty_three_letters_that_tracefs_takes_2(int n) { asm volatile(""); return n; }
+__attribute__((noinline))
+int a_function_whose_name_is_longer_than_the_sixty_three_letters_that_tracefs_takes_1(int n) { asm volatile(""); return n; }
+__attribute__((noinline))
+int a_function_whose_name_is_longer_than_the_sixty_three_letters_that_tracefs_takes_2(int n) { asm volatile(""); return n; }
 }
 int main(int count, char** arguments) {
     const int copies = count > 1 ? atoi(arguments[1]) : 0;
@@ -88,7 +91,8 @@ class UserProbesTest(unittest.TestCase):
             (cls.folder / f"{name}.c").write_text(LIBRARY.replace("NAME", name))
             cls.compile("cc", "-O2", "-shared", "-fPIC", "-Wl,-Bsymbolic", f"{name}.c", "-o", f"lib{name}.so")
         (cls.folder / "app.cc").write_text(PROGRAM)
-        cls.compile("c++", "-O2", "-fno-builtin", "app.cc", "-L.", "-la", "-lb", f"-Wl,-rpath,{cls.folder}", "-pthread", "-o", "app")
+        cls.compile("c++", "-O2", "-fno-builtin", "app.cc", "-L.", "-la", "-lb", f"-Wl,-rpath,{cls.folder}", "-pthread",
+                    "-o", "app")
         shutil.copy(cls.folder / "app", cls.folder / "stripped")
         cls.compile("strip", "stripped")
         cls.app = cls.folder / "app"
@@ -132,7 +136,8 @@ class Functions(UserProbesTest):
     def test_functions_of_cxx_go_by_their_own_names(self):
         for pattern in ("shop::Cart::add", "shop::Cart::a*", "_ZN4shop4Cart3add*"):
             counts, _ = self.record(f"uprobe:{self.app}:{pattern}")
-            self.assertEqual(counts, {"uprobe_shop::Cart::add(int)": 7, "uprobe_shop::Cart::add(char const*, int)": 3}, pattern)
+            self.assertEqual(counts, {"uprobe_shop::Cart::add(int)": 7, "uprobe_shop::Cart::add(char const*, int)": 3},
+                             pattern)
         counts, _ = self.record(f"uprobe:{self.app}:shop::Cart::add(int)", f"uretprobe:{self.folder}/liba.so:twin")
         self.assertEqual(counts, {"uprobe_shop::Cart::add(int)": 7, "uretprobe_twin": 5})
 
@@ -181,7 +186,7 @@ class Functions(UserProbesTest):
                                (f"{self.app}:nothing_*", ["no function nothing_*"]),
                                (f"{self.app}:0x7000000000", ["0x7000000000 is no address"]),
                                (f"{stripped}:json_parse", ["no function json_parse"]),
-                               (f"{self.c_library()}:memcpy@NONE_1", ["no function memcpy of the version NONE_1", "GLIBC_2.14"]),
+                               (f"{self.c_library()}:memcpy@NONE_1", ["memcpy of the version NONE_1", "GLIBC_2.14"]),
                                (f"{self.c_library()}:*", ["more than 1000 are not probed"]),
                                (f"{self.folder}/app.cc:main", ["not an executable or shared object"])):
             _, said = self.record(f"uprobe:{pattern}", status=1)
@@ -191,9 +196,10 @@ class Functions(UserProbesTest):
         self.assertIn("no function begins at twin+0x1", said)
 
     def test_what_a_killed_recorder_left_has_the_same_names(self):
-        recorder = subprocess.Popen([PLUMB, "record", "-q", "--snapshot", "-o", self.trace, "-k", f"uprobe:{self.app}:shop::Cart::*",
-                                     "-k", f"uprobe:{self.folder}/liba.so:twin", "-k", f"uprobe:{self.folder}/libb.so:twin", "--",
-                                     "sh", "-c", f"{self.app}; echo done; exec sleep 60"], stdout=subprocess.PIPE, text=True)
+        recorder = subprocess.Popen([PLUMB, "record", "-q", "--snapshot", "-o", self.trace,
+                                     "-k", f"uprobe:{self.app}:shop::Cart::*", "-k", f"uprobe:{self.folder}/liba.so:twin",
+                                     "-k", f"uprobe:{self.folder}/libb.so:twin", "--", "sh", "-c",
+                                     f"{self.app}; echo done; exec sleep 60"], stdout=subprocess.PIPE, text=True)
         self.addCleanup(recorder.stdout.close)
         self.addCleanup(subprocess.run, [PLUMB, "extract", "--remove"], capture_output=True, check=False)
         self.assertEqual(recorder.stdout.readline(), "done\n")
@@ -202,7 +208,8 @@ class Functions(UserProbesTest):
         recorder.wait()
         for child in children:
             os.kill(int(child), signal.SIGKILL)
-        done = subprocess.run([PLUMB, "extract", "-o", self.folder / "rest"], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([PLUMB, "extract", "-o", self.folder / "rest"], capture_output=True, text=True, timeout=60,
+                              check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         counts = json.loads((self.folder / "rest/summary.json").read_text())["events_by_name"]
         self.assertEqual(counts, {"uprobe_shop::Cart::add(int)": 7, "uprobe_shop::Cart::add(char const*, int)": 3,
@@ -210,7 +217,115 @@ class Functions(UserProbesTest):
         self.assertEqual(left_by(recorder.pid, self.folder), ([], []))
 
 
-if __name__ == "__main__":
+class Arguments(UserProbesTest):
+    """What the probed functions were given, and what they returned, as the program prints it."""
+    SOURCE = """
+#include <stdio.h>
+struct order { int id; const char* name; };
+__attribute__((noinline)) int take(const char* name, int count, struct order* order) {
+    __asm__ volatile("" : : "r"(name), "r"(order) : "memory");
+    return count * 3 + order->id;
+}
+int main(void) {
+    const char* const names[] = {"tea", "x", "a name with spaces"};
+    for (int i = -2; i < 10; i++) {
+        struct order order = {i * i, names[(i + 3) % 3]};
+        const int result = take(names[(i + 2) % 3], i, &order);
+        printf("%s|%d|%d|%s|%d\\n", names[(i + 2) % 3], i, order.id, order.name, result);
+    }
+    return 0;
+}
+"""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        (cls.folder / "taker.c").write_text(cls.SOURCE)
+        cls.compile("cc", "-O2", "taker.c", "-o", "taker")
+        cls.taker = cls.folder / "taker"
+        cls.quiet = ["sh", "-c", f"exec {cls.taker} >/dev/null"]
+
+    def test_are_those_that_the_program_saw(self):
+        arguments = "name=+0(%di):string, count=%si:s32, id=+0(%rdx):s32 +0(+8(%dx)):string"
+        counts, _ = self.record(f"uprobe:{self.taker}:take({arguments})", f"uretprobe:{self.taker}:take($retval:s32)",
+                                command=self.quiet)
+        self.assertEqual(counts, {"uprobe_take": 12, "uretprobe_take": 12})
+        printed = [line.split("|") for line in subprocess.run([self.taker], capture_output=True, text=True,
+                                                              check=True).stdout.splitlines()]
+        lines = self.lines()
+        calls = [re.search(r'name = "(.*)", count = (-?\d+), id = (\d+), arg4 = "(.*)" \}', line) for line in lines
+                 if "uprobe_take" in line and "uretprobe" not in line]
+        self.assertEqual([list(call.groups()) for call in calls], [line[:4] for line in printed])
+        self.assertEqual([re.search(r"arg1 = (-?\d+) \}", line)[1] for line in lines if "uretprobe_take" in line],
+                         [line[4] for line in printed])
+
+    def test_filters_know_them(self):
+        place = f"uprobe:{self.taker}:take(count=%si:s32)"
+        counts, _ = self.record(f"{place} if count >= 5", command=self.quiet)
+        self.assertEqual(counts, {"uprobe_take": 5})
+        counts, _ = self.record(f"{place} if count >= 5", f"{place} if count < 0", command=self.quiet)
+        self.assertEqual(counts, {"uprobe_take": 7})
+        counts, _ = self.record(f"{place} if count >= 5", place, command=self.quiet)
+        self.assertEqual(counts, {"uprobe_take": 12})
+        counts, _ = self.record(place, f"{place} if count >= 5", command=self.quiet)
+        self.assertEqual(counts, {"uprobe_take": 12})
+
+    def test_what_is_wrong_with_them_is_pointed_at(self):
+        for arguments, words in (("n=%di:nonsense", ["Unknown type", "n=%di:nonsense\n        ^"]),
+                                 ("m=%di, n=%nothing", ["Invalid register name", "n=%nothing\n    ^"]),
+                                 ("n=%di, n=%si", ["two arguments are called n"]),
+                                 ("n=", ["n has no value"]), ("9=%di", ['"9" is no name']),
+                                 ("%di,,%si", ["missing beside a comma"])):
+            status = 1 if arguments.startswith(("n=%di:", "m=")) else 2
+            _, said = self.record(f"uprobe:{self.taker}:take({arguments})", command=["true"], status=status)
+            for each in words:
+                self.assertIn(each, said)
+
+    def test_uretprobes_do_not_end_programs_that_walk_their_stack(self):
+        (self.folder / "thrower.cc").write_text("""
+            extern "C" __attribute__((noinline)) int thrower(int n) { if (n % 2) throw n; return n; }
+            int main() {
+                int n = 0;
+                for (int i = 0; i < 10; i++) try { n += thrower(i); } catch (int) { n++; }
+                return n != 25;
+            }
+            """)
+        self.compile("c++", "-O2", "thrower.cc", "-o", "thrower")
+        _, said = self.record(f"uretprobe:{self.folder}/thrower:thrower", command=["true"], status=1)
+        self.assertIn("C++", said)
+        self.assertIn("uretprobe!:", said)
+        counts, _ = self.record(f"uretprobe!:{self.app}:json_parse", f"uprobe:{self.folder}/thrower:thrower",
+                                command=["sh", "-c", f"{self.app} && {self.folder}/thrower"])
+        self.assertEqual(counts, {"uretprobe_json_parse": 11, "uprobe_thrower": 10})
+
+
+class Filters(UserProbesTest):
+    def setUp(self):
+        super().setUp()
+        self.touch = ["sh", "-c", f"for n in 1 2 3; do : > {self.folder}/file$n; done; : < {self.folder}/file1"]
+
+    def test_hold_for_those_events_that_have_their_fields(self):
+        counts, said = self.record("syscalls:openat if flags & 0x40", command=self.touch)
+        self.assertEqual(counts["syscall_entry_openat"], 3)
+        self.assertGreater(counts["syscall_exit_openat"], 3)
+        self.assertIn("recorded without the filter", said)
+        self.assertIn("syscalls:sys_exit_openat.", said)
+
+    def test_any_of_several_patterns_is_enough(self):
+        counts, said = self.record("syscalls:sys_enter_openat if flags & 0x40", "syscalls:sys_enter_openat if flags & 0x40",
+                                   "syscalls:sys_enter_openat if flags == 0", command=self.touch)
+        self.assertEqual((counts, said), ({"syscall_entry_openat": 4}, ""))
+
+    def test_that_none_has_the_fields_of_are_errors(self):
+        _, said = self.record("syscalls:openat if nonsense == 1", command=["true"], status=1)
+        self.assertIn("None of the events that syscalls:openat matches", said)
+        self.assertIn("dfd, filename, flags, mode", said)
+        _, said = self.record("syscalls:openat if flags &", command=["true"], status=1)
+        self.assertIn("does not take the filter of syscalls:sys_enter_openat", said)
+
+
+def main():
+    """Runs the tests of the script that was started, if they can run."""
     if os.geteuid() != 0:
         print("skipped: events of the kernel need root")
         sys.exit(77)
@@ -219,3 +334,7 @@ if __name__ == "__main__":
         print("skipped: there is no tracefs with uprobes that may be used here")
         sys.exit(77)
     unittest.main()
+
+
+if __name__ == "__main__":
+    main()

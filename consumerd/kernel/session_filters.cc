@@ -1,0 +1,121 @@
+/*
+ * Events of a session are switched on with filters in the kernel's language. A pattern may match events with other fields than
+ * its filter has, as the entry and the exit of a system call: it holds for those that have them, and the others are recorded
+ * without. What several patterns ask of one event is joined: whatever one of them lets through is recorded.
+ */
+#include "consumerd/kernel/kernel_session.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace plumb {
+namespace {
+
+std::string event_path(const KernelEvent& event) {
+    return "events/" + event.system + "/" + event.raw_name;
+}
+
+std::string joined_filter(const std::vector<std::string>& filters) {
+    if (filters.empty()) return "0"; /* none */
+    if (filters.size() == 1) return filters.front();
+    return fmt::format("({})", fmt::join(filters, ") || ("));
+}
+
+/* Lines "field:int common_pid;\toffset:4; ..." of a format; what all events have is left out. */
+std::vector<std::string> field_names(const std::string& format) {
+    std::vector<std::string> names;
+    std::istringstream lines(format);
+    for (std::string line; std::getline(lines, line);) {
+        const std::size_t field = line.find("field:"), end = line.find(';');
+        if (field == std::string::npos || end == std::string::npos || end < field) continue;
+        std::string name = line.substr(0, end);
+        if (const std::size_t array = name.find('['); array != std::string::npos && name.ends_with(']'))
+            name.resize(array);
+        name.erase(0, name.find_last_of(" *") + 1);
+        if (!name.starts_with("common_")) names.push_back(name);
+    }
+    return names;
+}
+
+std::string some_of(const std::vector<TracefsEvent>& events) {
+    constexpr std::size_t shown_max = 6;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(events.size(), shown_max); i++)
+        text += (i == 0 ? "" : ", ") + events[i].system + ":" + events[i].name;
+    if (events.size() > shown_max) text += fmt::format(" and {} more", events.size() - shown_max);
+    return text;
+}
+
+} // namespace
+
+Status KernelSession::enable(const KernelEvent& event) {
+    return write_tracefs(path(event_path(event) + "/enable"), "1");
+}
+
+/* `lacking`: what the kernel says if the event has not all fields of the filter; then it stays as it was. */
+Status KernelSession::take_filter(const KernelEvent& event, const std::string& filter, std::string& lacking) {
+    const std::string key = event.system + "/" + event.raw_name, file = path(event_path(event) + "/filter");
+    const auto before = filters_.find(key);
+    const bool is_open = before != filters_.end() && before->second.empty();
+    std::vector<std::string> filters = before != filters_.end() ? before->second : std::vector<std::string>{};
+    if (std::find(filters.begin(), filters.end(), filter) == filters.end()) filters.push_back(filter);
+    if (!write_tracefs(file, joined_filter(filters))) {
+        /* After a refusal the file holds the filter, and below it a caret and what is wrong there. */
+        const auto why = read_small_file(file);
+        (void)write_tracefs(file, before != filters_.end() ? joined_filter(before->second) : "0");
+        std::string text = why && !why->empty() ? *why : filter;
+        while (text.ends_with('\n'))
+            text.pop_back();
+        const Error error("The kernel does not take the filter of {}:{}:\n{}", event.system, event.raw_name,
+                          text);
+        const auto format = read_small_file(path(event_path(event) + "/format"));
+        const Error told = error.hint("\nIts fields are {}; the syntax is that of ftrace's event filters.",
+                                      fmt::join(field_names(format ? *format : ""), ", "));
+        if (text.find("Field not found") == std::string::npos) return told;
+        lacking = told.message();
+        return ok();
+    }
+    if (is_open) return write_tracefs(file, "0");
+    filters_[key] = std::move(filters);
+    return ok();
+}
+
+Status KernelSession::switch_on(const std::vector<TracefsEvent>& events, const KernelSelector& selector) {
+    std::vector<TracefsEvent> without;
+    std::string first_lack;
+    for (const TracefsEvent& each : events) {
+        const auto event = known(each.system, each.name);
+        if (!event) return event.error();
+        std::string lacking;
+        if (selector.filter.empty())
+            without.push_back(each);
+        else if (Status taken = take_filter(**event, selector.filter, lacking); !taken)
+            return taken;
+        if (lacking.empty()) continue;
+        without.push_back(each);
+        if (first_lack.empty()) first_lack = lacking;
+    }
+    if (!selector.filter.empty() && !without.empty()) {
+        if (without.size() == 1 && events.size() == 1) return Error("{}", first_lack);
+        if (without.size() == events.size())
+            return Error("None of the events that {} matches has the fields of the filter. {}", selector.text,
+                         first_lack);
+        notes_.push_back(
+            fmt::format("{} if {}: recorded without the filter, since not all of its fields are there: {}.",
+                        selector.text, selector.filter, some_of(without)));
+    }
+    for (const TracefsEvent& each : without) {
+        std::vector<std::string>& filters = filters_[each.system + "/" + each.name];
+        if (filters.empty()) continue;
+        filters.clear();
+        if (Status open = write_tracefs(path("events/" + each.system + "/" + each.name + "/filter"), "0");
+            !open)
+            return open;
+    }
+    for (const TracefsEvent& each : events)
+        if (const auto event = known(each.system, each.name))
+            if (Status enabled = enable(**event); !enabled) return enabled;
+    return ok();
+}
+
+} // namespace plumb
