@@ -4,6 +4,7 @@
  */
 #include "cli/command.h"
 #include "cli/list_kernel.h"
+#include "cli/list_markers.h"
 #include "cli/list_users.h"
 #include "cli/losses.h"
 #include "cli/option_checks.h"
@@ -325,6 +326,11 @@ int list_files(const ListOptions& options) {
         for (const std::string& note : found->notes)
             print_error("plumb: {}: {}\n", escaped(file), escaped(note));
         const std::vector<EventDescription> events = chosen(found->events, options);
+        std::vector<Marker> markers = markers_of_file(file);
+        const bool has_any = !found->events.empty() || !markers.empty();
+        std::erase_if(markers, [&](const Marker& marker) {
+            return !patterns_want(options.patterns, marker.full_name());
+        });
         if (options.json) {
             Json list = Json::array();
             for (const EventDescription& event : events)
@@ -332,15 +338,16 @@ int list_files(const ListOptions& options) {
             files.push_back({{"path", file},
                              {"links_plumb", found->links_plumb},
                              {"events", std::move(list)},
+                             {"markers", json_of(markers)},
                              {"notes", found->notes}});
             continue;
         }
         if (options.files.size() > 1) print_out("{}\n", escaped(file));
         for (const EventDescription& event : events)
-            print_event(event, width_of(events), {}, options.verbose);
-        if (events.empty())
-            print_error("plumb: {} has no {}tracepoints.\n", escaped(file),
-                        found->events.empty() ? "" : "such ");
+            print_event(event, std::max(width_of(events), width_of(markers)), {}, options.verbose);
+        print_markers(markers, std::max(width_of(events), width_of(markers)), options.verbose);
+        if (events.empty() && markers.empty())
+            print_error("plumb: {} has no {}tracepoints.\n", escaped(file), has_any ? "such " : "");
     }
     if (options.json) print_object({{"files", std::move(files)}});
     return status;

@@ -70,7 +70,8 @@ void add_kernel(CLI::App& command, RecordOptions& options) {
         .add_option(
             "-k,--kernel", options.kernel_events,
             "Events of the kernel to record: sched:*, syscalls:openat, kprobe:SYMBOL, kretprobe:SYMBOL, "
-            "uprobe:FILE:SYMBOL, uretprobe:FILE:SYMBOL, globs allowed; a leading ! excludes, "
+            "uprobe:FILE:SYMBOL, uretprobe:FILE:SYMBOL, usdt:FILE:PROVIDER:NAME, globs allowed; a leading ! "
+            "excludes, "
             "(ARGUMENTS) behind a probe are recorded with it, and \" if FILTER\" is a filter, both in the "
             "kernel's syntax. May be repeated. Needs root")
         ->type_name("PATTERN")

@@ -166,14 +166,8 @@ private:
     std::vector<KernelEvent> events_;
     bool is_adopted_ = false;
     std::vector<std::string> notes_;
-    std::vector<std::string> probes_; /* "group/name" of dynamic events of ours */
-    struct MadeProbe {
-        std::string definition; /* without its name */
-        std::string raw_name;
-        std::string name; /* in the trace */
-        std::string file;
-    };
-    std::vector<MadeProbe> made_probes_;
+    std::vector<std::string> probes_;     /* "group/name" of dynamic events of ours */
+    std::vector<ProbePlace> made_probes_; /* with the names that they have got */
     /* By "system/name", of events that are on: any of them is enough; none: each event passes. */
     std::map<std::string, std::vector<std::string>> filters_;
     std::vector<std::uint32_t> cpus_;

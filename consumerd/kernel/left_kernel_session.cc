@@ -62,9 +62,7 @@ Status KernelSession::know_events() {
     for (const ListedProbe& probe : list_probes(root_)) {
         if (!probe.name.starts_with(name_ + "/")) continue;
         probes_.push_back(probe.name);
-        const std::string raw_name = probe.name.substr(name_.size() + 1);
-        made_probes_.push_back({"", raw_name, name_of_left_probe(raw_name, probe.place),
-                                probe.place.substr(0, probe.place.rfind(':'))});
+        made_probes_.push_back(left_probe(probe.name.substr(name_.size() + 1), probe.place));
     }
     std::vector<std::string> names = probes_;
     const auto enabled = read_small_file(path("set_event"), std::size_t{4} << 20);

@@ -1,6 +1,7 @@
 #include "consumerd/kernel/probe_place.h"
 
 #include "base/elf_file.h"
+#include "consumerd/kernel/marker_place.h"
 #include "consumerd/probe/chosen_function.h"
 #include "consumerd/probe/function_choice.h"
 #include "consumerd/probe/unwinding.h"
@@ -82,7 +83,9 @@ Result<std::vector<ProbePlace>> places_in_file(const KernelSelector& selector,
                          raw_probe_name(selector.system, function.name),
                          name,
                          *path,
-                         selector.arguments};
+                         selector.arguments,
+                         "",
+                         {}};
         const bool is_known = std::any_of(places.begin(), places.end(), [&](const ProbePlace& other) {
             return other.place == place.place;
         });
@@ -95,16 +98,51 @@ Result<std::vector<ProbePlace>> places_in_file(const KernelSelector& selector,
     return places;
 }
 
+Result<std::vector<ProbePlace>> places_of_markers(const KernelSelector& selector,
+                                                  std::vector<std::string>& notes) {
+    const auto path = absolute_path(selector.file);
+    if (!path) return path.error();
+    const auto elf = ElfFile::open(selector.file);
+    if (!elf) return elf.error();
+    const auto markers = choose_markers(*elf, selector.file, selector.event);
+    if (!markers) return markers.error();
+    std::vector<ProbePlace> places;
+    std::vector<std::string> left_out;
+    for (const Marker& marker : *markers) {
+        auto place = place_of_marker(marker, *elf, *path, left_out);
+        if (!place) return place.error();
+        if (!selector.arguments.empty()) {
+            place->arguments = selector.arguments;
+            place->floats.clear();
+        }
+        places.push_back(std::move(*place));
+    }
+    constexpr std::size_t told_max = 10;
+    if (selector.arguments.empty() && left_out.size() > told_max) {
+        const std::size_t more = left_out.size() - told_max;
+        left_out.resize(told_max);
+        left_out.push_back(fmt::format("{}: so are {} other arguments.", selector.text, more));
+    }
+    if (selector.arguments.empty()) notes.insert(notes.end(), left_out.begin(), left_out.end());
+    return places;
+}
+
 } // namespace
 
 Result<std::vector<ProbePlace>> places_of(const KernelSelector& selector, std::vector<std::string>& notes) {
+    if (selector.kind == Kind::usdt) return places_of_markers(selector, notes);
     if (selector.kind == Kind::uprobe || selector.kind == Kind::uretprobe)
         return places_in_file(selector, notes);
     /* 4096 calls may be in the function at once, the most that the kernel allows. By itself it keeps places for ten, and
      * more do not return for it. */
-    return std::vector{ProbePlace{is_return(selector.kind) ? "r4096" : "p", selector.event,
+    return std::vector{ProbePlace{is_return(selector.kind) ? "r4096" : "p",
+                                  selector.event,
                                   raw_probe_name(selector.system, selector.event),
-                                  selector.system + "_" + selector.event, "", selector.arguments}};
+                                  selector.system + "_" + selector.event,
+                                  "",
+                                  selector.arguments,
+                                  "",
+                                  {}}};
 }
 
 std::string raw_probe_name(const std::string& system, const std::string& name) {
@@ -131,21 +169,39 @@ bool is_made_of(const std::string& raw_name, const std::string& beginning) {
 
 } // namespace
 
-std::string name_of_left_probe(const std::string& raw_name, const std::string& place) {
-    const std::string system = raw_name.substr(0, raw_name.find('_'));
+ProbePlace left_probe(const std::string& raw_name, const std::string& place) {
+    ProbePlace left;
+    left.name = left.raw_name = raw_name;
+    left.place = place;
     const std::size_t colon = place.rfind(':');
-    if (colon == std::string::npos) return raw_name;
+    if (colon == std::string::npos) return left;
+    left.file = place.substr(0, colon);
     std::uint64_t offset = 0;
     const std::string number = place.substr(colon + 1);
     if (!number.starts_with("0x") ||
         std::from_chars(number.data() + 2, number.data() + number.size(), offset, 16).ec != std::errc())
-        return raw_name;
-    const auto elf = ElfFile::open(place.substr(0, colon));
+        return left;
+    const auto elf = ElfFile::open(left.file);
     const auto address = elf ? elf->address_of(offset) : std::nullopt;
-    if (!address) return raw_name;
+    if (!address) return left;
+    const std::string system = raw_name.substr(0, raw_name.find('_'));
+    std::vector<std::string> nobody_asks;
+    if (system == "usdt") {
+        for (const Marker& marker : markers_of(*elf)) {
+            if (marker.address != *address) continue;
+            auto found = place_of_marker(marker, *elf, left.file, nobody_asks);
+            if (!found || !is_made_of(raw_name, found->raw_name)) continue;
+            found->raw_name = raw_name;
+            return std::move(*found);
+        }
+        return left;
+    }
     for (const std::string& name : names_of_address(*elf, *address))
-        if (is_made_of(raw_name, raw_probe_name(system, name))) return system + "_" + name;
-    return raw_name;
+        if (is_made_of(raw_name, raw_probe_name(system, name))) {
+            left.name = system + "_" + name;
+            break;
+        }
+    return left;
 }
 
 } // namespace plumb

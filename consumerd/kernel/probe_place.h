@@ -20,14 +20,17 @@ struct ProbePlace {
     std::string name;      /* in the trace: "uprobe_shop::Cart::add(int)" */
     std::string file;      /* of a uprobe, absolute */
     std::string arguments; /* "n=%di:u32 m=%si"; empty: none */
+    std::string provider;  /* of a marker */
+    std::vector<std::string>
+        floats; /* arguments that hold floating point, which the kernel reads as integers */
 };
 
 /* `notes` gets what a person should know of places that were left out. */
 Result<std::vector<ProbePlace>> places_of(const KernelSelector& selector, std::vector<std::string>& notes);
 
-/* The name in the trace of a probe that somebody else made and that is only known as tracefs lists it: as places_of()
- * named it, as far as the file still says. */
-std::string name_of_left_probe(const std::string& raw_name, const std::string& place);
+/* A probe that somebody else made and that is only known as tracefs lists it, with what it is called in the trace: as
+ * places_of() named it, as far as the file still says. */
+ProbePlace left_probe(const std::string& raw_name, const std::string& place);
 
 /* An event's name may hold letters, digits and underscores, and no more than 63 of them; ours are shorter, so that
  * another_raw_name() has room. */

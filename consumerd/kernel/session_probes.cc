@@ -3,6 +3,8 @@
  *
  *   "kprobe:vfs_read"        "p:plumb_12_345/kprobe_vfs_read vfs_read"
  *   "uprobe:/bin/x:main"     "p:plumb_12_345/uprobe_main /bin/x:0x1234"
+ *   "usdt:/bin/x:shop:buy"   "p:plumb_12_345/usdt_shop_buy /bin/x:0x1234(0x5678) arg1=%di:s32", shop:buy in the trace; the
+ *                            second place is that of a counter, which the kernel raises while the probe is on
  *
  * Names in tracefs are distinct, short, and of few letters. In the trace they are those that people know: two functions of
  * one name in two files have their file's in front.
@@ -20,7 +22,7 @@ namespace plumb {
 std::string KernelSession::free_raw_name(const std::string& wanted) const {
     const auto is_taken = [&](const std::string& raw_name) {
         return std::any_of(made_probes_.begin(), made_probes_.end(),
-                           [&](const MadeProbe& made) { return made.raw_name == raw_name; });
+                           [&](const ProbePlace& made) { return made.raw_name == raw_name; });
     };
     std::string raw_name = wanted;
     for (std::size_t number = 2; is_taken(raw_name); number++)
@@ -47,15 +49,17 @@ Error KernelSession::not_taken(const KernelSelector& selector, const std::string
 
 Result<std::string> KernelSession::make_probe(const KernelSelector& selector, const ProbePlace& place) {
     const std::string what = place.place + (place.arguments.empty() ? "" : " " + place.arguments);
-    const std::string definition = place.type + " " + what;
-    for (const MadeProbe& made : made_probes_)
-        if (made.definition == definition) return made.raw_name;
+    for (const ProbePlace& made : made_probes_)
+        if (made.type == place.type && made.place == place.place && made.arguments == place.arguments &&
+            made.provider == place.provider && made.name == place.name)
+            return made.raw_name;
     const std::string raw_name = free_raw_name(place.raw_name);
     const std::string command = fmt::format("{}:{}/{} {}", place.type, name_, raw_name, what);
     if (Status made = write_tracefs(root_ + "/dynamic_events", command, true); !made)
         return not_taken(selector, command, made.error());
     probes_.push_back(name_ + "/" + raw_name);
-    made_probes_.push_back({definition, raw_name, place.name, place.file});
+    made_probes_.push_back(place);
+    made_probes_.back().raw_name = raw_name;
     return raw_name;
 }
 
@@ -82,20 +86,35 @@ Status KernelSession::add_probes(const KernelSelector& selector) {
     return ok();
 }
 
+/* The kernel knows no floating point: it read the bytes as an integer. */
+static void name_floats(EventDescription& description, const std::vector<std::string>& floats) {
+    for (EventField& field : description.fields) {
+        const bool is_float = std::find(floats.begin(), floats.end(), field.name) != floats.end();
+        if (!is_float || field.type != PLUMB_FIELD_INTEGER || (field.size != 4 && field.size != 8)) continue;
+        field.type = PLUMB_FIELD_FLOAT;
+        field.is_signed = field.hex = false;
+    }
+}
+
 /* "uprobe_f" of two files -> "uprobe_liba.so:f" and "uprobe_libb.so:f". */
 void KernelSession::name_probes() {
-    for (const MadeProbe& probe : made_probes_) {
+    for (const ProbePlace& probe : made_probes_) {
         std::string name = probe.name;
         const bool is_ambiguous =
-            std::any_of(made_probes_.begin(), made_probes_.end(), [&](const MadeProbe& other) {
-                return other.name == probe.name && other.file != probe.file;
+            probe.provider.empty() &&
+            std::any_of(made_probes_.begin(), made_probes_.end(), [&](const ProbePlace& other) {
+                return other.name == probe.name && other.provider.empty() && other.file != probe.file;
             });
         if (is_ambiguous) {
             const std::string file = probe.file.substr(probe.file.rfind('/') + 1);
             name.insert(name.find('_') + 1, file + ":");
         }
-        for (KernelEvent& event : events_)
-            if (event.system == name_ && event.raw_name == probe.raw_name) event.description.name = name;
+        for (KernelEvent& event : events_) {
+            if (event.system != name_ || event.raw_name != probe.raw_name) continue;
+            event.description.provider = probe.provider;
+            event.description.name = name;
+            name_floats(event.description, probe.floats);
+        }
     }
 }
 

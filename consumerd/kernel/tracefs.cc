@@ -38,14 +38,16 @@ bool is_file(const std::string& path) {
 }
 
 /* Names of files may have colons in them, and names in C++ have pairs of them. */
-std::size_t end_of_file_name(const std::string& text) {
-    std::size_t last = std::string::npos, last_behind_file = std::string::npos;
+std::size_t end_of_file_name(const std::string& text, bool is_marker) {
+    std::size_t first = std::string::npos, last = std::string::npos, last_behind_file = std::string::npos;
     for (std::size_t at = 1; at + 1 < text.size(); at++) {
         if (text[at] != ':' || text[at - 1] == ':' || text[at + 1] == ':') continue;
         last = at;
+        first = std::min(first, at);
         if (is_file(text.substr(0, at))) last_behind_file = at;
     }
-    return last_behind_file != std::string::npos ? last_behind_file : last;
+    if (last_behind_file != std::string::npos) return last_behind_file;
+    return is_marker ? first : last;
 }
 
 } // namespace
@@ -106,6 +108,7 @@ KernelSelector::Kind kind_of(KernelSelector& selector) {
     if (selector.system == "kretprobe") return Kind::kretprobe;
     if (selector.system == "uprobe") return Kind::uprobe;
     if (selector.system == "uretprobe") return Kind::uretprobe;
+    if (selector.system == "usdt") return Kind::usdt;
     return Kind::events;
 }
 
@@ -119,9 +122,13 @@ Status read_place(KernelSelector& selector) {
     if (selector.event.empty()) return Error("\"{}\" names no symbol.", selector.text);
     if (selector.kind == KernelSelector::Kind::kprobe || selector.kind == KernelSelector::Kind::kretprobe)
         return ok();
-    const std::size_t colon = end_of_file_name(selector.event);
+    const std::size_t colon = end_of_file_name(selector.event, selector.kind == KernelSelector::Kind::usdt);
     if (colon == std::string::npos)
-        return Error("\"{}\" names no symbol.", selector.text).hint("Write {}:FILE:SYMBOL.", selector.system);
+        return selector.kind == KernelSelector::Kind::usdt
+                   ? Error("\"{}\" names no marker.", selector.text)
+                         .hint("Write usdt:FILE:PROVIDER:NAME, or usdt:FILE:* for all.")
+                   : Error("\"{}\" names no symbol.", selector.text)
+                         .hint("Write {}:FILE:SYMBOL.", selector.system);
     selector.file = selector.event.substr(0, colon);
     selector.event.erase(0, colon + 1);
     return ok();

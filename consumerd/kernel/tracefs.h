@@ -29,11 +29,12 @@ Status write_tracefs(const std::string& path, const std::string& text, bool appe
 
 /* What is to be recorded, as on the command line. */
 struct KernelSelector {
-    enum class Kind : std::uint8_t { events, kprobe, kretprobe, uprobe, uretprobe };
+    enum class Kind : std::uint8_t { events, kprobe, kretprobe, uprobe, uretprobe, usdt };
     Kind kind = Kind::events;
     bool exclude = false;
-    std::string system;    /* glob */
-    std::string event;     /* glob; of a system call without sys_enter_; of a probe its symbol */
+    std::string system; /* glob */
+    std::string
+        event; /* glob; of a system call without sys_enter_; of a probe its symbol, or "PROVIDER:NAME" */
     std::string file;      /* of a uprobe */
     std::string arguments; /* of a probe, in the kernel's syntax; empty: none */
     bool insists = false;  /* uretprobe!: also where that may end the program */

@@ -113,6 +113,9 @@ STEPS = {
     "overwritten": recording(f"--mode overwrite {UNREAD}"),
     "filtered": recording("-k 'syscalls:sys_enter_write if count == 1' -k 'syscalls:sys_exit_write if ret > 1' "
                           "-k 'kprobe:vfs_write if common_pid == 1' -- sandwich 200"),
+    "user_probes": recording(
+        "2>$RESULTS/said -k 'usdt:/bin/shop:*' -k 'uprobe:/bin/shop:order(count=%di:s32, name=+0(%si):string)' "
+        "-k 'uretprobe:/bin/shop:worth($retval:s32)' -k 'uprobe:/bin/sandwich:probed_function' -- sh -c 'shop 50 >$RESULTS/printed 2>/dev/null; sandwich 1'"),
     "no_function": recording("-k kprobe:no_such_function -- true"),
     "bad_filter": recording("-k 'sched:sched_switch if prev_nonsense > 3' -- true"),
     "bad_probe_filter": recording("-k 'kprobe:vfs_write if nonsense > 3' -- true"),
@@ -132,6 +135,8 @@ class Tracefs(unittest.TestCase):
         guest.add(PLUMB, "/bin/plumb")
         text = (SOURCE / "tests/kernel/sandwich.c").read_text()
         guest.add(compile_traced(text, cls.folder / "sandwich"), "/bin/sandwich")
+        subprocess.run(["cc", "-O2", SOURCE / "tests/support/marked_shop.c", "-o", cls.folder / "shop"], check=True)
+        guest.add(cls.folder / "shop", "/bin/shop")
         for name, script in STEPS.items():
             guest.step(name, script)
         cls.results = guest.boot(cls.folder)
@@ -200,6 +205,28 @@ class Tracefs(unittest.TestCase):
         self.assertEqual(summary["events_by_name"] | {
             "kprobe_vfs_write": CALLS, "kretprobe_vfs_write": CALLS, "syscall_entry_write": CALLS,
             "uprobe_probed_function": 1, "uretprobe_probed_function": 1}, summary["events_by_name"])
+
+    def test_arguments_of_user_probes_are_what_the_program_printed(self):
+        counts = self.summary("user_probes")["events_by_name"]
+        self.assertEqual(counts, {"shop:order": 50, "shop:memory": 50, "shop:hard": 50, "shop:twice": 50, "uprobe_order": 50,
+                                  "uretprobe_worth": 50, "uprobe_probed_function": 1} |
+                         {name: count for name, count in counts.items() if name.startswith("sandwich:")})
+        printed = collections.defaultdict(list)
+        for line in (self.results["user_probes"].folder / "printed").read_text().splitlines():
+            name, *values = line.split("|")
+            printed[name].append(values)
+        recorded = collections.defaultdict(list)
+        for name, _, line in self.read("user_probes"):
+            recorded[name].append(dict(re.findall(r'(\w+) = (".*?"|[^ ,]+)', line.split(" }, ")[-1])))
+        for values, event in zip(printed["order"], recorded["shop:order"], strict=True):
+            self.assertEqual([event[f"arg{i}"] for i in (1, 3, 4, 5)], [values[i] for i in (0, 2, 3, 4)])
+        for values, event in zip(printed["order"], recorded["uprobe_order"], strict=True):
+            self.assertEqual([event["count"], event["name"]], [values[0], f'"{values[1]}"'])
+        for values, event in zip(printed["hard"], recorded["shop:hard"], strict=True):
+            self.assertEqual([event[f"arg{i}"] for i in (*range(1, 11), 13, 14)], values)
+        for values, event in zip(printed["memory"], recorded["shop:memory"], strict=True):
+            self.assertEqual([float(event[f"arg{i}"]) for i in range(1, 5)], [float(value) for value in values])
+        self.assertEqual([[event["arg1"]] for event in recorded["uretprobe_worth"]], printed["worth"])
 
     def test_a_kretprobe_sees_everybody_return_who_waits_in_the_function(self):
         counts = self.summary("crowd")["events_by_name"]

@@ -70,7 +70,7 @@ TEST(FetchArguments, ARefusalIsTheOneOfOurCommand) {
                             "  Command: p:others/e /bin/x:0x10\n"
                             "             ^\n";
     EXPECT_EQ(refusal_in_log(log, "p:ours/e /bin/x:0x10 n=%di a=%ax:foo"),
-              "Unknown type is specified:\n  a=%ax:foo\n         ^");
+              "Unknown type is specified:\n  a=%ax:foo\n        ^");
     EXPECT_EQ(refusal_in_log(log, "p:others/e /bin/x:0x10"), "Event name is too long");
     EXPECT_EQ(refusal_in_log(log, "p:nobody/e /bin/x:0x10"), "");
     EXPECT_EQ(refusal_in_log("  Command: x\n^", "x"), "");
@@ -105,8 +105,8 @@ TEST(ProbeNames, AreShortInTracefsAndOfFewLetters) {
     EXPECT_EQ(raw_probe_name("uprobe", "shop::Cart::add(int)"), "uprobe_shop__Cart__add_int_");
     const std::string raw_name = raw_probe_name("uprobe", std::string(500, 'f'));
     EXPECT_LE(another_raw_name(raw_name, 999999).size(), 63u);
-    EXPECT_EQ(name_of_left_probe("uprobe_f", "/nowhere/x:0x10"), "uprobe_f");
-    EXPECT_EQ(name_of_left_probe("kprobe_f", "f"), "kprobe_f");
+    EXPECT_EQ(left_probe("uprobe_f", "/nowhere/x:0x10").name, "uprobe_f");
+    EXPECT_EQ(left_probe("kprobe_f", "f").name, "kprobe_f");
 }
 
 } // namespace
