@@ -344,8 +344,8 @@ int list_files(const ListOptions& options) {
         }
         if (options.files.size() > 1) print_out("{}\n", escaped(file));
         for (const EventDescription& event : events)
-            print_event(event, std::max(width_of(events), width_of(markers)), {}, options.verbose);
-        print_markers(markers, std::max(width_of(events), width_of(markers)), options.verbose);
+            print_event(event, width_of(events), {}, options.verbose);
+        print_markers(markers, options.verbose);
         if (events.empty() && markers.empty())
             print_error("plumb: {} has no {}tracepoints.\n", escaped(file), has_any ? "such " : "");
     }

@@ -14,13 +14,6 @@ std::vector<Marker> markers_of_file(const std::string& path) {
     return elf ? markers_of(*elf) : std::vector<Marker>{};
 }
 
-std::size_t width_of(const std::vector<Marker>& markers) {
-    std::size_t width = 0;
-    for (const Marker& marker : markers)
-        width = std::max(width, escaped(marker.full_name()).size());
-    return width;
-}
-
 static void print_place(const Marker& marker) {
     std::string line = fmt::format("        at {:#x}{}", marker.address, marker.arguments.empty() ? "" : ":");
     for (std::size_t i = 0; i < marker.arguments.size(); i++) {
@@ -31,7 +24,10 @@ static void print_place(const Marker& marker) {
     print_out("{}\n", line);
 }
 
-void print_markers(const std::vector<Marker>& markers, std::size_t width, bool verbose) {
+void print_markers(const std::vector<Marker>& markers, bool verbose) {
+    std::size_t width = 0;
+    for (const Marker& marker : markers)
+        width = std::max(width, escaped(marker.full_name()).size());
     for (std::size_t begin = 0, end = 0; begin < markers.size(); begin = end) {
         const std::string name = markers[begin].full_name();
         while (end < markers.size() && markers[end].full_name() == name)

@@ -8,7 +8,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -17,9 +16,8 @@ namespace plumb {
 /* None if the file can not be read; whoever looks for its tracepoints says why. */
 std::vector<Marker> markers_of_file(const std::string& path);
 
-std::size_t width_of(const std::vector<Marker>& markers);
 /* One line for each name; with `verbose`, its places and arguments below. */
-void print_markers(const std::vector<Marker>& markers, std::size_t width, bool verbose);
+void print_markers(const std::vector<Marker>& markers, bool verbose);
 
 nlohmann::ordered_json json_of(const std::vector<Marker>& markers);
 

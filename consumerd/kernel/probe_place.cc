@@ -57,6 +57,16 @@ Status check_unwinding(const KernelSelector& selector, const ElfFile& elf) {
         .hint("`uretprobe!:{}:{}` insists.", selector.file, selector.event);
 }
 
+/* Where a marker is a function's first instruction: of probes at one place, the kernel takes those alone that name the same
+ * semaphore. */
+std::string semaphore_at(const ElfFile& elf, const std::vector<Marker>& markers, std::uint64_t address) {
+    for (const Marker& marker : markers)
+        if (marker.address == address && marker.semaphore != 0)
+            if (const auto offset = elf.file_offset_of(marker.semaphore))
+                return fmt::format("({:#x})", *offset);
+    return {};
+}
+
 Result<std::vector<ProbePlace>> places_in_file(const KernelSelector& selector,
                                                std::vector<std::string>& notes) {
     const auto path = absolute_path(selector.file);
@@ -66,6 +76,7 @@ Result<std::vector<ProbePlace>> places_in_file(const KernelSelector& selector,
     if (Status bearable = check_unwinding(selector, *elf); !bearable) return bearable.error();
     const auto functions = choose_functions(*elf, selector.file, selector.event);
     if (!functions) return functions.error();
+    const std::vector<Marker> markers = markers_of(*elf);
     std::vector<ProbePlace> places;
     std::vector<std::string> left_out;
     for (const FunctionPlace& function : *functions) {
@@ -77,15 +88,13 @@ Result<std::vector<ProbePlace>> places_in_file(const KernelSelector& selector,
             left_out.push_back(function.name);
             continue;
         }
-        const std::string name = selector.system + "_" + function.name;
-        ProbePlace place{is_return(selector.kind) ? "r" : "p",
-                         fmt::format("{}:{:#x}", *path, *offset),
-                         raw_probe_name(selector.system, function.name),
-                         name,
-                         *path,
-                         selector.arguments,
-                         "",
-                         {}};
+        ProbePlace place;
+        place.type = is_return(selector.kind) ? "r" : "p";
+        place.place = fmt::format("{}:{:#x}", *path, *offset) + semaphore_at(*elf, markers, *address);
+        place.raw_name = raw_probe_name(selector.system, function.name);
+        place.name = selector.system + "_" + function.name;
+        place.file = *path;
+        place.arguments = selector.arguments;
         const bool is_known = std::any_of(places.begin(), places.end(), [&](const ProbePlace& other) {
             return other.place == place.place;
         });

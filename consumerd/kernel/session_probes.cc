@@ -44,7 +44,9 @@ Error KernelSession::not_taken(const KernelSelector& selector, const std::string
     if (selector.kind == KernelSelector::Kind::kprobe || selector.kind == KernelSelector::Kind::kretprobe)
         return described.hint(
             "`grep NAME /proc/kallsyms` shows what can be probed; inlined functions can not.");
-    return described.hint("The file must be a regular one that can be run or loaded.");
+    return described.hint(
+        "The file must be a regular one that can be run or loaded; and where somebody else has a probe "
+        "at that place, both must name the same semaphore.");
 }
 
 Result<std::string> KernelSession::make_probe(const KernelSelector& selector, const ProbePlace& place) {

@@ -79,6 +79,12 @@ class Markers(UserProbesTest):
         counts, _ = self.record(f"usdt:{self.folder}/shop:shop:order(name=+0(%si):string)", command=quiet)
         self.assertEqual(re.findall(r'name = "(.*?)"', "".join(self.lines())), ["tea", "x", "a longer name"] * 2)
 
+    def test_a_function_that_begins_with_a_marker_is_probed_beside_it(self):
+        marker, function = f"usdt:{self.folder}/shop:shop:order", f"uprobe:{self.folder}/shop:order"
+        for patterns in ((marker, function), (function, marker)):
+            counts, _ = self.record(*patterns, command=["sh", "-c", f"exec {self.folder}/shop 6 >/dev/null"])
+            self.assertEqual(counts, {"shop:order": 6, "uprobe_order": 6})
+
     def test_what_is_not_there_is_named_with_what_is(self):
         for pattern, words in ((f"{self.folder}/shop:shop:ordr", ["no marker shop:ordr", "It has shop:order"]),
                                (f"{self.folder}/shop:bank:*", ["no marker bank:*", "shop:hard"]),
