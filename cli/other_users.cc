@@ -13,12 +13,35 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 
 namespace plumb {
 namespace {
 
 /* Each costs a channel. */
 constexpr std::size_t users_max = 16;
+/* Processes in one look at a user's slots, each some 0.1 ms, but for those with a long environment. */
+constexpr std::size_t asked_max = 64;
+
+/* Of the processor, by this thread: what it waited for others does not count. */
+std::uint64_t used_ns() {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+/* When that may be done again which took that time. */
+std::uint64_t behind_pause_ns(std::uint64_t work_ns) {
+    constexpr std::uint64_t pause_for_work = 20;
+    return read_clock(PLUMB_CLOCK_MONOTONIC) + pause_for_work * work_ns;
+}
+
+void forget_gone(std::set<std::uint64_t>& claims, const std::vector<ProcessSlot>& slots) {
+    std::set<std::uint64_t> there;
+    for (const ProcessSlot& slot : slots)
+        if (claims.count(slot.content.claim) != 0) there.insert(slot.content.claim);
+    claims = std::move(there);
+}
 
 } // namespace
 
@@ -115,7 +138,9 @@ std::set<uid_t> OtherUsers::launched_unseen(const std::map<uid_t, Error>& of_use
     return found;
 }
 
-Result<bool> OtherUsers::has_launched(uid_t user_id) const {
+/* What the slots say is the user's to write, as often as he likes: so many are asked after in one look, each process once, and
+ * the next look goes on behind them. */
+Result<bool> OtherUsers::has_launched(uid_t user_id, Look& look) const {
     const auto unusable = [](const Error& error) -> Result<bool> {
         if (error.number() == ENOENT) return false;
         return error;
@@ -125,34 +150,53 @@ Result<bool> OtherUsers::has_launched(uid_t user_id) const {
     const auto state = StateFile::open_existing(*directory);
     if (!state) return unusable(state.error());
     const Launcher launcher{options_.cookie, static_cast<std::uint32_t>(::getpid())};
-    const std::vector<ProcessSlot> slots = state->processes();
-    return std::any_of(slots.begin(), slots.end(), [&](const ProcessSlot& slot) {
+    std::vector<ProcessSlot> slots = state->processes();
+    std::erase_if(slots, [](const ProcessSlot& slot) { return slot.process_id() == 0; });
+    forget_gone(look.strangers, slots);
+    std::rotate(slots.begin(),
+                std::find_if(slots.begin(), slots.end(),
+                             [&look](const ProcessSlot& slot) { return slot.index >= look.next_slot; }),
+                slots.end());
+    std::set<std::uint32_t> asked;
+    for (const ProcessSlot& slot : slots) {
         const std::uint32_t process_id = slot.process_id();
-        return process_id != 0 && user_of(process_id) == user_id && state->may_be_mapped_by(process_id) &&
-               is_launched_by(process_id, launcher);
-    });
+        if (look.strangers.count(slot.content.claim) != 0 || asked.count(process_id) != 0) continue;
+        look.next_slot = slot.index;
+        if (asked.size() >= asked_max) break;
+        asked.insert(process_id);
+        if (user_of(process_id) != user_id || !state->may_be_mapped_by(process_id)) continue;
+        const Launched launched = launched_by(process_id, launcher);
+        if (launched == Launched::yes) return true;
+        if (launched == Launched::no) look.strangers.insert(slot.content.claim);
+    }
+    return false;
 }
 
-/* Directories that can not be used are looked at less often, all of them and the processes together: however many others
- * make, that takes a small part of the time. */
+/* However much there is to be looked at, that takes a small part of the time. Each user's state is left alone for as long as that
+ * very user has made it cost; directories that can not be used, which anybody can make any number of, are looked at less often
+ * all together, and the processes with them. */
 void OtherUsers::join_launched(const EachReport& each) {
-    const std::uint64_t began_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
-    const bool is_time = began_ns >= next_look_ns_;
+    const std::uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC), before_ns = used_ns();
+    const bool is_time = now_ns >= next_look_ns_;
     if (is_time) unusable_.clear();
     const auto users = users_with_directory();
     for (const uid_t user_id : users ? *users : std::vector<uid_t>{}) {
         if (user_id == ::geteuid() || tried_.count(user_id) != 0 || unusable_.count(user_id) != 0) continue;
-        const auto launched = has_launched(user_id);
+        Look& look = looks_[user_id];
+        if (now_ns < look.next_ns) continue;
+        const std::uint64_t before_look_ns = used_ns();
+        const auto launched = has_launched(user_id, look);
+        look.next_ns = behind_pause_ns(used_ns() - before_look_ns);
+        if (launched && !*launched) continue;
+        looks_.erase(user_id);
         if (!launched)
             unusable_.emplace(user_id, launched.error());
-        else if (*launched)
+        else
             each(join(user_id));
     }
     if (!is_time) return;
     if (!unusable_.empty()) look_for_unseen(each);
-    constexpr std::uint64_t pause_for_work = 20;
-    const std::uint64_t ended_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
-    next_look_ns_ = ended_ns + pause_for_work * (ended_ns - began_ns);
+    next_look_ns_ = behind_pause_ns(used_ns() - before_ns);
 }
 
 void OtherUsers::look_for_unseen(const EachReport& each) {

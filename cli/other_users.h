@@ -96,13 +96,19 @@ private:
     Result<Report> tried(uid_t user_id, Result<Report> begun);
     void finish(Part& part);
     /* Whether there are launched programs of the user; an error if there are, but what they share with us is not usable. */
-    Result<bool> has_launched(uid_t user_id) const;
+    struct Look {
+        std::uint64_t next_ns = 0;
+        std::uint32_t next_slot = 0;       /* whose process is asked after first */
+        std::set<std::uint64_t> strangers; /* claims of processes that nobody has launched */
+    };
+    Result<bool> has_launched(uid_t user_id, Look& look) const;
     std::set<uid_t> launched_unseen(const std::map<uid_t, Error>& of_users) const;
     void look_for_unseen(const EachReport& each);
 
     Options options_;
     ClockCalibration calibration_; /* as it was when the recording began: one line for all folders */
     std::list<Part> parts_;
+    std::map<uid_t, Look> looks_;        /* at the slots of who was not joined */
     std::map<uid_t, Error> unusable_;    /* directories, and why; anybody can make any number of them */
     std::uint64_t next_look_ns_ = 0;     /* at those */
     std::map<uid_t, std::string> tried_; /* and what went wrong, if anything did */

@@ -40,6 +40,25 @@ int main(void) {
 }
 """
 
+# All places for processes taken, anew all the time: by itself, whose environment is long, and by whoever else has a number.
+LIAR = r"""
+import mmap, os, struct, time
+with open(f"/dev/shm/plumb-{os.getuid()}/state", "r+b") as file:
+    state = mmap.mmap(file.fileno(), 0)
+space = os.stat("/proc/self/ns/pid").st_ino
+others = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+print("ready", flush=True)
+count = 0
+while True:
+    count = (count + 1) % 1024
+    for index in range(4096):
+        at = 143360 + 64 * index
+        number = others[index // 8 % len(others)] if index % 8 == 0 else os.getpid()
+        claim = space << 32 | number << 10 | count
+        struct.pack_into("<QQQI", state, at, claim, time.clock_gettime_ns(time.CLOCK_BOOTTIME), 0, count << 16 | 4)
+    time.sleep(0.01)
+"""
+
 
 def setUpModule():
     if os.geteuid() != 0 or not shutil.which("setpriv"):
@@ -290,6 +309,24 @@ class Users(unittest.TestCase):
                                                           PROGRAM])
         self.assertIn(f"Programs of user {USER} can not be recorded", problems)
         self.assertIn("Too little shared memory", problems)
+
+    def test_processes_that_a_user_makes_up_take_little_of_the_recorders_time(self):
+        self.start_program(*AS_USER)  # makes the state
+        long = [f"LONG_{i}={'x' * 100_000}" for i in range(10)]
+        liar = self.start([*AS_USER, "env", *long, sys.executable, "-c", LIAR])
+        self.assertEqual(liar.stdout.readline(), "ready\n")
+        recorder = self.start([PLUMB, "record", "-q", "-o", self.trace, "--", "sleep", "60"])
+
+        def used_s():
+            """Of processor time, by the thread that looks after processes and signals."""
+            fields = pathlib.Path(f"/proc/{recorder.pid}/task/{recorder.pid}/stat").read_text().rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        time.sleep(2)
+        before_s, began_s = used_s(), time.monotonic()
+        time.sleep(4)
+        self.assertLess(used_s() - before_s, 0.25 * (time.monotonic() - began_s))
+        recorder.send_signal(signal.SIGTERM)
+        recorder.wait(60)
 
     def test_a_flight_recorder_says_whom_it_does_not_record(self):
         small = ["--subbuf-size", "64K", "--subbuf-count", "4"]
