@@ -148,13 +148,6 @@ std::uint32_t ProcessTable::space_of(Process& process) {
     return *process.space;
 }
 
-/* The number may have been given to a process of another namespace since. A zombie has none to be seen. */
-std::uint32_t ProcessTable::space_now(Process& process) {
-    const std::uint32_t now = namespace_of(std::to_string(process.process_id));
-    if (now != 0) process.space = now;
-    return space_of(process);
-}
-
 /* Then who is not seen in it is not there. */
 bool ProcessTable::is_below_us(std::uint32_t space) {
     if (space == 0) return false;
@@ -169,21 +162,27 @@ Sight ProcessTable::look_for(OwnName name, const std::function<bool(std::uint32_
     const auto [first, last] = by_own_number_.equal_range(name.process_id);
     for (auto place = first; place != last;) {
         const auto each = place++;
-        Process& process = each->second;
-        const Result<Numbers> now = numbers_of(std::to_string(process.process_id));
-        if (now ? now->own != name.process_id : is_nobody(now.error())) {
-            process_ids_.erase(process.process_id); /* whose it is now is a newcomer */
+        const std::uint32_t process_id = each->second.process_id;
+        const std::uint32_t space = space_of(each->second);
+        if (name.space == 0 ? !is_it(process_id) : space != name.space) {
+            if (space == 0) is_certain = false; /* it may be the one */
+            continue;
+        }
+        /* Who was this when it was read may have ended since, and another be it now. */
+        const Result<Numbers> now = numbers_of(std::to_string(process_id));
+        if (!now && !is_nobody(now.error())) {
+            is_certain = false;
+            continue;
+        }
+        const std::uint32_t space_now = now ? namespace_of(std::to_string(process_id)) : 0;
+        if (!now || now->own != name.process_id || (space_now != 0 && space_now != space)) {
+            process_ids_.erase(process_id); /* then a newcomer */
             by_own_number_.erase(each);
             continue;
         }
-        const std::uint32_t space = now ? space_now(process) : 0;
-        if (name.space != 0 && space == name.space) return {Sight::seen, process.process_id};
-        if (name.space == 0 && is_it(process.process_id)) {
-            if (found != 0) return {}; /* either of them: each numbers its processes for itself */
-            found = process.process_id;
-        } else if (space == 0) {
-            is_certain = false; /* it may be the one */
-        }
+        if (name.space != 0) return {Sight::seen, process_id};
+        if (found != 0) return {}; /* either of them: each numbers its processes for itself */
+        found = process_id;
     }
     if (found != 0) return {Sight::seen, found};
     if (!is_complete_ || !is_certain) return {};

@@ -64,7 +64,6 @@ private:
         std::optional<std::uint32_t> space; /* once it was asked for; 0: may not be seen */
     };
     static std::uint32_t space_of(Process& process);
-    static std::uint32_t space_now(Process& process);
     bool is_below_us(std::uint32_t space);
 
     std::multimap<std::uint32_t, Process> by_own_number_;

@@ -50,9 +50,9 @@ std::vector<ProcessSlot> StateFile::processes() const {
     /* Counts come round, and so do inodes: an equal claim made later is somebody else's. */
     std::erase_if(found_, [&](const auto& each) { return !claims.contains(each.first); });
     /* Read behind all claims: who is not in it and not hidden is gone. */
-    std::optional<ProcessTable> table;
+    Look look;
     for (ProcessSlot& slot : taken)
-        slot.sight = look_for(slot.content.claim, table);
+        slot.sight = look_for(slot.content.claim, look);
     leave_ambiguous(taken);
     return taken;
 }
@@ -80,7 +80,7 @@ static bool is_still_called(std::uint32_t process_id, OwnName name) {
 }
 
 /* To look for somebody is to read all of /proc; to look after who was seen is to read two files. */
-Sight StateFile::look_for(std::uint64_t claim, std::optional<ProcessTable>& table) const {
+Sight StateFile::look_for(std::uint64_t claim, Look& look) const {
     const OwnName name{PLUMB_CLAIM_SPACE(claim), PLUMB_CLAIM_PROCESS(claim)};
     if (proc_has_other_numbers()) return {}; /* of ours, too, it would tell what is true of others */
     if (name.space != 0 && name.space == own_namespace()) return {Sight::seen, name.process_id};
@@ -93,9 +93,12 @@ Sight StateFile::look_for(std::uint64_t claim, std::optional<ProcessTable>& tabl
                                       : now_ns - known->second.looked_ns < look_again_ns)
             return sight;
     }
-    if (!table) table = ProcessTable::read();
-    const Sight sight =
-        table->look_for(name, [this](std::uint32_t process_id) { return is_mapped_by(process_id); });
+    if (!look.table) look.table = ProcessTable::read();
+    const Sight sight = look.table->look_for(name, [&](std::uint32_t process_id) {
+        const auto [asked, is_new] = look.maps_it.try_emplace(process_id);
+        if (is_new) asked->second = is_mapped_by(process_id);
+        return asked->second;
+    });
     found_[claim] = {sight, now_ns};
     return sight;
 }

@@ -144,7 +144,12 @@ private:
     std::optional<plumb_process> copy_of(std::uint32_t index) const;
     std::uint32_t held_by_others(std::uint32_t session) const;
     std::uint32_t change_hold(const ProcessSlot& taken, std::uint32_t set, std::uint32_t kept);
-    Sight look_for(std::uint64_t claim, std::optional<ProcessTable>& table) const;
+    /* At all slots. Whoever writes there may have claimed each of them for the same processes. */
+    struct Look {
+        std::optional<ProcessTable> table;
+        std::map<std::uint32_t, bool> maps_it; /* who was asked for, by number of ours */
+    };
+    Sight look_for(std::uint64_t claim, Look& look) const;
     void publish(const plumb_rule_set& next);
     StateCleanup remove_dead(plumb_rule_set& set);
     void remove_channels(const plumb_rule_set& rules, StateCleanup& removed);
