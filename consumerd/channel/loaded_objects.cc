@@ -44,11 +44,24 @@ uint64_t program_file_of(uint32_t process_id) {
 
 } // namespace
 
-bool LoadedObjects::add(Process& process, uint64_t object) {
-    if (process.objects->contains(object)) return false;
-    if (process.objects.use_count() > 1) process.objects = std::make_shared<Objects>(*process.objects);
+/* Whether it is known from now on. */
+bool LoadedObjects::add(Process& process, uint64_t object) const {
+    if (process.objects->contains(object)) return true;
+    const bool is_shared = process.objects.use_count() > 1;
+    if (*count_ + (is_shared ? process.objects->size() : 0) >= objects_max) return false;
+    if (is_shared) process.objects = std::make_shared<Objects>(*process.objects);
     process.objects->insert(object);
     return true;
+}
+
+/* What is loaded there later is another object, by whatever name, and so is what a program has told of that is not there. */
+void LoadedObjects::forget_unmapped(Process& process, const std::vector<MappedFile>& files) const {
+    const auto still_there = no_objects();
+    for (const MappedFile& file : files)
+        if (const uint64_t object = key_of(file.base, file.path);
+            file.executable && process.objects->contains(object))
+            still_there->insert(object);
+    if (still_there->size() != process.objects->size()) process.objects = still_there;
 }
 
 void LoadedObjects::note(const ChannelEntry& entry, uint64_t boottime_ns) {
@@ -56,7 +69,7 @@ void LoadedObjects::note(const ChannelEntry& entry, uint64_t boottime_ns) {
     if (entry.type == PLUMB_ENTRY_OBJECT) {
         Process& process =
             processes_.try_emplace(entry.process_id, Process{0, 0, boottime_ns, nullptr}).first->second;
-        if (!process.objects) process.objects = std::make_shared<Objects>();
+        if (!process.objects) process.objects = no_objects();
         add(process, key_of(entry.base, entry.path));
     } else if (entry.type == PLUMB_ENTRY_PROCESS) {
         Process process{std::hash<std::string>()(entry.path), entry.timestamp, boottime_ns, nullptr};
@@ -64,7 +77,7 @@ void LoadedObjects::note(const ChannelEntry& entry, uint64_t boottime_ns) {
         const auto parent = processes_.find(entry.parent_process_id);
         if (parent != processes_.end() && parent->second.executable == process.executable)
             process.objects = parent->second.objects;
-        if (!process.objects) process.objects = std::make_shared<Objects>();
+        if (!process.objects) process.objects = no_objects();
         processes_[entry.process_id] = std::move(process);
     }
 }
@@ -117,11 +130,12 @@ void LoadedObjects::look_at(uint32_t process_id, Process& process, uint64_t now,
     looks_++;
     const auto files = mapped_files(process_id);
     if (!files) return;
+    forget_unmapped(process, *files);
     size_t described = 0;
     for (const MappedFile& file : *files) {
         if (!file.executable || process.objects->contains(key_of(file.base, file.path))) continue;
         if (described++ > 0 && monotonic_now_ns() >= until_ns) return; /* at least one in each look */
-        add(process, key_of(file.base, file.path));
+        if (!add(process, key_of(file.base, file.path))) return;       /* it would be told in each look */
         found.push_back(describe(process_id, file, now));
     }
 }

@@ -9,6 +9,7 @@
 #ifndef PLUMB_CONSUMERD_CHANNEL_LOADED_OBJECTS_H
 #define PLUMB_CONSUMERD_CHANNEL_LOADED_OBJECTS_H
 
+#include "base/processes.h"
 #include "consumerd/channel/channel_reader.h"
 
 #include <cstddef>
@@ -17,6 +18,7 @@
 #include <memory>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace plumb {
@@ -31,6 +33,8 @@ public:
     };
     /* Four times as many as can be traced at once are looked after; further ones when some of these have ended. */
     static constexpr size_t processes_max = size_t{1} << 14;
+    /* Of all of them together, as programs may tell of any number: further ones when some are gone. */
+    static constexpr size_t objects_max = size_t{1} << 20;
     static constexpr uint64_t first_pause_ns = 100'000'000;
     static constexpr uint64_t longest_pause_ns = 2'000'000'000;
 
@@ -45,9 +49,26 @@ public:
     bool knows(uint32_t process_id) const { return processes_.contains(process_id); }
     /* How often maps were read. */
     uint64_t looks() const { return looks_; }
+    size_t objects() const { return *count_; }
 
 private:
-    using Objects = std::unordered_set<uint64_t>; /* known: of base and path */
+    /* Those that are known, by base and path. */
+    class Objects {
+    public:
+        explicit Objects(std::shared_ptr<size_t> count) : count_(std::move(count)) {}
+        Objects(const Objects& other) : known_(other.known_), count_(other.count_) {
+            *count_ += known_.size();
+        }
+        Objects& operator=(const Objects&) = delete;
+        ~Objects() { *count_ -= known_.size(); }
+        bool contains(uint64_t object) const { return known_.contains(object); }
+        size_t size() const { return known_.size(); }
+        void insert(uint64_t object) { *count_ += known_.insert(object).second ? 1 : 0; }
+
+    private:
+        std::unordered_set<uint64_t> known_;
+        std::shared_ptr<size_t> count_; /* of all sets */
+    };
     struct Process {
         size_t executable;                /* its hash: a program may say what it likes */
         uint64_t begun;                   /* timestamp of its entry */
@@ -58,12 +79,15 @@ private:
         uint64_t pause_ns = first_pause_ns;
     };
     using Processes = std::map<uint32_t, Process>; /* by process id */
-    static bool add(Process& process, uint64_t object);
+    std::shared_ptr<Objects> no_objects() const { return std::make_shared<Objects>(count_); }
+    bool add(Process& process, uint64_t object) const;
+    void forget_unmapped(Process& process, const std::vector<MappedFile>& files) const;
     static bool is_of_entry(uint32_t process_id, Process& process);
     Processes::iterator next_of(uint32_t& next);
     void look_at(uint32_t process_id, Process& process, uint64_t now, uint64_t until_ns,
                  std::vector<ChannelEntry>& found);
 
+    std::shared_ptr<size_t> count_ = std::make_shared<size_t>(0);
     Processes processes_;
     uint32_t next_ = 0, next_forgotten_ = 0; /* whose turn it is */
     uint64_t rest_until_ns_ = 0;

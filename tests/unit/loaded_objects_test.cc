@@ -7,10 +7,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include <array>
 #include <csignal>
+#include <fcntl.h>
 #include <set>
 #include <string>
 #include <unistd.h>
@@ -50,6 +52,14 @@ protected:
         entry.parent_process_id = static_cast<uint32_t>(parent);
         entry.path = executable;
         objects_.note(entry, boottime_ns);
+    }
+    void note_object(pid_t process, uint64_t base, const std::string& path) {
+        ChannelEntry entry{};
+        entry.type = PLUMB_ENTRY_OBJECT;
+        entry.process_id = static_cast<uint32_t>(process);
+        entry.base = base;
+        entry.path = path;
+        objects_.note(entry, boottime_now_ns());
     }
     /* Who was found to have something that nobody had told. */
     std::set<pid_t> found(size_t processes, bool is_last = false) {
@@ -182,4 +192,44 @@ TEST_F(LoadedObjectsTest, looks_after_so_many_processes_and_after_others_once_th
     objects_.forget_gone(10);
     note_process(child_, executable_);
     EXPECT_TRUE(objects_.knows(static_cast<uint32_t>(child_)));
+}
+
+TEST_F(LoadedObjectsTest, what_is_loaded_where_something_was_before_is_told_again) {
+    const FileDescriptor file(::open("/bin/sleep", O_RDONLY | O_CLOEXEC));
+    ASSERT_TRUE(file.is_open());
+    constexpr size_t bytes = 4096;
+    const auto load = [&](void* at) {
+        return ::mmap(at, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE | (at != nullptr ? MAP_FIXED : 0),
+                      file.get(), 0);
+    };
+    void* const at = load(nullptr);
+    ASSERT_NE(at, MAP_FAILED);
+    note_process(::getpid(), executable_);
+    EXPECT_THAT(found(1), UnorderedElementsAre(::getpid()));
+    EXPECT_THAT(found(1), IsEmpty());
+    ::munmap(at, bytes);
+    EXPECT_THAT(found(1), IsEmpty());
+    ASSERT_EQ(load(at), at);
+    EXPECT_THAT(found(1), UnorderedElementsAre(::getpid())) << "it may be another file by now";
+    EXPECT_THAT(found(1), IsEmpty());
+    ::munmap(at, bytes);
+}
+
+TEST_F(LoadedObjectsTest,
+       what_is_told_without_end_is_remembered_up_to_a_number_and_forgotten_when_it_is_not_there) {
+    note_process(child_, executable_);
+    for (uint64_t i = 0; i < LoadedObjects::objects_max + 100; i++)
+        note_object(child_, i << 12, "/made/up.so");
+    EXPECT_EQ(objects_.objects(), LoadedObjects::objects_max);
+    note_process(::getpid(), executable_, child_);
+    note_object(::getpid(), 1, "/made/up.so"); /* would be a copy of all */
+    EXPECT_EQ(objects_.objects(), LoadedObjects::objects_max);
+    std::set<pid_t> who = found(2); /* the first one has no room before the other one's are forgotten */
+    who.merge(found(2));
+    EXPECT_THAT(who, UnorderedElementsAre(child_, ::getpid()));
+    EXPECT_LT(objects_.objects(), 1000u);
+    end_child();
+    objects_.forget_gone(10);
+    objects_ = {};
+    EXPECT_EQ(objects_.objects(), 0u);
 }
