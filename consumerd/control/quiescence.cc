@@ -248,6 +248,15 @@ private:
                (status->caught >> (signal_number - 1) & 1) == 0;
     }
 
+    /* What is counted as not answered may have been sent to a thread that has ended since. */
+    static bool has_one_waiting(std::uint32_t process_id, std::uint32_t signal_number) {
+        const std::vector<std::uint32_t> threads = thread_ids(process_id);
+        return std::any_of(threads.begin(), threads.end(), [=](std::uint32_t thread_id) {
+            const Result<ProcessStatus> status = thread_status(process_id, thread_id);
+            return status && (status->pending >> (signal_number - 1) & 1) != 0;
+        });
+    }
+
     /* "23 (SIGURG)" */
     static std::string named(std::uint32_t signal_number) {
         const char* name = ::sigabbrev_np(static_cast<int>(signal_number));
@@ -266,8 +275,9 @@ private:
         bool is_checked = false;
         for (int tries = 0; tries < tries_max; tries++) {
             const ThreadChoice choice = choose_thread(process_id, signal_number, attempt.threads);
-            if (choice.disturbance == Disturbance::stopped && slot.content.unanswered != 0)
-                return refuse(slot, stopped_reason); /* it has one waiting */
+            if (choice.disturbance == Disturbance::stopped && slot.content.unanswered != 0 &&
+                has_one_waiting(process_id, signal_number))
+                return refuse(slot, stopped_reason);
             if (!may_be_sent(slot, choice, attempt)) return settled_.count(key_of(slot)) == 0;
             if (!may_be_tried(slot, attempt)) return bear_silence(slot, attempt);
             if (!is_checked) { /* takes its time: the choice is made once more behind it */

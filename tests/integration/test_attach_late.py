@@ -3,10 +3,12 @@
 """Processes that are attached to at a bad moment: between two programs, or stopped. Whoever is reached later is not said to
 have been out of reach."""
 import json
+import mmap
 import os
 import pathlib
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -103,9 +105,7 @@ int main(int count, char** arguments) {
         _, error = recorder.communicate(timeout=60)
         return recorder.returncode, error
 
-    def test_who_is_reached_later_is_taken_back(self):
-        process = self.start(self.program)
-        self.assertEqual(process.stdout.readline(), "there\n")
+    def record_stopped(self, process):
         process.send_signal(signal.SIGSTOP)
         recorder = self.start(PLUMB, "record", "-o", self.trace, "-p", process.pid)
         self.assertIn("could not be reached: it is stopped", recorder.stderr.readline())
@@ -118,6 +118,22 @@ int main(int count, char** arguments) {
         self.assertEqual(summary["unreachable"], [], error)
         self.assertEqual([each["pid"] for each in summary["reached_late"]], [process.pid], error)
         self.assertEqual(summary["events_by_name"], {"late:step": 1})
+
+    def test_who_is_reached_later_is_taken_back(self):
+        process = self.start(self.program)
+        self.assertEqual(process.stdout.readline(), "there\n")
+        self.record_stopped(process)
+
+    def test_who_is_stopped_hears_of_it_though_a_signal_before_was_lost(self):
+        """With a thread that has ended, say: its count is left in the slot, and no signal waits."""
+        process = self.start(self.program)
+        self.assertEqual(process.stdout.readline(), "there\n")
+        with open(f"/dev/shm/plumb-{os.geteuid()}/state", "r+b") as file, mmap.mmap(file.fileno(), 0) as state:
+            of_process = [at for at in range(143360, 143360 + 4096 * 64, 64)
+                          if struct.unpack_from("<Q", state, at)[0] >> 10 & 0x3fffff == process.pid]
+            self.assertEqual(len(of_process), 1)
+            struct.pack_into("<I", state, of_process[0] + 48, 1)
+        self.record_stopped(process)
 
 
 if __name__ == "__main__":
