@@ -158,6 +158,8 @@ int run_view(ViewOptions options) {
     if (Status taken = take_times(options, reader); !taken) return complain(taken.error());
     reader.skip_before(options.filter.since_ns);
     EventFilter filter(reader, options.filter);
+    if (Status understood = filter.take_condition(); !understood)
+        return complain(understood.error().with("--where"));
     for (const std::string& pattern : filter.idle_patterns())
         warn(fmt::format("the trace has no event that matches {}", pattern));
 
@@ -214,6 +216,12 @@ void add_view(CLI::App& app) {
     command->add_option("--comm", options->filter.thread_names, "Only threads whose name matches this glob")
         ->check(is_glob())
         ->allow_extra_args(false)
+        ->group(select);
+    command
+        ->add_option("--where", options->filter.condition,
+                     "Only events whose fields fulfil this: 'flags & 0x40 && path ~ \"/tmp/*\"'")
+        ->check(not_empty())
+        ->type_name("CONDITION")
         ->group(select);
     command
         ->add_option("--since", options->since,

@@ -83,6 +83,7 @@ public:
                            [](const auto& stream) { return stream->is_plumb_record(); });
     }
     const std::vector<std::unique_ptr<EventInfo>>& events() const { return events_; }
+    const std::vector<std::unique_ptr<StreamLayout>>& streams() const { return streams_; }
 
 private:
     friend class LayoutMaker;

@@ -72,6 +72,17 @@ EventFilter::EventFilter(TraceReader& reader, FilterOptions options)
             idle_patterns_.push_back(pattern);
 }
 
+Status EventFilter::take_condition() {
+    if (options_.condition.empty()) return ok();
+    auto tree = parse_condition(options_.condition);
+    if (!tree) return tree.error();
+    auto condition = Condition::make(std::move(*tree), reader_);
+    if (!condition) return condition.error();
+    condition_ = std::move(*condition);
+    by_thread_ = true;
+    return ok();
+}
+
 bool EventFilter::wants_event(const EventInfo& info) const {
     bool wanted = true, included = false, any_included = false;
     for (const std::string& pattern : options_.patterns) {
@@ -93,7 +104,8 @@ bool EventFilter::wants_thread(const Event& event) {
         return false;
     if (!options_.process_ids.empty() && !contains(options_.process_ids, reader_.process_id_of(event)))
         return false;
-    return options_.thread_names.empty() || wants_name(event);
+    if (!options_.thread_names.empty() && !wants_name(event)) return false;
+    return condition_ == nullptr || condition_->holds(event);
 }
 
 bool EventFilter::is_about_wanted(const Event& event) const {

@@ -5,10 +5,12 @@
 #ifndef PLUMB_TRACE_SHOW_EVENT_FILTER_H
 #define PLUMB_TRACE_SHOW_EVENT_FILTER_H
 
+#include "trace/show/condition.h"
 #include "trace/trace_reader.h"
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,12 +25,13 @@ struct FilterOptions {
     std::vector<std::string> thread_names; /* globs */
     int64_t since_ns = std::numeric_limits<int64_t>::min();
     int64_t until_ns = std::numeric_limits<int64_t>::max(); /* inclusive */
-    bool statedump = false; /* Plumb's own statedump events too; also if a pattern names their provider */
+    std::string condition{}; /* over the fields, as parse_condition() reads it */
+    bool statedump = false;  /* Plumb's own statedump events too; also if a pattern names their provider */
 
     /* Whether anything is left out, but for those. */
     bool selects() const {
-        return !patterns.empty() || !thread_ids.empty() || !process_ids.empty() || !thread_names.empty() ||
-               since_ns != std::numeric_limits<int64_t>::min() ||
+        return !patterns.empty() || !condition.empty() || !thread_ids.empty() || !process_ids.empty() ||
+               !thread_names.empty() || since_ns != std::numeric_limits<int64_t>::min() ||
                until_ns != std::numeric_limits<int64_t>::max();
     }
 };
@@ -36,6 +39,8 @@ struct FilterOptions {
 class EventFilter {
 public:
     EventFilter(TraceReader& reader, FilterOptions options);
+    /* Once, before anything is asked; nothing to be done where there is none. */
+    Status take_condition();
 
     bool wants(const Event& event) {
         return wants_at_any_thread(event) && (!by_thread_ || wants_thread(event));
@@ -61,7 +66,8 @@ private:
     std::vector<char> wanted_; /* by EventInfo::index */
     std::vector<char>
         names_threads_; /* the same: of the scheduler, about threads that need not be the one that ran */
-    bool by_thread_;
+    bool by_thread_;    /* or by fields */
+    std::unique_ptr<Condition> condition_;
     std::vector<std::string> idle_patterns_;
 };
 

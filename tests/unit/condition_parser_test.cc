@@ -1,0 +1,101 @@
+// How a condition over fields is read: what binds what, what numbers and texts are, where a mistake is, and that no text
+// is too odd to be read.
+#include "trace/show/condition_parser.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <string_view>
+
+namespace plumb {
+namespace {
+
+constexpr const char* names[] = {"",  "||", "&&", "==", "!=", "<", "<=", ">", ">=", "~", "!~", "|",
+                                 "^", "&",  "<<", ">>", "+",  "-", "*",  "/", "%",  "!", "-",  "~"};
+
+/* With every parenthesis. */
+std::string shape(const ConditionTree& tree, uint32_t place) {
+    const ConditionNode& node = tree.nodes[place];
+    switch (node.kind) {
+    case ConditionKind::integer:
+        return std::to_string(static_cast<uint64_t>(node.integer));
+    case ConditionKind::floating:
+        return std::to_string(node.floating);
+    case ConditionKind::text:
+        return "'" + node.text + "'";
+    case ConditionKind::field:
+        return node.field.text();
+    case ConditionKind::unary:
+        return names[static_cast<int>(node.op)] + shape(tree, node.left);
+    default:
+        return "(" + shape(tree, node.left) + names[static_cast<int>(node.op)] + shape(tree, node.right) +
+               ")";
+    }
+}
+
+std::string shape(std::string_view text) {
+    const auto tree = parse_condition(text);
+    return tree ? shape(*tree, static_cast<uint32_t>(tree->nodes.size() - 1)) : tree.error().message();
+}
+
+TEST(ConditionParser, BindsAsOneMeansIt) {
+    EXPECT_EQ(shape("a || b && c == d | e ^ f & g << h + i * -j"),
+              "(a||(b&&(c==(d|(e^(f&(g<<(h+(i*-j)))))))))");
+    EXPECT_EQ(shape("i*j+h<<g&f^e|d==c&&b||a"), "(((((((((i*j)+h)<<g)&f)^e)|d)==c)&&b)||a)");
+    EXPECT_EQ(shape("a - b - c"), "((a-b)-c)");
+    EXPECT_EQ(shape("a - (b - c)"), "(a-(b-c))");
+    EXPECT_EQ(shape("flags & 0x40 == 0"), "((flags&64)==0)");
+    EXPECT_EQ(shape("!a == b"), "(!a==b)");
+    EXPECT_EQ(shape("!!a"), "!!a");
+    EXPECT_EQ(shape("a ~ 'x' && b !~ \"y\""), "((a~'x')&&(b!~'y'))");
+    EXPECT_EQ(shape("a & ~b"), "(a&~b)");
+}
+
+TEST(ConditionParser, ReadsNumbersTextsAndFields) {
+    EXPECT_EQ(shape("18446744073709551615"), "18446744073709551615");
+    EXPECT_EQ(shape("0xFf"), "255");
+    EXPECT_EQ(shape("0b101"), "5");
+    EXPECT_EQ(shape("1.5e3"), "1500.000000");
+    EXPECT_EQ(shape(R"("a\"\n\x41\*")"), "'a\"\nA\\*'");
+    EXPECT_EQ(shape("a.b.c[12]"), "a.b.c[12]");
+    EXPECT_EQ(shape("_a1"), "_a1");
+}
+
+TEST(ConditionParser, PointsAtMistakes) {
+    EXPECT_EQ(shape("a == "), "something is missing here:\n    a == \n         ^");
+    EXPECT_EQ(shape("gr\xc3\xbcn"), "there is no operation here:\n    gr\xc3\xbcn\n      ^");
+    EXPECT_EQ(shape("'\xc3\xbc' == #"),
+              "this is no field, number or text in quotation marks:\n    '\xc3\xbc' == #\n           ^");
+    EXPECT_NE(shape(""), "");
+    EXPECT_NE(shape("  "), "");
+}
+
+TEST(ConditionParser, ReadsWhateverThereIs) {
+    constexpr std::string_view pieces[] = {
+        "a",  "a.b", "[3]", "(",  ")",  "||", "&&", "==", "~", "!", "-", "0x",
+        "1e", "9",   "\"",  "\\", "\n", " ",  "'",  ".",  "[", "]", "^", "\xff"};
+    std::mt19937 chance(1);
+    for (int i = 0; i < 20000; i++) {
+        std::string text;
+        for (auto left = chance() % 30; left > 0; left--)
+            text += pieces[chance() % std::size(pieces)];
+        const auto tree = parse_condition(text);
+        if (!tree) {
+            EXPECT_TRUE(tree.error().message().ends_with('^') ||
+                        tree.error().message().ends_with("is empty."))
+                << text;
+            continue;
+        }
+        /* Operands stand before what is made of them. */
+        for (uint32_t at = 0; at < tree->nodes.size(); at++)
+            if (tree->nodes[at].kind == ConditionKind::binary) {
+                EXPECT_LT(tree->nodes[at].left, at);
+                EXPECT_LT(tree->nodes[at].right, at);
+            }
+    }
+}
+
+} // namespace
+} // namespace plumb

@@ -1,0 +1,396 @@
+#include "trace/show/condition.h"
+
+#include "base/glob.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace plumb {
+namespace {
+
+constexpr std::string_view writers_names[] = {"comm", "event", "pid", "tid", "cpu"};
+
+bool is_writers_name(const FieldPath& path) {
+    return path.parts.size() == 1 && !path.element &&
+           std::find(std::begin(writers_names), std::end(writers_names), path.parts[0]) !=
+               std::end(writers_names);
+}
+
+bool is_writers_text(std::string_view name) {
+    return name == "comm" || name == "event";
+}
+
+/* Where a path leads in a plan. */
+struct FoundStep {
+    uint32_t step;
+    const Step* array = nullptr; /* that it is an element of */
+};
+
+std::optional<FoundStep> find_step(const Plan& plan, const FieldPath& path, bool any_element) {
+    uint32_t at = 0, end = static_cast<uint32_t>(plan.steps.size());
+    for (std::size_t part = 0; at < end;) {
+        const Step& step = plan.steps[at];
+        if (step.is_length || step.name != path.parts[part]) {
+            at = std::max(step.next, at + 1);
+            continue;
+        }
+        if (part + 1 < path.parts.size()) {
+            if (step.kind != StepKind::structure) return {};
+            end = step.next;
+            part++;
+            at++;
+            continue;
+        }
+        if (step.kind == StepKind::array) {
+            if ((!path.element && !any_element) || at + 1 >= plan.steps.size()) return {};
+            return FoundStep{at + 1, &step};
+        }
+        if (path.element) return {};
+        return FoundStep{at, nullptr};
+    }
+    return {};
+}
+
+bool is_scalar(const Step& step) {
+    return step.kind == StepKind::integer || step.kind == StepKind::floating ||
+           step.kind == StepKind::string || step.kind == StepKind::text;
+}
+
+ConditionTypes types_of(const Step& step) {
+    ConditionTypes types;
+    types.integer = step.kind == StepKind::integer;
+    types.number = types.integer || step.kind == StepKind::floating;
+    types.text = step.kind == StepKind::string || step.kind == StepKind::text ||
+                 (types.integer && step.labels != nullptr);
+    return types;
+}
+
+std::size_t edits_between(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> row(b.size() + 1);
+    for (std::size_t j = 0; j <= b.size(); j++)
+        row[j] = j;
+    for (std::size_t i = 1; i <= a.size(); i++) {
+        std::size_t diagonal = std::exchange(row[0], i);
+        for (std::size_t j = 1; j <= b.size(); j++) {
+            const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+            diagonal = row[j];
+            row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
+        }
+    }
+    return row[b.size()];
+}
+
+std::string nearest_name(const TraceReader& reader, std::string_view wanted) {
+    constexpr std::size_t edits_max = 2, bytes_max = 100;
+    std::string nearest;
+    std::size_t least = std::min(edits_max, wanted.size() / 2) + 1;
+    for (const EventInfo* info : reader.event_infos())
+        for (const Step& step : info->fields.steps) {
+            if (info->is_statedump || step.is_length || step.name.empty() || step.name.size() > bytes_max)
+                continue;
+            const std::size_t edits = edits_between(step.name, wanted);
+            if (edits >= least) continue;
+            least = edits;
+            nearest = step.name;
+        }
+    return nearest;
+}
+
+/* The name that LTTng's context gives, as in EventFilter. */
+struct OwnNameVisitor : SkipVisitor {
+    void text(const Step& step, std::string_view value) {
+        if (step.role == Role::process_name) name = value;
+    }
+    std::string_view name;
+};
+
+} // namespace
+
+/* Which steps of each kind of event are asked for. */
+struct Condition::Bound {
+    struct Slot {
+        uint32_t field;
+        FoundStep found;
+        uint64_t element;
+    };
+    struct Plans {
+        std::vector<Slot> fields, context, stream_context;
+        std::vector<uint32_t> own; /* fields that are no field of it */
+    };
+    std::vector<Plans> by_info;
+    std::vector<uint64_t> seen; /* elements of the array that a slot asks for one of, so far */
+
+    /* Keeps what the slots of one plan ask for. */
+    class Collector : public SkipVisitor {
+    public:
+        Collector(const Plan& plan, const std::vector<Slot>& slots, std::vector<uint64_t>& seen,
+                  std::vector<ConditionValue>& values)
+            : steps_(plan.steps.data()), slots_(slots), seen_(seen), values_(values) {}
+        void integer(const Step& step, uint64_t bits) {
+            keep(step, [&](ConditionValue& value) {
+                value = of_integer(step.is_signed ? static_cast<__int128>(static_cast<int64_t>(bits))
+                                                  : static_cast<__int128>(bits));
+                const tsdl::Label* const label = step.labels == nullptr ? nullptr : find_label(step, bits);
+                if (label == nullptr) return;
+                value.text = label->name;
+                value.has_label = true;
+            });
+        }
+        void floating(const Step& step, double number) {
+            keep(step, [&](ConditionValue& value) { value = of_floating(number); });
+        }
+        void text(const Step& step, std::string_view text) {
+            keep(step, [&](ConditionValue& value) { value = of_text(text); });
+        }
+        void begin(const Step& step, uint64_t) {
+            for (std::size_t i = 0; i < slots_.size(); i++)
+                if (slots_[i].found.array == &step) seen_[i] = 0;
+        }
+
+    private:
+        template <typename Keep>
+        void keep(const Step& step, Keep keep_it) {
+            const auto place = static_cast<uint32_t>(&step - steps_);
+            for (std::size_t i = 0; i < slots_.size(); i++) {
+                const Slot& slot = slots_[i];
+                if (slot.found.step != place) continue;
+                if (slot.found.array != nullptr && seen_[i]++ != slot.element) continue;
+                keep_it(values_[slot.field]);
+            }
+        }
+        const Step* steps_;
+        const std::vector<Slot>& slots_;
+        std::vector<uint64_t>& seen_;
+        std::vector<ConditionValue>& values_;
+    };
+};
+
+Condition::Condition(ConditionTree tree, TraceReader& reader)
+    : tree_(std::move(tree)), reader_(reader), bound_(std::make_unique<Bound>()) {}
+Condition::~Condition() = default;
+
+Result<std::unique_ptr<Condition>> Condition::make(ConditionTree tree, TraceReader& reader) {
+    std::unique_ptr<Condition> condition(new Condition(std::move(tree), reader));
+    if (Status bound = condition->bind(); !bound) return bound.error();
+    return condition;
+}
+
+Status Condition::bind() {
+    field_of_node_.resize(tree_.nodes.size());
+    for (std::size_t i = 0; i < tree_.nodes.size(); i++) {
+        const ConditionNode& node = tree_.nodes[i];
+        if (node.kind != ConditionKind::field) continue;
+        const auto known = std::find(fields_.begin(), fields_.end(), node.field);
+        field_of_node_[i] = static_cast<uint32_t>(known - fields_.begin());
+        if (known == fields_.end()) fields_.push_back(node.field);
+    }
+    field_values_.resize(fields_.size());
+    values_.resize(tree_.nodes.size());
+    bound_->by_info.resize(reader_.event_infos().size());
+    bound_->seen.resize(fields_.size());
+
+    std::map<const EventInfo*, const StreamLayout*> streams;
+    for (const auto& layout : reader_.layouts())
+        for (const auto& stream : layout->streams())
+            for (const auto& info : layout->events())
+                if (stream->find_event(info->id) == info.get()) streams[info.get()] = stream.get();
+    std::vector<ConditionTypes> field_types(fields_.size());
+    for (const EventInfo* info : reader_.event_infos()) {
+        Bound::Plans& plans = bound_->by_info[info->index];
+        const StreamLayout* const stream = streams.count(info) != 0 ? streams[info] : nullptr;
+        for (uint32_t field = 0; field < fields_.size(); field++) {
+            const std::pair<const Plan*, std::vector<Bound::Slot>*> places[] = {
+                {&info->fields, &plans.fields},
+                {&info->context, &plans.context},
+                {stream == nullptr ? nullptr : &stream->event_context, &plans.stream_context}};
+            bool is_found = false;
+            for (const auto& [plan, slots] : places) {
+                if (plan == nullptr || is_found) continue;
+                const FieldPath& path = fields_[field];
+                if (!path.element && find_step(*plan, path, true) && !find_step(*plan, path, false))
+                    field_types[field].array = true;
+                const auto found = find_step(*plan, path, false);
+                if (!found || !is_scalar(plan->steps[found->step])) continue;
+                is_found = true;
+                field_types[field].add(types_of(plan->steps[found->step]));
+                slots->push_back({field, *found, path.element.value_or(0)});
+            }
+            if (is_found || !is_writers_name(fields_[field])) continue;
+            plans.own.push_back(field);
+            field_types[field].add(is_writers_text(fields_[field].parts[0])
+                                       ? ConditionTypes{false, false, true, false}
+                                       : ConditionTypes{true, true, false, false});
+        }
+    }
+    std::vector<ConditionTypes> types(tree_.nodes.size());
+    for (std::size_t i = 0; i < tree_.nodes.size(); i++) {
+        const ConditionNode& node = tree_.nodes[i];
+        if (node.kind == ConditionKind::field) {
+            types[i] = field_types[field_of_node_[i]];
+            if (Status known = check_field(node, types[i]); !known) return known;
+            continue;
+        }
+        auto checked = check(node, types);
+        if (!checked) return checked.error();
+        types[i] = *checked;
+    }
+    if (types.back().number) return ok();
+    return condition_error(tree_.source, tree_.root().column,
+                           described(tree_.root(), types.back()) + ": compare it with something");
+}
+
+Status Condition::check_field(const ConditionNode& node, const ConditionTypes& types) const {
+    if (types.number || types.text) return ok();
+    const std::string name = node.field.text();
+    if (types.array)
+        return condition_error(tree_.source, node.column,
+                               fmt::format("{} has elements: name one, {}[0]", name, name));
+    const std::string nearest = nearest_name(reader_, node.field.parts.back());
+    return condition_error(tree_.source, node.column,
+                           fmt::format("no event of the trace has a field {}{}", name,
+                                       nearest.empty() ? "" : fmt::format(", but some have {}", nearest)));
+}
+
+std::string Condition::described(const ConditionNode& node, const ConditionTypes& types) const {
+    const char* const kind = types.number ? "a number" : "a text";
+    switch (node.kind) {
+    case ConditionKind::field:
+        return fmt::format("{} is {}", node.field.text(), kind);
+    case ConditionKind::text:
+        return fmt::format("\"{}\" is a text", node.text);
+    case ConditionKind::integer:
+        return fmt::format("{} is a number", static_cast<uint64_t>(node.integer));
+    case ConditionKind::floating:
+        return fmt::format("{} is a number", node.floating);
+    default:
+        return fmt::format("this is {}", kind);
+    }
+}
+
+Result<ConditionTypes> Condition::check(const ConditionNode& node,
+                                        const std::vector<ConditionTypes>& types) const {
+    switch (node.kind) {
+    case ConditionKind::integer:
+        return ConditionTypes{true, true, false, false};
+    case ConditionKind::floating:
+        return ConditionTypes{true, false, false, false};
+    case ConditionKind::unary: {
+        const ConditionTypes& inner = types[node.left];
+        if (!inner.number)
+            return condition_error(tree_.source, tree_.nodes[node.left].column,
+                                   described(tree_.nodes[node.left], inner) +
+                                       ", and a number is wanted here");
+        if (node.op == ConditionOperator::bit_not && !inner.integer)
+            return condition_error(tree_.source, node.column, "only integers have bits");
+        return ConditionTypes{true, node.op != ConditionOperator::negate || inner.integer, false, false};
+    }
+    case ConditionKind::binary:
+        return check_binary(node, types[node.left], types[node.right]);
+    default:
+        return ConditionTypes{false, false, true, false};
+    }
+}
+
+Result<ConditionTypes> Condition::check_binary(const ConditionNode& node, const ConditionTypes& left,
+                                               const ConditionTypes& right) const {
+    const ConditionNode &a = tree_.nodes[node.left], &b = tree_.nodes[node.right];
+    const auto wants = [&](bool is_right_kind, const ConditionNode& operand, const ConditionTypes& types,
+                           const char* what) -> Status {
+        if (is_right_kind) return ok();
+        return condition_error(tree_.source, operand.column,
+                               described(operand, types) + fmt::format(", and {} is wanted here", what));
+    };
+    if (node.op == ConditionOperator::matches || node.op == ConditionOperator::matches_not) {
+        if (Status text = wants(left.text, a, left, "a text"); !text) return text.error();
+        if (Status text = wants(right.text, b, right, "a text"); !text) return text.error();
+        const char* const mistake = b.kind == ConditionKind::text ? glob_mistake(b.text) : nullptr;
+        if (mistake != nullptr)
+            return condition_error(tree_.source, b.column,
+                                   fmt::format("this pattern can not match anything: {}", mistake));
+    } else if (is_comparison(node.op)) {
+        if (!(left.number && right.number) && !(left.text && right.text))
+            return condition_error(
+                tree_.source, node.column,
+                fmt::format("{}, and {}: they can not be compared", described(a, left), described(b, right)));
+    } else {
+        if (Status number = wants(left.number, a, left, "a number"); !number) return number.error();
+        if (Status number = wants(right.number, b, right, "a number"); !number) return number.error();
+        if (is_of_bits(node.op) && (!left.integer || !right.integer))
+            return condition_error(tree_.source, node.column, "only integers have bits");
+        const bool is_logical =
+            node.op == ConditionOperator::logical_or || node.op == ConditionOperator::logical_and;
+        return ConditionTypes{true, is_logical || (left.integer && right.integer), false, false};
+    }
+    return ConditionTypes{true, true, false, false};
+}
+
+ConditionValue Condition::own_value(const std::string& name, const Event& event) {
+    if (name == "event") return of_text(event.info->name);
+    if (name == "tid") return of_integer(event.thread_id);
+    if (name == "pid") return of_integer(reader_.process_id_of(event));
+    if (name == "cpu") return event.cpu == no_cpu ? ConditionValue{} : of_integer(event.cpu);
+    if (const ThreadRecord* const thread = reader_.thread_of(event)) {
+        thread_name_ = thread->name;
+        return of_text(thread_name_);
+    }
+    if (event.stream->is_plumb_record) return {};
+    OwnNameVisitor visitor;
+    static_cast<void>(visit_stream_context(event, visitor));
+    thread_name_ = visitor.name;
+    return thread_name_.empty() ? ConditionValue{} : of_text(thread_name_);
+}
+
+/* Of an event that ends too early, those that are whole. */
+void Condition::take_values(const Event& event) {
+    const Bound::Plans& plans = bound_->by_info[event.info->index];
+    std::fill(field_values_.begin(), field_values_.end(), ConditionValue{});
+    if (!plans.fields.empty()) {
+        Bound::Collector collector(event.info->fields, plans.fields, bound_->seen, field_values_);
+        static_cast<void>(visit_fields(event, collector));
+    }
+    if (!plans.context.empty()) {
+        Bound::Collector collector(event.info->context, plans.context, bound_->seen, field_values_);
+        static_cast<void>(visit_event_context(event, collector));
+    }
+    if (!plans.stream_context.empty()) {
+        Bound::Collector collector(event.stream->event_context, plans.stream_context, bound_->seen,
+                                   field_values_);
+        static_cast<void>(visit_stream_context(event, collector));
+    }
+    for (const uint32_t field : plans.own)
+        field_values_[field] = own_value(fields_[field].parts[0], event);
+}
+
+bool Condition::holds(const Event& event) {
+    take_values(event);
+    for (std::size_t i = 0; i < tree_.nodes.size(); i++) {
+        const ConditionNode& node = tree_.nodes[i];
+        switch (node.kind) {
+        case ConditionKind::integer:
+            values_[i] = of_integer(node.integer);
+            break;
+        case ConditionKind::floating:
+            values_[i] = of_floating(node.floating);
+            break;
+        case ConditionKind::text:
+            values_[i] = of_text(node.text);
+            break;
+        case ConditionKind::field:
+            values_[i] = field_values_[field_of_node_[i]];
+            break;
+        case ConditionKind::unary:
+            values_[i] = of_one(node.op, values_[node.left]);
+            break;
+        case ConditionKind::binary:
+            values_[i] = of_two(node.op, values_[node.left], values_[node.right]);
+            break;
+        }
+    }
+    return truth_of(values_.back()).value_or(false);
+}
+
+} // namespace plumb

@@ -1,0 +1,69 @@
+/*
+ * A condition over the fields of a trace's events, evaluated event by event. Types are looked at once, when the condition
+ * meets the trace: what can never be compared is an error that points at its place, and so is a field that no event has.
+ *
+ * An event that lacks a field answers nothing about it: a comparison with it is neither true nor false, and an event is
+ * wanted only if the whole is true. So is what has no value: a division by zero, a label that an enumeration lacks.
+ *
+ * `comm`, `pid`, `tid`, `cpu` and `event` are who wrote the event, where, and its name; a field of the event that is called so
+ * goes before.
+ */
+#ifndef PLUMB_TRACE_SHOW_CONDITION_H
+#define PLUMB_TRACE_SHOW_CONDITION_H
+
+#include "trace/show/condition_parser.h"
+#include "trace/show/condition_values.h"
+#include "trace/trace_reader.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plumb {
+
+/* Which of these a node can be, in some event. */
+struct ConditionTypes {
+    bool number = false, integer = false, text = false, array = false;
+    void add(const ConditionTypes& other) {
+        number |= other.number;
+        integer |= other.integer;
+        text |= other.text;
+        array |= other.array;
+    }
+};
+
+class Condition {
+public:
+    /* `reader` must live as long. */
+    static Result<std::unique_ptr<Condition>> make(ConditionTree tree, TraceReader& reader);
+    ~Condition();
+
+    /* Of the reader's current event. */
+    bool holds(const Event& event);
+
+private:
+    struct Bound;
+    Condition(ConditionTree tree, TraceReader& reader);
+    Status bind();
+    Status check_field(const ConditionNode& node, const ConditionTypes& types) const;
+    Result<ConditionTypes> check(const ConditionNode& node, const std::vector<ConditionTypes>& types) const;
+    Result<ConditionTypes> check_binary(const ConditionNode& node, const ConditionTypes& left,
+                                        const ConditionTypes& right) const;
+    std::string described(const ConditionNode& node, const ConditionTypes& types) const;
+    void take_values(const Event& event);
+    ConditionValue own_value(const std::string& name, const Event& event);
+
+    ConditionTree tree_;
+    TraceReader& reader_;
+    std::vector<FieldPath> fields_;
+    std::vector<uint32_t> field_of_node_; /* by node */
+    std::unique_ptr<Bound> bound_;
+    std::vector<ConditionValue> field_values_, values_; /* by field, by node: of the event in hand */
+    std::string thread_name_;
+};
+
+} // namespace plumb
+
+#endif
