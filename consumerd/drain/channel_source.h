@@ -65,6 +65,7 @@ public:
     const std::deque<ChannelEvent>& events() const override { return reader_.events(); }
     plumb_clock_page clock_page() const override;
     uint64_t now() const override;
+    bool is_being_written() const override { return shared_ != nullptr; }
 
     std::optional<Piece> next(size_t ring, ReadWhat what) override;
     Status introduce_writers(Sink& sink) override { return entries_.introduce_writers(sink); }

@@ -48,10 +48,10 @@ Status Drain::start(const std::function<Status()>& begin_tracing) {
             .hint("Is it a limit of processes: `ulimit -u`, pids.max of the cgroup, or of memory: `ulimit "
                   "-d` or `-v`?");
     }
-    Status begun = begin_tracing ? begin_tracing() : ok();
-    if (begun) begun = source_->begin(*sink_);
     began_ = source_->now();
     sink_->began(began_);
+    Status begun = begin_tracing ? begin_tracing() : ok();
+    if (begun) begun = source_->begin(*sink_);
     may_run_ = true;
     may_run_.notify_all();
     return begun;
@@ -184,6 +184,7 @@ Status Drain::finish(const plumb_clock_page* clock) {
     stop();
     stop_requested_ = false;
     is_ending_ = true;
+    const uint64_t begun = source_->now(); /* who still writes may do so behind our last look at a ring */
     source_->begin_end(clock);
     for (uint64_t turn = 0; turn < source_->last_turns() && step(ReadWhat::everything) && !was_enough_;
          turn++) {
@@ -199,6 +200,9 @@ Status Drain::finish(const plumb_clock_page* clock) {
         if (told) source_->hand_back(ring);
         note(told);
     }
+    const uint64_t last = sink_->last_timestamp();
+    const bool is_snapshot = began_ == 0 && source_->is_being_written();
+    note(sink_->complete(is_snapshot ? begun : began_ != 0 || last == 0 ? now : last));
     metadata_written_ = false; /* the clock is better known now */
     metadata_is_current();
     close_streams();

@@ -62,6 +62,7 @@ public:
     const std::deque<ChannelEvent>& events() const override { return described_; }
     plumb_clock_page clock_page() const override { return options_.clock; }
     uint64_t now() const override;
+    bool is_being_written() const override { return !session_.is_adopted(); }
 
     std::optional<Piece> next(size_t ring, ReadWhat what) override;
     Status introduce_writers(Sink&) override { return ok(); }

@@ -51,6 +51,9 @@ public:
     /* The time of records, now; where nobody writes any more, the last that is known. */
     virtual uint64_t now() const = 0;
 
+    /* Whether more may come while the rest is read, as when a snapshot is taken. */
+    virtual bool is_being_written() const { return false; }
+
     /* The next piece of a ring, until the next call; nothing if there is none, or if it is the others' turn. */
     virtual std::optional<Piece> next(size_t ring, ReadWhat what) = 0;
     /* Before that piece is written: who wrote it, unless the sink has been told. A recorder may be killed at any time, and

@@ -125,6 +125,8 @@ public:
     std::uint32_t page_bytes() const { return page_bytes_; }
     std::uint64_t buffer_bytes() const { return config_.buffer_bytes; }
     const std::string& name() const { return name_; }
+    /* Of a killed recorder: stopped. */
+    bool is_adopted() const { return is_adopted_; }
 
 private:
     KernelSession(std::string root, std::string name, const KernelConfig& config);

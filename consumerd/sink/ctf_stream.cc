@@ -70,9 +70,9 @@ Status CtfStream::put(std::span<const std::byte> records, uint64_t packet_bytes)
 
 Status CtfStream::append(const Packet& packet, uint64_t sequence) {
     CtfPacketContext& context = start_.context;
-    context.timestamp_begin = std::max(packet.timestamp_begin, last_timestamp_);
-    const std::span<const std::byte> records =
-        packer_ ? packer_->pack(packet.records, context.timestamp_begin) : packet.records;
+    context.timestamp_begin = packets_ == 0 ? std::min(packet.timestamp_begin, began_)
+                                            : std::max(packet.timestamp_begin, last_timestamp_);
+    const std::span<const std::byte> records = packer_ ? packer_->pack(packet.records) : packet.records;
     const uint64_t content_bytes =
         records.empty() ? ctf_content_bytes(start_bytes_) : start_bytes_ + records.size();
     const uint64_t packet_bytes = (start_bytes_ + records.size() + 7) & ~uint64_t{7};
@@ -91,7 +91,7 @@ Status CtfStream::append(const Packet& packet, uint64_t sequence) {
     if (!status) return cut_back(status);
     bytes_ += packet_bytes;
     kept_.set_whole_bytes(bytes_);
-    packets_++;
+    if (packets_++ == 0) first_timestamp_ = context.timestamp_begin;
     last_timestamp_ = context.timestamp_end;
     return ok();
 }
@@ -124,6 +124,21 @@ Status CtfStream::write(const Packet& packet) {
     events_discarded_ = packet.events_discarded;
     packets_lost_ = packet.packets_lost + packets_failed_;
     return ok();
+}
+
+Status CtfStream::begin_at(uint64_t timestamp) {
+    if (packets_ == 0 || timestamp >= first_timestamp_) return ok();
+    constexpr size_t place = offsetof(CtfPacketStart, context.timestamp_begin);
+    if (Status written = write_at(place, std::as_bytes(std::span(&timestamp, 1)), {}, 0); !written)
+        return written;
+    first_timestamp_ = timestamp;
+    return ok();
+}
+
+Status CtfStream::end_at(uint64_t timestamp) {
+    if (packets_ == 0 || timestamp <= last_timestamp_) return ok();
+    return append({{}, last_timestamp_, timestamp, events_discarded_, packets_lost_},
+                  packets_ + packets_lost_);
 }
 
 Status CtfStream::close() {

@@ -43,9 +43,14 @@ public:
 
     /* Its records get small headers. */
     void pack_records() { packer_.emplace(); }
-    /* When it could have had records for the first time, if that is known. */
+    /* Before the first packet: which tells of the time since then. */
     void began(uint64_t timestamp) { began_ = timestamp; }
     Status write(const Packet& packet);
+    /* The first packet tells of the time since then, if it does not reach further back: of a stream of which nothing is
+     * missing. */
+    Status begin_at(uint64_t timestamp);
+    /* An empty packet, if the last one tells of less. */
+    Status end_at(uint64_t timestamp);
     /* A packet without records, if counters changed since the last packet, so that the end of a trace shows
      * every loss. `since`: when the stream could have had records for the first time. */
     Status write_losses(uint64_t events_discarded, uint64_t packets_lost, uint64_t since, uint64_t timestamp);
@@ -58,6 +63,7 @@ public:
 
     uint64_t bytes() const { return bytes_; }
     uint64_t packets() const { return packets_; }
+    uint64_t first_timestamp() const { return first_timestamp_; }
     uint64_t last_timestamp() const { return last_timestamp_; }
 
 private:
@@ -82,6 +88,7 @@ private:
     uint64_t packets_ = 0;
     uint64_t packets_failed_ = 0;
     uint64_t began_ = UINT64_MAX;
+    uint64_t first_timestamp_ = UINT64_MAX;
     uint64_t last_timestamp_ = 0;
     uint64_t events_discarded_ = 0;
     uint64_t packets_lost_ = 0;

@@ -99,6 +99,37 @@ Status CtfWriter::write_kernel_statedump(std::span<const std::byte> records) {
     return stream.write(packet);
 }
 
+void CtfWriter::began(uint64_t timestamp) {
+    statedump_.front().began(timestamp);
+    for (CtfStream& stream : rings_)
+        stream.began(timestamp);
+}
+
+Status CtfWriter::complete(uint64_t timestamp) {
+    uint64_t first = UINT64_MAX;
+    for (const CtfStream& stream : rings_)
+        first = std::min(first, stream.first_timestamp());
+    CtfStream& statedump = statedump_.front();
+    if (first == UINT64_MAX && statedump.packets() == 0) /* tools expect a trace to have a stream */
+        return statedump.write({{}, timestamp, timestamp, 0, 0});
+    Status complete = statedump.begin_at(first);
+    const auto end = [&](CtfStream& stream) {
+        Status ended = stream.end_at(timestamp);
+        if (complete) complete = ended;
+    };
+    end(statedump);
+    for (CtfStream& stream : rings_)
+        end(stream);
+    return complete;
+}
+
+uint64_t CtfWriter::last_timestamp() const {
+    uint64_t last = statedump_.front().last_timestamp();
+    for (const CtfStream& stream : rings_)
+        last = std::max(last, stream.last_timestamp());
+    return last;
+}
+
 Status CtfWriter::check() const {
     if (folder_.is_removed()) return Error("{} was removed while the trace was written.", folder_.path());
     if (Status there = statedump_.front().check(); !there) return there;

@@ -43,16 +43,15 @@ public:
     Status write_kernel_statedump(std::span<const std::byte> records) override;
     /* A file that was removed, moved or shortened takes what is written to it without an error. */
     Status check() const override;
-    void began(uint64_t timestamp) override {
-        for (CtfStream& stream : rings_)
-            stream.began(timestamp);
-    }
+    void began(uint64_t timestamp) override;
     void begin_end() override { reserve_.reset(); }
+    Status complete(uint64_t timestamp) override;
 
     Status close(uint32_t ring) override { return rings_[ring].close(); }
     Status close_statedump() override { return statedump_.front().close(); }
 
     const TraceIdentity& identity() const override { return identity_; }
+    uint64_t last_timestamp() const override;
     uint64_t bytes() const override;
     uint64_t packets() const override;
 

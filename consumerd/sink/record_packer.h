@@ -4,12 +4,14 @@
  *   bits    0    5                 32       48
  *   near    | id | 27 bits of time |                                   ids below 30
  *   far     | 30 | 27 bits of time | id, 16 |
- *   whole   | 31 |... 8: id, 16 | 24: time, 64 bits | 88               the time is not within 2^27 counts behind that before it
+ *   whole   | 31 |... 8: id, 16 | 24: time, 64 bits | 88               the first of a packet; and where the time is not
+ *                                                                       within 2^27 counts behind that before it
  *
  * behind which come the thread's number, 32 bits, and the payload, all on byte boundaries: 16 bytes for an event with one
  * integer of 64 bits, which takes 24 in the ring. Nothing says how long a record is: its fields do, which were checked.
  *
- * A time of 27 bits is the lower end of a clock that goes on from that before it in the packet, or from the packet's own.
+ * A time of 27 bits is the lower end of a clock that goes on from that before it. When a packet begins may be told anew when
+ * more is known, so nothing goes on from there.
  */
 #ifndef PLUMB_CONSUMERD_SINK_RECORD_PACKER_H
 #define PLUMB_CONSUMERD_SINK_RECORD_PACKER_H
@@ -23,8 +25,8 @@ namespace plumb {
 
 class RecordPacker {
 public:
-    /* A run of records as they lay in the ring, in time order, in a packet that begins at this time. Valid until the next call. */
-    std::span<const std::byte> pack(std::span<const std::byte> records, uint64_t clock);
+    /* The records of a packet, as they lay in the ring, in time order. Valid until the next call. */
+    std::span<const std::byte> pack(std::span<const std::byte> records);
 
 private:
     std::vector<std::byte> packed_;

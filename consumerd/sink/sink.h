@@ -30,8 +30,8 @@ public:
     /* What stands for the whole domain; before the first record of an event that it has not described yet. */
     virtual Status write_metadata(const plumb_clock_page& clock, const std::deque<ChannelEvent>& events) = 0;
 
-    /* When there could have been records for the first time: where nothing was written to a ring before, losses are told as
-     * since then. Of a trace of which that is not known, as since its first record. */
+    /* Before there can be records: since when a stream tells of its ring, also of losses. Of a trace of which that is not
+     * known, as of a snapshot, since its first record. */
     virtual void began(uint64_t) {}
 
     /* Both counters: since the beginning. `packets_lost`: sub-buffers that never became packets. */
@@ -51,6 +51,9 @@ public:
     virtual Status check() const = 0;
     /* The end of the trace begins: room that was kept for it may be used. */
     virtual void begin_end() = 0;
+    /* Everything is written that there was until then: so far each stream reaches, also one that was silent at last, and the
+     * statedump covers them all. Readers may be asked for the time that all streams tell of. */
+    virtual Status complete(uint64_t) { return ok(); }
 
     /* Nothing more is written to a ring's stream, or beside the rings. Over a network some servers say only now that there
      * is no room: what of the stream is there then, nobody knows. */
@@ -58,6 +61,8 @@ public:
     virtual Status close_statedump() = 0;
 
     virtual const TraceIdentity& identity() const = 0;
+    /* Of all streams. */
+    virtual uint64_t last_timestamp() const { return 0; }
     virtual uint64_t bytes() const = 0;
     virtual uint64_t packets() const = 0;
 };

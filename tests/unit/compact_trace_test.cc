@@ -177,22 +177,24 @@ TEST_F(CompactTrace, DamageEndsAPacketAndNoMore) {
 }
 
 TEST(RecordPacker, TakesSixteenBytesForOneNumber) {
-    std::vector<std::byte> records(3 * 24);
+    std::vector<std::byte> records(4 * 24);
     const auto put = [&](std::size_t index, uint64_t time, uint16_t id) {
         const plumb_record record{time, id, 24, 5};
         std::memcpy(records.data() + index * 24, &record, sizeof record);
     };
     put(0, 1000, 29);
-    put(1, 1000 + (1 << 27) - 1, 30);
-    put(2, 999, 1);
+    put(1, 1000 + (1 << 27) - 1, 29);
+    put(2, 1000 + (1 << 27), 30);
+    put(3, 999, 1);
     RecordPacker packer;
-    const auto size = [&](std::size_t first, std::size_t count) {
-        return packer.pack(std::span(records).subspan(first * 24, count * 24), 1000).size();
+    const auto size = [&](std::size_t count) {
+        return packer.pack(std::span(records).first(count * 24)).size();
     };
-    EXPECT_EQ(size(0, 1), 4u + 4 + 8);
-    EXPECT_EQ(size(1, 1), 6u + 4 + 8);
-    EXPECT_EQ(size(2, 1), 11u + 4 + 8) << "the clock of the packet is behind it";
-    EXPECT_EQ(size(0, 3), 16u + 18 + 23);
+    constexpr std::size_t rest = 4 + 8; /* thread and payload */
+    EXPECT_EQ(size(1), 11 + rest) << "the first of a packet";
+    EXPECT_EQ(size(2) - size(1), 4 + rest);
+    EXPECT_EQ(size(3) - size(2), 6 + rest) << "an id of more than the smallest header takes";
+    EXPECT_EQ(size(4) - size(3), 11 + rest) << "a time that goes back";
 }
 
 } // namespace

@@ -138,6 +138,40 @@ TEST_F(CtfStreamTest, TellsWhatWasLostBeforeItsFirstPacketAsSinceItBegan) {
     EXPECT_EQ(packets[1].context.events_discarded, 7u);
 }
 
+/* Readers may be asked for the time that all streams tell of. */
+TEST_F(CtfStreamTest, TellsOfTheTimeInWhichItHadNothing) {
+    auto folder = Folder::open(root_);
+    ASSERT_TRUE(folder);
+    CtfStream stream(*folder, "ring_0", start(), ctf_start_bytes);
+    stream.began(100);
+    const std::array<std::byte, 24> few{};
+    EXPECT_TRUE(stream.write({few, 500, 600, 0, 0}));
+    EXPECT_TRUE(stream.end_at(600)); /* as it does */
+    EXPECT_TRUE(stream.end_at(900));
+    EXPECT_TRUE(stream.begin_at(200));
+    const auto packet_at = [this](size_t place) {
+        CtfPacketStart packet{};
+        const std::string all = bytes();
+        if (all.size() >= place + ctf_content_bytes(ctf_start_bytes))
+            std::memcpy(&packet, all.data() + place, ctf_content_bytes(ctf_start_bytes));
+        return packet.context;
+    };
+    EXPECT_EQ(packet_at(0).timestamp_begin, 100u);
+    EXPECT_EQ(packet_at(0).timestamp_end, 600u);
+    const size_t second = packet_at(0).packet_size / 8;
+    EXPECT_EQ(packet_at(second).timestamp_begin, 600u);
+    EXPECT_EQ(packet_at(second).timestamp_end, 900u);
+    EXPECT_EQ(packet_at(second).packet_seq_num, 1u);
+    EXPECT_EQ(contents().size(), 2u);
+    EXPECT_TRUE(stream.begin_at(50));
+    EXPECT_EQ(packet_at(0).timestamp_begin, 50u);
+    EXPECT_EQ(packet_at(second).timestamp_end, 900u);
+    CtfStream silent(*folder, "ring_1", start(), ctf_start_bytes);
+    EXPECT_TRUE(silent.begin_at(1));
+    EXPECT_TRUE(silent.end_at(9));
+    EXPECT_FALSE(folder->has("ring_1"));
+}
+
 TEST_F(CtfStreamTest, GoesOnBehindAPacketThatCouldNotBeWritten) {
     auto folder = Folder::open(root_);
     ASSERT_TRUE(folder);
