@@ -161,9 +161,13 @@ Status KernelSession::select(const std::vector<KernelSelector>& selectors) {
             return chosen;
         }
     }
+    name_probes(); /* a marker is left out by its own name */
     const auto is_excluded = [&](const KernelEvent& event) {
         return std::any_of(selectors.begin(), selectors.end(), [&](const KernelSelector& selector) {
-            return selector.exclude && selector.matches(event.system, event.raw_name);
+            const EventDescription& shown = event.description;
+            return selector.exclude &&
+                   (selector.matches(event.system, event.raw_name) ||
+                    (event.system == name_ && selector.matches(shown.provider, shown.name)));
         });
     };
     for (const KernelEvent& event : events_)
@@ -171,7 +175,6 @@ Status KernelSession::select(const std::vector<KernelSelector>& selectors) {
             (void)write_tracefs(path("events/" + event.system + "/" + event.raw_name + "/enable"), "0");
     std::erase_if(events_, is_excluded);
     if (events_.empty()) return Error("No event of the kernel is left to record.");
-    name_probes();
     choose_ours();
     return ok();
 }

@@ -74,6 +74,8 @@ class Markers(UserProbesTest):
         for pattern in ("*", "shop", "*:o*"):
             counts, _ = self.record(f"usdt:{self.folder}/shop:{pattern}", command=quiet)
             self.assertEqual(counts["shop:order"], 6)
+        counts, _ = self.record(f"usdt:{self.folder}/shop:*", "!shop:[mt]*", "!shop:hard", command=quiet)
+        self.assertEqual(counts, {"shop:order": 6})
         counts, _ = self.record(f"usdt:{self.folder}/shop:shop:twice if arg1 > 2", command=quiet)
         self.assertEqual(counts, {"shop:twice": 3})
         counts, _ = self.record(f"usdt:{self.folder}/shop:shop:order(name=+0(%si):string)", command=quiet)

@@ -4,6 +4,7 @@
 #include "base/demangle.h"
 #include "consumerd/probe/function_choice.h"
 #include "consumerd/probe/similar_names.h"
+#include "consumerd/probe/unwinding.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -147,6 +148,28 @@ TEST_F(FunctionsTest, WhatIsChosenAtTheStartIsMarked) {
     ASSERT_TRUE(places && places->size() == 1);
     EXPECT_TRUE(places->front().is_chosen);
     EXPECT_FALSE(choose_functions(*elf, "whole.so", "f")->front().is_chosen);
+}
+
+TEST_F(FunctionsTest, WhoWalksItsStackIsKnown) {
+    std::ofstream(folder_ + "/thrower.cc")
+        << "int main(int n, char**) { try { if (n > 1) throw n; } catch (int) {} }";
+    const std::string command = fmt::format("cd {} && c++ thrower.cc -o thrower && c++ -static thrower.cc -o "
+                                            "static_thrower && cp whole.so go.so && "
+                                            "objcopy --add-section .go.buildinfo=map --set-section-flags "
+                                            ".go.buildinfo=alloc,readonly go.so 2>/dev/null && "
+                                            "printf 'rustc version 1.63.0' >comment && objcopy "
+                                            "--update-section .comment=comment whole.so rust.so",
+                                            folder_);
+    ASSERT_EQ(std::system(command.c_str()), 0);
+    const auto who = [](const char* name) {
+        return who_walks_the_stack(*ElfFile::open(folder_ + "/" + name));
+    };
+    EXPECT_EQ(who("whole.so"), "");
+    EXPECT_EQ(who("stripped.so"), "");
+    EXPECT_THAT(who("thrower"), HasSubstr("C++"));
+    EXPECT_THAT(who("static_thrower"), HasSubstr("C++"));
+    EXPECT_EQ(who("go.so"), "Go");
+    EXPECT_EQ(who("rust.so"), "Rust");
 }
 
 TEST_F(FunctionsTest, AnAddressHasItsNamesBack) {
