@@ -15,12 +15,12 @@
 namespace plumb {
 namespace {
 
-using Kind = KernelSelector::Kind;
+using ProbeKind = KernelSelector::Kind;
 
 constexpr std::size_t raw_name_max = 56; /* of 63, for "_1000" behind it */
 
-bool is_return(Kind kind) {
-    return kind == Kind::kretprobe || kind == Kind::uretprobe;
+bool is_return(ProbeKind kind) {
+    return kind == ProbeKind::kretprobe || kind == ProbeKind::uretprobe;
 }
 
 /* The kernel takes what has no slash for a symbol of its own, and reads up to the first space. */
@@ -41,14 +41,14 @@ Result<std::uint64_t> address_to_probe(const std::string& path, const FunctionPl
 }
 
 Status check_begin(const KernelSelector& selector, const FunctionPlace& place) {
-    if (selector.kind != Kind::uretprobe || place.is_begin) return ok();
+    if (selector.kind != ProbeKind::uretprobe || place.is_begin) return ok();
     return Error("{}: no function begins at {}.", selector.text, place.name)
         .hint("A uretprobe takes what the stack's top holds there for a return address, which elsewhere "
               "would break the program.");
 }
 
 Status check_unwinding(const KernelSelector& selector, const ElfFile& elf) {
-    if (selector.kind != Kind::uretprobe || selector.insists) return ok();
+    if (selector.kind != ProbeKind::uretprobe || selector.insists) return ok();
     const std::string who = who_walks_the_stack(elf);
     if (who.empty()) return ok();
     return Error("{}: {} is {}. A uretprobe puts another return address on the stack, and ends a program "
@@ -139,8 +139,8 @@ Result<std::vector<ProbePlace>> places_of_markers(const KernelSelector& selector
 } // namespace
 
 Result<std::vector<ProbePlace>> places_of(const KernelSelector& selector, std::vector<std::string>& notes) {
-    if (selector.kind == Kind::usdt) return places_of_markers(selector, notes);
-    if (selector.kind == Kind::uprobe || selector.kind == Kind::uretprobe)
+    if (selector.kind == ProbeKind::usdt) return places_of_markers(selector, notes);
+    if (selector.kind == ProbeKind::uprobe || selector.kind == ProbeKind::uretprobe)
         return places_in_file(selector, notes);
     /* 4096 calls may be in the function at once, the most that the kernel allows. By itself it keeps places for ten, and
      * more do not return for it. */
@@ -183,6 +183,8 @@ ProbePlace left_probe(const std::string& raw_name, const std::string& place) {
     left.name = left.raw_name = raw_name;
     left.place = place;
     const std::size_t colon = place.rfind(':');
+    const std::string system = raw_name.substr(0, raw_name.find('_'));
+    if (is_made_of(raw_name, raw_probe_name(system, place))) left.name = system + "_" + place;
     if (colon == std::string::npos) return left;
     left.file = place.substr(0, colon);
     std::uint64_t offset = 0;
@@ -193,7 +195,6 @@ ProbePlace left_probe(const std::string& raw_name, const std::string& place) {
     const auto elf = ElfFile::open(left.file);
     const auto address = elf ? elf->address_of(offset) : std::nullopt;
     if (!address) return left;
-    const std::string system = raw_name.substr(0, raw_name.find('_'));
     std::vector<std::string> nobody_asks;
     if (system == "usdt") {
         for (const Marker& marker : markers_of(*elf)) {

@@ -9,7 +9,7 @@
 namespace plumb {
 namespace {
 
-using Place = MarkerArgument::Place;
+using ArgumentPlace = MarkerArgument::Place;
 
 struct RegisterPart {
     std::string name;
@@ -98,31 +98,31 @@ bool read_size(std::string_view text, MarkerArgument& argument) {
     return true;
 }
 
-Place read_operand(std::string_view text, MarkerArgument& argument) {
+ArgumentPlace read_operand(std::string_view text, MarkerArgument& argument) {
     if (text.starts_with('$')) {
         const auto number = whole_number_of(text.substr(1));
         argument.number = number.value_or(0);
-        return number && !argument.is_float ? Place::constant : Place::other;
+        return number && !argument.is_float ? ArgumentPlace::constant : ArgumentPlace::other;
     }
     if (text.starts_with('%')) {
         const auto part = register_part(text.substr(1));
         if (!part || (part->first_bit != 0 && (argument.is_signed || argument.size != 1)))
-            return Place::other;
+            return ArgumentPlace::other;
         argument.register_name = part->name;
         argument.first_bit = part->first_bit;
-        return Place::register_;
+        return ArgumentPlace::register_;
     }
     const std::size_t open = text.find('(');
     if (open == std::string_view::npos || !text.ends_with(')') ||
         !read_sum(text.substr(0, open), argument.number, argument.symbol))
-        return Place::other;
+        return ArgumentPlace::other;
     const std::string_view base = text.substr(open + 1, text.size() - open - 2);
-    if (base == "%rip") return argument.symbol.empty() ? Place::other : Place::variable;
-    if (!base.starts_with('%') || !argument.symbol.empty()) return Place::other;
+    if (base == "%rip") return argument.symbol.empty() ? ArgumentPlace::other : ArgumentPlace::variable;
+    if (!base.starts_with('%') || !argument.symbol.empty()) return ArgumentPlace::other;
     const auto part = register_part(base.substr(1));
-    if (!part || part->bytes != 8) return Place::other;
+    if (!part || part->bytes != 8) return ArgumentPlace::other;
     argument.register_name = part->name;
-    return Place::memory;
+    return ArgumentPlace::memory;
 }
 
 } // namespace

@@ -115,8 +115,10 @@ STEPS = {
                           "-k 'kprobe:vfs_write if common_pid == 1' -- sandwich 200"),
     "user_probes": recording(
         "2>$RESULTS/said -k 'usdt:/bin/shop:*' -k 'uprobe:/bin/shop:order(count=%di:s32, name=+0(%si):string)' "
+        "-k 'kprobe:vfs_write(count=%dx:u64)' -k 'kretprobe:vfs_write($retval:s64)' "
         "-k 'uretprobe:/bin/shop:worth($retval:s32)' -k 'uprobe:/bin/sandwich:probed_function' -- sh -c 'shop 50 >$RESULTS/printed 2>/dev/null; sandwich 1'"),
     "no_function": recording("-k kprobe:no_such_function -- true"),
+    "bad_argument": recording("-k 'kprobe:vfs_write(count=%dx, name=%si:nonsense)' -- true"),
     "bad_filter": recording("-k 'sched:sched_switch if prev_nonsense > 3' -- true"),
     "bad_probe_filter": recording("-k 'kprobe:vfs_write if nonsense > 3' -- true"),
     "killed": KILLED,
@@ -210,7 +212,7 @@ class Tracefs(unittest.TestCase):
         counts = self.summary("user_probes")["events_by_name"]
         self.assertEqual(counts, {"shop:order": 50, "shop:memory": 50, "shop:hard": 50, "shop:twice": 50, "uprobe_order": 50,
                                   "uretprobe_worth": 50, "uprobe_probed_function": 1} |
-                         {name: count for name, count in counts.items() if name.startswith("sandwich:")})
+                         {name: count for name, count in counts.items() if name.startswith(("sandwich:", "k"))})
         printed = collections.defaultdict(list)
         for line in (self.results["user_probes"].folder / "printed").read_text().splitlines():
             name, *values = line.split("|")
@@ -218,6 +220,10 @@ class Tracefs(unittest.TestCase):
         recorded = collections.defaultdict(list)
         for name, _, line in self.read("user_probes"):
             recorded[name].append(dict(re.findall(r'(\w+) = (".*?"|[^ ,]+)', line.split(" }, ")[-1])))
+        # Files take all that they are given; one process writes at a time.
+        self.assertGreater(len(recorded["kprobe_vfs_write"]), 0)
+        self.assertEqual([event["count"] for event in recorded["kprobe_vfs_write"]],
+                         [event["arg1"] for event in recorded["kretprobe_vfs_write"]])
         for values, event in zip(printed["order"], recorded["shop:order"], strict=True):
             self.assertEqual([event[f"arg{i}"] for i in (1, 3, 4, 5)], [values[i] for i in (0, 2, 3, 4)])
         for values, event in zip(printed["order"], recorded["uprobe_order"], strict=True):
@@ -300,6 +306,7 @@ class Tracefs(unittest.TestCase):
 
     def test_what_the_kernel_refuses_is_shown(self):
         for name, words in (("no_function", ["kprobe:no_such_function", "/proc/kallsyms"]),
+                            ("bad_argument", ["Unknown type is specified", "name=%si:nonsense\n           ^"]),
                             ("bad_filter", ["sched:sched_switch", "prev_nonsense > 3", "^", "Field not found"]),
                             ("bad_probe_filter", ["kprobe_vfs_write", "nonsense > 3", "^", "Field not found"])):
             step = self.results[name]
