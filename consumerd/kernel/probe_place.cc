@@ -5,6 +5,7 @@
 #include "consumerd/probe/chosen_function.h"
 #include "consumerd/probe/function_choice.h"
 #include "consumerd/probe/unwinding.h"
+#include "consumerd/probe/vector_instruction.h"
 
 #include <algorithm>
 #include <cctype>
@@ -34,10 +35,11 @@ Result<std::string> absolute_path(const std::string& file) {
 }
 
 /* Of a function that is chosen when programs start, the chosen one. */
-Result<std::uint64_t> address_to_probe(const std::string& path, const FunctionPlace& place) {
-    if (!place.is_chosen) return place.address;
+Result<std::uint64_t> address_to_probe(const ElfFile& elf, const std::string& path,
+                                       const FunctionPlace& place) {
+    if (!place.is_chosen) return behind_vector_instructions(elf, place.address);
     const auto chosen = chosen_function(path, place.function);
-    return chosen ? Result<std::uint64_t>(*chosen + place.offset) : chosen;
+    return chosen ? Result<std::uint64_t>(behind_vector_instructions(elf, *chosen + place.offset)) : chosen;
 }
 
 Status check_begin(const KernelSelector& selector, const FunctionPlace& place) {
@@ -79,12 +81,14 @@ Result<std::vector<ProbePlace>> places_in_file(const KernelSelector& selector,
     const std::vector<Marker> markers = markers_of(*elf);
     std::vector<ProbePlace> places;
     std::vector<std::string> left_out;
+    Error first_refusal("{} is in no part of {} that is loaded.", selector.event, selector.file);
     for (const FunctionPlace& function : *functions) {
         if (Status good = check_begin(selector, function); !good) return good.error();
-        const auto address = address_to_probe(selector.file, function);
+        const auto address = address_to_probe(*elf, selector.file, function);
         if (!address && !is_function_glob(selector.event)) return address.error();
         const auto offset = address ? elf->file_offset_of(*address) : std::nullopt;
         if (!offset) {
+            if (left_out.empty() && !address) first_refusal = address.error();
             left_out.push_back(function.name);
             continue;
         }
@@ -100,10 +104,10 @@ Result<std::vector<ProbePlace>> places_in_file(const KernelSelector& selector,
         });
         if (!is_known) places.push_back(std::move(place));
     }
+    if (places.empty()) return first_refusal;
     if (!left_out.empty())
-        notes.push_back(fmt::format("{}: not probed, since each is one of several functions, by the kind of "
-                                    "processor, and nobody tells which: {}.",
-                                    selector.text, fmt::join(left_out, ", ")));
+        notes.push_back(fmt::format("{}: left out {}. {}", selector.text, fmt::join(left_out, ", "),
+                                    first_refusal.message()));
     return places;
 }
 

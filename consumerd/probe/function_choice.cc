@@ -213,6 +213,9 @@ std::vector<std::string> names_of_address(const ElfFile& elf, std::uint64_t addr
     const std::string offset = address == begin ? "" : fmt::format("+{:#x}", address - begin);
     for (const ProbedFunction& function : functions)
         names.push_back(shown_name(function) + offset);
+    /* A probe that had to stand behind the first instruction. */
+    for (const ProbedFunction& function : functions)
+        if (!offset.empty()) names.push_back(shown_name(function));
     names.push_back(fmt::format("{:#x}", address));
     return names;
 }

@@ -175,6 +175,33 @@ class Functions(UserProbesTest):
                    for copies in (100, 1100)]
         self.assertEqual(counted[1] - counted[0], 1000)
 
+    def test_a_function_that_begins_with_a_vector_instruction_does_what_it_did(self):
+        if not re.search(r"\bavx\b", Path("/proc/cpuinfo").read_text()):
+            self.skipTest("this processor has no AVX")
+        (self.folder / "vector.c").write_text("""
+            #include <stdio.h>
+            __attribute__((naked, noinline)) void ones(unsigned char* to) {
+                __asm__("vpcmpeqb %xmm0,%xmm0,%xmm0\\n vmovdqu %xmm0,(%rdi)\\n ret");
+            }
+            __attribute__((naked, noinline)) void zeros(unsigned char* to) {
+                __asm__("vpxor %xmm0,%xmm0,%xmm0\\n vmovdqu %xmm0,(%rdi)\\n ret");
+            }
+            int main(void) {
+                unsigned char some[17] = {1, 2, 3};
+                ones(some);
+                printf("%d %d\\n", some[0], some[15]);
+                zeros(some);
+                printf("%d %d\\n", some[0], some[15]);
+                return 0;
+            }
+            """)
+        self.compile("cc", "-O1", "-fcf-protection=none", "vector.c", "-o", "vector")
+        printed = self.folder / "printed"
+        counts, _ = self.record(f"uprobe:{self.folder}/vector:[oz]*s(to=%di)", f"uretprobe:{self.folder}/vector:ones",
+                                command=["sh", "-c", f"exec {self.folder}/vector >{printed}"])
+        self.assertEqual(counts, {"uprobe_ones": 1, "uprobe_zeros": 1, "uretprobe_ones": 1})
+        self.assertEqual(printed.read_text(), "255 255\n0 0\n")
+
     def c_library(self):
         words = subprocess.run(["ldd", self.app], capture_output=True, text=True, check=True).stdout.split()
         return os.path.realpath(next(word for word in words if word.startswith("/") and "libc.so" in word))
@@ -187,6 +214,7 @@ class Functions(UserProbesTest):
                                (f"{self.app}:0x7000000000", ["0x7000000000 is no address"]),
                                (f"{stripped}:json_parse", ["no function json_parse"]),
                                (f"{self.c_library()}:memcpy@NONE_1", ["memcpy of the version NONE_1", "GLIBC_2.14"]),
+                               (f"{self.c_library()}:gettimeofd*", ["There is nothing of the file to be probed"]),
                                (f"{self.c_library()}:*", ["more than 1000 are not probed"]),
                                (f"{self.folder}/app.cc:main", ["not an executable or shared object"])):
             _, said = self.record(f"uprobe:{pattern}", status=1)

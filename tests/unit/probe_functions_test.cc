@@ -5,6 +5,7 @@
 #include "consumerd/probe/function_choice.h"
 #include "consumerd/probe/similar_names.h"
 #include "consumerd/probe/unwinding.h"
+#include "consumerd/probe/vector_instruction.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -48,6 +49,30 @@ TEST(SimilarNames, AreThoseThatSomebodyMayHaveMeant) {
     EXPECT_EQ(
         similar_names("add", std::vector<std::string>{"add1", "add2", "add3", "add4", "add5", "add6"}).size(),
         5u);
+}
+
+TEST(VectorInstruction, HasItsLength) {
+    const auto bytes = [](std::vector<std::uint8_t> code) {
+        code.resize(15, 0x90);
+        return vector_instruction_bytes(code);
+    };
+    EXPECT_EQ(bytes({0x62, 0xe2, 0x7d, 0x48, 0x7a, 0xc6}), 6u); /* vpbroadcastb %esi,%zmm16 */
+    EXPECT_EQ(bytes({0x62, 0xe1, 0xfe, 0x48, 0x7f, 0x44, 0x17, 0xff}),
+              8u);                                              /* vmovdqu64 %zmm16,-0x40(%rdi,%rdx,1) */
+    EXPECT_EQ(bytes({0xc5, 0xf9, 0x74, 0xc0}), 4u);             /* vpcmpeqb %xmm0,%xmm0,%xmm0 */
+    EXPECT_EQ(bytes({0xc5, 0xfe, 0x7f, 0x07}), 4u);             /* vmovdqu %ymm0,(%rdi) */
+    EXPECT_EQ(bytes({0xc5, 0xf8, 0x77}), 3u);                   /* vzeroupper */
+    EXPECT_EQ(bytes({0xc5, 0xf9, 0x70, 0xc0, 0x00}), 5u);       /* vpshufd $0,%xmm0,%xmm0 */
+    EXPECT_EQ(bytes({0xc4, 0xe3, 0x7d, 0x39, 0xc0, 0x01}), 6u); /* vextracti128 $1,%ymm0,%xmm0 */
+    EXPECT_EQ(bytes({0xc4, 0xe2, 0x68, 0xf5, 0xc9}), 5u);       /* bzhi %edx,%ecx,%ecx */
+    EXPECT_EQ(bytes({0xc5, 0xfb, 0x10, 0x05, 1, 2, 3, 4}), 8u); /* vmovsd 0x4030201(%rip),%xmm0 */
+    EXPECT_EQ(bytes({0xc5, 0xfb, 0x10, 0x04, 0x25, 1, 2, 3, 4}), 9u); /* vmovsd 0x4030201,%xmm0 */
+    EXPECT_EQ(bytes({0x64, 0xc5, 0xfb, 0x10, 0x87, 1, 2, 3, 4}), 9u); /* vmovsd %fs:0x4030201(%rdi),%xmm0 */
+    EXPECT_EQ(bytes({0x48, 0x89, 0xf8}), 0u);                         /* mov %rdi,%rax */
+    EXPECT_EQ(bytes({0xf3, 0x0f, 0x1e, 0xfa}), 0u);                   /* endbr64 */
+    EXPECT_EQ(vector_instruction_bytes(std::vector<std::uint8_t>{0xc5, 0xf9, 0x74}), 0u);
+    EXPECT_EQ(vector_instruction_bytes(std::vector<std::uint8_t>{0xc5, 0xfb, 0x10, 0x05, 1, 2}), 0u);
+    EXPECT_EQ(vector_instruction_bytes({}), 0u);
 }
 
 /* Compiled in the test. Versions as a library has them that changed what a function does. */
