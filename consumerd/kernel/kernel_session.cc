@@ -170,9 +170,11 @@ Status KernelSession::select(const std::vector<KernelSelector>& selectors) {
                     (event.system == name_ && selector.matches(shown.provider, shown.name)));
         });
     };
-    for (const KernelEvent& event : events_)
-        if (is_excluded(event))
-            (void)write_tracefs(path("events/" + event.system + "/" + event.raw_name + "/enable"), "0");
+    for (const KernelEvent& event : events_) {
+        if (!is_excluded(event)) continue;
+        (void)write_tracefs(path("events/" + event.system + "/" + event.raw_name + "/enable"), "0");
+        filters_.erase(event.system + "/" + event.raw_name); /* it may be chosen again, as one of ours */
+    }
     std::erase_if(events_, is_excluded);
     if (events_.empty()) return Error("No event of the kernel is left to record.");
     choose_ours();

@@ -102,8 +102,8 @@ class Markers(UserProbesTest):
         text = subprocess.run([PLUMB, "list", "-v", self.folder / "shop"], capture_output=True, text=True, check=True).stdout
         self.assertRegex(text, r"(?m)^    shop:twice +USDT \(2 places\)$")
         self.assertIn("arg5: u8 1@%ah", text)
-        output = subprocess.run([PLUMB, "list", "--json", "-e", "shop:h*", self.folder / "shop"], capture_output=True, text=True,
-                                check=True).stdout
+        output = subprocess.run([PLUMB, "list", "--json", "-e", "shop:h*", self.folder / "shop"], capture_output=True,
+                                text=True, check=True).stdout
         listed = json.loads(output)["files"][0]["markers"]
         self.assertEqual([(marker["marker"], marker["semaphore"], len(marker["arguments"])) for marker in listed],
                          [("shop:hard", False, 16)])

@@ -344,6 +344,13 @@ class Filters(UserProbesTest):
                                    "syscalls:sys_enter_openat if flags == 0", command=self.touch)
         self.assertEqual((counts, said), ({"syscall_entry_openat": 4}, ""))
 
+    def test_what_is_left_out_may_be_one_of_ours(self):
+        # Whoever adopts the instance of a killed recorder knows by the filter that nobody asked for the event.
+        seen = self.folder / "filter"
+        self.record("task:*", "!task:task_rename", command=[
+            "sh", "-c", f"cat {TRACEFS}/instances/plumb_r$PPID*/events/task/task_rename/filter >{seen}"])
+        self.assertEqual(seen.read_text(), "common_pid >= 0\n")
+
     def test_that_none_has_the_fields_of_are_errors(self):
         _, said = self.record("syscalls:openat if nonsense == 1", command=["true"], status=1)
         self.assertIn("None of the events that syscalls:openat matches", said)
