@@ -314,13 +314,36 @@ int list_running(const ListOptions& options) {
     return 0;
 }
 
+// A process id where a file was meant is told what it is.
+Error unread(const std::string& file, const Error& error) {
+    const bool is_number = !file.empty() && file.find_first_not_of("0123456789") == std::string::npos;
+    return is_number ? error.hint("`plumb list` without a file shows what runs.") : error;
+}
+
+// What a file has instead of what was asked for.
+void print_none(const std::string& file, const std::vector<EventDescription>& events) {
+    constexpr std::size_t shown = 5;
+    if (events.empty()) {
+        print_error("plumb: {} has no tracepoints of its own. Those of the libraries that it loads are in "
+                    "their files, and "
+                    "in `plumb list` while it runs.\n",
+                    escaped(file));
+        return;
+    }
+    std::string names;
+    for (std::size_t i = 0; i < std::min(events.size(), shown); i++)
+        names += (i == 0 ? "" : ", ") + escaped(events[i].full_name());
+    print_error("plumb: {} has no such tracepoints; it has {}{}.\n", escaped(file), names,
+                events.size() > shown ? fmt::format(" and {} more", events.size() - shown) : "");
+}
+
 int list_files(const ListOptions& options) {
     int status = 0;
     Json files = Json::array();
     for (const std::string& file : options.files) {
         const Result<ElfEvents> found = elf_events_of_file(file);
         if (!found) {
-            status = complain(found.error());
+            status = complain(unread(file, found.error()));
             continue;
         }
         for (const std::string& note : found->notes)
@@ -346,8 +369,7 @@ int list_files(const ListOptions& options) {
         for (const EventDescription& event : events)
             print_event(event, width_of(events), {}, options.verbose);
         print_markers(markers, options.verbose);
-        if (events.empty() && markers.empty())
-            print_error("plumb: {} has no {}tracepoints.\n", escaped(file), has_any ? "such " : "");
+        if (events.empty() && markers.empty()) print_none(file, found->events);
     }
     if (options.json) print_object({{"files", std::move(files)}});
     return status;

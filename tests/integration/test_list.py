@@ -72,7 +72,11 @@ def check_files():
     assert [len(file["events"]) for file in files] == [2, 0] and files[0]["links_plumb"], files
     assert files[0]["events"][0]["fields"] == [{"name": "count", "type": "u64"}], files[0]
     _, err = plumb("list", "/bin/ls")
-    assert "has no tracepoints" in err, err
+    assert "has no tracepoints of its own. Those of the libraries" in err, err
+    _, err = plumb("list", "-e", "nosuch:*", SUBJECT)
+    assert "has no such tracepoints; it has subject:tick, subject:warning." in err, err
+    _, err = plumb("list", str(os.getpid()), status=1)
+    assert "`plumb list` without a file shows what runs." in err, err
     _, err = plumb("list", "/etc/passwd", status=1)
     assert "/etc/passwd" in err and "ELF" in err, err
 
