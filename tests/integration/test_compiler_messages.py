@@ -317,6 +317,12 @@ class Works(unittest.TestCase):
                                  [("shop:shared", 1), ("shop:of", 1), ("shop:of", 8), ("shop:shared", 2), ("shop:of", 4),
                                   ("shop:lambda", 4, "bo")])
 
+    def test_letters_beyond_ascii(self):
+        event = TRACEPOINT + "PLUMB_EVENT(laden, größe, (u64, size))\n"
+        files = {"main.cc": event + "int main() { plumb_trace(laden, größe, 7); }", "other.c": event}
+        for events in self.record(files):
+            self.assertEqual(events, [("laden:größe", {"size": 7})])
+
     def test_names_that_are_macros(self):
         files = {"main.c": "#include <errno.h>\n#include <stdio.h>\n" + TRACEPOINT + MARKER + """
             #define order bestellung

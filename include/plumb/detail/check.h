@@ -153,11 +153,12 @@
 extern "C++" {
 namespace plumb::detail {
 
+// Letters beyond ASCII are what the compiler takes them for.
 constexpr bool is_name(const char* text) {
     if (*text == '\0') return false;
     for (; *text != '\0'; text++)
         if (!((*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') ||
-              (*text >= '0' && *text <= '9') || *text == '_'))
+              (*text >= '0' && *text <= '9') || *text == '_' || static_cast<unsigned char>(*text) >= 0x80))
             return false;
     return true;
 }

@@ -63,10 +63,10 @@
 #endif
 
 /* The entry in section plumb_events, once in each executable or shared object. R: nothing refers to an entry,
- * and a linker that collects garbage (lld --gc-sections) would drop it. */
-#define PLUMB_SECTION_ENTRY_(symbol)                                                       \
-    __asm__(".pushsection plumb_events,\"awGR\",%progbits,plumb_entry_" symbol ",comdat\n" \
-            ".balign 8\n" PLUMB_ASM_POINTER_ "plumb_event_" symbol "\n"                    \
+ * and a linker that collects garbage (lld --gc-sections) would drop it. In quotes: names may hold letters beyond ASCII. */
+#define PLUMB_SECTION_ENTRY_(symbol)                                                           \
+    __asm__(".pushsection plumb_events,\"awGR\",%progbits,\"plumb_entry_" symbol "\",comdat\n" \
+            ".balign 8\n" PLUMB_ASM_POINTER_ "\"plumb_event_" symbol "\"\n"                    \
             ".popsection")
 
 /* `id` is provider__name; provider and name are strings. Names that are macros were not expanded on the way here. */
