@@ -19,8 +19,8 @@ namespace plumb {
 namespace {
 
 /* Who has escaped notice is found then. */
-constexpr std::uint64_t look_interval_ns = 1'000'000'000;
-constexpr int looks_max = 10;
+constexpr std::uint64_t program_look_interval_ns = 1'000'000'000;
+constexpr int program_looks_max = 10;
 constexpr std::size_t programs_kept_max = 50'000;
 constexpr int scripts_max = 5; /* as many as the kernel goes through */
 
@@ -117,7 +117,7 @@ std::vector<std::uint32_t> ExecutableWatch::matching_processes() const {
 /* Until nobody is found who was started by one that was not recorded yet. */
 Status ExecutableWatch::add_matching() {
     std::set<std::uint32_t> known;
-    for (int looks = 0; looks < looks_max; looks++) {
+    for (int looks = 0; looks < program_looks_max; looks++) {
         std::vector<std::uint32_t> found = matching_processes();
         const auto hidden = session_.hidden_threads();
         if (!hidden) return hidden.error();
@@ -149,7 +149,7 @@ Status ExecutableWatch::note(const std::vector<std::uint32_t>& process_ids) {
 
 Status ExecutableWatch::hide_others() {
     if (options_.others_too) return ok();
-    for (int looks = 0; looks < looks_max; looks++) {
+    for (int looks = 0; looks < program_looks_max; looks++) {
         const auto listed = session_.listed_threads();
         if (!listed) return listed.error();
         const auto hidden = session_.hidden_threads();
@@ -211,7 +211,7 @@ void ExecutableWatch::take(const RawEvent& event) {
 }
 
 bool ExecutableWatch::read() {
-    for (int times = 0; times < 2; times++) /* see EventReader::read() */
+    for (int times = 0; times < 2; times++) /* see TracefsReader::read() */
         is_whole_ &= reader_->read([this](const RawEvent& event) { take(event); });
     if (programs_.size() > programs_kept_max) programs_.forget_others(reader_->now());
     return !changed_.empty() || !is_whole_;
@@ -248,16 +248,16 @@ bool ExecutableWatch::hear() {
 }
 
 void ExecutableWatch::run() {
-    std::uint64_t look_at_ns = boottime_now_ns() + look_interval_ns;
+    std::uint64_t look_at_ns = boottime_now_ns() + program_look_interval_ns;
     while (!is_over_) {
-        reader_->wait(wake_.get(), look_interval_ns);
+        reader_->wait(wake_.get(), program_look_interval_ns);
         std::uint64_t woken = 0;
         [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &woken, sizeof(woken));
         const bool is_time = boottime_now_ns() >= look_at_ns;
         if (!hear() && !is_time) continue;
         if (Status added = add_matching(); !added) failed(added.error());
         if (Status hidden = hide_others(); !hidden) failed(hidden.error());
-        if (is_time) look_at_ns = boottime_now_ns() + look_interval_ns;
+        if (is_time) look_at_ns = boottime_now_ns() + program_look_interval_ns;
     }
 }
 

@@ -11,10 +11,10 @@
 
 #include "base/file.h"
 #include "base/result.h"
-#include "consumerd/kernel/event_reader.h"
 #include "consumerd/kernel/kernel_session.h"
 #include "consumerd/kernel/program_lives.h"
 #include "consumerd/kernel/record_filter.h"
+#include "consumerd/kernel/tracefs_reader.h"
 
 #include <atomic>
 #include <cstdint>
@@ -70,7 +70,7 @@ private:
 
     KernelSession& session_;
     Options options_;
-    std::unique_ptr<EventReader> reader_;
+    std::unique_ptr<TracefsReader> reader_;
     std::optional<RawFields> exec_, newtask_;
     std::mutex mutex_; /* of the reader and the next */
     ProgramLives programs_;

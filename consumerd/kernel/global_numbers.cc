@@ -51,7 +51,7 @@ std::uint32_t inode_of(const std::string& path) {
 }
 
 /* What it starts bears numbers of our own namespace. */
-bool numbers_as_we(const std::string& task) {
+bool starts_numbers_as_we(const std::string& task) {
     const std::uint32_t ours = own_namespace();
     return ours != 0 && inode_of(task + "/ns/pid") == ours && inode_of(task + "/ns/pid_for_children") == ours;
 }
@@ -75,9 +75,9 @@ std::uint32_t own_thread() {
 
 } // namespace
 
-GlobalNumbers::GlobalNumbers(std::unique_ptr<EventReader> reader) : reader_(std::move(reader)) {}
+GlobalNumbers::GlobalNumbers(std::unique_ptr<TracefsReader> reader) : reader_(std::move(reader)) {}
 
-Result<std::unique_ptr<GlobalNumbers>> GlobalNumbers::make(std::unique_ptr<EventReader> reader) {
+Result<std::unique_ptr<GlobalNumbers>> GlobalNumbers::make(std::unique_ptr<TracefsReader> reader) {
     if (!proc_has_our_numbers())
         return cannot_tell("/proc shows the numbers of another one (`mount -t proc proc /proc`)");
     std::unique_ptr<GlobalNumbers> numbers(new GlobalNumbers(std::move(reader)));
@@ -139,7 +139,7 @@ void GlobalNumbers::take(const RawEvent& event) {
     }
 }
 
-/* Twice: see EventReader::read(). */
+/* Twice: see TracefsReader::read(). */
 void GlobalNumbers::read() {
     for (int times = 0; times < 2; times++)
         if (!reader_->read([this](const RawEvent& event) { take(event); })) lives_.lost();
@@ -158,7 +158,8 @@ Result<std::uint32_t> GlobalNumbers::of(std::uint32_t process_id, std::uint32_t 
     const std::scoped_lock lock(mutex_);
     auto number = ask(process_id, thread_id);
     if (number)
-        lives_.is(*number, thread_id, numbers_as_we(task_folder(process_id, thread_id)), reader_->now());
+        lives_.is(*number, thread_id, starts_numbers_as_we(task_folder(process_id, thread_id)),
+                  reader_->now());
     return number;
 }
 
@@ -220,7 +221,7 @@ void GlobalNumbers::look() {
             if (lives_.has_number(thread_id)) continue;
             const auto number = ask(process_id, thread_id);
             if (number)
-                lives_.is(*number, thread_id, numbers_as_we(task_folder(process_id, thread_id)),
+                lives_.is(*number, thread_id, starts_numbers_as_we(task_folder(process_id, thread_id)),
                           reader_->now());
         }
     lives_.looked(began);

@@ -13,8 +13,8 @@
 #define PLUMB_CONSUMERD_KERNEL_GLOBAL_NUMBERS_H
 
 #include "base/result.h"
-#include "consumerd/kernel/event_reader.h"
 #include "consumerd/kernel/thread_lives.h"
+#include "consumerd/kernel/tracefs_reader.h"
 
 #include <plumb/abi/clock_page.h>
 
@@ -35,7 +35,7 @@ constexpr std::uint32_t unseen_thread_base = 1'000'000'000;
 class GlobalNumbers {
 public:
     /* number() of the error: cannot_be_known. Then the kernel's events would be of others than was asked. */
-    static Result<std::unique_ptr<GlobalNumbers>> make(std::unique_ptr<EventReader> reader);
+    static Result<std::unique_ptr<GlobalNumbers>> make(std::unique_ptr<TracefsReader> reader);
     static constexpr int cannot_be_known = -3;
 
     /* The machine's number of a thread that we see. */
@@ -49,7 +49,7 @@ public:
     std::uint32_t here_now(std::uint32_t thread);
 
 private:
-    explicit GlobalNumbers(std::unique_ptr<EventReader> reader);
+    explicit GlobalNumbers(std::unique_ptr<TracefsReader> reader);
     Status enable();
     void read();
     void take(const RawEvent& event);
@@ -59,7 +59,7 @@ private:
     void look();
 
     std::mutex mutex_;
-    std::unique_ptr<EventReader> reader_;
+    std::unique_ptr<TracefsReader> reader_;
     ThreadLives lives_;
     std::map<std::uint32_t, std::uint32_t> own_numbers_; /* of our threads that ask: here -> the machine's */
     std::optional<RawFields> newtask_, answer_, mark_, unshare_, setns_;

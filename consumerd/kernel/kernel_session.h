@@ -20,13 +20,13 @@
 #include "base/result.h"
 #include "consumerd/control/life_lock.h"
 #include "consumerd/kernel/event_format.h"
-#include "consumerd/kernel/event_reader.h"
 #include "consumerd/kernel/global_numbers.h"
 #include "consumerd/kernel/own_calls.h"
 #include "consumerd/kernel/probe_place.h"
 #include "consumerd/kernel/raw_page.h"
 #include "consumerd/kernel/record_filter.h"
 #include "consumerd/kernel/tracefs.h"
+#include "consumerd/kernel/tracefs_reader.h"
 
 #include <plumb/abi/clock_page.h>
 
@@ -86,7 +86,7 @@ public:
     void filter_records(RecordFilter* filter) { filter_ = filter; }
     RecordFilter* filter() const { return filter_; }
     /* A tracing instance beside this one, for the recorder itself. */
-    Result<std::unique_ptr<EventReader>> open_reader(const std::string& purpose) const;
+    Result<std::unique_ptr<TracefsReader>> open_reader(const std::string& purpose) const;
 
     /* Only these processes, and all that they start from now on. */
     Status limit_to(const std::vector<std::uint32_t>& process_ids);

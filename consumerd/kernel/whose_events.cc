@@ -24,13 +24,13 @@ std::string separated_by_spaces(const Numbers& numbers) {
 
 } // namespace
 
-Result<std::unique_ptr<EventReader>> KernelSession::open_reader(const std::string& purpose) const {
+Result<std::unique_ptr<TracefsReader>> KernelSession::open_reader(const std::string& purpose) const {
     const auto clock = read_small_file(path("trace_clock")); /* "local global [mono]" */
     if (!clock) return clock.error();
     const std::size_t begin = clock->find('['), end = clock->find(']');
     if (begin == std::string::npos || end == std::string::npos || end < begin)
         return Error("{} does not say which clock is used.", path("trace_clock"));
-    EventReader::Place place;
+    TracefsReader::Place place;
     place.root = root_;
     place.name = tracing_instance_name() + "_" + purpose;
     place.clock = clock->substr(begin + 1, end - begin - 1);
@@ -39,7 +39,7 @@ Result<std::unique_ptr<EventReader>> KernelSession::open_reader(const std::strin
                                                 : PLUMB_CLOCK_MONOTONIC;
     place.page_format = page_format_;
     place.page_bytes = page_bytes_;
-    return EventReader::open(std::move(place));
+    return TracefsReader::open(std::move(place));
 }
 
 Status KernelSession::translate_numbers() {
@@ -89,9 +89,9 @@ Status KernelSession::limit_to(const std::vector<std::uint32_t>& process_ids) {
 /* Threads that are in the list hand that on to those that they start; those that were started before, by one that was not
  * in it yet, are found by looking again. */
 Status KernelSession::add(const std::vector<std::uint32_t>& process_ids) {
-    constexpr int looks_max = 100;
+    constexpr int thread_looks_max = 100;
     std::set<std::uint32_t> known;
-    for (int looks = 0; looks < looks_max; looks++) {
+    for (int looks = 0; looks < thread_looks_max; looks++) {
         std::vector<std::uint32_t> missing;
         const auto in_list = listed("set_event_pid");
         if (!in_list) return in_list.error();

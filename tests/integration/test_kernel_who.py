@@ -25,8 +25,8 @@ from traced_program import TracedProgramTest  # noqa: E402
 TRACEFS = Path("/sys/kernel/tracing")
 PATIENCE_S = 60
 
-# Does what it is told by lines: "call 20" makes so many calls, "fork 30" has a child make them, "exec PROGRAM" runs that, "run PROGRAM"
-# has a child run it, which makes 9 calls, "end".
+# Does what it is told by lines: "call 20" makes so many calls, "fork 30" has a child make them, "exec PROGRAM" runs that,
+# "run PROGRAM" has a child run it, which makes 9 calls, "end".
 # What it has done it says by a line.
 PROGRAM = r"""
 #define _GNU_SOURCE
@@ -224,8 +224,8 @@ class Who(TracedProgramTest):
         gone = subprocess.Popen(["true"])
         gone.wait()
         for options in ((), ("-k", "sched:*")):
-            done = subprocess.run([PLUMB, "record", "-o", self.trace, "-p", str(gone.pid), *options], capture_output=True, text=True,
-                                  timeout=PATIENCE_S, check=False)
+            done = subprocess.run([PLUMB, "record", "-o", self.trace, "-p", str(gone.pid), *options], capture_output=True,
+                                  text=True, timeout=PATIENCE_S, check=False)
             self.assertEqual(done.returncode, 1)
             self.assertIn(f"There is no process {gone.pid}.", done.stderr)
             self.assertFalse(self.trace.exists())
@@ -322,8 +322,9 @@ class Who(TracedProgramTest):
     def test_what_a_command_starts_is_recorded_beside_programs_by_their_executable(self):
         told = Told(self, self.matching)
         script = f"read line; printf 'call 42\\nend\\n' | {self.other}"
-        recorder = subprocess.Popen([PLUMB, "record", "-q", "--json", "-o", self.trace, "--exe", "told-*", "-k", "syscalls:getsid", "--",
-                                     "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        recorder = subprocess.Popen([PLUMB, "record", "-q", "--json", "-o", self.trace, "--exe", "told-*",
+                                     "-k", "syscalls:getsid", "--", "sh", "-c", script], stdin=subprocess.PIPE,
+                                    stdout=subprocess.PIPE, text=True)
         self.addCleanup(lambda: (recorder.kill(), recorder.communicate()) if recorder.returncode is None else None)
         self.wait_for(lambda: any(self.is_on(one) for one in own_instances()), "it is on")
         told.tell("call 43")

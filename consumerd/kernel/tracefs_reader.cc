@@ -1,4 +1,4 @@
-#include "consumerd/kernel/event_reader.h"
+#include "consumerd/kernel/tracefs_reader.h"
 
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/kernel/tracefs.h"
@@ -28,25 +28,25 @@ std::uint32_t raw_thread(const RawEvent& event) {
     return thread;
 }
 
-EventReader::EventReader(Place place)
+TracefsReader::TracefsReader(Place place)
     : place_(std::move(place)), path_(place_.root + "/instances/" + place_.name), page_(place_.page_bytes) {}
 
-EventReader::~EventReader() {
+TracefsReader::~TracefsReader() {
     (void)write_tracefs(path("tracing_on"), "0");
     cpus_.clear(); /* an instance that is read from can not be removed */
     (void)rmdir(path_.c_str());
 }
 
-Result<std::unique_ptr<EventReader>> EventReader::open(Place place) {
+Result<std::unique_ptr<TracefsReader>> TracefsReader::open(Place place) {
     auto lock = make_tracing_instance(place.root + "/instances/" + place.name);
     if (!lock) return lock.error();
-    std::unique_ptr<EventReader> reader(new EventReader(std::move(place)));
+    std::unique_ptr<TracefsReader> reader(new TracefsReader(std::move(place)));
     reader->lock_ = std::move(*lock);
     if (Status configured = reader->configure(); !configured) return configured.error();
     return reader;
 }
 
-Status EventReader::configure() {
+Status TracefsReader::configure() {
     if (Status off = write_tracefs(path("tracing_on"), "0"); !off) return off;
     if (Status set = write_tracefs(path("trace_clock"), place_.clock); !set) return set;
     if (Status set = write_tracefs(path("buffer_size_kb"), "512"); !set) return set;
@@ -64,7 +64,7 @@ Status EventReader::configure() {
     return ok();
 }
 
-Result<RawFields> EventReader::fields_of(const std::string& system, const std::string& event) const {
+Result<RawFields> TracefsReader::fields_of(const std::string& system, const std::string& event) const {
     const auto format = read_small_file(path("events/" + system + "/" + event + "/format"));
     if (!format) return format.error();
     RawFields fields(*format);
@@ -72,7 +72,7 @@ Result<RawFields> EventReader::fields_of(const std::string& system, const std::s
     return fields;
 }
 
-Result<RawFields> EventReader::enable(const std::string& system, const std::string& event) {
+Result<RawFields> TracefsReader::enable(const std::string& system, const std::string& event) {
     auto fields = fields_of(system, event);
     if (!fields) return fields;
     if (Status on = write_tracefs(path("events/" + system + "/" + event + "/enable"), "1"); !on)
@@ -80,15 +80,15 @@ Result<RawFields> EventReader::enable(const std::string& system, const std::stri
     return fields;
 }
 
-std::uint64_t EventReader::now() const {
+std::uint64_t TracefsReader::now() const {
     return read_clock(place_.clock_mode);
 }
 
-Status EventReader::start() {
+Status TracefsReader::start() {
     return write_tracefs(path("tracing_on"), "1");
 }
 
-bool EventReader::read_cpu(const FileDescriptor& raw) {
+bool TracefsReader::read_cpu(const FileDescriptor& raw) {
     bool is_whole = true;
     for (;;) {
         const ssize_t got = ::read(raw.get(), page_.data(), page_.size());
@@ -103,7 +103,7 @@ bool EventReader::read_cpu(const FileDescriptor& raw) {
     }
 }
 
-bool EventReader::read(const std::function<void(const RawEvent& event)>& take) {
+bool TracefsReader::read(const std::function<void(const RawEvent& event)>& take) {
     const std::uint64_t began = now();
     bool is_whole = true;
     for (const FileDescriptor& raw : cpus_)
@@ -122,7 +122,7 @@ bool EventReader::read(const std::function<void(const RawEvent& event)>& take) {
     return is_whole;
 }
 
-void EventReader::wait(int wake, std::uint64_t timeout_ns) const {
+void TracefsReader::wait(int wake, std::uint64_t timeout_ns) const {
     std::vector<pollfd> watched = {{wake, POLLIN, 0}};
     for (const FileDescriptor& raw : cpus_)
         watched.push_back({raw.get(), POLLIN, 0});

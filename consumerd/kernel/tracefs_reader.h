@@ -7,8 +7,8 @@
  *   reader->start();
  *   reader->read([&](const RawEvent& event) { ... });     // in the order of time, all until some moment before
  */
-#ifndef PLUMB_CONSUMERD_KERNEL_EVENT_READER_H
-#define PLUMB_CONSUMERD_KERNEL_EVENT_READER_H
+#ifndef PLUMB_CONSUMERD_KERNEL_TRACEFS_READER_H
+#define PLUMB_CONSUMERD_KERNEL_TRACEFS_READER_H
 
 #include "base/file.h"
 #include "base/result.h"
@@ -34,7 +34,7 @@ constexpr std::uint32_t raw_type_bytes = 2;
 std::uint16_t raw_type(const RawEvent& event);
 std::uint32_t raw_thread(const RawEvent& event);
 
-class EventReader {
+class TracefsReader {
 public:
     struct Place {
         std::string root; /* of tracefs */
@@ -44,10 +44,10 @@ public:
         RawPageFormat page_format;
         std::uint32_t page_bytes = 4096;
     };
-    static Result<std::unique_ptr<EventReader>> open(Place place);
-    ~EventReader();
-    EventReader(const EventReader&) = delete;
-    EventReader& operator=(const EventReader&) = delete;
+    static Result<std::unique_ptr<TracefsReader>> open(Place place);
+    ~TracefsReader();
+    TracefsReader(const TracefsReader&) = delete;
+    TracefsReader& operator=(const TracefsReader&) = delete;
 
     /* From start() on. number() of the error is ENOENT where the kernel has no such event. */
     Result<RawFields> enable(const std::string& system, const std::string& event);
@@ -69,7 +69,7 @@ private:
         std::uint64_t timestamp;
         std::vector<std::byte> data;
     };
-    explicit EventReader(Place place);
+    explicit TracefsReader(Place place);
     Status configure();
     bool read_cpu(const FileDescriptor& raw);
 
