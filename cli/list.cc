@@ -350,7 +350,6 @@ int list_files(const ListOptions& options) {
             print_error("plumb: {}: {}\n", escaped(file), escaped(note));
         const std::vector<EventDescription> events = chosen(found->events, options);
         std::vector<Marker> markers = markers_of_file(file);
-        const bool has_any = !found->events.empty() || !markers.empty();
         std::erase_if(markers, [&](const Marker& marker) {
             return !patterns_want(options.patterns, marker.full_name());
         });

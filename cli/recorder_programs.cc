@@ -33,6 +33,10 @@ constexpr std::uint64_t begin_look_ns = 20'000'000;
 
 /* The machine's own process-id namespace: the kernel's records have its numbers. */
 constexpr std::uint32_t first_namespace = 0xeffffffc;
+/* The kernel's events are recorded of these all the same. */
+constexpr const char* no_tracepoints_reason =
+    "it has no tracepoints: it neither links plumb nor preloads a probe";
+constexpr const char* kernel_thread_reason = "it is a thread of the kernel";
 
 /* What is no program of anybody's. */
 std::string why_no_program(std::uint32_t process_id) {
@@ -54,7 +58,7 @@ std::string why_no_program(std::uint32_t process_id) {
     unsigned long flags = 0;
     const int read = std::sscanf(stat->c_str() + name_end + 1, " %c %d %d %d %d %d %lu", &state, &numbers[0],
                                  &numbers[1], &numbers[2], &numbers[3], &numbers[4], &flags);
-    return read == 7 && (flags & kernel_thread) != 0 ? "it is a thread of the kernel" : "";
+    return read == 7 && (flags & kernel_thread) != 0 ? kernel_thread_reason : "";
 }
 
 bool is_in_other_user_namespace(std::uint32_t process_id) {
@@ -161,7 +165,7 @@ std::string Recorder::why_unreachable(std::uint32_t process_id) {
                "user that it "
                "seems to be: `plumb record` reaches it from in there, if it has a /dev/shm of its own";
     if (!process_start_boottime_ns(process_id) || (files && files->empty())) return "it has ended";
-    return "it has no tracepoints: it neither links plumb nor preloads a probe";
+    return no_tracepoints_reason;
 }
 
 bool Recorder::is_reachable(std::uint32_t process_id) {
@@ -201,8 +205,11 @@ Status Recorder::attach() {
     const std::size_t reachable = attached_.size() - missing.size();
     for (const std::uint32_t process_id : missing) {
         const auto is_it = [=](const Unreachable& each) { return each.process_id == process_id; };
-        if (std::none_of(summary_.unreachable.begin(), summary_.unreachable.end(), is_it))
-            summary_.unreachable.push_back({process_id, why_unreachable(process_id)});
+        if (std::any_of(summary_.unreachable.begin(), summary_.unreachable.end(), is_it)) continue;
+        const std::string why = why_unreachable(process_id);
+        const bool is_no_program = why == no_tracepoints_reason || why == kernel_thread_reason;
+        const bool is_enough = kernel_session_ && options_.events.empty() && options_.log_level.empty();
+        if (!is_no_program || !is_enough) summary_.unreachable.push_back({process_id, why});
     }
     for (const Unreachable& each : summary_.unreachable)
         if (attached_.count(each.process_id) != 0)

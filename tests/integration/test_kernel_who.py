@@ -199,10 +199,18 @@ class Who(TracedProgramTest):
         recorder = self.begin("-p", str(program.pid), "-k", "syscalls:getsid")
         program.send_signal(signal.SIGUSR1)
         self.assertEqual(program.stdout.readline(), "done\n")
-        summary, _ = self.end(recorder)
+        summary, error = self.end(recorder)
         found = self.calls()
         self.assertEqual((len(found), set(found.values())), (count, {calls}))
         self.assertTrue(summary["complete"])
+        self.assertEqual((summary["unreachable"], error), ([], ""))
+
+    def test_tracepoints_that_were_asked_for_and_are_not_there_are_told(self):
+        program = subprocess.Popen([self.threads, "1", "9"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (program.kill(), program.communicate()))
+        self.assertEqual(program.stdout.readline(), "begun\n")
+        summary, _ = self.end(self.begin("-p", str(program.pid), "-k", "syscalls:getsid", "-e", "told:*"))
+        self.assertIn("no tracepoints", summary["unreachable"][0]["reason"])
 
     def test_processes_with_tracepoints_and_without_are_attached_to_together(self):
         told = Told(self, self.program)
