@@ -241,16 +241,16 @@ std::uint32_t GlobalNumbers::here(std::uint32_t thread, std::uint64_t time) {
         read();
         answer = lives_.find(thread, time);
     }
-    const bool is_awaited = answer.state == State::awaited;
-    if (is_awaited || answer.state == State::not_looked_for) {
+    if (!answer.was_looked_for) {
         look();
         answer = lives_.find(thread, time);
     }
-    for (int tries = 0; is_awaited && tries < patience_tries && answer.state != State::known; tries++) {
+    for (int tries = 0; tries < patience_tries && answer.state == State::awaited; tries++) {
         usleep(patience_us);
         read();
         answer = lives_.find(thread, time);
     }
+    if (answer.state == State::awaited) lives_.await_no_longer(thread);
     return answer.state == State::known ? answer.number : unseen_thread_base + thread;
 }
 

@@ -36,7 +36,7 @@ void ThreadLives::began(std::uint64_t time, std::uint32_t by, std::uint32_t thre
             by_number_.erase(it);
     std::vector<Life>& lives = lives_[thread];
     if (lives.size() == lives_max) lives.erase(lives.begin());
-    lives.push_back({time, 0, maker_numbers_as_we, false, is_inside, false});
+    lives.push_back({time, 0, maker_numbers_as_we, false, false, is_inside, false});
     begun_[by] = {time, thread};
 }
 
@@ -66,7 +66,7 @@ void ThreadLives::is(std::uint32_t thread, std::uint32_t number, bool numbers_as
     if (lives.empty()) lives.emplace_back();
     if (lives.back().number != 0 && lives.back().number != number) { /* nobody told of its new life */
         if (lives.size() == lives_max) lives.erase(lives.begin());
-        lives.push_back({now, 0, false, false, false, false});
+        lives.push_back({now, 0, false, false, false, false, false});
     }
     Life& life = lives.back();
     know(thread, life, number);
@@ -79,6 +79,10 @@ void ThreadLives::looked(std::uint64_t time) {
         if (lives.back().from <= time) lives.back().was_looked_for = true;
 }
 
+void ThreadLives::await_no_longer(std::uint32_t thread) {
+    if (Life* const life = last(thread)) life->is_given_up = true;
+}
+
 ThreadLives::Answer ThreadLives::find(std::uint32_t thread, std::uint64_t time) const {
     const auto found = lives_.find(thread);
     if (found == lives_.end()) return {};
@@ -88,8 +92,8 @@ ThreadLives::Answer ThreadLives::find(std::uint32_t thread, std::uint64_t time) 
     if (life == lives.rend()) return {};
     if (life->number != 0) return {State::known, life->number};
     if (life != lives.rbegin()) return {}; /* it is over */
-    if (life->was_looked_for) return {};
-    return {life->is_awaited ? State::awaited : State::not_looked_for, 0};
+    if (life->is_awaited && !life->is_given_up) return {State::awaited, 0, life->was_looked_for};
+    return {life->was_looked_for ? State::unseen : State::not_looked_for, 0, life->was_looked_for};
 }
 
 void ThreadLives::forget_unseen() {

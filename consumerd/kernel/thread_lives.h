@@ -24,12 +24,13 @@ public:
     enum class State : std::uint8_t {
         known,
         unseen,  /* somebody has looked, and it was not to be seen */
-        awaited, /* what its maker was given is yet to be told, and nobody has looked */
+        awaited, /* what its maker was given is yet to be told */
         not_looked_for
     };
     struct Answer {
         State state = State::unseen;
         std::uint32_t number = 0; /* here, if that is known */
+        bool was_looked_for = true;
     };
 
     /* In the order of time, but for `is` and `looked`, which are true at that moment. */
@@ -44,6 +45,9 @@ public:
     /* Whoever was there at that time has been found, or can not be seen. */
     void looked(std::uint64_t time);
 
+    /* Its maker may never be told; if he is, it is known then. */
+    void await_no_longer(std::uint32_t thread);
+
     Answer find(std::uint32_t thread, std::uint64_t time) const;
     /* Whether this number here is that of a thread which is known and, as far as is known, lives. */
     bool has_number(std::uint32_t number) const { return by_number_.count(number) != 0; }
@@ -56,6 +60,7 @@ private:
         std::uint64_t from = 0;
         std::uint32_t number = 0; /* 0: not known */
         bool is_awaited = false;
+        bool is_given_up = false;
         bool was_looked_for = false;
         bool numbers_as_we = false;
         bool has_moved = false;

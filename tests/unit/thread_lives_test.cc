@@ -37,6 +37,17 @@ TEST_F(ThreadLivesTest, a_child_has_the_number_that_its_maker_was_given) {
     EXPECT_EQ(number(shell, 5 * second), 10);
 }
 
+TEST_F(ThreadLivesTest, who_ended_before_his_maker_returned_is_awaited_though_somebody_has_looked) {
+    lives_.began(2 * second, shell, 5001, 0); /* by vfork() */
+    lives_.looked(3 * second);
+    EXPECT_EQ(lives_.find(5001, 3 * second).state, State::awaited);
+    EXPECT_TRUE(lives_.find(5001, 3 * second).was_looked_for);
+    lives_.await_no_longer(5001);
+    EXPECT_EQ(lives_.find(5001, 3 * second).state, State::unseen);
+    lives_.returned(4 * second, shell, 11);
+    EXPECT_EQ(number(5001, 3 * second), 11);
+}
+
 TEST_F(ThreadLivesTest, a_call_that_failed_is_nobodys) {
     lives_.returned(2 * second, shell, -11);
     lives_.began(3 * second, shell, 5001, 0);
