@@ -79,7 +79,7 @@ GlobalNumbers::GlobalNumbers(std::unique_ptr<TracefsReader> reader) : reader_(st
 
 Result<std::unique_ptr<GlobalNumbers>> GlobalNumbers::make(std::unique_ptr<TracefsReader> reader) {
     if (!proc_has_our_numbers())
-        return cannot_tell("/proc shows the numbers of another one (`mount -t proc proc /proc`)");
+        return cannot_tell("there is no /proc that shows its numbers (`mount -t proc proc /proc`)");
     std::unique_ptr<GlobalNumbers> numbers(new GlobalNumbers(std::move(reader)));
     if (Status enabled = numbers->enable(); !enabled) return cannot_tell(enabled.error().message());
     const auto own = numbers->of(static_cast<std::uint32_t>(getpid()), own_thread());

@@ -331,7 +331,7 @@ class Kernel(TracedProgramTest):
         self.assertEqual(container.stdout.readline(), "begun\n")
         subprocess.run([PLUMB, "list"], stdout=subprocess.DEVNULL, check=True)
         self.assertTrue(instances() - self.before)  # its recorder lives
-        (left,) = [TRACEFS / "instances" / name for name in instances() - self.before if not name.endswith("_numbers")]
+        left = TRACEFS / "instances" / next(name for name in instances() - self.before if not name.endswith("_numbers"))
         self.assertEqual((left / "tracing_on").read_text(), "1\n")
         self.addCleanup(lambda: left.exists() and left.rmdir())
         container.kill()
