@@ -19,7 +19,8 @@ namespace plumb {
 namespace {
 
 /* Who has escaped notice is found then. */
-constexpr std::uint64_t program_look_interval_ns = 1'000'000'000;
+constexpr std::uint64_t program_look_interval_ns = 10'000'000'000;
+constexpr std::uint64_t moment_ns = 1'000'000;
 constexpr int program_looks_max = 10;
 constexpr std::size_t programs_kept_max = 50'000;
 constexpr int scripts_max = 5; /* as many as the kernel goes through */
@@ -166,17 +167,20 @@ Status ExecutableWatch::hide_others() {
     return ok();
 }
 
-/* Whether something is to be changed for one of them. */
-bool ExecutableWatch::is_concerned(const std::set<std::uint32_t>& process_ids) const {
-    if (process_ids.empty()) return false;
+ExecutableWatch::Change ExecutableWatch::change_for(const std::set<std::uint32_t>& process_ids) const {
+    if (process_ids.empty()) return {};
     const auto listed = session_.listed_threads(), hidden = session_.hidden_threads();
-    if (!listed || !hidden) return true;
-    return std::any_of(process_ids.begin(), process_ids.end(), [&](std::uint32_t process_id) {
+    if (!listed || !hidden) return {true, true};
+    Change change;
+    for (const std::uint32_t process_id : process_ids) {
         const auto executable = executable_of(process_id);
-        if (!executable) return false; /* it has ended */
+        if (!executable) continue; /* it has ended */
         const bool is_recorded = listed->contains(process_id) && !hidden->contains(process_id);
-        return matches(*executable) ? !is_recorded : is_recorded && !options_.others_too;
-    });
+        const bool is_matching = matches(*executable);
+        change.adds |= is_matching && !is_recorded;
+        change.hides |= !is_matching && is_recorded;
+    }
+    return change;
 }
 
 /* By the name that exec() was given, since the process may have gone on to another program, or be gone: if that is the
@@ -214,7 +218,7 @@ bool ExecutableWatch::read() {
     for (int times = 0; times < 2; times++) /* see TracefsReader::read() */
         is_whole_ &= reader_->read([this](const RawEvent& event) { take(event); });
     if (programs_.size() > programs_kept_max) programs_.forget_others(reader_->now());
-    return !changed_.empty() || !is_whole_;
+    return !changed_.empty() || !is_whole_ || reader_->holds_back();
 }
 
 /* What is heard beside the watching thread is left to that. */
@@ -234,30 +238,35 @@ bool ExecutableWatch::wants(std::span<const std::uint32_t> threads, std::uint64_
     return !is_anothers;
 }
 
-/* Whether anybody has begun to run another program to whom it matters. */
-bool ExecutableWatch::hear() {
+/* What is to be changed for those who have begun to run another program. */
+ExecutableWatch::Change ExecutableWatch::hear(bool& is_more_to_come) {
     std::set<std::uint32_t> changed;
-    bool is_whole = true;
     {
         const std::scoped_lock lock(mutex_);
         read();
+        is_more_to_come = reader_->holds_back();
         changed = std::exchange(changed_, {});
-        is_whole = std::exchange(is_whole_, true);
+        if (!std::exchange(is_whole_, true)) return {true, true};
     }
-    return !is_whole || is_concerned(changed);
+    return change_for(changed);
 }
 
 void ExecutableWatch::run() {
     std::uint64_t look_at_ns = boottime_now_ns() + program_look_interval_ns;
+    bool is_more_to_come = false;
     while (!is_over_) {
-        reader_->wait(wake_.get(), program_look_interval_ns);
+        reader_->wait(wake_.get(), is_more_to_come ? moment_ns : program_look_interval_ns);
         std::uint64_t woken = 0;
         [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &woken, sizeof(woken));
-        const bool is_time = boottime_now_ns() >= look_at_ns;
-        if (!hear() && !is_time) continue;
-        if (Status added = add_matching(); !added) failed(added.error());
-        if (Status hidden = hide_others(); !hidden) failed(hidden.error());
-        if (is_time) look_at_ns = boottime_now_ns() + program_look_interval_ns;
+        Change change = hear(is_more_to_come);
+        if (boottime_now_ns() >= look_at_ns) {
+            change = {true, true};
+            look_at_ns = boottime_now_ns() + program_look_interval_ns;
+        }
+        if (change.adds)
+            if (Status added = add_matching(); !added) failed(added.error());
+        if (change.hides)
+            if (Status hidden = hide_others(); !hidden) failed(hidden.error());
     }
 }
 

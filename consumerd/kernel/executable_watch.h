@@ -61,8 +61,12 @@ private:
     Status hide_others();
     void wake() const;
     void run();
-    bool is_concerned(const std::set<std::uint32_t>& process_ids) const;
-    bool hear();
+    struct Change {
+        bool adds = false;  /* somebody is to be recorded who is not */
+        bool hides = false; /* somebody is recorded who is not to be */
+    };
+    Change change_for(const std::set<std::uint32_t>& process_ids) const;
+    Change hear(bool& is_more_to_come);
     bool read();
     void take(const RawEvent& event);
     ProgramLives::Program program_run(std::uint32_t process_id, const std::string& file_name) const;

@@ -61,6 +61,8 @@ public:
      * being written while its CPU is looked at, and that of another CPU be older. So two calls give all that was there before
      * the first. False if events were lost. */
     bool read(const std::function<void(const RawEvent& event)>& take);
+    /* Whether there is something that the next call gives: it wakes nobody any more. */
+    bool holds_back() const { return !held_.empty(); }
     /* Sleeps until there are events, or `wake` can be read, or the time is over. */
     void wait(int wake, std::uint64_t timeout_ns) const;
 
