@@ -37,6 +37,7 @@ std::optional<bool> same_file(const std::string& one, const std::string& other) 
 std::optional<std::string> program_of(std::string file) {
     for (int scripts = 0; scripts < scripts_max; scripts++) {
         char resolved[PATH_MAX];
+        if (file.starts_with("/proc/") || file.starts_with("/dev/")) return {}; /* to us it is another one */
         if (!file.starts_with('/') || realpath(file.c_str(), resolved) == nullptr) return {};
         char begin[256] = "";
         const FileDescriptor opened(open(resolved, O_RDONLY | O_CLOEXEC | O_NONBLOCK));

@@ -1,10 +1,10 @@
 /*
  * Keeps a kernel session limited to processes whose executable matches, also those that start later.
  *
- * The kernel follows what a recorded thread starts, and knows nothing of executables. So each exec() on the machine is heard of: who runs
- * a matching program now is added, and who was recorded and runs another one is hidden. That takes some milliseconds from
- * the exec(): what is missing of a matching program until then is lost; what is too much of another one is left out when
- * it is read. Those who were started meanwhile are found by looking at everybody.
+ * The kernel follows what a recorded thread starts, and knows nothing of executables. So each exec() on the machine is heard
+ * of: who runs a matching program now is added, and who was recorded and runs another one is hidden. That takes some
+ * milliseconds from the exec(): what a matching program did until then is missing; what another one did is left out when it is
+ * read. Those who were started meanwhile are found by looking at everybody.
  */
 #ifndef PLUMB_CONSUMERD_KERNEL_EXECUTABLE_WATCH_H
 #define PLUMB_CONSUMERD_KERNEL_EXECUTABLE_WATCH_H

@@ -77,8 +77,9 @@ public:
     /* What select() did otherwise than asked, for people. */
     const std::vector<std::string>& notes() const { return notes_; }
 
-    /* To be called before select() by who does not see the machine's own numbers of processes. Then records have those of here, and others a
-     * number that nobody has (global_numbers.h). number() of the error may be GlobalNumbers::cannot_be_known. */
+    /* To be called before select() by who does not see the machine's own numbers of processes. Then records have those of
+     * here, and others a number that nobody has (global_numbers.h). number() of the error may be
+     * GlobalNumbers::cannot_be_known. */
     Status translate_numbers();
     /* Null: the machine's numbers are ours. */
     GlobalNumbers* numbers() const { return numbers_.get(); }
@@ -92,14 +93,14 @@ public:
     Status limit_to(const std::vector<std::uint32_t>& process_ids);
     /* These too, from now on. */
     Status add(const std::vector<std::uint32_t>& process_ids);
-    /* Of these threads nothing from now on, nor of those that they start; show() takes that back. While it does, there may be
-     * events of others that are hidden. */
+    /* Of these threads nothing from now on, nor of those that they start; show() takes that back. While it does, there may
+     * be events of others that are hidden. */
     Status hide(const std::vector<std::uint32_t>& thread_ids);
     Status show(const std::vector<std::uint32_t>& thread_ids);
     /* As the kernel calls them; those that have ended have none. */
     Result<std::set<std::uint32_t>> machine_numbers_of(const std::vector<std::uint32_t>& thread_ids) const;
-    /* Threads that limit_to(), add() and the kernel have put into the list, as we call them, and those that are hidden. Some may
-     * have ended. */
+    /* Threads that limit_to(), add() and the kernel have put into the list, as we call them, and those that are hidden. Some
+     * may have ended. */
     Result<std::set<std::uint32_t>> listed_threads() const;
     Result<std::set<std::uint32_t>> hidden_threads() const;
     /* Of the command, before it is one. */

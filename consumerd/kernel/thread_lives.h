@@ -1,11 +1,11 @@
 /*
  * What the machine's numbers of threads are called here, in a process-id namespace that is not the machine's first one.
  *
- * The kernel's events name threads by the numbers of the first namespace. When a thread begins (task_newtask) an event says what
- * its number there is; the number in the namespace of who began it is what the system call (clone, fork ...) returns to that
- * one, as an event, too. A thread makes one of them after the other, so the two are joined by who did it and by time. That says the
- * number here only where the maker's own numbers are those of here, and not of a namespace below; of others, and of
- * those who were there before, somebody has to look (is()).
+ * The kernel's events name threads by the numbers of the first namespace. When a thread begins (task_newtask) an event says
+ * what its number there is; the number in the namespace of who began it is what the system call (clone, fork ...) returns to
+ * that one, as an event, too. A thread makes one of them after the other, so the two are joined by who did it and by time.
+ * That says the number here only where the maker's own numbers are those of here, and not of a namespace below; of others,
+ * and of those who were there before, somebody has to look (is()).
  *
  * Numbers are used again, so each has lives, which begin at a time. Knows nothing of files.
  */

@@ -57,9 +57,9 @@ public:
     std::uint64_t now() const; /* by the clock of the events */
     std::string path(const std::string& file) const { return path_ + "/" + file; }
 
-    /* Gives what was written up to the moment at which the call before began, and holds the rest back: an event may be in the middle of
-     * being written while its CPU is looked at, and that of another CPU be older. So two calls give all that was there before
-     * the first. False if events were lost. */
+    /* Gives what was written up to the moment at which the call before began, and holds the rest back: an event may be in the
+     * middle of being written while its CPU is looked at, and that of another CPU be older. So two calls give all that was
+     * there before the first. False if events were lost. */
     bool read(const std::function<void(const RawEvent& event)>& take);
     /* Whether there is something that the next call gives: it wakes nobody any more. */
     bool holds_back() const { return !held_.empty(); }
