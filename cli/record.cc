@@ -92,6 +92,8 @@ void add_kernel(CLI::App& command, RecordOptions& options) {
                     "trace.dat of them")
         ->check(not_empty())
         ->type_name("DIR");
+    command.add_flag("--no-file-names", options.no_file_names,
+                     "Record the addresses of file names and other strings of system calls, not the strings");
     command.add_flag("--statedump-files", options.statedump_files,
                      "List the open files of all processes at the start of the kernel's trace");
 }

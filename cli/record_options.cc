@@ -168,6 +168,7 @@ Status check_options(const RecordOptions& options) {
          "--kernel-pages are no part of the trace, and are to be in its directory", nullptr,
          "Choose a directory beside it."},
         {options.kernel_buffer_size && no_kernel, "--kernel-buffer-size", "-k", nullptr},
+        {options.no_file_names && no_kernel, "--no-file-names", "-k", nullptr},
         {options.system_wide && no_kernel, "--system-wide", "-k", nullptr},
         {options.statedump_files && no_kernel, "--statedump-files", "-k", nullptr},
         {!options.preload.empty() && options.command.empty(), "--preload", "a command that is started",

@@ -264,6 +264,7 @@ Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
         config.buffer_bytes = parse_size(*options_.kernel_buffer_size).value_or(config.buffer_bytes);
     config.overwrite = options_.snapshot || options_.mode == "overwrite";
     config.session_cookie = session_->cookie();
+    config.file_names = !options_.no_file_names;
     note_kernel_events(session_->channel().header());
     auto session = KernelSession::create(config);
     if (!session) return session.error();
@@ -273,6 +274,9 @@ Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
     if (Status selected = kernel_session_->select(kernel_selectors_); !selected) return selected;
     for (const std::string& note : kernel_session_->notes())
         status_.say(escaped(note));
+    if (const auto& problem = kernel_session_->texts_problem())
+        status_.say("File names of system calls are not read, their addresses stand there instead: " +
+                    problem->message());
     return options_.snapshot ? ok() : open_kernel_drain();
 }
 

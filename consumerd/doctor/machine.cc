@@ -5,6 +5,7 @@
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/user_directory.h"
 #include "consumerd/doctor/machine_checks.h"
+#include "consumerd/kernel/syscall_text_program.h"
 #include "consumerd/kernel/tracefs.h"
 #include "consumerd/kernel/tracing_instances.h"
 
@@ -222,6 +223,21 @@ MachineCheck check_tracefs() {
     return check;
 }
 
+std::vector<MachineCheck> check_syscall_texts() {
+    const char* const path = tracefs_answers() ? find_tracefs() : nullptr;
+    if (path == nullptr) return {};
+    MachineCheck check{"file-names", Finding::good, false, "read at system calls, by a BPF program", {}};
+    if (const Status works = try_syscall_texts(path); !works) {
+        check.finding = Finding::limited;
+        check.found = "not read at system calls: " + works.error().message();
+        check.advice = ::geteuid() == 0
+                           ? "Events of system calls have addresses instead. It takes a kernel with "
+                             "CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS, and no lockdown."
+                           : "For file names at system calls, run as root.";
+    }
+    return {check};
+}
+
 std::vector<MachineCheck> check_tracefs_leftovers() {
     const char* const path = tracefs_answers() ? find_tracefs() : nullptr;
     if (path == nullptr) return {};
@@ -279,6 +295,8 @@ std::vector<MachineCheck> inspect_machine() {
     checks.push_back(check_tracefs());
     std::vector<MachineCheck> left = check_tracefs_leftovers();
     std::move(left.begin(), left.end(), std::back_inserter(checks));
+    for (MachineCheck& check : check_syscall_texts())
+        checks.push_back(std::move(check));
     checks.push_back(check_kernel_module());
     return checks;
 }

@@ -24,6 +24,8 @@ MachineCheck check_seccomp();
 MachineCheck check_tracefs();
 /* Tracing instances and probes of killed recorders; nothing if there is no tracefs to look into. */
 std::vector<MachineCheck> check_tracefs_leftovers();
+/* Whether file names of system calls can be read; nothing if there is no tracefs, where they would be told. */
+std::vector<MachineCheck> check_syscall_texts();
 MachineCheck check_kernel_module();
 
 /* The file system that channels and the state file live on. */

@@ -49,7 +49,7 @@ Result<std::unique_ptr<Drain>> drain_kernel(KernelSession& session, KernelDrainO
 KernelSource::KernelSource(KernelSession& session, KernelDrainOptions options)
     : session_(session),
       options_(std::move(options)),
-      translator_(session.events(), session.numbers(), this),
+      translator_(session.events(), session.numbers(), this, session.texts_marker()),
       counts_(std::numeric_limits<uint16_t>::max() + 1u) {
     translator_.leave_out(session.own_calls());
     for (const KernelEvent& event : session.events())
@@ -357,7 +357,7 @@ void KernelSource::add_to(DrainTotals& totals, uint64_t events_not_written) cons
         dropped += cpu.counts.dropped;
         read += cpu.counts.read;
     }
-    totals.kernel_events_read = read;
+    totals.kernel_events_read = read - std::min(read, translator_.told_texts());
     add_if_any(totals.events_lost, "kernel_overrun", overrun);
     add_if_any(totals.events_lost, "kernel_dropped", dropped);
     add_if_any(totals.events_lost, "kernel_not_written", events_not_written);

@@ -149,8 +149,12 @@ EventField make_field(std::string name, plumb_field_type type, unsigned size, bo
 
 class Builder {
 public:
-    Builder(KernelEvent& event, std::map<std::string, FieldLabels> labels, const Labels& constant_strings)
-        : event_(event), labels_(std::move(labels)), constant_strings_(constant_strings) {}
+    Builder(KernelEvent& event, std::map<std::string, FieldLabels> labels, const Labels& constant_strings,
+            const std::vector<TextArgument>& told_texts)
+        : event_(event),
+          labels_(std::move(labels)),
+          constant_strings_(constant_strings),
+          told_texts_(told_texts) {}
 
     void add(const tep_format_field& field) {
         if (field.offset < 0 || field.size < 0 ||
@@ -160,7 +164,9 @@ public:
         const auto bytes = static_cast<unsigned>(field.size);
         event_.least_bytes = std::max(event_.least_bytes, from + bytes);
         const std::string name = kernel_field_name(event_.system, field.name);
-        if (has(field, TEP_FIELD_IS_DYNAMIC))
+        if (const TextArgument* const text = told_text_of(field.name))
+            add_told_text(*text);
+        else if (has(field, TEP_FIELD_IS_DYNAMIC))
             add_dynamic(field, name, from);
         else if (has(field, TEP_FIELD_IS_ARRAY))
             add_array(field, name, from, bytes);
@@ -178,6 +184,18 @@ private:
         event_.description.fields.push_back(
             make_field(raw_name, PLUMB_FIELD_INTEGER, thread_id_bytes, true, false));
         step(is_parent ? RawStep::Kind::of_parent : RawStep::Kind::of_child, from, bytes, false);
+    }
+
+    const TextArgument* told_text_of(std::string_view name) const {
+        const auto found = std::find_if(told_texts_.begin(), told_texts_.end(),
+                                        [&](const TextArgument& each) { return each.name == name; });
+        return found == told_texts_.end() ? nullptr : &*found;
+    }
+
+    void add_told_text(const TextArgument& text) {
+        event_.description.fields.push_back(make_field(text.name, PLUMB_FIELD_STRING, 1, false, false));
+        event_.steps.push_back({RawStep::Kind::told_text, false, text.index, 0});
+        event_.told_texts.push_back(text);
     }
 
     void add_dynamic(const tep_format_field& field, const std::string& name, std::uint16_t from) {
@@ -274,9 +292,22 @@ private:
     KernelEvent& event_;
     std::map<std::string, FieldLabels> labels_;
     const Labels& constant_strings_;
+    const std::vector<TextArgument>& told_texts_;
 };
 
 } // namespace
+
+KernelEvent late_text_event() {
+    KernelEvent event;
+    event.system = "plumb";
+    event.raw_name = "syscall_late_text";
+    event.id = late_text_id;
+    event.description.name = event.raw_name;
+    event.description.log_level = PLUMB_DEBUG_SYSTEM;
+    for (const char* name : {"call", "argument", "text"})
+        event.description.fields.push_back(make_field(name, PLUMB_FIELD_STRING, 1, false, false));
+    return event;
+}
 
 FormatParser::FormatParser() : tep_(tep_alloc()), fields_only_(tep_alloc()) {
     if (tep_ == nullptr || fields_only_ == nullptr) std::abort(); /* no memory for an empty table */
@@ -338,7 +369,7 @@ Result<KernelEvent> FormatParser::parse(const std::string& system, const std::st
     KernelEvent event;
     event.system = system;
     event.raw_name = name;
-    if (parsed->id <= 0 || parsed->id > std::numeric_limits<std::uint16_t>::max()) {
+    if (parsed->id <= 0 || parsed->id >= late_text_id) {
         return Error("Event {}:{} has the number {}, which no record can hold.", system, event.raw_name,
                      parsed->id);
     }
@@ -352,9 +383,17 @@ Result<KernelEvent> FormatParser::parse(const std::string& system, const std::st
     if (parsed->print_fmt.args != nullptr) collect_labels(parsed->print_fmt.args, labels);
     constexpr std::uint32_t common_bytes = 8; /* type, flags, preempt count, pid */
     event.least_bytes = common_bytes;
-    Builder builder(event, std::move(labels), constant_strings_);
+    constexpr std::string_view entry_prefix = "sys_enter_";
+    const bool is_entry = is_syscall(system) && name.starts_with(entry_prefix);
+    const auto told = told_texts_.find(is_entry ? name.substr(entry_prefix.size()) : "");
+    const std::vector<TextArgument> no_texts;
+    Builder builder(event, std::move(labels), constant_strings_,
+                    told == told_texts_.end() ? no_texts : told->second);
     for (const tep_format_field* field = parsed->format.fields; field != nullptr; field = field->next) {
-        if (is_syscall(system) && std::string_view(field->name) == "__syscall_nr") continue;
+        if (is_syscall(system) && std::string_view(field->name) == "__syscall_nr") {
+            event.call_offset = static_cast<std::uint16_t>(field->offset);
+            continue;
+        }
         builder.add(*field);
     }
     return event;

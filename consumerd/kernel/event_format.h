@@ -18,6 +18,7 @@
 
 #include "base/result.h"
 #include "consumerd/event/elf_events.h"
+#include "consumerd/kernel/syscall_arguments.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -41,6 +42,7 @@ struct RawStep {
         fixed_string, /* up to a NUL, at most `bytes` at `from`; the payload gets a NUL */
         io_flags,     /* of the letters at `from`, at most `bytes`, the number that LTTng has for them */
         string,       /* the same of what the location at `from` says */
+        told_text,    /* of argument `from` of a system call, which is told beside the event (syscall_texts.h) */
         sequence,     /* elements of `bytes` of what the location says, behind their number (u16) */
         of_parent,    /* not in the event: whose thread it is that makes another one (ForkProcesses) */
         of_child      /* and whose the new one is */
@@ -71,7 +73,14 @@ struct KernelEvent {
     std::uint32_t dynamic_fields = 0;
     /* Where a raw event has numbers of threads and processes, see process_number_offsets(). */
     std::vector<std::uint16_t> process_numbers;
+    /* Of a system call. */
+    std::vector<TextArgument> told_texts; /* fields that are told beside the event */
+    std::uint16_t call_offset = 0;        /* of its number, four bytes */
 };
+
+/* Of Plumb's own: a string of a system call that could not be read where the call began, told where it returned. */
+constexpr std::uint16_t late_text_id = 65535;
+KernelEvent late_text_event();
 
 /* Keeps what libtraceevent needs from one format to the next. Not thread-safe. */
 class FormatParser {
@@ -84,6 +93,8 @@ public:
     /* `text`: that of printk_formats, the kernel's constant strings and where they are. Some events hold such an
      * address; parsed from now on, they show the string. */
     void know_constant_strings(const std::string& text);
+    /* The strings of these calls are told: from now on they take the place of the pointers. */
+    void know_told_texts(TextArguments calls) { told_texts_ = std::move(calls); }
 
     /* `format`: the text of events/SYSTEM/NAME/format. */
     Result<KernelEvent> parse(const std::string& system, const std::string& format);
@@ -94,6 +105,7 @@ private:
     tep_handle* tep_;
     tep_handle* fields_only_;
     std::vector<std::pair<std::int64_t, std::string>> constant_strings_;
+    TextArguments told_texts_;
 };
 
 } // namespace plumb

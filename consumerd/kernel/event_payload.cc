@@ -129,7 +129,7 @@ bool find_dynamic(const RawStep& step, std::span<const std::byte> raw, std::span
 } // namespace
 
 std::byte* translate_payload(const KernelEvent& event, std::span<const std::byte> raw, std::byte* to,
-                             const ForkProcesses& processes) {
+                             const ForkProcesses& processes, const TextsOfCall* texts) {
     if (raw.size() < event.least_bytes) return nullptr;
     std::span<const std::byte> found;
     for (const RawStep& step : event.steps) {
@@ -151,6 +151,11 @@ std::byte* translate_payload(const KernelEvent& event, std::span<const std::byte
             if (!find_dynamic(step, raw, found)) return nullptr;
             to = copy_string(to, found.data(), found.size());
             break;
+        case RawStep::Kind::told_text: {
+            const std::string_view text = texts != nullptr ? texts->text(step.from) : text_not_read;
+            to = copy_string(to, reinterpret_cast<const std::byte*>(text.data()), text.size());
+            break;
+        }
         case RawStep::Kind::sequence: {
             if (!find_dynamic(step, raw, found)) return nullptr;
             const auto count = static_cast<std::uint16_t>(found.size() / step.bytes);

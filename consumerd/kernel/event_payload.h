@@ -7,6 +7,7 @@
 #define PLUMB_CONSUMERD_KERNEL_EVENT_PAYLOAD_H
 
 #include "consumerd/kernel/event_format.h"
+#include "consumerd/kernel/syscall_texts.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -14,10 +15,14 @@
 
 namespace plumb {
 
-/* Bytes that translate_payload() may write for a raw event of this length, some of them behind the payload's end. */
-inline std::size_t payload_room(const KernelEvent& event, std::size_t raw_bytes) {
+/* Bytes that translate_payload() may write for a raw event of this length, some of them behind the payload's end. `texts`:
+ * what was told of the call, for events that have such texts; nullptr: nothing was. */
+inline std::size_t payload_room(const KernelEvent& event, std::size_t raw_bytes,
+                                const TextsOfCall* texts = nullptr) {
     constexpr std::size_t dynamic_extra = 2; /* a length, or a NUL */
-    return event.fixed_room + event.dynamic_fields * (raw_bytes + dynamic_extra);
+    const std::size_t of_text = texts != nullptr ? texts->longest() : text_not_read.size();
+    return event.fixed_room + event.dynamic_fields * (raw_bytes + dynamic_extra) +
+           event.told_texts.size() * (of_text + dynamic_extra);
 }
 
 /* Whose threads they are that an event of ThreadNews::made speaks of. */
@@ -28,7 +33,7 @@ struct ForkProcesses {
 /* Writes the payload to `to`, which has that room, and returns its end. nullptr if the event is damaged: a field lies
  * outside of it. */
 std::byte* translate_payload(const KernelEvent& event, std::span<const std::byte> raw, std::byte* to,
-                             const ForkProcesses& processes = {});
+                             const ForkProcesses& processes = {}, const TextsOfCall* texts = nullptr);
 
 } // namespace plumb
 

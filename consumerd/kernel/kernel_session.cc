@@ -153,6 +153,7 @@ Status KernelSession::read_page_format() {
 }
 
 Status KernelSession::select(const std::vector<KernelSelector>& selectors) {
+    begin_texts(selectors);
     for (const KernelSelector& selector : selectors) {
         if (selector.exclude) continue;
         if (selector.kind != KernelSelector::Kind::events) {
@@ -178,7 +179,7 @@ Status KernelSession::select(const std::vector<KernelSelector>& selectors) {
     std::erase_if(events_, is_excluded);
     if (events_.empty()) return Error("No event of the kernel is left to record.");
     choose_ours();
-    return ok();
+    return tell_texts();
 }
 
 Status KernelSession::choose(const KernelSelector& selector) {
@@ -230,6 +231,7 @@ Status KernelSession::start() {
 Status KernelSession::stop() {
     Status stopped = write_tracefs(path("tracing_on"), "0");
     Status disabled = write_tracefs(path("events/enable"), "0");
+    texts_.reset();
     return stopped ? disabled : stopped;
 }
 

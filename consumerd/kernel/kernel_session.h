@@ -25,6 +25,8 @@
 #include "consumerd/kernel/probe_place.h"
 #include "consumerd/kernel/raw_page.h"
 #include "consumerd/kernel/record_filter.h"
+#include "consumerd/kernel/syscall_arguments.h"
+#include "consumerd/kernel/syscall_text_program.h"
 #include "consumerd/kernel/tracefs.h"
 #include "consumerd/kernel/tracefs_reader.h"
 
@@ -33,6 +35,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -44,6 +47,7 @@ struct KernelConfig {
     std::uint64_t buffer_bytes = std::uint64_t{8} << 20; /* for each CPU */
     bool overwrite = false;                              /* when full: the oldest goes, not the newest */
     std::uint64_t session_cookie = 0;                    /* of the channel beside it; 0: none */
+    bool file_names = true;                              /* and other strings of system calls */
 };
 
 /* What became of a CPU's events, by the kernel's own count (per_cpu/cpuN/stats). */
@@ -88,6 +92,11 @@ public:
     RecordFilter* filter() const { return filter_; }
     /* A tracing instance beside this one, for the recorder itself. */
     Result<std::unique_ptr<TracefsReader>> open_reader(const std::string& purpose) const;
+
+    /* Why the strings of system calls are not in the trace; nothing if they are, or none was asked for. */
+    const std::optional<Error>& texts_problem() const { return texts_problem_; }
+    /* What every message begins with that tells such a string. */
+    const std::string& texts_marker() const { return name_; }
 
     /* Only these processes, and all that they start from now on. */
     Status limit_to(const std::vector<std::uint32_t>& process_ids);
@@ -154,6 +163,11 @@ private:
     Result<std::set<std::uint32_t>> named_here(const char* list) const;
     Result<std::vector<std::uint32_t>> machine_numbers(std::uint32_t process_id,
                                                        std::set<std::uint32_t>& known) const;
+    TextArguments texts_of(const std::vector<std::string>& event_names) const;
+    void begin_texts(const std::vector<KernelSelector>& selectors);
+    Status tell_texts();
+    void find_told_texts(const std::vector<std::string>& names);
+    bool is_for_texts_alone(const KernelEvent& event, const std::string& filter) const;
     KernelCounts all_counts(std::uint32_t cpu) const;
     std::uint64_t all_missed_probe_hits() const;
 
@@ -168,6 +182,8 @@ private:
     RecordFilter* filter_ = nullptr;
     std::vector<KernelEvent> events_;
     bool is_adopted_ = false;
+    std::optional<SyscallTextProgram> texts_;
+    std::optional<Error> texts_problem_;
     std::vector<std::string> notes_;
     std::vector<std::string> probes_;     /* "group/name" of dynamic events of ours */
     std::vector<ProbePlace> made_probes_; /* with the names that they have got */

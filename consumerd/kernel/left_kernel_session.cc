@@ -72,13 +72,15 @@ Status KernelSession::know_events() {
         std::replace(line.begin(), line.end(), ':', '/');
         if (std::find(names.begin(), names.end(), line) == names.end()) names.push_back(line);
     }
+    find_told_texts(names);
     for (const std::string& name : names) {
         const std::size_t slash = name.find('/');
         if (slash == std::string::npos) continue;
         auto event = described(name.substr(0, slash), name.substr(slash + 1));
         if (!event) return event.error();
         const auto filter = read_small_file(path("events/" + name + "/filter"));
-        event->is_ours = filter && filter->starts_with(filter_of_ours);
+        event->is_ours =
+            filter && (filter->starts_with(filter_of_ours) || is_for_texts_alone(*event, *filter));
         events_.push_back(std::move(*event));
     }
     name_probes();

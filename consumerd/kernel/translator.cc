@@ -26,6 +26,8 @@ bool has_note(const KernelEvent& event) {
     return event.thread_news == ThreadNews::began || event.thread_news == ThreadNews::renamed;
 }
 
+constexpr std::string_view entry_prefix = "sys_enter_"; /* of events with texts */
+
 } // namespace
 
 void TranslatedRecords::clear() {
@@ -51,10 +53,20 @@ Piece TranslatedRecords::piece() const {
     return piece;
 }
 
-Translator::Translator(const std::vector<KernelEvent>& events, GlobalNumbers* numbers, ForkLookup* forks)
-    : forks_(forks), by_id_(std::numeric_limits<uint16_t>::max() + 1u), numbers_(numbers) {
-    for (const KernelEvent& event : events)
+Translator::Translator(const std::vector<KernelEvent>& events, GlobalNumbers* numbers, ForkLookup* forks,
+                       std::string texts_marker)
+    : forks_(forks),
+      by_id_(std::numeric_limits<uint16_t>::max() + 1u),
+      numbers_(numbers),
+      texts_marker_(std::move(texts_marker)) {
+    for (const KernelEvent& event : events) {
         by_id_[event.id] = &event;
+        if (!texts_marker_.empty() && event.system == "bpf_trace" && event.raw_name == "bpf_trace_printk")
+            telling_ = &event;
+        if (event.told_texts.empty()) continue;
+        if (const auto number = syscall_number(event.raw_name.substr(entry_prefix.size())))
+            calls_with_texts_[*number] = &event;
+    }
 }
 
 bool Translator::translate(RawPage& page, TranslatedRecords& to, bool was_noted) {
@@ -130,14 +142,22 @@ void Translator::translate_event(const RawEvent& given, TranslatedRecords& to, b
     std::memcpy(&common.thread_id, raw.data.data() + offsetof(CommonFields, thread_id),
                 sizeof(common.thread_id));
     if (has_note(*event) && !was_noted) note(*event, raw, common.thread_id);
-    if (event->is_ours) return;
-    if (own_calls_ != nullptr && is_system_call(*event) && own_calls_->has(common.thread_id, raw.timestamp))
-        return;
+    const bool is_own_call = own_calls_ != nullptr && (event == telling_ || is_system_call(*event)) &&
+                             own_calls_->has(common.thread_id, raw.timestamp);
+    if (event == telling_ && take_told_text(raw, common.thread_id, is_own_call, to)) return;
+    if (event->is_ours || is_own_call) return;
+    if (!event->told_texts.empty()) return translate_call(*event, raw, common.thread_id, to);
     std::byte* const start = to.make_room(PLUMB_RECORD_HEADER_BYTES + payload_room(*event, raw.data.size()));
     const ForkProcesses processes =
         event->thread_news == ThreadNews::made ? processes_of(*event, raw) : ForkProcesses{};
     const std::byte* const end =
         translate_payload(*event, raw.data, start + PLUMB_RECORD_HEADER_BYTES, processes);
+    add(raw, common.type, common.thread_id, start, end, to);
+}
+
+/* `start` to `end` is in the room behind the last record; nullptr: it was damaged. */
+void Translator::add(const RawEvent& raw, uint16_t id, uint32_t thread_id, std::byte* start,
+                     const std::byte* end, TranslatedRecords& to) {
     const size_t length = end != nullptr ? static_cast<size_t>(end - start) : 0;
     /* Time never goes back in a ring; where a damaged page says so, its event does not count. */
     const bool is_in_order = raw.timestamp >= to.last_timestamp_;
@@ -145,11 +165,68 @@ void Translator::translate_event(const RawEvent& given, TranslatedRecords& to, b
         damaged_events_++;
         return;
     }
-    const plumb_record header = {raw.timestamp, common.type, static_cast<uint16_t>(length), common.thread_id};
+    const plumb_record header = {raw.timestamp, id, static_cast<uint16_t>(length), thread_id};
     std::memcpy(start, &header, sizeof(header));
     if (to.count_++ == 0) to.first_timestamp_ = raw.timestamp;
     to.last_timestamp_ = raw.timestamp;
     to.last_end_ = static_cast<size_t>(end - to.bytes_.data());
+}
+
+/* What is told of a call stands before it. */
+void Translator::translate_call(const KernelEvent& event, const RawEvent& raw, uint32_t thread_id,
+                                TranslatedRecords& to) {
+    uint32_t call = 0;
+    if (raw.data.size() >= event.call_offset + sizeof(call))
+        std::memcpy(&call, raw.data.data() + event.call_offset, sizeof(call));
+    const TextsOfCall texts = texts_.take(thread_id, call);
+    const size_t room = payload_room(event, raw.data.size(), &texts);
+    std::byte* const start = to.make_room(PLUMB_RECORD_HEADER_BYTES + room);
+    add(raw, event.id, thread_id, start,
+        translate_payload(event, raw.data, start + PLUMB_RECORD_HEADER_BYTES, {}, &texts), to);
+}
+
+/* False if it is somebody else's message. */
+bool Translator::take_told_text(const RawEvent& raw, uint32_t thread_id, bool is_own_call,
+                                TranslatedRecords& to) {
+    scratch_.resize(payload_room(*telling_, raw.data.size()));
+    if (translate_payload(*telling_, raw.data, scratch_.data()) == nullptr) return false;
+    const auto told = told_text(reinterpret_cast<const char*>(scratch_.data()), texts_marker_);
+    if (!told) return false;
+    told_texts_++;
+    if (is_own_call) return true;
+    if (!told->tag.is_late) {
+        texts_.add(thread_id, *told);
+        return true;
+    }
+    const bool is_whole = late_texts_.add(thread_id, *told).is_whole(told->tag.index);
+    if (is_whole) add_late_text(raw, thread_id, told->tag, to);
+    return true;
+}
+
+/* Which call, which argument, and the text: strings one after the other, as late_text_event() says. */
+void Translator::add_late_text(const RawEvent& raw, uint32_t thread_id, const TextTag& tag,
+                               TranslatedRecords& to) {
+    const TextsOfCall texts = late_texts_.take(thread_id, tag.call);
+    const auto call = calls_with_texts_.find(tag.call);
+    if (call == calls_with_texts_.end() || by_id_[late_text_id] == nullptr) return;
+    const KernelEvent& event = *call->second;
+    const auto argument = std::find_if(event.told_texts.begin(), event.told_texts.end(),
+                                       [&](const TextArgument& each) { return each.index == tag.index; });
+    if (argument == event.told_texts.end()) return;
+    const std::string_view parts[] = {std::string_view(event.raw_name).substr(entry_prefix.size()),
+                                      argument->name, texts.text(tag.index)};
+    size_t room = PLUMB_RECORD_HEADER_BYTES;
+    for (const std::string_view part : parts)
+        room += part.size() + 1;
+    std::byte* const start = to.make_room(room);
+    std::byte* end = start + PLUMB_RECORD_HEADER_BYTES;
+    for (const std::string_view part : parts) {
+        std::memcpy(end, part.data(), part.size());
+        end[part.size()] = std::byte{0};
+        end += part.size() + 1;
+    }
+    add(raw, late_text_id, thread_id, start, end, to);
+    told_texts_--;
 }
 
 /* By the payload, whose fields are in the order of the description: task_newtask has pid, comm, clone_flags ...,

@@ -11,11 +11,14 @@
 #include "consumerd/kernel/event_payload.h"
 #include "consumerd/kernel/raw_page.h"
 #include "consumerd/kernel/record_filter.h"
+#include "consumerd/kernel/syscall_texts.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -61,9 +64,10 @@ public:
 class Translator {
 public:
     /* `events` must live as long, and so must `numbers`: what the machine's are called here; and `forks`, without which each
-     * thread counts as a process of its own. */
+     * thread counts as a process of its own. `texts_marker`: of messages that tell strings of system calls (syscall_texts.h);
+     * empty: there are none. */
     explicit Translator(const std::vector<KernelEvent>& events, GlobalNumbers* numbers = nullptr,
-                        ForkLookup* forks = nullptr);
+                        ForkLookup* forks = nullptr, std::string texts_marker = "");
 
     /* Null: all of them are wanted. */
     void filter_by(RecordFilter* filter) { filter_ = filter; }
@@ -81,12 +85,20 @@ public:
     std::vector<ThreadNote> take_notes() { return std::exchange(notes_, {}); }
     /* All events of the pages so far, also those that are not in the trace. */
     uint64_t seen_events() const { return seen_events_; }
+    /* Those that told strings of system calls, and are no events of the trace. */
+    uint64_t told_texts() const { return told_texts_; }
     /* Events that were dropped: of a kind that was not asked for, or damaged. */
     uint64_t unknown_events() const { return unknown_events_; }
     uint64_t damaged_events() const { return damaged_events_; }
 
 private:
     void translate_event(const RawEvent& given, TranslatedRecords& to, bool was_noted);
+    void translate_call(const KernelEvent& event, const RawEvent& raw, uint32_t thread_id,
+                        TranslatedRecords& to);
+    bool take_told_text(const RawEvent& raw, uint32_t thread_id, bool is_own_call, TranslatedRecords& to);
+    void add_late_text(const RawEvent& raw, uint32_t thread_id, const TextTag& tag, TranslatedRecords& to);
+    void add(const RawEvent& raw, uint16_t id, uint32_t thread_id, std::byte* start, const std::byte* end,
+             TranslatedRecords& to);
 
     bool is_wanted(const KernelEvent& event, const RawEvent& raw);
     /* With numbers of here; valid until the next. */
@@ -101,9 +113,14 @@ private:
     RecordFilter* filter_ = nullptr;
     std::vector<uint32_t> named_;
     std::vector<std::byte> renumbered_;
+    const KernelEvent* telling_ = nullptr; /* the event that tells texts */
+    std::string texts_marker_;
+    std::map<uint32_t, const KernelEvent*> calls_with_texts_; /* by their number */
+    TextsOfThreads texts_, late_texts_;
     std::vector<std::byte> scratch_;
     std::vector<ThreadNote> notes_;
     uint64_t seen_events_ = 0;
+    uint64_t told_texts_ = 0;
     uint64_t unknown_events_ = 0;
     uint64_t damaged_events_ = 0;
 };

@@ -214,6 +214,7 @@ int main(int argc, char** argv) {
                 (["-k", "sched:*", "--kernel-buffer-size", "0"], "a buffer holds something"),
                 (["-k", "sched:*", "--kernel-pages", self.trace / "pages"], "are no part of the trace"),
                 (["--system-wide"], "--system-wide means nothing without -k"),
+                (["--no-file-names"], "--no-file-names means nothing without -k"),
                 (["--statedump-files"], "--statedump-files means nothing without -k"),
                 (["--snapshot", "--user", "0"], "--snapshot keeps events of one user alone, and --user")):
             with self.subTest(options=options):

@@ -124,6 +124,8 @@ STEPS = {
     "killed": KILLED,
     "namespace": NAMESPACE,
     "executables": EXECUTABLES,
+    "file_names": recording(
+        "-k 'syscalls:*' -- sh -c 'cd /tmp; mv none other 2>&-; cat \"a file\" 2>&-; mkdir new; rmdir new'"),
     "monotonic": recording(f"{SANDWICH} -- sandwich {CALLS}"),
     "cycles": CLAIM_INVARIANT_COUNTER + recording(f"{SANDWICH} -- sandwich {CALLS}"),
 }
@@ -269,6 +271,17 @@ class Tracefs(unittest.TestCase):
 
     def test_by_the_executable_nobody_else_is_recorded(self):
         self.assertEqual(self.summary("executables")["events_by_name"], {"syscall_entry_write": WRITES})
+
+    def test_file_names_stand_at_system_calls(self):
+        self.assertEqual(self.summary("file_names")["events_lost"], 0)
+        lines = [line for _, _, line in self.read("file_names")]
+        texts = [re.findall(r'"([^"]*)"', line.rpartition(" { ")[2]) for line in lines
+                 if "syscall_entry_" in line or "syscall_late_text" in line]
+        for expected in (["/tmp"], ["none", "other"], ["a file"], ["new"]):
+            self.assertTrue(any(found == expected or found[-1:] == expected for found in texts), (expected, texts))
+        # What was not read at first was told late, but for what execve() took away.
+        late = sum("syscall_late_text" in line for line in lines)
+        self.assertEqual(sum("(not read)" in line and "execve" not in line for line in lines), late, texts)
 
     def test_names_and_labels_are_read_from_the_formats(self):
         lines = [line for _, _, line in self.read("system")]

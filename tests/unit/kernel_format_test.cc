@@ -366,7 +366,9 @@ TEST(KernelFormat, RefusesFieldsThatMakeNoSense) {
 
 TEST(KernelFormat, RefusesNumbersThatNoRecordHolds) {
     const std::string field = "\tfield:int a;\toffset:8;\tsize:4;\tsigned:1;\n";
-    EXPECT_EQ(parse("x", format_of("y", "65535", field, "\"%d\", REC->a")).id, 65535);
+    EXPECT_EQ(parse("x", format_of("y", "65534", field, "\"%d\", REC->a")).id, 65534);
+    /* That of an event of our own. */
+    EXPECT_THAT(parse_error("x", format_of("y", "65535", field, "\"%d\", REC->a")), HasSubstr("65535"));
     EXPECT_THAT(parse_error("x", format_of("y", "65536", field, "\"%d\", REC->a")), HasSubstr("65536"));
     EXPECT_THAT(parse_error("x", format_of("y", "0", field, "\"%d\", REC->a")), HasSubstr("number 0"));
 }

@@ -1,0 +1,89 @@
+/*
+ * File names and other strings of system calls. The kernel's events hold pointers into the program alone. So a BPF program
+ * runs before them (syscall_text_program.h), reads what they point to, and tells it by bpf_trace_printk: an event of the
+ * instance, on the same CPU, by the same thread, directly before the call's own:
+ *
+ *   bpf_trace_printk: "plumb_r812_1b_1_00000000feedc0de 10101:/etc/passwd"
+ *                      ^ the instance's name              ^ TextTag, hexadecimal
+ *   sys_enter_openat: dfd, filename = 0x7ffe5c3b, ...
+ *
+ * A page of the program that is not in memory is not read then: nothing may wait there. Once the call has come back the
+ * page is in memory, mostly, since the kernel has read it: so the program looks again, and tells it late. Strings longer
+ * than a piece come in several.
+ */
+#ifndef PLUMB_CONSUMERD_KERNEL_SYSCALL_TEXTS_H
+#define PLUMB_CONSUMERD_KERNEL_SYSCALL_TEXTS_H
+
+#include "consumerd/kernel/syscall_arguments.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace plumb {
+
+/* What stands before each text, as a number. */
+struct TextTag {
+    enum class State : std::uint8_t { whole, goes_on, null, not_read };
+    static constexpr unsigned index_bits = 3, state_shift = 3, late_shift = 7, call_shift = 8;
+
+    std::uint32_t call = 0; /* its number */
+    std::uint8_t index = 0; /* of the argument */
+    bool is_late = false;   /* where the call returned */
+    State state = State::whole;
+
+    static TextTag from(std::uint64_t number);
+};
+
+/* What is shown of a pointer that leads nowhere; of what could not be read, or was lost; behind what was read in part. */
+constexpr std::string_view null_text = "(null)", text_not_read = "(not read)", text_goes_on = "...";
+
+struct ToldText {
+    TextTag tag;
+    std::string_view text;
+};
+/* Nothing if the message of bpf_trace_printk is somebody else's. */
+std::optional<ToldText> told_text(std::string_view message, std::string_view marker);
+
+/* Of the call that a thread is in. */
+class TextsOfCall {
+public:
+    void add(const ToldText& told);
+    bool is_of(std::uint32_t call) const { return call_ == call; }
+    bool is_told(unsigned index) const { return index < texts_.size() && texts_[index].is_told; }
+    bool is_whole(unsigned index) const { return index < texts_.size() && texts_[index].is_whole; }
+    std::size_t longest() const; /* of what text() may say */
+    /* text_not_read if nothing was told of it. */
+    std::string_view text(unsigned index) const {
+        return is_told(index) ? std::string_view(texts_[index].text) : text_not_read;
+    }
+
+private:
+    struct Text {
+        bool is_told = false;
+        bool is_whole = false;
+        std::string text;
+    };
+    std::uint32_t call_ = 0;
+    std::array<Text, syscall_arguments_max> texts_;
+};
+
+/* What was told of calls whose event has not come yet. */
+class TextsOfThreads {
+public:
+    const TextsOfCall& add(std::uint32_t thread_id, const ToldText& told);
+    /* Takes them: of this call, or none. */
+    TextsOfCall take(std::uint32_t thread_id, std::uint32_t call);
+
+private:
+    std::unordered_map<std::uint32_t, TextsOfCall> texts_;
+};
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+# cmake-timeout: 300
+# cmake-once
+# cmake-serial
+"""File names and other strings at system calls: a real workload recorded beside strace, which sees the same calls of the
+same threads; strings that are not in memory when the call begins, long ones, none; what is left of it afterwards."""
+import collections
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
+PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from traced_program import TracedProgramTest  # noqa: E402
+
+TRACEFS = Path("/sys/kernel/tracing")
+TOLD = TRACEFS / "events/bpf_trace/bpf_trace_printk/enable"
+
+# Each at a page of its own, of a file that was mapped just now: the page is not there before the kernel wants it.
+PROGRAM = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static char* fresh(const char* name) {
+    int file = memfd_create("names", 0);
+    if (write(file, name, strlen(name) + 1) < 0) abort();
+    char* text = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    if (text == MAP_FAILED) abort();
+    close(file);
+    return text;
+}
+int main(int count, char** arguments) {
+    char longest[4096], longer[384];
+    memset(longest, 'l', sizeof(longest));
+    longest[4095] = 0;
+    memset(longer, 'm', sizeof(longer));
+    longer[383] = 0; /* as much as is read at once */
+    open("/nowhere/plain \xff\n\"", O_RDONLY);
+    open(longest, O_RDONLY);
+    open(longer, O_RDONLY);
+    open("", O_RDONLY);
+    open((char*)16, O_RDONLY);
+    syscall(SYS_utimensat, -1, NULL, NULL, 0); /* the C library asks for a name */
+    open(fresh("/nowhere/late"), O_RDONLY);
+    rename(fresh("/nowhere/from"), "/nowhere/to");
+    rename("/nowhere/a", fresh("/nowhere/b"));
+    open("/nowhere/end", O_RDONLY);
+    if (count > 1) pause();
+    return 0;
+}
+"""
+
+WORKLOAD = """
+cat /etc/passwd /nowhere > out 2>&1
+ls -lR /etc/init.d /usr/share/doc/bash > /dev/null 2>&1
+mkdir folder && mv folder other && ln -s other link && readlink link > /dev/null && rm -r link other
+cp /bin/true copied && chmod 600 copied && touch -d yesterday copied && test -x copied || rm copied
+python3 -c 'import json, os, subprocess, threading
+thread = threading.Thread(target=lambda: [os.stat("/"), os.path.exists("/nowhere/thread")])
+thread.start(); thread.join()
+subprocess.run(["true"])
+try: os.chdir("/nowhere")
+except OSError: pass'
+if which git; then git init -q new && cd new && git config user.name me && git config user.email me@here && date > file &&
+    git add file && git commit -q -m one && git log --format=%h; fi > /dev/null
+"""
+
+# tracefs names a call by the function that it is.
+STRACE_NAMES = {"newstat": "stat", "newfstat": "fstat", "newlstat": "lstat", "newuname": "uname", "umount": "umount2",
+                "sendfile64": "sendfile", "sysctl": "_sysctl"}
+STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
+
+
+def numbers(text):
+    return int(text, 8) if re.fullmatch("0[0-7]+", text) else int(text, 0)
+
+
+class Call:
+    """As strace tells it."""
+    def __init__(self, name, rest):
+        self.name = name
+        match = re.fullmatch(r"(.*)\)\s+= (\?|-?\w+)(?: (E[A-Z0-9]+))?( .*)?", rest, re.S)
+        self.arguments, self.value, self.error, _ = match.groups()
+        self.strings = [bytes.fromhex(found.replace("\\x", "")) for found in STRING.findall(self.arguments)]
+
+
+def calls_of_strace(log):
+    """{thread: [Call]}"""
+    calls, begun = collections.defaultdict(list), {}
+    for line in log.read_text().splitlines():
+        thread, rest = line.split(None, 1)
+        thread = int(thread)
+        if rest.startswith(("+++", "---")):
+            continue
+        resumed = re.fullmatch(r"<\.\.\. \w+ resumed>(.*)", rest)
+        name, rest = (begun[thread][0], begun[thread][1] + resumed[1]) if resumed else rest.split("(", 1)
+        if rest.endswith("<unfinished ...>"):
+            begun[thread] = name, rest.removesuffix("<unfinished ...>").rstrip()
+        elif rest.endswith("<unfinished ...>) = ?"):
+            calls[thread].append(Call(name, rest.replace("<unfinished ...>", "")))
+        else:
+            calls[thread].append(Call(name, rest))
+    return calls
+
+
+def why_not():
+    if os.geteuid() != 0 or not TOLD.exists():
+        return "needs root, tracefs, and BPF programs that print"
+    doctor = subprocess.run([PLUMB, "doctor", "--json"], capture_output=True, text=True, check=False)
+    found = next(check for check in json.loads(doctor.stdout)["checks"] if check["name"] == "file-names")
+    return None if found["status"] == "ok" else found["found"]
+
+
+class Texts(TracedProgramTest):
+    PROGRAM = PROGRAM
+
+    def record(self, *arguments, command):
+        done = subprocess.run([PLUMB, "record", "-q", "--json", "-o", self.trace, *arguments, "--", *command],
+                              capture_output=True, text=True, timeout=120, check=False, cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["events_lost"], 0)
+        return done.stderr
+
+    def view(self, *arguments):
+        done = subprocess.run([PLUMB, "view", "--json", *arguments, self.trace], capture_output=True, text=True, timeout=120,
+                              check=True)
+        self.assertNotIn("lost", done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def names_of_program(self, *arguments):
+        """What it gives open() and rename(), as the entries of these calls have it, and behind it what was told late."""
+        self.record("-k", "syscalls:*", *arguments, command=[self.program])
+        names = []
+        for event in self.view("-e", "syscall_entry_open*", "-e", "syscall_entry_rename", "-e", "syscall_entry_utimensat",
+                               "-e", "syscall_late_text"):
+            fields = event["fields"]
+            if event["event"] == "syscall_late_text":
+                names.append((fields["call"], fields["argument"], fields["text"]))
+            else:
+                names.append(tuple(fields[name] for name in ("filename", "oldname", "newname") if name in fields))
+        return names[names.index(("/nowhere/plain \ufffd\n\"",)):] if "--no-file-names" not in arguments else names
+
+    def test_whatever_a_pointer_leads_to(self):
+        self.assertEqual(self.names_of_program(), [
+            ("/nowhere/plain \ufffd\n\"",), ("l" * 4095,), ("m" * 383,), ("",), ("(not read)",), ("(null)",),
+            ("(not read)",), ("openat", "filename", "/nowhere/late"),
+            ("(not read)", "/nowhere/to"), ("rename", "oldname", "/nowhere/from"),
+            ("/nowhere/a", "(not read)"), ("rename", "newname", "/nowhere/b"), ("/nowhere/end",)])
+
+    def test_only_calls_that_are_recorded_are_read(self):
+        self.record("-k", "syscalls:*", "-k", "!syscalls:rename", command=[self.program])
+        texts = {event["fields"]["call"] for event in self.view("-e", "syscall_late_text")}
+        self.assertEqual(texts, {"openat"})
+
+    def test_addresses_where_names_are_not_wanted(self):
+        names = self.names_of_program("--no-file-names")
+        self.assertTrue(all(isinstance(part, int) for name in names for part in name), names)
+        self.assertIn((16,), names)
+
+    def test_what_other_programs_print_stays_theirs(self):
+        """Somebody who records what BPF programs print sees none of ours in the trace."""
+        self.record("-k", "syscalls:openat", "-k", "bpf_trace:*", command=[self.program])
+        self.assertEqual(self.view("-e", "bpf_trace*"), [])
+        self.assertIn("/nowhere/end", [event["fields"].get("filename") for event in self.view("-e", "*openat")])
+
+    def test_nothing_is_left(self):
+        before = TOLD.read_text()
+        recorder = subprocess.Popen([PLUMB, "record", "-q", "-o", self.trace, "-k", "syscalls:*", "--", "sh", "-c",
+                                     f"kill -STOP $PPID; exec {self.program} waits"], start_new_session=True)
+        self.addCleanup(recorder.wait)
+        self.addCleanup(recorder.kill)
+        while not self.attached(recorder.pid):
+            self.assertIsNone(recorder.poll())
+            time.sleep(0.05)
+        while "stopped" not in Path(f"/proc/{recorder.pid}/status").read_text():
+            time.sleep(0.05)
+        while not any(line.read_text().startswith("34 ") for line in Path("/proc").glob("[0-9]*/syscall")
+                      if self.is_program(line.parent)):
+            time.sleep(0.05)  # until it is in pause()
+        self.assertEqual(TOLD.read_text(), before)
+        os.killpg(recorder.pid, signal.SIGKILL)
+        recorder.wait(timeout=30)
+        everywhere = [process.name for process in Path("/proc").iterdir() if process.name.isdecimal()
+                      and process.name != str(recorder.pid) and self.attached(process.name)]
+        self.assertEqual(everywhere, [])
+        # What its buffers held has the names, too.
+        self.trace = self.folder / "rest"
+        done = subprocess.run([PLUMB, "extract", "-o", self.trace, str(recorder.pid)], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("/nowhere/end", [event["fields"].get("filename") for event in self.view("-e", "syscall_*_openat")])
+
+    def is_program(self, process):
+        try:
+            return (process / "exe").readlink() == Path(self.program)
+        except OSError:
+            return False
+
+    @staticmethod
+    def attached(process_id):
+        """Whether the process holds a BPF program of ours on system calls."""
+        try:
+            for info in Path(f"/proc/{process_id}/fdinfo").iterdir():
+                if "raw-tracepoint" in (text := info.read_text()) or "tp_name:\tsys_enter" in text:
+                    return True
+        except OSError:
+            pass
+        return False
+
+    @unittest.skipUnless(shutil.which("strace"), "strace is not installed")
+    def test_as_strace_tells_it(self):
+        log = self.folder / "log"
+        work = self.folder / "work"
+        work.mkdir()
+        self.record("-k", "syscalls:*", "--kernel-buffer-size", "32M", command=[
+            "strace", "-f", "-o", log, "-xx", "-s", "5000", "sh", "-c", f"cd {work}\n{WORKLOAD}"])
+        theirs = calls_of_strace(log)
+        ours = collections.defaultdict(list)
+        begun = {}
+        for event in self.view("-e", "syscall_*"):
+            _, kind, name = event["event"].split("_", 2)
+            thread = event["tid"]
+            if kind == "entry":
+                begun[thread] = [STRACE_NAMES.get(name, name), event["fields"], None]
+                ours[thread].append(begun[thread])
+            elif kind == "exit" and thread in begun:
+                begun[thread][2] = event["fields"]["ret"]
+        self.assertGreater(len(theirs), 10)
+        for thread, calls in theirs.items():
+            found = ours[thread]
+            # Those before the workload began are of strace's own child.
+            found = found[len(found) - len(calls):]
+            self.assertEqual([call.name for call in calls], [name for name, _, _ in found])
+            for call, (name, fields, value) in zip(calls, found):
+                self.compare(call, name, fields, value)
+
+    def compare(self, call, name, fields, value):
+        described = (name, call.arguments, fields)
+        told = [text for text in fields.values() if isinstance(text, str) and text != "(null)"]
+        self.assertEqual([string.decode(errors="replace") for string in call.strings[:len(told)]], told, described)
+        if name in ("exit_group", "exit", "rt_sigreturn"):
+            return
+        if call.error is None:
+            self.assertEqual(numbers(call.value) % 2**64, value % 2**64, described)
+        else:
+            self.assertLess(value, 0, described)
+
+
+if __name__ == "__main__":
+    if reason := why_not():
+        print(f"cannot run: {reason}")
+        sys.exit(77)
+    unittest.main()

@@ -1,0 +1,241 @@
+// cmake-once
+//
+// Strings of system calls: which arguments are some, what is told of them, and what becomes of it in the records.
+#include "consumerd/kernel/event_format.h"
+#include "consumerd/kernel/syscall_arguments.h"
+#include "consumerd/kernel/syscall_texts.h"
+#include "consumerd/kernel/translator.h"
+#include "tests/support/kernel_pages.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <asm/unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plumb {
+
+static bool operator==(const TextArgument& a, const TextArgument& b) {
+    return a.index == b.index && a.name == b.name;
+}
+
+namespace {
+
+using namespace test;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+const char* const marker = "plumb_r1_2_3_cookie";
+const uint16_t id_printk = 550, id_rename = 700;
+const uint32_t call_rename = __NR_rename;
+
+const char* const call_fields = "\tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n";
+const std::string rename_format =
+    format_of("sys_enter_rename", "700",
+              std::string(call_fields) + "\tfield:const char * oldname;\toffset:16;\tsize:8;\tsigned:0;\n"
+                                         "\tfield:const char * newname;\toffset:24;\tsize:8;\tsigned:0;\n");
+
+std::string format_with(const std::string& fields) {
+    return format_of("any", "1", call_fields + fields);
+}
+
+TEST(text_arguments, are_those_that_the_kernel_only_reads) {
+    EXPECT_THAT(text_arguments_of("rename", rename_format),
+                ElementsAre(TextArgument{0, "oldname"}, TextArgument{1, "newname"}));
+    EXPECT_THAT(
+        text_arguments_of("execve",
+                          format_with("\tfield:const char * filename;\toffset:16;\tsize:8;\tsigned:0;\n"
+                                      "\tfield:const char *const * argv;\toffset:24;\tsize:8;\tsigned:0;\n")),
+        ElementsAre(TextArgument{0, "filename"}));
+    EXPECT_THAT(text_arguments_of("readlink",
+                                  format_with("\tfield:const char * path;\toffset:16;\tsize:8;\tsigned:0;\n"
+                                              "\tfield:char * buf;\toffset:24;\tsize:8;\tsigned:0;\n")),
+                ElementsAre(TextArgument{0, "path"}));
+}
+
+TEST(text_arguments, are_no_data_but_names_of_old_calls) {
+    const std::string write = format_with("\tfield:const char * buf;\toffset:24;\tsize:8;\tsigned:0;\n");
+    EXPECT_THAT(text_arguments_of("write", write), IsEmpty());
+    const std::string umount = format_with("\tfield:char * name;\toffset:16;\tsize:8;\tsigned:0;\n");
+    EXPECT_THAT(text_arguments_of("umount", umount), ElementsAre(TextArgument{0, "name"}));
+    EXPECT_THAT(text_arguments_of("sethostname", umount), IsEmpty());
+}
+
+TEST(syscall_number, is_that_of_the_headers_also_under_the_kernels_own_names) {
+    EXPECT_EQ(syscall_number("openat"), uint32_t{__NR_openat});
+    EXPECT_EQ(syscall_number("newfstatat"), uint32_t{__NR_newfstatat});
+    EXPECT_EQ(syscall_number("umount"), uint32_t{__NR_umount2});
+    EXPECT_EQ(syscall_number("no_such_call"), std::nullopt);
+}
+
+class SyscallTextsTest : public testing::Test {
+protected:
+    SyscallTextsTest() {
+        FormatParser parser;
+        parser.know_told_texts({{"rename", {{0, "oldname"}, {1, "newname"}}}});
+        add(parser.parse("syscalls", rename_format));
+        add(parser.parse(
+            "bpf_trace",
+            format_of("bpf_trace_printk", "550",
+                      "\tfield:__data_loc char[] bpf_string;\toffset:8;\tsize:4;\tsigned:0;\n")));
+        events_.back().is_ours = true;
+        events_.push_back(late_text_event());
+    }
+
+    void add(Result<KernelEvent> event) {
+        ASSERT_TRUE(event) << event.error().message();
+        events_.push_back(std::move(*event));
+    }
+
+    void page(std::vector<std::byte> raw) {
+        if (!translator_) translator_.emplace(events_, marker);
+        const std::vector<std::byte> bytes = PageBuilder(time_ += 10).event(0, raw).page();
+        RawPage page(bytes, {});
+        EXPECT_TRUE(translator_->translate(page, records_));
+    }
+    void print(uint32_t thread, const std::string& message) {
+        Bytes raw;
+        raw.put(id_printk).put(uint16_t{0}).put(thread);
+        raw.put(static_cast<uint32_t>((message.size() + 1) << 16 | 12)).text(message).put('\0');
+        page(raw.vector());
+    }
+    void tell(uint32_t thread, unsigned argument, const std::string& text,
+              TextTag::State state = TextTag::State::whole, bool late = false, uint32_t call = call_rename) {
+        const auto tag = uint64_t{call} << TextTag::call_shift | uint64_t{late} << TextTag::late_shift |
+                         static_cast<uint64_t>(state) << TextTag::state_shift | argument;
+        print(thread, fmt::format("{} {:x}:{}", marker, tag, text));
+    }
+    void rename_begins(uint32_t thread) {
+        page(Bytes()
+                 .put(id_rename)
+                 .put(uint16_t{0})
+                 .put(thread)
+                 .put(call_rename)
+                 .put(uint32_t{0})
+                 .put(uint64_t{0x1000})
+                 .put(uint64_t{0x2000})
+                 .vector());
+    }
+    /* "thread event: first|second|" */
+    std::vector<std::string> records() const {
+        std::vector<std::string> found;
+        const std::span<const std::byte> all = records_.piece().records;
+        for (size_t at = 0; at < all.size(); at = (at + 7) & ~size_t{7}) {
+            plumb_record record;
+            std::memcpy(&record, all.data() + at, sizeof(record));
+            std::string fields(reinterpret_cast<const char*>(all.data()) + at + sizeof(record),
+                               record.length - sizeof(record));
+            std::replace(fields.begin(), fields.end(), '\0', '|');
+            found.push_back(fmt::format("{} {}: {}", record.thread_id, record.event_id, fields));
+            at += record.length;
+        }
+        return found;
+    }
+
+    std::vector<KernelEvent> events_;
+    std::optional<Translator> translator_;
+    TranslatedRecords records_;
+    uint64_t time_ = 0;
+};
+
+TEST_F(SyscallTextsTest, StandInPlaceOfThePointers) {
+    tell(7, 0, "/from");
+    tell(7, 1, "/to");
+    rename_begins(7);
+    EXPECT_THAT(records(), ElementsAre("7 700: /from|/to|"));
+    EXPECT_EQ(translator_->seen_events(), 3u);
+    EXPECT_EQ(translator_->told_texts(), 2u);
+}
+
+TEST_F(SyscallTextsTest, AreThoseOfTheThread) {
+    tell(7, 0, "/seven");
+    tell(8, 0, "/eight");
+    tell(8, 1, "");
+    tell(7, 1, "/:colon");
+    rename_begins(8);
+    rename_begins(7);
+    EXPECT_THAT(records(), ElementsAre("8 700: /eight||", "7 700: /seven|/:colon|"));
+}
+
+TEST_F(SyscallTextsTest, AreOfOneCallAndNoOther) {
+    rename_begins(7);
+    tell(7, 0, "/once");
+    tell(7, 1, "/gone");
+    rename_begins(7);
+    rename_begins(7);
+    tell(7, 0, "/of another call", TextTag::State::whole, false, call_rename + 1);
+    rename_begins(7);
+    EXPECT_THAT(records(), ElementsAre("7 700: (not read)|(not read)|", "7 700: /once|/gone|",
+                                       "7 700: (not read)|(not read)|", "7 700: (not read)|(not read)|"));
+}
+
+TEST_F(SyscallTextsTest, OfACallThatWasLeftOutAreForgotten) {
+    tell(7, 0, "/filtered");
+    tell(7, 1, "/out");
+    tell(7, 0, "/then");
+    rename_begins(7);
+    EXPECT_THAT(records(), ElementsAre("7 700: /then|(not read)|"));
+}
+
+TEST_F(SyscallTextsTest, ComeInPieces) {
+    tell(7, 0, "/a", TextTag::State::goes_on);
+    tell(7, 0, "/b", TextTag::State::goes_on);
+    tell(7, 0, "/c");
+    tell(7, 1, "/half", TextTag::State::goes_on);
+    tell(7, 1, "", TextTag::State::not_read);
+    rename_begins(7);
+    EXPECT_THAT(records(), ElementsAre("7 700: /a/b/c|/half...|"));
+}
+
+TEST_F(SyscallTextsTest, ThatAreNoneOrNotThereAreSaidToBe) {
+    tell(7, 0, "", TextTag::State::null);
+    tell(7, 1, "", TextTag::State::not_read);
+    rename_begins(7);
+    EXPECT_THAT(records(), ElementsAre("7 700: (null)|(not read)|"));
+}
+
+TEST_F(SyscallTextsTest, ToldLateAreEventsOfTheirOwn) {
+    tell(7, 0, "", TextTag::State::not_read);
+    tell(7, 1, "/to");
+    rename_begins(7);
+    tell(7, 0, "/fr", TextTag::State::goes_on, true);
+    tell(7, 0, "om", TextTag::State::whole, true);
+    EXPECT_THAT(records(), ElementsAre("7 700: (not read)|/to|", "7 65535: rename|oldname|/from|"));
+    EXPECT_EQ(translator_->told_texts(), 3u);
+}
+
+TEST_F(SyscallTextsTest, OfOthersAreNotTakenForOurs) {
+    for (const std::string& message :
+         {std::string(marker), fmt::format("{} ", marker), fmt::format("{} 10", marker),
+          fmt::format("{} :x", marker), fmt::format("{}f 10:x", marker), std::string("anything")})
+        print(7, message);
+    rename_begins(7);
+    EXPECT_THAT(records(), ElementsAre("7 700: (not read)|(not read)|"));
+    EXPECT_EQ(translator_->told_texts(), 0u);
+}
+
+TEST_F(SyscallTextsTest, OfOthersAreInTheTraceIfSomebodyAskedForThem) {
+    events_[1].is_ours = false;
+    tell(7, 0, "/from");
+    print(7, "anything");
+    rename_begins(7);
+    EXPECT_THAT(records(), ElementsAre("7 550: anything|", "7 700: /from|(not read)|"));
+}
+
+TEST_F(SyscallTextsTest, WithoutEndAreCut) {
+    for (int i = 0; i < 1000; i++)
+        tell(7, 0, std::string(383, 'x'), TextTag::State::goes_on);
+    rename_begins(7);
+    EXPECT_THAT(records(), ElementsAre(testing::SizeIs(testing::Lt(10000u))));
+    EXPECT_EQ(translator_->damaged_events(), 0u);
+}
+
+} // namespace
+} // namespace plumb
