@@ -4,10 +4,8 @@
 # cmake-serial
 """File names and other strings at system calls: a real workload recorded beside strace, which sees the same calls of the
 same threads; strings that are not in memory when the call begins, long ones, none; what is left of it afterwards."""
-import collections
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -19,6 +17,7 @@ from pathlib import Path
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
 sys.path.insert(0, str(SOURCE / "tests/support"))
+from strace_calls import STRACE, compare  # noqa: E402
 from traced_program import TracedProgramTest  # noqa: E402
 
 TRACEFS = Path("/sys/kernel/tracing")
@@ -78,44 +77,6 @@ except OSError: pass'
 if which git; then git init -q new && cd new && git config user.name me && git config user.email me@here && date > file &&
     git add file && git commit -q -m one && git log --format=%h; fi > /dev/null
 """
-
-# tracefs names a call by the function that it is.
-STRACE_NAMES = {"newstat": "stat", "newfstat": "fstat", "newlstat": "lstat", "newuname": "uname", "umount": "umount2",
-                "sendfile64": "sendfile", "sysctl": "_sysctl"}
-STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
-
-
-def numbers(text):
-    return int(text, 8) if re.fullmatch("0[0-7]+", text) else int(text, 0)
-
-
-class Call:
-    """As strace tells it."""
-    def __init__(self, name, rest):
-        self.name = name
-        match = re.fullmatch(r"(.*)\)\s+= (\?|-?\w+)(?: (E[A-Z0-9]+))?( .*)?", rest, re.S)
-        self.arguments, self.value, self.error, _ = match.groups()
-        self.strings = [bytes.fromhex(found.replace("\\x", "")) for found in STRING.findall(self.arguments)]
-
-
-def calls_of_strace(log):
-    """{thread: [Call]}"""
-    calls, begun = collections.defaultdict(list), {}
-    for line in log.read_text().splitlines():
-        thread, rest = line.split(None, 1)
-        thread = int(thread)
-        if rest.startswith(("+++", "---")):
-            continue
-        resumed = re.fullmatch(r"<\.\.\. \w+ resumed>(.*)", rest)
-        name, rest = (begun[thread][0], begun[thread][1] + resumed[1]) if resumed else rest.split("(", 1)
-        if rest.endswith("<unfinished ...>"):
-            begun[thread] = name, rest.removesuffix("<unfinished ...>").rstrip()
-        elif rest.endswith("<unfinished ...>) = ?"):
-            calls[thread].append(Call(name, rest.replace("<unfinished ...>", "")))
-        else:
-            calls[thread].append(Call(name, rest))
-    return calls
-
 
 def why_not():
     if os.geteuid() != 0 or not TOLD.exists():
@@ -227,37 +188,22 @@ class Texts(TracedProgramTest):
         work = self.folder / "work"
         work.mkdir()
         self.record("-k", "syscalls:*", "--kernel-buffer-size", "32M", command=[
-            "strace", "-f", "-o", log, "-xx", "-s", "5000", "sh", "-c", f"cd {work}\n{WORKLOAD}"])
-        theirs = calls_of_strace(log)
-        ours = collections.defaultdict(list)
-        begun = {}
-        for event in self.view("-e", "syscall_*"):
-            _, kind, name = event["event"].split("_", 2)
-            thread = event["tid"]
-            if kind == "entry":
-                begun[thread] = [STRACE_NAMES.get(name, name), event["fields"], None]
-                ours[thread].append(begun[thread])
-            elif kind == "exit" and thread in begun:
-                begun[thread][2] = event["fields"]["ret"]
-        self.assertGreater(len(theirs), 10)
-        for thread, calls in theirs.items():
-            found = ours[thread]
-            # Those before the workload began are of strace's own child.
-            found = found[len(found) - len(calls):]
-            self.assertEqual([call.name for call in calls], [name for name, _, _ in found])
-            for call, (name, fields, value) in zip(calls, found):
-                self.compare(call, name, fields, value)
+            *STRACE, "-o", log, "sh", "-c", f"cd {work}\n{WORKLOAD}"])
+        with open(log) as lines:
+            differences, compared = compare(lines, self.view("-e", "syscall_*"))
+        self.assertEqual(differences, [])
+        self.assertGreater(len(compared), 50, compared)
+        for what, least in ((("strings", "openat"), 100), (("openat", "flags"), 100)):
+            self.assertGreaterEqual(compared[what], least, compared)
 
-    def compare(self, call, name, fields, value):
-        described = (name, call.arguments, fields)
-        told = [text for text in fields.values() if isinstance(text, str) and text != "(null)"]
-        self.assertEqual([string.decode(errors="replace") for string in call.strings[:len(told)]], told, described)
-        if name in ("exit_group", "exit", "rt_sigreturn"):
-            return
-        if call.error is None:
-            self.assertEqual(numbers(call.value) % 2**64, value % 2**64, described)
-        else:
-            self.assertLess(value, 0, described)
+    def test_pairs_have_what_was_told_late(self):
+        self.record("-k", "syscalls:*", command=[self.program])
+        lines = subprocess.run([PLUMB, "view", "--pairs", self.trace], capture_output=True, text=True, check=True).stdout
+        for expected in ('openat: .* { dfd = AT_FDCWD, filename = "/nowhere/late", flags = O_RDONLY, mode = 0 } -> '
+                         r'{ ret = -2 \(ENOENT\) } after', 'rename: .* oldname = "/nowhere/from", newname = "/nowhere/to" }',
+                         'rename: .* oldname = "/nowhere/a", newname = "/nowhere/b" }', r'openat: .*\(not read\).*EFAULT'):
+            self.assertRegex(lines, expected)
+        self.assertNotIn("syscall_late_text", lines)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,10 @@ BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
 PLUMB = BUILD / "cli/plumb"
 VERSION = sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else ""
 sys.path.insert(0, str(SOURCE / "tests/support"))
+from strace_calls import STRACE, compare  # noqa: E402
 from traced_program import compile_traced  # noqa: E402
 
+STRACE_HERE = shutil.which("strace")
 CALLS = 5000  # of each of two threads
 SLEEPERS = 100
 
@@ -126,6 +128,10 @@ STEPS = {
     "executables": EXECUTABLES,
     "file_names": recording(
         "-k 'syscalls:*' -- sh -c 'cd /tmp; mv none other 2>&-; cat \"a file\" 2>&-; mkdir new; rmdir new'"),
+    "strace": recording(f"""-k 'syscalls:*' --kernel-buffer-size 16M -- {' '.join(STRACE)} -o $RESULTS/log sh -c '
+        cd /tmp; date >file; ls -l file nothing 2>&-; cp file other; mv other third; ln -s third link; cat link nothing 2>&-
+        chmod 600 file; touch -d 2020-01-01 file; stat file; mkdir folder; rm -r folder link third; sandwich 10; sleep 0.01
+        trap : USR1; kill -USR1 $$; true'"""),
     "monotonic": recording(f"{SANDWICH} -- sandwich {CALLS}"),
     "cycles": CLAIM_INVARIANT_COUNTER + recording(f"{SANDWICH} -- sandwich {CALLS}"),
 }
@@ -141,6 +147,8 @@ class Tracefs(unittest.TestCase):
         guest.add(compile_traced(text, cls.folder / "sandwich"), "/bin/sandwich")
         subprocess.run(["cc", "-O2", SOURCE / "tests/support/marked_shop.c", "-o", cls.folder / "shop"], check=True)
         guest.add(cls.folder / "shop", "/bin/shop")
+        if STRACE_HERE:
+            guest.add(STRACE_HERE, "/bin/strace")
         for name, script in STEPS.items():
             guest.step(name, script)
         cls.results = guest.boot(cls.folder)
@@ -282,6 +290,17 @@ class Tracefs(unittest.TestCase):
         # What was not read at first was told late, but for what execve() took away.
         late = sum("syscall_late_text" in line for line in lines)
         self.assertEqual(sum("(not read)" in line and "execve" not in line for line in lines), late, texts)
+
+    @unittest.skipUnless(STRACE_HERE, "strace is not installed")
+    def test_system_calls_are_those_that_strace_tells(self):
+        self.assertEqual(self.summary("strace")["events_lost"], 0)
+        folder = self.results["strace"].folder
+        view = subprocess.run([PLUMB, "view", "--json", "-e", "syscall_*", folder / "trace"], capture_output=True, text=True,
+                              check=True)
+        with open(folder / "log") as lines:
+            differences, compared = compare(lines, map(json.loads, view.stdout.splitlines()))
+        self.assertEqual(differences, [])
+        self.assertGreater(compared["strings", "openat"] + compared["strings", "open"], 10, compared)
 
     def test_names_and_labels_are_read_from_the_formats(self):
         lines = [line for _, _, line in self.read("system")]

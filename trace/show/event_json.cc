@@ -25,14 +25,20 @@ StepPieces make_pieces(const Plan& plan) {
 
 class JsonPrinter {
 public:
-    JsonPrinter(OutputBuffer& out, const Plan& plan, const StepPieces& pieces)
-        : out_(out), steps_(plan.steps.data()), pieces_(pieces.data()) {}
+    /* `names`: of the steps' numbers, as many as steps, or none. */
+    JsonPrinter(OutputBuffer& out, const Plan& plan, const StepPieces& pieces,
+                const StepNames* names = nullptr)
+        : out_(out),
+          steps_(plan.steps.data()),
+          pieces_(pieces.data()),
+          names_(names == nullptr || names->empty() ? nullptr : names->data()) {}
 
     void integer(const Step& step, uint64_t value) {
         if (step.is_length) return;
         lead(step);
         if (step.labels == nullptr) {
             number(step, value);
+            if (names_ != nullptr) name_beside(step, value);
             return;
         }
         out_.put("{\"value\":");
@@ -78,6 +84,15 @@ private:
         out_.put(pieces_[&step - steps_], first_ ? 1 : 0);
         first_ = false;
     }
+    /* "flags":524288,"flags_text":"O_RDONLY|O_CLOEXEC" */
+    void name_beside(const Step& step, uint64_t value) {
+        const std::string name = names_[&step - steps_].name_of(value, step.size_bits);
+        if (name.empty()) return;
+        out_.put(",");
+        put_json_string(out_, fmt::format("{}_text", step.name));
+        out_.put(":");
+        put_json_string(out_, name);
+    }
     void close() {
         out_.put((is_array_ & 1) != 0 ? ']' : '}');
         is_array_ >>= 1;
@@ -95,6 +110,7 @@ private:
     const Step* steps_;
     const TextPiece* pieces_;
     std::string label_;
+    const FieldNames* names_;
     bool first_ = true;
     uint64_t is_array_ = 0; /* a bit for each level, of which there are at most tsdl::max_type_depth */
     unsigned open_ = 0;
@@ -106,7 +122,7 @@ public:
     JsonWriter(const TraceReader& reader, OutputBuffer& out) : reader_(reader), out_(out) {
         for (const EventInfo* info : reader.event_infos())
             events_.push_back({TextPiece(",\"event\":" + json_string(info->name)), make_pieces(info->context),
-                               make_pieces(info->fields)});
+                               make_pieces(info->fields), names_of_steps(*info)});
     }
 
     void write(const Event& event) override {
@@ -120,7 +136,8 @@ public:
         }
         write_thread(event);
         if (!event.stream->is_plumb_record()) write_contexts(event, pieces);
-        write_plan(event, ",\"fields\":{", event.info->fields, pieces.fields, visit_fields<JsonPrinter>);
+        write_plan(event, ",\"fields\":{", event.info->fields, pieces.fields, visit_fields<JsonPrinter>,
+                   &pieces.names);
         out_.put("}\n");
     }
 
@@ -129,13 +146,14 @@ private:
         TextPiece head;
         StepPieces context;
         StepPieces fields;
+        StepNames names;
     };
 
     template <typename Visit>
     void write_plan(const Event& event, std::string_view begin, const Plan& plan, const StepPieces& pieces,
-                    Visit visit) {
+                    Visit visit, const StepNames* names = nullptr) {
         out_.put(begin);
-        JsonPrinter printer(out_, plan, pieces);
+        JsonPrinter printer(out_, plan, pieces, names);
         if (!visit(event, printer)) {
             ++damaged_events_;
             printer.close_all();

@@ -34,10 +34,40 @@ StepPieces make_pieces(const Plan& plan, const Colors& colors) {
     return pieces;
 }
 
+/* Strings of a system call that Plumb could read only where it returned: events of their own, each with the names of the
+ * call and of the argument, and the text. */
+constexpr std::string_view late_text_event = "syscall_late_text", text_not_read = "(not read)";
+
+class LateTexts : public SkipVisitor {
+public:
+    /* The texts stay in the event's bytes. */
+    void add(const Event& event) {
+        parts_.clear();
+        (void)visit_fields(event, *this);
+        if (parts_.size() == 3) texts_.insert_or_assign(parts_[1], parts_[2]);
+    }
+    void text(const Step&, std::string_view value) { parts_.push_back(value); }
+    std::string_view instead_of(std::string_view argument, std::string_view otherwise) const {
+        const auto found = texts_.find(argument);
+        return found == texts_.end() ? otherwise : found->second;
+    }
+
+private:
+    std::vector<std::string_view> parts_;
+    std::map<std::string_view, std::string_view> texts_;
+};
+
 class FieldPrinter {
 public:
-    FieldPrinter(OutputBuffer& out, const Plan& plan, const StepPieces& pieces, const Colors& colors)
-        : out_(out), steps_(plan.steps.data()), pieces_(pieces.data()), colors_(colors) {}
+    /* `names`: of the steps' numbers, as many as steps, or none. */
+    FieldPrinter(OutputBuffer& out, const Plan& plan, const StepPieces& pieces, const Colors& colors,
+                 const StepNames* names = nullptr, const LateTexts* late = nullptr)
+        : out_(out),
+          steps_(plan.steps.data()),
+          pieces_(pieces.data()),
+          colors_(colors),
+          names_(names == nullptr || names->empty() ? nullptr : names->data()),
+          late_(late) {}
 
     void integer(const Step& step, uint64_t value) {
         if (step.is_length) return;
@@ -45,6 +75,7 @@ public:
             labelled(step, value);
             return;
         }
+        if (names_ != nullptr && named(step, value)) return;
         const TextPiece& piece = pieces_[&step - steps_];
         char* const at = out_.room(piece.size() + TextPiece::block_bytes + 72);
         char* const number = piece.copy_to(at, skip());
@@ -59,6 +90,7 @@ public:
     }
     void text(const Step& step, std::string_view value) {
         lead(step);
+        if (late_ != nullptr && value == text_not_read) value = late_->instead_of(step.name, value);
         put_escaped(out_, value);
         out_.put('"');
         out_.put(colors_.end);
@@ -89,6 +121,14 @@ private:
         if (step.size_bits < 64) value &= (uint64_t{1} << step.size_bits) - 1;
         return std::to_chars(at, limit, value, step.base).ptr;
     }
+    /* flags = O_RDWR|O_CLOEXEC, ret = -2 (ENOENT), or false */
+    bool named(const Step& step, uint64_t value) {
+        const std::string text = names_[&step - steps_].text_of(value, step.size_bits);
+        if (text.empty()) return false;
+        lead(step);
+        out_.put(text);
+        return true;
+    }
     /* status = sent (1), or only the number */
     void labelled(const Step& step, uint64_t value) {
         lead(step);
@@ -108,6 +148,8 @@ private:
     const TextPiece* pieces_;
     const Colors& colors_;
     std::string label_;
+    const FieldNames* names_;
+    const LateTexts* late_;
     bool first_ = true;
 };
 
@@ -127,7 +169,9 @@ public:
                 {TextPiece(fmt::format(") {}{}{}:", colors_.event, escaped(info->name), colors_.end)),
                  make_pieces(info->context, colors_),
                  make_pieces(info->fields, colors_),
+                 names_of_steps(*info),
                  {},
+                 false,
                  false,
                  false});
         if (!pairs_) return;
@@ -143,14 +187,18 @@ public:
             const ThreadKey thread(reader_.recording_of(event), event.thread_id);
             if (const auto before = entries_.find(thread); before != entries_.end())
                 write_unfinished(before->second);
-            entries_.insert_or_assign(thread, event);
+            entries_.insert_or_assign(thread, OpenCall{event, {}});
             return;
+        }
+        if (pieces.is_late_text) {
+            const auto entry = entries_.find({reader_.recording_of(event), event.thread_id});
+            if (entry != entries_.end()) return entry->second.late.add(event);
         }
         if (pieces.is_exit) {
             const auto entry = entries_.find({reader_.recording_of(event), event.thread_id});
             if (entry != entries_.end() &&
-                events_[entry->second.info->index].system_call.text() == pieces.system_call.text()) {
-                if (event.time_ns - entry->second.time_ns >= min_duration_ns_)
+                events_[entry->second.entry.info->index].system_call.text() == pieces.system_call.text()) {
+                if (event.time_ns - entry->second.entry.time_ns >= min_duration_ns_)
                     write_pair(entry->second, event);
                 entries_.erase(entry);
                 return;
@@ -168,13 +216,13 @@ public:
     }
 
     void finish() override {
-        std::vector<const Event*> left;
-        for (const auto& [thread, entry] : entries_)
-            left.push_back(&entry);
+        std::vector<const OpenCall*> left;
+        for (const auto& [thread, call] : entries_)
+            left.push_back(&call);
         std::sort(left.begin(), left.end(),
-                  [](const Event* a, const Event* b) { return a->time_ns < b->time_ns; });
-        for (const Event* entry : left)
-            write_unfinished(*entry);
+                  [](const OpenCall* a, const OpenCall* b) { return a->entry.time_ns < b->entry.time_ns; });
+        for (const OpenCall* call : left)
+            write_unfinished(*call);
         entries_.clear();
     }
 
@@ -183,15 +231,22 @@ private:
         TextPiece head;
         StepPieces context;
         StepPieces fields;
+        StepNames names;
         TextPiece system_call; /* the head of the pair's line; pieces of entry and exit are equal */
         bool is_entry = false;
         bool is_exit = false;
+        bool is_late_text = false;
+    };
+    struct OpenCall {
+        Event entry;
+        LateTexts late;
     };
 
     void note_system_call(const EventInfo& info, EventPieces& pieces) {
         constexpr std::string_view entry = "syscall_entry_", exit = "syscall_exit_";
         pieces.is_entry = info.name.starts_with(entry);
         pieces.is_exit = info.name.starts_with(exit);
+        pieces.is_late_text = info.name == late_text_event;
         /* These do not return: they are written where they are. */
         if (info.name == "syscall_entry_exit" || info.name == "syscall_entry_exit_group")
             pieces.is_entry = false;
@@ -200,9 +255,10 @@ private:
         pieces.system_call = TextPiece(fmt::format(") {}{}{}:", colors_.event, escaped(name), colors_.end));
     }
 
-    void write_pair(const Event& entry, const Event& exit) {
+    void write_pair(const OpenCall& call, const Event& exit) {
+        const Event& entry = call.entry;
         write_head(exit, events_[exit.info->index].system_call);
-        write_fields(entry);
+        write_fields(entry, &call.late);
         out_.put(" ->");
         write_fields(exit);
         out_.put(" after ");
@@ -210,10 +266,10 @@ private:
         out_.put('\n');
     }
 
-    void write_unfinished(const Event& entry) {
-        if (newest_ns_ - entry.time_ns < min_duration_ns_) return;
-        write_head(entry, events_[entry.info->index].head);
-        write_fields(entry);
+    void write_unfinished(const OpenCall& call) {
+        if (newest_ns_ - call.entry.time_ns < min_duration_ns_) return;
+        write_head(call.entry, events_[call.entry.info->index].head);
+        write_fields(call.entry, &call.late);
         out_.put(" <unfinished>\n");
     }
 
@@ -244,10 +300,10 @@ private:
             write_contexts(event, events_[event.info->index]);
     }
 
-    void write_fields(const Event& event) {
+    void write_fields(const Event& event, const LateTexts* late = nullptr) {
         const EventPieces& pieces = events_[event.info->index];
         out_.put(" {");
-        FieldPrinter printer(out_, event.info->fields, pieces.fields, colors_);
+        FieldPrinter printer(out_, event.info->fields, pieces.fields, colors_, &pieces.names, late);
         const bool whole = visit_fields(event, printer);
         if (!whole) {
             ++damaged_events_;
@@ -297,7 +353,7 @@ private:
     int64_t min_duration_ns_;
     int64_t newest_ns_ = 0;
     using ThreadKey = std::pair<uint32_t, uint32_t>; /* recording, thread */
-    std::map<ThreadKey, Event> entries_;             /* of system calls that have not returned */
+    std::map<ThreadKey, OpenCall> entries_;          /* of system calls that have not returned */
     TimeFormat time_;
     std::vector<EventPieces> events_;
     std::unordered_map<const Plan*, StepPieces> contexts_;
@@ -312,6 +368,17 @@ private:
 };
 
 } // namespace
+
+StepNames names_of_steps(const EventInfo& info) {
+    StepNames names;
+    bool any = false;
+    for (const Step& step : info.fields.steps) {
+        const bool is_plain = step.kind == StepKind::integer && step.labels == nullptr;
+        names.push_back(is_plain ? names_of_field(info.name, step.name) : FieldNames());
+        any |= names.back().kind != FieldNames::Kind::none;
+    }
+    return any ? names : StepNames();
+}
 
 std::unique_ptr<EventWriter> make_text_writer(const TraceReader& reader, OutputBuffer& out, TextStyle style) {
     return std::make_unique<TextWriter>(reader, out, style);

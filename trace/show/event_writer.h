@@ -14,6 +14,7 @@
 
 #include "base/output_buffer.h"
 #include "trace/show/time_format.h"
+#include "trace/show/value_names.h"
 #include "trace/trace_reader.h"
 
 #include <memory>
@@ -54,6 +55,10 @@ std::unique_ptr<EventWriter> make_json_writer(const TraceReader& reader, OutputB
 
 /* What stands before the value of each step of a plan. */
 using StepPieces = std::vector<TextPiece>;
+
+/* Of each step's numbers; none at all if no step's have names. */
+using StepNames = std::vector<FieldNames>;
+StepNames names_of_steps(const EventInfo& info);
 
 /* Pieces for each thread record, made when first needed. */
 class ThreadPieces {

@@ -1,0 +1,128 @@
+"""Compares system calls as strace tells them with those of a trace, call by call of each thread, recorded together."""
+import collections
+import re
+
+# Whole strings, in hexadecimal: so nothing in them can be taken for anything else.
+STRACE = ["strace", "-f", "-xx", "-s", "5000"]
+
+# tracefs names a call by the function that it is.
+STRACE_NAMES = {"newstat": "stat", "newfstat": "fstat", "newlstat": "lstat", "newuname": "uname", "umount": "umount2",
+                "sendfile64": "sendfile", "sysctl": "_sysctl"}
+STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
+
+
+def numbers(text):
+    return int(text, 8) if re.fullmatch("0[0-7]+", text) else int(text, 0)
+
+
+def split(arguments):
+    """At the commas that are in no list, structure or string."""
+    parts, depth, quoted = [""], 0, False
+    for char in arguments:
+        quoted ^= char == '"'
+        if not quoted:
+            depth += (char in "[{(") - (char in "]})")
+        if char == "," and depth == 0 and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return [part.strip() for part in parts]
+
+
+class Call:
+    """As strace tells it."""
+    def __init__(self, name, rest):
+        self.name = name
+        match = re.fullmatch(r"(.*)\)\s+= (\?|-?\w+)(?: (E[A-Z0-9]+))?( .*)?", rest, re.S)
+        self.arguments, self.value, self.error, _ = match.groups()
+        self.strings = [bytes.fromhex(found.replace("\\x", "")) for found in STRING.findall(self.arguments)]
+
+
+def calls_of_strace(lines):
+    """{thread: [Call]}"""
+    calls, begun = collections.defaultdict(list), {}
+    for line in lines:
+        thread, rest = line.rstrip("\n").split(None, 1)
+        thread = int(thread)
+        if rest.startswith(("+++", "---")):
+            continue
+        resumed = re.fullmatch(r"<\.\.\. \w+ resumed>(.*)", rest)
+        name, rest = (begun[thread][0], begun[thread][1] + resumed[1]) if resumed else rest.split("(", 1)
+        if rest.endswith("<unfinished ...>"):
+            begun[thread] = name, rest.removesuffix("<unfinished ...>").rstrip()
+        elif rest.endswith("<unfinished ...>) = ?"):
+            calls[thread].append(Call(name, rest.replace("<unfinished ...>", "")))
+        else:
+            calls[thread].append(Call(name, rest))
+    return calls
+
+
+def calls_of_trace(events):
+    """{thread: [[name, fields at entry, fields at exit]]}"""
+    calls, begun = collections.defaultdict(list), {}
+    for event in events:
+        _, kind, name = event["event"].split("_", 2)
+        thread = event["tid"]
+        if kind == "entry":
+            begun[thread] = [STRACE_NAMES.get(name, name), event["fields"], None]
+            calls[thread].append(begun[thread])
+        elif kind == "exit" and thread in begun:
+            begun[thread][2] = event["fields"]
+        elif kind == "late" and thread in begun:
+            begun[thread][1][event["fields"]["argument"]] = event["fields"]["text"]
+    return calls
+
+
+def names_of_strace(call, name, field, fields, at):
+    """What strace shows in place of the field, as names; None if it shows something else there."""
+    if name == "clone":
+        found = re.search(r"\bflags=([^,]+)", call.arguments) if field == "clone_flags" else None
+        theirs = found and found[1]
+    else:
+        arguments = split(call.arguments)
+        theirs = arguments[at] if at < len(arguments) else None
+    if name == "futex":
+        theirs = re.sub(r"(\w+)_PRIVATE\b", r"\1|FUTEX_PRIVATE_FLAG", theirs)
+    if name == "statx":
+        theirs = theirs.replace("AT_STATX_SYNC_AS_STAT|", "")
+    return theirs and set(theirs.replace("O_LARGEFILE", "0x8000").split("|"))
+
+
+def different(call, name, begin, end):
+    """What strace tells otherwise: (what, by strace, in the trace)."""
+    texts = [text for field, text in begin.items()
+             if isinstance(text, str) and text != "(null)" and not field.endswith("_text")]
+    theirs = [string.decode(errors="replace") for string in call.strings[:len(texts)]]
+    if theirs != texts:
+        yield "strings", theirs, texts
+    plain = [field for field in begin if not field.endswith("_text")]
+    for at, field in enumerate(plain):
+        ours = begin.get(field + "_text")
+        theirs = ours and names_of_strace(call, name, field, begin, at)
+        if theirs and theirs != set(ours.split("|")):
+            yield field, theirs, ours
+    if name in ("exit_group", "exit", "rt_sigreturn"):
+        return
+    if end is None:
+        yield "end", call.value, None
+    elif call.error is not None and call.error != end.get("ret_text"):
+        yield "error", call.error, end
+    elif call.error is None and numbers(call.value) % 2**64 != end["ret"] % 2**64:
+        yield "value", call.value, end
+
+
+def compare(lines, events):
+    """What differs, and how many of which names were compared: strace shows more of them, of what pointers lead to and of
+    fields that mean something beside others."""
+    ours, differences, compared = calls_of_trace(events), [], collections.Counter()
+    for thread, calls in calls_of_strace(lines).items():
+        # Those before the workload began are of strace's own child.
+        found = ours[thread][-len(calls):]
+        if [call.name for call in calls] != [name for name, _, _ in found]:
+            differences.append((thread, [call.name for call in calls], [name for name, _, _ in found]))
+            continue
+        for call, (name, begin, end) in zip(calls, found):
+            differences += [(name, call.arguments, begin, *each) for each in different(call, name, begin, end)]
+            compared.update((name, field.removesuffix("_text")) for field in begin if field.endswith("_text"))
+            compared.update(("strings", name) for text in begin.values() if isinstance(text, str))
+    return differences, compared

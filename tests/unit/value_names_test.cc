@@ -1,0 +1,108 @@
+// cmake-once
+//
+// Names of numbers in system calls, as strace shows them.
+#include "trace/show/value_names.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <set>
+#include <string>
+
+namespace plumb {
+namespace {
+
+std::string text(const char* event, const char* field, std::uint64_t number, unsigned bits = 32) {
+    return names_of_field(event, field).text_of(number, bits);
+}
+std::string name(const char* event, const char* field, std::uint64_t number, unsigned bits = 32) {
+    return names_of_field(event, field).name_of(number, bits);
+}
+
+TEST(value_names, of_flags_beside_a_part_that_has_one_value) {
+    EXPECT_EQ(text("syscall_entry_openat", "flags", O_RDONLY | O_CLOEXEC), "O_RDONLY|O_CLOEXEC");
+    EXPECT_EQ(text("syscall_entry_openat", "flags", O_RDONLY), "O_RDONLY");
+    EXPECT_EQ(text("syscall_entry_open", "flags", O_RDWR | O_SYNC), "O_RDWR|O_SYNC");
+    EXPECT_EQ(text("syscall_entry_open", "flags", O_WRONLY | O_TMPFILE), "O_WRONLY|O_TMPFILE");
+    EXPECT_EQ(text("syscall_entry_futex", "op", FUTEX_WAIT | FUTEX_PRIVATE_FLAG),
+              "FUTEX_WAIT|FUTEX_PRIVATE_FLAG");
+    EXPECT_EQ(text("syscall_entry_mmap", "flags", MAP_PRIVATE | MAP_ANONYMOUS, 64),
+              "MAP_PRIVATE|MAP_ANONYMOUS");
+    EXPECT_EQ(text("syscall_entry_socket", "type", SOCK_STREAM | SOCK_CLOEXEC), "SOCK_STREAM|SOCK_CLOEXEC");
+    EXPECT_EQ(text("syscall_entry_clone", "clone_flags", CLONE_VM | SIGCHLD, 64), "SIGCHLD|CLONE_VM");
+}
+
+TEST(value_names, of_flags_alone) {
+    EXPECT_EQ(text("syscall_entry_mmap", "prot", PROT_READ | PROT_WRITE, 64), "PROT_READ|PROT_WRITE");
+    EXPECT_EQ(text("syscall_entry_mprotect", "prot", 0, 64), "PROT_NONE");
+    EXPECT_EQ(text("syscall_entry_wait4", "options", WNOHANG), "WNOHANG");
+    EXPECT_EQ(text("syscall_entry_access", "mode", 0), "F_OK");
+}
+
+TEST(value_names, of_numbers_without_any_are_empty) {
+    EXPECT_EQ(text("syscall_entry_wait4", "options", 0), "");
+    EXPECT_EQ(text("syscall_entry_lseek", "whence", 77), "");
+    EXPECT_EQ(text("syscall_entry_openat", "dfd", 3), "");
+    EXPECT_EQ(text("syscall_entry_read", "fd", 3), "");
+    EXPECT_EQ(text("syscall_exit_read", "ret", 5, 64), "");
+    EXPECT_EQ(text("shop:openat", "flags", O_RDWR), "");
+}
+
+TEST(value_names, leave_what_has_none_as_a_number) {
+    EXPECT_EQ(text("syscall_entry_openat", "flags", 0x40000000u | O_RDWR), "O_RDWR|0x40000000");
+    EXPECT_EQ(text("syscall_entry_wait4", "options", 0x100000u | WNOHANG), "WNOHANG|0x100000");
+}
+
+TEST(value_names, of_negative_numbers_whatever_the_fields_size) {
+    EXPECT_EQ(text("syscall_entry_openat", "dfd", static_cast<std::uint64_t>(AT_FDCWD)), "AT_FDCWD");
+    EXPECT_EQ(text("syscall_entry_openat", "dfd", static_cast<std::uint64_t>(AT_FDCWD), 64), "AT_FDCWD");
+    EXPECT_EQ(text("syscall_entry_openat", "dfd", static_cast<std::uint32_t>(AT_FDCWD)), "AT_FDCWD");
+    EXPECT_EQ(text("syscall_entry_mmap", "fd", ~std::uint64_t{0}, 64), "-1");
+}
+
+TEST(value_names, of_errors_stand_behind_the_number) {
+    EXPECT_EQ(text("syscall_exit_openat", "ret", static_cast<std::uint64_t>(-ENOENT), 64), "-2 (ENOENT)");
+    EXPECT_EQ(name("syscall_exit_openat", "ret", static_cast<std::uint64_t>(-ENOENT), 64), "ENOENT");
+    EXPECT_EQ(name("syscall_exit_read", "ret", static_cast<std::uint64_t>(-EAGAIN), 64), "EAGAIN");
+    EXPECT_EQ(name("syscall_exit_read", "ret", static_cast<std::uint64_t>(-512), 64), "ERESTARTSYS");
+    EXPECT_EQ(name("syscall_exit_read", "ret", static_cast<std::uint64_t>(-4000), 64), "");
+}
+
+TEST(value_names, of_addresses_and_permissions_are_numbers_that_people_read) {
+    EXPECT_EQ(text("syscall_exit_mmap", "ret", 0x7f00, 64), "0x7f00");
+    EXPECT_EQ(text("syscall_exit_mmap", "ret", static_cast<std::uint64_t>(-ENOMEM), 64), "-12 (ENOMEM)");
+    EXPECT_EQ(name("syscall_exit_mmap", "ret", 0x7f00, 64), "");
+    EXPECT_EQ(text("syscall_entry_openat", "mode", 0644, 16), "0644");
+    EXPECT_EQ(name("syscall_entry_openat", "mode", 0644, 16), "");
+}
+
+TEST(value_names, of_signals_and_commands) {
+    EXPECT_EQ(text("syscall_entry_kill", "sig", SIGABRT), "SIGABRT");
+    EXPECT_EQ(text("syscall_entry_kill", "sig", 0), "");
+    EXPECT_EQ(text("syscall_entry_kill", "sig", 32), "SIGRTMIN");
+    EXPECT_EQ(text("syscall_entry_tgkill", "sig", 64), "SIGRT_32");
+    EXPECT_EQ(text("syscall_entry_fcntl", "cmd", F_DUPFD_CLOEXEC), "F_DUPFD_CLOEXEC");
+    EXPECT_EQ(text("syscall_entry_membarrier", "cmd", 8), "MEMBARRIER_CMD_PRIVATE_EXPEDITED");
+}
+
+/* Two names for one number: one of them would be shown, by chance. */
+TEST(value_names, are_one_for_each_number) {
+    for (const ValueTable& table : value_tables) {
+        std::set<std::uint64_t> seen;
+        for (const NamedValue& each : table.values)
+            EXPECT_TRUE(seen.insert(each.value).second) << table.name << ": " << each.name;
+    }
+}
+
+} // namespace
+} // namespace plumb
