@@ -26,7 +26,7 @@ bool has_note(const KernelEvent& event) {
     return event.thread_news == ThreadNews::began || event.thread_news == ThreadNews::renamed;
 }
 
-constexpr std::string_view entry_prefix = "sys_enter_"; /* of events with texts */
+constexpr std::string_view told_prefix = "sys_enter_"; /* of events with texts */
 
 } // namespace
 
@@ -64,7 +64,7 @@ Translator::Translator(const std::vector<KernelEvent>& events, GlobalNumbers* nu
         if (!texts_marker_.empty() && event.system == "bpf_trace" && event.raw_name == "bpf_trace_printk")
             telling_ = &event;
         if (event.told_texts.empty()) continue;
-        if (const auto number = syscall_number(event.raw_name.substr(entry_prefix.size())))
+        if (const auto number = syscall_number(event.raw_name.substr(told_prefix.size())))
             calls_with_texts_[*number] = &event;
     }
 }
@@ -213,7 +213,7 @@ void Translator::add_late_text(const RawEvent& raw, uint32_t thread_id, const Te
     const auto argument = std::find_if(event.told_texts.begin(), event.told_texts.end(),
                                        [&](const TextArgument& each) { return each.index == tag.index; });
     if (argument == event.told_texts.end()) return;
-    const std::string_view parts[] = {std::string_view(event.raw_name).substr(entry_prefix.size()),
+    const std::string_view parts[] = {std::string_view(event.raw_name).substr(told_prefix.size()),
                                       argument->name, texts.text(tag.index)};
     size_t room = PLUMB_RECORD_HEADER_BYTES;
     for (const std::string_view part : parts)

@@ -58,19 +58,28 @@ const Format formats[] = {
      "\tfield:char oldcomm[16];\toffset:8;\tsize:16;\tsigned:0;\n"
      "\tfield:char newcomm[16];\toffset:24;\tsize:16;\tsigned:0;\n"
      "\tfield:short oom_score_adj;\toffset:40;\tsize:2;\tsigned:1;\n"},
+    {"bpf_trace", "name: bpf_trace_printk\nID: 8\n",
+     "\tfield:__data_loc char[] bpf_string;\toffset:8;\tsize:4;\tsigned:0;\n"},
+    {"syscalls", "name: sys_enter_access\nID: 9\n",
+     "\tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n"
+     "\tfield:const char * filename;\toffset:16;\tsize:8;\tsigned:0;\n"
+     "\tfield:int mode;\toffset:24;\tsize:8;\tsigned:0;\n"},
 };
-constexpr std::uint16_t id_ours = 7;
+constexpr std::uint16_t id_ours = 7, id_told = 8, id_last = 9;
+const char* const marker = "m"; /* of messages that tell file names */
 
 std::vector<plumb::KernelEvent> parse_formats() {
     std::vector<plumb::KernelEvent> events;
     plumb::FormatParser parser;
+    parser.know_told_texts({{"access", {{0, "filename"}}}});
     for (const Format& format : formats) {
         auto event = parser.parse(format.system,
                                   std::string(format.head) + common + format.fields + "\nprint fmt: \"\"\n");
         if (!event) std::abort();
-        event->is_ours = event->id == id_ours;
+        event->is_ours = event->id == id_ours || event->id == id_told;
         events.push_back(*std::move(event));
     }
+    events.push_back(plumb::late_text_event());
     return events;
 }
 
@@ -102,7 +111,9 @@ std::uint64_t check(const plumb::TranslatedRecords& records, std::uint64_t since
         end = (end + PLUMB_RECORD_ALIGNMENT - 1) & ~std::size_t{PLUMB_RECORD_ALIGNMENT - 1};
         end += record.length;
         require(record.length >= PLUMB_RECORD_HEADER_BYTES && record.length <= PLUMB_RECORD_MAX_BYTES);
-        require(record.event_id != PLUMB_EVENT_ID_PADDING && record.event_id < id_ours);
+        require(record.event_id != PLUMB_EVENT_ID_PADDING && record.event_id != id_ours &&
+                record.event_id != id_told);
+        require(record.event_id <= id_last || record.event_id == plumb::late_text_id);
         require(record.timestamp >= since);
         if (count == 0) require(record.timestamp == piece.first_timestamp);
         since = record.timestamp;
@@ -119,7 +130,7 @@ std::uint64_t check(const plumb::TranslatedRecords& records, std::uint64_t since
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
     static const std::vector<plumb::KernelEvent> events = parse_formats();
-    static plumb::Translator translator(events);
+    static plumb::Translator translator(events, marker);
     std::uint16_t cut;
     if (size < sizeof(cut)) return 0;
     std::memcpy(&cut, data, sizeof(cut));

@@ -129,7 +129,7 @@ STEPS = {
     "file_names": recording(
         "-k 'syscalls:*' -- sh -c 'cd /tmp; mv none other 2>&-; cat \"a file\" 2>&-; mkdir new; rmdir new'"),
     "strace": recording(f"""-k 'syscalls:*' --kernel-buffer-size 16M -- {' '.join(STRACE)} -o $RESULTS/log sh -c '
-        cd /tmp; date >file; ls -l file nothing 2>&-; cp file other; mv other third; ln -s third link; cat link nothing 2>&-
+        exec >/dev/null; cd /tmp; date >file; ls -l file nothing 2>&-; cp file other; mv other third; ln -s third link; cat link nothing 2>&-
         chmod 600 file; touch -d 2020-01-01 file; stat file; mkdir folder; rm -r folder link third; sandwich 10; sleep 0.01
         trap : USR1; kill -USR1 $$; true'"""),
     "monotonic": recording(f"{SANDWICH} -- sandwich {CALLS}"),
