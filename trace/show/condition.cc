@@ -337,7 +337,7 @@ ConditionValue Condition::own_value(const std::string& name, const Event& event)
         thread_name_ = thread->name;
         return of_text(thread_name_);
     }
-    if (event.stream->is_plumb_record) return {};
+    if (event.stream->is_plumb_record()) return {};
     OwnNameVisitor visitor;
     static_cast<void>(visit_stream_context(event, visitor));
     thread_name_ = visitor.name;
