@@ -339,7 +339,7 @@ class Who(TracedProgramTest):
         self.wait_for(lambda: any(self.is_on(one) for one in own_instances()), "it is on")
         told.tell("call 43")
         text, _ = recorder.communicate("go on\n", timeout=PATIENCE_S)
-        self.assertEqual(recorder.returncode, 0, text)
+        self.assertEqual(recorder.returncode, 0, (self.trace / "summary.json").read_text())
         calls = self.calls()
         self.assertEqual(calls.pop(told.pid), 43)
         self.assertEqual(list(calls.values()), [42])
