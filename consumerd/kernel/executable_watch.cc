@@ -209,10 +209,11 @@ void ExecutableWatch::take(const RawEvent& event) {
     GlobalNumbers* const numbers = session_.numbers();
     const std::uint32_t process_id = numbers == nullptr ? thread : numbers->here_now(thread);
     if (process_id > unseen_thread_base) return; /* nor is it recorded */
-    const RawField* const name = fields.find("filename");
-    programs_.runs(event.timestamp, thread,
-                   program_run(process_id, name == nullptr ? "" : raw_text(*name, event.data)));
     changed_.insert(process_id);
+    const RawField* const field = fields.find("filename");
+    const std::string name = field == nullptr ? "" : raw_text(*field, event.data);
+    if (name == "/proc/self/exe") return; /* the same once more */
+    programs_.runs(event.timestamp, thread, program_run(process_id, name));
 }
 
 bool ExecutableWatch::read() {
