@@ -25,8 +25,8 @@ struct FilterOptions {
     std::vector<std::string> thread_names; /* globs */
     int64_t since_ns = std::numeric_limits<int64_t>::min();
     int64_t until_ns = std::numeric_limits<int64_t>::max(); /* inclusive */
-    std::string condition{}; /* over the fields, as parse_condition() reads it */
     bool statedump = false;  /* Plumb's own statedump events too; also if a pattern names their provider */
+    std::string condition{}; /* over the fields, as parse_condition() reads it */
 
     /* Whether anything is left out, but for those. */
     bool selects() const {
