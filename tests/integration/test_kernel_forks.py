@@ -6,7 +6,6 @@
 all CPUs, beside what the programs themselves write down."""
 import json
 import os
-import re
 import subprocess
 import sys
 import unittest
@@ -20,9 +19,10 @@ import pretty  # noqa: E402
 from traced_program import TracedProgramTest  # noqa: E402
 
 TRACEFS = Path("/sys/kernel/tracing")
+NUMBERS = ["parent_tid", "parent_pid", "child_tid", "child_pid"]
 
-# Each process has a thread; both make processes, on two CPUs, and the thread on the one whose buffer is read first. Who makes
-# whom is one line.
+# Each process has a thread; both make processes, on two CPUs, and the thread on the one whose buffer is read first.
+# Who makes whom is one line.
 PROGRAM = """
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -86,15 +86,16 @@ class Forks(TracedProgramTest):
 
     def record(self, *options, depth=4):
         log = self.folder / (self.id().split(".")[-1] + ".log")
-        done = subprocess.run([PLUMB, "record", "-q", "--json", "-o", self.trace, *options, "--", self.program, log, str(depth)],
+        command = [self.program, log, str(depth)]
+        done = subprocess.run([PLUMB, "record", "-q", "--json", "-o", self.trace, *options, "--", *command],
                               capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout), {tuple(map(int, line.split())) for line in log.read_text().splitlines()}
 
     def forks(self, trace):
         fields = [fields for name, fields in pretty.events(trace) if name == "sched_process_fork"]
-        self.assertEqual(list(fields[0])[-6:], ["parent_comm", "parent_tid", "parent_pid", "child_comm", "child_tid", "child_pid"])
-        return {tuple(each[name] for name in ("parent_tid", "parent_pid", "child_tid", "child_pid")) for each in fields}
+        self.assertEqual(list(fields[0])[-6:], ["parent_comm", *NUMBERS[:2], "child_comm", *NUMBERS[2:]])
+        return {tuple(each[name] for name in NUMBERS) for each in fields}
 
     def test_of_a_recording(self):
         summary, truth = self.record("-k", "sched:sched_process_fork")
@@ -116,8 +117,7 @@ class Forks(TracedProgramTest):
     def test_text_shows_them(self):
         self.record("-k", "sched:sched_process_fork", depth=1)
         text = subprocess.run([PLUMB, "view", self.trace], capture_output=True, text=True, check=True).stdout
-        self.assertRegex(text, r"parent_tid = (\d+), parent_pid = \d+, child_comm = \"\w+\", child_tid = (\d+), child_pid = \2 \}")
-        self.assertIsNotNone(re.search(r"child_tid = \d+", text))
+        self.assertRegex(text, r"parent_tid = \d+, parent_pid = \d+, child_comm = .*, child_tid = (\d+), child_pid = \1 \}")
 
 
 if __name__ == "__main__":

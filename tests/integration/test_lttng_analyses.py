@@ -112,9 +112,11 @@ class Analyses(unittest.TestCase):
 
     @classmethod
     def record(cls, trace, *options):
-        done = subprocess.run([PLUMB, "record", "-q", "--json", "-o", trace, "-a", "--kernel-buffer-size", "64M", "-k",
-                               "sched:*", "-k", "!sched:sched_stat_*", "-k", "irq:irq_*", "-k", "block:block_rq_*", *options, "--", "sh", "-c", f"{cls.program} {trace}.file > {trace}.truth"],
-                              capture_output=True, text=True, timeout=120, check=False)
+        command = ["sh", "-c", f"{cls.program} {trace}.file > {trace}.truth"]
+        names = ["sched:*", "!sched:sched_stat_*", "irq:irq_*", "block:block_rq_*"]
+        events = [word for name in names for word in ("-k", name)]
+        done = subprocess.run([PLUMB, "record", "-q", "--json", "-o", trace, "-a", "--kernel-buffer-size", "64M", *events,
+                               *options, "--", *command], capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         summary = json.loads(done.stdout)
         assert (summary["events_lost"], summary["problems"]) == (0, []), summary
