@@ -42,10 +42,10 @@ struct RawStep {
         fixed_string, /* up to a NUL, at most `bytes` at `from`; the payload gets a NUL */
         io_flags,     /* of the letters at `from`, at most `bytes`, the number that LTTng has for them */
         string,       /* the same of what the location at `from` says */
-        told_text,    /* of argument `from` of a system call, which is told beside the event (syscall_texts.h) */
-        sequence,     /* elements of `bytes` of what the location says, behind their number (u16) */
-        of_parent,    /* not in the event: whose thread it is that makes another one (ForkProcesses) */
-        of_child      /* and whose the new one is */
+        told_text, /* of argument `from` of a system call, which is told beside the event (syscall_texts.h) */
+        sequence,  /* elements of `bytes` of what the location says, behind their number (u16) */
+        of_parent, /* not in the event: whose thread it is that makes another one (ForkProcesses) */
+        of_child   /* and whose the new one is */
     };
     Kind kind;
     bool is_relative; /* the location counts from behind itself */

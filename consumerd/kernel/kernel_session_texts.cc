@@ -72,7 +72,8 @@ Status KernelSession::tell_texts() {
     const auto asked = std::find_if(events_.begin(), events_.end(), is_telling);
     if (asked != events_.end()) {
         const auto& theirs = filters_[asked->system + "/" + asked->raw_name];
-        const std::string joined = theirs.empty() ? filter_of_ours : fmt::format("{}", fmt::join(theirs, ") || ("));
+        const std::string joined =
+            theirs.empty() ? filter_of_ours : fmt::format("{}", fmt::join(theirs, ") || ("));
         const std::string file = path(fmt::format("events/{}/{}/filter", telling_system, telling_event));
         if (Status set = write_tracefs(file, fmt::format("{} || ({})", filter, joined)); !set) return set;
     } else {

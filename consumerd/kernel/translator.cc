@@ -106,7 +106,8 @@ uint64_t Translator::note_page(RawPage page) {
         if (raw.data.size() < sizeof(common)) continue;
         std::memcpy(&common, raw.data.data(), sizeof(common));
         const KernelEvent* const event = by_id_[common.type];
-        if (event == nullptr || !has_note(*event) || (filter_ != nullptr && !is_wanted(*event, raw))) continue;
+        if (event == nullptr || !has_note(*event) || (filter_ != nullptr && !is_wanted(*event, raw)))
+            continue;
         const RawEvent here = numbers_ != nullptr ? renumbered(*event, raw) : raw;
         std::memcpy(&common.thread_id, here.data.data() + offsetof(CommonFields, thread_id),
                     sizeof(common.thread_id));

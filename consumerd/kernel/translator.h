@@ -6,9 +6,9 @@
 
 #include "consumerd/channel/ring_reader.h"
 #include "consumerd/kernel/event_format.h"
+#include "consumerd/kernel/event_payload.h"
 #include "consumerd/kernel/global_numbers.h"
 #include "consumerd/kernel/own_calls.h"
-#include "consumerd/kernel/event_payload.h"
 #include "consumerd/kernel/raw_page.h"
 #include "consumerd/kernel/record_filter.h"
 #include "consumerd/kernel/syscall_texts.h"

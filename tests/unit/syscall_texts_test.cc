@@ -95,7 +95,7 @@ protected:
     }
 
     void page(std::vector<std::byte> raw) {
-        if (!translator_) translator_.emplace(events_, marker);
+        if (!translator_) translator_.emplace(events_, nullptr, nullptr, marker);
         const std::vector<std::byte> bytes = PageBuilder(time_ += 10).event(0, raw).page();
         RawPage page(bytes, {});
         EXPECT_TRUE(translator_->translate(page, records_));
