@@ -230,10 +230,11 @@ std::vector<MachineCheck> check_syscall_texts() {
     if (const Status works = try_syscall_texts(path); !works) {
         check.finding = Finding::limited;
         check.found = "not read at system calls: " + works.error().message();
-        check.advice = ::geteuid() == 0
-                           ? "Events of system calls have addresses instead. It takes a kernel with "
-                             "CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS, and no lockdown."
-                           : "For file names at system calls, run as root.";
+        check.advice =
+            ::geteuid() == 0
+                ? "Events of system calls have addresses instead. It takes CAP_BPF and CAP_PERFMON (or "
+                  "CAP_SYS_ADMIN), CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS, and a kernel without lockdown."
+                : "For file names at system calls, run as root.";
     }
     return {check};
 }

@@ -132,6 +132,14 @@ class Texts(TracedProgramTest):
         self.assertTrue(all(isinstance(part, int) for name in names for part in name), names)
         self.assertIn((16,), names)
 
+    @unittest.skipUnless(shutil.which("setpriv"), "setpriv is not installed")
+    def test_without_permission_one_line_says_so(self):
+        done = subprocess.run(["setpriv", "--bounding-set=-sys_admin,-bpf,-perfmon", PLUMB, "record", "-q", "-o", self.trace,
+                               "-k", "syscalls:openat", "--", self.program], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"^plumb: File names of system calls are not read, .*: Operation not permitted\.\n$")
+        self.assertIn(16, [event["fields"]["filename"] for event in self.view("-e", "syscall_entry_openat")])
+
     def test_what_other_programs_print_stays_theirs(self):
         """Somebody who records what BPF programs print sees none of ours in the trace."""
         self.record("-k", "syscalls:openat", "-k", "bpf_trace:*", command=[self.program])
