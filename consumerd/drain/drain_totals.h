@@ -60,7 +60,8 @@ struct DrainTotals {
     /* Sub-buffers that are missing, each with a number of events nobody knows: */
     std::vector<NamedCount> subbufs_lost;
     std::string write_error; /* why events were not written: "No space left on device"; empty if all were */
-    uint64_t kernel_events_read = 0; /* by the kernel's own per-CPU statistics, without told texts */
+    uint64_t kernel_events_read =
+        0; /* by the kernel's own per-CPU statistics, without what is not meant to be in the trace */
     /* Events that are missing by numbers that no stream tells: pages, or of whichever process. */
     std::vector<NamedCount> missed;
     /* Kinds of events that the channel had no room for, and processes that had no clock any more: nothing of them was

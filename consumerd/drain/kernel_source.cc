@@ -357,7 +357,7 @@ void KernelSource::add_to(DrainTotals& totals, uint64_t events_not_written) cons
         dropped += cpu.counts.dropped;
         read += cpu.counts.read;
     }
-    totals.kernel_events_read = read - std::min(read, translator_.told_texts());
+    totals.kernel_events_read = read - std::min(read, translator_.left_out_events());
     add_if_any(totals.events_lost, "kernel_overrun", overrun);
     add_if_any(totals.events_lost, "kernel_dropped", dropped);
     add_if_any(totals.events_lost, "kernel_not_written", events_not_written);

@@ -138,7 +138,10 @@ void Translator::translate_event(const RawEvent& given, TranslatedRecords& to, b
         unknown_events_++;
         return;
     }
-    if (filter_ != nullptr && !is_wanted(*event, given)) return;
+    if (filter_ != nullptr && !is_wanted(*event, given)) {
+        left_out_events_++;
+        return;
+    }
     const RawEvent raw = numbers_ != nullptr ? renumbered(*event, given) : given;
     std::memcpy(&common.thread_id, raw.data.data() + offsetof(CommonFields, thread_id),
                 sizeof(common.thread_id));
@@ -146,6 +149,7 @@ void Translator::translate_event(const RawEvent& given, TranslatedRecords& to, b
     const bool is_own_call = own_calls_ != nullptr && (event == telling_ || is_system_call(*event)) &&
                              own_calls_->has(common.thread_id, raw.timestamp);
     if (event == telling_ && take_told_text(raw, common.thread_id, is_own_call, to)) return;
+    if (is_own_call) left_out_events_++;
     if (event->is_ours || is_own_call) return;
     if (!event->told_texts.empty()) return translate_call(*event, raw, common.thread_id, to);
     std::byte* const start = to.make_room(PLUMB_RECORD_HEADER_BYTES + payload_room(*event, raw.data.size()));
@@ -193,7 +197,7 @@ bool Translator::take_told_text(const RawEvent& raw, uint32_t thread_id, bool is
     if (translate_payload(*telling_, raw.data, scratch_.data()) == nullptr) return false;
     const auto told = told_text(reinterpret_cast<const char*>(scratch_.data()), texts_marker_);
     if (!told) return false;
-    told_texts_++;
+    left_out_events_++;
     if (is_own_call) return true;
     if (!told->tag.is_late) {
         texts_.add(thread_id, *told);
@@ -227,7 +231,7 @@ void Translator::add_late_text(const RawEvent& raw, uint32_t thread_id, const Te
         end += part.size() + 1;
     }
     add(raw, late_text_id, thread_id, start, end, to);
-    told_texts_--;
+    left_out_events_--;
 }
 
 /* By the payload, whose fields are in the order of the description: task_newtask has pid, comm, clone_flags ...,

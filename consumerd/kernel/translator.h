@@ -85,8 +85,9 @@ public:
     std::vector<ThreadNote> take_notes() { return std::exchange(notes_, {}); }
     /* All events of the pages so far, also those that are not in the trace. */
     uint64_t seen_events() const { return seen_events_; }
-    /* Those that told strings of system calls, and are no events of the trace. */
-    uint64_t told_texts() const { return told_texts_; }
+    /* Of them, those that are not meant to be: what told strings of system calls, what a command's process called before it was
+     * the command, and what others did. */
+    uint64_t left_out_events() const { return left_out_events_; }
     /* Events that were dropped: of a kind that was not asked for, or damaged. */
     uint64_t unknown_events() const { return unknown_events_; }
     uint64_t damaged_events() const { return damaged_events_; }
@@ -120,7 +121,7 @@ private:
     std::vector<std::byte> scratch_;
     std::vector<ThreadNote> notes_;
     uint64_t seen_events_ = 0;
-    uint64_t told_texts_ = 0;
+    uint64_t left_out_events_ = 0;
     uint64_t unknown_events_ = 0;
     uint64_t damaged_events_ = 0;
 };
