@@ -2,10 +2,27 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
 #include <cstdlib>
 #include <memory>
 
 namespace plumb {
+
+/* "S_", "S1A_", "T0_": what stands for something before it. */
+static std::ptrdiff_t substitutions_of(const std::string& mangled) {
+    std::ptrdiff_t count = 0;
+    for (std::size_t at = 0; at < mangled.size(); at++) {
+        if (mangled[at] != 'S' && mangled[at] != 'T') continue;
+        std::size_t end = at + 1;
+        while (end < mangled.size() && (std::isdigit(static_cast<unsigned char>(mangled[end])) != 0 ||
+                                        std::isupper(static_cast<unsigned char>(mangled[end])) != 0))
+            end++;
+        count += end < mangled.size() && mangled[end] == '_' ? 1 : 0;
+    }
+    return count;
+}
 
 std::string demangled(std::string_view name) {
     /* Without it, "i" would be the type int. */
@@ -14,6 +31,12 @@ std::string demangled(std::string_view name) {
     constexpr std::size_t bytes_max = 16384;
     std::string mangled(name);
     if (!name.starts_with(start) || name.size() > bytes_max || mangled.find('\0') != std::string::npos)
+        return mangled;
+    /* Each may stand for all before it, so that a few hundred bytes would become gigabytes. */
+    constexpr std::ptrdiff_t substitutions_max = 40;
+    if (std::count(mangled.begin(), mangled.end(), 'S') + std::count(mangled.begin(), mangled.end(), 'T') >
+            substitutions_max &&
+        substitutions_of(mangled) > substitutions_max)
         return mangled;
     struct Free {
         void operator()(char* text) const { std::free(text); }

@@ -331,7 +331,8 @@ WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, std::set<std::st
     facts.is_command = !options_.command.empty();
     facts.is_open = !options_.executables.empty() || (!facts.is_command && options_.process_ids.empty());
     /* One that was asked to end might have started others yet. */
-    facts.had_children = !command_ || command_->had_children() || stop_asked_ns_ != 0;
+    facts.had_children =
+        !command_ || command_->had_children() || stop_asked_ns_ != 0 || !summary_.left_running.empty();
     facts.begun = programs_begun;
     facts.is_attached = !attached_.empty();
     facts.recorded = totals.processes.size();

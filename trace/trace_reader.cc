@@ -178,6 +178,8 @@ Status TraceReader::add_stream_file(const TraceLayout& layout, const std::string
 
 /* Reads the statedump, which is small and tells the names for all that follows, and finds the start. */
 Status TraceReader::prepare() {
+    const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
+    reading_threads_ = static_cast<unsigned>(std::clamp<std::size_t>(streams_.size(), 1, processors));
     int64_t first_event = std::numeric_limits<int64_t>::max(), first_of_all = first_event;
     for (const auto& stream : streams_) {
         if (!stream->next()) {
@@ -269,11 +271,6 @@ const ThreadSpan& TraceReader::thread_span_of(const Event& event, ThreadCache& c
     return known.span;
 }
 
-unsigned TraceReader::reading_threads() const {
-    const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
-    return static_cast<unsigned>(std::clamp<std::size_t>(streams_.size(), 1, processors));
-}
-
 void TraceReader::read_streams(const std::function<void(StreamReader&, unsigned)>& read) {
     std::vector<StreamReader*> largest_first;
     for (const auto& stream : streams_)
@@ -292,6 +289,7 @@ void TraceReader::read_streams(const std::function<void(StreamReader&, unsigned)
         }
     };
     std::vector<std::thread> helpers;
+    helpers.reserve(reading_threads());
     try {
         for (unsigned thread = 1; thread < reading_threads(); thread++)
             helpers.emplace_back(work, thread);

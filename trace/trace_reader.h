@@ -63,7 +63,7 @@ public:
      * processors; returns when all are done. A stream is read by one thread. `read` is called with the number of the thread,
      * which is less than reading_threads(), and asks who wrote an event with a cache of that thread's. */
     void read_streams(const std::function<void(StreamReader& stream, unsigned thread)>& read);
-    unsigned reading_threads() const;
+    unsigned reading_threads() const { return reading_threads_; }
 
     /* Who wrote the event, nullptr if the trace does not tell. */
     const ThreadRecord* thread_of(const Event& event) { return thread_of(event, thread_cache_); }
@@ -147,6 +147,7 @@ private:
     std::deque<TraceNames> names_;
     std::optional<int64_t> monotonic_zero_ns_;
     ThreadCache thread_cache_; /* of who reads by next() */
+    unsigned reading_threads_ = 1;
     int64_t start_ns_ = 0;
     bool started_ = false;
     std::vector<Waiting> heap_; /* heap_[0]: the stream whose event was returned last */

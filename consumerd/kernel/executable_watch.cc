@@ -40,8 +40,9 @@ std::optional<std::string> program_of(std::string file) {
         if (file.starts_with("/proc/") || file.starts_with("/dev/")) return {}; /* to us it is another one */
         if (!file.starts_with('/') || realpath(file.c_str(), resolved) == nullptr) return {};
         char begin[256] = "";
-        const FileDescriptor opened(open(resolved, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-        const ssize_t got = opened.is_open() ? ::read(opened.get(), begin, sizeof(begin) - 1) : -1;
+        /* Whoever called exec() may have put a device there since, of which opening it alone changes something. */
+        const auto opened = open_regular_file(resolved);
+        const ssize_t got = opened ? ::read(opened->get(), begin, sizeof(begin) - 1) : -1;
         if (got < 0) return {};
         const std::string_view line = std::string_view(begin).substr(0, std::string_view(begin).find('\n'));
         if (!line.starts_with("#!")) return resolved;

@@ -28,7 +28,8 @@ public:
 
     /* Until end() has been called, all of its calls. */
     bool has(std::uint32_t thread_id, std::uint64_t timestamp) const {
-        return shared_ != nullptr && shared_->thread_id.load(std::memory_order_relaxed) == thread_id &&
+        return shared_ != nullptr && thread_id != 0 &&
+               shared_->thread_id.load(std::memory_order_relaxed) == thread_id &&
                timestamp <= shared_->last.load(std::memory_order_acquire);
     }
 

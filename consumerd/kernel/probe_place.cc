@@ -12,6 +12,8 @@
 #include <charconv>
 #include <filesystem>
 #include <optional>
+#include <set>
+#include <string_view>
 
 namespace plumb {
 namespace {
@@ -39,7 +41,7 @@ Result<std::uint64_t> address_to_probe(const ElfFile& elf, const std::string& pa
                                        const FunctionPlace& place) {
     if (!place.is_chosen) return behind_vector_instructions(elf, place.address);
     const auto chosen = chosen_function(path, place.function);
-    return chosen ? Result<std::uint64_t>(behind_vector_instructions(elf, *chosen + place.offset)) : chosen;
+    return chosen ? behind_vector_instructions(elf, *chosen + place.offset) : chosen;
 }
 
 Status check_begin(const KernelSelector& selector, const FunctionPlace& place) {
@@ -47,6 +49,24 @@ Status check_begin(const KernelSelector& selector, const FunctionPlace& place) {
     return Error("{}: no function begins at {}.", selector.text, place.name)
         .hint("A uretprobe takes what the stack's top holds there for a return address, which elsewhere "
               "would break the program.");
+}
+
+/* What keeps its return address for later, comes back twice, or has none. */
+bool returns_otherwise(const std::string& function) {
+    static const std::set<std::string_view> names{
+        "_start",      "setjmp",      "_setjmp",  "__sigsetjmp", "sigsetjmp",     "getcontext",
+        "swapcontext", "makecontext", "vfork",    "__vfork",     "clone",         "__clone",
+        "__clone2",    "longjmp",     "_longjmp", "siglongjmp",  "__longjmp_chk", "setcontext"};
+    return names.contains(std::string_view(function).substr(0, function.find('@')));
+}
+
+Status check_return(const KernelSelector& selector, const FunctionPlace& place) {
+    if (selector.kind != ProbeKind::uretprobe || selector.insists || !returns_otherwise(place.name))
+        return ok();
+    return Error("{}: {} does not return as other functions do, and a uretprobe, which puts another return "
+                 "address on the "
+                 "stack, would end the program.",
+                 selector.text, place.name);
 }
 
 Status check_unwinding(const KernelSelector& selector, const ElfFile& elf) {
@@ -84,7 +104,9 @@ Result<std::vector<ProbePlace>> places_in_file(const KernelSelector& selector,
     Error first_refusal("{} is in no part of {} that is loaded.", selector.event, selector.file);
     for (const FunctionPlace& function : *functions) {
         if (Status good = check_begin(selector, function); !good) return good.error();
-        const auto address = address_to_probe(*elf, selector.file, function);
+        const Status returns = check_return(selector, function);
+        const auto address = returns ? address_to_probe(*elf, selector.file, function)
+                                     : Result<std::uint64_t>(returns.error());
         if (!address && !is_function_glob(selector.event)) return address.error();
         const auto offset = address ? elf->file_offset_of(*address) : std::nullopt;
         if (!offset) {

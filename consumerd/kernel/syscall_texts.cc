@@ -8,6 +8,8 @@ namespace plumb {
 namespace {
 
 /* Threads whose call was told and did not come: since a filter left it out, or it is of another kind of process. */
+/* Nanoseconds, or cycles: some milliseconds. A call's event comes some microseconds behind what was told of it. */
+constexpr std::uint64_t told_together_limit = 10'000'000;
 constexpr std::size_t waiting_threads_max = 1 << 16;
 /* More than any path; what says otherwise is damaged. */
 constexpr std::size_t text_bytes_max = 8192;
@@ -65,19 +67,23 @@ std::size_t TextsOfCall::longest() const {
     return longest;
 }
 
-const TextsOfCall& TextsOfThreads::add(std::uint32_t thread_id, const ToldText& told) {
+const TextsOfCall& TextsOfThreads::add(std::uint32_t thread_id, const ToldText& told,
+                                       std::uint64_t timestamp) {
     if (texts_.size() >= waiting_threads_max) texts_.clear();
-    TextsOfCall& texts = texts_[thread_id];
-    texts.add(told);
-    return texts;
+    Told& kept = texts_[thread_id];
+    if (timestamp - kept.last > told_together_limit) kept.texts = {};
+    kept.last = timestamp;
+    kept.texts.add(told);
+    return kept.texts;
 }
 
-TextsOfCall TextsOfThreads::take(std::uint32_t thread_id, std::uint32_t call) {
+TextsOfCall TextsOfThreads::take(std::uint32_t thread_id, std::uint32_t call, std::uint64_t timestamp) {
     const auto found = texts_.find(thread_id);
     if (found == texts_.end()) return {};
-    TextsOfCall texts = std::move(found->second);
+    const Told kept = std::move(found->second);
     texts_.erase(found);
-    return texts.is_of(call) ? std::move(texts) : TextsOfCall();
+    const bool is_near = timestamp - kept.last <= told_together_limit;
+    return is_near && kept.texts.is_of(call) ? kept.texts : TextsOfCall();
 }
 
 } // namespace plumb

@@ -76,12 +76,16 @@ private:
 /* What was told of calls whose event has not come yet. */
 class TextsOfThreads {
 public:
-    const TextsOfCall& add(std::uint32_t thread_id, const ToldText& told);
-    /* Takes them: of this call, or none. */
-    TextsOfCall take(std::uint32_t thread_id, std::uint32_t call);
+    const TextsOfCall& add(std::uint32_t thread_id, const ToldText& told, std::uint64_t timestamp);
+    /* Takes them: of this call, or none. What was told long before is of another one, the event of which was lost. */
+    TextsOfCall take(std::uint32_t thread_id, std::uint32_t call, std::uint64_t timestamp);
 
 private:
-    std::unordered_map<std::uint32_t, TextsOfCall> texts_;
+    struct Told {
+        TextsOfCall texts;
+        std::uint64_t last = 0;
+    };
+    std::unordered_map<std::uint32_t, Told> texts_;
 };
 
 } // namespace plumb

@@ -86,16 +86,17 @@ bool Translator::is_wanted(const KernelEvent& event, const RawEvent& raw) {
     return filter_->wants(named_, raw.timestamp);
 }
 
-RawEvent Translator::renumbered(const KernelEvent& event, const RawEvent& raw) {
-    renumbered_.assign(raw.data.begin(), raw.data.end());
+RawEvent Translator::renumbered(const KernelEvent& event, const RawEvent& raw,
+                                std::vector<std::byte>& to) const {
+    to.assign(raw.data.begin(), raw.data.end());
     for (const uint16_t offset : event.process_numbers) {
         uint32_t number = 0;
-        if (offset + sizeof(number) > renumbered_.size()) continue;
-        std::memcpy(&number, renumbered_.data() + offset, sizeof(number));
+        if (offset + sizeof(number) > to.size()) continue;
+        std::memcpy(&number, to.data() + offset, sizeof(number));
         number = numbers_->here(number, raw.timestamp);
-        std::memcpy(renumbered_.data() + offset, &number, sizeof(number));
+        std::memcpy(to.data() + offset, &number, sizeof(number));
     }
-    return {raw.timestamp, renumbered_};
+    return {raw.timestamp, to};
 }
 
 uint64_t Translator::note_page(RawPage page) {
@@ -108,7 +109,7 @@ uint64_t Translator::note_page(RawPage page) {
         const KernelEvent* const event = by_id_[common.type];
         if (event == nullptr || !has_note(*event) || (filter_ != nullptr && !is_wanted(*event, raw)))
             continue;
-        const RawEvent here = numbers_ != nullptr ? renumbered(*event, raw) : raw;
+        const RawEvent here = numbers_ != nullptr ? renumbered(*event, raw, renumbered_ahead_) : raw;
         std::memcpy(&common.thread_id, here.data.data() + offsetof(CommonFields, thread_id),
                     sizeof(common.thread_id));
         note(*event, here, common.thread_id);
@@ -142,15 +143,18 @@ void Translator::translate_event(const RawEvent& given, TranslatedRecords& to, b
         left_out_events_++;
         return;
     }
-    const RawEvent raw = numbers_ != nullptr ? renumbered(*event, given) : given;
+    const RawEvent raw = numbers_ != nullptr ? renumbered(*event, given, renumbered_) : given;
     std::memcpy(&common.thread_id, raw.data.data() + offsetof(CommonFields, thread_id),
                 sizeof(common.thread_id));
     if (has_note(*event) && !was_noted) note(*event, raw, common.thread_id);
     const bool is_own_call = own_calls_ != nullptr && (event == telling_ || is_system_call(*event)) &&
                              own_calls_->has(common.thread_id, raw.timestamp);
     if (event == telling_ && take_told_text(raw, common.thread_id, is_own_call, to)) return;
-    if (is_own_call) left_out_events_++;
-    if (event->is_ours || is_own_call) return;
+    if (event->is_ours) return;
+    if (is_own_call && event != telling_) {
+        left_out_events_++;
+        return;
+    }
     if (!event->told_texts.empty()) return translate_call(*event, raw, common.thread_id, to);
     std::byte* const start = to.make_room(PLUMB_RECORD_HEADER_BYTES + payload_room(*event, raw.data.size()));
     const ForkProcesses processes =
@@ -183,7 +187,7 @@ void Translator::translate_call(const KernelEvent& event, const RawEvent& raw, u
     uint32_t call = 0;
     if (raw.data.size() >= event.call_offset + sizeof(call))
         std::memcpy(&call, raw.data.data() + event.call_offset, sizeof(call));
-    const TextsOfCall texts = texts_.take(thread_id, call);
+    const TextsOfCall texts = texts_.take(thread_id, call, raw.timestamp);
     const size_t room = payload_room(event, raw.data.size(), &texts);
     std::byte* const start = to.make_room(PLUMB_RECORD_HEADER_BYTES + room);
     add(raw, event.id, thread_id, start,
@@ -200,10 +204,10 @@ bool Translator::take_told_text(const RawEvent& raw, uint32_t thread_id, bool is
     left_out_events_++;
     if (is_own_call) return true;
     if (!told->tag.is_late) {
-        texts_.add(thread_id, *told);
+        texts_.add(thread_id, *told, raw.timestamp);
         return true;
     }
-    const bool is_whole = late_texts_.add(thread_id, *told).is_whole(told->tag.index);
+    const bool is_whole = late_texts_.add(thread_id, *told, raw.timestamp).is_whole(told->tag.index);
     if (is_whole) add_late_text(raw, thread_id, told->tag, to);
     return true;
 }
@@ -211,7 +215,7 @@ bool Translator::take_told_text(const RawEvent& raw, uint32_t thread_id, bool is
 /* Which call, which argument, and the text: strings one after the other, as late_text_event() says. */
 void Translator::add_late_text(const RawEvent& raw, uint32_t thread_id, const TextTag& tag,
                                TranslatedRecords& to) {
-    const TextsOfCall texts = late_texts_.take(thread_id, tag.call);
+    const TextsOfCall texts = late_texts_.take(thread_id, tag.call, raw.timestamp);
     const auto call = calls_with_texts_.find(tag.call);
     if (call == calls_with_texts_.end() || by_id_[late_text_id] == nullptr) return;
     const KernelEvent& event = *call->second;

@@ -102,8 +102,8 @@ private:
              TranslatedRecords& to);
 
     bool is_wanted(const KernelEvent& event, const RawEvent& raw);
-    /* With numbers of here; valid until the next. */
-    RawEvent renumbered(const KernelEvent& event, const RawEvent& raw);
+    /* With numbers of here; in `to`. */
+    RawEvent renumbered(const KernelEvent& event, const RawEvent& raw, std::vector<std::byte>& to) const;
     ForkProcesses processes_of(const KernelEvent& event, const RawEvent& raw) const;
     void note(const KernelEvent& event, const RawEvent& raw, uint32_t by_thread_id);
 
@@ -113,8 +113,8 @@ private:
     GlobalNumbers* numbers_;
     RecordFilter* filter_ = nullptr;
     std::vector<uint32_t> named_;
-    std::vector<std::byte> renumbered_;
-    const KernelEvent* telling_ = nullptr; /* the event that tells texts */
+    std::vector<std::byte> renumbered_, renumbered_ahead_; /* the latter of pages that are looked at ahead */
+    const KernelEvent* telling_ = nullptr;                 /* the event that tells texts */
     std::string texts_marker_;
     std::map<uint32_t, const KernelEvent*> calls_with_texts_; /* by their number */
     TextsOfThreads texts_, late_texts_;

@@ -28,15 +28,21 @@ std::size_t operand_bytes(std::span<const std::uint8_t> code) {
     return (has_index ? 2 : 1) + (is_wide ? 4 : 0);
 }
 
-} // namespace
+constexpr std::uint8_t vex_short = 0xc5, vex = 0xc4, evex = 0x62, zero_upper = 0x77;
 
-std::size_t vector_instruction_bytes(std::span<const std::uint8_t> code) {
+std::size_t behind_prefixes(std::span<const std::uint8_t> code) {
     constexpr std::string_view segments_and_address_size = "\x26\x2e\x36\x3e\x64\x65\x67";
-    constexpr std::uint8_t vex_short = 0xc5, vex = 0xc4, evex = 0x62, zero_upper = 0x77;
     std::size_t at = 0;
     while (at < code.size() &&
            segments_and_address_size.find(static_cast<char>(code[at])) != std::string_view::npos)
         at++;
+    return at;
+}
+
+} // namespace
+
+std::size_t vector_instruction_bytes(std::span<const std::uint8_t> code) {
+    std::size_t at = behind_prefixes(code);
     if (code.size() - at < 6) return 0; /* the longest prefix, opcode, operand */
     unsigned map = static_cast<unsigned>(OpcodeMap::of_0f);
     if (code[at] == vex_short) {
@@ -57,8 +63,8 @@ std::size_t vector_instruction_bytes(std::span<const std::uint8_t> code) {
     return operand != 0 && end <= code.size() ? end : 0;
 }
 
-std::uint64_t behind_vector_instructions(const ElfFile& elf, std::uint64_t address) {
-    constexpr std::size_t instructions_max = 16, bytes_max = 15;
+Result<std::uint64_t> behind_vector_instructions(const ElfFile& elf, std::uint64_t address) {
+    constexpr std::size_t instructions_max = 64, bytes_max = 15;
     if (elf.machine() != EM_X86_64) return address;
     for (std::size_t i = 0; i < instructions_max; i++) {
         std::array<std::uint8_t, bytes_max> code{};
@@ -66,10 +72,15 @@ std::uint64_t behind_vector_instructions(const ElfFile& elf, std::uint64_t addre
         while (known > 0 && !elf.read_memory(address, code.data(), known))
             known--;
         const std::size_t bytes = vector_instruction_bytes(std::span(code).first(known));
+        const std::size_t first = behind_prefixes(std::span(code).first(known));
+        const bool is_vector =
+            first < known && (code[first] == vex_short || code[first] == vex || code[first] == evex);
+        if (!is_vector) return address;
         if (bytes == 0) break;
         address += bytes;
     }
-    return address;
+    return Error("The kernel may mistake the instructions at {:#x} for others, and break the program.",
+                 address);
 }
 
 } // namespace plumb

@@ -20,8 +20,9 @@ namespace plumb {
 /* Bytes that a VEX or EVEX instruction takes which begins there; 0: none does, or it is cut off. */
 std::size_t vector_instruction_bytes(std::span<const std::uint8_t> code);
 
-/* The address itself, or that of the first other instruction behind it. */
-std::uint64_t behind_vector_instructions(const ElfFile& elf, std::uint64_t address);
+/* The address itself, or that of the first other instruction behind it. An error where that is not found: no probe may stand
+ * there. */
+Result<std::uint64_t> behind_vector_instructions(const ElfFile& elf, std::uint64_t address);
 
 } // namespace plumb
 

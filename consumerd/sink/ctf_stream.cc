@@ -117,6 +117,7 @@ Status CtfStream::write(const Packet& packet) {
     Status status = ok();
     if (packets_ == 0 && lost_already) status = append({{}, since, since, 0, 0}, 0);
     if (status) status = append(packet, packets_ + packets_failed_ + packet.packets_lost);
+    has_failed_ = !status;
     if (!status) {
         packets_failed_++;
         return status;
@@ -136,7 +137,7 @@ Status CtfStream::begin_at(uint64_t timestamp) {
 }
 
 Status CtfStream::end_at(uint64_t timestamp) {
-    if (packets_ == 0 || timestamp <= last_timestamp_) return ok();
+    if (packets_ == 0 || timestamp <= last_timestamp_ || has_failed_) return ok(); /* it would show no gap */
     return append({{}, last_timestamp_, timestamp, events_discarded_, packets_lost_},
                   packets_ + packets_lost_);
 }

@@ -87,6 +87,7 @@ private:
     uint64_t bytes_ = 0;
     uint64_t packets_ = 0;
     uint64_t packets_failed_ = 0;
+    bool has_failed_ = false; /* the last one */
     uint64_t began_ = UINT64_MAX;
     uint64_t first_timestamp_ = UINT64_MAX;
     uint64_t last_timestamp_ = 0;

@@ -313,7 +313,7 @@ class Users(unittest.TestCase):
     def test_processes_that_a_user_makes_up_take_little_of_the_recorders_time(self):
         self.start_program(*AS_USER)  # makes the state
         long = [f"LONG_{i}={'x' * 100_000}" for i in range(10)]
-        liar = self.start([*AS_USER, "env", *long, sys.executable, "-c", LIAR])
+        liar = self.start([*AS_USER, "env", *long, "/usr/bin/python3", "-c", LIAR])
         self.assertEqual(liar.stdout.readline(), "ready\n")
         recorder = self.start([PLUMB, "record", "-q", "-o", self.trace, "--", "sleep", "60"])
 

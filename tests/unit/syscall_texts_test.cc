@@ -151,7 +151,7 @@ TEST_F(SyscallTextsTest, StandInPlaceOfThePointers) {
     rename_begins(7);
     EXPECT_THAT(records(), ElementsAre("7 700: /from|/to|"));
     EXPECT_EQ(translator_->seen_events(), 3u);
-    EXPECT_EQ(translator_->told_texts(), 2u);
+    EXPECT_EQ(translator_->left_out_events(), 2u);
 }
 
 TEST_F(SyscallTextsTest, AreThoseOfTheThread) {
@@ -208,7 +208,7 @@ TEST_F(SyscallTextsTest, ToldLateAreEventsOfTheirOwn) {
     tell(7, 0, "/fr", TextTag::State::goes_on, true);
     tell(7, 0, "om", TextTag::State::whole, true);
     EXPECT_THAT(records(), ElementsAre("7 700: (not read)|/to|", "7 65535: rename|oldname|/from|"));
-    EXPECT_EQ(translator_->told_texts(), 3u);
+    EXPECT_EQ(translator_->left_out_events(), 3u);
 }
 
 TEST_F(SyscallTextsTest, OfOthersAreNotTakenForOurs) {
@@ -218,7 +218,7 @@ TEST_F(SyscallTextsTest, OfOthersAreNotTakenForOurs) {
         print(7, message);
     rename_begins(7);
     EXPECT_THAT(records(), ElementsAre("7 700: (not read)|(not read)|"));
-    EXPECT_EQ(translator_->told_texts(), 0u);
+    EXPECT_EQ(translator_->left_out_events(), 0u);
 }
 
 TEST_F(SyscallTextsTest, OfOthersAreInTheTraceIfSomebodyAskedForThem) {

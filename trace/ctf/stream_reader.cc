@@ -276,8 +276,14 @@ bool StreamReader::next_compact_event() {
         bit_ = event_.fields_bit + uint64_t{event_.info->fields_bytes} * 8;
     } else {
         BitCursor cursor{event_.packet, event_.fields_bit, content_bits_};
+        cursor.steps_left = steps_left_;
         SkipVisitor skip;
-        if (!walk(event_.info->fields, cursor, slots_.data(), skip)) return cut();
+        const bool whole = walk(event_.info->fields, cursor, slots_.data(), skip);
+        if (!whole && cursor.steps_left == 0)
+            return !give_up_packet(
+                fmt::format("its events have too many parts that take no space, {}", event_.info->name));
+        if (!whole) return cut();
+        steps_left_ = cursor.steps_left;
         bit_ = (cursor.bit + 7) & ~uint64_t{7};
     }
     event_.end_bit = bit_;

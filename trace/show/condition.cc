@@ -122,29 +122,40 @@ struct Condition::Bound {
         std::vector<uint32_t> own; /* fields that are no field of it */
     };
     std::vector<Plans> by_info;
-    std::vector<uint64_t> seen; /* elements of the array that a slot asks for one of, so far */
+    std::vector<std::string> flag_texts; /* by field: the names of the bits of its value */
+    std::vector<uint64_t> seen;          /* elements of the array that a slot asks for one of, so far */
 
     /* Keeps what the slots of one plan ask for. */
     class Collector : public SkipVisitor {
     public:
-        Collector(const Plan& plan, const std::vector<Slot>& slots, std::vector<uint64_t>& seen,
+        Collector(const Plan& plan, const std::vector<Slot>& slots, Bound& bound,
                   std::vector<ConditionValue>& values)
-            : steps_(plan.steps.data()), slots_(slots), seen_(seen), values_(values) {}
+            : steps_(plan.steps.data()),
+              slots_(slots),
+              seen_(bound.seen),
+              flag_texts_(bound.flag_texts),
+              values_(values) {}
         void integer(const Step& step, uint64_t bits) {
-            keep(step, [&](ConditionValue& value) {
+            keep(step, [&](ConditionValue& value, uint32_t field) {
                 value = of_integer(step.is_signed ? static_cast<__int128>(static_cast<int64_t>(bits))
                                                   : static_cast<__int128>(bits));
-                const tsdl::Label* const label = step.labels == nullptr ? nullptr : find_label(step, bits);
+                if (step.labels == nullptr) return;
+                if (step.has_flags) {
+                    value.has_label = get_label(step, bits, flag_texts_[field]);
+                    if (value.has_label) value.text = flag_texts_[field];
+                    return;
+                }
+                const tsdl::Label* const label = find_label(step, bits);
                 if (label == nullptr) return;
                 value.text = label->name;
                 value.has_label = true;
             });
         }
         void floating(const Step& step, double number) {
-            keep(step, [&](ConditionValue& value) { value = of_floating(number); });
+            keep(step, [&](ConditionValue& value, uint32_t) { value = of_floating(number); });
         }
         void text(const Step& step, std::string_view text) {
-            keep(step, [&](ConditionValue& value) { value = of_text(text); });
+            keep(step, [&](ConditionValue& value, uint32_t) { value = of_text(text); });
         }
         void begin(const Step& step, uint64_t) {
             for (std::size_t i = 0; i < slots_.size(); i++)
@@ -159,12 +170,13 @@ struct Condition::Bound {
                 const Slot& slot = slots_[i];
                 if (slot.found.step != place) continue;
                 if (slot.found.array != nullptr && seen_[i]++ != slot.element) continue;
-                keep_it(values_[slot.field]);
+                keep_it(values_[slot.field], slot.field);
             }
         }
         const Step* steps_;
         const std::vector<Slot>& slots_;
         std::vector<uint64_t>& seen_;
+        std::vector<std::string>& flag_texts_;
         std::vector<ConditionValue>& values_;
     };
 };
@@ -192,6 +204,7 @@ Status Condition::bind() {
     values_.resize(tree_.nodes.size());
     bound_->by_info.resize(reader_.event_infos().size());
     bound_->seen.resize(fields_.size());
+    bound_->flag_texts.resize(fields_.size());
 
     std::map<const EventInfo*, const StreamLayout*> streams;
     for (const auto& layout : reader_.layouts())
@@ -349,16 +362,15 @@ void Condition::take_values(const Event& event) {
     const Bound::Plans& plans = bound_->by_info[event.info->index];
     std::fill(field_values_.begin(), field_values_.end(), ConditionValue{});
     if (!plans.fields.empty()) {
-        Bound::Collector collector(event.info->fields, plans.fields, bound_->seen, field_values_);
+        Bound::Collector collector(event.info->fields, plans.fields, *bound_, field_values_);
         static_cast<void>(visit_fields(event, collector));
     }
     if (!plans.context.empty()) {
-        Bound::Collector collector(event.info->context, plans.context, bound_->seen, field_values_);
+        Bound::Collector collector(event.info->context, plans.context, *bound_, field_values_);
         static_cast<void>(visit_event_context(event, collector));
     }
     if (!plans.stream_context.empty()) {
-        Bound::Collector collector(event.stream->event_context, plans.stream_context, bound_->seen,
-                                   field_values_);
+        Bound::Collector collector(event.stream->event_context, plans.stream_context, *bound_, field_values_);
         static_cast<void>(visit_stream_context(event, collector));
     }
     for (const uint32_t field : plans.own)

@@ -6,6 +6,9 @@
 
 namespace plumb {
 
+/* Large events make much text: what waits is bounded by their size, too. */
+static constexpr uint64_t batch_bits_max = uint64_t{8} << 20;
+
 bool can_write_parallel(const TraceReader& reader) {
     const auto& layouts = reader.layouts();
     return std::all_of(layouts.begin(), layouts.end(),
@@ -36,7 +39,8 @@ void ParallelWriter::write(const Event& event) {
     if (filling_->events.empty()) filling_->before_ns = last_ns_;
     filling_->events.push_back(event);
     last_ns_ = event.time_ns;
-    if (filling_->events.size() < batch_events_) return;
+    filling_->bits += event.end_bit - event.fields_bit;
+    if (filling_->events.size() < batch_events_ && filling_->bits < batch_bits_max) return;
     if (helpers_.empty() && helper_count_ > 0) begin_helpers();
     std::unique_lock lock(mutex_);
     hand_over(lock);
@@ -114,6 +118,7 @@ void ParallelWriter::put_finished(std::unique_lock<std::mutex>& lock, std::size_
         out_.put_through(batch->text.text());
         batch->text.clear();
         batch->events.clear();
+        batch->bits = 0;
         batch->is_done = false;
         spare_.push_back(std::move(batch));
         lock.lock();

@@ -43,6 +43,7 @@ private:
     /* Events and what becomes of them. Used again and again. */
     struct Batch {
         std::vector<Event> events;
+        uint64_t bits = 0;                /* of their fields */
         std::optional<int64_t> before_ns; /* the time of the event before the first */
         OutputBuffer text{-1};
         std::unique_ptr<EventWriter> writer; /* to `text` */
