@@ -130,7 +130,7 @@ std::uint64_t check(const plumb::TranslatedRecords& records, std::uint64_t since
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
     static const std::vector<plumb::KernelEvent> events = parse_formats();
-    static plumb::Translator translator(events, marker);
+    static plumb::Translator translator(events, nullptr, nullptr, marker);
     std::uint16_t cut;
     if (size < sizeof(cut)) return 0;
     std::memcpy(&cut, data, sizeof(cut));
