@@ -164,12 +164,12 @@ TEST_F(CompactTrace, DamageEndsAPacketAndNoMore) {
     const auto [count, problems] = events_of(whole);
     EXPECT_GT(count, 100u);
     EXPECT_EQ(problems, 0u);
-    for (std::size_t length = sizeof(CtfPacketStart); length < whole.size(); length += 7) {
+    for (std::size_t length = sizeof(CtfPacketStart); length < whole.size(); length += 89) {
         const auto [some, told] = events_of(whole.substr(0, length));
         EXPECT_LE(some, count);
         EXPECT_TRUE(told > 0 || some < count) << length;
     }
-    for (std::size_t at = 0; at < whole.size(); at++) {
+    for (std::size_t at = 0; at < whole.size(); at += 23) { /* each way of damage, all over it */
         std::string damaged = whole;
         damaged[at] = static_cast<char>(damaged[at] ^ (at % 3 == 0 ? 0xff : at % 3 == 1 ? 0x1f : 0x80));
         EXPECT_LE(events_of(damaged).first, whole.size() / 8);
