@@ -79,6 +79,7 @@ if which git; then git init -q new && cd new && git config user.name me && git c
 """
 
 def why_not():
+    subprocess.run([PLUMB, "list", "--kernel", "-e", "bpf_trace:*"], capture_output=True, check=False)  # mounts tracefs
     if os.geteuid() != 0 or not TOLD.exists():
         return "needs root, tracefs, and BPF programs that print"
     doctor = subprocess.run([PLUMB, "doctor", "--json"], capture_output=True, text=True, check=False)
