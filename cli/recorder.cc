@@ -1,7 +1,6 @@
 #include "cli/recorder.h"
 
 #include "base/output_buffer.h"
-#include "base/process_names.h"
 #include "base/processes.h"
 #include "cli/command.h"
 #include "cli/losses.h"
@@ -252,92 +251,6 @@ Status Recorder::open_drain(ClockCalibration calibration) {
     if (!drain) return drain.error();
     drain_ = std::move(*drain);
     return ok();
-}
-
-/* Without root or tracefs the programs are recorded alone, and one line says what is missing. */
-Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
-    if (kernel_selectors_.empty()) return ok();
-    if (const auto root = tracefs_root(); !root) return go_on_without_kernel(root.error());
-    KernelConfig config;
-    config.clock_mode = clock_mode;
-    if (options_.kernel_buffer_size)
-        config.buffer_bytes = parse_size(*options_.kernel_buffer_size).value_or(config.buffer_bytes);
-    config.overwrite = options_.snapshot || options_.mode == "overwrite";
-    config.session_cookie = session_->cookie();
-    config.file_names = !options_.no_file_names;
-    note_kernel_events(session_->channel().header());
-    auto session = KernelSession::create(config);
-    if (!session) return session.error();
-    kernel_session_ = std::move(*session);
-    if (Status known = know_numbers(); !known) return known;
-    if (!kernel_session_) return ok();
-    if (Status selected = kernel_session_->select(kernel_selectors_); !selected) return selected;
-    for (const std::string& note : kernel_session_->notes())
-        status_.say(escaped(note));
-    if (const auto& problem = kernel_session_->texts_problem())
-        status_.say("File names of system calls are not read, their addresses stand there instead: " +
-                    problem->message());
-    return options_.snapshot ? ok() : open_kernel_drain();
-}
-
-/* Programs are recorded alone, if any are to be. */
-Status Recorder::go_on_without_kernel(const Error& error) {
-    if (!wants_programs(options_)) return error;
-    status_.say(error.message() + " Recording programs alone.");
-    summary_.problems.push_back("Without events of the kernel: " + error.message());
-    return ok();
-}
-
-/* In a process-id namespace ours are not those that the kernel goes by: others would be recorded, under wrong names. */
-Status Recorder::know_numbers() {
-    if (in_first_namespace()) return ok();
-    const Status known = kernel_session_->translate_numbers();
-    if (known || known.error().number() != GlobalNumbers::cannot_be_known) return known;
-    kernel_session_.reset();
-    return go_on_without_kernel(known.error());
-}
-
-Status Recorder::open_kernel_drain() {
-    KernelDrainOptions options;
-    options.directory = options_.directory;
-    options.identity = drain_->identity();
-    options.clock = drain_->clock_page();
-    options.statedump.clock_mode = static_cast<plumb_clock_mode>(options.clock.mode);
-    options.statedump.open_files = options_.statedump_files;
-    options.pages_directory = options_.kernel_pages;
-    options.log = [this](const std::string& line) { status_.say(line); };
-    options.is_enough = [this] { return is_asked_to_hurry(); };
-    auto drain = drain_kernel(*kernel_session_, std::move(options));
-    if (!drain) return drain.error();
-    kernel_drain_ = std::move(*drain);
-    return ok();
-}
-
-/* Only these, and who runs an executable of --exe. */
-Status Recorder::limit_kernel(const std::vector<std::uint32_t>& processes) {
-    Status limited = kernel_session_->limit_to(processes);
-    if (!limited || options_.executables.empty()) return limited;
-    ExecutableWatch::Options watched;
-    watched.globs = options_.executables;
-    watched.others_too = !processes.empty();
-    watched.log = [this](const std::string& line) { status_.say(line); };
-    auto watch = ExecutableWatch::open(*kernel_session_, std::move(watched));
-    if (!watch) return watch.error();
-    executable_watch_ = std::move(*watch);
-    return executable_watch_->start();
-}
-
-/* `processes`: whom it is limited to. Where nobody is named, or with --system-wide: it is not, but the recorder itself is left
- * out. */
-Status Recorder::start_kernel(const std::vector<std::uint32_t>& processes) {
-    if (!kernel_session_) return ok();
-    const auto begin = [&] {
-        const bool any = !processes.empty() || !options_.executables.empty();
-        Status chosen =
-            any && !options_.system_wide ? limit_kernel(processes) : kernel_session_->leave_out_self();
-        return chosen ? kernel_session_->start() : chosen;
-    };
-    return kernel_drain_ ? kernel_drain_->start(begin) : begin();
 }
 
 void Recorder::wait_for_end() {

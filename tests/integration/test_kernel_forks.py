@@ -15,10 +15,10 @@ SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
 PLUMB = BUILD / "cli/plumb"
 sys.path.insert(0, str(SOURCE / "tests/support"))
+from kernel_events import leave_out_without_kernel_events  # noqa: E402
 import pretty  # noqa: E402
 from traced_program import TracedProgramTest  # noqa: E402
 
-TRACEFS = Path("/sys/kernel/tracing")
 NUMBERS = ["parent_tid", "parent_pid", "child_tid", "child_pid"]
 
 # Each process has a thread; both make processes, on two CPUs, and the thread on the one whose buffer is read first.
@@ -121,11 +121,5 @@ class Forks(TracedProgramTest):
 
 
 if __name__ == "__main__":
-    if os.geteuid() != 0:
-        print("skipped: events of the kernel need root")
-        sys.exit(77)
-    subprocess.run([PLUMB, "list", "--kernel", "-e", "sched:none"], capture_output=True, check=False)  # mounts tracefs
-    if not os.access(TRACEFS / "instances", os.W_OK):
-        print("skipped: there is no tracefs that may be used here")
-        sys.exit(77)
+    leave_out_without_kernel_events(PLUMB)
     unittest.main()

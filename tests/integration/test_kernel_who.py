@@ -20,6 +20,7 @@ SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
 PLUMB = BUILD / "cli/plumb"
 sys.path.insert(0, str(SOURCE / "tests/support"))
+from kernel_events import leave_out_without_kernel_events  # noqa: E402
 from traced_program import TracedProgramTest  # noqa: E402
 
 TRACEFS = Path("/sys/kernel/tracing")
@@ -346,13 +347,7 @@ class Who(TracedProgramTest):
 
 
 if __name__ == "__main__":
-    if os.geteuid() != 0:
-        print("skipped: events of the kernel need root")
-        sys.exit(77)
-    subprocess.run([PLUMB, "list", "--kernel", "-e", "sched:none"], capture_output=True, check=False)  # mounts tracefs
-    if not os.access(TRACEFS / "instances", os.W_OK):
-        print("skipped: there is no tracefs that may be used here")
-        sys.exit(77)
+    leave_out_without_kernel_events(PLUMB)
     if os.stat("/proc/self/ns/pid").st_ino != 0xEFFFFFFC:
         print("skipped: this is a process-id namespace: tracefs shows other numbers (integration_kernel_namespaces)")
         sys.exit(77)

@@ -15,9 +15,11 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+from kernel_events import leave_out_without_kernel_events  # noqa: E402
+
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
 PLUMB = BUILD / "cli/plumb"
-TRACEFS = Path("/sys/kernel/tracing")
 TOOLS = ["cputop", "iolatencyfreq", "iolatencystats", "iolatencytop", "iolog", "irqfreq", "irqlog", "irqstats", "memtop",
          "schedfreq", "schedlog", "schedstats", "schedtop", "syscallstats"]
 PERIOD_TOOLS = ["periodfreq", "periodlog", "periodstats", "periodtop"]
@@ -256,11 +258,5 @@ if __name__ == "__main__":
         if shutil.which(needed) is None:
             print(f"skipped: {needed} is not installed")
             sys.exit(77)
-    if os.geteuid() != 0:
-        print("skipped: events of the kernel need root")
-        sys.exit(77)
-    subprocess.run([PLUMB, "list", "--kernel", "-e", "sched:none"], capture_output=True, check=False)  # mounts tracefs
-    if not os.access(TRACEFS / "instances", os.W_OK):
-        print("skipped: there is no tracefs that may be used here")
-        sys.exit(77)
+    leave_out_without_kernel_events(PLUMB)
     unittest.main()

@@ -7,6 +7,7 @@
 #include "trace/ctf/trace_layout.h"
 
 #include "base/ctf_layout.h"
+#include "trace/ctf/record_layout.h"
 
 #include <algorithm>
 #include <array>
@@ -201,46 +202,6 @@ CyclesToNs LayoutMaker::clock_of(const tsdl::StreamClass& stream) const {
     return {clock->frequency_hz, clock->offset_s, clock->offset_cycles};
 }
 
-/* Whether header and context of events may be those that consumerd/sink/record_packer.h draws: the metadata says so, too. */
-static bool is_compact_record(const Plan& header, const Plan& context) {
-    if (header.steps.empty() || context.steps.size() != 1) return false;
-    const Step& kind = header.steps[0];
-    const Step& thread = context.steps[0];
-    return header.align_mask == 7 && kind.kind == StepKind::integer &&
-           kind.size_bits == ctf_compact_kind_bits && kind.next < header.steps.size() &&
-           header.steps[kind.next].kind == StepKind::variant &&
-           header.steps[kind.next].next == header.steps.size() && thread.direct && !thread.is_signed &&
-           thread.size_bits == 32 && thread.align_mask == 7 &&
-           (thread.name == "vtid" || thread.name == "tid");
-}
-
-/* Of structs of nothing but integers and floating points of whole bytes; else EventInfo::variable_size. */
-static uint32_t size_of(const Plan& fields) {
-    if (fields.align_mask > 7) return EventInfo::variable_size;
-    uint32_t bits = 0;
-    for (const Step& step : fields.steps) {
-        if ((step.kind != StepKind::integer && step.kind != StepKind::floating) || step.align_mask != 7 ||
-            step.size_bits % 8 != 0)
-            return EventInfo::variable_size;
-        bits += step.size_bits;
-    }
-    return bits / 8;
-}
-
-/* Whether header and context of events are those of include/plumb/abi/record.h, little-endian:
- *   struct { u64 timestamp; u16 id; } align(64), then struct { u32 align(32) vtid; }, or tid in the kernel's domain
- * The record's length lies in the gap before vtid, but only a trace that Plumb wrote has it there. */
-static bool is_plumb_record(const Plan& header, const Plan& context) {
-    const auto is_field = [](const Step& step, std::string_view name, unsigned bits, uint32_t alignment) {
-        return step.kind == StepKind::integer && step.direct && !step.is_signed && step.size_bits == bits &&
-               step.align_mask == alignment - 1 && step.name == name;
-    };
-    return header.align_mask == 63 && header.steps.size() == 2 && context.steps.size() == 1 &&
-           context.align_mask == 31 && is_field(header.steps[0], "timestamp", 64, 8) &&
-           header.steps[0].maps_clock && is_field(header.steps[1], "id", 16, 8) &&
-           (is_field(context.steps[0], "vtid", 32, 32) || is_field(context.steps[0], "tid", 32, 32));
-}
-
 /* Of a trace of Plumb. */
 RecordLayout LayoutMaker::layout_of_records(const StreamLayout& stream) const {
     if (is_plumb_record(stream.event_header, stream.event_context)) return RecordLayout::plain;
@@ -294,7 +255,7 @@ Status LayoutMaker::make_event(const tsdl::EventClass& described, StreamLayout& 
         return made.error().with("Event {}", described.name);
     /* An event with a context of its own is not laid out as a record of Plumb. */
     if (!event->context.empty()) stream.record_layout = RecordLayout::other;
-    event->fields_bytes = size_of(event->fields);
+    event->fields_bytes = fixed_bytes_of(event->fields);
     stream.add_event(event.get());
     layout_.events_.push_back(std::move(event));
     return ok();
