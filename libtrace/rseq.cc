@@ -10,14 +10,14 @@
 //
 // It must be taken back before the thread's memory is: the kernel writes the area whenever the thread was preempted, and
 // some C libraries unmap a detached thread's stack, and its thread-local storage with it, while the thread still
-// runs. The destructor of a key does it, in the last of the rounds that destructors have: those of the program may write
-// events in theirs. What a thread writes after that goes the way without sequences.
+// runs. The destructor of a key does it, the first time that it is called: where a thread writes its first event in a
+// destructor of the program's, nobody knows how many of the rounds that destructors have are over, and a later time may not
+// come. What a thread writes after that goes the way without sequences. (A thread whose first event of all comes from the
+// last round, behind our turn, keeps its area.)
 #include "runtime.h"
-#include "sanitizers.h"
 
 #include "ring/sequence.h"
 
-#include <climits>
 #include <cstddef>
 #include <pthread.h>
 
@@ -68,23 +68,12 @@ long register_area(int flags) {
     return sys::call(SYS_rseq, &area, static_cast<unsigned>(sizeof(area)), flags, signature);
 }
 
-#if defined(PLUMB_SANITIZED)
-constexpr intptr_t rounds = 1; // in the last one, what a sanitizer knows of the thread is gone
-#elif defined(PTHREAD_DESTRUCTOR_ITERATIONS)
-constexpr intptr_t rounds = PTHREAD_DESTRUCTOR_ITERATIONS;
-#else
-constexpr intptr_t rounds = 4;
-#endif
-
-// Called once in each round, since the value is set again in each but the last.
-void at_thread_end(void* value) {
-    const auto round = reinterpret_cast<intptr_t>(value);
-    if (round < rounds && pthread_setspecific(key, reinterpret_cast<void*>(round + 1)) == 0) return;
+void at_thread_end(void*) {
     // No sequence of this thread can be in flight here, and a handler that comes now finds no ring of its CPU.
     store_relaxed(area.cpu_id, never_registered);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    const Permit
-        permit; // in a held process it stays, and glibc keeps the thread's memory until the thread is gone
+    // In a held process it stays. glibc keeps the thread's memory until the thread is gone; musl does not.
+    const Permit permit;
     if (permit.given()) register_area(unregister);
     store_relaxed(area.cpu_id, never_registered); // the kernel has set it to "not registered"
 }
@@ -116,7 +105,7 @@ int64_t find_rseq(const char* wish) {
 void register_thread() {
     if (!ours || area.cpu_id != not_registered || load_relaxed(others_register) != 0) return;
     // First the value: a thread that ends with an area registered must not end without its destructor.
-    if (pthread_setspecific(key, reinterpret_cast<void*>(intptr_t{1})) != 0) return;
+    if (pthread_setspecific(key, &area) != 0) return;
     if (register_area(0) == 0) return;
     if (load_relaxed(area.cpu_id) != not_registered) return; // a handler did, in the middle of this
     area.cpu_id = never_registered;
