@@ -29,6 +29,9 @@ constexpr std::pair<const char*, const char*> advice_for[] = {
      "longer than 65,528 bytes, or than a quarter of a sub-buffer: a --subbuf-size of up to 256K helps"},
     {"contended", "no ring was free (without restartable sequences), or no buffer for large events"},
     {"held", "of a program with a seccomp filter: of its new threads, and what it could not wait for"},
+    {"no_memory", "/dev/shm was full when a ring needed its memory: try fewer or smaller sub-buffers "
+                  "(--subbuf-count, --subbuf-size), or "
+                  "remove files there"},
     {"clock",
      "of a program with a seccomp filter, where only a system call reads the clock: try --clock tsc"},
     {"not_written", "the trace could not be written"},

@@ -105,6 +105,7 @@ Result<Report> OtherUsers::begin(uid_t user_id) {
     for (const Error& each : session->left_behind())
         if (drain_options.log) drain_options.log(each.message());
     drain_options.folder = folder_of_user(user_id);
+    drain_options.ring_memory = session->channel().ring_memory();
     auto drain = drain_live_channel(session->channel().bytes(), calibration_, std::move(drain_options));
     if (!drain) return drain.error();
     parts_.push_back({user_id, std::move(*session), std::move(*drain)});

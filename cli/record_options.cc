@@ -77,11 +77,14 @@ namespace {
 
 constexpr std::uint32_t least_default_count = 4;
 
-/* Rings that ride out a consumer which does not get a CPU for a while: 96 MiB in all, but no more than a quarter of
- * what may be had, so that a small container is enough too: of /dev/shm, and of the memory that the recorder (to which
- * the pages of the rings are charged) and those that it attaches to may use. */
-std::uint64_t default_ring_bytes(const std::vector<std::uint32_t>& attached) {
-    std::uint64_t bytes = std::uint64_t{96} << 20;
+/* Rings that ride out a consumer which does not get a CPU for a while: 16 MiB each, but no more in all than 96 MiB, or 512
+ * where only those take memory that are written, and than a quarter of what may be had, so that a small container is enough
+ * too: of /dev/shm, and of the memory that the recorder and those that it attaches to may use, to whom the pages of the rings
+ * are charged. */
+std::uint64_t default_ring_bytes(std::uint64_t rings, const std::vector<std::uint32_t>& attached) {
+    constexpr std::uint64_t mib = 1 << 20;
+    std::uint64_t bytes =
+        std::min(rings * 16, std::uint64_t{do_rings_get_memory_later(ChannelConfig{}) ? 512u : 96u}) * mib;
     struct statvfs room {};
     if (::statvfs("/dev/shm", &room) == 0)
         bytes = std::min(bytes, static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize / 4);
@@ -96,7 +99,8 @@ void choose_sizes(ChannelConfig& config, bool may_choose_bytes, const std::vecto
     constexpr std::uint32_t most_count = 64;
     constexpr std::uint32_t least_subbuf_bytes = 32 * 1024;
     const std::uint32_t cpus = possible_ring_count();
-    const std::uint64_t each = default_ring_bytes(attached) / (cpus + std::clamp(cpus, 4u, 16u));
+    const std::uint64_t rings = cpus + std::clamp(cpus, 4u, 16u);
+    const std::uint64_t each = default_ring_bytes(rings, attached) / rings;
     while (may_choose_bytes && config.subbuf_bytes > least_subbuf_bytes &&
            each / config.subbuf_bytes < least_default_count)
         config.subbuf_bytes /= 2;

@@ -246,8 +246,9 @@ ChannelDrainOptions Recorder::drain_options(const std::string& directory) {
 }
 
 Status Recorder::open_drain(ClockCalibration calibration) {
-    auto drain = drain_live_channel(session_->channel().bytes(), std::move(calibration),
-                                    drain_options(options_.directory));
+    ChannelDrainOptions options = drain_options(options_.directory);
+    options.ring_memory = session_->channel().ring_memory();
+    auto drain = drain_live_channel(session_->channel().bytes(), std::move(calibration), std::move(options));
     if (!drain) return drain.error();
     drain_ = std::move(*drain);
     return ok();

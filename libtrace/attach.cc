@@ -67,6 +67,7 @@ void copy_geometry(Attachment& attachment, const plumb_channel_header& header) {
     attachment.record_limit = PLUMB_RECORD_LIMIT(header.subbuf_bytes);
     attachment.mode = header.mode;
     attachment.clock_mode = header.clock.mode;
+    attachment.memory_refused_at = 0;
     know_clock(header.clock);
 }
 
@@ -98,14 +99,16 @@ int map_channel(int fd, uint64_t cookie, Attachment& attachment) {
     if (error != 0) return error;
     const auto bytes = static_cast<uint64_t>(info.st_size);
     if (!S_ISREG(info.st_mode) || bytes < sizeof(plumb_channel_header)) return -EPROTO;
-    // Every page must have its memory: one that is first needed when there is none left is a bus error.
-    if (static_cast<uint64_t>(info.st_blocks) * 512 < bytes) return -ENOSPC;
+    // What is not a ring must have its memory: a page that is first needed when there is none left is a bus error.
+    const uint64_t memory_bytes = static_cast<uint64_t>(info.st_blocks) * 512;
+    if (memory_bytes < sizeof(plumb_channel_header)) return -ENOSPC;
     if (!leaves_room(bytes)) return -ENOMEM;
     auto* base = static_cast<unsigned char*>(sys::map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd));
     if (base == nullptr) return -ENOMEM;
     plumb_channel_header header; // a copy: it can not change between check and use
     __builtin_memcpy(&header, base, sizeof(header));
     error = check_header(header, bytes, cookie);
+    if (error == 0 && memory_bytes < header.data_offset) error = -ENOSPC;
     if (error != 0) {
         sys::unmap(base, bytes);
         return error;

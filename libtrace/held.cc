@@ -9,6 +9,8 @@
 #include "sanitizers.h"
 #include "signals_held.h"
 
+#include "ring/memory.h"
+
 #include <linux/prctl.h>
 
 namespace plumb {
@@ -155,6 +157,7 @@ bool announce(Restriction restriction) {
             count_without_clock();
             switch_off_all();
         }
+        take_memory_ahead();
         if (is_alone) release_updates();
     }
     wait_for_permits(true);

@@ -71,7 +71,8 @@ struct Attachment {
     uint32_t record_limit = 0;
     uint32_t mode = 0;
     uint32_t clock_mode = 0;
-    uint32_t thread_tag = 0; // of our namespace in this channel, where numbers have it
+    uint32_t thread_tag = 0;        // of our namespace in this channel, where numbers have it
+    uint64_t memory_refused_at = 0; // by the channel's clock; 0: not yet
 };
 
 // Who writes a record.

@@ -9,6 +9,7 @@
 #include <climits>
 #include <cstring>
 #include <linux/futex.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -133,7 +134,18 @@ void close_rings(std::byte* base, std::uint64_t control_offset, std::uint64_t ri
     wake_all(header.space_futex);
 }
 
+/* Whoever enters a sub-buffer takes all of its memory at once. */
+constexpr std::uint32_t subbuf_bytes_later_max = 4 << 20;
+
 } // namespace
+
+bool do_rings_get_memory_later(const ChannelConfig& config) {
+    void* const page = ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return false;
+    const bool can = RingMemory::can_be_taken_by_writers(page);
+    ::munmap(page, page_bytes);
+    return can && config.subbuf_bytes <= subbuf_bytes_later_max;
+}
 
 std::uint32_t possible_ring_count() {
     const long configured = ::sysconf(_SC_NPROCESSORS_CONF);
@@ -215,7 +227,10 @@ Result<Channel> Channel::create(const UserDirectory& directory, const ChannelCon
         lock = std::move(*taken);
         return ok();
     };
-    Result<FileDescriptor> file = directory.create_file(name, layout->total_bytes, fill, take_lock);
+    UserDirectory::Hole rings;
+    if (do_rings_get_memory_later(config))
+        rings = {layout->data_offset, layout->total_bytes - PLUMB_CHANNEL_GUARD};
+    Result<FileDescriptor> file = directory.create_file(name, layout->total_bytes, fill, take_lock, rings);
     if (!file) return file.error();
     const std::string path = directory.path_of_file(name);
     Result<MappedRegion> region = map_file(*file, layout->total_bytes, true, path);
@@ -223,8 +238,10 @@ Result<Channel> Channel::create(const UserDirectory& directory, const ChannelCon
         const Status removed = directory.unlink_file(name);
         return removed ? region.error() : region.error().hint("{}", removed.error().message());
     }
-    return Channel(std::move(*file), std::move(lock), std::move(*region), *layout, config, cookie, path,
-                   made_as);
+    Channel channel(std::move(*file), std::move(lock), std::move(*region), *layout, config, cookie, path,
+                    made_as);
+    if (rings.begin == rings.end) channel.ring_memory().note_all_reserved();
+    return channel;
 }
 
 void Channel::close() {

@@ -1,7 +1,8 @@
 /*
  * A channel from its creator's side: a file of shared memory that is a complete trace at every instant
- * (layout and rules: <plumb/abi/channel.h>). All of its memory is reserved when it is made, so too little
- * room is an error message here and never a SIGBUS in the application.
+ * (layout and rules: <plumb/abi/channel.h>). Too little room for all of it is an error message here, and never a SIGBUS in
+ * the application; but rings get their memory when they are written (ring_memory.h), unless their sub-buffers are large, or
+ * the kernel is too old for that.
  *
  * This class makes, closes and removes channels. It does not read records: that is channel_reader.h, which
  * trusts nothing in them.
@@ -13,6 +14,7 @@
 #include "base/mapped_region.h"
 #include "base/result.h"
 #include "consumerd/control/life_lock.h"
+#include "consumerd/control/ring_memory.h"
 #include "consumerd/control/user_directory.h"
 
 #include <plumb/abi/channel.h>
@@ -60,6 +62,9 @@ struct ChannelLayout {
 /* Refuses what the ABI does not allow, naming the setting and its limits. */
 Result<ChannelLayout> lay_out_channel(const ChannelConfig& config);
 
+/* Whether a ring of such a channel takes memory only when it is written, on this kernel. */
+bool do_rings_get_memory_later(const ChannelConfig& config);
+
 /* One more than the highest CPU number that can appear. */
 std::uint32_t possible_ring_count();
 
@@ -98,6 +103,7 @@ public:
     std::uint64_t cookie() const { return cookie_; }
     const std::string& path() const { return path_; }
     int fd() const { return fd_.get(); }
+    RingMemory ring_memory() { return RingMemory(fd_.get(), bytes().data(), layout_); }
     /* Whether another program has shortened the file: a part of what it held is gone. */
     bool was_truncated() const { return region_.was_truncated(); }
 

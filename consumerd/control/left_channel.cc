@@ -112,8 +112,7 @@ std::uint64_t untold_losses(const DeadChannel& dead) {
     std::uint64_t sum = 0;
     for (std::uint64_t ring = 0; ring < dead.rings(); ring++) {
         sum = sum_of_losses(sum, growth(0, dead.ring(ring).not_stored));
-        for (std::size_t cause = 0; cause < PLUMB_LOSS_CAUSES; cause++) {
-            if (cause == PLUMB_LOST_OVERWRITTEN) continue; /* no writer counts that */
+        for (std::size_t cause = 0; cause < PLUMB_LOSS_COUNTERS; cause++) {
             const std::uint64_t told = __atomic_load_n(&dead.ring(ring).told[cause], __ATOMIC_RELAXED);
             sum = sum_of_losses(sum, growth(told, dead.ring(ring).lost[cause]));
         }

@@ -462,6 +462,7 @@ std::uint32_t Session::programs_begun() const {
 }
 
 std::uint64_t Session::hold_filtered() {
+    parts_->channel.ring_memory().reserve_all_if_wanted();
     if (parts_->ended || parts_->options.filtered_too) return FilterWatch::round_every_ns;
     ask_again(parts_->state, parts_->filters.look(parts_->state, parts_->index));
     return parts_->filters.wanted_in_ns();

@@ -18,6 +18,17 @@ namespace plumb {
 
 namespace {
 
+/* 0, or a number of errno. */
+int allocate(const FileDescriptor& file, std::uint64_t begin, std::uint64_t end) {
+    int result;
+    do {
+        result = begin == end
+                     ? 0
+                     : ::fallocate(file.get(), 0, static_cast<off_t>(begin), static_cast<off_t>(end - begin));
+    } while (result != 0 && errno == EINTR);
+    return result == 0 ? 0 : errno;
+}
+
 /* Of what could not be opened. */
 Error explain_refusal(Error error, const std::string& path, uid_t user_id) {
     if (error.number() != EACCES && error.number() != EPERM) return error;
@@ -178,18 +189,18 @@ Result<UserDirectory> UserDirectory::open_existing_at(const std::string& path, u
     return UserDirectory(path, user_id, std::move(*fd));
 }
 
-/* All of the memory now: a later lack of it would be a SIGBUS in the application. */
-Status UserDirectory::reserve(const FileDescriptor& file, const std::string& name,
-                              std::uint64_t bytes) const {
-    int result;
-    do {
-        result = ::fallocate(file.get(), 0, 0, static_cast<off_t>(bytes));
-    } while (result != 0 && errno == EINTR);
-    if (result == 0) return ok();
-    const int number = errno;
+/* Now: a later lack of it would be a SIGBUS in the application. */
+Status UserDirectory::reserve(const FileDescriptor& file, const std::string& name, std::uint64_t bytes,
+                              Hole hole) const {
     struct statvfs room {};
-    if ((number == ENOSPC || number == ENOMEM) && ::fstatvfs(fd_.get(), &room) == 0) {
-        const std::uint64_t available = static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize;
+    /* A tmpfs without a limit says that it has no blocks at all. */
+    const bool is_room_known = ::fstatvfs(fd_.get(), &room) == 0 && room.f_blocks != 0;
+    const std::uint64_t available = static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize;
+    int number = is_room_known && available < bytes ? ENOSPC : 0;
+    if (number == 0) number = allocate(file, 0, hole.begin == hole.end ? bytes : hole.begin);
+    if (number == 0 && hole.begin != hole.end) number = allocate(file, hole.end, bytes);
+    if (number == 0) return ok();
+    if ((number == ENOSPC || number == ENOMEM) && is_room_known) {
         const bool is_channel = name != PLUMB_STATE_FILE;
         return Error(
                    "Too little shared memory for {}: {} ({} bytes) are needed, {} ({} bytes) are available.",
@@ -202,10 +213,10 @@ Status UserDirectory::reserve(const FileDescriptor& file, const std::string& nam
     return Error::from_errno(number, "Could not reserve {} bytes for {}", bytes, path_of_file(name));
 }
 
-Result<FileDescriptor>
-UserDirectory::create_file(const std::string& name, std::uint64_t bytes,
-                           const std::function<Status(std::span<std::byte>)>& fill,
-                           const std::function<Status(int)>& before_it_is_named) const {
+Result<FileDescriptor> UserDirectory::create_file(const std::string& name, std::uint64_t bytes,
+                                                  const std::function<Status(std::span<std::byte>)>& fill,
+                                                  const std::function<Status(int)>& before_it_is_named,
+                                                  Hole hole) const {
     FileDescriptor file(::openat(fd_.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (!file.is_open())
         return explain_refusal(Error::from_errno(errno, "Could not make a file in {}", path_), path_,
@@ -214,7 +225,7 @@ UserDirectory::create_file(const std::string& name, std::uint64_t bytes,
         return Error::from_errno(errno, "Could not change the mode of a file in {}", path_);
     if (user_id_ != ::geteuid() && ::fchown(file.get(), user_id_, static_cast<gid_t>(-1)) != 0)
         return Error::from_errno(errno, "Could not give a file in {} to user {}", path_, user_id_);
-    const Status reserved = reserve(file, name, bytes);
+    const Status reserved = reserve(file, name, bytes, hole);
     if (!reserved) return reserved.error();
     {
         Result<MappedRegion> region = map_file(file, bytes, true, path_of_file(name));

@@ -46,12 +46,18 @@ public:
     uid_t user_id() const { return user_id_; }
     int fd() const { return fd_.get(); }
 
-    /* Makes a file of `bytes`, all of its memory reserved; `fill` writes the content through a mapping; then
-     * the file gets its name. Fails with EEXIST if the name is taken meanwhile. Too little room is an error
-     * that says how much is needed and how much is there. */
+    /* A part of a file that gets its memory later. */
+    struct Hole {
+        std::uint64_t begin = 0;
+        std::uint64_t end = 0;
+    };
+    /* Makes a file of `bytes`, all of its memory reserved but for the hole; `fill` writes the content through a mapping; then
+     * the file gets its name. Fails with EEXIST if the name is taken meanwhile. Too little room, for the hole too, is an
+     * error that says how much is needed and how much is there. */
     Result<FileDescriptor> create_file(const std::string& name, std::uint64_t bytes,
                                        const std::function<Status(std::span<std::byte>)>& fill,
-                                       const std::function<Status(int)>& before_it_is_named = {}) const;
+                                       const std::function<Status(int)>& before_it_is_named = {},
+                                       Hole hole = {0, 0}) const;
 
     /* Opens a file and checks that it is a regular file of the user with mode 0600. */
     Result<FileDescriptor> open_file(const std::string& name, bool writable) const;
@@ -66,7 +72,7 @@ public:
 private:
     UserDirectory(std::string path, uid_t user_id, FileDescriptor fd)
         : path_(std::move(path)), user_id_(user_id), fd_(std::move(fd)) {}
-    Status reserve(const FileDescriptor& file, const std::string& name, std::uint64_t bytes) const;
+    Status reserve(const FileDescriptor& file, const std::string& name, std::uint64_t bytes, Hole hole) const;
 
     std::string path_;
     uid_t user_id_ = 0;

@@ -85,7 +85,15 @@ MachineCheck check_state_file(const Result<StateFile>& state, const UserDirector
     return check;
 }
 
-/* What dead controllers left behind, and who is at work. */
+/* ", 2.1 MiB" of shared memory; nothing if there is no such file. */
+std::string memory_text(const UserDirectory& directory, const std::string& file_name) {
+    struct stat info {};
+    if (::fstatat(directory.fd(), file_name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return {};
+    constexpr std::uint64_t block_bytes = 512; /* of st_blocks */
+    return fmt::format(", {}", in_mib(static_cast<std::uint64_t>(info.st_blocks) * block_bytes));
+}
+
+/* What dead controllers left behind, and who is at work, with the memory that their channels take now. */
 MachineCheck check_sessions(const plumb_rule_set& rules, const UserDirectory& directory) {
     MachineCheck check{"sessions", Finding::good, false, {}, {}};
     std::vector<std::string> live;
@@ -94,7 +102,8 @@ MachineCheck check_sessions(const plumb_rule_set& rules, const UserDirectory& di
         if (session.cookie == 0) continue;
         const bool lives = session_lives(directory, session);
         (lives ? live : dead)
-            .push_back(fmt::format("{} (pid {})", session.name, session.controller_process_id));
+            .push_back(fmt::format("{} (pid {}{})", session.name, session.controller_process_id,
+                                   memory_text(directory, channel_file_name(session.cookie))));
     }
     std::vector<std::string> stale;
     const Result<std::vector<std::string>> names = directory.file_names();

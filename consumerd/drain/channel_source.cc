@@ -35,8 +35,9 @@ void futex_wait(uint32_t& word, uint32_t seen, uint64_t timeout_ns) {
 /* Events alone: neither sub-buffers nor what was cut. */
 uint64_t sum_of(const LossPlaces::Counts& lost) {
     uint64_t events = 0;
-    for (const plumb_loss cause : {PLUMB_LOST_FULL, PLUMB_LOST_BLOCK_TIMEOUT, PLUMB_LOST_TOO_LARGE,
-                                   PLUMB_LOST_CONTENDED, PLUMB_LOST_CLOCK, PLUMB_LOST_HELD})
+    for (const plumb_loss cause :
+         {PLUMB_LOST_FULL, PLUMB_LOST_BLOCK_TIMEOUT, PLUMB_LOST_TOO_LARGE, PLUMB_LOST_CONTENDED,
+          PLUMB_LOST_CLOCK, PLUMB_LOST_HELD, PLUMB_LOST_NO_MEMORY})
         events = sum_of_losses(events, lost[cause]);
     return events;
 }
@@ -93,7 +94,7 @@ Result<std::unique_ptr<Drain>> drain_channel(std::span<const std::byte> channel,
     if (!writer) return writer.error();
     auto source = std::make_unique<ChannelSource>(shared, std::move(*reader), std::move(calibration),
                                                   options.ring_places, options.not_described_before,
-                                                  options.names_found);
+                                                  options.names_found, options.ring_memory);
     return Drain::make(std::move(source), std::move(*writer), std::move(options));
 }
 
@@ -112,13 +113,14 @@ Result<std::unique_ptr<Drain>> drain_dead_channel(std::span<const std::byte> cha
 ChannelSource::ChannelSource(std::byte* shared, ChannelReader reader,
                              std::optional<ClockCalibration> calibration,
                              const std::vector<RingPlace>& begin_at, uint64_t not_described_before,
-                             std::shared_ptr<NamesFound> names_found)
+                             std::shared_ptr<NamesFound> names_found, std::optional<RingMemory> ring_memory)
     : shared_(shared),
       reader_(std::move(reader)),
       calibration_(std::move(calibration)),
       entries_(
           reader_, shared != nullptr, [this] { return clock_page(); }, std::move(names_found)),
-      not_described_before_(not_described_before) {
+      not_described_before_(not_described_before),
+      ring_memory_(ring_memory) {
     for (uint32_t i = 0; i < reader_.geometry().all_rings(); i++) {
         ring_numbers_.push_back(i);
         rings_.push_back({.reader = RingReader(reader_, i), .places = {}});
@@ -134,7 +136,7 @@ ChannelSource::ChannelSource(std::byte* shared, ChannelReader reader,
         const plumb_ring_control& control = reader_.ring_control(i);
         if (const uint64_t taken = control.taken; taken % PLUMB_RECORD_ALIGNMENT == 0)
             rings_[i].reader.begin_at(taken);
-        std::copy_n(control.told, PLUMB_LOSS_CAUSES, rings_[i].seen.begin());
+        std::copy_n(control.told, PLUMB_LOSS_COUNTERS, rings_[i].seen.begin());
         if (const auto not_stored = loss_growth(0, control.not_stored))
             rings_[i].not_stored_before = *not_stored;
         else
@@ -175,6 +177,7 @@ bool ChannelSource::leave(size_t ring) {
     rings_[ring].read_bytes = 0;
     update_losses(rings_[ring]);
     give_back(rings_[ring]); /* also what held nothing but damage */
+    if (ring_memory_) ring_memory_->keep_ahead(rings_[ring].reader.ring());
     return false;
 }
 
@@ -193,7 +196,7 @@ void ChannelSource::hand_back(size_t ring) {
     give_back(from);
     if (shared_ == nullptr) return;
     plumb_ring_control& control = reader_.shared_control(from.reader.ring());
-    for (size_t cause = 0; cause < PLUMB_LOSS_CAUSES; cause++)
+    for (size_t cause = 0; cause < PLUMB_LOSS_COUNTERS; cause++)
         __atomic_store_n(&control.told[cause], told[cause], __ATOMIC_RELAXED);
     __atomic_store_n(&control.not_stored, uint64_t{0}, __ATOMIC_RELAXED);
 }
@@ -230,8 +233,7 @@ void ChannelSource::give_back(Ring& ring) {
 void ChannelSource::update_losses(Ring& ring, uint64_t room_until) {
     const uint32_t number = ring.reader.ring();
     LossPlaces::Counts grown{};
-    for (uint32_t cause = 0; cause < PLUMB_LOSS_CAUSES; cause++) {
-        if (cause == PLUMB_LOST_OVERWRITTEN) continue; /* no writer counts that */
+    for (uint32_t cause = 0; cause < PLUMB_LOSS_COUNTERS; cause++) {
         const uint64_t now = reader_.lost(number, static_cast<plumb_loss>(cause));
         const uint64_t before = std::exchange(ring.seen[cause], now);
         if (const auto growth = loss_growth(before, now))
@@ -348,6 +350,7 @@ void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) con
     add_if_any(totals.events_lost, "contended", lost[PLUMB_LOST_CONTENDED]);
     add_if_any(totals.events_lost, "clock", lost[PLUMB_LOST_CLOCK]);
     add_if_any(totals.events_lost, "held", lost[PLUMB_LOST_HELD]);
+    add_if_any(totals.events_lost, "no_memory", lost[PLUMB_LOST_NO_MEMORY]);
     add_if_any(totals.events_lost, "not_written", events_not_written);
     add_if_any(totals.events_lost, "damaged", damaged_records);
     add_if_any(totals.subbufs_lost, "overwritten", lost[PLUMB_LOST_OVERWRITTEN]);

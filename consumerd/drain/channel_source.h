@@ -12,6 +12,7 @@
 #include "consumerd/channel/channel_reader.h"
 #include "consumerd/channel/ring_reader.h"
 #include "consumerd/clock/clock_calibration.h"
+#include "consumerd/control/ring_memory.h"
 #include "consumerd/drain/channel_entries.h"
 #include "consumerd/drain/drain.h"
 #include "consumerd/drain/loss_places.h"
@@ -40,6 +41,7 @@ struct ChannelDrainOptions : DrainOptions {
     std::shared_ptr<NamesFound>
         names_found; /* a live snapshot's: what those before it found out, and now it */
     std::optional<plumb_channel_header> made_as; /* as in ReaderOptions */
+    std::optional<RingMemory> ring_memory;       /* of a live channel: kept ahead of its writers */
 };
 
 /* Into a CTF directory. `channel` must stay mapped until the drain is gone. The clock page of a live channel is filled
@@ -59,7 +61,8 @@ public:
      * `names_found`: of a live snapshot, else nullptr. */
     ChannelSource(std::byte* shared, ChannelReader reader, std::optional<ClockCalibration> calibration,
                   const std::vector<RingPlace>& begin_at, uint64_t not_described_before = 0,
-                  std::shared_ptr<NamesFound> names_found = nullptr);
+                  std::shared_ptr<NamesFound> names_found = nullptr,
+                  std::optional<RingMemory> ring_memory = {});
 
     const std::vector<uint32_t>& rings() const override { return ring_numbers_; }
     const std::deque<ChannelEvent>& events() const override { return reader_.events(); }
@@ -117,6 +120,7 @@ private:
     uint64_t next_refinement_ns_ = 0;
     ChannelEntries entries_;
     uint64_t not_described_before_;
+    std::optional<RingMemory> ring_memory_;
 };
 
 } // namespace plumb

@@ -15,6 +15,7 @@
 #include "../signals_held.h"
 
 #include "inject.h"
+#include "memory.h"
 #include "owner.h"
 #include "quick.h"
 #include "room.h"
@@ -138,6 +139,11 @@ Attempt refuse(Attachment& attachment, plumb_ring_control& control, SpaceWait& w
     return Attempt::dropped;
 }
 
+Attempt lose_for(Memory memory, plumb_ring_control& control) {
+    count_loss(control, memory == Memory::held ? PLUMB_LOST_HELD : PLUMB_LOST_NO_MEMORY);
+    return Attempt::dropped;
+}
+
 // After a sub-buffer was opened. Who closes the channel sets `closed`, then takes the room from every ring;
 // if it did both between our look at `closed` and our store of `limit`, we have given the room back, and take
 // it again. The atomic addition in wake_consumer() orders our store of `limit` before this load of `closed`:
@@ -172,6 +178,11 @@ Attempt write_per_cpu(Attachment& attachment, const Record& record, SpaceWait& w
             commit_in_sequence(runtime.rseq_offset, padding(attachment, cpu, write_pos, plan.boundary));
             break;
         case Step::open:
+            if (const Memory memory = memory_for(attachment, control, cpu, plan.boundary);
+                memory != Memory::there) {
+                if (current_cpu(runtime.rseq_offset) != cpu) continue;
+                return lose_for(memory, control);
+            }
             switch (
                 commit_in_sequence(runtime.rseq_offset, opening(attachment, cpu, write_pos, plan.boundary))) {
             case Sequence::done:
@@ -229,6 +240,9 @@ Attempt write_owned(Attachment& attachment, const Record& record, uint32_t ring,
         }
         case Step::open:
             if (load_seq_cst(attachment.header->closed) != 0) return Attempt::dropped;
+            if (const Memory memory = memory_for(attachment, control, ring, plan.boundary);
+                memory != Memory::there)
+                return lose_for(memory, control);
             // Seq_cst: an overwriting reader that copied these bytes must see the limit before they change.
             store_seq_cst(control.limit, plan.boundary);
             if (is_closed_after_opening(attachment, control)) return Attempt::dropped;

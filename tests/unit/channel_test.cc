@@ -9,11 +9,13 @@
 
 #include <atomic>
 #include <cstring>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 using namespace plumb;
 using plumb::test::ScratchShm;
@@ -49,6 +51,24 @@ class WithLittleRoom : public WithDirectory {
 protected:
     WithLittleRoom() : WithDirectory(4ul << 20) {}
 };
+
+std::uint64_t size_of(const Channel& channel) {
+    struct stat info {};
+    EXPECT_EQ(::stat(channel.path().c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode, S_IFREG | 0600u);
+    return static_cast<std::uint64_t>(info.st_size);
+}
+
+std::uint64_t memory_of(const Channel& channel) {
+    struct stat info {};
+    EXPECT_EQ(::stat(channel.path().c_str(), &info), 0);
+    return static_cast<std::uint64_t>(info.st_blocks) * 512;
+}
+
+plumb_ring_control& control_of(Channel& channel, std::uint32_t ring) {
+    return reinterpret_cast<plumb_ring_control*>(channel.bytes().data() +
+                                                 channel.layout().control_offset)[ring];
+}
 
 void expect_refused(const ChannelConfig& config, const char* word) {
     const Result<ChannelLayout> layout = lay_out_channel(config);
@@ -183,13 +203,79 @@ TEST_F(WithDirectory, a_name_that_is_too_long_is_cut_not_overrun) {
     EXPECT_STREQ(make(config).header().session_name, std::string(63, 'n').c_str());
 }
 
-TEST_F(WithDirectory, all_of_its_memory_is_there) {
+TEST_F(WithDirectory, all_of_its_memory_but_that_of_the_rings_is_there) {
     const Channel channel = make();
-    struct stat info {};
-    ASSERT_EQ(::stat(channel.path().c_str(), &info), 0);
-    EXPECT_EQ(static_cast<std::uint64_t>(info.st_size), channel.layout().total_bytes);
-    EXPECT_EQ(static_cast<std::uint64_t>(info.st_blocks) * 512, channel.layout().total_bytes);
-    EXPECT_EQ(info.st_mode, S_IFREG | 0600u);
+    const ChannelLayout& layout = channel.layout();
+    const std::uint64_t rings = (layout.ring_count + layout.extra_ring_count) * layout.ring_bytes;
+    EXPECT_EQ(size_of(channel), layout.total_bytes);
+    EXPECT_EQ(memory_of(channel), layout.total_bytes - rings);
+    EXPECT_EQ(memory_of(channel), layout.data_offset + PLUMB_CHANNEL_GUARD) << "the guard has none";
+}
+
+TEST_F(WithDirectory, large_sub_buffers_have_theirs_from_the_beginning) {
+    ChannelConfig config = small();
+    config.subbuf_bytes = 8 << 20;
+    config.subbuf_count = 2;
+    Channel channel = make(config);
+    EXPECT_EQ(memory_of(channel), channel.layout().total_bytes);
+    EXPECT_EQ(control_of(channel, 0).memory, channel.layout().ring_bytes);
+    EXPECT_EQ(control_of(channel, 5).memory, channel.layout().ring_bytes);
+}
+
+TEST_F(WithDirectory, a_ring_that_is_written_gets_memory_ahead_of_its_writer) {
+    Channel channel = make();
+    const std::uint64_t at_first = memory_of(channel);
+    RingMemory memory = channel.ring_memory();
+    for (std::uint32_t ring = 0; ring < 6; ring++)
+        memory.keep_ahead(ring);
+    EXPECT_EQ(memory_of(channel), at_first) << "of rings that nobody has written";
+
+    plumb_ring_control& control = control_of(channel, 1);
+    control.limit = 4096;
+    control.memory = 4096; /* by the writer, in the meantime */
+    memory.keep_ahead(1);
+    EXPECT_EQ(control.memory, 2u * 4096u);
+    EXPECT_EQ(memory_of(channel), at_first + 4096) << "not the second sub-buffer alone";
+    control.limit = 3 * 4096;
+    memory.keep_ahead(1);
+    EXPECT_EQ(control.memory, 4u * 4096u);
+    control.limit = UINT64_MAX; /* damaged */
+    memory.keep_ahead(1);
+    EXPECT_EQ(memory_of(channel), at_first + 3 * 4096);
+    EXPECT_EQ(size_of(channel), channel.layout().total_bytes);
+}
+
+TEST_F(WithDirectory, who_may_not_take_memory_gets_all_rings) {
+    Channel channel = make();
+    RingMemory memory = channel.ring_memory();
+    memory.reserve_all_if_wanted();
+    EXPECT_LT(memory_of(channel), channel.layout().total_bytes);
+    channel.header().memory_wanted = 1;
+    memory.keep_ahead(0);
+    EXPECT_EQ(control_of(channel, 0).memory, channel.layout().ring_bytes);
+    EXPECT_EQ(control_of(channel, 1).memory, 0u);
+    memory.reserve_all_if_wanted();
+    EXPECT_EQ(memory_of(channel), channel.layout().total_bytes);
+}
+
+TEST_F(WithLittleRoom, memory_that_is_not_there_is_asked_for_again_later) {
+    Channel channel = make();
+    const std::string filler = scratch_ / "filler";
+    const int fd = ::open(filler.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    std::vector<char> bytes(4096);
+    while (::write(fd, bytes.data(), bytes.size()) > 0) {
+    }
+    RingMemory memory = channel.ring_memory();
+    channel.header().memory_wanted = 1;
+    memory.keep_ahead(0);
+    EXPECT_EQ(control_of(channel, 0).memory, 0u);
+    EXPECT_EQ(::ftruncate(fd, 0), 0);
+    memory.keep_ahead(0);
+    EXPECT_EQ(control_of(channel, 0).memory, 0u) << "at once";
+    ::usleep(120'000);
+    memory.keep_ahead(0);
+    EXPECT_EQ(control_of(channel, 0).memory, channel.layout().ring_bytes);
+    ::close(fd);
 }
 
 TEST_F(WithLittleRoom, too_large_a_channel_is_refused_with_the_figures) {

@@ -30,6 +30,7 @@
  *   ring write_pos    the writer: an rseq section on that CPU, or the thread in `owner`
  *   ring limit        the same; and the consumer, to 0, when it closes the channel
  *   ring consumed     the consumer
+ *   ring memory       the writer that enters a sub-buffer; and the creator
  *   ring lost[]       any writer, atomic add
  *   clock page        the consumer
  *
@@ -62,6 +63,11 @@
  *   consumed <= write_pos <= limit <= consumed + ring_bytes        (discard and block)
  *
  * `limit` is always on a sub-buffer boundary. To enter a sub-buffer a writer first publishes limit = its end.
+ *
+ * A ring is a hole in the file until it is written: what stands before data_offset, and the guard, have their memory from the
+ * beginning, a sub-buffer gets it before `limit` first lets anybody write there, by whoever enters it or by the creator, who
+ * may be ahead. So where there is none left, an event is lost with a name, and nobody gets a SIGBUS. The first `memory` bytes
+ * of a ring have theirs: it is raised behind that, by compare-and-swap, and is never lowered.
  * In overwrite mode `limit` does not wait for `consumed`; the bytes from limit - ring_bytes to write_pos are
  * then the ring's content, and a reader that has copied some checks `limit` again before it believes them.
  */
@@ -75,8 +81,8 @@
 
 /* "PLUMBCH1", little-endian. */
 #define PLUMB_CHANNEL_MAGIC 0x314843424d554c50ull
-#define PLUMB_CHANNEL_VERSION_MAJOR 3u
-#define PLUMB_CHANNEL_VERSION_MINOR 2u
+#define PLUMB_CHANNEL_VERSION_MAJOR 4u
+#define PLUMB_CHANNEL_VERSION_MINOR 0u
 
 #define PLUMB_CHANNEL_HEADER_BYTES 4096u
 #define PLUMB_CHANNEL_GUARD 65536u
@@ -140,17 +146,19 @@ enum plumb_ring_mode {
     PLUMB_MODE_BLOCK = 3      /* wait up to block_timeout_ns, then as discard */
 };
 
-/* Why an event is missing, or not whole. One counter each, in every ring. */
+/* Why an event is missing, or not whole. One counter each, in every ring, but for what the consumer counts. */
 enum plumb_loss {
     PLUMB_LOST_FULL = 0,          /* events: ring full in discard mode */
     PLUMB_LOST_BLOCK_TIMEOUT = 1, /* events: ring still full when the time-out of block mode ended */
     PLUMB_LOST_TOO_LARGE = 2,     /* events: larger than a quarter of a sub-buffer, and could not be cut */
-    PLUMB_LOST_CONTENDED = 3,   /* events: no ring could be had (only without rseq), or no guard or buffer */
-    PLUMB_LOST_OVERWRITTEN = 4, /* sub-buffers: overwritten before they were read; counted by the consumer */
-    PLUMB_CUT = 5,              /* events: recorded, but a string, text or sequence was shortened */
-    PLUMB_LOST_CLOCK = 6,       /* events: the process is held, and the clock takes a system call to read */
+    PLUMB_LOST_CONTENDED = 3, /* events: no ring could be had (only without rseq), or no guard or buffer */
+    PLUMB_LOST_NO_MEMORY = 4, /* events: there was no shared memory left for the sub-buffer */
+    PLUMB_CUT = 5,            /* events: recorded, but a string, text or sequence was shortened */
+    PLUMB_LOST_CLOCK = 6,     /* events: the process is held, and the clock takes a system call to read */
     PLUMB_LOST_HELD = 7, /* events: the process is held; of its new threads, or it would have had to wait */
-    PLUMB_LOSS_CAUSES = 8
+    PLUMB_LOSS_COUNTERS = 8,
+    PLUMB_LOST_OVERWRITTEN = 8, /* sub-buffers: overwritten before they were read; counted by the consumer */
+    PLUMB_LOSS_CAUSES = 9
 };
 
 /* Why something could not be described. One counter each, in the header. */
@@ -169,7 +177,9 @@ struct plumb_ring_control {
     uint64_t write_pos; /* the one store to this word publishes a record */
     uint64_t limit;     /* writing below this needs no check */
     uint64_t owner;     /* extra rings: the thread that holds it, PLUMB_OWNER(); 0: free */
-    uint64_t reserved0[5];
+    uint64_t
+        memory; /* bytes of the ring, from its beginning, that have their memory; whoever gives it says so */
+    uint64_t reserved0[4];
     /* line 1: the consumer */
     uint64_t consumed; /* whole sub-buffers handed back */
     uint64_t taken;    /* what the consumer has stored elsewhere; 0: it does not say. No writer looks at it */
@@ -177,9 +187,9 @@ struct plumb_ring_control {
         not_stored; /* events that it took and could not store, and told nowhere yet; no writer looks at it */
     uint64_t reserved1[5];
     /* line 2: losses; not on the path of an event that is recorded */
-    uint64_t lost[PLUMB_LOSS_CAUSES]; /* by enum plumb_loss */
+    uint64_t lost[PLUMB_LOSS_COUNTERS]; /* by enum plumb_loss */
     /* line 3: the consumer */
-    uint64_t told[PLUMB_LOSS_CAUSES]; /* of `lost`, what it has stored elsewhere; no writer looks at it */
+    uint64_t told[PLUMB_LOSS_COUNTERS]; /* of `lost`, what it has stored elsewhere; no writer looks at it */
 };
 
 struct plumb_channel_header {
@@ -237,7 +247,8 @@ struct plumb_channel_header {
                                space_futex, looks again behind that, and wakes if it was set either time */
     uint32_t gave_up; /* PLUMB_GAVE_UP(space_futex) of a writer for whom a time-out has passed; 0: none */
     uint32_t kernel_events; /* the creator: not 0: a tracing instance of the kernel belongs to it */
-    uint32_t reserved3[9];
+    uint32_t memory_wanted; /* not 0: a writer may not take memory itself, the creator is to: for all rings */
+    uint32_t reserved3[8];
 
     /* Shared: any writer. By tag: inode of a process-id namespace, 0 -> inode, once, by compare-and-swap. */
     PLUMB_ABI_ALIGNED(64) uint32_t namespaces[PLUMB_NAMESPACES];
@@ -247,6 +258,7 @@ PLUMB_ABI_SIZE(struct plumb_ring_control, PLUMB_RING_CONTROL_BYTES);
 PLUMB_ABI_OFFSET(struct plumb_ring_control, write_pos, 0);
 PLUMB_ABI_OFFSET(struct plumb_ring_control, limit, 8);
 PLUMB_ABI_OFFSET(struct plumb_ring_control, owner, 16);
+PLUMB_ABI_OFFSET(struct plumb_ring_control, memory, 24);
 PLUMB_ABI_OFFSET(struct plumb_ring_control, consumed, 64);
 PLUMB_ABI_OFFSET(struct plumb_ring_control, lost, 128);
 PLUMB_ABI_OFFSET(struct plumb_ring_control, not_stored, 80);
@@ -280,6 +292,7 @@ PLUMB_ABI_OFFSET(struct plumb_channel_header, closed, 448);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, data_futex, 452);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, space_futex, 460);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, gave_up, 468);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, memory_wanted, 476);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, creator_namespace, 156);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, namespaces, 512);
 PLUMB_ABI_SIZE(struct plumb_channel_header, 768);
