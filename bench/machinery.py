@@ -71,8 +71,9 @@ class PlumbSession:
 class LttngSession:
     """LTTng's flight recorder with the same events and rings. Starts a session daemon if none runs."""
 
-    def __init__(self, output):
+    def __init__(self, output, events="plumb_bench:*"):
         self.output = output
+        self.events = events
         self.daemon = None
         self.name = f"plumb-bench-{os.getpid()}"
 
@@ -88,7 +89,7 @@ class LttngSession:
             call(["lttng", "create", self.name, "--snapshot", f"--output={self.output}"])
             call(["lttng", "enable-channel", "-u", "-s", self.name, f"--subbuf-size={RING_SUBBUF_BYTES}",
                   f"--num-subbuf={RING_SUBBUF_COUNT}", "ring"])
-            call(["lttng", "enable-event", "-u", "-s", self.name, "-c", "ring", "plumb_bench:*"])
+            call(["lttng", "enable-event", "-u", "-s", self.name, "-c", "ring", self.events])
             call(["lttng", "start", self.name])
         except Failure:
             self.end()
