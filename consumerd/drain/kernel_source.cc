@@ -2,6 +2,7 @@
 
 #include "base/processes.h"
 #include "consumerd/clock/clock_calibration.h"
+#include "consumerd/kernel/buffer_wait.h"
 #include "consumerd/sink/ctf_writer.h"
 
 #include <fcntl.h>
@@ -213,7 +214,8 @@ size_t KernelSource::read_page(Cpu& cpu) {
     do
         got = read(cpu.raw.get(), cpu.pages.data() + cpu.filled, session_.page_bytes());
     while (got < 0 && errno == EINTR);
-    if (got < 0 && errno != EAGAIN) { /* as for want of memory: there may be events */
+    /* A processor that was never on has no buffer (ENODEV). Else, as for want of memory, there may be events. */
+    if (got < 0 && errno != EAGAIN && errno != ENODEV) {
         failed_reads_++;
         if (options_.log && std::exchange(read_error_, errno) != errno)
             options_.log(
@@ -340,9 +342,7 @@ Status KernelSource::end(Sink& sink) {
 void KernelSource::wait(uint32_t, bool, uint64_t until_ns) {
     const uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
     const uint64_t left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
-    const timespec timeout{static_cast<time_t>(left_ns / 1'000'000'000),
-                           static_cast<long>(left_ns % 1'000'000'000)};
-    ppoll(watched_.data(), watched_.size(), &timeout, nullptr);
+    wait_for_buffers(watched_, left_ns);
 }
 
 void KernelSource::wake() {

@@ -1,6 +1,7 @@
 #include "consumerd/kernel/tracefs_reader.h"
 
 #include "consumerd/clock/clock_calibration.h"
+#include "consumerd/kernel/buffer_wait.h"
 #include "consumerd/kernel/tracefs.h"
 #include "consumerd/kernel/tracing_instances.h"
 
@@ -126,9 +127,7 @@ void TracefsReader::wait(int wake, std::uint64_t timeout_ns) const {
     std::vector<pollfd> watched = {{wake, POLLIN, 0}};
     for (const FileDescriptor& raw : cpus_)
         watched.push_back({raw.get(), POLLIN, 0});
-    const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000),
-                           static_cast<long>(timeout_ns % 1'000'000'000)};
-    ppoll(watched.data(), watched.size(), &timeout, nullptr);
+    wait_for_buffers(watched, timeout_ns);
 }
 
 } // namespace plumb

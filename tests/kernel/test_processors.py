@@ -4,7 +4,7 @@
 # cmake-lock: boot
 # cmake-kernel: 6.12
 """Many processors, some of which are off, go off and come while programs trace: no event is lost or counted twice, and a
-channel has a ring for each processor that there may ever be.
+channel has a ring for each processor that there may ever be. The kernel's events are read of those alone that have been on.
 
     PLUMB_BUILD_DIR=build/dev PLUMB_SOURCE_DIR=. python3 tests/kernel/test_processors.py 6.12 [TEST...]"""
 import collections
@@ -62,8 +62,35 @@ exit $status
 """
 
 
+# A processor that was never on has no buffer. Then one of them comes on: its events are the only ones there are.
+LAST = PROCESSORS - 1
+KERNEL_EVENTS = f"""
+begin() {{
+    plumb record -q --json "$@" >$RESULTS/said & recorder=$!
+    until grep -qx 1 /sys/kernel/tracing/instances/plumb_r*/tracing_on; do sleep 0.2; done 2>/dev/null
+    sleep 2
+}}
+ticks() {{
+    read -r all </proc/$recorder/stat
+    set -- ${{all##*) }}
+    echo $((${{12}} + ${{13}}))
+}}
+begin --exe nobody -k sched:sched_process_exec -o $RESULTS/nobody
+before=$(ticks); sleep 4; echo $(($(ticks) - before)) >$RESULTS/ticks_by_executable
+kill -INT $recorder; wait $recorder || exit
+begin -a -k cpuhp:cpuhp_enter -o $RESULTS/trace
+before=$(ticks); sleep 4; echo $(($(ticks) - before)) >$RESULTS/ticks
+echo 1 >/sys/devices/system/cpu/cpu{LAST}/online
+sleep 2
+kill -INT $recorder; wait $recorder
+status=$?
+echo 0 >/sys/devices/system/cpu/cpu{LAST}/online
+exit $status
+"""
+
 STEPS = {
     "processors": "cat /sys/devices/system/cpu/possible",
+    "kernel": KERNEL_EVENTS,
     "with_sequences": step(),
     "without_sequences": step("PLUMB_RSEQ=none"),
 }
@@ -111,6 +138,19 @@ class Processors(unittest.TestCase):
         self.assertEqual(self.results["processors"].out.strip(), f"0-{PROCESSORS - 1}")
         before = (self.results["with_sequences"].folder / "online_before").read_text().strip()
         self.assertEqual(before, f"0-{AT_BOOT - 1}")
+
+    def test_events_of_the_kernel_are_waited_for_where_processors_were_never_on(self):
+        result = self.results["kernel"]
+        self.assertEqual((result.status, result.error), (0, ""))
+        summary = json.loads((result.folder / "said").read_text())
+        self.assertEqual((summary["problems"], summary["missed"], summary["notes"]), ([], {}, {}))
+        shown = subprocess.run(["babeltrace2", result.folder / "trace"], stdout=subprocess.PIPE, text=True,
+                               check=True).stdout
+        self.assertGreater(shown.count(f"cpuhp_enter: {{ cpu_id = {LAST} }}"), 5)
+        for name in ("ticks", "ticks_by_executable"):
+            ticks = int((result.folder / name).read_text())
+            print(f"{name}: {ticks} in 4 s")
+            self.assertLess(ticks, 100, name)
 
     def test_events_are_exact_while_processors_go_off_and_come(self):
         self.check("with_sequences")
