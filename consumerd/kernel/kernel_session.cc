@@ -112,8 +112,7 @@ Status KernelSession::configure() {
         return set.error().hint("This kernel's tracer does not have the clock {}; use --clock mono.", clock);
     if (Status set = write_tracefs(path("options/overwrite"), config_.overwrite ? "1" : "0"); !set)
         return set;
-    /* Names of threads come from the statedump; the kernel needs not keep them. Older ones have no such option. */
-    (void)write_tracefs(path("options/record-cmd"), "0");
+    set_own_options(path_);
     /* Readers are woken when a quarter is full. */
     (void)write_tracefs(path("buffer_percent"), "25");
     const std::uint64_t kilobytes = std::max<std::uint64_t>(config_.buffer_bytes >> 10, 64);
@@ -131,7 +130,7 @@ Status KernelSession::know_layout() {
 }
 
 Status KernelSession::read_page_format() {
-    const auto text = read_small_file(root_ + "/events/header_page");
+    const auto text = read_small_file(path("events/header_page"));
     if (!text) return text.error();
     std::istringstream lines(*text);
     for (std::string line; std::getline(lines, line);) {
@@ -148,7 +147,6 @@ Status KernelSession::read_page_format() {
     if ((page_format_.commit_bytes != 4 && page_format_.commit_bytes != 8) ||
         page_bytes_ <= page_format_.data_offset || page_bytes_ > page_bytes_max)
         return Error("The kernel's ring buffer has pages of a form that is not known: {}", *text);
-    /* Since 6.8 an instance's pages may be larger; ours are as they come. */
     return ok();
 }
 

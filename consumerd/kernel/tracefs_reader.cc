@@ -51,7 +51,7 @@ Status TracefsReader::configure() {
     if (Status off = write_tracefs(path("tracing_on"), "0"); !off) return off;
     if (Status set = write_tracefs(path("trace_clock"), place_.clock); !set) return set;
     if (Status set = write_tracefs(path("buffer_size_kb"), "512"); !set) return set;
-    (void)write_tracefs(path("options/record-cmd"), "0");
+    set_own_options(path_);
     (void)write_tracefs(path("options/overwrite"), "1"); /* what is lost is told in the pages then */
     (void)write_tracefs(path("buffer_percent"), "0");    /* who waits is woken by the first */
     const auto names = list_directory(path("per_cpu"));

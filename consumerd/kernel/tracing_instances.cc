@@ -187,6 +187,15 @@ Result<LifeLock> make_tracing_instance(const std::string& path) {
     }
 }
 
+/* Stacks would be events of their own behind each of ours; with "block", poll() says at once that there is something to be
+ * read; without "markers" nothing can be written to the instance. Names of threads come from the statedump: the kernel needs
+ * not keep them. Not every kernel has all of these. */
+void set_own_options(const std::string& path) {
+    for (const char* option : {"stacktrace", "userstacktrace", "block", "record-cmd", "record-tgid"})
+        (void)write_tracefs(path + "/options/" + option, "0");
+    (void)write_tracefs(path + "/options/markers", "1");
+}
+
 TracefsLeftovers find_tracefs_leftovers(const std::string& root) {
     TracefsLeftovers leftovers;
     const std::string folder = root + "/instances/";

@@ -99,6 +99,17 @@ status=$?
 kill $other
 """ + WHAT_IS_LEFT + "exit $status\n"
 
+# What somebody has set for the machine's first buffer, new instances begin with, but for the size of its pages.
+OTHERS_OPTIONS = """
+set_options() {
+    for option in stacktrace userstacktrace block; do echo $1 >/sys/kernel/tracing/options/$option; done
+    echo $((1 - $1)) >/sys/kernel/tracing/options/markers
+    [ ! -e /sys/kernel/tracing/buffer_subbuf_size_kb ] || echo $2 >/sys/kernel/tracing/buffer_subbuf_size_kb
+}
+set_options 1 16
+trap 'set_options 0 4' EXIT
+"""
+
 STEPS = {
     "probes": "yes >/dev/null &\ntrap 'kill $!' EXIT\n" + recording(
         f"-k kprobe:vfs_write -k kretprobe:vfs_write {SANDWICH} -k uprobe:/bin/sandwich:probed_function "
@@ -132,6 +143,8 @@ STEPS = {
         exec >/dev/null; cd /tmp; date >file; ls -l file nothing 2>&-; cp file other; mv other third; ln -s third link; cat link nothing 2>&-
         chmod 600 file; touch -d 2020-01-01 file; stat file; mkdir folder; rm -r folder link third; sandwich 10; sleep 0.01
         trap : USR1; kill -USR1 $$; true'"""),
+    "others_options": OTHERS_OPTIONS + recording(f"{SANDWICH} -- sandwich {CALLS}"),
+    "others_in_namespace": OTHERS_OPTIONS + NAMESPACE,
     "monotonic": recording(f"{SANDWICH} -- sandwich {CALLS}"),
     "cycles": CLAIM_INVARIANT_COUNTER + recording(f"{SANDWICH} -- sandwich {CALLS}"),
 }
@@ -259,6 +272,12 @@ class Tracefs(unittest.TestCase):
                 summary = self.summary(name)
                 self.assertEqual(summary["clock"]["name"], clock)
                 self.assertEqual(summary["events_lost"], 0)
+                self.assert_calls_lie_between_their_events(name)
+
+    def test_options_that_others_have_set_for_the_first_buffer_do_not_count(self):
+        for name in ("others_options", "others_in_namespace"):
+            with self.subTest(name):
+                self.assertEqual(self.summary(name)["events_lost"], 0)
                 self.assert_calls_lie_between_their_events(name)
 
     def test_events_of_the_whole_machine_are_those_that_the_kernel_counted(self):

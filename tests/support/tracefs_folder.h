@@ -26,9 +26,9 @@ public:
         EXPECT_NE(mkdtemp(pattern), nullptr);
         root_ = pattern;
         instance_ = fmt::format("{}/instances/plumb_{:016x}", root_, cookie);
-        write(root_ + "/events/header_page", "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n"
-                                             "\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n"
-                                             "\tfield: char data;\toffset:16;\tsize:4080;\tsigned:1;\n");
+        write(instance_ + "/events/header_page", "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n"
+                                                 "\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n"
+                                                 "\tfield: char data;\toffset:16;\tsize:4080;\tsigned:1;\n");
         write(instance_ + "/buffer_size_kb", "64\n");
         write(instance_ + "/set_event", "test:number\n");
         write(instance_ + "/events/test/number/format",
