@@ -352,6 +352,7 @@ void Recorder::close() {
         /* Ended by the time limit, as it was asked to: that is no failure. */
         const bool by_us = stop_asked_ns_ != 0 && command_->exit_status() == 128 + SIGTERM;
         summary_.exit_status = by_us ? 0 : command_->exit_status();
+        tell_of_return_probes();
     }
     if (Status whole = check_channel(); !whole) {
         if (options_.quiet) status_.say(whole.error().message());

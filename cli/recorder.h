@@ -69,6 +69,7 @@ private:
     Status go_on_without_kernel(const Error& error);
     Status know_numbers();
     Status open_kernel_drain();
+    void tell_of_return_probes();
     Status limit_kernel(const std::vector<std::uint32_t>& processes);
     Status start_kernel(const std::vector<std::uint32_t>& processes);
     Status open_other_users(const ChannelConfig& config, const ClockCalibration& calibration);

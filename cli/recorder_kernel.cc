@@ -7,6 +7,8 @@
 #include "base/process_names.h"
 #include "cli/losses.h"
 
+#include <algorithm>
+#include <csignal>
 #include <utility>
 
 namespace plumb {
@@ -82,6 +84,18 @@ Status Recorder::limit_kernel(const std::vector<std::uint32_t>& processes) {
     if (!watch) return watch.error();
     executable_watch_ = std::move(*watch);
     return executable_watch_->start();
+}
+
+/* What makes them end a program, as handlers on a stack of their own, is not to be seen in its file. */
+void Recorder::tell_of_return_probes() {
+    const bool has_any =
+        std::any_of(kernel_selectors_.begin(), kernel_selectors_.end(), [](const KernelSelector& selector) {
+            return selector.kind == KernelSelector::Kind::uretprobe;
+        });
+    if (has_any && command_->exit_status() == 128 + SIGILL)
+        status_.say(
+            "The command was ended by SIGILL. A uretprobe does that to a program that leaves its function "
+            "otherwise than by returning on the same stack; a uprobe does not.");
 }
 
 /* `processes`: whom it is limited to. Where nobody is named, or with --system-wide: it is not, but the recorder itself is left

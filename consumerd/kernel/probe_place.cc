@@ -71,7 +71,15 @@ Status check_return(const KernelSelector& selector, const FunctionPlace& place) 
 
 Status check_unwinding(const KernelSelector& selector, const ElfFile& elf) {
     if (selector.kind != ProbeKind::uretprobe || selector.insists) return ok();
-    const std::string who = who_walks_the_stack(elf);
+    const std::string who = who_walks_the_stack(elf), switches = what_switches_stacks(elf);
+    /* The kernel takes returns for those of one stack, by their addresses: of what is out of order it forgets some, which
+     * then return to nowhere. */
+    if (who.empty() && !switches.empty())
+        return Error("{}: {} goes from one stack to another (it has {}). A uretprobe puts another return "
+                     "address on the "
+                     "stack, and ends a program (SIGILL) that is in the function on two of them.",
+                     selector.text, selector.file, switches)
+            .hint("`uretprobe!:{}:{}` insists.", selector.file, selector.event);
     if (who.empty()) return ok();
     return Error("{}: {} is {}. A uretprobe puts another return address on the stack, and ends a program "
                  "that throws an exception or panics through the function, or walks its stack.",

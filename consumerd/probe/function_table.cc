@@ -62,7 +62,11 @@ struct SymbolEntry {
     std::uint16_t version;
 };
 
-/* Calls `each` for the symbols of one table that are defined, until it says that it has what it wanted. */
+bool is_of_another_object(const SymbolEntry& entry) {
+    return entry.symbol.st_shndx == SHN_UNDEF;
+}
+
+/* Calls `each` for the symbols of one table, until it says that it has what it wanted. */
 void walk_symbols(const ElfFile& elf, std::uint32_t table_type,
                   const std::function<bool(const SymbolEntry&)>& each) {
     for (const Elf64_Shdr& section : elf.sections()) {
@@ -77,7 +81,6 @@ void walk_symbols(const ElfFile& elf, std::uint32_t table_type,
         for (std::uint64_t i = 0; i < bytes->size() / sizeof(Elf64_Sym); i++) {
             SymbolEntry entry{{}, {}, VER_NDX_GLOBAL};
             if (!take(*bytes, i * sizeof(Elf64_Sym), entry.symbol)) break;
-            if (entry.symbol.st_shndx == SHN_UNDEF) continue;
             (void)take(versions, i * sizeof(entry.version), entry.version);
             entry.name = text_at(strings, entry.symbol.st_name);
             if (!entry.name.empty() && !each(entry)) return;
@@ -107,7 +110,7 @@ std::vector<ProbedFunction> functions_of(const ElfFile& elf) {
     const std::map<std::uint16_t, std::string> versions = defined_versions(elf);
     for (const std::uint32_t table : {SHT_DYNSYM, SHT_SYMTAB})
         walk_symbols(elf, table, [&](const SymbolEntry& entry) {
-            if (!is_function(entry.symbol)) return true;
+            if (is_of_another_object(entry) || !is_function(entry.symbol)) return true;
             ProbedFunction function;
             function.symbol = entry.name;
             function.address = entry.symbol.st_value;
@@ -143,10 +146,23 @@ std::optional<std::uint64_t> symbol_address(const ElfFile& elf, const std::strin
     for (const std::uint32_t table : {SHT_SYMTAB, SHT_DYNSYM})
         if (!found)
             walk_symbols(elf, table, [&](const SymbolEntry& entry) {
-                if (entry.name == symbol) found = entry.symbol.st_value;
+                if (entry.name == symbol && !is_of_another_object(entry)) found = entry.symbol.st_value;
                 return !found;
             });
     return found;
+}
+
+bool has_for_itself(const ElfFile& elf, const std::string& symbol) {
+    bool is_needed = false, is_exported = false, is_there = false;
+    walk_symbols(elf, SHT_DYNSYM, [&](const SymbolEntry& entry) {
+        if (entry.name == symbol) (is_of_another_object(entry) ? is_needed : is_exported) = true;
+        return !is_needed && !is_exported;
+    });
+    walk_symbols(elf, SHT_SYMTAB, [&](const SymbolEntry& entry) {
+        is_there = entry.name == symbol;
+        return !is_there;
+    });
+    return is_needed || (is_there && !is_exported);
 }
 
 } // namespace plumb

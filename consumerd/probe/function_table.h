@@ -31,6 +31,10 @@ std::vector<ProbedFunction> functions_of(const ElfFile& elf);
 /* What a symbol's value is, of whatever kind: markers name variables. */
 std::optional<std::uint64_t> symbol_address(const ElfFile& elf, const std::string& symbol);
 
+/* Whether the file has it from another object, or brought it along, as a static program does; not where it offers it to
+ * others. */
+bool has_for_itself(const ElfFile& elf, const std::string& symbol);
+
 } // namespace plumb
 
 #endif

@@ -29,4 +29,10 @@ std::string who_walks_the_stack(const ElfFile& elf) {
     return {};
 }
 
+std::string what_switches_stacks(const ElfFile& elf) {
+    for (const char* function : {"swapcontext", "setcontext", "makecontext"})
+        if (has_for_itself(elf, function)) return function;
+    return {};
+}
+
 } // namespace plumb

@@ -14,6 +14,9 @@ namespace plumb {
 /* "C++ (it needs libstdc++)"; empty: nothing says so. */
 std::string who_walks_the_stack(const ElfFile& elf);
 
+/* "swapcontext": with what it goes from one stack to another; empty: nothing says so. */
+std::string what_switches_stacks(const ElfFile& elf);
+
 } // namespace plumb
 
 #endif

@@ -326,6 +326,70 @@ int main(void) {
                                 command=["sh", "-c", f"{self.app} && {self.folder}/thrower"])
         self.assertEqual(counts, {"uretprobe_json_parse": 11, "uprobe_thrower": 10})
 
+    def test_uretprobes_do_not_end_programs_that_switch_stacks(self):
+        (self.folder / "turns.c").write_text("""
+            #include <ucontext.h>
+            static ucontext_t one, other;
+            static char stack[65536];
+            __attribute__((noinline)) int turn(int n) {
+                if (n == 1) swapcontext(&other, &one);
+                __asm__ volatile("" : "+r"(n) : : "memory");
+                return n;
+            }
+            static void others(void) { turn(1); }
+            int main() {
+                getcontext(&other);
+                other.uc_stack.ss_sp = stack;
+                other.uc_stack.ss_size = sizeof(stack);
+                other.uc_link = &one;
+                makecontext(&other, others, 0);
+                swapcontext(&one, &other);
+                turn(2);
+                swapcontext(&one, &other);
+                return 0;
+            }
+            """)
+        self.compile("cc", "-O2", "turns.c", "-o", "turns")
+        self.compile("cc", "-O2", "-static", "turns.c", "-o", "static_turns")
+        for name in ("turns", "static_turns"):
+            file = self.folder / name
+            _, said = self.record(f"uretprobe:{file}:turn", command=[file], status=1)
+            self.assertIn("context", said)
+            self.assertIn("uretprobe!:", said)
+            counts, said = self.record(f"uprobe:{file}:turn", command=[file])
+            self.assertEqual((counts, said), ({"uprobe_turn": 2}, ""))
+
+    def test_that_a_uretprobe_may_have_ended_the_program_is_said(self):
+        (self.folder / "above.c").write_text("""
+            #include <pthread.h>
+            #include <signal.h>
+            #include <sys/mman.h>
+            __attribute__((noinline)) int deep(int n) {
+                if (n == 1) raise(SIGUSR1);
+                __asm__ volatile("" : "+r"(n) : : "memory");
+                return n;
+            }
+            static void handler(int signal) { deep(signal + 100); }
+            static void* thread(void* stack) {
+                const stack_t its = {.ss_sp = stack, .ss_size = 1 << 18};
+                sigaltstack(&its, 0);
+                deep(1);
+                return 0;
+            }
+            int main() {
+                void* stack = mmap(0, 1 << 18, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                const struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+                pthread_t its;
+                sigaction(SIGUSR1, &action, 0);
+                pthread_create(&its, 0, thread, stack);
+                return pthread_join(its, 0);
+            }
+            """)
+        self.compile("cc", "-O2", "-pthread", "above.c", "-o", "above")
+        above = self.folder / "above"
+        _, said = self.record(f"uretprobe:{above}:deep", command=["sh", "-c", f"{above}; exit $?"], status=128 + signal.SIGILL)
+        self.assertIn("A uretprobe does that", said)
+
 
 class Filters(UserProbesTest):
     def setUp(self):
