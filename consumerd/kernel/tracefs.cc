@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/glob.h"
 #include "consumerd/kernel/fetch_arguments.h"
+#include "consumerd/kernel/tracing_instances.h"
 
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -187,6 +188,8 @@ Result<std::vector<TracefsEvent>> list_tracefs_events(const std::string& root) {
     for (const std::string& system : *systems) {
         /* What the tracers of ftrace itself write; they can not be switched on. */
         if (system == "ftrace") continue;
+        /* Nor a recorder's probes: who switches them on, too, keeps it from taking them away. Its own are not chosen here. */
+        if (is_tracing_instance_name(system)) continue;
         const std::string folder = root + "/events/" + system;
         struct stat info {};
         if (stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) continue;

@@ -53,7 +53,7 @@ struct TracefsEvent {
     std::string system;
     std::string name;
 };
-/* All events that can be switched on, sorted. */
+/* All events that can be switched on, sorted; without the probes of recorders of ours. */
 Result<std::vector<TracefsEvent>> list_tracefs_events(const std::string& root);
 
 struct ListedProbe {

@@ -148,6 +148,10 @@ std::string tracing_instance_name(std::uint64_t session_cookie) {
                : fmt::format("{}s{:0{}x}", name, process_start_boottime_ns(self).value_or(0), cookie_digits);
 }
 
+bool is_tracing_instance_name(std::string_view name) {
+    return shared_memory_in(name).has_value() || maker_of_old_name(name).has_value();
+}
+
 std::uint64_t session_cookie_in(std::string_view name) {
     std::uint64_t cookie = 0;
     const std::size_t last = name.rfind('_');

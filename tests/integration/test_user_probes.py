@@ -408,6 +408,18 @@ class Filters(UserProbesTest):
                                    "syscalls:sys_enter_openat if flags == 0", command=self.touch)
         self.assertEqual((counts, said), ({"syscall_entry_openat": 4}, ""))
 
+    def test_match_no_probe_of_another_recorder(self):
+        command = [PLUMB, "record", "-q", "-o", f"{self.trace}-other", "-k", f"uprobe:{self.app}:json_parse", "--",
+                   "sh", "-c", f"echo begun; read go; {self.app}"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as other:
+            self.assertEqual(other.stdout.readline(), "begun\n")
+            done = subprocess.run([PLUMB, "record", "-q", "-o", self.trace, "-k", "*:*json_parse*", "--", "true"],
+                                  stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("has no event *:*json_parse*", done.stderr)
+            _, said = other.communicate("go\n", timeout=60)
+        self.assertEqual((other.returncode, said), (0, ""))
+
     def test_what_is_left_out_may_be_one_of_ours(self):
         # Whoever adopts the instance of a killed recorder knows by the filter that nobody asked for the event.
         seen = self.folder / "filter"
