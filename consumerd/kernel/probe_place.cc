@@ -26,12 +26,12 @@ bool is_return(ProbeKind kind) {
     return kind == ProbeKind::kretprobe || kind == ProbeKind::uretprobe;
 }
 
-/* The kernel takes what has no slash for a symbol of its own, and reads up to the first space. */
+/* The kernel takes what has no slash for a symbol of its own, and reads up to the first space, or "#". */
 Result<std::string> absolute_path(const std::string& file) {
     std::error_code unknown;
     const std::string path = std::filesystem::absolute(file, unknown);
-    if (path.find_first_of(" \t\n") != std::string::npos)
-        return Error("The kernel takes no file for a uprobe whose name has spaces in it: {}.", path)
+    if (path.find_first_of(" \t\n\v\f\r#") != std::string::npos)
+        return Error("The kernel takes no file for a uprobe whose name has spaces or \"#\" in it: {}.", path)
             .hint("Name it by a symbolic link without.");
     return unknown ? file : path;
 }
@@ -151,7 +151,12 @@ Result<std::vector<ProbePlace>> places_of_markers(const KernelSelector& selector
     if (!markers) return markers.error();
     std::vector<ProbePlace> places;
     std::vector<std::string> left_out;
+    std::size_t wrong = 0;
     for (const Marker& marker : *markers) {
+        if (!is_on_nop(*elf, marker)) {
+            wrong++;
+            continue;
+        }
         auto place = place_of_marker(marker, *elf, *path, left_out);
         if (!place) return place.error();
         if (!selector.arguments.empty()) {
@@ -160,6 +165,12 @@ Result<std::vector<ProbePlace>> places_of_markers(const KernelSelector& selector
         }
         places.push_back(std::move(*place));
     }
+    const Error moved(
+        "{}: {} of {} markers stand on no instruction that does nothing, so the file's notes of them are "
+        "wrong: a probe there would break the program.",
+        selector.text, wrong, markers->size());
+    if (places.empty()) return moved;
+    if (wrong != 0) notes.push_back(moved.message());
     constexpr std::size_t told_max = 10;
     if (selector.arguments.empty() && left_out.size() > told_max) {
         const std::size_t more = left_out.size() - told_max;

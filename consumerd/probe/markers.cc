@@ -139,6 +139,22 @@ std::vector<Marker> markers_of(const ElfFile& elf) {
     return markers;
 }
 
+bool is_on_nop(const ElfFile& elf, const Marker& marker) {
+    constexpr std::uint8_t operand_size = 0x66, nop = 0x90, two_bytes = 0x0f, long_nop = 0x1f;
+    constexpr std::uint64_t prefixes_max = 12;
+    const auto byte_at = [&](std::uint64_t address) {
+        std::uint8_t byte = 0;
+        return elf.read_memory(address, &byte, sizeof(byte)) ? byte : std::uint8_t{0};
+    };
+    if (elf.machine() != EM_X86_64) return true;
+    std::uint64_t at = marker.address;
+    while (at - marker.address < prefixes_max && byte_at(at) == operand_size)
+        at++;
+    constexpr std::uint8_t other_segment = 0x2e; /* assemblers fill up with it */
+    if (byte_at(at) == other_segment) at++;
+    return byte_at(at) == nop || (byte_at(at) == two_bytes && byte_at(at + 1) == long_nop);
+}
+
 Result<std::vector<Marker>> choose_markers(const ElfFile& elf, const std::string& path,
                                            const std::string& pattern) {
     const std::vector<Marker> all = markers_of(elf);

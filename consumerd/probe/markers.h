@@ -29,6 +29,10 @@ struct Marker {
 /* One for each place, sorted by provider and name, and then by address. */
 std::vector<Marker> markers_of(const ElfFile& elf);
 
+/* Whether it stands on an instruction that does nothing, as it should: the notes of a file whose code was moved by another
+ * tool may be of no use, and a probe in the middle of an instruction breaks the program. */
+bool is_on_nop(const ElfFile& elf, const Marker& marker);
+
 /* "PROVIDER:NAME", both globs; "PROVIDER" means all of it. The error names what there is. `path`: for messages. */
 Result<std::vector<Marker>> choose_markers(const ElfFile& elf, const std::string& path,
                                            const std::string& pattern);

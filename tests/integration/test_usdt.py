@@ -87,6 +87,26 @@ class Markers(UserProbesTest):
             counts, _ = self.record(*patterns, command=["sh", "-c", f"exec {self.folder}/shop 6 >/dev/null"])
             self.assertEqual(counts, {"shop:order": 6, "uprobe_order": 6})
 
+    def test_a_marker_whose_note_is_wrong_breaks_no_program(self):
+        note = """.pushsection .note.stapsdt,"","note"; .balign 4; .4byte 8, 2f-1f, 3; .asciz "stapsdt";
+            1: .8byte %s, 0, 0; .asciz "moved"; .asciz "%s"; .asciz ""; .balign 4; 2: .popsection;"""
+        text = " ".join((note % ("3f+2", "wrong") + note % ("4f", "right")).split())
+        quoted = text.replace('"', '\\"')
+        (self.folder / "moved.c").write_text("""
+            int main(void) {
+                unsigned long number = 0;
+                __asm__ volatile("%s 3: movabs $0x1122334455667788, %%0; 4: nop" : "=r"(number));
+                return number == 0x1122334455667788 ? 0 : 3;
+            }
+            """ % quoted)
+        self.compile("cc", "-O2", "moved.c", "-o", "moved")
+        moved = self.folder / "moved"
+        counts, said = self.record(f"usdt:{moved}:*", command=[moved])
+        self.assertEqual(counts, {"moved:right": 1})
+        self.assertIn("1 of 2 markers stand on no instruction that does nothing", said)
+        _, said = self.record(f"usdt:{moved}:moved:wrong", command=[moved], status=1)
+        self.assertIn("would break the program", said)
+
     def test_what_is_not_there_is_named_with_what_is(self):
         for pattern, words in ((f"{self.folder}/shop:shop:ordr", ["no marker shop:ordr", "It has shop:order"]),
                                (f"{self.folder}/shop:bank:*", ["no marker bank:*", "shop:hard"]),

@@ -208,6 +208,10 @@ class Functions(UserProbesTest):
 
     def test_what_is_not_there_is_named_with_what_is_like_it(self):
         stripped = self.folder / "stripped"
+        for name in ("app#1", "app 1"):
+            shutil.copy(self.app, self.folder / name)
+            _, said = self.record(f"uprobe:{self.folder / name}:json_parse", status=1)
+            self.assertIn('has spaces or "#" in it', said)
         for pattern, words in ((f"{self.app}:shop::Card::add", ["no function shop::Card::add", "It has shop::Cart::add"]),
                                (f"{self.app}:json_pars", ["It has json_parse"]),
                                (f"{self.app}:nothing_*", ["no function nothing_*"]),
