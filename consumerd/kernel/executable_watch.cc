@@ -56,7 +56,7 @@ std::optional<std::string> program_of(std::string file) {
 } // namespace
 
 ExecutableWatch::ExecutableWatch(KernelSession& session, Options options)
-    : session_(session), options_(std::move(options)) {}
+    : session_(session), options_(std::move(options)), programs_looked_at_(programs_kept_max) {}
 
 ExecutableWatch::~ExecutableWatch() {
     stop();
@@ -86,6 +86,9 @@ Result<std::unique_ptr<ExecutableWatch>> ExecutableWatch::open(KernelSession& se
     auto newtask = watch->reader_->enable("task", "task_newtask");
     if (!newtask) return newtask.error().with("What programs start is not to be known");
     watch->newtask_ = std::move(*newtask);
+    auto exit = watch->reader_->enable("sched", "sched_process_exit");
+    if (!exit) return exit.error().with("Which programs end is not to be known");
+    watch->exit_ = std::move(*exit);
     watch->wake_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!watch->wake_.is_open()) return Error::from_errno(errno, "Could not make an event descriptor");
     return watch;
@@ -200,6 +203,8 @@ ProgramLives::Program ExecutableWatch::program_run(std::uint32_t process_id,
 }
 
 void ExecutableWatch::take(const RawEvent& event) {
+    /* Its field names the same thread. */
+    if (raw_type(event) == exit_->id()) return programs_.ended(event.timestamp, raw_thread(event));
     const bool is_exec = raw_type(event) == exec_->id();
     if (!is_exec && raw_type(event) != newtask_->id()) return;
     const RawFields& fields = is_exec ? *exec_ : *newtask_;
@@ -220,7 +225,11 @@ void ExecutableWatch::take(const RawEvent& event) {
 bool ExecutableWatch::read() {
     for (int times = 0; times < 2; times++) /* see TracefsReader::read() */
         is_whole_ &= reader_->read([this](const RawEvent& event) { take(event); });
-    if (programs_.size() > programs_kept_max) programs_.forget_others(reader_->now());
+    if (programs_.size() > programs_looked_at_) {
+        programs_.forget_others(reader_->now());
+        /* Not for each event, where most are still there. */
+        programs_looked_at_ = std::max(programs_kept_max, programs_.size() + programs_.size() / 2);
+    }
     return !changed_.empty() || !is_whole_ || reader_->holds_back();
 }
 

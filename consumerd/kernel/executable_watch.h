@@ -75,9 +75,10 @@ private:
     KernelSession& session_;
     Options options_;
     std::unique_ptr<TracefsReader> reader_;
-    std::optional<RawFields> exec_, newtask_;
+    std::optional<RawFields> exec_, newtask_, exit_;
     std::mutex mutex_; /* of the reader and the next */
     ProgramLives programs_;
+    std::size_t programs_looked_at_;  /* as many as there may be before it is looked who can be forgotten */
     std::set<std::uint32_t> changed_; /* who has called exec(), as we call them: not heard yet */
     bool is_whole_ = true;            /* nothing was lost since the last time that it was heard */
     FileDescriptor wake_;

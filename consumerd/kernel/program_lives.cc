@@ -28,6 +28,10 @@ void ProgramLives::runs(std::uint64_t time, std::uint32_t thread, Program progra
     add(thread, {time, program});
 }
 
+void ProgramLives::ended(std::uint64_t time, std::uint32_t thread) {
+    if (const auto found = lives_.find(thread); found != lives_.end()) found->second.back().until = time;
+}
+
 void ProgramLives::found(std::uint32_t thread) {
     if (lives_.count(thread) == 0) add(thread, {0, Program::recorded});
 }
@@ -43,6 +47,7 @@ ProgramLives::Program ProgramLives::find(std::uint32_t thread, std::uint64_t tim
 void ProgramLives::forget_others(std::uint64_t now) {
     std::erase_if(lives_, [this](const auto& each) {
         const Life& last = each.second.back();
+        if (last.until != 0) return last.until < forgotten_at_;
         return last.program != Program::recorded && last.from < forgotten_at_;
     });
     forgotten_at_ = now;

@@ -19,18 +19,21 @@ public:
     /* In the order of time. */
     void began(std::uint64_t time, std::uint32_t by, std::uint32_t thread);
     void runs(std::uint64_t time, std::uint32_t thread, Program program);
+    void ended(std::uint64_t time, std::uint32_t thread);
     /* It was found to run a recorded one, where nothing else is known of it. */
     void found(std::uint32_t thread);
 
     Program find(std::uint32_t thread, std::uint64_t time) const;
     std::size_t size() const { return lives_.size(); }
-    /* Lets go of those of whom nothing was told since the last time that this was called, and who are not recorded. */
+    /* Lets go of those who had ended when this was called the last time, and of those of whom nothing was told since then and
+     * who are not recorded. */
     void forget_others(std::uint64_t now);
 
 private:
     struct Life {
         std::uint64_t from;
         Program program;
+        std::uint64_t until = 0; /* 0: it has not ended */
     };
     void add(std::uint32_t thread, Life life);
 

@@ -391,7 +391,8 @@ int main(void) {
             """)
         self.compile("cc", "-O2", "-pthread", "above.c", "-o", "above")
         above = self.folder / "above"
-        _, said = self.record(f"uretprobe:{above}:deep", command=["sh", "-c", f"{above}; exit $?"], status=128 + signal.SIGILL)
+        command = ["sh", "-c", f"{above}; exit $?"]
+        _, said = self.record(f"uretprobe:{above}:deep", command=command, status=128 + signal.SIGILL)
         self.assertIn("A uretprobe does that", said)
 
 
@@ -415,7 +416,8 @@ class Filters(UserProbesTest):
     def test_match_no_probe_of_another_recorder(self):
         command = [PLUMB, "record", "-q", "-o", f"{self.trace}-other", "-k", f"uprobe:{self.app}:json_parse", "--",
                    "sh", "-c", f"echo begun; read go; {self.app}"]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as other:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as other:
             self.assertEqual(other.stdout.readline(), "begun\n")
             done = subprocess.run([PLUMB, "record", "-q", "-o", self.trace, "-k", "*:*json_parse*", "--", "true"],
                                   stderr=subprocess.PIPE, text=True, timeout=60, check=False)

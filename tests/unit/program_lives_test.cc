@@ -57,5 +57,24 @@ TEST(ProgramLivesTest, others_are_forgotten_when_nothing_new_was_told_of_them) {
     EXPECT_EQ(lives.find(9, 4 * second), Program::another);
 }
 
+TEST(ProgramLivesTest, who_has_ended_is_forgotten_a_while_later) {
+    ProgramLives lives;
+    lives.runs(second, 7, Program::recorded);
+    lives.runs(second, 8, Program::recorded);
+    lives.ended(2 * second, 8);
+    lives.ended(2 * second, 9);
+    lives.runs(second, 10, Program::recorded);
+    lives.ended(2 * second, 10);
+    lives.runs(3 * second, 10,
+               Program::recorded); /* by a thread beside the first one, which ended with that */
+    lives.forget_others(3 * second);
+    EXPECT_EQ(lives.find(8, 2 * second),
+              Program::recorded); /* there may be records of it that are not read yet */
+    lives.forget_others(4 * second);
+    EXPECT_EQ(lives.size(), 2U);
+    EXPECT_EQ(lives.find(7, 4 * second), Program::recorded);
+    EXPECT_EQ(lives.find(10, 4 * second), Program::recorded);
+}
+
 } // namespace
 } // namespace plumb
