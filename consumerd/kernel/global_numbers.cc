@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace plumb {
@@ -75,7 +76,8 @@ std::uint32_t own_thread() {
 
 } // namespace
 
-GlobalNumbers::GlobalNumbers(std::unique_ptr<TracefsReader> reader) : reader_(std::move(reader)) {}
+GlobalNumbers::GlobalNumbers(std::unique_ptr<TracefsReader> reader)
+    : reader_(std::move(reader)), lives_looked_at_(lives_kept_max) {}
 
 Result<std::unique_ptr<GlobalNumbers>> GlobalNumbers::make(std::unique_ptr<TracefsReader> reader) {
     if (!proc_has_our_numbers())
@@ -149,9 +151,11 @@ void GlobalNumbers::read() {
 void GlobalNumbers::catch_up() {
     const std::scoped_lock lock(mutex_);
     read();
-    if (lives_.size() < lives_kept_max) return;
+    if (lives_.size() < lives_looked_at_) return;
     look();
     lives_.forget_unseen();
+    /* Not at each look, where most are seen. */
+    lives_looked_at_ = std::max(lives_kept_max, lives_.size() + lives_.size() / 2);
 }
 
 Result<std::uint32_t> GlobalNumbers::of(std::uint32_t process_id, std::uint32_t thread_id) {

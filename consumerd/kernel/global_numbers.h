@@ -61,6 +61,7 @@ private:
     std::mutex mutex_;
     std::unique_ptr<TracefsReader> reader_;
     ThreadLives lives_;
+    std::size_t lives_looked_at_; /* as many as there may be before it is looked who is not seen */
     std::map<std::uint32_t, std::uint32_t> own_numbers_; /* of our threads that ask: here -> the machine's */
     std::optional<RawFields> newtask_, answer_, mark_, unshare_, setns_;
     std::vector<RawFields> returns_;
