@@ -4,6 +4,7 @@ Everything that is started here is ended here, by its process id.
 """
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 RING_SUBBUF_BYTES = 512 * 1024
 RING_SUBBUF_COUNT = 8
+RECORD_SUBBUF_COUNT = 32  # of plumb record, by default
 RING_BYTES = RING_SUBBUF_BYTES * RING_SUBBUF_COUNT
 NO_RSEQ = {"PLUMB_RSEQ": "none"}
 
@@ -69,11 +71,13 @@ class PlumbSession:
 
 
 class LttngSession:
-    """LTTng's flight recorder with the same events and rings. Starts a session daemon if none runs."""
+    """LTTng's flight recorder with the same events and rings; or, with `to_files`, a recording with as large rings as
+    Plumb's default, and each event with its thread. Starts a session daemon if none runs."""
 
-    def __init__(self, output, events="plumb_bench:*"):
+    def __init__(self, output, events="plumb_bench:*", to_files=False):
         self.output = output
         self.events = events
+        self.to_files = to_files
         self.daemon = None
         self.name = f"plumb-bench-{os.getpid()}"
 
@@ -86,9 +90,11 @@ class LttngSession:
                 if subprocess.run(["lttng", "list"], capture_output=True).returncode == 0:
                     break
         try:
-            call(["lttng", "create", self.name, "--snapshot", f"--output={self.output}"])
+            call(["lttng", "create", self.name, *([] if self.to_files else ["--snapshot"]), f"--output={self.output}"])
             call(["lttng", "enable-channel", "-u", "-s", self.name, f"--subbuf-size={RING_SUBBUF_BYTES}",
-                  f"--num-subbuf={RING_SUBBUF_COUNT}", "ring"])
+                  f"--num-subbuf={RECORD_SUBBUF_COUNT if self.to_files else RING_SUBBUF_COUNT}", "ring"])
+            if self.to_files:
+                call(["lttng", "add-context", "-u", "-s", self.name, "-c", "ring", "-t", "vtid"])
             call(["lttng", "enable-event", "-u", "-s", self.name, "-c", "ring", self.events])
             call(["lttng", "start", self.name])
         except Failure:
@@ -98,6 +104,14 @@ class LttngSession:
 
     def __exit__(self, kind, value, trace):
         self.end()
+
+    def discarded(self):
+        """Events, behind the end of the recording."""
+        call(["lttng", "stop", self.name])
+        found = re.search(r"Discarded events: (\d+)", call(["lttng", "list", self.name]))
+        if not found:
+            raise Failure("lttng list does not say how many events were discarded")
+        return int(found.group(1))
 
     def end(self):
         subprocess.run(["lttng", "destroy", self.name], capture_output=True)
@@ -145,17 +159,30 @@ class Runner:
         return self.counters(program, question, environment)[question]
 
 
-def record(folder, directory, per_second, seconds, event):
+def bytes_below(directory):
+    return sum(path.stat().st_size for path in Path(directory).rglob("*") if path.is_file())
+
+
+def record_lttng(folder, directory, seconds, *producer):
+    """The same by LTTng-UST."""
+    with LttngSession(directory, to_files=True) as session:
+        made = json.loads(call([folder / "bench/bench_producer_lttng", 0, seconds, *producer]))
+        lost = session.discarded()
+    return {"emitted": made["events"], "written": made["events"] - lost, "lost": lost,
+            "per_second": made["events"] * 1e9 / made["ns"], "bytes": bytes_below(directory)}
+
+
+def record(folder, directory, per_second, seconds, *producer, options=()):
     """`plumb record` of one producer. Returns events emitted and written, and the rate that was reached."""
     shutil.rmtree(directory, ignore_errors=True)
-    out = call([folder / "cli/plumb", "record", "--json", "-o", directory, "-e", "bench:*", "--",
-                folder / "bench/bench_producer", per_second, seconds, event])
+    out = call([folder / "cli/plumb", "record", "--json", "-o", directory, "-e", "bench:*", *options, "--",
+                folder / "bench/bench_producer", per_second, seconds, *producer])
     start = out.index("\n") + 1
     producer, summary = json.loads(out[:start]), json.loads(out[start:])
     return {"emitted": producer["events"], "written": summary["events"],
             "lost": producer["events"] - summary["events"],
             "per_second": producer["events"] * 1e9 / producer["ns"],
-            "bytes": sum(path.stat().st_size for path in Path(directory).rglob("*") if path.is_file())}
+            "bytes": bytes_below(directory)}
 
 
 def seconds_of(command):
