@@ -42,7 +42,7 @@ public:
         : folder_(&folder), name_(std::move(name)), start_(start), start_bytes_(start_bytes) {}
 
     /* Its records get small headers. */
-    void pack_records() { packer_.emplace(); }
+    void pack_records(EventNumbers& numbers) { packer_.emplace(numbers); }
     /* Before the first packet: which tells of the time since then. */
     void began(uint64_t timestamp) { began_ = timestamp; }
     Status write(const Packet& packet);

@@ -26,6 +26,12 @@ CtfPacketStart packet_start(const TraceIdentity& identity, uint32_t stream, uint
 constexpr uint64_t reserve_bytes = 128 * 1024;
 constexpr uint64_t reserve_ring_bytes = 4096;
 
+std::deque<ChannelEvent> numbered(std::deque<ChannelEvent> events, EventNumbers& numbers) {
+    for (ChannelEvent& event : events)
+        event.id = numbers.of(static_cast<uint16_t>(event.id));
+    return events;
+}
+
 } // namespace
 
 Result<std::unique_ptr<CtfWriter>> CtfWriter::create(const std::string& directory, TraceIdentity identity,
@@ -51,7 +57,7 @@ Result<std::unique_ptr<CtfWriter>> CtfWriter::create(const std::string& director
             start_bytes);
     if (writer->identity_.is_compact)
         for (CtfStream& stream : writer->rings_)
-            stream.pack_records();
+            stream.pack_records(writer->numbers_);
     writer->statedump_.emplace_back(
         writer->folder_, "statedump", packet_start(writer->identity_, ctf_stream_statedump, 0, 0),
         writer->identity_.is_kernel() ? ctf_start_bytes : ctf_start_bytes_without_cpu);
@@ -59,7 +65,9 @@ Result<std::unique_ptr<CtfWriter>> CtfWriter::create(const std::string& director
 }
 
 Status CtfWriter::write_metadata(const plumb_clock_page& clock, const std::deque<ChannelEvent>& events) {
-    const std::string text = make_ctf_metadata(identity_, clock, events);
+    const std::string text = identity_.is_compact
+                                 ? make_ctf_metadata(identity_, clock, numbered(events, numbers_))
+                                 : make_ctf_metadata(identity_, clock, events);
     /* The temporary file has a name that no reader takes for a stream file: they skip hidden ones. */
     if (Status written = folder_.replace_file("metadata", text); !written) return written;
     metadata_bytes_ = text.size();

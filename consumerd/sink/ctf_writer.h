@@ -62,6 +62,7 @@ private:
     Folder folder_; /* the domain's */
     FileDescriptor reserve_;
     TraceIdentity identity_;
+    EventNumbers numbers_; /* of a compact trace */
     std::deque<CtfStream> rings_;
     std::deque<CtfStream> statedump_; /* one */
     uint64_t metadata_bytes_ = 0;

@@ -35,6 +35,7 @@ std::span<const std::byte> RecordPacker::pack(std::span<const std::byte> records
     for (size_t offset = 0; offset + PLUMB_RECORD_HEADER_BYTES <= records.size();) {
         plumb_record record;
         std::memcpy(&record, records.data() + offset, sizeof record);
+        record.event_id = numbers_->of(record.event_id);
         at = put(put_header(at, record, before), record.thread_id);
         before = record.timestamp;
         const size_t payload_bytes = record.length - sizeof record;

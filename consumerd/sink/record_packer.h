@@ -23,12 +23,29 @@
 
 namespace plumb {
 
+/* A channel's ids lie anywhere, those of a compact trace close together: in the order in which they are met. */
+class EventNumbers {
+public:
+    uint16_t of(uint16_t id) {
+        if (numbers_[id] == 0) numbers_[id] = ++last_;
+        return numbers_[id];
+    }
+
+private:
+    std::vector<uint16_t> numbers_ = std::vector<uint16_t>(size_t{1} << 16); /* 0: not met */
+    uint16_t last_ = 0;
+};
+
 class RecordPacker {
 public:
+    /* `numbers` must outlive it, and is what the metadata goes by. */
+    explicit RecordPacker(EventNumbers& numbers) : numbers_(&numbers) {}
+
     /* The records of a packet, as they lay in the ring, in time order. Valid until the next call. */
     std::span<const std::byte> pack(std::span<const std::byte> records);
 
 private:
+    EventNumbers* numbers_;
     std::vector<std::byte> packed_;
 };
 

@@ -182,19 +182,24 @@ TEST(RecordPacker, TakesSixteenBytesForOneNumber) {
         const plumb_record record{time, id, 24, 5};
         std::memcpy(records.data() + index * 24, &record, sizeof record);
     };
-    put(0, 1000, 29);
-    put(1, 1000 + (1 << 27) - 1, 29);
-    put(2, 1000 + (1 << 27), 30);
-    put(3, 999, 1);
-    RecordPacker packer;
+    EventNumbers numbers;
+    for (uint16_t id = 101; id <= 128; id++)
+        EXPECT_EQ(numbers.of(id), id - 100) << "in the order in which they are met";
+    put(0, 1000, 4000);
+    put(1, 1000 + (1 << 27) - 1, 4000);
+    put(2, 1000 + (1 << 27), 3);
+    put(3, 999, 128);
+    RecordPacker packer(numbers);
     const auto size = [&](std::size_t count) {
         return packer.pack(std::span(records).first(count * 24)).size();
     };
     constexpr std::size_t rest = 4 + 8; /* thread and payload */
     EXPECT_EQ(size(1), 11 + rest) << "the first of a packet";
     EXPECT_EQ(size(2) - size(1), 4 + rest);
-    EXPECT_EQ(size(3) - size(2), 6 + rest) << "an id of more than the smallest header takes";
+    EXPECT_EQ(size(3) - size(2), 6 + rest) << "a number of more than the smallest header takes";
     EXPECT_EQ(size(4) - size(3), 11 + rest) << "a time that goes back";
+    EXPECT_EQ(numbers.of(4000), 29);
+    EXPECT_EQ(numbers.of(3), 30);
 }
 
 } // namespace
