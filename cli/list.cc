@@ -168,12 +168,12 @@ void print_process(const Running& running, const TracedProcess& process, const L
     for (const TracedObject& object : process.objects) {
         const std::vector<EventDescription> events = chosen(object.content.events, options);
         if (events.empty()) continue;
+        const std::size_t width = width_of(events);
         if (options.verbose && process.objects.size() > 1) print_out("  {}\n", escaped(object.path));
         for (const EventDescription& event : events) {
             /* The same event of several objects is one event. */
             if (!options.verbose && !shown.insert(event.full_name()).second) continue;
-            print_event(event, width_of(events), sessions_with(*running.rules, process, event),
-                        options.verbose);
+            print_event(event, width, sessions_with(*running.rules, process, event), options.verbose);
         }
     }
     for (const std::string& note : process.notes)
@@ -365,8 +365,9 @@ int list_files(const ListOptions& options) {
             continue;
         }
         if (options.files.size() > 1) print_out("{}\n", escaped(file));
+        const std::size_t width = width_of(events);
         for (const EventDescription& event : events)
-            print_event(event, width_of(events), {}, options.verbose);
+            print_event(event, width, {}, options.verbose);
         print_markers(markers, options.verbose);
         if (events.empty() && markers.empty()) print_none(file, found->events);
     }
