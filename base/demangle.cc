@@ -10,6 +10,8 @@
 
 namespace plumb {
 
+constexpr std::size_t text_bytes_max = std::size_t{64} << 20;
+
 /* "S_", "S1A_", "T0_": what stands for something before it. */
 static std::ptrdiff_t substitutions_of(const std::string& mangled) {
     std::ptrdiff_t count = 0;
@@ -24,20 +26,23 @@ static std::ptrdiff_t substitutions_of(const std::string& mangled) {
     return count;
 }
 
+/* How long its text may be at worst, about. Each substitution may stand for all before it, so that a few hundred bytes would
+ * become gigabytes; most comes of three at a time that stand for the three before them. */
+static std::size_t text_bytes_of(const std::string& mangled) {
+    std::size_t bytes = mangled.size();
+    for (std::ptrdiff_t left = substitutions_of(mangled); left >= 3 && bytes <= text_bytes_max; left -= 3)
+        bytes *= 3;
+    return bytes;
+}
+
 std::string demangled(std::string_view name) {
     /* Without it, "i" would be the type int. */
     constexpr std::string_view start = "_Z";
-    /* What it stands for may be longer by far: templates nest. */
     constexpr std::size_t bytes_max = 16384;
     std::string mangled(name);
     if (!name.starts_with(start) || name.size() > bytes_max || mangled.find('\0') != std::string::npos)
         return mangled;
-    /* Each may stand for all before it, so that a few hundred bytes would become gigabytes. */
-    constexpr std::ptrdiff_t substitutions_max = 40;
-    if (std::count(mangled.begin(), mangled.end(), 'S') + std::count(mangled.begin(), mangled.end(), 'T') >
-            substitutions_max &&
-        substitutions_of(mangled) > substitutions_max)
-        return mangled;
+    if (text_bytes_of(mangled) > text_bytes_max) return mangled;
     struct Free {
         void operator()(char* text) const { std::free(text); }
     };
