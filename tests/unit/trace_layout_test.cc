@@ -54,6 +54,31 @@ TEST(TraceLayout, TakesNoMoreMemoryForNamesThanTheMetadataHas) {
 #endif
 }
 
+/* They have the same room for what their own fields keep. */
+TEST(TraceLayout, KeepsWhatIsOfThePacketFromOneEventToTheNext) {
+    const auto layout =
+        layout_of("stream { packet.context := struct { u8 m; u8 n; }; };\n"
+                  "event { name = \"a\"; id = 0; fields := struct { u8 x; u8 a[x]; u8 y; u8 b[y]; }; };\n"
+                  "event { name = \"b\"; id = 1; fields := struct { u8 x; u8 a[x]; u8 b[n]; }; };\n"
+                  "event { name = \"c\"; id = 2; fields := struct { u8 x; u8 a[x]; u8 y; u8 b[y]; }; };\n"
+                  "event { name = \"d\"; id = 3; fields := struct { u8 a[m]; u8 x; u8 b[x]; }; };\n");
+    ASSERT_TRUE(layout) << layout.error().message();
+    const auto slot_of = [&](std::size_t event, std::string_view name) {
+        return step_of((*layout)->events().at(event)->fields, name).from_slot;
+    };
+    std::set<int32_t> own;
+    for (const std::size_t event : {0, 2})
+        for (const std::string_view name : {"a", "b"})
+            own.insert(slot_of(event, name));
+    own.insert({slot_of(1, "a"), slot_of(3, "b")});
+    const int32_t n = slot_of(1, "b"), m = slot_of(3, "a");
+    EXPECT_NE(n, m);
+    EXPECT_FALSE(own.contains(n));
+    EXPECT_FALSE(own.contains(m));
+    EXPECT_LT(std::max({n, m, *own.rbegin()}), static_cast<int32_t>((*layout)->packet_header_slot_count()));
+    EXPECT_LT((*layout)->packet_header_slot_count(), 10u);
+}
+
 TEST(TraceLayout, TakesTheNearestOfEqualNames) {
     const auto layout = layout_of("stream { packet.context := struct { u8 n; }; };\n"
                                   "event { name = \"a\"; id = 0; fields := struct { u8 a[n]; u8 n; u8 b[n];"

@@ -441,6 +441,39 @@ TEST(TraceReader, AddsTheOffsetOfAClockInSecondsAndCycles) {
     EXPECT_EQ(CyclesToNs(500, 1, -1)(2), second_ns - 2'000'000 + 4'000'000);
 }
 
+/* 4,095 kinds of events, each with 32 sequences, of which each is a length, a list and an element. */
+TEST(TraceReader, ReadsAllThatASessionCanDescribe) {
+    constexpr int events_max = 4095, fields_max = 32;
+    SampleMetadata sample;
+    uint16_t last = 0;
+    for (int i = 0; i < events_max; i++) {
+        std::vector<EventField> fields;
+        for (int n = 0; n < fields_max; n++)
+            fields.push_back(plain_field("f" + std::to_string(n), PLUMB_FIELD_SEQUENCE, 2));
+        last = sample.add("p", "e" + std::to_string(i), std::move(fields));
+    }
+    Opened trace;
+    trace.metadata = sample.text();
+    SampleStream stream(ctf_stream_records, 0);
+    for (const uint16_t id : {uint16_t{1}, last}) {
+        Payload payload;
+        for (int n = 0; n < fields_max; n++) {
+            payload.add(static_cast<uint16_t>(n % 3));
+            for (int element = 0; element < n % 3; element++)
+                payload.add(static_cast<uint16_t>(id + n));
+        }
+        stream.event(id, base_ns, 1, payload);
+    }
+    stream.end_packet();
+    trace.streams = {stream.bytes()};
+    Result<TraceReader> reader = trace.open();
+    ASSERT_TRUE(reader) << reader.error().message();
+    const std::string text = text_of(*reader, true);
+    EXPECT_THAT(text, HasSubstr("\"f29\":[30,30],\"f30\":[],\"f31\":[32]}}"));
+    EXPECT_THAT(text, HasSubstr("\"f29\":[4124,4124],\"f30\":[],\"f31\":[4126]}}"));
+    EXPECT_TRUE(reader->problems().empty());
+}
+
 /* Bit fields, big-endian data and LTTng's compact headers, with a clock of few bits that wraps. */
 TEST(TraceReader, DecodesBitFieldsAndWrappingClocks) {
     Opened trace;

@@ -19,7 +19,8 @@ namespace plumb {
 namespace {
 
 constexpr std::size_t max_steps_in_plan = 4096;
-constexpr std::size_t max_steps_in_trace = std::size_t{1} << 18;
+/* The 4,095 kinds of events of a session of Plumb have less than half of that. */
+constexpr std::size_t max_steps_in_trace = std::size_t{1} << 20;
 constexpr uint32_t max_slots = 65536;
 constexpr std::size_t max_looks = std::size_t{1} << 23;
 constexpr uint64_t max_dense_event_id = 65535;
@@ -140,7 +141,9 @@ private:
     std::unordered_map<std::string_view, std::vector<uint32_t>> visible_by_name_; /* places in it, in order */
     std::size_t looks_ = 0;
     std::string_view scope_;
-    uint32_t slots_ = 0;
+    uint32_t slots_ = 0, slots_most_ = 0; /* now, and of any event */
+    std::size_t outer_visible_ = 0;       /* so many are not of the event in hand */
+    bool has_taken_outer_slot_ = false;   /* for one of those */
     std::size_t steps_ = 0;
 };
 
@@ -155,7 +158,6 @@ Status LayoutMaker::make(uint32_t first_index) {
     const tsdl::Metadata& metadata = layout_.metadata_;
     if (Status made = compile("trace.packet.header", metadata.packet_header, layout_.packet_header_); !made)
         return made;
-    layout_.packet_header_slots_ = slots_;
     const std::size_t visible_everywhere = visible_.size();
     std::unordered_map<uint64_t, std::vector<const tsdl::EventClass*>> events_by_stream;
     for (const tsdl::EventClass& event : metadata.events)
@@ -164,21 +166,23 @@ Status LayoutMaker::make(uint32_t first_index) {
         hide_from(visible_everywhere);
         if (Status made = make_stream(described); !made) return made;
         StreamLayout& stream = *layout_.streams_.back();
-        const std::size_t visible_in_stream = visible_.size();
+        const std::size_t visible_in_stream = outer_visible_ = visible_.size();
         bool only_statedump = true;
         for (const tsdl::EventClass* const event : events_by_stream[described.id]) {
             hide_from(visible_in_stream);
             const auto index = first_index + static_cast<uint32_t>(layout_.events_.size());
+            const uint32_t slots_before = slots_;
+            has_taken_outer_slot_ = false;
             if (Status made = make_event(*event, stream, index); !made) return made;
+            slots_most_ = std::max(slots_most_, slots_);
+            /* Nobody reads two events at once: the next one may have the same. */
+            if (!has_taken_outer_slot_) slots_ = slots_before;
             only_statedump = only_statedump && layout_.events_.back()->is_statedump;
         }
         stream.is_statedump = only_statedump && stream.is_plumb_record();
-        stream.slot_count = slots_;
     }
     /* Events may use what the packet header keeps, so each stream has room for it. */
-    layout_.packet_header_slots_ = slots_;
-    for (const auto& stream : layout_.streams_)
-        stream->slot_count = slots_;
+    layout_.packet_header_slots_ = std::max(slots_most_, slots_);
     return ok();
 }
 
@@ -293,8 +297,10 @@ void LayoutMaker::fill_integer(const tsdl::Type& type, Step& step) const {
 }
 
 Status LayoutMaker::add(uint32_t parent, std::string_view name, const tsdl::Type& type, Plan& plan) {
-    if (plan.steps.size() >= max_steps_in_plan || ++steps_ > max_steps_in_trace)
+    if (plan.steps.size() >= max_steps_in_plan)
         return Error("The metadata describes a struct with more than {} parts.", max_steps_in_plan);
+    if (++steps_ > max_steps_in_trace)
+        return Error("The metadata describes events of more than {} parts altogether.", max_steps_in_trace);
     Step step;
     step.name = without_underscore(name);
     step.align_mask = type.alignment_bits - 1;
@@ -483,6 +489,11 @@ Result<const LayoutMaker::Visible*> LayoutMaker::resolve(uint32_t parent, std::s
 Result<int32_t> LayoutMaker::slot_of(const Visible& visible) {
     Step& step = visible.plan->steps[visible.step];
     if (step.slot < 0) {
+        /* What the packet or the header keeps for an event must be nobody else's, from the first event on. */
+        if (static_cast<std::size_t>(&visible - visible_.data()) < outer_visible_) {
+            has_taken_outer_slot_ = true;
+            slots_ = std::max(slots_, slots_most_);
+        }
         if (slots_ >= max_slots) return Error("The metadata has more than {} lengths and tags.", max_slots);
         step.slot = static_cast<int32_t>(slots_++);
     }

@@ -51,8 +51,6 @@ struct StreamLayout {
     bool is_plumb_record() const { return record_layout != RecordLayout::other; }
     /* Nothing but statedump events. */
     bool is_statedump = false;
-    /* Values kept from one step for later ones. */
-    uint32_t slot_count = 0;
 
     const EventInfo* find_event(uint64_t event_id) const {
         if (event_id < dense_.size()) return dense_[event_id];
