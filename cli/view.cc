@@ -106,7 +106,7 @@ std::unique_ptr<EventWriter> make_writer(const ViewOptions& options, const Trace
                                          OutputBuffer& out) {
     const auto make = [&reader, json = options.json,
                        style = TextStyle{options.time_style(), options.use_color(), options.pairs,
-                                         options.min_duration_ns}](OutputBuffer& to) {
+                                         options.min_duration_ns, options.limit}](OutputBuffer& to) {
         return json ? make_json_writer(reader, to) : make_text_writer(reader, to, style);
     };
     const unsigned processors = std::thread::hardware_concurrency();
@@ -124,7 +124,7 @@ Shown make_shown(const ViewOptions& options, TraceReader& reader, OutputBuffer& 
     return shown;
 }
 
-/* Returns whether it came to the end. `count`: of the events that were wanted. */
+/* Returns whether it came to the end. `count`: of the events that were wanted, or of lines of pairs. */
 bool read_events(const ViewOptions& options, TraceReader& reader, OutputBuffer& out, const Shown& shown,
                  EventFilter& filter, uint64_t& count) {
     /* To count, nobody needs them in order. */
@@ -138,13 +138,20 @@ bool read_events(const ViewOptions& options, TraceReader& reader, OutputBuffer& 
         if (!filter.wants(*event)) continue;
         if (shown.writer) shown.writer->write(*event);
         if (shown.summary) shown.summary->add(*event);
-        if (++count == options.limit) return false;
+        /* Entry and exit of a system call are one line. */
+        count = options.pairs && shown.writer ? shown.writer->lines() : count + 1;
+        if (options.limit != 0 && count >= options.limit) return false;
     }
     return true;
 }
 
 /* A slip in an option looks like a quiet program. */
 void tell_why_nothing(const ViewOptions& options) {
+    if (!options.filter.selects()) {
+        print_error("plumb: nothing is shown: no system call is known to have taken {} or longer.\n",
+                    without_controls(options.min_duration));
+        return;
+    }
     Result<TraceReader> again = TraceReader::open(options.trace);
     if (!again) return;
     for (const std::string& line : TraceContents(*again).why_nothing(options.filter, options.time_style()))
@@ -168,7 +175,15 @@ int run_view(ViewOptions options) {
     const Shown shown = make_shown(options, reader, out);
     uint64_t count = 0;
     const bool is_read_to_its_end = read_events(options, reader, out, shown, filter, count);
-    if (shown.writer) shown.writer->finish();
+    if (shown.writer) {
+        shown.writer->finish();
+        if (options.pairs) count = shown.writer->lines();
+        if (const uint64_t calls = shown.writer->threadless_calls(); calls > 0)
+            warn(fmt::format(
+                "{} events of system calls do not say which thread they are of, so that nobody knows which "
+                "entry and which exit are one call (LTTng: `lttng add-context --kernel --type=tid`).",
+                grouped(calls)));
+    }
     if (shown.summary && options.json) shown.summary->put_json(out);
     if (shown.summary && !options.json) {
         shown.summary->put_text(out, options.time_style());
@@ -177,12 +192,13 @@ int run_view(ViewOptions options) {
             for (const std::string& line : lines)
                 out.put(fmt::format("      {}\n", line));
     }
-    if (options.stats) TraceSummary::put_streams(out, reader);
+    if (options.stats && options.json) TraceSummary::put_streams_json(out, reader);
+    if (options.stats && !options.json) TraceSummary::put_streams(out, reader);
     out.flush();
     if (out.error_number() != 0)
         return complain(Error::from_errno(out.error_number(), "Could not write to standard output"));
     if (out.is_closed()) return 0;
-    if (count == 0 && options.filter.selects()) tell_why_nothing(options);
+    if (count == 0 && (options.filter.selects() || options.min_duration_ns != 0)) tell_why_nothing(options);
     const bool is_sound = warn_about_losses(options.trace, reader, is_read_to_its_end,
                                             shown.writer ? shown.writer->damaged_events() : 0);
     return is_sound ? 0 : 1;

@@ -242,6 +242,13 @@ class Summary(unittest.TestCase):
         self.assertEqual(summary["lost"], {"events": 0, "packets": 0, "damaged_packets": 0, "unknown_events": 0})
         self.assertIn("8,000 events", plumb("view", "--summary", shop).stdout)
 
+    def test_each_stream_file_is_an_object(self):
+        lines = plumb("view", "--stats", "--json", shop).stdout.splitlines()
+        none = {"events": 0, "packets": 0, "damaged_packets": 0, "unknown_events": 0}
+        self.assertEqual({line["stream"]: line["lost"] for line in map(json.loads, lines)},
+                         {str(file): none for file in (shop / "ust").iterdir() if file.name != "metadata"})
+        self.assertEqual(len(plumb("view", "--stats", shop).stdout.splitlines()), len(lines) + 1)
+
     def test_a_process_that_called_exec_has_its_newest_name(self):
         before, after, trace = folder / "before", folder / "after", folder / "exec-trace"
         shutil.copy(before, after)

@@ -41,15 +41,16 @@ event { name = "irq"; id = 4; stream_id = 0; fields := struct { u32 tid; }; };
 SWITCH, WAKEUP, ENTRY, EXIT, IRQ = range(5)
 
 
-def make_kernel_trace(directory, *events_):
+def make_kernel_trace(directory, *events_, has_threads=True):
     """`events_`: (number, nanoseconds, thread, field, ...)"""
     body = b""
     for number, time_ns, thread, *fields in events_:
-        body += struct.pack("<IQI", number, time_ns, thread)
+        body += struct.pack("<IQI", number, time_ns, thread)[:None if has_threads else -4]
         body += struct.pack("<q" if number == EXIT else f"<{len(fields)}I", *fields)
     bits = 8 * (24 + len(body))
     directory.mkdir()
-    (directory / "metadata").write_text(KERNEL_METADATA)
+    context = "event.context := struct { u32 tid; };"
+    (directory / "metadata").write_text(KERNEL_METADATA if has_threads else KERNEL_METADATA.replace(context, ""))
     (directory / "stream").write_bytes(struct.pack("<IIQQ", 0xC1FC1FC1, 0, bits, bits) + body)
 
 
@@ -77,6 +78,30 @@ class OfTheKernel(unittest.TestCase):
         self.assertEqual(len(lines("--min-duration", "1us")), 3)
         self.assertIn("--min-duration", plumb("view", "--min-duration", "1ms", self.trace, status=2).stderr)
         self.assertIn("is not a time", plumb("view", "--pairs", "--min-duration", "x", self.trace, status=1).stderr)
+
+    def test_a_limit_counts_calls(self):
+        make_kernel_trace(self.trace, (ENTRY, 0, 7, 0), (ENTRY, 1, 8, 1), (EXIT, 2, 8, 1), (ENTRY, 10, 8, 1),
+                          (EXIT, 14, 8, 1), (EXIT, 10**9, 7, 1), (ENTRY, 10**9 + 1, 5, 0), (ENTRY, 10**9 + 2, 6, 0))
+        def durations(*arguments):
+            return [line.rsplit(" ", 1)[-1] for line in view("--pairs", *arguments, self.trace)]
+        short, middle, long, unfinished = "0.000000001", "0.000000004", "1.000000000", "<unfinished>"
+        self.assertEqual(durations(), [short, middle, long, unfinished, unfinished])
+        for limit in range(1, 6):
+            self.assertEqual(durations("-n", limit), durations()[:limit])
+        self.assertEqual(durations("-n", "1", "--min-duration", "1ms"), [long])
+        self.assertEqual(durations("--until", "+5ns"), [short, unfinished])
+        self.assertIn("no system call is known to have taken 2s or longer",
+                      plumb("view", "--pairs", "--min-duration", "2s", self.trace).stderr)
+
+    def test_calls_of_nobody_are_not_joined(self):
+        """As of LTTng's traces without the context `tid`: what returns may be another thread's call."""
+        make_kernel_trace(self.trace, (ENTRY, 0, 0, 3), (ENTRY, 1, 0, 33), (EXIT, 2, 0, 5), (EXIT, 9, 0, 7),
+                          has_threads=False)
+        done = plumb("view", "--pairs", self.trace)
+        self.assertEqual([line.split(": {")[0].split(" ")[-1] for line in done.stdout.splitlines()],
+                         ["syscall_entry_read", "syscall_entry_read", "syscall_exit_read", "syscall_exit_read"])
+        self.assertIn("4 events of system calls do not say which thread they are of", done.stderr)
+        self.assertEqual(plumb("view", self.trace).stderr, "")
 
 
 class Where(unittest.TestCase):
@@ -118,6 +143,25 @@ class Where(unittest.TestCase):
         self.assertEqual(len(self.ids("!(id >= 0)")), 0)
         self.assertEqual(len(self.ids('id >= 0 || event == "shop:nothing"')), every)
         self.assertEqual(len(self.ids("1 / (id - id) == 1")), 0)
+
+    def test_names_of_bits(self):
+        """What several bits are called is one text; a number of which no bit has a name has none."""
+        with tempfile.TemporaryDirectory() as folder:
+            trace = pathlib.Path(folder) / "trace"
+            numbers = (1, 3, 2, 0x40, 0, 0x43)
+            make_kernel_trace(trace, *((WAKEUP, time_ns, 1, number) for time_ns, number in enumerate(numbers)))
+            metadata = (trace / "metadata").read_text()
+            wakeup = 'name = "sched_wakeup"; id = 1; stream_id = 0; fields := struct { u32 tid; };'
+            labels = ('typealias enum : integer { size = 32; align = 8; signed = false; } { "S" = 1, "D" = 2 } := '
+                      'plumb_flags_of_state;')
+            self.assertIn(wakeup, metadata)
+            (trace / "metadata").write_text(metadata.replace(
+                wakeup, f'name = "sched_wakeup"; id = 1; stream_id = 0; {labels} fields := struct {{ u32 state; }};'))
+            for condition, wanted in (('state == "S"', [1]), ('state == "S|D"', [3]), ('state ~ "*D*"', [3, 2, 0x43]),
+                                      ('state != "S"', [3, 2, 0x43]), ('state == "S|D|0x40"', [0x43]),
+                                      ("state & 1", [1, 3, 0x43]), ('state == "S" || state == "D"', [1, 2])):
+                found = [event["timestamp_ns"] for event in events("--where", condition, trace)]
+                self.assertEqual([numbers[at] for at in found], wanted, condition)
 
     def test_mistakes_are_pointed_at(self):
         for condition, column, what in (

@@ -161,6 +161,7 @@ public:
           colors_(style.color ? some_colors : no_colors),
           pairs_(style.pairs),
           min_duration_ns_(style.min_duration_ns),
+          lines_max_(style.lines_max),
           time_(style.time, reader.start_ns(), reader.monotonic_zero_ns().value_or(0)),
           time_end_(fmt::format("{}] (", colors_.end)),
           time_begin_(fmt::format("[{}", colors_.time)) {
@@ -173,6 +174,7 @@ public:
                  {},
                  false,
                  false,
+                 false,
                  false});
         if (!pairs_) return;
         for (const EventInfo* info : reader.event_infos())
@@ -182,28 +184,10 @@ public:
     void write(const Event& event) override {
         newest_ns_ = event.time_ns;
         EventPieces& pieces = events_[event.info->index];
-        if (pieces.is_entry) {
-            /* The bytes of an event stay where they are, in the mapped file. */
-            const ThreadKey thread(reader_.recording_of(event), event.thread_id);
-            if (const auto before = entries_.find(thread); before != entries_.end())
-                write_unfinished(before->second);
-            entries_.insert_or_assign(thread, OpenCall{event, {}});
+        if (pieces.is_call && event.thread_id == 0)
+            ++threadless_calls_;
+        else if (pieces.is_call && take_call(event, pieces))
             return;
-        }
-        if (pieces.is_late_text) {
-            const auto entry = entries_.find({reader_.recording_of(event), event.thread_id});
-            if (entry != entries_.end()) return entry->second.late.add(event);
-        }
-        if (pieces.is_exit) {
-            const auto entry = entries_.find({reader_.recording_of(event), event.thread_id});
-            if (entry != entries_.end() &&
-                events_[entry->second.entry.info->index].system_call.text() == pieces.system_call.text()) {
-                if (event.time_ns - entry->second.entry.time_ns >= min_duration_ns_)
-                    write_pair(entry->second, event);
-                entries_.erase(entry);
-                return;
-            }
-        }
         if (min_duration_ns_ != 0) return;
         write_head(event, pieces.head);
         write_fields(event);
@@ -222,7 +206,7 @@ public:
         std::sort(left.begin(), left.end(),
                   [](const OpenCall* a, const OpenCall* b) { return a->entry.time_ns < b->entry.time_ns; });
         for (const OpenCall* call : left)
-            write_unfinished(*call);
+            if (lines_max_ == 0 || lines_ < lines_max_) write_unfinished(*call);
         entries_.clear();
     }
 
@@ -233,6 +217,7 @@ private:
         StepPieces fields;
         StepNames names;
         TextPiece system_call; /* the head of the pair's line; pieces of entry and exit are equal */
+        bool is_call = false;  /* one of these: */
         bool is_entry = false;
         bool is_exit = false;
         bool is_late_text = false;
@@ -242,6 +227,29 @@ private:
         LateTexts late;
     };
 
+    /* What is a part of a pair's line; false: it has a line of its own. */
+    bool take_call(const Event& event, const EventPieces& pieces) {
+        if (pieces.is_entry) {
+            /* The bytes of an event stay where they are, in the mapped file. */
+            const ThreadKey thread(reader_.recording_of(event), event.thread_id);
+            if (const auto before = entries_.find(thread); before != entries_.end())
+                write_unfinished(before->second);
+            entries_.insert_or_assign(thread, OpenCall{event, {}});
+            return true;
+        }
+        const auto entry = entries_.find({reader_.recording_of(event), event.thread_id});
+        if (entry == entries_.end()) return false;
+        if (pieces.is_late_text) {
+            entry->second.late.add(event);
+            return true;
+        }
+        if (events_[entry->second.entry.info->index].system_call.text() != pieces.system_call.text())
+            return false;
+        if (event.time_ns - entry->second.entry.time_ns >= min_duration_ns_) write_pair(entry->second, event);
+        entries_.erase(entry);
+        return true;
+    }
+
     void note_system_call(const EventInfo& info, EventPieces& pieces) {
         constexpr std::string_view entry = "syscall_entry_", exit = "syscall_exit_";
         pieces.is_entry = info.name.starts_with(entry);
@@ -250,6 +258,7 @@ private:
         /* These do not return: they are written where they are. */
         if (info.name == "syscall_entry_exit" || info.name == "syscall_entry_exit_group")
             pieces.is_entry = false;
+        pieces.is_call = pieces.is_entry || pieces.is_exit || pieces.is_late_text;
         if (!pieces.is_entry && !pieces.is_exit) return;
         const std::string name = info.name.substr(pieces.is_entry ? entry.size() : exit.size());
         pieces.system_call = TextPiece(fmt::format(") {}{}{}:", colors_.event, escaped(name), colors_.end));
@@ -278,6 +287,7 @@ private:
     }
 
     void write_head(const Event& event, const TextPiece& head) {
+        ++lines_;
         out_.put(time_begin_);
         time_.set_monotonic_zero(reader_.monotonic_zero_ns(*event.info));
         time_.put_time(out_, event.time_ns);
@@ -351,6 +361,7 @@ private:
     const Colors& colors_;
     bool pairs_;
     int64_t min_duration_ns_;
+    uint64_t lines_max_;
     int64_t newest_ns_ = 0;
     using ThreadKey = std::pair<uint32_t, uint32_t>; /* recording, thread */
     std::map<ThreadKey, OpenCall> entries_;          /* of system calls that have not returned */

@@ -35,9 +35,15 @@ public:
     virtual void finish() {}
     /* Events whose fields reached beyond their end: what was whole has been written. */
     uint64_t damaged_events() const { return damaged_events_; }
+    /* Of who joins system calls to pairs, so far; others write a line for each event. */
+    uint64_t lines() const { return lines_; }
+    /* Events of system calls that could not be joined, since they do not say which thread they are of. */
+    uint64_t threadless_calls() const { return threadless_calls_; }
 
 protected:
     uint64_t damaged_events_ = 0;
+    uint64_t lines_ = 0;
+    uint64_t threadless_calls_ = 0;
 };
 
 struct TextStyle {
@@ -48,6 +54,7 @@ struct TextStyle {
      */
     bool pairs = false;
     int64_t min_duration_ns = 0; /* with pairs: nothing but calls that took as long */
+    uint64_t lines_max = 0;      /* with pairs: finish() writes no more than are left of these; 0: all */
 };
 
 std::unique_ptr<EventWriter> make_text_writer(const TraceReader& reader, OutputBuffer& out, TextStyle style);

@@ -121,6 +121,12 @@ void TraceSummary::put_text(OutputBuffer& out, TimeStyle style) const {
                         grouped(losses.damaged_packets), grouped(losses.unknown_events)));
 }
 
+static std::string json_of(const StreamLosses& losses) {
+    return fmt::format(
+        "\"lost\":{{\"events\":{},\"packets\":{},\"damaged_packets\":{},\"unknown_events\":{}}}",
+        losses.events_discarded, losses.packets_lost, losses.damaged_packets, losses.unknown_events);
+}
+
 void TraceSummary::put_json(OutputBuffer& out) const {
     out.put(fmt::format("{{\"events\":{},\"first_ns\":{},\"last_ns\":{},\"by_event\":{{", counts_.events_,
                         counts_.first_ns_, counts_.last_ns_));
@@ -136,10 +142,13 @@ void TraceSummary::put_json(OutputBuffer& out) const {
                             thread.process_id, thread.thread_id, json_string(thread.name), thread.events));
         separator = ",";
     }
-    const StreamLosses losses = reader_.losses();
-    out.put(fmt::format(
-        "],\"lost\":{{\"events\":{},\"packets\":{},\"damaged_packets\":{},\"unknown_events\":{}}}}}\n",
-        losses.events_discarded, losses.packets_lost, losses.damaged_packets, losses.unknown_events));
+    out.put(fmt::format("],{}}}\n", json_of(reader_.losses())));
+}
+
+void TraceSummary::put_streams_json(OutputBuffer& out, const TraceReader& reader) {
+    for (const auto& stream : reader.streams())
+        out.put(
+            fmt::format("{{\"stream\":{},{}}}\n", json_string(stream->name()), json_of(stream->losses())));
 }
 
 void TraceSummary::put_streams(OutputBuffer& out, const TraceReader& reader) {

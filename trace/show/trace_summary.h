@@ -90,6 +90,8 @@ public:
     void put_json(OutputBuffer& out) const;
     /* A table of losses with one line for each stream file. */
     static void put_streams(OutputBuffer& out, const TraceReader& reader);
+    /* The same, an object for each. */
+    static void put_streams_json(OutputBuffer& out, const TraceReader& reader);
 
 private:
     struct ThreadLine {
