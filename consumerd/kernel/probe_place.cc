@@ -51,13 +51,19 @@ Status check_begin(const KernelSelector& selector, const FunctionPlace& place) {
               "would break the program.");
 }
 
-/* What keeps its return address for later, comes back twice, or has none. */
+/* What keeps its return address for later, comes back twice, has none, or is jumped to where the stack's top is something
+ * else. C libraries have other names for some of these, with underscores in front. */
 bool returns_otherwise(const std::string& function) {
-    static const std::set<std::string_view> names{
-        "_start",      "setjmp",      "_setjmp",  "__sigsetjmp", "sigsetjmp",     "getcontext",
-        "swapcontext", "makecontext", "vfork",    "__vfork",     "clone",         "__clone",
-        "__clone2",    "longjmp",     "_longjmp", "siglongjmp",  "__longjmp_chk", "setcontext"};
-    return names.contains(std::string_view(function).substr(0, function.find('@')));
+    static const std::set<std::string_view> names{"_start",          "_dlstart",  "_dl_start_user",
+                                                  "__start_context", "__restore", "__restore_rt"};
+    static const std::set<std::string_view> named_otherwise{
+        "setjmp",      "sigsetjmp",  "sigsetjmp_cancel", "getcontext",   "setcontext",     "swapcontext",
+        "makecontext", "vfork",      "libc_vfork",       "clone",        "clone2",         "clone3",
+        "longjmp",     "siglongjmp", "longjmp_chk",      "libc_longjmp", "libc_siglongjmp"};
+    const std::string_view name = std::string_view(function).substr(0, function.find('@'));
+    return names.contains(name) || name.starts_with("_dl_runtime_resolve") ||
+           name.starts_with("_dl_runtime_profile") ||
+           named_otherwise.contains(name.substr(std::min(name.find_first_not_of('_'), name.size())));
 }
 
 Status check_return(const KernelSelector& selector, const FunctionPlace& place) {

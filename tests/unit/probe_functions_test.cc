@@ -2,6 +2,8 @@
 //
 // The functions of a file, by whatever name people know them; damage of the file is an error or a function less.
 #include "base/demangle.h"
+#include "consumerd/kernel/probe_place.h"
+#include "consumerd/kernel/tracefs.h"
 #include "consumerd/probe/function_choice.h"
 #include "consumerd/probe/similar_names.h"
 #include "consumerd/probe/unwinding.h"
@@ -21,9 +23,13 @@
 namespace plumb {
 namespace {
 
+using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::UnorderedElementsAre;
 
 TEST(Demangle, ShowsNamesAsPeopleWriteThem) {
@@ -173,6 +179,39 @@ TEST_F(FunctionsTest, WhatIsChosenAtTheStartIsMarked) {
     ASSERT_TRUE(places && places->size() == 1);
     EXPECT_TRUE(places->front().is_chosen);
     EXPECT_FALSE(choose_functions(*elf, "whole.so", "f")->front().is_chosen);
+}
+
+/* Of a static program, since its functions all have names. */
+TEST_F(FunctionsTest, NoReturnOfWhatDoesNotReturnIsProbed) {
+    std::ofstream(folder_ + "/jumps.c")
+        << "#include <setjmp.h>\n#include <signal.h>\n#include <unistd.h>\njmp_buf to;\n"
+           "int restore(int n) { return n + 1; }\nvoid __getcontext(void) {}\nvoid __start_context(void) {}\n"
+           "int main(int n, char** v) { signal(1, (void (*)(int))v); if (!vfork()) _exit(0);\n"
+           "return setjmp(to) ? restore(n) : (longjmp(to, 1), 0); }\n";
+    const std::string command = fmt::format("cd {} && cc -O0 -static jumps.c -o jumps", folder_);
+    ASSERT_EQ(std::system(command.c_str()), 0);
+    const auto places = [](const std::string& kind, const std::string& function) {
+        auto selector = KernelSelector::parse(kind + ":" + folder_ + "/jumps:" + function);
+        EXPECT_TRUE(selector);
+        std::vector<std::string> notes, names;
+        const auto found = places_of(*selector, notes);
+        if (!found) return std::vector{found.error().message()};
+        for (const ProbePlace& place : *found)
+            names.push_back(place.name);
+        return names;
+    };
+    for (const char* const name : {"_start", "_setjmp", "__getcontext", "__start_context", "vfork", "__vfork",
+                                   "__longjmp", "__restore_rt"}) {
+        EXPECT_THAT(places("uretprobe", name),
+                    ElementsAre(HasSubstr("does not return as other functions do")))
+            << name;
+        EXPECT_THAT(places("uprobe", name), ElementsAre(std::string("uprobe_") + name));
+    }
+    for (const char* const name : {"main", "restore"})
+        EXPECT_THAT(places("uretprobe", name), ElementsAre(std::string("uretprobe_") + name));
+    EXPECT_THAT(places("uretprobe", "*context*"), Not(Contains(EndsWith("context"))));
+    EXPECT_THAT(places("uretprobe", "*st*r*"),
+                AllOf(Contains("uretprobe_restore"), Not(Contains("uretprobe__start"))));
 }
 
 TEST_F(FunctionsTest, WhoWalksItsStackIsKnown) {
