@@ -176,6 +176,48 @@ TEST_F(CompactTrace, DamageEndsAPacketAndNoMore) {
     }
 }
 
+/* Parts without a size cost time, and no bytes. What is made of so few bytes is bounded by the packet, not by each event. */
+TEST_F(CompactTrace, BoundsThePartsThatTakeNoSpace) {
+    test::BuilderConfig config;
+    config.subbuf_bytes = 65536;
+    ChannelBuilder channel(config);
+    const uint16_t id = channel.add_event("e", {test::field("s", PLUMB_FIELD_SEQUENCE, 1)});
+    channel.add_process(7, "shop", "/bin/shop", 100);
+    constexpr std::size_t events = 300, elements = 10;
+    for (std::size_t n = 0; n < events; n++) {
+        Payload payload;
+        payload.put(static_cast<uint16_t>(elements));
+        for (std::size_t i = 0; i < elements; i++)
+            payload.put(static_cast<uint8_t>(i));
+        ASSERT_TRUE(channel.write(0, id, 1000 + n, payload.bytes(), 7));
+    }
+    const std::string folder = drained(channel, true) + "/ust/";
+    const std::string stream = content_of(folder + "ring_0");
+    const auto read = [&](int parts) {
+        std::string element = "struct { uint8_t n; ";
+        for (int i = 0; i < parts; i++)
+            element += fmt::format("struct {{ }} a{}; ", i);
+        std::string metadata = content_of(folder + "metadata");
+        const std::size_t name = metadata.rfind(" _s[ ");
+        EXPECT_NE(name, std::string::npos);
+        const std::size_t type = metadata.rfind("integer", name);
+        metadata.replace(type, name - type, element + "}");
+        TraceBytes bytes{metadata, {}};
+        bytes.streams.emplace_back(reinterpret_cast<const uint8_t*>(stream.data()), stream.size());
+        Result<TraceReader> reader = TraceReader::from_memory(bytes);
+        EXPECT_TRUE(reader) << reader.error().message();
+        std::size_t count = 0;
+        while (reader->next() != nullptr)
+            count++;
+        return std::pair(count, reader->problems());
+    };
+    EXPECT_EQ(read(3), std::pair(events, std::vector<std::string>{}));
+    const auto [count, problems] = read(4000);
+    EXPECT_LT(count, events / 2);
+    ASSERT_EQ(problems.size(), 1u);
+    EXPECT_NE(problems[0].find("too many parts that take no space"), std::string::npos) << problems[0];
+}
+
 TEST(RecordPacker, TakesSixteenBytesForOneNumber) {
     std::vector<std::byte> records(4 * 24);
     const auto put = [&](std::size_t index, uint64_t time, uint16_t id) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <random>
 #include <stdexcept>
 
@@ -97,6 +98,50 @@ TEST(ParallelWriter, LeavesOtherTracersEventsToOneWriter) {
     Result<TraceReader> reader = trace.open();
     ASSERT_TRUE(reader) << reader.error().message();
     EXPECT_FALSE(can_write_parallel(*reader));
+}
+
+/* Tells how much text a batch has become. */
+struct MeasuringWriter : EventWriter {
+    MeasuringWriter(std::unique_ptr<EventWriter> writer, OutputBuffer& out, std::atomic<std::size_t>& most)
+        : writer_(std::move(writer)), out_(out), most_(most) {}
+    void write(const Event& event) override {
+        writer_->write(event);
+        const std::size_t bytes = out_.text().size();
+        for (std::size_t known = most_; known < bytes && !most_.compare_exchange_weak(known, bytes);) {
+        }
+    }
+    std::unique_ptr<EventWriter> writer_;
+    OutputBuffer& out_;
+    std::atomic<std::size_t>& most_;
+};
+
+TEST(ParallelWriter, KeepsBatchesOfLargeEventsSmall) {
+    constexpr std::size_t events = 400, text_bytes = 60'000, batch_bytes = std::size_t{1} << 20;
+    SampleMetadata sample;
+    const uint16_t id = sample.add("app", "said", {plain_field("text", PLUMB_FIELD_TEXT)});
+    Opened trace;
+    trace.metadata = sample.text();
+    SampleStream stream(ctf_stream_records, 0);
+    for (uint64_t n = 0; n < events; n++)
+        stream.event(id, base_ns + n, 1, Payload().text(std::string(text_bytes, 'x')));
+    stream.end_packet();
+    trace.streams = {stream.bytes()};
+    Result<TraceReader> reader = trace.open();
+    ASSERT_TRUE(reader) << reader.error().message();
+    OutputBuffer out(-1);
+    std::atomic<std::size_t> most = 0;
+    ParallelWriter writer(
+        *reader, out,
+        [&](OutputBuffer& to) {
+            return std::make_unique<MeasuringWriter>(make_json_writer(*reader, to), to, most);
+        },
+        2);
+    while (const Event* const event = reader->next())
+        writer.write(*event);
+    writer.finish();
+    EXPECT_GT(out.text().size(), events * text_bytes);
+    EXPECT_GT(most, text_bytes);
+    EXPECT_LT(most, 2 * batch_bytes);
 }
 
 struct FailingWriter : EventWriter {
