@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
     bytes.streams.emplace_back(sample.stream.bytes());
     auto reader = TraceReader::from_memory(bytes);
     if (!reader) __builtin_trap();
-    auto condition = Condition::make(std::move(*tree), *reader);
+    auto condition = Condition::make(std::move(*tree), *reader, true);
     if (!condition) return 0;
     while (const Event* const event = reader->next())
         static_cast<void>((*condition)->holds(*event));

@@ -144,6 +144,14 @@ class Where(unittest.TestCase):
         self.assertEqual(len(self.ids('id >= 0 || event == "shop:nothing"')), every)
         self.assertEqual(len(self.ids("1 / (id - id) == 1")), 0)
 
+    def test_fields_that_are_not_shown_are_none(self):
+        """`path` and `uid` are of the events that tell of processes."""
+        for condition in ('path ~ "*"', "uid >= 0"):
+            self.assertIn("no event of the trace has a field",
+                          plumb("view", "--where", condition, test_view.shop, status=1).stderr)
+            for shown in (["--statedump"], ["-e", "plumb_statedump:*"]):
+                self.assertTrue(events("--where", condition, *shown, test_view.shop))
+
     def test_names_of_bits(self):
         """What several bits are called is one text; a number of which no bit has a name has none."""
         with tempfile.TemporaryDirectory() as folder:

@@ -185,13 +185,14 @@ Condition::Condition(ConditionTree tree, TraceReader& reader)
     : tree_(std::move(tree)), reader_(reader), bound_(std::make_unique<Bound>()) {}
 Condition::~Condition() = default;
 
-Result<std::unique_ptr<Condition>> Condition::make(ConditionTree tree, TraceReader& reader) {
+Result<std::unique_ptr<Condition>> Condition::make(ConditionTree tree, TraceReader& reader,
+                                                   bool with_statedump) {
     std::unique_ptr<Condition> condition(new Condition(std::move(tree), reader));
-    if (Status bound = condition->bind(); !bound) return bound.error();
+    if (Status bound = condition->bind(with_statedump); !bound) return bound.error();
     return condition;
 }
 
-Status Condition::bind() {
+Status Condition::bind(bool with_statedump) {
     field_of_node_.resize(tree_.nodes.size());
     for (std::size_t i = 0; i < tree_.nodes.size(); i++) {
         const ConditionNode& node = tree_.nodes[i];
@@ -213,6 +214,7 @@ Status Condition::bind() {
                 if (stream->find_event(info->id) == info.get()) streams[info.get()] = stream.get();
     std::vector<ConditionTypes> field_types(fields_.size());
     for (const EventInfo* info : reader_.event_infos()) {
+        if (info->is_statedump && !with_statedump) continue;
         Bound::Plans& plans = bound_->by_info[info->index];
         const StreamLayout* const stream = streams.count(info) != 0 ? streams[info] : nullptr;
         for (uint32_t field = 0; field < fields_.size(); field++) {

@@ -36,8 +36,9 @@ struct ConditionTypes {
 
 class Condition {
 public:
-    /* `reader` must live as long. */
-    static Result<std::unique_ptr<Condition>> make(ConditionTree tree, TraceReader& reader);
+    /* `reader` must live as long. Without `with_statedump` it is not asked of events of a statedump, and their fields are none. */
+    static Result<std::unique_ptr<Condition>> make(ConditionTree tree, TraceReader& reader,
+                                                   bool with_statedump);
     ~Condition();
 
     /* Of the reader's current event. */
@@ -46,7 +47,7 @@ public:
 private:
     struct Bound;
     Condition(ConditionTree tree, TraceReader& reader);
-    Status bind();
+    Status bind(bool with_statedump);
     Status check_field(const ConditionNode& node, const ConditionTypes& types) const;
     Result<ConditionTypes> check(const ConditionNode& node, const std::vector<ConditionTypes>& types) const;
     Result<ConditionTypes> check_binary(const ConditionNode& node, const ConditionTypes& left,

@@ -76,7 +76,11 @@ Status EventFilter::take_condition() {
     if (options_.condition.empty()) return ok();
     auto tree = parse_condition(options_.condition);
     if (!tree) return tree.error();
-    auto condition = Condition::make(std::move(*tree), reader_);
+    const auto& infos = reader_.event_infos();
+    const bool wants_statedump = std::any_of(infos.begin(), infos.end(), [this](const EventInfo* info) {
+        return info->is_statedump && wanted_[info->index];
+    });
+    auto condition = Condition::make(std::move(*tree), reader_, wants_statedump);
     if (!condition) return condition.error();
     condition_ = std::move(*condition);
     by_thread_ = true;
