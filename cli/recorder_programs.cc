@@ -36,6 +36,9 @@ constexpr std::uint32_t first_namespace = 0xeffffffc;
 /* The kernel's events are recorded of these all the same. */
 constexpr const char* no_tracepoints_reason =
     "it has no tracepoints: it neither links plumb nor preloads a probe";
+constexpr const char* ended_reason = "it has ended";
+constexpr const char* ended_insisted_reason =
+    "it has ended: its seccomp filter may have ended it for a call that tracing makes, which --seccomp risks";
 constexpr const char* kernel_thread_reason = "it is a thread of the kernel";
 
 /* What is no program of anybody's. */
@@ -164,7 +167,7 @@ std::string Recorder::why_unreachable(std::uint32_t process_id) {
         return "it is in a user namespace of its own, where it cannot use the directory in /dev/shm of the "
                "user that it "
                "seems to be: `plumb record` reaches it from in there, if it has a /dev/shm of its own";
-    if (!process_start_boottime_ns(process_id) || (files && files->empty())) return "it has ended";
+    if (!process_start_boottime_ns(process_id) || (files && files->empty())) return ended_reason;
     return no_tracepoints_reason;
 }
 
@@ -207,9 +210,13 @@ Status Recorder::attach() {
         const auto is_it = [=](const Unreachable& each) { return each.process_id == process_id; };
         if (std::any_of(summary_.unreachable.begin(), summary_.unreachable.end(), is_it)) continue;
         const std::string why = why_unreachable(process_id);
-        const bool is_no_program = why == no_tracepoints_reason || why == kernel_thread_reason;
+        /* It was there at the first look: what it did until it ended is recorded. */
+        const bool is_no_program =
+            why == no_tracepoints_reason || why == kernel_thread_reason || why == ended_reason;
         const bool is_enough = kernel_session_ && options_.events.empty() && options_.log_level.empty();
-        if (!is_no_program || !is_enough) summary_.unreachable.push_back({process_id, why});
+        if (!is_no_program || !is_enough)
+            summary_.unreachable.push_back(
+                {process_id, why == ended_reason && options_.seccomp ? ended_insisted_reason : why});
     }
     for (const Unreachable& each : summary_.unreachable)
         if (attached_.count(each.process_id) != 0)

@@ -7,8 +7,11 @@
 #include "consumerd/kernel/tracing_instances.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +32,12 @@ Error no_tracefs() {
         return Error("Events of the kernel need root.")
             .hint("Run plumb with sudo, or give it /sys/kernel/tracing: sudo mount -o remount,gid=$(id -g) "
                   "/sys/kernel/tracing.");
+    struct statfs system {};
+    for (const std::string place : tracefs_places)
+        if (statfs(place.c_str(), &system) == 0 && system.f_type == TRACEFS_MAGIC &&
+            (system.f_flags & ST_RDONLY) != 0)
+            return Error("{} is mounted read-only, as in a container: no recording can be made there.", place)
+                .hint("`mount -o remount,rw {}`, if that is allowed here; or record from outside.", place);
     return Error("There is no tracefs here.")
         .hint("`mount -t tracefs tracefs /sys/kernel/tracing`, on a kernel with CONFIG_FTRACE.");
 }

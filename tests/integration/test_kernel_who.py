@@ -239,6 +239,22 @@ class Who(TracedProgramTest):
             self.assertIn(f"There is no process {gone.pid}.", done.stderr)
             self.assertFalse(self.trace.exists())
 
+    def test_one_that_ends_soon_was_recorded_until_then(self):
+        """It was named as one that could not be reached."""
+        for lives in (0.1, 0.3, 0.6):
+            program = subprocess.Popen(["sleep", str(lives)])
+            done = subprocess.run([PLUMB, "record", "--json", "--force", "-o", self.trace, "-p", str(program.pid), "-k", "sched:*"],
+                                  capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+            program.wait()
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["unreachable"], [])
+
+    def test_tracefs_that_may_not_be_written_is_told(self):
+        done = subprocess.run(["unshare", "-m", "sh", "-c", f"mount -o remount,bind,ro {TRACEFS} && exec {PLUMB} list --kernel"],
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        self.assertIn(f"{TRACEFS} is mounted read-only", done.stderr)
+        self.assertNotIn("There is no tracefs", done.stderr)
+
     def test_everybody_is_the_kernels_events_alone(self):
         told = Told(self, self.program)
         recorder = self.begin("-a", "-k", "syscalls:getsid", "--kernel-buffer-size", "32M")
