@@ -124,14 +124,15 @@ Status check_memory_for(const ChannelConfig& config) {
     const auto layout = lay_out_channel(config);
     if (!layout) return layout.error();
     const std::uint64_t bytes = layout->total_bytes;
-    const auto too_little = [bytes](std::uint64_t left, const std::string& limit) {
-        return Error("Too little memory for the rings: {} are needed, {} are left of {}.",
-                     size_text(bytes + own_bytes), size_text(left), limit)
+    const auto too_little = [](std::uint64_t needed, std::uint64_t left, const std::string& limit) {
+        return Error("Too little memory for the rings: {} are needed, {} are left of {}.", size_text(needed),
+                     size_text(left), limit)
             .hint("Use fewer or smaller sub-buffers (--subbuf-count, --subbuf-size), or raise the limit.");
     };
     const MemoryRoom room = memory_room(static_cast<std::uint32_t>(::getpid()));
-    if (room.is_limited() && bytes + own_bytes > room.bytes) return too_little(room.bytes, room.limit);
-    if (bytes > file_size_limit()) return too_little(file_size_limit(), "RLIMIT_FSIZE (`ulimit -f`)");
+    if (room.is_limited() && bytes + own_bytes > room.bytes)
+        return too_little(bytes + own_bytes, room.bytes, room.limit);
+    if (bytes > file_size_limit()) return too_little(bytes, file_size_limit(), "RLIMIT_FSIZE (`ulimit -f`)");
     return ok();
 }
 

@@ -12,6 +12,7 @@
 #include "consumerd/control/quiescence.h"
 #include "consumerd/drain/drain_totals.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -37,8 +38,13 @@ struct RecordSummary {
     std::vector<std::string> problems;    /* why the trace is not complete */
     WhyEmpty why_empty;                   /* if it is, and nothing else says why */
 
-    /* Whether all was recorded that could be reached; what rings had no room for is counted, and does not change it. */
-    bool is_complete() const { return problems.empty() && totals.not_switched_on.empty(); }
+    /* Whether all was recorded that could be reached, and written; what rings had no room for is counted, and does not
+     * change it. */
+    bool is_complete() const {
+        const auto is_unwritten = [](const NamedCount& lost) { return lost.name.ends_with("not_written"); };
+        return problems.empty() && totals.not_switched_on.empty() &&
+               std::none_of(totals.events_lost.begin(), totals.events_lost.end(), is_unwritten);
+    }
 };
 
 std::string summary_text(const RecordSummary& summary);

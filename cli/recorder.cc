@@ -105,7 +105,8 @@ Result<int> Recorder::run() {
             return status == 0 ? 1 : status;
         return its_status ? status : exit_status_of_running;
     }
-    return said && summary_.is_complete() && !summary_.why_empty.could_never_match ? 0 : 1;
+    const bool is_in_vain = summary_.why_empty.could_never_match || is_nobody_reached();
+    return said && summary_.is_complete() && !is_in_vain ? 0 : 1;
 }
 
 /* What nobody could record with, wherever it is tried. */

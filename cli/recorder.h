@@ -109,6 +109,7 @@ private:
     void look_for_refused();
     std::uint32_t programs_begun() const;
     std::set<std::string> kinds_on() const;
+    bool is_nobody_reached() const;
     WhyEmpty find_why_empty(std::uint32_t programs_begun, std::set<std::string> on) const;
     void look_at_attached();
     void entrance_is_lost(const Error& error);

@@ -321,6 +321,18 @@ std::set<std::string> Recorder::kinds_on() const {
     return names;
 }
 
+/* Of the processes that were named, and nothing of theirs was recorded. */
+bool Recorder::is_nobody_reached() const {
+    const DrainProgress& progress = summary_.totals.progress;
+    const auto is_unreachable = [this](const auto& attached) {
+        return std::any_of(summary_.unreachable.begin(), summary_.unreachable.end(),
+                           [&](const Unreachable& each) { return each.process_id == attached.first; });
+    };
+    return !attached_.empty() && options_.executables.empty() && !kernel_session_ &&
+           summary_.snapshots.empty() && progress.events == 0 && progress.events_discarded == 0 &&
+           progress.subbufs_lost == 0 && std::all_of(attached_.begin(), attached_.end(), is_unreachable);
+}
+
 /* Nothing where another line of the summary says why. */
 WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, std::set<std::string> on) const {
     const DrainTotals& totals = summary_.totals;

@@ -6,6 +6,7 @@
  */
 #include "consumerd/event/elf_events.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -107,7 +108,9 @@ Result<EventDescription> decode_event_description(std::span<const std::byte> raw
     EventDescription description;
     description.provider = *provider;
     description.name = *name;
-    description.log_level = header->log_level;
+    /* Readers know no others. */
+    description.log_level =
+        std::min(header->log_level, static_cast<decltype(header->log_level)>(PLUMB_DEBUG));
     for (std::uint32_t i = 0; i < header->field_count; i++) {
         const auto field = bytes.at<plumb_field>(sizeof(plumb_event_header) + i * sizeof(plumb_field));
         if (!field) return damaged("fields out of range");

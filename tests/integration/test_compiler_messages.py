@@ -84,6 +84,10 @@ MISTAKES = [
      "int main(void) { plumb_trace(shop, order, 1); return 0; }", "shop:order: this event was defined before"),
     ("a name used twice, with other fields", "both", TRACEPOINT + "PLUMB_EVENT(shop, order, (u32, id))\n"
      "PLUMB_EVENT(shop, order, (string, who))\nint main(void) { return 0; }", "shop:order: this event was defined before"),
+    ("a level beyond the last", "both", TRACEPOINT + "PLUMB_EVENT_LEVEL(shop, order, 15, (u32, id))",
+     "shop:order: a level is from PLUMB_EMERG to PLUMB_DEBUG"),
+    ("a level below the first", "both", TRACEPOINT + "PLUMB_EVENT_LEVEL(shop, order, -1, (u32, id))",
+     "shop:order: a level is from PLUMB_EMERG to PLUMB_DEBUG"),
     ("a level that is none", "both", TRACEPOINT + "PLUMB_EVENT_LEVEL(shop, order, (u32, id))\n"
      "int main(void) { plumb_trace(shop, order, 1); return 0; }",
      "shop:order: the third part of PLUMB_EVENT_LEVEL is a level"),

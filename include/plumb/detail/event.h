@@ -74,7 +74,10 @@
     PLUMB_DEFINE_CHECKED_(PLUMB_PROBLEM(__VA_ARGS__), id, provider, name, level, __VA_ARGS__)
 #define PLUMB_DEFINE_AT_LEVEL_(id, provider, name, level, ...) \
     PLUMB_CAT(PLUMB_DEFINE_AT_LEVEL_IF_, PLUMB_IS_PAREN(level))(id, provider, name, level, __VA_ARGS__)
-#define PLUMB_DEFINE_AT_LEVEL_IF_0 PLUMB_DEFINE_
+#define PLUMB_DEFINE_AT_LEVEL_IF_0(id, provider, name, level, ...)                                  \
+    PLUMB_STATIC_ASSERT((level) >= 0 && (level) <= PLUMB_DEBUG,                                     \
+                        provider ":" name ": a level is from PLUMB_EMERG to PLUMB_DEBUG, 0 to 14"); \
+    PLUMB_DEFINE_(id, provider, name, level, __VA_ARGS__)
 #define PLUMB_DEFINE_AT_LEVEL_IF_1(...) PLUMB_DEFINE_NOT_((LEVEL, ~), __VA_ARGS__)
 #define PLUMB_DEFINE_CHECKED_(problem, ...) \
     PLUMB_CAT(PLUMB_DEFINE_IF_, PLUMB_KIND_OF_PROBLEM_ problem)(problem, __VA_ARGS__)
