@@ -90,10 +90,9 @@ Status KernelSource::open() {
         watched_.push_back({cpu.raw.get(), POLLIN, 0});
     }
     if (options_.is_snapshot) {
-        /* Before it: who is renamed while it is made has his old name in it, and the new one behind it. */
-        dumped_at_ = now();
         dump_ = kernel_statedump(options_.statedump);
-        owners_.know(known_threads(*dump_), 0);
+        dumped_until_ = now();
+        owners_.know(known_threads(*dump_), dumped_until_);
     }
     return ok();
 }
@@ -117,9 +116,12 @@ uint64_t KernelSource::now() const {
 }
 
 Status KernelSource::begin(Sink& sink) {
-    const KernelStatedump dump = kernel_statedump(options_.statedump);
-    owners_.know(known_threads(dump), now());
-    return sink.write_kernel_statedump(dump.records);
+    dump_ = kernel_statedump(options_.statedump);
+    dumped_until_ = now();
+    owners_.know(known_threads(*dump_), dumped_until_);
+    for (Cpu& cpu : cpus_)
+        note_until(cpu, dumped_until_);
+    return write_dump(sink);
 }
 
 /* Who begins is told by events that must not be pushed out, however few of those there are that are recorded. */
@@ -304,12 +306,13 @@ Status KernelSource::write_names(Sink& sink, uint64_t until) {
     return named.empty() ? ok() : sink.write_kernel_statedump(encode_named_threads(named));
 }
 
-/* In the order of time: what the events tell of names before the dump, the dump, and what they tell later. */
+/* With what the events tell of names before it and while it was made, in the order of time. */
 Status KernelSource::write_dump(Sink& sink) {
-    Status named = write_names(sink, dumped_at_);
-    Status dumped = sink.write_kernel_statedump(dump_->records);
+    owners_.add(translator_.take_notes());
+    const std::vector<NamedThread> named = owners_.take(dumped_until_);
+    Status dumped = sink.write_kernel_statedump(with_named_threads(dump_->records, named));
     dump_.reset();
-    return named ? dumped : named;
+    return dumped;
 }
 
 void KernelSource::begin_end(const plumb_clock_page* clock) {

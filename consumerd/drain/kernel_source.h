@@ -138,9 +138,9 @@ private:
     /* Names up to this time are written next. What was read until then was so a turn before: an event may be in the middle
      * of being written while its CPU is looked at. */
     uint64_t held_until_ = 0;
-    /* Of a snapshot, until it is written: */
+    /* Until it is written, which of a snapshot is at its end: */
     std::optional<KernelStatedump> dump_;
-    uint64_t dumped_at_ = 0;
+    uint64_t dumped_until_ = 0;
 
     uint64_t damaged_pages_ = 0;
     uint64_t failed_reads_ = 0;

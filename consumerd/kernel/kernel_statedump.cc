@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <optional>
 #include <sstream>
 
@@ -159,10 +160,11 @@ public:
     void threads(std::uint32_t process_id) {
         constexpr std::uint64_t kernel_thread_flag = 0x00200000; /* PF_KTHREAD */
         for (const std::uint32_t thread_id : thread_ids(process_id)) {
+            const std::uint64_t looked_at = read_clock(clock_);
             const auto stat = thread_stat(process_id, thread_id);
             if (!stat) continue; /* it ended meanwhile */
             threads_[thread_id] = {process_id, stat->began_boottime_ns};
-            begin(dump_thread);
+            begin(dump_thread, looked_at);
             encoder_.put(thread_id);
             encoder_.put(process_id);
             encoder_.put(stat->parent);
@@ -243,8 +245,9 @@ public:
     KernelStatedump take() { return {encoder_.bytes(), std::move(threads_)}; }
 
 private:
-    void begin(std::uint16_t id) {
-        encoder_.begin(id, read_clock(clock_), static_cast<std::uint32_t>(getpid()));
+    void begin(std::uint16_t id) { begin(id, read_clock(clock_)); }
+    void begin(std::uint16_t id, std::uint64_t time) {
+        encoder_.begin(id, time, static_cast<std::uint32_t>(getpid()));
     }
 
     /* The kernel tells nobody where it keeps a process's files, so this is no address: it only says whose they are. */
@@ -322,6 +325,30 @@ std::vector<std::byte> encode_named_threads(const std::vector<NamedThread>& thre
         encoder.end();
     }
     return encoder.bytes();
+}
+
+std::vector<std::byte> with_named_threads(std::span<const std::byte> dump,
+                                          const std::vector<NamedThread>& threads) {
+    constexpr std::size_t mask = PLUMB_RECORD_ALIGNMENT - 1;
+    const std::vector<std::byte> named = encode_named_threads(threads);
+    std::vector<std::byte> merged;
+    merged.reserve(named.size() + dump.size() + PLUMB_RECORD_ALIGNMENT);
+    std::span<const std::byte> names = named;
+    const auto first_of = [](std::span<const std::byte> records) {
+        plumb_record record;
+        std::memcpy(&record, records.data(), sizeof(record));
+        return record;
+    };
+    while (!names.empty() || !dump.empty()) {
+        const bool is_name =
+            dump.empty() || (!names.empty() && first_of(names).timestamp <= first_of(dump).timestamp);
+        std::span<const std::byte>& from = is_name ? names : dump;
+        const std::size_t length = first_of(from).length;
+        merged.resize((merged.size() + mask) & ~mask);
+        merged.insert(merged.end(), from.begin(), from.begin() + static_cast<std::ptrdiff_t>(length));
+        from = from.subspan(std::min((length + mask) & ~mask, from.size()));
+    }
+    return merged;
 }
 
 } // namespace plumb

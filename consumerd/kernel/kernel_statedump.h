@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,8 @@ struct ThreadOrigin {
     std::uint64_t began_boottime_ns;
 };
 
-/* The dump of this machine, now: records of those events, in time order; and whose threads there are. */
+/* The dump of this machine, now: records of those events, in time order; and whose threads there are. A thread's record has the
+ * time before it was looked at, so that what happens to its name later comes behind it. */
 struct KernelStatedump {
     std::vector<std::byte> records;
     std::map<std::uint32_t, ThreadOrigin> threads;
@@ -47,6 +49,10 @@ struct NamedThread {
     std::string name;
 };
 std::vector<std::byte> encode_named_threads(const std::vector<NamedThread>& threads);
+
+/* The records of a dump, and what was told of names meanwhile, both in time order, as one in time order. */
+std::vector<std::byte> with_named_threads(std::span<const std::byte> dump,
+                                          const std::vector<NamedThread>& threads);
 
 } // namespace plumb
 

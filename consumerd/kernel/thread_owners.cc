@@ -8,7 +8,7 @@ namespace plumb {
 void ThreadOwners::know(const std::vector<KnownThread>& threads, uint64_t time) {
     for (const KnownThread& thread : threads)
         origins_.insert_or_assign({thread.thread_id, thread.since}, Origin{thread.process_id, true, 0});
-    known_at_ = time;
+    looked_until_ = time;
 }
 
 void ThreadOwners::add(std::vector<ThreadNote> notes) {
@@ -65,10 +65,13 @@ std::vector<NamedThread> ThreadOwners::take(uint64_t until) {
                                       Origin{process, true, note->by_thread_id});
             forget_before(note->thread_id, note->timestamp);
         }
-        named.push_back(
-            {std::max(note->timestamp, known_at_), note->thread_id, process, std::move(note->name)});
+        const bool is_first = note->timestamp <= looked_until_ && told_.insert(note->thread_id).second;
+        if (is_first && !note->is_new && note->old_name != note->name)
+            named.push_back({note->timestamp, note->thread_id, process, std::move(note->old_name)});
+        named.push_back({note->timestamp, note->thread_id, process, std::move(note->name)});
     }
     held_.erase(held_.begin(), note);
+    if (until > looked_until_) told_.clear(); /* nobody else is older */
     return named;
 }
 

@@ -4,6 +4,9 @@
  * An event tells who made a thread, not of which process it is: that is the process of its maker, as it was known at that
  * time. Numbers of threads come again, so each is known since a time. Notes come CPU by CPU, so one that is older may still
  * come behind a younger one: names are held back until that is over, and taken in the order of time.
+ *
+ * Who is renamed while it is looked who is there has the new name in what that look found, so of whom nothing was told
+ * before, the old one is told, too: readers take the first name for all that was before it.
  */
 #ifndef PLUMB_CONSUMERD_KERNEL_THREAD_OWNERS_H
 #define PLUMB_CONSUMERD_KERNEL_THREAD_OWNERS_H
@@ -14,6 +17,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -28,7 +32,7 @@ struct KnownThread {
 
 class ThreadOwners {
 public:
-    /* What was there at `time`. No name is given as of an earlier time from then on. */
+    /* What was there, for which it was looked until `time`. */
     void know(const std::vector<KnownThread>& threads, uint64_t time);
 
     void add(std::vector<ThreadNote> notes);
@@ -55,7 +59,8 @@ private:
 
     Origins origins_;
     std::vector<ThreadNote> held_;
-    uint64_t known_at_ = 0;
+    uint64_t looked_until_ = 0;
+    std::set<uint32_t> told_; /* threads of which a name until then was taken */
 };
 
 } // namespace plumb

@@ -247,13 +247,14 @@ void Translator::note(const KernelEvent& event, const RawEvent& raw, uint32_t by
     const std::byte* const end = translate_payload(event, raw.data, scratch_.data());
     if (end == nullptr) return;
     const auto payload_bytes = static_cast<size_t>(end - scratch_.data());
-    ThreadNote note{raw.timestamp, by_thread_id, by_thread_id, is_new, false, ""};
+    ThreadNote note{raw.timestamp, by_thread_id, by_thread_id, is_new, false, "", ""};
     size_t at = 0;
     for (const EventField& field : event.description.fields) {
         if (at >= payload_bytes || field.type == PLUMB_FIELD_SEQUENCE) break;
         if (field.type == PLUMB_FIELD_STRING) {
             const auto* text = reinterpret_cast<const char*>(scratch_.data() + at);
             if (field.name == "comm" || field.name == "newcomm") note.name = text;
+            if (field.name == "oldcomm") note.old_name = text;
             at += std::strlen(text) + 1;
             continue;
         }

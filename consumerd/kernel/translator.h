@@ -52,6 +52,7 @@ struct ThreadNote {
     bool is_new;
     bool is_process; /* a new one, not a thread of the one that made it */
     std::string name;
+    std::string old_name; /* of one that got another; as the kernel's event says */
 };
 
 /* Who knows whose threads they are. */

@@ -141,6 +141,21 @@ TEST_F(KernelSourceTest, NamesAreHeldBackUntilEveryCpuWasReadSoFar) {
     EXPECT_THAT(sink.times, ElementsAre(time + 1'000'001, time + 2'000'001));
 }
 
+/* What follows a fork at once is over before /proc was read; then the dump has only the last name. */
+TEST_F(KernelSourceTest, NamesFromBeforeTheEndOfTheStatedumpHaveTheirOwnTime) {
+    tracefs_.add_renames();
+    const uint64_t time = read_clock(PLUMB_CLOCK_MONOTONIC);
+    tracefs_.add_cpu(0, {PageBuilder(time).event(0, TracefsFolder::rename_event(4711, "renamed")).page()});
+    open();
+    NameTimes sink;
+    ASSERT_TRUE(source_->begin(sink));
+    ASSERT_GT(sink.times.size(), 10u);
+    EXPECT_EQ(sink.times[0], time) << "the old name";
+    EXPECT_EQ(sink.times[1], time) << "the new name";
+    EXPECT_GT(sink.times[2], time) << "the dump's first record";
+    EXPECT_TRUE(std::is_sorted(sink.times.begin(), sink.times.end()));
+}
+
 class ForksTest : public KernelSourceTest {
 protected:
     /* Processes and threads do not live here: their numbers are beyond what a kernel gives. */

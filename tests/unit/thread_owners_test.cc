@@ -31,15 +31,15 @@ bool same(const Names& a, const Names& b) {
 }
 
 ThreadNote process_began(std::uint64_t time, std::uint32_t id, std::uint32_t by) {
-    return {time, id, by, true, true, "process"};
+    return {time, id, by, true, true, "process", ""};
 }
 
 ThreadNote thread_began(std::uint64_t time, std::uint32_t id, std::uint32_t by) {
-    return {time, id, by, true, false, "thread"};
+    return {time, id, by, true, false, "thread", ""};
 }
 
 ThreadNote renamed(std::uint64_t time, std::uint32_t id, const char* name) {
-    return {time, id, id, false, false, name};
+    return {time, id, id, false, false, name, "old"};
 }
 
 class ThreadOwnersTest : public testing::Test {
@@ -118,9 +118,17 @@ TEST_F(ThreadOwnersTest, HoldWhatIsYoungerThanAskedFor) {
     expect(for_ever, {});
 }
 
-TEST_F(ThreadOwnersTest, AreNotOlderThanWhatWasKnownAlready) {
-    owners.add({renamed(5, 100, "early"), renamed(10, 100, "same"), renamed(11, 100, "later")});
-    expect(for_ever, {{10, 100, 100, "early"}, {10, 100, 100, "same"}, {11, 100, 100, "later"}});
+/* Who is there is found from 1 to 10: a name has its own time, and readers take the first one for all that was before. */
+TEST_F(ThreadOwnersTest, TellWhatAThreadWasCalledThatWasRenamedWhileItWasLooked) {
+    owners.add({renamed(5, 100, "early"), renamed(7, 100, "next"), renamed(11, 100, "later"),
+                renamed(12, 101, "known")});
+    expect(10, {{5, 100, 100, "old"}, {5, 100, 100, "early"}, {7, 100, 100, "next"}});
+    expect(for_ever, {{11, 100, 100, "later"}, {12, 101, 100, "known"}});
+}
+
+TEST_F(ThreadOwnersTest, TellNothingOlderOfAThreadThatBeganWhileItWasLooked) {
+    owners.add({process_began(5, 200, 100), renamed(7, 200, "executed")});
+    expect(10, {{5, 200, 200, "process"}, {7, 200, 200, "executed"}});
 }
 
 } // namespace
