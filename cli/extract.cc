@@ -91,9 +91,9 @@ void tell(const RecordSummary& summary, const std::string& whose) {
     const DrainTotals& totals = summary.totals;
     print_error("Extracted {} of {}.\n", counted(totals.progress.events, "event"), without_controls(whose));
     for (const NamedCount& lost : totals.events_lost)
-        print_error("Lost: {}\n", loss_text(lost, "event", totals.write_error));
+        print_error("Lost: {}\n", loss_text(lost, "event", totals.write_error, totals.notes));
     for (const NamedCount& lost : totals.subbufs_lost)
-        print_error("Lost: {}\n", loss_text(lost, "sub-buffer", totals.write_error));
+        print_error("Lost: {}\n", loss_text(lost, "sub-buffer", totals.write_error, totals.notes));
     for (const NamedCount& missed : totals.missed)
         print_error("Lost: {}\n", escaped(missed_text(missed)));
     for (const NamedCount& missing : totals.not_switched_on)

@@ -58,7 +58,7 @@ void add_losses(const Json& root, const char* list, const char* noun, std::vecto
     const std::string write_error =
         error != root.end() && error->is_string() ? error->get<std::string>() : std::string();
     for (const NamedCount& lost : counts_in(root, list))
-        lines.push_back(escaped(loss_text(lost, noun, write_error)));
+        lines.push_back(escaped(loss_text(lost, noun, write_error, counts_in(root, "notes"))));
 }
 
 /* Why events are missing without having been written, and which are not whole. */
@@ -142,12 +142,17 @@ Result<RecordedLosses> losses_in(const std::string& folder) {
 
 } // namespace
 
-std::string loss_text(const NamedCount& lost, const std::string& noun, const std::string& write_error) {
+std::string loss_text(const NamedCount& lost, const std::string& noun, const std::string& write_error,
+                      const std::vector<NamedCount>& notes) {
     const auto* const known = std::find_if(std::begin(advice_for), std::end(advice_for),
                                            [&](const auto& each) { return lost.name == each.first; });
     std::string advice = known != std::end(advice_for) ? known->second : "";
     if (lost.name.ends_with("not_written") && !write_error.empty()) advice += ": " + write_error;
-    return fmt::format("{} {}{}", counted(lost.count, noun), lost.name,
+    const bool may_be_texts =
+        (lost.name == "kernel_overrun" || lost.name == "kernel_dropped") &&
+        std::any_of(notes.begin(), notes.end(), [](const auto& note) { return note.name == texts_note; });
+    return fmt::format("{}{} {}{}{}", may_be_texts ? "up to " : "", counted(lost.count, noun), lost.name,
+                       may_be_texts ? ", among them strings of system calls" : "",
                        advice.empty() ? advice : " (" + advice + ")");
 }
 

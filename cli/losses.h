@@ -14,8 +14,13 @@
 
 namespace plumb {
 
-/* "7 events not_written (the trace could not be written: No space left on device)". `noun`: event or sub-buffer. */
-std::string loss_text(const NamedCount& lost, const std::string& noun, const std::string& write_error);
+/* Among the events that the kernel counts as lost are strings of system calls; the note that counts both. */
+inline constexpr const char* texts_note = "kernel_lost_with_texts";
+
+/* "7 events not_written (the trace could not be written: No space left on device)". `noun`: event or sub-buffer. `notes`: of
+ * the same totals. */
+std::string loss_text(const NamedCount& lost, const std::string& noun, const std::string& write_error,
+                      const std::vector<NamedCount>& notes);
 
 /* "3 hits of probes were missed by the kernel, of whichever process" */
 std::string missed_text(const NamedCount& missed);

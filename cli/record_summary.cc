@@ -56,9 +56,9 @@ std::string not_described_lines(const DrainTotals& totals, const char* where) {
 std::string lost_lines(const DrainTotals& totals) {
     std::string text;
     for (const NamedCount& lost : totals.events_lost)
-        text += fmt::format("  {}\n", loss_text(lost, "event", totals.write_error));
+        text += fmt::format("  {}\n", loss_text(lost, "event", totals.write_error, totals.notes));
     for (const NamedCount& lost : totals.subbufs_lost)
-        text += fmt::format("  {}\n", loss_text(lost, "sub-buffer", totals.write_error));
+        text += fmt::format("  {}\n", loss_text(lost, "sub-buffer", totals.write_error, totals.notes));
     for (const NamedCount& missed : totals.missed)
         text += fmt::format("  {}\n", escaped(missed_text(missed)));
     return text;
@@ -137,7 +137,8 @@ std::string summary_text(const RecordSummary& summary) {
                                    static_cast<double>(summary.duration_ns) / 1e9);
     text += events_text(totals) + processes_text(totals) + losses_text(summary);
     for (const NamedCount& note : totals.notes)
-        if (note.name != cut_note) text += fmt::format("  note: {} {}\n", with_commas(note.count), note.name);
+        if (note.name != cut_note && note.name != texts_note)
+            text += fmt::format("  note: {} {}\n", with_commas(note.count), note.name);
     for (const Unreachable& each : summary.unreachable)
         text += fmt::format("Process {} could not be reached: {}\n", each.process_id,
                             without_controls(each.reason));

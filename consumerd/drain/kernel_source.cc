@@ -364,6 +364,8 @@ void KernelSource::add_to(DrainTotals& totals, uint64_t events_not_written) cons
     add_if_any(totals.events_lost, "kernel_overrun", overrun);
     add_if_any(totals.events_lost, "kernel_dropped", dropped);
     add_if_any(totals.events_lost, "kernel_not_written", events_not_written);
+    /* The kernel counts what told strings, too, and nobody can tell it apart. */
+    if (translator_.is_told_texts()) add_if_any(totals.notes, "kernel_lost_with_texts", overrun + dropped);
     /* By construction the same; if not, the trace is not what the kernel gave. */
     const uint64_t seen = translator_.seen_events();
     add_if_any(totals.missed, "events that the kernel counts as read were not found in its pages",

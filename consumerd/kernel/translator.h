@@ -89,6 +89,8 @@ public:
     /* Of them, those that are not meant to be: what told strings of system calls, what a command's process called before it was
      * the command, and what others did. */
     uint64_t left_out_events() const { return left_out_events_; }
+    /* Whether strings of system calls are told among the events. */
+    bool is_told_texts() const { return telling_ != nullptr && !calls_with_texts_.empty(); }
     /* Events that were dropped: of a kind that was not asked for, or damaged. */
     uint64_t unknown_events() const { return unknown_events_; }
     uint64_t damaged_events() const { return damaged_events_; }

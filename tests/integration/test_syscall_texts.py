@@ -78,6 +78,11 @@ if which git; then git init -q new && cd new && git config user.name me && git c
     git add file && git commit -q -m one && git log --format=%h; fi > /dev/null
 """
 
+LOSES = """
+import os
+for i in range(200000): os.access("/nowhere", 0)
+"""
+
 def why_not():
     subprocess.run([PLUMB, "list", "--kernel", "-e", "bpf_trace:*"], capture_output=True, check=False)  # mounts tracefs
     if os.geteuid() != 0 or not TOLD.exists():
@@ -127,6 +132,22 @@ class Texts(TracedProgramTest):
         self.record("-k", "syscalls:*", "-k", "!syscalls:rename", command=[self.program])
         texts = {event["fields"]["call"] for event in self.view("-e", "syscall_late_text")}
         self.assertEqual(texts, {"openat"})
+
+    def test_what_the_kernel_lost_is_a_limit_as_texts_are_among_it(self):
+        for options, start in (((), "up to "), (("--no-file-names",), "")):
+            with self.subTest(options=options):
+                shutil.rmtree(self.trace, ignore_errors=True)
+                done = subprocess.run([PLUMB, "record", "-o", self.trace, "-k", "syscalls:*", "--kernel-buffer-size", "64K",
+                                       *options, "--", sys.executable, "-c", LOSES], capture_output=True, text=True,
+                                      timeout=120, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                summary = json.loads((self.trace / "summary.json").read_text())
+                lost = summary["events_lost_by_cause"].get("kernel_dropped", 0)
+                if lost == 0:
+                    self.skipTest("the buffer was never full")
+                self.assertEqual(summary["notes"], {"kernel_lost_with_texts": lost} if start else {})
+                self.assertRegex(done.stderr, fr"\n  {start}{lost:,} events kernel_dropped" +
+                                 (", among them strings of system calls " if start else " ") + r"\(")
 
     def test_addresses_where_names_are_not_wanted(self):
         names = self.names_of_program("--no-file-names")
