@@ -244,11 +244,23 @@ std::vector<MachineCheck> check_tracefs_leftovers() {
     if (path == nullptr) return {};
     const TracefsLeftovers left = find_tracefs_leftovers(path);
     std::vector<MachineCheck> checks;
-    if (!left.kept.empty())
+    const auto events_in = [&](std::size_t count) {
+        return fmt::format("killed recorders left events of the kernel in {} instance{} in {}", count,
+                           count == 1 ? "" : "s", path);
+    };
+    if (!left.elsewhere.empty())
         checks.push_back(
-            {"tracefs-kept", Finding::limited, false,
-             fmt::format("killed recorders left events of the kernel in {} instance{} in {}",
-                         left.kept.size(), left.kept.size() == 1 ? "" : "s", path),
+            {"tracefs-elsewhere", Finding::limited, false,
+             events_in(left.elsewhere.size()) + ", with a /dev/shm other than this one",
+             fmt::format(
+                 "They hold memory; where that /dev/shm is, as in a container, `plumb extract`, as root, "
+                 "makes a trace of them. Where it is gone nobody can: a `plumb record` or `plumb list`, as "
+                 "root, removes them an hour after one has found them, `rmdir` of {} in {}/instances at "
+                 "once.",
+                 fmt::join(left.elsewhere, ", "), path)});
+    if (left.kept.size() > left.elsewhere.size())
+        checks.push_back(
+            {"tracefs-kept", Finding::limited, false, events_in(left.kept.size() - left.elsewhere.size()),
              "They hold memory; `plumb extract`, as root, makes a trace of them, and `plumb extract "
              "--remove` removes them."});
     if (!left.instances.empty() || !left.probes.empty())

@@ -120,6 +120,7 @@ void keep_newest(const std::string& folder, std::vector<std::string> elsewhere, 
     std::sort(by_age.begin(), by_age.end());
     for (std::size_t i = 0; i < by_age.size(); i++) {
         const bool is_kept = i < left_channels_max && by_age[i].first <= left_channel_age_max_s;
+        if (is_kept) leftovers.elsewhere.push_back(by_age[i].second);
         (is_kept ? leftovers.kept : leftovers.instances).push_back(std::move(by_age[i].second));
     }
 }

@@ -42,6 +42,7 @@ struct TracefsLeftovers {
     std::vector<std::string> instances;
     std::vector<std::string> probes;     /* "group/name" */
     std::vector<std::string> kept;       /* instances */
+    std::vector<std::string> elsewhere;  /* those of them whose channels are, or were, in another /dev/shm */
     std::vector<std::string> not_judged; /* instances; their makers may live or not */
     bool empty() const { return instances.empty() && probes.empty() && kept.empty() && not_judged.empty(); }
 };

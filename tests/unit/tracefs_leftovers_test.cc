@@ -130,6 +130,7 @@ TEST_F(TracefsLeftoversTest, of_another_dev_shm_are_kept_for_a_while) {
     set_age(name, ::time(nullptr)); /* as its maker does */
     clean_up_tracefs_in(root_);
     EXPECT_THAT(find_tracefs_leftovers(root_).kept, ElementsAre(name));
+    EXPECT_THAT(find_tracefs_leftovers(root_).elsewhere, ElementsAre(name)) << "to be extracted there alone";
     struct stat info {};
     ASSERT_EQ(::stat(path_of(name).c_str(), &info), 0);
     EXPECT_LT(::time(nullptr) - info.st_mtime, 100) << "it counts from when it was found";
