@@ -119,9 +119,12 @@ void add_how(CLI::App& command, RecordOptions& options) {
         .add_option(
             "--subbuf-count", options.subbuf_count,
             "Sub-buffers of a ring, a power of two. Default: a quarter of the room in /dev/shm and in memory "
-            "cgroups, at most 16M each and 512M in all")
+            "cgroups, at most 96M in all")
         ->check(is_number("a number of sub-buffers", 0))
         ->type_name("N");
+    command.add_flag(
+        "--rings-on-demand", options.rings_on_demand,
+        "Rings take shared memory when they are first written, at the expense of who writes (cgroups)");
     command.add_option("--block-timeout", options.block_timeout, "How long --mode block waits for room")
         ->type_name("TIME")
         ->default_str("1s");

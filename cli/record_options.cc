@@ -81,10 +81,11 @@ constexpr std::uint32_t least_default_count = 4;
  * where only those take memory that are written, and than a quarter of what may be had, so that a small container is enough
  * too: of /dev/shm, and of the memory that the recorder and those that it attaches to may use, to whom the pages of the rings
  * are charged. */
-std::uint64_t default_ring_bytes(std::uint64_t rings, const std::vector<std::uint32_t>& attached) {
+std::uint64_t default_ring_bytes(const ChannelConfig& config, std::uint64_t rings,
+                                 const std::vector<std::uint32_t>& attached) {
     constexpr std::uint64_t mib = 1 << 20;
     std::uint64_t bytes =
-        std::min(rings * 16, std::uint64_t{do_rings_get_memory_later(ChannelConfig{}) ? 512u : 96u}) * mib;
+        std::min(rings * 16, std::uint64_t{do_rings_get_memory_later(config) ? 512u : 96u}) * mib;
     struct statvfs room {};
     if (::statvfs("/dev/shm", &room) == 0)
         bytes = std::min(bytes, static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize / 4);
@@ -100,7 +101,7 @@ void choose_sizes(ChannelConfig& config, bool may_choose_bytes, const std::vecto
     constexpr std::uint32_t least_subbuf_bytes = 32 * 1024;
     const std::uint32_t cpus = possible_ring_count();
     const std::uint64_t rings = cpus + std::clamp(cpus, 4u, 16u);
-    const std::uint64_t each = default_ring_bytes(rings, attached) / rings;
+    const std::uint64_t each = default_ring_bytes(config, rings, attached) / rings;
     while (may_choose_bytes && config.subbuf_bytes > least_subbuf_bytes &&
            each / config.subbuf_bytes < least_default_count)
         config.subbuf_bytes /= 2;
@@ -191,6 +192,7 @@ Status check_options(const RecordOptions& options) {
 Result<ChannelConfig> channel_config(const RecordOptions& options) {
     ChannelConfig config;
     if (!options.name.empty()) config.session_name = options.name;
+    config.rings_on_demand = options.rings_on_demand;
     config.mode = options.snapshot || options.mode == "overwrite" ? PLUMB_MODE_OVERWRITE
                   : options.mode == "block"                       ? PLUMB_MODE_BLOCK
                                                                   : PLUMB_MODE_DISCARD;

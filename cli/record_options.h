@@ -37,6 +37,7 @@ struct RecordOptions {
     std::string log_level;
     std::optional<std::string> duration;
     bool compact = false; /* records with small headers */
+    bool rings_on_demand = false;
     std::string name;
     bool force = false;
     bool json = false;

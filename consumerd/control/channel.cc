@@ -140,6 +140,7 @@ constexpr std::uint32_t subbuf_bytes_later_max = 4 << 20;
 } // namespace
 
 bool do_rings_get_memory_later(const ChannelConfig& config) {
+    if (!config.rings_on_demand) return false;
     void* const page = ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) return false;
     const bool can = RingMemory::can_be_taken_by_writers(page);

@@ -1,8 +1,8 @@
 /*
  * A channel from its creator's side: a file of shared memory that is a complete trace at every instant
  * (layout and rules: <plumb/abi/channel.h>). Too little room for all of it is an error message here, and never a SIGBUS in
- * the application; but rings get their memory when they are written (ring_memory.h), unless their sub-buffers are large, or
- * the kernel is too old for that.
+ * the application. Rings may get their memory when they are written (ring_memory.h), if that is asked for, unless their
+ * sub-buffers are large, or the kernel is too old for it.
  *
  * This class makes, closes and removes channels. It does not read records: that is channel_reader.h, which
  * trusts nothing in them.
@@ -30,6 +30,7 @@ namespace plumb {
 struct ChannelConfig {
     std::string session_name = "plumb"; /* at most 63 bytes */
     plumb_ring_mode mode = PLUMB_MODE_DISCARD;
+    bool rings_on_demand = false; /* rings take their memory when they are written, where that is possible */
     std::uint32_t subbuf_bytes = 512 * 1024;        /* a power of two */
     std::uint32_t subbuf_count = 8;                 /* a power of two; of each ring */
     std::uint64_t block_timeout_ns = 0;             /* PLUMB_MODE_BLOCK: how long a writer waits for room */
@@ -62,7 +63,7 @@ struct ChannelLayout {
 /* Refuses what the ABI does not allow, naming the setting and its limits. */
 Result<ChannelLayout> lay_out_channel(const ChannelConfig& config);
 
-/* Whether a ring of such a channel takes memory only when it is written, on this kernel. */
+/* Whether a ring of such a channel takes memory only when it is written: that was asked for, and this kernel can. */
 bool do_rings_get_memory_later(const ChannelConfig& config);
 
 /* One more than the highest CPU number that can appear. */

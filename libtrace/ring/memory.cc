@@ -37,6 +37,12 @@ long populate(const Attachment& attachment, uint32_t ring, uint64_t begin, uint6
     return sys::call(SYS_madvise, from, data + end - from, MADV_POPULATE_WRITE);
 }
 
+bool is_all_there(const Attachment& attachment) {
+    for (uint32_t ring = 0; ring < attachment.ring_count + attachment.extra_ring_count; ring++)
+        if (load_relaxed(attachment.controls[ring].memory) < attachment.ring_bytes) return false;
+    return true;
+}
+
 // So many bytes more for each ring, as far as `left` goes.
 void take_ahead(Attachment& attachment, uint64_t bytes, uint64_t& left) {
     for (uint32_t ring = 0; ring < attachment.ring_count + attachment.extra_ring_count; ring++) {
@@ -78,6 +84,7 @@ Memory memory_for(Attachment& attachment, plumb_ring_control& control, uint32_t 
 void take_memory_ahead() {
     for (Attachment& attachment : attachments) {
         if (load_seq_cst(attachment.usable) == 0) continue;
+        if (is_all_there(attachment)) continue;
         uint64_t left = own_share;
         take_ahead(attachment, attachment.subbuf_bytes, left);
         // Nobody reads a flight recorder's rings: its recorder comes by every second or two.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rings take shared memory when they are first written. Where there is none left then, events are lost with that name and
+"""With --rings-on-demand, rings take shared memory when they are first written. Where there is none left then, events are lost with that name and
 none of another; nobody gets a SIGBUS; and there are events again when there is memory again. Needs root, for a /dev/shm of
 its own that is full when the test says so."""
 import ctypes
@@ -92,7 +92,7 @@ int main(int count, char **arguments) {
         self.assertEqual(self.running.wait(timeout=30), 0)
 
     def record(self, *options):
-        size = ("--subbuf-size", "128K", "--subbuf-count", "8")
+        size = ("--rings-on-demand", "--subbuf-size", "128K", "--subbuf-count", "8")
         self.recorder = subprocess.Popen([PLUMB, "record", *size, *options, "-o", self.trace, "-p", str(self.running.pid)],
                                          stderr=subprocess.PIPE, text=True)
         while not channel_bytes():

@@ -32,6 +32,12 @@ ChannelConfig small() {
     return config;
 }
 
+ChannelConfig on_demand() {
+    ChannelConfig config = small();
+    config.rings_on_demand = true;
+    return config;
+}
+
 class WithDirectory : public ::testing::Test {
 protected:
     explicit WithDirectory(unsigned long bytes = 0)
@@ -203,8 +209,15 @@ TEST_F(WithDirectory, a_name_that_is_too_long_is_cut_not_overrun) {
     EXPECT_STREQ(make(config).header().session_name, std::string(63, 'n').c_str());
 }
 
-TEST_F(WithDirectory, all_of_its_memory_but_that_of_the_rings_is_there) {
-    const Channel channel = make();
+TEST_F(WithDirectory, all_of_its_memory_is_there) {
+    Channel channel = make();
+    EXPECT_EQ(size_of(channel), channel.layout().total_bytes);
+    EXPECT_EQ(memory_of(channel), channel.layout().total_bytes);
+    EXPECT_EQ(control_of(channel, 5).memory, channel.layout().ring_bytes);
+}
+
+TEST_F(WithDirectory, all_of_its_memory_but_that_of_the_rings_is_there_on_demand) {
+    const Channel channel = make(on_demand());
     const ChannelLayout& layout = channel.layout();
     const std::uint64_t rings = (layout.ring_count + layout.extra_ring_count) * layout.ring_bytes;
     EXPECT_EQ(size_of(channel), layout.total_bytes);
@@ -213,7 +226,7 @@ TEST_F(WithDirectory, all_of_its_memory_but_that_of_the_rings_is_there) {
 }
 
 TEST_F(WithDirectory, large_sub_buffers_have_theirs_from_the_beginning) {
-    ChannelConfig config = small();
+    ChannelConfig config = on_demand();
     config.subbuf_bytes = 8 << 20;
     config.subbuf_count = 2;
     Channel channel = make(config);
@@ -223,7 +236,7 @@ TEST_F(WithDirectory, large_sub_buffers_have_theirs_from_the_beginning) {
 }
 
 TEST_F(WithDirectory, a_ring_that_is_written_gets_memory_ahead_of_its_writer) {
-    Channel channel = make();
+    Channel channel = make(on_demand());
     const std::uint64_t at_first = memory_of(channel);
     RingMemory memory = channel.ring_memory();
     for (std::uint32_t ring = 0; ring < 6; ring++)
@@ -246,7 +259,7 @@ TEST_F(WithDirectory, a_ring_that_is_written_gets_memory_ahead_of_its_writer) {
 }
 
 TEST_F(WithDirectory, who_may_not_take_memory_gets_all_rings) {
-    Channel channel = make();
+    Channel channel = make(on_demand());
     RingMemory memory = channel.ring_memory();
     memory.reserve_all_if_wanted();
     EXPECT_LT(memory_of(channel), channel.layout().total_bytes);
@@ -259,7 +272,7 @@ TEST_F(WithDirectory, who_may_not_take_memory_gets_all_rings) {
 }
 
 TEST_F(WithLittleRoom, memory_that_is_not_there_is_asked_for_again_later) {
-    Channel channel = make();
+    Channel channel = make(on_demand());
     const std::string filler = scratch_ / "filler";
     const int fd = ::open(filler.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     std::vector<char> bytes(4096);
