@@ -3,6 +3,7 @@
 """A trace that can not be written: on a disk that is full, that becomes read-only or has a quota of bytes for a file, in a
 directory that is removed. The recording goes on, says so once, counts what is missing under the right name, leaves a
 summary that is whole, and does not end with status 0."""
+import json
 import os
 import pathlib
 import resource
@@ -122,6 +123,20 @@ int main(int argc, char** argv) {
         self.assertEqual(self.record(1), 1)
         self.assertIn("Could not make the trace directory", self.errors)
         self.assertIn("Read-only file system", self.errors)
+
+    def test_what_is_extracted_is_not_complete_either(self):
+        recorder = self.start(400)
+        while not self.trace.exists() or os.statvfs(self.disk).f_bavail > 0:
+            time.sleep(0.01)
+        time.sleep(0.5)
+        recorder.kill()
+        recorder.wait()
+        rest = self.directory.parent / f"{self.directory.name}-rest"
+        done = subprocess.run([PLUMB, "extract", "-o", rest], capture_output=True, text=True, timeout=60, check=False)
+        self.addCleanup(shutil.rmtree, rest)
+        self.assertIn("events not_written", done.stderr)
+        self.assertFalse(json.loads((rest / "summary.json").read_text())["complete"])
+        self.assertEqual(done.returncode, 1)
 
     def test_a_limit_of_file_sizes_costs_events_and_the_command_has_the_usual_signal(self):
         subprocess.run(["mount", "-o", "remount,size=64m", self.disk], check=True)

@@ -118,6 +118,15 @@ int main(void) {
         self.assertEqual(done.returncode, 1)
         self.assertIn("are left of RLIMIT_FSIZE (`ulimit -f`)", done.stderr)
 
+    def test_what_it_says_is_needed_of_a_file_is_enough(self):
+        def with_limit(limit):
+            least = ("--subbuf-size", "4K", "--subbuf-count", "2", "--", "timeout", "9", "true")
+            return self.plumb("record", "-o", self.trace, "--force", *least,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        needed = re.search(r"([\d.]+) MiB are needed", with_limit(1 << 20).stderr)
+        self.assertEqual(with_limit(int((float(needed.group(1)) + 0.1) * (1 << 20))).returncode, 0)
+        self.assertEqual(with_limit(int((float(needed.group(1)) - 0.1) * (1 << 20))).returncode, 1)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -17,14 +17,17 @@ import traced_program  # noqa: E402
 PLUMB = traced_program.BUILD / "cli/plumb"
 PROGRAM = r"""
 #include <plumb/tracepoint.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 PLUMB_EVENT(empty, begun, (i32, count))
-/* wait: for a line of input; _exit: ends without destructors */
+static void hear(int number) { (void)number; }
+/* wait: for a line of input; owns: so, and has a handler of its own for our signal; _exit: ends without destructors */
 int main(int count, char** arguments) {
     const char* way = count > 1 ? arguments[1] : "";
-    if (strcmp(way, "wait") == 0) getchar();
+    if (strcmp(way, "owns") == 0) signal(SIGURG, hear);
+    if (strcmp(way, "wait") == 0 || strcmp(way, "owns") == 0) getchar();
     plumb_trace(empty, begun, count);
     if (strcmp(way, "_exit") == 0) _exit(0);
     return 0;
@@ -140,6 +143,15 @@ class NothingRecorded(traced_program.TracedProgramTest):
                 program.communicate("\n", timeout=60)
                 recorder.communicate(timeout=60)
                 self.assertEqual(recorder.returncode, 1)
+
+    def test_nobody_of_those_named_could_be_reached(self):
+        with subprocess.Popen([self.program, "owns"], stdin=subprocess.PIPE) as program:
+            while "SigCgt:\t0000000000000000" in pathlib.Path(f"/proc/{program.pid}/status").read_text():
+                time.sleep(0.01)
+            time.sleep(0.2)
+            said, summary = self.record("-p", program.pid, "--duration", "0.2s", status=1)
+            self.assertEqual((summary["events"], [each["pid"] for each in summary["unreachable"]]), (0, [program.pid]))
+            self.assertIn(f"Process {program.pid} could not be reached", said)
 
     def check_executable(self, change):
         file = self.folder / f"shop-{change.__name__}"
