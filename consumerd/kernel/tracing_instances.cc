@@ -8,13 +8,11 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <ctime>
 #include <optional>
 #include <utility>
@@ -26,9 +24,8 @@ constexpr std::string_view name_prefix = "plumb_r";
 constexpr std::string_view old_name_prefix = "plumb_n";
 constexpr std::size_t cookie_digits = 16;
 
-/* Which /dev/shm. No two that are mounted anywhere have the same device and inode, but who is mounted next gets those of who is
- * gone, so the file system's own number, which the kernel draws for each tmpfs (since 5.14), is in what the name has for the
- * inode. */
+/* Which /dev/shm. No two that are mounted anywhere have the same, and one that bears the number of another is there only
+ * since that one, with all channels in it, is gone. */
 struct SharedMemory {
     std::uint64_t device = 0; /* 0: not known */
     std::uint64_t inode = 0;
@@ -38,11 +35,7 @@ struct SharedMemory {
 SharedMemory own_shared_memory() {
     struct stat info {};
     if (stat("/dev/shm", &info) != 0) return {};
-    struct statfs system {};
-    static_assert(sizeof(system.f_fsid) == 2 * sizeof(std::uint32_t));
-    std::uint32_t halves[2] = {0, 0};
-    if (statfs("/dev/shm", &system) == 0) std::memcpy(halves, &system.f_fsid, sizeof(halves));
-    return {info.st_dev, info.st_ino ^ halves[0] ^ halves[1]};
+    return {info.st_dev, info.st_ino};
 }
 
 /* 0: not known. */

@@ -20,7 +20,7 @@
 
 namespace plumb {
 
-/* "plumb_r<pid>_<device>_<inode>_<cookie>": of the recorder's /dev/shm (the inode together with the file system's own number), and of the channel's session; without a channel
+/* "plumb_r<pid>_<device>_<inode>_<cookie>": of the recorder's /dev/shm, and of the channel's session; without a channel
  * "s" and when the process began stand in the cookie's place. Names of instances, and groups of probes. The kernel takes 63 characters. */
 std::string tracing_instance_name(std::uint64_t session_cookie = 0);
 /* Of any of our recorders, by whichever version. */

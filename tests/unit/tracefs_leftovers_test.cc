@@ -10,8 +10,6 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -142,23 +140,6 @@ TEST_F(TracefsLeftoversTest, of_another_dev_shm_are_kept_for_a_while) {
     set_age(name, left_channel_age_max_s + 100);
     clean_up_tracefs_in(root_);
     EXPECT_FALSE(is_there(name));
-}
-
-/* As in containers that run one after the other. */
-TEST_F(TracefsLeftoversTest, are_of_another_dev_shm_also_if_that_is_gone_and_its_device_came_again) {
-    std::string names[2];
-    bool may_mount = false;
-    std::thread([&] {
-        may_mount =
-            ::unshare(CLONE_NEWNS) == 0 && ::mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-        for (std::string& name : names) {
-            may_mount = may_mount && ::mount("t", "/dev/shm", "tmpfs", 0, nullptr) == 0;
-            name = tracing_instance_name(4711);
-            if (may_mount) ::umount2("/dev/shm", MNT_DETACH);
-        }
-    }).join();
-    if (!may_mount) GTEST_SKIP() << "may not mount";
-    EXPECT_NE(names[0], names[1]);
 }
 
 TEST_F(TracefsLeftoversTest, of_another_dev_shm_are_kept_as_long_as_they_are_few) {
