@@ -3,6 +3,7 @@ CPU, each lock of every mutex an event or two. Ratios against the same service u
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -31,7 +32,7 @@ class Service:
 
     def __enter__(self):
         self.process = subprocess.Popen(self.command, env=self.environment, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, process_group=0)
         for _ in range(200):
             try:
                 socket.create_connection(("127.0.0.1", self.port)).close()
@@ -48,6 +49,8 @@ class Service:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)  # what strace leaves behind when it is ended
 
 
 def ways(context):

@@ -145,8 +145,8 @@ void add_output(CLI::App& command, RecordOptions& options) {
         ->type_name("DIR");
     command.add_flag("--force", options.force, "Replace the trace that is in DIR");
     command.add_flag(
-        "--compact", options.compact,
-        "Write records with smaller headers: an event with one number takes 16 bytes instead of 24");
+        "--plain", options.plain,
+        "Write records as they lie in the rings: an event with one number takes 24 bytes instead of 16");
     command.add_option("--name", options.name, "Name of the session, kept in the trace")
         ->check(not_empty())
         ->type_name("NAME");

@@ -36,7 +36,7 @@ struct RecordOptions {
     std::vector<std::string> users; /* other ones, as root */
     std::string log_level;
     std::optional<std::string> duration;
-    bool compact = false; /* records with small headers */
+    bool plain = false; /* records as they lie in the rings, not with small headers */
     bool rings_on_demand = false;
     std::string name;
     bool force = false;

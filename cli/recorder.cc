@@ -239,7 +239,7 @@ ChannelDrainOptions Recorder::drain_options(const std::string& directory) {
     ChannelDrainOptions options;
     options.directory = directory;
     options.trace_name = summary_.name;
-    options.is_compact = options_.compact;
+    options.is_compact = !options_.plain;
     options.log = [this](const std::string& line) { status_.say(line); };
     options.is_enough = [this] { return is_asked_to_hurry(); };
     if (!options_.command.empty()) options.environment.emplace_back("command", joined(options_.command));

@@ -41,7 +41,7 @@ int main(int count, char **arguments) {{
                               check=True).stdout.splitlines()
 
     def test_holds_every_event_with_its_values(self):
-        subprocess.run([PLUMB, "record", "-q", "--compact", "--mode", "block", "-o", self.trace, "--",
+        subprocess.run([PLUMB, "record", "-q", "--mode", "block", "-o", self.trace, "--",
                         self.program, str(ROUNDS), "slowly"], check=True, timeout=120)
         pattern = re.compile(r'many:e(\d+): .*{ n = (\d+), text = "text (\d+)" }$')
         found = [tuple(map(int, match.groups())) for match in map(pattern.search, self.lines()) if match]
@@ -56,7 +56,7 @@ int main(int count, char **arguments) {{
         self.assertGreater(times[-1] - times[0], 400_000_000)
 
     def test_of_a_killed_recorder_can_be_read(self):
-        with subprocess.Popen([PLUMB, "record", "-q", "--compact", "-o", self.trace, "--", self.program, "0"],
+        with subprocess.Popen([PLUMB, "record", "-q", "-o", self.trace, "--", self.program, "0"],
                               process_group=0) as recorder:
             stream = self.trace / "ust"
             while sum(file.stat().st_size for file in stream.glob("*ring_*")) < 4_000_000:
