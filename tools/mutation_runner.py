@@ -16,6 +16,7 @@ SUITES = [("unit", False), ("unit", True), ("stress", False), ("stress", True),
 BESIDE_EACH_OTHER = {"integration": 4}
 # Models do not see the code. These look at documents, packages and compilers, not at what the core does.
 LEFT_OUT = re.compile(r"integration_(completion|documentation|compile|hot_path)")
+STARTS_FIXTURES = re.compile(r'#include "tests/support/(subject|child)\.h"')
 GIB = 1 << 30
 
 # $1: what can be written; $2: the directory; $3, $4: a directory that is seen as another, if not empty.
@@ -54,7 +55,7 @@ def kill_descendants():
 
 
 class Test:
-    def __init__(self, given, build):
+    def __init__(self, given, build, source_of_unit):
         properties = {one["name"]: one["value"] for one in given.get("properties", [])}
         self.name = given["name"]
         self.labels = properties.get("LABELS", [])
@@ -72,6 +73,8 @@ class Test:
             self.command = [*self.command, "--failfast"]
         self.program = self.base if os.path.basename(self.command[0]) == self.base else None
         self.starts_others = not self.base.startswith("unit_")  # other programs of the build
+        source = source_of_unit / f"{self.base.removeprefix('unit_')}_test.cc"
+        self.starts_fixtures = source.exists() and bool(STARTS_FIXTURES.search(source.read_text()))
 
     def suite(self):
         for number, (label, second_way) in enumerate(SUITES):
@@ -111,12 +114,12 @@ class Runner:
 
     def tests(self, build):
         listed = subprocess.run(["ctest", "--show-only=json-v1"], cwd=build, check=True, capture_output=True)
-        found = [Test(given, build) for given in json.loads(listed.stdout)["tests"]]
+        found = [Test(given, build, self.work.tree / "tests/unit") for given in json.loads(listed.stdout)["tests"]]
         return [test for test in found if test.suite() is not None and not LEFT_OUT.match(test.name) and
                 (not self.suites or self.suites & set(test.labels)) and re.search(self.names, test.name)]
 
     def start(self, test, timeout, own_processes, seen_as=("", ""), path=None):
-        command = ["prlimit", f"--data={3 * GIB}", f"--fsize={4 * GIB}", "--core=0", "--", *test.command]
+        command = ["prlimit", f"--data={3 * GIB}", f"--fsize={1024 * GIB}", "--core=0", "--", *test.command]
         if self.is_root:
             name_spaces = ["--mount"] + (["--pid", "--fork", "--kill-child"] if own_processes else [])
             command = ["unshare", *name_spaces, "bash", "-c", SANDBOX, "sh", str(self.work.directory), test.directory,
