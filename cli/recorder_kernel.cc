@@ -92,10 +92,14 @@ void Recorder::tell_of_return_probes() {
         std::any_of(kernel_selectors_.begin(), kernel_selectors_.end(), [](const KernelSelector& selector) {
             return selector.kind == KernelSelector::Kind::uretprobe;
         });
-    if (has_any && command_->exit_status() == 128 + SIGILL)
+    if (!has_any) return;
+    if (command_->exit_status() == 128 + SIGILL)
         status_.say(
             "The command was ended by SIGILL. A uretprobe does that to a program that leaves its function "
             "otherwise than by returning on the same stack; a uprobe does not.");
+    if (command_->exit_status() == 128 + SIGSYS)
+        status_.say("The command was ended by SIGSYS. A uretprobe does that to a program that dispatches its "
+                    "system calls itself (PR_SET_SYSCALL_USER_DISPATCH).");
 }
 
 /* `processes`: whom it is limited to. Where nobody is named, or with --system-wide: it is not, but the recorder itself is left

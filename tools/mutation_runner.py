@@ -15,7 +15,7 @@ SUITES = [("unit", False), ("unit", True), ("stress", False), ("stress", True),
 # What waits more than it computes runs beside others of its suite.
 BESIDE_EACH_OTHER = {"integration": 4}
 # Models do not see the code. These look at documents, packages and compilers, not at what the core does.
-LEFT_OUT = re.compile(r"integration_(completion|documentation|compile|hot_path)")
+LEFT_OUT = re.compile(r"integration_(completion|documentation|compile|hot_path|install|manual)")
 STARTS_FIXTURES = re.compile(r'#include "tests/support/(subject|child)\.h"')
 GIB = 1 << 30
 
@@ -119,7 +119,9 @@ class Runner:
                 (not self.suites or self.suites & set(test.labels)) and re.search(self.names, test.name)]
 
     def start(self, test, timeout, own_processes, seen_as=("", ""), path=None):
-        command = ["prlimit", f"--data={3 * GIB}", f"--fsize={1024 * GIB}", "--core=0", "--", *test.command]
+        # Whoever started us may ignore signals (a shell's background job those of the terminal), which children inherit.
+        command = ["prlimit", f"--data={3 * GIB}:", f"--fsize={1024 * GIB}:", "--core=0", "--", "env", "--default-signal",
+                   *test.command]
         if self.is_root:
             name_spaces = ["--mount"] + (["--pid", "--fork", "--kill-child"] if own_processes else [])
             command = ["unshare", *name_spaces, "bash", "-c", SANDBOX, "sh", str(self.work.directory), test.directory,

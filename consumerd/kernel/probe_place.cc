@@ -4,6 +4,7 @@
 #include "consumerd/kernel/marker_place.h"
 #include "consumerd/probe/chosen_function.h"
 #include "consumerd/probe/function_choice.h"
+#include "consumerd/probe/probed_instruction.h"
 #include "consumerd/probe/unwinding.h"
 #include "consumerd/probe/vector_instruction.h"
 
@@ -39,9 +40,16 @@ Result<std::string> absolute_path(const std::string& file) {
 /* Of a function that is chosen when programs start, the chosen one. */
 Result<std::uint64_t> address_to_probe(const ElfFile& elf, const std::string& path,
                                        const FunctionPlace& place) {
-    if (!place.is_chosen) return behind_vector_instructions(elf, place.address);
-    const auto chosen = chosen_function(path, place.function);
-    return chosen ? behind_vector_instructions(elf, *chosen + place.offset) : chosen;
+    std::uint64_t wanted = place.address;
+    if (place.is_chosen) {
+        const auto chosen = chosen_function(path, place.function);
+        if (!chosen) return chosen;
+        wanted = *chosen + place.offset;
+    }
+    const auto address = behind_vector_instructions(elf, wanted);
+    if (!address) return address;
+    const Status good = check_probed_instruction(elf, *address, place.is_begin && *address == wanted);
+    return good ? address : good.error();
 }
 
 Status check_begin(const KernelSelector& selector, const FunctionPlace& place) {
@@ -51,17 +59,21 @@ Status check_begin(const KernelSelector& selector, const FunctionPlace& place) {
               "would break the program.");
 }
 
-/* What keeps its return address for later, comes back twice, has none, or is jumped to where the stack's top is something
- * else. C libraries have other names for some of these, with underscores in front. */
+/* What keeps its return address for later or looks at it, comes back twice, has none, or is jumped to where the stack's top is
+ * something else. C libraries have other names for some of these, with underscores in front. */
 bool returns_otherwise(const std::string& function) {
     static const std::set<std::string_view> names{"_start",          "_dlstart",  "_dl_start_user",
                                                   "__start_context", "__restore", "__restore_rt"};
     static const std::set<std::string_view> named_otherwise{
-        "setjmp",      "sigsetjmp",  "sigsetjmp_cancel", "getcontext",   "setcontext",     "swapcontext",
-        "makecontext", "vfork",      "libc_vfork",       "clone",        "clone2",         "clone3",
-        "longjmp",     "siglongjmp", "longjmp_chk",      "libc_longjmp", "libc_siglongjmp"};
+        "setjmp", "sigsetjmp", "sigsetjmp_cancel", "getcontext", "setcontext", "swapcontext", "makecontext",
+        "vfork", "libc_vfork", "clone", "clone2", "clone3", "longjmp", "siglongjmp", "longjmp_chk",
+        "libc_longjmp", "libc_siglongjmp",
+        /* They look at who calls them, or at the stack. */
+        "dlsym", "dlvsym", "dlopen", "dlmopen", "dl_iterate_phdr", "backtrace", "mcount", "fentry",
+        /* They go from one stack to another, or come back twice. */
+        "morestack", "ITM_beginTransaction", "jump_fcontext", "ontop_fcontext"};
     const std::string_view name = std::string_view(function).substr(0, function.find('@'));
-    return names.contains(name) || name.starts_with("_dl_runtime_resolve") ||
+    return names.contains(name) || name.starts_with("_dl_runtime_resolve") || name.starts_with("_Unwind_") ||
            name.starts_with("_dl_runtime_profile") ||
            named_otherwise.contains(name.substr(std::min(name.find_first_not_of('_'), name.size())));
 }
@@ -69,10 +81,11 @@ bool returns_otherwise(const std::string& function) {
 Status check_return(const KernelSelector& selector, const FunctionPlace& place) {
     if (selector.kind != ProbeKind::uretprobe || selector.insists || !returns_otherwise(place.name))
         return ok();
-    return Error("{}: {} does not return as other functions do, and a uretprobe, which puts another return "
-                 "address on the "
-                 "stack, would end the program.",
-                 selector.text, place.name);
+    return Error("{}: {} does not return as other functions do, or looks at who calls it. A uretprobe, which "
+                 "puts "
+                 "another return address on the stack, would end the program, or make it do something else.",
+                 selector.text, place.name)
+        .hint("`uretprobe!:{}:{}` insists.", selector.file, selector.event);
 }
 
 Status check_unwinding(const KernelSelector& selector, const ElfFile& elf) {
@@ -157,10 +170,15 @@ Result<std::vector<ProbePlace>> places_of_markers(const KernelSelector& selector
     if (!markers) return markers.error();
     std::vector<ProbePlace> places;
     std::vector<std::string> left_out;
-    std::size_t wrong = 0;
+    std::size_t wrong = 0, unbearable = 0;
+    Status bearable = ok();
     for (const Marker& marker : *markers) {
         if (!is_on_nop(*elf, marker)) {
             wrong++;
+            continue;
+        }
+        if (Status good = check_probed_instruction(*elf, marker.address, false); !good) {
+            if (unbearable++ == 0) bearable = good;
             continue;
         }
         auto place = place_of_marker(marker, *elf, *path, left_out);
@@ -175,8 +193,12 @@ Result<std::vector<ProbePlace>> places_of_markers(const KernelSelector& selector
         "{}: {} of {} markers stand on no instruction that does nothing, so the file's notes of them are "
         "wrong: a probe there would break the program.",
         selector.text, wrong, markers->size());
-    if (places.empty()) return moved;
+    if (unbearable != 0)
+        bearable = Error("{}: {} of {} markers can not be probed. {}", selector.text, unbearable,
+                         markers->size(), bearable.error().message());
+    if (places.empty()) return bearable ? moved : bearable.error();
     if (wrong != 0) notes.push_back(moved.message());
+    if (!bearable) notes.push_back(bearable.error().message());
     constexpr std::size_t told_max = 10;
     if (selector.arguments.empty() && left_out.size() > told_max) {
         const std::size_t more = left_out.size() - told_max;

@@ -2,6 +2,7 @@
 
 #include "base/glob.h"
 #include "consumerd/probe/function_choice.h"
+#include "consumerd/probe/probed_instruction.h"
 #include "consumerd/probe/similar_names.h"
 
 #include <algorithm>
@@ -140,19 +141,8 @@ std::vector<Marker> markers_of(const ElfFile& elf) {
 }
 
 bool is_on_nop(const ElfFile& elf, const Marker& marker) {
-    constexpr std::uint8_t operand_size = 0x66, nop = 0x90, two_bytes = 0x0f, long_nop = 0x1f;
-    constexpr std::uint64_t prefixes_max = 12;
-    const auto byte_at = [&](std::uint64_t address) {
-        std::uint8_t byte = 0;
-        return elf.read_memory(address, &byte, sizeof(byte)) ? byte : std::uint8_t{0};
-    };
-    if (elf.machine() != EM_X86_64) return true;
-    std::uint64_t at = marker.address;
-    while (at - marker.address < prefixes_max && byte_at(at) == operand_size)
-        at++;
-    constexpr std::uint8_t other_segment = 0x2e; /* assemblers fill up with it */
-    if (byte_at(at) == other_segment) at++;
-    return byte_at(at) == nop || (byte_at(at) == two_bytes && byte_at(at + 1) == long_nop);
+    std::array<std::uint8_t, instruction_bytes_max> buffer{};
+    return elf.machine() != EM_X86_64 || nop_bytes(code_at(elf, marker.address, buffer)) != 0;
 }
 
 Result<std::vector<Marker>> choose_markers(const ElfFile& elf, const std::string& path,

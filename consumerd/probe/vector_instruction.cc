@@ -1,5 +1,7 @@
 #include "consumerd/probe/vector_instruction.h"
 
+#include "consumerd/probe/instruction_parts.h"
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -14,18 +16,6 @@ bool has_immediate(unsigned map, std::uint8_t opcode) {
     if (map == static_cast<unsigned>(OpcodeMap::of_0f3a)) return true;
     return map == static_cast<unsigned>(OpcodeMap::of_0f) &&
            std::find(with.begin(), with.end(), opcode) != with.end();
-}
-
-/* Of the operand's place: the ModRM byte, and what follows it. */
-std::size_t operand_bytes(std::span<const std::uint8_t> code) {
-    if (code.empty()) return 0;
-    const unsigned mode = code[0] >> 6, base = code[0] & 7;
-    if (mode == 3) return 1; /* a register */
-    const bool has_index = base == 4;
-    if (has_index && code.size() < 2) return 0;
-    if (mode == 1) return (has_index ? 2 : 1) + 1;
-    const bool is_wide = mode == 2 || (has_index ? (code[1] & 7) == 5 : base == 5);
-    return (has_index ? 2 : 1) + (is_wide ? 4 : 0);
 }
 
 constexpr std::uint8_t vex_short = 0xc5, vex = 0xc4, evex = 0x62, zero_upper = 0x77;
@@ -64,17 +54,14 @@ std::size_t vector_instruction_bytes(std::span<const std::uint8_t> code) {
 }
 
 Result<std::uint64_t> behind_vector_instructions(const ElfFile& elf, std::uint64_t address) {
-    constexpr std::size_t instructions_max = 64, bytes_max = 15;
+    constexpr std::size_t instructions_max = 64;
     if (elf.machine() != EM_X86_64) return address;
     for (std::size_t i = 0; i < instructions_max; i++) {
-        std::array<std::uint8_t, bytes_max> code{};
-        std::size_t known = code.size();
-        while (known > 0 && !elf.read_memory(address, code.data(), known))
-            known--;
-        const std::size_t bytes = vector_instruction_bytes(std::span(code).first(known));
-        const std::size_t first = behind_prefixes(std::span(code).first(known));
+        std::array<std::uint8_t, instruction_bytes_max> buffer{};
+        const auto code = code_at(elf, address, buffer);
+        const std::size_t bytes = vector_instruction_bytes(code), first = behind_prefixes(code);
         const bool is_vector =
-            first < known && (code[first] == vex_short || code[first] == vex || code[first] == evex);
+            first < code.size() && (code[first] == vex_short || code[first] == vex || code[first] == evex);
         if (!is_vector) return address;
         if (bytes == 0) break;
         address += bytes;
