@@ -23,6 +23,11 @@ bool is_text_without_const(const std::string& call, std::string_view field) {
     return known.contains({call, field});
 }
 
+/* `envp` is another one, which nobody wants in every trace: it has secrets. */
+bool is_text_list(const std::string& call, std::string_view field) {
+    return (call == "execve" || call == "execveat") && field == "argv";
+}
+
 std::optional<std::uint32_t> number_behind_key(std::string_view line, std::string_view key) {
     const std::size_t at = line.find(key);
     std::uint32_t number = 0;
@@ -38,7 +43,8 @@ std::optional<std::uint32_t> number_behind_key(std::string_view line, std::strin
  * the call, each in eight bytes. */
 std::vector<TextArgument> text_arguments_of(const std::string& call, const std::string& format) {
     constexpr std::uint32_t first_offset = 16, argument_bytes = 8;
-    constexpr std::string_view key = "\tfield:", constant = "const ", pointer = "char * ";
+    constexpr std::string_view key = "\tfield:", constant = "const ", pointer = "char * ",
+                               list = "char *const * ";
     std::vector<TextArgument> found;
     std::istringstream lines(format);
     for (std::string line; std::getline(lines, line);) {
@@ -47,15 +53,17 @@ std::vector<TextArgument> text_arguments_of(const std::string& call, const std::
         rest.remove_prefix(key.size());
         const bool is_const = rest.starts_with(constant);
         if (is_const) rest.remove_prefix(constant.size());
-        if (!rest.starts_with(pointer)) continue;
-        rest.remove_prefix(pointer.size());
+        const bool is_list = is_const && rest.starts_with(list);
+        if (!is_list && !rest.starts_with(pointer)) continue;
+        rest.remove_prefix(is_list ? list.size() : pointer.size());
         const std::string_view name = rest.substr(0, rest.find(';'));
         const auto offset = number_behind_key(rest, "offset:");
+        if (is_list && !is_text_list(call, name)) continue;
         if (is_const ? is_text_data(call, name) : !is_text_without_const(call, name)) continue;
         if (!offset || *offset < first_offset) continue;
         const std::uint32_t index = (*offset - first_offset) / argument_bytes;
         if (index < syscall_arguments_max)
-            found.push_back({static_cast<std::uint8_t>(index), std::string(name)});
+            found.push_back({static_cast<std::uint8_t>(index), std::string(name), is_list});
     }
     return found;
 }

@@ -14,11 +14,15 @@
 namespace plumb {
 
 struct TextArgument {
-    std::uint8_t index; /* 0 to 5 */
-    std::string name;   /* of the field, "filename" */
+    std::uint8_t index;   /* 0 to 5 */
+    std::string name;     /* of the field, "filename" */
+    bool is_list = false; /* of strings, behind whose pointers stands a null pointer: argv */
 };
 
 constexpr unsigned syscall_arguments_max = 6;
+
+/* Of a list, how many are read: so many pieces, of up to 383 bytes each (SyscallTextProgram), and the rest of the last. */
+constexpr unsigned list_pieces_max = 32;
 
 /* By the call's name in tracefs, "openat": its strings, in their order. */
 using TextArguments = std::map<std::string, std::vector<TextArgument>>;

@@ -17,9 +17,14 @@ constexpr std::size_t text_bytes_max = 8192;
 } // namespace
 
 TextTag TextTag::from(std::uint64_t number) {
+    const auto bits = [number](unsigned shift, unsigned count) {
+        return static_cast<std::uint32_t>(number >> shift & ((1u << count) - 1));
+    };
     TextTag tag;
-    tag.call = static_cast<std::uint32_t>(number >> call_shift);
-    tag.index = static_cast<std::uint8_t>(number & ((1u << index_bits) - 1));
+    tag.call = bits(call_shift, call_bits);
+    tag.index = static_cast<std::uint8_t>(bits(0, index_bits));
+    tag.element = static_cast<std::uint8_t>(bits(element_shift, element_bits));
+    tag.is_end = bits(end_shift, 1) != 0;
     tag.is_late = (number >> late_shift & 1) != 0;
     tag.state = static_cast<State>(number >> state_shift & 3);
     return tag;
@@ -41,9 +46,12 @@ std::optional<ToldText> told_text(std::string_view message, std::string_view mar
 void TextsOfCall::add(const ToldText& told) {
     if (told.tag.index >= texts_.size()) return;
     /* What is left of another call, or of the same call before it: that was in nobody's way. */
-    if (call_ != told.tag.call || texts_[told.tag.index].is_whole) texts_ = {};
+    const Text& before = texts_[told.tag.index];
+    const bool is_other = told.tag.element != 0 && before.list && !before.list->takes(told.tag.element);
+    if (call_ != told.tag.call || before.is_whole || is_other) texts_ = {};
     call_ = told.tag.call;
     Text& text = texts_[told.tag.index];
+    if (told.tag.element != 0) return add_element(text, told);
     const bool begins = !text.is_told;
     text.is_told = true;
     text.is_whole = told.tag.state != TextTag::State::goes_on;
@@ -57,6 +65,33 @@ void TextsOfCall::add(const ToldText& told) {
     default:
         if (text.text.size() < text_bytes_max) text.text += told.text;
         break;
+    }
+}
+
+void TextsOfCall::add_element(Text& text, const ToldText& told) {
+    using State = TextTag::State;
+    const State state = told.tag.state;
+    text.is_told = true;
+    if (!text.list) text.list = std::make_unique<ListText>();
+    if (!told.tag.is_end) {
+        if (state == State::not_read || state == State::null)
+            text.list->add_not_read(told.tag.element);
+        else
+            text.list->add(told.tag.element, told.text, state == State::goes_on);
+        return;
+    }
+    text.list->end(told.tag.element, state == State::whole     ? ListText::End::whole
+                                     : state == State::goes_on ? ListText::End::more
+                                                               : ListText::End::not_read);
+    text.is_whole = true;
+    text.text = text.list->text();
+}
+
+void TextsOfCall::end() {
+    for (Text& text : texts_) {
+        if (!text.list || text.is_whole) continue;
+        text.list->end_untold();
+        text.text = text.list->text();
     }
 }
 
@@ -80,10 +115,12 @@ const TextsOfCall& TextsOfThreads::add(std::uint32_t thread_id, const ToldText& 
 TextsOfCall TextsOfThreads::take(std::uint32_t thread_id, std::uint32_t call, std::uint64_t timestamp) {
     const auto found = texts_.find(thread_id);
     if (found == texts_.end()) return {};
-    const Told kept = std::move(found->second);
+    Told kept = std::move(found->second);
     texts_.erase(found);
     const bool is_near = timestamp - kept.last <= told_together_limit;
-    return is_near && kept.texts.is_of(call) ? kept.texts : TextsOfCall();
+    if (!is_near || !kept.texts.is_of(call)) return {};
+    kept.texts.end();
+    return std::move(kept.texts);
 }
 
 } // namespace plumb

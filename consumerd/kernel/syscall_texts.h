@@ -10,15 +10,19 @@
  * A page of the program that is not in memory is not read then: nothing may wait there. Once the call has come back the
  * page is in memory, mostly, since the kernel has read it: so the program looks again, and tells it late. Strings longer
  * than a piece come in several.
+ *
+ * Of a list of strings, argv, each is told by itself, with its number, and the end, or why there is none, with the next number.
  */
 #ifndef PLUMB_CONSUMERD_KERNEL_SYSCALL_TEXTS_H
 #define PLUMB_CONSUMERD_KERNEL_SYSCALL_TEXTS_H
 
+#include "consumerd/kernel/list_text.h"
 #include "consumerd/kernel/syscall_arguments.h"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -30,11 +34,14 @@ namespace plumb {
 /* What stands before each text, as a number. */
 struct TextTag {
     enum class State : std::uint8_t { whole, goes_on, null, not_read };
-    static constexpr unsigned index_bits = 3, state_shift = 3, late_shift = 7, call_shift = 8;
+    static constexpr unsigned index_bits = 3, state_shift = 3, end_shift = 5, late_shift = 7, call_shift = 8,
+                              call_bits = 10, element_shift = 18, element_bits = 6;
 
-    std::uint32_t call = 0; /* its number */
-    std::uint8_t index = 0; /* of the argument */
-    bool is_late = false;   /* where the call returned */
+    std::uint32_t call = 0;   /* its number */
+    std::uint8_t index = 0;   /* of the argument */
+    std::uint8_t element = 0; /* of a list, from 1; 0: it is none, or all of it */
+    bool is_end = false;      /* of the list: whole; goes_on: there are more; not_read: perhaps */
+    bool is_late = false;     /* where the call returned */
     State state = State::whole;
 
     static TextTag from(std::uint64_t number);
@@ -57,6 +64,8 @@ public:
     bool is_of(std::uint32_t call) const { return call_ == call; }
     bool is_told(unsigned index) const { return index < texts_.size() && texts_[index].is_told; }
     bool is_whole(unsigned index) const { return index < texts_.size() && texts_[index].is_whole; }
+    /* Nothing more will be told. */
+    void end();
     std::size_t longest() const; /* of what text() may say */
     /* text_not_read if nothing was told of it. */
     std::string_view text(unsigned index) const {
@@ -68,7 +77,10 @@ private:
         bool is_told = false;
         bool is_whole = false;
         std::string text;
+        std::unique_ptr<ListText> list; /* if it is one */
     };
+    static void add_element(Text& text, const ToldText& told);
+
     std::uint32_t call_ = 0;
     std::array<Text, syscall_arguments_max> texts_;
 };

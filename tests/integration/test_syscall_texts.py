@@ -18,7 +18,7 @@ SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
 sys.path.insert(0, str(SOURCE / "tests/support"))
 from strace_calls import STRACE, compare  # noqa: E402
-from traced_program import TracedProgramTest  # noqa: E402
+from traced_program import TracedProgramTest, compile_traced  # noqa: E402
 
 TRACEFS = Path("/sys/kernel/tracing")
 TOLD = TRACEFS / "events/bpf_trace/bpf_trace_printk/enable"
@@ -43,13 +43,16 @@ static char* fresh(const char* name) {
     return text;
 }
 int main(int count, char** arguments) {
-    char longest[4096], longer[384];
+    char longest[4096], longer[384], too_long[5000];
     memset(longest, 'l', sizeof(longest));
     longest[4095] = 0;
     memset(longer, 'm', sizeof(longer));
     longer[383] = 0; /* as much as is read at once */
     open("/nowhere/plain \xff\n\"", O_RDONLY);
     open(longest, O_RDONLY);
+    memset(too_long, 't', sizeof(too_long));
+    too_long[4999] = 0;
+    open(too_long, O_RDONLY);
     open(longer, O_RDONLY);
     open("", O_RDONLY);
     open((char*)16, O_RDONLY);
@@ -60,6 +63,62 @@ int main(int count, char** arguments) {
     open("/nowhere/end", O_RDONLY);
     if (count > 1) pause();
     return 0;
+}
+"""
+
+# All but the last fail, since the file is no program; so what was not in memory then can be read where they return.
+EXECUTES = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static const char* none;
+static void* fresh(const void* what, size_t bytes) {
+    int file = memfd_create("arguments", 0);
+    if (write(file, what, bytes) < 0) abort();
+    void* copy = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    if (copy == MAP_FAILED) abort();
+    close(file);
+    return copy;
+}
+static void execute(char** arguments) { syscall(SYS_execve, none, arguments, NULL); }
+#define LIST(...) ((char*[]){__VA_ARGS__, NULL})
+static void execute_many(int count, size_t bytes) {
+    char* arguments[count + 1];
+    for (int i = 0; i < count; i++) {
+        arguments[i] = malloc(bytes + 1);
+        memset(arguments[i], 'a' + i % 26, bytes);
+        arguments[i][bytes] = 0;
+    }
+    arguments[count] = NULL;
+    execute(arguments);
+}
+int main(int count, char** names) {
+    none = names[count - 1];
+    close(open(none, O_CREAT | O_WRONLY, 0700));
+    execute(NULL);
+    execute((char*[]){NULL});
+    execute(LIST("ls", "-l"));
+    execute(LIST("", "a \"b\" \\ \n\t\033\xff", "", "caf\xc3\xa9", "(not read)", "...", "]", ", "));
+    execute((char**)16);
+    execute(LIST("ls", (char*)16, "-l"));
+    execute((char**)fresh(LIST("in", "a", "page"), 4 * sizeof(char*)));
+    execute(LIST("ls", fresh("late", 5), "-l"));
+    char** end = (char**)((char*)mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) + 4096);
+    munmap(end, 4096);
+    end[-2] = "first", end[-1] = "last";
+    execute(end - 2);
+    int counts[] = {31, 32, 33, 200};
+    for (int i = 0; i < 4; i++) execute_many(counts[i], 1);
+    int lengths[] = {382, 383, 384, 4212, 4213, 10000};
+    for (int i = 0; i < 6; i++) execute_many(2, lengths[i]);
+    execute_many(40, 1000);
+    syscall(SYS_execveat, AT_FDCWD, none, LIST("at", "-l"), NULL, 0);
+    syscall(SYS_execve, "/bin/true", LIST("true", fresh("late", 5)), NULL);
+    return 1;
 }
 """
 
@@ -74,6 +133,8 @@ thread.start(); thread.join()
 subprocess.run(["true"])
 try: os.chdir("/nowhere")
 except OSError: pass'
+sh -c 'exec echo "$@"' sh "" 'two words' '"' "back\\\\slash" "$(printf 'line\\n\\377')" $(seq 40) > /dev/null
+sh -c 'exec echo "$@"' sh "$(printf '%05000d' 1)" behind > /dev/null
 if which git; then git init -q new && cd new && git config user.name me && git config user.email me@here && date > file &&
     git add file && git commit -q -m one && git log --format=%h; fi > /dev/null
 """
@@ -123,10 +184,35 @@ class Texts(TracedProgramTest):
 
     def test_whatever_a_pointer_leads_to(self):
         self.assertEqual(self.names_of_program(), [
-            ("/nowhere/plain \ufffd\n\"",), ("l" * 4095,), ("m" * 383,), ("",), ("(not read)",), ("(null)",),
-            ("(not read)",), ("openat", "filename", "/nowhere/late"),
+            ("/nowhere/plain \ufffd\n\"",), ("l" * 4095,), ("t" * 4213 + "...",), ("m" * 383,), ("",),
+            ("(not read)",), ("(null)",), ("(not read)",), ("openat", "filename", "/nowhere/late"),
             ("(not read)", "/nowhere/to"), ("rename", "oldname", "/nowhere/from"),
             ("/nowhere/a", "(not read)"), ("rename", "newname", "/nowhere/b"), ("/nowhere/end",)])
+
+    @property
+    def executes(self):
+        program = self.folder / "executes"
+        return [program if program.exists() else compile_traced(EXECUTES, program), "no-program"]
+
+    def arguments_of_program(self):
+        """What it gives execve() and execveat(), and behind it what was told late."""
+        self.record("-k", "syscalls:execve*", command=self.executes)
+        return [event["fields"].get("argv", event["fields"].get("text")) for event in self.view(
+            "-e", "syscall_entry_execve*", "-e", "syscall_late_text")][1:]
+
+    def test_whatever_arguments_a_program_is_given(self):
+        def many(count, bytes_each, more=""):
+            return "[" + ", ".join('"' + chr(ord("a") + i % 26) * bytes_each + '"' for i in range(count)) + more + "]"
+        cut = f'["{"a" * 4213}"..., "{"b" * 4213}"...]'
+        self.assertEqual(self.arguments_of_program(), [
+            "(null)", "[]", '["ls", "-l"]',
+            r'["", "a \"b\" \\ \n\t\x1b\xff", "", "café", "(not read)", "...", "]", ", "]',
+            "(not read)", '["ls", (not read), "-l"]', '["ls", (not read), "-l"]',
+            "(not read)", '["in", "a", "page"]', '["ls", (not read), "-l"]', '["ls", "late", "-l"]',
+            '["first", "last", (not read), ...]', '["first", "last", (not read), ...]',
+            many(31, 1), many(32, 1), many(32, 1, ", ..."), many(32, 1, ", ..."),
+            many(2, 382), many(2, 383), many(2, 384), many(2, 4212), cut, cut,
+            many(11, 1000, ", ..."), '["at", "-l"]', '["true", (not read)]'])
 
     def test_only_calls_that_are_recorded_are_read(self):
         self.record("-k", "syscalls:*", "-k", "!syscalls:rename", command=[self.program])
@@ -194,6 +280,8 @@ class Texts(TracedProgramTest):
                               text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("/nowhere/end", [event["fields"].get("filename") for event in self.view("-e", "syscall_*_openat")])
+        executed = [event["fields"]["argv"] for event in self.view("-e", "syscall_entry_execve")]
+        self.assertIn(f'["{self.program}", "waits"]', executed)
 
     def is_program(self, process):
         try:
@@ -211,6 +299,16 @@ class Texts(TracedProgramTest):
         except OSError:
             pass
         return False
+
+    @unittest.skipUnless(shutil.which("strace"), "strace is not installed")
+    def test_arguments_are_those_that_strace_tells(self):
+        log = self.folder / "executed"
+        self.record("-k", "syscalls:*", command=[*STRACE, "-o", log, *self.executes])
+        with open(log) as lines:
+            differences, compared = compare(lines, self.view("-e", "syscall_*"))
+        self.assertEqual(differences, [])
+        self.assertGreater(compared["argv", "execve"], 20, compared)
+        self.assertEqual(compared["argv", "execveat"], 1, compared)
 
     @unittest.skipUnless(shutil.which("strace"), "strace is not installed")
     def test_as_strace_tells_it(self):

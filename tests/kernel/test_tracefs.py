@@ -308,8 +308,10 @@ class Tracefs(unittest.TestCase):
                  if "syscall_entry_" in line or "syscall_late_text" in line]
         for expected in (["/tmp"], ["none", "other"], ["a file"], ["new"]):
             self.assertTrue(any(found == expected or found[-1:] == expected for found in texts), (expected, texts))
+        arguments = re.findall(r'filename = "[^"]*", argv = "(.*)", envp = ', "\n".join(lines))
+        self.assertIn(r'[\"sh\", \"-c\", \"cd /tmp; mv none', "\n".join(arguments))
         # What was not read at first was told late, but for what execve() took away.
-        late = sum("syscall_late_text" in line for line in lines)
+        late = sum("syscall_late_text" in line and "execve" not in line for line in lines)
         self.assertEqual(sum("(not read)" in line and "execve" not in line for line in lines), late, texts)
 
     @unittest.skipUnless(STRACE_HERE, "strace is not installed")
@@ -322,6 +324,7 @@ class Tracefs(unittest.TestCase):
             differences, compared = compare(lines, map(json.loads, view.stdout.splitlines()))
         self.assertEqual(differences, [])
         self.assertGreater(compared["strings", "openat"] + compared["strings", "open"], 10, compared)
+        self.assertGreater(compared["argv", "execve"], 2, compared)
 
     def test_names_and_labels_are_read_from_the_formats(self):
         lines = [line for _, _, line in self.read("system")]

@@ -9,6 +9,8 @@ STRACE = ["strace", "-f", "-xx", "-s", "5000"]
 STRACE_NAMES = {"newstat": "stat", "newfstat": "fstat", "newlstat": "lstat", "newuname": "uname", "umount": "umount2",
                 "sendfile64": "sendfile", "sysctl": "_sysctl"}
 STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
+ELEMENT = re.compile(rb'"((?:[^"\\]|\\.)*)"(\.\.\.)?|(\.\.\.(?: /\* 0x[0-9a-f]+ \*/)?)|(\(not read\)|0x[0-9a-f]+)', re.S)
+ESCAPE = re.compile(rb"\\(x[0-9a-f]{2}|.)", re.S)
 
 
 def numbers(text):
@@ -27,6 +29,34 @@ def split(arguments):
         else:
             parts[-1] += char
     return [part.strip() for part in parts]
+
+
+def elements(text):
+    """Of a list of strings, as strace and the trace write it: ([(bytes, whether they were cut)], whether there were more),
+    and None in place of those that were not read. The text itself if it is none."""
+    def unescaped(match):
+        letters = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
+        return bytes.fromhex(match[1][1:].decode()) if len(match[1]) == 3 else letters.get(match[1], match[1])
+    if not text.startswith("["):
+        return "(null)" if text == "NULL" else "(not read)" if text.startswith("0x") else text
+    found = ELEMENT.findall(text.encode())
+    has_more = bool(found) and bool(found[-1][2])
+    return [None if unread else (ESCAPE.sub(unescaped, string), bool(cut))
+            for string, cut, _, unread in found[:len(found) - has_more]], has_more
+
+
+def is_list_of(theirs, ours):
+    """Whether it is theirs, up to where it was cut."""
+    if isinstance(theirs, str) or isinstance(ours, str):
+        return theirs == ours
+    (they, they_have_more), (we, we_have_more) = theirs, ours
+    while we and they_have_more and we[-1] is None:  # strace does not name the one that it could not read
+        we.pop()
+    for element, their_element in zip(we, they):
+        if element != their_element and not (element and their_element and element[1] and
+                                             their_element[0].startswith(element[0])):
+            return False
+    return len(we) <= len(they) if we_have_more else len(we) == len(they) and not they_have_more
 
 
 class Call:
@@ -91,11 +121,14 @@ def names_of_strace(call, name, field, fields, at):
 def different(call, name, begin, end):
     """What strace tells otherwise: (what, by strace, in the trace)."""
     texts = [text for field, text in begin.items()
-             if isinstance(text, str) and text != "(null)" and not field.endswith("_text")]
+             if isinstance(text, str) and text != "(null)" and field != "argv" and not field.endswith("_text")]
     theirs = [string.decode(errors="replace") for string in call.strings[:len(texts)]]
     if theirs != texts:
         yield "strings", theirs, texts
     plain = [field for field in begin if not field.endswith("_text")]
+    if isinstance(begin.get("argv"), str) and not is_list_of(elements(split(call.arguments)[plain.index("argv")]),
+                                                             elements(begin["argv"])):
+        yield "argv", call.arguments, begin["argv"]
     for at, field in enumerate(plain):
         ours = begin.get(field + "_text")
         theirs = ours and names_of_strace(call, name, field, begin, at)
@@ -124,5 +157,6 @@ def compare(lines, events):
         for call, (name, begin, end) in zip(calls, found):
             differences += [(name, call.arguments, begin, *each) for each in different(call, name, begin, end)]
             compared.update((name, field.removesuffix("_text")) for field in begin if field.endswith("_text"))
+            compared.update([("argv", name)] if isinstance(begin.get("argv"), str) else [])
             compared.update(("strings", name) for text in begin.values() if isinstance(text, str))
     return differences, compared

@@ -23,7 +23,7 @@
 namespace plumb {
 
 static bool operator==(const TextArgument& a, const TextArgument& b) {
-    return a.index == b.index && a.name == b.name;
+    return a.index == b.index && a.name == b.name && a.is_list == b.is_list;
 }
 
 namespace {
@@ -52,8 +52,9 @@ TEST(text_arguments, are_those_that_the_kernel_only_reads) {
     EXPECT_THAT(
         text_arguments_of("execve",
                           format_with("\tfield:const char * filename;\toffset:16;\tsize:8;\tsigned:0;\n"
-                                      "\tfield:const char *const * argv;\toffset:24;\tsize:8;\tsigned:0;\n")),
-        ElementsAre(TextArgument{0, "filename"}));
+                                      "\tfield:const char *const * argv;\toffset:24;\tsize:8;\tsigned:0;\n"
+                                      "\tfield:const char *const * envp;\toffset:32;\tsize:8;\tsigned:0;\n")),
+        ElementsAre(TextArgument{0, "filename"}, TextArgument{1, "argv", true}));
     EXPECT_THAT(text_arguments_of("readlink",
                                   format_with("\tfield:const char * path;\toffset:16;\tsize:8;\tsigned:0;\n"
                                               "\tfield:char * buf;\toffset:24;\tsize:8;\tsigned:0;\n")),
@@ -111,6 +112,14 @@ protected:
         const auto tag = uint64_t{call} << TextTag::call_shift | uint64_t{late} << TextTag::late_shift |
                          static_cast<uint64_t>(state) << TextTag::state_shift | argument;
         print(thread, fmt::format("{} {:x}:{}", marker, tag, text));
+    }
+    void tell_element(unsigned element, const std::string& text, TextTag::State state = TextTag::State::whole,
+                      bool is_end = false, bool late = false) {
+        const auto tag = uint64_t{element} << TextTag::element_shift |
+                         uint64_t{call_rename} << TextTag::call_shift |
+                         uint64_t{late} << TextTag::late_shift | uint64_t{is_end} << TextTag::end_shift |
+                         static_cast<uint64_t>(state) << TextTag::state_shift | 1;
+        print(7, fmt::format("{} {:x}:{}", marker, tag, text));
     }
     void rename_begins(uint32_t thread) {
         page(Bytes()
@@ -209,6 +218,40 @@ TEST_F(SyscallTextsTest, ToldLateAreEventsOfTheirOwn) {
     tell(7, 0, "om", TextTag::State::whole, true);
     EXPECT_THAT(records(), ElementsAre("7 700: (not read)|/to|", "7 65535: rename|oldname|/from|"));
     EXPECT_EQ(translator_->left_out_events(), 3u);
+}
+
+TEST_F(SyscallTextsTest, OfAListAreToldOneByOne) {
+    tell_element(1, "ls");
+    tell_element(2, "-", TextTag::State::goes_on);
+    tell_element(2, "l");
+    tell_element(3, "", TextTag::State::whole, true);
+    tell(7, 0, "/bin/ls");
+    rename_begins(7);
+    EXPECT_THAT(records(), ElementsAre(R"(7 700: /bin/ls|["ls", "-l"]|)"));
+}
+
+TEST_F(SyscallTextsTest, OfAListThatWasNotReadAreToldLate) {
+    tell_element(1, "ls");
+    tell_element(2, "", TextTag::State::not_read);
+    tell_element(3, "", TextTag::State::goes_on, true);
+    rename_begins(7);
+    tell_element(1, "ls", TextTag::State::whole, false, true);
+    tell_element(2, "-l", TextTag::State::whole, false, true);
+    tell_element(3, "", TextTag::State::whole, true, true);
+    EXPECT_THAT(records(), ElementsAre(R"(7 700: (not read)|["ls", (not read), ...]|)",
+                                       R"(7 65535: rename|newname|["ls", "-l"]|)"));
+}
+
+TEST_F(SyscallTextsTest, OfAListAreOfOneCallAndNoOther) {
+    tell_element(1, "left");
+    tell_element(2, "out");
+    tell_element(1, "then");
+    rename_begins(7);
+    tell_element(1, "left out");
+    tell_element(2, "", TextTag::State::whole, true);
+    tell_element(1, "", TextTag::State::whole, true);
+    rename_begins(7);
+    EXPECT_THAT(records(), ElementsAre(R"(7 700: (not read)|["then", ...]|)", "7 700: (not read)|[]|"));
 }
 
 TEST_F(SyscallTextsTest, OfOthersAreNotTakenForOurs) {
