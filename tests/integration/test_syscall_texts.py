@@ -214,6 +214,16 @@ class Texts(TracedProgramTest):
             many(2, 382), many(2, 383), many(2, 384), many(2, 4212), cut, cut,
             many(11, 1000, ", ..."), '["at", "-l"]', '["true", (not read)]'])
 
+    def test_pairs_and_text_show_arguments_as_a_list(self):
+        self.arguments_of_program()
+        for options, late in (((), '(not read)'), (("--pairs",), '"late"')):
+            lines = subprocess.run([PLUMB, "view", *options, self.trace], capture_output=True, text=True, check=True).stdout
+            for expected in ('filename = "no-program", argv = "(null)", envp = 0x0 }', "argv = [], envp",
+                             'argv = ["ls", "-l"], envp',
+                             r'argv = ["", "a \"b\" \\ \n\t\x1b\xff", "", "café", "(not read)", "...", "]", ", "], envp',
+                             f'argv = ["ls", {late}, "-l"], envp'):
+                self.assertIn(expected, lines)
+
     def test_only_calls_that_are_recorded_are_read(self):
         self.record("-k", "syscalls:*", "-k", "!syscalls:rename", command=[self.program])
         texts = {event["fields"]["call"] for event in self.view("-e", "syscall_late_text")}

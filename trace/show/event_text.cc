@@ -17,8 +17,30 @@ std::string_view base_prefix(const Step& step) {
     return step.base == 16 ? "0x" : step.base == 8 ? "0" : step.base == 2 ? "0b" : "";
 }
 
-/* Every piece starts with the comma and the blank that separate it from the one before. */
-StepPieces make_pieces(const Plan& plan, const Colors& colors) {
+/* The list of strings that execve() is given: a text with quotes and escapes of its own, `["ls", "-l"]`. */
+const Step* list_of(const EventInfo& info) {
+    if (info.name != "syscall_entry_execve" && info.name != "syscall_entry_execveat") return nullptr;
+    for (const Step& step : info.fields.steps)
+        if (step.kind == StepKind::string && step.name == "argv") return &step;
+    return nullptr;
+}
+
+/* Shown without other quotes around it; whatever the trace has there, it can not steer a terminal. */
+void put_list(OutputBuffer& out, std::string_view list) {
+    const std::string text = escaped(list);
+    for (std::size_t at = 0; at < text.size(); at++) {
+        const bool is_escape = text[at] == '\\' && at + 1 < text.size();
+        if (is_escape && (text[at + 1] == '"' || text[at + 1] == '\\'))
+            at++;
+        else if (is_escape)
+            out.put(text[at++]);
+        out.put(text[at]);
+    }
+}
+
+/* Every piece starts with the comma and the blank that separate it from the one before. The quote of a string that may be
+ * a list is not part of it. */
+StepPieces make_pieces(const Plan& plan, const Colors& colors, const Step* list = nullptr) {
     StepPieces pieces;
     pieces.reserve(plan.steps.size());
     for (const Step& step : plan.steps) {
@@ -28,15 +50,15 @@ StepPieces make_pieces(const Plan& plan, const Colors& colors) {
         if (step.kind == StepKind::array) text += '[';
         if (step.kind == StepKind::structure) text += '{';
         if (step.kind == StepKind::string || step.kind == StepKind::text)
-            text += fmt::format("{}\"", colors.text);
+            text += fmt::format("{}{}", colors.text, &step == list ? "" : "\"");
         pieces.emplace_back(text);
     }
     return pieces;
 }
 
-/* Strings of a system call that Plumb could read only where it returned: events of their own, each with the names of the
- * call and of the argument, and the text. */
-constexpr std::string_view late_text_event = "syscall_late_text", text_not_read = "(not read)";
+/* Strings of a system call that Plumb could read only where it returned, of lists also those of which it could read a part
+ * before: events of their own, each with the names of the call and of the argument, and the text. */
+constexpr std::string_view late_text_event = "syscall_late_text";
 
 class LateTexts : public SkipVisitor {
 public:
@@ -61,12 +83,14 @@ class FieldPrinter {
 public:
     /* `names`: of the steps' numbers, as many as steps, or none. */
     FieldPrinter(OutputBuffer& out, const Plan& plan, const StepPieces& pieces, const Colors& colors,
-                 const StepNames* names = nullptr, const LateTexts* late = nullptr)
+                 const StepNames* names = nullptr, const Step* list = nullptr,
+                 const LateTexts* late = nullptr)
         : out_(out),
           steps_(plan.steps.data()),
           pieces_(pieces.data()),
           colors_(colors),
           names_(names == nullptr || names->empty() ? nullptr : names->data()),
+          list_(list),
           late_(late) {}
 
     void integer(const Step& step, uint64_t value) {
@@ -90,9 +114,14 @@ public:
     }
     void text(const Step& step, std::string_view value) {
         lead(step);
-        if (late_ != nullptr && value == text_not_read) value = late_->instead_of(step.name, value);
-        put_escaped(out_, value);
-        out_.put('"');
+        if (late_ != nullptr) value = late_->instead_of(step.name, value);
+        if (&step == list_ && value.starts_with('[')) {
+            put_list(out_, value);
+        } else {
+            if (&step == list_) out_.put('"');
+            put_escaped(out_, value);
+            out_.put('"');
+        }
         out_.put(colors_.end);
     }
     void begin(const Step& step, uint64_t) {
@@ -149,6 +178,7 @@ private:
     const Colors& colors_;
     std::string label_;
     const FieldNames* names_;
+    const Step* list_;
     const LateTexts* late_;
     bool first_ = true;
 };
@@ -169,8 +199,9 @@ public:
             events_.push_back(
                 {TextPiece(fmt::format(") {}{}{}:", colors_.event, escaped(info->name), colors_.end)),
                  make_pieces(info->context, colors_),
-                 make_pieces(info->fields, colors_),
+                 make_pieces(info->fields, colors_, list_of(*info)),
                  names_of_steps(*info),
+                 list_of(*info),
                  {},
                  false,
                  false,
@@ -216,6 +247,7 @@ private:
         StepPieces context;
         StepPieces fields;
         StepNames names;
+        const Step* list;
         TextPiece system_call; /* the head of the pair's line; pieces of entry and exit are equal */
         bool is_call = false;  /* one of these: */
         bool is_entry = false;
@@ -313,7 +345,8 @@ private:
     void write_fields(const Event& event, const LateTexts* late = nullptr) {
         const EventPieces& pieces = events_[event.info->index];
         out_.put(" {");
-        FieldPrinter printer(out_, event.info->fields, pieces.fields, colors_, &pieces.names, late);
+        FieldPrinter printer(out_, event.info->fields, pieces.fields, colors_, &pieces.names, pieces.list,
+                             late);
         const bool whole = visit_fields(event, printer);
         if (!whole) {
             ++damaged_events_;
