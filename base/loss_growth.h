@@ -17,10 +17,17 @@ namespace plumb {
 /* Between two looks; a quarter of an hour of a loss each nanosecond. */
 constexpr uint64_t loss_growth_max = uint64_t{1} << 40;
 
+/* Where the time since the last look is known: a loss each nanosecond, and what may have been under way. */
+constexpr uint64_t loss_growth_in(uint64_t elapsed_ns) {
+    constexpr uint64_t under_way = uint64_t{1} << 20;
+    return std::min(elapsed_ns, loss_growth_max - under_way) + under_way;
+}
+
 /* Nothing: the counter is damaged; also if it went back. */
-constexpr std::optional<uint64_t> loss_growth(uint64_t before, uint64_t now) {
+constexpr std::optional<uint64_t> loss_growth(uint64_t before, uint64_t now,
+                                              uint64_t most = loss_growth_max) {
     const uint64_t growth = now - before;
-    if (growth > loss_growth_max) return {};
+    if (growth > most) return {};
     return growth;
 }
 

@@ -233,10 +233,14 @@ void ChannelSource::give_back(Ring& ring) {
 void ChannelSource::update_losses(Ring& ring, uint64_t room_until) {
     const uint32_t number = ring.reader.ring();
     LossPlaces::Counts grown{};
+    const uint64_t now_ns = monotonic_now_ns();
+    const bool is_known = shared_ != nullptr && ring.looked_ns != 0;
+    const uint64_t most = is_known ? loss_growth_in(now_ns - ring.looked_ns) : loss_growth_max;
+    ring.looked_ns = now_ns;
     for (uint32_t cause = 0; cause < PLUMB_LOSS_COUNTERS; cause++) {
         const uint64_t now = reader_.lost(number, static_cast<plumb_loss>(cause));
         const uint64_t before = std::exchange(ring.seen[cause], now);
-        if (const auto growth = loss_growth(before, now))
+        if (const auto growth = loss_growth(before, now, most))
             grown[cause] = *growth;
         else
             report_damaged_losses(number, before, now);

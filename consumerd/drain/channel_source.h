@@ -96,6 +96,7 @@ private:
     struct Ring {
         RingReader reader;
         LossPlaces::Counts seen{};      /* of the channel's counters: at the last look */
+        uint64_t looked_ns = 0;         /* when that was; 0: not by us */
         LossPlaces::Counts lost{};      /* in all looks */
         LossPlaces places;              /* of them: what is in no trace yet */
         uint64_t not_stored_before = 0; /* what the one before us could not write, and told nobody */

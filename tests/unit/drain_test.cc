@@ -449,6 +449,21 @@ TEST_F(DrainTest, a_counter_of_losses_that_is_written_over_is_damage_and_what_fo
     EXPECT_EQ(totals.missed[0].count, 3u);
 }
 
+// A number that a counter may have, but not have come to in the time since the last look.
+TEST_F(DrainTest, a_counter_of_losses_that_grew_faster_than_anybody_loses_is_damage) {
+    ChannelBuilder channel;
+    const auto [drain, sink] = noted(channel);
+    uint64_t& lost = channel.control(0).lost[PLUMB_LOST_FULL];
+    for (const uint64_t value : {uint64_t{5}, uint64_t{1} << 39, (uint64_t{1} << 39) + 3}) {
+        lost = value;
+        drain->step(ReadWhat::everything);
+    }
+    ASSERT_TRUE(drain->finish());
+    EXPECT_EQ(by_name(drain->totals().events_lost), (std::map<std::string, uint64_t>{{"full", 5 + 3}}));
+    ASSERT_EQ(drain->totals().missed.size(), 1u);
+    EXPECT_EQ(drain->totals().missed[0].name, damage_name(Damage::losses));
+}
+
 TEST(LossSums, never_come_round) {
     EXPECT_EQ(sum_of_losses(2, 3), 5u);
     EXPECT_EQ(sum_of_losses(losses_max - 1, 3), losses_max);
