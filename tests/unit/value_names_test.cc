@@ -10,7 +10,11 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -93,6 +97,18 @@ TEST(value_names, of_signals_and_commands) {
     EXPECT_EQ(text("syscall_entry_tgkill", "sig", 64), "SIGRT_32");
     EXPECT_EQ(text("syscall_entry_fcntl", "cmd", F_DUPFD_CLOEXEC), "F_DUPFD_CLOEXEC");
     EXPECT_EQ(text("syscall_entry_membarrier", "cmd", 8), "MEMBARRIER_CMD_PRIVATE_EXPEDITED");
+}
+
+TEST(value_names, of_what_processes_share_stand_beside_permissions) {
+    EXPECT_EQ(text("syscall_entry_shmget", "shmflg", IPC_CREAT | IPC_EXCL | 0600), "IPC_CREAT|IPC_EXCL|0600");
+    EXPECT_EQ(text("syscall_entry_shmget", "key", IPC_PRIVATE), "IPC_PRIVATE");
+    EXPECT_EQ(text("syscall_entry_semget", "semflg", IPC_CREAT | 0666), "IPC_CREAT|0666");
+    EXPECT_EQ(text("syscall_entry_msgget", "msgflg", 0600), "0600");
+    EXPECT_EQ(name("syscall_entry_msgget", "msgflg", 0600), "");
+    EXPECT_EQ(text("syscall_entry_shmctl", "cmd", IPC_RMID), "IPC_RMID");
+    EXPECT_EQ(text("syscall_entry_semctl", "cmd", SETVAL), "SETVAL");
+    EXPECT_EQ(text("syscall_entry_msgrcv", "msgflg", IPC_NOWAIT | MSG_NOERROR), "IPC_NOWAIT|MSG_NOERROR");
+    EXPECT_EQ(text("syscall_entry_sync_file_range", "flags", SYNC_FILE_RANGE_WRITE), "SYNC_FILE_RANGE_WRITE");
 }
 
 /* Two names for one number: one of them would be shown, by chance. */

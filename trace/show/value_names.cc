@@ -19,12 +19,16 @@ struct Reading {
     std::string_view values;
     std::uint64_t mask;
     std::string_view flags;
+    bool beside_permissions = false; /* what has no name is shown in octal */
 };
 constexpr Reading one_of(std::string_view table) {
     return {table, whole, ""};
 }
 constexpr Reading flags_of(std::string_view table) {
     return {"", 0, table};
+}
+constexpr Reading flags_and_permissions(std::string_view table) {
+    return {"", 0, table, true};
 }
 
 /* `call`: * for all that are not named before it. The first that fits counts. */
@@ -75,6 +79,7 @@ constexpr FieldReading field_readings[] = {
     {"lseek", "whence", one_of("seek_origins")},
     {"fadvise64", "advice", one_of("file_advices")},
     {"fallocate", "mode", flags_of("fallocate_flags")},
+    {"sync_file_range", "flags", flags_of("file_range_flags")},
     {"close_range", "flags", flags_of("close_range_flags")},
     {"splice", "flags", flags_of("splice_flags")},
     {"tee", "flags", flags_of("splice_flags")},
@@ -143,6 +148,18 @@ constexpr FieldReading field_readings[] = {
     {"seccomp", "op", one_of("seccomp_operations")},
     {"seccomp", "flags", flags_of("seccomp_flags")},
     {"ptrace", "request", one_of("trace_requests")},
+    {"shmget", "key", one_of("ipc_keys")},
+    {"semget", "key", one_of("ipc_keys")},
+    {"msgget", "key", one_of("ipc_keys")},
+    {"shmget", "shmflg", flags_and_permissions("shared_memory_flags")},
+    {"semget", "semflg", flags_and_permissions("ipc_flags")},
+    {"msgget", "msgflg", flags_and_permissions("ipc_flags")},
+    {"shmat", "shmflg", flags_of("shared_memory_mappings")},
+    {"shmctl", "cmd", one_of("shared_memory_commands")},
+    {"semctl", "cmd", one_of("semaphore_commands")},
+    {"msgctl", "cmd", one_of("message_queue_commands")},
+    {"msgsnd", "msgflg", flags_of("message_queue_flags")},
+    {"msgrcv", "msgflg", flags_of("message_queue_flags")},
 };
 
 /* What calls end with inside the kernel when a signal comes: no header for programs has them. */
@@ -174,6 +191,10 @@ std::uint64_t low_bits(unsigned count) {
     return count >= 64 ? whole : (std::uint64_t{1} << count) - 1;
 }
 
+std::string octal(std::uint64_t number) {
+    return number == 0 ? "0" : fmt::format("0{:o}", number);
+}
+
 void add_part(std::string& text, std::string_view part) {
     if (!text.empty()) text += '|';
     text += part;
@@ -183,7 +204,8 @@ void add_part(std::string& text, std::string_view part) {
 const ValueNames* names_read_by(const FieldReading& field) {
     static std::map<const FieldReading*, ValueNames> made;
     const Reading& reading = field.reading;
-    return &made.try_emplace(&field, reading.values, reading.mask, reading.flags).first->second;
+    return &made.try_emplace(&field, reading.values, reading.mask, reading.flags, reading.beside_permissions)
+                .first->second;
 }
 
 bool returns_address(std::string_view call) {
@@ -200,7 +222,9 @@ bool is_permissions(std::string_view call, std::string_view field) {
 
 } // namespace
 
-ValueNames::ValueNames(std::string_view values, std::uint64_t mask, std::string_view flags) : mask_(mask) {
+ValueNames::ValueNames(std::string_view values, std::uint64_t mask, std::string_view flags,
+                       bool beside_permissions)
+    : mask_(mask), rest_is_octal_(beside_permissions) {
     for (const NamedValue& each : values_in_table(values))
         values_.push_back(each);
     if (values == "signals")
@@ -233,8 +257,12 @@ std::string ValueNames::text_of(std::uint64_t number, unsigned size_bits) const 
         add_part(text, flag.name);
         rest &= ~flag.value;
     }
-    if (rest != 0 && !text.empty()) add_part(text, fmt::format("{:#x}", rest));
+    if (rest != 0 && !text.empty()) add_part(text, rest_text(rest));
     return text;
+}
+
+std::string ValueNames::rest_text(std::uint64_t rest) const {
+    return rest_is_octal_ ? octal(rest) : fmt::format("{:#x}", rest);
 }
 
 std::string_view error_name(std::int64_t returned) {
@@ -274,7 +302,8 @@ std::string FieldNames::name_of(std::uint64_t number, unsigned size_bits) const 
 
 std::string FieldNames::text_of(std::uint64_t number, unsigned size_bits) const {
     const std::string name = name_of(number, size_bits);
-    if (kind == Kind::octal) return number == 0 ? "0" : fmt::format("0{:o}", number & low_bits(size_bits));
+    const bool is_octal = kind == Kind::octal || (kind == Kind::names && names->rest_is_octal());
+    if (is_octal && name.empty()) return octal(number & low_bits(size_bits));
     if (kind == Kind::small_int) return fmt::format("{}", static_cast<std::int32_t>(number));
     if (kind == Kind::address && name.empty()) return fmt::format("{:#x}", number);
     if ((kind == Kind::error || kind == Kind::address) && !name.empty())

@@ -36,16 +36,23 @@ extern const std::vector<ValueTable> value_tables;
 /* How the numbers of one field are read: a part that has one value, and bits. */
 class ValueNames {
 public:
-    /* `values`: names of what the number is, in the bits of `mask`; `flags`: of bits, the others; either may be empty. */
-    ValueNames(std::string_view values, std::uint64_t mask, std::string_view flags);
+    /* `values`: names of what the number is, in the bits of `mask`; `flags`: of bits, the others; either may be empty.
+     * `beside_permissions`: what has no name is shown in octal. */
+    ValueNames(std::string_view values, std::uint64_t mask, std::string_view flags,
+               bool beside_permissions = false);
 
     /* Empty if there is no name for any part of it. */
     std::string text_of(std::uint64_t number, unsigned size_bits) const;
 
+    bool rest_is_octal() const { return rest_is_octal_; }
+
 private:
+    std::string rest_text(std::uint64_t rest) const;
+
     std::vector<NamedValue> values_;
     std::vector<NamedValue> flags_; /* those of several bits first */
     std::uint64_t mask_;
+    bool rest_is_octal_;
 };
 
 /* Of what a system call returned, "ENOENT" for -2; empty if that is no error. */

@@ -4,7 +4,7 @@
 
 set(plumb_value_headers
     errno.h fcntl.h sched.h signal.h time.h unistd.h stdio.h sys/epoll.h sys/eventfd.h sys/file.h sys/inotify.h sys/ioctl.h
-    sys/mman.h sys/mount.h sys/prctl.h sys/ptrace.h sys/random.h sys/resource.h sys/signalfd.h sys/socket.h sys/stat.h
+    sys/ipc.h sys/mman.h sys/mount.h sys/msg.h sys/prctl.h sys/ptrace.h sys/random.h sys/resource.h sys/sem.h sys/shm.h sys/signalfd.h sys/socket.h sys/stat.h
     sys/time.h sys/timerfd.h sys/uio.h sys/wait.h sys/xattr.h asm/prctl.h linux/close_range.h linux/futex.h linux/membarrier.h
     linux/rseq.h linux/seccomp.h)
 plumb_names_in_headers(${plumb_value_headers})
@@ -27,6 +27,7 @@ plumb_value_table(seek_origins "SEEK_(SET|CUR|END|DATA|HOLE)")
 plumb_value_table(file_advices "POSIX_FADV_[A-Z]+")
 plumb_value_table(fallocate_flags "FALLOC_FL_[A-Z_]+")
 plumb_value_table(close_range_flags "CLOSE_RANGE_[A-Z]+")
+plumb_value_table(file_range_flags "SYNC_FILE_RANGE_(WAIT_BEFORE|WRITE|WAIT_AFTER)")
 plumb_value_table(splice_flags "SPLICE_F_[A-Z]+")
 plumb_value_table(transfer_flags "RWF_[A-Z]+")
 plumb_value_table(terminal_requests "(TC[A-Z]+|TIOC[A-Z]+|FIO[A-Z]+|FION[A-Z]+|SIOC[A-Z]+)"
@@ -48,7 +49,7 @@ plumb_value_table(families "AF_[A-Z0-9]+" EXCEPT "AF_(LOCAL|FILE|ROUTE|MAX)")
 plumb_value_table(socket_types "SOCK_(STREAM|DGRAM|RAW|RDM|SEQPACKET|DCCP|PACKET)")
 plumb_value_table(socket_flags "SOCK_(CLOEXEC|NONBLOCK)")
 plumb_value_table(socket_levels "SOL_[A-Z0-9]+" EXCEPT "SOL_(IPV6|ICMPV6)")
-plumb_value_table(message_flags "MSG_[A-Z_]+" EXCEPT "MSG_TRYHARD")
+plumb_value_table(message_flags "MSG_[A-Z_]+" EXCEPT "MSG_(TRYHARD|NOERROR|EXCEPT|COPY|STAT|INFO|STAT_ANY)")
 plumb_value_table(shutdown_directions "SHUT_(RD|WR|RDWR)")
 plumb_value_table(epoll_operations "EPOLL_CTL_[A-Z]+")
 plumb_value_table(epoll_flags "EPOLL_CLOEXEC")
@@ -80,3 +81,12 @@ plumb_value_table(rseq_flags "RSEQ_FLAG_[A-Z]+")
 plumb_value_table(seccomp_operations "SECCOMP_(SET_MODE_STRICT|SET_MODE_FILTER|GET_ACTION_AVAIL|GET_NOTIF_SIZES)")
 plumb_value_table(seccomp_flags "SECCOMP_FILTER_FLAG_[A-Z_]+")
 plumb_value_table(trace_requests "PTRACE_[A-Z0-9_]+" EXCEPT "PTRACE_(O_|EVENT_|EVENTMSG_|SYSCALL_INFO_|PEEKSIGINFO_SHARED|[GS]ETFPXREGS|.*_MASK).*")
+plumb_value_table(ipc_keys "IPC_PRIVATE")
+plumb_value_table(ipc_flags "IPC_(CREAT|EXCL)")
+plumb_value_table(shared_memory_flags "(IPC_(CREAT|EXCL)|SHM_(HUGETLB|NORESERVE))")
+plumb_value_table(shared_memory_mappings "SHM_(RDONLY|RND|REMAP|EXEC)")
+plumb_value_table(shared_memory_commands "(IPC_(RMID|SET|STAT|INFO)|SHM_(LOCK|UNLOCK|STAT|INFO|STAT_ANY))")
+plumb_value_table(semaphore_commands
+    "(IPC_(RMID|SET|STAT|INFO)|SEM_(STAT|INFO|STAT_ANY)|GETPID|GETVAL|GETALL|GETNCNT|GETZCNT|SETVAL|SETALL)")
+plumb_value_table(message_queue_flags "(IPC_NOWAIT|MSG_(NOERROR|EXCEPT|COPY))")
+plumb_value_table(message_queue_commands "(IPC_(RMID|SET|STAT|INFO)|MSG_(STAT|INFO|STAT_ANY))")
