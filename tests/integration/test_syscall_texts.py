@@ -15,13 +15,10 @@ import unittest
 from pathlib import Path
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
-PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
 sys.path.insert(0, str(SOURCE / "tests/support"))
-from strace_calls import STRACE, compare  # noqa: E402
+from strace_calls import STRACE, VIEW, compare  # noqa: E402
+from syscall_recording import PLUMB, TOLD, SyscallRecording, why_not  # noqa: E402
 from traced_program import TracedProgramTest, compile_traced  # noqa: E402
-
-TRACEFS = Path("/sys/kernel/tracing")
-TOLD = TRACEFS / "events/bpf_trace/bpf_trace_printk/enable"
 
 # Each at a page of its own, of a file that was mapped just now: the page is not there before the kernel wants it.
 PROGRAM = r"""
@@ -135,8 +132,6 @@ try: os.chdir("/nowhere")
 except OSError: pass'
 sh -c 'exec echo "$@"' sh "" 'two words' '"' "back\\\\slash" "$(printf 'line\\n\\377')" $(seq 40) > /dev/null
 sh -c 'exec echo "$@"' sh "$(printf '%05000d' 1)" behind > /dev/null
-if which git; then git init -q new && cd new && git config user.name me && git config user.email me@here && date > file &&
-    git add file && git commit -q -m one && git log --format=%h; fi > /dev/null
 """
 
 LOSES = """
@@ -144,30 +139,9 @@ import os
 for i in range(200000): os.access("/nowhere", 0)
 """
 
-def why_not():
-    subprocess.run([PLUMB, "list", "--kernel", "-e", "bpf_trace:*"], capture_output=True, check=False)  # mounts tracefs
-    if os.geteuid() != 0 or not TOLD.exists():
-        return "needs root, tracefs, and BPF programs that print"
-    doctor = subprocess.run([PLUMB, "doctor", "--json"], capture_output=True, text=True, check=False)
-    found = next(check for check in json.loads(doctor.stdout)["checks"] if check["name"] == "file-names")
-    return None if found["status"] == "ok" else found["found"]
 
-
-class Texts(TracedProgramTest):
+class Texts(SyscallRecording, TracedProgramTest):
     PROGRAM = PROGRAM
-
-    def record(self, *arguments, command):
-        done = subprocess.run([PLUMB, "record", "-q", "--json", "-o", self.trace, *arguments, "--", *command],
-                              capture_output=True, text=True, timeout=120, check=False, cwd=self.folder)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(json.loads(done.stdout)["events_lost"], 0)
-        return done.stderr
-
-    def view(self, *arguments):
-        done = subprocess.run([PLUMB, "view", "--json", *arguments, self.trace], capture_output=True, text=True, timeout=120,
-                              check=True)
-        self.assertNotIn("lost", done.stderr)
-        return [json.loads(line) for line in done.stdout.splitlines()]
 
     def names_of_program(self, *arguments):
         """What it gives open() and rename(), as the entries of these calls have it, and behind it what was told late."""
@@ -315,21 +289,14 @@ class Texts(TracedProgramTest):
         log = self.folder / "executed"
         self.record("-k", "syscalls:*", command=[*STRACE, "-o", log, *self.executes])
         with open(log) as lines:
-            differences, compared = compare(lines, self.view("-e", "syscall_*"))
+            differences, compared = compare(lines, self.view(*VIEW))
         self.assertEqual(differences, [])
         self.assertGreater(compared["argv", "execve"], 20, compared)
         self.assertEqual(compared["argv", "execveat"], 1, compared)
 
     @unittest.skipUnless(shutil.which("strace"), "strace is not installed")
     def test_as_strace_tells_it(self):
-        log = self.folder / "log"
-        work = self.folder / "work"
-        work.mkdir()
-        self.record("-k", "syscalls:*", "--kernel-buffer-size", "32M", command=[
-            *STRACE, "-o", log, "sh", "-c", f"cd {work}\n{WORKLOAD}"])
-        with open(log) as lines:
-            differences, compared = compare(lines, self.view("-e", "syscall_*"))
-        self.assertEqual(differences, [])
+        compared = self.assert_as_strace_tells(WORKLOAD)
         self.assertGreater(len(compared), 50, compared)
         for what, least in ((("strings", "openat"), 100), (("openat", "flags"), 100)):
             self.assertGreaterEqual(compared[what], least, compared)

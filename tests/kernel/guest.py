@@ -191,6 +191,12 @@ class Guest:
         for library in libraries(program):
             self.archive.add(library, Path(library).resolve().read_bytes())
 
+    def copy(self, file):
+        """A file of the host, where it is here, and where it is by the links to it."""
+        data = Path(file).read_bytes()
+        for path in {os.path.normpath(file), os.path.realpath(file)}:
+            self.archive.add(path, data, 0o100755)
+
     def step(self, name, script):
         self.steps.append(name)
         self.archive.add(f"/steps/{len(self.steps):02}_{name}", script.encode())

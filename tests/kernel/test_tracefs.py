@@ -18,13 +18,15 @@ import unittest
 from pathlib import Path
 
 from guest import Guest, why_not
+from guest_programs import add_programs, why_not_programs
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
 PLUMB = BUILD / "cli/plumb"
 VERSION = sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else ""
 sys.path.insert(0, str(SOURCE / "tests/support"))
-from strace_calls import STRACE, compare  # noqa: E402
+import syscall_workloads as workloads  # noqa: E402
+from strace_calls import STRACE, VIEW, compare  # noqa: E402
 from traced_program import compile_traced  # noqa: E402
 
 STRACE_HERE = shutil.which("strace")
@@ -110,6 +112,8 @@ set_options 1 16
 trap 'set_options 0 4' EXIT
 """
 
+WORKLOADS = {"compiler": workloads.COMPILER, "build": workloads.BUILD, "git": workloads.GIT, "database": workloads.DATABASE}
+
 STEPS = {
     "probes": "yes >/dev/null &\ntrap 'kill $!' EXIT\n" + recording(
         f"-k kprobe:vfs_write -k kretprobe:vfs_write {SANDWICH} -k uprobe:/bin/sandwich:probed_function "
@@ -160,10 +164,20 @@ class Tracefs(unittest.TestCase):
         guest.add(compile_traced(text, cls.folder / "sandwich"), "/bin/sandwich")
         subprocess.run(["cc", "-O2", SOURCE / "tests/support/marked_shop.c", "-o", cls.folder / "shop"], check=True)
         guest.add(cls.folder / "shop", "/bin/shop")
-        if STRACE_HERE:
-            guest.add(STRACE_HERE, "/bin/strace")
         for name, script in STEPS.items():
             guest.step(name, script)
+        missing = why_not_programs()
+        if missing:
+            print(missing)
+        else:
+            add_programs(guest)
+        cls.workloads = {} if missing or not STRACE_HERE else WORKLOADS
+        if STRACE_HERE:
+            guest.add(STRACE_HERE, "/bin/strace")
+            for name, script in cls.workloads.items():
+                guest.archive.add(f"/workloads/{name}", script.encode())
+                guest.step(name, f"mkdir /tmp/{name}\ncd /tmp/{name}\n" + recording(
+                    f"-k 'syscalls:*' --kernel-buffer-size 16M -- {' '.join(STRACE)} -o $RESULTS/log sh /workloads/{name}"))
         cls.results = guest.boot(cls.folder)
 
     @classmethod
@@ -316,15 +330,17 @@ class Tracefs(unittest.TestCase):
 
     @unittest.skipUnless(STRACE_HERE, "strace is not installed")
     def test_system_calls_are_those_that_strace_tells(self):
-        self.assertEqual(self.summary("strace")["events_lost"], 0)
-        folder = self.results["strace"].folder
-        view = subprocess.run([PLUMB, "view", "--json", "-e", "syscall_*", folder / "trace"], capture_output=True, text=True,
-                              check=True)
-        with open(folder / "log") as lines:
-            differences, compared = compare(lines, map(json.loads, view.stdout.splitlines()))
-        self.assertEqual(differences, [])
-        self.assertGreater(compared["strings", "openat"] + compared["strings", "open"], 10, compared)
-        self.assertGreater(compared["argv", "execve"], 2, compared)
+        for name in ("strace", *self.workloads):
+            with self.subTest(name):
+                self.assertEqual(self.summary(name)["events_lost"], 0)
+                folder = self.results[name].folder
+                view = subprocess.run([PLUMB, "view", "--json", *VIEW, folder / "trace"], capture_output=True, text=True,
+                                      check=True)
+                with open(folder / "log") as lines:
+                    differences, compared = compare(lines, map(json.loads, view.stdout.splitlines()))
+                self.assertEqual(differences, [])
+                self.assertGreater(compared["strings", "openat"] + compared["strings", "open"], 10, compared)
+                self.assertGreater(compared["argv", "execve"], 0, compared)
 
     def test_names_and_labels_are_read_from_the_formats(self):
         lines = [line for _, _, line in self.read("system")]

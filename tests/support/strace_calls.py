@@ -2,12 +2,19 @@
 import collections
 import re
 
-# Whole strings, in hexadecimal: so nothing in them can be taken for anything else.
-STRACE = ["strace", "-f", "-xx", "-s", "5000"]
+# Strings in hexadecimal: so nothing in them can be taken for anything else. File names are always whole.
+STRACE = ["strace", "-f", "-xx", "-s", "400"]
+
+# What strace does itself, with the programs that it follows, is left out: but its child begins the workload.
+VIEW = ["-e", "syscall_*", "--where", 'comm != "strace" || event == "syscall_entry_execve"']
 
 # tracefs names a call by the function that it is.
 STRACE_NAMES = {"newstat": "stat", "newfstat": "fstat", "newlstat": "lstat", "newuname": "uname", "umount": "umount2",
                 "sendfile64": "sendfile", "sysctl": "_sysctl"}
+# Its names for these say what the number means beside another argument.
+NAMED_BY_STRACE_ALONE = {("fcntl", "arg"), ("prctl", "arg2"), ("prctl", "arg3")}
+NUMBER = re.compile(r"-?(?:0x[0-9a-f]+|\d+)")
+NAMES = re.compile(r"\w+(?:\|\w+)*")
 STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
 ELEMENT = re.compile(rb'"((?:[^"\\]|\\.)*)"(\.\.\.)?|(\.\.\.(?: /\* 0x[0-9a-f]+ \*/)?)|(\(not read\)|0x[0-9a-f]+)', re.S)
 ESCAPE = re.compile(rb"\\(x[0-9a-f]{2}|.)", re.S)
@@ -18,7 +25,19 @@ def numbers(text):
 
 
 def split(arguments):
-    """At the commas that are in no list, structure or string."""
+    """At the commas that are in no list or structure. Strings are empty, comments left out."""
+    arguments = re.sub(r" */\*.*?\*/", "", STRING.sub('""', arguments))
+    parts, depth, begin = [], 0, 0
+    for mark in re.finditer(r"[][{}(),]", arguments):
+        depth += (mark[0] in "[{(") - (mark[0] in "]})")
+        if mark[0] == "," and depth == 0:
+            parts.append(arguments[begin:mark.start()].strip())
+            begin = mark.end()
+    return [*parts, arguments[begin:].strip()]
+
+
+def split_with_strings(arguments):
+    """The same, as strace shows them."""
     parts, depth, quoted = [""], 0, False
     for char in arguments:
         quoted ^= char == '"'
@@ -66,6 +85,7 @@ class Call:
         match = re.fullmatch(r"(.*)\)\s+= (\?|-?\w+)(?: (E[A-Z0-9]+))?( .*)?", rest, re.S)
         self.arguments, self.value, self.error, _ = match.groups()
         self.strings = [bytes.fromhex(found.replace("\\x", "")) for found in STRING.findall(self.arguments)]
+        self.parts = split(self.arguments) if self.arguments else []
 
 
 def calls_of_strace(lines):
@@ -103,19 +123,27 @@ def calls_of_trace(events):
     return calls
 
 
-def names_of_strace(call, name, field, fields, at):
-    """What strace shows in place of the field, as names; None if it shows something else there."""
-    if name == "clone":
-        found = re.search(r"\bflags=([^,]+)", call.arguments) if field == "clone_flags" else None
-        theirs = found and found[1]
-    else:
-        arguments = split(call.arguments)
-        theirs = arguments[at] if at < len(arguments) else None
+def as_our_names(name, theirs):
     if name == "futex":
         theirs = re.sub(r"(\w+)_PRIVATE\b", r"\1|FUTEX_PRIVATE_FLAG", theirs)
     if name == "statx":
         theirs = theirs.replace("AT_STATX_SYNC_AS_STAT|", "")
-    return theirs and set(theirs.replace("O_LARGEFILE", "0x8000").split("|"))
+    return set(theirs.replace("O_LARGEFILE", "0x8000").split("|"))
+
+
+def argument_differs(name, field, theirs, number, names):
+    """`theirs`: what strace shows in the place of the field whose number, and whose names if it has any, we have."""
+    if NUMBER.fullmatch(theirs):
+        # A negative int may be in a field of more bits, or of a type without a sign.
+        expected = numbers(theirs)
+        return (expected - number) % (2**32 if expected < 0 else 2**64) != 0
+    if theirs == "NULL":
+        return number != 0
+    if not NAMES.fullmatch(theirs):
+        return False  # what a pointer leads to
+    if names is None:
+        return (name, field) not in NAMED_BY_STRACE_ALONE
+    return as_our_names(name, theirs) != set(names.split("|"))
 
 
 def different(call, name, begin, end):
@@ -126,14 +154,20 @@ def different(call, name, begin, end):
     if theirs != texts:
         yield "strings", theirs, texts
     plain = [field for field in begin if not field.endswith("_text")]
-    if isinstance(begin.get("argv"), str) and not is_list_of(elements(split(call.arguments)[plain.index("argv")]),
+    if isinstance(begin.get("argv"), str) and not is_list_of(elements(split_with_strings(call.arguments)[plain.index("argv")]),
                                                              elements(begin["argv"])):
         yield "argv", call.arguments, begin["argv"]
-    for at, field in enumerate(plain):
-        ours = begin.get(field + "_text")
-        theirs = ours and names_of_strace(call, name, field, begin, at)
-        if theirs and theirs != set(ours.split("|")):
-            yield field, theirs, ours
+    if name == "clone":  # strace has its arguments in the order in which the C library has them
+        theirs = re.search(r"\bflags=([^,]+)", call.arguments)[1]
+        if as_our_names(name, theirs) != set(begin["clone_flags_text"].split("|")):
+            yield "clone_flags", theirs, begin["clone_flags_text"]
+    elif name != "rt_sigreturn":  # strace shows what the kernel finds on the stack
+        if name == "futex":
+            plain = plain[:3]  # the others by what the operation makes of them
+        for field, theirs in zip(plain, call.parts):
+            ours = begin[field]
+            if isinstance(ours, int) and argument_differs(name, field, theirs, ours, begin.get(field + "_text")):
+                yield field, theirs, begin.get(field + "_text", ours)
     if name in ("exit_group", "exit", "rt_sigreturn"):
         return
     if end is None:
@@ -145,18 +179,23 @@ def different(call, name, begin, end):
 
 
 def compare(lines, events):
-    """What differs, and how many of which names were compared: strace shows more of them, of what pointers lead to and of
-    fields that mean something beside others."""
+    """What differs, and how many of which calls and names were compared."""
     ours, differences, compared = calls_of_trace(events), [], collections.Counter()
-    for thread, calls in calls_of_strace(lines).items():
-        # Those before the workload began are of strace's own child.
-        found = ours[thread][-len(calls):]
+    theirs = calls_of_strace(lines)
+    for thread, found in ours.items():
+        names = [name for name, _, _ in found]
+        if thread not in theirs and names != ["execve"]:  # that is strace
+            differences.append((thread, [], names))
+    for thread, calls in theirs.items():
+        found = ours[thread]
         if [call.name for call in calls] != [name for name, _, _ in found]:
             differences.append((thread, [call.name for call in calls], [name for name, _, _ in found]))
             continue
         for call, (name, begin, end) in zip(calls, found):
             differences += [(name, call.arguments, begin, *each) for each in different(call, name, begin, end)]
+            compared[name] += 1
             compared.update((name, field.removesuffix("_text")) for field in begin if field.endswith("_text"))
             compared.update([("argv", name)] if isinstance(begin.get("argv"), str) else [])
-            compared.update(("strings", name) for text in begin.values() if isinstance(text, str))
+            compared.update(("strings", name) for field, text in begin.items()
+                            if isinstance(text, str) and not field.endswith("_text"))
     return differences, compared
