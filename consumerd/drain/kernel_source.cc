@@ -53,6 +53,7 @@ KernelSource::KernelSource(KernelSession& session, KernelDrainOptions options)
       translator_(session.events(), session.numbers(), this, session.texts_marker()),
       counts_(std::numeric_limits<uint16_t>::max() + 1u) {
     translator_.leave_out(session.own_calls());
+    translator_.ask_for_losses([this] { return has_lost_events(); });
     for (const KernelEvent& event : session.events())
         if (!event.is_ours) described_.push_back({event.id, event.description, {}});
 }
@@ -82,6 +83,7 @@ Status KernelSource::open() {
                 .hint("`ulimit -n` must allow three descriptors for each CPU.");
         Cpu& cpu = cpus_.emplace_back();
         cpu.number = number;
+        cpu.records = TranslatedRecords(number);
         cpu.raw = std::move(*raw);
         cpu.pipe_out = FileDescriptor(ends[0]);
         cpu.pipe_in = FileDescriptor(ends[1]);
@@ -252,6 +254,16 @@ ForkProcesses KernelSource::of_fork(uint32_t parent_thread, uint32_t child_threa
         if (&cpu != translated_) note_until(cpu, timestamp);
     owners_.add(translator_.take_notes());
     return owners_.of_fork(parent_thread, child_thread, timestamp);
+}
+
+/* The kernel counts what it loses when it does: what was read by now is behind that. */
+bool KernelSource::has_lost_events() {
+    if (!has_lost_events_)
+        has_lost_events_ = std::any_of(cpus_.begin(), cpus_.end(), [&](const Cpu& cpu) {
+            const KernelCounts counts = session_.counts(cpu.number);
+            return cpu.missed + counts.overrun + counts.dropped != 0;
+        });
+    return has_lost_events_;
 }
 
 void KernelSource::note_until(Cpu& cpu, uint64_t time) {

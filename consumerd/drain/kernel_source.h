@@ -115,6 +115,7 @@ private:
     std::span<const std::byte> page_at(const Cpu& cpu, size_t place) const;
     bool take_page(Cpu& cpu);
     ForkProcesses of_fork(uint32_t parent_thread, uint32_t child_thread, uint64_t timestamp) override;
+    bool has_lost_events();
     void note_until(Cpu& cpu, uint64_t time);
     bool others_are_far_ahead(const Cpu& cpu) const;
     std::vector<KnownThread> known_threads(const KernelStatedump& dump) const;
@@ -146,6 +147,7 @@ private:
     uint64_t failed_reads_ = 0;
     int read_error_ = 0; /* the last one, told */
     uint64_t missed_probe_hits_ = 0;
+    bool has_lost_events_ = false;
 };
 
 } // namespace plumb

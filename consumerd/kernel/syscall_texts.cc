@@ -7,9 +7,9 @@
 namespace plumb {
 namespace {
 
-/* Threads whose call was told and did not come: since a filter left it out, or it is of another kind of process. */
 /* Nanoseconds, or cycles: some milliseconds. A call's event comes some microseconds behind what was told of it. */
 constexpr std::uint64_t told_together_limit = 10'000'000;
+/* Threads whose call was told and did not come: since a filter left it out, or it is of another kind of process. */
 constexpr std::size_t waiting_threads_max = 1 << 16;
 /* More than any path; what says otherwise is damaged. */
 constexpr std::size_t text_bytes_max = 8192;
@@ -102,25 +102,49 @@ std::size_t TextsOfCall::longest() const {
     return longest;
 }
 
-const TextsOfCall& TextsOfThreads::add(std::uint32_t thread_id, const ToldText& told,
+bool TextsOfThreads::may_be_of_one_call(const Told& told, std::uint64_t timestamp) const {
+    if (timestamp < told.last) return false;
+    return timestamp - told.last <= told_together_limit || (has_lost_events_ && !has_lost_events_());
+}
+
+const TextsOfCall& TextsOfThreads::add(std::uint32_t cpu, std::uint32_t thread_id, const ToldText& told,
                                        std::uint64_t timestamp) {
     if (texts_.size() >= waiting_threads_max) texts_.clear();
-    Told& kept = texts_[thread_id];
-    if (timestamp - kept.last > told_together_limit) kept.texts = {};
+    cpu_count_ = std::max(cpu_count_, cpu + 1);
+    const auto [found, is_first] = texts_.try_emplace(place(cpu, thread_id));
+    Told& kept = found->second;
+    if (!is_first && !may_be_of_one_call(kept, timestamp)) kept.texts = {};
     kept.last = timestamp;
     kept.texts.add(told);
     return kept.texts;
 }
 
-TextsOfCall TextsOfThreads::take(std::uint32_t thread_id, std::uint32_t call, std::uint64_t timestamp) {
-    const auto found = texts_.find(thread_id);
-    if (found == texts_.end()) return {};
-    Told kept = std::move(found->second);
-    texts_.erase(found);
-    const bool is_near = timestamp - kept.last <= told_together_limit;
-    if (!is_near || !kept.texts.is_of(call)) return {};
-    kept.texts.end();
-    return std::move(kept.texts);
+namespace {
+
+TextsOfCall whole(TextsOfCall texts) {
+    texts.end();
+    return texts;
+}
+
+} // namespace
+
+TextsOfCall TextsOfThreads::take(std::uint32_t cpu, std::uint32_t thread_id, std::uint32_t call,
+                                 std::uint64_t timestamp) {
+    if (const auto here = texts_.find(place(cpu, thread_id)); here != texts_.end()) {
+        Told kept = std::move(here->second);
+        texts_.erase(here);
+        if (kept.texts.is_of(call) && may_be_of_one_call(kept, timestamp))
+            return whole(std::move(kept.texts));
+    }
+    for (std::uint32_t other = 0; other < cpu_count_ && !texts_.empty(); other++) {
+        const auto there = texts_.find(place(other, thread_id));
+        if (there == texts_.end() || !there->second.texts.is_of(call)) continue;
+        if (timestamp < there->second.last || timestamp - there->second.last > told_together_limit) continue;
+        Told kept = std::move(there->second);
+        texts_.erase(there);
+        return whole(std::move(kept.texts));
+    }
+    return {};
 }
 
 } // namespace plumb

@@ -22,12 +22,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 namespace plumb {
 
@@ -85,19 +87,36 @@ private:
     std::array<Text, syscall_arguments_max> texts_;
 };
 
-/* What was told of calls whose event has not come yet. */
+/* What was told of calls whose event has not come yet. By CPU: the buffers are not read in the order of time, so what was told
+ * of a thread's call may come before the event of its last one, on the CPU where it was then.
+ *
+ * What was told long before may be of another call, if the event of that one and what was told of this one were lost. Where
+ * nothing was, it is of this one: the machine stood still in between, as one does whose processors another has, too. */
 class TextsOfThreads {
 public:
-    const TextsOfCall& add(std::uint32_t thread_id, const ToldText& told, std::uint64_t timestamp);
-    /* Takes them: of this call, or none. What was told long before is of another one, the event of which was lost. */
-    TextsOfCall take(std::uint32_t thread_id, std::uint32_t call, std::uint64_t timestamp);
+    /* Asked about what was told long before. Without it something counts as lost. */
+    void ask_for_losses(std::function<bool()> has_lost_events) {
+        has_lost_events_ = std::move(has_lost_events);
+    }
+
+    const TextsOfCall& add(std::uint32_t cpu, std::uint32_t thread_id, const ToldText& told,
+                           std::uint64_t timestamp);
+    /* Takes them: of this call, or none. A thread may have been moved here since they were told. */
+    TextsOfCall take(std::uint32_t cpu, std::uint32_t thread_id, std::uint32_t call, std::uint64_t timestamp);
 
 private:
     struct Told {
         TextsOfCall texts;
         std::uint64_t last = 0;
     };
-    std::unordered_map<std::uint32_t, Told> texts_;
+    static std::uint64_t place(std::uint32_t cpu, std::uint32_t thread_id) {
+        return std::uint64_t{cpu} << 32 | thread_id;
+    }
+    bool may_be_of_one_call(const Told& told, std::uint64_t timestamp) const;
+
+    std::unordered_map<std::uint64_t, Told> texts_;
+    std::uint32_t cpu_count_ = 0; /* up to the last one where something was told */
+    std::function<bool()> has_lost_events_;
 };
 
 } // namespace plumb

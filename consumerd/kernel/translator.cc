@@ -187,7 +187,7 @@ void Translator::translate_call(const KernelEvent& event, const RawEvent& raw, u
     uint32_t call = 0;
     if (raw.data.size() >= event.call_offset + sizeof(call))
         std::memcpy(&call, raw.data.data() + event.call_offset, sizeof(call));
-    const TextsOfCall texts = texts_.take(thread_id, call, raw.timestamp);
+    const TextsOfCall texts = texts_.take(to.cpu_, thread_id, call, raw.timestamp);
     const size_t room = payload_room(event, raw.data.size(), &texts);
     std::byte* const start = to.make_room(PLUMB_RECORD_HEADER_BYTES + room);
     add(raw, event.id, thread_id, start,
@@ -204,10 +204,10 @@ bool Translator::take_told_text(const RawEvent& raw, uint32_t thread_id, bool is
     left_out_events_++;
     if (is_own_call) return true;
     if (!told->tag.is_late) {
-        texts_.add(thread_id, *told, raw.timestamp);
+        texts_.add(to.cpu_, thread_id, *told, raw.timestamp);
         return true;
     }
-    const bool is_whole = late_texts_.add(thread_id, *told, raw.timestamp).is_whole(told->tag.index);
+    const bool is_whole = late_texts_.add(to.cpu_, thread_id, *told, raw.timestamp).is_whole(told->tag.index);
     if (is_whole) add_late_text(raw, thread_id, told->tag, to);
     return true;
 }
@@ -215,7 +215,7 @@ bool Translator::take_told_text(const RawEvent& raw, uint32_t thread_id, bool is
 /* Which call, which argument, and the text: strings one after the other, as late_text_event() says. */
 void Translator::add_late_text(const RawEvent& raw, uint32_t thread_id, const TextTag& tag,
                                TranslatedRecords& to) {
-    const TextsOfCall texts = late_texts_.take(thread_id, tag.call, raw.timestamp);
+    const TextsOfCall texts = late_texts_.take(to.cpu_, thread_id, tag.call, raw.timestamp);
     const auto call = calls_with_texts_.find(tag.call);
     if (call == calls_with_texts_.end() || by_id_[late_text_id] == nullptr) return;
     const KernelEvent& event = *call->second;

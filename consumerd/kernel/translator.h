@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -27,6 +28,7 @@ namespace plumb {
 /* Records of one CPU that follow each other. */
 class TranslatedRecords {
 public:
+    explicit TranslatedRecords(uint32_t cpu = 0) : cpu_(cpu) {}
     void clear(); /* the time of the last record is kept: none may be before it */
     bool empty() const { return count_ == 0; }
     size_t bytes() const { return last_end_; }
@@ -42,6 +44,7 @@ private:
     uint64_t count_ = 0;
     uint64_t first_timestamp_ = 0;
     uint64_t last_timestamp_ = 0;
+    uint32_t cpu_;
 };
 
 /* A thread that began, or got another name, as the kernel's events task_newtask and task_rename tell. */
@@ -82,6 +85,12 @@ public:
 
     /* Leaves these out; they must live as long. */
     void leave_out(const OwnCalls& calls) { own_calls_ = &calls; }
+
+    /* Whether any event of the buffers was lost until now: then what was told of a call may be of one whose event was. */
+    void ask_for_losses(const std::function<bool()>& has_lost_events) {
+        texts_.ask_for_losses(has_lost_events);
+        late_texts_.ask_for_losses(has_lost_events);
+    }
 
     std::vector<ThreadNote> take_notes() { return std::exchange(notes_, {}); }
     /* All events of the pages so far, also those that are not in the trace. */

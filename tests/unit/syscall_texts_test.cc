@@ -95,11 +95,14 @@ protected:
         events_.push_back(std::move(*event));
     }
 
-    void page(std::vector<std::byte> raw) {
+    Translator& translator() {
         if (!translator_) translator_.emplace(events_, nullptr, nullptr, marker);
+        return *translator_;
+    }
+    void page(std::vector<std::byte> raw) {
         const std::vector<std::byte> bytes = PageBuilder(time_ += 10).event(0, raw).page();
         RawPage page(bytes, {});
-        EXPECT_TRUE(translator_->translate(page, records_));
+        EXPECT_TRUE(translator().translate(page, *to_));
     }
     void print(uint32_t thread, const std::string& message) {
         Bytes raw;
@@ -135,7 +138,7 @@ protected:
     /* "thread event: first|second|" */
     std::vector<std::string> records() const {
         std::vector<std::string> found;
-        const std::span<const std::byte> all = records_.piece().records;
+        const std::span<const std::byte> all = to_->piece().records;
         for (size_t at = 0; at < all.size(); at = (at + 7) & ~size_t{7}) {
             plumb_record record;
             std::memcpy(&record, all.data() + at, sizeof(record));
@@ -150,7 +153,8 @@ protected:
 
     std::vector<KernelEvent> events_;
     std::optional<Translator> translator_;
-    TranslatedRecords records_;
+    TranslatedRecords records_, others_{1};
+    TranslatedRecords* to_ = &records_; /* by CPU */
     uint64_t time_ = 0;
 };
 
@@ -191,6 +195,56 @@ TEST_F(SyscallTextsTest, OfACallThatWasLeftOutAreForgotten) {
     tell(7, 0, "/then");
     rename_begins(7);
     EXPECT_THAT(records(), ElementsAre("7 700: /then|(not read)|"));
+}
+
+/* A virtual machine stands still for as long as another one has its processors. */
+TEST_F(SyscallTextsTest, ToldBeforeTheMachineStoodStillCountWhereNothingWasLost) {
+    constexpr uint64_t still = 1'000'000'000;
+    const auto call_with_pauses = [&] {
+        tell(7, 0, "/a", TextTag::State::goes_on);
+        time_ += still;
+        tell(7, 0, "/b");
+        time_ += still;
+        tell(7, 1, "/c");
+        time_ += still;
+        rename_begins(7);
+    };
+    bool has_lost_events = false;
+    translator().ask_for_losses([&] { return has_lost_events; });
+    call_with_pauses();
+    has_lost_events = true;
+    call_with_pauses();
+    EXPECT_THAT(records(), ElementsAre("7 700: /a/b|/c|", "7 700: (not read)|(not read)|"));
+}
+
+/* What was told of a thread's call on one CPU may be read before its last call, on another CPU, is. */
+TEST_F(SyscallTextsTest, AreOfTheCallOnTheirCpu) {
+    to_ = &records_;
+    time_ = 100;
+    tell(7, 0, "/later");
+    tell(7, 1, "/later");
+    to_ = &others_;
+    time_ = 0;
+    tell(7, 0, "/earlier");
+    tell(7, 1, "/earlier");
+    rename_begins(7);
+    EXPECT_THAT(records(), ElementsAre("7 700: /earlier|/earlier|"));
+    rename_begins(7); /* what was told of it was lost */
+    EXPECT_THAT(records(), ElementsAre("7 700: /earlier|/earlier|", "7 700: (not read)|(not read)|"));
+    to_ = &records_;
+    time_ = 200;
+    rename_begins(7);
+    EXPECT_THAT(records(), ElementsAre("7 700: /later|/later|"));
+}
+
+TEST_F(SyscallTextsTest, AreFoundWhereTheThreadWasMovedFrom) {
+    to_ = &others_;
+    tell(7, 0, "/moved");
+    tell(7, 1, "/moved");
+    to_ = &records_;
+    rename_begins(7);
+    rename_begins(7);
+    EXPECT_THAT(records(), ElementsAre("7 700: /moved|/moved|", "7 700: (not read)|(not read)|"));
 }
 
 TEST_F(SyscallTextsTest, ComeInPieces) {
