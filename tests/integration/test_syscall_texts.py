@@ -287,7 +287,7 @@ class Texts(SyscallRecording, TracedProgramTest):
     @unittest.skipUnless(shutil.which("strace"), "strace is not installed")
     def test_arguments_are_those_that_strace_tells(self):
         log = self.folder / "executed"
-        self.record("-k", "syscalls:*", command=[*STRACE, "-o", log, *self.executes])
+        self.record("-k", "syscalls:*", command=[*STRACE, "-s", "5000", "-o", log, *self.executes])
         with open(log) as lines:
             differences, compared = compare(lines, self.view(*VIEW))
         self.assertEqual(differences, [])

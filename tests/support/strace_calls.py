@@ -65,15 +65,19 @@ def elements(text):
 
 
 def is_list_of(theirs, ours):
-    """Whether it is theirs, up to where it was cut."""
+    """Whether it is theirs, up to where either of them was cut."""
     if isinstance(theirs, str) or isinstance(ours, str):
         return theirs == ours
     (they, they_have_more), (we, we_have_more) = theirs, ours
     while we and they_have_more and we[-1] is None:  # strace does not name the one that it could not read
         we.pop()
     for element, their_element in zip(we, they):
-        if element != their_element and not (element and their_element and element[1] and
-                                             their_element[0].startswith(element[0])):
+        if element == their_element:
+            continue
+        if not element or not their_element:
+            return False
+        (we_have, we_cut), (they_have, they_cut) = element, their_element
+        if not (we_cut and they_have.startswith(we_have)) and not (they_cut and we_have.startswith(they_have)):
             return False
     return len(we) <= len(they) if we_have_more else len(we) == len(they) and not they_have_more
 
