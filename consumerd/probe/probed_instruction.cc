@@ -17,7 +17,7 @@ bool is_one_of(std::string_view bytes, std::uint8_t byte) {
     return bytes.find(static_cast<char>(byte)) != std::string_view::npos;
 }
 
-std::size_t behind_prefixes(std::span<const std::uint8_t> code) {
+std::size_t behind_all_prefixes(std::span<const std::uint8_t> code) {
     std::size_t at = 0;
     while (at < code.size() && (is_one_of(refused_segments, code[at]) || is_one_of(other_prefixes, code[at])))
         at++;
@@ -47,7 +47,7 @@ bool leaves_its_register(std::span<const std::uint8_t> rest, std::size_t operand
 std::size_t nop_bytes(std::span<const std::uint8_t> code) {
     constexpr std::uint8_t nop = 0x90, two_bytes = 0x0f, long_nop = 0x1f, lea = 0x8d, jump = 0xe9;
     constexpr std::size_t jump_bytes = 5;
-    std::size_t at = behind_prefixes(code);
+    std::size_t at = behind_all_prefixes(code);
     const std::uint8_t rex = at < code.size() && is_rex(code[at]) ? code[at++] : std::uint8_t{0};
     if (at >= code.size()) return 0;
     if (code[at] == nop) return (rex & 1) == 0 ? at + 1 : 0; /* xchg %r8,%rax is none */
