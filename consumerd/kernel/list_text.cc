@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view not_read = "(not read)", dots = "...";
 /* So that a record has room for it and for the other strings of the call, whatever has to be escaped. */
-constexpr std::size_t text_bytes_max = 32768;
+constexpr std::size_t list_bytes_max = 32768;
 /* Of a byte, as \xNN; and what stands around an element: its quotes, "...", what separates it. */
 constexpr std::size_t escape_bytes_max = 4, around_bytes_max = 16;
 
@@ -27,7 +27,7 @@ bool ListText::begin(unsigned element) {
 }
 
 void ListText::put(std::string_view element) {
-    if (text_.size() + element.size() + around_bytes_max > text_bytes_max) is_cut_ = true;
+    if (text_.size() + element.size() + around_bytes_max > list_bytes_max) is_cut_ = true;
     if (is_cut_) return;
     text_ += text_.empty() ? "[" : ", ";
     text_ += element;
@@ -37,7 +37,7 @@ void ListText::put(std::string_view element) {
 void ListText::close(bool is_cut) {
     is_open_ = false;
     const std::size_t used = text_.size() + 2 * around_bytes_max;
-    const std::size_t room = used < text_bytes_max ? text_bytes_max - used : 0;
+    const std::size_t room = used < list_bytes_max ? list_bytes_max - used : 0;
     std::string shown = escaped(open_);
     if (shown.size() > room) {
         is_cut = true;
@@ -52,7 +52,7 @@ void ListText::add(unsigned element, std::string_view piece, bool goes_on) {
         if (!begin(element)) return;
         is_open_ = true;
     }
-    if (open_.size() < text_bytes_max) open_ += piece;
+    if (open_.size() < list_bytes_max) open_ += piece;
     if (!goes_on) close(false);
 }
 
