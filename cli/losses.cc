@@ -257,6 +257,9 @@ std::vector<std::string> missing_from(const std::string& opened, const TraceRead
             fmt::format("{} is not shown: an older trace, put aside by a recorder with --force that "
                         "begins to record there, or was killed before. Name it to see it.",
                         folder));
+    for (const std::string& folder : reader.closed())
+        lines.push_back(
+            fmt::format("{} could not be read: {}. What it holds is not shown.", folder, errno_text(EACCES)));
     for (const std::string& problem : reader.problems())
         lines.push_back(problem);
     if (losses.unknown_events > 0)

@@ -26,7 +26,20 @@ constexpr int max_folder_depth = 16;
 struct FoundTraces {
     std::vector<std::string> folders; /* each with a trace */
     std::vector<std::string> aside;   /* not looked into */
+    std::vector<std::string> closed;  /* nor these, which may not be read */
 };
+
+/* Whoever may not list one, or not reach what is in it, can not tell that there is no trace. */
+bool is_closed(const std::string& folder) {
+    return ::faccessat(AT_FDCWD, folder.c_str(), R_OK | X_OK, AT_EACCESS) != 0 && errno == EACCES;
+}
+
+std::string who_may_read(const std::string& folder) {
+    struct stat status {};
+    return ::stat(folder.c_str(), &status) != 0 || status.st_uid == 0
+               ? std::string("Read it as root (sudo).")
+               : fmt::format("Read it as its owner, user {}, or as root (sudo).", status.st_uid);
+}
 
 /* Those below (and with) `path`, sorted by name. Links are not followed, nor is what was put aside read beside what is to
  * replace it. */
@@ -35,9 +48,15 @@ Result<FoundTraces> find_traces(const std::string& path) {
     FoundTraces found;
     std::error_code error;
     const auto look = [&](const fs::path& folder) {
-        if (fs::is_regular_file(folder / "metadata", error)) found.folders.push_back(folder.string());
+        if (is_closed(folder))
+            found.closed.push_back(folder.string());
+        else if (fs::is_regular_file(folder / "metadata", error))
+            found.folders.push_back(folder.string());
     };
     if (!fs::is_directory(path, error)) {
+        if (error == std::errc::permission_denied)
+            return Error::from_errno(EACCES, "Could not look at {}", path)
+                .hint("A folder above it may not be entered: read it as who may, or as root (sudo).");
         if (!error && fs::exists(path, error))
             return Error("{} is not a folder; a trace is one.", path)
                 .hint("Name the folder that was given to `plumb record -o`.");
@@ -59,6 +78,7 @@ Result<FoundTraces> find_traces(const std::string& path) {
     if (error) return Error("Could not look through {}: {}.", path, error.message());
     std::sort(found.folders.begin(), found.folders.end());
     std::sort(found.aside.begin(), found.aside.end());
+    std::sort(found.closed.begin(), found.closed.end());
     return found;
 }
 
@@ -80,6 +100,9 @@ TraceReader::~TraceReader() = default;
 Result<TraceReader> TraceReader::open(const std::string& path) {
     Result<FoundTraces> found = find_traces(path);
     if (!found) return found.error();
+    if (found->folders.empty() && !found->closed.empty())
+        return Error::from_errno(EACCES, "Could not read {}", found->closed.front())
+            .hint("{}", who_may_read(found->closed.front()));
     if (found->folders.empty() && !found->aside.empty())
         return Error("{} holds no trace but an old one that was put aside, {}.", path, found->aside.front())
             .hint("A recorder with --force that begins to record there, or was killed before, has put it "
@@ -91,6 +114,7 @@ Result<TraceReader> TraceReader::open(const std::string& path) {
                   "extract` may.");
     TraceReader reader;
     reader.aside_ = std::move(found->aside);
+    reader.closed_ = std::move(found->closed);
     for (const std::string& folder : found->folders)
         if (Status added = reader.add_folder(folder); !added) return added.error();
     if (Status prepared = reader.prepare(); !prepared) return prepared.error();

@@ -103,6 +103,8 @@ public:
     const std::vector<std::string>& folders() const { return folders_; }
     /* Folders with older traces, put aside by who replaces them: they are not read. */
     const std::vector<std::string>& aside() const { return aside_; }
+    /* Folders that may not be read, and may hold more. */
+    const std::vector<std::string>& closed() const { return closed_; }
     const std::vector<std::unique_ptr<StreamReader>>& streams() const { return streams_; }
 
     /* What is missing, so far: complete when next() has returned nullptr. */
@@ -137,7 +139,7 @@ private:
     void sift_down();
 
     std::vector<std::unique_ptr<TraceLayout>> layouts_;
-    std::vector<std::string> folders_, aside_;
+    std::vector<std::string> folders_, aside_, closed_;
     std::vector<const EventInfo*> event_infos_;
     std::vector<MappedRegion> files_;
     std::vector<std::unique_ptr<StreamReader>> streams_;

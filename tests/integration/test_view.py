@@ -282,6 +282,37 @@ class Manners(unittest.TestCase):
         self.assertIn("is not a folder", plumb("view", "/bin/sh", status=1).stderr)
         self.assertEqual(plumb("view", status=2).stdout, "")
 
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_a_folder_that_may_not_be_read(self):
+        """It may well hold a trace: who is told that there is none looks for it elsewhere."""
+        with tempfile.TemporaryDirectory() as name:
+            os.chmod(name, 0o755)
+            other, trace = shutil.copy(PLUMB, name), pathlib.Path(name) / "trace"  # the build may be closed, too
+            shutil.copytree(shop, trace)
+            def as_another(command, folder=trace):
+                done = subprocess.run([other, command, folder], capture_output=True, text=True, check=False, user=65534)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                return done
+            for mode in (0o700, 0o744, 0o711):
+                for closed in (trace, trace / "ust"):
+                    os.chmod(trace, 0o755)
+                    os.chmod(trace / "ust", 0o755)
+                    os.chmod(closed, mode)
+                    for command in ("view", "contention"):
+                        self.assertIn(f"plumb: Could not read {closed}: Permission denied. Read it as root (sudo).",
+                                      as_another(command).stderr)
+            os.chmod(trace, 0o700)
+            os.chown(trace, 65533, -1)
+            self.assertIn("Read it as its owner, user 65533, or as root (sudo).", as_another("view").stderr)
+            self.assertIn(f"Could not look at {trace}/ust: Permission denied.", as_another("view", trace / "ust").stderr)
+            os.chmod(trace, 0o755)
+            os.chmod(trace / "ust", 0o700)
+            shutil.copytree(shop / "ust", trace / "kernel")
+            part = as_another("view")
+            self.assertEqual(len(part.stdout.splitlines()), len(view(shop)))
+            self.assertEqual(part.stderr, f"plumb: warning: {trace}/ust could not be read: Permission denied. "
+                             "What it holds is not shown.\n")
+
     def test_damage_is_told_and_the_rest_shown(self):
         with tempfile.TemporaryDirectory() as name:
             copy = pathlib.Path(name) / "trace"
