@@ -136,7 +136,10 @@ bool read_events(const ViewOptions& options, TraceReader& reader, OutputBuffer& 
     }
     while (const Event* const event = reader.next()) {
         if (filter.is_past(*event) || out.is_closed()) return false;
-        if (!filter.wants(*event)) continue;
+        if (!filter.wants(*event)) {
+            if (options.pairs && shown.writer) shown.writer->pass_over(*event);
+            continue;
+        }
         if (shown.writer) shown.writer->write(*event);
         if (shown.summary) shown.summary->add(*event);
         /* Entry and exit of a system call are one line. */

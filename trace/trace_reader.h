@@ -82,7 +82,8 @@ public:
     /* Of who wrote the event's trace: that of the kernel and those of users are parts of one recording. */
     const TraceNames& names_of(const Event& event) const { return names_[origin_of(*event.info).names]; }
     /* Numbers of processes and threads mean the same within one of these, with all snapshots of a flight recorder. */
-    uint32_t recording_of(const Event& event) const { return origin_of(*event.info).recording; }
+    uint32_t recording_of(const Event& event) const { return recording_of(*event.info); }
+    uint32_t recording_of(const EventInfo& info) const { return origin_of(info).recording; }
 
     /* Before the first next(): leave out what packets end before this time. Events before it may still come.
      */

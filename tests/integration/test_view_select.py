@@ -37,8 +37,11 @@ event { name = "sched_wakeup"; id = 1; stream_id = 0; fields := struct { u32 tid
 event { name = "syscall_entry_read"; id = 2; stream_id = 0; fields := struct { u32 fd; }; };
 event { name = "syscall_exit_read"; id = 3; stream_id = 0; fields := struct { i64 ret; }; };
 event { name = "irq"; id = 4; stream_id = 0; fields := struct { u32 tid; }; };
+event { name = "syscall_entry_write"; id = 5; stream_id = 0; fields := struct { u32 fd; }; };
+event { name = "syscall_entry_pipe"; id = 6; stream_id = 0; fields := struct { u32 fd; }; };
+event { name = "syscall_exit_pipe"; id = 7; stream_id = 0; fields := struct { i64 ret; }; };
 """
-SWITCH, WAKEUP, ENTRY, EXIT, IRQ = range(5)
+SWITCH, WAKEUP, ENTRY, EXIT, IRQ, ENTRY_ALONE, OTHER_ENTRY, OTHER_EXIT = range(8)
 
 
 def make_kernel_trace(directory, *events_, has_threads=True):
@@ -46,7 +49,7 @@ def make_kernel_trace(directory, *events_, has_threads=True):
     body = b""
     for number, time_ns, thread, *fields in events_:
         body += struct.pack("<IQI", number, time_ns, thread)[:None if has_threads else -4]
-        body += struct.pack("<q" if number == EXIT else f"<{len(fields)}I", *fields)
+        body += struct.pack("<q" if number in (EXIT, OTHER_EXIT) else f"<{len(fields)}I", *fields)
     bits = 8 * (24 + len(body))
     directory.mkdir()
     context = "event.context := struct { u32 tid; };"
@@ -92,6 +95,36 @@ class OfTheKernel(unittest.TestCase):
         self.assertEqual(durations("--until", "+5ns"), [short, unfinished])
         self.assertIn("no system call is known to have taken 2s or longer",
                       plumb("view", "--pairs", "--min-duration", "2s", self.trace).stderr)
+
+    def test_calls_that_went_on_are_not_unfinished(self):
+        """Only entries were recorded: who is told that a call did not return looks for a program that hangs."""
+        make_kernel_trace(self.trace, (ENTRY_ALONE, 0, 7, 1), (IRQ, 1, 7, 7), (ENTRY_ALONE, 2, 7, 2), (ENTRY, 3, 7, 3),
+                          (ENTRY_ALONE, 4, 8, 4))
+        lines = view("--pairs", self.trace)
+        self.assertEqual([line.split(") ")[1].split(":")[0] for line in lines],
+                         ["syscall_entry_write", "irq", "syscall_entry_write", "syscall_entry_write", "syscall_entry_read"])
+        self.assertEqual(["<" in line for line in lines], [False] * 4 + [True], lines)
+        plain = view(self.trace)
+        self.assertEqual([line.split(") ")[1] for line in lines[:4]], [line.split(") ")[1] for line in plain[:3] + plain[4:]])
+        self.assertEqual(len(view("--pairs", "--min-duration", "1ns", self.trace)), 1)
+
+    def test_calls_whose_exit_is_not_there(self):
+        make_kernel_trace(self.trace, (ENTRY, 0, 7, 1), (ENTRY, 1, 7, 2), (EXIT, 2, 7, 0), (ENTRY, 3, 7, 3),
+                          (OTHER_EXIT, 5, 7, 0), (ENTRY, 5, 7, 4), (ENTRY_ALONE, 6, 7, 4), (OTHER_ENTRY, 6, 7, 4),
+                          (IRQ, 9, 1, 1))
+        def ends(*arguments):
+            return [line.split("}, ")[-1].split("} ")[-1] for line in view("--pairs", *arguments, self.trace)]
+        lost = "<exit not seen>"
+        self.assertEqual(ends(), [lost, "after 0.000000001", lost, "{ ret = 0 }", lost, "{ fd = 4 }", "{ tid = 1 }", "<unfinished>"])
+        self.assertEqual(ends("--min-duration", "1ns"), ["after 0.000000001", "<unfinished>"])
+
+    def test_calls_whose_exit_is_left_out(self):
+        make_kernel_trace(self.trace, (ENTRY, 0, 7, 1), (EXIT, 2, 7, 0), (ENTRY, 4, 7, 2), (EXIT, 9, 7, 0), (ENTRY, 10, 7, 3))
+        for left_out in (("-e", "syscall_entry_*"), ("--where", "fd > 0")):
+            self.assertEqual([line.rsplit("{ ")[-1] for line in view("--pairs", *left_out, self.trace)],
+                             ["fd = 1 }", "fd = 2 }", "fd = 3 } <unfinished>"])
+            self.assertEqual([line.rsplit("{ ")[-1] for line in view("--pairs", "--min-duration", "5ns", *left_out, self.trace)],
+                             ["fd = 2 }"])
 
     def test_calls_of_nobody_are_not_joined(self):
         """As of LTTng's traces without the context `tid`: what returns may be another thread's call."""

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace plumb {
 namespace {
@@ -206,10 +207,15 @@ public:
                  false,
                  false,
                  false,
+                 false,
                  false});
         if (!pairs_) return;
+        std::set<RecordedCall> with_exit;
         for (const EventInfo* info : reader.event_infos())
-            note_system_call(*info, events_[info->index]);
+            if (info->name.starts_with(exit_start))
+                with_exit.emplace(reader.recording_of(*info), info->name.substr(exit_start.size()));
+        for (const EventInfo* info : reader.event_infos())
+            note_system_call(*info, with_exit, events_[info->index]);
     }
 
     void write(const Event& event) override {
@@ -219,10 +225,21 @@ public:
             ++threadless_calls_;
         else if (pieces.is_call && take_call(event, pieces))
             return;
+        else if (pieces.is_lone_entry)
+            drop_call(event);
         if (min_duration_ns_ != 0) return;
         write_head(event, pieces.head);
         write_fields(event);
         out_.put('\n');
+    }
+
+    void pass_over(const Event& event) override {
+        const EventPieces& pieces = events_[event.info->index];
+        if (!pieces.is_exit || entries_.empty()) return;
+        const auto entry = entries_.find({reader_.recording_of(event), event.thread_id});
+        if (entry == entries_.end()) return;
+        if (event.time_ns - entry->second.entry.time_ns >= min_duration_ns_) write_entry(entry->second, "");
+        entries_.erase(entry);
     }
 
     void continue_after(std::optional<int64_t> last_ns) override {
@@ -237,7 +254,9 @@ public:
         std::sort(left.begin(), left.end(),
                   [](const OpenCall* a, const OpenCall* b) { return a->entry.time_ns < b->entry.time_ns; });
         for (const OpenCall* call : left)
-            if (lines_max_ == 0 || lines_ < lines_max_) write_unfinished(*call);
+            if ((lines_max_ == 0 || lines_ < lines_max_) &&
+                newest_ns_ - call->entry.time_ns >= min_duration_ns_)
+                write_entry(*call, " <unfinished>");
         entries_.clear();
     }
 
@@ -253,6 +272,7 @@ private:
         bool is_entry = false;
         bool is_exit = false;
         bool is_late_text = false;
+        bool is_lone_entry = false; /* none of these: it has a line of its own */
     };
     struct OpenCall {
         Event entry;
@@ -264,8 +284,7 @@ private:
         if (pieces.is_entry) {
             /* The bytes of an event stay where they are, in the mapped file. */
             const ThreadKey thread(reader_.recording_of(event), event.thread_id);
-            if (const auto before = entries_.find(thread); before != entries_.end())
-                write_unfinished(before->second);
+            drop_call(event);
             entries_.insert_or_assign(thread, OpenCall{event, {}});
             return true;
         }
@@ -275,24 +294,35 @@ private:
             entry->second.late.add(event);
             return true;
         }
-        if (events_[entry->second.entry.info->index].system_call.text() != pieces.system_call.text())
+        if (events_[entry->second.entry.info->index].system_call.text() != pieces.system_call.text()) {
+            drop_call(event);
             return false;
+        }
         if (event.time_ns - entry->second.entry.time_ns >= min_duration_ns_) write_pair(entry->second, event);
         entries_.erase(entry);
         return true;
     }
 
-    void note_system_call(const EventInfo& info, EventPieces& pieces) {
-        constexpr std::string_view entry = "syscall_entry_", exit = "syscall_exit_";
-        pieces.is_entry = info.name.starts_with(entry);
-        pieces.is_exit = info.name.starts_with(exit);
+    static constexpr std::string_view entry_start = "syscall_entry_", exit_start = "syscall_exit_";
+    using RecordedCall = std::pair<uint32_t, std::string>; /* recording, name of the call */
+
+    void note_system_call(const EventInfo& info, const std::set<RecordedCall>& with_exit,
+                          EventPieces& pieces) {
+        pieces.is_entry = info.name.starts_with(entry_start);
+        pieces.is_exit = info.name.starts_with(exit_start);
         pieces.is_late_text = info.name == late_text_event;
         /* These do not return: they are written where they are. */
         if (info.name == "syscall_entry_exit" || info.name == "syscall_entry_exit_group")
-            pieces.is_entry = false;
+            pieces.is_lone_entry = true;
+        const std::string name = info.name.substr(pieces.is_entry  ? entry_start.size()
+                                                  : pieces.is_exit ? exit_start.size()
+                                                                   : 0);
+        /* Nor is it known that these do: their exits were not recorded. */
+        if (pieces.is_entry && with_exit.count({reader_.recording_of(info), name}) == 0)
+            pieces.is_lone_entry = true;
+        if (pieces.is_lone_entry) pieces.is_entry = false;
         pieces.is_call = pieces.is_entry || pieces.is_exit || pieces.is_late_text;
         if (!pieces.is_entry && !pieces.is_exit) return;
-        const std::string name = info.name.substr(pieces.is_entry ? entry.size() : exit.size());
         pieces.system_call = TextPiece(fmt::format(") {}{}{}:", colors_.event, escaped(name), colors_.end));
     }
 
@@ -307,11 +337,20 @@ private:
         out_.put('\n');
     }
 
-    void write_unfinished(const OpenCall& call) {
-        if (newest_ns_ - call.entry.time_ns < min_duration_ns_) return;
+    void write_entry(const OpenCall& call, std::string_view mark) {
         write_head(call.entry, events_[call.entry.info->index].head);
         write_fields(call.entry, &call.late);
-        out_.put(" <unfinished>\n");
+        out_.put(mark);
+        out_.put('\n');
+    }
+
+    /* The thread that wrote this is not in a call that began before: its exit was lost, and nobody knows how long it took.
+     */
+    void drop_call(const Event& event) {
+        const auto before = entries_.find({reader_.recording_of(event), event.thread_id});
+        if (before == entries_.end()) return;
+        if (min_duration_ns_ == 0) write_entry(before->second, " <exit not seen>");
+        entries_.erase(before);
     }
 
     void put_duration(int64_t ns) {

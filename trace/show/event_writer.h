@@ -31,6 +31,8 @@ public:
     virtual void write(const Event& event) = 0;
     /* The event before the next one, if there was any, has been written by somebody else. */
     virtual void continue_after(std::optional<int64_t>) {}
+    /* Of an event that is not to be written: of who joins system calls to pairs, the call whose exit it is has returned. */
+    virtual void pass_over(const Event&) {}
     /* After the last event: what was held back. */
     virtual void finish() {}
     /* Events whose fields reached beyond their end: what was whole has been written. */
