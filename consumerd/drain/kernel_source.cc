@@ -156,6 +156,7 @@ std::optional<Piece> KernelSource::next(size_t ring, ReadWhat what) {
     Piece piece = cpu.records.piece();
     piece.lost_events = losses(ring).events;
     cpu.read_until = std::max(cpu.read_until, piece.last_timestamp);
+    first_read_ = std::min(first_read_, piece.first_timestamp);
     for_each_record(piece, [this](const plumb_record& record) { counts_[record.event_id]++; });
     return piece;
 }
@@ -252,7 +253,7 @@ std::span<const std::byte> KernelSource::page_at(const Cpu& cpu, size_t place) c
 ForkProcesses KernelSource::of_fork(uint32_t parent_thread, uint32_t child_thread, uint64_t timestamp) {
     for (Cpu& cpu : cpus_)
         if (&cpu != translated_) note_until(cpu, timestamp);
-    owners_.add(translator_.take_notes());
+    add_names();
     return owners_.of_fork(parent_thread, child_thread, timestamp);
 }
 
@@ -312,17 +313,27 @@ uint64_t KernelSource::read_until() const {
     return until;
 }
 
-Status KernelSource::write_names(Sink& sink, uint64_t until) {
+/* A snapshot begins with its first event, long behind those who were taken in since the last one. */
+void KernelSource::add_names() {
     owners_.add(translator_.take_notes());
+    if (options_.is_snapshot && first_read_ == std::numeric_limits<uint64_t>::max()) return;
+    owners_.add_taken_in(session_.taken_in().take(),
+                         std::max(named_until_, options_.is_snapshot ? first_read_ : 0));
+}
+
+Status KernelSource::write_names(Sink& sink, uint64_t until) {
+    add_names();
     const std::vector<NamedThread> named = owners_.take(until);
+    named_until_ = std::max(named_until_, until);
     return named.empty() ? ok() : sink.write_kernel_statedump(encode_named_threads(named));
 }
 
 /* With what the events tell of names before it and while it was made, in the order of time. */
 Status KernelSource::write_dump(Sink& sink) {
-    owners_.add(translator_.take_notes());
+    add_names();
     const std::vector<NamedThread> named = owners_.take(dumped_until_);
     Status dumped = sink.write_kernel_statedump(with_named_threads(dump_->records, named));
+    named_until_ = std::max(named_until_, dumped_until_);
     dump_.reset();
     return dumped;
 }

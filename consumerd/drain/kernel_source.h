@@ -33,6 +33,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -120,6 +121,7 @@ private:
     bool others_are_far_ahead(const Cpu& cpu) const;
     std::vector<KnownThread> known_threads(const KernelStatedump& dump) const;
     uint64_t read_until() const;
+    void add_names();
     Status write_names(Sink& sink, uint64_t until);
     Status write_dump(Sink& sink);
 
@@ -139,6 +141,8 @@ private:
     /* Names up to this time are written next. What was read until then was so a turn before: an event may be in the middle
      * of being written while its CPU is looked at. */
     uint64_t held_until_ = 0;
+    uint64_t named_until_ = 0;                                   /* what was written */
+    uint64_t first_read_ = std::numeric_limits<uint64_t>::max(); /* event */
     /* Until it is written, which of a snapshot is at its end: */
     std::optional<KernelStatedump> dump_;
     uint64_t dumped_until_ = 0;

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -51,6 +52,12 @@ std::optional<std::string> program_of(std::string file) {
         file = line.substr(first, line.find_first_of(" \t", first) - first);
     }
     return {};
+}
+
+/* Empty: it has ended. */
+std::string thread_name(std::uint32_t process_id, std::uint32_t thread_id) {
+    const auto text = read_small_file(fmt::format("/proc/{}/task/{}/comm", process_id, thread_id));
+    return text ? text->substr(0, text->rfind('\n')) : "";
 }
 
 } // namespace
@@ -131,14 +138,56 @@ Status ExecutableWatch::add_matching() {
         for (const std::uint32_t process_id : found)
             for (const std::uint32_t thread_id : thread_ids(process_id))
                 if (hidden->contains(thread_id)) to_show.push_back(thread_id);
+        const auto told = tell_names(found, *hidden);
+        if (!told) return told.error();
         if (!to_show.empty())
             if (Status shown = session_.show(to_show); !shown) return shown;
         std::erase_if(found, [&](std::uint32_t process_id) { return !known.insert(process_id).second; });
+        if (!found.empty()) {
+            if (Status added = session_.add(found); !added) return added;
+            if (Status noted = note(found); !noted) return noted;
+        }
+        tell_other_names(*told);
         if (found.empty()) return ok();
-        if (Status added = session_.add(found); !added) return added;
-        if (Status noted = note(found); !noted) return noted;
     }
     return ok();
+}
+
+/* Of threads that are about to be recorded: what told of them was not. Before they are, so that whose they are is known when
+ * they are heard of. */
+Result<std::vector<NamedThread>> ExecutableWatch::tell_names(const std::vector<std::uint32_t>& process_ids,
+                                                             const std::set<std::uint32_t>& hidden) {
+    const std::uint64_t looked_at = session_.now();
+    const auto listed = session_.listed_threads();
+    if (!listed) return listed.error();
+    std::vector<NamedThread> told;
+    for (const std::uint32_t process_id : process_ids)
+        for (const std::uint32_t thread_id : thread_ids(process_id)) {
+            if (listed->contains(thread_id) && !hidden.contains(thread_id)) continue;
+            std::string name = thread_name(process_id, thread_id);
+            if (!name.empty()) told.push_back({looked_at, thread_id, process_id, std::move(name)});
+        }
+    session_.taken_in().add(told);
+    return told;
+}
+
+/* Who began, or got another name, before the kernel recorded that: now it does. */
+void ExecutableWatch::tell_other_names(const std::vector<NamedThread>& told) {
+    const std::uint64_t looked_at = session_.now();
+    std::map<std::uint32_t, std::string> names;
+    std::set<std::uint32_t> process_ids;
+    for (const NamedThread& thread : told) {
+        names[thread.thread_id] = thread.name;
+        process_ids.insert(thread.process_id);
+    }
+    std::vector<NamedThread> others;
+    for (const std::uint32_t process_id : process_ids)
+        for (const std::uint32_t thread_id : thread_ids(process_id)) {
+            std::string name = thread_name(process_id, thread_id);
+            if (!name.empty() && names[thread_id] != name)
+                others.push_back({looked_at, thread_id, process_id, std::move(name)});
+        }
+    session_.taken_in().add(others);
 }
 
 /* Their threads run a recorded program, as far as nothing else was told. */

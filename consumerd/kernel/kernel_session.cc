@@ -1,6 +1,7 @@
 #include "consumerd/kernel/kernel_session.h"
 
 #include "base/processes.h"
+#include "consumerd/clock/clock_calibration.h"
 #include "consumerd/kernel/probe_misses.h"
 #include "consumerd/kernel/tracing_instances.h"
 
@@ -220,6 +221,10 @@ Result<KernelEvent> KernelSession::described(const std::string& system, const st
     auto event = parser_->parse(system, *format);
     if (event) event->process_numbers = process_number_offsets(system, RawFields(*format));
     return event;
+}
+
+std::uint64_t KernelSession::now() const {
+    return read_clock(config_.clock_mode);
 }
 
 Status KernelSession::start() {

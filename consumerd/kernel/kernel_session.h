@@ -27,6 +27,7 @@
 #include "consumerd/kernel/record_filter.h"
 #include "consumerd/kernel/syscall_arguments.h"
 #include "consumerd/kernel/syscall_text_program.h"
+#include "consumerd/kernel/taken_in_threads.h"
 #include "consumerd/kernel/tracefs.h"
 #include "consumerd/kernel/tracefs_reader.h"
 
@@ -114,6 +115,10 @@ public:
     Result<std::set<std::uint32_t>> hidden_threads() const;
     /* Of the command, before it is one. */
     OwnCalls& own_calls() { return own_calls_; }
+    /* Who adds a thread that runs already, or shows it again, tells its name here: the drain writes it. */
+    TakenInThreads& taken_in() { return taken_in_; }
+    /* By the clock of the records. */
+    std::uint64_t now() const;
     /* All but the threads that this process has now. */
     Status leave_out_self();
 
@@ -177,6 +182,7 @@ private:
     LifeLock lock_;    /* on it */
     KernelConfig config_;
     OwnCalls own_calls_;
+    TakenInThreads taken_in_;
     std::unique_ptr<FormatParser> parser_;
     std::unique_ptr<GlobalNumbers> numbers_;
     RecordFilter* filter_ = nullptr;

@@ -21,6 +21,14 @@ void ThreadOwners::add(std::vector<ThreadNote> notes) {
     }
 }
 
+void ThreadOwners::add_taken_in(std::vector<NamedThread> threads, uint64_t earliest) {
+    for (NamedThread& thread : threads) {
+        origins_.insert_or_assign({thread.thread_id, thread.timestamp}, Origin{thread.process_id, true, 0});
+        held_.push_back({std::max(thread.timestamp, earliest), thread.thread_id, thread.thread_id, false,
+                         false, thread.name, thread.name});
+    }
+}
+
 /* What was known of the thread at that time; end(): nothing. */
 ThreadOwners::Origins::const_iterator ThreadOwners::find(uint32_t thread_id, uint64_t time) const {
     const auto behind = origins_.upper_bound({thread_id, time});

@@ -37,6 +37,10 @@ public:
 
     void add(std::vector<ThreadNote> notes);
 
+    /* Threads of which no note tells, known from their times on. Their names are taken at `earliest` at the earliest: those
+     * until then were. */
+    void add_taken_in(std::vector<NamedThread> threads, uint64_t earliest);
+
     /* By the notes so far: all that are older than the fork must be there, younger ones may. Whom nobody knows counts as the
      * first thread of a process. */
     ForkProcesses of_fork(uint32_t parent_thread, uint32_t child_thread, uint64_t timestamp) const;

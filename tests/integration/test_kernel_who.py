@@ -297,6 +297,27 @@ class Who(TracedProgramTest):
         self.assertEqual((calls.pop(before.pid), calls.pop(later.pid)), (21, 24))
         self.assertEqual(list(calls.values()), [22])
 
+    def test_who_starts_a_matching_program_later_has_its_name_and_process(self):
+        """It was there before anything of it was recorded: no event tells."""
+        starts = Told(self, self.other)
+        recorder = self.begin("--exe", "told-*", "-k", "syscalls:getsid", "-k", "sched:sched_switch")
+        self.wait_for(lambda: (self.trace / "kernel/metadata").exists(), "there is a trace")
+        time.sleep(0.5)  # so that the statedump was made
+        later = Told(self, self.matching)
+        self.wait_recorded(later.pid)
+        later.tell("call 61")
+        later.tell("fork 62")
+        starts.tell(f"exec {self.matching}", "begun")
+        self.wait_recorded(starts.pid)
+        starts.tell("call 63")
+        self.end(recorder)
+        done = subprocess.run([PLUMB, "view", "--summary", "--json", self.trace / "kernel"], capture_output=True, text=True, check=True)
+        threads = {thread["tid"]: (thread["pid"], thread["comm"]) for thread in json.loads(done.stdout)["threads"]}
+        for pid in (later.pid, starts.pid):
+            self.assertEqual(threads[pid], (pid, "told-this"))
+        (child,) = set(self.calls()) - {later.pid, starts.pid}
+        self.assertEqual(threads[child], (child, "told-this"))
+
     def test_who_runs_another_program_is_not_recorded_until_he_runs_a_matching_one_again(self):
         told, starts = Told(self, self.matching), Told(self, self.other)
         recorder = self.begin("--exe", "told-*", "-k", "syscalls:getsid")

@@ -126,6 +126,16 @@ TEST_F(ThreadOwnersTest, TellWhatAThreadWasCalledThatWasRenamedWhileItWasLooked)
     expect(for_ever, {{11, 100, 100, "later"}, {12, 101, 100, "known"}});
 }
 
+/* Nothing else tells of them; what they were called from 20 on is written by 25. */
+TEST_F(ThreadOwnersTest, TellOfThreadsThatWereTakenInLater) {
+    owners.add_taken_in({{20, 400, 400, "spin"}, {20, 401, 400, "worker"}}, 25);
+    owners.add({thread_began(22, 402, 401), renamed(30, 400, "late")});
+    expect(
+        for_ever,
+        {{22, 402, 400, "thread"}, {25, 400, 400, "spin"}, {25, 401, 400, "worker"}, {30, 400, 400, "late"}});
+    EXPECT_EQ(owners.of_fork(401, 403, 40).of_parent, 400u);
+}
+
 TEST_F(ThreadOwnersTest, TellNothingOlderOfAThreadThatBeganWhileItWasLooked) {
     owners.add({process_began(5, 200, 100), renamed(7, 200, "executed")});
     expect(10, {{5, 200, 200, "process"}, {7, 200, 200, "executed"}});
