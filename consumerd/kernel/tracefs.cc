@@ -30,8 +30,7 @@ Error no_tracefs() {
         return Error("Events of the kernel: {}.", tracefs_is_stuck).hint("Restart the machine.");
     if (geteuid() != 0)
         return Error("Events of the kernel need root.")
-            .hint("Run plumb with sudo, or give it /sys/kernel/tracing: sudo mount -o remount,gid=$(id -g) "
-                  "/sys/kernel/tracing.");
+            .hint("Run plumb with sudo. No group of tracefs helps: only its owner may write to its files.");
     struct statfs system {};
     for (const std::string place : tracefs_places)
         if (statfs(place.c_str(), &system) == 0 && system.f_type == TRACEFS_MAGIC &&
