@@ -28,7 +28,9 @@ constexpr std::pair<const char*, const char*> advice_for[] = {
     {"too_large",
      "longer than 65,528 bytes, or than a quarter of a sub-buffer: a --subbuf-size of up to 256K helps"},
     {"contended", "no ring was free (without restartable sequences), or no buffer for large events"},
-    {"held", "of a program with a seccomp filter: of its new threads, and what it could not wait for"},
+    {"held", "of a program with a seccomp filter: of its new threads, and what it could not wait for; "
+             "--seccomp records "
+             "them, if the filter allows what tracing calls"},
     {"no_memory", "/dev/shm was full when a ring needed its memory: try fewer or smaller sub-buffers "
                   "(--subbuf-count, --subbuf-size), or "
                   "remove files there"},

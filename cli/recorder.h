@@ -110,7 +110,8 @@ private:
     std::uint32_t programs_begun() const;
     std::set<std::string> kinds_on() const;
     bool is_nobody_reached() const;
-    WhyEmpty find_why_empty(std::uint32_t programs_begun, std::set<std::string> on) const;
+    std::vector<RecordedProgram> others_recorded(const std::vector<RecordedProgram>& named) const;
+    WhyEmpty find_why_empty(std::uint32_t programs_begun, std::set<std::string> on);
     void look_at_attached();
     void entrance_is_lost(const Error& error);
     Status store();

@@ -17,6 +17,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <set>
+#include <system_error>
 
 namespace plumb {
 namespace {
@@ -333,8 +336,30 @@ bool Recorder::is_nobody_reached() const {
            progress.subbufs_lost == 0 && std::all_of(attached_.begin(), attached_.end(), is_unreachable);
 }
 
+/* A few of what was recorded beside those that were named, as a shell's children: what their files say, which may be others by
+ * now. */
+std::vector<RecordedProgram> Recorder::others_recorded(const std::vector<RecordedProgram>& named) const {
+    constexpr std::size_t looked_at_max = 8;
+    const auto real_path = [](const std::string& path) {
+        std::error_code failed;
+        return std::filesystem::weakly_canonical(path, failed).native();
+    };
+    std::set<std::string> seen;
+    for (const RecordedProgram& program : named)
+        seen.insert(real_path(program.elf_path));
+    std::vector<RecordedProgram> others;
+    for (const TracedName& process : summary_.totals.processes) {
+        if (attached_.count(process.process_id) != 0 || others.size() == looked_at_max) continue;
+        if (!seen.insert(real_path(process.executable)).second) continue;
+        RecordedProgram program = program_of_command(process.executable);
+        program.name = process.name;
+        if (!program.elf_path.empty()) others.push_back(std::move(program));
+    }
+    return others;
+}
+
 /* Nothing where another line of the summary says why. */
-WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, std::set<std::string> on) const {
+WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, std::set<std::string> on) {
     const DrainTotals& totals = summary_.totals;
     if (!summary_.unreachable.empty() || !summary_.problems.empty() || !totals.not_switched_on.empty())
         return {};
@@ -346,7 +371,7 @@ WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, std::set<std::st
     facts.has_kernel_events = kernel_session_ != nullptr;
     facts.is_empty = totals.progress.events == 0 && totals.progress.events_discarded == 0 &&
                      totals.progress.subbufs_lost == 0 && !kernel_session_ && summary_.snapshots.empty();
-    if (!facts.is_empty && facts.patterns.empty()) return {};
+    if (!facts.is_empty && facts.patterns.empty() && !facts.has_probe) return {};
     facts.is_command = !options_.command.empty();
     facts.is_open = !options_.executables.empty() || (!facts.is_command && options_.process_ids.empty());
     /* One that was asked to end might have started others yet. */
@@ -358,6 +383,12 @@ WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, std::set<std::st
     facts.on = std::move(on);
     facts.programs = attached_programs_;
     if (facts.is_command) facts.programs.push_back(program_of_command(options_.command[0]));
+    facts.others = others_recorded(facts.programs);
+    facts.executables = options_.executables;
+    if (facts.is_empty && !facts.executables.empty())
+        if (const auto running = traced_processes(session_->state()))
+            for (const TracedProcess& process : *running)
+                facts.running.push_back(process.executable.substr(process.executable.rfind('/') + 1));
     return why_empty(facts);
 }
 

@@ -3,6 +3,7 @@
 #include "base/elf_headers.h"
 #include "base/file.h"
 #include "base/glob.h"
+#include "consumerd/probe/similar_names.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -101,14 +102,48 @@ std::vector<std::string> patterns_of_kind(const std::vector<std::string>& patter
     return found;
 }
 
+std::string some_of(const std::set<std::string>& names) {
+    std::vector<std::string> listed;
+    for (const std::string& name : names)
+        if (listed.size() < names_listed) listed.push_back(name);
+    std::string text = fmt::format("{}", fmt::join(listed, ", "));
+    if (names.size() > listed.size()) text += fmt::format(" and {} more", names.size() - listed.size());
+    return text;
+}
+
+/* Nobody came by --exe: a slip in it looks like a program that did not run. */
+std::string without_executable(const RecordingFacts& facts) {
+    std::string text = fmt::format(
+        "No program with tracepoints (that links plumb, or was started with a probe) is known to have run "
+        "meanwhile whose executable matches --exe {}",
+        patterns_text(facts.executables));
+    std::set<std::string> similar;
+    for (std::string wanted : facts.executables) {
+        wanted.erase(0, wanted.rfind('/') + 1);
+        wanted.erase(std::remove(wanted.begin(), wanted.end(), '*'), wanted.end());
+        if (wanted.empty()) continue;
+        const auto found = similar_names(wanted, facts.running);
+        similar.insert(found.begin(), found.end());
+    }
+    if (!similar.empty())
+        return fmt::format("{}; of a name like it there {} {}.", text, similar.size() == 1 ? "is" : "are",
+                           some_of(similar));
+    const std::set<std::string> running(facts.running.begin(), facts.running.end());
+    return running.empty()
+               ? text + "."
+               : fmt::format("{}; there {} {}.", text, running.size() == 1 ? "is" : "are", some_of(running));
+}
+
+std::string static_text(const RecordedProgram& program, const std::string& consequence) {
+    return fmt::format("{} is statically linked: no probe can be preloaded into it, and {}.", program.name,
+                       consequence);
+}
+
 std::string without_programs(const RecordingFacts& facts) {
     const bool is_one = facts.is_command && facts.programs.size() == 1 && !facts.had_children;
     const RecordedProgram* const command = is_one ? &facts.programs[0] : nullptr;
     if (command != nullptr && !command->elf_path.empty() && !command->has_plumb) {
-        if (facts.has_probe && !command->can_preload)
-            return fmt::format(
-                "{} is statically linked: no probe can be preloaded into it, and nothing was recorded.",
-                command->name);
+        if (facts.has_probe && !command->can_preload) return static_text(*command, "nothing was recorded");
         if (!facts.has_probe)
             return fmt::format("{} has no tracepoints: it neither links plumb nor was a probe preloaded "
                                "(`--preload pthread` records the locks of an unmodified program).",
@@ -135,13 +170,6 @@ std::string of_another_language(const RecordingFacts& facts) {
                 "library: the probe sees none of them (`-k syscalls:futex`, as root, shows who waits).",
                 program.name, language);
     return {};
-}
-
-std::string some_of(const std::set<std::string>& names) {
-    std::vector<std::string> listed;
-    for (const std::string& name : names)
-        if (listed.size() < names_listed) listed.push_back(name);
-    return fmt::format("{}{}", fmt::join(listed, ", "), names.size() > listed.size() ? ", ..." : "");
 }
 
 /* Patterns that nothing was on by, and that no known event matches. */
@@ -218,16 +246,23 @@ WhyEmpty why_empty(const RecordingFacts& facts) {
     const bool is_seen = facts.begun != 0 || facts.is_attached || facts.recorded != 0;
     if (!is_seen) {
         if (!facts.is_empty) return why;
-        why.lines.push_back(without_programs(facts));
+        if (!facts.executables.empty()) why.lines.push_back(without_executable(facts));
+        if (facts.is_command || facts.executables.empty()) why.lines.push_back(without_programs(facts));
         why.could_never_match = facts.is_command && !facts.is_open && !facts.had_children;
         return why;
     }
+    if (facts.has_probe)
+        for (const auto* const programs : {&facts.programs, &facts.others})
+            for (const RecordedProgram& program : *programs)
+                if (program.has_plumb && !program.elf_path.empty() && !program.can_preload)
+                    why.lines.push_back(static_text(program, "only its own tracepoints can be recorded"));
     const bool is_selective = !facts.patterns.empty() || facts.log_level != every_log_level;
     if (is_selective && facts.on.empty()) {
+        const std::size_t lines_before = why.lines.size();
         for (const RecordedProgram& program : facts.programs)
             if (std::string line = why_no_event(program, facts.patterns, facts.log_level); !line.empty())
                 why.lines.push_back(std::move(line));
-        const bool are_told = !why.lines.empty();
+        const bool are_told = why.lines.size() > lines_before;
         if (!are_told && facts.patterns.empty())
             why.lines.push_back(fmt::format("No tracepoint of theirs is as severe as --log-level {}.",
                                             log_level_name(facts.log_level)));

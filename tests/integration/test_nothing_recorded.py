@@ -83,7 +83,21 @@ class NothingRecorded(traced_program.TracedProgramTest):
         said, _ = self.record("--", "sh", "-c", "/bin/true; true")
         self.assertIn("No program with tracepoints is known to have begun meanwhile", said)
         said, _ = self.record("--force", "--exe", "nosuch", "--duration", "10ms")
-        self.assertIn("No program with tracepoints is known to have begun meanwhile", said)
+        self.assertIn("is known to have run meanwhile whose executable matches --exe 'nosuch'", said)
+
+    def test_an_executable_that_was_mistyped(self):
+        with subprocess.Popen([self.program, "wait"], stdin=subprocess.PIPE) as program:
+            self.addCleanup(program.kill)
+            time.sleep(0.2)
+            for pattern, there in (("pogram", "of a name like it there is program."),
+                                   ("*/prgram*", "of a name like it there is program."), ("nosuch", "there is program.")):
+                said, _ = self.record("--force", "--exe", pattern, "--duration", "10ms")
+                self.assertIn("No program with tracepoints (that links plumb, or was started with a probe) is known to "
+                              f"have run meanwhile whose executable matches --exe '{pattern}'; {there}\n", said)
+                self.assertNotIn("is preloaded", said)
+            said, _ = self.record("--force", "--exe", "prog*", "--duration", "10ms")
+            self.assertNotIn("--exe", said)
+            program.communicate(b"\n", timeout=60)
 
     def test_a_static_program_under_a_probe(self):
         source, static = self.folder / "static.c", self.folder / "static"
@@ -91,6 +105,20 @@ class NothingRecorded(traced_program.TracedProgramTest):
         subprocess.run(["cc", "-static", source, "-o", static], check=True)
         said, _ = self.record("--preload", "pthread", "--", static, status=1)
         self.assertIn(f"{static} is statically linked: no probe can be preloaded into it", said)
+
+    def test_a_static_program_with_tracepoints_under_a_probe(self):
+        static = traced_program.compile_traced(self.PROGRAM, self.folder / "static", "-static")
+        line = (f"{static} is statically linked: no probe can be preloaded into it, "
+                "and only its own tracepoints can be recorded.")
+        said, summary = self.record("--preload", "pthread", "--", static)
+        self.assertEqual((summary["events"], summary["why_empty"]), (1, [line]))
+        self.assertIn(line, said)
+        said, _ = self.record("--force", "--preload", "pthread", "-e", "pthread:*", "--", static, status=1)
+        self.assertIn(line, said)
+        said, _ = self.record("--force", "--preload", "pthread", "--", "sh", "-c", f"{static}; true")
+        self.assertIn("static is statically linked: no probe can be preloaded into it, and only its own", said)
+        for arguments in (["--", static], ["--preload", "pthread", "--", self.program]):
+            self.assertNotIn("statically", self.record("--force", *arguments)[0])
 
     @unittest.skipIf(recorded_program.is_sanitized(), "the probe is built with a sanitizer, and the programs are not")
     def test_a_program_of_another_language_under_a_probe(self):
@@ -102,7 +130,7 @@ class NothingRecorded(traced_program.TracedProgramTest):
         self.assertIn(f"{program} is written in Rust, whose locks wait in the kernel by themselves", said)
         said, _ = self.record("--force", "--preload", "pthread", "--", "true")
         self.assertNotIn("Rust", said)
-        self.assertIn("No thread came by what was on: pthread:", said)
+        self.assertRegex(said, r"No thread came by what was on: pthread:.*[^,] and \d+ more\.\n")
 
     def test_no_such_event(self):
         for way in ([], ["--snapshot"]):

@@ -70,7 +70,9 @@ class Seccomp(guarded_program.GuardedProgramTest):
                 self.ask(program, self.filter_of(CALLS, how=how))
                 for command in ("trace", "thread", "fork", "trace"):
                     self.ask(program, command)
-                self.assertIn("has a seccomp filter", self.finish(recorder))
+                said = self.finish(recorder)
+                self.assertIn("has a seccomp filter", said)
+                self.assertRegex(said, r"held \(.*; --seccomp records them, if the filter allows")
                 self.ask(program, "fork")
                 self.assertEqual(self.summary()["events"], 3 * EVENTS)
                 self.assertEqual(self.summary()["events_lost_by_cause"], {"held": EVENTS})  # of the new thread
