@@ -7,6 +7,7 @@
 #include "cli/launch.h"
 #include "cli/output.h"
 #include "consumerd/kernel/tracing_instances.h"
+#include "consumerd/probe/similar_names.h"
 
 #include <algorithm>
 #include <cstring>
@@ -76,6 +77,21 @@ int complain(const Error& error) {
 
 namespace {
 
+/* A command that there is not. The library would call it an argument that was not expected. */
+plumb::Status check_command(const CLI::App& app, int argc, char** argv) {
+    if (argc < 2 || argv[1][0] == '-') return plumb::ok();
+    std::vector<std::string> names;
+    for (const CLI::App* const command : app.get_subcommands(nullptr))
+        names.push_back(command->get_name());
+    const std::string wanted = argv[1];
+    if (std::find(names.begin(), names.end(), wanted) != names.end()) return plumb::ok();
+    const std::vector<std::string> similar = plumb::similar_names(wanted, names);
+    return plumb::Error("There is no command `{}`{}.", wanted,
+                        similar.empty() ? ""
+                                        : fmt::format("; one of a name like it is `{}`", similar.front()))
+        .hint("`plumb --help` lists them.");
+}
+
 /* The whole command line, from its words to the exit status. */
 int run(int argc, char** argv) {
     CLI::App app("Plumb records what programs and the kernel do, with little cost to them.", "plumb");
@@ -83,6 +99,10 @@ int run(int argc, char** argv) {
     app.require_subcommand(0, 1);
     app.failure_message(CLI::FailureMessage::simple);
     plumb::Command::add_all(app);
+    if (const plumb::Status known = check_command(app, argc, argv); !known) {
+        plumb::complain(known.error());
+        return 2;
+    }
     /* Whatever comes next, except where it is only looked at what is there. */
     if (argc > 1 && std::strcmp(argv[1], "doctor") != 0 && std::strcmp(argv[1], "completion") != 0)
         plumb::clean_up_tracefs();
@@ -92,7 +112,7 @@ int run(int argc, char** argv) {
         std::ostringstream help, complaint;
         const int status = app.exit(wrong, help, complaint);
         plumb::put_out(help.str());
-        plumb::put_error(complaint.str());
+        if (!complaint.str().empty()) plumb::put_error("plumb: " + complaint.str());
         return status == 0 ? 0 : 2;
     } catch (const std::exception& failure) {
         plumb::print_error("plumb: internal error: {}\n", failure.what());

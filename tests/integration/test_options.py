@@ -61,7 +61,13 @@ class Refused(unittest.TestCase):
                 self.refused(option, "record", "-o", "trace", option, *rest)
         for command in ("view", "list", "doctor", "extract", "contention", "snapshot"):
             self.refused("--nosuch", command, "--nosuch", *([self.folder] if command in ("view", "contention") else []))
-        self.refused("nosuch", "nosuch")
+            self.refused("plumb: ", command, "--nosuch")
+
+    def test_commands_that_are_not_there(self):
+        self.refused("plumb: There is no command `recrod`; one of a name like it is `record`. `plumb --help` lists them.\n",
+                     "recrod", "-o", "trace", "--", "true")
+        self.refused("plumb: There is no command `nosuch`. `plumb --help` lists them.\n", "nosuch")
+        self.refused("plumb: There is no command `help`", "help")
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_a_directory_that_may_not_be_made(self):
