@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <ctime>
@@ -21,20 +22,24 @@ std::uint64_t now_ns() {
 }
 
 /* Until the child has written or ended. */
-bool wait_for(int fd, std::uint64_t limit_ns) {
-    const std::uint64_t end_ns = now_ns() + limit_ns;
-    for (std::uint64_t now = now_ns(); now < end_ns; now = now_ns()) {
+bool wait_for(int fd, std::uint64_t limit_ns, const std::function<bool(std::uint64_t)>& go_on) {
+    constexpr std::uint64_t ask_interval_ns = 100'000'000;
+    const std::uint64_t begin_ns = now_ns(), end_ns = begin_ns + limit_ns;
+    for (std::uint64_t now = begin_ns; now < end_ns; now = now_ns()) {
+        const std::uint64_t wait_ns = go_on ? std::min(end_ns - now, ask_interval_ns) : end_ns - now;
         pollfd watched{fd, POLLIN, 0};
-        const int ready = ::poll(&watched, 1, static_cast<int>((end_ns - now) / 1'000'000 + 1));
+        const int ready = ::poll(&watched, 1, static_cast<int>(wait_ns / 1'000'000 + 1));
         if (ready > 0) return true;
         if (ready < 0 && errno != EINTR) return true;
+        if (go_on && !go_on(now_ns() - begin_ns)) return false;
     }
     return false;
 }
 
 } // namespace
 
-bool comes_back(const std::function<void()>& work, std::uint64_t limit_ns) {
+bool comes_back(const std::function<void()>& work, std::uint64_t limit_ns,
+                const std::function<bool(std::uint64_t)>& go_on) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return true;
     const FileDescriptor from_child(ends[0]);
@@ -47,7 +52,7 @@ bool comes_back(const std::function<void()>& work, std::uint64_t limit_ns) {
         ::_exit(0);
     }
     to_parent.reset();
-    const bool came_back = wait_for(from_child.get(), limit_ns);
+    const bool came_back = wait_for(from_child.get(), limit_ns, go_on);
     if (!came_back) ::kill(child, SIGKILL);
     /* One that is stuck stays; nobody waits for it. */
     while (::waitpid(child, nullptr, came_back ? 0 : WNOHANG) < 0 && errno == EINTR) {

@@ -67,6 +67,7 @@ private:
     Status open_flight_recorder(ClockCalibration calibration);
     Status open_kernel(plumb_clock_mode clock_mode);
     Status go_on_without_kernel(const Error& error);
+    bool waits_for_kernel(std::uint64_t waited_ns);
     Status know_numbers();
     Status open_kernel_drain();
     void tell_of_return_probes();
@@ -155,6 +156,7 @@ private:
     FileDescriptor summary_space_;
     bool has_write_failures_ = false;
     bool entrance_is_lost_ = false;
+    bool has_told_of_waiting_ = false;
     TakenSignal last_sent_to_group_, last_of_terminal_, asked_to_stop_;
     Insistence by_keys_, by_others_;
     bool end_asked_ = false;

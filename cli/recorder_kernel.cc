@@ -16,7 +16,10 @@ namespace plumb {
 /* Without root or tracefs the programs are recorded alone, and one line says what is missing. */
 Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
     if (kernel_selectors_.empty()) return ok();
-    if (const auto root = tracefs_root(); !root) return go_on_without_kernel(root.error());
+    if (const auto root =
+            tracefs_root([this](std::uint64_t waited_ns) { return waits_for_kernel(waited_ns); });
+        !root)
+        return go_on_without_kernel(root.error());
     KernelConfig config;
     config.clock_mode = clock_mode;
     if (options_.kernel_buffer_size)
@@ -37,6 +40,19 @@ Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
         status_.say("File names of system calls are not read, their addresses stand there instead: " +
                     problem->message());
     return options_.snapshot ? ok() : open_kernel_drain();
+}
+
+/* Until it is asked to end. The signals are pending, and are taken later. */
+bool Recorder::waits_for_kernel(std::uint64_t waited_ns) {
+    constexpr std::uint64_t silent_ns = 2'000'000'000;
+    if (waited_ns >= silent_ns && !std::exchange(has_told_of_waiting_, true))
+        status_.say(
+            "The kernel's tracing is busy: somebody else switches probes off, it seems. Waiting for it.");
+    sigset_t pending;
+    if (sigpending(&pending) != 0) return true;
+    for (int number = 1; number < SIGRTMIN; number++)
+        if (sigismember(&pending, number) == 1 && asks_to_end(number)) return false;
+    return true;
 }
 
 /* Programs are recorded alone, if any are to be. */

@@ -185,8 +185,9 @@ MachineCheck check_seccomp() {
 MachineCheck check_tracefs() {
     MachineCheck check{"tracefs", Finding::missing, false, {}, {}};
     if (!tracefs_answers()) {
-        check.found = tracefs_is_stuck;
-        check.advice = "Restart the machine; until then there are no events of the kernel.";
+        check.finding = Finding::limited;
+        check.found = tracefs_is_busy;
+        check.advice = tracefs_is_busy_advice;
         return check;
     }
     const char* const path = find_tracefs();

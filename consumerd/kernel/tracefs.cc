@@ -21,13 +21,13 @@
 namespace plumb {
 namespace {
 
-constexpr std::uint64_t answer_limit_ns = 5'000'000'000;
+constexpr std::uint64_t answer_limit_max_ns = 60'000'000'000;
 
 constexpr const char* tracefs_places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
 
 Error no_tracefs() {
     if (!tracefs_answers())
-        return Error("Events of the kernel: {}.", tracefs_is_stuck).hint("Restart the machine.");
+        return Error("Events of the kernel: {}.", tracefs_is_busy).hint(tracefs_is_busy_advice);
     if (geteuid() != 0)
         return Error("Events of the kernel need root.")
             .hint("Run plumb with sudo. No group of tracefs helps: only its owner may write to its files.");
@@ -70,9 +70,13 @@ std::optional<std::string> mounted_tracefs() {
     return {};
 }
 
-bool tracefs_answers() {
+static bool tracefs_answers_within(std::uint64_t limit_ns, const std::function<bool(std::uint64_t)>& go_on) {
+    static bool answers = false;
+    static std::uint64_t waited_ns = 0;
+    if (answers || waited_ns >= limit_ns) return answers;
+    waited_ns = limit_ns;
     /* Each of them waits for another lock. */
-    static const bool answers = comes_back(
+    answers = comes_back(
         [] {
             for (const char* file : {"/sys/kernel/tracing/trace_clock", "/sys/kernel/tracing/set_event",
                                      "/sys/kernel/tracing/instances"}) {
@@ -82,11 +86,16 @@ bool tracefs_answers() {
                 close(fd);
             }
         },
-        answer_limit_ns);
+        limit_ns, go_on);
     return answers;
 }
 
-Result<std::string> tracefs_root() {
+bool tracefs_answers(std::uint64_t limit_ns) {
+    return tracefs_answers_within(limit_ns, {});
+}
+
+Result<std::string> tracefs_root(const std::function<bool(std::uint64_t)>& go_on) {
+    if (go_on) tracefs_answers_within(answer_limit_max_ns, go_on);
     if (const auto found = mounted_tracefs()) return *found;
     /* Most systems have the directory; the file system is mounted by the first who wants it. */
     if (geteuid() == 0 && mount("tracefs", tracefs_places[0], "tracefs", 0, nullptr) == 0)

@@ -7,20 +7,26 @@
 #include "base/result.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace plumb {
 
-/* A kernel whose tracing is stuck, since somebody oopsed with its locks, hangs whoever reads there. So a child tries before
- * anything else of this process does; it has five seconds. */
-bool tracefs_answers();
-/* What to say if it does not. */
-constexpr const char* tracefs_is_stuck = "the kernel's tracing does not answer: who reads there hangs";
+/* Who reads there waits while somebody switches probes off, which may be for a minute; and hangs in a kernel whose tracing is
+ * stuck, since somebody oopsed with its locks. So a child tries before anything else of this process does; it has five
+ * seconds. Once it did not, it is tried again only by who waits longer. */
+bool tracefs_answers(std::uint64_t limit_ns = 5'000'000'000);
+/* What to say if it does not, and what to do. */
+constexpr const char* tracefs_is_busy = "the kernel's tracing does not answer: it is busy, as while another "
+                                        "recorder, perf or trace-cmd switches probes off, some "
+                                        "0.05 s for each; or it hangs";
+constexpr const char* tracefs_is_busy_advice = "Try again; if it never answers, restart the machine.";
 
-/* The directory of tracefs, mounted if it was not and we may. The error says what is missing and how to get it. */
-Result<std::string> tracefs_root();
+/* The directory of tracefs, mounted if it was not and we may. The error says what is missing and how to get it. With `go_on`
+ * it has a minute to answer; that is asked meanwhile, with how long it has been. */
+Result<std::string> tracefs_root(const std::function<bool(std::uint64_t waited_ns)>& go_on = {});
 /* The same where it is mounted and may be changed by us. */
 std::optional<std::string> mounted_tracefs();
 

@@ -265,6 +265,9 @@ void clean_up_tracefs_in(const std::string& root) {
 }
 
 void clean_up_tracefs() {
+    /* Whoever wants something else does not wait long for that. */
+    constexpr std::uint64_t answer_limit_ns = 1'000'000'000;
+    if (!tracefs_answers(answer_limit_ns)) return;
     if (const auto root = mounted_tracefs()) clean_up_tracefs_in(*root);
 }
 

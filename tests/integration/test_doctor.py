@@ -79,6 +79,20 @@ def check_tracefs():
         expect("not mounted", hidden, "tracefs", "ok", 0, "not mounted yet", "plumb record -k")
 
 
+def check_busy_tracefs():
+    """Somebody switches probes off: what a reader waits for is a pipe here, which nobody writes to for a while."""
+    if not pathlib.Path("/sys/kernel/tracing").is_dir():
+        return
+    busy = (f"{SHM}\nmount -t tmpfs tmpfs /sys/kernel/tracing\ncd /sys/kernel/tracing\nmkdir events instances\n"
+            "mkfifo trace_clock\n")
+    expect("busy", busy, "tracefs", "limited", 0, "busy", "Try again")
+    # It is free when cleaning up, and looking for five seconds, would have given up.
+    free = "(sleep 7; timeout 9 sh -c 'echo mono >trace_clock') &\n"
+    done = in_namespace(f"{busy}{free}{PLUMB} record -k sched:sched_switch -o /dev/shm/trace -- true || :\nwait")
+    if "Waiting for it" not in done.stderr or "does not answer" in done.stderr:
+        failures.append(f"a recorder while tracefs is busy: {done.stderr}")
+
+
 def check_advice():
     """Smaller sub-buffers help a channel that finds no room, and not a state file."""
     full = "mount -t tmpfs -o size=%s tmpfs /dev/shm"
@@ -172,6 +186,7 @@ def main():
     check_shared_memory()
     check_directory()
     check_tracefs()
+    check_busy_tracefs()
     check_advice()
     check_state()
     check_left_behind()

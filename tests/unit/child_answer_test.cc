@@ -32,6 +32,22 @@ TEST(ChildAnswer, what_does_not_is_left) {
         second_ns / 10));
 }
 
+TEST(ChildAnswer, who_waits_is_asked_and_gives_up) {
+    std::uint64_t last_ns = 0;
+    EXPECT_FALSE(comes_back(
+        [] {
+            for (;;)
+                ::pause();
+        },
+        3600 * second_ns,
+        [&](std::uint64_t waited_ns) {
+            EXPECT_GT(waited_ns, last_ns);
+            last_ns = waited_ns;
+            return waited_ns < second_ns / 2;
+        }));
+    EXPECT_GE(last_ns, second_ns / 2);
+}
+
 TEST(ChildAnswer, signals_meanwhile_are_no_answer) {
     struct sigaction action {
     }, before{};
