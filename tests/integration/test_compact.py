@@ -55,6 +55,18 @@ int main(int count, char **arguments) {{
         self.assertEqual(times, sorted(times))
         self.assertGreater(times[-1] - times[0], 400_000_000)
 
+    def test_plain_records_are_as_they_lie_in_the_rings(self):
+        layouts = {}
+        for option in ((), ("--plain",)):
+            subprocess.run([PLUMB, "record", "-q", "--force", *option, "--mode", "block", "-o", self.trace, "--",
+                            self.program, "100"], check=True, timeout=120)
+            self.assertEqual(len([line for line in self.lines() if "many:e" in line]), 100 * len(range(0, 40, 3)))
+            packets = sum(file.stat().st_size for file in (self.trace / "ust").glob("*ring_*"))
+            layouts[option] = ("compact" in (self.trace / "ust/metadata").read_text(), packets)
+        self.assertTrue(layouts[()][0])
+        self.assertFalse(layouts["--plain",][0])
+        self.assertGreater(layouts["--plain",][1], layouts[()][1])
+
     def test_of_a_killed_recorder_can_be_read(self):
         with subprocess.Popen([PLUMB, "record", "-q", "-o", self.trace, "--", self.program, "0"],
                               process_group=0) as recorder:

@@ -1,8 +1,7 @@
 // The consumer's loop, beside writers that are made here: tests/support/channel_builder.h.
-#include "base/loss_growth.h"
 #include "consumerd/drain/channel_source.h"
 #include "tests/support/channel_builder.h"
-#include "tests/support/idle_sink.h"
+#include "tests/support/noted_drain.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,10 +14,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <functional>
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
 
@@ -27,89 +23,12 @@ namespace {
 
 using test::BuilderConfig;
 using test::ChannelBuilder;
+using test::DrainTest;
+using test::noted;
+using test::now;
 using test::Payload;
-
-class DrainTest : public testing::Test {
-protected:
-    void SetUp() override {
-        char pattern[] = "/tmp/plumb-drain-test-XXXXXX";
-        ASSERT_NE(mkdtemp(pattern), nullptr);
-        root_ = pattern;
-    }
-    void TearDown() override { std::filesystem::remove_all(root_); }
-
-    std::unique_ptr<Drain> live(ChannelBuilder& channel, ChannelDrainOptions options = {}) {
-        options.directory = root_ + "/trace";
-        auto calibration = ClockCalibration::start(PLUMB_CLOCK_MONOTONIC);
-        auto drain = drain_live_channel(channel.bytes(), std::move(*calibration), std::move(options));
-        EXPECT_TRUE(drain) << drain.error().message();
-        return drain ? std::move(*drain) : nullptr;
-    }
-
-    std::string trace() const { return root_ + "/trace"; }
-
-private:
-    std::string root_;
-};
-
-uint64_t now() {
-    return read_clock(PLUMB_CLOCK_MONOTONIC);
-}
-
-/* Notes which threads it was told of, and which wrote records before that. */
-class NotingSink : public test::IdleSink {
-public:
-    Status write_records(uint32_t, const Piece& piece, uint64_t, uint64_t) override {
-        if (records_fail) return Error("There is no room.");
-        for_each_record(piece, [this](const plumb_record& record) {
-            (known.contains(record.thread_id) ? named : nameless).insert(record.thread_id);
-        });
-        return ok();
-    }
-    Status write_entries(std::vector<ChannelEntry>& entries) override {
-        if (is_full) return Error("There is no room.");
-        for (const ChannelEntry& entry : entries)
-            if (entry.type == PLUMB_ENTRY_THREAD) known.insert(entry.thread_id);
-        if (while_writing) while_writing();
-        told.push_back(entries);
-        if (told.size() == 1) first_told = read_clock(PLUMB_CLOCK_MONOTONIC);
-        return ok();
-    }
-    Status close(uint32_t) override { return close_fails ? Status(Error("There was no room.")) : ok(); }
-
-    std::function<void()> while_writing;
-    bool is_full = false;
-    bool close_fails = false;
-    bool records_fail = false;
-    std::set<uint32_t> known, named, nameless;
-    std::vector<std::vector<ChannelEntry>> told;
-    uint64_t first_told = 0; /* when */
-};
-
-struct NotedDrain {
-    std::unique_ptr<Drain> drain;
-    NotingSink* sink;
-};
-
-NotedDrain noted(ChannelBuilder& channel, std::shared_ptr<NamesFound> names_found = nullptr) {
-    auto reader = ChannelReader::open(channel.bytes(), {channel.bytes().data(), {}});
-    auto calibration = ClockCalibration::start(PLUMB_CLOCK_MONOTONIC);
-    auto source =
-        std::make_unique<ChannelSource>(channel.bytes().data(), std::move(*reader), std::move(*calibration),
-                                        std::vector<RingPlace>{}, 0, std::move(names_found));
-    auto sink = std::make_unique<NotingSink>();
-    NotingSink* const noting = sink.get();
-    return {std::move(*Drain::make(std::move(source), std::move(sink), {})), noting};
-}
-
-constexpr uint32_t process = 4'000'001; /* no process has such a number */
-
-void write_as(ChannelBuilder& channel, uint16_t id, uint32_t thread, int records = 1) {
-    channel.add_process(process, "program", "/bin/program", now());
-    channel.add_thread(process, thread, "thread", now());
-    for (int i = 0; i < records; i++)
-        ASSERT_TRUE(channel.write(0, id, now(), Payload().put(uint64_t{1}).bytes(), thread));
-}
+using test::process;
+using test::write_as;
 
 /* This thread, which it told by another name than it has. */
 void enter_own_thread(ChannelBuilder& channel) {
@@ -382,128 +301,6 @@ TEST_F(DrainTest, what_a_stream_had_that_could_not_be_closed_is_counted_as_not_w
     ASSERT_EQ(totals.events_lost.size(), 1u);
     EXPECT_EQ(totals.events_lost[0].name, "not_written");
     EXPECT_TRUE(totals.events.empty());
-}
-
-// Whoever finds the channel of a killed recorder tells what that one could not.
-TEST_F(DrainTest, losses_count_as_told_when_they_are_written) {
-    ChannelBuilder channel;
-    const uint16_t id = channel.add_event("n", {test::integer("value", 8)});
-    auto [drain, sink] = noted(channel);
-    plumb_ring_control& control = channel.control(0);
-    control.lost[PLUMB_LOST_FULL] = 7;
-    sink->records_fail = true;
-    write_as(channel, id, process, 3);
-    ASSERT_TRUE(drain->step(ReadWhat::everything));
-    EXPECT_EQ(control.taken, control.write_pos);
-    EXPECT_EQ(control.told[PLUMB_LOST_FULL], 0u);
-    EXPECT_EQ(control.not_stored, 3u);
-    sink->records_fail = false;
-    write_as(channel, id, process, 1);
-    ASSERT_TRUE(drain->step(ReadWhat::everything));
-    EXPECT_EQ(control.told[PLUMB_LOST_FULL], 7u);
-    EXPECT_EQ(control.not_stored, 0u);
-}
-
-TEST_F(DrainTest, what_a_killed_recorder_could_not_write_is_told_by_who_finds_it) {
-    ChannelBuilder channel;
-    (void)channel.add_event("n", {test::integer("value", 8)});
-    channel.control(0).not_stored = 3;
-    ChannelDrainOptions options;
-    options.directory = trace();
-    auto drain = drain_dead_channel(channel.bytes(), options);
-    ASSERT_TRUE(drain) << drain.error().message();
-    EXPECT_TRUE((*drain)->finish());
-    const DrainTotals totals = (*drain)->totals();
-    EXPECT_EQ(totals.progress.events_discarded, 3u);
-    ASSERT_EQ(totals.events_lost.size(), 1u);
-    EXPECT_EQ(totals.events_lost[0].name, "not_written");
-    EXPECT_EQ(totals.events_lost[0].count, 3u);
-}
-
-constexpr uint64_t all_ones = UINT64_MAX;
-
-std::map<std::string, uint64_t> by_name(const std::vector<NamedCount>& counts) {
-    std::map<std::string, uint64_t> map;
-    for (const NamedCount& each : counts)
-        map[each.name] = each.count;
-    return map;
-}
-
-// One wild store; the writers go on from what it left.
-TEST_F(DrainTest, a_counter_of_losses_that_is_written_over_is_damage_and_what_follows_counts) {
-    ChannelBuilder channel;
-    const auto [drain, sink] = noted(channel);
-    uint64_t& lost = channel.control(0).lost[PLUMB_LOST_FULL];
-    for (const uint64_t value :
-         {uint64_t{5}, all_ones, uint64_t{1}, uint64_t{4}, uint64_t{1} << 63, uint64_t{0}}) {
-        lost = value;
-        drain->step(ReadWhat::everything);
-    }
-    lost = 7;
-    ASSERT_TRUE(drain->finish());
-    const DrainTotals totals = drain->totals();
-    EXPECT_EQ(by_name(totals.events_lost), (std::map<std::string, uint64_t>{{"full", 5 + 2 + 3 + 7}}));
-    EXPECT_EQ(totals.progress.events_discarded, 17u);
-    ASSERT_EQ(totals.missed.size(), 1u) << "that nothing was lost is not known";
-    EXPECT_EQ(totals.missed[0].name, damage_name(Damage::losses));
-    EXPECT_EQ(totals.missed[0].count, 3u);
-}
-
-// A number that a counter may have, but not have come to in the time since the last look.
-TEST_F(DrainTest, a_counter_of_losses_that_grew_faster_than_anybody_loses_is_damage) {
-    ChannelBuilder channel;
-    const auto [drain, sink] = noted(channel);
-    uint64_t& lost = channel.control(0).lost[PLUMB_LOST_FULL];
-    for (const uint64_t value : {uint64_t{5}, uint64_t{1} << 39, (uint64_t{1} << 39) + 3}) {
-        lost = value;
-        drain->step(ReadWhat::everything);
-    }
-    ASSERT_TRUE(drain->finish());
-    EXPECT_EQ(by_name(drain->totals().events_lost), (std::map<std::string, uint64_t>{{"full", 5 + 3}}));
-    ASSERT_EQ(drain->totals().missed.size(), 1u);
-    EXPECT_EQ(drain->totals().missed[0].name, damage_name(Damage::losses));
-}
-
-TEST(LossSums, never_come_round) {
-    EXPECT_EQ(sum_of_losses(2, 3), 5u);
-    EXPECT_EQ(sum_of_losses(losses_max - 1, 3), losses_max);
-    EXPECT_EQ(sum_of_losses(all_ones, 1), losses_max);
-    EXPECT_EQ(sum_of_losses(all_ones, all_ones), losses_max);
-}
-
-// What a flight recorder has told stands in the channel for who finds it dead, where programs can write.
-TEST_F(DrainTest, a_snapshot_knows_by_itself_what_the_one_before_told) {
-    ChannelBuilder channel;
-    plumb_ring_control& control = channel.control(0);
-    control.told[PLUMB_LOST_FULL] = all_ones;
-    control.lost[PLUMB_LOST_FULL] = 2;
-    auto first = live(channel);
-    ASSERT_TRUE(first->finish());
-    EXPECT_EQ(first->totals().progress.events_discarded, 2u);
-    EXPECT_EQ(control.told[PLUMB_LOST_FULL], 2u);
-
-    control.told[PLUMB_LOST_FULL] = all_ones;
-    control.lost[PLUMB_LOST_FULL] = 5;
-    std::filesystem::remove_all(trace());
-    ChannelDrainOptions options;
-    options.ring_places = first->ring_places();
-    auto second = live(channel, options);
-    ASSERT_TRUE(second->finish());
-    EXPECT_EQ(second->totals().progress.events_discarded, 3u);
-    EXPECT_THAT(second->totals().missed, testing::IsEmpty());
-}
-
-TEST_F(DrainTest, an_entry_that_found_no_room_counts_in_one_snapshot) {
-    ChannelBuilder channel;
-    channel.header().refused[PLUMB_REFUSED_ENTRY_SLOTS] = 5;
-    ChannelDrainOptions options;
-    options.not_described_before = 3;
-    const auto second = live(channel, options)->totals().not_described;
-    ASSERT_THAT(second, testing::SizeIs(1));
-    EXPECT_EQ(second[0].count, 2u);
-    std::filesystem::remove_all(trace());
-    options.not_described_before = 5;
-    EXPECT_THAT(live(channel, options)->totals().not_described, testing::IsEmpty());
 }
 
 } // namespace plumb
