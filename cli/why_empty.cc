@@ -154,7 +154,7 @@ std::string without_programs(const RecordingFacts& facts) {
                "preloaded: "
                "programs that are statically linked, that have more rights than who starts them "
                "(set-user-ID), or "
-               "whose loader is another one (musl's, a 32-bit one) do not load it.";
+               "whose loader is another one (of 32 bits, say) do not load it.";
     return "No program with tracepoints is known to have begun meanwhile: one links plumb, or a probe is "
            "preloaded (`--preload pthread`), and can open its user's directory in /dev/shm.";
 }

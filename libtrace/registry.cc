@@ -187,7 +187,7 @@ int initialise() {
     else if (!kernel_has_membarrier())
         runtime.rseq_offset = 0;
     read_launched();
-    pthread_atfork(nullptr, nullptr, after_fork);
+    run_in_forked_children(after_fork);
     runtime.initialised = true;
     return open_state();
 }

@@ -140,6 +140,9 @@ int64_t
 find_rseq(const char* wish); // of struct rseq from the thread pointer, or 0; wish: PLUMB_RSEQ, or nullptr
 void register_thread();      // where the C library does not; with SignalsHeld, not in a child of vfork
 
+// at_fork.cc
+void run_in_forked_children(void (*function)());
+
 // registry.cc
 int initialise();
 void after_fork();        // in the child

@@ -66,6 +66,52 @@ static void cond_wait_cancelled(void* wait) {
 }
 
 /*
+ * pthread_cleanup_push() names functions of the C library that this was compiled for. Another one, in whose programs
+ * the probe may be preloaded, has none of these, and musl has its own two.
+ */
+#ifdef __GLIBC__
+#pragma weak __pthread_register_cancel
+#pragma weak __pthread_unregister_cancel
+
+struct musl_cleanup {
+    void (*function)(void*);
+    void* argument;
+    struct musl_cleanup* next;
+};
+extern void _pthread_cleanup_push(struct musl_cleanup*, void (*)(void*), void*) __attribute__((weak));
+extern void _pthread_cleanup_pop(struct musl_cleanup*, int) __attribute__((weak));
+
+static inline int is_other_library(void) {
+    return __pthread_register_cancel == NULL || __pthread_unregister_cancel == NULL;
+}
+
+PLUMB_TRACED int cond_wait_of_other_library(struct wait* wait) {
+    struct musl_cleanup cleanup;
+    const int has_cleanup = _pthread_cleanup_push != NULL && _pthread_cleanup_pop != NULL;
+    if (has_cleanup) _pthread_cleanup_push(&cleanup, cond_wait_cancelled, wait);
+    const int status = cond_wait_real(wait);
+    if (has_cleanup) _pthread_cleanup_pop(&cleanup, 0);
+    return status;
+}
+#else
+static inline int is_other_library(void) {
+    return 0;
+}
+static int cond_wait_of_other_library(struct wait* wait) {
+    return cond_wait_real(wait);
+}
+#endif
+
+static int cond_wait_cancellable(struct wait* wait) {
+    int status;
+    if (PLUMB_UNLIKELY(is_other_library())) return cond_wait_of_other_library(wait);
+    pthread_cleanup_push(cond_wait_cancelled, wait);
+    status = cond_wait_real(wait);
+    pthread_cleanup_pop(0);
+    return status;
+}
+
+/*
  * Status and mutex after a wait:
  *   0, ETIMEDOUT      given up and taken again
  *   EOWNERDEAD        the same, and its owner had died
@@ -75,13 +121,10 @@ static void cond_wait_cancelled(void* wait) {
  */
 PLUMB_TRACED int cond_wait_traced(pthread_cond_t* cond, pthread_mutex_t* mutex,
                                   const struct plumb_limit* limit, enum generation generation, void* caller) {
-    int status;
     struct wait wait = {cond, mutex, limit, generation, plumb_monotonic_ns()};
     plumb_trace(pthread, cond_wait_begin, cond, mutex, caller);
     plumb_trace(pthread, mutex_released, mutex);
-    pthread_cleanup_push(cond_wait_cancelled, &wait);
-    status = cond_wait_real(&wait);
-    pthread_cleanup_pop(0);
+    const int status = cond_wait_cancellable(&wait);
     cond_wait_ended(&wait, status);
     return status;
 }

@@ -76,10 +76,12 @@ PLUMB_TRACED int mutex_lock_traced(pthread_mutex_t* mutex, const struct plumb_li
         status = EINVAL;
     else
         status = plumb_real.mutex_trylock(mutex);
-    if (PLUMB_UNLIKELY(status != 0)) return mutex_lock_contended(mutex, limit, status, caller);
+    /* A C library whose robust mutexes are not known by their kind (musl) has taken one then. */
+    if (PLUMB_UNLIKELY(status != 0 && status != EOWNERDEAD))
+        return mutex_lock_contended(mutex, limit, status, caller);
     plumb_after_lock();
-    plumb_trace(pthread, mutex_acquired, mutex, 0, 0);
-    return 0;
+    plumb_trace(pthread, mutex_acquired, mutex, 0, status);
+    return status;
 }
 
 #define MUTEX_LOCK_ON() (PLUMB_ON(mutex_acquired) | PLUMB_ON(mutex_wait) | PLUMB_ON(mutex_lock_failed))

@@ -13,6 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef __GLIBC__ /* what musl has not */
+#define strerrorname_np strerror
+#define pthread_mutex_clocklock(mutex, clock, when) pthread_mutex_timedlock(mutex, when)
+#define pthread_cond_clockwait(cond, mutex, clock, when) pthread_cond_timedwait(cond, mutex, when)
+#endif
+
 #define ERRNO_BEFORE 4711
 
 static const char* check_subject = "";
