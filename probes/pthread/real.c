@@ -11,11 +11,17 @@
  * for the first time still holds the lock that dlsym() may then want.
  *
  * Looking up is idempotent, so threads that do it at once store the same pointers.
+ *
+ * The loader runs the constructors of all other libraries before ours, since what was preloaded comes last. The first of them
+ * that locks something comes by here, so the probe asks then what is on, and not only when it is its turn.
  */
 #include "real.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <plumb/runtime.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* The second names exist as a version that ld binds only when it is asked for by name. */
 #if defined(__x86_64__) && defined(__LP64__)
@@ -48,26 +54,40 @@ static __thread volatile int lookups __attribute__((tls_model("initial-exec")));
 
 typedef void (*any_function)(void);
 
+/* Not every C library has it (musl), and a loader that misses a function ends the program. */
+#pragma weak dlvsym
+
 static any_function look_up(const char* name, const char* version) {
     lookups = lookups + 1;
-    void* found = version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
+    void* found = !version ? dlsym(RTLD_NEXT, name) : dlvsym ? dlvsym(RTLD_NEXT, name, version) : NULL;
     lookups = lookups - 1;
     return (any_function)found;
 }
 
 static void look_up_all(void);
 
+/* Constructors run in the first thread; before that of the C library there is no environment, and nobody to ask. */
+static void begin_early(void) {
+    const int saved = errno;
+    look_up_all();
+    if (environ && getpid() == syscall(SYS_gettid)) plumb_begin_object();
+    errno = saved;
+}
+
 /* What a first call uses while its thread is inside a lookup. Not kept: it skips other preloaded wrappers. */
 static any_function meanwhile(const char* name, const char* version, any_function bootstrap) {
     return bootstrap ? bootstrap : look_up(name, version);
 }
 
-/* The first call of each function, and find_... to replace it. */
-#define PLUMB_STUB(field, symbol, version, parameters, arguments, bootstrap)                            \
+/*
+ * The first call of each function, and find_... to replace it. It goes by the wrapper once more, `own`, since its events
+ * may be on now.
+ */
+#define PLUMB_STUB(field, symbol, version, parameters, arguments, bootstrap, own)                       \
     static int first_##field parameters {                                                               \
         if (lookups == 0) {                                                                             \
-            look_up_all();                                                                              \
-            if (plumb_real.field != first_##field) return plumb_real.field arguments;                   \
+            begin_early();                                                                              \
+            if (plumb_real.field != first_##field) return own arguments;                                \
         }                                                                                               \
         const __typeof__(plumb_real.field) found =                                                      \
             (__typeof__(plumb_real.field))meanwhile(symbol, version, (any_function)bootstrap);          \
@@ -80,11 +100,12 @@ static any_function meanwhile(const char* name, const char* version, any_functio
     }
 
 #define PLUMB_DEFINE(name, parameters, arguments, bootstrap) \
-    PLUMB_STUB(name, "pthread_" #name, 0, parameters, arguments, bootstrap)
+    PLUMB_STUB(name, "pthread_" #name, 0, parameters, arguments, bootstrap, pthread_##name)
 PLUMB_REAL_FUNCTIONS(PLUMB_DEFINE)
 #undef PLUMB_DEFINE
 #define PLUMB_DEFINE(name, parameters, arguments) \
-    PLUMB_STUB(old_##name, "pthread_" #name, PLUMB_OLD_CONDITIONS, parameters, arguments, 0)
+    extern int plumb_old_##name parameters;       \
+    PLUMB_STUB(old_##name, "pthread_" #name, PLUMB_OLD_CONDITIONS, parameters, arguments, 0, plumb_old_##name)
 PLUMB_OLD_FUNCTIONS(PLUMB_DEFINE)
 #undef PLUMB_DEFINE
 

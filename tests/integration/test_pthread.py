@@ -20,6 +20,7 @@ BUILD = pathlib.Path(os.environ["PLUMB_BUILD_DIR"])
 PLUMB = BUILD / "cli" / "plumb"
 PROBE = BUILD / "probes" / "pthread" / "libplumb-pthread.so"
 PROGRAMS = BUILD / "probes" / "pthread" / "tests"
+SOURCES = pathlib.Path(os.environ["PLUMB_SOURCE_DIR"]) / "probes" / "pthread" / "tests"
 JEMALLOC = pathlib.Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")
 TCMALLOC = pathlib.Path("/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4")
 # Enough that nothing is discarded on a busy machine.
@@ -197,6 +198,108 @@ class Counts(unittest.TestCase):
 
     def test_with_an_allocator_that_locks(self):
         self.check("count_locks", also=[PROGRAMS / "locking_malloc.so"])
+
+
+class Constructors(unittest.TestCase):
+    """The loader begins with the libraries of a program and ends with what was preloaded into it: the probe is there before
+    its own constructor, from the first lock on."""
+
+    LIBRARY = """
+        #include <pthread.h>
+        static pthread_mutex_t early = PTHREAD_MUTEX_INITIALIZER;
+        static pthread_rwlock_t both = PTHREAD_RWLOCK_INITIALIZER;
+        __attribute__((constructor)) static void begin(void) {
+            FIRST;
+            for (int i = 0; i < 100; i++) {
+                pthread_mutex_lock(&early);
+                pthread_rwlock_rdlock(&both);
+                pthread_rwlock_unlock(&both);
+                pthread_mutex_unlock(&early);
+            }
+        }
+        int used(void) { return 0; }"""
+    COUNTS = {"mutex_acquired": 100, "mutex_released": 100, "rwlock_acquired": 100, "rwlock_released": 100}
+
+    def record(self, first, also=()):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="plumb-early-"))
+        self.addCleanup(shutil.rmtree, folder)
+        subprocess.run(["gcc", "-shared", "-fPIC", f"-DFIRST={first}", "-x", "c", "-", "-o", folder / "libearly.so"],
+                       input=self.LIBRARY, text=True, check=True)
+        subprocess.run(["gcc", "-x", "c", "-", "-x", "none", folder / "libearly.so", "-o", folder / "main"],
+                       input="int used(void); int main(void) { return used(); }", text=True, check=True)
+        self.assertEqual(preload_off([folder / "main"])[0], 0)
+        with Recorded([folder / "main"], also=also) as recorded:
+            self.assertEqual(recorded.status, 0, recorded.errors)
+            return collections.Counter(event.name.partition(":")[2] for event in recorded.events()
+                                       if event.name.startswith("pthread:"))
+
+    def test_first_of_all_is_a_mutex(self):
+        self.assertEqual(self.record("(void)0"), self.COUNTS)
+
+    def test_first_of_all_is_a_condition(self):
+        counts = self.record("static pthread_cond_t c = PTHREAD_COND_INITIALIZER; pthread_cond_signal(&c)")
+        self.assertEqual(counts, {**self.COUNTS, "cond_signal": 1})
+
+    def test_under_an_allocator_that_locks(self):
+        counts = self.record("(void)0", also=[PROGRAMS / "locking_malloc.so"])
+        self.assertGreaterEqual(counts["mutex_acquired"], 100)
+        self.assertEqual(counts["mutex_acquired"], counts["mutex_released"])
+
+
+class AnotherLibrary(unittest.TestCase):
+    """Programs of musl: the probe is compiled for glibc, and LD_PRELOAD reaches whatever a command starts."""
+
+    def setUp(self):
+        if shutil.which("musl-gcc") is None:
+            self.skipTest("musl-gcc is not installed")
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="plumb-musl-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def compile(self, name):
+        program = self.folder / name
+        subprocess.run(["musl-gcc", "-O1", "-D_GNU_SOURCE", SOURCES / f"{name}.c", "-o", program], check=True)
+        return program
+
+    def test_same_results(self):
+        SameResults.check(self, self.compile("same_condition"))
+
+    def test_counts(self):
+        Counts.check(self, self.compile("count_locks"))
+
+    def test_as_a_child_that_forks(self):
+        program = self.folder / "forks"
+        (self.folder / "forks.c").write_text(r"""
+            #include <pthread.h>
+            #include <stdio.h>
+            #include <sys/wait.h>
+            #include <unistd.h>
+            static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+            static void lock(int times) {
+                for (int i = 0; i < times; i++) {
+                    pthread_mutex_lock(&mutex);
+                    pthread_mutex_unlock(&mutex);
+                }
+            }
+            int main(void) {
+                lock(3);
+                for (int i = 0; i < 5; i++) {
+                    if (fork() == 0) {
+                        lock(7);
+                        _exit(0);
+                    }
+                }
+                int status, all = 0;
+                while (wait(&status) > 0) all += status == 0;
+                printf("%d\n", all);
+                return 3;
+            }""")
+        subprocess.run(["musl-gcc", self.folder / "forks.c", "-o", program], check=True)
+        with Recorded(["sh", "-c", f"{program}; echo $?; {program}"]) as recorded:
+            self.assertEqual(recorded.status, 3, recorded.errors)
+            self.assertEqual(recorded.output.split()[:3], ["5", "3", "5"])
+            locks = collections.Counter(event.fields["vtid"] for event in recorded.events()
+                                        if event.name == "pthread:mutex_acquired")
+            self.assertEqual(sorted(locks.values()), [3] * 2 + [7] * 10)
 
 
 class OtherPrograms(unittest.TestCase):
