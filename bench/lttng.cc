@@ -1,5 +1,5 @@
 // The peer: the same events by LTTng-UST, measured in the same way. Started while a flight-recorder session
-// with them is on.
+// with them is on; what is off, while there is none.
 #include "events.h"
 #include "harness.h"
 #include "lttng_provider.h"
@@ -23,6 +23,11 @@ void number_on(benchmark::State& state) {
                           [](uint64_t i) { lttng_ust_tracepoint(plumb_bench, number, i); }));
 }
 
+void number_off(benchmark::State& state) {
+    if (lttng_ust_tracepoint_enabled(plumb_bench, number)) return state.SkipWithError("it is on");
+    report(state, measure(0, true, [](uint64_t i) { lttng_ust_tracepoint(plumb_bench, number, i); }));
+}
+
 void name_on(benchmark::State& state) {
     if (!lttng_ust_tracepoint_enabled(plumb_bench, name)) return state.SkipWithError("no LTTng session");
     const char* name = name_to_trace;
@@ -33,6 +38,7 @@ void name_on(benchmark::State& state) {
 } // namespace
 
 int main(int argc, char** argv) {
+    add("what_does_a_tracepoint_cost_when_off_lttng_ust", number_off);
     add("what_does_an_event_with_one_u64_cost_lttng_ust", number_on);
     add("what_does_an_event_with_a_string_and_a_u64_cost_lttng_ust", name_on);
     return run_all(argc, argv);

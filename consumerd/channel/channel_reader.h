@@ -103,6 +103,8 @@ public:
 
     /* How long a record of this event must be: its one length, or one of the two marks below. */
     uint32_t record_length(uint16_t id) const { return record_length_[id]; }
+    /* That of all, 65536 of them; until the next event is found. */
+    const uint32_t* record_lengths() const { return record_length_.data(); }
     static constexpr uint32_t length_unknown = 0x10000; /* neither is a 16-bit number, so none matches */
     static constexpr uint32_t length_varies = 0x10001;
 

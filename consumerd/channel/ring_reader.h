@@ -140,6 +140,8 @@ private:
     void copy_chunk(std::byte* to, size_t bytes) const;
     std::optional<Piece> read_chunk(uint64_t readable_end, ReadBuffer& buffer);
     Walk walk_chunk(const Bounds& bounds, ReadBuffer& buffer);
+    size_t pass_good_records(const std::byte* chunk, size_t offset, const Bounds& bounds, uint64_t* counts,
+                             Walk& walk);
     Verdict judge(const std::byte* at, size_t offset, const Bounds& bounds, const char*& complaint);
     Verdict judge_time(uint64_t timestamp, size_t next_offset, const Bounds& bounds, const char*& complaint);
     bool is_contradicted(uint64_t timestamp, uint64_t next_position, uint64_t readable_end) const;
