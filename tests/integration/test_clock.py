@@ -24,6 +24,7 @@ BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
 PLUMB = BUILD / "cli/plumb"
 SECONDS = float(os.environ.get("PLUMB_CLOCK_SECONDS", "8"))
 sys.path.insert(0, str(SOURCE / "tests/support"))
+import machine_clock  # noqa: E402
 from traced_program import compile_traced  # noqa: E402
 
 ALLOWED_NS = 1000  # at the 99.9th percentile
@@ -157,9 +158,7 @@ class Clock(unittest.TestCase):
         return summary
 
     def test_time_stamps_of_the_session_clock_are_right(self):
-        usable = json.loads(subprocess.run([PLUMB, "doctor", "--json"], stdout=subprocess.PIPE, check=False).stdout)
-        clock = next(check for check in usable["checks"] if check["name"] == "clock")
-        if clock["status"] != "ok":
+        if not machine_clock.has_cycle_counter():
             self.skipTest("the cycle counter is no clock here")
         summary = self.measure("tsc", SECONDS)
         print(f"rate from {summary['clock']['rate_source']}, refined over {summary['clock']['baseline_ns'] / 1e9:.1f} s, "

@@ -11,6 +11,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+import machine_clock  # noqa: E402
 import traced_program  # noqa: E402
 
 PLUMB = traced_program.BUILD / "cli" / "plumb"
@@ -164,6 +165,7 @@ class ClockCalls(traced_program.TracedProgramTest):
                     summary = self.record(self.program, how, clock=clock)
                     self.assertEqual((summary["events"], summary["events_lost"]), (1 + EVENTS, 0))
 
+    @unittest.skipUnless(machine_clock.has_cycle_counter(), "the cycle counter is no clock here")
     def test_without_sequences_no_call_asks_for_the_cpu(self):
         for how in ("kills", "refuses"):
             with self.subTest(how=how):
@@ -193,6 +195,7 @@ class ClockCalls(traced_program.TracedProgramTest):
         program = self.begin(self.hidden, self.program, "kills", "waits", stdin=subprocess.PIPE)
         self.assert_named(recorder, program, "the clock is read by a system call")
 
+    @unittest.skipUnless(machine_clock.has_cycle_counter(), "the events themselves have no time then")
     def test_waits_for_locks_are_then_without_their_time(self):
         if "__asan_" in subprocess.run(["nm", "-D", PROBE], capture_output=True, text=True, check=True).stdout:
             self.skipTest("a sanitizer's run-time library can not be preloaded into programs that lack it")

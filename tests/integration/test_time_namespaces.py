@@ -12,6 +12,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+import machine_clock  # noqa: E402
 import traced_program  # noqa: E402
 
 PLUMB = traced_program.BUILD / "cli" / "plumb"
@@ -145,7 +146,7 @@ class TimeNamespaces(traced_program.TracedProgramTest):
         return [(words[i], words[i + 1]) for i in range(0, len(words), 8) if words[i] != 0]
 
     def test_times_are_those_of_the_machine(self):
-        for clock in ("mono", "boot", "real", "tsc"):
+        for clock in machine_clock.usable("mono", "boot", "real", "tsc"):
             for seconds in (-MINUTES, HOUR):
                 with self.subTest(clock=clock, seconds=seconds):
                     began = time.time()
@@ -164,7 +165,7 @@ class TimeNamespaces(traced_program.TracedProgramTest):
                     self.check_times(began, EVENTS)
 
     def test_a_recorder_in_one(self):
-        for clock in ("mono", "boot", "tsc"):
+        for clock in machine_clock.usable("mono", "boot", "tsc"):
             for seconds in (-MINUTES, HOUR):
                 with self.subTest(clock=clock, seconds=seconds):
                     outside = self.start(self.program, "ticks")
@@ -220,7 +221,8 @@ class TimeNamespaces(traced_program.TracedProgramTest):
                   f"mount -t tmpfs none {root}/proc && exec chroot {root} {self.program} ticks")
         program = self.start("unshare", "--mount", "sh", "-c", script)
         time.sleep(1)
-        for clock, is_recorded in (("tsc", True), ("real", True), ("mono", False), ("boot", False)):
+        for clock in machine_clock.usable("tsc", "real", "mono", "boot"):
+            is_recorded = clock in ("tsc", "real")
             with self.subTest(clock=clock):
                 summary = self.record("--clock", clock, "--duration", "0.5s")
                 self.assertEqual(summary["events"] > 0, is_recorded, summary)

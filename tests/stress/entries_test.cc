@@ -35,13 +35,14 @@ TEST(Entries, of_the_dead_make_room_for_the_living) {
     shape.subbuf_bytes = 16384; // rings are full all the time, and passes over them short
     shape.entry_slots = 300;
     shape.heap_bytes = 128 << 10;
+    shape.clock_mode = PLUMB_CLOCK_MONOTONIC; // which every machine has
     TestChannel channel(shape);
     char directory[] = "/tmp/plumb-entries-XXXXXX";
     ASSERT_NE(mkdtemp(directory), nullptr);
     plumb::ChannelDrainOptions options;
     options.directory = std::string(directory) + "/trace";
     options.interval_ns = options.idle_interval_ns = 10'000'000;
-    auto calibration = plumb::ClockCalibration::start(PLUMB_CLOCK_TSC);
+    auto calibration = plumb::ClockCalibration::start(shape.clock_mode);
     ASSERT_TRUE(calibration);
     auto drain = plumb::drain_live_channel(
         {reinterpret_cast<std::byte*>(&channel.header()), channel.header().total_bytes},
