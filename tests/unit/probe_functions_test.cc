@@ -52,6 +52,8 @@ TEST(SimilarNames, AreThoseThatSomebodyMayHaveMeant) {
     EXPECT_THAT(similar_names("Parse", {"json_parse", "json_print"}), ElementsAre("json_parse"));
     EXPECT_THAT(similar_names("mian", {"main", "jason"}), IsEmpty()); /* two letters of four */
     EXPECT_THAT(similar_names("", {"main"}), IsEmpty());
+    EXPECT_THAT(similar_names("json_pars", {"json_parse_all", "json_parse"}), /* the nearest first */
+                ElementsAre("json_parse", "json_parse_all"));
     EXPECT_EQ(
         similar_names("add", std::vector<std::string>{"add1", "add2", "add3", "add4", "add5", "add6"}).size(),
         5u);
