@@ -185,6 +185,12 @@ std::string cut_text(std::uint64_t count) {
 }
 
 std::string not_described_text(const NamedCount& missing) {
+    if (missing.name == "no_memory")
+        return fmt::format(
+            "{} the recorder had no memory for what is told of processes, threads and objects, or "
+            "for events of theirs (`ulimit -v`, `-d`?): names are missing, or older than they could "
+            "be, and what else is missing is counted as lost",
+            missing.count == 1 ? "once" : with_commas(missing.count) + " times");
     return fmt::format("{} of processes, threads or objects not described, for want of room in the channel's "
                        "tables: their events have no names",
                        counted(missing.count, "entry"));

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <new>
 
 namespace plumb {
 namespace {
@@ -26,6 +27,10 @@ constexpr std::uint64_t tick_ns = 200'000'000;
 constexpr std::uint64_t others_ask_pause_ns = 10'000'000;
 /* Of a command that has none yet: as timeout(1) has it. */
 constexpr int exit_status_of_running = 124;
+
+/* What ending takes where memory has run out (`ulimit -v`): addresses alone until then. */
+constexpr std::size_t closing_room_bytes = 4 * 1024 * 1024;
+constexpr unsigned no_memory_pause_us = 10'000;
 
 /* What a summary takes, on a disk that is full by then. */
 constexpr std::uint64_t summary_space_bytes = 128 * 1024;
@@ -58,6 +63,7 @@ Result<int> Recorder::run() {
     speak_apart();
     raise_open_files_limit();
     if (Status prepared = prepare(); !prepared) return prepared.error();
+    closing_room_.reset(new (std::nothrow) char[closing_room_bytes]);
     start_stream_keeper();
     if (!options_.command.empty()) signals_.watch_group();
     if (Status opened = open_session(); !opened) return opened.error();
@@ -84,13 +90,7 @@ Result<int> Recorder::run() {
     }
     directory_->keep();
     wait_for_end();
-    close();
-    if (!options_.quiet)
-        put_result(summary_text(summary_));
-    else if (summary_.why_empty.could_never_match)
-        for (const std::string& line : summary_.why_empty.lines)
-            status_.say(line);
-    if (options_.json) put_out(summary_json(summary_));
+    end_as_memory_allows();
     (void)is_sent_away(); /* by what came before */
     /* While a pipe without a reader is an error and not a signal: the command's status is what is passed on. */
     const Status said = flush_out([this] { return is_sent_away(); });
@@ -259,34 +259,73 @@ void Recorder::wait_for_end() {
     const std::uint64_t begun_ns =
         elapsed_ns(); /* the time is that of recording, not that of getting there */
     std::uint64_t look_again_ns = 0;
-    while (!is_over()) {
-        std::uint64_t timeout_ns =
-            status_.is_shown() || !attached_.empty() || stop_asked_ns_ != 0 ? tick_ns : 10 * tick_ns;
-        if (duration_ns_ != 0 && stop_asked_ns_ == 0) {
-            const std::uint64_t elapsed = elapsed_ns() - begun_ns;
-            if (elapsed >= duration_ns_) end_of_time();
-            timeout_ns = elapsed >= duration_ns_ ? 0 : std::min(timeout_ns, duration_ns_ - elapsed);
+    for (bool is_at_end = false; !is_at_end;) {
+        try {
+            is_at_end = is_over();
+            if (!is_at_end) wait_a_turn(begun_ns, look_again_ns);
+        } catch (const std::bad_alloc&) { /* the command and the rings are looked after all the same */
+            turns_without_memory_++;
+            usleep(no_memory_pause_us);
         }
-        if (other_users_ && command_) timeout_ns = std::min(timeout_ns, other_users_tick_ns());
-        timeout_ns = std::min(timeout_ns, look_again_ns);
-        if (others_ask_) timeout_ns = std::min(timeout_ns, others_ask_pause_ns);
-        if (const auto signal = signals_.next(timeout_ns))
-            handle(*signal);
-        else if (others_ask_)
-            serve_snapshots();
-        look_for_other_users();
-        look_at_entrance();
-        end_truncated_users();
-        /* A flight recorder reads nothing until it is asked; who begins meanwhile must not be forgotten. */
-        if (kernel_session_ && kernel_session_->numbers() != nullptr) kernel_session_->numbers()->catch_up();
-        look_again_ns = session_->hold_filtered();
-        if (other_users_) look_again_ns = std::min(look_again_ns, other_users_->hold_filtered());
-        if (!drain_) continue;
-        DrainProgress progress = drain_->progress();
-        if (kernel_drain_) add_progress(progress, kernel_drain_->progress());
-        if (other_users_) add_progress(progress, other_users_->progress());
-        status_.update(progress, elapsed_ns());
     }
+}
+
+void Recorder::wait_a_turn(std::uint64_t begun_ns, std::uint64_t& look_again_ns) {
+    std::uint64_t timeout_ns =
+        status_.is_shown() || !attached_.empty() || stop_asked_ns_ != 0 ? tick_ns : 10 * tick_ns;
+    if (duration_ns_ != 0 && stop_asked_ns_ == 0) {
+        const std::uint64_t elapsed = elapsed_ns() - begun_ns;
+        if (elapsed >= duration_ns_) end_of_time();
+        timeout_ns = elapsed >= duration_ns_ ? 0 : std::min(timeout_ns, duration_ns_ - elapsed);
+    }
+    if (other_users_ && command_) timeout_ns = std::min(timeout_ns, other_users_tick_ns());
+    timeout_ns = std::min(timeout_ns, look_again_ns);
+    if (others_ask_) timeout_ns = std::min(timeout_ns, others_ask_pause_ns);
+    if (const auto signal = signals_.next(timeout_ns))
+        handle(*signal);
+    else if (others_ask_)
+        serve_snapshots();
+    look_for_other_users();
+    look_at_entrance();
+    end_truncated_users();
+    /* A flight recorder reads nothing until it is asked; who begins meanwhile must not be forgotten. */
+    if (kernel_session_ && kernel_session_->numbers() != nullptr) kernel_session_->numbers()->catch_up();
+    look_again_ns = session_->hold_filtered();
+    if (other_users_) look_again_ns = std::min(look_again_ns, other_users_->hold_filtered());
+    if (!drain_) return;
+    DrainProgress progress = drain_->progress();
+    if (kernel_drain_) add_progress(progress, kernel_drain_->progress());
+    if (other_users_) add_progress(progress, other_users_->progress());
+    status_.update(progress, elapsed_ns());
+}
+
+/* The command's status is passed on in any case. */
+void Recorder::end_as_memory_allows() {
+    closing_room_.reset();
+    try {
+        if (turns_without_memory_ != 0)
+            summary_.problems.push_back(fmt::format(
+                "Memory ran out {} while the recorder looked after its programs (`ulimit -v`, `-d`?).",
+                turns_without_memory_ == 1 ? "once" : with_commas(turns_without_memory_) + " times"));
+        close();
+        say_what_was_recorded();
+    } catch (const std::bad_alloc&) {
+        has_write_failures_ = true;
+        put_error(
+            "plumb: memory ran out while the recording was ended (`ulimit -v`, `-d`?): the trace may not be "
+            "complete, and may have no summary.\n");
+        if (command_ && command_->has_ended() && !summary_.exit_status)
+            summary_.exit_status = command_->exit_status();
+    }
+}
+
+void Recorder::say_what_was_recorded() {
+    if (!options_.quiet)
+        put_result(summary_text(summary_));
+    else if (summary_.why_empty.could_never_match)
+        for (const std::string& line : summary_.why_empty.lines)
+            status_.say(line);
+    if (options_.json) put_out(summary_json(summary_));
 }
 
 /* Programs that start later find the session through files that others of this user may damage. Said once. */

@@ -86,6 +86,9 @@ private:
     bool is_waited_for(std::uint32_t process_id, std::uint64_t start_ns);
     Status attach();
     void wait_for_end();
+    void wait_a_turn(std::uint64_t begun_ns, std::uint64_t& look_again_ns);
+    void end_as_memory_allows();
+    void say_what_was_recorded();
     bool is_over();
     void handle(const siginfo_t& signal);
     void handle_behind(const siginfo_t& signal);
@@ -154,6 +157,8 @@ private:
     std::uint64_t started_ns_ = 0;
     std::uint64_t stop_asked_ns_ = 0; /* when the time was up; 0: not yet */
     FileDescriptor summary_space_;
+    std::unique_ptr<char[]> closing_room_;
+    std::uint64_t turns_without_memory_ = 0;
     bool has_write_failures_ = false;
     bool entrance_is_lost_ = false;
     bool has_told_of_waiting_ = false;

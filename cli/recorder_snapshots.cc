@@ -31,7 +31,7 @@ Result<std::string> Recorder::take_snapshot() {
     options.drain.names_found = names_found_;
     for (const auto* counts : {&summary_.before.not_described, &summary_.totals.not_described})
         for (const NamedCount& each : *counts)
-            options.drain.not_described_before += each.count;
+            if (each.name == "refused_entry_slots") options.drain.not_described_before += each.count;
     options.statedump.clock_mode = calibration_->mode();
     options.statedump.open_files = options_.statedump_files;
     auto taken = plumb::take_snapshot(*session_, *calibration_, kernel_session_.get(), options);

@@ -9,9 +9,10 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
+#include <new>
 #include <string>
-#include <system_error>
 #include <thread>
 
 namespace plumb {
@@ -64,7 +65,10 @@ void Speaker::speak(Queue& queue) {
     std::unique_lock<std::mutex> guard(queue.lock);
     for (;;) {
         queue.has_changed.wait(guard, [&queue] { return !queue.waiting.empty(); });
-        note_what_was_left_out(queue);
+        try {
+            note_what_was_left_out(queue);
+        } catch (const std::bad_alloc&) { /* that is said behind what comes next */
+        }
         std::string text;
         text.swap(queue.waiting);
         queue.is_speaking = true;
@@ -84,7 +88,7 @@ bool Speaker::say(std::string_view text, bool has_room) {
         try {
             std::thread([shared = queue_] { speak(*shared); }).detach();
             queue.has_thread = true;
-        } catch (const std::system_error&) {
+        } catch (const std::exception&) { /* no thread, or no memory for one */
             if (const int error_number = write_all(queue, text); error_number != 0)
                 queue.error_number = error_number;
             return true;
@@ -94,8 +98,13 @@ bool Speaker::say(std::string_view text, bool has_room) {
         queue.left_out++;
         return false;
     }
-    note_what_was_left_out(queue);
-    queue.waiting += text;
+    try {
+        note_what_was_left_out(queue);
+        queue.waiting += text;
+    } catch (const std::bad_alloc&) {
+        queue.left_out++;
+        return false;
+    }
     queue.has_changed.notify_all();
     return true;
 }

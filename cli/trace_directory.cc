@@ -19,6 +19,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -131,12 +132,14 @@ int move_in(int folder, const std::string& from, const std::string& to) {
     return ::unlinkat(folder, from.c_str(), AT_REMOVEDIR) == 0 ? 0 : errno;
 }
 
-void remove_aside(const std::string& path) {
+void remove_aside(const std::string& path) try {
     Status removed = remove_trace_files(path);
     if (removed && ::rmdir(path.c_str()) != 0) removed = Error::from_errno(errno, "Could not remove it");
     if (!removed)
         print_error("plumb: the trace that was replaced is still in {}: {}\n", without_controls(path),
                     without_controls(removed.error().message()));
+} catch (const std::bad_alloc&) {
+    put_error("plumb: the trace that was replaced is still there: memory ran out.\n");
 }
 
 /* The file system of an open file as /proc/locks names it, "00:2d:". That is not always what stat() says: btrfs has numbers of

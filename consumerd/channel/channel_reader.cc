@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <utility>
 
 namespace plumb {
@@ -250,17 +251,26 @@ std::vector<ChannelEntry> ChannelReader::take_new_entries() {
 /* In the order of their times, since numbers change hands. */
 void ChannelReader::look_for_entries() {
     entries_looked_at_ = entries_added();
-    std::vector<ChannelEntry> found = read_new_entries();
-    std::stable_sort(found.begin(), found.end(),
-                     [](const ChannelEntry& a, const ChannelEntry& b) { return a.timestamp < b.timestamp; });
-    for (ChannelEntry& entry : found) {
-        translate(entry);
-        new_entries_.push_back(std::move(entry));
+    std::vector<ChannelEntry> found;
+    size_t taken = 0;
+    try {
+        read_new_entries(found);
+        new_entries_.reserve(new_entries_.size() + found.size());
+        std::stable_sort(found.begin(), found.end(), [](const ChannelEntry& a, const ChannelEntry& b) {
+            return a.timestamp < b.timestamp;
+        });
+        for (; taken < found.size(); taken++) {
+            translate(found[taken]);
+            new_entries_.push_back(std::move(found[taken]));
+        }
+    } catch (const std::bad_alloc&) { /* the others are new at the next look */
+        for (; taken < found.size(); taken++)
+            entry_taken_[found[taken].slot] = 0;
+        throw;
     }
 }
 
-std::vector<ChannelEntry> ChannelReader::read_new_entries() {
-    std::vector<ChannelEntry> found;
+void ChannelReader::read_new_entries(std::vector<ChannelEntry>& found) {
     std::vector<std::byte> copy;
     uint64_t newest = 0;
     const auto is_possible = [&](uint64_t timestamp) {
@@ -270,8 +280,10 @@ std::vector<ChannelEntry> ChannelReader::read_new_entries() {
     for (uint32_t i = 0; i < geometry_.entry_slots; i++) {
         const uint64_t slot = load_slot(geometry_.entry_slots_offset, i);
         if (slot == entry_taken_[i] || (slot & (PLUMB_SLOT_FREE | PLUMB_SLOT_CLAIMED)) != 0) continue;
-        entry_taken_[i] = slot;
-        if (slot == 0) continue;
+        if (slot == 0) {
+            entry_taken_[i] = slot;
+            continue;
+        }
         ChannelEntry entry{};
         entry.slot = i;
         entry.slot_value = slot;
@@ -280,8 +292,8 @@ std::vector<ChannelEntry> ChannelReader::read_new_entries() {
             found.push_back(std::move(entry));
         else
             report_damage(Damage::entries, fmt::format("Entry {} is not usable.", i));
+        entry_taken_[i] = slot;
     }
-    return found;
 }
 
 void ChannelReader::translate(ChannelEntry& entry) {

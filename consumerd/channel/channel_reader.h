@@ -155,7 +155,7 @@ private:
     bool copy_from_heap(uint64_t slot, size_t limit_bytes, std::vector<std::byte>& out) const;
     bool take_event(uint32_t id);
     void look_for_entries();
-    std::vector<ChannelEntry> read_new_entries();
+    void read_new_entries(std::vector<ChannelEntry>& found);
     void translate(ChannelEntry& entry);
     void look_for_writers();
 

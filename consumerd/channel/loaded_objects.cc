@@ -67,9 +67,10 @@ void LoadedObjects::forget_unmapped(Process& process, const std::vector<MappedFi
 void LoadedObjects::note(const ChannelEntry& entry, uint64_t boottime_ns) {
     if (processes_.size() >= processes_max && !processes_.contains(entry.process_id)) return;
     if (entry.type == PLUMB_ENTRY_OBJECT) {
-        Process& process =
-            processes_.try_emplace(entry.process_id, Process{0, 0, boottime_ns, nullptr}).first->second;
-        if (!process.objects) process.objects = no_objects();
+        auto place = processes_.find(entry.process_id);
+        if (place == processes_.end())
+            place = processes_.emplace(entry.process_id, Process{0, 0, boottime_ns, no_objects()}).first;
+        Process& process = place->second;
         add(process, key_of(entry.base, entry.path));
     } else if (entry.type == PLUMB_ENTRY_PROCESS) {
         Process process{std::hash<std::string>()(entry.path), entry.timestamp, boottime_ns, nullptr};

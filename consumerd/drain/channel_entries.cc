@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <new>
 #include <tuple>
 #include <utility>
 
@@ -35,26 +36,41 @@ uint64_t ChannelEntries::clock_now() const {
     return read_clock(reader_.geometry().clock_mode);
 }
 
+/* What is only looked after, and no record needs, gives way where memory runs out. */
+template <typename Step>
+void ChannelEntries::as_memory_allows(const Step& step) {
+    try {
+        step();
+    } catch (const std::bad_alloc&) {
+        without_memory_++;
+        thread_names_ = {};
+    }
+}
+
 void ChannelEntries::take_entries() {
     std::vector<ChannelEntry> taken = reader_.take_new_entries();
     const auto is_older = [](const ChannelEntry& a, const ChannelEntry& b) {
         return a.timestamp < b.timestamp;
     };
     std::stable_sort(taken.begin(), taken.end(), is_older);
+    as_memory_allows([&] { held_entries_.reserve(held_entries_.size() + taken.size()); });
     for (ChannelEntry& entry : taken) {
         note_entry(entry);
-        held_entries_.push_back(std::move(entry));
+        as_memory_allows([&] { held_entries_.push_back(std::move(entry)); });
     }
 }
 
 /* Writing comes last: it may take long, and what was found out must not be older than its date by then. */
-Status ChannelEntries::write(Sink& sink, bool all) {
+Status ChannelEntries::write(Sink& sink, bool all) try {
     const uint64_t now = clock_now();
     std::vector<ChannelEntry> ready = look_for_new(now, all);
     std::vector<ChannelEntry> changed = what_changed(now, all);
     Status written = write_new(sink, ready, now, all);
     const Status changes_written = changed.empty() ? ok() : sink.write_entries(changed);
     return written ? changes_written : written;
+} catch (const std::bad_alloc&) {
+    entries_seen_.reset();
+    throw;
 }
 
 /* What is younger than `now`, which is before the look at the table, is held back until the next one: then whoever was
@@ -74,8 +90,10 @@ std::vector<ChannelEntry> ChannelEntries::look_for_new(uint64_t now, bool all) {
     if (ready.empty()) return ready;
     newest_taken_ = now;
     if (names_found_) name_as_found(ready, now);
-    for (const ChannelEntry& entry : ready)
-        thread_names_.note(entry, boottime_of(entry.timestamp));
+    as_memory_allows([&] {
+        for (const ChannelEntry& entry : ready)
+            thread_names_.note(entry, boottime_of(entry.timestamp));
+    });
     return ready;
 }
 
@@ -85,8 +103,10 @@ Status ChannelEntries::write_new(Sink& sink, std::vector<ChannelEntry>& ready, u
         entries_seen_.reset(); /* tried again */
         return written;
     }
-    for (const ChannelEntry& entry : ready)
-        recycler_.note(entry);
+    as_memory_allows([&] {
+        for (const ChannelEntry& entry : ready)
+            recycler_.note(entry);
+    });
     names_found_.reset();
     std::erase_if(held_entries_, [=, this](const ChannelEntry& entry) { return is_ready(entry, now, all); });
     return ok();
@@ -120,11 +140,14 @@ void ChannelEntries::name_as_found(std::vector<ChannelEntry>& entries, uint64_t 
     *names_found_ = std::move(found);
 }
 
-Status ChannelEntries::introduce_writers(Sink& sink) {
+Status ChannelEntries::introduce_writers(Sink& sink) try {
     if (entries_seen_ == reader_.entries_added()) return ok();
     const uint64_t now = clock_now();
     std::vector<ChannelEntry> ready = look_for_new(now, false);
     return write_new(sink, ready, now, false);
+} catch (const std::bad_alloc&) {
+    entries_seen_.reset();
+    throw;
 }
 
 /* When names that have just been asked for were so: now, so that none is shown before it was given. But as of the look at the
@@ -170,7 +193,13 @@ uint64_t ChannelEntries::boottime_of(uint64_t timestamp) const {
 
 void ChannelEntries::note_entry(const ChannelEntry& entry) {
     newest_ = std::max(newest_, entry.timestamp);
-    loaded_objects_.note(entry, boottime_of(entry.timestamp));
+    as_memory_allows([&] {
+        loaded_objects_.note(entry, boottime_of(entry.timestamp));
+        note_writer(entry);
+    });
+}
+
+void ChannelEntries::note_writer(const ChannelEntry& entry) {
     if (entry.type == PLUMB_ENTRY_OBJECT)
         objects_++;
     else if (entry.type == PLUMB_ENTRY_THREAD)
@@ -186,6 +215,7 @@ void ChannelEntries::recycle() {
 void ChannelEntries::add_to(DrainTotals& totals) const {
     seen_writers_.add_to(totals);
     totals.objects = objects_;
+    if (without_memory_ != 0) add_counts(totals.not_described, {{"no_memory", without_memory_}});
 }
 
 } // namespace plumb

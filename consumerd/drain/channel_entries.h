@@ -48,7 +48,10 @@ private:
     uint64_t date_of_names(uint64_t now) const;
     void take_entries();
     void name_as_found(std::vector<ChannelEntry>& entries, uint64_t now);
+    template <typename Step>
+    void as_memory_allows(const Step& step);
     void note_entry(const ChannelEntry& entry);
+    void note_writer(const ChannelEntry& entry);
     uint64_t boottime_of(uint64_t timestamp) const;
 
     ChannelReader& reader_;
@@ -69,6 +72,7 @@ private:
     EntryRecycler recycler_;
     SeenWriters seen_writers_;
     uint64_t objects_ = 0;
+    uint64_t without_memory_ = 0; /* how often something could not be looked after */
 };
 
 } // namespace plumb

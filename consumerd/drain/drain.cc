@@ -4,7 +4,9 @@
 #include "consumerd/clock/clock_calibration.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -85,19 +87,38 @@ void Drain::run() {
     }
 }
 
+/* Where memory runs out (`ulimit -v`), the step alone comes to nothing: the next one may find some again. Allocates nothing
+ * itself. */
+template <typename Step>
+bool Drain::as_memory_allows(const Step& step) {
+    try {
+        step();
+        return true;
+    } catch (const std::bad_alloc&) {
+        without_memory_++;
+        return false;
+    }
+}
+
 bool Drain::step(ReadWhat what) {
     const bool is_whole_turn = what == ReadWhat::everything;
     if (is_whole_turn) {
-        look_for_files(monotonic_now_ns());
-        note(source_->begin_turn(*sink_));
-        metadata_is_current();
+        as_memory_allows([&] { look_for_files(monotonic_now_ns()); });
+        as_memory_allows([&] { note(source_->begin_turn(*sink_)); });
+        as_memory_allows([&] { metadata_is_current(); });
     }
     bool found = false;
     for (size_t ring = 0; ring < rings_.size(); ring++)
-        found |= drain_ring(ring, what);
-    if (is_whole_turn && !is_cut_short()) note(source_->end_turn(*sink_));
+        if (!as_memory_allows([&] { found |= drain_ring(ring, what); })) note_unread();
+    if (is_whole_turn && !is_cut_short()) as_memory_allows([&] { note(source_->end_turn(*sink_)); });
     publish_progress();
     return found;
+}
+
+/* Of a ring something is left, and writers find it full; or it was the last turn. */
+void Drain::note_unread() {
+    as_memory_allows(
+        [&] { note(Error("Memory ran out while events were read (`ulimit -v`, `-d`?).").as(ENOMEM)); });
 }
 
 /* A turn may be long, where there is much to read or writing is slow. */
@@ -123,20 +144,28 @@ bool Drain::drain_ring(size_t ring, ReadWhat what) {
 
 bool Drain::write_piece(size_t ring, const Piece& piece) {
     Ring& to = rings_[ring];
-    note(source_->introduce_writers(*sink_));
-    Status written =
-        metadata_is_current()
-            ? sink_->write_records(to.number, piece, sum_of_losses(piece.lost_events, to.not_written),
-                                   piece.lost_subbufs)
-            : Status(*failures_.first());
-    if (written) {
+    as_memory_allows([&] { note(source_->introduce_writers(*sink_)); });
+    Status written = ok();
+    const bool had_memory = as_memory_allows([&] {
+        written =
+            metadata_is_current()
+                ? sink_->write_records(to.number, piece, sum_of_losses(piece.lost_events, to.not_written),
+                                       piece.lost_subbufs)
+                : Status(*failures_.first());
+    });
+    if (written && had_memory) {
         events_written_ += piece.record_count;
         to.written += piece.record_count;
         if (failures_.is_failing() && !is_gone_) failures_.succeeded(monotonic_now_ns());
         return true;
     }
-    note(written, piece.record_count);
     to.not_written += piece.record_count;
+    const bool is_noted = as_memory_allows([&] {
+        note(had_memory ? written
+                        : Error("Memory ran out while events were written (`ulimit -v`, `-d`?).").as(ENOMEM),
+             piece.record_count);
+    });
+    if (!is_noted) failures_.count(piece.record_count);
     for_each_record(piece,
                     [&counts = source_->counts()](const plumb_record& record) { counts[record.event_id]--; });
     return false;
@@ -190,21 +219,25 @@ Status Drain::finish(const plumb_clock_page* clock) {
          turn++) {
     }
     next_look_ns_ = 0;
-    look_for_files(monotonic_now_ns());
+    as_memory_allows([&] { look_for_files(monotonic_now_ns()); });
     sink_->begin_end();
-    note(source_->end(*sink_));
+    as_memory_allows([&] { note(source_->end(*sink_)); });
     const uint64_t now = source_->now();
     for (size_t ring = 0; ring < rings_.size(); ring++) {
-        Status told = sink_->write_losses(rings_[ring].number, discarded(ring), source_->losses(ring).subbufs,
-                                          began_ != 0 ? began_ : now, now);
-        if (told) source_->hand_back(ring);
-        note(told);
+        as_memory_allows([&] {
+            Status told = sink_->write_losses(rings_[ring].number, discarded(ring),
+                                              source_->losses(ring).subbufs, began_ != 0 ? began_ : now, now);
+            if (told) source_->hand_back(ring);
+            note(told);
+        });
     }
     const uint64_t last = sink_->last_timestamp();
     const bool is_snapshot = began_ == 0 && source_->is_being_written();
-    note(sink_->complete(is_snapshot ? begun : began_ != 0 || last == 0 ? now : last));
+    as_memory_allows([&] {
+        note(sink_->complete(is_snapshot ? begun : began_ != 0 || last == 0 ? now : last));
+    });
     metadata_written_ = false; /* the clock is better known now */
-    metadata_is_current();
+    as_memory_allows([&] { metadata_is_current(); });
     close_streams();
     publish_progress();
     Status written = failures_.verdict(options_.directory);
@@ -268,6 +301,7 @@ void Drain::add_to(DrainTotals& totals) const {
     for (const Ring& ring : rings_)
         not_written += ring.not_written;
     source_->add_to(totals, not_written);
+    if (without_memory_ != 0) add_counts(totals.not_described, {{"no_memory", without_memory_}});
 }
 
 } // namespace plumb

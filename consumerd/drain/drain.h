@@ -90,6 +90,9 @@ private:
 
     Drain(std::unique_ptr<Source> source, std::unique_ptr<Sink> sink, DrainOptions options);
     void run();
+    template <typename Step>
+    bool as_memory_allows(const Step& step);
+    void note_unread();
     bool is_cut_short();
     bool drain_ring(size_t ring, ReadWhat what);
     /* False: what it had is lost. */
@@ -112,7 +115,8 @@ private:
     bool is_gone_ = false; /* the trace's files */
     uint64_t next_look_ns_ = 0;
     uint64_t events_written_ = 0;
-    uint64_t began_ = 0; /* by the source's clock; 0: it has no beginning, as a snapshot */
+    uint64_t without_memory_ = 0; /* steps that came to nothing */
+    uint64_t began_ = 0;          /* by the source's clock; 0: it has no beginning, as a snapshot */
 
     std::thread thread_;
     std::atomic<bool> may_run_{false};

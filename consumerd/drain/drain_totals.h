@@ -67,7 +67,8 @@ struct DrainTotals {
     /* Kinds of events that the channel had no room for, and processes that had no clock any more: nothing of them was
      * recorded. */
     std::vector<NamedCount> not_switched_on;
-    /* Processes, threads and objects that the channel had no room to describe: their events are there without a name. */
+    /* Processes, threads and objects that the channel had no room to describe ("refused_entry_slots"), and how often the
+     * drain had no memory for them, or for their events ("no_memory"): events are there without a name. */
     std::vector<NamedCount> not_described;
     /* Events that are there, but shortened; damage found: */
     std::vector<NamedCount> notes;

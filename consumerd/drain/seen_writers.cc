@@ -34,8 +34,10 @@ void SeenWriters::add_process(TracedName process) {
         processes_[known->second] = std::move(process);
         return;
     }
-    process_index_.emplace(process.process_id, processes_.size());
-    processes_.push_back(std::move(process));
+    const uint32_t process_id = process.process_id;
+    processes_.push_back(
+        std::move(process)); /* first: the index speaks of nobody whom memory did not suffice for */
+    process_index_.emplace(process_id, processes_.size() - 1);
 }
 
 void SeenWriters::add_to(DrainTotals& totals) const {

@@ -13,6 +13,7 @@
 #include <climits>
 #include <cstdlib>
 #include <map>
+#include <new>
 #include <set>
 #include <utility>
 
@@ -319,15 +320,18 @@ void ExecutableWatch::run() {
         reader_->wait(wake_.get(), is_more_to_come ? moment_ns : program_look_interval_ns);
         std::uint64_t woken = 0;
         [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &woken, sizeof(woken));
-        Change change = hear(is_more_to_come);
-        if (boottime_now_ns() >= look_at_ns) {
-            change = {true, true};
-            look_at_ns = boottime_now_ns() + program_look_interval_ns;
+        try {
+            Change change = hear(is_more_to_come);
+            if (boottime_now_ns() >= look_at_ns) {
+                change = {true, true};
+                look_at_ns = boottime_now_ns() + program_look_interval_ns;
+            }
+            if (change.adds)
+                if (Status added = add_matching(); !added) failed(added.error());
+            if (change.hides)
+                if (Status hidden = hide_others(); !hidden) failed(hidden.error());
+        } catch (const std::bad_alloc&) { /* all are looked at again before long */
         }
-        if (change.adds)
-            if (Status added = add_matching(); !added) failed(added.error());
-        if (change.hides)
-            if (Status hidden = hide_others(); !hidden) failed(hidden.error());
     }
 }
 

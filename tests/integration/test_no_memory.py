@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -117,6 +118,41 @@ int main(int count, char **arguments) {
         sizes = [int(re.search(rf'"{key}": (\d+)', summary).group(1)) for key in ("subbuf_bytes", "subbuf_count")]
         rings = os.sysconf("SC_NPROCESSORS_CONF") + max(4, min(16, os.sysconf("SC_NPROCESSORS_CONF")))
         self.assertLessEqual(sizes[0] * sizes[1] * rings, ((141_000 << 10) - (90 << 20)) // 4)
+
+
+class RecorderWithout(traced_program.TracedProgramTest):
+    # Each of so many threads tells of itself; one of them lives at a time.
+    PROGRAM = r"""
+#include <plumb/tracepoint.h>
+#include <pthread.h>
+PLUMB_EVENT(memory, thread, (u64, number))
+static void *trace(void *number) {
+    plumb_trace(memory, thread, (unsigned long)number);
+    return 0;
+}
+int main(void) {
+    pthread_t thread;
+    for (unsigned long i = 0; i < 30000; i++) {
+        if (pthread_create(&thread, 0, trace, (void *)i)) return 3;
+        pthread_join(thread, 0);
+    }
+    return 7;
+}
+"""
+
+    def test_the_commands_status_is_passed_on_and_the_trace_closed(self):
+        for limit_kib in (60_000, 80_000, 100_000):  # with room for rings, and for how many names differs
+            shutil.rmtree(self.trace, ignore_errors=True)
+            done = subprocess.run(["bash", "-c", f"ulimit -v {limit_kib}; exec {PLUMB} record -o {self.trace} -- {self.program}"],
+                                  timeout=200, check=False, capture_output=True, text=True)
+            if done.returncode == 1 and "There is not enough" in done.stderr:
+                continue
+            self.assertEqual(done.returncode, 7, done.stderr)
+            summary = json.loads((self.trace / "summary.json").read_text())
+            self.assertEqual(summary["exit_status"], 7)
+            counted = summary["events"] + summary["events_lost"]
+            self.assertEqual(counted, 30000, done.stderr)
+            subprocess.run(["babeltrace2", self.trace], timeout=100, check=True, capture_output=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <new>
 #include <set>
 #include <string>
 #include <vector>
@@ -50,6 +51,7 @@ class NotingSink : public IdleSink {
 public:
     Status write_records(uint32_t, const Piece& piece, uint64_t, uint64_t) override {
         if (records_fail) return Error("There is no room.");
+        if (has_no_memory) throw std::bad_alloc();
         for_each_record(piece, [this](const plumb_record& record) {
             (known.contains(record.thread_id) ? named : nameless).insert(record.thread_id);
         });
@@ -57,6 +59,7 @@ public:
     }
     Status write_entries(std::vector<ChannelEntry>& entries) override {
         if (is_full) return Error("There is no room.");
+        if (has_no_memory_for_names) throw std::bad_alloc();
         for (const ChannelEntry& entry : entries)
             if (entry.type == PLUMB_ENTRY_THREAD) known.insert(entry.thread_id);
         if (while_writing) while_writing();
@@ -70,6 +73,7 @@ public:
     bool is_full = false;
     bool close_fails = false;
     bool records_fail = false;
+    bool has_no_memory = false, has_no_memory_for_names = false;
     std::set<uint32_t> known, named, nameless;
     std::vector<std::vector<ChannelEntry>> told;
     uint64_t first_told = 0; /* when */

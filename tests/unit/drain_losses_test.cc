@@ -139,4 +139,35 @@ TEST_F(DrainTest, an_entry_that_found_no_room_counts_in_one_snapshot) {
     EXPECT_THAT(live(channel, options)->totals().not_described, testing::IsEmpty());
 }
 
+TEST_F(DrainTest, names_that_there_is_no_memory_for_cost_no_event) {
+    ChannelBuilder channel;
+    const uint16_t id = channel.add_event("n", {test::integer("value", 8)});
+    auto [drain, sink] = noted(channel);
+    sink->has_no_memory_for_names = true;
+    write_as(channel, id, process, 3);
+    ASSERT_TRUE(drain->step(ReadWhat::everything));
+    EXPECT_EQ(sink->nameless.size(), 1u);
+    EXPECT_EQ(drain->progress().events, 3u);
+    sink->has_no_memory_for_names = false;
+    ASSERT_TRUE(drain->finish());
+    EXPECT_EQ(sink->known.count(process), 1u) << "it is tried again";
+    EXPECT_EQ(by_name(drain->totals().not_described).count("no_memory"), 1u);
+}
+
+TEST_F(DrainTest, events_that_there_is_no_memory_for_are_counted) {
+    ChannelBuilder channel;
+    const uint16_t id = channel.add_event("n", {test::integer("value", 8)});
+    auto [drain, sink] = noted(channel);
+    sink->has_no_memory = true;
+    write_as(channel, id, process, 3);
+    ASSERT_TRUE(drain->step(ReadWhat::everything));
+    sink->has_no_memory = false;
+    write_as(channel, id, process, 2);
+    const Status finished = drain->finish();
+    ASSERT_FALSE(finished);
+    EXPECT_THAT(finished.error().message(), testing::HasSubstr("Memory ran out while events were written"));
+    EXPECT_EQ(drain->totals().progress.events, 2u);
+    EXPECT_EQ(by_name(drain->totals().events_lost)["not_written"], 3u);
+}
+
 } // namespace plumb
