@@ -45,6 +45,13 @@ bool is_plumb_metadata(const fs::path& path) {
     return start && start->find("plumb_version = \"") != std::string::npos;
 }
 
+bool is_plumb_summary(const fs::path& path) {
+    constexpr std::size_t most_bytes = std::size_t{16} << 20;
+    const auto text = read_small_file(path, most_bytes);
+    return text && text->find("\"events_by_name\":") != std::string::npos &&
+           text->find("\"events_lost_by_cause\":") != std::string::npos;
+}
+
 /* "trace/" is the directory "trace". */
 std::string without_slashes(const std::string& path) {
     const std::size_t last = path.find_last_not_of('/');
@@ -99,6 +106,23 @@ Result<std::vector<TracePart>> trace_files(const fs::path& path, bool may_hold_o
     }
     if (failed) return Error("it cannot be read: {}", failed.message());
     return files;
+}
+
+/* Names alone may be anybody's: one of the files has to say that a recorder wrote it. There may be none, where one was killed
+ * as it began. */
+bool is_of_recorder(const std::vector<TracePart>& files) {
+    bool has_files = false;
+    for (const TracePart& part : files) {
+        std::error_code unknown;
+        if (fs::symlink_status(part.path, unknown).type() == fs::file_type::directory) continue;
+        has_files = true;
+        const std::string name = part.path.filename();
+        if (name == "metadata" || name == ".metadata.new"    ? is_plumb_metadata(part.path)
+            : name.find("summary.json") != std::string::npos ? is_plumb_summary(part.path)
+                                                             : false)
+            return true;
+    }
+    return !has_files;
 }
 
 /* But for the folder `spared` in it. */
@@ -274,6 +298,12 @@ Status TraceDirectory::put_aside() {
         return Error("{} was not replaced, since {}.", now, files.error().message())
             .hint("--force removes nothing but an old trace.");
     if (files->empty()) return ok();
+    if (!is_of_recorder(*files))
+        return Error("{} was not replaced, since nothing in it says that Plumb wrote it: there is neither "
+                     "the metadata "
+                     "of a trace of Plumb nor the summary of a recording.",
+                     now)
+            .hint("Choose another directory with -o, or remove that one first.");
     std::string name;
     for (unsigned number = 1; aside_.empty(); number++) {
         name = fmt::format("{}{}", aside_start, number);

@@ -250,6 +250,21 @@ int main(int argc, char** argv) {
         self.assertTrue(precious.exists())
         self.assertTrue((self.trace / "ust" / "metadata").exists())
 
+    def test_names_alone_make_no_trace(self):
+        for name, text in (("summary.json", '{"mine": "results of a week"}'), ("ust/ring_0", "mine"), ("ust/statedump", "mine"),
+                           ("snapshot-1/ust/ring_0", "mine"), (".replaced-1/ust/ring_0", "mine")):
+            file = self.trace / name
+            file.parent.mkdir(parents=True)
+            file.write_text(text)
+            with self.subTest(name=name):
+                self.assertEqual(self.record("--force", "--", "true"), 1)
+                self.assertIn("nothing in it says that Plumb wrote it", self.errors)
+                self.assertEqual(file.read_text(), text)
+            shutil.rmtree(self.trace)
+        self.assertEqual(self.record("--", "timeout", "9", "true"), 0)
+        shutil.rmtree(self.trace / "ust")  # the summary says so, too
+        self.assertEqual(self.record("--force", "--", "timeout", "9", "true"), 0, self.errors)
+
     def test_an_old_trace_goes_when_there_is_another(self):
         def held():
             return {path.relative_to(self.trace): path.read_bytes() for path in self.trace.rglob("*") if path.is_file()}
