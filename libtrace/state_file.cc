@@ -196,7 +196,14 @@ bool names_launched(const plumb_query_request& asked, uint64_t cookie) {
     return false;
 }
 
+// A recorder does not record itself, unless somebody calls it by its number: with full rings it would wait for itself.
+bool is_controller(const plumb_session& session, const plumb_query_request& asked) {
+    return session.controller_process_id == asked.process_id && session.controller_namespace != 0 &&
+           session.controller_namespace == asked.process_namespace;
+}
+
 bool concerns(const plumb_rule& rule, const plumb_session& session, const plumb_query_request& asked) {
+    if (rule.who != PLUMB_WHO_PROCESS && is_controller(session, asked)) return false;
     switch (rule.who) {
     case PLUMB_WHO_ALL:
         return true;

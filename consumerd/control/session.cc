@@ -175,6 +175,8 @@ struct Session::Parts {
      * that the process may have written over since it asked, so one that maps the channel is concerned too; who
      * neither shows that it was launched nor maps it has nothing to do with the session. */
     bool concerns(const plumb_rule& rule, const ProcessSlot& slot) const {
+        if (rule.who != PLUMB_WHO_PROCESS && slot.process_id() == static_cast<std::uint32_t>(::getpid()))
+            return false; /* nor does the runtime take it for ours */
         if (is_for(rule, channel.cookie(), slot)) return true;
         return rule.who == PLUMB_WHO_LAUNCHED && slot.process_id() != 0 && maps_channel(slot.process_id());
     }
