@@ -55,6 +55,7 @@ private:
     struct Insistence {
         unsigned count = 0; /* signals in quick succession, of which this was the last: */
         TakenSignal last;
+        std::uint64_t breath_began_ns = 0; /* with the first of those that counted as one */
     };
 
     Status check_words();

@@ -18,6 +18,8 @@ constexpr std::uint64_t same_signal_ns = 1'000'000'000;
 
 /* Who forwards what a terminal has sent to all, and a script that cleans up in one trap and again in the next, mean it once. */
 constexpr std::uint64_t one_breath_ns = 300'000'000;
+/* However many come: from the first on. */
+constexpr std::uint64_t longest_breath_ns = 1'000'000'000;
 
 /* What ends the recording alone: nobody means the recording by one signal, and whom an hour lies between by two. At a
  * terminal, two may be for a program that reads commands. */
@@ -108,8 +110,9 @@ bool Recorder::pass_on(const siginfo_t& signal) {
     if (is_limit_of_ours(signal)) return true;
     const bool is_for_command_alone = signals_.is_for_command_alone(signal.si_signo);
     if (reached_group && is_for_command_alone) return false;
-    const bool may_be_ours =
-        !is_for_command_alone && signal.si_signo != SIGUSR1 && signal.si_signo != SIGUSR2;
+    /* Real-time ones are messages, of which many may wait. */
+    const bool may_be_ours = !is_for_command_alone && signal.si_signo != SIGUSR1 &&
+                             signal.si_signo != SIGUSR2 && signal.si_signo < SIGRTMIN;
     /* What it tells its parent is not for itself: nobody would send it back without a recorder. */
     if (is_of_command) return may_be_ours && !reached_group;
     TakenSignal& last = last_sent_to_group_;
@@ -175,8 +178,14 @@ bool Recorder::is_insisted_on(const siginfo_t& signal) {
         return one.last.number == signal.si_signo && now_ns - one.last.taken_ns < time_ns;
     };
     const bool is_key = came_from_terminal(signal);
-    if (!is_key && (is_within(by_keys_, one_breath_ns) || is_within(by_others_, one_breath_ns))) return false;
+    if (!is_key && is_within(by_keys_, one_breath_ns)) return false;
+    if (!is_key && is_within(by_others_, one_breath_ns) &&
+        now_ns - by_others_.breath_began_ns < longest_breath_ns) {
+        by_others_.last.taken_ns = now_ns;
+        return false;
+    }
     Insistence& insistence = is_key ? by_keys_ : by_others_;
+    insistence.breath_began_ns = now_ns;
     insistence.count = is_within(insistence, quick_succession_ns) ? insistence.count + 1 : 1;
     insistence.last = {signal.si_signo, signal.si_pid, now_ns};
     return insistence.count >= (is_key ? enough_of_terminal : enough_signals);

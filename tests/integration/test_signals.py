@@ -276,6 +276,26 @@ os.execv(sys.argv[2], sys.argv[2:])"""
         self.assertIn("runs on", said)
         self.assertEqual(heard, 4 * [signal.SIGHUP])
 
+    def test_however_many_real_time_signals_come_at_once_the_command_gets_them(self):
+        counter = ("import os, signal, sys, time\nheard = 0\ndef hear(*_):\n    global heard\n    heard += 1\n"
+                   "signal.signal(signal.SIGRTMIN, hear)\nos.write(1, b'ready\\n')\nend = time.time() + 20\n"
+                   "while heard < 1 and time.time() < end: time.sleep(0.01)\ntime.sleep(3)\nsys.exit(7)")
+        recorder = self.start(self.record(sys.executable, "-c", counter))
+        for _ in range(400):
+            recorder.send_signal(signal.SIGRTMIN)
+        _, said = recorder.communicate(timeout=60)
+        self.assertEqual(recorder.returncode, 7, said)
+        self.assertNotIn("the recording ends", said)
+
+    def test_many_signals_at_once_are_one_breath(self):
+        recorder = self.start(self.record(*self.hearer(2)))
+        for _ in range(15):
+            recorder.send_signal(signal.SIGTERM)
+            time.sleep(0.05)
+        _, said = self.end(recorder)
+        self.assertEqual(recorder.returncode, 7, said)
+        self.assertNotIn("the recording ends", said)
+
     def test_two_signals_in_one_breath_are_one(self):
         recorder = self.start(self.record(*self.hearer(1)))
         begun = time.monotonic()
