@@ -1,6 +1,7 @@
 #include "cli/launch.h"
 #include "cli/kept_by_exec.h"
 #include "cli/open_files.h"
+#include "cli/own_limits.h"
 
 #include "base/mapped_region.h"
 #include "base/processes.h"
@@ -255,6 +256,7 @@ LaunchedCommand::start(const std::vector<std::string>& command,
     if (process_id == 0) {
         signals.restore();
         restore_open_files_limit();
+        restore_time_limit();
         kept.take_over(); /* before it waits, which our end would end */
         go_write.reset();
         char go = 0;
@@ -392,6 +394,7 @@ bool was_sent_by_family_of(const siginfo_t& signal, pid_t process_id) {
 }
 
 bool is_limit_of_ours(const siginfo_t& signal) {
+    if (signal.si_signo == SIGXCPU && signal.si_code == SI_TIMER) return true; /* hear_of_time_limit() */
     return signal.si_code == SI_KERNEL && (signal.si_signo == SIGXCPU || signal.si_signo == SIGALRM ||
                                            signal.si_signo == SIGVTALRM || signal.si_signo == SIGPROF);
 }

@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/launch.h"
 #include "cli/output.h"
+#include "cli/own_limits.h"
 #include "consumerd/kernel/tracing_instances.h"
 #include "consumerd/probe/similar_names.h"
 
@@ -129,6 +130,8 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     plumb::hold_standard_descriptors();
+    if (const plumb::Status possible = plumb::check_stack_limit(); !possible)
+        return plumb::complain(possible.error());
     plumb::note_inherited();
     const int status = run(argc, argv);
     const plumb::Status said = plumb::flush_out();

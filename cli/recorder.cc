@@ -6,6 +6,7 @@
 #include "cli/losses.h"
 #include "cli/open_files.h"
 #include "cli/output.h"
+#include "cli/own_limits.h"
 #include "cli/preload.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/left_channel.h"
@@ -60,8 +61,10 @@ std::uint64_t Recorder::elapsed_ns() const {
 }
 
 Result<int> Recorder::run() {
+    choose_thread_stacks();
     speak_apart();
     raise_open_files_limit();
+    hear_of_time_limit();
     if (Status prepared = prepare(); !prepared) return prepared.error();
     closing_room_.reset(new (std::nothrow) char[closing_room_bytes]);
     start_stream_keeper();

@@ -145,6 +145,32 @@ int main(int argc, char** argv) {
         self.assertIn("sh runs on", done.stderr)
         self.assertIn("Recorded", done.stderr)
 
+    def test_a_limit_of_processor_time_that_would_kill_ends_the_recording_alone(self):
+        # The command gets the limit as it was; it takes no time of its own, but its children do.
+        for seconds in (1, 2):
+            shutil.rmtree(self.trace, ignore_errors=True)
+            script = f"ulimit -t {seconds}; exec {PLUMB} record --mode block --preload pthread -o {self.trace} -- sh -c " \
+                     f"'ulimit -St; exec 2>&- >&-; while :; do {self.program} 4 300000; done'"
+            recorder = subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        start_new_session=True)
+            try:
+                limit, errors = recorder.communicate(timeout=100)
+                self.assertEqual(recorder.returncode, 124, errors)
+                self.assertEqual(limit, f"{seconds}\n")
+                self.assertIn("sh runs on", errors)
+                self.assertIn("Recorded", errors)
+            finally:
+                os.killpg(recorder.pid, signal.SIGKILL)
+
+    def test_small_stacks_are_refused_and_threads_have_their_own(self):
+        for kib in (16, 32, 64, 100, 128, 200):
+            shutil.rmtree(self.trace, ignore_errors=True)
+            done = subprocess.run(["bash", "-c", f"ulimit -c 0; ulimit -s {kib}; exec {PLUMB} record -o {self.trace} -- timeout 9 true"],
+                                  capture_output=True, text=True, timeout=60)
+            with self.subTest(kib=kib):
+                self.assertEqual(done.returncode, 1 if kib < 128 else 0, done.stderr)
+                self.assertIn("and plumb needs 131072" if kib < 128 else "Recorded", done.stderr)
+
     def test_recorders_that_begin_together_choose_directories_of_their_own(self):
         recorders = [subprocess.Popen([PLUMB, "record", "-q", "--", "timeout", "9", "true"], cwd=self.directory, stderr=subprocess.PIPE, text=True)
                      for _ in range(12)]
