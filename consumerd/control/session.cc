@@ -3,6 +3,7 @@
 #include "base/glob.h"
 #include "base/processes.h"
 #include "consumerd/clock/clock_calibration.h"
+#include "consumerd/control/event_pattern.h"
 #include "consumerd/control/launched.h"
 #include "consumerd/control/left_channel.h"
 #include "consumerd/control/seccomp.h"
@@ -84,27 +85,6 @@ void remove_rules(plumb_rule_set& set, const std::function<bool(const plumb_rule
     plumb_rule* kept = std::remove_if(set.rules, end, which);
     std::fill(kept, end, plumb_rule{});
     set.rule_count = static_cast<std::uint32_t>(kept - set.rules);
-}
-
-} // namespace
-
-namespace {
-
-/* What can never be the name of an event is a mistake that would record nothing, without a word. */
-Status check_event_pattern(const std::string& pattern) {
-    if (pattern.empty()) return Error("An event pattern is empty.").hint("'*' stands for all events.");
-    const auto wrong = [&pattern](const char* what) {
-        return Error("\"{}\" can not be the name of an event: {}.", pattern, what)
-            .hint(
-                "Write PROVIDER:EVENT, as in 'shop:*' or 'shop:order_*'; `plumb list` shows what there is.");
-    };
-    if (pattern.front() == ':') return wrong("it has no provider");
-    if (const char* const mistake = glob_mistake(pattern)) return wrong(mistake);
-    const bool has_set = pattern.find('[') != std::string::npos; /* where a colon may be one of the set */
-    if (!has_set && std::count(pattern.begin(), pattern.end(), ':') > 1)
-        return wrong("it has more than one colon");
-    if (pattern.back() == ':') return wrong("it has no event behind the provider");
-    return ok();
 }
 
 } // namespace
