@@ -176,8 +176,13 @@ std::string Recorder::why_unreachable(std::uint32_t process_id) {
 
 bool Recorder::is_reachable(std::uint32_t process_id) {
     const std::vector<ProcessSlot> slots = session_->state().processes();
+    const auto may_follow = [this](const plumb_process& process) {
+        return process.signal_number != 0 || process.acknowledged >= enabled_generation_ || duration_ns_ != 0;
+    };
     return std::any_of(slots.begin(), slots.end(),
-                       [=](const ProcessSlot& slot) { return slot.process_id() == process_id; }) ||
+                       [&](const ProcessSlot& slot) {
+                           return slot.process_id() == process_id && may_follow(slot.content);
+                       }) ||
            (other_users_ && other_users_->has(process_id));
 }
 

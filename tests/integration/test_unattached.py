@@ -7,10 +7,11 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["PLUMB_SOURCE_DIR"]) / "tests/support"))
-from traced_program import TracedProgramTest  # noqa: E402
+from traced_program import TracedProgramTest, compile_traced  # noqa: E402
 
 PLUMB = pathlib.Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
 NO_MEMORY = "it could not open the session's channel: Cannot allocate memory"
@@ -71,6 +72,22 @@ int main(int count, char** arguments) {
         self.assertEqual(summary["reached_late"][0]["reason"], f"what it traced before is missing, since {NO_MEMORY}")
         self.assertIn(f"Process {summary['reached_late'][0]['pid']} was reached late: what it traced", said)
         self.assertIn("Of what was recorded, nothing was lost", said)
+
+    def test_one_that_asks_once_is_not_waited_for(self):
+        program = self.start(compile_traced(self.PROGRAM, self.folder / "once", glue="tp-sync"), "say", "wait", "ask", "trace", "say", "wait")
+        self.assertEqual(program.stdout.readline(), "there\n")
+        recorder = self.start(PLUMB, "record", "-o", self.trace, "-p", str(program.pid))
+        said = recorder.communicate(timeout=30)[1]
+        self.assertEqual(recorder.returncode, 1, said)
+        self.assertIn("linked with tp-sync.o alone", said)
+        recorder = self.start(PLUMB, "record", "-o", self.trace, "--force", "--duration", "2s", "-p", str(program.pid))
+        while not (self.trace / "ust/metadata").exists():
+            time.sleep(0.01)
+        time.sleep(0.5)
+        program.stdin.write("x")
+        program.stdin.flush()
+        said = recorder.communicate(timeout=30)[1]
+        self.assertEqual(json.loads((self.trace / "summary.json").read_text())["events"], 1, said)
 
     def test_it_can_attach_later(self):
         self.check_one_is_late("trace", "memory", "ask", "trace", "trace", events=2)

@@ -11,11 +11,11 @@ SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
 
 
-def compile_traced(text, program, *options, compiler="cc"):
-    """`program`: where it goes; its source stays beside it."""
+def compile_traced(text, program, *options, compiler="cc", glue="tp-async"):
+    """`program`: where it goes; its source stays beside it. `glue`: the object that it links."""
     source = Path(f"{program}.c")
     source.write_text(text)
-    subprocess.run([compiler, "-O2", *options, source, f"-I{SOURCE}/include", BUILD / "tp-async/CMakeFiles/tp-async.dir/tp-async.cc.o",
+    subprocess.run([compiler, "-O2", *options, source, f"-I{SOURCE}/include", BUILD / f"{glue}/CMakeFiles/{glue}.dir/{glue}.cc.o",
                     BUILD / "libtrace/libplumb.a", "-lpthread", "-o", program], check=True)
     return program
 
