@@ -213,6 +213,7 @@ Status Recorder::open_session() {
     }
     if (!wants_programs(options_)) return ok();
     const auto rules = rules_of(options_);
+    note_insisted();
     auto enabled = session_->enable(*rules);
     if (!enabled) {
         close();
@@ -401,6 +402,7 @@ void Recorder::close() {
         if (options_.quiet) status_.say(whole.error().message());
         not_written(whole.error());
     }
+    tell_of_insisted();
     find_left_running();
     summary_.why_empty = find_why_empty(begun, std::move(on));
     summary_space_.reset();

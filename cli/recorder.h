@@ -125,6 +125,8 @@ private:
     void take_end(const Result<Report>& ended);
     void take_found_late(const Report& joined);
     void find_reached_late();
+    void note_insisted();
+    void tell_of_insisted();
     void find_left_running();
     std::uint64_t elapsed_ns() const;
 
@@ -151,8 +153,10 @@ private:
     std::shared_ptr<NamesFound> names_found_ = std::make_shared<NamesFound>();
     std::optional<LaunchedCommand> command_;
     std::map<std::uint32_t, std::uint64_t> attached_; /* process id -> when it started */
-    std::set<std::uint32_t> without_tracepoints_;     /* of these; empty if all are */
-    std::vector<RecordedProgram> attached_programs_;  /* of these, where not all of their events are wanted */
+    std::vector<std::pair<std::uint32_t, std::uint64_t>>
+        insisted_;                                   /* with --seccomp: who had a filter, likewise */
+    std::set<std::uint32_t> without_tracepoints_;    /* of these; empty if all are */
+    std::vector<RecordedProgram> attached_programs_; /* of these, where not all of their events are wanted */
     std::string preload_;
     std::uint64_t duration_ns_ = 0; /* 0: no limit */
     std::uint64_t started_ns_ = 0;

@@ -6,6 +6,7 @@
 #include "cli/preload.h"
 #include "cli/recorder.h"
 #include "consumerd/clock/clock_calibration.h"
+#include "consumerd/control/seccomp.h"
 #include "consumerd/control/slotless.h"
 #include "consumerd/control/traced_processes.h"
 
@@ -31,6 +32,8 @@ constexpr std::uint64_t eager_ns = 10'000'000'000;
 /* From the end of one program to the first step of the next one's constructors; some milliseconds on a quiet machine. */
 constexpr std::uint64_t exec_patience_ns = 1'000'000'000;
 constexpr unsigned exec_look_us = 10'000;
+/* From a signal's answer to what comes of its handler's return. */
+constexpr std::uint64_t return_patience_ns = 100'000'000;
 /* How often it is looked for signals while the command is on its way to its program. */
 constexpr std::uint64_t begin_look_ns = 20'000'000;
 
@@ -42,6 +45,10 @@ constexpr const char* no_tracepoints_reason =
 constexpr const char* ended_reason = "it has ended";
 constexpr const char* ended_insisted_reason =
     "it has ended: its seccomp filter may have ended it for a call that tracing makes, which --seccomp risks";
+constexpr std::string_view maybe_ended_by_filter =
+    "process {} had a seccomp filter, was signalled since --seccomp insists, and has ended since: its filter "
+    "may have ended it "
+    "for a call that tracing makes, or the return from a signal's handler (rt_sigreturn)";
 constexpr const char* kernel_thread_reason = "it is a thread of the kernel";
 
 /* What is no program of anybody's. */
@@ -108,6 +115,31 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
             user_id && (any || attached_.count(slot.process_id()) != 0))
             join(*user_id);
     return ok();
+}
+
+/* Before anybody is signalled: whose filter that may end. */
+void Recorder::note_insisted() {
+    if (!options_.seccomp) return;
+    const bool any = options_.command.empty() && options_.process_ids.empty();
+    if (!any && options_.process_ids.empty() && options_.executables.empty()) return;
+    for (const ProcessSlot& slot : session_->state().processes()) {
+        const std::uint32_t process_id = slot.process_id();
+        const bool is_named = any || !options_.executables.empty() || attached_.count(process_id) != 0;
+        if (process_id == 0 || !is_named || own_filter_of(process_id) != OwnFilter::yes) continue;
+        if (const auto start_ns = process_start_boottime_ns(process_id))
+            insisted_.emplace_back(process_id, *start_ns);
+    }
+}
+
+/* The signal that the recording has ended is answered before its handler returns. */
+void Recorder::tell_of_insisted() {
+    const auto lives = [](const auto& each) { return is_same_process(each.first, each.second); };
+    const std::uint64_t until_ns = read_clock(PLUMB_CLOCK_MONOTONIC) + return_patience_ns;
+    while (std::any_of(insisted_.begin(), insisted_.end(), lives) &&
+           read_clock(PLUMB_CLOCK_MONOTONIC) < until_ns)
+        ::usleep(exec_look_us);
+    for (const auto& each : insisted_)
+        if (!lives(each)) status_.say(fmt::format(maybe_ended_by_filter, each.first));
 }
 
 void Recorder::join(uid_t user_id) {

@@ -4,6 +4,7 @@
 import json
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -182,6 +183,15 @@ class Seccomp(guarded_program.GuardedProgramTest):
                 self.assertGreater(self.summary()["events"], 0)
                 self.ask(program, "fork")
                 self.end(program)
+
+    def test_one_that_may_not_return_from_the_handler_is_said_to_have_ended(self):
+        program = self.start()
+        self.ask(program, self.filter_of(["rt_sigreturn"], how="raw"))
+        recorder = self.record(program, "--seccomp", seconds="1")
+        errors = recorder.communicate(timeout=60)[1]
+        self.assertIn(f"process {program.pid} had a seccomp filter", errors)
+        self.assertIn("rt_sigreturn", errors)
+        self.assertEqual(program.wait(timeout=20), -signal.SIGSYS)
 
     def test_who_traces_all_the_time_holds_no_filter_up(self):
         """Without restartable sequences every event asks for leave to make calls, and is refused it at once."""
