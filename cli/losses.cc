@@ -25,8 +25,9 @@ using Json = nlohmann::ordered_json;
 constexpr std::pair<const char*, const char*> advice_for[] = {
     {"full", "rings were full: try a larger --subbuf-size, fewer events (-e), or --mode block"},
     {"block_timeout", "rings stayed full for longer than --block-timeout"},
-    {"too_large",
-     "longer than 65,528 bytes, or than a quarter of a sub-buffer: a --subbuf-size of up to 256K helps"},
+    {"too_large", "longer than 65,528 bytes, or than a quarter of a sub-buffer: where sub-buffers are "
+                  "smaller than 256K, a larger "
+                  "--subbuf-size helps"},
     {"contended", "no ring was free (without restartable sequences), or no buffer for large events"},
     {"held", "of a program with a seccomp filter: of its new threads, and what it could not wait for; "
              "--seccomp records "
@@ -178,10 +179,11 @@ std::string not_switched_on_text(const NamedCount& missing) {
 }
 
 std::string cut_text(std::uint64_t count) {
-    return fmt::format(
-        "{} cut (recorded with a string, text or sequence shortened, since no event is longer "
-        "than 65,528 bytes, or than a quarter of a sub-buffer: a --subbuf-size of up to 256K helps)",
-        counted(count, "event"));
+    return fmt::format("{} cut (recorded with a string, text or sequence shortened, since no event is longer "
+                       "than 65,528 bytes, or than a quarter of a sub-buffer: where sub-buffers are smaller "
+                       "than 256K, a larger "
+                       "--subbuf-size helps)",
+                       counted(count, "event"));
 }
 
 std::string not_described_text(const NamedCount& missing) {
@@ -192,7 +194,8 @@ std::string not_described_text(const NamedCount& missing) {
             "be, and what else is missing is counted as lost",
             missing.count == 1 ? "once" : with_commas(missing.count) + " times");
     return fmt::format("{} of processes, threads or objects not described, for want of room in the channel's "
-                       "tables: their events have no names",
+                       "tables: events of such processes and threads have no names, and addresses in such "
+                       "objects no function",
                        counted(missing.count, "entry"));
 }
 

@@ -146,8 +146,9 @@ std::string summary_text(const RecordSummary& summary) {
         text +=
             fmt::format("Process {} was reached late: {}\n", each.process_id, without_controls(each.reason));
     for (const Disturbed& each : summary.disturbed)
-        text += fmt::format("Process {}, thread {}: its {} was interrupted (EINTR, or cut short).\n",
-                            each.process_id, each.thread_id, each.system_call);
+        text += fmt::format(
+            "Process {}, thread {}: its {} was interrupted (EINTR, or cut short) when it was switched {}.\n",
+            each.process_id, each.thread_id, each.system_call, each.is_at_end ? "off" : "on");
     for (const TracedName& each : summary.left_running)
         text += fmt::format("{} ({}) still runs; it is not traced any more.\n", escaped(each.name),
                             each.process_id);

@@ -206,6 +206,8 @@ std::string Recorder::why_unreachable(std::uint32_t process_id) {
     return no_tracepoints_reason;
 }
 
+/* Whom nothing tells to ask again (tp-sync.o alone) is reached if it asked when the rules were there already. It may ask by
+ * itself (plumb_refresh()): who says for how long he waits may wait for that. */
 bool Recorder::is_reachable(std::uint32_t process_id) {
     const std::vector<ProcessSlot> slots = session_->state().processes();
     const auto may_follow = [this](const plumb_process& process) {
@@ -332,6 +334,8 @@ void Recorder::find_reached_late() {
     };
     const auto late = std::stable_partition(summary_.unreachable.begin(), summary_.unreachable.end(),
                                             [&](const Unreachable& each) { return !is_reached(each); });
+    for (auto each = late; each != summary_.unreachable.end(); ++each)
+        each->reason = reason_when_late(each->reason);
     summary_.reached_late.insert(summary_.reached_late.end(), late, summary_.unreachable.end());
     summary_.unreachable.erase(late, summary_.unreachable.end());
 }

@@ -177,7 +177,7 @@ bool tsc_is_usable(std::string* why_not) {
     if (!PLUMB_HAS_TSC)
         reason = "this processor has none that is known";
     else if (!cpuinfo)
-        reason = cpuinfo.error().message();
+        reason = "/proc/cpuinfo can not be read: " + errno_text(cpuinfo.error().number());
     else if (!has_flag(*cpuinfo, "constant_tsc") || !has_flag(*cpuinfo, "nonstop_tsc"))
         reason =
             "it changes its rate or stops in power states (no constant_tsc, nonstop_tsc in /proc/cpuinfo)";

@@ -422,6 +422,11 @@ std::string not_attached_reason(std::int32_t error) {
     return fmt::format("it could not open the session's channel: {}", errno_text(error));
 }
 
+std::string reason_when_late(const std::string& reason) {
+    return reason == stopped_reason ? "it was stopped, or its cgroup frozen, when it was to be switched on"
+                                    : reason;
+}
+
 Result<Report> wait_until_quiescent(StateFile& state, std::uint64_t generation,
                                     const QuiescenceOptions& options) {
     return Wait(state, generation, options).run();

@@ -55,6 +55,7 @@ struct Disturbed {
     std::uint32_t process_id;
     std::uint32_t thread_id;
     std::string system_call;
+    bool is_at_end = false; /* of a session, when it was switched off */
 };
 
 struct Report {
@@ -68,6 +69,8 @@ struct Report {
 
 Result<Report> wait_until_quiescent(StateFile& state, std::uint64_t generation,
                                     const QuiescenceOptions& options = {});
+/* Of one that has followed since, why it did so late. */
+std::string reason_when_late(const std::string& reason);
 /* The processes of these slots, which could not follow the current generation for want of what they have been told since. */
 void ask_again(StateFile& state, const std::vector<std::uint32_t>& slots);
 

@@ -15,6 +15,7 @@
 #include <cctype>
 #include <cstring>
 #include <map>
+#include <set>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -210,6 +211,20 @@ struct Session::Parts {
         return all;
     }
 
+    /* Those whose every runtime writes to it, as far as it should. */
+    std::set<std::uint32_t> followed() const {
+        std::set<std::uint32_t> all, not_all;
+        for (const ProcessSlot& slot : state.processes())
+            (first_generation != 0 && slot.content.acknowledged >= first_generation &&
+                     !has_not_attached(slot.content, index)
+                 ? all
+                 : not_all)
+                .insert(slot.process_id());
+        std::erase_if(
+            all, [&](std::uint32_t process_id) { return process_id == 0 || not_all.contains(process_id); });
+        return all;
+    }
+
     bool maps_channel(std::uint32_t process_id) const {
         struct stat info {};
         if (::fstat(channel.fd(), &info) != 0) return false;
@@ -396,6 +411,7 @@ Result<Report> Session::end() {
     std::copy_if((*before)->rules, (*before)->rules + (*before)->rule_count, std::back_inserter(own),
                  [&](const plumb_rule& rule) { return parts_->is_own(rule); });
     const std::vector<Unreachable> not_attached = parts_->not_attached();
+    const std::set<std::uint32_t> followed = parts_->followed();
     /* Behind: word is left before the slot forgets. */
     const std::vector<Unreachable> reached_late = parts_->words.of_reached_late(parts_->state);
     Result<Report> report = parts_->change(Parts::Switch::off, own, [&](plumb_rule_set& set) -> Status {
@@ -407,6 +423,12 @@ Result<Report> Session::end() {
     parts_->channel.close();
     if (!report) return report;
     parts_->ended = true;
+    for (Disturbed& each : report->disturbed)
+        each.is_at_end = true;
+    for (Unreachable& each : report->unreachable)
+        if (followed.contains(each.process_id))
+            each.reason =
+                "it was recorded, and could not be told that the recording has ended: " + each.reason;
     report->unreachable.insert(report->unreachable.end(), not_attached.begin(), not_attached.end());
     report->reached_late = reached_late;
     return report;

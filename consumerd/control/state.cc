@@ -101,10 +101,10 @@ private:
 
 Error StateFile::locked_error() const {
     return Error("{} stays locked by another process.", path())
-        .hint(
-            "`grep {} /proc/locks` shows its pid in the fifth column; it is stopped, or not a plumb command: "
-            "end it.",
-            inode_);
+        .hint("`grep :{} /proc/locks` shows its pid in the fifth column; it is stopped, or not a plumb "
+              "command: "
+              "end it.",
+              inode_);
 }
 
 Result<StateFile> StateFile::adopt(const UserDirectory& directory, FileDescriptor fd) {

@@ -19,10 +19,7 @@ constexpr uint64_t file_look_interval_ns = 1'000'000'000;
 } // namespace
 
 Drain::Drain(std::unique_ptr<Source> source, std::unique_ptr<Sink> sink, DrainOptions options)
-    : source_(std::move(source)),
-      sink_(std::move(sink)),
-      options_(std::move(options)),
-      failures_(options_.log) {
+    : source_(std::move(source)), sink_(std::move(sink)), options_(std::move(options)), failures_({}) {
     for (const uint32_t number : source_->rings())
         rings_.push_back({number});
 }
@@ -35,6 +32,8 @@ Result<std::unique_ptr<Drain>> Drain::make(std::unique_ptr<Source> source, std::
                                            DrainOptions options) {
     std::unique_ptr<Drain> drain(new Drain(std::move(source), std::move(sink), std::move(options)));
     if (!drain->metadata_is_current() && drain->failures_.first()) return *drain->failures_.first();
+    /* From now on: until here nothing is recorded, and where what is left is there at the next try, nothing is lost. */
+    if (!drain->options_.ends_at_failure) drain->failures_.tell_by(drain->options_.log);
     return drain;
 }
 

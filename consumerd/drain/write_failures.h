@@ -20,6 +20,7 @@ class WriteFailures {
 public:
     /* `log` may be empty. */
     explicit WriteFailures(std::function<void(const std::string&)> log) : log_(std::move(log)) {}
+    void tell_by(std::function<void(const std::string&)> log) { log_ = std::move(log); }
 
     /* Something could not be written, with so many events (0: it is tried again, or can be missed). */
     void failed(const Error& error, uint64_t events, uint64_t now_ns);

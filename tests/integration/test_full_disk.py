@@ -66,6 +66,18 @@ int main(int argc, char** argv) {
         self.assertEqual((discarded, complaints), (lost, ""))
         self.assertEqual(sum(count for name, count in counts.items() if name.startswith("pthread:")), summary["events"])
 
+    def test_what_can_not_begin_loses_nothing(self):
+        (self.disk / "filler").write_bytes(bytes((1 << 20) - 8192))
+        with open(self.disk / "more", "wb", buffering=0) as more:
+            try:
+                while True:
+                    more.write(bytes(4096))
+            except OSError:
+                pass
+        self.assertEqual(self.record(1), 1)
+        self.assertIn("No space left on device", self.errors)
+        self.assertNotIn("Events are lost", self.errors)
+
     def test_readers_name_the_cause_that_counts(self):
         self.record(60)
         for options in ([], ["--summary"]):
