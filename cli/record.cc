@@ -4,10 +4,12 @@
  */
 #include "cli/command.h"
 #include "cli/option_checks.h"
+#include "cli/output.h"
 #include "cli/record_options.h"
 #include "cli/recorder.h"
 
 #include <memory>
+#include <new>
 
 namespace plumb {
 namespace {
@@ -15,13 +17,16 @@ namespace {
 /* As of words that are no options. */
 constexpr int exit_status_of_wrong_words = 2;
 
-int run(const RecordOptions& options) {
+int run(const RecordOptions& options) try {
     Recorder recorder(options);
     const auto status = recorder.run();
     finish_by_signal(recorder.final_signal());
     if (status) return *status;
     const int failed = complain(status.error());
     return status.error().number() == Recorder::wrong_words ? exit_status_of_wrong_words : failed;
+} catch (const std::bad_alloc&) { /* no command has been started yet */
+    put_error("plumb: Memory ran out before the recording began (`ulimit -v`, `-d`?).\n");
+    return 1;
 }
 
 void add_what(CLI::App& command, RecordOptions& options) {

@@ -85,7 +85,14 @@ Result<int> Recorder::run() {
     }
     if (!options_.process_ids.empty() || !options_.executables.empty() || options_.command.empty())
         if (Status attached = attach(); !attached) return attached.error();
-    if (Status started = start_command(); !started) {
+    Status started = ok();
+    try {
+        started = start_command();
+    } catch (const std::bad_alloc&) {
+        if (!command_) throw; /* else it runs, and is looked after */
+        turns_without_memory_++;
+    }
+    if (!started) {
         complain(started.error());
         summary_.problems.push_back(started.error().message());
         close();

@@ -163,7 +163,7 @@ int main(int argc, char** argv) {
                 os.killpg(recorder.pid, signal.SIGKILL)
 
     def test_small_stacks_are_refused_and_threads_have_their_own(self):
-        for kib in (16, 32, 64, 100, 128, 200):
+        for kib in (48, 64, 100, 128, 200):  # of less, not even the dynamic linker is sure
             shutil.rmtree(self.trace, ignore_errors=True)
             done = subprocess.run(["bash", "-c", f"ulimit -c 0; ulimit -s {kib}; exec {PLUMB} record -o {self.trace} -- timeout 9 true"],
                                   capture_output=True, text=True, timeout=60)
