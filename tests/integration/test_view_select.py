@@ -40,8 +40,10 @@ event { name = "irq"; id = 4; stream_id = 0; fields := struct { u32 tid; }; };
 event { name = "syscall_entry_write"; id = 5; stream_id = 0; fields := struct { u32 fd; }; };
 event { name = "syscall_entry_pipe"; id = 6; stream_id = 0; fields := struct { u32 fd; }; };
 event { name = "syscall_exit_pipe"; id = 7; stream_id = 0; fields := struct { i64 ret; }; };
+event { name = "syscall_entry_rt_sigreturn"; id = 8; stream_id = 0; fields := struct { u32 fd; }; };
+event { name = "syscall_exit_rt_sigreturn"; id = 9; stream_id = 0; fields := struct { i64 ret; }; };
 """
-SWITCH, WAKEUP, ENTRY, EXIT, IRQ, ENTRY_ALONE, OTHER_ENTRY, OTHER_EXIT = range(8)
+SWITCH, WAKEUP, ENTRY, EXIT, IRQ, ENTRY_ALONE, OTHER_ENTRY, OTHER_EXIT, SIGRETURN = range(9)
 
 
 def make_kernel_trace(directory, *events_, has_threads=True):
@@ -117,6 +119,28 @@ class OfTheKernel(unittest.TestCase):
         lost = "<exit not seen>"
         self.assertEqual(ends(), [lost, "after 0.000000001", lost, "{ ret = 0 }", lost, "{ fd = 4 }", "{ tid = 1 }", "<unfinished>"])
         self.assertEqual(ends("--min-duration", "1ns"), ["after 0.000000001", "<unfinished>"])
+
+    def test_a_call_that_never_returns_has_lost_no_exit(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = pathlib.Path(folder) / "trace"
+            make_kernel_trace(trace, (SIGRETURN, 100, 7, 0), (ENTRY, 200, 7, 3), (EXIT, 300, 7, 1), (SIGRETURN, 400, 7, 0))
+            pairs = plumb("view", "--pairs", trace).stdout
+            self.assertEqual(len(pairs.splitlines()), 3, pairs)
+            self.assertNotRegex(pairs, "not seen|unfinished")
+            self.assertNotIn("sigreturn", plumb("view", "--pairs", "--min-duration", "50ns", trace).stdout)
+
+    def test_since_within_a_packet_that_its_tracer_did_not_finish(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = pathlib.Path(folder) / "trace"
+            make_kernel_trace(trace, *((IRQ, 100 * i, 7, i) for i in range(1, 5)))
+            whole = (trace / "metadata").read_text()
+            (trace / "metadata").write_text(whole.replace("packet.context := struct {",
+                                                          "packet.context := struct { stamp timestamp_begin; stamp timestamp_end;"))
+            stream = (trace / "stream").read_bytes()
+            bits = 8 * (len(stream) + 16)
+            (trace / "stream").write_bytes(stream[:8] + struct.pack("<QQQQ", 100, 0, bits, bits) + stream[24:])
+            self.assertEqual(len(plumb("view", trace).stdout.splitlines()), 4)
+            self.assertEqual(len(plumb("view", "--since", "+150ns", trace).stdout.splitlines()), 2)
 
     def test_calls_whose_exit_is_left_out(self):
         make_kernel_trace(self.trace, (ENTRY, 0, 7, 1), (EXIT, 2, 7, 0), (ENTRY, 4, 7, 2), (EXIT, 9, 7, 0), (ENTRY, 10, 7, 3))

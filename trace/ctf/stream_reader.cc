@@ -137,8 +137,16 @@ bool StreamReader::enter_packet() {
     bit_ = cursor.bit;
     steps_left_ = BitCursor::steps_for(std::min(sizes->content_bits, available_bits));
     content_bits_ = std::min(sizes->content_bits, available_bits);
-    in_packet_ = !has(Role::timestamp_end) || stream_->clock(role(Role::timestamp_end)) >= skip_before_ns_;
+    in_packet_ = !ends_before(skip_before_ns_);
     return true;
+}
+
+/* A packet that its tracer did not live to finish (lttng-crash) has no end, and says 0. */
+bool StreamReader::ends_before(int64_t time_ns) const {
+    if (!has(Role::timestamp_end)) return false;
+    const bool is_finished =
+        !has(Role::timestamp_begin) || role(Role::timestamp_end) >= role(Role::timestamp_begin);
+    return is_finished && stream_->clock(role(Role::timestamp_end)) < time_ns;
 }
 
 bool StreamReader::read_header(BitCursor& cursor) {

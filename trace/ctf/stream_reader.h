@@ -103,6 +103,7 @@ private:
     bool read_header(BitCursor& cursor);
     bool check_header();
     std::optional<PacketSizes> packet_sizes(uint64_t header_bits);
+    bool ends_before(int64_t time_ns) const;
     void count_losses();
     bool next_plumb_event();
     bool next_compact_event();

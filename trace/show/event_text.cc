@@ -311,8 +311,9 @@ private:
         pieces.is_entry = info.name.starts_with(entry_start);
         pieces.is_exit = info.name.starts_with(exit_start);
         pieces.is_late_text = info.name == late_text_event;
-        /* These do not return: they are written where they are. */
-        if (info.name == "syscall_entry_exit" || info.name == "syscall_entry_exit_group")
+        /* These do not return (rt_sigreturn goes on with what the signal interrupted): they are written where they are. */
+        if (info.name == "syscall_entry_exit" || info.name == "syscall_entry_exit_group" ||
+            info.name == "syscall_entry_rt_sigreturn")
             pieces.is_lone_entry = true;
         const std::string name = info.name.substr(pieces.is_entry  ? entry_start.size()
                                                   : pieces.is_exit ? exit_start.size()
