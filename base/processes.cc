@@ -27,6 +27,17 @@ std::uint64_t number_after(const std::string& text, const char* key, int base) {
     return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at + std::strlen(key), nullptr, base);
 }
 
+/* A name in a status file, where the kernel writes "\n" and "\\" for the two that would confuse its readers. */
+std::string name_in_status(std::string_view text) {
+    std::string name;
+    for (std::size_t i = 0; i < text.size(); i++) {
+        const bool is_escape = text[i] == '\\' && i + 1 < text.size();
+        if (is_escape) i++;
+        name += is_escape && text[i] == 'n' ? '\n' : text[i];
+    }
+    return name;
+}
+
 Result<ProcessStatus> parse_status(const std::string& path) {
     const Result<std::string> text = read_small_file(path);
     if (!text) return text.error();
@@ -44,7 +55,7 @@ Result<ProcessStatus> parse_status(const std::string& path) {
     status.seccomp_mode = static_cast<std::uint32_t>(number_after(*text, "\nSeccomp:", 10));
     status.seccomp_filters = static_cast<std::uint32_t>(number_after(*text, "\nSeccomp_filters:", 10));
     status.sleeps = number_after(*text, "\nvoluntary_ctxt_switches:", 10);
-    if (text->compare(0, 6, "Name:\t") == 0) status.name = text->substr(6, text->find('\n') - 6);
+    if (text->compare(0, 6, "Name:\t") == 0) status.name = name_in_status(text->substr(6, text->find('\n') - 6));
     return status;
 }
 

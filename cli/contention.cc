@@ -29,9 +29,10 @@ struct ContentionOptions {
 
 /* 1.23 us: three digits, as that is what one compares. */
 std::string duration_text(double ns) {
-    if (ns < 1e3) return fmt::format("{:.0f} ns", ns);
-    if (ns < 1e6) return fmt::format("{:.3g} us", ns / 1e3);
-    if (ns < 1e9) return fmt::format("{:.3g} ms", ns / 1e6);
+    constexpr double limit = 999.5; /* what is more becomes 1000 by rounding */
+    if (ns < limit) return fmt::format("{:.0f} ns", ns);
+    if (ns < limit * 1e3) return fmt::format("{:.3g} us", ns / 1e3);
+    if (ns < limit * 1e6) return fmt::format("{:.3g} ms", ns / 1e6);
     return fmt::format("{:.3f} s", ns / 1e9);
 }
 
