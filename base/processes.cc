@@ -55,7 +55,8 @@ Result<ProcessStatus> parse_status(const std::string& path) {
     status.seccomp_mode = static_cast<std::uint32_t>(number_after(*text, "\nSeccomp:", 10));
     status.seccomp_filters = static_cast<std::uint32_t>(number_after(*text, "\nSeccomp_filters:", 10));
     status.sleeps = number_after(*text, "\nvoluntary_ctxt_switches:", 10);
-    if (text->compare(0, 6, "Name:\t") == 0) status.name = name_in_status(text->substr(6, text->find('\n') - 6));
+    if (text->compare(0, 6, "Name:\t") == 0)
+        status.name = name_in_status(text->substr(6, text->find('\n') - 6));
     return status;
 }
 
