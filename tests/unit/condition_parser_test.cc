@@ -58,12 +58,34 @@ TEST(ConditionParser, ReadsNumbersTextsAndFields) {
     EXPECT_EQ(shape("0xFf"), "255");
     EXPECT_EQ(shape("0b101"), "5");
     EXPECT_EQ(shape("1.5e3"), "1500.000000");
-    EXPECT_EQ(shape(R"("a\"\n\x41\*")"), "'a\"\nA\\*'");
+    EXPECT_EQ(shape("mode == 0644"), "(mode==420)");
+    EXPECT_EQ(shape("0 + 00 + 01777777777777777777777"), "((0+0)+18446744073709551615)");
+    EXPECT_EQ(shape("0.5"), "0.500000");
     EXPECT_EQ(shape("a.b.c[12]"), "a.b.c[12]");
     EXPECT_EQ(shape("_a1"), "_a1");
 }
 
+/* As view prints it. */
+TEST(ConditionParser, UndoesEscapes) {
+    EXPECT_EQ(shape(R"(a == "a\"\'\n\r\t\x41\\*\x1b")"), "(a=='a\"'\n\r\tA\\*\x1b')");
+    EXPECT_EQ(shape(R"(a == '\\\\\x5c')"), R"((a=='\\\'))");
+    EXPECT_EQ(
+        shape(R"(a == "\*")"),
+        "a text has no such escape: a backslash itself is written \\\\:\n    a == \"\\*\"\n          ^");
+    EXPECT_TRUE(shape(R"(a == "C:\dir")").starts_with("a text has no such escape"));
+    EXPECT_TRUE(shape(R"(a == "\x4")").starts_with("two hexadecimal digits"));
+}
+
+/* A glob quotes by the backslash, too. */
+TEST(ConditionParser, LeavesTheBackslashToAGlob) {
+    EXPECT_EQ(shape(R"(a ~ "\*\\\[\n\x41\x2a*")"), "(a~'\\*\\\\\\[\nA\\**')");
+    EXPECT_EQ(shape(R"(a !~ ('\?') && b == "\\")"), R"(((a!~'\?')&&(b=='\')))");
+    EXPECT_TRUE(shape(R"(a ~ "\*" && b == "\*")").starts_with("a text has no such escape"));
+}
+
 TEST(ConditionParser, PointsAtMistakes) {
+    EXPECT_TRUE(shape("a == 08").ends_with("a == 08\n          ^")) << shape("a == 08");
+    EXPECT_TRUE(shape("07.5").starts_with("a number that begins with 0 is octal"));
     EXPECT_EQ(shape("a == "), "something is missing here:\n    a == \n         ^");
     EXPECT_EQ(shape("gr\xc3\xbcn"), "there is no operation here:\n    gr\xc3\xbcn\n      ^");
     EXPECT_EQ(shape("'\xc3\xbc' == #"),

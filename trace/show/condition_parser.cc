@@ -90,7 +90,11 @@ private:
             if (sign == nullptr || sign->strength <= strength) break;
             const std::size_t column = at_;
             at_ += sign->text.size();
+            const bool is_match =
+                sign->op == ConditionOperator::matches || sign->op == ConditionOperator::matches_not;
+            const bool was_pattern = std::exchange(in_pattern_, in_pattern_ || is_match);
             const Place right = expression(sign->strength);
+            in_pattern_ = was_pattern;
             if (!right) return right.error();
             const Sign* const behind = next_sign();
             if (sign->strength == comparison_strength && behind != nullptr &&
@@ -162,7 +166,9 @@ private:
         const char* const begin = tree_.source.data() + at_;
         const char* const end = tree_.source.data() + tree_.source.size();
         const bool is_prefixed = *begin == '0' && (peek(1) == 'x' || peek(1) == 'X' || peek(1) == 'b');
-        const int base = !is_prefixed ? 10 : peek(1) == 'b' ? 2 : 16;
+        /* As permissions are shown: mode = 0644 */
+        const bool is_octal = *begin == '0' && is_digit(peek(1));
+        const int base = is_prefixed ? (peek(1) == 'b' ? 2 : 16) : is_octal ? 8 : 10;
         uint64_t value = 0;
         auto parsed = std::from_chars(begin + (is_prefixed ? 2 : 0), end, value, base);
         if (parsed.ec == std::errc::result_out_of_range)
@@ -178,6 +184,8 @@ private:
                 return wrong(node.column, "this is no number");
         }
         at_ = static_cast<std::size_t>(parsed.ptr - tree_.source.data());
+        if (is_octal && (is_digit(peek()) || peek() == '.'))
+            return wrong(at_, "a number that begins with 0 is octal, and has no such digit");
         if (is_name_start(peek()) || is_digit(peek()) || peek() == '.')
             return wrong(at_, "a number has no such digit, and no unit");
         return add(std::move(node));
@@ -203,31 +211,42 @@ private:
         return add(std::move(node));
     }
 
-    /* Behind the backslash. What has no meaning stays as it is, since globs quote by it. */
+    /* Behind the backslash: what view prints is undone. A pattern keeps what else is quoted there, for the glob. */
     Result<std::string> escape() {
         if (at_ == tree_.source.size()) return wrong(at_ - 1, "nothing is quoted by this");
         const char c = tree_.source[at_++];
         switch (c) {
         case 'n':
             return std::string("\n");
+        case 'r':
+            return std::string("\r");
         case 't':
             return std::string("\t");
         case '"':
         case '\'':
             return std::string(1, c);
-        case 'x': {
-            unsigned value = 0;
-            const char* const begin = tree_.source.data() + at_;
-            const char* const end = tree_.source.data() + std::min(at_ + 2, tree_.source.size());
-            const auto [rest, failed] = std::from_chars(begin, end, value, 16);
-            if (failed != std::errc() || rest != begin + 2)
-                return wrong(at_ - 2, "two hexadecimal digits follow \\x");
-            at_ += 2;
-            return std::string(1, static_cast<char>(value));
-        }
+        case 'x':
+            return escaped_byte();
         default:
-            return std::string("\\") + c;
+            break;
         }
+        if (in_pattern_) return std::string("\\") + c;
+        if (c == '\\') return std::string(1, c);
+        return wrong(at_ - 2, R"(a text has no such escape: a backslash itself is written \\)");
+    }
+
+    /* A byte that is given by its number is no operator of a glob. */
+    Result<std::string> escaped_byte() {
+        unsigned value = 0;
+        const char* const begin = tree_.source.data() + at_;
+        const char* const end = tree_.source.data() + std::min(at_ + 2, tree_.source.size());
+        const auto [rest, failed] = std::from_chars(begin, end, value, 16);
+        if (failed != std::errc() || rest != begin + 2)
+            return wrong(at_ - 2, "two hexadecimal digits follow \\x");
+        at_ += 2;
+        const char byte = static_cast<char>(value);
+        const bool is_special = std::string_view("*?[\\").find(byte) != std::string_view::npos;
+        return std::string(in_pattern_ && is_special ? "\\" : "") + byte;
     }
 
     std::string name() {
@@ -264,6 +283,7 @@ private:
     ConditionTree tree_;
     std::size_t at_ = 0;
     unsigned depth_ = 0;
+    bool in_pattern_ = false; /* behind ~ and !~ */
 };
 
 } // namespace
