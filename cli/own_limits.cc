@@ -10,7 +10,7 @@
 namespace plumb {
 namespace {
 
-constexpr rlim_t main_stack_bytes_min = 128 * 1024;
+constexpr rlim_t main_stack_bytes_min = 48 * 1024; /* with 36 it ended in the middle of a recording */
 constexpr std::size_t thread_stack_bytes = 1024 * 1024;
 /* What is left of the time for reading the rings to their end. */
 constexpr rlim_t last_seconds = 1;
