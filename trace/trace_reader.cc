@@ -2,6 +2,7 @@
 
 #include "base/ctf_layout.h"
 #include "base/trace_folders.h"
+#include "trace/stream_files.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -53,6 +54,9 @@ Result<FoundTraces> find_traces(const std::string& path) {
         else if (fs::is_regular_file(folder / "metadata", error))
             found.folders.push_back(folder.string());
     };
+    if (path.empty())
+        return Error("The name of the trace's folder is empty.")
+            .hint("Name the folder that was given to `plumb record -o`; the one that you are in is `.`.");
     if (!fs::is_directory(path, error)) {
         if (error == std::errc::permission_denied)
             return Error::from_errno(EACCES, "Could not look at {}", path)
@@ -202,6 +206,7 @@ Status TraceReader::add_stream_file(const TraceLayout& layout, const std::string
 
 /* Reads the statedump, which is small and tells the names for all that follows, and finds the start. */
 Status TraceReader::prepare() {
+    join_streams(streams_);
     const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
     reading_threads_ = static_cast<unsigned>(std::clamp<std::size_t>(streams_.size(), 1, processors));
     int64_t first_event = std::numeric_limits<int64_t>::max(), first_of_all = first_event;

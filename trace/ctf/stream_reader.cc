@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 namespace plumb {
 namespace {
@@ -58,10 +59,38 @@ void StreamReader::rewind() {
     next_packet_at_ = 0;
     in_packet_ = false;
     clock_ = 0;
-    first_packet_ = true;
-    last_discarded_ = last_sequence_ = 0;
+    first_packet_ = !before_;
+    last_discarded_ = before_ ? before_->events_discarded : 0;
+    last_sequence_ = before_ ? before_->sequence_number.value_or(0) : 0;
     losses_ = {};
     problems_.clear();
+}
+
+void StreamReader::look_at_packets(const std::function<bool(const PacketPlace&)>& look) {
+    rewind();
+    const int64_t skip_before_ns = std::exchange(skip_before_ns_, std::numeric_limits<int64_t>::min());
+    while (next_packet() && look(place())) {
+    }
+    skip_before_ns_ = skip_before_ns;
+    rewind();
+}
+
+void StreamReader::continue_behind(const std::optional<PacketPlace>& last, std::vector<uint64_t> left_out) {
+    before_ = last;
+    left_out_ = std::move(left_out);
+    rewind();
+}
+
+PacketPlace StreamReader::place() const {
+    const auto told = [this](Role role_of_it) {
+        return has(role_of_it) ? std::optional(role(role_of_it)) : std::nullopt;
+    };
+    return {packet_at_,
+            stream_->id,
+            told(Role::timestamp_begin).value_or(0),
+            told(Role::events_discarded).value_or(0),
+            told(Role::stream_instance_id),
+            told(Role::packet_seq_num)};
 }
 
 void StreamReader::tell(std::string_view why) {
@@ -127,6 +156,10 @@ bool StreamReader::enter_packet() {
     const std::optional<PacketSizes> sizes = packet_sizes(cursor.bit);
     if (!sizes) return false;
     next_packet_at_ = packet_at_ + std::min(sizes->packet_bits, available_bits) / 8;
+    if (std::binary_search(left_out_.begin(), left_out_.end(), packet_at_)) {
+        in_packet_ = false;
+        return true;
+    }
     if (sizes->packet_bits > available_bits) tell("the file ends inside the packet");
     /* Between two events, too: nothing else would show it. */
     is_cut_ = sizes->content_bits > available_bits;
@@ -196,7 +229,7 @@ void StreamReader::count_losses() {
         const uint64_t now = role(Role::events_discarded);
         if (first_packet_ ? from_zero : now > last_discarded_)
             losses_.events_discarded += now - (first_packet_ ? 0 : last_discarded_);
-        last_discarded_ = now;
+        last_discarded_ = std::max(now, last_discarded_); /* LTTng writes a 0 now and then */
     }
     if (has(Role::packet_seq_num)) {
         const uint64_t now = role(Role::packet_seq_num);

@@ -15,6 +15,7 @@
 #include "trace/ctf/trace_layout.h"
 
 #include <array>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <span>
@@ -69,6 +70,16 @@ struct StreamLosses {
     bool any() const { return (events_discarded | packets_lost | unknown_events | damaged_packets) != 0; }
 };
 
+/* What a packet says of itself. */
+struct PacketPlace {
+    uint64_t at = 0; /* in the file */
+    uint64_t stream_id = 0;
+    uint64_t timestamp_begin = 0;
+    uint64_t events_discarded = 0; /* until it ended, since the tracer began to count */
+    std::optional<uint64_t> instance_id;
+    std::optional<uint64_t> sequence_number;
+};
+
 class StreamReader {
 public:
     StreamReader(const TraceLayout& layout, std::span<const uint8_t> bytes, std::string name);
@@ -81,9 +92,15 @@ public:
     void skip_before(int64_t time_ns) { skip_before_ns_ = time_ns; }
     /* Back to the first event, with all counts at zero. */
     void rewind();
+    /* Of each packet, until `look` returns false. Behind it all is as after rewind(). */
+    void look_at_packets(const std::function<bool(const PacketPlace&)>& look);
+    /* Before the first next(): the file goes on where another one ended, whose last packet this is; what is at these places,
+     * which are in order, stands in another one, too, and is left out here. */
+    void continue_behind(const std::optional<PacketPlace>& last, std::vector<uint64_t> left_out);
 
     const std::string& name() const { return name_; }
     std::size_t size_bytes() const { return bytes_.size(); }
+    const TraceLayout& layout() const { return layout_; }
     const StreamLayout* stream() const { return stream_; }
     uint32_t cpu() const { return event_.cpu; }
     const StreamLosses& losses() const { return losses_; }
@@ -104,6 +121,7 @@ private:
     bool check_header();
     std::optional<PacketSizes> packet_sizes(uint64_t header_bits);
     bool ends_before(int64_t time_ns) const;
+    PacketPlace place() const;
     void count_losses();
     bool next_plumb_event();
     bool next_compact_event();
@@ -136,6 +154,8 @@ private:
     std::array<uint8_t, 16> uuid_{};
     unsigned uuid_bytes_ = 0;
 
+    std::optional<PacketPlace> before_; /* the last packet of the file that this one goes on from */
+    std::vector<uint64_t> left_out_;    /* places of packets */
     bool first_packet_ = true;
     uint64_t last_discarded_ = 0;
     uint64_t last_sequence_ = 0;
