@@ -96,13 +96,10 @@ TEST(TraceDamage, RefusesMetadataThatDescribesTooMuch) {
                            "struct s0 { integer { size = 8; } a; };\n";
     for (int i = 1; i < 30; i++)
         doubling += fmt::format("struct s{0} {{ struct s{1} a; struct s{1} b; }};\n", i, i - 1);
-    Opened trace{doubling + "event { name = \"a:b\"; fields := struct s29; };", {}};
+    const Opened trace{doubling + "event { name = \"a:b\"; fields := struct s29; };", {}};
     Result<TraceReader> reader = trace.open();
     ASSERT_FALSE(reader);
     EXPECT_THAT(reader.error().message(), HasSubstr("more than"));
-    trace.metadata = "trace { major = 1; minor = 8; byte_order = le; };\n"
-                     "event { name = \"a:b\"; fields := struct { struct { } x[4000000000]; }; };";
-    EXPECT_FALSE(trace.open());
 }
 
 TEST(TraceDamage, CountsAPacketThatTheFileEndsInOnceWhereverThatIs) {

@@ -234,7 +234,9 @@ bool walk_steps(const Plan& plan, uint32_t first, uint32_t last, BitCursor& curs
         case StepKind::array: {
             const uint64_t count = step.counted ? slots[step.from_slot] : step.length;
             if (!cursor.align(step.align_mask)) return false;
-            if (count > (cursor.end_bit - cursor.bit) / step.element_min_bits) return false;
+            /* Elements that may take no space are bounded by steps_left. */
+            if (step.element_min_bits != 0 && count > (cursor.end_bit - cursor.bit) / step.element_min_bits)
+                return false;
             visitor.begin(step, count);
             for (uint64_t i = 0; i < count; ++i)
                 if (!walk_steps(plan, at + 1, next, cursor, slots, visitor)) return false;

@@ -18,6 +18,7 @@ namespace {
 
 constexpr uint32_t packet_magic = 0x75d11d57;
 constexpr std::size_t packet_header_bytes = 37;
+constexpr char ctf2_start = '\x1e'; /* of each of its pieces of JSON (RFC 7464) */
 
 uint32_t load_u32(std::string_view bytes, std::size_t offset, bool swap) {
     uint32_t value = 0;
@@ -28,6 +29,11 @@ uint32_t load_u32(std::string_view bytes, std::size_t offset, bool swap) {
 } // namespace
 
 Result<std::string> metadata_text(std::string_view bytes) {
+    if (bytes.starts_with(ctf2_start))
+        return Error("The metadata is of CTF 2, which is not read yet.")
+            .hint("babeltrace2 2.1 or later makes CTF 1.8 of it: babeltrace2 convert DIR "
+                  "--component=sink.ctf.fs "
+                  "--params='path=\"NEW\",ctf-version=\"1\"'");
     if (bytes.size() < packet_header_bytes) return std::string(bytes);
     const uint32_t first = load_u32(bytes, 0, false);
     const bool swap = first == __builtin_bswap32(packet_magic);

@@ -1,6 +1,6 @@
 /*
  * From types to plans. Metadata is hostile: a few lines of it can describe a struct of 2^32 fields, or an
- * array of elements that take no bytes, so the number of steps is bounded and each element must take a bit. Names are views
+ * array of elements that take no bytes, so the number of steps is bounded, and a walk's by what it has to walk over. Names are views
  * of the metadata's, since one type may be that of all events. What is looked for by name is bounded, too: thousands of
  * structs may have the same names.
  */
@@ -341,8 +341,6 @@ Status LayoutMaker::add_array(uint32_t parent, std::string_view name, const tsdl
     step.kind = is_text_element(*type.element) ? StepKind::text : StepKind::array;
     step.length = type.length;
     step.element_min_bits = type.element->min_bits;
-    if (step.element_min_bits == 0)
-        return Error("The elements of {} may take no space, so it has no bound.", name);
     if (type.kind == tsdl::Kind::sequence) {
         Result<const Visible*> length = resolve(parent, type.reference);
         if (!length) return length.error().with("The length of {}", name);
@@ -366,6 +364,14 @@ Status LayoutMaker::add_array(uint32_t parent, std::string_view name, const tsdl
 
 Status LayoutMaker::add_variant(uint32_t parent, std::string_view name, const tsdl::Type& type, Plan& plan,
                                 Step step) {
+    /* Two variants may have options of one name, so the field's own stays: as a struct of the option that is taken. */
+    const auto around = static_cast<uint32_t>(plan.steps.size());
+    if (scope_ != "stream.event.header") {
+        step.kind = StepKind::structure;
+        step.align_mask = 0;
+        plan.steps.push_back(step);
+        step.name = {};
+    }
     const auto at = static_cast<uint32_t>(plan.steps.size());
     if (type.reference.empty()) return Error("The variant {} has no tag.", name);
     Result<const Visible*> tag = resolve(parent, type.reference);
@@ -391,7 +397,7 @@ Status LayoutMaker::add_variant(uint32_t parent, std::string_view name, const ts
             if (without_underscore(label.name) == without_underscore(option.name))
                 plan.choices[choices].options.push_back({label.first, label.last, first});
     }
-    plan.steps[at].next = static_cast<uint32_t>(plan.steps.size());
+    plan.steps[around].next = plan.steps[at].next = static_cast<uint32_t>(plan.steps.size());
     return ok();
 }
 

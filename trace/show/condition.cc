@@ -1,6 +1,8 @@
 #include "trace/show/condition.h"
 
 #include "base/glob.h"
+#include "trace/show/condition_names.h"
+#include "trace/show/context_name.h"
 
 #include <fmt/format.h>
 
@@ -30,10 +32,14 @@ struct FoundStep {
     const Step* array = nullptr; /* that it is an element of */
 };
 
-std::optional<FoundStep> find_step(const Plan& plan, const FieldPath& path, bool any_element) {
+std::optional<FoundStep> find_step(const Plan& plan, const FieldPath& path) {
     uint32_t at = 0, end = static_cast<uint32_t>(plan.steps.size());
     for (std::size_t part = 0; at < end;) {
         const Step& step = plan.steps[at];
+        if (step.kind == StepKind::variant) { /* its options have names */
+            at++;
+            continue;
+        }
         if (step.is_length || step.name != path.parts[part]) {
             at = std::max(step.next, at + 1);
             continue;
@@ -46,7 +52,7 @@ std::optional<FoundStep> find_step(const Plan& plan, const FieldPath& path, bool
             continue;
         }
         if (step.kind == StepKind::array) {
-            if ((!path.element && !any_element) || at + 1 >= plan.steps.size()) return {};
+            if (!path.element || at + 1 >= plan.steps.size()) return {};
             return FoundStep{at + 1, &step};
         }
         if (path.element) return {};
@@ -68,45 +74,6 @@ ConditionTypes types_of(const Step& step) {
                  (types.integer && step.labels != nullptr);
     return types;
 }
-
-std::size_t edits_between(std::string_view a, std::string_view b) {
-    std::vector<std::size_t> row(b.size() + 1);
-    for (std::size_t j = 0; j <= b.size(); j++)
-        row[j] = j;
-    for (std::size_t i = 1; i <= a.size(); i++) {
-        std::size_t diagonal = std::exchange(row[0], i);
-        for (std::size_t j = 1; j <= b.size(); j++) {
-            const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-            diagonal = row[j];
-            row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
-        }
-    }
-    return row[b.size()];
-}
-
-std::string nearest_name(const TraceReader& reader, std::string_view wanted) {
-    constexpr std::size_t edits_max = 2, bytes_max = 100;
-    std::string nearest;
-    std::size_t least = std::min(edits_max, wanted.size() / 2) + 1;
-    for (const EventInfo* info : reader.event_infos())
-        for (const Step& step : info->fields.steps) {
-            if (info->is_statedump || step.is_length || step.name.empty() || step.name.size() > bytes_max)
-                continue;
-            const std::size_t edits = edits_between(step.name, wanted);
-            if (edits >= least) continue;
-            least = edits;
-            nearest = step.name;
-        }
-    return nearest;
-}
-
-/* The name that LTTng's context gives, as in EventFilter. */
-struct OwnNameVisitor : SkipVisitor {
-    void text(const Step& step, std::string_view value) {
-        if (step.role == Role::process_name) name = value;
-    }
-    std::string_view name;
-};
 
 } // namespace
 
@@ -226,9 +193,7 @@ Status Condition::bind(bool with_statedump) {
             for (const auto& [plan, slots] : places) {
                 if (plan == nullptr || is_found) continue;
                 const FieldPath& path = fields_[field];
-                if (!path.element && find_step(*plan, path, true) && !find_step(*plan, path, false))
-                    field_types[field].array = true;
-                const auto found = find_step(*plan, path, false);
+                const auto found = find_step(*plan, path);
                 if (!found || !is_scalar(plan->steps[found->step])) continue;
                 is_found = true;
                 field_types[field].add(types_of(plan->steps[found->step]));
@@ -237,8 +202,8 @@ Status Condition::bind(bool with_statedump) {
             if (is_found || !is_writers_name(fields_[field])) continue;
             plans.own.push_back(field);
             field_types[field].add(is_writers_text(fields_[field].parts[0])
-                                       ? ConditionTypes{false, false, true, false}
-                                       : ConditionTypes{true, true, false, false});
+                                       ? ConditionTypes{false, false, true}
+                                       : ConditionTypes{true, true, false});
         }
     }
     std::vector<ConditionTypes> types(tree_.nodes.size());
@@ -260,14 +225,7 @@ Status Condition::bind(bool with_statedump) {
 
 Status Condition::check_field(const ConditionNode& node, const ConditionTypes& types) const {
     if (types.number || types.text) return ok();
-    const std::string name = node.field.text();
-    if (types.array)
-        return condition_error(tree_.source, node.column,
-                               fmt::format("{} has elements: name one, {}[0]", name, name));
-    const std::string nearest = nearest_name(reader_, node.field.parts.back());
-    return condition_error(tree_.source, node.column,
-                           fmt::format("no event of the trace has a field {}{}", name,
-                                       nearest.empty() ? "" : fmt::format(", but some have {}", nearest)));
+    return condition_error(tree_.source, node.column, why_no_value(reader_, node.field));
 }
 
 std::string Condition::described(const ConditionNode& node, const ConditionTypes& types) const {
@@ -290,9 +248,9 @@ Result<ConditionTypes> Condition::check(const ConditionNode& node,
                                         const std::vector<ConditionTypes>& types) const {
     switch (node.kind) {
     case ConditionKind::integer:
-        return ConditionTypes{true, true, false, false};
+        return ConditionTypes{true, true, false};
     case ConditionKind::floating:
-        return ConditionTypes{true, false, false, false};
+        return ConditionTypes{true, false, false};
     case ConditionKind::unary: {
         const ConditionTypes& inner = types[node.left];
         if (!inner.number)
@@ -301,12 +259,12 @@ Result<ConditionTypes> Condition::check(const ConditionNode& node,
                                        ", and a number is wanted here");
         if (node.op == ConditionOperator::bit_not && !inner.integer)
             return condition_error(tree_.source, node.column, "only integers have bits");
-        return ConditionTypes{true, node.op != ConditionOperator::negate || inner.integer, false, false};
+        return ConditionTypes{true, node.op != ConditionOperator::negate || inner.integer, false};
     }
     case ConditionKind::binary:
         return check_binary(node, types[node.left], types[node.right]);
     default:
-        return ConditionTypes{false, false, true, false};
+        return ConditionTypes{false, false, true};
     }
 }
 
@@ -338,9 +296,9 @@ Result<ConditionTypes> Condition::check_binary(const ConditionNode& node, const 
             return condition_error(tree_.source, node.column, "only integers have bits");
         const bool is_logical =
             node.op == ConditionOperator::logical_or || node.op == ConditionOperator::logical_and;
-        return ConditionTypes{true, is_logical || (left.integer && right.integer), false, false};
+        return ConditionTypes{true, is_logical || (left.integer && right.integer), false};
     }
-    return ConditionTypes{true, true, false, false};
+    return ConditionTypes{true, true, false};
 }
 
 ConditionValue Condition::own_value(const std::string& name, const Event& event) {
@@ -352,10 +310,7 @@ ConditionValue Condition::own_value(const std::string& name, const Event& event)
         thread_name_ = thread->name;
         return of_text(thread_name_);
     }
-    if (event.stream->is_plumb_record()) return {};
-    OwnNameVisitor visitor;
-    static_cast<void>(visit_stream_context(event, visitor));
-    thread_name_ = visitor.name;
+    thread_name_ = context_name_of(event);
     return thread_name_.empty() ? ConditionValue{} : of_text(thread_name_);
 }
 

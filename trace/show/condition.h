@@ -25,12 +25,11 @@ namespace plumb {
 
 /* Which of these a node can be, in some event. */
 struct ConditionTypes {
-    bool number = false, integer = false, text = false, array = false;
+    bool number = false, integer = false, text = false;
     void add(const ConditionTypes& other) {
         number |= other.number;
         integer |= other.integer;
         text |= other.text;
-        array |= other.array;
     }
 };
 
