@@ -35,12 +35,26 @@ std::size_t utf8_length(std::string_view text) {
     return 0;
 }
 
+/* Whether the character at the start of `text` turns the direction of what stands behind it: U+061C, U+200E, U+200F, U+202A to
+ * U+202E, U+2066 to U+2069. */
+bool is_direction_mark(std::string_view text) {
+    if (text.starts_with("\xd8\x9c")) return true;
+    if (text.size() < 3) return false;
+    const auto third = static_cast<unsigned char>(text[2]);
+    if (text.starts_with("\xe2\x80"))
+        return third == 0x8e || third == 0x8f || (third >= 0xaa && third <= 0xae);
+    return text.starts_with("\xe2\x81") && third >= 0xa6 && third <= 0xa9;
+}
+
 bool is_plain(char c) {
     return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
 }
 
+/* For whom a text is: a terminal shows it in the direction that it says. */
+enum class Reader { person, program };
+
 /* Calls `strange(char)` for each byte that can not stand as it is. */
-template <typename Strange>
+template <Reader reader, typename Strange>
 void put_with(OutputBuffer& out, std::string_view text, Strange strange) {
     while (!text.empty()) {
         std::size_t plain = 0;
@@ -50,7 +64,11 @@ void put_with(OutputBuffer& out, std::string_view text, Strange strange) {
         text.remove_prefix(plain);
         if (text.empty()) return;
         const std::size_t length = static_cast<unsigned char>(text[0]) >= 0x80 ? utf8_length(text) : 0;
-        if (length > 0) {
+        if (reader == Reader::person && length > 0 && is_direction_mark(text)) {
+            for (const char c : text.substr(0, length))
+                strange(c);
+            text.remove_prefix(length);
+        } else if (length > 0) {
             out.put(text.substr(0, length));
             text.remove_prefix(length);
         } else {
@@ -150,12 +168,12 @@ void put_escape(OutputBuffer& out, char c) {
 } // namespace
 
 void put_escaped(OutputBuffer& out, std::string_view text) {
-    put_with(out, text, [&out](char c) { put_escape(out, c); });
+    put_with<Reader::person>(out, text, [&out](char c) { put_escape(out, c); });
 }
 
 void put_json_string(OutputBuffer& out, std::string_view text) {
     out.put('"');
-    put_with(out, text, [&out](char c) {
+    put_with<Reader::program>(out, text, [&out](char c) {
         if (const char letter = short_escape(c); letter != 0) {
             out.put('\\');
             out.put(letter);
@@ -178,7 +196,7 @@ std::string escaped(std::string_view text) {
 
 std::string without_controls(std::string_view text) {
     OutputBuffer out(-1);
-    put_with(out, text, [&out](char c) {
+    put_with<Reader::person>(out, text, [&out](char c) {
         if (c == '"' || c == '\\' || c == '\n')
             out.put(c);
         else

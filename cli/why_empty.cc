@@ -3,6 +3,7 @@
 #include "base/elf_headers.h"
 #include "base/file.h"
 #include "base/glob.h"
+#include "base/output_buffer.h"
 #include "consumerd/probe/similar_names.h"
 
 #include <fmt/format.h>
@@ -135,8 +136,8 @@ std::string without_executable(const RecordingFacts& facts) {
 }
 
 std::string static_text(const RecordedProgram& program, const std::string& consequence) {
-    return fmt::format("{} is statically linked: no probe can be preloaded into it, and {}.", program.name,
-                       consequence);
+    return fmt::format("{} is statically linked: no probe can be preloaded into it, and {}.",
+                       escaped(program.name), consequence);
 }
 
 std::string without_programs(const RecordingFacts& facts) {
@@ -168,7 +169,7 @@ std::string of_another_language(const RecordingFacts& facts) {
                 "{} is written in {}, whose locks wait in the kernel by themselves and call no function of "
                 "the C "
                 "library: the probe sees none of them (`-k syscalls:futex`, as root, shows who waits).",
-                program.name, language);
+                escaped(program.name), language);
     return {};
 }
 
@@ -231,13 +232,13 @@ std::string why_no_event(const RecordedProgram& program, const std::vector<std::
     if (too_mild != nullptr)
         return fmt::format("{} of {} is of level {}, which --log-level {} leaves out, and so is all else "
                            "that matches.",
-                           too_mild->full_name(), program.name, log_level_name(too_mild->log_level),
+                           too_mild->full_name(), escaped(program.name), log_level_name(too_mild->log_level),
                            log_level_name(log_level));
     if (left_out != nullptr)
         return fmt::format("{} of {} is left out by -e {}, and so is all else that matches.",
-                           left_out->full_name(), program.name,
+                           left_out->full_name(), escaped(program.name),
                            patterns_text(patterns_of_kind(patterns, true)));
-    return fmt::format("No event of {} matches {}; it has {}.", program.name,
+    return fmt::format("No event of {} matches {}; it has {}.", escaped(program.name),
                        patterns_text(patterns_of_kind(patterns, false)), names_text(program.events));
 }
 

@@ -39,6 +39,16 @@ TEST(output_buffer, what_is_no_character_is_escaped) {
     is_escaped("\xf5\x80\x80\x80", "\\xf5\\x80\\x80\\x80");
 }
 
+/* The rest of a terminal's line would be shown in another order. JSON is for programs, which put it in order themselves. */
+TEST(output_buffer, what_turns_the_direction_of_a_line_is_escaped) {
+    is_escaped("a\u202eb", "a\\xe2\\x80\\xaeb");
+    is_escaped("\u061c\u200e\u200f", "\\xd8\\x9c\\xe2\\x80\\x8e\\xe2\\x80\\x8f");
+    is_escaped("\u202a\u2066\u2069", "\\xe2\\x80\\xaa\\xe2\\x81\\xa6\\xe2\\x81\\xa9");
+    stands_as_it_is("\u061b\u061d\u200d\u2010\u2029\u202f\u2065\u206a \u05d0\u05d1");
+    EXPECT_EQ(json_string("\u202e"), "\"\u202e\"");
+    EXPECT_EQ(without_controls("\u202e"), "\\xe2\\x80\\xae");
+}
+
 TEST(output_buffer, a_message_steers_no_terminal) {
     EXPECT_EQ(without_controls("There is no \"a\\b\".\n"), "There is no \"a\\b\".\n");
     EXPECT_EQ(without_controls("\033]0;x\007\xc2\x9b"), "\\x1b]0;x\\x07\\xc2\\x9b");

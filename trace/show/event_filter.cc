@@ -1,6 +1,7 @@
 #include "trace/show/event_filter.h"
 
 #include "base/glob.h"
+#include "trace/show/context_name.h"
 
 #include <algorithm>
 
@@ -25,14 +26,6 @@ template <typename T>
 bool contains(const std::vector<T>& values, const T& value) {
     return std::find(values.begin(), values.end(), value) != values.end();
 }
-
-/* The thread's name in the context that LTTng adds. */
-struct NameFinder : SkipVisitor {
-    void text(const Step& step, std::string_view value) {
-        if (step.role == Role::process_name) name = value;
-    }
-    std::string_view name;
-};
 
 bool is_thread_field(const Step& step) {
     static constexpr std::string_view names[] = {"tid", "prev_tid", "next_tid", "parent_tid", "child_tid"};
@@ -120,14 +113,8 @@ bool EventFilter::is_about_wanted(const Event& event) const {
 }
 
 bool EventFilter::wants_name(const Event& event) {
-    std::string name;
-    if (const ThreadRecord* const thread = reader_.thread_of(event)) {
-        name = thread->name;
-    } else if (!event.stream->is_plumb_record()) {
-        NameFinder finder;
-        static_cast<void>(visit_stream_context(event, finder));
-        name = finder.name;
-    }
+    const ThreadRecord* const thread = reader_.thread_of(event);
+    const std::string name(thread != nullptr ? std::string_view(thread->name) : context_name_of(event));
     return std::any_of(
         options_.thread_names.begin(), options_.thread_names.end(),
         [&](const std::string& pattern) { return glob_matches(pattern.c_str(), name.c_str()); });

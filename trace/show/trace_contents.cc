@@ -2,6 +2,7 @@
 
 #include "base/glob.h"
 #include "base/output_buffer.h"
+#include "trace/show/context_name.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -22,7 +23,7 @@ std::string most_of(const std::map<std::string, uint64_t>& counts) {
                      [](const auto& a, const auto& b) { return a.first > b.first; });
     std::vector<std::string> listed;
     for (const auto& [count, name] : order)
-        if (listed.size() < contents_listed) listed.push_back(name);
+        if (listed.size() < contents_listed) listed.push_back(escaped(name));
     return fmt::format("{}{}", fmt::join(listed, ", "), order.size() > listed.size() ? ", ..." : "");
 }
 
@@ -48,6 +49,8 @@ TraceContents::TraceContents(TraceReader& reader)
                 threads_.try_emplace(event->thread_id, Writer{reader.process_id_of(*event), {}, 0})
                     .first->second;
             if (record != nullptr && !record->name.empty()) writer.name = record->name;
+            if (const std::string_view name = context_name_of(*event); record == nullptr && !name.empty())
+                writer.name = name;
             last_writer = &writer;
             last_thread = event->thread_id;
         }

@@ -1,5 +1,7 @@
 #include "trace/show/trace_summary.h"
 
+#include "trace/show/context_name.h"
+
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -26,6 +28,11 @@ void EventCounts::find_thread(const Event& event) {
     if (record != nullptr && !record->name.empty() && record->time_ns >= count.named_ns) {
         count.name = record->name;
         count.named_ns = record->time_ns;
+    }
+    if (const std::string_view name = context_name_of(event);
+        record == nullptr && !name.empty() && event.time_ns >= count.named_ns) {
+        count.name = name;
+        count.named_ns = event.time_ns;
     }
     last_count_ = &count.events;
 }
