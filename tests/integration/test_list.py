@@ -83,8 +83,9 @@ def check_files():
 
 def check_running(folder):
     subject = start(SUBJECT, "trace")
-    other = start(SUBJECT, "read", copied_to=folder / "renamed")
-    (folder / "renamed").unlink()
+    odd_name = "re\\na\nmed"
+    other = start(SUBJECT, "read", copied_to=folder / odd_name)
+    (folder / odd_name).unlink()
     record = subprocess.Popen([PLUMB, "record", "-q", "-o", folder / "trace", "--name", "first", "-e", "subject:tick",
                                "-p", str(subject.pid)])
     try:
@@ -96,6 +97,8 @@ def check_running(folder):
         assert sessions_by_event(result, other.pid) == {"subject:tick": [], "subject:warning": []}
         assert process_of(result, subject.pid)["executable"] == str(SUBJECT)
         assert process_of(result, subject.pid)["name"] == "subject"
+        # /proc writes it with escapes.
+        assert process_of(result, other.pid)["name"] == odd_name
         assert result["sessions"] == [{"name": "first", "pid": record.pid, "alive": True,
                                        "patterns": ["subject:tick"]}], result["sessions"]
         out, _ = plumb("list")

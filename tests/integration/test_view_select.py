@@ -326,6 +326,24 @@ class Nothing(unittest.TestCase):
         self.assertRegex(self.said("--comm", "nosuch"),
                          r"no event is of a thread called nosuch; the trace has (left, right|right, left)\.")
 
+    def test_names_in_contexts(self):
+        """As LTTng's context `procname` has them; they may hold ends of lines."""
+        with tempfile.TemporaryDirectory() as folder:
+            trace = pathlib.Path(folder) / "trace"
+            make_kernel_trace(trace, (IRQ, 1, 7, 0x610A62), (IRQ, 2, 8, 0x636363))
+            metadata = (trace / "metadata").read_text()
+            named = "event.context := struct { u32 tid; integer { size = 8; encoding = UTF8; } procname[4]; };"
+            (trace / "metadata").write_text(metadata.replace("event.context := struct { u32 tid; };", named).replace(
+                'name = "irq"; id = 4; stream_id = 0; fields := struct { u32 tid; };',
+                'name = "irq"; id = 4; stream_id = 0; fields := struct { };'))
+            said = plumb("view", "--comm", "nosuch", trace).stderr
+            self.assertIn("the trace has b\\na, ccc.\n", said)
+            self.assertIn("7 (b\\na), 8 (ccc)", plumb("view", "--tid", "1", trace).stderr)
+            summary = plumb("view", "--summary", trace).stdout
+            self.assertRegex(summary, r"1 +0 +7  b\\na\n")
+            self.assertRegex(summary, r"1 +0 +8  ccc\n")
+        self.assertIn("name of the trace's folder is empty", plumb("view", "", status=1).stderr)
+
     def test_times(self):
         for time_given in ("+1h", "+5min", "+2d", "+10000000000ns"):
             self.assertRegex(self.said("--since", time_given), r"the last event is of [-\d]+ [\d:.]+, before --since")
