@@ -6,6 +6,7 @@
 // Prints the best lap of each as JSON, in nanoseconds for an event with one u64: a bare copy of what lies in the ring, the
 // floor under the first step; `read`, the first step; `pack`, both; and write(2) of as many bytes as they leave to write.
 // The ring is in this CPU's caches: a recorder beside a producer fetches it from another one's.
+#include "best_lap.h"
 #include "consumerd/channel/ring_reader.h"
 #include "consumerd/sink/record_packer.h"
 #include "tests/support/channel_builder.h"
@@ -14,29 +15,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
 using namespace plumb;
+using plumb::bench::best_ns;
 
 namespace {
 
 constexpr uint32_t subbuf_bytes = 512 * 1024;
 constexpr uint32_t subbuf_count = 8;
 constexpr size_t laps_of_file = 8;
-
-template <typename Work>
-double best_ns(int laps, Work work) {
-    double best = 1e300;
-    for (int lap = 0; lap < laps; lap++) {
-        const auto begin = std::chrono::steady_clock::now();
-        work();
-        const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
-        best = std::min(best, took.count());
-    }
-    return best;
-}
 
 test::ChannelBuilder filled_channel(uint64_t& events) {
     test::BuilderConfig config;

@@ -5,11 +5,11 @@
 // Prints the best lap as JSON: nanoseconds for each event, and beside it for copying the same pages (the floor under
 // anything that looks at each byte once).
 #include "base/file.h"
+#include "best_lap.h"
 #include "consumerd/kernel/tracefs.h"
 #include "consumerd/kernel/translator.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +17,7 @@
 #include <iterator>
 
 using namespace plumb;
+using plumb::bench::best_ns;
 
 namespace {
 
@@ -40,18 +41,6 @@ std::vector<KernelEvent> all_events(const std::string& root) {
         if (event) events.push_back(std::move(*event));
     }
     return events;
-}
-
-template <typename Work>
-double best_ns(int laps, Work work) {
-    double best = 1e300;
-    for (int lap = 0; lap < laps; lap++) {
-        const auto begin = std::chrono::steady_clock::now();
-        work();
-        const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
-        best = std::min(best, took.count());
-    }
-    return best;
 }
 
 } // namespace
