@@ -55,6 +55,10 @@ function(plumb_units target count)
         list(LENGTH sources length)
         math(EXPR batch "(${length} + ${count} - 1) / ${count}")
         set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
+        # gcc takes a source that a unit includes for a header, whose types should not use an unnamed namespace.
+        if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+            target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+        endif()
     endif()
 endfunction()
 

@@ -201,7 +201,8 @@ void detach(uint32_t session) {
     // Before: the child of a fork that happens in another thread meanwhile must not unmap these addresses
     // again.
     store_seq_cst(attachment.cookie, uint64_t{0});
-    if (load_relaxed(runtime.sequences_lost) == 0) sys::unmap(base, mapped_bytes);
+    if (load_relaxed(runtime.sequences_lost) == 0 && load_relaxed(runtime.sequences_go_on) == 0)
+        sys::unmap(base, mapped_bytes);
 }
 
 } // namespace plumb

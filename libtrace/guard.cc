@@ -103,10 +103,14 @@ Guard::~Guard() {
 }
 
 void begin_quiescence() {
-    // Held, nothing is unmapped afterwards, and the records of sequences in flight go where they went before.
-    if (runtime.rseq_offset != 0 && !is_held()) {
-        register_membarrier();
-        if (sys::call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0) != 0) lose_sequences();
+    if (runtime.rseq_offset != 0) {
+        // Held, the records of sequences in flight go where they went before, and what they see stays mapped.
+        const bool held = is_held();
+        store_relaxed(runtime.sequences_go_on, held ? 1u : 0u);
+        if (!held) {
+            register_membarrier();
+            if (sys::call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0) != 0) lose_sequences();
+        }
     }
     full_fence(); // barrier B
     for (uint32_t i = 0; i < guard_count; i++) {

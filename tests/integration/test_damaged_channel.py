@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# cmake-once
 """A traced program writes over its channel's header: what can be read is written, others can read it, and the damage is named."""
 import json
 import os

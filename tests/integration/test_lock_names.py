@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# cmake-once
 """Locks have names: those in .bss, where most PTHREAD_MUTEX_INITIALIZER locks are, and those of libraries that a
 program loads later and that know nothing of tracing. Places in programs without symbols have some, too."""
 import http.server

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# cmake-once
 """A program that gets no more memory is not made to wait for records that are too large for the channel: they are counted."""
 import json
 import os

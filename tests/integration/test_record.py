@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# cmake-once
 # cmake-timeout: 300
 """plumb record: every event accounted for, status and signals passed on, nothing overwritten, nothing hidden.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# cmake-once
 # cmake-timeout: 300
 """A recorder that a probe was preloaded into, since it was started in a program that is recorded itself, does not record
 itself: with --mode block it would wait for itself when a ring is full.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# cmake-once
 # cmake-timeout: 120
 # cmake-serial
 """Flight recorders: nothing is written until somebody asks; then the newest events are there, of programs and of the

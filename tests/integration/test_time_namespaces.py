@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# cmake-once
 # cmake-timeout: 300
 """Programs and recorders in time namespaces (`unshare --time`, as root), whose CLOCK_MONOTONIC and CLOCK_BOOTTIME are
 shifted: a living program is not taken for one that is gone, whichever way, and times in traces are the machine's."""
