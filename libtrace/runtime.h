@@ -91,7 +91,8 @@ struct Runtime {
     int64_t rseq_offset = 0; // 0: the fallback without rseq
     bool membarrier_registered = false;
     uint32_t sequences_lost = 0; // membarrier failed: no sequence may begin, nothing may be unmapped
-    uint32_t sequences_go_on = 0; // when events were last switched off while held: those in flight keep what they see
+    uint32_t sequences_go_on =
+        0; // when events were last switched off while held: those in flight keep what they see
     uint32_t process_id = 0;
     uint32_t epoch = 0; // of the newest attachment that is usable; all before it are or were
     int signal_number = 0;
