@@ -64,7 +64,7 @@ static inline int plumb_clock_read_page(const struct plumb_clock_page* page, str
 /* CLOCK_MONOTONIC nanoseconds of a timestamp, by a copy of the page. */
 static inline uint64_t plumb_clock_to_monotonic_ns(const struct plumb_clock_page* page, uint64_t cycles) {
     const int64_t since = (int64_t)(cycles - page->base_cycles);
-    const __int128 ns = ((__int128)since * page->mult) >> (page->shift & 63);
+    const __int128 ns = ((__int128)since * page->mult + page->base_fraction) >> (page->shift & 63);
     return page->base_monotonic_ns + (uint64_t)(int64_t)ns;
 }
 

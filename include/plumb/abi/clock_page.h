@@ -2,7 +2,7 @@
  * The clock page: how to turn the cycles in records into CLOCK_MONOTONIC and wall-clock nanoseconds without a
  * system call, like the vDSO's data page. Every channel carries one, so a channel needs no other file.
  *
- *   monotonic_ns(c) = base_monotonic_ns + (((c - base_cycles) * mult) >> shift)
+ *   monotonic_ns(c) = base_monotonic_ns + (((c - base_cycles) * mult + base_fraction) >> shift)
  *   wall_ns(c)      = monotonic_ns(c) + realtime_offset_ns
  *
  * (c - base_cycles) is signed: cycles before the base are valid. The product needs 128 bits once c is more
@@ -46,7 +46,7 @@ struct plumb_clock_page {
     uint64_t frequency_hz;      /* counts a second, rounded; 1000000000 for the nanosecond clocks */
     uint64_t uncertainty_ns;    /* half the window in which the base pair was read */
     uint32_t flags;             /* PLUMB_CLOCK_* */
-    uint32_t reserved;
+    uint32_t base_fraction;     /* of the base's nanosecond, in units of 2^-shift */
 };
 
 PLUMB_ABI_SIZE(struct plumb_clock_page, 64);

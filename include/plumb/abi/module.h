@@ -1,0 +1,67 @@
+/*
+ * What plumb.ko answers. One set of operations by two ways:
+ *
+ *   long syscall(PLUMB_SYSCALL, operation, argument, bytes)      where the module could take the number
+ *   int  ioctl(open("/dev/plumb"), PLUMB_IOCTL(operation, bytes), argument)    the same, where it could not
+ *
+ * `argument` is a struct of `bytes` bytes, in which the caller asks and is answered. It may be shorter or longer than that of
+ * the module's version: what the caller does not have is not written, and what the module does not know must be 0 (E2BIG), so
+ * that nobody believes that something was heard which was not. Results are 0 or what an operation says, or -1 and errno:
+ *
+ *   ENOSYS    by the system call: there is no module, or the number is not in its hands
+ *   EOPNOTSUPP    an operation that this module does not know
+ *   EINVAL    too few bytes for it, or a value that it does not take
+ *   EFAULT    memory that is not the caller's
+ *
+ * The system call needs no file system: it works before /dev is there. Any thread of any user may make it.
+ */
+#ifndef PLUMB_ABI_MODULE_H
+#define PLUMB_ABI_MODULE_H
+
+#include <plumb/abi/base.h>
+
+/* x86-64: 387 to 423 are barred for new calls for good (arch/x86/entry/syscalls/syscall_64.tbl), and are inside the table, so
+ * that the kernel's function for calls that do not exist is entered for them, where the module takes them. */
+#define PLUMB_SYSCALL 417
+
+#define PLUMB_DEVICE "/dev/plumb"
+/* _IOC(_IOC_READ | _IOC_WRITE, 'P', operation, bytes) of <linux/ioctl.h>, written out. */
+#define PLUMB_IOCTL(operation, bytes) \
+    (3u << 30 | ((uint32_t)(bytes)&0x3fffu) << 16 | 0x50u << 8 | ((uint32_t)(operation)&0xffu))
+
+#define PLUMB_MODULE_VERSION 1u
+
+enum plumb_operation {
+    PLUMB_OPERATION_ABOUT = 0, /* struct plumb_about: which module this is */
+    PLUMB_OPERATION_CLOCK = 1 /* struct plumb_clock_request: a file descriptor with the kernel's clock page */
+};
+
+/* plumb_about.ways */
+#define PLUMB_WAY_SYSCALL 0x1u /* the module's self-test came through the system call */
+#define PLUMB_WAY_DEVICE 0x2u
+
+struct plumb_about {
+    uint32_t version;    /* PLUMB_MODULE_VERSION of the module */
+    uint32_t ways;       /* PLUMB_WAY_* that are open */
+    uint64_t operations; /* a bit for each operation that it knows */
+    uint32_t
+        clock_mode; /* enum plumb_clock_mode of its clock page; PLUMB_CLOCK_NONE: the kernel keeps time by a counter
+                           * that user space can not read */
+    uint32_t reserved;
+};
+
+/* The descriptor (closed on exec) is of one page, struct plumb_clock_page, that only the kernel writes: mmap() it PROT_READ,
+ * MAP_SHARED. Its values are those by which the kernel itself keeps CLOCK_MONOTONIC, renewed as often as they change; the page stays
+ * mapped, and is not renewed any more, when the module is gone, which can not be while somebody maps it. */
+struct plumb_clock_request {
+    uint32_t flags; /* 0 */
+    int32_t descriptor;
+};
+
+PLUMB_ABI_SIZE(struct plumb_about, 24);
+PLUMB_ABI_OFFSET(struct plumb_about, operations, 8);
+PLUMB_ABI_OFFSET(struct plumb_about, clock_mode, 16);
+PLUMB_ABI_SIZE(struct plumb_clock_request, 8);
+PLUMB_ABI_OFFSET(struct plumb_clock_request, descriptor, 4);
+
+#endif

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Loading and unloading. */
+#include <linux/module.h>
+
+#include "plumb.h"
+
+static int __init plumb_init(void)
+{
+	int error = plumb_start_clock();
+
+	if (error)
+		return error;
+	error = plumb_add_device();
+	if (error)
+		goto no_device;
+	/* The device is there in any case: a kernel without kprobes has that alone. */
+	error = plumb_take_syscall();
+	if (error)
+		pr_warn("plumb: no system call (%d): programs ask by /dev/plumb\n", error);
+	return 0;
+
+no_device:
+	plumb_stop_clock();
+	return error;
+}
+
+static void __exit plumb_exit(void)
+{
+	plumb_give_back_syscall();
+	plumb_remove_device();
+	plumb_stop_clock();
+}
+
+module_init(plumb_init);
+module_exit(plumb_exit);
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("Tracing ABI between user space and the kernel");
+MODULE_VERSION("0.1.0");

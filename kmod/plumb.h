@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The parts of plumb.ko and how they lie on each other:
+ *
+ *   syscall.c     the system call: takes a number that does not exist
+ *   device.c      /dev/plumb: the same operations, for those who can not have the number
+ *        \ both call
+ *   operations.c  what is asked and answered (<plumb/abi/module.h>)
+ *        \ which is made of
+ *   clock.c       the page by which user space turns cycles into nanoseconds as the kernel does
+ *
+ *   compat.h      what differs from kernel to kernel, and nothing of it anywhere else
+ */
+#ifndef PLUMB_KMOD_PLUMB_H
+#define PLUMB_KMOD_PLUMB_H
+
+#include <linux/types.h>
+
+/* One operation, for the process that runs. May sleep. Returns its result or -errno. */
+long plumb_operate(unsigned long operation, void __user *argument, size_t bytes);
+
+int plumb_take_syscall(void);
+void plumb_give_back_syscall(void);
+bool plumb_has_syscall(void);
+
+int plumb_add_device(void);
+void plumb_remove_device(void);
+
+int plumb_start_clock(void);
+void plumb_stop_clock(void);
+u32 plumb_clock_mode(void);
+int plumb_open_clock(void);
+
+#endif

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# cmake-timeout: 300
+# cmake-once
+# cmake-lock: boot
+# cmake-cost: 60
+"""plumb.ko on a stock kernel: built without a warning of the compiler's (W=1) or sparse's; what it answers by its system call and
+its device, right questions and wrong ones; its clock page against the kernel's own clocks; loaded and unloaded 100 times while
+threads ask it, and refused to unload while it is in use.
+
+    PLUMB_BUILD_DIR=build/dev PLUMB_SOURCE_DIR=. python3 tests/kernel/test_module.py 6.1 [TEST...]"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from guest import KERNELS, Guest, why_not
+
+SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
+VERSION = sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else ""
+PARAMETERS = "tsc=reliable clocksource=tsc"
+LOADS = 100
+CLOCK_LOOKS = 200_000
+
+IN_USE = """
+insmod /plumb.ko || exit 1
+module_calls hold /tmp/held & holder=$!
+while ! [ -e /tmp/held ]; do sleep 0.05; done
+rmmod plumb 2>$RESULTS/refused && exit 2
+rm /tmp/held
+wait $holder || exit 3
+rmmod plumb
+"""
+AGAIN_AND_AGAIN = f"""
+module_calls traffic /tmp/over 4 >$RESULTS/traffic & traffic=$!
+loads=0
+refused=0
+while [ $loads -lt {LOADS} ]; do
+    insmod /plumb.ko || exit 1
+    until rmmod plumb 2>/dev/null; do refused=$((refused + 1)); done
+    loads=$((loads + 1))
+done
+touch /tmp/over
+wait $traffic || exit 2
+echo $refused >$RESULTS/refused
+module_calls without
+"""
+
+
+def why_not_built():
+    if not (KERNELS / VERSION / "headers").exists():
+        return f"there are no headers of kernel {VERSION}: run tools/get-kernels"
+    missing = [program for program in ("make", "sparse", "pahole") if not shutil.which(program)]
+    return f"there is no {', '.join(missing)}: run tools/setup" if missing else ""
+
+
+def build_module(folder):
+    """plumb.ko for that kernel, and what compiler and sparse said."""
+    shutil.copytree(SOURCE / "kmod", folder / "kmod")
+    shutil.copytree(SOURCE / "include", folder / "include")
+    done = subprocess.run(["make", "-s", "-C", KERNELS / VERSION / "headers", f"M={folder}/kmod", "W=1", "C=2", "modules"],
+                          capture_output=True, text=True, check=False)
+    return folder / "kmod/plumb.ko", done.returncode, done.stdout + done.stderr
+
+
+class Module(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        folder = Path(cls.temporary.name)
+        module, cls.build_status, cls.build_said = build_module(folder)
+        if cls.build_status != 0:
+            raise RuntimeError(cls.build_said)
+        calls = folder / "module_calls"
+        subprocess.run(["gcc", "-std=gnu11", "-O2", "-g0", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{SOURCE}/include",
+                        SOURCE / "tests/kernel/module_calls.c", "-o", calls], check=True)
+        guest = Guest(VERSION, PARAMETERS)
+        guest.add(calls, "/bin/module_calls")
+        guest.archive.add("/plumb.ko", module.read_bytes(), 0o100644)
+        guest.step("without", "module_calls without")
+        guest.step("asked", "insmod /plumb.ko && module_calls asked")
+        guest.step("clock", f"module_calls clock {CLOCK_LOOKS}")
+        guest.step("unloaded", "rmmod plumb && module_calls without")
+        guest.step("in_use", IN_USE)
+        guest.step("again", AGAIN_AND_AGAIN)
+        guest.step("log", "dmesg")
+        cls.results = guest.boot(folder)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def passed(self, name):
+        result = self.results[name]
+        self.assertEqual(result.status, 0, f"{name}:\n{result.out}{result.error}")
+        return result
+
+    def test_it_is_built_without_a_warning(self):
+        said = [line for line in self.build_said.splitlines() if not line.startswith("Skipping BTF")]
+        self.assertEqual(said, [])
+
+    def test_without_it_there_is_no_such_call(self):
+        self.passed("without")
+        self.passed("unloaded")
+
+    def test_questions_are_answered_or_refused_by_both_ways(self):
+        self.passed("asked")
+
+    def test_the_clock_page_tells_what_the_kernel_tells(self):
+        print(self.passed("clock").out)
+
+    def test_who_maps_the_clock_keeps_the_module(self):
+        refused = self.passed("in_use").folder / "refused"
+        self.assertIn("Resource temporarily unavailable", refused.read_text())
+
+    def test_loaded_and_unloaded_under_traffic(self):
+        result = self.passed("again")
+        said = (result.folder / "traffic").read_text()
+        print(said, "refused:", (result.folder / "refused").read_text())
+        answered, unanswered = map(int, re.match(r"(\d+) answered, (\d+) without", said).groups())
+        self.assertGreater(answered, LOADS)
+        self.assertGreater(unanswered, LOADS)
+
+    def test_the_kernel_has_nothing_to_say(self):
+        log = self.passed("log").out
+        bad = [line for line in log.splitlines()
+               if re.search(r"WARNING|BUG|Oops|general protection|Call Trace|plumb: no system call|leak|stall", line)]
+        self.assertEqual(bad, [])
+
+
+if __name__ == "__main__":
+    missing_here = why_not(VERSION) or why_not_built()
+    if missing_here:
+        print(missing_here)
+        sys.exit(77)
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[2:]])
