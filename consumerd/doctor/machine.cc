@@ -9,9 +9,13 @@
 #include "consumerd/kernel/tracefs.h"
 #include "consumerd/kernel/tracing_instances.h"
 
+#include <plumb/abi/clock_page.h>
+#include <plumb/abi/module.h>
 #include <plumb/abi/state.h>
 
+#include <fcntl.h>
 #include <linux/membarrier.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -284,11 +288,40 @@ std::vector<MachineCheck> check_tracefs_leftovers() {
     return checks;
 }
 
+namespace {
+
+/* By the device, and where that is out of reach by the system call: never where no module is, since a filter may end a
+ * process for a call that does not exist. Or why neither answers. */
+Result<plumb_about> ask_kernel_module() {
+    plumb_about about = {};
+    const FileDescriptor device(::open(PLUMB_DEVICE, O_RDONLY | O_CLOEXEC));
+    if (device.is_open()) {
+        if (::ioctl(device.get(), PLUMB_IOCTL(PLUMB_OPERATION_ABOUT, sizeof(about)), &about) == 0)
+            return about;
+    } else if (::access("/sys/module/plumb", F_OK) == 0 &&
+               ::syscall(PLUMB_SYSCALL, PLUMB_OPERATION_ABOUT, &about, sizeof(about)) == 0) {
+        return about;
+    }
+    return Error::from_errno(errno, "plumb is loaded, and does not answer");
+}
+
+} // namespace
+
 MachineCheck check_kernel_module() {
-    if (::access("/sys/module/plumb", F_OK) == 0 || ::access("/dev/plumb", F_OK) == 0)
-        return {"kernel-module", Finding::good, false, "plumb is loaded", {}};
-    return {"kernel-module", Finding::missing, false, "plumb is not loaded",
-            "Tracing of programs does not need it."};
+    if (::access("/sys/module/plumb", F_OK) != 0 && ::access(PLUMB_DEVICE, F_OK) != 0)
+        return {"kernel-module", Finding::missing, false, "plumb is not loaded",
+                "Tracing of programs does not need it."};
+    const Result<plumb_about> about = ask_kernel_module();
+    if (!about)
+        return {"kernel-module", Finding::limited, false, about.error().message(),
+                "Tracing of programs does not need it. In a container, /dev/plumb has to be let in."};
+    std::string found = "plumb is loaded, version " + std::to_string(about->version) + ": ";
+    found += (about->ways & PLUMB_WAY_SYSCALL) != 0
+                 ? "system call " + std::to_string(PLUMB_SYSCALL) + " and " PLUMB_DEVICE
+                 : PLUMB_DEVICE " alone, since this kernel gives it no system call";
+    if (about->clock_mode == PLUMB_CLOCK_NONE)
+        found += "; its clock page converts nothing, since the kernel's clock is not the cycle counter";
+    return {"kernel-module", Finding::good, false, found, {}};
 }
 
 std::vector<MachineCheck> inspect_machine() {

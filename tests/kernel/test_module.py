@@ -8,6 +8,7 @@ its device, right questions and wrong ones; its clock page against the kernel's 
 threads ask it, and refused to unload while it is in use.
 
     PLUMB_BUILD_DIR=build/dev PLUMB_SOURCE_DIR=. python3 tests/kernel/test_module.py 6.1 [TEST...]"""
+import json
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ from pathlib import Path
 from guest import KERNELS, Guest, why_not
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
+BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
 VERSION = sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else ""
 PARAMETERS = "tsc=reliable clocksource=tsc"
 LOADS = 100
@@ -82,6 +84,9 @@ class Module(unittest.TestCase):
         guest.archive.add("/plumb.ko", module.read_bytes(), 0o100644)
         guest.step("without", "module_calls without")
         guest.step("asked", "insmod /plumb.ko && module_calls asked")
+        guest.add(BUILD / "cli/plumb", "/bin/plumb")
+        guest.step("doctor", "plumb doctor --json >$RESULTS/loaded; rmmod plumb && plumb doctor --json >$RESULTS/without; "
+                   "insmod /plumb.ko")
         guest.step("clock", f"module_calls clock {CLOCK_LOOKS}")
         guest.step("unloaded", "rmmod plumb && module_calls without")
         guest.step("in_use", IN_USE)
@@ -108,6 +113,13 @@ class Module(unittest.TestCase):
 
     def test_questions_are_answered_or_refused_by_both_ways(self):
         self.passed("asked")
+
+    def test_doctor_says_which_ways_are_open(self):
+        folder = self.passed("doctor").folder
+        found = {name: next(check["found"] for check in json.loads((folder / name).read_text())["checks"]
+                            if check["name"] == "kernel-module") for name in ("loaded", "without")}
+        self.assertEqual(found, {"loaded": "plumb is loaded, version 1: system call 417 and /dev/plumb",
+                                 "without": "plumb is not loaded"})
 
     def test_the_clock_page_tells_what_the_kernel_tells(self):
         print(self.passed("clock").out)

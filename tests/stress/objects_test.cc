@@ -1,6 +1,7 @@
 // Shared objects with events come and go ten thousand times while other threads trace and a controller
 // switches events on and off: nothing crashes, nothing of an unloaded object is touched, every record of it
-// is whole. cmake-timeout: 300
+// is whole.
+// cmake-once
 #include "base/elf_headers.h"
 #include "base/file.h"
 #include "tests/support/private_shm.h"
