@@ -20,20 +20,9 @@ bool is_never_unloaded() {
     return false;
 }
 
-constinit bool has_begun = false;
-
-} // namespace
-
-extern "C" void plumb_begin_object() {
-    if (__atomic_exchange_n(&has_begun, true, __ATOMIC_RELAXED)) return;
+__attribute__((constructor(101))) void add() {
     if (is_never_unloaded()) object.flags |= PLUMB_OBJECT_STAYS;
     plumb_register_object(&object);
-}
-
-namespace {
-
-__attribute__((constructor(101))) void add() {
-    plumb_begin_object();
 }
 __attribute__((destructor(101))) void remove() {
     plumb_unregister_object(&object);

@@ -101,13 +101,6 @@ int plumb_register_object(struct plumb_object* object);
 void plumb_unregister_object(struct plumb_object* object);
 
 /*
- * In a shared object that links tp-async-lib.o: registers it ahead of its constructor. For what constructors of other
- * objects call before that, such as functions that a preloaded library has put in front of the C library's. Only in the
- * process's first thread, which runs those, and once the C library knows the environment. Not from signal handlers.
- */
-__attribute__((visibility("hidden"))) void plumb_begin_object(void);
-
-/*
  * Asks the operating system: rules that concern the process in `request`, and their generation.
  * Returns 0, -ENOENT if there is nobody to ask, -EAGAIN if the rules changed too often while they were read.
  */

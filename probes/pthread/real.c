@@ -12,16 +12,14 @@
  *
  * Looking up is idempotent, so threads that do it at once store the same pointers.
  *
- * The loader runs the constructors of all other libraries before ours, since what was preloaded comes last. The first of them
- * that locks something comes by here, so the probe asks then what is on, and not only when it is its turn.
+ * The loader runs the constructors of all other libraries before ours, since what was preloaded comes last. What they lock is
+ * not traced: asking then what is on means system calls and allocations in the middle of a program that may be behind a
+ * filter of its own, inside its allocator's first steps, or a child of vfork().
  */
 #include "real.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <plumb/runtime.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* The second names exist as a version that ld binds only when it is asked for by name. */
 #if defined(__x86_64__) && defined(__LP64__)
@@ -60,34 +58,24 @@ typedef void (*any_function)(void);
 static any_function look_up(const char* name, const char* version) {
     lookups = lookups + 1;
     void* found = !version ? dlsym(RTLD_NEXT, name) : dlvsym ? dlvsym(RTLD_NEXT, name, version) : NULL;
+    if (!found) dlerror(); /* what is not there is no error of the program's */
     lookups = lookups - 1;
     return (any_function)found;
 }
 
 static void look_up_all(void);
 
-/* Constructors run in the first thread; before that of the C library there is no environment, and nobody to ask. */
-static void begin_early(void) {
-    const int saved = errno;
-    look_up_all();
-    if (environ && getpid() == syscall(SYS_gettid)) plumb_begin_object();
-    errno = saved;
-}
-
 /* What a first call uses while its thread is inside a lookup. Not kept: it skips other preloaded wrappers. */
 static any_function meanwhile(const char* name, const char* version, any_function bootstrap) {
     return bootstrap ? bootstrap : look_up(name, version);
 }
 
-/*
- * The first call of each function, and find_... to replace it. It goes by the wrapper once more, `own`, since its events
- * may be on now.
- */
-#define PLUMB_STUB(field, symbol, version, parameters, arguments, bootstrap, own)                       \
+/* The first call of each function, and find_... to replace it. */
+#define PLUMB_STUB(field, symbol, version, parameters, arguments, bootstrap)                            \
     static int first_##field parameters {                                                               \
         if (lookups == 0) {                                                                             \
-            begin_early();                                                                              \
-            if (plumb_real.field != first_##field) return own arguments;                                \
+            look_up_all();                                                                              \
+            if (plumb_real.field != first_##field) return plumb_real.field arguments;                   \
         }                                                                                               \
         const __typeof__(plumb_real.field) found =                                                      \
             (__typeof__(plumb_real.field))meanwhile(symbol, version, (any_function)bootstrap);          \
@@ -100,12 +88,11 @@ static any_function meanwhile(const char* name, const char* version, any_functio
     }
 
 #define PLUMB_DEFINE(name, parameters, arguments, bootstrap) \
-    PLUMB_STUB(name, "pthread_" #name, 0, parameters, arguments, bootstrap, pthread_##name)
+    PLUMB_STUB(name, "pthread_" #name, 0, parameters, arguments, bootstrap)
 PLUMB_REAL_FUNCTIONS(PLUMB_DEFINE)
 #undef PLUMB_DEFINE
 #define PLUMB_DEFINE(name, parameters, arguments) \
-    extern int plumb_old_##name parameters;       \
-    PLUMB_STUB(old_##name, "pthread_" #name, PLUMB_OLD_CONDITIONS, parameters, arguments, 0, plumb_old_##name)
+    PLUMB_STUB(old_##name, "pthread_" #name, PLUMB_OLD_CONDITIONS, parameters, arguments, 0)
 PLUMB_OLD_FUNCTIONS(PLUMB_DEFINE)
 #undef PLUMB_DEFINE
 
