@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <new>
 
 namespace plumb {
 namespace {
@@ -24,6 +25,15 @@ uint64_t load_acquire(const uint64_t& word) {
 
 uint64_t round_down(uint64_t value, uint64_t power_of_two) {
     return value & ~(power_of_two - 1);
+}
+
+/* What is told of damage is told as well as memory allows; it is counted in any case. */
+template <typename Tell>
+void tell_if_memory_allows(const Tell& tell) {
+    try {
+        tell();
+    } catch (const std::bad_alloc&) {
+    }
 }
 
 size_t aligned_length(uint16_t length) {
@@ -258,10 +268,12 @@ std::optional<Piece> RingReader::read_chunk(uint64_t readable_end, ReadBuffer& b
     Walk walk = walk_chunk(bounds, buffer);
     if (walk.stop == Stop::damaged && !bounds.is_doubtful) {
         damaged_subbufs_++;
-        channel_->report_damage(
-            Damage::subbufs,
-            fmt::format("Ring {}: the record at {} {}; the rest of its sub-buffer is left out.", ring_,
-                        position_ + walk.resume, walk.complaint));
+        tell_if_memory_allows([&] {
+            channel_->report_damage(
+                Damage::subbufs,
+                fmt::format("Ring {}: the record at {} {}; the rest of its sub-buffer is left out.", ring_,
+                            position_ + walk.resume, walk.complaint));
+        });
     }
     walk.piece.end_position = position_ + walk.resume;
     position_ = walk.stop == Stop::end_of_chunk ? position_ + walk.resume : boundary;
@@ -273,9 +285,12 @@ std::optional<Piece> RingReader::read_chunk(uint64_t readable_end, ReadBuffer& b
 
 void RingReader::leave_out(size_t offset, const char* complaint) {
     damaged_records_++;
-    if (channel_->count_damage(Damage::records))
-        channel_->tell_damage(Damage::records, fmt::format("Ring {}: the record at {} {}; it is left out.",
-                                                           ring_, position_ + offset, complaint));
+    tell_if_memory_allows([&] {
+        if (channel_->count_damage(Damage::records))
+            channel_->tell_damage(Damage::records,
+                                  fmt::format("Ring {}: the record at {} {}; it is left out.", ring_,
+                                              position_ + offset, complaint));
+    });
 }
 
 /*
@@ -327,13 +342,14 @@ size_t RingReader::pass_good_records(const std::byte* chunk, size_t offset, cons
     return offset;
 }
 
-/* Good records are moved together over those that are left out: `end` stands behind the last one kept. */
-RingReader::Walk RingReader::walk_chunk(const Bounds& bounds, ReadBuffer& buffer) {
-    Walk walk{Stop::end_of_chunk, 0, 0, {}, nullptr};
+/* Good records are moved together over those that are left out: `end` stands behind the last one kept, `resume` behind the
+ * last one looked at. */
+void RingReader::walk_records(const Bounds& bounds, ReadBuffer& buffer, Walk& walk) {
     std::byte* const chunk = buffer.chunk.get();
     uint64_t* const counts = buffer.counts.data();
     uint64_t& count = walk.piece.record_count;
-    size_t offset = 0, kept = 0;
+    size_t& offset = walk.resume;
+    size_t kept = 0;
     while (true) {
         if (shift_ == 0 && kept == offset)
             kept = offset = pass_good_records(chunk, offset, bounds, counts, walk);
@@ -381,8 +397,18 @@ RingReader::Walk RingReader::walk_chunk(const Bounds& bounds, ReadBuffer& buffer
         kept += step;
         offset += step;
     }
-    walk.resume = offset;
-    const size_t left = bounds.bytes - offset;
+}
+
+RingReader::Walk RingReader::walk_chunk(const Bounds& bounds, ReadBuffer& buffer) {
+    Walk walk{Stop::end_of_chunk, 0, 0, {}, nullptr};
+    try {
+        walk_records(bounds, buffer, walk);
+    } catch (const std::bad_alloc&) {
+        /* What was looked at is counted, and time has gone on with it: that is handed out, and the record that found no
+         * room for what it needs comes next time. */
+        if (walk.resume == 0) throw;
+    }
+    const size_t left = bounds.bytes - walk.resume;
     if (walk.stop == Stop::end_of_chunk && left > 0 && left < PLUMB_RECORD_HEADER_BYTES &&
         !bounds.more_follows) {
         /* Too little for a record: fine before a boundary, otherwise nothing that a writer publishes. */

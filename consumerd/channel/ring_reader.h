@@ -139,6 +139,7 @@ private:
     void report_position(const char* what, uint64_t value);
     void copy_chunk(std::byte* to, size_t bytes) const;
     std::optional<Piece> read_chunk(uint64_t readable_end, ReadBuffer& buffer);
+    void walk_records(const Bounds& bounds, ReadBuffer& buffer, Walk& walk);
     Walk walk_chunk(const Bounds& bounds, ReadBuffer& buffer);
     size_t pass_good_records(const std::byte* chunk, size_t offset, const Bounds& bounds, uint64_t* counts,
                              Walk& walk);
