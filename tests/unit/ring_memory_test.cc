@@ -90,8 +90,10 @@ TEST_F(RingMemory, DamageIsCountedThoughItCanNotBeTold) {
     make();
     open();
     write_range(0, 10);
-    record_at(3 * 24)->event_id = 77; /* that nobody has described */
-    std::vector<uint64_t> wanted = numbers(0, 10);
+    EXPECT_EQ(read(), numbers(0, 10)); /* its event is known now */
+    write_range(10, 20);
+    record_at(13 * 24)->timestamp = UINT64_MAX / 2;
+    std::vector<uint64_t> wanted = numbers(10, 20);
     wanted.erase(wanted.begin() + 3);
     EXPECT_EQ(read_with(0, 3), wanted);
     EXPECT_EQ(ring_->damaged_records(), 1u);
