@@ -1,3 +1,4 @@
+// cmake-cost: 60
 // The parts of the runtime that can be looked at alone: patterns, room arithmetic, cutting, names of marker
 // fields, the table of events. cmake-once
 #include "libtrace/ring/room.h"
