@@ -214,15 +214,17 @@ bool ChannelReader::take_event(uint32_t id) {
     return true;
 }
 
-uint64_t ChannelReader::newest_possible() const {
-    /* No clock of a machine gets there, and nanoseconds since 1970 still fit where readers keep them. */
-    constexpr uint64_t newest_of_all = std::numeric_limits<uint64_t>::max() / 4;
+uint64_t ChannelReader::now() const {
     const plumb_clock_mode mode = geometry_.clock_mode;
-    if (!is_live() || mode == PLUMB_CLOCK_REALTIME || mode == PLUMB_CLOCK_NONE) return newest_of_all;
+    const bool is_known = is_live() && mode != PLUMB_CLOCK_REALTIME && mode != PLUMB_CLOCK_NONE;
+    return is_known ? read_clock(mode) : newest_of_all;
+}
+
+uint64_t ChannelReader::newest_possible(uint64_t now) {
     /* Generous, for counters that differ between CPUs; what matters is that one wild timestamp does not make
      * every later record look old. */
     constexpr uint64_t slack_cycles = uint64_t{1} << 30;
-    return read_clock(mode) + slack_cycles;
+    return std::min(now, newest_of_all - slack_cycles) + slack_cycles;
 }
 
 size_t ChannelReader::scan_events() {
@@ -274,7 +276,7 @@ void ChannelReader::read_new_entries(std::vector<ChannelEntry>& found) {
     std::vector<std::byte> copy;
     uint64_t newest = 0;
     const auto is_possible = [&](uint64_t timestamp) {
-        if (timestamp > newest) newest = newest_possible(); /* behind the look at the entry */
+        if (timestamp > newest) newest = newest_possible(now()); /* behind the look at the entry */
         return timestamp <= newest;
     };
     for (uint32_t i = 0; i < geometry_.entry_slots; i++) {

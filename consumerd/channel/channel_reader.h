@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -80,6 +81,9 @@ struct ReaderOptions {
     std::optional<plumb_channel_header> made_as{};
 };
 
+/* No clock of a machine gets there, and nanoseconds since 1970 still fit where readers keep them. */
+inline constexpr uint64_t newest_of_all = std::numeric_limits<uint64_t>::max() / 4;
+
 class ChannelReader {
 public:
     /* `bytes` must outlive the reader; their number is the mapping's real size, not what the header says. */
@@ -91,8 +95,11 @@ public:
      * and mended. */
     plumb_clock_page clock_page() const { return mended_clock_ ? *mended_clock_ : copy_of_clock_page(); }
 
+    /* The channel's clock as the reader's processor has it, in cycles; newest_of_all where it can not be known: of a dead
+     * channel, and of a clock that can be set. */
+    uint64_t now() const;
     /* No record or entry can be newer, in cycles. */
-    uint64_t newest_possible() const;
+    static uint64_t newest_possible(uint64_t now);
 
     /* Looks for descriptions that were added since; returns how many. */
     size_t scan_events();

@@ -16,6 +16,9 @@ static_assert(ReadBuffer::chunk_limit_bytes >= 2 * PLUMB_RECORD_MAX_BYTES);
  * told apart from what is damaged, and so is an ordinary step ahead from a leap. */
 constexpr uint64_t moment = uint64_t{1} << 24;
 
+/* By so much, some microseconds, the clocks of two processors may differ without anybody noticing. */
+constexpr uint64_t difference = uint64_t{1} << 14;
+
 /* No writer gets here in centuries; beyond it sums could overflow. */
 constexpr uint64_t position_limit = uint64_t{1} << 62;
 
@@ -259,11 +262,13 @@ std::optional<Piece> RingReader::read_chunk(uint64_t readable_end, ReadBuffer& b
         }
     }
     const uint64_t lost_before = overwritten_subbufs_ + damaged_subbufs_;
+    const uint64_t now = channel_->now(); /* behind the copy */
     const Bounds bounds{bytes,
                         boundary - position_,
                         bytes < available,
                         position_ < doubtful_end_,
-                        channel_->newest_possible(),
+                        std::min(now, newest_of_all - difference) + difference,
+                        ChannelReader::newest_possible(now),
                         readable_end};
     Walk walk = walk_chunk(bounds, buffer);
     if (walk.stop == Stop::damaged && !bounds.is_doubtful) {
@@ -303,7 +308,7 @@ void RingReader::leave_out(size_t offset, const char* complaint) {
 size_t RingReader::pass_good_records(const std::byte* chunk, size_t offset, const Bounds& bounds,
                                      uint64_t* counts, Walk& walk) {
     const uint32_t* const record_lengths = channel_->record_lengths();
-    const uint64_t newest = bounds.newest;
+    const uint64_t now = bounds.now;
     uint64_t last_timestamp = last_timestamp_;
     uint64_t count = 0;
     uint64_t run = 0; /* records of the event `run_id` that are not counted yet */
@@ -315,7 +320,7 @@ size_t RingReader::pass_good_records(const std::byte* chunk, size_t offset, cons
         std::memcpy(&record, chunk + offset, sizeof(record));
         const size_t own_step = aligned_length(record.length);
         if (record.length != record_lengths[record.event_id] || own_step > bounds.bytes - offset ||
-            record.timestamp - last_timestamp > moment || record.timestamp > newest ||
+            record.timestamp - last_timestamp > moment || record.timestamp > now ||
             PLUMB_TAG(record.thread_id) != 0)
             break;
         last_timestamp = record.timestamp;
@@ -363,7 +368,7 @@ void RingReader::walk_records(const Bounds& bounds, ReadBuffer& buffer, Walk& wa
         const size_t step = aligned_length(record.length);
         const bool is_good = record.length == channel_->record_length(record.event_id) &&
                              step <= bounds.bytes - offset && record.timestamp - last_timestamp_ <= moment &&
-                             record.timestamp <= bounds.newest;
+                             record.timestamp <= bounds.now;
         if (is_good) {
             last_timestamp_ = sure_timestamp_ = record.timestamp;
         } else {
@@ -373,8 +378,10 @@ void RingReader::walk_records(const Bounds& bounds, ReadBuffer& buffer, Walk& wa
                 offset += step;
                 continue;
             }
-            if (verdict == Verdict::backward && !bounds.is_doubtful) {
-                if (!follow_set_back(record.timestamp)) backward_records_++;
+            if ((verdict == Verdict::backward || verdict == Verdict::ahead) && !bounds.is_doubtful) {
+                if (verdict == Verdict::ahead)
+                    last_timestamp_ = sure_timestamp_ = std::max(last_timestamp_, bounds.now - difference);
+                if (verdict == Verdict::ahead || !follow_set_back(record.timestamp)) backward_records_++;
                 std::memcpy(chunk + offset, &last_timestamp_, sizeof(last_timestamp_));
             } else if (verdict == Verdict::good) {
                 if (record.timestamp - last_timestamp_ <= moment) sure_timestamp_ = record.timestamp;
@@ -452,10 +459,15 @@ RingReader::Verdict RingReader::judge_time(uint64_t timestamp, size_t next_offse
         return Verdict::bad;
     }
     if (timestamp >= last_timestamp_) {
-        if (timestamp - last_timestamp_ <= moment || may_jump) return Verdict::good;
-        if (!is_contradicted(timestamp, position_ + next_offset, bounds.readable_end)) return Verdict::good;
-        complaint = "is from the future of the one behind it";
-        return Verdict::bad;
+        const bool is_ahead = timestamp > bounds.now;
+        if (!is_ahead && (timestamp - last_timestamp_ <= moment || may_jump)) return Verdict::good;
+        const std::optional<uint64_t> next = time_behind(position_ + next_offset, bounds.readable_end);
+        if (next && *next < timestamp && timestamp - *next > moment && *next >= last_timestamp_) {
+            complaint = "is from the future of the one behind it";
+            return Verdict::bad;
+        }
+        /* Where a processor's clock is ahead, so is what follows. */
+        return is_ahead && !(next && *next > bounds.now) ? Verdict::ahead : Verdict::good;
     }
     /* After a leap that nobody has confirmed, what lies behind it is not late: the leap was wrong. */
     if (may_jump || last_timestamp_ - timestamp <= moment || timestamp >= sure_timestamp_)
@@ -464,23 +476,22 @@ RingReader::Verdict RingReader::judge_time(uint64_t timestamp, size_t next_offse
     return Verdict::bad;
 }
 
-/* Whether the record behind one that leaps to `timestamp` is there, and fits the time before the leap. */
-bool RingReader::is_contradicted(uint64_t timestamp, uint64_t next_position, uint64_t readable_end) const {
+/* The time of the record that begins there, or behind the padding there; nothing if none is published yet. */
+std::optional<uint64_t> RingReader::time_behind(uint64_t position, uint64_t readable_end) const {
     const ChannelGeometry& geometry = channel_->geometry();
     for (int padding = 0; padding < 2; padding++) {
-        const uint64_t boundary =
-            round_down(next_position + geometry.subbuf_bytes - 1, geometry.subbuf_bytes);
-        if (boundary - next_position < PLUMB_RECORD_HEADER_BYTES) next_position = boundary;
-        if (next_position + PLUMB_RECORD_HEADER_BYTES > readable_end) return false;
+        const uint64_t boundary = round_down(position + geometry.subbuf_bytes - 1, geometry.subbuf_bytes);
+        if (boundary - position < PLUMB_RECORD_HEADER_BYTES) position = boundary;
+        if (position + PLUMB_RECORD_HEADER_BYTES > readable_end) return {};
         const auto* words = reinterpret_cast<const uint64_t*>(channel_->ring_data(ring_) +
-                                                              (next_position & (geometry.ring_bytes - 1)));
-        const uint64_t next = __atomic_load_n(words, __ATOMIC_RELAXED);
+                                                              (position & (geometry.ring_bytes - 1)));
+        const uint64_t time = __atomic_load_n(words, __ATOMIC_RELAXED);
         const bool is_padding =
             static_cast<uint16_t>(__atomic_load_n(words + 1, __ATOMIC_RELAXED)) == PLUMB_EVENT_ID_PADDING;
-        if (!is_padding) return next < timestamp && timestamp - next > moment && next >= last_timestamp_;
-        next_position = round_down(next_position, geometry.subbuf_bytes) + geometry.subbuf_bytes;
+        if (!is_padding) return time;
+        position = round_down(position, geometry.subbuf_bytes) + geometry.subbuf_bytes;
     }
-    return false;
+    return {};
 }
 
 } // namespace plumb

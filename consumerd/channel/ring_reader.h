@@ -9,7 +9,9 @@
  *
  * Time that goes back by a moment (counters differ between CPUs, the clock is read without a fence, machines
  * migrate) is set to that of the record before. Time that is far off, in either direction, costs its record: a
- * leap ahead is believed only if the record behind it does not know better.
+ * leap ahead is believed only if the record behind it does not know better. What claims to be newer than the look at it,
+ * and has nothing behind it that says the same, happened at the latest now: it gets the time of the look, so that what
+ * follows keeps its own.
  *
  * Positions in the channel are hostile as well. A write position is believed only if it has not gone back, is
  * aligned, and is at most one ring ahead of what was handed back; the work of one pass is bounded by the size
@@ -105,12 +107,12 @@ public:
     uint64_t damaged_records() const { return damaged_records_; }
     /* What is added to the times of records, since their clock was set back by as much. */
     uint64_t shift() const { return shift_; }
-    /* Records whose time had gone back, and was set to that of the one before. */
+    /* Records whose time had gone back, and was set to that of the one before, or was ahead of the look at them. */
     uint64_t backward_records() const { return backward_records_; }
 
 private:
     enum class Stop : uint8_t { end_of_chunk, boundary, damaged };
-    enum class Verdict : uint8_t { good, backward, bad, padding, later, lost };
+    enum class Verdict : uint8_t { good, backward, ahead, bad, padding, later, lost };
     struct Walk {
         Stop stop;
         size_t end;    /* of the last record's `length`, in the chunk */
@@ -123,7 +125,8 @@ private:
         uint64_t to_boundary; /* from the chunk's first byte to the end of its sub-buffer */
         bool more_follows;    /* more of this sub-buffer is published than fits the chunk */
         bool is_doubtful;     /* how much was written here is not known */
-        uint64_t newest;      /* no record can be newer */
+        uint64_t now;         /* of the look, and the `difference` */
+        uint64_t newest;      /* no record can be newer, even if its processor's clock is wrong */
         uint64_t readable_end;
     };
 
@@ -145,7 +148,7 @@ private:
                              Walk& walk);
     Verdict judge(const std::byte* at, size_t offset, const Bounds& bounds, const char*& complaint);
     Verdict judge_time(uint64_t timestamp, size_t next_offset, const Bounds& bounds, const char*& complaint);
-    bool is_contradicted(uint64_t timestamp, uint64_t next_position, uint64_t readable_end) const;
+    std::optional<uint64_t> time_behind(uint64_t position, uint64_t readable_end) const;
     bool follow_set_back(uint64_t timestamp);
     void leave_out(size_t offset, const char* complaint);
 

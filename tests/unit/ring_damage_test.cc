@@ -2,6 +2,7 @@
 //
 // Whatever stands in a ring, its reader ends, touches nothing outside of the bytes that it was given, names what it leaves
 // out, and leaves out no more than what the damage made unreadable.
+#include "consumerd/clock/clock_calibration.h"
 #include "tests/support/ring_test.h"
 
 #include <gmock/gmock.h>
@@ -21,6 +22,7 @@ using testing::HasSubstr;
 
 class RingDamage : public test::RingTest {
 protected:
+    static uint64_t steady_now() { return read_clock(PLUMB_CLOCK_MONOTONIC); }
     void goes_on_after_damage(plumb_ring_mode mode, size_t word, uint64_t written, int wild) {
         BuilderConfig config;
         config.mode = mode;
@@ -122,6 +124,48 @@ TEST_F(RingDamage, AWildTimeAtTheEndCostsNothingOfWhatFollows) {
     write_range(10, 300);
     EXPECT_EQ(read().size(), 290u);
     EXPECT_EQ(ring_->backward_records(), 290u);
+    EXPECT_EQ(log_, "");
+}
+
+// One that claims to be some time ahead of the look at it is of before the look: what follows keeps its own time. Where
+// the clock of a processor is ahead of the reader's, the records there agree about it, and all are as they were written.
+TEST_F(RingDamage, ATimeAheadOfTheLookCostsNothingOfWhatFollows) {
+    constexpr uint64_t second = 1'000'000'000;
+    for (const uint64_t leap : {second / 1000, second / 50, second}) {
+        SCOPED_TRACE(leap);
+        make();
+        open(true);
+        const auto write_now = [&] {
+            base_ = steady_now() - 1000;
+            EXPECT_TRUE(write(0));
+            return base_ + 1000;
+        };
+        for (int i = 0; i < 10; i++)
+            write_now();
+        record_at(9 * 24)->timestamp += leap;
+        base_ = 0;
+        const std::vector<uint64_t> first = read();
+        ASSERT_EQ(first.size(), 10u);
+        EXPECT_LE(first.back() + 1000, steady_now());
+        std::vector<uint64_t> expected;
+        for (int i = 0; i < 100; i++)
+            expected.push_back(write_now() - 1000);
+        base_ = 0;
+        EXPECT_EQ(read(), expected);
+        EXPECT_LE(ring_->backward_records(), 1u); /* none on a machine so slow that the time is there by now */
+        EXPECT_EQ(ring_->damaged_records(), 0u);
+    }
+}
+
+TEST_F(RingDamage, AProcessorWhoseClockIsAheadKeepsItsTimes) {
+    make();
+    open(true);
+    base_ = steady_now() + 50'000'000;
+    write_range(0, 100);
+    std::vector<uint64_t> found = read();
+    ASSERT_EQ(found.size(), 100u);
+    found.pop_back(); /* nothing behind it agrees */
+    EXPECT_EQ(found, numbers(0, 99));
     EXPECT_EQ(log_, "");
 }
 

@@ -90,6 +90,27 @@ TEST(StreamFiles, ShowAPacketOnce) {
     EXPECT_EQ(found.losses.damaged_packets, 0u);
 }
 
+/* A copy that was cut off, beside a whole one, or one that has more of it. */
+TEST(StreamFiles, ShowTheFullestCopyOfAPacket) {
+    const auto cut = [](std::vector<uint8_t> file, size_t bytes) {
+        file.resize(file.size() - bytes);
+        return file;
+    };
+    const auto first = file_of({{4, 10}, {5, 20}}), second = file_of({{5, 20}, {6, 30}});
+    for (const size_t bytes : {1, 9, 12}) {
+        SCOPED_TRACE(bytes);
+        EXPECT_EQ(read({cut(first, bytes), second}).times_ns, (Times{10, 20, 30}));
+        EXPECT_EQ(read({second, cut(first, bytes)}).times_ns, (Times{10, 20, 30}));
+    }
+    const auto both = file_of({{4, 10}, {5, 20}}), one = file_of({{5, 20}});
+    for (const auto& found : {read({cut(both, 1), one}), read({cut(one, 1), both})}) {
+        EXPECT_EQ(found.times_ns, (Times{10, 20}));
+        EXPECT_EQ(found.losses.damaged_packets, 0u);
+    }
+    const auto only_time = cut(one, 1), nothing = cut(one, 9);
+    EXPECT_EQ(read({nothing, only_time}).losses.damaged_packets, 1u);
+}
+
 TEST(StreamFiles, AreTheSameWhereverOneBegins) {
     const ReadTrace found = read({file_of({{1, 20, 7}, {2, 30, 9}}), file_of({{0, 10}})}, 25);
     EXPECT_EQ(found.times_ns, (Times{30}));

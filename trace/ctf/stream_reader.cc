@@ -89,6 +89,7 @@ PacketPlace StreamReader::place() const {
             stream_->id,
             told(Role::timestamp_begin).value_or(0),
             told(Role::events_discarded).value_or(0),
+            content_bits_,
             told(Role::stream_instance_id),
             told(Role::packet_seq_num)};
 }

@@ -76,6 +76,7 @@ struct PacketPlace {
     uint64_t stream_id = 0;
     uint64_t timestamp_begin = 0;
     uint64_t events_discarded = 0; /* until it ended, since the tracer began to count */
+    uint64_t content_bits = 0;     /* less than it says if the file ends inside */
     std::optional<uint64_t> instance_id;
     std::optional<uint64_t> sequence_number;
 };
