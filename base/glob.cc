@@ -18,8 +18,15 @@ const char* glob_mistake(const std::string& pattern) {
         }
         if (pattern[at] != '[') continue;
         const bool negated = at + 1 < pattern.size() && (pattern[at + 1] == '!' || pattern[at + 1] == '^');
-        at = pattern.find(']', at + (negated ? 3 : 2)); /* the first is one of the set in any case */
+        const std::size_t begin = at + (negated ? 2 : 1);
+        at = pattern.find(']', begin + 1); /* the first is one of the set in any case */
         if (at == std::string::npos) return "the set that [ begins has no end";
+        /* Matchers differ about these. */
+        const std::string set = pattern.substr(begin, at - begin);
+        if (set.find('\\') != std::string::npos) return "in a set, a backslash quotes nothing";
+        for (const char* const named : {"[:", "[.", "[="})
+            if (set.find(named) != std::string::npos)
+                return "a set has no named classes; write its letters, as in [a-z0-9]";
     }
     return nullptr;
 }

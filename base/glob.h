@@ -6,11 +6,11 @@
 
 namespace plumb {
 
-/* `*` any characters, `?` one, `[a-z]` a set, `\` quotes the next. */
+/* `*` any characters, `?` one, `[a-z]` a set, `\` quotes the next outside of sets. */
 bool glob_matches(const char* pattern, const char* text);
 
-/* Why it is a mistake, which would match nothing without a word: it is empty, a set has no end, nothing is quoted. Null
- * if it is none. */
+/* Why it is a mistake, which would match nothing without a word: it is empty, a set has no end, nothing is quoted; or
+ * others would read it otherwise: `[[:alpha:]]`, `[\]]`. Null if it is none. */
 const char* glob_mistake(const std::string& pattern);
 
 } // namespace plumb

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <sstream>
 #include <vector>
 
@@ -115,6 +116,9 @@ int run(int argc, char** argv) {
         plumb::put_out(help.str());
         if (!complaint.str().empty()) plumb::put_error("plumb: " + complaint.str());
         return status == 0 ? 0 : 2;
+    } catch (const std::bad_alloc&) {
+        plumb::put_error("plumb: Memory ran out (`ulimit -v`, `-d`, or a memory limit of the container?).\n");
+        return 1;
     } catch (const std::exception& failure) {
         plumb::print_error("plumb: internal error: {}\n", failure.what());
         return 1;

@@ -1,6 +1,7 @@
 #include "cli/option_checks.h"
 
 #include "base/glob.h"
+#include "base/output_buffer.h"
 
 #include <fmt/format.h>
 
@@ -14,12 +15,23 @@ CLI::Validator not_empty() {
         [](std::string& text) { return text.empty() ? std::string("it is empty") : std::string(); }, "");
 }
 
+CLI::Validator is_name(std::size_t most_bytes) {
+    return CLI::Validator(
+        [most_bytes](std::string& text) {
+            if (text.empty()) return std::string("it is empty");
+            if (text.size() <= most_bytes) return std::string();
+            return fmt::format("it has {} bytes, where {} are possible", text.size(), most_bytes);
+        },
+        "");
+}
+
 CLI::Validator is_glob() {
     return CLI::Validator(
         [](std::string& text) {
             const char* const mistake = glob_mistake(text.substr(text.starts_with('!') ? 1 : 0));
-            return mistake == nullptr ? std::string()
-                                      : fmt::format("\"{}\" can not match anything: {}", text, mistake);
+            return mistake == nullptr
+                       ? std::string()
+                       : fmt::format("\"{}\" can not be a pattern: {}", escaped(text), mistake);
         },
         "");
 }

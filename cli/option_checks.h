@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -14,6 +15,7 @@
 namespace plumb {
 
 CLI::Validator not_empty();
+CLI::Validator is_name(std::size_t most_bytes);
 CLI::Validator is_glob();
 
 /* `what`: "a process id". Decimal digits, and nothing else. */

@@ -8,6 +8,8 @@
 #include "cli/record_options.h"
 #include "cli/recorder.h"
 
+#include <plumb/abi/state.h>
+
 #include <memory>
 #include <new>
 
@@ -153,7 +155,7 @@ void add_output(CLI::App& command, RecordOptions& options) {
         "--plain", options.plain,
         "Write records as they lie in the rings: an event with one number takes 24 bytes instead of 16");
     command.add_option("--name", options.name, "Name of the session, kept in the trace")
-        ->check(not_empty())
+        ->check(is_name(sizeof(plumb_session::name) - 1))
         ->type_name("NAME");
     command.add_flag("--json", options.json, "Print the summary as JSON on standard output");
     command.add_flag("-q,--quiet", options.quiet, "No status line, no summary");

@@ -136,12 +136,12 @@ class Coverage:
         for name in ("cc", "gcc", "c++", "g++"):
             wrapper = self.folder / "bin" / name
             wrapper.write_text(f"""#!/bin/sh
-case " $* " in *" -c "* | *" -E "* | *" -S "* | *" -M"*) link= ;; *) link="{note} -Wl,--build-id" ;; esac
+case " $* " in *" -c "* | *" -E "* | *" -S "* | *" -M"*) link= ;; *) link="{note} -Wl,--build-id=sha1" ;; esac
 exec {shutil.which(name)} {FLAGS} "$@" $link
 """)
             wrapper.chmod(0o755)
         return [f"-DCMAKE_{language}_FLAGS={FLAGS}" for language in ("C", "CXX")] + [
-            f"-DCMAKE_{kind}_LINKER_FLAGS={note} -Wl,--build-id" for kind in ("EXE", "SHARED", "MODULE")] + [
+            f"-DCMAKE_{kind}_LINKER_FLAGS={note} -Wl,--build-id=sha1" for kind in ("EXE", "SHARED", "MODULE")] + [
             "-DCMAKE_BUILD_TYPE=Coverage", "-DPLUMB_LARGE_UNITS=ON"]
 
     def learn(self, builder):

@@ -1,12 +1,17 @@
 #include "consumerd/control/event_pattern.h"
 
 #include "base/glob.h"
+#include "base/output_buffer.h"
 
 #include <algorithm>
 #include <cstring>
 
 namespace plumb {
 namespace {
+
+bool is_control(char c) {
+    return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+}
 
 /* In a name are letters, digits and a few signs; sets, and what is quoted, may be anything. NUL: there is none. */
 char letter_of_no_event(const std::string& pattern) {
@@ -16,7 +21,7 @@ char letter_of_no_event(const std::string& pattern) {
             at++;
         else if (pattern[at] == '[')
             at = pattern.find(']', at + (pattern[at + 1] == '!' || pattern[at + 1] == '^' ? 3 : 2));
-        else if (std::strchr(no_letters, pattern[at]) != nullptr)
+        else if (is_control(pattern[at]) || std::strchr(no_letters, pattern[at]) != nullptr)
             return pattern[at];
     }
     return '\0';
@@ -27,7 +32,7 @@ char letter_of_no_event(const std::string& pattern) {
 Status check_event_pattern(const std::string& pattern) {
     if (pattern.empty()) return Error("An event pattern is empty.").hint("'*' stands for all events.");
     const auto wrong = [&pattern](const std::string& what) {
-        return Error("\"{}\" can not be the name of an event: {}.", pattern, what)
+        return Error("\"{}\" can not be the name of an event: {}.", escaped(pattern), what)
             .hint(
                 "Write PROVIDER:EVENT, as in 'shop:*' or 'shop:order_*'; `plumb list` shows what there is.");
     };
@@ -38,7 +43,8 @@ Status check_event_pattern(const std::string& pattern) {
         return wrong("it has more than one colon");
     if (pattern.back() == ':') return wrong("it has no event behind the provider");
     if (const char no_letter = letter_of_no_event(pattern); no_letter != '\0')
-        return wrong(no_letter == ' ' ? "it has a space" : fmt::format("it has a '{}'", no_letter));
+        return wrong(no_letter == ' ' ? "it has a space"
+                                      : fmt::format("it has a '{}'", escaped(std::string(1, no_letter))));
     return ok();
 }
 

@@ -34,8 +34,13 @@ class Refused(unittest.TestCase):
     def test_globs_that_match_nothing(self):
         for glob in ("", "[", "[!]", "a\\"):
             self.refused("can not be an executable", "record", "--exe", glob, "--duration", "1ms")
-        for arguments in (("view", "-e", "[", "."), ("view", "--comm", "[", "."), ("list", "-e", "["), ("list", "-e", "!")):
-            self.refused("can not match anything", *arguments)
+        for glob in ("[[:alpha:]]*", "[a\\]]"):  # fnmatch() of the C library knows them, the traced program does not
+            self.refused("can not be an executable", "record", "--exe", glob, "--duration", "1ms")
+            self.refused("can not be the name of an event", "record", "-e", f"shop:{glob}", "--", "true")
+        self.refused('"shop:a\\nb" can not be the name of an event: it has a \'\\n\'', "record", "-e", "shop:a\nb", "--", "true")
+        self.refused("it has a '\\x01'", "record", "-e", "a\x01b", "--", "true")
+        for arguments in (("view", "-e", "[", "."), ("view", "-e", "[[:alpha:]]", "."), ("view", "--comm", "[", "."), ("list", "-e", "["), ("list", "-e", "!")):
+            self.refused("can not be a pattern", *arguments)
         self.refused("more than one colon", "record", "-e", "a:b:c", "--", "true")
 
     def test_numbers(self):
@@ -81,6 +86,10 @@ class Refused(unittest.TestCase):
         self.refused("the command's name is empty", "record", "-o", "trace", "--", "")
 
     def test_names(self):
+        done = subprocess.run([PLUMB, "record", "--name", "n" * 64, "--", "true"], capture_output=True, text=True, timeout=60,
+                              check=False, cwd=self.folder)
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr, "plumb: --name: it has 64 bytes, where 63 are possible\nRun with --help for more information.\n")
         self.refused('There is no user "nobody-of-that-name"', "extract", "--user", "nobody-of-that-name")
         done = subprocess.run([PLUMB, "record", "--preload", "foo", "--", "true"], capture_output=True, text=True, timeout=60,
                               check=False, cwd=self.folder)

@@ -19,13 +19,14 @@ TEST(Glob, MatchesWholeNames) {
 
 TEST(Glob, FindsMistakesWhereverTheyStand) {
     for (const char* const wrong :
-         {"", "\\", "[", "[]", "[!", "[!]", "[^]", "a[", "ab[c", "abc\\", "[a]b[", "\\[a["})
+         {"", "\\", "[", "[]", "[!", "[!]", "[^]", "a[", "ab[c", "abc\\", "[a]b[", "\\[a[", "[[:alpha:]]",
+          "shop:[[:alpha:]]rder", "[![:digit:]]", "[a[.b.]]", "[[=a=]]", "[\\]]", "[a\\-z]"})
         EXPECT_NE(glob_mistake(wrong), nullptr) << wrong;
 }
 
 TEST(Glob, FindsNoneInSoundPatterns) {
-    for (const char* const sound :
-         {"*", "a", "\\\\", "\\[", "[]]", "[!]]", "[^]a]", "[a]", "a[b]", "x[!y]z", "]", "[a]b[c]"})
+    for (const char* const sound : {"*", "a", "\\\\", "\\[", "[]]", "[!]]", "[^]a]", "[a]", "a[b]", "x[!y]z",
+                                    "]", "[a]b[c]", "[[]", "[:a]", "[a:]", "[.]"})
         EXPECT_EQ(glob_mistake(sound), nullptr) << sound;
 }
 

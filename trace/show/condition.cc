@@ -283,7 +283,7 @@ Result<ConditionTypes> Condition::check_binary(const ConditionNode& node, const 
         const char* const mistake = b.kind == ConditionKind::text ? glob_mistake(b.text) : nullptr;
         if (mistake != nullptr)
             return condition_error(tree_.source, b.column,
-                                   fmt::format("this pattern can not match anything: {}", mistake));
+                                   fmt::format("this pattern can not be a pattern: {}", mistake));
     } else if (is_comparison(node.op)) {
         if (!(left.number && right.number) && !(left.text && right.text))
             return condition_error(
