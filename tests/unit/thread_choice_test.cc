@@ -182,12 +182,16 @@ TEST(ChooseThread, TakesNobodyWhoComesAndGoesInSigwait) {
     ASSERT_TRUE(test::has_private_shm());
     const Subject subject({"block", "sigwait"});
     const uint32_t waits = subject.thread(0);
-    int open = 0;
+    int open = 0, blocked = 0;
     for (int looks = 0; looks < 20'000 && open < 100; looks++) {
         const Result<ProcessStatus> status = thread_status(subject.id(), waits);
         open += status && (status->blocked >> (SIGURG - 1) & 1) == 0;
-        ASSERT_EQ(choose_thread(subject.id(), SIGURG, {}).disturbance, Disturbance::blocked) << looks;
+        const Disturbance disturbance = choose_thread(subject.id(), SIGURG, {}).disturbance;
+        blocked += disturbance == Disturbance::blocked;
+        /* Where the machine is busy, it may not be seen on its way out: nobody is signalled, and it is looked at again. */
+        ASSERT_TRUE(disturbance == Disturbance::blocked || disturbance == Disturbance::unknown) << looks;
     }
+    EXPECT_GT(blocked, 0);
     EXPECT_EQ(open, 100) << "it never waited when it was looked at";
 }
 
