@@ -1,14 +1,14 @@
 /*
  * Finds the functions of real.h without recursion.
  *
- * The problem: dlsym() may allocate, an allocator may lock a mutex, and that lock arrives here again, in the
- * middle of looking up pthread_mutex_lock. A thread that is inside dlsym() for us is therefore marked, and
- * its calls go to the C library's own second name of the function (__pthread_mutex_lock), which the dynamic
- * linker has bound before any code of this object could run. The few functions without such a name are
- * looked up again; no allocator needs those to allocate.
+ * The problem: dl_iterate_phdr(), by which next.c finds them, may be the program's own, it may allocate, an allocator may
+ * lock a mutex, and that lock arrives here again, in the middle of looking up pthread_mutex_lock. A thread that is
+ * inside a look-up is therefore marked, and its calls go to the C library's own second name of the function
+ * (__pthread_mutex_lock), which the dynamic linker has bound before any code of this object could run. The few functions
+ * without such a name are looked up again; no allocator needs those to allocate.
  *
  * The first call of any function looks up all of them. One at a time would not do: an allocator that unlocks
- * for the first time still holds the lock that dlsym() may then want.
+ * for the first time still holds the lock that a look-up may then want.
  *
  * Looking up is idempotent, so threads that do it at once store the same pointers.
  *
@@ -18,8 +18,10 @@
  */
 #include "real.h"
 
-#include <dlfcn.h>
+#include "next.h"
+
 #include <errno.h>
+#include <stddef.h>
 
 /* The second names exist as a version that ld binds only when it is asked for by name. */
 #if defined(__x86_64__) && defined(__LP64__)
@@ -45,20 +47,15 @@ PLUMB_BOOT(rwlock_trywrlock, (pthread_rwlock_t * l));
 PLUMB_BOOT(rwlock_unlock, (pthread_rwlock_t * l));
 
 /*
- * Above 0 while this thread is inside dlsym() for us. volatile, because the compiler is told that dlsym()
- * never calls back into this file (attribute leaf), and drops the increments.
+ * Above 0 while this thread looks something up. volatile, because what is called then may call back into this file.
  */
 static __thread volatile int lookups __attribute__((tls_model("initial-exec")));
 
 typedef void (*any_function)(void);
 
-/* Not every C library has it (musl), and a loader that misses a function ends the program. */
-#pragma weak dlvsym
-
 static any_function look_up(const char* name, const char* version) {
     lookups = lookups + 1;
-    void* found = !version ? dlsym(RTLD_NEXT, name) : dlvsym ? dlvsym(RTLD_NEXT, name, version) : NULL;
-    if (!found) dlerror(); /* what is not there is no error of the program's */
+    void* const found = plumb_find_next(name, version);
     lookups = lookups - 1;
     return (any_function)found;
 }

@@ -205,10 +205,13 @@ class Constructors(unittest.TestCase):
     is not traced, and nothing is asked there that the program is not prepared for."""
 
     LIBRARY = """
+        #include <dlfcn.h>
         #include <linux/filter.h>
         #include <linux/seccomp.h>
         #include <pthread.h>
         #include <stddef.h>
+        #include <stdlib.h>
+        #include <string.h>
         #include <sys/prctl.h>
         #include <sys/syscall.h>
         static pthread_mutex_t early = PTHREAD_MUTEX_INITIALIZER;
@@ -226,13 +229,14 @@ class Constructors(unittest.TestCase):
                 pthread_mutex_lock(&early);
                 pthread_mutex_unlock(&early);
             }
+            THEN;
         }
         int used(void) { (void)filter; return 7; }"""
 
-    def check(self, first):
+    def check(self, first, then="(void)0"):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="plumb-early-"))
         self.addCleanup(shutil.rmtree, folder)
-        subprocess.run(["gcc", "-shared", "-fPIC", f"-DFIRST={first}", "-x", "c", "-", "-o", folder / "libearly.so"],
+        subprocess.run(["gcc", "-shared", "-fPIC", f"-DFIRST={first}", f"-DTHEN={then}", "-x", "c", "-", "-o", folder / "libearly.so"],
                        input=self.LIBRARY, text=True, check=True)
         subprocess.run(["gcc", "-x", "c", "-", "-x", "none", folder / "libearly.so", "-o", folder / "main"],
                        input="int used(void); int main(void) { return used(); }", text=True, check=True)
@@ -246,6 +250,10 @@ class Constructors(unittest.TestCase):
 
     def test_behind_a_filter_of_its_own(self):
         self.check("filter()")
+
+    def test_behind_an_error_that_nobody_has_asked_for_yet(self):
+        """dlerror() tells of the last failure of any dl function, and then forgets it."""
+        self.check('dlopen("/nosuch.so", RTLD_LAZY)', then="if (strlen(dlerror()) < 5) abort()")
 
     def test_under_an_allocator_that_begins_with_a_lock(self):
         """Its first steps are under pthread_once(), within which nobody may allocate."""

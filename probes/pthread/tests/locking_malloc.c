@@ -1,8 +1,9 @@
 /*
- * For LD_PRELOAD: an allocator that locks a mutex in every call, and a dlsym() that does too. The probe looks
- * its functions up with dlsym(); with this beside it each lookup arrives at the probe again in the middle.
+ * For LD_PRELOAD: an allocator that locks a mutex in every call, and a dl_iterate_phdr() that does too and allocates.
+ * The probe looks its functions up with that; with this beside it each lookup arrives at the probe again in the middle.
  */
 #include <dlfcn.h>
+#include <link.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -67,13 +68,13 @@ int posix_memalign(void** block, size_t alignment, size_t bytes) {
     return *block ? 0 : 12;
 }
 
-void* dlsym(void* restrict handle, const char* restrict name) {
-    static void* (*real)(void*, const char*);
+int dl_iterate_phdr(int (*look)(struct dl_phdr_info*, size_t, void*), void* with) {
+    static int (*real)(int (*)(struct dl_phdr_info*, size_t, void*), void*);
     pthread_mutex_lock(&lock);
     pthread_rwlock_wrlock(&rwlock);
-    if (!real) real = (void* (*)(void*, const char*))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
-    if (!real) real = (void* (*)(void*, const char*))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+    if (!real) *(void**)&real = dlsym(RTLD_NEXT, "dl_iterate_phdr");
     pthread_rwlock_unlock(&rwlock);
     pthread_mutex_unlock(&lock);
-    return real ? real(handle, name) : NULL;
+    free(malloc(100));
+    return real ? real(look, with) : 0;
 }
