@@ -4,6 +4,7 @@
 #define PLUMB_KMOD_COMPAT_H
 
 #include <linux/mm.h>
+#include <linux/sched.h>
 #include <linux/version.h>
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
@@ -16,5 +17,15 @@ static inline void vm_flags_clear(struct vm_area_struct *vma, unsigned long flag
 	vma->vm_flags &= ~flags;
 }
 #endif
+
+/* Threads of a process that never are in user space. */
+static inline bool is_worker(const struct task_struct *task)
+{
+#ifdef PF_USER_WORKER
+	return task->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER);
+#else
+	return task->flags & (PF_KTHREAD | PF_IO_WORKER);
+#endif
+}
 
 #endif

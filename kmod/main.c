@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Loading and unloading. */
 #include <linux/module.h>
+#include <linux/rcupdate.h>
 
 #include "plumb.h"
 
@@ -29,6 +30,8 @@ static void __exit plumb_exit(void)
 	plumb_give_back_syscall();
 	plumb_remove_device();
 	plumb_stop_clock();
+	/* Whoever held the module last, a thread that came by for an update, is behind its last instruction here. */
+	synchronize_rcu_tasks();
 }
 
 module_init(plumb_init);

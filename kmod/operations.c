@@ -19,24 +19,34 @@ static long tell_about(void *argument)
 	*about = (struct plumb_about){
 		.version = PLUMB_MODULE_VERSION,
 		.ways = PLUMB_WAY_DEVICE | (plumb_has_syscall() ? PLUMB_WAY_SYSCALL : 0),
-		.operations = 1ull << PLUMB_OPERATION_ABOUT | 1ull << PLUMB_OPERATION_CLOCK,
+		.operations = 1ull << PLUMB_OPERATION_ABOUT | 1ull << PLUMB_OPERATION_CLOCK |
+			      1ull << PLUMB_OPERATION_UPDATES,
 		.clock_mode = plumb_clock_mode(),
 	};
 	return 0;
 }
 
-static long give_clock(void *argument)
+static long give_descriptor(struct plumb_descriptor_request *request, int (*open)(void))
 {
-	struct plumb_clock_request *request = argument;
 	int descriptor;
 
 	if (request->flags)
 		return -EINVAL;
-	descriptor = plumb_open_clock();
+	descriptor = open();
 	if (descriptor < 0)
 		return descriptor;
 	request->descriptor = descriptor;
 	return 0;
+}
+
+static long give_clock(void *argument)
+{
+	return give_descriptor(argument, plumb_open_clock);
+}
+
+static long give_updates(void *argument)
+{
+	return give_descriptor(argument, plumb_open_updates);
 }
 
 static const struct {
@@ -45,14 +55,15 @@ static const struct {
 	size_t bytes_min; /* of its first version */
 } operations[] = {
 	[PLUMB_OPERATION_ABOUT] = { tell_about, sizeof(struct plumb_about), 24 },
-	[PLUMB_OPERATION_CLOCK] = { give_clock, sizeof(struct plumb_clock_request), 8 },
+	[PLUMB_OPERATION_CLOCK] = { give_clock, sizeof(struct plumb_descriptor_request), 8 },
+	[PLUMB_OPERATION_UPDATES] = { give_updates, sizeof(struct plumb_descriptor_request), 8 },
 };
 
 long plumb_operate(unsigned long operation, void __user *argument, size_t bytes)
 {
 	union {
 		struct plumb_about about;
-		struct plumb_clock_request clock;
+		struct plumb_descriptor_request descriptor;
 	} known;
 	long result;
 

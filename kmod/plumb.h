@@ -8,6 +8,7 @@
  *   operations.c  what is asked and answered (<plumb/abi/module.h>)
  *        \ which is made of
  *   clock.c       the page by which user space turns cycles into nanoseconds as the kernel does
+ *   updates.c     how a process comes to hear of new rules before its next instruction
  *
  *   compat.h      what differs from kernel to kernel, and nothing of it anywhere else
  */
@@ -30,5 +31,7 @@ int plumb_start_clock(void);
 void plumb_stop_clock(void);
 u32 plumb_clock_mode(void);
 int plumb_open_clock(void);
+
+int plumb_open_updates(void);
 
 #endif

@@ -7,6 +7,9 @@
  * exec() since, or begins to in this moment, does not notice it. Signals that a slot names and that are not of
  * that kind are never sent, since every program of the user can write there.
  *
+ * Where plumb.ko is, it sends the signal, and wakes nobody for it: what sleeps in all of its threads has followed, since it does
+ * nothing before it has asked.
+ *
  * A program may have put a handler of its own in the place of ours. It is found out by silence: each signal is
  * counted in the slot before it is sent, and our handler sets the count back. Only the silence of a thread that
  * lives proves that.
@@ -16,6 +19,7 @@
 #include "base/process_names.h"
 #include "base/processes.h"
 #include "consumerd/clock/clock_calibration.h"
+#include "consumerd/control/module_updates.h"
 #include "consumerd/control/seccomp.h"
 #include "consumerd/control/slotless.h"
 #include "consumerd/control/thread_choice.h"
@@ -42,6 +46,7 @@ constexpr std::uint64_t blocked_patience_ns = 500'000'000;
 constexpr std::uint64_t silence_patience_ns = 500'000'000;
 /* In exec() the handlers go behind what was mapped, and the next program may map the state before it sets its own. */
 constexpr std::uint64_t handler_patience_ns = 100'000'000;
+constexpr std::uint64_t module_patience_ns = 500'000'000;
 constexpr std::uint64_t filling_patience_ns = 100'000'000;
 
 constexpr const char* stopped_reason =
@@ -100,6 +105,8 @@ struct Attempt {
     std::uint32_t thread = 0;           /* whom it was sent to */
     std::uint64_t lacking_since_ns = 0; /* when no handler was seen */
     int lost = 0;
+    std::uint64_t by_module_since_ns = 0; /* 0: not asked by that way */
+    bool is_beyond_module = false;
     std::optional<bool> is_concerned;
     std::set<std::uint32_t> threads;
 };
@@ -170,6 +177,7 @@ private:
         if (process.signal_number == 0)
             return refuse(slot,
                           "it has no handler (linked with tp-sync.o alone): it asked once, when it started");
+        if (attempt.by_module_since_ns != 0 && is_asleep_behind_module(slot, attempt)) return followed(slot);
         if (was_lost(slot, attempt)) return true; /* and once more at the next look */
         if (attempt.sent_ns != 0 && now_ns_ - attempt.sent_ns < resend_after_ns) {
             attempt.next_look_ns = now_ns_ + life_check_interval_ns;
@@ -231,6 +239,10 @@ private:
         if (options_.session && has_not_attached(process, *options_.session) &&
             (!options_.concerns || options_.concerns(slot)))
             return refuse(slot, not_attached_reason(process.error));
+        return followed(slot);
+    }
+
+    bool followed(const ProcessSlot& slot) {
         std::vector<std::uint32_t>& told = report_.acknowledged;
         const std::uint32_t process_id = slot.process_id();
         /* One that writes looks for itself, and may have answered before it was looked at here. */
@@ -264,12 +276,26 @@ private:
                                : fmt::to_string(signal_number);
     }
 
+    /* What is_pending() says of one that is another program by now, or has no handler any more. */
+    std::optional<bool> if_nobody_listens(const ProcessSlot& slot, Attempt& attempt) {
+        const std::uint32_t signal_number = slot.content.signal_number;
+        if (!state_.may_be_mapped_by(slot.process_id())) {
+            state_.free_slot(slot); /* it has called exec() since; the new program may have its own */
+            return false;
+        }
+        if (!lacks_handler(slot.process_id(), signal_number)) return {};
+        if (attempt.lacking_since_ns == 0) attempt.lacking_since_ns = now_ns_;
+        if (now_ns_ - attempt.lacking_since_ns < handler_patience_ns) return true;
+        return refuse(slot, fmt::format("it has no handler for signal {} any more", named(signal_number)));
+    }
+
     bool send(const ProcessSlot& slot, Attempt& attempt) {
         const std::uint32_t process_id = slot.process_id();
         const std::uint32_t signal_number = slot.content.signal_number;
         if (signal_number != SIGURG && signal_number != SIGWINCH)
             return refuse(
                 slot, fmt::format("its slot names signal {}, which is not one of Plumb's", signal_number));
+        if (const auto answer = send_by_module(slot, attempt)) return *answer;
         /* Threads that live for a moment end while they are looked at. */
         constexpr int tries_max = 8;
         bool is_checked = false;
@@ -281,16 +307,7 @@ private:
             if (!may_be_sent(slot, choice, attempt)) return settled_.count(key_of(slot)) == 0;
             if (!may_be_tried(slot, attempt)) return bear_silence(slot, attempt);
             if (!is_checked) { /* takes its time: the choice is made once more behind it */
-                if (!state_.may_be_mapped_by(process_id)) {
-                    state_.free_slot(slot); /* it has called exec() since; the new program may have its own */
-                    return false;
-                }
-                if (lacks_handler(process_id, signal_number)) {
-                    if (attempt.lacking_since_ns == 0) attempt.lacking_since_ns = now_ns_;
-                    if (now_ns_ - attempt.lacking_since_ns < handler_patience_ns) return true;
-                    return refuse(
-                        slot, fmt::format("it has no handler for signal {} any more", named(signal_number)));
-                }
+                if (const auto answer = if_nobody_listens(slot, attempt)) return *answer;
                 is_checked = true;
                 continue;
             }
@@ -302,6 +319,36 @@ private:
             if (error == EPERM) return refuse(slot, "no permission to signal it");
         }
         return true;
+    }
+
+    /* Nothing where this way is not open. Of one that has yet to hear of what it was sent already, nothing more is counted. */
+    std::optional<bool> send_by_module(const ProcessSlot& slot, Attempt& attempt) {
+        ModuleUpdates* const module = attempt.is_beyond_module ? nullptr : ModuleUpdates::of_machine();
+        if (module == nullptr) return {};
+        if (!may_be_tried(slot, attempt)) return bear_silence(slot, attempt);
+        if (const auto answer = if_nobody_listens(slot, attempt)) return answer;
+        if (!state_.count_signal(slot)) return false;
+        const auto update = module->ask(slot.process_id(), slot.content.signal_number, slot.index);
+        if (!update || update->asked == 0) state_.take_back_signal(slot);
+        attempt.is_beyond_module = !update;
+        if (!update) return {};
+        attempt.sent_ns = now_ns_;
+        if (attempt.by_module_since_ns == 0) attempt.by_module_since_ns = now_ns_;
+        return update->is_asleep ? followed(slot) : true;
+    }
+
+    /* Whether it does nothing before it has followed. */
+    bool is_asleep_behind_module(const ProcessSlot& slot, Attempt& attempt) {
+        const auto update = ModuleUpdates::of_machine()->look(slot.process_id());
+        if (update && update->is_asleep) return true;
+        /* Those that run block the signal, or nobody gets there (a frozen cgroup): the other way may, and says why not. */
+        const std::uint64_t patience_ns =
+            update && update->is_blocked ? options_.patience_ns : module_patience_ns;
+        if (update && now_ns_ - attempt.by_module_since_ns < patience_ns) return false;
+        attempt.is_beyond_module = true;
+        attempt.by_module_since_ns = 0;
+        attempt.sent_ns = 0;
+        return false;
     }
 
     bool sent(const ProcessSlot& slot, Attempt& attempt, const ThreadChoice& choice) {

@@ -1,6 +1,7 @@
 #include "consumerd/control/slotless.h"
 
 #include "base/processes.h"
+#include "consumerd/control/module_updates.h"
 #include "consumerd/control/seccomp.h"
 #include "consumerd/control/thread_choice.h"
 #include "consumerd/control/update_signal.h"
@@ -76,6 +77,12 @@ bool Slotless::is_waited_for(std::uint32_t process_id, Found& found, std::uint64
         if (now_ns - found.sent_ns < patience_ns) return true;
         tell_of_refused(process_id, report);
         return false;
+    }
+    if (ModuleUpdates* const module = ModuleUpdates::of_machine()) {
+        if (const auto update = module->ask(process_id, found.signal_number, PLUMB_SIGNAL_NO_SLOT)) {
+            found.sent_ns = now_ns;
+            return !update->is_asleep; /* else it takes a slot, and asks, before it does anything else */
+        }
     }
     const ThreadChoice choice = choose_thread(process_id, found.signal_number, {});
     if (choice.disturbance == Disturbance::gone) return false;

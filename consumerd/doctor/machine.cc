@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/processes.h"
 #include "consumerd/clock/clock_calibration.h"
+#include "consumerd/control/kernel_module.h"
 #include "consumerd/control/user_directory.h"
 #include "consumerd/doctor/machine_checks.h"
 #include "consumerd/kernel/syscall_text_program.h"
@@ -288,27 +289,8 @@ std::vector<MachineCheck> check_tracefs_leftovers() {
     return checks;
 }
 
-namespace {
-
-/* By the device, and where that is out of reach by the system call: never where no module is, since a filter may end a
- * process for a call that does not exist. Or why neither answers. */
-Result<plumb_about> ask_kernel_module() {
-    plumb_about about = {};
-    const FileDescriptor device(::open(PLUMB_DEVICE, O_RDONLY | O_CLOEXEC));
-    if (device.is_open()) {
-        if (::ioctl(device.get(), PLUMB_IOCTL(PLUMB_OPERATION_ABOUT, sizeof(about)), &about) == 0)
-            return about;
-    } else if (::access("/sys/module/plumb", F_OK) == 0 &&
-               ::syscall(PLUMB_SYSCALL, PLUMB_OPERATION_ABOUT, &about, sizeof(about)) == 0) {
-        return about;
-    }
-    return Error::from_errno(errno, "plumb is loaded, and does not answer");
-}
-
-} // namespace
-
 MachineCheck check_kernel_module() {
-    if (::access("/sys/module/plumb", F_OK) != 0 && ::access(PLUMB_DEVICE, F_OK) != 0)
+    if (!is_kernel_module_loaded())
         return {"kernel-module", Finding::missing, false, "plumb is not loaded",
                 "Tracing of programs does not need it."};
     const Result<plumb_about> about = ask_kernel_module();

@@ -3,8 +3,8 @@
  * dlsym(RTLD_NEXT) finds, and dlvsym(RTLD_NEXT) where a version is given, found without them. They forget an error
  * that the program has not asked dlerror() for yet, allocate where there is nothing to find, and may be the program's own.
  *
- * NULL: there is none. Any thread, at any time from the first constructor on; no system call, no allocation. It waits for
- * a thread that loads or unloads an object at the moment.
+ * NULL: there is none. From the first constructor on, while nobody unloads an object: no lock, no system call, no
+ * allocation.
  */
 #ifndef PLUMB_PROBES_PTHREAD_NEXT_H
 #define PLUMB_PROBES_PTHREAD_NEXT_H

@@ -200,6 +200,48 @@ class Counts(unittest.TestCase):
         self.check("count_locks", also=[PROGRAMS / "locking_malloc.so"])
 
 
+class Wrappers(unittest.TestCase):
+    """What is preloaded behind the probe stays in use, however it is linked."""
+
+    WRAPPER = r"""
+        #define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <pthread.h>
+        #include <stdio.h>
+        static long count;
+        static int counted(pthread_mutex_t* mutex) {
+            static int (*next)(pthread_mutex_t*);
+            if (!next) *(void**)&next = dlsym(RTLD_NEXT, "pthread_mutex_lock");
+            __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
+            return next(mutex);
+        }
+        #ifdef CHOSEN
+        static void* choose(void) { return (void*)counted; }
+        int pthread_mutex_lock(pthread_mutex_t* mutex) __attribute__((ifunc("choose")));
+        #else
+        int pthread_mutex_lock(pthread_mutex_t* mutex) { return counted(mutex); }
+        #endif
+        __attribute__((destructor)) static void end(void) { printf("locked %ld\n", count); }"""
+    PROGRAM = """
+        #include <pthread.h>
+        int main(void) {
+            pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+            for (int i = 0; i < 50; i++) { pthread_mutex_lock(&mutex); pthread_mutex_unlock(&mutex); }
+            return 0;
+        }"""
+
+    def test_however_they_are_linked(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="plumb-wrapper-"))
+        self.addCleanup(shutil.rmtree, folder)
+        subprocess.run(["gcc", "-x", "c", "-", "-o", folder / "main"], input=self.PROGRAM, text=True, check=True)
+        (folder / "versions").write_text("WRAPPER_1 { pthread_mutex_lock; };")
+        for options in ([], ["-Wl,--hash-style=sysv"], ["-Wl,--hash-style=gnu"], ["-DCHOSEN"],
+                        [f"-Wl,--version-script={folder}/versions"]):
+            subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", folder / "wrapper.so", *options],
+                           input=self.WRAPPER, text=True, check=True)
+            self.assertEqual(preload_off([folder / "main"], also=[folder / "wrapper.so"])[:2], (0, "locked 50\n"), options)
+
+
 class Constructors(unittest.TestCase):
     """The loader begins with the libraries of a program and ends with what was preloaded into it: what their constructors lock
     is not traced, and nothing is asked there that the program is not prepared for."""

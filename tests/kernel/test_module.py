@@ -36,6 +36,7 @@ rm /tmp/held
 wait $holder || exit 3
 rmmod plumb
 """
+HAS_TO_HEAR = IN_USE.replace("module_calls hold", "module_calls waiting")
 AGAIN_AND_AGAIN = f"""
 module_calls traffic /tmp/over 4 >$RESULTS/traffic & traffic=$!
 loads=0
@@ -88,8 +89,10 @@ class Module(unittest.TestCase):
         guest.step("doctor", "plumb doctor --json >$RESULTS/loaded; rmmod plumb && plumb doctor --json >$RESULTS/without; "
                    "insmod /plumb.ko")
         guest.step("clock", f"module_calls clock {CLOCK_LOOKS}")
+        guest.step("updates", "module_calls updates")
         guest.step("unloaded", "rmmod plumb && module_calls without")
         guest.step("in_use", IN_USE)
+        guest.step("has_to_hear", HAS_TO_HEAR)
         guest.step("again", AGAIN_AND_AGAIN)
         guest.step("log", "dmesg")
         cls.results = guest.boot(folder)
@@ -126,6 +129,13 @@ class Module(unittest.TestCase):
 
     def test_who_maps_the_clock_keeps_the_module(self):
         refused = self.passed("in_use").folder / "refused"
+        self.assertIn("Resource temporarily unavailable", refused.read_text())
+
+    def test_an_update_waits_for_its_threads_and_ends_no_call(self):
+        print(self.passed("updates").out)
+
+    def test_who_has_yet_to_hear_of_an_update_keeps_the_module(self):
+        refused = self.passed("has_to_hear").folder / "refused"
         self.assertIn("Resource temporarily unavailable", refused.read_text())
 
     def test_loaded_and_unloaded_under_traffic(self):

@@ -11,6 +11,7 @@
  *   ENOSYS    by the system call: there is no module, or the number is not in its hands
  *   EOPNOTSUPP    an operation that this module does not know
  *   EINVAL    too few bytes for it, or a value that it does not take
+ *   EMFILE, ENFILE, ENOMEM    no room for a descriptor
  *   EFAULT    memory that is not the caller's
  *
  * The system call needs no file system: it works before /dev is there. Any thread of any user may make it.
@@ -33,7 +34,9 @@
 
 enum plumb_operation {
     PLUMB_OPERATION_ABOUT = 0, /* struct plumb_about: which module this is */
-    PLUMB_OPERATION_CLOCK = 1 /* struct plumb_clock_request: a file descriptor with the kernel's clock page */
+    PLUMB_OPERATION_CLOCK = 1, /* struct plumb_descriptor_request: the kernel's clock page */
+    PLUMB_OPERATION_UPDATES =
+        2 /* struct plumb_descriptor_request: who is to hear of new rules, and who has */
 };
 
 /* plumb_about.ways */
@@ -50,18 +53,60 @@ struct plumb_about {
     uint32_t reserved;
 };
 
-/* The descriptor (closed on exec) is of one page, struct plumb_clock_page, that only the kernel writes: mmap() it PROT_READ,
- * MAP_SHARED. Its values are those by which the kernel itself keeps CLOCK_MONOTONIC, renewed as often as they change; the page stays
- * mapped, and is not renewed any more, when the module is gone, which can not be while somebody maps it. */
-struct plumb_clock_request {
-    uint32_t flags; /* 0 */
-    int32_t descriptor;
+struct plumb_descriptor_request {
+    uint32_t flags;     /* 0 */
+    int32_t descriptor; /* the answer; it is closed on exec */
+};
+
+/*
+ * PLUMB_OPERATION_CLOCK. The descriptor is of one page, struct plumb_clock_page, that only the kernel writes: mmap() it
+ * PROT_READ, MAP_SHARED. Its values are those by which the kernel itself keeps CLOCK_MONOTONIC, renewed as often as they
+ * change; the page stays mapped, and is not renewed any more, when the module is gone, which can not be while somebody maps
+ * it.
+ */
+
+/*
+ * PLUMB_OPERATION_UPDATES. On the descriptor, ioctl(descriptor, PLUMB_IOCTL(PLUMB_UPDATE_ASK, sizeof update), &update)
+ * has a process ask again for its rules without ending any of its system calls early: each of its threads gets
+ * work to do before its next instruction in user space, wherever it is. The first that comes by and does not block
+ * the signal is sent it there, to itself, with this value (si_code SI_QUEUE), so that its handler runs at once;
+ * for the others nothing happens. Threads that sleep go on sleeping. Asked again, only those that have come by since get new
+ * work.
+ *
+ * So, as long as all of its threads sleep in system calls and have not come by (`asleep` == `threads`), the process does
+ * nothing in user space before it has asked; otherwise it says itself when it has (struct plumb_process).
+ *
+ * PLUMB_UPDATE_LOOK tells the same and asks for nothing. What was asked for stays when the descriptor is closed; the module
+ * can not be unloaded before the last thread has come by, or ended.
+ *
+ *   EPERM     the caller may not signal that process (kill(2))
+ *   ESRCH     there is no such process
+ *   ENOENT    PLUMB_UPDATE_LOOK: it was not asked by this descriptor
+ *   EINVAL    the signal is not one whose default is to be ignored (SIGURG, SIGWINCH)
+ */
+enum plumb_update_operation { PLUMB_UPDATE_ASK = 0, PLUMB_UPDATE_LOOK = 1 };
+
+struct plumb_update {
+    uint32_t process_id; /* as the caller sees it */
+    uint32_t signal_number;
+    uint64_t value; /* si_value of the signal */
+    /* The answer. */
+    uint32_t threads; /* of the process */
+    uint32_t asked;   /* of these, those that got work just now */
+    uint32_t waiting; /* those that have not come by */
+    uint32_t asleep;  /* of these, those that sleep in a system call, or are stopped */
+    uint32_t blocked; /* threads that came by and block the signal */
+    uint32_t taken;   /* signals sent since it was asked: 0 or 1 */
 };
 
 PLUMB_ABI_SIZE(struct plumb_about, 24);
 PLUMB_ABI_OFFSET(struct plumb_about, operations, 8);
 PLUMB_ABI_OFFSET(struct plumb_about, clock_mode, 16);
-PLUMB_ABI_SIZE(struct plumb_clock_request, 8);
-PLUMB_ABI_OFFSET(struct plumb_clock_request, descriptor, 4);
+PLUMB_ABI_SIZE(struct plumb_descriptor_request, 8);
+PLUMB_ABI_OFFSET(struct plumb_descriptor_request, descriptor, 4);
+PLUMB_ABI_SIZE(struct plumb_update, 40);
+PLUMB_ABI_OFFSET(struct plumb_update, value, 8);
+PLUMB_ABI_OFFSET(struct plumb_update, threads, 16);
+PLUMB_ABI_OFFSET(struct plumb_update, taken, 36);
 
 #endif
