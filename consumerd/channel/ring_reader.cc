@@ -378,10 +378,10 @@ void RingReader::walk_records(const Bounds& bounds, ReadBuffer& buffer, Walk& wa
                 offset += step;
                 continue;
             }
-            if ((verdict == Verdict::backward || verdict == Verdict::ahead) && !bounds.is_doubtful) {
-                if (verdict == Verdict::ahead)
+            if ((verdict == Verdict::backward || verdict == Verdict::newest) && !bounds.is_doubtful) {
+                if (verdict == Verdict::newest)
                     last_timestamp_ = sure_timestamp_ = std::max(last_timestamp_, bounds.now - difference);
-                if (verdict == Verdict::ahead || !follow_set_back(record.timestamp)) backward_records_++;
+                if (verdict == Verdict::newest || !follow_set_back(record.timestamp)) backward_records_++;
                 std::memcpy(chunk + offset, &last_timestamp_, sizeof(last_timestamp_));
             } else if (verdict == Verdict::good) {
                 if (record.timestamp - last_timestamp_ <= moment) sure_timestamp_ = record.timestamp;
@@ -466,8 +466,10 @@ RingReader::Verdict RingReader::judge_time(uint64_t timestamp, size_t next_offse
             complaint = "is from the future of the one behind it";
             return Verdict::bad;
         }
+        if (!is_ahead) return Verdict::good;
+        if (!next) return Verdict::newest;
         /* Where a processor's clock is ahead, so is what follows. */
-        return is_ahead && !(next && *next > bounds.now) ? Verdict::ahead : Verdict::good;
+        return *next >= timestamp && *next - timestamp <= moment ? Verdict::good : Verdict::backward;
     }
     /* After a leap that nobody has confirmed, what lies behind it is not late: the leap was wrong. */
     if (may_jump || last_timestamp_ - timestamp <= moment || timestamp >= sure_timestamp_)

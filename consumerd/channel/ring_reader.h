@@ -112,7 +112,7 @@ public:
 
 private:
     enum class Stop : uint8_t { end_of_chunk, boundary, damaged };
-    enum class Verdict : uint8_t { good, backward, ahead, bad, padding, later, lost };
+    enum class Verdict : uint8_t { good, backward, newest, bad, padding, later, lost };
     struct Walk {
         Stop stop;
         size_t end;    /* of the last record's `length`, in the chunk */

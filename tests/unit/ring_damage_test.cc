@@ -152,8 +152,33 @@ TEST_F(RingDamage, ATimeAheadOfTheLookCostsNothingOfWhatFollows) {
             expected.push_back(write_now() - 1000);
         base_ = 0;
         EXPECT_EQ(read(), expected);
-        EXPECT_LE(ring_->backward_records(), 1u); /* none on a machine so slow that the time is there by now */
+        EXPECT_LE(ring_->backward_records(),
+                  1u); /* none on a machine so slow that the time is there by now */
         EXPECT_EQ(ring_->damaged_records(), 0u);
+    }
+}
+
+// Two wrong ones beside each other, and one: what is around them keeps its time.
+TEST_F(RingDamage, TimesAheadOfTheLookInTheMiddleCostNothingOfWhatFollows) {
+    constexpr uint64_t second = 1'000'000'000;
+    for (const auto& [first, then] : {std::pair{second * 4 / 10, second * 9 / 10},
+                                      {second * 9 / 10, second * 4 / 10},
+                                      {second / 10, uint64_t{0}}}) {
+        SCOPED_TRACE(testing::Message() << first << ", " << then);
+        make();
+        open(true);
+        base_ = steady_now() - second / 2;
+        write_range(0, 100);
+        record_at(50 * 24)->timestamp += second / 2 + first;
+        if (then != 0) record_at(51 * 24)->timestamp += second / 2 + then;
+        std::vector<uint64_t> found = read();
+        for (const uint64_t changed : {50, 51})
+            std::erase(found, changed);
+        std::erase(found, uint64_t{49}); /* whose time the first of two may have */
+        std::vector<uint64_t> expected = numbers(0, 100);
+        std::erase_if(expected, [](uint64_t n) { return n == 49 || n == 50 || n == 51; });
+        EXPECT_EQ(found, expected);
+        EXPECT_LE(ring_->damaged_records(), 2u);
     }
 }
 
