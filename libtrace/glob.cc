@@ -10,7 +10,8 @@ namespace plumb {
 namespace {
 
 // Matches one character against the element at `*pattern` (not a star) and steps over the element.
-bool element_matches(const char** pattern, char character) {
+bool element_matches(const char** pattern, char next) {
+    const auto character = static_cast<unsigned char>(next);
     const char* p = *pattern;
     if (*p == '[') {
         const char* set = p + 1;
@@ -18,10 +19,10 @@ bool element_matches(const char** pattern, char character) {
         if (negated) set++;
         bool found = false;
         for (bool first = true; *set != '\0' && (first || *set != ']'); first = false) {
-            const char low = *set++;
-            char high = low;
+            const auto low = static_cast<unsigned char>(*set++);
+            unsigned char high = low;
             if (set[0] == '-' && set[1] != '\0' && set[1] != ']') {
-                high = set[1];
+                high = static_cast<unsigned char>(set[1]);
                 set += 2;
             }
             found |= low <= character && character <= high;
@@ -37,7 +38,7 @@ bool element_matches(const char** pattern, char character) {
     }
     if (*p == '\\' && p[1] != '\0') p++;
     *pattern = p + 1;
-    return *p == character;
+    return *p == next;
 }
 
 } // namespace

@@ -77,12 +77,13 @@ bool is_in_sigwait_for(std::uint32_t process_id, std::uint32_t thread_id, const 
 }
 
 /* Between two looks that see the mask open, a thread that has not gone to sleep either waited all the time, and then we
- * have seen in which call; or it ran, and a thread that runs on has left sigwait() behind. That has to be seen twice, since
- * what the machine's own host takes away may count as run. One that sleeps and wakes all the time is believed when many
+ * have seen in which call; or it ran, and a thread that runs on has left sigwait() behind. That has to be seen many
+ * times, since what the machine's own host takes away may count as run, and since one that calls sigwait() with a short
+ * time-out all the time has its mask open at half of the looks. One that sleeps and wakes all the time is believed when many
  * looks in a row have seen nothing else. */
 OpenToSignal is_open_to_signal(std::uint32_t process_id, std::uint32_t thread_id,
                                std::uint32_t signal_number) {
-    constexpr int wakes_max = 12, naps_max = 6, runs_max = 2;
+    constexpr int wakes_max = 12, naps_max = 20, runs_max = 8;
     constexpr useconds_t nap_us = 500;
     Look before;
     const Mask first = look_at(process_id, thread_id, signal_number, before);
