@@ -40,6 +40,30 @@ std::string shape(std::string_view text) {
     return tree ? shape(*tree, static_cast<uint32_t>(tree->nodes.size() - 1)) : tree.error().message();
 }
 
+/* By how tight they bind. Comparisons of one level can not follow each other. */
+TEST(ConditionParser, BindsEachOperatorAsTight) {
+    const std::vector<std::vector<std::string>> levels = {
+        {"||"},     {"&&"},         {"==", "!=", "<", "<=", ">", ">="}, {"|"}, {"^"}, {"&"}, {"<<", ">>"},
+        {"+", "-"}, {"*", "/", "%"}};
+    for (size_t level = 0; level < levels.size(); level++)
+        for (const std::string& one : levels[level]) {
+            for (size_t tighter = level + 1; tighter < levels.size(); tighter++)
+                for (const std::string& other : levels[tighter]) {
+                    EXPECT_EQ(shape("a " + one + " b " + other + " c"), "(a" + one + "(b" + other + "c))");
+                    EXPECT_EQ(shape("a " + other + " b " + one + " c"), "((a" + other + "b)" + one + "c)");
+                }
+            for (const std::string& other : levels[level])
+                if (level != 2) {
+                    EXPECT_EQ(shape("a " + one + " b " + other + " c"), "((a" + one + "b)" + other + "c)");
+                } else {
+                    EXPECT_FALSE(shape("a " + one + " b " + other + " c").starts_with("(")) << one << other;
+                }
+        }
+    for (const std::string match : {"~", "=~", "!~"})
+        EXPECT_EQ(shape("a && b " + match + " 'x' || c"),
+                  "((a&&(b" + (match == "=~" ? "~" : match) + "'x'))||c)");
+}
+
 TEST(ConditionParser, BindsAsOneMeansIt) {
     EXPECT_EQ(shape("a || b && c == d | e ^ f & g << h + i * -j"),
               "(a||(b&&(c==(d|(e^(f&(g<<(h+(i*-j)))))))))");
