@@ -26,6 +26,7 @@ VERSION = sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else ""
 PARAMETERS = "tsc=reliable clocksource=tsc"
 LOADS = 100
 CLOCK_LOOKS = 200_000
+PROCESSES = 100
 
 IN_USE = """
 insmod /plumb.ko || exit 1
@@ -37,6 +38,23 @@ wait $holder || exit 3
 rmmod plumb
 """
 HAS_TO_HEAR = IN_USE.replace("module_calls hold", "module_calls waiting")
+# While everybody sleeps, and is woken in the middle of the second recording, and behind it.
+SLEEPERS = f"""
+mkdir /tmp/sleepers
+sleepers {PROCESSES} /tmp/sleepers >$RESULTS/said & sleepers=$!
+while ! [ -e /tmp/sleepers/ready ]; do sleep 0.05; done
+wake() {{ touch /tmp/sleepers/wake; while [ -e /tmp/sleepers/wake ]; do sleep 0.05; done; }}
+plumb record -q -o $RESULTS/asleep -e 'sleepers:*' --duration 500ms || exit 1
+plumb record -q -o $RESULTS/awake -e 'sleepers:*' --duration 4s & recorder=$!
+while ! [ -s $RESULTS/awake/ust/metadata ]; do sleep 0.05; done
+sleep 1
+wake
+wait $recorder || exit 2
+wake
+touch /tmp/sleepers/end
+wait $sleepers || exit 3
+rm -r /tmp/sleepers
+"""
 AGAIN_AND_AGAIN = f"""
 module_calls traffic /tmp/over 4 >$RESULTS/traffic & traffic=$!
 loads=0
@@ -83,13 +101,16 @@ class Module(unittest.TestCase):
         guest = Guest(VERSION, PARAMETERS)
         guest.add(calls, "/bin/module_calls")
         guest.archive.add("/plumb.ko", module.read_bytes(), 0o100644)
-        guest.step("without", "module_calls without")
-        guest.step("asked", "insmod /plumb.ko && module_calls asked")
         guest.add(BUILD / "cli/plumb", "/bin/plumb")
+        guest.add(BUILD / "tests/fixtures/sleepers", "/bin/sleepers")
+        guest.step("without", "module_calls without")
+        guest.step("sleepers_by_signal", SLEEPERS)
+        guest.step("asked", "insmod /plumb.ko && module_calls asked")
         guest.step("doctor", "plumb doctor --json >$RESULTS/loaded; rmmod plumb && plumb doctor --json >$RESULTS/without; "
                    "insmod /plumb.ko")
         guest.step("clock", f"module_calls clock {CLOCK_LOOKS}")
         guest.step("updates", "module_calls updates")
+        guest.step("sleepers", SLEEPERS)
         guest.step("unloaded", "rmmod plumb && module_calls without")
         guest.step("in_use", IN_USE)
         guest.step("has_to_hear", HAS_TO_HEAR)
@@ -133,6 +154,27 @@ class Module(unittest.TestCase):
 
     def test_an_update_waits_for_its_threads_and_ends_no_call(self):
         print(self.passed("updates").out)
+
+    def sleepers(self, step):
+        """Calls that were ended early, and the summaries."""
+        folder = self.passed(step).folder
+        said = (folder / "said").read_text()
+        print(said)
+        processes, events, early = map(int, re.match(r"(\d+) asleep, (\d+) events, (\d+) calls ended early", said).groups())
+        self.assertEqual((processes, events), (PROCESSES, 2 * 10 * PROCESSES))
+        summaries = [json.loads((folder / name / "summary.json").read_text()) for name in ("asleep", "awake")]
+        for summary, recorded in zip(summaries, (0, 10 * PROCESSES), strict=True):
+            self.assertEqual((summary["events"], summary["events_lost"], summary["unreachable"]), (recorded, 0, []))
+        return early, summaries
+
+    def test_programs_that_sleep_are_recorded_and_none_of_their_calls_ends_early(self):
+        early, summaries = self.sleepers("sleepers")
+        self.assertEqual((early, [summary["disturbed"] for summary in summaries]), (0, [[], []]))
+
+    def test_without_it_their_calls_end_early(self):
+        early, summaries = self.sleepers("sleepers_by_signal")
+        self.assertGreater(early, 0)
+        self.assertNotEqual(summaries[0]["disturbed"], [])
 
     def test_who_has_yet_to_hear_of_an_update_keeps_the_module(self):
         refused = self.passed("has_to_hear").folder / "refused"
