@@ -27,6 +27,10 @@ const char* glob_mistake(const std::string& pattern) {
         for (const char* const named : {"[:", "[.", "[="})
             if (set.find(named) != std::string::npos)
                 return "a set has no named classes; write its letters, as in [a-z0-9]";
+        for (std::size_t dash = 1; dash + 1 < set.size(); dash++)
+            if (set[dash] == '-' &&
+                static_cast<unsigned char>(set[dash - 1]) > static_cast<unsigned char>(set[dash + 1]))
+                return "a range in a set runs backwards";
     }
     return nullptr;
 }

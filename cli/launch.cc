@@ -314,6 +314,7 @@ bool LaunchedCommand::has_ended() {
     if (waitid(P_PID, static_cast<id_t>(process_id_), &end, WEXITED | WNOHANG | WNOWAIT) == 0) {
         if (end.si_pid == 0) return false;
         had_children_ = has_waited_for_children(process_id_);
+        ended_as_ = end.si_uid;
     }
     const pid_t found = waitpid(process_id_, &status, WNOHANG);
     if (found == 0 || (found < 0 && errno == EINTR)) return false;

@@ -97,6 +97,8 @@ public:
     int exit_status() const { return exit_status_; }
     /* Whether it has waited for a child that ended, or that is not known. Once it has ended. */
     bool had_children() const { return had_children_; }
+    /* As whom it ended; nothing if that is not known. */
+    std::optional<uid_t> ended_as() const { return ended_as_; }
     /* What ended it, if that was a signal; otherwise 0. */
     int ending_signal() const { return ending_signal_; }
 
@@ -110,6 +112,7 @@ private:
     FileDescriptor from_child_; /* exec closes its other end; until then */
     bool ended_ = false, hears_our_end_ = false, had_children_ = true;
     int exit_status_ = 0, ending_signal_ = 0;
+    std::optional<uid_t> ended_as_;
 };
 
 /* 127 if a command was not found, 126 if it could not be run. */

@@ -114,7 +114,7 @@ int run(int argc, char** argv) {
         std::ostringstream help, complaint;
         const int status = app.exit(wrong, help, complaint);
         plumb::put_out(help.str());
-        if (!complaint.str().empty()) plumb::put_error("plumb: " + complaint.str());
+        if (!complaint.str().empty()) plumb::put_error("plumb: " + plumb::without_controls(complaint.str()));
         return status == 0 ? 0 : 2;
     } catch (const std::bad_alloc&) {
         plumb::put_error("plumb: Memory ran out (`ulimit -v`, `-d`, or a memory limit of the container?).\n");

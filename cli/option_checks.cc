@@ -44,7 +44,7 @@ CLI::Validator is_number(const std::string& what, std::uint64_t least, std::uint
             const auto [rest, wrong] = std::from_chars(text.data(), end, number);
             if (wrong == std::errc() && rest == end && number >= least && number <= most)
                 return std::string();
-            return fmt::format("\"{}\" is not {}", text, what);
+            return fmt::format("\"{}\" is not {}", escaped(text), what);
         },
         "");
 }

@@ -63,6 +63,8 @@ public:
     void join_launched(const EachReport& each);
     /* Why a user's programs are not recorded, if that was tried. */
     std::optional<std::string> why_not(uid_t user_id) const;
+    /* Whether the user's programs are recorded, or were. */
+    bool records(uid_t user_id) const { return tried_.count(user_id) != 0 && tried_.at(user_id).empty(); }
     /* Whether the process has tracepoints, by the state of a user who was joined. */
     bool has(std::uint32_t process_id) const;
 

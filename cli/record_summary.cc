@@ -129,6 +129,20 @@ const char* mode_name(plumb_ring_mode mode) {
     return mode == PLUMB_MODE_OVERWRITE ? "overwrite" : mode == PLUMB_MODE_BLOCK ? "block" : "discard";
 }
 
+std::string disturbed_text(const std::vector<Disturbed>& disturbed) {
+    constexpr std::size_t shown_max = 10;
+    std::string text;
+    for (std::size_t i = 0; i < disturbed.size() && i < shown_max; i++)
+        text += fmt::format(
+            "Process {}, thread {}: its {} was interrupted (EINTR, or cut short) when it was switched {}.\n",
+            disturbed[i].process_id, disturbed[i].thread_id, disturbed[i].system_call,
+            disturbed[i].is_at_end ? "off" : "on");
+    if (disturbed.size() > shown_max)
+        text +=
+            fmt::format("So were {} more calls (summary.json has them all).\n", disturbed.size() - shown_max);
+    return text;
+}
+
 } // namespace
 
 std::string summary_text(const RecordSummary& summary) {
@@ -145,10 +159,7 @@ std::string summary_text(const RecordSummary& summary) {
     for (const Unreachable& each : summary.reached_late)
         text +=
             fmt::format("Process {} was reached late: {}\n", each.process_id, without_controls(each.reason));
-    for (const Disturbed& each : summary.disturbed)
-        text += fmt::format(
-            "Process {}, thread {}: its {} was interrupted (EINTR, or cut short) when it was switched {}.\n",
-            each.process_id, each.thread_id, each.system_call, each.is_at_end ? "off" : "on");
+    text += disturbed_text(summary.disturbed);
     for (const TracedName& each : summary.left_running)
         text += fmt::format("{} ({}) still runs; it is not traced any more.\n", escaped(each.name),
                             each.process_id);

@@ -127,6 +127,7 @@ private:
     void find_reached_late();
     void note_insisted();
     void tell_of_insisted();
+    bool ended_as_unseen_user();
     void find_left_running();
     std::uint64_t elapsed_ns() const;
 

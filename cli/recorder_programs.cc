@@ -178,6 +178,19 @@ void Recorder::take_found_late(const Report& joined) {
     }
 }
 
+/* It may have become another program as that user, and ended before anybody looked. */
+bool Recorder::ended_as_unseen_user() {
+    if (!other_users_ || !command_ || !command_->has_ended()) return false;
+    const auto user_id = command_->ended_as();
+    if (!user_id || *user_id == getuid() || other_users_->records(*user_id)) return false;
+    summary_.unreachable.push_back({static_cast<std::uint32_t>(command_->process_id()),
+                                    fmt::format("it ended as user {0} before it was found: what it traced "
+                                                "then is missing (`--user {0}` records that "
+                                                "user's programs from their beginning)",
+                                                *user_id)});
+    return true;
+}
+
 std::string Recorder::why_unreachable(std::uint32_t process_id) {
     if (proc_has_other_numbers()) return foreign_proc_reason;
     if (std::string why = why_no_program(process_id); !why.empty()) return why;
@@ -413,6 +426,7 @@ WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, std::set<std::st
     facts.is_empty = totals.progress.events == 0 && totals.progress.events_discarded == 0 &&
                      totals.progress.subbufs_lost == 0 && !kernel_session_ && summary_.snapshots.empty();
     if (!facts.is_empty && facts.patterns.empty() && !facts.has_probe) return {};
+    if (facts.is_empty && ended_as_unseen_user()) return {};
     facts.is_command = !options_.command.empty();
     facts.is_open = !options_.executables.empty() || (!facts.is_command && options_.process_ids.empty());
     /* One that was asked to end might have started others yet. */

@@ -51,6 +51,14 @@ class Refused(unittest.TestCase):
             self.refused(f'--limit: "{number}" is not a number of events', "view", "-n", number, ".")
         self.refused('"abc" is not a process id', "snapshot", "abc")
 
+    def test_nothing_that_controls_the_terminal_is_said(self):
+        wild = "\033[31mX"
+        for arguments in (("view", "--tid", wild, "."), ("record", "--mode", wild, "--", "true"), ("record", f"--no{wild}"),
+                          ("record", "-p", wild), ("record", "-e", wild, "--", "true"), ("snapshot", wild)):
+            done = subprocess.run([PLUMB, *arguments], capture_output=True, timeout=60, check=False, cwd=self.folder)
+            self.assertIn(b"31mX", done.stderr, arguments)
+            self.assertNotIn(b"\033", done.stderr, arguments)
+
     def test_sizes(self):
         for count in ("0", "1", "3", "4294967295"):
             self.refused(f"{count} sub-buffers are not possible", "record", "--subbuf-count", count, "--", "true")

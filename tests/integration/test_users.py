@@ -149,6 +149,20 @@ class Users(unittest.TestCase):
         self.assertEqual(recorder.returncode, 0, self.errors)
         self.assert_exact(1000, f"ust-{USER}")
 
+    def test_who_changed_the_user_and_ended_before_it_was_found_is_told(self):
+        for _ in range(10):  # it may be found in time
+            shutil.rmtree(self.trace, ignore_errors=True)
+            recorder = self.start([PLUMB, "record", "-o", self.trace, "--preload", "pthread", "--", *AS_USER, "true"])
+            self.errors = recorder.communicate(timeout=30)[1]
+            self.assertEqual(recorder.returncode, 0, self.errors)
+            if (self.trace / f"ust-{USER}").exists():
+                continue
+            self.assertIn(f"it ended as user {USER} before it was found", self.errors)
+            self.assertIn("Of what was recorded, nothing was lost.", self.errors)
+            self.assertNotIn("No thread came by", self.errors)
+            return
+        self.fail("it was found each time")
+
     def test_who_changes_the_user_afterwards_goes_on(self):
         recorder = self.start([PLUMB, "record", "-o", self.trace, "--preload", "pthread", "--", PROGRAM])
         say(recorder, 500)

@@ -232,7 +232,7 @@ class Where(unittest.TestCase):
         for condition, column, what in (
                 ("flgs & 1", 0, "no event of the trace has a field flgs, but some have flags"),
                 ("id == 1 && customer > 5", 20, "customer is a text, and 5 is a number: they can not be compared"),
-                ("id ~ 'x'", 0, "id is a number, and a text is wanted"), ("customer ~ '['", 11, "can not be a pattern"),
+                ("id ~ 'x'", 0, "id is a number, and a text is wanted"), ("customer ~ '['", 11, "this is not a pattern"),
                 ("id + customer == 1", 5, "customer is a text, and a number is wanted"),
                 ("price & 1", 6, "only integers have bits"),
                 ("ports == 1", 0, "ports has elements: name one, ports[0]"), ("(id == 1", 0, "is not closed"),

@@ -18,15 +18,34 @@ TEST(Glob, MatchesWholeNames) {
 }
 
 TEST(Glob, FindsMistakesWhereverTheyStand) {
-    for (const char* const wrong :
-         {"", "\\", "[", "[]", "[!", "[!]", "[^]", "a[", "ab[c", "abc\\", "[a]b[", "\\[a[", "[[:alpha:]]",
-          "shop:[[:alpha:]]rder", "[![:digit:]]", "[a[.b.]]", "[[=a=]]", "[\\]]", "[a\\-z]"})
+    for (const char* const wrong : {"",
+                                    "\\",
+                                    "[",
+                                    "[]",
+                                    "[!",
+                                    "[!]",
+                                    "[^]",
+                                    "a[",
+                                    "ab[c",
+                                    "abc\\",
+                                    "[a]b[",
+                                    "\\[a[",
+                                    "[[:alpha:]]",
+                                    "shop:[[:alpha:]]rder",
+                                    "[![:digit:]]",
+                                    "[a[.b.]]",
+                                    "[[=a=]]",
+                                    "[\\]]",
+                                    "[a\\-z]",
+                                    "[z-a]",
+                                    "shop:[a-cz-x]"})
         EXPECT_NE(glob_mistake(wrong), nullptr) << wrong;
 }
 
 TEST(Glob, FindsNoneInSoundPatterns) {
-    for (const char* const sound : {"*", "a", "\\\\", "\\[", "[]]", "[!]]", "[^]a]", "[a]", "a[b]", "x[!y]z",
-                                    "]", "[a]b[c]", "[[]", "[:a]", "[a:]", "[.]"})
+    for (const char* const sound :
+         {"*", "a",       "\\\\", "\\[",  "[]]",  "[!]]", "[^]a]",  "[a]",  "a[b]", "x[!y]z",
+          "]", "[a]b[c]", "[[]",  "[:a]", "[a:]", "[.]",  "[a-z-]", "[-a]", "[a-]", "[!-a]"})
         EXPECT_EQ(glob_mistake(sound), nullptr) << sound;
 }
 

@@ -282,8 +282,7 @@ Result<ConditionTypes> Condition::check_binary(const ConditionNode& node, const 
         if (Status text = wants(right.text, b, right, "a text"); !text) return text.error();
         const char* const mistake = b.kind == ConditionKind::text ? glob_mistake(b.text) : nullptr;
         if (mistake != nullptr)
-            return condition_error(tree_.source, b.column,
-                                   fmt::format("this pattern can not be a pattern: {}", mistake));
+            return condition_error(tree_.source, b.column, fmt::format("this is not a pattern: {}", mistake));
     } else if (is_comparison(node.op)) {
         if (!(left.number && right.number) && !(left.text && right.text))
             return condition_error(
