@@ -464,6 +464,7 @@ void Recorder::take(const Report& report) {
     }
     for (const Unreachable& each : report.unreachable)
         if (!names(summary_.unreachable, each)) summary_.unreachable.push_back(each);
+    asleep_.insert(report.asleep.begin(), report.asleep.end());
     summary_.disturbed.insert(summary_.disturbed.end(), report.disturbed.begin(), report.disturbed.end());
 }
 

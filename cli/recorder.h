@@ -142,7 +142,8 @@ private:
     std::unique_ptr<KernelSession> kernel_session_; /* before kernel_drain_, which uses it */
     std::unique_ptr<Drain> kernel_drain_;
     std::unique_ptr<ExecutableWatch> executable_watch_; /* uses kernel_session_, too */
-    std::unique_ptr<OtherUsers> other_users_;           /* only of root */
+    std::set<std::uint32_t> asleep_; /* processes that slept when they were switched on or off (plumb.ko) */
+    std::unique_ptr<OtherUsers> other_users_; /* only of root */
     std::uint64_t next_look_ns_ = 0;
     std::uint64_t enabled_generation_ = 0; /* of the state: what is to be recorded is on from then */
     /* Of a flight recorder, which has no drains: */

@@ -433,6 +433,7 @@ WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, std::set<std::st
     facts.had_children =
         !command_ || command_->had_children() || stop_asked_ns_ != 0 || !summary_.left_running.empty();
     facts.begun = programs_begun;
+    facts.asleep = asleep_.size();
     facts.is_attached = !attached_.empty();
     facts.recorded = totals.processes.size();
     facts.on = std::move(on);

@@ -257,6 +257,15 @@ WhyEmpty why_empty(const RecordingFacts& facts) {
             for (const RecordedProgram& program : *programs)
                 if (program.has_plumb && !program.elf_path.empty() && !program.can_preload)
                     why.lines.push_back(static_text(program, "only its own tracepoints can be recorded"));
+    if (facts.is_empty && facts.on.empty() && facts.asleep != 0) {
+        const bool is_one = facts.asleep == 1;
+        why.lines.push_back(
+            is_one
+                ? "The program slept all the time; it hears of a recording before it goes on."
+                : fmt::format("{} programs slept all the time; they hear of a recording before they go on.",
+                              facts.asleep));
+        return why;
+    }
     const bool is_selective = !facts.patterns.empty() || facts.log_level != every_log_level;
     if (is_selective && facts.on.empty()) {
         const std::size_t lines_before = why.lines.size();

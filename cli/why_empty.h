@@ -37,11 +37,12 @@ struct RecordingFacts {
     bool is_empty = false;          /* nothing was recorded, and nothing lost */
     bool is_open = false;           /* anybody might have come: no command, and nobody was named */
     bool is_command = false;
-    bool had_children = false;             /* the command, or it is not known */
-    std::uint32_t begun = 0;               /* programs with tracepoints */
-    bool is_attached = false;              /* some process with tracepoints ran before */
-    std::size_t recorded = 0;              /* processes that could have written */
-    std::set<std::string> on;              /* kinds of events that were on anywhere */
+    bool had_children = false; /* the command, or it is not known */
+    std::uint32_t begun = 0;   /* programs with tracepoints */
+    bool is_attached = false;  /* some process with tracepoints ran before */
+    std::size_t asleep = 0;    /* processes that slept when it began or ended, by Report::asleep */
+    std::size_t recorded = 0;  /* processes that could have written */
+    std::set<std::string> on;  /* kinds of events that were on anywhere */
     std::vector<RecordedProgram> programs; /* those that were named: the command, or attached to */
     std::vector<RecordedProgram> others;   /* that were recorded, too */
     std::vector<std::string> executables;  /* patterns of --exe */

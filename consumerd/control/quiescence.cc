@@ -177,7 +177,7 @@ private:
         if (process.signal_number == 0)
             return refuse(slot,
                           "it has no handler (linked with tp-sync.o alone): it asked once, when it started");
-        if (attempt.by_module_since_ns != 0 && is_asleep_behind_module(slot, attempt)) return followed(slot);
+        if (attempt.by_module_since_ns != 0 && is_asleep_behind_module(slot, attempt)) return sleeps(slot);
         if (was_lost(slot, attempt)) return true; /* and once more at the next look */
         if (attempt.sent_ns != 0 && now_ns_ - attempt.sent_ns < resend_after_ns) {
             attempt.next_look_ns = now_ns_ + life_check_interval_ns;
@@ -239,6 +239,11 @@ private:
         if (options_.session && has_not_attached(process, *options_.session) &&
             (!options_.concerns || options_.concerns(slot)))
             return refuse(slot, not_attached_reason(process.error));
+        return followed(slot);
+    }
+
+    bool sleeps(const ProcessSlot& slot) {
+        report_.asleep.push_back(slot.process_id());
         return followed(slot);
     }
 
@@ -334,7 +339,7 @@ private:
         if (!update) return {};
         attempt.sent_ns = now_ns_;
         if (attempt.by_module_since_ns == 0) attempt.by_module_since_ns = now_ns_;
-        return update->is_asleep ? followed(slot) : true;
+        return update->is_asleep ? sleeps(slot) : true;
     }
 
     /* Whether it does nothing before it has followed. */

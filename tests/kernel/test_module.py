@@ -170,6 +170,7 @@ class Module(unittest.TestCase):
     def test_programs_that_sleep_are_recorded_and_none_of_their_calls_ends_early(self):
         early, summaries = self.sleepers("sleepers")
         self.assertEqual((early, [summary["disturbed"] for summary in summaries]), (0, [[], []]))
+        self.assertNotRegex(" ".join(summaries[0].get("why_empty", [])), "No (event|tracepoint) of")
 
     def test_without_it_their_calls_end_early(self):
         early, summaries = self.sleepers("sleepers_by_signal")
