@@ -15,6 +15,7 @@
 #include <plumb/abi/module.h>
 #include <plumb/clock.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -268,10 +269,36 @@ static void wait_until(const int* value, int least) {
         usleep(10000);
 }
 
-static void check_sleepers(void) {
+static int are_all_asleep(pid_t process) {
+    char path[64], text[256];
+    snprintf(path, sizeof(path), "/proc/%d/task", process);
+    DIR* const threads = opendir(path);
+    int awake = threads == NULL;
+    for (struct dirent* each; threads != NULL && (each = readdir(threads)) != NULL;) {
+        if (each->d_name[0] == '.') continue;
+        snprintf(path, sizeof(path), "/proc/%d/task/%.10s/stat", process, each->d_name);
+        FILE* const file = fopen(path, "r");
+        const int has_line = file != NULL && fgets(text, sizeof(text), file) != NULL;
+        if (file != NULL) fclose(file);
+        awake |= !has_line || strstr(text, ") S ") == NULL;
+    }
+    if (threads != NULL) closedir(threads);
+    return !awake;
+}
+
+/* A thread that is made is asleep for a moment, too. */
+static pid_t start_sleepers(void) {
     const pid_t child = start(with_sleepers);
     wait_until(&seen->ready, ways_to_sleep);
-    usleep(200000);
+    for (int tries = 0, asleep = 0; tries < 1000 && asleep < 10; tries++) {
+        asleep = are_all_asleep(child) ? asleep + 1 : 0;
+        usleep(10000);
+    }
+    return child;
+}
+
+static void check_sleepers(void) {
+    const pid_t child = start_sleepers();
     struct plumb_update request = request_for(child);
     expect(update(PLUMB_UPDATE_LOOK, &request) == -1 && errno == ENOENT, "updates",
            "looked at, but not asked");
@@ -373,8 +400,7 @@ static void check_short_lives(void) {
 }
 
 static void check_refused(void) {
-    const pid_t child = start(with_sleepers);
-    wait_until(&seen->ready, ways_to_sleep);
+    const pid_t child = start_sleepers();
     struct plumb_update request = request_for(child);
     request.signal_number = SIGUSR1;
     expect(update(PLUMB_UPDATE_ASK, &request) == -1 && errno == EINVAL, "updates",
@@ -416,8 +442,7 @@ static void check_updates(void) {
 static void wait_for_update(const char* file) {
     seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     open_updates();
-    const pid_t child = start(with_sleepers);
-    wait_until(&seen->ready, ways_to_sleep);
+    const pid_t child = start_sleepers();
     struct plumb_update request = request_for(child);
     expect(update(PLUMB_UPDATE_ASK, &request) == 0, "updates", "asked");
     close(updates);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-# cmake-timeout: 300
+# cmake-timeout: 450
 # cmake-once
 # cmake-lock: boot
-# cmake-cost: 60
+# cmake-cost: 160
 """plumb.ko on a stock kernel: built without a warning of the compiler's (W=1) or sparse's; what it answers by its system call and
 its device, right questions and wrong ones; its clock page against the kernel's own clocks; loaded and unloaded 100 times while
 threads ask it, and refused to unload while it is in use.
@@ -111,6 +111,9 @@ class Module(unittest.TestCase):
         guest.step("clock", f"module_calls clock {CLOCK_LOOKS}")
         guest.step("updates", "module_calls updates")
         guest.step("sleepers", SLEEPERS)
+        for program in ("stress_quiescence", "fixtures/stress_writer"):
+            guest.add(BUILD / "tests" / program, str(BUILD / "tests" / program))
+        guest.step("quiescence", f"{BUILD}/tests/stress_quiescence --gtest_filter=*.holds_a_thousand_times*")
         guest.step("unloaded", "rmmod plumb && module_calls without")
         guest.step("in_use", IN_USE)
         guest.step("has_to_hear", HAS_TO_HEAR)
@@ -171,6 +174,9 @@ class Module(unittest.TestCase):
         early, summaries = self.sleepers("sleepers")
         self.assertEqual((early, [summary["disturbed"] for summary in summaries]), (0, [[], []]))
         self.assertNotRegex(" ".join(summaries[0].get("why_empty", [])), "No (event|tracepoint) of")
+
+    def test_after_a_disable_comes_no_further_record(self):
+        self.assertIn("1 test from 1 test suite ran", self.passed("quiescence").out)
 
     def test_without_it_their_calls_end_early(self):
         early, summaries = self.sleepers("sleepers_by_signal")
