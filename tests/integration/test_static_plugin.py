@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
@@ -119,6 +120,35 @@ class StaticPlugin(unittest.TestCase):
                 program.stdin.flush()
                 self.assertEqual(program.wait(timeout=30), 0)
                 self.assertIn("plugin:called", [event.name for event in babeltrace.events(trace)])
+
+    def test_a_program_that_asks_once_hears_with_a_plug_in_that_listens(self):
+        """Both with libplumb.so: the program has its place, without a signal, before the plug-in brings the handler."""
+        shared = [BUILD / "libtrace/libplumb.so", f"-Wl,-rpath,{BUILD}/libtrace"]
+        header = f"-I{traced_program.SOURCE}/include"
+        plugin, host = self.folder / "listens.so", self.folder / "asks_once"
+        subprocess.run(["cc", "-O2", "-fPIC", "-shared", "-x", "c", "-", header, "-x", "none",
+                        BUILD / "tp-async/CMakeFiles/tp-async-lib.dir/tp-async-lib.cc.o", *shared, "-o", plugin],
+                       input=self.PLUGIN, text=True, check=True)
+        subprocess.run(["cc", "-O2", header, "-x", "c", "-", "-x", "none", BUILD / "tp-sync/CMakeFiles/tp-sync.dir/tp-sync.cc.o",
+                        *shared, "-lpthread", "-ldl", "-o", host], text=True, check=True,
+                       input="#include <plumb/tracepoint.h>\nPLUMB_EVENT(host, loads)\n" +
+                       self.PROGRAM.replace("plugin = dlopen", "plumb_trace(host, loads); plugin = dlopen"))
+        program = subprocess.Popen([host, plugin], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+        self.addCleanup(program.stdin.close)
+        self.addCleanup(program.stdout.close)
+        limit = threading.Timer(30, program.kill)  # without the signal it never hears, and waits
+        limit.start()
+        self.addCleanup(limit.cancel)
+        self.ask(program, "load")
+        trace = str(self.folder / "trace-once")
+        recorder = subprocess.Popen([PLUMB, "record", "-p", str(program.pid), "-o", trace], stderr=subprocess.DEVNULL)
+        self.addCleanup(recorder.kill)
+        self.ask(program, "trace")
+        recorder.send_signal(signal.SIGINT)
+        self.assertIn(recorder.wait(timeout=60), (0, -signal.SIGINT))
+        self.assertIn("plugin:called", [event.name for event in babeltrace.events(trace)])
 
 
 if __name__ == "__main__":
