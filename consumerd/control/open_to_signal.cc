@@ -77,19 +77,17 @@ bool is_in_sigwait_for(std::uint32_t process_id, std::uint32_t thread_id, const 
 }
 
 /* Between two looks that see the mask open, a thread that has not gone to sleep either waited all the time, and then we
- * have seen in which call; or it ran, and a thread that runs on has left sigwait() behind. That has to be seen many
- * times, since what the machine's own host takes away may count as run, and since one that calls sigwait() with a short
- * time-out all the time has its mask open at half of the looks. One that sleeps and wakes all the time is believed when many
- * looks in a row have seen nothing else. */
+ * have seen in which call; or it ran, and a thread that runs on has left sigwait() behind. One that sleeps and wakes
+ * all the time is believed when many looks in a row have seen nothing else. */
 OpenToSignal is_open_to_signal(std::uint32_t process_id, std::uint32_t thread_id,
                                std::uint32_t signal_number) {
-    constexpr int wakes_max = 12, naps_max = 20, runs_max = 8;
+    constexpr int wakes_max = 12, naps_max = 4;
     constexpr useconds_t nap_us = 500;
     Look before;
     const Mask first = look_at(process_id, thread_id, signal_number, before);
     if (first != Mask::open) return first == Mask::not_known ? OpenToSignal::unknown : OpenToSignal::no;
     if (before.sleeps == 0) return OpenToSignal::yes; /* also not in sigwait() */
-    for (int wakes = 0, naps = 0, runs = 0; wakes < wakes_max && naps < naps_max;) {
+    for (int wakes = 0, naps = 0; wakes < wakes_max && naps < naps_max;) {
         const Place place = place_of(process_id, thread_id, signal_number);
         if (place.is_in_sigwait) return OpenToSignal::no;
         Look after;
@@ -97,13 +95,9 @@ OpenToSignal is_open_to_signal(std::uint32_t process_id, std::uint32_t thread_id
         if (mask != Mask::open) return mask == Mask::not_known ? OpenToSignal::unknown : OpenToSignal::no;
         if (after.sleeps != before.sleeps) {
             before = after;
-            runs = 0;
             if (++wakes == wakes_max) return OpenToSignal::yes;
-        } else if (place.is_waiting) {
+        } else if (place.is_waiting || has_run_on(before, after)) {
             return OpenToSignal::yes;
-        } else if (has_run_on(before, after)) {
-            before = after;
-            if (++runs == runs_max) return OpenToSignal::yes;
         } else {
             naps++;
             ::usleep(nap_us);
