@@ -9,9 +9,9 @@
  *
  * Time that goes back by a moment (counters differ between CPUs, the clock is read without a fence, machines
  * migrate) is set to that of the record before. Time that is far off, in either direction, costs its record: a
- * leap ahead is believed only if the record behind it does not know better. What claims to be newer than the look at it,
- * and has nothing behind it that says the same, happened at the latest now: it gets the time of the look, so that what
- * follows keeps its own.
+ * leap ahead is believed only if the record behind it does not know better. What claims to be newer than the look at it
+ * happened at the latest now, so that what follows keeps its own time: it gets that of the look if nothing is behind it,
+ * and that of the record before if something is, unless the one behind it is as far ahead (a processor's clock).
  *
  * Positions in the channel are hostile as well. A write position is believed only if it has not gone back, is
  * aligned, and is at most one ring ahead of what was handed back; the work of one pass is bounded by the size

@@ -173,7 +173,6 @@ class Module(unittest.TestCase):
     def test_programs_that_sleep_are_recorded_and_none_of_their_calls_ends_early(self):
         early, summaries = self.sleepers("sleepers")
         self.assertEqual((early, [summary["disturbed"] for summary in summaries]), (0, [[], []]))
-        self.assertNotRegex(" ".join(summaries[0].get("why_empty", [])), "No (event|tracepoint) of")
 
     def test_after_a_disable_comes_no_further_record(self):
         self.assertIn("1 test from 1 test suite ran", self.passed("quiescence").out)
