@@ -15,6 +15,8 @@ namespace plumb {
 Status CtfStream::open() {
     if (file_.is_open()) return ok();
     auto made = folder_->make_file(name_);
+    if (!made && folder_->is_removed())
+        return Error("{} was removed while the trace was written.", folder_->path());
     if (!made) return made.error();
     file_ = std::move(*made);
     kept_.begin(file_.get());

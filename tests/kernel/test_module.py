@@ -45,10 +45,11 @@ sleepers {PROCESSES} /tmp/sleepers >$RESULTS/said & sleepers=$!
 while ! [ -e /tmp/sleepers/ready ]; do sleep 0.05; done
 wake() {{ touch /tmp/sleepers/wake; while [ -e /tmp/sleepers/wake ]; do sleep 0.05; done; }}
 plumb record -q -o $RESULTS/asleep -e 'sleepers:*' --duration 500ms || exit 1
-plumb record -q -o $RESULTS/awake -e 'sleepers:*' --duration 4s & recorder=$!
+plumb record -q -o $RESULTS/awake -e 'sleepers:*' & recorder=$!
 while ! [ -s $RESULTS/awake/ust/metadata ]; do sleep 0.05; done
 sleep 1
 wake
+kill -INT $recorder
 wait $recorder || exit 2
 wake
 touch /tmp/sleepers/end

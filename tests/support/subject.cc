@@ -2,10 +2,12 @@
 
 #include "tests/support/child.h"
 
+#include <algorithm>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
+#include <initializer_list>
 #include <sstream>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -24,6 +26,16 @@ char state_in(const std::string& stat_path) {
     const std::string all = text;
     const size_t end = all.rfind(')');
     return end == std::string::npos || end + 2 >= all.size() ? '?' : all[end + 2];
+}
+
+void wait_until_asleep(pid_t thread) {
+    const std::string status = "/proc/" + std::to_string(thread) + "/stat";
+    for (int i = 0; i < 1000 && state_in(status) == 'R'; i++)
+        usleep(1000);
+}
+
+bool is_one_of(const std::string& word, std::initializer_list<const char*> words) {
+    return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 } // namespace
@@ -58,10 +70,15 @@ Subject::Subject(const std::vector<std::string>& what, const std::string& progra
     if (!(ready >> word) || word != "ready") abort();
     for (uint32_t thread; ready >> thread;)
         threads_.push_back(thread);
-    /* Its first thread goes from here into a poll(). */
-    const std::string status = "/proc/" + std::to_string(process_) + "/stat";
-    for (int i = 0; i < 1000 && state_in(status) == 'R'; i++)
-        usleep(1000);
+    /* Its first thread goes from here into a poll(); on a busy machine the others may be on their way, too. */
+    wait_until_asleep(process_);
+    size_t thread = 0;
+    for (const std::string& kind : what) {
+        if (is_one_of(kind, {"block", "replace", "leave", "brief"}) || thread >= threads_.size()) continue;
+        if (!is_one_of(kind, {"spin", "trace", "sigwait"}))
+            wait_until_asleep(static_cast<pid_t>(threads_[thread]));
+        thread++;
+    }
 }
 
 Subject::~Subject() {

@@ -187,6 +187,17 @@ TEST_F(CtfStreamTest, GoesOnBehindAPacketThatCouldNotBeWritten) {
                                                 static_cast<int64_t>(ctf_content_bytes(ctf_start_bytes))}));
 }
 
+/* The first packet of a CPU that the program came to only then, too. */
+TEST_F(CtfStreamTest, SaysThatItsDirectoryWasRemoved) {
+    auto folder = Folder::open(root_);
+    ASSERT_TRUE(folder);
+    CtfStream stream(*folder, "ring_0", start(), ctf_start_bytes);
+    std::filesystem::remove_all(root_);
+    const Status written = stream.write({half_records(), 1, 2, 0, 0});
+    ASSERT_FALSE(written);
+    EXPECT_EQ(written.error().message(), root_ + " was removed while the trace was written.");
+}
+
 /* Readers count them between the ends of two packets. */
 TEST_F(CtfStreamTest, TellsWhatWasLostWithoutARecordFromTheBeginningOn) {
     auto folder = Folder::open(root_);
