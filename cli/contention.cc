@@ -94,6 +94,9 @@ int run_contention(const ContentionOptions& options) {
     if (!contention.has_lock_events() && options.process_id != 0)
         return complain(Error("In {}, process {} has no events of locks.", options.trace, options.process_id)
                             .hint("Without --pid those of all processes are shown."));
+    const std::vector<std::string> why_empty = recorded_losses(options.trace, reader).why_empty;
+    if (!contention.has_lock_events() && !why_empty.empty())
+        return complain(Error("{} has no events of locks. {}", options.trace, fmt::join(why_empty, " ")));
     if (!contention.has_lock_events())
         return complain(Error("{} has no events of locks.", options.trace)
                             .hint("Record with `plumb record --preload pthread -o DIR -- COMMAND`."));

@@ -64,6 +64,13 @@ void add_losses(const Json& root, const char* list, const char* noun, std::vecto
         lines.push_back(escaped(loss_text(lost, noun, write_error, counts_in(root, "notes"))));
 }
 
+void add_texts(const Json& root, const char* list, std::vector<std::string>& lines) {
+    const auto texts = root.find(list);
+    if (texts == root.end() || !texts->is_array()) return;
+    for (const Json& text : *texts)
+        if (text.is_string()) lines.push_back(escaped(text.get<std::string>()));
+}
+
 /* Why events are missing without having been written, and which are not whole. */
 void add_shortcomings(const Json& root, std::vector<std::string>& lines) {
     for (const NamedCount& missed : counts_in(root, "missed"))
@@ -74,10 +81,7 @@ void add_shortcomings(const Json& root, std::vector<std::string>& lines) {
         if (note.name == cut_note) lines.push_back(cut_text(note.count));
     for (const NamedCount& missing : counts_in(root, "not_described"))
         lines.push_back(escaped(not_described_text(missing)));
-    const auto problems = root.find("problems");
-    if (problems == root.end() || !problems->is_array()) return;
-    for (const Json& problem : *problems)
-        if (problem.is_string()) lines.push_back(escaped(problem.get<std::string>()));
+    add_texts(root, "problems", lines);
 }
 
 /* A recording: its recorder's summary stands in its folder, or will. */
@@ -136,6 +140,7 @@ Result<RecordedLosses> losses_in(const std::string& folder) {
     add_losses(root, "events_lost_by_cause", "event", lines.lost);
     add_losses(root, "subbufs_lost_by_cause", "sub-buffer", lines.lost);
     add_shortcomings(root, lines.other);
+    add_texts(root, "why_empty", lines.why_empty);
     TraceFiles files;
     for (const NamedCount& file : counts_in(root, "files"))
         if (is_name_of_file(file.name)) files.emplace_back(file.name, file.count);
@@ -220,6 +225,8 @@ RecordedLosses recorded_losses(const std::string& opened, const TraceReader& rea
                 all.other.push_back(start + line);
             for (const std::string& line : losses->missing_files)
                 all.missing_files.push_back(start + line);
+            for (const std::string& line : losses->why_empty)
+                all.why_empty.push_back(start + line);
             continue;
         }
         all.is_known = false;

@@ -149,8 +149,11 @@ bool read_events(const ViewOptions& options, TraceReader& reader, OutputBuffer& 
     return true;
 }
 
-/* A slip in an option looks like a quiet program. */
-void tell_why_nothing(const ViewOptions& options) {
+/* A slip in an option looks like a quiet program, and a program without tracepoints, too. */
+void tell_why_nothing(const ViewOptions& options, const TraceReader& reader) {
+    for (const std::string& line : recorded_losses(options.trace, reader).why_empty)
+        print_error("plumb: {}\n", line);
+    if (!options.filter.selects() && options.min_duration_ns == 0) return;
     if (!options.filter.selects()) {
         print_error("plumb: nothing is shown: no system call is known to have taken {} or longer.\n",
                     without_controls(options.min_duration));
@@ -202,7 +205,7 @@ int run_view(ViewOptions options) {
     if (out.error_number() != 0)
         return complain(Error::from_errno(out.error_number(), "Could not write to standard output"));
     if (out.is_closed()) return 0;
-    if (count == 0 && (options.filter.selects() || options.min_duration_ns != 0)) tell_why_nothing(options);
+    if (count == 0) tell_why_nothing(options, reader);
     const bool is_sound = warn_about_losses(options.trace, reader, is_read_to_its_end,
                                             shown.writer ? shown.writer->damaged_events() : 0);
     return is_sound ? 0 : 1;

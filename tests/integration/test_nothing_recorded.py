@@ -76,6 +76,9 @@ class NothingRecorded(traced_program.TracedProgramTest):
         self.assertIn("true has no tracepoints: it neither links plumb nor was a probe preloaded", said)
         said, _ = self.record("-q", "--force", "--", "true", status=1)  # no failure without a word
         self.assertIn("true has no tracepoints", said)
+        for command in ("view", "contention"):  # who looks at it later asks the same
+            shown = subprocess.run([PLUMB, command, self.trace], capture_output=True, text=True, check=False)
+            self.assertIn("true has no tracepoints: it neither links plumb", shown.stderr)
         self.record("--force", "--duration", "0.2", "--", "sleep", "60")  # it might have started another one yet
 
     def test_a_child_that_never_came(self):
