@@ -1,0 +1,23 @@
+/* What the parts of module_calls have in common. */
+#ifndef PLUMB_TESTS_MODULE_CALLS_H
+#define PLUMB_TESTS_MODULE_CALLS_H
+
+#include <plumb/abi/module.h>
+
+#include <stddef.h>
+
+/* Says what is not so, and counts it. Of one thread at a time. */
+void expect(int is_so, const char* way, const char* what);
+
+long by_syscall(unsigned long operation, void* argument, size_t bytes);
+long by_device(unsigned long operation, void* argument, size_t bytes);
+void close_device(void);
+
+/* module_updates.c */
+void check_updates(void);
+void wait_for_update(const char* file);
+
+/* module_hostile.c: how much went wrong. */
+int be_hostile(long seconds, unsigned seed);
+
+#endif
