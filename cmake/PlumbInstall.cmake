@@ -10,6 +10,7 @@
 #   share/bash-completion/..., share/zsh/site-functions, share/fish/vendor_completions.d    its completions
 #   share/man/man1, share/man/man7        its manual, made of the docs
 #   share/doc/plumb/                      docs
+#   src/plumb-VERSION/                    the kernel module's source, for DKMS (the component `module`, too)
 include(CMakePackageConfigHelpers)
 
 set(PLUMB_OBJECTS_DIR ${CMAKE_INSTALL_LIBDIR}/plumb)
@@ -53,6 +54,14 @@ function(plumb_install_all)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
     install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE
             DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+    set(source src/${PROJECT_NAME}-${PROJECT_VERSION})
+    configure_file(${PROJECT_SOURCE_DIR}/kmod/dkms.conf.in ${PROJECT_BINARY_DIR}/dkms.conf @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/dkms.conf DESTINATION ${source} COMPONENT module)
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/plumb DESTINATION ${source}/include COMPONENT module
+            FILES_MATCHING PATTERN "*.h")
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/kmod DESTINATION ${source} COMPONENT module
+            FILES_MATCHING PATTERN "*.c" PATTERN "*.h" PATTERN Kbuild PATTERN Makefile PATTERN "*.mod.c" EXCLUDE)
 
     set(templates ${PROJECT_SOURCE_DIR}/cmake/templates)
     configure_package_config_file(${templates}/plumb-config.cmake.in ${PROJECT_BINARY_DIR}/plumb-config.cmake

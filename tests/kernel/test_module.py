@@ -95,7 +95,7 @@ module_calls without
 def why_not_built():
     if not (KERNELS / VERSION / "headers").exists():
         return f"there are no headers of kernel {VERSION}: run tools/get-kernels"
-    missing = [program for program in ("make", "sparse", "pahole") if not shutil.which(program)]
+    missing = [program for program in ("make", "sparse", "pahole", "dkms") if not shutil.which(program)]
     return f"there is no {', '.join(missing)}: run tools/setup" if missing else ""
 
 
@@ -276,6 +276,39 @@ class UnderTheKernelsChecks(unittest.TestCase):
 
     def test_the_kernel_has_nothing_to_say(self):
         self.assertEqual(complaints(self.passed("log").out), [])
+
+
+class Dkms(unittest.TestCase):
+    """What is installed builds by DKMS, for the kernel that is asked for, and is built again for the next."""
+
+    def dkms(self, *arguments):
+        headers = KERNELS / VERSION / "headers"
+        release = re.search('"(.*)"', (headers / "include/generated/utsrelease.h").read_text()).group(1)
+        done = subprocess.run(["dkms", "--dkmstree", self.folder / "tree", "--sourcetree", self.folder / "src", "--installtree",
+                               self.folder / "modules", "--kernelsourcedir", headers, "-k", release, "-a", "x86_64",
+                               "--no-depmod", *arguments], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return release, done.stdout
+
+    def test_it_is_built_of_what_is_installed(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = Path(temporary.name)
+        (self.folder / "tree").mkdir()
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", self.folder, "--component", "module"], check=True,
+                       capture_output=True)
+        source, = (self.folder / "src").iterdir()
+        name = source.name.replace("-", "/", 1)
+        self.dkms("add", name)
+        release, _ = self.dkms("build", name)
+        module = self.folder / "tree" / name / release / "x86_64/module/plumb.ko"
+        about = subprocess.run(["modinfo", module], capture_output=True, text=True, check=True).stdout
+        self.assertRegex(about, rf"vermagic: +{re.escape(release)} ")
+        (self.folder / "modules" / release).mkdir(parents=True)
+        self.dkms("install", name)
+        installed, = (self.folder / "modules").rglob("plumb.ko*")
+        self.dkms("remove", name)
+        self.assertFalse(module.exists() or installed.exists())
 
 
 if __name__ == "__main__":
