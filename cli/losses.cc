@@ -141,6 +141,10 @@ Result<RecordedLosses> losses_in(const std::string& folder) {
     add_losses(root, "subbufs_lost_by_cause", "sub-buffer", lines.lost);
     add_shortcomings(root, lines.other);
     add_texts(root, "why_empty", lines.why_empty);
+    if (const auto sent_to = root.find("sent_to"); sent_to != root.end() && sent_to->is_string())
+        lines.why_empty.push_back(
+            escaped(fmt::format("The events were sent to {}: the trace is where `plumb receive` has put it.",
+                                sent_to->get<std::string>())));
     TraceFiles files;
     for (const NamedCount& file : counts_in(root, "files"))
         if (is_name_of_file(file.name)) files.emplace_back(file.name, file.count);

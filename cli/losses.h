@@ -45,7 +45,7 @@ struct RecordedLosses {
     std::vector<std::string>
         without_summary; /* for a person; of Plumb's own traces that nobody writes any more */
     std::vector<std::string> missing_files; /* or such that are shorter than they were */
-    std::vector<std::string> why_empty;     /* of recordings without an event */
+    std::vector<std::string> why_empty;     /* where there is no event to show */
     bool is_known = false;                  /* each trace has a summary */
 };
 RecordedLosses recorded_losses(const std::string& opened, const TraceReader& reader);

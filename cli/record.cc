@@ -150,6 +150,13 @@ void add_output(CLI::App& command, RecordOptions& options) {
         .add_option("-o,--output", options.directory, "Directory of the trace; default: plumb-trace-<date>")
         ->check(not_empty())
         ->type_name("DIR");
+    command
+        .add_option(
+            "--to", options.to,
+            "Send the trace over a line, serial:/dev/ttyS1 or serial:/dev/ttyS1:BAUD, for `plumb receive` "
+            "on the other side; DIR holds what describes it alone")
+        ->check(not_empty())
+        ->type_name("LINE");
     command.add_flag("--force", options.force, "Replace the trace that is in DIR");
     command.add_flag(
         "--plain", options.plain,

@@ -146,6 +146,14 @@ static bool is_in(const std::string& path, const std::string& folder) {
            std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
+Result<SerialPlace> parse_line(const std::string& text) {
+    constexpr std::string_view serial = "serial:";
+    if (!text.starts_with(serial))
+        return Error("\"{}\" is no line.", text)
+            .hint("Give it as serial:/dev/ttyS1 or serial:/dev/ttyS1:921600.");
+    return SerialPlace::parse(text.substr(serial.size()));
+}
+
 Status check_options(const RecordOptions& options) {
     struct Pair {
         bool is_given;
@@ -165,6 +173,8 @@ Status check_options(const RecordOptions& options) {
         {!options.kernel_pages.empty() && options.snapshot,
          "--kernel-pages keeps what is drained, and --snapshot drains nothing", nullptr,
          "Leave out one of them."},
+        {!options.to.empty() && options.snapshot, "--to sends what is drained, and --snapshot drains nothing",
+         nullptr, "Leave out one of them."},
         {!options.users.empty() && options.snapshot,
          "--snapshot keeps events of one user alone, and --user asks for those of others", nullptr,
          "Leave out one of them."},

@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "consumerd/control/session.h"
+#include "consumerd/line/serial_line.h"
 
 #include <cstdint>
 #include <optional>
@@ -36,6 +37,7 @@ struct RecordOptions {
     std::vector<std::string> users; /* other ones, as root */
     std::string log_level;
     std::optional<std::string> duration;
+    std::string to;     /* "serial:LINE": where the streams go, in place of the directory */
     bool plain = false; /* records as they lie in the rings, not with small headers */
     bool rings_on_demand = false;
     std::string name;
@@ -50,6 +52,9 @@ Result<std::uint64_t> parse_size(const std::string& text);
 /* "10", "10s", "1.5s", "200ms", "5m", "1h"; without a unit, seconds. */
 Result<std::uint64_t> parse_duration_ns(const std::string& text);
 Result<plumb_clock_mode> parse_clock(const std::string& text);
+
+/* "serial:/dev/ttyS1:921600". */
+Result<SerialPlace> parse_line(const std::string& text);
 
 /* Whether the options make sense beside each other; the error names the two that do not. */
 Status check_options(const RecordOptions& options);

@@ -170,6 +170,10 @@ std::string summary_text(const RecordSummary& summary) {
     if (summary.snapshots.size() > 1)
         text += fmt::format("Of {} snapshots, this was the last.\n", summary.snapshots.size());
     if (std::error_code unknown; !std::filesystem::exists(summary.directory, unknown)) return text;
+    if (!summary.sent_to.empty())
+        return text + fmt::format("The trace was sent to {} ({}); what describes it is in {}, too.\n",
+                                  without_controls(summary.sent_to), size_text(totals.progress.bytes),
+                                  without_controls(summary.directory));
     return text + fmt::format("The trace is in {} ({}).\n", without_controls(summary.directory),
                               size_text(totals.progress.bytes));
 }
@@ -184,6 +188,7 @@ std::string summary_json(const RecordSummary& summary) {
     root["trace"] = summary.directory;
     if (!summary.snapshots.empty()) root["snapshots"] = summary.snapshots;
     root["name"] = summary.name;
+    if (!summary.sent_to.empty()) root["sent_to"] = summary.sent_to;
     root["command"] = summary.command;
     root["exit_status"] = summary.exit_status ? Json(*summary.exit_status) : Json();
     root["duration_ns"] = summary.duration_ns;
@@ -231,6 +236,12 @@ Status store_summary(const RecordSummary& summary) {
     if (Status stored = folder->replace_file("summary.json", summary_json(summary)); !stored)
         return stored.error().with("The trace has no summary");
     return ok();
+}
+
+Status send_summary(SerialLine& line, const RecordSummary& summary) {
+    Status sent = line.send_file("summary.json", summary_json(summary));
+    if (sent) sent = line.end();
+    return sent ? ok() : Status(sent.error().with("The other side was not told the end of the trace"));
 }
 
 } // namespace plumb

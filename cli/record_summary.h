@@ -11,6 +11,7 @@
 #include "consumerd/control/channel.h"
 #include "consumerd/control/quiescence.h"
 #include "consumerd/drain/drain_totals.h"
+#include "consumerd/line/serial_line.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -25,6 +26,7 @@ struct RecordSummary {
     std::vector<std::string>
         snapshots; /* of a flight recorder: directories, oldest first; the last is `directory` */
     std::string name;
+    std::string sent_to; /* a line; empty: the trace is in the directory */
     std::vector<std::string> command;
     std::optional<int> exit_status; /* of the command */
     std::uint64_t duration_ns = 0;
@@ -50,6 +52,8 @@ struct RecordSummary {
 std::string summary_text(const RecordSummary& summary);
 std::string summary_json(const RecordSummary& summary);
 Status store_summary(const RecordSummary& summary);
+/* The last thing that goes over a line. */
+Status send_summary(SerialLine& line, const RecordSummary& summary);
 
 } // namespace plumb
 

@@ -169,6 +169,13 @@ Status Recorder::prepare() {
         ::geteuid() == 0 &&
         (options_.command.empty() || !options_.kernel_events.empty() || !options_.users.empty() ||
          !options_.executables.empty() || !options_.process_ids.empty());
+    if (!options_.to.empty()) {
+        const auto place = parse_line(options_.to);
+        if (!place) return place.error().with("--to").as(wrong_words);
+        auto line = SerialLine::open(*place);
+        if (!line) return line.error();
+        line_ = std::move(*line);
+    }
     auto claimed = TraceDirectory::claim(options_.directory, options_.force, is_of_others);
     if (!claimed) return claimed.error();
     if (options_.directory.empty()) options_.directory = claimed->path();
@@ -197,6 +204,7 @@ Status Recorder::open_session() {
     session_ = std::move(*session);
     if (!options_.quiet) tell_of_the_dead(left_before);
     summary_.directory = options_.directory;
+    summary_.sent_to = options_.to;
     summary_space_ = reserve_space(options_.directory, summary_space_bytes);
     summary_.name = config->session_name;
     summary_.command = options_.command;
@@ -249,6 +257,7 @@ void Recorder::tell_of_the_dead(const std::vector<LeftChannel>& known) {
 ChannelDrainOptions Recorder::drain_options(const std::string& directory) {
     ChannelDrainOptions options;
     options.directory = directory;
+    options.carrier = line_;
     options.trace_name = summary_.name;
     options.is_compact = !options_.plain;
     options.log = [this](const std::string& line) { status_.say(line); };
@@ -420,7 +429,8 @@ void Recorder::close() {
 Status Recorder::store() {
     if (Status there = directory_->check(); !there) return there.error().with("The trace has no summary");
     if (!options_.snapshot) summary_.directory = directory_->path();
-    return store_summary(summary_);
+    if (Status stored = store_summary(summary_); !stored || !line_) return stored;
+    return send_summary(*line_, summary_);
 }
 
 /* The trace, or a part of it. */

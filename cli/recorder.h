@@ -26,6 +26,7 @@
 #include "consumerd/drain/kernel_source.h"
 #include "consumerd/kernel/executable_watch.h"
 #include "consumerd/kernel/kernel_session.h"
+#include "consumerd/line/serial_line.h"
 
 #include <cstdint>
 #include <map>
@@ -132,6 +133,7 @@ private:
     std::uint64_t elapsed_ns() const;
 
     RecordOptions options_;
+    std::shared_ptr<SerialLine> line_;        /* with --to alone */
     std::optional<TraceDirectory> directory_; /* before what writes there */
     SignalQueue signals_;
     StatusLine status_;

@@ -75,6 +75,7 @@ Status Recorder::know_numbers() {
 Status Recorder::open_kernel_drain() {
     KernelDrainOptions options;
     options.directory = options_.directory;
+    options.carrier = line_;
     options.identity = drain_->identity();
     options.clock = drain_->clock_page();
     options.statedump.clock_mode = static_cast<plumb_clock_mode>(options.clock.mode);

@@ -151,7 +151,8 @@ bool read_events(const ViewOptions& options, TraceReader& reader, OutputBuffer& 
 
 /* A slip in an option looks like a quiet program, and a program without tracepoints, too. */
 void tell_why_nothing(const ViewOptions& options, const TraceReader& reader) {
-    for (const std::string& line : recorded_losses(options.trace, reader).why_empty)
+    const std::vector<std::string> why_empty = recorded_losses(options.trace, reader).why_empty;
+    for (const std::string& line : why_empty)
         print_error("plumb: {}\n", line);
     if (!options.filter.selects() && options.min_duration_ns == 0) return;
     if (!options.filter.selects()) {

@@ -136,7 +136,7 @@ class Coverage:
         for name in ("cc", "gcc", "c++", "g++"):
             wrapper = self.folder / "bin" / name
             wrapper.write_text(f"""#!/bin/sh
-case " $* " in *" -c "* | *" -E "* | *" -S "* | *" -M"*) link= ;; *) link="{note} -Wl,--build-id=sha1" ;; esac
+case " $* " in *" -c "* | *" -E "* | *" -S "* | *" -M"*) link= ;; *) link="-x none {note} -Wl,--build-id=sha1" ;; esac
 exec {shutil.which(name)} {FLAGS} "$@" $link
 """)
             wrapper.chmod(0o755)

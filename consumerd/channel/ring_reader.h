@@ -64,6 +64,12 @@ struct ReadBuffer {
     std::vector<uint64_t> counts;
 };
 
+/* The begin of a piece: as many of its records as have so many bytes together, and at least one. Counters are those of the
+ * whole. */
+Piece first_of(const Piece& piece, size_t bytes_max);
+/* What is behind it. */
+Piece behind(const Piece& piece, const Piece& first);
+
 /* Calls use(record) for each record of a piece. */
 template <typename Use>
 void for_each_record(const Piece& piece, Use use) {

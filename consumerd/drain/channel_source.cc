@@ -90,7 +90,7 @@ Result<std::unique_ptr<Drain>> drain_channel(std::span<const std::byte> channel,
         return Error("The channel was made for another clock (mode {}) than the session's (mode {}).",
                      static_cast<int>(geometry.clock_mode), static_cast<int>(calibration->mode()));
     auto writer = CtfWriter::create(options.directory, identity_of(geometry, calibration, options),
-                                    geometry.ring_count, geometry.extra_ring_count);
+                                    geometry.ring_count, geometry.extra_ring_count, options.carrier);
     if (!writer) return writer.error();
     auto source = std::make_unique<ChannelSource>(shared, std::move(*reader), std::move(calibration),
                                                   options.ring_places, options.not_described_before,

@@ -133,12 +133,25 @@ bool Drain::drain_ring(size_t ring, ReadWhat what) {
         const auto piece = source_->next(ring, what);
         if (!piece) break;
         found = true;
-        if (write_piece(ring, *piece))
+        if (const uint64_t not_written = write_parts(ring, *piece); not_written == 0)
             source_->hand_back(ring);
         else
-            source_->give_up(ring, piece->record_count);
+            source_->give_up(ring, not_written);
     }
     return source_->leave(ring) || found;
+}
+
+/* As the sink can take it; how many records it could not take. */
+uint64_t Drain::write_parts(size_t ring, const Piece& piece) {
+    const size_t bytes_max = sink_->records_max();
+    if (piece.records.size() <= bytes_max) return write_piece(ring, piece) ? 0 : piece.record_count;
+    uint64_t not_written = 0;
+    for (Piece left = piece; left.record_count > 0;) {
+        const Piece first = first_of(left, bytes_max);
+        if (!write_piece(ring, first)) not_written += first.record_count;
+        left = behind(left, first);
+    }
+    return not_written;
 }
 
 bool Drain::write_piece(size_t ring, const Piece& piece) {

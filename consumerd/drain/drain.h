@@ -20,6 +20,7 @@
 #include "consumerd/drain/drain_totals.h"
 #include "consumerd/drain/source.h"
 #include "consumerd/drain/write_failures.h"
+#include "consumerd/sink/packet_carrier.h"
 #include "consumerd/sink/sink.h"
 
 #include <plumb/abi/clock_page.h>
@@ -36,7 +37,8 @@
 namespace plumb {
 
 struct DrainOptions {
-    std::string directory; /* the trace's; made if it is missing */
+    std::string directory;                    /* the trace's; made if it is missing */
+    std::shared_ptr<PacketCarrier> carrier{}; /* takes the streams, in place of files in the directory */
     uint64_t interval_ns = 100'000'000;
     uint64_t idle_interval_ns = 1'000'000'000;
     /* Called from the draining thread with lines for a person. */
@@ -96,6 +98,7 @@ private:
     bool is_cut_short();
     bool drain_ring(size_t ring, ReadWhat what);
     /* False: what it had is lost. */
+    uint64_t write_parts(size_t ring, const Piece& piece);
     bool write_piece(size_t ring, const Piece& piece);
     uint64_t discarded(size_t ring) const;
     bool metadata_is_current();

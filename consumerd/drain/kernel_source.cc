@@ -38,7 +38,7 @@ TraceIdentity kernel_identity(TraceIdentity identity) {
 Result<std::unique_ptr<Drain>> drain_kernel(KernelSession& session, KernelDrainOptions options) {
     options.identity = kernel_identity(std::move(options.identity));
     const uint32_t rings = session.cpus().empty() ? 0 : session.cpus().back() + 1;
-    auto writer = CtfWriter::create(options.directory, options.identity, rings, 0);
+    auto writer = CtfWriter::create(options.directory, options.identity, rings, 0, options.carrier);
     if (!writer) return writer.error();
     DrainOptions of_drain = options;
     of_drain.directory += "/kernel";

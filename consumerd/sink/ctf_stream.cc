@@ -57,6 +57,7 @@ Status CtfStream::write_at(uint64_t offset, std::span<const std::byte> start,
 Status CtfStream::put(std::span<const std::byte> records, uint64_t packet_bytes) {
     const auto start = std::as_bytes(std::span(&start_, 1)).first(start_bytes_);
     const size_t padding_bytes = packet_bytes - start_bytes_ - records.size();
+    if (carrier_ != nullptr) return carrier_->send_packet(name_, start, records, padding_bytes);
     /* Who can not make room hears from the write why not; or there is none to be made here, and it succeeds. */
     if (records.empty() || ftruncate(file_.get(), static_cast<off_t>(bytes_ + packet_bytes)) != 0)
         return write_at(bytes_, start, records, padding_bytes);
@@ -84,7 +85,7 @@ Status CtfStream::append(const Packet& packet, uint64_t sequence) {
     context.packet_seq_num = sequence;
     context.events_discarded = packet.events_discarded;
 
-    Status status = open();
+    Status status = carrier_ != nullptr ? ok() : open();
     if (status && is_truncated()) {
         kept_.end();
         return check(); /* what is appended would hide it */
@@ -132,8 +133,9 @@ Status CtfStream::write(const Packet& packet) {
 Status CtfStream::begin_at(uint64_t timestamp) {
     if (packets_ == 0 || timestamp >= first_timestamp_) return ok();
     constexpr size_t place = offsetof(CtfPacketStart, context.timestamp_begin);
-    if (Status written = write_at(place, std::as_bytes(std::span(&timestamp, 1)), {}, 0); !written)
-        return written;
+    Status written = carrier_ != nullptr ? carrier_->send_begin(name_, timestamp)
+                                         : write_at(place, std::as_bytes(std::span(&timestamp, 1)), {}, 0);
+    if (!written) return written;
     first_timestamp_ = timestamp;
     return ok();
 }

@@ -1,5 +1,6 @@
 /*
- * One stream file of a CTF trace: packets, appended one after the other, each written whole or not at all.
+ * One stream of a CTF trace: a file of packets, appended one after the other, each written whole or not at all; or what a
+ * carrier sends of them.
  *
  * If a packet cannot be written (no space left), the file is cut back to the end of the packet before it, so
  * a reader always finds a good trace. The sequence number is used up nevertheless: readers see the gap, and
@@ -15,6 +16,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/result.h"
+#include "consumerd/sink/packet_carrier.h"
 #include "consumerd/sink/record_packer.h"
 #include "consumerd/sink/stream_keeper.h"
 
@@ -41,6 +43,11 @@ public:
     CtfStream(const Folder& folder, std::string name, const CtfPacketStart& start, size_t start_bytes)
         : folder_(&folder), name_(std::move(name)), start_(start), start_bytes_(start_bytes) {}
 
+    /* Before the first packet: all of them go to the carrier, under this name, and there is no file. */
+    void send_by(PacketCarrier& carrier, std::string name) {
+        carrier_ = &carrier;
+        name_ = std::move(name);
+    }
     /* Its records get small headers. */
     void pack_records(EventNumbers& numbers) { packer_.emplace(numbers); }
     /* Before the first packet: which tells of the time since then. */
@@ -61,6 +68,7 @@ public:
     /* Whether its file is still there, and as long as it should be; the error names it. */
     Status check() const;
 
+    const std::string& name() const { return name_; }
     uint64_t bytes() const { return bytes_; }
     uint64_t packets() const { return packets_; }
     uint64_t first_timestamp() const { return first_timestamp_; }
@@ -78,6 +86,7 @@ private:
     std::string path() const { return folder_->path_of(name_); }
 
     const Folder* folder_;
+    PacketCarrier* carrier_ = nullptr;
     std::string name_;
     CtfPacketStart start_;
     size_t start_bytes_; /* of it, as much as the stream has */

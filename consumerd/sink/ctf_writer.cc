@@ -35,7 +35,8 @@ std::deque<ChannelEvent> numbered(std::deque<ChannelEvent> events, EventNumbers&
 } // namespace
 
 Result<std::unique_ptr<CtfWriter>> CtfWriter::create(const std::string& directory, TraceIdentity identity,
-                                                     uint32_t ring_count, uint32_t extra_ring_count) {
+                                                     uint32_t ring_count, uint32_t extra_ring_count,
+                                                     std::shared_ptr<PacketCarrier> carrier) {
     if (mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST)
         return Error::from_errno(errno, "Could not make the trace directory {}", directory);
     const std::string path = directory + "/" + (identity.folder.empty() ? identity.domain : identity.folder);
@@ -61,7 +62,16 @@ Result<std::unique_ptr<CtfWriter>> CtfWriter::create(const std::string& director
     writer->statedump_.emplace_back(
         writer->folder_, "statedump", packet_start(writer->identity_, ctf_stream_statedump, 0, 0),
         writer->identity_.is_kernel() ? ctf_start_bytes : ctf_start_bytes_without_cpu);
+    if (carrier) writer->send_by(std::move(carrier));
     return writer;
+}
+
+void CtfWriter::send_by(std::shared_ptr<PacketCarrier> carrier) {
+    carrier_ = std::move(carrier);
+    domain_folder_ = identity_.folder.empty() ? identity_.domain : identity_.folder;
+    for (CtfStream& stream : rings_)
+        stream.send_by(*carrier_, domain_folder_ + "/" + stream.name());
+    statedump_.front().send_by(*carrier_, domain_folder_ + "/statedump");
 }
 
 Status CtfWriter::write_metadata(const plumb_clock_page& clock, const std::deque<ChannelEvent>& events) {
@@ -71,7 +81,7 @@ Status CtfWriter::write_metadata(const plumb_clock_page& clock, const std::deque
     /* The temporary file has a name that no reader takes for a stream file: they skip hidden ones. */
     if (Status written = folder_.replace_file("metadata", text); !written) return written;
     metadata_bytes_ = text.size();
-    return ok();
+    return carrier_ ? carrier_->send_file(domain_folder_ + "/metadata", text) : ok();
 }
 
 Status CtfWriter::write_records(uint32_t ring, const Piece& piece, uint64_t events_discarded,

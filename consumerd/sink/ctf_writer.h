@@ -17,6 +17,7 @@
 #include "consumerd/channel/ring_reader.h"
 #include "consumerd/sink/ctf_metadata.h"
 #include "consumerd/sink/ctf_stream.h"
+#include "consumerd/sink/packet_carrier.h"
 #include "consumerd/sink/sink.h"
 
 #include <cstdint>
@@ -30,11 +31,14 @@ namespace plumb {
 
 class CtfWriter : public Sink {
 public:
-    /* Makes `directory` if it is missing, and in it a folder named after the domain, which must be new. */
+    /* Makes `directory` if it is missing, and in it a folder named after the domain, which must be new. With a carrier, the
+     * metadata alone is written there, and sent, too; the streams are only sent. */
     static Result<std::unique_ptr<CtfWriter>> create(const std::string& directory, TraceIdentity identity,
-                                                     uint32_t ring_count, uint32_t extra_ring_count);
+                                                     uint32_t ring_count, uint32_t extra_ring_count,
+                                                     std::shared_ptr<PacketCarrier> carrier = {});
 
     Status write_metadata(const plumb_clock_page& clock, const std::deque<ChannelEvent>& events) override;
+    size_t records_max() const override { return carrier_ ? carrier_->records_max() : SIZE_MAX; }
     Status write_records(uint32_t ring, const Piece& piece, uint64_t events_discarded,
                          uint64_t packets_lost) override;
     Status write_losses(uint32_t ring, uint64_t events_discarded, uint64_t packets_lost, uint64_t since,
@@ -59,7 +63,11 @@ private:
     CtfWriter(Folder folder, TraceIdentity identity)
         : folder_(std::move(folder)), identity_(std::move(identity)) {}
 
-    Folder folder_; /* the domain's */
+    void send_by(std::shared_ptr<PacketCarrier> carrier);
+
+    std::shared_ptr<PacketCarrier> carrier_;
+    std::string domain_folder_; /* its name, where there is a carrier */
+    Folder folder_;             /* the domain's */
     FileDescriptor reserve_;
     TraceIdentity identity_;
     EventNumbers numbers_; /* of a compact trace */

@@ -1,6 +1,6 @@
 /*
  * Where a domain of a trace goes: what the records mean, packets of records ring by ring, what became of those that are
- * missing, and the statedump. The CTF directory is one (ctf_writer.h); a network or a serial line stands beside it.
+ * missing, and the statedump. The CTF directory is one (ctf_writer.h), whose streams may go over a line (packet_carrier.h); a network stands beside it.
  *
  * A sink that can not take something says so and stays usable: the caller counts what was lost, and tries again later.
  */
@@ -34,6 +34,8 @@ public:
      * known, as of a snapshot, since its first record. */
     virtual void began(uint64_t) {}
 
+    /* So many bytes of records at a time at most, where they are more than one. */
+    virtual size_t records_max() const { return SIZE_MAX; }
     /* Both counters: since the beginning. `packets_lost`: sub-buffers that never became packets. */
     virtual Status write_records(uint32_t ring, const Piece& piece, uint64_t events_discarded,
                                  uint64_t packets_lost) = 0;

@@ -90,7 +90,7 @@ def check_fish(subcommands):
 def check_zsh():
     with tempfile.TemporaryDirectory() as home:
         zsh = Zsh(home)
-        for line, wanted in {"plumb rec": "plumb record ", "plumb view --monot": "plumb view --monotonic ",
+        for line, wanted in {"plumb reco": "plumb record ", "plumb view --monot": "plumb view --monotonic ",
                              "plumb record --mode ov": "plumb record --mode overwrite ",
                              "plumb view /et": "plumb view /etc/", "plumb list /etc/passw": "plumb list /etc/passwd",
                              "plumb completion z": "plumb completion zsh ",
@@ -118,7 +118,7 @@ def main():
     subcommands = set(re.findall(r"^  ([a-z]+) ", output_of("--help").split("Subcommands:")[1], re.M))
     assert {"record", "list", "view", "doctor"} <= subcommands, subcommands
     assert complete("plumb", "") == subcommands | {"--help", "--version"}, complete("plumb", "")
-    assert complete("plumb", "rec") == {"record"}
+    assert complete("plumb", "rec") == {"record", "receive"}
     for subcommand in subcommands:
         wanted, got = options_in_help(subcommand), complete("plumb", subcommand, "-")
         assert wanted == got, f"{subcommand}: --help has {wanted}, completion {got}"

@@ -167,9 +167,11 @@ class StepResult:
 
 
 class Guest:
-    def __init__(self, version, parameters="", modules=(), processors=2):
-        """`parameters`: for the kernel's command line; `modules`: beside those that the disk needs."""
+    def __init__(self, version, parameters="", modules=(), processors=2, second_line=None):
+        """`parameters`: for the kernel's command line; `modules`: beside those that the disk needs; `second_line`: a file
+        that gets what the guest sends over /dev/ttyS1."""
         self.processors = processors
+        self.more = ["-serial", f"file:{second_line}"] if second_line else []
         self.kernel = KERNELS / version / "vmlinuz"
         self.parameters = parameters
         self.archive = Archive()
@@ -210,7 +212,7 @@ class Guest:
             file.truncate(DISK_BYTES)
         start = time.monotonic()
         command = [QEMU, "-accel", ACCELERATOR, "-cpu", CPU, "-smp", str(self.processors), "-m", "1G", "-nodefaults",
-                   "-no-reboot", "-display", "none", "-serial", f"file:{console}", "-kernel", self.kernel,
+                   "-no-reboot", "-display", "none", "-serial", f"file:{console}", *self.more, "-kernel", self.kernel,
                    "-initrd", initrd, "-drive", f"file={disk},format=raw,if=virtio,cache=unsafe",
                    "-append", f"console=ttyS0 panic=-1 quiet {self.parameters}"]
         try:

@@ -1,0 +1,318 @@
+// cmake-once
+/* What comes off a serial line, damaged: frames are found again behind the damage, and nobody who sends gets out of the trace. */
+#include "base/ctf_layout.h"
+#include "base/folder.h"
+#include "consumerd/line/frame.h"
+#include "consumerd/line/line_receiver.h"
+#include "consumerd/line/serial_line.h"
+
+#include <gtest/gtest.h>
+
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace plumb {
+namespace {
+
+constexpr uint32_t recording = 77;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+    return std::as_bytes(std::span(text));
+}
+
+std::vector<std::byte> random_bytes(std::mt19937& random, size_t count) {
+    std::vector<std::byte> bytes(count);
+    for (std::byte& each : bytes)
+        each = static_cast<std::byte>(random());
+    return bytes;
+}
+
+/* Where each frame begins, by number, and what it holds. */
+struct Sent {
+    std::vector<std::byte> bytes;
+    std::map<uint32_t, std::pair<size_t, size_t>> places;
+    std::map<uint32_t, std::vector<std::byte>> contents;
+};
+
+Sent send_frames(std::mt19937& random, uint32_t count) {
+    Sent sent;
+    for (uint32_t number = 0; number < count; number++) {
+        const size_t begin = sent.bytes.size();
+        /* Some hold what looks like frames. */
+        std::vector<std::byte> content = random_bytes(random, random() % 3000);
+        if (number % 5 == 4)
+            content.insert(content.end(), sent.bytes.begin(),
+                           sent.bytes.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(40, begin)));
+        append_frame(sent.bytes, FrameType::packet, recording, number, "ust/ring_0", {content});
+        sent.places[number] = {begin, sent.bytes.size()};
+        sent.contents[number] = std::move(content);
+    }
+    return sent;
+}
+
+/* By pieces of any size. */
+template <typename Take>
+void scan(FrameScanner& scanner, std::mt19937& random, std::span<const std::byte> bytes, Take take) {
+    const auto take_all = [&] {
+        while (const auto frame = scanner.next())
+            take(*frame);
+    };
+    while (!bytes.empty()) {
+        const size_t count = std::min<size_t>(bytes.size(), 1 + random() % 700);
+        scanner.add(bytes.first(count));
+        bytes = bytes.subspan(count);
+        take_all();
+    }
+    for (int silent = 0; silent < 3; silent++) {
+        scanner.give_up_begun();
+        take_all();
+    }
+}
+
+TEST(Frames, ComeOffACleanLineAsTheyWentOnIt) {
+    std::mt19937 random(1);
+    const Sent sent = send_frames(random, 200);
+    FrameScanner scanner;
+    uint32_t next = 0;
+    scan(scanner, random, sent.bytes, [&](const Frame& frame) {
+        EXPECT_EQ(frame.number, next);
+        EXPECT_EQ(frame.recording, recording);
+        EXPECT_EQ(frame.name, "ust/ring_0");
+        EXPECT_TRUE(std::ranges::equal(frame.content, sent.contents.at(next)));
+        next++;
+    });
+    EXPECT_EQ(next, 200u);
+    EXPECT_EQ(scanner.damaged_frames(), 0u);
+    EXPECT_EQ(scanner.skipped_bytes(), 0u);
+}
+
+/* Every frame that nothing was done to is found, and none that something was done to. */
+TEST(Frames, AreFoundBehindChangedLostAndInsertedBytes) {
+    for (uint32_t seed = 0; seed < 60; seed++) {
+        std::mt19937 random(seed);
+        const Sent sent = send_frames(random, 100);
+        std::vector<std::byte> line;
+        std::map<uint32_t, bool> is_whole;
+        for (const auto& [number, place] : sent.places) {
+            is_whole[number] = true;
+            for (size_t at = place.first; at < place.second; at++) {
+                const bool is_hit = random() % 20'000 == 0;
+                const bool is_first = at == place.first;
+                if (is_hit && random() % 3 == 0) { /* in front of a frame it is noise between two */
+                    is_whole[number] = is_whole[number] && is_first;
+                    for (auto more = 1 + random() % 30; more > 0; more--)
+                        line.push_back(static_cast<std::byte>(random()));
+                } else if (is_hit) {
+                    is_whole[number] = false;
+                    if (random() % 2 == 0) continue; /* lost */
+                    line.push_back(sent.bytes[at] ^ static_cast<std::byte>(1u << random() % 8));
+                    continue;
+                }
+                line.push_back(sent.bytes[at]);
+            }
+        }
+        FrameScanner scanner;
+        std::map<uint32_t, bool> is_found;
+        scan(scanner, random, line, [&](const Frame& frame) {
+            EXPECT_FALSE(is_found[frame.number]) << seed;
+            is_found[frame.number] = true;
+            ASSERT_TRUE(sent.contents.contains(frame.number));
+            EXPECT_TRUE(std::ranges::equal(frame.content, sent.contents.at(frame.number)));
+        });
+        for (const auto& [number, whole] : is_whole)
+            EXPECT_EQ(is_found[number], whole) << "seed " << seed << ", frame " << number;
+    }
+}
+
+TEST(Frames, AreNotWaitedForWhereNothingMoreComes) {
+    std::mt19937 random(3);
+    Sent sent = send_frames(random, 3);
+    sent.bytes.erase(sent.bytes.begin() + static_cast<std::ptrdiff_t>(sent.places[1].first) +
+                     100); /* one byte of the second */
+    FrameScanner scanner;
+    std::vector<uint32_t> found;
+    scan(scanner, random, sent.bytes, [&](const Frame& frame) { found.push_back(frame.number); });
+    EXPECT_EQ(found, (std::vector<uint32_t>{0, 2}));
+}
+
+class LineReceiverTest : public testing::Test {
+protected:
+    void SetUp() override {
+        char pattern[] = "/tmp/plumb-line-test-XXXXXX";
+        ASSERT_NE(mkdtemp(pattern), nullptr);
+        root_ = pattern;
+        mkdir((root_ + "/trace").c_str(), 0755);
+        auto opened = Folder::open(root_ + "/trace");
+        ASSERT_TRUE(opened);
+        folder_.emplace(std::move(*opened));
+    }
+    void TearDown() override { std::filesystem::remove_all(root_); }
+
+    void add(FrameType type, const std::string& name,
+             std::initializer_list<std::span<const std::byte>> parts) {
+        append_frame(line_, type, recording, number_++, name, parts);
+    }
+    void add_packet(const std::string& name, uint64_t sequence = 0) {
+        CtfPacketStart start{};
+        start.header.magic = ctf_magic;
+        start.context.packet_size = start.context.content_size = sizeof(start) * 8;
+        start.context.packet_seq_num = sequence;
+        start.context.timestamp_begin = 1000;
+        add(FrameType::packet, name, {std::as_bytes(std::span(&start, 1))});
+    }
+    void add_part(const std::string& name, FilePart part, const std::string& content) {
+        add(FrameType::part, name, {std::as_bytes(std::span(&part, 1)), bytes_of(content)});
+    }
+    std::vector<std::string> files() const {
+        std::vector<std::string> found;
+        for (const auto& each : std::filesystem::recursive_directory_iterator(root_))
+            if (each.is_regular_file()) found.push_back(each.path().lexically_relative(root_));
+        std::sort(found.begin(), found.end());
+        return found;
+    }
+    std::string content_of(const std::string& name) const {
+        std::ifstream file(root_ + "/" + name);
+        return {std::istreambuf_iterator<char>(file), {}};
+    }
+
+    std::string root_;
+    std::optional<Folder> folder_;
+    std::vector<std::byte> line_;
+    uint32_t number_ = 0;
+};
+
+TEST_F(LineReceiverTest, WritesNothingOutsideOfTheTrace) {
+    for (const char* name : {"../ring_0", "/tmp/ring_0", "ust/../ring_0", "ust", "ust/a/b", "ust/", "/x", "",
+                             ".", "ust/.x", "../../x/y", "UST/ring_0", "ust/ring 0"})
+        add_packet(name);
+    for (const char* name :
+         {"../summary.json", "metadata", "ust/ring_0", "ust/../metadata", "summary.json/x"})
+        add_part(name, {1, 4, 0}, "text");
+    add_packet(std::string(200, 'a') + "/ring_0");
+    LineReceiver receiver(*folder_);
+    EXPECT_TRUE(receiver.take(line_));
+    EXPECT_EQ(files(), std::vector<std::string>{});
+    EXPECT_EQ(receiver.refused_frames(), number_);
+    EXPECT_EQ(receiver.packets(), 0u);
+}
+
+TEST_F(LineReceiverTest, FollowsNoLinkOfAStream) {
+    mkdir((root_ + "/trace/ust").c_str(), 0755);
+    std::filesystem::create_symlink(root_ + "/elsewhere", root_ + "/trace/ust/ring_0");
+    add_packet("ust/ring_0");
+    LineReceiver receiver(*folder_);
+    EXPECT_FALSE(receiver.take(line_));
+    EXPECT_FALSE(std::filesystem::exists(root_ + "/elsewhere"));
+}
+
+TEST_F(LineReceiverTest, TakesWholePacketsAloneAndTheirBegin) {
+    const std::string no_packet(100, 'x');
+    const uint64_t earlier = 500, later = 5000;
+    add_packet("ust/ring_0", 0);
+    add(FrameType::packet, "ust/ring_0", {bytes_of(no_packet)});
+    add_packet("ust/ring_0", 1);
+    add(FrameType::begin, "ust/ring_0", {std::as_bytes(std::span(&later, 1))});
+    add(FrameType::begin, "ust/ring_0", {std::as_bytes(std::span(&earlier, 1))});
+    add(FrameType::begin, "ust/ring_1", {std::as_bytes(std::span(&earlier, 1))});
+    LineReceiver receiver(*folder_);
+    EXPECT_TRUE(receiver.take(line_));
+    EXPECT_EQ(receiver.packets(), 2u);
+    EXPECT_EQ(receiver.refused_frames(), 2u);
+    const std::string stream = content_of("trace/ust/ring_0");
+    ASSERT_EQ(stream.size(), 2 * sizeof(CtfPacketStart));
+    std::array<CtfPacketStart, 2> packets{};
+    std::memcpy(packets.data(), stream.data(), sizeof(packets));
+    EXPECT_EQ(packets[0].context.timestamp_begin, earlier);
+    EXPECT_EQ(packets[1].context.timestamp_begin, 1000u);
+}
+
+/* By parts in any order, from several sendings of it; a later one takes its place only when it is whole. */
+TEST_F(LineReceiverTest, PutsFilesTogether) {
+    const std::string text = std::string(file_part_bytes, 'a') + std::string(file_part_bytes, 'b') + "c";
+    const auto total = static_cast<uint32_t>(text.size());
+    const auto part_at = [&](uint32_t generation, uint32_t offset, const std::string& of) {
+        add_part("ust/metadata", {generation, static_cast<uint32_t>(of.size()), offset},
+                 of.substr(offset, file_part_bytes));
+    };
+    part_at(1, 2 * file_part_bytes, text);
+    part_at(1, 0, text);
+    LineReceiver receiver(*folder_);
+    EXPECT_TRUE(receiver.take(line_));
+    EXPECT_EQ(receiver.incomplete_files(), std::vector<std::string>{"ust/metadata"});
+    EXPECT_FALSE(receiver.has_file("ust/metadata"));
+    line_.clear();
+    part_at(1, 0, text);
+    part_at(1, file_part_bytes, text);
+    EXPECT_TRUE(receiver.take(line_));
+    EXPECT_EQ(content_of("trace/ust/metadata"), text);
+    line_.clear();
+    const std::string newer(file_part_bytes + 1, 'n');
+    part_at(2, 0, newer);
+    part_at(1, 0, text); /* too late */
+    EXPECT_TRUE(receiver.take(line_));
+    EXPECT_EQ(content_of("trace/ust/metadata"), text);
+    EXPECT_TRUE(receiver.has_file("ust/metadata"));
+    EXPECT_EQ(receiver.incomplete_files(), std::vector<std::string>{"ust/metadata"});
+    line_.clear();
+    part_at(2, file_part_bytes, newer);
+    EXPECT_TRUE(receiver.take(line_));
+    EXPECT_EQ(content_of("trace/ust/metadata"), newer);
+    EXPECT_TRUE(receiver.incomplete_files().empty());
+    EXPECT_EQ(total, text.size());
+}
+
+TEST_F(LineReceiverTest, RefusesPartsThatDoNotFitTogether) {
+    const std::string text(file_part_bytes, 'a');
+    add_part("ust/metadata", {1, 0, 0}, "");
+    add_part("ust/metadata", {1, UINT32_MAX, 0}, text);
+    add_part("ust/metadata", {1, 100, 0}, text);
+    add_part("ust/metadata", {1, 2048, 512}, text);
+    add_part("ust/metadata", {1, 2048, 2048}, text);
+    add_part("ust/metadata", {1, 2048, 0}, "short");
+    add(FrameType::part, "ust/metadata", {bytes_of(std::string("few"))});
+    LineReceiver receiver(*folder_);
+    EXPECT_TRUE(receiver.take(line_));
+    EXPECT_EQ(receiver.refused_frames(), 7u);
+    EXPECT_EQ(files(), std::vector<std::string>{});
+}
+
+TEST_F(LineReceiverTest, TellsWhatIsMissingAndThatAnotherRecordingBegins) {
+    add_packet("ust/ring_0", 0);
+    number_ += 5;
+    add_packet("ust/ring_0", 6);
+    append_frame(line_, FrameType::end, recording + 1, 0, "", {});
+    add(FrameType::end, "", {});
+    LineReceiver receiver(*folder_);
+    EXPECT_FALSE(receiver.has_begun());
+    EXPECT_TRUE(receiver.take(line_));
+    EXPECT_TRUE(receiver.has_begun());
+    EXPECT_EQ(receiver.missing_frames(), 5u);
+    EXPECT_TRUE(receiver.has_another());
+    EXPECT_FALSE(receiver.has_end());
+}
+
+TEST(SerialPlace, IsAPathAndPerhapsASpeed) {
+    const auto plain = SerialPlace::parse("/dev/ttyS1");
+    ASSERT_TRUE(plain);
+    EXPECT_EQ(plain->path, "/dev/ttyS1");
+    EXPECT_EQ(plain->baud, 115200u);
+    const auto fast = SerialPlace::parse("/dev/ttyUSB0:921600");
+    ASSERT_TRUE(fast);
+    EXPECT_EQ(fast->path, "/dev/ttyUSB0");
+    EXPECT_EQ(fast->baud, 921600u);
+    for (const char* wrong : {"", ":9600", "/dev/ttyS1:", "/dev/ttyS1:9601", "/dev/ttyS1:fast",
+                              "/dev/ttyS1:9600x", "/dev/ttyS1:-1"})
+        EXPECT_FALSE(SerialPlace::parse(wrong)) << wrong;
+}
+
+} // namespace
+} // namespace plumb
