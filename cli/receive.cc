@@ -1,14 +1,15 @@
 /*
  * plumb receive LINE: makes a trace of what `plumb record --to` sends over a serial line.
  */
+#include "base/file.h"
+#include "base/folder.h"
+#include "base/output_buffer.h"
 #include "cli/command.h"
 #include "cli/end_noted.h"
 #include "cli/option_checks.h"
 #include "cli/output.h"
 #include "cli/status_line.h"
 #include "cli/trace_directory.h"
-
-#include "base/folder.h"
 #include "consumerd/line/line_receiver.h"
 #include "consumerd/line/serial_line.h"
 
@@ -18,7 +19,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <memory>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace plumb {
