@@ -132,12 +132,14 @@ class Coverage:
         if not note.exists() or note.stat().st_mtime < source.stat().st_mtime:
             subprocess.run(["gcc", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-stack-protector", "-ffreestanding",
                             f'-DMUTATION_COVERAGE="{self.folder}"', "-c", source, "-o", note], check=True)
-        # What tests build themselves.
-        for name in ("cc", "gcc", "c++", "g++"):
+        # What tests build themselves. Other compilers only link the notes, which the objects of the build call.
+        for name, flags in {**dict.fromkeys(("cc", "gcc", "c++", "g++"), FLAGS), "clang": "", "clang++": ""}.items():
             wrapper = self.folder / "bin" / name
+            if not shutil.which(name):
+                continue
             wrapper.write_text(f"""#!/bin/sh
 case " $* " in *" -c "* | *" -E "* | *" -S "* | *" -M"*) link= ;; *) link="-x none {note} -Wl,--build-id=sha1" ;; esac
-exec {shutil.which(name)} {FLAGS} "$@" $link
+exec {shutil.which(name)} {flags} "$@" $link
 """)
             wrapper.chmod(0o755)
         return [f"-DCMAKE_{language}_FLAGS={FLAGS}" for language in ("C", "CXX")] + [
