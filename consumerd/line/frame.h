@@ -52,7 +52,7 @@ constexpr std::size_t file_part_bytes = 1024;
 constexpr std::size_t file_bytes_max = std::size_t{64} << 20;
 
 /* A packet of one record of the greatest length, with room for its start and name. */
-constexpr std::size_t frame_payload_max = std::size_t{1} << 20;
+constexpr std::size_t frame_payload_max = std::size_t{128} << 10;
 
 std::uint32_t crc32c(std::span<const std::byte> bytes);
 

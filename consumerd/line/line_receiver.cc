@@ -18,6 +18,7 @@ constexpr std::size_t name_letters_max = 64;
 constexpr std::size_t domains_max = 64;
 constexpr std::size_t streams_max = 65'536;
 constexpr std::size_t files_max = 128;
+constexpr std::size_t files_bytes_max = file_bytes_max;
 
 bool is_word(std::string_view word) {
     return !word.empty() && word.size() <= name_letters_max &&
@@ -73,7 +74,7 @@ Status LineReceiver::take_frames() {
 Status LineReceiver::take(const Frame& frame) {
     if (!recording_) {
         recording_ = frame.recording;
-        first_number_ = last_number_ = frame.number;
+        last_number_ = frame.number;
     }
     if (*recording_ != frame.recording) {
         has_another_ = true;
@@ -173,6 +174,8 @@ Status LineReceiver::take_part(const Frame& frame) {
     File& file = files_[std::string(frame.name)];
     if (part.generation < file.generation || part.generation <= file.written_generation) return ok();
     if (part.generation > file.generation || file.content.size() != part.total_bytes) {
+        if (files_bytes_ - file.content.size() + part.total_bytes > files_bytes_max) return refuse();
+        files_bytes_ += part.total_bytes - file.content.size();
         file.generation = part.generation;
         file.content.assign(part.total_bytes, '\0');
         file.parts_left = (part.total_bytes + file_part_bytes - 1) / file_part_bytes;
@@ -191,7 +194,7 @@ Status LineReceiver::take_part(const Frame& frame) {
 }
 
 uint64_t LineReceiver::missing_frames() const {
-    const uint64_t sent = recording_ ? uint64_t{last_number_} - first_number_ + 1 : 0;
+    const uint64_t sent = recording_ ? uint64_t{last_number_} + 1 : 0;
     return sent > whole_frames_ ? sent - whole_frames_ : 0;
 }
 

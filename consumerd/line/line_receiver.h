@@ -43,7 +43,7 @@ public:
     uint64_t packet_bytes() const { return packet_bytes_; }
     uint64_t damaged_frames() const { return scanner_.damaged_frames(); }
     uint64_t skipped_bytes() const { return scanner_.skipped_bytes(); }
-    /* That were sent between the first and the last that arrived, and did not arrive whole. */
+    /* That were sent before the last that arrived, and did not arrive whole, or before anybody listened. */
     uint64_t missing_frames() const;
     uint64_t refused_frames() const { return refused_frames_; } /* whole, but not of a trace */
     /* Of which at least a part arrived, and no generation whole. */
@@ -77,9 +77,9 @@ private:
     uint64_t packet_bytes_ = 0;
     uint64_t whole_frames_ = 0;
     uint64_t refused_frames_ = 0;
-    uint32_t first_number_ = 0;
     uint32_t last_number_ = 0;
     std::map<std::string, File, std::less<>> files_;
+    std::size_t files_bytes_ = 0;
     std::set<std::string, std::less<>> streams_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <limits>
 #include <random>
 
 namespace plumb {
@@ -70,7 +72,7 @@ Result<FileDescriptor> open_serial(const SerialPlace& place, int flags) {
         return Error::from_errno(errno, "Could not read the settings of {}", place.path);
     ::cfmakeraw(&settings);
     settings.c_cflag |= CLOCAL | CREAD;
-    settings.c_cflag &= ~static_cast<tcflag_t>(CSTOPB);
+    settings.c_cflag &= ~static_cast<tcflag_t>(CSTOPB | CRTSCTS);
     const Speed* const speed = speed_of(place.baud);
     if (speed == nullptr || ::cfsetspeed(&settings, speed->code) != 0 ||
         ::tcsetattr(line.get(), TCSANOW, &settings) != 0)
@@ -79,7 +81,7 @@ Result<FileDescriptor> open_serial(const SerialPlace& place, int flags) {
 }
 
 Result<std::shared_ptr<SerialLine>> SerialLine::open(const SerialPlace& place) {
-    auto line = open_serial(place, O_WRONLY);
+    auto line = open_serial(place, O_WRONLY | O_APPEND);
     if (!line) return line.error();
     std::random_device random;
     return std::shared_ptr<SerialLine>(new SerialLine(std::move(*line), place.path, random()));
@@ -115,6 +117,8 @@ Status SerialLine::send() {
 Status SerialLine::send_packet(const std::string& stream, std::span<const std::byte> start,
                                std::span<const std::byte> records, std::size_t padding_bytes) {
     static constexpr std::array<std::byte, 8> zeros{};
+    if (1 + stream.size() + start.size() + records.size() + padding_bytes > frame_payload_max)
+        return Error("A packet of {} bytes is too large for {}.", records.size(), path_);
     const std::lock_guard lock(mutex_);
     add(FrameType::packet, stream, {start, records, std::span(zeros).first(padding_bytes)});
     if (Status sent = send(); !sent) return sent;
@@ -165,9 +169,20 @@ Status SerialLine::end() {
     for (int times = 0; times < times_at_end; times++)
         add(FrameType::end, "", {});
     if (sent) sent = send();
-    /* What a terminal has not sent yet would be thrown away with it, or wait. */
-    if (sent && ::isatty(line_.get()) != 0) (void)::tcdrain(line_.get());
-    return sent;
+    return sent ? wait_until_sent() : sent;
+}
+
+/* What a terminal has not sent yet would be thrown away when it is closed, or hold that up. */
+Status SerialLine::wait_until_sent() const {
+    constexpr int look_us = 10'000;
+    int left = 0, before = std::numeric_limits<int>::max();
+    for (int waited_ms = 0; ::ioctl(line_.get(), TIOCOUTQ, &left) == 0 && left > 0;) {
+        waited_ms = left < before ? 0 : waited_ms + look_us / 1000;
+        before = left;
+        if (waited_ms > patience_ms) return Error("{} does not take the last {} bytes.", path_, left);
+        ::usleep(look_us);
+    }
+    return ok();
 }
 
 } // namespace plumb

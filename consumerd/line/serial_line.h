@@ -63,6 +63,7 @@ private:
     void add_file(const std::string& name, const File& file);
     Status send_all_files();
     Status send();
+    Status wait_until_sent() const;
 
     std::mutex mutex_; /* of all that follows */
     FileDescriptor line_;

@@ -59,7 +59,7 @@ void encode_own_numbers(RecordEncoder& encoder, const ChannelEntry& entry, uint6
 
 } // namespace
 
-Status write_statedump(CtfStream& stream, std::vector<ChannelEntry>& entries) {
+Status write_statedump(CtfStream& stream, std::vector<ChannelEntry>& entries, size_t records_max) {
     std::stable_sort(entries.begin(), entries.end(),
                      [](const ChannelEntry& a, const ChannelEntry& b) { return a.timestamp < b.timestamp; });
     RecordEncoder encoder;
@@ -68,7 +68,8 @@ Status write_statedump(CtfStream& stream, std::vector<ChannelEntry>& entries) {
         encoder.clear();
         uint64_t last = stream.last_timestamp();
         packet.timestamp_begin = std::max(entries[i].timestamp, last);
-        for (; i < entries.size() && encoder.bytes().size() < packet_limit_bytes; i++) {
+        for (; i < entries.size() && encoder.bytes().size() < std::min(packet_limit_bytes, records_max);
+             i++) {
             last = std::max(last, entries[i].timestamp);
             encode(encoder, entries[i], last);
             encode_own_numbers(encoder, entries[i], last);

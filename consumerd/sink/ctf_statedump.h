@@ -18,8 +18,8 @@
 
 namespace plumb {
 
-/* Sorts the entries by time and appends them to the stream as packets. */
-Status write_statedump(CtfStream& stream, std::vector<ChannelEntry>& entries);
+/* Sorts the entries by time and appends them to the stream as packets of about so many bytes of records at most. */
+Status write_statedump(CtfStream& stream, std::vector<ChannelEntry>& entries, size_t records_max);
 
 } // namespace plumb
 

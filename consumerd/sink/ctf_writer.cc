@@ -96,25 +96,32 @@ Status CtfWriter::write_losses(uint32_t ring, uint64_t events_discarded, uint64_
 }
 
 Status CtfWriter::write_entries(std::vector<ChannelEntry>& entries) {
-    return write_statedump(statedump_.front(), entries);
+    return write_statedump(statedump_.front(), entries, records_max());
 }
 
 Status CtfWriter::write_kernel_statedump(std::span<const std::byte> records) {
     CtfStream& stream = statedump_.front();
     std::vector<std::byte> in_order(records.begin(), records.end());
-    CtfStream::Packet packet;
-    packet.records = in_order;
+    Piece left;
+    left.records = in_order;
     uint64_t last = stream.last_timestamp();
-    for (size_t offset = 0; offset + PLUMB_RECORD_HEADER_BYTES <= in_order.size();) {
+    for (size_t offset = 0; offset + PLUMB_RECORD_HEADER_BYTES <= in_order.size(); left.record_count++) {
         plumb_record record;
         std::memcpy(&record, in_order.data() + offset, sizeof(record));
         record.timestamp = last = std::max(last, record.timestamp);
         std::memcpy(in_order.data() + offset, &record, sizeof(record));
-        if (offset == 0) packet.timestamp_begin = last;
-        packet.timestamp_end = last;
+        if (offset == 0) left.first_timestamp = last;
+        left.last_timestamp = last;
         offset += (size_t{record.length} + PLUMB_RECORD_ALIGNMENT - 1) & ~size_t{PLUMB_RECORD_ALIGNMENT - 1};
     }
-    return stream.write(packet);
+    while (left.record_count > 0) {
+        const Piece first = left.records.size() <= records_max() ? left : first_of(left, records_max());
+        if (Status written = stream.write({first.records, first.first_timestamp, first.last_timestamp});
+            !written)
+            return written;
+        left = behind(left, first);
+    }
+    return ok();
 }
 
 void CtfWriter::began(uint64_t timestamp) {

@@ -6,6 +6,7 @@
 #include "consumerd/drain/channel_source.h"
 #include "consumerd/kernel/kernel_statedump.h"
 #include "consumerd/sink/ctf_writer.h"
+#include "consumerd/sink/packet_carrier.h"
 #include "tests/support/channel_builder.h"
 #include "tests/support/kernel_statedump_times.h"
 #include "trace/ctf/tsdl.h"
@@ -444,6 +445,49 @@ TEST_F(CtfWriterTest, AKernelStatedumpNeverGoesBack) {
     write(1700, 3000);
     EXPECT_THAT(test::kernel_statedump_times(directory() + "/kernel/statedump"),
                 testing::ElementsAre(1000, 2000, 2000, 2000, 2000, 3000));
+}
+
+/* Keeps what it is given as a stream file. */
+class KeepingCarrier : public PacketCarrier {
+public:
+    explicit KeepingCarrier(std::string path) : path_(std::move(path)) {}
+    size_t records_max() const override { return 4096; }
+    Status send_packet(const std::string& stream, std::span<const std::byte> start,
+                       std::span<const std::byte> records, size_t padding_bytes) override {
+        EXPECT_EQ(stream, "kernel/statedump");
+        EXPECT_LE(records.size(), records_max());
+        std::ofstream file(path_, std::ios::app);
+        for (const auto part : {start, records})
+            file.write(reinterpret_cast<const char*>(part.data()), static_cast<std::streamsize>(part.size()));
+        file << std::string(padding_bytes, '\0');
+        packets++;
+        return ok();
+    }
+    Status send_begin(const std::string&, uint64_t) override { return ok(); }
+    Status send_file(const std::string&, std::string_view) override { return ok(); }
+    int packets = 0;
+
+private:
+    std::string path_;
+};
+
+/* What is sent is lost packet by packet, and the receiver takes none that is larger than any record. */
+TEST_F(CtfWriterTest, ACarrierIsGivenAKernelStatedumpInSmallPackets) {
+    TraceIdentity identity;
+    identity.domain = "kernel";
+    const auto carrier = std::make_shared<KeepingCarrier>(root_ + "/sent");
+    auto writer = CtfWriter::create(directory(), identity, 1, 0, carrier);
+    ASSERT_TRUE(writer) << writer.error().message();
+    std::vector<NamedThread> threads;
+    std::vector<uint64_t> times;
+    for (uint32_t i = 1; i <= 1000; i++) {
+        threads.push_back({i, i, i, "a thread"});
+        times.push_back(i);
+    }
+    EXPECT_TRUE((*writer)->write_kernel_statedump(encode_named_threads(threads)));
+    EXPECT_EQ(test::kernel_statedump_times(root_ + "/sent"), times);
+    EXPECT_GT(carrier->packets, 5);
+    EXPECT_FALSE(std::filesystem::exists(directory() + "/kernel/statedump"));
 }
 
 } // namespace
