@@ -47,6 +47,9 @@ struct WordsBehindDashes {
 };
 const WordsBehindDashes& words_behind_dashes();
 
+/* Of words that mean nothing. */
+inline constexpr int exit_status_of_wrong_words = 2;
+
 /* What the program returns when the subcommand's callback has returned. */
 void finish(int exit_status);
 int exit_status();

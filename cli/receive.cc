@@ -29,6 +29,8 @@
 namespace plumb {
 namespace {
 
+/* The number of an error, which no system call has. */
+constexpr int wrong_words = -2;
 constexpr int silence_ms = 2'000;
 constexpr int look_interval_ms = 200;
 constexpr std::size_t read_bytes = 64 * 1024;
@@ -45,7 +47,7 @@ public:
     static Result<Input> open(const std::string& line) {
         if (line == "-") return Input(FileDescriptor(::dup(STDIN_FILENO)), "standard input");
         const auto place = SerialPlace::parse(line);
-        if (!place) return place.error();
+        if (!place) return place.error().as(wrong_words);
         auto opened = open_serial(*place, O_RDONLY);
         if (!opened) return opened.error();
         return Input(std::move(*opened), place->path);
@@ -92,11 +94,11 @@ Status receive(const Input& input, LineReceiver& receiver) {
             if (Status taken = receiver.silence(); !taken) return taken;
         }
     }
-    return receiver.silence();
+    return receiver.finish();
 }
 
 /* Whether all that was sent is there. */
-bool tell(const LineReceiver& receiver, const std::string& line, const std::string& directory) {
+bool tell(const LineReceiver& receiver, const std::string& line) {
     bool is_whole = receiver.has_end();
     const auto say = [&is_whole](const std::string& what) {
         print_error("{}\n", what);
@@ -111,7 +113,10 @@ bool tell(const LineReceiver& receiver, const std::string& line, const std::stri
         print_error("Damaged on the line: {}; {} were skipped.\n",
                     counted(receiver.damaged_frames(), "frame"), counted(receiver.skipped_bytes(), "byte"));
     if (receiver.refused_frames() > 0)
-        say(fmt::format("{} whole, but no part of a trace.", counted(receiver.refused_frames(), "frame")));
+        say(fmt::format("{} came whole, but no part of this trace, or once more.",
+                        counted(receiver.refused_frames(), "frame")));
+    for (const std::string& domain : receiver.domains_without_metadata())
+        say(fmt::format("The metadata of {} did not arrive: what there is of it can not be read.", domain));
     for (const std::string& name : receiver.incomplete_files())
         say(receiver.has_file(name)
                 ? fmt::format("The last {} did not arrive whole: the one before it is there.", name)
@@ -121,7 +126,6 @@ bool tell(const LineReceiver& receiver, const std::string& line, const std::stri
             "time.");
     else if (!receiver.has_end())
         say("The end did not arrive: the sender was killed, or cut off, or goes on.");
-    print_error("The trace is in {}.\n", without_controls(directory));
     return is_whole;
 }
 
@@ -130,22 +134,26 @@ int run_receive(const ReceiveOptions& options) {
     ::signal(SIGPIPE, SIG_IGN);
     const EndNoted end_noted;
     const auto input = Input::open(options.line);
-    if (!input) return complain(input.error());
+    if (!input) {
+        const int failed = complain(input.error());
+        return input.error().number() == wrong_words ? exit_status_of_wrong_words : failed;
+    }
     auto directory = TraceDirectory::claim(options.directory, options.force, ::geteuid() == 0);
     if (!directory) return complain(directory.error());
     const auto folder = Folder::open(directory->path());
     if (!folder) return complain(folder.error());
     LineReceiver receiver(*folder);
     Status received = receive(*input, receiver);
-    if (!receiver.has_begun())
+    if (!receiver.has_trace())
         return complain(
             received
                 ? Error("Nothing came over {}.", input->name())
                       .hint("Does `plumb record --to serial:...` run on the other side, at the same speed?")
                 : received.error());
     directory->keep();
-    const bool is_whole = tell(receiver, input->name(), directory->path());
-    if (!received) return complain(received.error());
+    const bool is_whole = tell(receiver, input->name());
+    if (directory->check()) print_error("The trace is in {}.\n", without_controls(directory->path()));
+    if (!received) return complain(received.error().hint("What came behind it was not taken."));
     return is_whole ? 0 : 1;
 }
 

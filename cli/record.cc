@@ -16,9 +16,6 @@
 namespace plumb {
 namespace {
 
-/* As of words that are no options. */
-constexpr int exit_status_of_wrong_words = 2;
-
 int run(const RecordOptions& options) try {
     Recorder recorder(options);
     const auto status = recorder.run();

@@ -70,6 +70,7 @@ Result<int> Recorder::run() {
     start_stream_keeper();
     if (!options_.command.empty()) signals_.watch_group();
     if (Status opened = open_session(); !opened) return opened.error();
+    if (line_) line_->end_when({}); /* from here on signals are taken */
     started_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC);
     if (drain_)
         if (Status started = drain_->start(); !started) return started.error();
@@ -147,6 +148,14 @@ Status Recorder::check_words() {
     return *bytes != 0 ? ok() : Status(Error("--kernel-buffer-size 0: a buffer holds something."));
 }
 
+/* Before the recording, nobody takes them. */
+static bool is_end_waiting() {
+    sigset_t pending;
+    return ::sigpending(&pending) == 0 &&
+           (::sigismember(&pending, SIGINT) == 1 || ::sigismember(&pending, SIGTERM) == 1 ||
+            ::sigismember(&pending, SIGHUP) == 1);
+}
+
 /* Everything that can be refused before anything is made. */
 Status Recorder::prepare() {
     if (Status sensible = check_words(); !sensible) return sensible.error().as(wrong_words);
@@ -175,6 +184,7 @@ Status Recorder::prepare() {
         auto line = SerialLine::open(*place);
         if (!line) return line.error();
         line_ = std::move(*line);
+        line_->end_when(is_end_waiting);
     }
     auto claimed = TraceDirectory::claim(options_.directory, options_.force, is_of_others);
     if (!claimed) return claimed.error();
@@ -440,6 +450,7 @@ void Recorder::not_written(const Error& error) {
 }
 
 void Recorder::close_drains() {
+    if (line_) line_->end_when([this] { return is_asked_to_hurry(); });
     if (Status finished = drain_->finish(); !finished) not_written(finished.error());
     if (kernel_drain_) {
         const plumb_clock_page clock = drain_->clock_page();

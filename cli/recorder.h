@@ -31,6 +31,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 
@@ -133,7 +134,8 @@ private:
     std::uint64_t elapsed_ns() const;
 
     RecordOptions options_;
-    std::shared_ptr<SerialLine> line_;        /* with --to alone */
+    std::shared_ptr<SerialLine> line_; /* with --to alone */
+    std::mutex hurry_mutex_;
     std::optional<TraceDirectory> directory_; /* before what writes there */
     SignalQueue signals_;
     StatusLine status_;

@@ -193,7 +193,8 @@ bool Recorder::is_insisted_on(const siginfo_t& signal) {
 
 /* While what was recorded is read: the second signal that asks for the end gets one, and the first is told so. */
 bool Recorder::is_asked_to_hurry() {
-    if (!is_closing_) return false; /* a snapshot, in between */
+    const std::lock_guard lock(hurry_mutex_); /* of the draining threads, one may send over a line */
+    if (!is_closing_) return false;           /* a snapshot, in between */
     while (const auto signal = signals_.next(0)) {
         const int number = signal->si_signo;
         handle_behind(*signal);

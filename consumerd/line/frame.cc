@@ -109,10 +109,33 @@ std::optional<Frame> FrameScanner::next() {
     return {};
 }
 
+bool FrameScanner::has_whole_frame(std::size_t at) const {
+    FrameHeader header;
+    const std::span<const std::byte> left = std::span(bytes_).subspan(at);
+    if (left.size() < sizeof(header)) return false;
+    std::memcpy(&header, left.data(), sizeof(header));
+    if (std::memcmp(header.magic, magic, sizeof(magic)) != 0 || header_check(header) != header.check ||
+        header.bytes > frame_payload_max || left.size() < sizeof(header) + header.bytes + check_bytes)
+        return false;
+    std::uint32_t check = 0;
+    std::memcpy(&check, left.data() + sizeof(header) + header.bytes, sizeof(check));
+    return crc32c(left.subspan(sizeof(header), header.bytes)) == check;
+}
+
+void FrameScanner::look_behind_begun() {
+    for (std::size_t at = at_ + 1; at + sizeof(FrameHeader) <= bytes_.size(); at++) {
+        if (!has_whole_frame(at)) continue;
+        damaged_frames_++;
+        skip(at - at_);
+        return;
+    }
+}
+
 void FrameScanner::give_up_begun() {
-    if (bytes_.size() - at_ < sizeof(FrameHeader)) return;
-    damaged_frames_++;
-    skip(1);
+    look_behind_begun();
+    if (bytes_.size() == at_ || has_whole_frame(at_)) return;
+    damaged_frames_ += bytes_.size() - at_ >= sizeof(FrameHeader);
+    skip(bytes_.size() - at_);
 }
 
 } // namespace plumb

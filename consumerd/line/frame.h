@@ -73,7 +73,10 @@ class FrameScanner {
 public:
     void add(std::span<const std::byte> bytes);
     std::optional<Frame> next();
-    /* Nothing more comes of the frame that was begun: some of its bytes were lost, and others may be in it. */
+    /* Nothing has come for a while: if some bytes of the frame that was begun were lost, whole ones may stand where it seems to
+     * go on. It is given up for the first of these; otherwise it may yet go on. */
+    void look_behind_begun();
+    /* Nothing more comes. */
     void give_up_begun();
 
     std::uint64_t damaged_frames() const { return damaged_frames_; }
@@ -82,6 +85,7 @@ public:
 private:
     void skip(std::size_t bytes);
     bool find_magic();
+    bool has_whole_frame(std::size_t at) const;
 
     std::vector<std::byte> bytes_;
     std::size_t at_ = 0;

@@ -13,6 +13,7 @@
 namespace plumb {
 namespace {
 
+constexpr char metadata_name[] = "metadata";
 constexpr char summary_name[] = "summary.json";
 constexpr std::size_t name_letters_max = 64;
 constexpr std::size_t domains_max = 64;
@@ -54,7 +55,12 @@ Status LineReceiver::take(std::span<const std::byte> bytes) {
 }
 
 Status LineReceiver::silence() {
-    for (uint64_t before = UINT64_MAX; before != scanner_.skipped_bytes();) {
+    scanner_.look_behind_begun();
+    return take_frames();
+}
+
+Status LineReceiver::finish() {
+    for (uint64_t before = UINT64_MAX; before != scanner_.skipped_bytes() && !has_end_ && !has_another_;) {
         before = scanner_.skipped_bytes();
         scanner_.give_up_begun();
         if (Status taken = take_frames(); !taken) return taken;
@@ -63,7 +69,7 @@ Status LineReceiver::silence() {
 }
 
 Status LineReceiver::take_frames() {
-    while (!has_another_) {
+    while (!has_another_ && !has_end_) {
         const std::optional<Frame> frame = scanner_.next();
         if (!frame) return ok();
         if (Status taken = take(*frame); !taken) return taken;
@@ -71,17 +77,28 @@ Status LineReceiver::take_frames() {
     return ok();
 }
 
-Status LineReceiver::take(const Frame& frame) {
-    if (!recording_) {
-        recording_ = frame.recording;
-        last_number_ = frame.number;
-    }
-    if (*recording_ != frame.recording) {
+/* A line brings frames in the order in which they were sent. Of a recording before this one there may be a rest in it. */
+bool LineReceiver::is_next(const Frame& frame) {
+    if (recording_ && *recording_ != frame.recording && has_trace()) {
         has_another_ = true;
-        return ok();
+        return false;
     }
+    if (!recording_ || *recording_ != frame.recording) {
+        recording_ = frame.recording;
+        whole_frames_ = refused_frames_ = 0;
+        files_.clear();
+        files_bytes_ = 0;
+    } else if (frame.number <= last_number_) {
+        refused_frames_++;
+        return false;
+    }
+    last_number_ = frame.number;
+    return true;
+}
+
+Status LineReceiver::take(const Frame& frame) {
+    if (!is_next(frame)) return ok();
     whole_frames_++;
-    last_number_ = std::max(last_number_, frame.number);
     switch (frame.type) {
     case FrameType::packet:
         return take_packet(frame);
@@ -114,10 +131,10 @@ Result<const Folder*> LineReceiver::folder_of(std::string_view name) {
 
 /* Whole, or not at all. */
 Status LineReceiver::take_packet(const Frame& frame) {
-    if (!is_name_of_part(frame.name) || !is_packet(frame.content)) return refuse();
+    if (!is_name_of_part(frame.name) || file_in(frame.name) == metadata_name || !is_packet(frame.content))
+        return refuse();
     if (!streams_.contains(frame.name)) {
-        if (streams_.size() >= streams_max || domains_.size() >= domains_max || files_.contains(frame.name))
-            return refuse();
+        if (streams_.size() >= streams_max || domains_.size() >= domains_max) return refuse();
         streams_.emplace(frame.name);
     }
     const auto folder = folder_of(frame.name);
@@ -165,7 +182,7 @@ Status LineReceiver::take_part(const Frame& frame) {
     std::memcpy(&part, frame.content.data(), sizeof(part));
     const std::span<const std::byte> bytes = frame.content.subspan(sizeof(part));
     const bool is_known =
-        frame.name == summary_name || (is_name_of_part(frame.name) && file_in(frame.name) == "metadata");
+        frame.name == summary_name || (is_name_of_part(frame.name) && file_in(frame.name) == metadata_name);
     if (!is_known || part.total_bytes == 0 || part.total_bytes > file_bytes_max ||
         part.offset % file_part_bytes != 0 || part.offset >= part.total_bytes ||
         bytes.size() != std::min<std::size_t>(file_part_bytes, part.total_bytes - part.offset) ||
@@ -205,9 +222,21 @@ std::vector<std::string> LineReceiver::incomplete_files() const {
     return names;
 }
 
-bool LineReceiver::has_file(const std::string& name) const {
+bool LineReceiver::has_file(std::string_view name) const {
     const auto found = files_.find(name);
     return found != files_.end() && found->second.written_generation != 0;
+}
+
+std::vector<std::string> LineReceiver::domains_without_metadata() const {
+    std::vector<std::string> found;
+    for (const auto& [domain, folder] : domains_)
+        if (!has_file(domain + "/" + metadata_name)) found.push_back(domain);
+    return found;
+}
+
+bool LineReceiver::has_trace() const {
+    return packets_ != 0 || std::any_of(files_.begin(), files_.end(),
+                                        [](const auto& file) { return file.second.written_generation != 0; });
 }
 
 } // namespace plumb

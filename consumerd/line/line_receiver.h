@@ -30,8 +30,10 @@ public:
 
     /* Fails when the trace can not be written; what has arrived by then is in it. */
     Status take(std::span<const std::byte> bytes);
-    /* Nothing has come for a while, or nothing comes any more. */
+    /* Nothing has come for a while. */
     Status silence();
+    /* Nothing comes any more. */
+    Status finish();
 
     bool has_begun() const { return recording_.has_value(); }
     /* The sender has said that this was all. */
@@ -45,10 +47,16 @@ public:
     uint64_t skipped_bytes() const { return scanner_.skipped_bytes(); }
     /* That were sent before the last that arrived, and did not arrive whole, or before anybody listened. */
     uint64_t missing_frames() const;
-    uint64_t refused_frames() const { return refused_frames_; } /* whole, but not of a trace */
+    uint64_t refused_frames() const {
+        return refused_frames_;
+    } /* whole, but not of this trace, or there already */
     /* Of which at least a part arrived, and no generation whole. */
     std::vector<std::string> incomplete_files() const;
-    bool has_file(const std::string& name) const;
+    bool has_file(std::string_view name) const;
+    /* Of which there are packets, and nothing that describes them. */
+    std::vector<std::string> domains_without_metadata() const;
+    /* Anything at all that can be read. */
+    bool has_trace() const;
 
 private:
     struct File {
@@ -61,6 +69,7 @@ private:
 
     Status take_frames();
     Status take(const Frame& frame);
+    bool is_next(const Frame& frame);
     Status take_packet(const Frame& frame);
     Status take_begin(const Frame& frame);
     Status take_part(const Frame& frame);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -17,11 +18,11 @@ namespace plumb {
 namespace {
 
 constexpr int patience_ms = 5'000;
-constexpr int patience_when_stuck_ms = 10;
+constexpr int look_interval_ms = 100;
 /* Files are sent again when so many times their size was sent of other things. */
 constexpr std::uint64_t others_per_file_byte = 16;
 /* At the end, what is short is sent as often: one that misses a part of it has no trace. */
-constexpr int times_at_end = 3;
+constexpr int times_at_end = 2;
 constexpr std::size_t short_bytes = 64 * 1024;
 
 struct Speed {
@@ -45,19 +46,20 @@ const Speed* speed_of(std::uint32_t baud) {
 Result<SerialPlace> SerialPlace::parse(const std::string& text) {
     SerialPlace place;
     const std::size_t colon = text.rfind(':');
-    place.path = text.substr(0, colon);
+    /* Names of devices may have colons, too: /dev/serial/by-path/pci-0000:00:14.0-usb-0:1:1.0. */
+    const bool has_speed = colon != std::string::npos && colon + 1 < text.size() &&
+                           text.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+    place.path = has_speed ? text.substr(0, colon) : text;
     if (place.path.empty())
         return Error("\"{}\" names no line.", text).hint("Give it as /dev/ttyS1 or /dev/ttyS1:921600.");
-    if (colon == std::string::npos) return place;
+    if (!has_speed) return place;
     const char* const end = text.data() + text.size();
     const auto [behind, failed] = std::from_chars(text.data() + colon + 1, end, place.baud);
-    if (failed != std::errc() || behind != end || speed_of(place.baud) == nullptr) {
-        std::string known;
-        for (const Speed& each : speeds)
-            known += fmt::format(" {}", each.baud);
-        return Error("\"{}\" is no speed of a line.", text.substr(colon + 1)).hint("There are{}.", known);
-    }
-    return place;
+    if (failed == std::errc() && behind == end && speed_of(place.baud) != nullptr) return place;
+    std::string known;
+    for (const Speed& each : speeds)
+        known += fmt::format(" {}", each.baud);
+    return Error("\"{}\" is no speed of a line.", text.substr(colon + 1)).hint("There are{}.", known);
 }
 
 Result<FileDescriptor> open_serial(const SerialPlace& place, int flags) {
@@ -83,6 +85,9 @@ Result<FileDescriptor> open_serial(const SerialPlace& place, int flags) {
 Result<std::shared_ptr<SerialLine>> SerialLine::open(const SerialPlace& place) {
     auto line = open_serial(place, O_WRONLY | O_APPEND);
     if (!line) return line.error();
+    struct stat info {};
+    if (::fstat(line->get(), &info) == 0 && S_ISREG(info.st_mode) && info.st_size != 0)
+        return Error("There is something in {} already.", place.path).hint("Send into an empty file.");
     std::random_device random;
     return std::shared_ptr<SerialLine>(new SerialLine(std::move(*line), place.path, random()));
 }
@@ -90,6 +95,11 @@ Result<std::shared_ptr<SerialLine>> SerialLine::open(const SerialPlace& place) {
 void SerialLine::add(FrameType type, std::string_view name,
                      std::initializer_list<std::span<const std::byte>> parts) {
     append_frame(frames_, type, recording_, number_++, name, parts);
+}
+
+void SerialLine::end_when(std::function<bool()> is_enough) {
+    const std::lock_guard lock(mutex_);
+    is_enough_ = std::move(is_enough);
 }
 
 Status SerialLine::send() {
@@ -104,14 +114,22 @@ Status SerialLine::send() {
         } else if (sent < 0 && errno != EAGAIN && errno != EINTR) {
             status = Error::from_errno(errno, "Could not send to {}", path_);
         } else {
-            pollfd writable{line_.get(), POLLOUT, 0};
-            if (::poll(&writable, 1, is_stuck_ ? patience_when_stuck_ms : patience_ms) != 0) continue;
-            is_stuck_ = true;
-            status = Error("{} takes nothing: does anybody read on the other side?", path_).as(ETIMEDOUT);
+            status = wait_for_room();
         }
+        if (!left.empty() && status && is_enough_ && is_enough_())
+            status = Error("The rest was not sent to {}, as it was asked to end.", path_).as(ECANCELED);
     }
     frames_.clear();
     return status;
+}
+
+Status SerialLine::wait_for_room() {
+    pollfd writable{line_.get(), POLLOUT, 0};
+    for (int waited_ms = 0; !is_stuck_; waited_ms += look_interval_ms) {
+        if (::poll(&writable, 1, look_interval_ms) != 0 || (is_enough_ && is_enough_())) return ok();
+        is_stuck_ = waited_ms >= patience_ms;
+    }
+    return Error("{} takes nothing: does anybody read on the other side?", path_).as(ETIMEDOUT);
 }
 
 Status SerialLine::send_packet(const std::string& stream, std::span<const std::byte> start,
@@ -179,6 +197,7 @@ Status SerialLine::wait_until_sent() const {
     for (int waited_ms = 0; ::ioctl(line_.get(), TIOCOUTQ, &left) == 0 && left > 0;) {
         waited_ms = left < before ? 0 : waited_ms + look_us / 1000;
         before = left;
+        if (is_enough_ && is_enough_()) return ok();
         if (waited_ms > patience_ms) return Error("{} does not take the last {} bytes.", path_, left);
         ::usleep(look_us);
     }

@@ -4,8 +4,8 @@
  * There is no way back: what the other side misses is not sent again. Only metadata and the summary are, while the line
  * carries much else, and at the end, since nothing can be read without them.
  *
- * Where the line takes nothing for a while (nobody reads, the other side asks to wait), sending fails, and so that nothing
- * waits for long, fails again at once until the line takes something. The frame that was begun is damaged then.
+ * Where the line takes nothing for a while (nobody reads, the other side asks to wait), sending fails, and fails again at
+ * once until the line takes something. The frame that was begun is damaged then.
  */
 #ifndef PLUMB_CONSUMERD_LINE_SERIAL_LINE_H
 #define PLUMB_CONSUMERD_LINE_SERIAL_LINE_H
@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -48,6 +49,8 @@ public:
                        std::span<const std::byte> records, std::size_t padding_bytes) override;
     Status send_begin(const std::string& stream, std::uint64_t timestamp) override;
     Status send_file(const std::string& name, std::string_view content) override;
+    /* Asked while something is sent; once it says so, what is left of that is left out. By one thread at a time. */
+    void end_when(std::function<bool()> is_enough);
     /* The files once more, and that this was all. */
     Status end();
 
@@ -63,6 +66,7 @@ private:
     void add_file(const std::string& name, const File& file);
     Status send_all_files();
     Status send();
+    Status wait_for_room();
     Status wait_until_sent() const;
 
     std::mutex mutex_; /* of all that follows */
@@ -73,6 +77,7 @@ private:
     std::map<std::string, File> files_;
     std::size_t file_bytes_ = 0;    /* of all of them */
     std::uint64_t bytes_since_ = 0; /* sent since they were */
+    std::function<bool()> is_enough_;
     std::vector<std::byte> frames_; /* to be sent */
     bool is_stuck_ = false;
 };

@@ -102,6 +102,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
             (void)receiver.take(line);
         }
         (void)receiver.silence();
+        (void)receiver.finish();
+        (void)receiver.domains_without_metadata();
         (void)receiver.missing_frames();
         (void)receiver.incomplete_files();
     }

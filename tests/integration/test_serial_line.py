@@ -163,13 +163,70 @@ int main(int argc, char** argv) {
         self.assertEqual(summary["exit_status"], 0)
         self.assertGreater(summary["events_lost_by_cause"]["not_written"], 10_000)
 
+    def test_a_pause_of_the_line_loses_nothing(self):
+        """In the middle of a frame, longer than the receiver waits before it looks for another one."""
+        clean = self.sent(2000)
+        fifo, trace = self.directory / "fifo", self.directory / "paused"
+        os.mkfifo(fifo)
+        with subprocess.Popen([PLUMB, "receive", fifo, "-o", trace], stderr=subprocess.PIPE, text=True) as receiver:
+            with open(fifo, "wb", buffering=0) as line:
+                half = len(clean) // 2
+                line.write(clean[:half])
+                time.sleep(5)
+                line.write(clean[half:])
+            said = receiver.communicate(timeout=60)[1]
+        self.assertEqual((receiver.returncode, "Damaged" in said), (0, False), said)
+        self.assertEqual(read_back(trace)[0]["pthread:mutex_acquired"], 2000)
+
+    def test_a_slow_line_can_be_ended(self):
+        """While metadata is sent before anything else, and while the rest is at the end: seconds, not minutes."""
+        for count, seconds in ((10, 0.5), (20_000, 4)):
+            master, slave = pty.openpty()
+            over = threading.Event()
+
+            def read_slowly(master=master, over=over):
+                while not over.is_set():
+                    time.sleep(0.1)
+                    os.set_blocking(master, False)
+                    try:
+                        os.read(master, 100)
+                    except OSError:
+                        pass
+            reader = threading.Thread(target=read_slowly)
+            reader.start()
+            recorder = self.start("--force", "--to", f"serial:{os.ttyname(slave)}", "--preload", "pthread", *SMALL, "--",
+                                  self.program, count)
+            time.sleep(seconds)
+            begin = time.monotonic()
+            while recorder.poll() is None and time.monotonic() - begin < 40:
+                recorder.terminate()
+                time.sleep(1.5)
+            took = time.monotonic() - begin
+            recorder.kill()
+            _, errors = recorder.communicate(timeout=60)
+            over.set()
+            reader.join()
+            os.close(slave)
+            os.close(master)
+            self.assertLess(took, 30, errors)
+            shutil.rmtree(self.trace, ignore_errors=True)
+
     def test_wrong_words(self):
+        full = self.directory / "full"
+        full.write_text("something")
         for words, status, said in ((["serial:/dev/nosuch"], 1, "Could not open /dev/nosuch: No such file"),
                                     (["/dev/ttyS1"], 2, "Give it as serial:/dev/ttyS1"),
                                     (["serial:/dev/ttyS1:77"], 2, '"77" is no speed of a line'),
+                                    ([f"serial:{full}"], 1, "There is something in"),
                                     (["serial:x", "--snapshot"], 2, "--snapshot drains nothing")):
             self.assertEqual(self.record("--to", *words, "--", "true"), status)
             self.assertIn(said, self.errors)
+            self.assertFalse(self.trace.exists())
+        for line, status, said in (("/dev/ttyS1:77", 2, "is no speed"), ("", 2, "names no line"),
+                                   ("/dev/nosuch", 1, "Could not open /dev/nosuch")):
+            done = subprocess.run([PLUMB, "receive", line, "-o", self.trace], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn(said, done.stderr)
             self.assertFalse(self.trace.exists())
 
 

@@ -72,7 +72,8 @@ void scan(FrameScanner& scanner, std::mt19937& random, std::span<const std::byte
         bytes = bytes.subspan(count);
         take_all();
     }
-    for (int silent = 0; silent < 3; silent++) {
+    for (uint64_t before = UINT64_MAX; before != scanner.skipped_bytes();) {
+        before = scanner.skipped_bytes();
         scanner.give_up_begun();
         take_all();
     }
@@ -142,6 +143,22 @@ TEST(Frames, AreNotWaitedForWhereNothingMoreComes) {
     std::vector<uint32_t> found;
     scan(scanner, random, sent.bytes, [&](const Frame& frame) { found.push_back(frame.number); });
     EXPECT_EQ(found, (std::vector<uint32_t>{0, 2}));
+}
+
+/* A line that pauses in the middle of a frame has lost nothing. */
+TEST(Frames, GoOnBehindAPause) {
+    std::mt19937 random(4);
+    const Sent sent = send_frames(random, 3);
+    FrameScanner scanner;
+    uint32_t found = 0;
+    for (size_t at = 0; at < sent.bytes.size(); at += 100) {
+        scanner.add(std::span(sent.bytes).subspan(at, std::min<size_t>(100, sent.bytes.size() - at)));
+        scanner.look_behind_begun();
+        while (scanner.next())
+            found++;
+    }
+    EXPECT_EQ(found, 3u);
+    EXPECT_EQ(scanner.damaged_frames(), 0u);
 }
 
 class LineReceiverTest : public testing::Test {
@@ -300,6 +317,38 @@ TEST_F(LineReceiverTest, TellsWhatIsMissingAndThatAnotherRecordingBegins) {
     EXPECT_FALSE(receiver.has_end());
 }
 
+TEST_F(LineReceiverTest, TakesEachFrameOnceAndNothingBehindTheEnd) {
+    add_packet("ust/ring_0", 0);
+    const std::vector<std::byte> first = line_;
+    add_packet("ust/ring_0", 1);
+    line_.insert(line_.end(), first.begin(), first.end());
+    add(FrameType::end, "", {});
+    const std::vector<std::byte> all = line_;
+    line_.insert(line_.end(), all.begin(), all.end());
+    LineReceiver receiver(*folder_);
+    EXPECT_TRUE(receiver.take(line_));
+    EXPECT_TRUE(receiver.finish());
+    EXPECT_EQ(receiver.packets(), 2u);
+    EXPECT_EQ(receiver.refused_frames(), 1u);
+    EXPECT_TRUE(receiver.has_end());
+    EXPECT_FALSE(receiver.has_another());
+    EXPECT_EQ(receiver.damaged_frames(), 0u);
+    EXPECT_EQ(receiver.domains_without_metadata(), std::vector<std::string>{"ust"});
+}
+
+/* What an earlier recording has left in the line. */
+TEST_F(LineReceiverTest, BeginsWithTheFirstRecordingOfWhichThereIsSomething) {
+    append_frame(line_, FrameType::begin, recording + 1, 900, "ust/ring_0", {});
+    add_packet("ust/ring_0", 0);
+    add(FrameType::end, "", {});
+    LineReceiver receiver(*folder_);
+    EXPECT_TRUE(receiver.take(line_));
+    EXPECT_EQ(receiver.packets(), 1u);
+    EXPECT_TRUE(receiver.has_end());
+    EXPECT_EQ(receiver.missing_frames(), 0u);
+    EXPECT_EQ(receiver.refused_frames(), 0u);
+}
+
 TEST(SerialPlace, IsAPathAndPerhapsASpeed) {
     const auto plain = SerialPlace::parse("/dev/ttyS1");
     ASSERT_TRUE(plain);
@@ -309,8 +358,10 @@ TEST(SerialPlace, IsAPathAndPerhapsASpeed) {
     ASSERT_TRUE(fast);
     EXPECT_EQ(fast->path, "/dev/ttyUSB0");
     EXPECT_EQ(fast->baud, 921600u);
-    for (const char* wrong : {"", ":9600", "/dev/ttyS1:", "/dev/ttyS1:9601", "/dev/ttyS1:fast",
-                              "/dev/ttyS1:9600x", "/dev/ttyS1:-1"})
+    const std::string by_path = "/dev/serial/by-path/pci-0000:00:14.0-usb-0:1:1.0-port0";
+    EXPECT_EQ(SerialPlace::parse(by_path)->path, by_path);
+    EXPECT_EQ(SerialPlace::parse(by_path + ":9600")->path, by_path);
+    for (const char* wrong : {"", ":9600", "/dev/ttyS1:9601", "/dev/ttyS1:99999999999"})
         EXPECT_FALSE(SerialPlace::parse(wrong)) << wrong;
 }
 
