@@ -106,8 +106,8 @@ Status LineReceiver::take(const Frame& frame) {
         return take_begin(frame);
     case FrameType::part:
         return take_part(frame);
-    case FrameType::end:
-        has_end_ = true;
+    case FrameType::end: /* of one before this, if there is nothing that it could be the end of */
+        has_end_ = has_trace();
         return ok();
     }
     return refuse();

@@ -339,6 +339,7 @@ TEST_F(LineReceiverTest, TakesEachFrameOnceAndNothingBehindTheEnd) {
 /* What an earlier recording has left in the line. */
 TEST_F(LineReceiverTest, BeginsWithTheFirstRecordingOfWhichThereIsSomething) {
     append_frame(line_, FrameType::begin, recording + 1, 900, "ust/ring_0", {});
+    append_frame(line_, FrameType::end, recording + 1, 901, "", {});
     add_packet("ust/ring_0", 0);
     add(FrameType::end, "", {});
     LineReceiver receiver(*folder_);
