@@ -39,20 +39,15 @@ wait $holder || exit 3
 rmmod plumb
 """
 HAS_TO_HEAR = IN_USE.replace("module_calls hold", "module_calls waiting")
-# While everybody sleeps, and is woken in the middle of the second recording, and behind it.
+# While everybody sleeps, and is woken in the middle of the second recording, whose command begins when all is on, and behind it.
 SLEEPERS = f"""
 mkdir /tmp/sleepers
 sleepers {PROCESSES} /tmp/sleepers >$RESULTS/said & sleepers=$!
 while ! [ -e /tmp/sleepers/ready ]; do sleep 0.05; done
-wake() {{ touch /tmp/sleepers/wake; while [ -e /tmp/sleepers/wake ]; do sleep 0.05; done; }}
+WAKE='touch /tmp/sleepers/wake; while [ -e /tmp/sleepers/wake ]; do sleep 0.05; done'
 plumb record -q -o $RESULTS/asleep -e 'sleepers:*' --duration 500ms || exit 1
-plumb record -q -o $RESULTS/awake -e 'sleepers:*' & recorder=$!
-while ! [ -s $RESULTS/awake/ust/metadata ]; do sleep 0.05; done
-sleep 1
-wake
-kill -INT $recorder
-wait $recorder || exit 2
-wake
+plumb record -q -o $RESULTS/awake -e 'sleepers:*' --exe sleepers -- sh -c "$WAKE" || exit 2
+sh -c "$WAKE"
 touch /tmp/sleepers/end
 wait $sleepers || exit 3
 rm -r /tmp/sleepers
