@@ -6,7 +6,7 @@
  *
  *   Result<Channel> made = Channel::create(directory, config);      // a function that can fail
  *   if (!made) return made.error();                                 // pass the error on: converts to any
- * Result Channel channel = std::move(*made);                             // take the value
+ *   Channel channel = std::move(*made);                             // take the value
  *
  *   Status written = write_all(fd, bytes);                          // nothing to return but success
  *   if (!written) return written.error().with("The trace in {} is not complete", path);

@@ -45,35 +45,6 @@ size_t aligned_length(uint16_t length) {
 
 } // namespace
 
-Piece first_of(const Piece& piece, size_t bytes_max) {
-    Piece first = piece;
-    first.record_count = 0;
-    size_t end = 0;
-    for_each_record(piece, [&, begin = size_t{0}](const plumb_record& record) mutable {
-        const size_t record_end = begin + record.length;
-        begin += (size_t{record.length} + PLUMB_RECORD_ALIGNMENT - 1) & ~size_t{PLUMB_RECORD_ALIGNMENT - 1};
-        if (first.record_count > 0 && record_end > bytes_max) return;
-        first.record_count++;
-        first.last_timestamp = record.timestamp;
-        end = record_end;
-    });
-    first.records = piece.records.first(std::min(end, piece.records.size()));
-    return first;
-}
-
-Piece behind(const Piece& piece, const Piece& first) {
-    Piece rest = piece;
-    const size_t begin =
-        (first.records.size() + PLUMB_RECORD_ALIGNMENT - 1) & ~size_t{PLUMB_RECORD_ALIGNMENT - 1};
-    rest.records = piece.records.subspan(std::min(begin, piece.records.size()));
-    rest.record_count = piece.record_count - first.record_count;
-    plumb_record record{};
-    if (rest.records.size() >= sizeof(record)) std::memcpy(&record, rest.records.data(), sizeof(record));
-    rest.first_timestamp = record.timestamp;
-    if (rest.records.size() < sizeof(record)) rest.record_count = 0;
-    return rest;
-}
-
 ReadBuffer::ReadBuffer()
     : chunk(std::make_unique_for_overwrite<std::byte[]>(chunk_limit_bytes)), counts(65536, 0) {}
 
