@@ -1,7 +1,7 @@
 // Keeps a session on for the benchmarks, until its standard input ends: a flight recorder, so that nothing
-// but the program that traces is at work.
+// but the program that traces is at work; or, with --discard, rings that nobody reads, and that are soon full.
 //
-//   bench_session SUBBUF_BYTES SUBBUF_COUNT PATTERN...
+//   bench_session [--discard] SUBBUF_BYTES SUBBUF_COUNT PATTERN...
 //
 // Prints one line when the session is on, and one at its end: bytes written and what was lost, so that a
 // figure of events that never arrived is not believed.
@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 using namespace plumb;
 
@@ -36,13 +37,15 @@ void print_totals(const Channel& channel) {
 } // namespace
 
 int main(int argc, char** argv) {
+    const bool discards = argc > 1 && std::strcmp(argv[1], "--discard") == 0;
+    if (discards) argv++, argc--;
     if (argc < 4) {
-        std::fprintf(stderr, "usage: bench_session SUBBUF_BYTES SUBBUF_COUNT PATTERN...\n");
+        std::fprintf(stderr, "usage: bench_session [--discard] SUBBUF_BYTES SUBBUF_COUNT PATTERN...\n");
         return 2;
     }
     ChannelConfig config;
     config.session_name = "bench";
-    config.mode = PLUMB_MODE_OVERWRITE;
+    config.mode = discards ? PLUMB_MODE_DISCARD : PLUMB_MODE_OVERWRITE;
     config.subbuf_bytes = static_cast<uint32_t>(std::strtoul(argv[1], nullptr, 10));
     config.subbuf_count = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));
     std::vector<Rule> rules;

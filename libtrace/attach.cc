@@ -181,7 +181,8 @@ void publish_writer(uint32_t session) {
     store_relaxed(writer.ring_bytes, attachment.ring_bytes);
     store_relaxed(writer.position_mask, attachment.ring_bytes - 1);
     store_relaxed(writer.record_limit, attachment.record_limit);
-    store_relaxed(writer.clock_mode, attachment.clock_mode);
+    store_relaxed(writer.clock_mode, static_cast<uint16_t>(attachment.clock_mode));
+    store_relaxed(writer.mode, static_cast<uint16_t>(attachment.mode));
     store_relaxed(writer.thread_tag, attachment.thread_tag);
     store_release(writer.epoch, attachment.epoch); // who sees it sees all above
     store_relaxed(writer.session_bit, 1u << session);

@@ -174,6 +174,7 @@ void call_on_own_stack(void (*function)()); // as the owner of `updating`, with 
 // update.cc
 void request_update();
 void switch_off_all();      // at once, for the fast path too; as the owner of `updating`
+bool rules_have_moved();    // since they were last asked for
 void follow_if_moved();     // updates if the rules have changed since; for who comes by anyway
 void quiesced();            // as the owner of `updating`
 void register_membarrier(); // in ordinary context, or before the first event is switched on

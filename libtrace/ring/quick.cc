@@ -6,23 +6,31 @@ namespace plumb {
 
 namespace {
 
+constexpr int sequence_tries = 8;
+
+// What a sequence depends on, and which ring it is for: false if this thread has to take the slow path.
+bool find_ring(const plumb_writer& writer, plumb_event& event, uint32_t session, Commit& commit) {
+    commit.epoch = load_acquire(writer.epoch); // before all else that is loaded of it
+    commit.epoch_there = &writer.epoch;
+    commit.cpu = current_cpu(runtime.rseq_offset);
+    if (plumb_thread_self.epoch < commit.epoch || commit.epoch == 0 ||
+        commit.cpu >= load_relaxed(writer.sequence_rings))
+        return false;
+    commit.control = reinterpret_cast<plumb_ring_control*>(load_relaxed(writer.control)) + commit.cpu;
+    commit.condition = &event.enabled;
+    commit.mask = commit.wanted = 1u << session;
+    return true;
+}
+
 bool write_in_sequence(const plumb_writer& writer, uint32_t clock_mode, plumb_event& event, uint32_t session,
                        const void* payload, uint32_t payload_bytes) {
     const uint64_t length = PLUMB_RECORD_HEADER_BYTES + uint64_t{payload_bytes};
     const uint64_t padded_length = (length + 7) & ~uint64_t{7};
-    constexpr int tries = 8;
-    for (int i = 0; i < tries; i++) {
+    for (int i = 0; i < sequence_tries; i++) {
         Commit commit = {};
-        commit.epoch = load_acquire(writer.epoch); // before all else that is loaded of it
-        commit.epoch_there = &writer.epoch;
-        if (load_relaxed(writer.clock_mode) != clock_mode) return false;
-        commit.cpu = current_cpu(runtime.rseq_offset);
-        if (plumb_thread_self.epoch < commit.epoch || commit.epoch == 0 ||
-            length > load_relaxed(writer.record_limit) || commit.cpu >= load_relaxed(writer.sequence_rings))
+        if (!find_ring(writer, event, session, commit) || load_relaxed(writer.clock_mode) != clock_mode ||
+            length > load_relaxed(writer.record_limit))
             return false;
-        commit.control = reinterpret_cast<plumb_ring_control*>(load_relaxed(writer.control)) + commit.cpu;
-        commit.condition = &event.enabled;
-        commit.mask = commit.wanted = 1u << session;
         Place place;
         switch (look_in_sequence(runtime.rseq_offset, commit, place)) {
         case Sequence::done:
@@ -55,17 +63,44 @@ bool write_in_sequence(const plumb_writer& writer, uint32_t clock_mode, plumb_ev
     return false;
 }
 
-} // namespace
-
-// Of a clock that takes system calls, with a permit for them.
-bool write_quickly(plumb_event& event, uint32_t session, const void* payload, uint32_t payload_bytes) {
-    const plumb_writer& writer = runtime.writers[session];
+// The clock may take system calls: then with a permit for them.
+bool write_quickly(const plumb_writer& writer, plumb_event& event, uint32_t session, const void* payload,
+                   uint32_t payload_bytes) {
     const uint32_t clock_mode = load_relaxed(writer.clock_mode);
-    if (!uses_sequences() || clock_mode == PLUMB_CLOCK_TSC) return false;
+    if (clock_mode == PLUMB_CLOCK_TSC) return false; // the fast path's
     if (!clock_takes_calls(clock_mode))
         return write_in_sequence(writer, clock_mode, event, session, payload, payload_bytes);
     const Permit permit;
     return permit.given() && write_in_sequence(writer, clock_mode, event, session, payload, payload_bytes);
+}
+
+// What needs to be cut has a cause of its own, and a process that can not be signalled hears of new rules on its slow path.
+bool count_quickly(const plumb_writer& writer, plumb_event& event, uint32_t session, uint32_t payload_bytes) {
+    if (rules_have_moved()) return false;
+    for (int i = 0; i < sequence_tries; i++) {
+        Commit commit = {};
+        if (!find_ring(writer, event, session, commit) || load_relaxed(writer.mode) != PLUMB_MODE_DISCARD ||
+            PLUMB_RECORD_HEADER_BYTES + uint64_t{payload_bytes} > load_relaxed(writer.record_limit))
+            return false;
+        switch (count_full_in_sequence(runtime.rseq_offset, commit, load_relaxed(writer.ring_bytes))) {
+        case Sequence::done:
+            return true;
+        case Sequence::again:
+            continue;
+        case Sequence::off:
+            return false;
+        }
+    }
+    return false;
+}
+
+} // namespace
+
+bool emit_quickly(plumb_event& event, uint32_t session, const void* payload, uint32_t payload_bytes) {
+    if (!uses_sequences()) return false;
+    const plumb_writer& writer = runtime.writers[session];
+    return write_quickly(writer, event, session, payload, payload_bytes) ||
+           count_quickly(writer, event, session, payload_bytes);
 }
 
 } // namespace plumb

@@ -1,17 +1,18 @@
-// With sequences, but a clock that can not be read in one (--clock mono): a record that needs nothing else of the slow
-// path takes no guard, and so does not block signals, which would cost ten times as much.
+// What needs so little of the slow path that it takes no guard there, and so does not block signals, which would cost ten
+// times as much: a record whose clock can not be read in a sequence (--clock mono), and an event that finds its ring
+// full and is only counted.
 //
-// Two sequences, with the clock read in between: the first looks where the ring is, the second publishes if the ring is
-// still there. What the first one saw the second one need not trust: the channel may be gone, and another one in its
-// place. So both look at the session's epoch before they touch the channel; while the event is on and the epoch is
-// this one, it is mapped, since who unmaps it switches the event off and restarts all sequences before.
+// A record takes two sequences, with the clock read in between: the first looks where the ring is, the second publishes
+// if the ring is still there. What the first one saw the second one need not trust: the channel may be gone, and another
+// one in its place. So each looks at the session's epoch before it touches the channel; while the event is on and the
+// epoch is this one, it is mapped, since who unmaps it switches the event off and restarts all sequences before.
 #pragma once
 
 #include "../runtime.h"
 
 namespace plumb {
 
-// Whether the record was written; if not, nothing was, and the slow path has to look.
-bool write_quickly(plumb_event& event, uint32_t session, const void* payload, uint32_t payload_bytes);
+// Whether the event is done with: recorded, or counted as lost. If not, nothing happened, and the slow path has to look.
+bool emit_quickly(plumb_event& event, uint32_t session, const void* payload, uint32_t payload_bytes);
 
 } // namespace plumb

@@ -36,28 +36,39 @@ inline uint32_t current_cpu(int64_t rseq_offset) {
     return cpu;
 }
 
-// Static: each file has its own copy, since a linker that merges copies would leave behind the descriptor of the other.
 /* clang-format off */
+
+/* Every sequence begins so: on this CPU, and with what the commit depends on as it was. */
+#define PLUMB_SEQUENCE_CONDITIONS                                                                        \
+    "movl %c[cpu](%[c]), %%eax\n"                                                                        \
+    "cmpl %%eax, %%fs:4(%[rseq])\n"                                                                      \
+    "jne %l[again]\n"                                                                                    \
+    "movq %c[condition](%[c]), %%rax\n"                                                                  \
+    "movl (%%rax), %%eax\n"                                                                              \
+    "andl %c[mask](%[c]), %%eax\n"                                                                       \
+    "cmpl %c[wanted](%[c]), %%eax\n"                                                                     \
+    "jne %l[off]\n"                                                                                      \
+    "movq %c[epoch_there](%[c]), %%rax\n"                                                                \
+    "testq %%rax, %%rax\n"                                                                               \
+    "jz 7f\n"                                                                                            \
+    "movl (%%rax), %%eax\n"                                                                              \
+    "cmpl %c[epoch](%[c]), %%eax\n"                                                                      \
+    "jne %l[again]\n"                                                                                    \
+    "7:\n"
+
+#define PLUMB_SEQUENCE_OPERANDS                                                                          \
+    [rseq] "r"(rseq_offset), [c] "r"(&commit), [control] "i"(offsetof(Commit, control)),                 \
+        [condition] "i"(offsetof(Commit, condition)), [mask] "i"(offsetof(Commit, mask)),                \
+        [wanted] "i"(offsetof(Commit, wanted)), [cpu] "i"(offsetof(Commit, cpu)),                        \
+        [epoch] "i"(offsetof(Commit, epoch)), [epoch_there] "i"(offsetof(Commit, epoch_there))
+
+// Static: each file has its own copy, since a linker that merges copies would leave behind the descriptor of the other.
 static inline Sequence commit_in_sequence(int64_t rseq_offset, const Commit& commit) {
     __asm__ volatile goto(
         PLUMB_RSEQ_DESCRIPTOR
         PLUMB_RSEQ_ENTER
         PLUMB_RSEQ_LOOP(3)
-        "movl %c[cpu](%[c]), %%eax\n"
-        "cmpl %%eax, %%fs:4(%[rseq])\n"
-        "jne %l[again]\n"
-        "movq %c[condition](%[c]), %%rax\n"
-        "movl (%%rax), %%eax\n"
-        "andl %c[mask](%[c]), %%eax\n"
-        "cmpl %c[wanted](%[c]), %%eax\n"
-        "jne %l[off]\n"
-        "movq %c[epoch_there](%[c]), %%rax\n"
-        "testq %%rax, %%rax\n"
-        "jz 7f\n"
-        "movl (%%rax), %%eax\n"
-        "cmpl %c[epoch](%[c]), %%eax\n"
-        "jne %l[again]\n"
-        "7:\n"
+        PLUMB_SEQUENCE_CONDITIONS
         "movq %c[control](%[c]), %%r8\n"
         "movq %c[expected](%[c]), %%rax\n"
         "cmpq %%rax, (%%r8)\n"
@@ -89,12 +100,8 @@ static inline Sequence commit_in_sequence(int64_t rseq_offset, const Commit& com
         PLUMB_RSEQ_LEAVE
         PLUMB_RSEQ_ABORT("again")
         : /* no outputs */
-        : [rseq] "r"(rseq_offset), [c] "r"(&commit), [control] "i"(offsetof(Commit, control)),
-          [expected] "i"(offsetof(Commit, expected_pos)), [word] "i"(offsetof(Commit, word)),
-          [value] "i"(offsetof(Commit, value)), [condition] "i"(offsetof(Commit, condition)),
-          [mask] "i"(offsetof(Commit, mask)), [wanted] "i"(offsetof(Commit, wanted)),
-          [cpu] "i"(offsetof(Commit, cpu)),
-          [epoch] "i"(offsetof(Commit, epoch)), [epoch_there] "i"(offsetof(Commit, epoch_there)), [at] "i"(offsetof(Commit, at)),
+        : PLUMB_SEQUENCE_OPERANDS, [expected] "i"(offsetof(Commit, expected_pos)), [word] "i"(offsetof(Commit, word)),
+          [value] "i"(offsetof(Commit, value)), [at] "i"(offsetof(Commit, at)),
           [timestamp] "i"(offsetof(Commit, timestamp)), [header] "i"(offsetof(Commit, header)),
           [payload] "i"(offsetof(Commit, payload)), [payload_bytes] "i"(offsetof(Commit, payload_bytes))
         : "rax", "rcx", "rdx", "r8", "r9", "memory", "cc"
@@ -118,18 +125,7 @@ static inline Sequence look_in_sequence(int64_t rseq_offset, const Commit& commi
         PLUMB_RSEQ_DESCRIPTOR
         PLUMB_RSEQ_ENTER
         PLUMB_RSEQ_LOOP(6)
-        "movl %c[cpu](%[c]), %%eax\n"
-        "cmpl %%eax, %%fs:4(%[rseq])\n"
-        "jne %l[again]\n"
-        "movq %c[condition](%[c]), %%rax\n"
-        "movl (%%rax), %%eax\n"
-        "andl %c[mask](%[c]), %%eax\n"
-        "cmpl %c[wanted](%[c]), %%eax\n"
-        "jne %l[off]\n"
-        "movq %c[epoch_there](%[c]), %%rax\n"
-        "movl (%%rax), %%eax\n"
-        "cmpl %c[epoch](%[c]), %%eax\n"
-        "jne %l[again]\n"
+        PLUMB_SEQUENCE_CONDITIONS
         "movq %c[control](%[c]), %%rcx\n"
         "movq (%%rcx), %%rax\n"
         "movq %%rax, (%[place])\n"
@@ -139,11 +135,41 @@ static inline Sequence look_in_sequence(int64_t rseq_offset, const Commit& commi
         PLUMB_RSEQ_LEAVE
         PLUMB_RSEQ_ABORT("again")
         : /* no outputs */
-        : [rseq] "r"(rseq_offset), [c] "r"(&commit), [place] "r"(&place),
-          [control] "i"(offsetof(Commit, control)), [condition] "i"(offsetof(Commit, condition)),
-          [mask] "i"(offsetof(Commit, mask)), [wanted] "i"(offsetof(Commit, wanted)),
-          [cpu] "i"(offsetof(Commit, cpu)), [epoch] "i"(offsetof(Commit, epoch)),
-          [epoch_there] "i"(offsetof(Commit, epoch_there))
+        : PLUMB_SEQUENCE_OPERANDS, [place] "r"(&place)
+        : "rax", "rcx", "memory", "cc"
+        : again, off);
+    return Sequence::done;
+again:
+    plumb_rseq_clear(rseq_offset);
+    return Sequence::again;
+off:
+    plumb_rseq_clear(rseq_offset);
+    return Sequence::off;
+}
+
+// Counts an event as lost, if the ring is full to its last byte: on the conditions of `commit`, with no more of it than these
+// and `control`. The addition is atomic, since writers on other CPUs count in this ring, too.
+static inline Sequence count_full_in_sequence(int64_t rseq_offset, const Commit& commit, uint64_t ring_bytes) {
+    __asm__ volatile goto(
+        PLUMB_RSEQ_DESCRIPTOR
+        PLUMB_RSEQ_ENTER
+        PLUMB_SEQUENCE_CONDITIONS
+        "movq %c[control](%[c]), %%rcx\n"
+        "movq %c[write_pos](%%rcx), %%rax\n"
+        "cmpq %c[limit](%%rcx), %%rax\n"
+        "jne %l[off]\n"
+        "subq %c[consumed](%%rcx), %%rax\n"
+        "cmpq %[ring_bytes], %%rax\n"
+        "jne %l[off]\n"
+        PLUMB_RSEQ_LOOP(7)
+        /* count */
+        "lock incq %c[lost](%%rcx)\n"
+        PLUMB_RSEQ_LEAVE
+        PLUMB_RSEQ_ABORT("again")
+        : /* no outputs */
+        : PLUMB_SEQUENCE_OPERANDS, [ring_bytes] "r"(ring_bytes), [write_pos] "i"(offsetof(plumb_ring_control, write_pos)),
+          [limit] "i"(offsetof(plumb_ring_control, limit)), [consumed] "i"(offsetof(plumb_ring_control, consumed)),
+          [lost] "i"(offsetof(plumb_ring_control, lost) + PLUMB_LOST_FULL * sizeof(uint64_t))
         : "rax", "rcx", "memory", "cc"
         : again, off);
     return Sequence::done;
@@ -169,6 +195,9 @@ struct Place {
     uint64_t limit;
 };
 inline Sequence look_in_sequence(int64_t, const Commit&, Place&) {
+    return Sequence::off;
+}
+inline Sequence count_full_in_sequence(int64_t, const Commit&, uint64_t) {
     return Sequence::off;
 }
 

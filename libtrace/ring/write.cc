@@ -445,7 +445,7 @@ extern "C" {
 
 PLUMB_EXPORT void plumb_emit_slow(plumb_event* event, uint32_t session, const void* payload,
                                   uint32_t payload_bytes) {
-    if (write_quickly(*event, session, payload, payload_bytes)) return;
+    if (emit_quickly(*event, session, payload, payload_bytes)) return;
     emit({*event, session, payload, payload_bytes, false});
 }
 

@@ -22,7 +22,8 @@
  *   visible, or, with EARLY_TIMEOUT, also at any moment.
  *
  * What is left out: memory order weaker than x86's; positions that wrap; sizes; damaged memory; who is attached and
- * which events are on (enabling.pml); idle_wake_pause_ns, which only delays.
+ * which events are on (enabling.pml); idle_wake_pause_ns, which only delays. That count_full_in_sequence() counts a lost event
+ * without a plan: it does what `full` does, in one step, where nothing can have changed in between.
  *
  *   * check  one_cpu -DTHREADS=2 -DCPUS=1 -DRECORDS=2 -DRECORDS_OF_LAST=1
  *   * check  time_order -DTHREADS=2 -DCPUS=1 -DRECORDS=1 -DFINE

@@ -33,13 +33,13 @@ def preload_off(command, also=(), **options):
 class Recorded:
     """A program run under `plumb record` with every pthread event on."""
 
-    def __init__(self, command, also=(), options=(), timeout=120, asan_options=None):
+    def __init__(self, command, also=(), options=(), buffers=BUFFERS, timeout=120, asan_options=None):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="plumb-pthread-"))
         self.trace = self.directory / "trace"
         if also:
             command = ["env", "LD_PRELOAD=" + ":".join(map(str, [PROBE, *also])), *command]
         self.status, self.output, self.errors = run(
-            [PLUMB, "record", "--preload", "pthread", *BUFFERS, *options, "-o", self.trace, "--", *command],
+            [PLUMB, "record", "--preload", "pthread", *buffers, *options, "-o", self.trace, "--", *command],
             timeout=timeout, **({} if asan_options is None else {"ASAN_OPTIONS": asan_options}))
 
     def events(self):

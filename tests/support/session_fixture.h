@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 #include <string>
 #include <unistd.h>
 #include <utility>
@@ -29,6 +31,13 @@ inline QuiescenceOptions quick() {
     QuiescenceOptions options;
     options.timeout_ns = 3'000'000'000;
     return options;
+}
+
+/* All rings of a channel: those of CPUs and the extra ones. */
+inline std::span<const plumb_ring_control> controls_of(const Channel& channel) {
+    return {
+        reinterpret_cast<const plumb_ring_control*>(channel.bytes().data() + channel.layout().control_offset),
+        std::size_t{channel.layout().ring_count} + channel.layout().extra_ring_count};
 }
 
 class SessionTest : public testing::Test {
@@ -54,13 +63,9 @@ protected:
     }
     /* Bytes written to the channel so far. */
     static std::uint64_t written(const Session& session) {
-        const Channel& channel = session.channel();
-        const auto* controls = reinterpret_cast<const plumb_ring_control*>(channel.bytes().data() +
-                                                                           channel.layout().control_offset);
         std::uint64_t sum = 0;
-        for (std::uint32_t ring = 0; ring < channel.layout().ring_count + channel.layout().extra_ring_count;
-             ring++)
-            sum += __atomic_load_n(&controls[ring].write_pos, __ATOMIC_SEQ_CST);
+        for (const plumb_ring_control& ring : controls_of(session.channel()))
+            sum += __atomic_load_n(&ring.write_pos, __ATOMIC_SEQ_CST);
         return sum;
     }
     /* Whether more is written, now or soon: the machine may have other things to do. */

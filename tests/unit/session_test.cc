@@ -16,6 +16,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -69,6 +70,36 @@ TEST_F(SessionTest, SelectsByLevelAndExclusion) {
     const std::uint64_t after = written(session);
     usleep(5000);
     EXPECT_EQ(written(session), after);
+}
+
+/* Whose ring is full only counts, without the slow path, where such a process hears of new rules. */
+TEST_F(SessionTest, SwitchesOffWhereTheSignalIsBlockedAndRingsAreFull) {
+    ChannelConfig config = test::small_channel();
+    config.mode = PLUMB_MODE_DISCARD;
+    Result<Session> session = Session::create(config, test::quick());
+    ASSERT_TRUE(session);
+    enable(*session, {{"subject:tick"}});
+    cpu_set_t all, one;
+    ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0); /* another CPU's ring would have room */
+    const Subject subject({"block", "trace"});
+    sched_setaffinity(0, sizeof(all), &all);
+    const auto lost = [&] {
+        uint64_t sum = 0;
+        for (const plumb_ring_control& ring : test::controls_of(session->channel()))
+            sum += __atomic_load_n(&ring.lost[PLUMB_LOST_FULL], __ATOMIC_SEQ_CST);
+        return sum;
+    };
+    for (int i = 0; i < 5000 && lost() == 0; i++)
+        usleep(1000);
+    ASSERT_GT(lost(), 0u);
+    disable(*session, {{"subject:tick"}});
+    uint64_t before = lost();
+    for (int i = 0; i < 100 && (usleep(20'000), lost() != before); i++)
+        before = lost();
+    EXPECT_EQ(lost(), before);
 }
 
 TEST_F(SessionTest, NamesAProcessThatBlocksTheSignalInEveryThread) {

@@ -37,7 +37,8 @@ struct plumb_writer {
     uint32_t record_limit;   /* bytes */
     uint32_t session_bit;    /* in plumb_event.enabled */
     uint32_t id_offset;      /* in plumb_event, of the event's id in this session */
-    uint32_t clock_mode;     /* of the channel */
+    uint16_t clock_mode;     /* of the channel */
+    uint16_t mode;           /* of the channel: enum plumb_ring_mode */
     uint32_t sequence_rings; /* rings that the runtime's own sequences may write: with any clock */
     uint32_t thread_tag;     /* to be joined with thread ids: PLUMB_TAG */
 } __attribute__((aligned(64)));
