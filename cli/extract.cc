@@ -5,7 +5,6 @@
  */
 #include "base/file.h"
 #include "base/output_buffer.h"
-#include "cli/channel_copy.h"
 #include "cli/command.h"
 #include "cli/end_noted.h"
 #include "cli/left_recordings.h"
@@ -21,6 +20,9 @@
 #include "consumerd/control/user_directory.h"
 #include "consumerd/drain/channel_source.h"
 #include "consumerd/drain/kernel_source.h"
+#include "consumerd/dump/channel_copy.h"
+#include "consumerd/dump/dumped_channels.h"
+#include "consumerd/dump/memory_dump.h"
 #include "consumerd/kernel/kernel_session.h"
 #include "consumerd/kernel/tracing_instances.h"
 
@@ -28,11 +30,16 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,6 +57,7 @@ struct ExtractOptions {
     bool force = false;
     bool keep = false;
     bool remove = false;
+    bool is_of_others = false; /* whoever was on the machine that was dumped */
 };
 
 /* A channel, and where its part of the trace goes; empty: as that of the recorder's own user. */
@@ -150,8 +158,8 @@ Result<bool> make_trace(std::vector<ToDrain>& channels, const ExtractOptions& op
                         const std::string& whose, std::vector<std::string> problems = {},
                         std::uint64_t kernel_cookie = 0) {
     const EndNoted end_noted; /* until the directory is taken back */
-    const bool is_of_others =
-        ::geteuid() == 0 && (kernel_cookie != 0 || channels.size() > 1 || options.user_id);
+    const bool is_of_others = ::geteuid() == 0 && (kernel_cookie != 0 || channels.size() > 1 ||
+                                                   options.user_id || options.is_of_others);
     auto directory = TraceDirectory::claim(options.directory, options.force, is_of_others);
     if (!directory) return directory.error();
     RecordSummary summary;
@@ -183,9 +191,84 @@ Result<bool> make_trace(std::vector<ToDrain>& channels, const ExtractOptions& op
     return summary.is_complete();
 }
 
+/* "checkout-21231", whatever the channel says. */
+std::string name_of(const plumb_channel_header& header) {
+    std::string name(header.session_name, ::strnlen(header.session_name, sizeof(header.session_name)));
+    for (char& letter : name)
+        if (std::isalnum(static_cast<unsigned char>(letter)) == 0) letter = '_';
+    return fmt::format("{}-{}", name, header.creator_pid);
+}
+
+/* Where the trace of each channel of a dump goes: the only one as it was asked for, several below it, by their names. */
+std::vector<std::string> directories_of(const std::vector<DumpedChannel>& channels,
+                                        const std::string& directory) {
+    if (channels.size() == 1) return {directory};
+    const std::string before = directory.empty() ? "plumb-trace-" : directory + "/";
+    std::vector<std::string> directories;
+    for (const DumpedChannel& channel : channels) {
+        const std::string wanted = before + name_of(channel.header);
+        std::string unused = wanted;
+        for (int number = 2; std::count(directories.begin(), directories.end(), unused) != 0; number++)
+            unused = fmt::format("{}-{}", wanted, number);
+        directories.push_back(unused);
+    }
+    return directories;
+}
+
+std::vector<std::string> problems_of(const DumpedChannel& channel) {
+    std::vector<std::string> problems;
+    if (channel.missing_pages != 0)
+        problems.push_back(
+            fmt::format("{} of the channel had memory and {} not in the dump (swapped out, or left out "
+                        "when the dump was made): what was in there is missing.",
+                        counted(channel.missing_pages, "page"), channel.missing_pages == 1 ? "is" : "are"));
+    if (has_kernel_events(channel.header))
+        problems.push_back(
+            "Events of the kernel are missing here: a dump has them in the kernel's own buffers, which are "
+            "not looked for.");
+    return problems;
+}
+
+/* Out of the dump of a machine or a process: a trace for each channel that is in there. */
+int extract_dump(FileDescriptor file, const ExtractOptions& options) {
+    const auto dump = MemoryDump::open(std::move(file), options.which);
+    if (!dump) return complain(dump.error());
+    auto found = find_channels(*dump);
+    if (!found) return complain(found.error().with("{} can not be searched for channels", options.which));
+    if (found->empty())
+        return complain(Error("There is no channel in {}.", options.which)
+                            .hint("{}", dump->is_of_machine()
+                                            ? "A dump without the page cache (makedumpfile -d "
+                                              "with 2, 4 or 8 in its sum) has none."
+                                            : "A core has the memory that is shared only with "
+                                              "bit 3 in /proc/PID/coredump_filter."));
+    if (found->size() > 1 && !options.directory.empty() && ::mkdir(options.directory.c_str(), 0777) != 0 &&
+        errno != EEXIST)
+        return complain(Error::from_errno(errno, "Could not make the directory {}", options.directory));
+    const std::vector<std::string> directories = directories_of(*found, options.directory);
+    int status = 0;
+    for (std::size_t i = 0; i < found->size(); i++) {
+        DumpedChannel& channel = (*found)[i];
+        const std::string whose = fmt::format("{} (session {}, recorded by process {})", options.which,
+                                              name_of(channel.header), channel.header.creator_pid);
+        std::vector<std::string> problems = problems_of(channel);
+        std::vector<ToDrain> one;
+        one.push_back({std::move(channel.copy), "", options.which});
+        ExtractOptions of_one = options;
+        of_one.directory = directories[i];
+        of_one.is_of_others = dump->is_of_machine();
+        const auto made = make_trace(one, of_one, whose, std::move(problems));
+        if (!made) complain(made.error());
+        if (!made || !*made) status = 1;
+        if (EndNoted::number() != 0) break;
+    }
+    return status;
+}
+
 int extract_file(const ExtractOptions& options) {
-    const FileDescriptor file(::open(options.which.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    FileDescriptor file(::open(options.which.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (!file.is_open()) return complain(Error::from_errno(errno, "Could not open {}", options.which));
+    if (MemoryDump::is_one(file)) return extract_dump(std::move(file), options);
     auto channel = ChannelCopy::read(file, options.which);
     if (!channel) return complain(channel.error());
     std::vector<ToDrain> channels;
@@ -274,8 +357,8 @@ void add_extract(CLI::App& app) {
         app.add_subcommand("extract", "Make a trace of what a killed plumb record left in shared memory");
     command->add_option(
         "RECORDER", options->which,
-        "Process id of the killed plumb record; not needed if there is only one. Or the path of "
-        "a file that holds a channel");
+        "Process id of the killed plumb record; not needed if there is only one. Or the path of a file: "
+        "a channel, the core of a program, the dump of a machine");
     command
         ->add_option("-o,--output", options->directory, "Directory of the trace; default: plumb-trace-<date>")
         ->check(not_empty())

@@ -10,10 +10,12 @@ without which it has no disk. Steps are scripts; they run one after the other, e
 files in $RESULTS. At the end all of that goes as one tar archive onto a raw disk, which the host reads: no file
 system, no network, nothing that needs root on the host."""
 import contextlib
+import json
 import lzma
 import os
 import re
 import shutil
+import socket
 import subprocess
 import tarfile
 import tempfile
@@ -167,10 +169,11 @@ class StepResult:
 
 
 class Guest:
-    def __init__(self, version, parameters="", modules=(), processors=2, second_line=None):
+    def __init__(self, version, parameters="", modules=(), processors=2, second_line=None, memory="1G"):
         """`parameters`: for the kernel's command line; `modules`: beside those that the disk needs; `second_line`: a file
         that gets what the guest sends over /dev/ttyS1."""
         self.processors = processors
+        self.memory = memory
         self.more = ["-serial", f"file:{second_line}"] if second_line else []
         self.kernel = KERNELS / version / "vmlinuz"
         self.parameters = parameters
@@ -203,18 +206,22 @@ class Guest:
         self.steps.append(name)
         self.archive.add(f"/steps/{len(self.steps):02}_{name}", script.encode())
 
+    def command(self, folder, step_seconds):
+        """That of the emulator, with all that the guest needs in `folder`."""
+        self.archive.add("/step_seconds", str(step_seconds).encode())
+        self.archive.write(folder / "initrd")
+        with (folder / "disk").open("wb") as file:
+            file.truncate(DISK_BYTES)
+        return [QEMU, "-accel", ACCELERATOR, "-cpu", CPU, "-smp", str(self.processors), "-m", self.memory, "-nodefaults",
+                "-no-reboot", "-display", "none", "-serial", f"file:{folder / 'console'}", *self.more, "-kernel", self.kernel,
+                "-initrd", folder / "initrd", "-drive", f"file={folder / 'disk'},format=raw,if=virtio,cache=unsafe",
+                "-append", f"console=ttyS0 panic=-1 quiet {self.parameters}"]
+
     def boot(self, folder, timeout=550, step_seconds=200):
         """Runs all steps; {name: StepResult}. `folder`: where everything goes."""
-        self.archive.add("/step_seconds", str(step_seconds).encode())
-        initrd, disk, console = (folder / name for name in ("initrd", "disk", "console"))
-        self.archive.write(initrd)
-        with disk.open("wb") as file:
-            file.truncate(DISK_BYTES)
+        disk, console = folder / "disk", folder / "console"
         start = time.monotonic()
-        command = [QEMU, "-accel", ACCELERATOR, "-cpu", CPU, "-smp", str(self.processors), "-m", "1G", "-nodefaults",
-                   "-no-reboot", "-display", "none", "-serial", f"file:{console}", *self.more, "-kernel", self.kernel,
-                   "-initrd", initrd, "-drive", f"file={disk},format=raw,if=virtio,cache=unsafe",
-                   "-append", f"console=ttyS0 panic=-1 quiet {self.parameters}"]
+        command = self.command(folder, step_seconds)
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False,
                                   preexec_fn=take_precedence)
@@ -231,3 +238,33 @@ class Guest:
             results.extractall(folder / "results")
         disk.unlink()
         return {name: StepResult(folder / "results" / name) for name in self.steps}
+
+    def boot_to_panic(self, folder, dump, timeout=200):
+        """Runs the steps, one of which is to crash the kernel; the parameters have panic=0. Then the guest's memory goes to
+        `dump`, an ELF file, as QEMU writes it."""
+        console, control = folder / "console", folder / "control"
+        emulator = subprocess.Popen([*self.command(folder, timeout), "-qmp", f"unix:{control},server=on,wait=off"],
+                                    preexec_fn=take_precedence)
+        try:
+            end = time.monotonic() + timeout
+            while not console.exists() or b"Kernel panic" not in console.read_bytes():
+                if time.monotonic() > end or emulator.poll() is not None:
+                    raise RuntimeError(f"the kernel did not crash:\n{console.read_text(errors='replace')[-4000:]}")
+                time.sleep(0.2)
+            time.sleep(1)  # the other processors have stopped
+            with socket.socket(socket.AF_UNIX) as line:
+                line.connect(str(control))
+                line.settimeout(timeout)
+                answers = line.makefile("r")
+                for command in ({"execute": "qmp_capabilities"},
+                                {"execute": "dump-guest-memory", "arguments": {"paging": False, "protocol": f"file:{dump}"}}):
+                    line.sendall(json.dumps(command).encode())
+                    for answer in answers:
+                        if '"error"' in answer:
+                            raise RuntimeError(answer)
+                        if '"return"' in answer:
+                            break
+        finally:
+            emulator.kill()
+            emulator.wait()
+            (folder / "disk").unlink()

@@ -1,4 +1,4 @@
-#include "cli/channel_copy.h"
+#include "consumerd/dump/channel_copy.h"
 
 #include <plumb/abi/channel.h>
 
@@ -28,12 +28,17 @@ Result<ChannelCopy> ChannelCopy::read(const FileDescriptor& file, const std::str
     if (size > header.total_bytes)
         return Error("{} is damaged: it has {} bytes, and the channel in it {}.", path, size,
                      header.total_bytes);
+    auto copy = empty(size);
+    if (!copy) return copy.error().with("Could not read {}", path);
+    if (Status filled = copy->fill(file); !filled) return filled.error().with("Could not read {}", path);
+    return copy;
+}
+
+Result<ChannelCopy> ChannelCopy::empty(std::uint64_t size) {
     void* const memory =
         ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return Error("{} is too large: {} bytes.", path, size);
-    ChannelCopy copy(static_cast<std::byte*>(memory), size);
-    if (Status filled = copy.fill(file); !filled) return filled.error().with("Could not read {}", path);
-    return copy;
+    if (memory == MAP_FAILED) return Error("A channel of {} bytes is too large.", size);
+    return ChannelCopy(static_cast<std::byte*>(memory), size);
 }
 
 /* What takes memory there, and no more: the rest is a hole, of zeros, in both. */

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# cmake-timeout: 300
+# cmake-once
+# cmake-lock: boot
+# cmake-cost: 40
+"""Of a program that crashes, plumb extract makes a trace of its core. And the kernel crashes while a program traces at full speed: of the machine's memory, as a file, plumb extract makes a trace of
+every event that was published, and of no other; damaged, it costs what is damaged.
+
+    PLUMB_BUILD_DIR=build/dev PLUMB_SOURCE_DIR=. python3 tests/kernel/test_crash.py 6.12 [TEST...]"""
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections import defaultdict
+from pathlib import Path
+
+from guest import Guest, why_not
+
+SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
+BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
+VERSION = sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else ""
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from traced_program import compile_traced  # noqa: E402
+
+# Two of its children trace ever greater numbers until the end, and tell over the line which one was published. Others come
+# and go: what those wrote is in no page table any more. When there was enough of all, it crashes the kernel.
+PROGRAM = r"""
+#include <fcntl.h>
+#include <plumb/tracepoint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+PLUMB_EVENT(crash, step, (u32, child), (u64, number))
+static volatile unsigned long* published;
+static void run(unsigned child, unsigned long count) {
+    int line = open("/dev/ttyS1", O_WRONLY);
+    char text[64];
+    for (unsigned long number = 0; number < count; number++) {
+        plumb_trace(crash, step, child, number);
+        published[child] = number;
+        if (number % 500 == 499 && write(line, text, sprintf(text, "child %u: %lu\n", child, number)) < 0) _exit(1);
+    }
+    _exit(0);
+}
+int main(int count, char** unused) {
+    if (count > 1) {
+        for (unsigned long number = 0; number < BRIEF; number++) plumb_trace(crash, step, 0, number);
+        abort();
+    }
+    published = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    for (unsigned child = 1; child <= 2; child++)
+        if (fork() == 0) run(child, -1ul);
+    for (unsigned child = 3; child < 7 || published[1] < 3000 || published[2] < 3000; child++) {
+        pid_t next = fork();
+        if (next == 0) run(child, BRIEF);
+        waitpid(next, NULL, 0);
+    }
+    return write(open("/proc/sysrq-trigger", O_WRONLY), "c", 1) != 1;
+}
+"""
+BRIEF = 1000
+LONG = (1, 2)
+PAGE = 4096
+
+
+class Crash(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.temporary.cleanup)
+        cls.folder = Path(cls.temporary.name)
+        cls.dump = cls.folder / "vmcore"
+        line = cls.folder / "line"
+        guest = Guest(VERSION, "tsc=reliable clocksource=tsc panic=0", second_line=line, memory="512M")
+        guest.add(compile_traced(PROGRAM, cls.folder / "program", f"-DBRIEF={BRIEF}"), "/bin/program")
+        guest.add(BUILD / "cli/plumb", "/bin/plumb")
+        guest.step("core", "echo /tmp/core >/proc/sys/kernel/core_pattern; echo 0x3b >/proc/self/coredump_filter; "
+                   "ulimit -c unlimited; plumb record -q -o /tmp/lived -- program abort; "
+                   "plumb extract /tmp/core -o /tmp/extracted 2>/dev/ttyS1; plumb view /tmp/extracted | wc -l >/dev/ttyS1")
+        # Into rings that are not full by then.
+        guest.step("crash", "plumb record -q -o /tmp/trace --mode overwrite --subbuf-size 2M --subbuf-count 16 -- program "
+                   "2>/dev/ttyS1")
+        guest.boot_to_panic(cls.folder, cls.dump)
+        cls.published = {}
+        cls.said = line.read_text()
+        for child, number in re.findall(r"child (\d+): (\d+)\r?\n", cls.said):
+            cls.published[int(child)] = int(number)
+
+    def extract(self, name):
+        trace = self.folder / name
+        done = subprocess.run([BUILD / "cli/plumb", "extract", "--force", self.dump, "-o", trace], capture_output=True, text=True,
+                              timeout=100, check=False)
+        return done, trace
+
+    def numbers(self, trace):
+        """By child, in the order of the trace."""
+        shown = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        numbers = defaultdict(list)
+        for child, number in re.findall(r"crash:step: .*child = (\d+), number = (\d+)", shown.stdout):
+            numbers[int(child)].append(int(number))
+        return numbers, shown.stderr
+
+    def test_a_core_has_what_its_program_traced(self):
+        self.assertRegex(self.said, rf"Extracted 1,000 events of /tmp/core \(session \S+, recorded by process \d+\)\.\s"
+                         rf"[^\n]*\n{BRIEF}\s")
+
+    def test_every_published_event_is_there(self):
+        done, trace = self.extract("whole")
+        self.assertEqual(done.returncode, 0, (done.stderr, self.published))
+        numbers, complaints = self.numbers(trace)
+        self.assertEqual(complaints, "")
+        summary = json.loads((trace / "summary.json").read_text())
+        self.assertEqual((summary["events_lost"], summary["subbufs_lost"], summary["problems"]), (0, 0, []), done.stderr)
+        self.assertGreater(min(self.published[child] for child in LONG), 200, self.published)
+        for child, seen in numbers.items():
+            self.assertTrue(seen == list(range(len(seen))), child)
+            self.assertGreater(len(seen), self.published.get(child, 0), child)
+            if child not in LONG:
+                self.assertEqual(len(seen), BRIEF, child)
+        self.assertGreater(len(numbers), 5)
+        self.assertIn("program", {process["name"] for process in summary["processes"]})
+
+    def test_damage_costs_what_is_damaged(self):
+        pages = self.dump.stat().st_size // PAGE
+        for seed in range(6):
+            chance = random.Random(seed)
+            hit = {chance.randrange(pages): chance.randbytes(PAGE) for _ in range(pages // 50)}
+            with self.dump.open("r+b") as file:
+                before = {}
+                for page, noise in hit.items():
+                    file.seek(page * PAGE)
+                    before[page] = file.read(PAGE)
+                    file.seek(page * PAGE)
+                    file.write(noise)
+                file.flush()
+                done, trace = self.extract(f"damaged{seed}")
+                for page, bytes_ in before.items():
+                    file.seek(page * PAGE)
+                    file.write(bytes_)
+            with self.subTest(seed):
+                self.assertIn(done.returncode, (0, 1), done.stderr)
+                self.assertNotEqual(done.stderr, "")
+                if trace.exists():
+                    numbers, _ = self.numbers(trace)
+                    for child in LONG:
+                        sound = [number for number in numbers[child] if number < 1 << 32]  # others are noise behind a header
+                        self.assertTrue(sound == sorted(set(sound)), child)
+                        self.assertLess(len(numbers[child]) - len(sound), len(hit))
+
+
+if __name__ == "__main__":
+    missing_here = why_not(VERSION)
+    if missing_here:
+        print(missing_here)
+        sys.exit(77)
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[2:]])

@@ -1,0 +1,209 @@
+// Channels are found in dumps of memory, whole, and whatever is in there, nothing outside of the file is read.
+#include "consumerd/dump/dumped_channels.h"
+#include "consumerd/dump/kernel_memory.h"
+#include "consumerd/dump/memory_dump.h"
+#include "tests/support/channel_builder.h"
+#include "tests/support/small_machine.h"
+
+#include <elf.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <random>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace plumb {
+namespace {
+
+using test::ChannelBuilder;
+using test::DumpSegment;
+using test::SmallMachine;
+using testing::HasSubstr;
+
+constexpr std::size_t page_bytes = MemoryDump::page_bytes;
+
+FileDescriptor file_of(std::span<const std::byte> content) {
+    FileDescriptor file(::memfd_create("dump", MFD_CLOEXEC));
+    EXPECT_EQ(::pwrite(file.get(), content.data(), content.size(), 0), static_cast<ssize_t>(content.size()));
+    return file;
+}
+
+Result<MemoryDump> dump_of(std::span<const std::byte> content) {
+    return MemoryDump::open(file_of(content), "dump");
+}
+
+ChannelBuilder some_channel() {
+    ChannelBuilder channel;
+    const uint16_t id = channel.add_event("event", {test::integer("n", 8)});
+    channel.add_process(1, "p", "/bin/p", 1);
+    for (uint64_t i = 0; i < 300; i++)
+        channel.write(static_cast<uint32_t>(i % 2), id, 10 + i, test::Payload().put(i).bytes());
+    for (uint32_t ring = 0; ring < 2; ring++)
+        channel.control(ring).memory = 16384;
+    return channel;
+}
+
+bool are_equal(std::span<const std::byte> a, std::span<const std::byte> b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+std::vector<std::byte> noise(std::size_t bytes, std::uint32_t seed) {
+    std::mt19937 random(seed);
+    std::vector<std::byte> made(bytes);
+    for (std::byte& each : made)
+        each = static_cast<std::byte>(random());
+    return made;
+}
+
+} // namespace
+
+TEST(Dump, finds_the_channels_of_a_machine_by_its_own_tables) {
+    ChannelBuilder first = some_channel(), second = some_channel();
+    second.header().session_cookie = 77;
+    SmallMachine machine(400);
+    machine.add_pages_of_nobody(std::span(first.bytes()).first(2 * page_bytes)); /* freed */
+    machine.add_file(noise(3 * page_bytes, 1));
+    machine.add_file(first.bytes());
+    machine.add_file(second.bytes());
+    const auto dump = dump_of(machine.dump());
+    ASSERT_TRUE(dump) << dump.error().message();
+    EXPECT_TRUE(dump->is_of_machine());
+    EXPECT_EQ(dump->bytes(), machine.memory().size());
+    const auto found = find_channels(*dump);
+    ASSERT_TRUE(found) << found.error().message();
+    ASSERT_EQ(found->size(), 2u);
+    const bool is_turned = (*found)[0].header.session_cookie == 77;
+    EXPECT_TRUE(are_equal((*found)[is_turned ? 1 : 0].copy.bytes(), first.bytes()));
+    EXPECT_TRUE(are_equal((*found)[is_turned ? 0 : 1].copy.bytes(), second.bytes()));
+    EXPECT_EQ((*found)[0].missing_pages + (*found)[1].missing_pages, 0u);
+}
+
+TEST(Dump, counts_pages_that_had_memory_and_are_not_there) {
+    ChannelBuilder channel = some_channel();
+    const std::size_t data = channel.header().data_offset / page_bytes;
+    channel.control(1).memory = 4096;
+    SmallMachine machine(400);
+    /* One of the heap, one of ring 0; one of ring 1 that never had any. */
+    machine.add_file(channel.bytes(), {2, data + 1, data + 6});
+    const auto dump = dump_of(machine.dump());
+    ASSERT_TRUE(dump);
+    const auto found = find_channels(*dump);
+    ASSERT_TRUE(found);
+    ASSERT_EQ(found->size(), 1u);
+    EXPECT_EQ((*found)[0].missing_pages, 2u);
+}
+
+TEST(Dump, says_what_the_kernel_of_a_machine_did_not_leave) {
+    ChannelBuilder channel = some_channel();
+    for (const std::string_view line :
+         {"VMCOREINFO", "SYMBOL(init_top_pgt)", "SYMBOL(mem_section)", "OFFSET(page.mapping)"}) {
+        SmallMachine machine(400);
+        machine.add_file(channel.bytes());
+        const std::span<std::byte> memory = machine.memory();
+        const std::string_view text(reinterpret_cast<const char*>(memory.data()), memory.size());
+        memory[text.find(line)] = std::byte{'x'};
+        const auto dump = dump_of(machine.dump());
+        ASSERT_TRUE(dump);
+        const auto found = find_channels(*dump);
+        ASSERT_FALSE(found) << line;
+        EXPECT_THAT(found.error().message(), HasSubstr("VMCOREINFO"));
+    }
+}
+
+TEST(Dump, finds_the_channels_that_a_process_had_mapped) {
+    ChannelBuilder channel = some_channel();
+    const std::vector<std::byte> before = noise(3 * page_bytes, 2), behind = noise(5000, 3);
+    const std::span<std::byte> bytes = channel.bytes();
+    /* Two mappings beside each other, as where a part of it has other rights. */
+    const std::vector<std::byte> core =
+        test::elf_core({{0x7f0000400000, bytes.subspan(8 * page_bytes)},
+                        {0x400000, before},
+                        {0x7f0000400000 - 8 * page_bytes, bytes.first(8 * page_bytes)},
+                        {0x7fff00000000, behind}},
+                       false);
+    const auto dump = dump_of(core);
+    ASSERT_TRUE(dump) << dump.error().message();
+    EXPECT_FALSE(dump->is_of_machine());
+    const auto found = find_channels(*dump);
+    ASSERT_TRUE(found) << found.error().message();
+    ASSERT_EQ(found->size(), 1u);
+    EXPECT_TRUE(are_equal((*found)[0].copy.bytes(), channel.bytes()));
+    EXPECT_EQ((*found)[0].missing_pages, 0u);
+}
+
+TEST(Dump, a_core_that_was_cut_short_has_what_is_there) {
+    ChannelBuilder channel = some_channel();
+    std::vector<std::byte> core = test::elf_core({{0x400000, channel.bytes()}}, false);
+    core.resize(core.size() - channel.bytes().size() + channel.header().data_offset + page_bytes);
+    const auto dump = dump_of(core);
+    ASSERT_TRUE(dump);
+    const auto found = find_channels(*dump);
+    ASSERT_TRUE(found);
+    ASSERT_EQ(found->size(), 1u);
+    EXPECT_EQ((*found)[0].missing_pages, 7u); /* of two rings of four */
+    EXPECT_TRUE(are_equal((*found)[0].copy.bytes().first(channel.header().data_offset),
+                          channel.bytes().first(channel.header().data_offset)));
+}
+
+TEST(Dump, refuses_what_it_can_not_read_and_says_what_to_do) {
+    const std::vector<std::byte> page(page_bytes);
+    const auto refusal = [](std::vector<std::byte> content) {
+        const auto dump = dump_of(content);
+        return dump ? std::string() : dump.error().message();
+    };
+    std::vector<std::byte> compressed(page_bytes), library = test::elf_core({{0x1000, page}}, false);
+    std::memcpy(compressed.data(), "KDUMP   ", 8);
+    EXPECT_TRUE(MemoryDump::is_one(file_of(compressed)));
+    EXPECT_THAT(refusal(compressed), HasSubstr("makedumpfile -E"));
+    std::vector<std::byte> other = library, small = library;
+    library[offsetof(Elf64_Ehdr, e_type)] = std::byte{ET_DYN};
+    EXPECT_THAT(refusal(library), HasSubstr("no core file"));
+    other[offsetof(Elf64_Ehdr, e_machine)] = std::byte{EM_AARCH64};
+    EXPECT_THAT(refusal(other), HasSubstr("64-bit x86"));
+    small.resize(sizeof(Elf64_Ehdr));
+    EXPECT_THAT(refusal(small), HasSubstr("program headers"));
+    EXPECT_THAT(refusal(test::elf_core({}, false)), HasSubstr("no memory"));
+    EXPECT_FALSE(MemoryDump::is_one(file_of(page)));
+}
+
+TEST(Dump, reads_over_the_ends_of_segments_and_not_over_gaps) {
+    const std::vector<std::byte> a = noise(page_bytes, 4), b = noise(page_bytes, 5);
+    const auto dump = dump_of(test::elf_core({{0x3000, b}, {0x2000, a}, {0x8000, a}}, true));
+    ASSERT_TRUE(dump);
+    std::vector<std::byte> both(2 * page_bytes), expected = a;
+    expected.insert(expected.end(), b.begin(), b.end());
+    EXPECT_TRUE(dump->read(0x2000, both));
+    EXPECT_EQ(both, expected);
+    EXPECT_FALSE(dump->read(0x2001, both));
+    EXPECT_FALSE(dump->read(0x1fff, both));
+    EXPECT_FALSE(dump->read(~uint64_t{0}, both));
+}
+
+TEST(Dump, damage_anywhere_costs_what_is_damaged_and_no_more) {
+    ChannelBuilder channel = some_channel();
+    SmallMachine machine(300);
+    machine.add_file(channel.bytes());
+    const std::vector<std::byte> sound = machine.dump();
+    std::mt19937 random(6);
+    int whole = 0;
+    for (int round = 0; round < 300; round++) {
+        std::vector<std::byte> damaged = sound;
+        for (int i = 0; i < 12; i++)
+            damaged[random() % (round % 2 == 0 ? damaged.size() : 12 * page_bytes)] =
+                static_cast<std::byte>(random());
+        const auto dump = dump_of(damaged);
+        if (!dump) continue;
+        const auto found = find_channels(*dump);
+        whole += found && found->size() == 1 && (*found)[0].missing_pages == 0;
+    }
+    EXPECT_GT(whole, 100);
+}
+
+} // namespace plumb
