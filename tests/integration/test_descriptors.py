@@ -57,6 +57,15 @@ class Descriptors(traced_program.TracedProgramTest):
             self.assertIn((thread, "close", then[0][3], "0"), calls[at:])
         self.assertGreaterEqual(opened, 3)
 
+    def test_a_program_without_the_standard_ones_is_recorded(self):
+        """What the runtime opens first has number 0 then."""
+        program = traced_program.compile_traced(self.PROGRAM.replace("for (unsigned long i = 0;;", "for (unsigned long i = 0; i < 5;"),
+                                                self.folder / "brief")
+        subprocess.run([PLUMB, "record", "-q", "-o", self.trace, "--", "sh", "-c", f"exec {program} <&- >&- 2>&-"], check=True,
+                       timeout=60)
+        shown = subprocess.run([PLUMB, "view", self.trace], capture_output=True, text=True, check=True, timeout=60)
+        self.assertEqual(shown.stdout.count("descriptors:tick"), 5, shown)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -54,6 +54,13 @@ touch /tmp/sleepers/end
 wait $sleepers || exit 3
 rm -r /tmp/sleepers
 """
+# A program that blocks the signal in every thread, and runs.
+BLOCKED = """
+sleep 1000 | subject block spin >$RESULTS/said & subject=$!
+until grep -q ready $RESULTS/said; do sleep 0.05; done
+plumb record -q -o $RESULTS/trace -e 'subject:*' --duration 300ms
+kill -9 $(pidof subject sleep)
+"""
 HOSTILE_SECONDS = 300 if os.environ.get("PLUMB_THOROUGH") else 15
 CHECKS = "slub_debug=FZPU page_poison=1 init_on_free=0 init_on_alloc=0"
 CHECKS_ARE_ON = """
@@ -145,6 +152,8 @@ class Module(unittest.TestCase):
         guest.step("clock", f"module_calls clock {CLOCK_LOOKS}")
         guest.step("updates", "module_calls updates")
         guest.step("sleepers", SLEEPERS)
+        guest.add(BUILD / "tests/fixtures/subject", "/bin/subject")
+        guest.step("blocked", BLOCKED)
         for program in ("stress_quiescence", "fixtures/stress_writer"):
             guest.add(BUILD / "tests" / program, str(BUILD / "tests" / program))
         guest.step("quiescence", f"{BUILD}/tests/stress_quiescence --gtest_filter=*.holds_a_thousand_times*")
@@ -207,6 +216,12 @@ class Module(unittest.TestCase):
     def test_programs_that_sleep_are_recorded_and_none_of_their_calls_ends_early(self):
         early, summaries = self.sleepers("sleepers")
         self.assertEqual((early, [summary["disturbed"] for summary in summaries]), (0, [[], []]))
+
+    def test_who_can_not_be_reached_is_named_for_what_stands_in_the_way(self):
+        folder = self.passed("blocked").folder
+        unreachable = json.loads((folder / "trace/summary.json").read_text())["unreachable"]
+        self.assertEqual(len(unreachable), 1, unreachable)
+        self.assertIn("blocked in every thread", unreachable[0]["reason"])
 
     def test_after_a_disable_comes_no_further_record(self):
         self.assertIn("1 test from 1 test suite ran", self.passed("quiescence").out)

@@ -140,6 +140,45 @@ TEST_F(Damage, of_every_field_of_a_channel_does_no_harm) {
     }
 }
 
+// By as little as can be: each of the parts would reach behind the end of the file, or stand where none may.
+TEST_F(Damage, of_where_a_channels_parts_are_leaves_programs_untraced) {
+    using Header = plumb_channel_header;
+    const auto rings = [](const Header& header) {
+        return uint64_t{header.ring_count} + header.extra_ring_count;
+    };
+    const std::function<void(Header&)> damages_to_try[] = {
+        [](Header& header) { header.total_bytes += 4096; },
+        [](Header& header) {
+            header.event_slots_offset = (header.total_bytes - 8 * header.event_slots + 64) & ~uint64_t{63};
+        },
+        [](Header& header) {
+            header.entry_slots =
+                static_cast<uint32_t>((header.total_bytes - header.entry_slots_offset) / 8 + 1);
+        },
+        [](Header& header) { header.heap_bytes = header.total_bytes - header.heap_offset + 1; },
+        [&](Header& header) {
+            header.control_offset =
+                (header.total_bytes - rings(header) * PLUMB_RING_CONTROL_BYTES + 64) & ~uint64_t{63};
+        },
+        [](Header& header) { header.data_offset += 64; },
+        [](Header& header) { header.extra_ring_count++; },
+        [](Header& header) { header.entry_slots_offset += 8; },
+        [](Header& header) { header.heap_offset = 64; },
+    };
+    TestState state;
+    for (size_t i = 0; i < std::size(damages_to_try); i++) {
+        TestChannel channel;
+        const Header good = channel.header();
+        state.set(0, channel.cookie(), {{"*"}});
+        damages_to_try[i](channel.header());
+        EXPECT_TRUE(runs_well()) << "damage " << i;
+        std::memcpy(&channel.header(), &good, sizeof(good));
+        const std::vector<uint64_t> positions = channel.write_positions();
+        EXPECT_EQ(positions, std::vector<uint64_t>(positions.size())) << "damage " << i;
+        EXPECT_EQ(channel.header().heap_used, good.heap_used) << "damage " << i;
+    }
+}
+
 TEST_F(Damage, of_a_channels_file_leaves_programs_untraced) {
     TestState state;
     const std::function<void(const std::string&)> damages_to_try[] = {
