@@ -30,9 +30,9 @@ struct Scanned {
     std::optional<std::string> vmcoreinfo;
 };
 
-Result<Scanned> scan(const MemoryDump& dump) {
+Scanned scan(const MemoryDump& dump) {
     Scanned scanned;
-    Status read = dump.for_each_page([&](std::uint64_t address, const std::byte* page) {
+    dump.for_each_page([&](std::uint64_t address, const std::byte* page) {
         std::uint64_t magic;
         std::memcpy(&magic, page, sizeof(magic));
         if (magic == PLUMB_CHANNEL_MAGIC) {
@@ -46,7 +46,6 @@ Result<Scanned> scan(const MemoryDump& dump) {
         }
         return true;
     });
-    if (!read) return read.error();
     return scanned;
 }
 
@@ -67,12 +66,11 @@ Status find_pages(const MemoryDump& dump, Scanned& scanned) {
     for (Found& found : scanned.channels)
         by_mapping[found.mapping] = &found; /* they have moved */
     if (by_mapping.empty()) return ok();
-    dump.for_each_range([&](std::uint64_t first, std::uint64_t end) {
-        for (std::uint64_t at = first; at < end; at += page_bytes)
+    for (const DumpFormat::Range& range : dump.ranges())
+        for (std::uint64_t at = range.first; at < range.end; at += page_bytes)
             if (const auto page = kernel->file_page(at))
                 if (const auto owner = by_mapping.find(page->mapping); owner != by_mapping.end())
                     owner->second->pages.emplace(page->index, at);
-    });
     return ok();
 }
 
@@ -119,12 +117,11 @@ Result<DumpedChannel> assemble(const MemoryDump& dump, const Found& found) {
 } // namespace
 
 Result<std::vector<DumpedChannel>> find_channels(const MemoryDump& dump) {
-    auto scanned = scan(dump);
-    if (!scanned) return scanned.error();
-    if (dump.is_of_machine() && !scanned->channels.empty())
-        if (Status found = find_pages(dump, *scanned); !found) return found.error();
+    Scanned scanned = scan(dump);
+    if (dump.is_of_machine() && !scanned.channels.empty())
+        if (Status found = find_pages(dump, scanned); !found) return found.error();
     std::vector<DumpedChannel> channels;
-    for (const Found& found : scanned->channels) {
+    for (const Found& found : scanned.channels) {
         auto channel = assemble(dump, found);
         if (!channel) return channel.error();
         channels.push_back(std::move(*channel));

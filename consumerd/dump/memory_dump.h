@@ -1,6 +1,7 @@
 /*
- * A dump of memory in an ELF core file: of a machine that crashed (kdump's /proc/vmcore, QEMU's dump-guest-memory), by
- * physical address, or of a process, by virtual address. What it says is not trusted: reading stays within the file.
+ * A dump of memory: of a machine that crashed, by physical address (an ELF file: kdump's /proc/vmcore, QEMU's
+ * dump-guest-memory; or as makedumpfile compresses it), or of a process, by virtual address (its core). What it says is not
+ * trusted: reading stays within the file.
  *
  * It is read by pread(), not mapped: a dump that is copied, or shortened, meanwhile is an error of reading.
  */
@@ -13,11 +14,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace plumb {
+
+/* How one kind of file holds memory. */
+class DumpFormat {
+public:
+    /* Whole pages, [first, end), by rising address. */
+    struct Range {
+        std::uint64_t first, end;
+    };
+    virtual ~DumpFormat() = default;
+    virtual bool is_of_machine() const = 0;
+    /* Whether all of it is there; if not, what `to` holds is undefined. */
+    virtual bool read(std::uint64_t address, std::span<std::byte> to) const = 0;
+    virtual std::vector<Range> ranges() const = 0;
+};
 
 class MemoryDump {
 public:
@@ -29,36 +46,48 @@ public:
     static Result<MemoryDump> open(FileDescriptor file, const std::string& path);
 
     /* By physical address; else by those of the process. */
-    bool is_of_machine() const { return is_of_machine_; }
-    /* Bytes of memory that are in the file. */
-    std::uint64_t bytes() const;
-
-    /* Whether all of it is in the dump; if not, what `to` holds is undefined. */
-    bool read(std::uint64_t address, std::span<std::byte> to) const;
+    bool is_of_machine() const { return format_->is_of_machine(); }
+    bool read(std::uint64_t address, std::span<std::byte> to) const { return format_->read(address, to); }
     template <typename T>
     bool read_value(std::uint64_t address, T& value) const {
         return read(address, std::as_writable_bytes(std::span(&value, 1)));
     }
-    /* Every whole page, with its address, by rising address; until `visit` says that it is enough (false). */
-    Status
-    for_each_page(const std::function<bool(std::uint64_t address, const std::byte* page)>& visit) const;
-    /* The same by address alone, without reading them: `visit` gets ranges [first, end) of whole pages. */
-    void for_each_range(const std::function<void(std::uint64_t first, std::uint64_t end)>& visit) const;
+    std::vector<DumpFormat::Range> ranges() const { return format_->ranges(); }
+    /* Every whole page, with its address, by rising address; until `visit` says that it is enough (false). What can not be
+     * read is left out. */
+    void for_each_page(const std::function<bool(std::uint64_t address, const std::byte* page)>& visit) const;
 
 private:
-    struct Segment {
-        std::uint64_t address;
-        std::uint64_t bytes; /* in the file */
-        std::uint64_t offset;
+    explicit MemoryDump(std::unique_ptr<DumpFormat> format) : format_(std::move(format)) {}
+
+    std::unique_ptr<DumpFormat> format_;
+};
+
+/* A file whose size was taken once; or what it holds, if that was sent through a pipe ("flattened", by makedumpfile -F and by
+ * QEMU): pieces, each with the place that it belongs to. */
+class DumpFile {
+public:
+    static Result<DumpFile> open(FileDescriptor file, const std::string& path);
+    std::uint64_t bytes() const { return bytes_; }
+    bool read(std::uint64_t offset, std::span<std::byte> to) const;
+    template <typename T>
+    bool read_value(std::uint64_t offset, T& value) const {
+        return read(offset, std::as_writable_bytes(std::span(&value, 1)));
+    }
+
+private:
+    struct Piece {
+        std::uint64_t offset, bytes;
+        std::uint64_t at; /* in the file */
     };
-    explicit MemoryDump(FileDescriptor file) : file_(std::move(file)) {}
-    Status take_segments(const std::string& path);
-    bool read_file(std::uint64_t offset, std::span<std::byte> to) const;
+    DumpFile(FileDescriptor file, std::uint64_t bytes) : file_(std::move(file)), bytes_(bytes) {}
+    bool is_flattened() const;
+    void take_pieces();
+    bool read_plainly(std::uint64_t offset, std::span<std::byte> to) const;
 
     FileDescriptor file_;
-    std::uint64_t file_bytes_ = 0;
-    bool is_of_machine_ = false;
-    std::vector<Segment> segments_; /* by address; none overlaps another one */
+    std::uint64_t bytes_;
+    std::vector<Piece> pieces_; /* by offset; empty: the file is as it is */
 };
 
 } // namespace plumb

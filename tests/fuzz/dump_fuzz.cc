@@ -1,5 +1,5 @@
-// Dumps of memory of which anything was changed anywhere: a machine of a few pages with a channel in it. Input, again and
-// again:
+// Dumps of memory of which anything was changed anywhere: a machine of a few pages with a channel in it. Input: a byte, which
+// kind of file; then, again and again:
 //
 //   u16: which 8 bytes of the file, most often of the kernel's own pages or the file's header; u64: what they become
 #include "consumerd/dump/dumped_channels.h"
@@ -18,7 +18,7 @@
 
 namespace {
 
-std::vector<std::byte> make_dump() {
+std::vector<std::vector<std::byte>> make_dumps() {
     plumb::test::BuilderConfig config;
     config.subbuf_count = 2;
     config.ring_count = 1;
@@ -29,16 +29,19 @@ std::vector<std::byte> make_dump() {
     channel.control(0).memory = 8192;
     plumb::test::SmallMachine machine(128);
     machine.add_file(channel.bytes());
-    return machine.dump();
+    const std::vector<std::byte> packed =
+        plumb::test::compressed_dump(machine.memory(), plumb::test::Packing::zlib);
+    return {machine.dump(), packed, plumb::test::flattened(packed)};
 }
 
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
-    static const std::vector<std::byte> sound = make_dump();
-    std::vector<std::byte> content = sound;
+    static const std::vector<std::vector<std::byte>> sound = make_dumps();
+    if (bytes == 0) return 0;
+    std::vector<std::byte> content = sound[data[0] % sound.size()];
     constexpr size_t step = 10;
-    for (size_t at = 0; at + step <= bytes; at += step) {
+    for (size_t at = 1; at + step <= bytes; at += step) {
         uint16_t word;
         std::memcpy(&word, data + at, sizeof(word));
         const size_t place = size_t{word} * 8 % (word % 4 == 0 ? content.size() : 12 * 4096);

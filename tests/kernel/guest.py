@@ -239,9 +239,9 @@ class Guest:
         disk.unlink()
         return {name: StepResult(folder / "results" / name) for name in self.steps}
 
-    def boot_to_panic(self, folder, dump, timeout=200):
-        """Runs the steps, one of which is to crash the kernel; the parameters have panic=0. Then the guest's memory goes to
-        `dump`, an ELF file, as QEMU writes it."""
+    def boot_to_panic(self, folder, dumps, timeout=200):
+        """Runs the steps, one of which is to crash the kernel; the parameters have panic=0. Then QEMU writes the guest's memory
+        to `dumps`, {format: file}."""
         console, control = folder / "console", folder / "control"
         emulator = subprocess.Popen([*self.command(folder, timeout), "-qmp", f"unix:{control},server=on,wait=off"],
                                     preexec_fn=take_precedence)
@@ -257,7 +257,9 @@ class Guest:
                 line.settimeout(timeout)
                 answers = line.makefile("r")
                 for command in ({"execute": "qmp_capabilities"},
-                                {"execute": "dump-guest-memory", "arguments": {"paging": False, "protocol": f"file:{dump}"}}):
+                                *({"execute": "dump-guest-memory",
+                                   "arguments": {"paging": False, "protocol": f"file:{dump}", "format": kind}}
+                                  for kind, dump in dumps.items())):
                     line.sendall(json.dumps(command).encode())
                     for answer in answers:
                         if '"error"' in answer:

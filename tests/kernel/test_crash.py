@@ -86,15 +86,16 @@ class Crash(unittest.TestCase):
         # Into rings that are not full by then.
         guest.step("crash", "plumb record -q -o /tmp/trace --mode overwrite --subbuf-size 2M --subbuf-count 16 -- program "
                    "2>/dev/ttyS1")
-        guest.boot_to_panic(cls.folder, cls.dump)
+        cls.compressed = cls.folder / "vmcore.zlib"
+        guest.boot_to_panic(cls.folder, {"elf": cls.dump, "kdump-zlib": cls.compressed})
         cls.published = {}
         cls.said = line.read_text()
         for child, number in re.findall(r"child (\d+): (\d+)\r?\n", cls.said):
             cls.published[int(child)] = int(number)
 
-    def extract(self, name):
+    def extract(self, name, dump=None):
         trace = self.folder / name
-        done = subprocess.run([BUILD / "cli/plumb", "extract", "--force", self.dump, "-o", trace], capture_output=True, text=True,
+        done = subprocess.run([BUILD / "cli/plumb", "extract", "--force", dump or self.dump, "-o", trace], capture_output=True, text=True,
                               timeout=100, check=False)
         return done, trace
 
@@ -126,6 +127,14 @@ class Crash(unittest.TestCase):
                 self.assertEqual(len(seen), BRIEF, child)
         self.assertGreater(len(numbers), 5)
         self.assertIn("program", {process["name"] for process in summary["processes"]})
+
+    def test_a_compressed_dump_has_the_same(self):
+        made = []
+        for name, dump in ("elf", self.dump), ("zlib", self.compressed):
+            done, trace = self.extract(name, dump)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            made.append(self.numbers(trace)[0])
+        self.assertTrue(made[0] == made[1])
 
     def test_damage_costs_what_is_damaged(self):
         pages = self.dump.stat().st_size // PAGE

@@ -1,6 +1,9 @@
 #include "tests/support/small_machine.h"
 
 #include <elf.h>
+#include <endian.h>
+#include <zlib.h>
+#include <zstd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -106,6 +109,77 @@ std::vector<std::byte> SmallMachine::dump() const {
     const auto all = std::span<const std::byte>(memory_);
     /* The first twice, as the kernel's own image is in /proc/vmcore. */
     return elf_core({{0, all.first(half)}, {0, all.first(half)}, {half, all.subspan(half)}}, true);
+}
+
+std::vector<std::byte> compressed_dump(std::span<const std::byte> memory, Packing by) {
+    constexpr std::size_t block = SmallMachine::page_bytes;
+    const std::size_t pages = memory.size() / block;
+    std::vector<std::byte> file(4 * block); /* header, sub-header, two bitmaps of one block each */
+    const auto put = [&](std::size_t at, auto value) {
+        std::memcpy(file.data() + at, &value, sizeof(value));
+    };
+    std::memcpy(file.data(), "KDUMP   ", 8);
+    put(8, std::int32_t{6});
+    put(428, static_cast<std::int32_t>(block));
+    put(432, std::int32_t{1});
+    put(436, std::uint32_t{2});
+    put(440, std::uint32_t{0}); /* it stands in the sub-header */
+    put(block + 96, std::uint64_t{pages});
+    std::vector<std::size_t> there;
+    for (std::size_t page = 0; page < pages; page++) {
+        const auto bytes = memory.subspan(page * block, block);
+        const bool is_empty =
+            std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+        file[2 * block + page / 8] |= std::byte{1} << page % 8;
+        if (is_empty && by != Packing::none) continue;
+        file[3 * block + page / 8] |= std::byte{1} << page % 8;
+        there.push_back(page);
+    }
+    const std::size_t descriptors = file.size();
+    file.resize(descriptors + there.size() * 24);
+    for (std::size_t i = 0; i < there.size(); i++) {
+        std::vector<std::byte> packed(2 * block);
+        const auto* page = memory.data() + there[i] * block;
+        std::size_t bytes = block;
+        if (by == Packing::zlib) {
+            uLongf length = packed.size();
+            ::compress(reinterpret_cast<Bytef*>(packed.data()), &length, reinterpret_cast<const Bytef*>(page),
+                       block);
+            bytes = length;
+        } else if (by == Packing::zstd) {
+            bytes = ::ZSTD_compress(packed.data(), packed.size(), page, block, 1);
+        } else {
+            std::memcpy(packed.data(), page, block);
+        }
+        constexpr std::uint32_t flags[] = {0, 1, 0x20, 2};
+        put(descriptors + i * 24, std::uint64_t{file.size()});
+        put(descriptors + i * 24 + 8, static_cast<std::uint32_t>(bytes));
+        put(descriptors + i * 24 + 12, flags[static_cast<int>(by)]);
+        file.insert(file.end(), packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(bytes));
+    }
+    return file;
+}
+
+std::vector<std::byte> flattened(std::span<const std::byte> file) {
+    std::vector<std::byte> sent(4096);
+    std::memcpy(sent.data(), "makedumpfile", 12);
+    const auto send = [&](std::size_t at, std::size_t bytes) {
+        append(sent, htobe64(at));
+        append(sent, htobe64(bytes));
+        sent.insert(sent.end(), file.begin() + static_cast<std::ptrdiff_t>(at),
+                    file.begin() + static_cast<std::ptrdiff_t>(at + bytes));
+    };
+    constexpr std::size_t step = 5000;
+    /* The header's place first, with what was there before it was known. */
+    append(sent, htobe64(std::uint64_t{0}));
+    append(sent, htobe64(std::uint64_t{step}));
+    sent.resize(sent.size() + step, std::byte{0xee});
+    for (std::size_t at = file.size() / step * step; at > 0; at -= step)
+        if (at < file.size()) send(at, std::min(step, file.size() - at));
+    send(0, std::min(step, file.size()));
+    append(sent, ~std::uint64_t{0});
+    append(sent, ~std::uint64_t{0});
+    return sent;
 }
 
 std::vector<std::byte> elf_core(const std::vector<DumpSegment>& segments, bool is_machine) {

@@ -38,6 +38,12 @@ private:
     std::uint64_t files_ = 0;
 };
 
+/* As makedumpfile compresses it: pages with nothing but zeros are left out where `by` is not none. */
+enum class Packing { none, zlib, zstd, lzo };
+std::vector<std::byte> compressed_dump(std::span<const std::byte> memory, Packing by);
+/* As it sends a file through a pipe: in pieces, not in their order, of which the first comes twice. */
+std::vector<std::byte> flattened(std::span<const std::byte> file);
+
 /* An ELF core file with these segments; `is_machine`: by physical address. */
 struct DumpSegment {
     std::uint64_t address;

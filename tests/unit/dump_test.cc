@@ -75,7 +75,8 @@ TEST(Dump, finds_the_channels_of_a_machine_by_its_own_tables) {
     const auto dump = dump_of(machine.dump());
     ASSERT_TRUE(dump) << dump.error().message();
     EXPECT_TRUE(dump->is_of_machine());
-    EXPECT_EQ(dump->bytes(), machine.memory().size());
+    ASSERT_EQ(dump->ranges().size(), 2u);
+    EXPECT_EQ(dump->ranges()[1].end, machine.memory().size());
     const auto found = find_channels(*dump);
     ASSERT_TRUE(found) << found.error().message();
     ASSERT_EQ(found->size(), 2u);
@@ -161,7 +162,10 @@ TEST(Dump, refuses_what_it_can_not_read_and_says_what_to_do) {
     std::vector<std::byte> compressed(page_bytes), library = test::elf_core({{0x1000, page}}, false);
     std::memcpy(compressed.data(), "KDUMP   ", 8);
     EXPECT_TRUE(MemoryDump::is_one(file_of(compressed)));
-    EXPECT_THAT(refusal(compressed), HasSubstr("makedumpfile -E"));
+    EXPECT_THAT(refusal(compressed), HasSubstr("which pages are in it"));
+    std::memcpy(compressed.data(), "makedumpfile", 13);
+    EXPECT_TRUE(MemoryDump::is_one(file_of(compressed)));
+    EXPECT_THAT(refusal(compressed), HasSubstr("no core file"));
     std::vector<std::byte> other = library, small = library;
     library[offsetof(Elf64_Ehdr, e_type)] = std::byte{ET_DYN};
     EXPECT_THAT(refusal(library), HasSubstr("no core file"));
@@ -171,6 +175,51 @@ TEST(Dump, refuses_what_it_can_not_read_and_says_what_to_do) {
     EXPECT_THAT(refusal(small), HasSubstr("program headers"));
     EXPECT_THAT(refusal(test::elf_core({}, false)), HasSubstr("no memory"));
     EXPECT_FALSE(MemoryDump::is_one(file_of(page)));
+}
+
+TEST(Dump, reads_what_makedumpfile_compresses) {
+    ChannelBuilder channel = some_channel();
+    SmallMachine machine(400);
+    machine.add_file(channel.bytes());
+    for (const test::Packing packing : {test::Packing::none, test::Packing::zlib, test::Packing::zstd})
+        for (const bool is_flattened : {false, true}) {
+            std::vector<std::byte> file = test::compressed_dump(machine.memory(), packing);
+            if (is_flattened) file = test::flattened(file);
+            const auto dump = dump_of(file);
+            ASSERT_TRUE(dump) << dump.error().message();
+            EXPECT_TRUE(dump->is_of_machine());
+            const auto found = find_channels(*dump);
+            ASSERT_TRUE(found) << found.error().message();
+            ASSERT_EQ(found->size(), 1u);
+            EXPECT_TRUE(are_equal((*found)[0].copy.bytes(), channel.bytes()));
+        }
+    const auto dump = dump_of(test::flattened(machine.dump()));
+    ASSERT_TRUE(dump);
+    const auto found = find_channels(*dump);
+    EXPECT_TRUE(found && found->size() == 1);
+    const auto other = dump_of(test::compressed_dump(machine.memory(), test::Packing::lzo));
+    ASSERT_FALSE(other);
+    EXPECT_THAT(other.error().message(), HasSubstr("makedumpfile -c"));
+}
+
+TEST(Dump, damage_of_a_compressed_one_costs_what_is_damaged_and_no_more) {
+    ChannelBuilder channel = some_channel();
+    SmallMachine machine(300);
+    machine.add_file(channel.bytes());
+    const std::vector<std::byte> plain = test::compressed_dump(machine.memory(), test::Packing::zlib);
+    const std::vector<std::byte> sent = test::flattened(plain);
+    std::mt19937 random(7);
+    int some = 0;
+    for (int round = 0; round < 300; round++) {
+        std::vector<std::byte> damaged = round % 3 == 0 ? sent : plain;
+        for (int i = 0; i < 8; i++)
+            damaged[random() % damaged.size()] = static_cast<std::byte>(random());
+        const auto dump = dump_of(damaged);
+        if (!dump) continue;
+        const auto found = find_channels(*dump);
+        some += found && found->size() == 1;
+    }
+    EXPECT_GT(some, 100);
 }
 
 TEST(Dump, reads_over_the_ends_of_segments_and_not_over_gaps) {

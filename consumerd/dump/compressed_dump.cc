@@ -1,0 +1,143 @@
+#include "consumerd/dump/compressed_dump.h"
+
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace plumb {
+namespace {
+
+constexpr std::uint64_t block_bytes = MemoryDump::page_bytes;
+/* Of a machine with 16 TiB. */
+constexpr std::uint64_t pages_max = std::uint64_t{1} << 32;
+
+/* Of the file's header, on x86-64: what stands in front is its magic, the version and the kernel's name. */
+struct Header {
+    std::int32_t block_size; /* at 428 */
+    std::int32_t sub_header_blocks;
+    std::uint32_t bitmap_blocks;
+    std::uint32_t max_page; /* 32 bits: see sub-header */
+};
+constexpr std::uint64_t header_at = 428;
+/* In the second block; since version 6. */
+constexpr std::uint64_t version_at = 8, max_page_64_at = block_bytes + 96;
+
+struct Descriptor {
+    std::uint64_t offset;
+    std::uint32_t bytes;
+    std::uint32_t flags;
+    std::uint64_t page_flags;
+};
+constexpr std::uint32_t by_zlib = 1, by_lzo = 2, by_snappy = 4, by_zstd = 0x20;
+
+bool unpack(const Descriptor& descriptor, std::span<const std::byte> packed, std::span<std::byte> page) {
+    switch (descriptor.flags & (by_zlib | by_lzo | by_snappy | by_zstd)) {
+    case 0:
+        if (packed.size() != page.size()) return false;
+        std::copy(packed.begin(), packed.end(), page.begin());
+        return true;
+    case by_zlib: {
+        uLongf bytes = page.size();
+        return ::uncompress(reinterpret_cast<Bytef*>(page.data()), &bytes,
+                            reinterpret_cast<const Bytef*>(packed.data()), packed.size()) == Z_OK &&
+               bytes == page.size();
+    }
+    case by_zstd:
+        return ::ZSTD_decompress(page.data(), page.size(), packed.data(), packed.size()) == page.size();
+    default:
+        return false;
+    }
+}
+
+} // namespace
+
+Result<std::unique_ptr<DumpFormat>> CompressedDump::open(DumpFile file, const std::string& path) {
+    std::unique_ptr<CompressedDump> dump(new CompressedDump(std::move(file)));
+    if (Status taken = dump->take_bitmap(path); !taken) return taken.error();
+    /* All of them are compressed in one way, if they are. */
+    for (std::uint64_t rank = 0; rank < std::min<std::uint64_t>(dump->count_, 1024); rank++) {
+        Descriptor descriptor{};
+        if (!dump->file_.read_value(dump->descriptors_at_ + rank * sizeof(descriptor), descriptor)) break;
+        if ((descriptor.flags & (by_lzo | by_snappy)) != 0)
+            return Error("{} is compressed in a way that is not read here (lzo, snappy).", path)
+                .hint("`makedumpfile -c` (zlib) and -z (zstd) are, and ELF dumps (-E).");
+    }
+    return std::unique_ptr<DumpFormat>(std::move(dump));
+}
+
+/* There are two bitmaps of one length: which pages are memory, and which of them are in the file. */
+Status CompressedDump::take_bitmap(const std::string& path) {
+    const Error damaged = Error("{} is damaged: which pages are in it can not be read.", path);
+    Header header{};
+    std::uint32_t version = 0;
+    if (!file_.read_value(header_at, header) || !file_.read_value(version_at, version)) return damaged;
+    if (header.block_size != static_cast<std::int32_t>(block_bytes)) return damaged;
+    pages_ = header.max_page;
+    if (version >= 6 && !file_.read_value(max_page_64_at, pages_)) return damaged;
+    const std::uint64_t bytes = std::uint64_t{header.bitmap_blocks} * block_bytes / 2;
+    const std::uint64_t sub_header_blocks = static_cast<std::uint32_t>(header.sub_header_blocks);
+    const std::uint64_t bitmaps_at = (1 + sub_header_blocks) * block_bytes;
+    if (pages_ == 0 || pages_ > pages_max || bytes > file_.bytes() || pages_ > bytes * 8) return damaged;
+    descriptors_at_ = bitmaps_at + 2 * bytes;
+    bitmap_.resize((pages_ + 63) / 64);
+    if (!file_.read(bitmaps_at + bytes, std::as_writable_bytes(std::span(bitmap_)))) return damaged;
+    if (pages_ % 64 != 0) bitmap_.back() &= (std::uint64_t{1} << pages_ % 64) - 1;
+    before_.reserve(bitmap_.size());
+    for (const std::uint64_t word : bitmap_) {
+        before_.push_back(count_);
+        count_ += static_cast<std::uint64_t>(std::popcount(word));
+    }
+    return ok();
+}
+
+std::uint64_t CompressedDump::rank(std::uint64_t page) const {
+    const std::uint64_t below = (std::uint64_t{1} << page % 64) - 1;
+    return before_[page / 64] + static_cast<std::uint64_t>(std::popcount(bitmap_[page / 64] & below));
+}
+
+bool CompressedDump::load(std::uint64_t page) const {
+    if (loaded_ == page) return true;
+    loaded_.reset();
+    if (page >= pages_ || !is_there(page)) return false;
+    Descriptor descriptor{};
+    if (!file_.read_value(descriptors_at_ + rank(page) * sizeof(descriptor), descriptor) ||
+        descriptor.bytes > 2 * block_bytes)
+        return false;
+    packed_.resize(descriptor.bytes);
+    page_.resize(block_bytes);
+    if (!file_.read(descriptor.offset, packed_) || !unpack(descriptor, packed_, page_)) return false;
+    loaded_ = page;
+    return true;
+}
+
+bool CompressedDump::read(std::uint64_t address, std::span<std::byte> to) const {
+    while (!to.empty()) {
+        if (!load(address / block_bytes)) return false;
+        const std::uint64_t in = address % block_bytes;
+        const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(to.size(), block_bytes - in));
+        std::memcpy(to.data(), page_.data() + in, part);
+        address += part;
+        to = to.subspan(part);
+    }
+    return true;
+}
+
+std::vector<DumpFormat::Range> CompressedDump::ranges() const {
+    std::vector<Range> ranges;
+    for (std::uint64_t page = 0; page < pages_; page++) {
+        if (bitmap_[page / 64] == 0) {
+            page |= 63;
+            continue;
+        }
+        if (!is_there(page)) continue;
+        const std::uint64_t address = page * block_bytes;
+        if (ranges.empty() || ranges.back().end != address) ranges.push_back({address, address});
+        ranges.back().end = address + block_bytes;
+    }
+    return ranges;
+}
+
+} // namespace plumb

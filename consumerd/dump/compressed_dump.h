@@ -1,0 +1,54 @@
+/*
+ * The memory of a machine as makedumpfile compresses it ("kdump-compressed", also QEMU's kdump-zlib): a bitmap of the pages
+ * that are in it, and for each of these where it is and how it was compressed. Read are pages that are not compressed, or
+ * by zlib or zstd.
+ */
+#ifndef PLUMB_CONSUMERD_DUMP_COMPRESSED_DUMP_H
+#define PLUMB_CONSUMERD_DUMP_COMPRESSED_DUMP_H
+
+#include "base/result.h"
+#include "consumerd/dump/memory_dump.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace plumb {
+
+class CompressedDump : public DumpFormat {
+public:
+    static constexpr std::string_view magic = "KDUMP   ";
+    static Result<std::unique_ptr<DumpFormat>> open(DumpFile file, const std::string& path);
+
+    bool is_of_machine() const override { return true; }
+    bool read(std::uint64_t address, std::span<std::byte> to) const override;
+    std::vector<Range> ranges() const override;
+
+private:
+    explicit CompressedDump(DumpFile file) : file_(std::move(file)) {}
+    Status take_bitmap(const std::string& path);
+    bool is_there(std::uint64_t page) const { return (bitmap_[page / 64] >> page % 64 & 1) != 0; }
+    /* How many pages before it are there. */
+    std::uint64_t rank(std::uint64_t page) const;
+    bool load(std::uint64_t page) const;
+
+    DumpFile file_;
+    std::uint64_t pages_ = 0; /* of the machine */
+    std::uint64_t count_ = 0; /* of them that are there */
+    std::uint64_t descriptors_at_ = 0;
+    std::vector<std::uint64_t> bitmap_;
+    std::vector<std::uint64_t> before_; /* by word of the bitmap: pages that are there in all words before */
+    /* The page that was read last. */
+    mutable std::optional<std::uint64_t> loaded_;
+    mutable std::vector<std::byte> page_, packed_;
+};
+
+} // namespace plumb
+
+#endif

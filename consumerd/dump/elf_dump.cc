@@ -1,0 +1,94 @@
+#include "consumerd/dump/elf_dump.h"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace plumb {
+namespace {
+
+/* Of a process with very many mappings; a machine has a few. */
+constexpr std::uint64_t segments_max = std::uint64_t{1} << 20;
+constexpr std::uint64_t in_page = MemoryDump::page_bytes - 1;
+
+} // namespace
+
+Result<std::unique_ptr<DumpFormat>> ElfDump::open(DumpFile file, const std::string& path) {
+    std::unique_ptr<ElfDump> dump(new ElfDump(std::move(file)));
+    if (Status taken = dump->take_segments(path); !taken) return taken.error();
+    return std::unique_ptr<DumpFormat>(std::move(dump));
+}
+
+Status ElfDump::take_segments(const std::string& path) {
+    Elf64_Ehdr header{};
+    if (!file_.read_value(0, header)) return Error("{} is too short for a dump of memory.", path);
+    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_type != ET_CORE)
+        return Error("{} is no core file.", path);
+    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
+        return Error("{} is not of a 64-bit x86 machine.", path);
+    std::uint64_t count = header.e_phnum;
+    if (Elf64_Shdr first{};
+        header.e_phnum == PN_XNUM && file_.read(header.e_shoff, std::as_writable_bytes(std::span(&first, 1))))
+        count = first.sh_info;
+    if (header.e_phentsize != sizeof(Elf64_Phdr) || count > segments_max)
+        return Error("{} is damaged: its program headers can not be read.", path);
+    std::vector<Elf64_Phdr> entries(count);
+    if (!file_.read(header.e_phoff, std::as_writable_bytes(std::span(entries))))
+        return Error("{} is damaged: its program headers can not be read.", path);
+    std::erase_if(entries, [](const Elf64_Phdr& entry) { return entry.p_type != PT_LOAD; });
+    /* Linux and gdb leave the physical addresses of a process 0. */
+    is_of_machine_ = std::any_of(entries.begin(), entries.end(),
+                                 [](const Elf64_Phdr& entry) { return entry.p_paddr != 0; }) ||
+                     std::all_of(entries.begin(), entries.end(),
+                                 [](const Elf64_Phdr& entry) { return entry.p_vaddr == 0; });
+    for (const Elf64_Phdr& entry : entries) {
+        if (entry.p_offset >= file_.bytes()) continue; /* the file was cut short */
+        segments_.push_back({is_of_machine_ ? entry.p_paddr : entry.p_vaddr,
+                             std::min<std::uint64_t>(entry.p_filesz, file_.bytes() - entry.p_offset),
+                             entry.p_offset});
+    }
+    std::stable_sort(segments_.begin(), segments_.end(),
+                     [](const Segment& a, const Segment& b) { return a.address < b.address; });
+    /* /proc/vmcore has the kernel's own image twice. */
+    std::uint64_t end = 0;
+    for (Segment& segment : segments_) {
+        segment.bytes = std::min(segment.bytes, ~std::uint64_t{0} - segment.address);
+        const std::uint64_t known =
+            std::min(segment.bytes, end > segment.address ? end - segment.address : 0);
+        segment = {segment.address + known, segment.bytes - known, segment.offset + known};
+        end = std::max(end, segment.address + segment.bytes);
+    }
+    std::erase_if(segments_, [](const Segment& segment) { return segment.bytes == 0; });
+    if (segments_.empty()) return Error("There is no memory in {}.", path);
+    return ok();
+}
+
+bool ElfDump::read(std::uint64_t address, std::span<std::byte> to) const {
+    while (!to.empty()) {
+        auto segment =
+            std::upper_bound(segments_.begin(), segments_.end(), address,
+                             [](std::uint64_t at, const Segment& each) { return at < each.address; });
+        if (segment == segments_.begin()) return false;
+        --segment;
+        const std::uint64_t in = address - segment->address;
+        if (in >= segment->bytes) return false;
+        const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(to.size(), segment->bytes - in));
+        if (!file_.read(segment->offset + in, to.first(part))) return false;
+        address += part;
+        to = to.subspan(part);
+    }
+    return true;
+}
+
+std::vector<DumpFormat::Range> ElfDump::ranges() const {
+    std::vector<Range> ranges;
+    for (const Segment& segment : segments_) {
+        const std::uint64_t first = (segment.address + in_page) & ~in_page;
+        const std::uint64_t end = (segment.address + segment.bytes) & ~in_page;
+        if (first >= segment.address && first < end) ranges.push_back({first, end});
+    }
+    return ranges;
+}
+
+} // namespace plumb

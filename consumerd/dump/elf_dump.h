@@ -1,0 +1,42 @@
+/* A dump of memory in an ELF core file. */
+#ifndef PLUMB_CONSUMERD_DUMP_ELF_DUMP_H
+#define PLUMB_CONSUMERD_DUMP_ELF_DUMP_H
+
+#include "base/result.h"
+#include "consumerd/dump/memory_dump.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plumb {
+
+class ElfDump : public DumpFormat {
+public:
+    static Result<std::unique_ptr<DumpFormat>> open(DumpFile file, const std::string& path);
+
+    bool is_of_machine() const override { return is_of_machine_; }
+    bool read(std::uint64_t address, std::span<std::byte> to) const override;
+    std::vector<Range> ranges() const override;
+
+private:
+    struct Segment {
+        std::uint64_t address;
+        std::uint64_t bytes; /* in the file */
+        std::uint64_t offset;
+    };
+    explicit ElfDump(DumpFile file) : file_(std::move(file)) {}
+    Status take_segments(const std::string& path);
+
+    DumpFile file_;
+    bool is_of_machine_ = false;
+    std::vector<Segment> segments_; /* by address; none overlaps another one */
+};
+
+} // namespace plumb
+
+#endif
