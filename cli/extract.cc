@@ -86,7 +86,7 @@ void tell(const RecordSummary& summary, const std::string& whose) {
         print_error("Not described: {}\n", not_described_text(missing));
     for (const std::string& problem : summary.problems)
         print_error("{}\n", without_controls(problem));
-    print_error("The trace is in {} ({}).\n", without_controls(summary.directory),
+    print_error("The trace is in {} ({}).\n", escaped(summary.directory),
                 size_text(totals.progress.bytes));
 }
 

@@ -221,6 +221,7 @@ RecordedLosses recorded_losses(const std::string& opened, const TraceReader& rea
     all.is_known = !recordings.empty();
     for (const Recorded& each : recordings) {
         const std::string start = each.name.empty() ? "" : each.name + ": ";
+        const bool is_written = is_written_now(each.folder); /* first: it may end now, and then there is one */
         const auto losses = losses_in(each.folder);
         if (losses) {
             for (const std::string& line : losses->lost)
@@ -236,7 +237,7 @@ RecordedLosses recorded_losses(const std::string& opened, const TraceReader& rea
         all.is_known = false;
         if (losses.error().number() != ENOENT)
             all.without_summary.push_back(start + losses.error().message());
-        else if (!is_written_now(each.folder))
+        else if (!is_written)
             all.without_summary.push_back(start + "the trace has no summary.json: its recorder was killed, "
                                                   "or runs where it is not seen, or the folder was "
                                                   "copied without it. What had not been written is missing, "

@@ -152,7 +152,7 @@ int run_receive(const ReceiveOptions& options) {
                 : received.error());
     directory->keep();
     const bool is_whole = tell(receiver, input->name());
-    if (directory->check()) print_error("The trace is in {}.\n", without_controls(directory->path()));
+    if (directory->check()) print_error("The trace is in {}.\n", escaped(directory->path()));
     if (!received) return complain(received.error().hint("What came behind it was not taken."));
     return is_whole ? 0 : 1;
 }

@@ -174,7 +174,7 @@ std::string summary_text(const RecordSummary& summary) {
         return text + fmt::format("The trace was sent to {} ({}); what describes it is in {}, too.\n",
                                   without_controls(summary.sent_to), size_text(totals.progress.bytes),
                                   without_controls(summary.directory));
-    return text + fmt::format("The trace is in {} ({}).\n", without_controls(summary.directory),
+    return text + fmt::format("The trace is in {} ({}).\n", escaped(summary.directory),
                               size_text(totals.progress.bytes));
 }
 

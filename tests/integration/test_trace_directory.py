@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
@@ -33,6 +34,27 @@ class TraceDirectory(RecordedProgramTest):
         self.assertIn("precious is not part of a Plumb trace", self.errors)
         self.assertTrue(precious.exists())
         self.assertTrue((self.trace / "ust" / "metadata").exists())
+
+    @unittest.skipUnless(shutil.which("strace"), "strace is not installed")
+    def test_who_looks_while_the_recorder_ends_takes_it_for_no_killed_one(self):
+        """The look for the summary is delayed until the recorder has written it and is gone."""
+        recorder = subprocess.Popen([PLUMB, "record", "-q", "-o", self.trace, "--", "timeout", "9", "sleep", "1.5"])
+        self.addCleanup(recorder.wait)
+        while not (self.trace / "ust/metadata").exists():
+            time.sleep(0.05)
+        shown = subprocess.run(["strace", "-f", "-o", "/dev/null", "-P", self.trace / "summary.json", "-e", "trace=openat",
+                                "-e", "inject=openat:delay_exit=3000000:when=1", PLUMB, "view", "--summary", self.trace],
+                               capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(recorder.wait(timeout=60), 0)
+        self.assertNotIn("recorder was killed", shown.stderr)
+
+    def test_a_name_begins_no_line_of_its_own(self):
+        odd = self.directory / "a\nLost: nothing\x1b[31m"
+        done = subprocess.run([PLUMB, "record", "-o", odd, "--", "timeout", "9", "true"], capture_output=True, text=True, timeout=60,
+                              check=True)
+        self.assertIn("The trace is in ", done.stderr)
+        self.assertIn("a\\nLost: nothing\\x1b[31m", done.stderr)
+        self.assertNotIn("a\nLost", done.stderr)
 
     def test_names_alone_make_no_trace(self):
         for name, text in (("summary.json", '{"mine": "results of a week"}'), ("ust/ring_0", "mine"), ("ust/statedump", "mine"),
