@@ -43,7 +43,7 @@ class TraceDirectory(RecordedProgramTest):
         while not (self.trace / "ust/metadata").exists():
             time.sleep(0.05)
         shown = subprocess.run(["strace", "-f", "-o", "/dev/null", "-P", self.trace / "summary.json", "-e", "trace=openat",
-                                "-e", "inject=openat:delay_exit=3000000:when=1", PLUMB, "view", "--summary", self.trace],
+                                "-e", "inject=openat:delay_exit=3000000:when=1", PLUMB, "view", "--summary", "--json", self.trace],
                                capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(recorder.wait(timeout=60), 0)
         self.assertNotIn("recorder was killed", shown.stderr)
