@@ -7,11 +7,12 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from recorded_program import PLUMB, RecordedProgramTest  # noqa: E402
+from recorded_program import PLUMB, RecordedProgramTest, tell_to_lock  # noqa: E402
 
 
 class TraceDirectory(RecordedProgramTest):
@@ -38,14 +39,17 @@ class TraceDirectory(RecordedProgramTest):
     @unittest.skipUnless(shutil.which("strace"), "strace is not installed")
     def test_who_looks_while_the_recorder_ends_takes_it_for_no_killed_one(self):
         """The look for the summary is delayed until the recorder has written it and is gone."""
-        recorder = subprocess.Popen([PLUMB, "record", "-q", "-o", self.trace, "--", "timeout", "9", "sleep", "1.5"])
-        self.addCleanup(recorder.wait)
-        while not (self.trace / "ust/metadata").exists():
+        recorder = self.start("--preload", "pthread", "--", self.program, stdin=subprocess.PIPE)
+        tell_to_lock(recorder, 10)
+        while not any(file.stat().st_size for file in self.trace.glob("ust/ring_*")):
             time.sleep(0.05)
+        end = threading.Timer(1, recorder.communicate)
+        end.start()
         shown = subprocess.run(["strace", "-f", "-o", "/dev/null", "-P", self.trace / "summary.json", "-e", "trace=openat",
                                 "-e", "inject=openat:delay_exit=3000000:when=1", PLUMB, "view", "--summary", "--json", self.trace],
                                capture_output=True, text=True, timeout=60, check=False)
-        self.assertEqual(recorder.wait(timeout=60), 0)
+        end.join()
+        self.assertIn('"events":20', shown.stdout)
         self.assertNotIn("recorder was killed", shown.stderr)
 
     def test_a_name_begins_no_line_of_its_own(self):
