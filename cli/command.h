@@ -39,8 +39,8 @@ private:
     Command* next_;
 };
 
-/* The words behind the first "--" of `plumb record`: they are a command, and none of them is ours to parse.
- */
+/* The words behind the first "--" of `plumb record` and `plumb boot`: they are a command, or options for later, and none of
+ * them is ours to parse. */
 struct WordsBehindDashes {
     bool present = false;
     std::vector<std::string> words;

@@ -4,6 +4,7 @@
 #   lib/libplumb.so.*, lib/libplumb.a     the runtime
 #   lib/plumb/tp-sync.o ...               the objects that applications link, by these names
 #   lib/plumb/libplumb-pthread.so         probes, for plumb record --preload
+#   lib/plumb/plumb-init                  for plumb boot
 #   lib/cmake/plumb/                      find_package(plumb)
 #   lib/pkgconfig/plumb*.pc               plumb, plumb-sync, plumb-async, plumb-async-lib
 #   bin/plumb                             the command
@@ -35,6 +36,9 @@ function(plumb_install_all)
         file(RELATIVE_PATH up /${PLUMB_OBJECTS_DIR} /${CMAKE_INSTALL_LIBDIR})
         set_target_properties(plumb-pthread PROPERTIES INSTALL_RPATH "$ORIGIN/${up}")
         install(TARGETS plumb-pthread LIBRARY DESTINATION ${PLUMB_OBJECTS_DIR} NAMELINK_SKIP)
+    endif()
+    if(TARGET plumb-init)
+        install(TARGETS plumb-init RUNTIME DESTINATION ${PLUMB_OBJECTS_DIR})
     endif()
     if(TARGET plumb_cli)
         install(TARGETS plumb_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -36,11 +36,12 @@ FINISHED = "guest: all steps done"
 INIT = f"""#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp /sbin /usr/bin /usr/sbin /results
 /bin/busybox --install -s
-mount -t proc proc /proc
-mount -t sysfs sysfs /sys
-mount -t devtmpfs devtmpfs /dev
+[ -e /proc/mounts ] || mount -t proc proc /proc
+is_mounted() {{ grep -q " $1 " /proc/mounts; }}
+is_mounted /sys || mount -t sysfs sysfs /sys
+is_mounted /dev || mount -t devtmpfs devtmpfs /dev
 mkdir -p /dev/shm
-mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+is_mounted /dev/shm || mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 mount -t tmpfs tmpfs /results
 export HOME=/ LC_ALL=C.UTF-8
 while read module; do insmod /modules/$module || echo "guest: no module $module"; done </modules/order

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# cmake-once
+# cmake-cost: 5
+"""plumb boot, without a boot: what it writes into a system, and that nothing of it is left. (A real boot: tests/kernel/test_boot.py.)"""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
+PLUMB = BUILD / "cli/plumb"
+SETTINGS, GRUB = "etc/plumb/boot", "etc/default/grub.d/plumb.cfg"
+
+
+def content(root):
+    """Every file and directory with its mode and what is in it."""
+    return {str(path.relative_to(root)): (path.stat().st_mode, path.read_bytes() if path.is_file() else b"")
+            for path in sorted(root.rglob("*"))}
+
+
+class Boot(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.root = Path(temporary.name)
+        (self.root / "sbin").mkdir()
+        (self.root / "sbin/other").write_text("#!/bin/sh\n")
+        (self.root / "sbin/other").chmod(0o755)
+        (self.root / "etc").mkdir()
+
+    def plumb(self, what, *arguments, status=0):
+        done = subprocess.run([PLUMB, "boot", what, "--root", self.root, *arguments], capture_output=True, text=True, timeout=60,
+                              check=False)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def test_the_system_is_as_it_was_behind_it(self):
+        (self.root / "etc").rmdir()
+        for there in (), ("etc",), ("etc/default",), ("etc/default/grub.d", "etc/plumb"):
+            for directory in there:
+                (self.root / directory).mkdir(parents=True)
+            before = content(self.root)
+            with self.subTest(there):
+                self.assertIn(f"init={BUILD}/probes/init/plumb-init", self.plumb("enable"))
+                self.assertNotEqual(content(self.root), before)
+                self.assertIn("Next boot: recorded", self.plumb("status"))
+                self.assertIn("take this off", self.plumb("disable"))
+                self.assertEqual(content(self.root), before)
+                self.assertIn("Next boot: not recorded", self.plumb("status"))
+
+    def test_what_others_put_there_stays(self):
+        self.plumb("enable")
+        (self.root / "etc/plumb/mine").write_text("precious")
+        self.plumb("disable")
+        self.assertEqual((self.root / "etc/plumb/mine").read_text(), "precious")
+        self.assertFalse((self.root / "etc/default").exists())
+
+    def test_settings_are_those_that_were_asked_for(self):
+        self.plumb("enable", "--init", "/sbin/other", "--preload", "pthread", "--", "-k", "sched:*", "-e", "!a b:c")
+        lines = (self.root / SETTINGS).read_text().splitlines()
+        self.assertIn("init=/sbin/other", lines)
+        self.assertTrue(any(line.startswith("preload=") and "libplumb-pthread.so" in line for line in lines), lines)
+        words = [line.removeprefix("record=") for line in lines if line.startswith("record=")]
+        self.assertEqual(words, [str(PLUMB), "record", "-q", "--force", "-o", "/run/plumb-boot/trace", "--exe", "*", "-k", "sched:*",
+                                 "-e", "!a b:c"])
+        said = subprocess.run(["sh", "-c", f'GRUB_CMDLINE_LINUX_DEFAULT="quiet x=1"; . {self.root}/{GRUB}; '
+                               'echo "$GRUB_CMDLINE_LINUX_DEFAULT"'], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(said, f"quiet x=1 init={BUILD}/probes/init/plumb-init\n")
+
+    def test_what_can_not_be_is_refused(self):
+        before = content(self.root)
+        self.assertIn("It is not enabled", self.plumb("disable", status=1))
+        self.assertIn("/sbin/gone can not be an init", self.plumb("enable", "--init", "/sbin/gone", status=1))
+        self.assertIn("no probe", self.plumb("enable", "--preload", "nothing", status=1))
+        self.assertIn("no newline", self.plumb("enable", "--", "-e", "a\nrecord=b", status=1))
+        self.assertIn("too many", self.plumb("enable", "--", *["-q"] * 200, status=1))
+        self.assertIn("go with `plumb boot enable`", self.plumb("status", "--init", "/sbin/other", status=2))
+        self.assertEqual(content(self.root), before)
+        self.plumb("enable")
+        again = content(self.root)
+        self.assertIn("enabled already", self.plumb("enable", status=1))
+        self.assertEqual(content(self.root), again)
+
+    def test_it_is_for_process_1_alone(self):
+        done = subprocess.run([BUILD / "probes/init/plumb-init"], capture_output=True, text=True, timeout=10, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("plumb boot --help", done.stderr)
+
+
+if __name__ == "__main__":
+    if not (BUILD / "probes/init/plumb-init").exists():
+        print("plumb-init is not built with a sanitizer")
+        sys.exit(77)
+    unittest.main()

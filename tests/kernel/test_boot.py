@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# cmake-timeout: 300
+# cmake-once
+# cmake-lock: boot
+# cmake-cost: 40
+"""A machine whose boot is recorded without a module: plumb-init stands in front of its init. The first event of a program is that of
+a constructor of process 1, the kernel's events go on before and behind it, and nothing is lost; and the machine comes up
+whatever is missing.
+
+    PLUMB_BUILD_DIR=build/dev PLUMB_SOURCE_DIR=. python3 tests/kernel/test_boot.py 6.12 [TEST...]"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from guest import Guest, why_not
+
+SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
+BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
+VERSION = sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else ""
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from traced_program import compile_traced  # noqa: E402
+
+PLUMB = BUILD / "cli/plumb"
+PLUMB_INIT = BUILD / "probes/init/plumb-init"
+# An init that traces from its constructor on, and goes on as the guest's own.
+INIT = r"""
+#include <plumb/tracepoint.h>
+#include <unistd.h>
+PLUMB_EVENT(first, constructor, (u32, process))
+PLUMB_EVENT(first, step, (u32, number))
+__attribute__((constructor)) static void begin(void) { plumb_trace(first, constructor, (unsigned)getpid()); }
+int main(int count, char** arguments) {
+    for (unsigned i = 0; i < STEPS; i++) plumb_trace(first, step, i);
+    execv("/init", arguments);
+    return count;
+}
+"""
+STEPS = 5000
+RECORDED = """
+plumb boot status >$RESULTS/before
+plumb boot stop || exit 1
+plumb boot status >$RESULTS/after
+cp -r /run/plumb-boot/trace $RESULTS/trace
+dmesg | grep 'plumb-init: ' && exit 2
+true
+"""
+# One way after the other in which it can be broken; each boots.
+BROKEN = {"no settings": (None, "could not read /etc/plumb/boot"),
+          "no plumb": ("record=/bin/nothing\nfolder=/run/plumb-boot\n", "could not run /bin/nothing"),
+          "wrong words": ("record=/bin/plumb\nrecord=nonsense\nfolder=/run/plumb-boot\n", "the recorder has ended with status 2"),
+          "no folder": ("record=/bin/plumb\nrecord=record\nfolder=/nowhere/at/all\n", "could not make /nowhere/at/all"),
+          "no init": ("init=/bin/gone\nrecord=/bin/plumb\n", "could not run /bin/gone"),
+          "noise": ("\xff\xfe=\n===\nrecord\n", "says nothing of a recording")}
+
+
+class Boot(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = Path(temporary.name)
+
+    def guest(self, parameters=""):
+        guest = Guest(VERSION, f"tsc=reliable clocksource=tsc rdinit={PLUMB_INIT} {parameters}")
+        guest.add(PLUMB, str(PLUMB))
+        guest.add(PLUMB, "/bin/plumb")
+        guest.add(PLUMB_INIT, str(PLUMB_INIT))
+        guest.archive.add("/sbin/init", b"#!/bin/busybox sh\nexec /init\n")
+        return guest
+
+    def test_init_is_recorded_from_its_first_constructor(self):
+        first = compile_traced(INIT, self.folder / "first", f"-DSTEPS={STEPS}")
+        root = self.folder / "root"
+        (root / "bin").mkdir(parents=True)
+        (root / "bin/first").write_bytes(first.read_bytes())
+        (root / "bin/first").chmod(0o755)
+        subprocess.run([PLUMB, "boot", "enable", "--root", root, "--init", "/bin/first", "--", "-a", "-k", "sched:sched_process_exec",
+                        "-k", "sched:sched_switch", "-e", "first:*"], check=True, capture_output=True)
+        guest = self.guest()
+        guest.add(first, "/bin/first")
+        guest.archive.add("/etc/plumb/boot", (root / "etc/plumb/boot").read_bytes(), 0o100644)
+        guest.step("recorded", RECORDED)
+        result = guest.boot(self.folder)["recorded"]
+        self.assertEqual(result.status, 0, result.out + result.error)
+        self.assertIn("This boot: is being recorded", (result.folder / "before").read_text())
+        self.assertIn("This boot: was recorded", (result.folder / "after").read_text())
+        summary = json.loads((result.folder / "trace/summary.json").read_text())
+        self.assertEqual((summary["events_lost"], summary["subbufs_lost"], summary["problems"]), (0, 0, []))
+        shown = subprocess.run(["babeltrace2", result.folder / "trace"], capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual((shown.returncode, shown.stderr), (0, ""))
+        names = re.findall(r"\) \S+ ([\w:]+): ", shown.stdout)
+        of_programs = [name for name in names if name.startswith("first:")]
+        self.assertEqual(of_programs, ["first:constructor"] + ["first:step"] * STEPS)
+        self.assertIn("process = 1 }", shown.stdout)
+        at = names.index("first:constructor")
+        self.assertTrue(any(name == "sched_switch" for name in names[:at]), "no event of the kernel before it")
+        executed = [line for line in shown.stdout.splitlines()[:at] if "sched_process_exec" in line]
+        self.assertTrue(any('filename = "/bin/first"' in line for line in executed), executed)
+
+    def test_it_comes_up_whatever_is_missing(self):
+        for name, (settings, said) in BROKEN.items():
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                guest = self.guest()
+                if settings is not None:
+                    guest.archive.add("/etc/plumb/boot", settings.encode("latin1"), 0o100644)
+                guest.step("log", "dmesg | grep 'plumb-init: '; plumb boot status; plumb boot stop")
+                result = guest.boot(Path(folder))["log"]
+                self.assertIn(said, result.out)
+                self.assertEqual(result.status, 1)
+
+    def test_it_can_be_left_out_from_the_boot_loader(self):
+        guest = self.guest("plumb.boot=off")
+        guest.archive.add("/etc/plumb/boot", b"record=/bin/plumb\nrecord=record\nfolder=/run/plumb-boot\n", 0o100644)
+        guest.step("log", "dmesg | grep 'plumb-init: '; ls /run")
+        self.assertEqual(guest.boot(self.folder)["log"].out, "")
+
+
+if __name__ == "__main__":
+    missing_here = why_not(VERSION)
+    if missing_here:
+        print(missing_here)
+        sys.exit(77)
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[2:]])
