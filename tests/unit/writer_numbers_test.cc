@@ -68,6 +68,13 @@ TEST_F(WriterNumbersTest, who_is_not_seen_is_nobody_else) {
         << "no such tag";
 }
 
+/* Of many that are told of within the rest of a look, and whom /proc does not show (any more). */
+TEST_F(WriterNumbersTest, who_is_not_seen_between_two_looks_is_nobody_else) {
+    WriterNumbers live = WriterNumbers::of_live(&header_);
+    for (uint32_t number = 1; number < 200; number++)
+        EXPECT_EQ(live.process(tagged(1, number), 10), tagged(1, number));
+}
+
 TEST_F(WriterNumbersTest, a_number_stays_until_an_entry_says_otherwise) {
     seen_[{4026531999, 1}] = 4711;
     EXPECT_EQ(numbers_.process(tagged(1, 1), 10, true), 4711u);
