@@ -23,6 +23,7 @@ sys.path.insert(0, str(SOURCE / "tests/support"))
 from pretty import Label, Reader  # noqa: E402
 
 WORK = """
+echo $$ > command
 ls -R /usr/share/doc > /dev/null
 sync
 python3 -c '
@@ -167,13 +168,11 @@ class TraceCmd(unittest.TestCase):
             cpus[int(match[3])].append((int(match[1]), raw_name(match[2]), int(match[4]), fields))
         return cpus
 
-    @staticmethod
-    def without_calls_before_exec(theirs, ours):
+    def without_calls_before_exec(self, theirs, ours):
         """What the recorder's child calls before it is the command is in the pages, and not in our trace."""
         def is_call(event):
             return event[1].startswith("sys_")
-        _, command = min((event[0], event[2]) for events in ours.values() for event in events
-                         if event[1] == "sched_process_exec")
+        command = int(Path(self.folder, "command").read_text())
         first = min(event[0] for events in ours.values() for event in events if event[2] == command and is_call(event))
         return {cpu: [event for event in events if not (event[2] == command and is_call(event) and event[0] < first)]
                 for cpu, events in theirs.items()}
