@@ -265,6 +265,7 @@ void know_newest_epoch() {
 
 // What the parent's other threads were in the middle of will never be finished.
 static void mend_after_fork() {
+    store_relaxed(runtime.unguarded_losses, uint64_t{0}); // the parent's; first: what comes now is not
     runtime.quiesce_pending = 0;
     runtime.slot = nullptr;
     reset_guards();

@@ -169,11 +169,15 @@ int64_t clock_to_wall_ns(const plumb_clock_page& page, uint64_t cycles) {
                                 static_cast<uint64_t>(page.realtime_offset_ns));
 }
 
+static Result<std::string> read_cpuinfo() {
+    return read_small_file("/proc/cpuinfo", size_t{64} << 20);
+}
+
 bool tsc_is_usable(std::string* why_not) {
     std::string reason;
     const auto source =
         read_small_file("/sys/devices/system/clocksource/clocksource0/current_clocksource").value_or("");
-    const auto cpuinfo = read_small_file("/proc/cpuinfo", size_t{64} << 20);
+    const auto cpuinfo = read_cpuinfo();
     if (!PLUMB_HAS_TSC)
         reason = "this processor has none that is known";
     else if (!cpuinfo)
@@ -225,9 +229,12 @@ Result<ClockCalibration> ClockCalibration::start(plumb_clock_mode wanted) {
     std::string why_not;
     plumb_clock_mode mode = wanted;
     if (wanted == PLUMB_CLOCK_NONE) mode = tsc_is_usable() ? PLUMB_CLOCK_TSC : PLUMB_CLOCK_MONOTONIC;
-    if (wanted == PLUMB_CLOCK_TSC && !tsc_is_usable(&why_not))
+    if (wanted == PLUMB_CLOCK_TSC && !tsc_is_usable(&why_not)) {
+        if (!read_cpuinfo()) /* it may be, and have been chosen for that */
+            return Error("Whether the cycle counter can be this session's clock is not known: {}.", why_not);
         return Error("The cycle counter cannot be this session's clock: {}.", why_not)
             .hint("Choose --clock=mono, or leave the choice to plumb.");
+    }
     if (!own_time_offsets() && (mode == PLUMB_CLOCK_MONOTONIC || mode == PLUMB_CLOCK_BOOTTIME))
         return Error("This session's clock may be shifted by a time namespace, and how far can not be found "
                      "out here.")

@@ -1,6 +1,7 @@
 // What a tracepoint promises: exact values of every field type, from C and C++, from every place a program
 // can trace in; nothing evaluated when it is off; what is too long is cut or dropped, and counted.
 // cmake-link: plumb::tp-async_static kinds_c
+#include "libtrace/runtime.h"
 #include "tests/fixtures/kinds_events.h"
 #include "tests/support/private_shm.h"
 #include "tests/support/record_reader.h"
@@ -434,6 +435,22 @@ TEST_F(Tracepoint, works_in_children_of_every_kind) {
     wait_for_child(children[3]);
     trace_number_in_c(5);
     EXPECT_EQ(records().size(), 5u);
+}
+
+// What could not be counted in a channel yet is its parent's to count.
+TEST_F(Tracepoint, counts_what_was_lost_before_a_fork_once) {
+    on();
+    trace_number_in_c(1);
+    plumb::store_relaxed(plumb::runtime.unguarded_losses, uint64_t{5});
+    if (const pid_t child = fork(); child == 0) {
+        trace_number_in_c(2);
+        _exit(0);
+    } else {
+        waitpid(child, nullptr, 0);
+    }
+    EXPECT_EQ(channel_->lost(PLUMB_LOST_CONTENDED), 0u);
+    std::thread([] { trace_number_in_c(3); }).join(); // whom the channel does not know: the slow path
+    EXPECT_EQ(channel_->lost(PLUMB_LOST_CONTENDED), 5u);
 }
 
 TEST_F(Tracepoint, counts_what_a_full_ring_takes_no_more) {
