@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,8 @@ namespace plumb {
 namespace {
 
 constexpr std::uint64_t page_bytes = MemoryDump::page_bytes;
+/* A machine has 16 sessions of each user; each channel is copied. */
+constexpr std::size_t channels_max = 256;
 
 struct Found {
     std::uint64_t address; /* of its first page */
@@ -74,44 +77,56 @@ Status find_pages(const MemoryDump& dump, Scanned& scanned) {
     return ok();
 }
 
-/* Whether page `index` of the file had memory, as far as the channel itself says. */
-bool had_memory(const plumb_channel_header& header, std::span<const std::byte> copy, std::uint64_t index) {
-    const std::uint64_t at = index * page_bytes;
-    if (at < header.data_offset) return true;
-    const std::uint64_t in_data = at - header.data_offset;
-    const std::uint64_t ring = in_data / header.ring_bytes;
-    if (ring >= std::uint64_t{header.ring_count} + header.extra_ring_count) return false; /* the guard */
-    plumb_ring_control control;
-    std::memcpy(&control, copy.data() + header.control_offset + ring * PLUMB_RING_CONTROL_BYTES,
-                sizeof(control));
-    return in_data % header.ring_bytes < control.memory;
+/* Of a process the pages lie in a row. */
+void find_pages_behind(const MemoryDump& dump, Found& found) {
+    const std::uint64_t end = found.address + found.header.total_bytes;
+    for (const DumpFormat::Range& range : dump.ranges())
+        for (std::uint64_t at = std::max(range.first, found.address); at < std::min(range.end, end);
+             at += page_bytes)
+            found.pages.emplace((at - found.address) / page_bytes, at);
 }
 
+/* Which pages of a channel had memory, as far as the channel itself says: all before the rings, and of each ring the first. */
+class PagesWithMemory {
+public:
+    PagesWithMemory(const plumb_channel_header& header, std::span<const std::byte> copy)
+        : before_rings_((header.data_offset + page_bytes - 1) / page_bytes),
+          ring_pages_(header.ring_bytes / page_bytes) {
+        const std::uint64_t rings = std::uint64_t{header.ring_count} + header.extra_ring_count;
+        for (std::uint64_t ring = 0; ring < rings; ring++) {
+            plumb_ring_control control;
+            std::memcpy(&control, copy.data() + header.control_offset + ring * PLUMB_RING_CONTROL_BYTES,
+                        sizeof(control));
+            of_ring_.push_back(std::min(control.memory, header.ring_bytes) / page_bytes);
+        }
+    }
+    bool has(std::uint64_t index) const {
+        if (index < before_rings_) return true;
+        const std::uint64_t ring = (index - before_rings_) / ring_pages_;
+        return ring < of_ring_.size() && (index - before_rings_) % ring_pages_ < of_ring_[ring];
+    }
+    std::uint64_t count() const { return std::accumulate(of_ring_.begin(), of_ring_.end(), before_rings_); }
+
+private:
+    std::uint64_t before_rings_, ring_pages_;
+    std::vector<std::uint64_t> of_ring_;
+};
+
 Result<DumpedChannel> assemble(const MemoryDump& dump, const Found& found) {
-    const std::uint64_t pages = (found.header.total_bytes + page_bytes - 1) / page_bytes;
     auto copy = ChannelCopy::empty(found.header.total_bytes);
     if (!copy) return copy.error();
     const std::span<std::byte> bytes = copy->writable();
-    const auto take = [&](std::uint64_t index, std::uint64_t address) {
-        const std::uint64_t at = index * page_bytes;
-        return index < pages &&
-               dump.read(address, bytes.subspan(at, std::min(page_bytes, bytes.size() - at)));
-    };
-    DumpedChannel channel{std::move(*copy), found.header, 0};
-    const std::uint64_t before_data = (found.header.data_offset + page_bytes - 1) / page_bytes;
-    if (dump.is_of_machine()) {
-        for (const auto& [index, address] : found.pages)
-            take(index, address);
-        for (std::uint64_t index = 0; index < pages; index++) {
-            if (index >= before_data && !had_memory(found.header, bytes, index)) continue;
-            channel.missing_pages += !found.pages.contains(index);
-        }
-    } else {
-        for (std::uint64_t index = 0; index < pages; index++)
-            if (!take(index, found.address + index * page_bytes))
-                channel.missing_pages += had_memory(found.header, bytes, index);
-    }
-    return channel;
+    std::vector<std::uint64_t> taken;
+    for (const auto& [index, address] : found.pages)
+        if (const std::uint64_t at = index * page_bytes;
+            index < bytes.size() / page_bytes + 1 && at < bytes.size() &&
+            dump.read(address, bytes.subspan(at, std::min(page_bytes, bytes.size() - at))))
+            taken.push_back(index);
+    const PagesWithMemory expected(found.header, bytes);
+    const auto there =
+        std::count_if(taken.begin(), taken.end(), [&](std::uint64_t index) { return expected.has(index); });
+    return DumpedChannel{std::move(*copy), found.header,
+                         expected.count() - static_cast<std::uint64_t>(there)};
 }
 
 } // namespace
@@ -121,7 +136,10 @@ Result<std::vector<DumpedChannel>> find_channels(const MemoryDump& dump) {
     if (dump.is_of_machine() && !scanned.channels.empty())
         if (Status found = find_pages(dump, scanned); !found) return found.error();
     std::vector<DumpedChannel> channels;
-    for (const Found& found : scanned.channels) {
+    for (Found& found : scanned.channels) {
+        if (channels.size() == channels_max)
+            return Error("There are more than {} channels in it.", channels_max);
+        if (!dump.is_of_machine()) find_pages_behind(dump, found);
         auto channel = assemble(dump, found);
         if (!channel) return channel.error();
         channels.push_back(std::move(*channel));
