@@ -89,7 +89,7 @@ class Crash(unittest.TestCase):
         guest.add(compile_traced(PROGRAM, cls.folder / "program", f"-DBRIEF={BRIEF}"), "/bin/program")
         guest.add(BUILD / "cli/plumb", "/bin/plumb")
         guest.step("core", "echo /tmp/core >/proc/sys/kernel/core_pattern; echo 0x3b >/proc/self/coredump_filter; "
-                   "ulimit -c unlimited; plumb record -q -o /tmp/lived -- program abort; "
+                   "ulimit -c unlimited; plumb record -q -o /tmp/lived --mode overwrite -- program abort; "
                    "plumb extract /tmp/core -o /tmp/extracted 2>/dev/ttyS1; plumb view /tmp/extracted | wc -l >/dev/ttyS1")
         guest.step("crash", "plumb record -q -o /tmp/trace --mode overwrite --subbuf-size 2M --subbuf-count 16 -- program "
                    "2>/dev/ttyS1")
