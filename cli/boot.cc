@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -87,6 +88,39 @@ std::vector<std::string> missing_directories(const BootOptions& options) {
     return missing;
 }
 
+/* Goes to the kernel's command line, and through a shell's variable. */
+bool is_plain_path(const std::string& path) {
+    return path.starts_with('/') && path.find("..") == std::string::npos &&
+           std::all_of(path.begin(), path.end(), [](unsigned char letter) {
+               return std::isalnum(letter) != 0 ||
+                      std::string_view("/._+-").find(static_cast<char>(letter)) != std::string_view::npos;
+           });
+}
+
+/* Of another system, links lead where they do here. */
+Status check_root(const BootOptions& options) {
+    if (is_this_system(options)) return ok();
+    for (const char* path :
+         {"etc", "etc/plumb", boot_file, "etc/default", "etc/default/grub.d", grub_file, "usr", "usr/sbin"}) {
+        std::error_code failed;
+        if (fs::is_symlink(fs::symlink_status(in_root(options, path), failed)) &&
+            std::string_view(path).starts_with("etc"))
+            return Error("{} is a link, which may lead out of that system.", in_root(options, path).string())
+                .hint("Run `plumb boot` in it, by chroot.");
+    }
+    return ok();
+}
+
+Status check_words(const BootOptions& options) {
+    for (const std::string& word : options.record)
+        if (word == "-o" || word == "--output" || word.starts_with("--output=") || word == "--")
+            return Error("The recording of a boot goes to {}/trace, and has no command.", folder);
+    if (!options.init.empty() && !is_plain_path(options.init))
+        return Error("{} can not be an init: a path from the root on, of letters, digits and ._+- alone.",
+                     escaped(options.init));
+    return ok();
+}
+
 /* What plumb-init reads: see there. */
 Result<std::string> settings_text(const BootOptions& options, const std::vector<std::string>& made) {
     std::error_code failed;
@@ -151,9 +185,6 @@ std::optional<int> run(const std::vector<std::string>& words) {
 
 /* The options have to work now, or they will not at the next boot, when nobody is there to be told. */
 Status try_options(const BootOptions& options) {
-    for (const std::string& word : options.record)
-        if (word == "-o" || word == "--output" || word.starts_with("--output=") || word == "--")
-            return Error("The recording of a boot goes to {}/trace, and has no command.", folder);
     std::error_code failed;
     std::string place = "/tmp/plumb-boot-XXXXXX";
     if (::mkdtemp(place.data()) == nullptr)
@@ -171,15 +202,43 @@ Status try_options(const BootOptions& options) {
 }
 
 /* Debian's way to the kernel's command line; elsewhere it has to be done by hand. */
-void tell_boot_loader(const BootOptions& options, const std::string& argument, bool is_to_be_there) {
+/* Whether that went well. */
+bool tell_boot_loader(const BootOptions& options, const std::string& argument, bool is_to_be_there) {
     const bool has_grub = fs::exists(in_root(options, "usr/sbin/update-grub"));
     if (!has_grub)
         print_out("Now {} the kernel's command line, in your boot loader: {}\n",
                   is_to_be_there ? "add this to" : "take this off", argument);
     else if (!is_this_system(options))
         print_out("Now run update-grub in {}.\n", escaped(options.root));
-    else if (run({"/usr/sbin/update-grub"}) != 0)
-        print_out("update-grub has failed: run it again before you start the machine anew.\n");
+    else if (run({"/usr/sbin/update-grub"}) != 0) {
+        print_error("plumb: update-grub has failed: run it again before you start the machine anew.\n");
+        return false;
+    }
+    return true;
+}
+
+/* No plumb-init is told of before it has its settings. */
+Status write_files(const BootOptions& options, const std::vector<std::string>& missing,
+                   const std::string& settings, const std::string& argument) {
+    for (auto path = missing.rbegin(); path != missing.rend(); ++path) {
+        std::error_code failed;
+        if (!fs::create_directory(in_root(options, *path), failed) && failed)
+            return Error::from_errno(failed.value(), "Could not make the directory {}",
+                                     in_root(options, *path).string());
+    }
+    if (Status stored = replace_file(in_root(options, boot_file), settings); !stored) return stored;
+    return replace_file(in_root(options, grub_file),
+                        fmt::format("# Written by `plumb boot enable`, removed by `plumb boot disable`.\n"
+                                    "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {}\"\n",
+                                    argument));
+}
+
+/* Files, and of the directories those that were made for them and are empty: none but these can be meant. */
+void take_back(const BootOptions& options, const std::vector<std::string>& made) {
+    for (const char* file : {grub_file, boot_file})
+        ::unlink(in_root(options, file).c_str());
+    for (const char* path : {"etc/plumb", "etc/default/grub.d", "etc/default", "etc"})
+        if (std::count(made.begin(), made.end(), path) != 0) ::rmdir(in_root(options, path).c_str());
 }
 
 int enable(const BootOptions& options) {
@@ -188,53 +247,47 @@ int enable(const BootOptions& options) {
         return complain(Error("It is enabled already.").hint("`plumb boot disable` first."));
     const auto program = find_boot_program();
     if (!program) return complain(program.error());
-    if (!options.init.empty() && ::access(in_root(options, options.init.substr(1)).c_str(), X_OK) != 0)
-        return complain(Error::from_errno(errno, "{} can not be an init", options.init));
+    if (!is_plain_path(*program))
+        return complain(Error("{} can not stand on the kernel's command line.", escaped(*program))
+                            .hint("Install Plumb where paths have letters, digits and ._+- alone."));
+    if (Status sound = check_words(options); !sound) return complain(sound.error());
+    if (!options.init.empty() && (::access(in_root(options, options.init.substr(1)).c_str(), X_OK) != 0 ||
+                                  !fs::is_regular_file(in_root(options, options.init.substr(1)), failed)))
+        return complain(Error("{} can not be an init: it is no program there.", options.init));
     if (is_this_system(options))
         if (Status works = try_options(options); !works) return complain(works.error());
     const std::vector<std::string> missing = missing_directories(options);
     const auto settings = settings_text(options, missing);
     if (!settings) return complain(settings.error());
-    for (auto path = missing.rbegin(); path != missing.rend(); ++path)
-        if (!fs::create_directory(in_root(options, *path), failed) && failed)
-            return complain(Error::from_errno(failed.value(), "Could not make the directory {}",
-                                              in_root(options, *path).string()));
     const std::string argument = fmt::format("init={}", *program);
-    if (Status stored = replace_file(in_root(options, boot_file), *settings); !stored)
-        return complain(stored.error());
-    if (Status stored =
-            replace_file(in_root(options, grub_file),
-                         fmt::format("# Written by `plumb boot enable`, removed by `plumb boot disable`.\n"
-                                     "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {}\"\n",
-                                     argument));
-        !stored)
-        return complain(stored.error());
-    tell_boot_loader(options, argument, true);
+    if (Status written = write_files(options, missing, *settings, argument); !written) {
+        take_back(options, missing);
+        return complain(written.error());
+    }
+    const bool is_told = tell_boot_loader(options, argument, true);
     print_out("The next boot is recorded, into {}/trace. `plumb boot stop` ends that, `plumb boot disable` "
               "forgets it.\n"
               "Should the machine not come up: plumb.boot=off on the kernel's command line, or the boot "
               "menu's recovery mode.\n",
               folder);
-    return 0;
+    return is_told ? 0 : 1;
 }
 
 int disable(const BootOptions& options) {
-    const fs::path file = in_root(options, boot_file);
-    const auto settings = read_small_file(file);
-    if (!settings) {
-        if (settings.error().number() == ENOENT) return complain(Error("It is not enabled."));
-        return complain(settings.error());
-    }
+    const auto settings = read_small_file(in_root(options, boot_file));
     std::error_code failed;
+    const bool has_grub_file = fs::exists(fs::symlink_status(in_root(options, grub_file), failed));
+    if (!settings && settings.error().number() != ENOENT) return complain(settings.error());
+    if (!settings && !has_grub_file) return complain(Error("It is not enabled."));
     const auto program = find_boot_program();
-    fs::remove(in_root(options, grub_file), failed);
-    if (!failed) fs::remove(file, failed);
-    if (failed) return complain(Error::from_errno(failed.value(), "Could not remove {}", file.string()));
-    for (const std::string& path : values_of(*settings, "made"))
-        fs::remove(in_root(options, path), failed); /* only if nothing else came into it */
-    tell_boot_loader(options, program ? fmt::format("init={}", *program) : "init=.../plumb-init", false);
+    take_back(options, settings ? values_of(*settings, "made") : std::vector<std::string>());
+    for (const char* file : {grub_file, boot_file})
+        if (fs::exists(fs::symlink_status(in_root(options, file), failed)))
+            return complain(Error("Could not remove {}.", in_root(options, file).string()));
+    const bool is_told =
+        tell_boot_loader(options, program ? fmt::format("init={}", *program) : "init=.../plumb-init", false);
     print_out("The next boot is not recorded.\n");
-    return 0;
+    return is_told ? 0 : 1;
 }
 
 /* Who holds this boot's recording on; nothing if it is over, or there is none. */
@@ -299,6 +352,7 @@ int run_boot(const BootOptions& options) {
     }
     if (options.what != "status" && is_this_system(options) && ::geteuid() != 0)
         return complain(Error("Only root changes how the machine boots."));
+    if (Status sound = check_root(options); !sound) return complain(sound.error());
     if (options.what == "enable") return enable(options);
     if (options.what == "disable") return disable(options);
     return options.what == "stop" ? stop() : show_status(options);

@@ -86,8 +86,7 @@ void tell(const RecordSummary& summary, const std::string& whose) {
         print_error("Not described: {}\n", not_described_text(missing));
     for (const std::string& problem : summary.problems)
         print_error("{}\n", without_controls(problem));
-    print_error("The trace is in {} ({}).\n", escaped(summary.directory),
-                size_text(totals.progress.bytes));
+    print_error("The trace is in {} ({}).\n", escaped(summary.directory), size_text(totals.progress.bytes));
 }
 
 /* What the recorder had not read of the kernel's buffers, beside `beside`. Reading takes events out of them, so what could
@@ -181,7 +180,7 @@ Result<bool> make_trace(std::vector<ToDrain>& channels, const ExtractOptions& op
     if (!is_any && unusable) return *unusable;
     if (const int number = EndNoted::number(); number != 0) {
         finish_by_signal(number);
-        return Error("Nothing was extracted, since it was asked to end.");
+        return Error("{} was not extracted, since it was asked to end.", whose);
     }
     if (kernel_cookie != 0)
         try_kernel_events(kernel_cookie, own.get(), options.keep, channels.front(), summary);
@@ -200,13 +199,12 @@ std::string name_of(const plumb_channel_header& header) {
 }
 
 /* Where the trace of each channel of a dump goes: the only one as it was asked for, several below it, by their names. */
-std::vector<std::string> directories_of(const std::vector<DumpedChannel>& channels,
-                                        const std::string& directory) {
-    if (channels.size() == 1) return {directory};
+std::vector<std::string> directories_of(const DumpedChannels& channels, const std::string& directory) {
+    if (channels.count() == 1) return {directory};
     const std::string before = directory.empty() ? "plumb-trace-" : directory + "/";
     std::vector<std::string> directories;
-    for (const DumpedChannel& channel : channels) {
-        const std::string wanted = before + name_of(channel.header);
+    for (std::size_t i = 0; i < channels.count(); i++) {
+        const std::string wanted = before + name_of(channels.header(i));
         std::string unused = wanted;
         for (int number = 2; std::count(directories.begin(), directories.end(), unused) != 0; number++)
             unused = fmt::format("{}-{}", wanted, number);
@@ -215,57 +213,90 @@ std::vector<std::string> directories_of(const std::vector<DumpedChannel>& channe
     return directories;
 }
 
-std::vector<std::string> problems_of(const DumpedChannel& channel) {
+/* Whole channels may be missing then, of which nothing else says that they were there. */
+std::vector<std::string> problems_of(const MemoryDump& dump, const DumpedChannels& channels) {
     std::vector<std::string> problems;
-    if (channel.missing_pages != 0)
+    if (dump.cut_off_bytes() != 0)
         problems.push_back(
-            fmt::format("{} of the channel had memory and {} not in the dump (swapped out, or left out "
-                        "when the dump was made): what was in there is missing.",
-                        counted(channel.missing_pages, "page"), channel.missing_pages == 1 ? "is" : "are"));
-    if (has_kernel_events(channel.header))
+            fmt::format("The dump was cut short: {} of memory are missing at its end, and with them whatever "
+                        "other channels were there.",
+                        size_text(dump.cut_off_bytes())));
+    if (channels.unreadable_pages() != 0)
+        problems.push_back(fmt::format(
+            "{} of the dump can not be read (damaged, or cut off): other channels may have been there.",
+            counted(channels.unreadable_pages(), "page")));
+    if (channels.left_out() != 0)
+        problems.push_back(
+            fmt::format("{} more that looked like channels were left out.", channels.left_out()));
+    return problems;
+}
+
+void add_problems_of(const DumpedChannel& channel, const plumb_channel_header& header,
+                     std::vector<std::string>& problems) {
+    if (channel.missing_pages != 0)
+        problems.push_back(fmt::format(
+            "{} of the channel had memory and can not be had from the dump (swapped out, left out when "
+            "it was made, or damaged): what was in there is missing.",
+            counted(channel.missing_pages, "page")));
+    if (has_kernel_events(header))
         problems.push_back(
             "Events of the kernel are missing here: a dump has them in the kernel's own buffers, which are "
             "not looked for.");
-    return problems;
+}
+
+/* Whether all of it is in the trace. */
+bool extract_dumped(const MemoryDump& dump, const DumpedChannels& channels, std::size_t number,
+                    ExtractOptions options) {
+    const plumb_channel_header& header = channels.header(number);
+    const std::string whose = fmt::format("{} (session {}, recorded by process {})", options.which,
+                                          name_of(header), header.creator_pid);
+    auto channel = channels.copy(number);
+    if (!channel) return complain(channel.error().with("{} can not be extracted", whose)) == 0;
+    std::vector<std::string> problems = problems_of(dump, channels);
+    add_problems_of(*channel, header, problems);
+    std::vector<ToDrain> one;
+    one.push_back({std::move(channel->copy), "", options.which});
+    options.is_of_others = dump.is_of_machine();
+    const auto made = make_trace(one, options, whose, std::move(problems));
+    if (!made) complain(made.error());
+    return made && *made;
+}
+
+Error no_channel_in(const MemoryDump& dump, const DumpedChannels& channels, const std::string& path) {
+    const Error none("There is no channel in {}.", path);
+    if (const auto problems = problems_of(dump, channels); !problems.empty())
+        return none.hint("{}", fmt::join(problems, " "));
+    return none.hint(
+        "{}", dump.is_of_machine()
+                  ? "A dump without the page cache (makedumpfile -d with 2, 4 or 8 in its sum) has none."
+                  : "A core has the memory that is shared only with bit 3 in /proc/PID/coredump_filter.");
 }
 
 /* Out of the dump of a machine or a process: a trace for each channel that is in there. */
 int extract_dump(FileDescriptor file, const ExtractOptions& options) {
     const auto dump = MemoryDump::open(std::move(file), options.which);
     if (!dump) return complain(dump.error());
-    auto found = find_channels(*dump);
+    const auto found = DumpedChannels::find(*dump);
     if (!found) return complain(found.error().with("{} can not be searched for channels", options.which));
-    if (found->empty())
-        return complain(Error("There is no channel in {}.", options.which)
-                            .hint("{}", dump->is_of_machine()
-                                            ? "A dump without the page cache (makedumpfile -d "
-                                              "with 2, 4 or 8 in its sum) has none."
-                                            : "A core has the memory that is shared only with "
-                                              "bit 3 in /proc/PID/coredump_filter."));
-    if (found->size() > 1 && !options.directory.empty() && ::mkdir(options.directory.c_str(), 0777) != 0 &&
+    if (found->count() == 0) return complain(no_channel_in(*dump, *found, options.which));
+    if (found->count() > 1 && !options.directory.empty() && ::mkdir(options.directory.c_str(), 0777) != 0 &&
         errno != EEXIST)
         return complain(Error::from_errno(errno, "Could not make the directory {}", options.directory));
     const std::vector<std::string> directories = directories_of(*found, options.directory);
     int status = 0;
-    for (std::size_t i = 0; i < found->size(); i++) {
-        DumpedChannel& channel = (*found)[i];
-        const std::string whose = fmt::format("{} (session {}, recorded by process {})", options.which,
-                                              name_of(channel.header), channel.header.creator_pid);
-        std::vector<std::string> problems = problems_of(channel);
-        std::vector<ToDrain> one;
-        one.push_back({std::move(channel.copy), "", options.which});
+    for (std::size_t i = 0; i < found->count() && EndNoted::number() == 0; i++) {
         ExtractOptions of_one = options;
         of_one.directory = directories[i];
-        of_one.is_of_others = dump->is_of_machine();
-        const auto made = make_trace(one, of_one, whose, std::move(problems));
-        if (!made) complain(made.error());
-        if (!made || !*made) status = 1;
-        if (EndNoted::number() != 0) break;
+        if (!extract_dumped(*dump, *found, i, std::move(of_one))) status = 1;
     }
     return status;
 }
 
 int extract_file(const ExtractOptions& options) {
+    if (options.keep || options.remove || options.user) {
+        complain(Error("--keep, --remove and --user are for what recorders left here, not for a file."));
+        return exit_status_of_wrong_words;
+    }
     FileDescriptor file(::open(options.which.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (!file.is_open()) return complain(Error::from_errno(errno, "Could not open {}", options.which));
     if (MemoryDump::is_one(file)) return extract_dump(std::move(file), options);

@@ -13,6 +13,9 @@
 #include "consumerd/line/line_receiver.h"
 #include "consumerd/line/serial_line.h"
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -20,6 +23,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
@@ -97,12 +101,12 @@ Status receive(const Input& input, LineReceiver& receiver) {
     return receiver.finish();
 }
 
-/* Whether all that was sent is there. */
-bool tell(const LineReceiver& receiver, const std::string& line) {
-    bool is_whole = receiver.has_end();
-    const auto say = [&is_whole](const std::string& what) {
+/* What of it is not there, or may not be. */
+std::vector<std::string> tell(const LineReceiver& receiver, const std::string& line) {
+    std::vector<std::string> problems;
+    const auto say = [&problems](const std::string& what) {
         print_error("{}\n", what);
-        is_whole = false;
+        problems.push_back(what);
     };
     print_error("Received {} ({}) over {}.\n", counted(receiver.packets(), "packet"),
                 size_text(receiver.packet_bytes()), without_controls(line));
@@ -126,7 +130,24 @@ bool tell(const LineReceiver& receiver, const std::string& line) {
             "time.");
     else if (!receiver.has_end())
         say("The end did not arrive: the sender was killed, or cut off, or goes on.");
-    return is_whole;
+    return problems;
+}
+
+/* The recorder's summary does not know what the line lost: whoever has the trace later has that alone. */
+void note_in_summary(const Folder& folder, const std::vector<std::string>& problems) {
+    const auto text = read_small_file(folder.path() + "/summary.json", std::size_t{256} << 20);
+    if (!text || problems.empty()) return;
+    auto summary = nlohmann::ordered_json::parse(*text, nullptr, false);
+    if (!summary.is_object()) return;
+    summary["complete"] = false;
+    if (!summary["problems"].is_array()) summary["problems"] = nlohmann::ordered_json::array();
+    for (const std::string& problem : problems)
+        summary["problems"].push_back("On the line: " + problem);
+    using Json = nlohmann::ordered_json;
+    if (Status written = folder.replace_file(
+            "summary.json", summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+        !written)
+        print_error("plumb: {}\n", without_controls(written.error().message()));
 }
 
 int run_receive(const ReceiveOptions& options) {
@@ -151,10 +172,11 @@ int run_receive(const ReceiveOptions& options) {
                       .hint("Does `plumb record --to serial:...` run on the other side, at the same speed?")
                 : received.error());
     directory->keep();
-    const bool is_whole = tell(receiver, input->name());
+    const std::vector<std::string> problems = tell(receiver, input->name());
+    note_in_summary(*folder, problems);
     if (directory->check()) print_error("The trace is in {}.\n", escaped(directory->path()));
     if (!received) return complain(received.error().hint("What came behind it was not taken."));
-    return is_whole ? 0 : 1;
+    return problems.empty() ? 0 : 1;
 }
 
 void add_receive(CLI::App& app) {

@@ -23,7 +23,7 @@ struct Header {
 };
 constexpr std::uint64_t header_at = 428;
 /* In the second block; since version 6. */
-constexpr std::uint64_t version_at = 8, max_page_64_at = block_bytes + 96;
+constexpr std::uint64_t version_at = 8, split_at = block_bytes + 12, max_page_64_at = block_bytes + 96;
 
 struct Descriptor {
     std::uint64_t offset;
@@ -75,6 +75,9 @@ Status CompressedDump::take_bitmap(const std::string& path) {
     std::uint32_t version = 0;
     if (!file_.read_value(header_at, header) || !file_.read_value(version_at, version)) return damaged;
     if (header.block_size != static_cast<std::int32_t>(block_bytes)) return damaged;
+    if (std::int32_t is_split = 0; version >= 2 && file_.read_value(split_at, is_split) && is_split != 0)
+        return Error("{} is a part of a dump that was split.", path)
+            .hint("`makedumpfile --reassemble` makes it whole.");
     pages_ = header.max_page;
     if (version >= 6 && !file_.read_value(max_page_64_at, pages_)) return damaged;
     const std::uint64_t bytes = std::uint64_t{header.bitmap_blocks} * block_bytes / 2;

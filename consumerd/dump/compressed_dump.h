@@ -29,6 +29,7 @@ public:
     bool is_of_machine() const override { return true; }
     bool read(std::uint64_t address, std::span<std::byte> to) const override;
     std::vector<Range> ranges() const override;
+    std::uint64_t cut_off_bytes() const override { return 0; } /* its pages can not be read then */
 
 private:
     explicit CompressedDump(DumpFile file) : file_(std::move(file)) {}

@@ -4,87 +4,19 @@
 #include "consumerd/dump/kernel_memory.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
 #include <numeric>
-#include <optional>
 #include <span>
-#include <string>
-#include <unordered_map>
 #include <utility>
 
 namespace plumb {
 namespace {
 
 constexpr std::uint64_t page_bytes = MemoryDump::page_bytes;
-/* A machine has 16 sessions of each user; each channel is copied. */
+/* A machine has 16 sessions of each user. What only looks like a channel must not take all the time there is. */
 constexpr std::size_t channels_max = 256;
-
-struct Found {
-    std::uint64_t address; /* of its first page */
-    plumb_channel_header header;
-    std::uint64_t mapping = 0; /* of a machine */
-    std::unordered_map<std::uint64_t, std::uint64_t>
-        pages{}; /* of a machine: index in the file -> physical address */
-};
-
-struct Scanned {
-    std::vector<Found> channels;
-    std::optional<std::string> vmcoreinfo;
-};
-
-Scanned scan(const MemoryDump& dump) {
-    Scanned scanned;
-    dump.for_each_page([&](std::uint64_t address, const std::byte* page) {
-        std::uint64_t magic;
-        std::memcpy(&magic, page, sizeof(magic));
-        if (magic == PLUMB_CHANNEL_MAGIC) {
-            Found found{address, {}};
-            std::memcpy(&found.header, page, sizeof(found.header));
-            if (check_channel_header(found.header, found.header.total_bytes))
-                scanned.channels.push_back(std::move(found));
-        } else if (dump.is_of_machine() && !scanned.vmcoreinfo) {
-            scanned.vmcoreinfo =
-                KernelMemory::vmcoreinfo_in(std::span<const std::byte, page_bytes>(page, page_bytes));
-        }
-        return true;
-    });
-    return scanned;
-}
-
-/* Of the channels that are files, which pages are theirs; what is no file (a page that was freed, a copy) is left out. */
-Status find_pages(const MemoryDump& dump, Scanned& scanned) {
-    if (!scanned.vmcoreinfo)
-        return Error("The kernel's VMCOREINFO is not in the dump.")
-            .hint("It needs the kernel's own memory (CONFIG_CRASH_CORE), and 64-bit x86.");
-    auto kernel = KernelMemory::open(dump, *scanned.vmcoreinfo);
-    if (!kernel) return kernel.error();
-    std::unordered_map<std::uint64_t, Found*> by_mapping;
-    for (Found& found : scanned.channels)
-        if (const auto page = kernel->file_page(found.address); page && page->index == 0) {
-            found.mapping = page->mapping;
-            by_mapping.emplace(page->mapping, &found);
-        }
-    std::erase_if(scanned.channels, [](const Found& found) { return found.mapping == 0; });
-    for (Found& found : scanned.channels)
-        by_mapping[found.mapping] = &found; /* they have moved */
-    if (by_mapping.empty()) return ok();
-    for (const DumpFormat::Range& range : dump.ranges())
-        for (std::uint64_t at = range.first; at < range.end; at += page_bytes)
-            if (const auto page = kernel->file_page(at))
-                if (const auto owner = by_mapping.find(page->mapping); owner != by_mapping.end())
-                    owner->second->pages.emplace(page->index, at);
-    return ok();
-}
-
-/* Of a process the pages lie in a row. */
-void find_pages_behind(const MemoryDump& dump, Found& found) {
-    const std::uint64_t end = found.address + found.header.total_bytes;
-    for (const DumpFormat::Range& range : dump.ranges())
-        for (std::uint64_t at = std::max(range.first, found.address); at < std::min(range.end, end);
-             at += page_bytes)
-            found.pages.emplace((at - found.address) / page_bytes, at);
-}
+/* Pages that were freed keep what was in them. */
+constexpr std::size_t headers_max = std::size_t{1} << 16;
 
 /* Which pages of a channel had memory, as far as the channel itself says: all before the rings, and of each ring the first. */
 class PagesWithMemory {
@@ -112,39 +44,93 @@ private:
     std::vector<std::uint64_t> of_ring_;
 };
 
-Result<DumpedChannel> assemble(const MemoryDump& dump, const Found& found) {
+} // namespace
+
+Result<DumpedChannels> DumpedChannels::find(const MemoryDump& dump) {
+    DumpedChannels channels(dump);
+    channels.scan();
+    if (dump.is_of_machine() && !channels.found_.empty())
+        if (Status found = channels.find_pages(); !found) return found.error();
+    if (channels.found_.size() > channels_max) {
+        channels.left_out_ += channels.found_.size() - channels_max;
+        channels.found_.resize(channels_max, Found{0, {}});
+    }
+    return channels;
+}
+
+/* No channel is larger than the memory that it lay in, but for its holes. */
+void DumpedChannels::scan() {
+    const std::uint64_t memory_bytes = dump_->memory_bytes();
+    const std::uint64_t bytes_max =
+        dump_->is_of_machine() ? 2 * memory_bytes : memory_bytes + dump_->cut_off_bytes();
+    unreadable_pages_ = dump_->for_each_page([&](std::uint64_t address, const std::byte* page) {
+        std::uint64_t magic;
+        std::memcpy(&magic, page, sizeof(magic));
+        if (magic == PLUMB_CHANNEL_MAGIC) {
+            Found found{address, {}};
+            std::memcpy(&found.header, page, sizeof(found.header));
+            if (found.header.total_bytes > bytes_max ||
+                !check_channel_header(found.header, found.header.total_bytes))
+                return;
+            if (found_.size() < headers_max)
+                found_.push_back(std::move(found));
+            else
+                left_out_++;
+        } else if (dump_->is_of_machine() && !vmcoreinfo_) {
+            vmcoreinfo_ =
+                KernelMemory::vmcoreinfo_in(std::span<const std::byte, page_bytes>(page, page_bytes));
+        }
+    });
+}
+
+/* Of the channels that are files, which pages are theirs; what is no file (a page that was freed, a copy) is left out. */
+Status DumpedChannels::find_pages() {
+    if (!vmcoreinfo_)
+        return Error("The kernel's VMCOREINFO is not in the dump.")
+            .hint("It needs the kernel's own memory (CONFIG_CRASH_CORE), and 64-bit x86.");
+    auto kernel = KernelMemory::open(*dump_, *vmcoreinfo_);
+    if (!kernel) return kernel.error();
+    for (Found& found : found_)
+        if (const auto page = kernel->file_page(found.address); page && page->index == 0)
+            found.mapping = page->mapping;
+    std::erase_if(found_, [](const Found& found) { return found.mapping == 0; });
+    std::unordered_map<std::uint64_t, Found*> by_mapping;
+    for (Found& found : found_)
+        by_mapping.emplace(found.mapping, &found);
+    if (by_mapping.empty()) return ok();
+    for (const DumpFormat::Range& range : dump_->ranges_with_zeros())
+        for (std::uint64_t at = range.first; at < range.end; at += page_bytes)
+            if (const auto page = kernel->file_page(at))
+                if (const auto owner = by_mapping.find(page->mapping); owner != by_mapping.end())
+                    owner->second->pages.emplace(page->index, at);
+    return ok();
+}
+
+/* Of a process the pages lie in a row. */
+void DumpedChannels::find_pages_behind(Found& found) const {
+    const std::uint64_t end = found.address + found.header.total_bytes;
+    for (const DumpFormat::Range& range : dump_->ranges())
+        for (std::uint64_t at = std::max(range.first, found.address); at < std::min(range.end, end);
+             at += page_bytes)
+            found.pages.emplace((at - found.address) / page_bytes, at);
+}
+
+Result<DumpedChannel> DumpedChannels::copy(std::size_t number) const {
+    Found found = found_[number];
+    if (!dump_->is_of_machine()) find_pages_behind(found);
     auto copy = ChannelCopy::empty(found.header.total_bytes);
     if (!copy) return copy.error();
     const std::span<std::byte> bytes = copy->writable();
     std::vector<std::uint64_t> taken;
     for (const auto& [index, address] : found.pages)
         if (const std::uint64_t at = index * page_bytes;
-            index < bytes.size() / page_bytes + 1 && at < bytes.size() &&
-            dump.read(address, bytes.subspan(at, std::min(page_bytes, bytes.size() - at))))
+            index <= bytes.size() / page_bytes && at < bytes.size() &&
+            dump_->read(address, bytes.subspan(at, std::min(page_bytes, bytes.size() - at))))
             taken.push_back(index);
     const PagesWithMemory expected(found.header, bytes);
     const auto there =
         std::count_if(taken.begin(), taken.end(), [&](std::uint64_t index) { return expected.has(index); });
-    return DumpedChannel{std::move(*copy), found.header,
-                         expected.count() - static_cast<std::uint64_t>(there)};
-}
-
-} // namespace
-
-Result<std::vector<DumpedChannel>> find_channels(const MemoryDump& dump) {
-    Scanned scanned = scan(dump);
-    if (dump.is_of_machine() && !scanned.channels.empty())
-        if (Status found = find_pages(dump, scanned); !found) return found.error();
-    std::vector<DumpedChannel> channels;
-    for (Found& found : scanned.channels) {
-        if (channels.size() == channels_max)
-            return Error("There are more than {} channels in it.", channels_max);
-        if (!dump.is_of_machine()) find_pages_behind(dump, found);
-        auto channel = assemble(dump, found);
-        if (!channel) return channel.error();
-        channels.push_back(std::move(*channel));
-    }
-    return channels;
+    return DumpedChannel{std::move(*copy), expected.count() - static_cast<std::uint64_t>(there)};
 }
 
 } // namespace plumb

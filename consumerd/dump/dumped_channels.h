@@ -12,19 +12,52 @@
 
 #include <plumb/abi/channel.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace plumb {
 
 struct DumpedChannel {
     ChannelCopy copy;
-    plumb_channel_header header; /* checked */
-    std::uint64_t missing_pages; /* that had memory, and are not in the dump */
+    std::uint64_t missing_pages; /* that had memory, and can not be had from the dump */
 };
 
-/* In the order of their pages in the dump; several copies of one channel are several. */
-Result<std::vector<DumpedChannel>> find_channels(const MemoryDump& dump);
+/* One after the other is copied out of it. */
+class DumpedChannels {
+public:
+    /* In the order of their pages in the dump; several copies of one channel are several. `dump` must outlive it. */
+    static Result<DumpedChannels> find(const MemoryDump& dump);
+
+    std::size_t count() const { return found_.size(); }
+    const plumb_channel_header& header(std::size_t number) const { return found_[number].header; }
+    Result<DumpedChannel> copy(std::size_t number) const;
+    /* Pages of the dump that can not be read: whole channels may be there. */
+    std::uint64_t unreadable_pages() const { return unreadable_pages_; }
+    /* What looked like channels beyond all that there can be. */
+    std::uint64_t left_out() const { return left_out_; }
+
+private:
+    struct Found {
+        std::uint64_t address; /* of its first page */
+        plumb_channel_header header;
+        std::uint64_t mapping = 0; /* of a machine */
+        std::unordered_map<std::uint64_t, std::uint64_t>
+            pages{}; /* index in the channel -> address in the dump */
+    };
+    explicit DumpedChannels(const MemoryDump& dump) : dump_(&dump) {}
+    void scan();
+    Status find_pages();
+    void find_pages_behind(Found& found) const;
+
+    const MemoryDump* dump_;
+    std::vector<Found> found_;
+    std::optional<std::string> vmcoreinfo_;
+    std::uint64_t unreadable_pages_ = 0, left_out_ = 0;
+};
 
 } // namespace plumb
 

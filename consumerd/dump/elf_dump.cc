@@ -11,6 +11,8 @@ namespace {
 /* Of a process with very many mappings; a machine has a few. */
 constexpr std::uint64_t segments_max = std::uint64_t{1} << 20;
 constexpr std::uint64_t in_page = MemoryDump::page_bytes - 1;
+/* More zeros than so many for each byte that is there are none that anybody left out. */
+constexpr std::uint64_t zeros_for_each_byte = 64, zeros_min = std::uint64_t{1} << 36;
 
 } // namespace
 
@@ -43,9 +45,17 @@ Status ElfDump::take_segments(const std::string& path) {
                      std::all_of(entries.begin(), entries.end(),
                                  [](const Elf64_Phdr& entry) { return entry.p_vaddr == 0; });
     for (const Elf64_Phdr& entry : entries) {
-        if (entry.p_offset >= file_.bytes()) continue; /* the file was cut short */
+        const std::uint64_t there =
+            entry.p_offset >= file_.bytes()
+                ? 0
+                : std::min<std::uint64_t>(entry.p_filesz, file_.bytes() - entry.p_offset);
+        cut_off_bytes_ += entry.p_filesz - there;
+        /* makedumpfile leaves out zeros; of a process, what was left out was no shared memory. */
+        const bool has_zeros =
+            is_of_machine_ && there == entry.p_filesz &&
+            entry.p_memsz / zeros_for_each_byte < std::max(file_.bytes(), zeros_min / zeros_for_each_byte);
         segments_.push_back({is_of_machine_ ? entry.p_paddr : entry.p_vaddr,
-                             std::min<std::uint64_t>(entry.p_filesz, file_.bytes() - entry.p_offset),
+                             has_zeros ? std::max<std::uint64_t>(entry.p_memsz, there) : there, there,
                              entry.p_offset});
     }
     std::stable_sort(segments_.begin(), segments_.end(),
@@ -54,9 +64,11 @@ Status ElfDump::take_segments(const std::string& path) {
     std::uint64_t end = 0;
     for (Segment& segment : segments_) {
         segment.bytes = std::min(segment.bytes, ~std::uint64_t{0} - segment.address);
+        segment.in_file = std::min(segment.in_file, segment.bytes);
         const std::uint64_t known =
             std::min(segment.bytes, end > segment.address ? end - segment.address : 0);
-        segment = {segment.address + known, segment.bytes - known, segment.offset + known};
+        segment = {segment.address + known, segment.bytes - known,
+                   segment.in_file - std::min(segment.in_file, known), segment.offset + known};
         end = std::max(end, segment.address + segment.bytes);
     }
     std::erase_if(segments_, [](const Segment& segment) { return segment.bytes == 0; });
@@ -74,18 +86,22 @@ bool ElfDump::read(std::uint64_t address, std::span<std::byte> to) const {
         const std::uint64_t in = address - segment->address;
         if (in >= segment->bytes) return false;
         const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(to.size(), segment->bytes - in));
-        if (!file_.read(segment->offset + in, to.first(part))) return false;
+        const std::size_t in_file =
+            in >= segment->in_file ? 0 : std::min<std::uint64_t>(part, segment->in_file - in);
+        if (in_file != 0 && !file_.read(segment->offset + in, to.first(in_file))) return false;
+        const auto rest = to.first(part).subspan(in_file);
+        std::fill(rest.begin(), rest.end(), std::byte{0});
         address += part;
         to = to.subspan(part);
     }
     return true;
 }
 
-std::vector<DumpFormat::Range> ElfDump::ranges() const {
+std::vector<DumpFormat::Range> ElfDump::ranges_of(std::uint64_t Segment::*bytes) const {
     std::vector<Range> ranges;
     for (const Segment& segment : segments_) {
         const std::uint64_t first = (segment.address + in_page) & ~in_page;
-        const std::uint64_t end = (segment.address + segment.bytes) & ~in_page;
+        const std::uint64_t end = (segment.address + segment.*bytes) & ~in_page;
         if (first >= segment.address && first < end) ranges.push_back({first, end});
     }
     return ranges;

@@ -21,19 +21,24 @@ public:
 
     bool is_of_machine() const override { return is_of_machine_; }
     bool read(std::uint64_t address, std::span<std::byte> to) const override;
-    std::vector<Range> ranges() const override;
+    std::vector<Range> ranges() const override { return ranges_of(&Segment::in_file); }
+    std::vector<Range> ranges_with_zeros() const override { return ranges_of(&Segment::bytes); }
+    std::uint64_t cut_off_bytes() const override { return cut_off_bytes_; }
 
 private:
     struct Segment {
         std::uint64_t address;
-        std::uint64_t bytes; /* in the file */
+        std::uint64_t bytes;
+        std::uint64_t in_file; /* of these; the rest are zeros, which were left out */
         std::uint64_t offset;
     };
+    std::vector<Range> ranges_of(std::uint64_t Segment::*bytes) const;
     explicit ElfDump(DumpFile file) : file_(std::move(file)) {}
     Status take_segments(const std::string& path);
 
     DumpFile file_;
     bool is_of_machine_ = false;
+    std::uint64_t cut_off_bytes_ = 0;
     std::vector<Segment> segments_; /* by address; none overlaps another one */
 };
 

@@ -49,18 +49,29 @@ Result<MemoryDump> MemoryDump::open(FileDescriptor file, const std::string& path
     return MemoryDump(std::move(*format));
 }
 
-void MemoryDump::for_each_page(const std::function<bool(std::uint64_t, const std::byte*)>& visit) const {
+std::uint64_t MemoryDump::memory_bytes() const {
+    std::uint64_t sum = 0;
+    for (const DumpFormat::Range& range : ranges_with_zeros())
+        sum = is_of_machine() ? range.end : sum + range.end - range.first;
+    return sum;
+}
+
+std::uint64_t
+MemoryDump::for_each_page(const std::function<void(std::uint64_t, const std::byte*)>& visit) const {
     constexpr std::uint64_t chunk_bytes = std::uint64_t{1} << 20;
     std::vector<std::byte> chunk(chunk_bytes);
+    std::uint64_t unreadable = 0;
     for (const DumpFormat::Range& range : ranges())
         for (std::uint64_t at = range.first; at < range.end; at += chunk_bytes) {
             const auto part = std::span(chunk).first(std::min(chunk_bytes, range.end - at));
             const bool is_whole = read(at, part);
             for (std::size_t in = 0; in < part.size(); in += page_bytes)
-                if ((is_whole || read(at + in, part.subspan(in, page_bytes))) &&
-                    !visit(at + in, part.data() + in))
-                    return;
+                if (is_whole || read(at + in, part.subspan(in, page_bytes)))
+                    visit(at + in, part.data() + in);
+                else
+                    unreadable++;
         }
+    return unreadable;
 }
 
 Result<DumpFile> DumpFile::open(FileDescriptor file, const std::string& path) {

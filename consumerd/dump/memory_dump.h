@@ -33,7 +33,12 @@ public:
     virtual bool is_of_machine() const = 0;
     /* Whether all of it is there; if not, what `to` holds is undefined. */
     virtual bool read(std::uint64_t address, std::span<std::byte> to) const = 0;
+    /* Of what is in the file. */
     virtual std::vector<Range> ranges() const = 0;
+    /* With zeros that were left out. */
+    virtual std::vector<Range> ranges_with_zeros() const { return ranges(); }
+    /* Bytes of memory that it says it has, and that are not in the file: it was cut short. */
+    virtual std::uint64_t cut_off_bytes() const = 0;
 };
 
 class MemoryDump {
@@ -53,9 +58,13 @@ public:
         return read(address, std::as_writable_bytes(std::span(&value, 1)));
     }
     std::vector<DumpFormat::Range> ranges() const { return format_->ranges(); }
-    /* Every whole page, with its address, by rising address; until `visit` says that it is enough (false). What can not be
-     * read is left out. */
-    void for_each_page(const std::function<bool(std::uint64_t address, const std::byte* page)>& visit) const;
+    std::vector<DumpFormat::Range> ranges_with_zeros() const { return format_->ranges_with_zeros(); }
+    std::uint64_t cut_off_bytes() const { return format_->cut_off_bytes(); }
+    /* Of a machine: up to its highest address; of a process: in the dump. */
+    std::uint64_t memory_bytes() const;
+    /* Every whole page that is in the file, with its address, by rising address. Returns how many could not be read. */
+    std::uint64_t
+    for_each_page(const std::function<void(std::uint64_t address, const std::byte* page)>& visit) const;
 
 private:
     explicit MemoryDump(std::unique_ptr<DumpFormat> format) : format_(std::move(format)) {}

@@ -75,7 +75,7 @@ static void mount_all(void) {
 /* The content is the lines' memory, for good. */
 static int read_settings(struct settings* settings) {
     static char content[16384];
-    const int file = open(BOOT_FILE, O_RDONLY | O_CLOEXEC);
+    const int file = open(BOOT_FILE, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* whatever it is */
     const ssize_t bytes = file < 0 ? -1 : read(file, content, sizeof(content) - 1);
     if (file >= 0) close(file);
     if (bytes < 0) {
@@ -90,7 +90,7 @@ static int read_settings(struct settings* settings) {
         if (strcmp(line, "init") == 0) settings->init = value + 1;
         if (strcmp(line, "preload") == 0) settings->preload = value + 1;
         if (strcmp(line, "folder") == 0) settings->folder = value + 1;
-        if (strcmp(line, "record") == 0 && settings->word_count < WORDS_MAX - 4)
+        if (strcmp(line, "record") == 0 && settings->word_count < WORDS_MAX - 8)
             settings->words[settings->word_count++] = value + 1;
     }
     return 1;
@@ -137,7 +137,9 @@ static void become_recorder(struct settings* settings, const char* self, const c
 /* Until all is on, the recorder has ended, or it has taken too long. */
 static void wait_until_on(pid_t recorder, const char* ready) {
     struct stat there;
-    for (int i = 0; i < 1000; i++) {
+    struct timespec now, begin;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do {
         if (stat(ready, &there) == 0) return;
         int status;
         if (waitpid(recorder, &status, WNOHANG) == recorder) {
@@ -147,7 +149,8 @@ static void wait_until_on(pid_t recorder, const char* ready) {
         }
         const struct timespec pause = {0, 10 * 1000 * 1000};
         nanosleep(&pause, NULL);
-    }
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (now.tv_sec - begin.tv_sec < 10);
     say("the recorder has not begun within 10 s: it may yet, and the machine goes on");
 }
 

@@ -1,3 +1,4 @@
+// cmake-link: plumb_test_support plumb_static
 // Dumps of memory of which anything was changed anywhere: a machine of a few pages with a channel in it. Input: a byte, which
 // kind of file; then, again and again:
 //
@@ -52,6 +53,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
         abort();
     const auto dump = plumb::MemoryDump::open(std::move(file), "dump");
     if (!dump) return 0;
-    (void)plumb::find_channels(*dump);
+    const auto found = plumb::DumpedChannels::find(*dump);
+    for (size_t i = 0; found && i < found->count(); i++)
+        (void)found->copy(i);
     return 0;
 }

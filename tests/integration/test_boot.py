@@ -72,7 +72,7 @@ class Boot(unittest.TestCase):
     def test_what_can_not_be_is_refused(self):
         before = content(self.root)
         self.assertIn("It is not enabled", self.plumb("disable", status=1))
-        self.assertIn("/sbin/gone can not be an init", self.plumb("enable", "--init", "/sbin/gone", status=1))
+        self.assertIn("/sbin/gone can not be an init: it is no program there", self.plumb("enable", "--init", "/sbin/gone", status=1))
         self.assertIn("no probe", self.plumb("enable", "--preload", "nothing", status=1))
         self.assertIn("no newline", self.plumb("enable", "--", "-e", "a\nrecord=b", status=1))
         self.assertIn("too many", self.plumb("enable", "--", *["-q"] * 200, status=1))
@@ -82,6 +82,52 @@ class Boot(unittest.TestCase):
         again = content(self.root)
         self.assertIn("enabled already", self.plumb("enable", status=1))
         self.assertEqual(content(self.root), again)
+
+    def test_a_file_that_names_other_files_removes_none(self):
+        victim = self.root.parent / f"{self.root.name}.victim"
+        victim.write_text("precious")
+        self.addCleanup(victim.unlink)
+        self.plumb("enable")
+        with (self.root / SETTINGS).open("a") as settings:
+            settings.write(f"made={victim}\nmade=../{victim.name}\nmade=sbin\nmade=sbin/other\n")
+        self.plumb("disable")
+        self.assertEqual(victim.read_text(), "precious")
+        self.assertTrue((self.root / "sbin/other").exists())
+
+    def test_it_is_taken_back_without_its_settings(self):
+        self.plumb("enable")
+        (self.root / SETTINGS).unlink()
+        self.plumb("disable")
+        self.assertFalse((self.root / GRUB).exists())
+
+    def test_what_fails_leaves_nothing(self):
+        (self.root / GRUB).mkdir(parents=True)
+        before = content(self.root)
+        self.plumb("enable", status=1)
+        self.assertEqual(content(self.root), before)
+
+    def test_links_do_not_lead_out_of_another_system(self):
+        (self.root / "etc").rmdir()
+        elsewhere = self.root / "elsewhere"
+        elsewhere.mkdir()
+        (self.root / "etc").symlink_to(elsewhere)
+        self.assertIn("is a link", self.plumb("enable", status=1))
+        self.assertEqual(list(elsewhere.iterdir()), [])
+
+    def test_the_kernels_command_line_takes_plain_paths(self):
+        for init in ("/sbin/a b", "/sbin/$(touch x)", "/sbin/x\nrecord=evil", "/sbin/../sbin/other"):
+            self.assertIn("can not be an init", self.plumb("enable", "--init", init, status=1))
+        place = self.root / "a b"
+        (place / "bin").mkdir(parents=True)
+        (place / "lib/plumb").mkdir(parents=True)
+        for source, name in (PLUMB, "bin/plumb"), (BUILD / "probes/init/plumb-init", "lib/plumb/plumb-init"):
+            (place / name).write_bytes(source.read_bytes())
+            (place / name).chmod(0o755)
+        done = subprocess.run([place / "bin/plumb", "boot", "enable", "--root", self.root], capture_output=True, text=True, timeout=60,
+                              check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("can not stand on the kernel's command line", done.stderr)
+        self.assertIn("has no command", self.plumb("enable", "--", "-o", "/x", status=1))
 
     def test_it_is_for_process_1_alone(self):
         done = subprocess.run([BUILD / "probes/init/plumb-init"], capture_output=True, text=True, timeout=10, check=False)

@@ -126,6 +126,7 @@ int main(int argc, char** argv) {
             packets = sum(kind == PACKET for _, _, kind in frames_in(clean)) - hit[PACKET]
             self.assertIn(f"Received {packets:,} packets", said)
             self.assertIn(f"Lost: {sum(hit.values()):,} frame", said)
+            self.assertIn(f"On the line: Lost: {sum(hit.values()):,} frame", (trace / "summary.json").read_text())
             self.assertGreater(hit[PACKET], 5)
             shown = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, timeout=200, check=False)
             self.assertEqual(shown.returncode, 0, shown.stderr)

@@ -50,6 +50,25 @@ ChannelBuilder some_channel() {
     return channel;
 }
 
+/* With their headers. */
+struct Copied {
+    plumb_channel_header header;
+    ChannelCopy copy;
+    std::uint64_t missing_pages;
+};
+
+Result<std::vector<Copied>> all_channels(const MemoryDump& dump) {
+    const auto found = DumpedChannels::find(dump);
+    if (!found) return found.error();
+    std::vector<Copied> all;
+    for (std::size_t i = 0; i < found->count(); i++) {
+        auto channel = found->copy(i);
+        if (!channel) return channel.error();
+        all.push_back({found->header(i), std::move(channel->copy), channel->missing_pages});
+    }
+    return all;
+}
+
 bool are_equal(std::span<const std::byte> a, std::span<const std::byte> b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
@@ -77,7 +96,7 @@ TEST(Dump, finds_the_channels_of_a_machine_by_its_own_tables) {
     EXPECT_TRUE(dump->is_of_machine());
     ASSERT_EQ(dump->ranges().size(), 2u);
     EXPECT_EQ(dump->ranges()[1].end, machine.memory().size());
-    const auto found = find_channels(*dump);
+    const auto found = all_channels(*dump);
     ASSERT_TRUE(found) << found.error().message();
     ASSERT_EQ(found->size(), 2u);
     const bool is_turned = (*found)[0].header.session_cookie == 77;
@@ -95,7 +114,7 @@ TEST(Dump, counts_pages_that_had_memory_and_are_not_there) {
     machine.add_file(channel.bytes(), {2, data + 1, data + 6});
     const auto dump = dump_of(machine.dump());
     ASSERT_TRUE(dump);
-    const auto found = find_channels(*dump);
+    const auto found = all_channels(*dump);
     ASSERT_TRUE(found);
     ASSERT_EQ(found->size(), 1u);
     EXPECT_EQ((*found)[0].missing_pages, 2u);
@@ -112,7 +131,7 @@ TEST(Dump, says_what_the_kernel_of_a_machine_did_not_leave) {
         memory[text.find(line)] = std::byte{'x'};
         const auto dump = dump_of(machine.dump());
         ASSERT_TRUE(dump);
-        const auto found = find_channels(*dump);
+        const auto found = all_channels(*dump);
         ASSERT_FALSE(found) << line;
         EXPECT_THAT(found.error().message(), HasSubstr("VMCOREINFO"));
     }
@@ -132,7 +151,7 @@ TEST(Dump, finds_the_channels_that_a_process_had_mapped) {
     const auto dump = dump_of(core);
     ASSERT_TRUE(dump) << dump.error().message();
     EXPECT_FALSE(dump->is_of_machine());
-    const auto found = find_channels(*dump);
+    const auto found = all_channels(*dump);
     ASSERT_TRUE(found) << found.error().message();
     ASSERT_EQ(found->size(), 1u);
     EXPECT_TRUE(are_equal((*found)[0].copy.bytes(), channel.bytes()));
@@ -145,12 +164,81 @@ TEST(Dump, a_core_that_was_cut_short_has_what_is_there) {
     core.resize(core.size() - channel.bytes().size() + channel.header().data_offset + page_bytes);
     const auto dump = dump_of(core);
     ASSERT_TRUE(dump);
-    const auto found = find_channels(*dump);
+    const auto found = all_channels(*dump);
     ASSERT_TRUE(found);
     ASSERT_EQ(found->size(), 1u);
     EXPECT_EQ((*found)[0].missing_pages, 7u); /* of two rings of four */
     EXPECT_TRUE(are_equal((*found)[0].copy.bytes().first(channel.header().data_offset),
                           channel.bytes().first(channel.header().data_offset)));
+}
+
+TEST(Dump, says_how_much_of_it_is_missing_at_its_end) {
+    ChannelBuilder first = some_channel(), second = some_channel();
+    const std::vector<std::byte> core =
+        test::elf_core({{0x400000, first.bytes()}, {0x7f0000000000, second.bytes()}}, false);
+    const auto whole = dump_of(core);
+    ASSERT_TRUE(whole);
+    EXPECT_EQ(whole->cut_off_bytes(), 0u);
+    const auto cut = dump_of(std::span(core).first(core.size() - second.bytes().size()));
+    ASSERT_TRUE(cut);
+    EXPECT_EQ(cut->cut_off_bytes(), second.bytes().size());
+    const auto found = all_channels(*cut);
+    EXPECT_TRUE(found && found->size() == 1 && (*found)[0].missing_pages == 0);
+}
+
+/* Of a compressed page that is damaged nothing can be had. */
+TEST(Dump, counts_pages_that_can_not_be_unpacked) {
+    ChannelBuilder channel = some_channel();
+    SmallMachine machine(400);
+    machine.add_file(channel.bytes());
+    const std::vector<std::byte> sound = test::compressed_dump(machine.memory(), test::Packing::zlib);
+    int seen = 0;
+    for (std::size_t at = sound.size() - 20; at > 4 * page_bytes; at -= 20) {
+        std::vector<std::byte> damaged = sound;
+        damaged[at] ^= std::byte{0x55};
+        const auto dump = dump_of(damaged);
+        ASSERT_TRUE(dump);
+        const auto found = DumpedChannels::find(*dump);
+        if (!found) {
+            EXPECT_THAT(found.error().message(), HasSubstr("not in the dump")); /* one of the kernel's own */
+        } else if (found->count() == 1) {
+            const auto copied = found->copy(0);
+            ASSERT_TRUE(copied);
+            EXPECT_TRUE(copied->missing_pages != 0 || are_equal(copied->copy.bytes(), channel.bytes()));
+            seen += copied->missing_pages != 0;
+        } else {
+            EXPECT_NE(found->unreadable_pages(), 0u);
+        }
+    }
+    EXPECT_GT(seen, 5);
+}
+
+TEST(Dump, what_claims_more_than_there_is_is_none_and_hides_no_other) {
+    ChannelBuilder channel = some_channel(), huge = some_channel();
+    huge.header().total_bytes = uint64_t{1} << 50;
+    const std::vector<std::byte> core =
+        test::elf_core({{0x400000, huge.bytes()}, {0x7f0000000000, channel.bytes()}}, false);
+    const auto dump = dump_of(core);
+    ASSERT_TRUE(dump);
+    const auto found = all_channels(*dump);
+    ASSERT_TRUE(found) << found.error().message();
+    ASSERT_EQ(found->size(), 1u);
+    EXPECT_TRUE(are_equal((*found)[0].copy.bytes(), channel.bytes()));
+}
+
+TEST(Dump, takes_zeros_that_were_left_out_for_zeros) {
+    SmallMachine machine(400);
+    std::vector<std::byte> file = test::elf_core({{0, machine.memory()}, {uint64_t{1} << 30, {}}}, true);
+    Elf64_Phdr entry;
+    std::memcpy(&entry, file.data() + sizeof(Elf64_Ehdr) + sizeof(entry), sizeof(entry));
+    entry.p_memsz = 2 * page_bytes;
+    std::memcpy(file.data() + sizeof(Elf64_Ehdr) + sizeof(entry), &entry, sizeof(entry));
+    const auto dump = dump_of(file);
+    ASSERT_TRUE(dump) << dump.error().message();
+    EXPECT_EQ(dump->cut_off_bytes(), 0u);
+    std::vector<std::byte> page(page_bytes, std::byte{1});
+    EXPECT_TRUE(dump->read((uint64_t{1} << 30) + page_bytes, page));
+    EXPECT_EQ(page, std::vector<std::byte>(page_bytes));
 }
 
 TEST(Dump, refuses_what_it_can_not_read_and_says_what_to_do) {
@@ -188,14 +276,14 @@ TEST(Dump, reads_what_makedumpfile_compresses) {
             const auto dump = dump_of(file);
             ASSERT_TRUE(dump) << dump.error().message();
             EXPECT_TRUE(dump->is_of_machine());
-            const auto found = find_channels(*dump);
+            const auto found = all_channels(*dump);
             ASSERT_TRUE(found) << found.error().message();
             ASSERT_EQ(found->size(), 1u);
             EXPECT_TRUE(are_equal((*found)[0].copy.bytes(), channel.bytes()));
         }
     const auto dump = dump_of(test::flattened(machine.dump()));
     ASSERT_TRUE(dump);
-    const auto found = find_channels(*dump);
+    const auto found = all_channels(*dump);
     EXPECT_TRUE(found && found->size() == 1);
     const auto other = dump_of(test::compressed_dump(machine.memory(), test::Packing::lzo));
     ASSERT_FALSE(other);
@@ -216,7 +304,7 @@ TEST(Dump, damage_of_a_compressed_one_costs_what_is_damaged_and_no_more) {
             damaged[random() % damaged.size()] = static_cast<std::byte>(random());
         const auto dump = dump_of(damaged);
         if (!dump) continue;
-        const auto found = find_channels(*dump);
+        const auto found = all_channels(*dump);
         some += found && found->size() == 1;
     }
     EXPECT_GT(some, 100);
@@ -249,7 +337,7 @@ TEST(Dump, damage_anywhere_costs_what_is_damaged_and_no_more) {
                 static_cast<std::byte>(random());
         const auto dump = dump_of(damaged);
         if (!dump) continue;
-        const auto found = find_channels(*dump);
+        const auto found = all_channels(*dump);
         whole += found && found->size() == 1 && (*found)[0].missing_pages == 0;
     }
     EXPECT_GT(whole, 100);
