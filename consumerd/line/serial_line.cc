@@ -66,6 +66,7 @@ Result<FileDescriptor> open_serial(const SerialPlace& place, int flags) {
     FileDescriptor line(::open(place.path.c_str(), flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     if (!line.is_open() && errno == ENXIO)
         return Error::from_errno(errno, "Could not open {}, which nobody reads, or has no device", place.path)
+            .hint("Begin `plumb receive` on the other side first.")
             .as(ENXIO);
     if (!line.is_open()) return Error::from_errno(errno, "Could not open {}", place.path);
     if (::isatty(line.get()) == 0) return line;

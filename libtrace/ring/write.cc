@@ -298,11 +298,13 @@ plumb_ring_control& ring_for_losses(const Attachment& attachment, const Record& 
 // one, there is none later either.
 Attempt write_cut(Attachment& attachment, const Record& record, SpaceWait& wait, bool thorough) {
     const uint32_t payload_limit = attachment.record_limit - PLUMB_RECORD_HEADER_BYTES - 8;
-    auto* const scratch = may_be_cut_to(*record.event.info, payload_limit)
-                              ? static_cast<unsigned char*>(plumb_scratch_acquire())
-                              : nullptr;
-    if (scratch == nullptr) {
+    if (!may_be_cut_to(*record.event.info, payload_limit)) {
         count_loss(ring_for_losses(attachment, record), PLUMB_LOST_TOO_LARGE);
+        return Attempt::dropped;
+    }
+    auto* const scratch = static_cast<unsigned char*>(plumb_scratch_acquire());
+    if (scratch == nullptr) { // all are taken: what it could have been cut to does not matter
+        count_loss(ring_for_losses(attachment, record), PLUMB_LOST_CONTENDED);
         return Attempt::dropped;
     }
     Attempt attempt = Attempt::dropped;
@@ -312,7 +314,8 @@ Attempt write_cut(Attachment& attachment, const Record& record, SpaceWait& wait,
             cut_payload(*record.event.info, static_cast<const unsigned char*>(record.payload),
                         record.payload_bytes, scratch, payload_limit);
         if (bytes == 0 || pin.is_lost()) {
-            count_loss(ring_for_losses(attachment, record), PLUMB_LOST_TOO_LARGE);
+            count_loss(ring_for_losses(attachment, record),
+                       bytes == 0 ? PLUMB_LOST_TOO_LARGE : PLUMB_LOST_CONTENDED);
         } else {
             __builtin_memset(scratch + bytes, 0, 8);
             const Record shorter{record.event, record.session, scratch, bytes, true, record.writer};

@@ -315,6 +315,22 @@ TEST_F(Tracepoint, drops_what_is_too_large_and_cannot_be_cut) {
     EXPECT_EQ(channel_->lost(PLUMB_CUT), 0u);
 }
 
+// It could have been cut, had there been a second buffer: its length is not what a user can do something about.
+TEST_F(Tracepoint, counts_as_contended_what_found_no_buffer_to_be_cut_in) {
+    on();
+    std::vector<void*> all;
+    for (void* buffer = plumb_scratch_acquire(); buffer != nullptr; buffer = plumb_scratch_acquire())
+        all.push_back(buffer);
+    plumb_scratch_release(all.back());
+    all.pop_back();
+    plumb_trace(kinds, strings, std::string(3000, 'a'), 1, "b", "c", 1, "d");
+    for (void* buffer : all)
+        plumb_scratch_release(buffer);
+    EXPECT_EQ(records().size(), 0u);
+    EXPECT_EQ(channel_->lost(PLUMB_LOST_CONTENDED), 1u);
+    EXPECT_EQ(channel_->lost(PLUMB_LOST_TOO_LARGE), 0u);
+}
+
 // Readers tell losses beside the records of the ring that counts them.
 TEST_F(Tracepoint, counts_what_is_too_large_at_the_ring_that_it_was_meant_for) {
     on();
