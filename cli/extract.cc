@@ -374,9 +374,11 @@ int run_extract(ExtractOptions options) {
     ::signal(SIGXFSZ, SIG_IGN); /* a file limit is an error of write(), and told */
     ::signal(SIGPIPE, SIG_IGN); /* nobody listens: what is in the trace is to be removed all the same */
     if (options.which.find('/') != std::string::npos) return extract_file(options);
-    if (options.which.find_first_not_of("0123456789") != std::string::npos && !options.which.starts_with("left-")) {
-        complain(Error("\"{}\" is neither the process id of a recorder nor the path of a file, which has a \"/\" in it.",
-                       escaped(options.which)));
+    if (options.which.find_first_not_of("0123456789") != std::string::npos &&
+        !options.which.starts_with("left-")) {
+        complain(Error(
+            "\"{}\" is neither the process id of a recorder nor the path of a file, which has a \"/\" in it.",
+            escaped(options.which)));
         return exit_status_of_wrong_words;
     }
     const auto left = find_left({options.user_id, options.remove});

@@ -221,7 +221,8 @@ RecordedLosses recorded_losses(const std::string& opened, const TraceReader& rea
     all.is_known = !recordings.empty();
     for (const Recorded& each : recordings) {
         const std::string start = each.name.empty() ? "" : each.name + ": ";
-        const bool is_written = is_written_now(each.folder); /* first: it may end now, and then there is one */
+        const bool is_written =
+            is_written_now(each.folder); /* first: it may end now, and then there is one */
         const auto losses = losses_in(each.folder);
         if (losses) {
             for (const std::string& line : losses->lost)

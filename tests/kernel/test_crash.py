@@ -125,10 +125,11 @@ class Crash(unittest.TestCase):
         numbers, complaints = self.numbers(trace)
         self.assertEqual(complaints, "")
         summary = json.loads((trace / "summary.json").read_text())
-        self.assertEqual((summary["events_lost"], summary["problems"]), (0, []), done.stderr)
+        self.assertEqual((summary["events_lost"], summary["notes"], summary["problems"]), (0, {}, []), done.stderr)
         self.assertGreater(min(self.published[child] for child in LONG), 200, self.published)
         for child in LONG:
             seen = numbers[child]
+            self.assertNotEqual(seen, [], (child, self.published, done.stderr, summary))
             self.assertTrue(seen == list(range(seen[0], seen[0] + len(seen))), child)
             self.assertGreaterEqual(seen[-1], self.published[child], child)
         for child, seen in numbers.items():
