@@ -32,14 +32,9 @@ bool write_in_sequence(const plumb_writer& writer, uint32_t clock_mode, plumb_ev
             length > load_relaxed(writer.record_limit))
             return false;
         Place place;
-        switch (look_in_sequence(runtime.rseq_offset, commit, place)) {
-        case Sequence::done:
-            break;
-        case Sequence::again:
-            continue;
-        case Sequence::off:
-            return false;
-        }
+        const Sequence looked = look_in_sequence(runtime.rseq_offset, commit, place);
+        if (looked == Sequence::again) continue;
+        if (looked == Sequence::off) return false;
         if (place.write_pos + padded_length > place.limit) return false;
         commit.expected_pos = place.write_pos;
         commit.word = &commit.control->write_pos;
@@ -51,14 +46,8 @@ bool write_in_sequence(const plumb_writer& writer, uint32_t clock_mode, plumb_ev
                         length << 16 | load_relaxed(event.ids[session]);
         commit.payload = payload;
         commit.payload_bytes = padded_length - PLUMB_RECORD_HEADER_BYTES;
-        switch (commit_in_sequence(runtime.rseq_offset, commit)) {
-        case Sequence::done:
-            return true;
-        case Sequence::again:
-            continue;
-        case Sequence::off:
-            return false;
-        }
+        const Sequence committed = commit_in_sequence(runtime.rseq_offset, commit);
+        if (committed != Sequence::again) return committed == Sequence::done;
     }
     return false;
 }
@@ -82,14 +71,9 @@ bool count_quickly(const plumb_writer& writer, plumb_event& event, uint32_t sess
         if (!find_ring(writer, event, session, commit) || load_relaxed(writer.mode) != PLUMB_MODE_DISCARD ||
             PLUMB_RECORD_HEADER_BYTES + uint64_t{payload_bytes} > load_relaxed(writer.record_limit))
             return false;
-        switch (count_full_in_sequence(runtime.rseq_offset, commit, load_relaxed(writer.ring_bytes))) {
-        case Sequence::done:
-            return true;
-        case Sequence::again:
-            continue;
-        case Sequence::off:
-            return false;
-        }
+        const Sequence counted =
+            count_full_in_sequence(runtime.rseq_offset, commit, load_relaxed(writer.ring_bytes));
+        if (counted != Sequence::again) return counted == Sequence::done;
     }
     return false;
 }

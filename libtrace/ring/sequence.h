@@ -62,6 +62,16 @@ inline uint32_t current_cpu(int64_t rseq_offset) {
         [wanted] "i"(offsetof(Commit, wanted)), [cpu] "i"(offsetof(Commit, cpu)),                        \
         [epoch] "i"(offsetof(Commit, epoch)), [epoch_there] "i"(offsetof(Commit, epoch_there))
 
+/* And ends so. */
+#define PLUMB_SEQUENCE_RESULT                                                                            \
+    return Sequence::done;                                                                               \
+    again:                                                                                               \
+    plumb_rseq_clear(rseq_offset);                                                                       \
+    return Sequence::again;                                                                              \
+    off:                                                                                                 \
+    plumb_rseq_clear(rseq_offset);                                                                       \
+    return Sequence::off;
+
 // Static: each file has its own copy, since a linker that merges copies would leave behind the descriptor of the other.
 static inline Sequence commit_in_sequence(int64_t rseq_offset, const Commit& commit) {
     __asm__ volatile goto(
@@ -106,13 +116,7 @@ static inline Sequence commit_in_sequence(int64_t rseq_offset, const Commit& com
           [payload] "i"(offsetof(Commit, payload)), [payload_bytes] "i"(offsetof(Commit, payload_bytes))
         : "rax", "rcx", "rdx", "r8", "r9", "memory", "cc"
         : again, off);
-    return Sequence::done;
-again:
-    plumb_rseq_clear(rseq_offset);
-    return Sequence::again;
-off:
-    plumb_rseq_clear(rseq_offset);
-    return Sequence::off;
+    PLUMB_SEQUENCE_RESULT
 }
 
 // Where the ring is, by loads that are safe without a guard; on the conditions of `commit`.
@@ -138,13 +142,7 @@ static inline Sequence look_in_sequence(int64_t rseq_offset, const Commit& commi
         : PLUMB_SEQUENCE_OPERANDS, [place] "r"(&place)
         : "rax", "rcx", "memory", "cc"
         : again, off);
-    return Sequence::done;
-again:
-    plumb_rseq_clear(rseq_offset);
-    return Sequence::again;
-off:
-    plumb_rseq_clear(rseq_offset);
-    return Sequence::off;
+    PLUMB_SEQUENCE_RESULT
 }
 
 // Counts an event as lost, if the ring is full to its last byte: on the conditions of `commit`, with no more of it than these
@@ -172,13 +170,7 @@ static inline Sequence count_full_in_sequence(int64_t rseq_offset, const Commit&
           [lost] "i"(offsetof(plumb_ring_control, lost) + PLUMB_LOST_FULL * sizeof(uint64_t))
         : "rax", "rcx", "memory", "cc"
         : again, off);
-    return Sequence::done;
-again:
-    plumb_rseq_clear(rseq_offset);
-    return Sequence::again;
-off:
-    plumb_rseq_clear(rseq_offset);
-    return Sequence::off;
+    PLUMB_SEQUENCE_RESULT
 }
 /* clang-format on */
 

@@ -17,9 +17,11 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tarfile
 import tempfile
 import time
+import unittest
 from pathlib import Path
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
@@ -76,6 +78,15 @@ def why_not(version):
     if subprocess.run(["busybox", "insmod", "--help"], capture_output=True, check=False).returncode != 0:
         return "this busybox can not load modules: run tools/setup"
     return ""
+
+
+def run_tests(missing=""):
+    """Of a test of tests/kernel, `test_NAME.py VERSION [TEST...]`; `missing`: what it needs beyond a guest."""
+    missing = (why_not(sys.argv[1]) if len(sys.argv) > 1 else "no kernel was named, of those in tools/kernels.txt") or missing
+    if missing:
+        print(missing)
+        sys.exit(77)
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[2:]])
 
 
 class Archive:

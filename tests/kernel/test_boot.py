@@ -17,7 +17,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from guest import Guest, why_not
+from guest import Guest, run_tests
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
@@ -120,8 +120,4 @@ class Boot(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    missing_here = why_not(VERSION)
-    if missing_here:
-        print(missing_here)
-        sys.exit(77)
-    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[2:]])
+    run_tests()

@@ -19,7 +19,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from guest import KERNELS, Guest, why_not
+from guest import KERNELS, Guest, run_tests
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
@@ -326,8 +326,4 @@ class Dkms(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    missing_here = why_not(VERSION) or why_not_built()
-    if missing_here:
-        print(missing_here)
-        sys.exit(77)
-    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[2:]])
+    run_tests(why_not_built() if VERSION else "")

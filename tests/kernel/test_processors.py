@@ -17,7 +17,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from guest import Guest, why_not
+from guest import Guest, run_tests
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
@@ -160,8 +160,4 @@ class Processors(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    reason = why_not(VERSION) if VERSION else "no kernel was named: test_processors.py VERSION"
-    if reason:
-        print(reason)
-        sys.exit(77)
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
+    run_tests()

@@ -17,7 +17,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from guest import Guest, why_not
+from guest import Guest, run_tests
 from guest_programs import add_programs, why_not_programs
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
@@ -421,10 +421,4 @@ class Tracefs(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if not VERSION:
-        sys.exit("which kernel? One of those in tools/kernels.txt")
-    missing = why_not(VERSION) or ("" if shutil.which("babeltrace2") else "there is no babeltrace2: run tools/setup")
-    if missing:
-        print(f"skipped: {missing}")
-        sys.exit(77)
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
+    run_tests("" if shutil.which("babeltrace2") else "there is no babeltrace2: run tools/setup")

@@ -1,11 +1,8 @@
 // What a tracepoint promises: exact values of every field type, from C and C++, from every place a program
-// can trace in; nothing evaluated when it is off; what is too long is cut or dropped, and counted.
+// can trace in; nothing evaluated when it is off. What is cut or lost: tracepoint_losses_test.cc.
 // cmake-link: plumb::tp-async_static kinds_c
-#include "libtrace/runtime.h"
 #include "tests/fixtures/kinds_events.h"
-#include "tests/support/private_shm.h"
-#include "tests/support/record_reader.h"
-#include "tests/support/test_session.h"
+#include "tests/support/tracepoint_fixture.h"
 
 #include <plumb/clock.h>
 
@@ -32,116 +29,10 @@ using testing::ElementsAre;
 
 namespace {
 
-// One number of a field, as text.
-std::string show_number(const plumb_field& field, const unsigned char* at) {
-    uint64_t bits = 0;
-    memcpy(&bits, at, field.size);
-    char text[64];
-    if (field.type == PLUMB_FIELD_FLOAT) {
-        float narrow;
-        double wide;
-        memcpy(&narrow, at, 4);
-        if (field.size == 8) memcpy(&wide, at, 8);
-        snprintf(text, sizeof(text), "%.17g", field.size == 4 ? static_cast<double>(narrow) : wide);
-    } else if ((field.flags & PLUMB_FIELD_HEX) != 0) {
-        snprintf(text, sizeof(text), "0x%lx", bits);
-    } else if ((field.flags & PLUMB_FIELD_SIGNED) != 0) {
-        const int unused = 64 - field.size * 8;
-        snprintf(text, sizeof(text), "%ld", static_cast<int64_t>(bits << unused) >> unused);
-    } else {
-        snprintf(text, sizeof(text), "%lu", bits);
-    }
-    return text;
-}
-
-// "provider:event a=1 b=[2 3]", from the channel's own description; checks that the payload ends where it
-// should.
-std::string show(const TestChannel& channel, const SeenRecord& record) {
-    const SeenEvent event = describe_event(channel, record.header.event_id);
-    std::string text = event.name;
-    const unsigned char* at = record.payload;
-    for (const SeenEvent::Field& field : event.fields) {
-        text += (text.back() == ' ' ? "" : " ") + field.name + "=";
-        uint64_t count = 0;
-        switch (field.field.type) {
-        case PLUMB_FIELD_STRING:
-            text += reinterpret_cast<const char*>(at);
-            at += strlen(reinterpret_cast<const char*>(at)) + 1;
-            continue;
-        case PLUMB_FIELD_TEXT:
-            memcpy(&count, at, 2);
-            text.append(reinterpret_cast<const char*>(at + 2), count);
-            at += 2 + count;
-            continue;
-        case PLUMB_FIELD_SEQUENCE:
-            memcpy(&count, at, 2);
-            at += 2;
-            break;
-        case PLUMB_FIELD_ARRAY:
-            count = field.field.array_length;
-            break;
-        default:
-            text += show_number(field.field, at);
-            for (const auto& [value, label] : field.labels) {
-                if (std::to_string(value) == show_number(field.field, at)) text += "(" + label + ")";
-            }
-            at += field.field.size;
-            continue;
-        }
-        text += "[";
-        for (uint64_t i = 0; i < count; i++, at += field.field.size)
-            text += (i == 0 ? "" : " ") + show_number(field.field, at);
-        text += "]";
-    }
-    EXPECT_EQ(at, record.payload + record.payload_bytes) << event.name;
-    return text;
-}
-
-class Tracepoint : public testing::Test {
-protected:
-    void SetUp() override { ASSERT_TRUE(has_private_shm()); }
-    void TearDown() override { off(); }
-
-    void on(const std::vector<TestRule>& rules = {{"kinds:*"}}, const ChannelShape& shape = {}) {
-        channel_ = std::make_unique<TestChannel>(shape);
-        apply(state_.set(0, channel_->cookie(), rules));
-    }
-    void off() { apply(state_.remove(0)); }
-    void apply(uint64_t generation) {
-        state_.signal_all(generation);
-        EXPECT_TRUE(state_.wait(generation).empty());
-    }
-    // All records so far, as text; those of all rings in time order.
-    std::vector<std::string> records() {
-        std::vector<std::pair<uint64_t, std::string>> seen;
-        threads_.clear();
-        RecordReader reader(*channel_, [&](const SeenRecord& record) {
-            seen.emplace_back(record.header.timestamp, show(*channel_, record));
-            threads_.push_back(record.header.thread_id);
-        });
-        reader.keep = true;
-        reader.poll();
-        EXPECT_THAT(reader.complaints(), testing::IsEmpty());
-        std::sort(seen.begin(), seen.end());
-        std::vector<std::string> texts;
-        for (auto& [timestamp, text] : seen)
-            texts.push_back(text);
-        return texts;
-    }
-
-    TestState state_;
-    std::unique_ptr<TestChannel> channel_;
-    std::vector<uint32_t> threads_;
-};
-
 const char* const integers_in_c =
     "kinds:integers a=-128 b=-32768 c=-2147483648 d=-9223372036854775808 e=255 f=65535 "
     "g=4294967295 h=18446744073709551615 i=0xfe j=0xfedc k=0xfedcba98 "
     "l=0xfedcba9876543210 m=-7 n=7 o=-70000000000 p=70000000000 q=120 r=-2";
-
-std::string number(uint64_t n) {
-    return "kinds:number n=" + std::to_string(n);
-}
 
 template <typename T>
 void trace_in_template(T value) {
@@ -277,84 +168,8 @@ TEST_F(Tracepoint, keeps_errno) {
     }
 }
 
-TEST_F(Tracepoint, cuts_strings_at_a_quarter_of_a_subbuf) {
-    on();
-    const std::string text(1100, 'a');
-    plumb_trace(kinds, strings, text.c_str(), 1, "b", text.c_str(), text.size(), "d");
-    ASSERT_EQ(records().size(), 1u);
-    EXPECT_THAT(records()[0], testing::StartsWith("kinds:strings a=aaa"));
-    EXPECT_THAT(records()[0], testing::EndsWith("a between=1 b= c= d="));
-    EXPECT_GT(records()[0].size(), 900u);
-    EXPECT_EQ(channel_->lost(PLUMB_CUT), 1u);
-    EXPECT_EQ(channel_->lost_events(), 0u);
-}
-
-TEST_F(Tracepoint, cuts_strings_at_64_kilobytes_in_a_large_subbuf) {
-    ChannelShape shape;
-    shape.subbuf_bytes = 1 << 20;
-    shape.subbuf_count = 2;
-    on({{"kinds:*"}}, shape);
-    const std::string text(70'000, 'a');
-    plumb_trace(kinds, strings, text.c_str(), 1, "b", "c", 1, "d");
-    const std::string fits(65'528 - 16 - 6, 'z'); // three NULs, a count of two bytes, a byte
-    plumb_trace(kinds, strings, fits, 1, "", "", 0, "");
-    const std::vector<std::string> seen = records();
-    ASSERT_EQ(seen.size(), 2u);
-    EXPECT_EQ(seen[0], "kinds:strings a=" + std::string(65'528 - 16 - 6, 'a') + " between=1 b= c= d=");
-    EXPECT_EQ(seen[1], "kinds:strings a=" + fits + " between=1 b= c= d=");
-    EXPECT_EQ(channel_->lost(PLUMB_CUT), 1u);
-}
-
-TEST_F(Tracepoint, drops_what_is_too_large_and_cannot_be_cut) {
-    on();
-    const uint64_t block[200] = {};
-    plumb_trace(kinds, large, block);
-    trace_number_in_c(1);
-    EXPECT_THAT(records(), ElementsAre(number(1)));
-    EXPECT_EQ(channel_->lost(PLUMB_LOST_TOO_LARGE), 1u);
-    EXPECT_EQ(channel_->lost(PLUMB_CUT), 0u);
-}
-
 // It could have been cut, had there been a second buffer: its length is not what a user can do something about.
-TEST_F(Tracepoint, counts_as_contended_what_found_no_buffer_to_be_cut_in) {
-    on();
-    std::vector<void*> all;
-    for (void* buffer = plumb_scratch_acquire(); buffer != nullptr; buffer = plumb_scratch_acquire())
-        all.push_back(buffer);
-    plumb_scratch_release(all.back());
-    all.pop_back();
-    plumb_trace(kinds, strings, std::string(3000, 'a'), 1, "b", "c", 1, "d");
-    for (void* buffer : all)
-        plumb_scratch_release(buffer);
-    EXPECT_EQ(records().size(), 0u);
-    EXPECT_EQ(channel_->lost(PLUMB_LOST_CONTENDED), 1u);
-    EXPECT_EQ(channel_->lost(PLUMB_LOST_TOO_LARGE), 0u);
-}
-
 // Readers tell losses beside the records of the ring that counts them.
-TEST_F(Tracepoint, counts_what_is_too_large_at_the_ring_that_it_was_meant_for) {
-    on();
-    cpu_set_t before, one;
-    ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, &before)) continue;
-        CPU_ZERO(&one);
-        CPU_SET(cpu, &one);
-        ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
-        const std::vector<uint64_t> was = channel_->write_positions();
-        trace_number_in_c(1);
-        const std::vector<uint64_t> is = channel_->write_positions();
-        const auto ring =
-            static_cast<uint32_t>(std::mismatch(was.begin(), was.end(), is.begin()).first - was.begin());
-        ASSERT_LT(ring, was.size());
-        const uint64_t lost = channel_->control(ring).lost[PLUMB_LOST_TOO_LARGE];
-        const uint64_t block[200] = {};
-        plumb_trace(kinds, large, block);
-        EXPECT_EQ(channel_->control(ring).lost[PLUMB_LOST_TOO_LARGE], lost + 1) << "on CPU " << cpu;
-    }
-    sched_setaffinity(0, sizeof(before), &before);
-}
-
 TEST_F(Tracepoint, does_not_read_behind_a_string) {
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     auto* start = static_cast<char*>(
@@ -451,51 +266,4 @@ TEST_F(Tracepoint, works_in_children_of_every_kind) {
     wait_for_child(children[3]);
     trace_number_in_c(5);
     EXPECT_EQ(records().size(), 5u);
-}
-
-// What could not be counted in a channel yet is its parent's to count.
-TEST_F(Tracepoint, counts_what_was_lost_before_a_fork_once) {
-    on();
-    trace_number_in_c(1);
-    plumb::store_relaxed(plumb::runtime.unguarded_losses, uint64_t{5});
-    if (const pid_t child = fork(); child == 0) {
-        trace_number_in_c(2);
-        _exit(0);
-    } else {
-        waitpid(child, nullptr, 0);
-    }
-    EXPECT_EQ(channel_->lost(PLUMB_LOST_CONTENDED), 0u);
-    std::thread([] { trace_number_in_c(3); }).join(); // whom the channel does not know: the slow path
-    EXPECT_EQ(channel_->lost(PLUMB_LOST_CONTENDED), 5u);
-}
-
-TEST_F(Tracepoint, counts_what_a_full_ring_takes_no_more) {
-    on();
-    constexpr uint64_t events = 20'000;
-    for (uint64_t i = 0; i < events; i++)
-        trace_number_in_c(i);
-    EXPECT_EQ(records().size() + channel_->lost(PLUMB_LOST_FULL), events);
-    EXPECT_GT(channel_->lost(PLUMB_LOST_FULL), 0u);
-}
-
-// Once: as long as nothing is handed back, later events do not wait for a consumer that is not there.
-TEST_F(Tracepoint, gives_up_waiting_in_block_mode_after_the_timeout) {
-    ChannelShape shape;
-    shape.mode = PLUMB_MODE_BLOCK;
-    shape.block_timeout_ns = 20'000'000;
-    shape.subbuf_count = 2;
-    on({{"kinds:*"}}, shape);
-    uint64_t events = 0;
-    const auto trace_until_lost = [&](uint64_t lost) {
-        const uint64_t start = plumb_clock_monotonic_ns();
-        const uint64_t most = events + 200'000;
-        while (channel_->lost(PLUMB_LOST_BLOCK_TIMEOUT) < lost && events < most)
-            trace_number_in_c(events++);
-        return plumb_clock_monotonic_ns() - start;
-    };
-    EXPECT_GE(trace_until_lost(1), shape.block_timeout_ns);
-    EXPECT_LT(trace_until_lost(1001), 1000 * shape.block_timeout_ns / 10);
-    EXPECT_EQ(records().size() + 1001, events);
-    RecordReader(*channel_, [](const SeenRecord&) {}).poll(); // hands back
-    EXPECT_GE(trace_until_lost(1002), shape.block_timeout_ns);
 }
