@@ -91,6 +91,14 @@ void add_kernel(CLI::App& command, RecordOptions& options) {
         ->type_name("SIZE")
         ->default_str("8M");
     command
+        .add_option(
+            "--kernel-by", options.kernel_by,
+            "Who records the kernel's events: the kernel's own tracing, or plumb.ko into a channel as "
+            "programs have, of the whole machine")
+        ->check(CLI::IsMember({"tracefs", "module"}))
+        ->type_name("WHO")
+        ->capture_default_str();
+    command
         .add_option("--kernel-pages", options.kernel_pages,
                     "Keep the pages of the kernel's buffers too, as DIR/cpu0 ...: trace-cmd restore makes a "
                     "trace.dat of them")

@@ -162,6 +162,9 @@ Status check_options(const RecordOptions& options) {
         const char* hint;
     };
     const bool no_kernel = options.kernel_events.empty();
+    const bool by_module = options.kernel_by == "module";
+    const bool are_named =
+        !options.command.empty() || !options.process_ids.empty() || !options.executables.empty();
     const bool blocks = options.mode == "block";
     const Pair pairs[] = {
         {options.snapshot && blocks, "--snapshot keeps the newest events, and --mode block the oldest",
@@ -183,6 +186,15 @@ Status check_options(const RecordOptions& options) {
              is_in(options.kernel_pages, options.directory),
          "--kernel-pages are no part of the trace, and are to be in its directory", nullptr,
          "Choose a directory beside it."},
+        {by_module && no_kernel, "--kernel-by", "-k", nullptr},
+        {by_module && are_named && !options.system_wide,
+         "--kernel-by module records the whole machine, and programs are named", nullptr,
+         "Add --system-wide, or leave it out: tracefs can be limited to them."},
+        {by_module && options.snapshot,
+         "--kernel-by module writes what it drains, and --snapshot drains nothing", nullptr,
+         "Leave out one of them."},
+        {by_module && !options.kernel_pages.empty(), "--kernel-pages are those of tracefs", nullptr,
+         "Leave out --kernel-by module."},
         {options.kernel_buffer_size && no_kernel, "--kernel-buffer-size", "-k", nullptr},
         {options.no_file_names && no_kernel, "--no-file-names", "-k", nullptr},
         {options.system_wide && no_kernel, "--system-wide", "-k", nullptr},

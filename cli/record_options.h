@@ -27,6 +27,7 @@ struct RecordOptions {
     std::string clock;
     std::vector<std::string> kernel_events;        /* as KernelSelector::parse() takes them */
     std::optional<std::string> kernel_buffer_size; /* of each CPU; 8M */
+    std::string kernel_by = "tracefs";             /* or "module" */
     std::string kernel_pages;                      /* where the raw pages are kept too */
     bool no_file_names = false;                    /* of system calls, nor other strings */
     bool system_wide = false;                      /* kernel events of all processes */

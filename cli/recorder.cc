@@ -404,6 +404,9 @@ void Recorder::close() {
     if (other_users_) other_users_->end([this](const Result<Report>& ended) { take_end(ended); });
     if (executable_watch_) executable_watch_->stop();
     std::set<std::string> on = kinds_on();
+    if (by_module_)
+        if (Status stopped = by_module_->events.stop(); !stopped)
+            summary_.problems.push_back(stopped.error().message());
     if (kernel_session_)
         if (Status stopped = kernel_session_->stop(); !stopped)
             summary_.problems.push_back(stopped.error().message());
@@ -411,6 +414,9 @@ void Recorder::close() {
         close_drains();
     else if (const auto taken = take_snapshot(); !taken)
         not_written(taken.error());
+    if (by_module_)
+        if (Status unlinked = by_module_->channel.unlink(); !unlinked)
+            summary_.problems.push_back(unlinked.error().message());
     if (Status unlinked = session_->remove_channel(); !unlinked)
         summary_.problems.push_back(unlinked.error().message());
     status_.clear();

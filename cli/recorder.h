@@ -24,6 +24,7 @@
 #include "consumerd/control/session.h"
 #include "consumerd/drain/channel_source.h"
 #include "consumerd/drain/kernel_source.h"
+#include "consumerd/drain/module_source.h"
 #include "consumerd/kernel/executable_watch.h"
 #include "consumerd/kernel/kernel_session.h"
 #include "consumerd/line/serial_line.h"
@@ -73,6 +74,8 @@ private:
     bool waits_for_kernel(std::uint64_t waited_ns);
     Status know_numbers();
     Status open_kernel_drain();
+    Status open_kernel_by_module(plumb_clock_mode clock_mode);
+    bool has_kernel() const { return kernel_session_ != nullptr || by_module_.has_value(); }
     void tell_of_return_probes();
     Status limit_kernel(const std::vector<std::uint32_t>& processes);
     Status start_kernel(const std::vector<std::uint32_t>& processes);
@@ -144,6 +147,11 @@ private:
     std::unique_ptr<Drain> drain_;
     std::vector<KernelSelector> kernel_selectors_;
     std::unique_ptr<KernelSession> kernel_session_; /* before kernel_drain_, which uses it */
+    struct KernelByModule {
+        ModuleEvents events;
+        Channel channel;
+    };
+    std::optional<KernelByModule> by_module_; /* likewise */
     std::unique_ptr<Drain> kernel_drain_;
     std::unique_ptr<ExecutableWatch> executable_watch_; /* uses kernel_session_, too */
     std::set<std::uint32_t> asleep_; /* processes that slept when they were switched on or off (plumb.ko) */

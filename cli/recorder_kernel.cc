@@ -7,7 +7,10 @@
 #include "base/process_names.h"
 #include "cli/losses.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <bit>
 #include <csignal>
 #include <utility>
 
@@ -16,6 +19,7 @@ namespace plumb {
 /* Without root or tracefs the programs are recorded alone, and one line says what is missing. */
 Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
     if (kernel_selectors_.empty()) return ok();
+    if (options_.kernel_by == "module") return open_kernel_by_module(clock_mode);
     if (const auto root =
             tracefs_root([this](std::uint64_t waited_ns) { return waits_for_kernel(waited_ns); });
         !root)
@@ -89,6 +93,48 @@ Status Recorder::open_kernel_drain() {
     return ok();
 }
 
+/* Of the machine's own numbers, which are not ours in a process-id namespace. */
+Status Recorder::open_kernel_by_module(plumb_clock_mode clock_mode) {
+    if (!in_first_namespace())
+        return Error("plumb.ko records the machine's own numbers of processes, which are not those of here.")
+            .hint("Leave out --kernel-by module, or record outside of the container.");
+    auto events = ModuleEvents::open();
+    if (!events) return events.error();
+    if (Status chosen = events->choose(kernel_selectors_); !chosen) return chosen;
+    ChannelConfig config;
+    config.domain = PLUMB_DOMAIN_KERNEL;
+    config.session_name = summary_.name;
+    config.mode = options_.mode == "overwrite" ? PLUMB_MODE_OVERWRITE : PLUMB_MODE_DISCARD;
+    config.clock_mode = clock_mode;
+    config.extra_ring_count = 1;
+    config.entry_slots = 64;
+    config.subbuf_count = 8;
+    const std::uint64_t bytes =
+        options_.kernel_buffer_size ? parse_size(*options_.kernel_buffer_size).value_or(0) : 0;
+    config.subbuf_bytes = static_cast<std::uint32_t>(
+        std::clamp<std::uint64_t>(std::bit_ceil(bytes != 0 ? bytes / config.subbuf_count : 1 << 20),
+                                  PLUMB_SUBBUF_MIN_BYTES * 4, PLUMB_SUBBUF_MAX_BYTES));
+    auto directory = UserDirectory::open_or_create(::geteuid());
+    if (!directory) return directory.error();
+    auto channel = Channel::create(*directory, config);
+    if (!channel) return channel.error().with("The channel of the kernel's events");
+    by_module_.emplace(KernelByModule{std::move(*events), std::move(*channel)});
+    if (Status attached = by_module_->events.attach(by_module_->channel); !attached) return attached;
+    ModuleDrainOptions options;
+    options.directory = options_.directory;
+    options.carrier = line_;
+    options.identity = drain_->identity();
+    options.clock = drain_->clock_page();
+    options.statedump.clock_mode = static_cast<plumb_clock_mode>(options.clock.mode);
+    options.statedump.open_files = options_.statedump_files;
+    options.log = [this](const std::string& line) { status_.say(line); };
+    options.is_enough = [this] { return is_asked_to_hurry(); };
+    auto drain = drain_module_channel(by_module_->events, by_module_->channel, std::move(options));
+    if (!drain) return drain.error();
+    kernel_drain_ = std::move(*drain);
+    return ok();
+}
+
 /* Only these, and who runs an executable of --exe. */
 Status Recorder::limit_kernel(const std::vector<std::uint32_t>& processes) {
     Status limited = kernel_session_->limit_to(processes);
@@ -122,6 +168,7 @@ void Recorder::tell_of_return_probes() {
 /* `processes`: whom it is limited to. Where nobody is named, or with --system-wide: it is not, but the recorder itself is left
  * out. */
 Status Recorder::start_kernel(const std::vector<std::uint32_t>& processes) {
+    if (by_module_) return kernel_drain_->start([this] { return by_module_->events.start(); });
     if (!kernel_session_) return ok();
     const auto begin = [&] {
         const bool any = !processes.empty() || !options_.executables.empty();

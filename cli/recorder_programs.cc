@@ -252,7 +252,7 @@ std::vector<std::uint32_t> Recorder::look_for_attached() {
 /* Of a process that was named: whether it lives, and something of it is recorded. */
 bool Recorder::is_waited_for(std::uint32_t process_id, std::uint64_t start_ns) {
     return is_same_process(process_id, start_ns) &&
-           (without_tracepoints_.count(process_id) == 0 || kernel_session_ || is_reachable(process_id));
+           (without_tracepoints_.count(process_id) == 0 || has_kernel() || is_reachable(process_id));
 }
 
 /* Says which of the named processes cannot be traced, and fails if that leaves nobody. The kernel's events need no
@@ -268,7 +268,7 @@ Status Recorder::attach() {
         /* It was there at the first look: what it did until it ended is recorded. */
         const bool is_no_program =
             why == no_tracepoints_reason || why == kernel_thread_reason || why == ended_reason;
-        const bool is_enough = kernel_session_ && options_.events.empty() && options_.log_level.empty();
+        const bool is_enough = has_kernel() && options_.events.empty() && options_.log_level.empty();
         if (!is_no_program || !is_enough)
             summary_.unreachable.push_back(
                 {process_id, why == ended_reason && options_.seccomp ? ended_insisted_reason : why});
@@ -277,7 +277,7 @@ Status Recorder::attach() {
         if (attached_.count(each.process_id) != 0)
             status_.say(fmt::format("process {} could not be reached: {}", each.process_id, each.reason));
     if (reachable > 0) without_tracepoints_.insert(missing.begin(), missing.end());
-    if (attached_.empty() || reachable > 0 || kernel_session_ || !options_.command.empty() ||
+    if (attached_.empty() || reachable > 0 || has_kernel() || !options_.command.empty() ||
         !options_.executables.empty())
         return ok();
     summary_.problems.push_back("No process could be traced.");
@@ -385,7 +385,7 @@ bool Recorder::is_nobody_reached() const {
         return std::any_of(summary_.unreachable.begin(), summary_.unreachable.end(),
                            [&](const Unreachable& each) { return each.process_id == attached.first; });
     };
-    return !attached_.empty() && options_.executables.empty() && !kernel_session_ &&
+    return !attached_.empty() && options_.executables.empty() && !has_kernel() &&
            summary_.snapshots.empty() && progress.events == 0 && progress.events_discarded == 0 &&
            progress.subbufs_lost == 0 && std::all_of(attached_.begin(), attached_.end(), is_unreachable);
 }
@@ -422,9 +422,9 @@ WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, std::set<std::st
     if (!options_.log_level.empty())
         facts.log_level = parse_log_level(options_.log_level).value_or(every_log_level);
     facts.has_probe = !options_.preload.empty();
-    facts.has_kernel_events = kernel_session_ != nullptr;
+    facts.has_kernel_events = has_kernel();
     facts.is_empty = totals.progress.events == 0 && totals.progress.events_discarded == 0 &&
-                     totals.progress.subbufs_lost == 0 && !kernel_session_ && summary_.snapshots.empty();
+                     totals.progress.subbufs_lost == 0 && !has_kernel() && summary_.snapshots.empty();
     if (!facts.is_empty && facts.patterns.empty() && !facts.has_probe) return {};
     if (facts.is_empty && ended_as_unseen_user()) return {};
     facts.is_command = !options_.command.empty();

@@ -18,6 +18,17 @@ static inline void vm_flags_clear(struct vm_area_struct *vma, unsigned long flag
 }
 #endif
 
+/* What <trace/events/sched.h> calls, and has only for the kernel itself: the state that a task is left in. */
+static inline long __trace_sched_switch_state(bool preempt, unsigned int prev_state, struct task_struct *task)
+{
+	unsigned int state;
+
+	if (preempt)
+		return TASK_REPORT_MAX;
+	state = __task_state_index(prev_state, task->exit_state);
+	return state ? 1 << (state - 1) : state;
+}
+
 /* Threads of a process that never are in user space. */
 static inline bool is_worker(const struct task_struct *task)
 {

@@ -11,6 +11,9 @@ static int __init plumb_init(void)
 
 	if (error)
 		return error;
+	error = plumb_start_kernel_events();
+	if (error)
+		goto no_events;
 	error = plumb_add_device();
 	if (error)
 		goto no_device;
@@ -21,6 +24,8 @@ static int __init plumb_init(void)
 	return 0;
 
 no_device:
+	plumb_stop_kernel_events();
+no_events:
 	plumb_stop_clock();
 	return error;
 }
@@ -29,6 +34,7 @@ static void __exit plumb_exit(void)
 {
 	plumb_give_back_syscall();
 	plumb_remove_device();
+	plumb_stop_kernel_events();
 	plumb_stop_clock();
 	/* Whoever held the module last, a thread that came by for an update, is behind its last instruction here. */
 	synchronize_rcu_tasks();

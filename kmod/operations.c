@@ -20,7 +20,7 @@ static long tell_about(void *argument)
 		.version = PLUMB_MODULE_VERSION,
 		.ways = PLUMB_WAY_DEVICE | (plumb_has_syscall() ? PLUMB_WAY_SYSCALL : 0),
 		.operations = 1ull << PLUMB_OPERATION_ABOUT | 1ull << PLUMB_OPERATION_CLOCK |
-			      1ull << PLUMB_OPERATION_UPDATES,
+			      1ull << PLUMB_OPERATION_UPDATES | 1ull << PLUMB_OPERATION_KERNEL_EVENTS,
 		.clock_mode = plumb_clock_mode(),
 	};
 	return 0;
@@ -49,6 +49,11 @@ static long give_updates(void *argument)
 	return give_descriptor(argument, plumb_open_updates);
 }
 
+static long give_kernel_events(void *argument)
+{
+	return give_descriptor(argument, plumb_open_kernel_events);
+}
+
 static const struct {
 	long (*function)(void *argument);
 	size_t bytes;
@@ -57,6 +62,7 @@ static const struct {
 	[PLUMB_OPERATION_ABOUT] = { tell_about, sizeof(struct plumb_about), 24 },
 	[PLUMB_OPERATION_CLOCK] = { give_clock, sizeof(struct plumb_descriptor_request), 8 },
 	[PLUMB_OPERATION_UPDATES] = { give_updates, sizeof(struct plumb_descriptor_request), 8 },
+	[PLUMB_OPERATION_KERNEL_EVENTS] = { give_kernel_events, sizeof(struct plumb_descriptor_request), 8 },
 };
 
 long plumb_operate(unsigned long operation, void __user *argument, size_t bytes)

@@ -9,6 +9,10 @@
  *        \ which is made of
  *   clock.c       the page by which user space turns cycles into nanoseconds as the kernel does
  *   updates.c     how a process comes to hear of new rules before its next instruction
+ *   kernel_events.c   which tracepoints of the kernel go into which channel
+ *        \ which has
+ *   kernel_channel.c  the writer: from any context, into pages that a recorder has given us
+ *   events/       probes, made out of the kernel's own descriptions of its tracepoints
  *
  *   compat.h      what differs from kernel to kernel, and nothing of it anywhere else
  */
@@ -33,5 +37,9 @@ u32 plumb_clock_mode(void);
 int plumb_open_clock(void);
 
 int plumb_open_updates(void);
+
+int plumb_start_kernel_events(void);
+void plumb_stop_kernel_events(void);
+int plumb_open_kernel_events(void);
 
 #endif

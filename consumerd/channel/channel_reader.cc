@@ -207,6 +207,7 @@ bool ChannelReader::take_event(uint32_t id) {
                                                   event.error().message()));
         return false;
     }
+    if (geometry_.domain == PLUMB_DOMAIN_KERNEL) event->description.provider.clear(); /* its system */
     events_.push_back(std::move(*event));
     event_by_id_[id] = &events_.back();
     const PayloadShape& shape = events_.back().shape;

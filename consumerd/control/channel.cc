@@ -82,7 +82,7 @@ Status fill_header(plumb_channel_header& header, const ChannelConfig& config, co
     header.version_minor = PLUMB_CHANNEL_VERSION_MINOR;
     header.header_bytes = sizeof(header);
     header.total_bytes = layout.total_bytes;
-    header.domain = PLUMB_DOMAIN_USER;
+    header.domain = config.domain;
     header.mode = config.mode;
     header.ring_count = layout.ring_count;
     header.extra_ring_count = layout.extra_ring_count;
@@ -243,6 +243,21 @@ Result<Channel> Channel::create(const UserDirectory& directory, const ChannelCon
                     made_as);
     if (rings.begin == rings.end) channel.ring_memory().note_all_reserved();
     return channel;
+}
+
+Status Channel::add_event(std::uint16_t id, const EventDescription& event) {
+    const std::vector<std::byte> description = encode_event_description(event);
+    if (id < PLUMB_EVENT_ID_FIRST || id >= config_.event_slots)
+        return Error("{}: the channel has {} event slots.", event.full_name(), config_.event_slots);
+    const std::uint64_t used =
+        __atomic_fetch_add(&header().heap_used, std::uint64_t{description.size()}, __ATOMIC_SEQ_CST);
+    if (description.size() > layout_.heap_bytes || used > layout_.heap_bytes - description.size())
+        return Error("{}: the channel's heap of {} bytes is full.", event.full_name(), layout_.heap_bytes);
+    std::copy(description.begin(), description.end(), bytes().begin() + layout_.heap_offset + used);
+    auto* const slots = reinterpret_cast<std::uint64_t*>(bytes().data() + layout_.event_slots_offset);
+    __atomic_store_n(&slots[id], PLUMB_SLOT(layout_.heap_offset + used, description.size()),
+                     __ATOMIC_RELEASE);
+    return ok();
 }
 
 void Channel::close() {

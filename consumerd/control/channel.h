@@ -16,6 +16,7 @@
 #include "consumerd/control/life_lock.h"
 #include "consumerd/control/ring_memory.h"
 #include "consumerd/control/user_directory.h"
+#include "consumerd/event/elf_events.h"
 
 #include <plumb/abi/channel.h>
 
@@ -28,6 +29,7 @@
 namespace plumb {
 
 struct ChannelConfig {
+    plumb_domain domain = PLUMB_DOMAIN_USER;
     std::string session_name = "plumb"; /* at most 63 bytes */
     plumb_ring_mode mode = PLUMB_MODE_DISCARD;
     bool rings_on_demand = false; /* rings take their memory when they are written, where that is possible */
@@ -107,6 +109,9 @@ public:
     RingMemory ring_memory() { return RingMemory(fd_.get(), bytes().data(), layout_); }
     /* Whether another program has shortened the file: a part of what it held is gone. */
     bool was_truncated() const { return region_.was_truncated(); }
+
+    /* Puts the description of an event that only we write, or have written, into the table. */
+    Status add_event(std::uint16_t id, const EventDescription& event);
 
     /* Tells every writer to stop: sets `closed`, takes the room from every ring, wakes writers that wait for
      * room. What is in the rings stays. May be called twice. */

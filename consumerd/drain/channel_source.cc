@@ -334,7 +334,8 @@ void ChannelSource::wake() {
 }
 
 void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) const {
-    entries_.add_to(totals);
+    const bool is_kernel = reader_.geometry().domain == PLUMB_DOMAIN_KERNEL;
+    if (!is_kernel) entries_.add_to(totals);
 
     std::array<uint64_t, PLUMB_LOSS_CAUSES> lost{};
     uint64_t backward = 0, damaged_records = 0, damaged_subbufs = 0;
@@ -348,7 +349,7 @@ void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) con
         damaged_records += ring.reader.damaged_records();
         damaged_subbufs += ring.reader.damaged_subbufs();
     }
-    add_if_any(totals.events_lost, "full", lost[PLUMB_LOST_FULL]);
+    add_if_any(totals.events_lost, is_kernel ? "kernel_dropped" : "full", lost[PLUMB_LOST_FULL]);
     add_if_any(totals.events_lost, "block_timeout", lost[PLUMB_LOST_BLOCK_TIMEOUT]);
     add_if_any(totals.events_lost, "too_large", lost[PLUMB_LOST_TOO_LARGE]);
     add_if_any(totals.events_lost, "contended", lost[PLUMB_LOST_CONTENDED]);
@@ -374,6 +375,7 @@ void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) con
         add_if_any(static_cast<Damage>(kind) == Damage::losses ? totals.missed : totals.notes,
                    damage_name(static_cast<Damage>(kind)), reader_.damage()[kind]);
 
+    if (is_kernel) return; /* the programs' channel tells of it */
     totals.clock.clock = clock_short_name(reader_.geometry().clock_mode);
     totals.clock.frequency_hz = clock_page().frequency_hz;
     totals.clock.uncertainty_ns = clock_page().uncertainty_ns;

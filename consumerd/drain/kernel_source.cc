@@ -26,14 +26,15 @@ constexpr size_t turn_bytes = size_t{4} << 20;
 /* Bytes that may be read ahead of their turn, of all CPUs together, while another one's are read. */
 constexpr size_t ahead_bytes_max = size_t{64} << 20;
 
-TraceIdentity kernel_identity(TraceIdentity identity) {
+} // namespace
+
+TraceIdentity kernel_identity(TraceIdentity of_programs) {
+    TraceIdentity identity = std::move(of_programs);
     identity.domain = "kernel";
     identity.statedump_events = kernel_statedump_events();
     identity.uuid = random_uuid(identity.uuid);
     return identity;
 }
-
-} // namespace
 
 Result<std::unique_ptr<Drain>> drain_kernel(KernelSession& session, KernelDrainOptions options) {
     options.identity = kernel_identity(std::move(options.identity));
@@ -94,21 +95,21 @@ Status KernelSource::open() {
     if (options_.is_snapshot) {
         dump_ = kernel_statedump(options_.statedump);
         dumped_until_ = now();
-        owners_.know(known_threads(*dump_), dumped_until_);
+        owners_.know(known_threads(*dump_, options_.clock, now()), dumped_until_);
     }
     return ok();
 }
 
-/* By the clock of the records; exact to a tick, and rather too early. */
-std::vector<KnownThread> KernelSource::known_threads(const KernelStatedump& dump) const {
-    const uint64_t now_boottime_ns = boottime_now_ns(), now_here = now();
-    const bool is_in_cycles = options_.clock.mode == PLUMB_CLOCK_TSC;
-    const double counts_per_ns = is_in_cycles ? static_cast<double>(options_.clock.frequency_hz) / 1e9 : 1;
+std::vector<KnownThread> known_threads(const KernelStatedump& dump, const plumb_clock_page& clock,
+                                       uint64_t now) {
+    const uint64_t now_boottime_ns = boottime_now_ns();
+    const bool is_in_cycles = clock.mode == PLUMB_CLOCK_TSC;
+    const double counts_per_ns = is_in_cycles ? static_cast<double>(clock.frequency_hz) / 1e9 : 1;
     std::vector<KnownThread> threads;
     for (const auto& [thread_id, origin] : dump.threads) {
         const uint64_t age_ns = now_boottime_ns - std::min(now_boottime_ns, origin.began_boottime_ns);
         const auto age = static_cast<uint64_t>(static_cast<double>(age_ns) * counts_per_ns);
-        threads.push_back({thread_id, origin.process_id, now_here - std::min(now_here, age)});
+        threads.push_back({thread_id, origin.process_id, now - std::min(now, age)});
     }
     return threads;
 }
@@ -120,7 +121,7 @@ uint64_t KernelSource::now() const {
 Status KernelSource::begin(Sink& sink) {
     dump_ = kernel_statedump(options_.statedump);
     dumped_until_ = now();
-    owners_.know(known_threads(*dump_), dumped_until_);
+    owners_.know(known_threads(*dump_, options_.clock, now()), dumped_until_);
     for (Cpu& cpu : cpus_)
         note_until(cpu, dumped_until_);
     return write_dump(sink);

@@ -55,6 +55,13 @@ struct KernelDrainOptions : DrainOptions {
 /* `session` must live as long; its events are chosen already. */
 Result<std::unique_ptr<Drain>> drain_kernel(KernelSession& session, KernelDrainOptions options);
 
+/* Of the kernel's domain in the same trace. */
+TraceIdentity kernel_identity(TraceIdentity of_programs);
+
+/* Of those that were found in /proc, as of now: by the clock of records, exact to a tick, and rather too early. */
+std::vector<KnownThread> known_threads(const KernelStatedump& dump, const plumb_clock_page& clock,
+                                       uint64_t now);
+
 class KernelSource : public Source, private ForkLookup {
 public:
     static Result<std::unique_ptr<KernelSource>> make(KernelSession& session, KernelDrainOptions options);
@@ -119,7 +126,6 @@ private:
     bool has_lost_events();
     void note_until(Cpu& cpu, uint64_t time);
     bool others_are_far_ahead(const Cpu& cpu) const;
-    std::vector<KnownThread> known_threads(const KernelStatedump& dump) const;
     uint64_t read_until() const;
     void add_names();
     Status write_names(Sink& sink, uint64_t until);

@@ -51,6 +51,9 @@ struct EventDescription {
 /* Decodes a description as the ABI defines it (<plumb/abi/event.h>), from untrusted bytes. */
 Result<EventDescription> decode_event_description(std::span<const std::byte> bytes);
 
+/* As it stands in a channel's heap. */
+std::vector<std::byte> encode_event_description(const EventDescription& event);
+
 struct ElfEvents {
     std::vector<EventDescription> events;
     bool links_plumb = false;       /* holds a plumb_events section, or needs libplumb */

@@ -1,5 +1,5 @@
 /*
- * Event descriptions: from the bytes of the ABI, which nobody vouches for, and field types as text.
+ * Event descriptions: from the bytes of the ABI, which nobody vouches for, and to them; and field types as text.
  *
  * The strings of a description do not overlap, so together they are never longer than it is. That is checked:
  * otherwise 64 KiB of labels that all name one long string would decode to hundreds of megabytes.
@@ -58,6 +58,12 @@ Status read_labels(Bytes& bytes, const plumb_event_header& header, const plumb_f
         to.labels.emplace_back(label->value, *name);
     }
     return ok();
+}
+
+template <typename T>
+void append(std::vector<std::byte>& to, const T& value) {
+    const auto* from = reinterpret_cast<const std::byte*>(&value);
+    to.insert(to.end(), from, from + sizeof(value));
 }
 
 std::string integer_type_name(const EventField& field) {
@@ -135,6 +141,57 @@ Result<EventDescription> decode_event_description(std::span<const std::byte> raw
         description.source_line = header->source_line;
     }
     return description;
+}
+
+std::vector<std::byte> encode_event_description(const EventDescription& event) {
+    size_t label_count = 0;
+    for (const EventField& each : event.fields)
+        label_count += each.labels.size();
+    const size_t strings_offset = sizeof(plumb_event_header) + event.fields.size() * sizeof(plumb_field) +
+                                  label_count * sizeof(plumb_label);
+    std::string strings;
+    const auto place = [&](const std::string& text) {
+        const size_t offset = strings_offset + strings.size();
+        strings += text;
+        strings += '\0';
+        return static_cast<uint32_t>(offset);
+    };
+    plumb_event_header header{};
+    header.provider_offset = place(event.provider);
+    header.name_offset = place(event.name);
+    header.field_count = static_cast<uint16_t>(event.fields.size());
+    header.label_count = static_cast<uint16_t>(label_count);
+    header.log_level = event.log_level;
+    std::vector<std::byte> fields, labels;
+    uint32_t label_first = 0;
+    for (const EventField& each : event.fields) {
+        plumb_field out{};
+        out.type = static_cast<uint8_t>(each.type);
+        out.size = each.size;
+        out.flags = static_cast<uint8_t>((each.is_signed ? PLUMB_FIELD_SIGNED : 0u) |
+                                         (each.hex ? PLUMB_FIELD_HEX : 0u));
+        out.name_offset = place(each.name);
+        out.array_length = each.array_length;
+        out.label_count = static_cast<uint16_t>(each.labels.size());
+        out.label_first = label_first;
+        label_first += out.label_count;
+        append(fields, out);
+        for (const auto& [value, name] : each.labels)
+            append(labels, plumb_label{value, place(name), 0});
+    }
+    header.identity_end = static_cast<uint32_t>(strings_offset + strings.size());
+    if (!event.source_file.empty()) header.source_offset = place(event.source_file);
+    header.source_line = event.source_line;
+    header.total_bytes = static_cast<uint32_t>((strings_offset + strings.size() + 7) / 8 * 8);
+
+    std::vector<std::byte> result;
+    append(result, header);
+    result.insert(result.end(), fields.begin(), fields.end());
+    result.insert(result.end(), labels.begin(), labels.end());
+    const auto* text = reinterpret_cast<const std::byte*>(strings.data());
+    result.insert(result.end(), text, text + strings.size());
+    result.resize(header.total_bytes);
+    return result;
 }
 
 } // namespace plumb

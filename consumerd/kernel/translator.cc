@@ -53,6 +53,33 @@ Piece TranslatedRecords::piece() const {
     return piece;
 }
 
+/* Fields are in the order of the description: task_newtask has pid, comm, clone_flags ..., task_rename (pid,) oldcomm,
+ * newcomm ... */
+ThreadNote read_thread_note(const EventDescription& description, bool is_new,
+                            std::span<const std::byte> payload, uint64_t timestamp, uint32_t by_thread_id) {
+    constexpr uint64_t clone_thread_flag = 0x00010000;
+    ThreadNote note{timestamp, by_thread_id, by_thread_id, is_new, false, "", ""};
+    size_t at = 0;
+    for (const EventField& field : description.fields) {
+        if (at >= payload.size() || field.type == PLUMB_FIELD_SEQUENCE) break;
+        if (field.type == PLUMB_FIELD_STRING) {
+            const auto* const text = reinterpret_cast<const char*>(payload.data() + at);
+            const size_t length = strnlen(text, payload.size() - at);
+            if (field.name == "comm" || field.name == "newcomm") note.name.assign(text, length);
+            if (field.name == "oldcomm") note.old_name.assign(text, length);
+            at += length + 1;
+            continue;
+        }
+        uint64_t value = 0;
+        if (field.size > sizeof(value) || at + field.size > payload.size()) break;
+        std::memcpy(&value, payload.data() + at, field.size);
+        if (field.name == "pid") note.thread_id = static_cast<uint32_t>(value);
+        if (field.name == "clone_flags") note.is_process = (value & clone_thread_flag) == 0;
+        at += size_t{field.size} * std::max<uint16_t>(field.array_length, 1);
+    }
+    return note;
+}
+
 Translator::Translator(const std::vector<KernelEvent>& events, GlobalNumbers* numbers, ForkLookup* forks,
                        std::string texts_marker)
     : forks_(forks),
@@ -238,34 +265,13 @@ void Translator::add_late_text(const RawEvent& raw, uint32_t thread_id, const Te
     left_out_events_--;
 }
 
-/* By the payload, whose fields are in the order of the description: task_newtask has pid, comm, clone_flags ...,
- * task_rename (pid,) oldcomm, newcomm ... */
 void Translator::note(const KernelEvent& event, const RawEvent& raw, uint32_t by_thread_id) {
-    constexpr uint64_t clone_thread_flag = 0x00010000;
-    const bool is_new = event.thread_news == ThreadNews::began;
     scratch_.resize(payload_room(event, raw.data.size()));
     const std::byte* const end = translate_payload(event, raw.data, scratch_.data());
     if (end == nullptr) return;
-    const auto payload_bytes = static_cast<size_t>(end - scratch_.data());
-    ThreadNote note{raw.timestamp, by_thread_id, by_thread_id, is_new, false, "", ""};
-    size_t at = 0;
-    for (const EventField& field : event.description.fields) {
-        if (at >= payload_bytes || field.type == PLUMB_FIELD_SEQUENCE) break;
-        if (field.type == PLUMB_FIELD_STRING) {
-            const auto* text = reinterpret_cast<const char*>(scratch_.data() + at);
-            if (field.name == "comm" || field.name == "newcomm") note.name = text;
-            if (field.name == "oldcomm") note.old_name = text;
-            at += std::strlen(text) + 1;
-            continue;
-        }
-        uint64_t value = 0;
-        if (field.size > sizeof(value) || at + field.size > payload_bytes) break;
-        std::memcpy(&value, scratch_.data() + at, field.size);
-        if (field.name == "pid") note.thread_id = static_cast<uint32_t>(value);
-        if (field.name == "clone_flags") note.is_process = (value & clone_thread_flag) == 0;
-        at += size_t{field.size} * std::max<uint16_t>(field.array_length, 1);
-    }
-    notes_.push_back(std::move(note));
+    const auto payload = std::span(scratch_).first(static_cast<size_t>(end - scratch_.data()));
+    notes_.push_back(read_thread_note(event.description, event.thread_news == ThreadNews::began, payload,
+                                      raw.timestamp, by_thread_id));
 }
 
 } // namespace plumb

@@ -58,6 +58,10 @@ struct ThreadNote {
     std::string old_name; /* of one that got another; as the kernel's event says */
 };
 
+/* Of task_newtask (`is_new`) or task_rename: what a payload of that description tells. */
+ThreadNote read_thread_note(const EventDescription& description, bool is_new,
+                            std::span<const std::byte> payload, uint64_t timestamp, uint32_t by_thread_id);
+
 /* Who knows whose threads they are. */
 class ForkLookup {
 public:

@@ -20,11 +20,12 @@ import unittest
 from pathlib import Path
 
 from guest import KERNELS, Guest, run_tests
+from guest_module import COUNTER, build_module, complaints, why_not_built
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
 VERSION = sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else ""
-PARAMETERS = "tsc=reliable clocksource=tsc"
+PARAMETERS = COUNTER
 LOADS = 100
 ADMINISTRATORS = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"  # not everybody has these
 DKMS = shutil.which("dkms", path=ADMINISTRATORS)
@@ -96,27 +97,6 @@ module_calls without
 """
 
 
-def why_not_built():
-    if not (KERNELS / VERSION / "headers").exists():
-        return f"there are no headers of kernel {VERSION}: run tools/get-kernels"
-    missing = [program for program in ("make", "sparse", "pahole") if not shutil.which(program)]
-    return f"there is no {', '.join(missing)}: run tools/setup" if missing else ""
-
-
-def build_module(folder):
-    """plumb.ko for that kernel, and what compiler and sparse said."""
-    shutil.copytree(SOURCE / "kmod", folder / "kmod")
-    shutil.copytree(SOURCE / "include", folder / "include")
-    done = subprocess.run(["make", "-s", "-C", KERNELS / VERSION / "headers", f"M={folder}/kmod", "W=1", "C=2", "modules"],
-                          capture_output=True, text=True, check=False)
-    return folder / "kmod/plumb.ko", done.returncode, done.stdout + done.stderr
-
-
-def complaints(log):
-    return [line for line in log.splitlines() if re.search(
-        r"WARNING|BUG|Oops|general protection|Call Trace|plumb: no system call|leak|stall|[Cc]orrupt|Poison|Redzone", line)]
-
-
 def build_calls(folder):
     calls = folder / "module_calls"
     sources = [SOURCE / "tests/kernel" / f"module_{part}.c" for part in ("calls", "updates", "hostile")]
@@ -137,7 +117,7 @@ class Module(unittest.TestCase):
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
         folder = Path(cls.temporary.name)
-        module, cls.build_status, cls.build_said = build_module(folder)
+        module, cls.build_status, cls.build_said = build_module(VERSION, folder)
         if cls.build_status != 0:
             raise RuntimeError(cls.build_said)
         calls = build_calls(folder)
@@ -255,7 +235,7 @@ class UnderTheKernelsChecks(unittest.TestCase):
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
         folder = Path(cls.temporary.name)
-        module, status, said = build_module(folder)
+        module, status, said = build_module(VERSION, folder)
         if status != 0:
             raise RuntimeError(said)
         guest = guest_with(module, build_calls(folder), f"{PARAMETERS} {CHECKS}")
@@ -326,4 +306,4 @@ class Dkms(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    run_tests(why_not_built() if VERSION else "")
+    run_tests(why_not_built(VERSION) if VERSION else "")

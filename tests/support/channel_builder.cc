@@ -53,57 +53,6 @@ EventField field(std::string name, plumb_field_type type, uint8_t size, uint16_t
     return {std::move(name), type, size, false, false, array_length, {}};
 }
 
-std::vector<std::byte> encode_description(const EventDescription& event) {
-    size_t label_count = 0;
-    for (const EventField& each : event.fields)
-        label_count += each.labels.size();
-    const size_t strings_offset = sizeof(plumb_event_header) + event.fields.size() * sizeof(plumb_field) +
-                                  label_count * sizeof(plumb_label);
-    std::string strings;
-    const auto place = [&](const std::string& text) {
-        const size_t offset = strings_offset + strings.size();
-        strings += text;
-        strings += '\0';
-        return static_cast<uint32_t>(offset);
-    };
-    plumb_event_header header{};
-    header.provider_offset = place(event.provider);
-    header.name_offset = place(event.name);
-    header.field_count = static_cast<uint16_t>(event.fields.size());
-    header.label_count = static_cast<uint16_t>(label_count);
-    header.log_level = event.log_level;
-    std::vector<std::byte> fields, labels;
-    uint32_t label_first = 0;
-    for (const EventField& each : event.fields) {
-        plumb_field out{};
-        out.type = static_cast<uint8_t>(each.type);
-        out.size = each.size;
-        out.flags = static_cast<uint8_t>((each.is_signed ? PLUMB_FIELD_SIGNED : 0u) |
-                                         (each.hex ? PLUMB_FIELD_HEX : 0u));
-        out.name_offset = place(each.name);
-        out.array_length = each.array_length;
-        out.label_count = static_cast<uint16_t>(each.labels.size());
-        out.label_first = label_first;
-        label_first += out.label_count;
-        append(fields, out);
-        for (const auto& [value, name] : each.labels)
-            append(labels, plumb_label{value, place(name), 0});
-    }
-    header.identity_end = static_cast<uint32_t>(strings_offset + strings.size());
-    if (!event.source_file.empty()) header.source_offset = place(event.source_file);
-    header.source_line = event.source_line;
-    header.total_bytes = static_cast<uint32_t>(round_up(strings_offset + strings.size(), 8));
-
-    std::vector<std::byte> result;
-    append(result, header);
-    result.insert(result.end(), fields.begin(), fields.end());
-    result.insert(result.end(), labels.begin(), labels.end());
-    const auto* text = reinterpret_cast<const std::byte*>(strings.data());
-    result.insert(result.end(), text, text + strings.size());
-    result.resize(header.total_bytes);
-    return result;
-}
-
 ChannelBuilder::ChannelBuilder(const BuilderConfig& config) {
     plumb_channel_header header{};
     header.magic = PLUMB_CHANNEL_MAGIC;
@@ -169,7 +118,7 @@ uint16_t ChannelBuilder::add_event(std::string name, std::vector<EventField> fie
     event.fields = std::move(fields);
     event.source_file = "some/file.c";
     event.source_line = 12;
-    return add_description(encode_description(event));
+    return add_description(encode_event_description(event));
 }
 
 void ChannelBuilder::add_entry(std::span<const std::byte> entry) {

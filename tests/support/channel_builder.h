@@ -52,9 +52,6 @@ private:
 EventField integer(std::string name, uint8_t size, bool is_signed = false, bool hex = false);
 EventField field(std::string name, plumb_field_type type, uint8_t size, uint16_t array_length = 0);
 
-/* A description as it stands in a heap. */
-std::vector<std::byte> encode_description(const EventDescription& event);
-
 class ChannelBuilder {
 public:
     explicit ChannelBuilder(const BuilderConfig& config = {});

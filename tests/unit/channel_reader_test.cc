@@ -226,7 +226,7 @@ TEST(ChannelTables, FieldsOfUnknownTypeOrSizeMakeADescriptionUnusable) {
         event.provider = event.name = "x";
         event.log_level = PLUMB_INFO;
         event.fields = {test::integer("n", 4)};
-        std::vector<std::byte> bytes = test::encode_description(event);
+        std::vector<std::byte> bytes = encode_event_description(event);
         bytes[sizeof(plumb_event_header) + offsetof(plumb_field, type)] = static_cast<std::byte>(type);
         bytes[sizeof(plumb_event_header) + offsetof(plumb_field, size)] = std::byte{size};
         ChannelBuilder channel;

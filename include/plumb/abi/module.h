@@ -13,6 +13,7 @@
  *   EINVAL    too few bytes for it, or a value that it does not take
  *   EMFILE, ENFILE, ENOMEM    no room for a descriptor
  *   EFAULT    memory that is not the caller's
+ *   EPERM     what takes CAP_PERFMON or CAP_SYS_ADMIN: the kernel's events
  *
  * The system call needs no file system: it works before /dev is there. Any thread of any user may make it.
  */
@@ -36,7 +37,9 @@ enum plumb_operation {
     PLUMB_OPERATION_ABOUT = 0, /* struct plumb_about: which module this is */
     PLUMB_OPERATION_CLOCK = 1, /* struct plumb_descriptor_request: the kernel's clock page */
     PLUMB_OPERATION_UPDATES =
-        2 /* struct plumb_descriptor_request: who is to hear of new rules, and who has */
+        2, /* struct plumb_descriptor_request: who is to hear of new rules, and who has */
+    PLUMB_OPERATION_KERNEL_EVENTS =
+        3 /* struct plumb_descriptor_request: the kernel's events into a channel (<plumb/abi/kernel_events.h>) */
 };
 
 /* plumb_about.ways */

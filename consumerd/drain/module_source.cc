@@ -1,0 +1,206 @@
+#include "consumerd/drain/module_source.h"
+
+#include "consumerd/drain/kernel_source.h"
+#include "consumerd/kernel/thread_owners.h"
+#include "consumerd/kernel/translator.h"
+#include "consumerd/sink/ctf_writer.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <utility>
+
+namespace plumb {
+namespace {
+
+class ModuleSource : public ChannelSource {
+public:
+    ModuleSource(const ModuleEvents& events, std::byte* shared, ChannelReader reader,
+                 const ModuleDrainOptions& options, FileDescriptor wake)
+        : ChannelSource(shared, std::move(reader), std::nullopt, {}),
+          clock_(options.clock),
+          statedump_(options.statedump),
+          events_(events),
+          wake_(std::move(wake)),
+          read_until_(rings().size()) {}
+
+    const std::deque<ChannelEvent>& events() const override { return described_; }
+    plumb_clock_page clock_page() const override { return clock_; }
+    std::optional<Piece> next(size_t ring, ReadWhat what) override;
+    Status introduce_writers(Sink&) override { return ok(); }
+
+    Status begin(Sink& sink) override;
+    Status begin_turn(Sink& sink) override;
+    Status end_turn(Sink& sink) override;
+    void begin_end(const plumb_clock_page* clock) override {
+        if (clock != nullptr) clock_ = *clock;
+    }
+    Status end(Sink& sink) override;
+
+    void wait(uint32_t seen, bool progress, uint64_t until_ns) override;
+    void wake() override;
+
+private:
+    /* Null: somebody else has put it into the channel. */
+    const ModuleEvent* event_of(uint32_t id) const {
+        const size_t place = id - PLUMB_EVENT_ID_FIRST;
+        return place < events_.chosen().size() ? &events_.chosen()[place] : nullptr;
+    }
+    bool is_ours(uint32_t id) const {
+        const ModuleEvent* const event = event_of(id);
+        return event != nullptr && event->is_ours;
+    }
+    void note(const Piece& piece);
+    Piece without_ours(const Piece& piece);
+    void describe();
+    Status write_names(Sink& sink, uint64_t until);
+
+    plumb_clock_page clock_;
+    KernelStatedumpOptions statedump_;
+    const ModuleEvents& events_;
+    FileDescriptor wake_;
+    std::deque<ChannelEvent> described_; /* of those that the channel has, but ours */
+    size_t looked_at_ = 0;               /* of those that the channel has */
+    std::vector<std::byte> kept_;        /* of a piece with records of ours */
+
+    ThreadOwners owners_;
+    std::vector<ThreadNote> notes_;
+    std::vector<uint64_t> read_until_; /* by ring: every event up to this time */
+    uint64_t held_until_ = 0;          /* names up to this time are written next, see KernelSource */
+};
+
+std::optional<Piece> ModuleSource::next(size_t ring, ReadWhat what) {
+    for (;;) {
+        const uint64_t looked_at = now();
+        const std::optional<Piece> piece = ChannelSource::next(ring, what);
+        describe();
+        if (!piece) {
+            if (what == ReadWhat::everything) read_until_[ring] = std::max(read_until_[ring], looked_at);
+            return {};
+        }
+        read_until_[ring] = std::max(read_until_[ring], piece->last_timestamp);
+        note(*piece);
+        Piece kept = without_ours(*piece);
+        if (kept.record_count != 0) return kept;
+    }
+}
+
+void ModuleSource::describe() {
+    const std::deque<ChannelEvent>& all = ChannelSource::events();
+    for (; looked_at_ < all.size(); looked_at_++)
+        if (!is_ours(all[looked_at_].id)) described_.push_back(all[looked_at_]);
+}
+
+/* Of events that tell of threads. */
+void ModuleSource::note(const Piece& piece) {
+    size_t offset = 0;
+    for_each_record(piece, [&](const plumb_record& record) {
+        const ModuleEvent* const event = event_of(record.event_id);
+        if (event != nullptr && event->tells_of_threads()) {
+            const auto payload = piece.records.subspan(offset + PLUMB_RECORD_HEADER_BYTES,
+                                                       record.length - PLUMB_RECORD_HEADER_BYTES);
+            notes_.push_back(read_thread_note(event->description, event->is_of_new_thread(), payload,
+                                              record.timestamp, record.thread_id));
+        }
+        offset += (size_t{record.length} + PLUMB_RECORD_ALIGNMENT - 1) & ~size_t{PLUMB_RECORD_ALIGNMENT - 1};
+    });
+}
+
+Piece ModuleSource::without_ours(const Piece& piece) {
+    uint64_t ours = 0;
+    for_each_record(piece, [&](const plumb_record& record) { ours += is_ours(record.event_id) ? 1 : 0; });
+    if (ours == 0) return piece;
+    Piece kept = piece;
+    kept_.clear();
+    kept.record_count = 0;
+    size_t offset = 0, end = 0;
+    for_each_record(piece, [&](const plumb_record& record) {
+        const size_t padded =
+            (size_t{record.length} + PLUMB_RECORD_ALIGNMENT - 1) & ~size_t{PLUMB_RECORD_ALIGNMENT - 1};
+        if (!is_ours(record.event_id)) {
+            kept_.resize(end); /* aligned: behind the padding of the one before */
+            const auto bytes = piece.records.subspan(offset, record.length);
+            kept_.insert(kept_.end(), bytes.begin(), bytes.end());
+            end += padded;
+            if (kept.record_count++ == 0) kept.first_timestamp = record.timestamp;
+            kept.last_timestamp = record.timestamp;
+        }
+        offset += padded;
+    });
+    kept.records = kept_;
+    return kept;
+}
+
+Status ModuleSource::begin(Sink& sink) {
+    const KernelStatedump dump = kernel_statedump(statedump_);
+    owners_.know(known_threads(dump, clock_page(), now()), now());
+    return sink.write_kernel_statedump(dump.records);
+}
+
+Status ModuleSource::begin_turn(Sink& sink) {
+    Status begun = ChannelSource::begin_turn(sink);
+    describe();
+    return begun;
+}
+
+Status ModuleSource::end_turn(Sink& sink) {
+    Status ended = ChannelSource::end_turn(sink);
+    Status named = write_names(sink, held_until_);
+    held_until_ = *std::min_element(read_until_.begin(), read_until_.end());
+    return ended ? named : ended;
+}
+
+Status ModuleSource::write_names(Sink& sink, uint64_t until) {
+    owners_.add(std::exchange(notes_, {}));
+    const std::vector<NamedThread> named = owners_.take(until);
+    return named.empty() ? ok() : sink.write_kernel_statedump(encode_named_threads(named));
+}
+
+Status ModuleSource::end(Sink& sink) {
+    Status ended = ChannelSource::end(sink);
+    Status named = write_names(sink, std::numeric_limits<uint64_t>::max());
+    return ended ? named : ended;
+}
+
+void ModuleSource::wait(uint32_t, bool progress, uint64_t until_ns) {
+    if (progress) return;
+    const uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
+    const uint64_t left_ms = until_ns > now_ns ? (until_ns - now_ns) / 1'000'000 : 0;
+    pollfd watched[] = {{events_.descriptor(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+    (void)poll(watched, std::size(watched), static_cast<int>(std::min<uint64_t>(left_ms, 1'000)));
+    uint64_t entered = 0;
+    [[maybe_unused]] const ssize_t taken = read(events_.descriptor(), &entered, sizeof(entered));
+}
+
+void ModuleSource::wake() {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
+}
+
+} // namespace
+
+Result<std::unique_ptr<Drain>> drain_module_channel(const ModuleEvents& events, Channel& channel,
+                                                    ModuleDrainOptions options) {
+    const std::span<std::byte> bytes = channel.bytes();
+    ReaderOptions reader_options{bytes.data(), options.log};
+    reader_options.made_as = channel.made_as();
+    auto reader = ChannelReader::open(bytes, std::move(reader_options));
+    if (!reader) return reader.error();
+    const ChannelGeometry& geometry = reader->geometry();
+    auto writer = CtfWriter::create(options.directory, kernel_identity(options.identity), geometry.ring_count,
+                                    geometry.extra_ring_count, options.carrier);
+    if (!writer) return writer.error();
+    FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!wake.is_open()) return Error::from_errno(errno, "Could not make an event descriptor");
+    DrainOptions of_drain = options;
+    of_drain.directory += "/kernel";
+    auto source =
+        std::make_unique<ModuleSource>(events, bytes.data(), std::move(*reader), options, std::move(wake));
+    return Drain::make(std::move(source), std::move(*writer), std::move(of_drain));
+}
+
+} // namespace plumb

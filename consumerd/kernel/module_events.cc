@@ -1,0 +1,151 @@
+#include "consumerd/kernel/module_events.h"
+
+#include "consumerd/control/kernel_module.h"
+#include "consumerd/kernel/event_names.h"
+
+#include <plumb/abi/kernel_events.h>
+#include <plumb/abi/module.h>
+
+#include <fmt/format.h>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+namespace plumb {
+namespace {
+
+/* 0, or errno. */
+template <typename Argument>
+int ask(int descriptor, std::uint32_t operation, Argument& argument) {
+    return ::ioctl(descriptor, PLUMB_IOCTL(operation, sizeof(argument)), &argument) == 0 ? 0 : errno;
+}
+
+template <std::size_t bytes>
+std::string text_of(const char (&text)[bytes]) {
+    return {text, strnlen(text, bytes)};
+}
+
+EventField field_of(const std::string& system, const plumb_kernel_field& from) {
+    EventField field{};
+    const std::string name = text_of(from.name);
+    if (name == "parent_tgid" || name == "child_tgid") /* of a fork; what the kernel calls a pid there is a thread */
+        field.name = name == "parent_tgid" ? "parent_pid" : "child_pid";
+    else
+        field.name = kernel_field_name(system, name);
+    field.type = static_cast<plumb_field_type>(
+        std::clamp<unsigned>(from.type, PLUMB_FIELD_INTEGER, PLUMB_FIELD_SEQUENCE));
+    field.size = from.size;
+    field.is_signed = (from.flags & PLUMB_FIELD_SIGNED) != 0;
+    field.hex = (from.flags & PLUMB_FIELD_HEX) != 0;
+    field.array_length = from.array_length;
+    return field;
+}
+
+ModuleEvent event_of(const plumb_kernel_event& from) {
+    ModuleEvent event{from.index, text_of(from.system), text_of(from.name), {}};
+    event.description.provider = event.system;
+    event.description.name = kernel_event_name(event.system, event.name);
+    event.description.log_level = PLUMB_DEBUG_SYSTEM;
+    for (std::uint32_t i = 0; i < std::min(from.field_count, PLUMB_EVENT_MAX_FIELDS); i++)
+        event.description.fields.push_back(field_of(event.system, from.fields[i]));
+    return event;
+}
+
+Error explained(int error) {
+    Error refused = Error::from_errno(error, "plumb.ko gives no events of the kernel");
+    if (error == EPERM) return refused.hint("Run as root, or with CAP_PERFMON.");
+    if (error == EOPNOTSUPP)
+        return refused.hint("The module that is loaded is an older one: `rmmod plumb; modprobe plumb`.");
+    return refused;
+}
+
+} // namespace
+
+Result<ModuleEvents> ModuleEvents::open() {
+    if (!is_kernel_module_loaded())
+        return Error("plumb.ko is not loaded.")
+            .hint("`modprobe plumb`; docs/module.md says how to build it.");
+    FileDescriptor descriptor = kernel_module_descriptor(PLUMB_OPERATION_KERNEL_EVENTS);
+    if (!descriptor.is_open()) return explained(errno);
+    ModuleEvents events(std::move(descriptor));
+    if (Status known = events.know_all(); !known) return known.error();
+    return events;
+}
+
+Status ModuleEvents::know_all() {
+    plumb_kernel_event event{};
+    for (;; event.index++) {
+        const int error = ask(descriptor_.get(), PLUMB_KERNEL_DESCRIBE, event);
+        if (error == ENOENT) return ok();
+        if (error != 0) return Error::from_errno(error, "plumb.ko does not tell of its events");
+        if (event.field_count <= PLUMB_EVENT_MAX_FIELDS) all_.push_back(event_of(event));
+    }
+}
+
+Status ModuleEvents::choose(const std::vector<KernelSelector>& selectors) {
+    std::set<std::uint32_t> chosen;
+    for (const KernelSelector& selector : selectors) {
+        if (selector.kind != KernelSelector::Kind::events || !selector.filter.empty())
+            return Error("plumb.ko has tracepoints alone, without filters: not '{}'.", selector.text)
+                .hint("Without --kernel-by module, tracefs has it.");
+        std::size_t matching = 0;
+        for (const ModuleEvent& event : all_) {
+            if (!selector.matches(event.system, event.name)) continue;
+            matching++;
+            if (selector.exclude)
+                chosen.erase(event.index);
+            else
+                chosen.insert(event.index);
+        }
+        if (matching != 0 || selector.exclude) continue;
+        std::set<std::string> systems;
+        for (const ModuleEvent& event : all_)
+            systems.insert(event.system);
+        return Error("No event of plumb.ko matches '{}'; it has those of {}.", selector.text,
+                     fmt::join(systems, ", "))
+            .hint("Without --kernel-by module, tracefs may have it.");
+    }
+    chosen_.clear();
+    for (ModuleEvent event : all_) {
+        const bool is_asked_for = chosen.count(event.index) != 0;
+        event.is_ours = !is_asked_for && event.tells_of_threads();
+        if (is_asked_for || event.is_ours) chosen_.push_back(std::move(event));
+    }
+    return ok();
+}
+
+Status ModuleEvents::attach(Channel& channel) {
+    for (std::size_t i = 0; i < chosen_.size(); i++)
+        if (Status added = channel.add_event(static_cast<std::uint16_t>(PLUMB_EVENT_ID_FIRST + i),
+                                             chosen_[i].description);
+            !added)
+            return added;
+    plumb_kernel_channel request = {channel.fd(), 0};
+    const int error = ask(descriptor_.get(), PLUMB_KERNEL_CHANNEL, request);
+    return error == 0 ? ok()
+                      : Error::from_errno(error, "plumb.ko does not take the channel {}", channel.path());
+}
+
+Status ModuleEvents::start() {
+    for (std::size_t i = 0; i < chosen_.size(); i++) {
+        plumb_kernel_switch request = {chosen_[i].index,
+                                       static_cast<std::uint32_t>(PLUMB_EVENT_ID_FIRST + i)};
+        if (const int error = ask(descriptor_.get(), PLUMB_KERNEL_ENABLE, request); error != 0)
+            return Error::from_errno(error, "plumb.ko does not switch on {}:{}", chosen_[i].system,
+                                     chosen_[i].name);
+    }
+    if (::ioctl(descriptor_.get(), PLUMB_IOCTL(PLUMB_KERNEL_BEGIN, 0), nullptr) == 0) return ok();
+    return Error::from_errno(errno, "plumb.ko does not begin the recording");
+}
+
+Status ModuleEvents::stop() {
+    if (::ioctl(descriptor_.get(), PLUMB_IOCTL(PLUMB_KERNEL_END, 0), nullptr) == 0) return ok();
+    return Error::from_errno(errno, "plumb.ko does not end the recording");
+}
+
+} // namespace plumb

@@ -1,0 +1,67 @@
+/*
+ * The kernel's events by plumb.ko, into a channel as programs have: which there are, and what they are called in a trace;
+ * and the descriptor by which they are switched on (<plumb/abi/kernel_events.h>).
+ *
+ *   auto events = ModuleEvents::open();
+ *   events->choose(selectors);            // of all that the module has
+ *   auto channel = Channel::create(directory, events->channel_config(...));
+ *   events->attach(*channel);             // described in its table; nothing is recorded yet
+ *   events->start();
+ *   ... drain_module_channel() reads ...
+ *   events->stop();                       // behind it there is no further record
+ */
+#ifndef PLUMB_CONSUMERD_KERNEL_MODULE_EVENTS_H
+#define PLUMB_CONSUMERD_KERNEL_MODULE_EVENTS_H
+
+#include "base/file.h"
+#include "base/result.h"
+#include "consumerd/control/channel.h"
+#include "consumerd/event/elf_events.h"
+#include "consumerd/kernel/tracefs.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+struct ModuleEvent {
+    std::uint32_t index; /* of the module */
+    std::string system;  /* "sched" */
+    std::string name;    /* "sched_switch", as tracefs calls it */
+    EventDescription description;
+    bool tells_of_threads() const { return name == "task_newtask" || name == "task_rename"; }
+    bool is_of_new_thread() const { return name == "task_newtask"; }
+    bool is_ours = false; /* not asked for: it tells us the names of threads, and is not in the trace */
+};
+
+class ModuleEvents {
+public:
+    /* Says what is missing where there is no module, or it may not be used. */
+    static Result<ModuleEvents> open();
+
+    const std::vector<ModuleEvent>& all() const { return all_; }
+    const std::vector<ModuleEvent>& chosen() const { return chosen_; }
+    /* And those that tell the names of threads, which are marked as ours. An error names the first selector that asks for what
+     * the module does not have. */
+    Status choose(const std::vector<KernelSelector>& selectors);
+
+    /* Each of the chosen gets the id of its place there, from 1 on. */
+    Status attach(Channel& channel);
+    Status start();
+    Status stop();
+
+    /* Readable when a sub-buffer was entered; read() takes that back. */
+    int descriptor() const { return descriptor_.get(); }
+
+private:
+    explicit ModuleEvents(FileDescriptor descriptor) : descriptor_(std::move(descriptor)) {}
+    Status know_all();
+
+    FileDescriptor descriptor_;
+    std::vector<ModuleEvent> all_, chosen_;
+};
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,80 @@
+/*
+ * Kernel events into a channel, PLUMB_OPERATION_KERNEL_EVENTS of <plumb/abi/module.h>: what the descriptor takes.
+ *
+ * The recorder makes a channel as it does for programs, with domain PLUMB_DOMAIN_KERNEL and its clock page filled, in a file
+ * of shared memory, and gives it to the module, which keeps the file's pages and writes records into them: CPU c into ring c.
+ * Events are described by the recorder, out of what PLUMB_KERNEL_DESCRIBE says, in the channel's event table; the module is only
+ * told their ids. All else is as <plumb/abi/channel.h> has it, so the channel is a complete trace for whoever holds its bytes.
+ *
+ *   ioctl(descriptor, PLUMB_IOCTL(PLUMB_KERNEL_..., sizeof argument), &argument)
+ *
+ *   DESCRIBE   the event of this index, from 0 on; ENOENT behind the last one
+ *   CHANNEL    the channel to write to, once; EBUSY: there is one. EINVAL: it is not a channel for kernel events, or smaller
+ *              than it says; EOPNOTSUPP: its clock; E2BIG: more than PLUMB_KERNEL_CHANNEL_MAX bytes
+ *   ENABLE     the event of this index, as records with this id. ENOTCONN: without a channel; EBUSY: it is on
+ *   DISABLE    the event of this index: behind it no further record of it is written. ENOENT: it was not on
+ *   BEGIN      (no argument) from now on, records of all events that are on are written: in one moment for all of them
+ *   END        (no argument) from one moment on none is, and behind it no further record; until BEGIN is said again
+ *
+ * In discard and overwrite mode; nobody waits. A record that could not be written is counted in its ring's `lost`. poll() says
+ * POLLIN when a sub-buffer was entered since the last read(), which gives the number of those as a uint64_t (EAGAIN: none).
+ * What the process that gave the channel does itself is left out, but for events of the scheduler.
+ *
+ * When the descriptor is closed, all events are off, and the channel stays as it is.
+ *
+ * What the module keeps of the channel's geometry and positions is its own: who writes to the shared memory damages records,
+ * and nothing else.
+ */
+#ifndef PLUMB_ABI_KERNEL_EVENTS_H
+#define PLUMB_ABI_KERNEL_EVENTS_H
+
+#include <plumb/abi/base.h>
+#include <plumb/abi/event.h>
+
+#define PLUMB_KERNEL_CHANNEL_MAX (1ull << 34)
+
+enum plumb_kernel_operation {
+    PLUMB_KERNEL_DESCRIBE = 0, /* struct plumb_kernel_event */
+    PLUMB_KERNEL_CHANNEL = 1,  /* struct plumb_kernel_channel */
+    PLUMB_KERNEL_ENABLE = 2,   /* struct plumb_kernel_switch */
+    PLUMB_KERNEL_DISABLE = 3,  /* struct plumb_kernel_switch */
+    PLUMB_KERNEL_BEGIN = 4,    /* nothing */
+    PLUMB_KERNEL_END = 5       /* nothing */
+};
+
+struct plumb_kernel_field {
+    char name[44]; /* as the kernel calls it, NUL-terminated */
+    uint8_t type;  /* enum plumb_field_type */
+    uint8_t size;  /* as struct plumb_field has it, and so on */
+    uint8_t flags;
+    uint8_t reserved;
+    uint16_t array_length;
+    uint16_t reserved2;
+};
+
+struct plumb_kernel_event {
+    uint32_t index; /* what is asked for */
+    uint32_t field_count;
+    char system[32]; /* "sched", NUL-terminated */
+    char name[64];   /* "sched_switch" */
+    struct plumb_kernel_field fields[PLUMB_EVENT_MAX_FIELDS];
+};
+
+struct plumb_kernel_channel {
+    int32_t descriptor; /* of the file, open for reading and writing */
+    uint32_t reserved;  /* 0 */
+};
+
+struct plumb_kernel_switch {
+    uint32_t index;
+    uint32_t event_id; /* ENABLE: 1 to 65535 */
+};
+
+PLUMB_ABI_SIZE(struct plumb_kernel_field, 52);
+PLUMB_ABI_OFFSET(struct plumb_kernel_field, array_length, 48);
+PLUMB_ABI_SIZE(struct plumb_kernel_event, 104 + 32 * 52);
+PLUMB_ABI_OFFSET(struct plumb_kernel_event, fields, 104);
+PLUMB_ABI_SIZE(struct plumb_kernel_channel, 8);
+PLUMB_ABI_SIZE(struct plumb_kernel_switch, 8);
+
+#endif

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * See kernel_channel.h. What is shared is written, and nothing of it is believed but `consumed`, which is only compared:
+ * positions and geometry are kept here.
+ */
+#include <linux/atomic.h>
+#include <linux/err.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/irq_work.h>
+#include <linux/log2.h>
+#include <linux/magic.h>
+#include <linux/mm.h>
+#include <linux/pagemap.h>
+#include <linux/sched.h>
+#include <linux/shmem_fs.h>
+#include <linux/slab.h>
+#include <linux/swap.h>
+#include <linux/timekeeping.h>
+#include <linux/vmalloc.h>
+#include <linux/wait.h>
+#include <asm/msr.h>
+#include <plumb/abi/channel.h>
+#include <plumb/abi/kernel_events.h>
+
+#include "compat.h"
+#include "kernel_channel.h"
+
+/* One CPU's. Its words are its own: written by it alone, from whatever context. */
+struct plumb_ring {
+	struct plumb_kernel_channel_state *channel;
+	struct plumb_ring_control *control; /* shared */
+	u8 *data;                           /* shared */
+	unsigned long reserved;             /* up to here, writers have taken bytes */
+	unsigned long published;            /* up to here, readers may read */
+	unsigned int level;                 /* writers that are at work */
+	bool has_entered;                   /* a sub-buffer, since the last was told of it */
+	u8 *raw;                            /* PLUMB_NESTING_MAX times PLUMB_RAW_BYTES */
+};
+
+struct plumb_kernel_channel_state {
+	struct plumb_channel_header *header; /* shared, and mapped with all behind it */
+	struct file *file;
+	struct page **pages;
+	size_t page_count;
+	struct plumb_ring __percpu *rings;
+	u32 ring_count;
+	u32 subbuf_bytes;
+	u64 ring_bytes;
+	u32 record_limit;
+	pid_t recorder;
+	bool is_open;
+	enum plumb_ring_mode mode;
+	enum plumb_clock_mode clock;
+	atomic64_t entered;
+	struct irq_work tell;
+	wait_queue_head_t queue;
+};
+
+static u64 now(enum plumb_clock_mode clock)
+{
+	switch (clock) {
+	case PLUMB_CLOCK_TSC:
+		return rdtsc_ordered();
+	case PLUMB_CLOCK_BOOTTIME:
+		return ktime_get_boot_fast_ns();
+	case PLUMB_CLOCK_REALTIME:
+		return ktime_get_real_fast_ns();
+	default:
+		return ktime_get_mono_fast_ns();
+	}
+}
+
+/* By any CPU, and by readers that look. */
+static void count(struct plumb_ring *ring, enum plumb_loss cause)
+{
+	atomic64_inc((atomic64_t *)&ring->control->lost[cause]);
+}
+
+void plumb_count_too_large(struct plumb_writing *writing)
+{
+	count(writing->ring, PLUMB_LOST_TOO_LARGE);
+}
+
+/*
+ * Whether everything before `boundary` may be written. In overwrite mode what is there is dropped by that; but nobody
+ * overtakes a writer that is at work below, nor what it has yet to publish.
+ */
+static bool has_room(const struct plumb_ring *ring, u64 boundary, enum plumb_loss *cause)
+{
+	const struct plumb_kernel_channel_state *channel = ring->channel;
+	u64 from = READ_ONCE(ring->published) & ~(u64)(channel->subbuf_bytes - 1);
+
+	*cause = PLUMB_LOST_CONTENDED;
+	if (boundary - from > channel->ring_bytes)
+		return false;
+	if (channel->mode == PLUMB_MODE_OVERWRITE)
+		return true;
+	*cause = PLUMB_LOST_FULL;
+	from = smp_load_acquire(&ring->control->consumed);
+	return boundary - from <= channel->ring_bytes;
+}
+
+/* Before anything is written below it: who copies what was there looks at it again. */
+static void raise_limit(struct plumb_ring *ring, u64 boundary)
+{
+	u64 *limit = &ring->control->limit;
+	u64 there = READ_ONCE(*limit);
+	int tries;
+
+	/* Again if somebody has interrupted us here; more often than that, it is written by who should not. */
+	for (tries = 0; there < boundary && tries < 2 * PLUMB_NESTING_MAX; tries++) {
+		const u64 seen = cmpxchg_local(limit, there, boundary);
+
+		if (seen == there)
+			break;
+		there = seen;
+	}
+	smp_wmb();
+}
+
+static void put_header(u8 *at, u64 time, u16 event_id, u16 length, u32 thread_id)
+{
+	struct plumb_record *record = (struct plumb_record *)at;
+
+	record->timestamp = time;
+	record->event_id = event_id;
+	record->length = length;
+	record->thread_id = thread_id;
+}
+
+static u8 *place(const struct plumb_ring *ring, u64 position)
+{
+	return ring->data + (position & (ring->channel->ring_bytes - 1));
+}
+
+u8 *plumb_reserve(struct plumb_writing *writing, u16 event_id, size_t payload_bytes)
+{
+	struct plumb_ring *ring = writing->ring;
+	struct plumb_kernel_channel_state *channel = ring->channel;
+	const u32 mask = channel->subbuf_bytes - 1;
+	const size_t length = PLUMB_RECORD_HEADER_BYTES + payload_bytes;
+	const size_t bytes = ALIGN(length, PLUMB_RECORD_ALIGNMENT);
+	enum plumb_loss cause = PLUMB_LOST_TOO_LARGE;
+	u64 begin, at, end, time;
+
+	if (bytes > channel->record_limit)
+		goto lost;
+	do {
+		begin = READ_ONCE(ring->reserved);
+		at = begin;
+		if ((begin & mask) + bytes > channel->subbuf_bytes)
+			at = (begin | mask) + 1;
+		end = at + bytes;
+		if ((at & mask) == 0) {
+			const u64 boundary = at + channel->subbuf_bytes;
+
+			if (!has_room(ring, boundary, &cause))
+				goto lost;
+			raise_limit(ring, boundary);
+		}
+		/* Between: whoever comes in, and reads the clock later, has moved `reserved`. */
+		time = now(channel->clock);
+	} while (cmpxchg_local(&ring->reserved, begin, end) != begin);
+	if (at - begin >= PLUMB_RECORD_HEADER_BYTES)
+		put_header(place(ring, begin), time, PLUMB_EVENT_ID_PADDING, PLUMB_RECORD_HEADER_BYTES, at - begin);
+	if ((at & mask) == 0)
+		WRITE_ONCE(ring->has_entered, true);
+	put_header(place(ring, at), time, event_id, length, current->pid);
+	return place(ring, at) + PLUMB_RECORD_HEADER_BYTES;
+lost:
+	count(ring, cause);
+	return NULL;
+}
+
+/* Each call by which what was recorded is written would be one more event to write. */
+static bool is_of_recorder(const struct plumb_kernel_channel_state *channel)
+{
+	return current->tgid == channel->recorder && in_task();
+}
+
+void *plumb_enter(struct plumb_writing *writing, const struct plumb_active_event *event)
+{
+	struct plumb_kernel_channel_state *channel = event->channel;
+	struct plumb_ring *ring;
+
+	if (!READ_ONCE(channel->is_open) || (!event->of_recorder_too && is_of_recorder(channel)))
+		return NULL;
+	preempt_disable_notrace();
+	ring = this_cpu_ptr(channel->rings);
+	writing->ring = ring;
+	/* Who comes in here has left again before we go on. */
+	writing->level = READ_ONCE(ring->level);
+	if (likely(ring->control && writing->level < PLUMB_NESTING_MAX)) {
+		WRITE_ONCE(ring->level, writing->level + 1);
+		barrier();
+		return ring->raw + writing->level * PLUMB_RAW_BYTES;
+	}
+	/* A CPU without a ring of its own has its losses told at the first one's. */
+	count(ring->control ? ring : per_cpu_ptr(channel->rings, 0), PLUMB_LOST_CONTENDED);
+	preempt_enable_notrace();
+	return NULL;
+}
+
+static void tell_readers(struct plumb_ring *ring)
+{
+	struct plumb_kernel_channel_state *channel = ring->channel;
+
+	WRITE_ONCE(ring->has_entered, false);
+	atomic64_inc(&channel->entered);
+	if (wq_has_sleeper(&channel->queue))
+		irq_work_queue(&channel->tell);
+}
+
+void plumb_leave(struct plumb_writing *writing)
+{
+	struct plumb_ring *ring = writing->ring;
+	u64 reserved;
+
+	barrier();
+	if (writing->level == 0) {
+		/* Those that came in since have left theirs to us, unless they found nobody at work. */
+		do {
+			WRITE_ONCE(ring->level, 1);
+			barrier();
+			reserved = READ_ONCE(ring->reserved);
+			WRITE_ONCE(ring->published, reserved);
+			smp_store_release(&ring->control->write_pos, reserved);
+			barrier();
+			WRITE_ONCE(ring->level, 0);
+			barrier();
+		} while (READ_ONCE(ring->reserved) != READ_ONCE(ring->published));
+		if (READ_ONCE(ring->has_entered))
+			tell_readers(ring);
+	} else {
+		WRITE_ONCE(ring->level, writing->level);
+	}
+	preempt_enable_notrace();
+}
+
+void plumb_open_to_writers(struct plumb_kernel_channel_state *channel, bool is_open)
+{
+	WRITE_ONCE(channel->is_open, is_open);
+}
+
+static void tell(struct irq_work *work)
+{
+	wake_up_all(&container_of(work, struct plumb_kernel_channel_state, tell)->queue);
+}
+
+u64 plumb_take_entered(struct plumb_kernel_channel_state *channel)
+{
+	return atomic64_xchg(&channel->entered, 0);
+}
+
+bool plumb_has_entered(struct plumb_kernel_channel_state *channel)
+{
+	return atomic64_read(&channel->entered) != 0;
+}
+
+struct wait_queue_head *plumb_entered_queue(struct plumb_kernel_channel_state *channel)
+{
+	return &channel->queue;
+}
+
+/* What the header says, if all of it lies within the file. */
+static int check_header(const struct plumb_channel_header *header, u64 file_bytes)
+{
+	const u64 rings = (u64)header->ring_count + header->extra_ring_count;
+
+	if (header->magic != PLUMB_CHANNEL_MAGIC || header->version_major != PLUMB_CHANNEL_VERSION_MAJOR ||
+	    header->domain != PLUMB_DOMAIN_KERNEL)
+		return -EINVAL;
+	if (header->mode != PLUMB_MODE_DISCARD && header->mode != PLUMB_MODE_OVERWRITE)
+		return -EINVAL;
+	if (header->clock.mode != PLUMB_CLOCK_TSC && header->clock.mode != PLUMB_CLOCK_MONOTONIC &&
+	    header->clock.mode != PLUMB_CLOCK_BOOTTIME && header->clock.mode != PLUMB_CLOCK_REALTIME)
+		return -EOPNOTSUPP;
+	if (!is_power_of_2(header->subbuf_bytes) || header->subbuf_bytes < PLUMB_SUBBUF_MIN_BYTES ||
+	    header->subbuf_bytes > PLUMB_SUBBUF_MAX_BYTES)
+		return -EINVAL;
+	if (!is_power_of_2(header->subbuf_count) || header->subbuf_count < PLUMB_SUBBUF_MIN_COUNT ||
+	    header->ring_bytes != (u64)header->subbuf_bytes * header->subbuf_count)
+		return -EINVAL;
+	if (header->ring_count == 0 || rings > PLUMB_CHANNEL_MAX_RINGS)
+		return -EINVAL;
+	if (header->ring_bytes > PLUMB_KERNEL_CHANNEL_MAX / rings || file_bytes > PLUMB_KERNEL_CHANNEL_MAX)
+		return -E2BIG;
+	if (header->control_offset < sizeof(*header) || header->control_offset % 64 != 0 ||
+	    header->data_offset % PLUMB_RECORD_ALIGNMENT != 0 || header->data_offset > file_bytes ||
+	    header->control_offset > header->data_offset ||
+	    header->data_offset - header->control_offset < rings * PLUMB_RING_CONTROL_BYTES ||
+	    file_bytes - header->data_offset < rings * header->ring_bytes)
+		return -EINVAL;
+	return 0;
+}
+
+static void put_pages(struct plumb_kernel_channel_state *channel)
+{
+	size_t i;
+
+	for (i = 0; i < channel->page_count; i++) {
+		set_page_dirty(channel->pages[i]);
+		put_page(channel->pages[i]);
+		cond_resched();
+	}
+	kvfree(channel->pages);
+}
+
+/* Keeps them: they are not swapped out as long as the file is there, nor taken away from us when it is cut. */
+static int get_pages(struct plumb_kernel_channel_state *channel, u64 bytes)
+{
+	struct address_space *mapping = channel->file->f_mapping;
+	const size_t count = bytes >> PAGE_SHIFT;
+
+	channel->pages = kvmalloc_array(count, sizeof(*channel->pages), GFP_KERNEL_ACCOUNT);
+	if (!channel->pages)
+		return -ENOMEM;
+	mapping_set_unevictable(mapping);
+	while (channel->page_count < count) {
+		struct page *page =
+			shmem_read_mapping_page_gfp(mapping, channel->page_count, mapping_gfp_mask(mapping));
+
+		if (IS_ERR(page))
+			return PTR_ERR(page);
+		channel->pages[channel->page_count++] = page;
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
+	}
+	channel->header = vmap(channel->pages, channel->page_count, VM_MAP, PAGE_KERNEL);
+	return channel->header ? 0 : -ENOMEM;
+}
+
+static int make_rings(struct plumb_kernel_channel_state *channel, const struct plumb_channel_header *header)
+{
+	u8 *bytes = (u8 *)channel->header;
+	int cpu;
+
+	channel->rings = alloc_percpu_gfp(struct plumb_ring, GFP_KERNEL_ACCOUNT);
+	if (!channel->rings)
+		return -ENOMEM;
+	for_each_possible_cpu(cpu) {
+		struct plumb_ring *ring = per_cpu_ptr(channel->rings, cpu);
+
+		ring->channel = channel;
+		if (cpu >= header->ring_count) /* not a CPU of this machine, as yet: it has no ring */
+			continue;
+		ring->raw = kvmalloc_node(PLUMB_NESTING_MAX * PLUMB_RAW_BYTES, GFP_KERNEL_ACCOUNT, cpu_to_node(cpu));
+		if (!ring->raw)
+			return -ENOMEM;
+		ring->data = bytes + header->data_offset + cpu * header->ring_bytes;
+		ring->control = (void *)(bytes + header->control_offset + cpu * PLUMB_RING_CONTROL_BYTES);
+		if (ring->control->write_pos || ring->control->consumed)
+			return -EINVAL; /* somebody has written there */
+	}
+	return 0;
+}
+
+void plumb_close_kernel_channel(struct plumb_kernel_channel_state *channel)
+{
+	int cpu;
+
+	irq_work_sync(&channel->tell);
+	if (channel->rings)
+		for_each_possible_cpu(cpu)
+			kvfree(per_cpu_ptr(channel->rings, cpu)->raw);
+	free_percpu(channel->rings);
+	vunmap(channel->header);
+	put_pages(channel);
+	fput(channel->file);
+	kfree(channel);
+}
+
+static int open_channel(struct plumb_kernel_channel_state *channel)
+{
+	struct inode *inode = file_inode(channel->file);
+	const u64 bytes = round_down(i_size_read(inode), PAGE_SIZE);
+	struct plumb_channel_header header;
+	int error;
+
+	if (inode->i_sb->s_magic != TMPFS_MAGIC || !S_ISREG(inode->i_mode))
+		return -EINVAL;
+	if ((channel->file->f_mode & (FMODE_READ | FMODE_WRITE)) != (FMODE_READ | FMODE_WRITE))
+		return -EBADF;
+	if (bytes < PLUMB_CHANNEL_HEADER_BYTES)
+		return -EINVAL;
+	if (bytes > PLUMB_KERNEL_CHANNEL_MAX)
+		return -E2BIG;
+	error = get_pages(channel, bytes);
+	if (error)
+		return error;
+	header = *channel->header; /* once: what it becomes later is not ours */
+	barrier();
+	error = check_header(&header, bytes);
+	if (error)
+		return error;
+	channel->ring_count = header.ring_count;
+	channel->subbuf_bytes = header.subbuf_bytes;
+	channel->ring_bytes = header.ring_bytes;
+	channel->record_limit = PLUMB_RECORD_LIMIT(header.subbuf_bytes);
+	channel->mode = header.mode;
+	channel->clock = header.clock.mode;
+	return make_rings(channel, &header);
+}
+
+struct plumb_kernel_channel_state *plumb_open_kernel_channel(int descriptor)
+{
+	struct plumb_kernel_channel_state *channel = kzalloc(sizeof(*channel), GFP_KERNEL_ACCOUNT);
+	int error;
+
+	if (!channel)
+		return ERR_PTR(-ENOMEM);
+	channel->recorder = current->tgid;
+	init_irq_work(&channel->tell, tell);
+	init_waitqueue_head(&channel->queue);
+	channel->file = fget(descriptor);
+	if (!channel->file) {
+		kfree(channel);
+		return ERR_PTR(-EBADF);
+	}
+	error = open_channel(channel);
+	if (!error)
+		return channel;
+	plumb_close_kernel_channel(channel);
+	return ERR_PTR(error);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A channel that the kernel writes to, and how a record gets into it.
+ *
+ *   struct plumb_writing writing;
+ *   raw = plumb_enter(&writing, event);
+ *   if (!raw)
+ *           return;
+ *   ... the event as it is given, to `raw` ...
+ *   to = plumb_reserve(&writing, event->id, bytes);
+ *   if (to)
+ *           ... its payload, of so many bytes, to `to` ...
+ *   plumb_leave(&writing);
+ *
+ * From process, softirq, hard interrupt and NMI context, nested in each other; interrupts stay on, and nothing is atomic but on
+ * its own CPU. A writer takes its bytes by moving `reserved`; who is interrupted between that and the end of its record lets
+ * those that interrupt it write behind it, and publishes for all of them when it ends: `write_pos` moves with the outermost
+ * one alone, so what a reader sees is whole, and in the order of time.
+ */
+#ifndef PLUMB_KMOD_KERNEL_CHANNEL_H
+#define PLUMB_KMOD_KERNEL_CHANNEL_H
+
+#include <linux/percpu.h>
+#include <linux/types.h>
+
+/* Process, softirq, hard interrupt, NMI; and what may fault in one of them. */
+#define PLUMB_NESTING_MAX 6
+/* Of one level's raw event, before it is packed. */
+#define PLUMB_RAW_BYTES 4096
+
+struct plumb_kernel_channel_state;
+struct plumb_ring;
+
+/* An event that is on: what its probe is registered with. */
+struct plumb_active_event {
+	struct plumb_kernel_channel_state *channel;
+	u16 id;
+	bool of_recorder_too; /* also where the recorder itself is the one that does it */
+};
+
+struct plumb_writing {
+	struct plumb_ring *ring;
+	u32 level;
+};
+
+/* Room for a raw event on this CPU, at this level; NULL if the recording has not begun, or it is what the recorder does to
+ * record, or, counted, if writers are nested too deep. Preemption is off until plumb_leave(), which must follow unless it was NULL. */
+void *plumb_enter(struct plumb_writing *writing, const struct plumb_active_event *event);
+/* Where the payload of a record goes; NULL, and counted, if there is no room. */
+u8 *plumb_reserve(struct plumb_writing *writing, u16 event_id, size_t payload_bytes);
+/* Publishes what was reserved, if nobody is interrupted. */
+void plumb_leave(struct plumb_writing *writing);
+/* A raw event was larger than its room. */
+void plumb_count_too_large(struct plumb_writing *writing);
+
+/* Of the file behind this descriptor. ERR_PTR otherwise. */
+struct plumb_kernel_channel_state *plumb_open_kernel_channel(int descriptor);
+/* Until then, and from then on, who comes to write is sent away. */
+void plumb_open_to_writers(struct plumb_kernel_channel_state *channel, bool is_open);
+/* When no writer can come any more. */
+void plumb_close_kernel_channel(struct plumb_kernel_channel_state *channel);
+
+/* Sub-buffers entered since the last call. */
+u64 plumb_take_entered(struct plumb_kernel_channel_state *channel);
+bool plumb_has_entered(struct plumb_kernel_channel_state *channel);
+struct wait_queue_head *plumb_entered_queue(struct plumb_kernel_channel_state *channel);
+
+#endif

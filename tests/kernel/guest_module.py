@@ -1,0 +1,30 @@
+"""plumb.ko for the guests of tests/kernel: what it takes to build it, and what the kernel says when it goes wrong."""
+import re
+import shutil
+import subprocess
+
+from guest import KERNELS, SOURCE
+
+# The emulator's counter goes evenly; the kernel can not find that out for itself.
+COUNTER = "tsc=reliable clocksource=tsc"
+
+
+def why_not_built(version):
+    if not (KERNELS / version / "headers").exists():
+        return f"there are no headers of kernel {version}: run tools/get-kernels"
+    missing = [program for program in ("make", "sparse", "pahole") if not shutil.which(program)]
+    return f"there is no {', '.join(missing)}: run tools/setup" if missing else ""
+
+
+def build_module(version, folder):
+    """plumb.ko for that kernel, and what compiler and sparse said."""
+    shutil.copytree(SOURCE / "kmod", folder / "kmod")
+    shutil.copytree(SOURCE / "include", folder / "include")
+    done = subprocess.run(["make", "-s", "-C", KERNELS / version / "headers", f"M={folder}/kmod", "W=1", "C=2", "modules"],
+                          capture_output=True, text=True, check=False)
+    return folder / "kmod/plumb.ko", done.returncode, done.stdout + done.stderr
+
+
+def complaints(log):
+    return [line for line in log.splitlines() if re.search(
+        r"WARNING|BUG|Oops|general protection|Call Trace|plumb: no system call|leak|stall|[Cc]orrupt|Poison|Redzone", line)]

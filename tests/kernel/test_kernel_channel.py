@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+# cmake-timeout: 600
+# cmake-once
+# cmake-lock: boot
+# cmake-cost: 120
+"""The kernel's events by plumb.ko, into a channel: the same names, fields and numbers as tracefs has them, each system call
+between the events that the program made around it, threads by their names, losses counted; in all of that every record whole,
+and in the order of time, while timers interrupt system calls and interrupts are interrupted. A recorder that is killed,
+users who may not, a channel that is written over and cut to nothing while the kernel writes to it.
+
+    PLUMB_BUILD_DIR=build/dev PLUMB_SOURCE_DIR=. python3 tests/kernel/test_kernel_channel.py 6.1 [TEST...]"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from guest import Guest, run_tests
+from guest_module import COUNTER, build_module, complaints, why_not_built
+
+SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
+BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
+VERSION = sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else ""
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from traced_program import compile_traced  # noqa: E402
+
+CALLS = 5_000
+CHILDREN = 50
+BY_MODULE = "plumb record -q --kernel-by module"
+ACTIVITY = f"""
+dd if=/dev/vda of=/dev/null bs=64k count=16 2>/dev/null
+i=0
+while [ $i -lt {CHILDREN} ]; do busybox true; i=$((i + 1)); done
+sleep 0.05
+"""
+SYSTEMS = "sched irq signal timer task block power exceptions raw_syscalls"
+PATTERNS = " ".join(f"-k {system}" for system in SYSTEMS.split())
+# Timers of both threads' CPUs go off in the middle of calls, as often as the machine can.
+INTERRUPTED = f"{BY_MODULE} -o $RESULTS/trace -a {PATTERNS} --kernel-buffer-size 32M -- crowd_of_timers 4 {4 * CALLS}"
+KILLED = f"""
+{BY_MODULE} -o $RESULTS/trace -k raw_syscalls & recorder=$!
+until [ -e $RESULTS/trace/kernel/ring_0 ]; do sleep 0.05; done
+kill -STOP $recorder
+dd if=/dev/zero of=/dev/null bs=1 count=2000 2>/dev/null
+rmmod plumb 2>$RESULTS/refused && exit 1
+kill -9 $recorder
+wait $recorder
+rmmod plumb || exit 2
+plumb list >$RESULTS/listed
+insmod /plumb.ko
+plumb extract -o $RESULTS/extracted >$RESULTS/said || exit 3
+"""
+AGAIN = f"""
+dd if=/dev/zero of=/dev/null bs=1 2>/dev/null & busy=$!
+i=0
+while [ $i -lt 6 ]; do # each takes the kernel seconds beside a busy processor: it changes its own code
+    {BY_MODULE} -o $RESULTS/trace$i -k sched -k raw_syscalls --duration 20ms || exit 1
+    rm -r $RESULTS/trace$i
+    i=$((i + 1))
+done
+kill $busy
+"""
+VANDAL = f"""
+dd if=/dev/zero of=/dev/null bs=1 2>/dev/null & busy=$!
+for seed in 1 2 3; do
+    {BY_MODULE} -o $RESULTS/trace$seed -a {PATTERNS} --duration 20s 2>$RESULTS/said$seed & recorder=$!
+    until [ -e $RESULTS/trace$seed/kernel/metadata ]; do sleep 0.05; done
+    for each in /dev/shm/plumb-0/channel-*; do channel_vandal $each $seed 2 || exit 1; done
+    kill -INT $recorder
+    wait $recorder
+    echo $? >$RESULTS/status$seed
+    rm -r $RESULTS/trace$seed
+done
+kill $busy
+"""
+REFUSED = """
+mkdir -p /etc
+echo 'somebody:x:1234:1234::/:/bin/sh' >>/etc/passwd
+chmod 1777 /tmp
+su -s /bin/sh -c 'plumb record -q --kernel-by module -k sched -o /tmp/none --duration 1s' somebody
+echo $?
+plumb record -q --kernel-by module -k 'syscalls:openat' -o /tmp/none --duration 1s
+echo $?
+plumb record -q --kernel-by module -k 'sched:sched_switch if next_pid == 1' -o /tmp/none --duration 1s
+echo $?
+plumb record -q --kernel-by module -k sched -o /tmp/none -- true
+echo $?
+rmmod plumb
+plumb record -q --kernel-by module -k sched -o /tmp/none --duration 1s
+echo $?
+insmod /plumb.ko
+"""
+SMALL = f"{BY_MODULE} --json -o $RESULTS/trace --kernel-buffer-size 128K -k raw_syscalls -a {{mode}} -- " \
+        f"sh -c 'kill -STOP $PPID; dd if=/dev/zero of=/dev/null bs=1 count={CALLS} 2>/dev/null; kill -CONT $PPID' >$RESULTS/summary.json"
+
+
+class KernelChannel(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        folder = Path(cls.temporary.name)
+        module, status, said = build_module(VERSION, folder)
+        if status != 0:
+            raise RuntimeError(said)
+        guest = Guest(VERSION, COUNTER)
+        guest.archive.add("/plumb.ko", module.read_bytes(), 0o100644)
+        guest.add(BUILD / "cli/plumb", "/bin/plumb")
+        guest.add(compile_traced((SOURCE / "tests/kernel/sandwich.c").read_text(), folder / "sandwich"), "/bin/sandwich")
+        for program in ("channel_vandal", "crowd_of_timers"):
+            subprocess.run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{SOURCE}/include",
+                            SOURCE / f"tests/kernel/{program}.c", "-o", folder / program], check=True)
+            guest.add(folder / program, f"/bin/{program}")
+        guest.step("load", "insmod /plumb.ko")
+        guest.step("by_module", f"{BY_MODULE} -o $RESULTS/trace -a {PATTERNS} -- sh -c '{ACTIVITY}'")
+        guest.step("by_tracefs", f"plumb record -q -o $RESULTS/trace -a {PATTERNS} -- sh -c '{ACTIVITY}'")
+        guest.step("sandwich", f"{BY_MODULE} -o $RESULTS/trace -a -e 'sandwich:*' -k raw_syscalls -- sandwich {CALLS}")
+        guest.step("interrupted", INTERRUPTED)
+        guest.step("dropped", SMALL.format(mode=""))
+        guest.step("overwritten", SMALL.format(mode="--mode overwrite"))
+        guest.step("killed", KILLED)
+        guest.step("again", AGAIN)
+        guest.step("refused", REFUSED)
+        guest.step("vandal", VANDAL)
+        guest.step("unloaded", "rmmod plumb")
+        guest.step("log", "dmesg")
+        cls.results = guest.boot(folder)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def passed(self, name):
+        result = self.results[name]
+        self.assertEqual(result.status, 0, f"{name}:\n{result.out}{result.error}")
+        return result.folder
+
+    def summary(self, name):
+        return json.loads((self.passed(name) / "trace/summary.json").read_text())
+
+    def events(self, trace, warning=""):
+        """As `plumb view` tells them; babeltrace2 reads as many, without a complaint."""
+        done = subprocess.run([BUILD / "cli/plumb", "view", "--json", trace], capture_output=True, text=True, check=True)
+        self.assertRegex(done.stderr, warning if warning else r"\A\Z")
+        found = [json.loads(line) for line in done.stdout.splitlines()]
+        other = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, check=False)
+        self.assertEqual((other.returncode, other.stderr if not warning else ""), (0, ""))
+        shown = [line for line in other.stdout.splitlines() if "lttng_statedump_" not in line and "plumb_statedump" not in line]
+        self.assertEqual(len(found), len([line for line in shown if re.search(r"\) (\S+ )?[\w:]+: ", line)]))
+        return found
+
+    def test_names_fields_and_types_are_those_of_tracefs(self):
+        layouts = {name: {event["event"]: list(event["fields"]) for event in self.events(self.passed(name) / "trace")}
+                   for name in ("by_module", "by_tracefs")}
+        both = set(layouts["by_module"]) & set(layouts["by_tracefs"])
+        print(len(both), "kinds of events by both")
+        self.assertGreater(len(both), 40)
+        self.assertEqual({name: layouts["by_module"][name] for name in both},
+                         {name: layouts["by_tracefs"][name] for name in both})
+
+    def test_what_happened_is_what_tracefs_tells(self):
+        counts = {}
+        for name in ("by_module", "by_tracefs"):
+            summary = self.summary(name)
+            self.assertEqual(summary["events_lost"], 0)
+            found, forks = Counter(), 0
+            for event in self.events(self.passed(name) / "trace"):
+                kind = event["event"]
+                if kind == "sched_process_exec":
+                    found["exec", event["fields"]["filename"]] += 1
+                if kind == "block_rq_issue":
+                    found[kind, event["fields"]["rwbs"], event["fields"]["rwbs_text"]] += 1
+                forks += kind == "sched_process_fork"
+            counts[name] = found
+            self.assertGreaterEqual(forks, CHILDREN)
+        print(counts["by_module"])
+        self.assertEqual(counts["by_module"], counts["by_tracefs"])
+
+    def test_threads_have_their_names(self):
+        names, switched = {}, Counter()
+        for event in self.events(self.passed("by_module") / "trace"):
+            if event["event"] == "sched_process_fork":
+                self.assertEqual(event["fields"]["child_pid"], event["fields"]["child_tid"]) # no threads here
+            if event["event"] == "sched_switch" and event["fields"]["prev_tid"] != 0:
+                names[event["fields"]["prev_tid"]] = event["fields"]["prev_comm"]
+                switched[event.get("comm", "")] += 1
+        print(switched)
+        self.assertNotIn("", switched)
+        self.assertGreater(switched["busybox"] + switched["sh"], CHILDREN)
+
+    def test_each_call_lies_between_the_events_around_it(self):
+        by_thread = defaultdict(list)
+        getppid, write = 110, 1  # not those of the runtime's own, at a thread's first event
+        for event in self.events(self.passed("sandwich") / "trace"):
+            if event["fields"].get("id", write) in (getppid, write):
+                by_thread[event["tid"]].append(event)
+        threads = 0
+        for happened in by_thread.values():
+            kinds = [event["event"] for event in happened]
+            if "sandwich:before" not in kinds:
+                continue
+            threads += 1
+            begins = [at for at, kind in enumerate(kinds) if kind == "sandwich:before"]
+            self.assertEqual(len(begins), CALLS)
+            for at in begins:
+                inner = kinds[at:at + 4]
+                if inner[1:3] != ["sys_enter", "sys_exit"] or inner[3] != "sandwich:after":
+                    self.fail(f"{happened[max(0, at - 3):at + 8]}")
+        self.assertEqual(threads, 2)
+
+    def test_records_are_whole_and_in_order_while_interrupts_nest(self):
+        """A call's entry and exit follow each other in each thread, whatever came between; and each CPU's switches fit."""
+        summary = self.summary("interrupted")
+        self.assertEqual((summary["events_lost"], summary.get("subbufs_lost", 0)), (0, 0))
+        open_calls, running, kinds, last = {}, {}, Counter(), defaultdict(int)
+        for event in self.events(self.passed("interrupted") / "trace"):
+            kind, cpu, tid = event["event"], event["cpu"], event.get("tid", 0)
+            kinds[kind] += 1
+            self.assertGreaterEqual(event["timestamp_ns"], last[cpu])
+            last[cpu] = event["timestamp_ns"]
+            if cpu in running:
+                self.assertEqual(tid, running[cpu], event)
+            if kind == "sys_enter":
+                self.assertNotIn(tid, open_calls, event)
+                open_calls[tid] = event["fields"]["id"]
+            if kind == "sys_exit" and tid in open_calls:
+                self.assertEqual(event["fields"]["id"], open_calls.pop(tid), event)
+            if kind == "sched_switch":
+                running[cpu] = event["fields"]["next_tid"]
+        print(kinds.most_common(12))
+        self.assertGreater(kinds["timer_hrtimer_expire_entry"], 1000)
+
+    def test_what_finds_a_full_buffer_is_counted(self):
+        summary = self.summary("dropped")
+        self.assertGreater(summary["events_lost"], 0)
+        self.assertEqual(list(summary["losses"]["events"]) if "losses" in summary else [], [])
+        self.assertGreaterEqual(summary["events"] + summary["events_lost"], 4 * CALLS)
+
+    def test_in_overwrite_mode_the_newest_stay(self):
+        summary = self.summary("overwritten")
+        self.assertGreater(summary["subbufs_lost"], 0)
+        found = self.events(self.passed("overwritten") / "trace", "sub-buffers overwritten")
+        kills = [event for event in found if event["event"] == "sys_enter" and event["fields"]["id"] == 62]
+        self.assertIn(18, [event["fields"]["args"][1] for event in kills]) # SIGCONT, at the end
+
+    def test_a_killed_recorder_takes_its_events_with_it_and_leaves_what_was_not_read(self):
+        folder = self.passed("killed")
+        self.assertIn("Resource temporarily unavailable", (folder / "refused").read_text())
+        print((folder / "said").read_text())
+        kinds = Counter()
+        for trace in folder.glob("extracted*/**/metadata"):
+            if trace.parent.name == "kernel":
+                kinds.update(event["event"] for event in self.events(trace.parent.parent))
+        self.assertGreaterEqual(kinds["sys_enter"], 2 * 2000)
+
+    def test_switched_on_and_off_beside_a_busy_program(self):
+        self.passed("again")
+
+    def test_who_may_not_is_told_and_what_it_has_not(self):
+        self.passed("refused")
+        result = self.results["refused"]
+        self.assertEqual(result.out.split(), ["1", "1", "1", "2", "1"])
+        for said in ("CAP_PERFMON", "syscalls:openat", "without filters", "--system-wide", "not loaded"):
+            self.assertIn(said, result.error)
+
+    def test_whoever_writes_over_a_channel_harms_the_trace_alone(self):
+        folder = self.passed("vandal")
+        print(self.results["vandal"].out, *(file.read_text()[-500:] for file in folder.glob("said*")))
+        for seed in (1, 2, 3):
+            self.assertNotEqual((folder / f"status{seed}").read_text().strip(), "0") # and it says so
+
+    def test_the_kernel_has_nothing_to_say(self):
+        self.passed("unloaded")
+        self.passed("log")
+        self.assertEqual(complaints(self.results["log"].out), [])
+
+
+if __name__ == "__main__":
+    run_tests(why_not_built(VERSION) if VERSION else "")
