@@ -198,13 +198,35 @@ std::string name_of(const plumb_channel_header& header) {
     return fmt::format("{}-{}", name, header.creator_pid);
 }
 
-/* Where the trace of each channel of a dump goes: the only one as it was asked for, several below it, by their names. */
-std::vector<std::string> directories_of(const DumpedChannels& channels, const std::string& directory) {
-    if (channels.count() == 1) return {directory};
+/* Channels of a dump by their numbers: a recorder's own, and beside it the one in which plumb.ko wrote for it. */
+std::vector<std::vector<std::size_t>> recordings_in(const DumpedChannels& channels) {
+    std::vector<std::vector<std::size_t>> recordings;
+    const auto belongs_to = [&](std::size_t number, const std::vector<std::size_t>& recording) {
+        const plumb_channel_header &one = channels.header(number),
+                                   &other = channels.header(recording.front());
+        return recording.size() == 1 && one.domain != other.domain && one.creator_pid == other.creator_pid &&
+               name_of(one) == name_of(other);
+    };
+    for (std::size_t i = 0; i < channels.count(); i++) {
+        const auto found = std::find_if(recordings.begin(), recordings.end(),
+                                        [&](const auto& recording) { return belongs_to(i, recording); });
+        if (found != recordings.end())
+            found->push_back(i);
+        else
+            recordings.push_back({i});
+    }
+    return recordings;
+}
+
+/* Where the trace of each recording of a dump goes: the only one as it was asked for, several below it, by their names. */
+std::vector<std::string> directories_of(const DumpedChannels& channels,
+                                        const std::vector<std::vector<std::size_t>>& recordings,
+                                        const std::string& directory) {
+    if (recordings.size() == 1) return {directory};
     const std::string before = directory.empty() ? "plumb-trace-" : directory + "/";
     std::vector<std::string> directories;
-    for (std::size_t i = 0; i < channels.count(); i++) {
-        const std::string wanted = before + name_of(channels.header(i));
+    for (const std::vector<std::size_t>& recording : recordings) {
+        const std::string wanted = before + name_of(channels.header(recording.front()));
         std::string unused = wanted;
         for (int number = 2; std::count(directories.begin(), directories.end(), unused) != 0; number++)
             unused = fmt::format("{}-{}", wanted, number);
@@ -245,19 +267,26 @@ void add_problems_of(const DumpedChannel& channel, const plumb_channel_header& h
 }
 
 /* Whether all of it is in the trace. */
-bool extract_dumped(const MemoryDump& dump, const DumpedChannels& channels, std::size_t number,
-                    ExtractOptions options) {
-    const plumb_channel_header& header = channels.header(number);
+bool extract_dumped(const MemoryDump& dump, const DumpedChannels& channels,
+                    const std::vector<std::size_t>& recording, ExtractOptions options) {
+    const plumb_channel_header& first = channels.header(recording.front());
     const std::string whose = fmt::format("{} (session {}, recorded by process {})", options.which,
-                                          name_of(header), header.creator_pid);
-    auto channel = channels.copy(number);
-    if (!channel) return complain(channel.error().with("{} can not be extracted", whose)) == 0;
+                                          name_of(first), first.creator_pid);
     std::vector<std::string> problems = problems_of(dump, channels);
-    add_problems_of(*channel, header, problems);
-    std::vector<ToDrain> one;
-    one.push_back({std::move(channel->copy), "", options.which});
+    std::vector<ToDrain> copies;
+    for (const std::size_t number : recording) {
+        auto channel = channels.copy(number);
+        if (!channel) {
+            complain(channel.error().with("{} can not be extracted", whose));
+            problems.push_back(channel.error().message());
+            continue;
+        }
+        add_problems_of(*channel, channels.header(number), problems);
+        copies.push_back({std::move(channel->copy), "", options.which});
+    }
+    if (copies.empty()) return false;
     options.is_of_others = dump.is_of_machine();
-    const auto made = make_trace(one, options, whose, std::move(problems));
+    const auto made = make_trace(copies, options, whose, std::move(problems));
     if (!made) complain(made.error());
     return made && *made;
 }
@@ -279,15 +308,16 @@ int extract_dump(FileDescriptor file, const ExtractOptions& options) {
     const auto found = DumpedChannels::find(*dump);
     if (!found) return complain(found.error().with("{} can not be searched for channels", options.which));
     if (found->count() == 0) return complain(no_channel_in(*dump, *found, options.which));
-    if (found->count() > 1 && !options.directory.empty() && ::mkdir(options.directory.c_str(), 0777) != 0 &&
-        errno != EEXIST)
+    const auto recordings = recordings_in(*found);
+    if (recordings.size() > 1 && !options.directory.empty() &&
+        ::mkdir(options.directory.c_str(), 0777) != 0 && errno != EEXIST)
         return complain(Error::from_errno(errno, "Could not make the directory {}", options.directory));
-    const std::vector<std::string> directories = directories_of(*found, options.directory);
+    const std::vector<std::string> directories = directories_of(*found, recordings, options.directory);
     int status = 0;
-    for (std::size_t i = 0; i < found->count() && EndNoted::number() == 0; i++) {
+    for (std::size_t i = 0; i < recordings.size() && EndNoted::number() == 0; i++) {
         ExtractOptions of_one = options;
         of_one.directory = directories[i];
-        if (!extract_dumped(*dump, *found, i, std::move(of_one))) status = 1;
+        if (!extract_dumped(*dump, *found, recordings[i], std::move(of_one))) status = 1;
     }
     return status;
 }

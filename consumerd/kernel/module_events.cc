@@ -33,7 +33,8 @@ std::string text_of(const char (&text)[bytes]) {
 EventField field_of(const std::string& system, const plumb_kernel_field& from) {
     EventField field{};
     const std::string name = text_of(from.name);
-    if (name == "parent_tgid" || name == "child_tgid") /* of a fork; what the kernel calls a pid there is a thread */
+    if (name == "parent_tgid" ||
+        name == "child_tgid") /* of a fork; what the kernel calls a pid there is a thread */
         field.name = name == "parent_tgid" ? "parent_pid" : "child_pid";
     else
         field.name = kernel_field_name(system, name);

@@ -8,6 +8,8 @@
  *   module_calls updates            what PLUMB_OPERATION_UPDATES does to threads that sleep, block the signal, spin, end
  *   module_calls waiting FILE       a process that has yet to hear of an update; makes FILE, waits until it is gone
  *   module_calls hostile S SEED     for S seconds whatever a program can ask, in any order, as the users 1001 and 1002
+ *   module_calls channels           channels for the kernel's events: right and wrong questions
+ *   module_calls thrash S SEED      for S seconds whatever can be done to such a channel, by several processes that are killed
  *   module_calls traffic FILE N     N threads ask until FILE is there; prints how many were answered, and how many met no module
  *
  * Says what was wrong, and ends with how much of it there was.
@@ -73,7 +75,7 @@ static void check_asked(unsigned way) {
     expect(ask(PLUMB_OPERATION_ABOUT, &about, sizeof(about)) == 0, name, "about");
     expect(about.version == PLUMB_MODULE_VERSION, name, "about: version");
     expect(about.ways == (PLUMB_WAY_SYSCALL | PLUMB_WAY_DEVICE), name, "about: both ways");
-    expect(about.operations == 7, name, "about: operations");
+    expect(about.operations == 15, name, "about: operations");
     expect(about.clock_mode == PLUMB_CLOCK_TSC, name, "about: clock");
 
     memset(&longer, 0, sizeof(longer));
@@ -209,6 +211,10 @@ int main(int count, char** arguments) {
         wait_for_update(arguments[2]);
     } else if (strcmp(what, "hostile") == 0) {
         wrong += be_hostile(atol(arguments[2]), (unsigned)atoi(arguments[3]));
+    } else if (strcmp(what, "channels") == 0) {
+        check_kernel_events();
+    } else if (strcmp(what, "thrash") == 0) {
+        thrash_channels(atol(arguments[2]), (unsigned)atoi(arguments[3]));
     } else if (strcmp(what, "traffic") == 0) {
         pthread_t threads[16];
         const int number = atoi(arguments[3]);

@@ -17,6 +17,10 @@ void close_device(void);
 void check_updates(void);
 void wait_for_update(const char* file);
 
+/* module_channel.c */
+void check_kernel_events(void);
+void thrash_channels(long seconds, unsigned seed);
+
 /* module_hostile.c: how much went wrong. */
 int be_hostile(long seconds, unsigned seed);
 

@@ -15,10 +15,11 @@ import subprocess
 import sys
 import tempfile
 import unittest
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 from guest import Guest, run_tests
+from guest_module import COUNTER, build_module, why_not_built
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
@@ -85,14 +86,18 @@ class Crash(unittest.TestCase):
         cls.folder = Path(cls.temporary.name)
         cls.dump = cls.folder / "vmcore"
         line = cls.folder / "line"
-        guest = Guest(VERSION, "tsc=reliable clocksource=tsc panic=0", second_line=line, memory="512M")
+        guest = Guest(VERSION, f"{COUNTER} panic=0", second_line=line, memory="512M")
         guest.add(compile_traced(PROGRAM, cls.folder / "program", f"-DBRIEF={BRIEF}"), "/bin/program")
         guest.add(BUILD / "cli/plumb", "/bin/plumb")
         guest.step("core", "echo /tmp/core >/proc/sys/kernel/core_pattern; echo 0x3b >/proc/self/coredump_filter; "
                    "ulimit -c unlimited; plumb record -q -o /tmp/lived --mode overwrite -- program abort; "
                    "plumb extract /tmp/core -o /tmp/extracted 2>/dev/ttyS1; plumb view /tmp/extracted | wc -l >/dev/ttyS1")
-        guest.step("crash", "plumb record -q -o /tmp/trace --mode overwrite --subbuf-size 2M --subbuf-count 16 -- program "
-                   "2>/dev/ttyS1")
+        module, status, said = build_module(VERSION, cls.folder)
+        if status != 0:
+            raise RuntimeError(said)
+        guest.archive.add("/plumb.ko", module.read_bytes(), 0o100644)
+        guest.step("crash", "insmod /plumb.ko; plumb record -q -o /tmp/trace --mode overwrite --subbuf-size 2M --subbuf-count 16 "
+                   "-a -k raw_syscalls --kernel-by module --kernel-buffer-size 8M -- program 2>/dev/ttyS1")
         cls.compressed = cls.folder / "vmcore.zlib"
         guest.boot_to_panic(cls.folder, {"elf": cls.dump, "kdump-zlib": cls.compressed})
         cls.published = {}
@@ -139,6 +144,30 @@ class Crash(unittest.TestCase):
         self.assertGreater(max(numbers), 5)
         self.assertIn("program", {process["name"] for process in summary["processes"]})
 
+    def test_the_kernels_events_are_beside_them(self):
+        """Whoever has told a number over the line has entered write() as often, and has come back from all but the last."""
+        done, trace = self.extract("kernel")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        shown = subprocess.run([BUILD / "cli/plumb", "view", "--json", trace], capture_output=True, text=True, check=True)
+        thread_of, calls, open_calls = {}, Counter(), {}
+        for line in shown.stdout.splitlines():
+            event = json.loads(line)
+            kind, fields, tid = event["event"], event["fields"], event.get("tid", 0)
+            if kind == "crash:step":
+                thread_of[fields["child"]] = tid
+            elif kind == "sys_enter":
+                self.assertNotIn(tid, open_calls, event)
+                open_calls[tid] = fields["id"]
+            elif kind == "sys_exit" and tid in open_calls:
+                self.assertEqual(fields["id"], open_calls.pop(tid), event)
+                calls[tid, kind] += fields["id"] == 1
+            else:
+                self.assertIn(kind, ("sys_exit", "task_newtask", "task_rename"), event)
+        for child in LONG:
+            told = len(re.findall(rf"child {child}: \d+\r?\n", self.said))
+            self.assertGreaterEqual(calls[thread_of[child], "sys_exit"], told - 1, (child, told))
+        self.assertGreater(sum(calls.values()), 10)
+
     def test_a_compressed_dump_has_the_same(self):
         made = []
         for name, dump in ("elf", self.dump), ("zlib", self.compressed):
@@ -176,4 +205,4 @@ class Crash(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    run_tests()
+    run_tests(why_not_built(VERSION) if VERSION else "")

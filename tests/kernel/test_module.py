@@ -81,6 +81,7 @@ rmmod plumb && insmod /plumb.ko || exit 4
 unreclaimable >$RESULTS/after
 rmmod plumb
 """
+THRASH = HOSTILE.replace("module_calls hostile", "module_calls thrash")
 AGAIN_AND_AGAIN = f"""
 module_calls traffic /tmp/over 4 >$RESULTS/traffic & traffic=$!
 loads=0
@@ -99,7 +100,7 @@ module_calls without
 
 def build_calls(folder):
     calls = folder / "module_calls"
-    sources = [SOURCE / "tests/kernel" / f"module_{part}.c" for part in ("calls", "updates", "hostile")]
+    sources = [SOURCE / "tests/kernel" / f"module_{part}.c" for part in ("calls", "updates", "channel", "hostile")]
     subprocess.run(["gcc", "-std=gnu11", "-O2", "-g0", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{SOURCE}/include",
                     *sources, "-o", calls], check=True)
     return calls
@@ -131,6 +132,7 @@ class Module(unittest.TestCase):
                    "insmod /plumb.ko")
         guest.step("clock", f"module_calls clock {CLOCK_LOOKS}")
         guest.step("updates", "module_calls updates")
+        guest.step("channels", "module_calls channels")
         guest.step("sleepers", SLEEPERS)
         guest.add(BUILD / "tests/fixtures/subject", "/bin/subject")
         guest.step("blocked", BLOCKED)
@@ -180,6 +182,9 @@ class Module(unittest.TestCase):
 
     def test_an_update_waits_for_its_threads_and_ends_no_call(self):
         print(self.passed("updates").out)
+
+    def test_channels_for_the_kernels_events_are_taken_or_refused(self):
+        self.passed("channels")
 
     def sleepers(self, step):
         """Calls that were ended early, and the summaries."""
@@ -240,10 +245,11 @@ class UnderTheKernelsChecks(unittest.TestCase):
             raise RuntimeError(said)
         guest = guest_with(module, build_calls(folder), f"{PARAMETERS} {CHECKS}")
         for name, script in (("checks", CHECKS_ARE_ON), ("asked", "insmod /plumb.ko && module_calls asked"),
-                             ("updates", "module_calls updates"), ("hostile", HOSTILE),
+                             ("updates", "module_calls updates"), ("channels", "module_calls channels"), ("hostile", HOSTILE),
+                             ("thrash", THRASH),
                              ("again", AGAIN_AND_AGAIN.replace(str(LOADS), "20")), ("log", "dmesg")):
             guest.step(name, script)
-        cls.results = guest.boot(folder, timeout=400 + HOSTILE_SECONDS, step_seconds=200 + HOSTILE_SECONDS)
+        cls.results = guest.boot(folder, timeout=450 + 2 * HOSTILE_SECONDS, step_seconds=200 + HOSTILE_SECONDS)
 
     @classmethod
     def tearDownClass(cls):
@@ -255,12 +261,19 @@ class UnderTheKernelsChecks(unittest.TestCase):
         self.passed("checks")
 
     def test_it_does_what_it_does_without_them(self):
-        for name in ("asked", "updates", "again"):
+        for name in ("asked", "updates", "channels", "again"):
             self.passed(name)
 
     def test_two_hostile_users_come_to_nothing(self):
         """And leave nothing behind: what the module took per process is given back when it is unloaded."""
         result = self.passed("hostile")
+        print(result.out)
+        before, after = (int((result.folder / name).read_text()) for name in ("before", "after"))
+        print(f"unreclaimable slabs: {before} KiB before, {after} KiB after")
+        self.assertLess(after - before, 4096)
+
+    def test_what_is_done_to_a_channel_harms_nobody(self):
+        result = self.passed("thrash")
         print(result.out)
         before, after = (int((result.folder / name).read_text()) for name in ("before", "after"))
         print(f"unreclaimable slabs: {before} KiB before, {after} KiB after")
