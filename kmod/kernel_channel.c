@@ -83,22 +83,20 @@ void plumb_count_too_large(struct plumb_writing *writing)
 }
 
 /*
- * Whether everything before `boundary` may be written. In overwrite mode what is there is dropped by that; but nobody
- * overtakes a writer that is at work below, nor what it has yet to publish.
+ * Whether everything before `boundary` may be written. In overwrite mode what is there is dropped by that; but who interrupts a
+ * writer goes no further ahead of what is published than readers believe of `limit`: two sub-buffers.
  */
 static bool has_room(const struct plumb_ring *ring, u64 boundary, enum plumb_loss *cause)
 {
 	const struct plumb_kernel_channel_state *channel = ring->channel;
-	u64 from = READ_ONCE(ring->published) & ~(u64)(channel->subbuf_bytes - 1);
 
 	*cause = PLUMB_LOST_CONTENDED;
-	if (boundary - from > channel->ring_bytes)
+	if (boundary - READ_ONCE(ring->published) > 2 * (u64)channel->subbuf_bytes)
 		return false;
 	if (channel->mode == PLUMB_MODE_OVERWRITE)
 		return true;
 	*cause = PLUMB_LOST_FULL;
-	from = smp_load_acquire(&ring->control->consumed);
-	return boundary - from <= channel->ring_bytes;
+	return boundary - smp_load_acquire(&ring->control->consumed) <= channel->ring_bytes;
 }
 
 /* Before anything is written below it: who copies what was there looks at it again. */

@@ -20,6 +20,7 @@
 #ifndef PLUMB_KMOD_KERNEL_CHANNEL_H
 #define PLUMB_KMOD_KERNEL_CHANNEL_H
 
+#include <linux/list.h>
 #include <linux/percpu.h>
 #include <linux/types.h>
 
@@ -35,7 +36,8 @@ struct plumb_ring;
 struct plumb_active_event {
 	struct plumb_kernel_channel_state *channel;
 	u16 id;
-	bool of_recorder_too; /* also where the recorder itself is the one that does it */
+	bool of_recorder_too;   /* also where the recorder itself is the one that does it */
+	struct hlist_node node; /* of those of a module's event */
 };
 
 struct plumb_writing {

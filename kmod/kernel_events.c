@@ -2,20 +2,22 @@
 /*
  * Which kernel events go into which channel: PLUMB_OPERATION_KERNEL_EVENTS, see <plumb/abi/kernel_events.h>.
  *
- * Each descriptor has its own channel and its own events. A tracepoint's probe is registered once for each descriptor in
- * which the event is on; what it is registered with lives until no probe can be at work any more.
+ * Each descriptor has its own channel and its own events. An event is switched on once for each descriptor in which it is on;
+ * what it is switched on with lives until nobody can be at work with it any more.
  */
 #include <linux/anon_inodes.h>
 #include <linux/capability.h>
+#include <linux/err.h>
 #include <linux/fs.h>
+#include <linux/list.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
-#include <linux/nospec.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/tracepoint.h>
 #include <linux/uaccess.h>
+#include <linux/xarray.h>
 #include <plumb/abi/kernel_events.h>
 #include <plumb/abi/module.h>
 #include <plumb/abi/record.h>
@@ -24,93 +26,14 @@
 #include "kernel_events.h"
 #include "plumb.h"
 
-static void (*const systems[])(void (*take)(const struct plumb_event_probe *event)) = {
-	plumb_sched_events, plumb_irq_events, plumb_signal_events, plumb_timer_events,
-	plumb_task_events,  plumb_block_events, plumb_net_events, plumb_skb_events,
-	plumb_tcp_events,   plumb_power_events, plumb_exceptions_events, plumb_raw_syscalls_events,
-};
-
-/* An event that this kernel has, and what is needed to have it recorded. */
-struct known_event {
-	const struct plumb_event_probe *probe;
-	struct tracepoint *tracepoint;
-};
-
-static struct known_event *known;
-static size_t known_count;
-
 struct recording {
-	struct mutex lock;
+	struct list_head node; /* of `recordings` */
+	struct mutex lock;     /* while a channel is taken */
 	struct plumb_kernel_channel_state *channel;
-	struct plumb_active_event **active; /* by index of `known`; NULL: off */
+	struct xarray active; /* struct plumb_active_event, by index; under plumb_events_lock */
 };
 
-static void know_tracepoint(struct tracepoint *tracepoint, void *data)
-{
-	size_t i;
-
-	for (i = 0; i < known_count; i++)
-		if (!strcmp(known[i].probe->name, tracepoint->name))
-			known[i].tracepoint = tracepoint;
-}
-
-/* Some are not compiled in. */
-static void leave_out_missing(void)
-{
-	size_t from, to = 0;
-
-	for (from = 0; from < known_count; from++)
-		if (known[from].tracepoint)
-			known[to++] = known[from];
-	known_count = to;
-}
-
-/* Most take what the kernel has for itself alone. tracefs has them. */
-static const char *const left_out[] = {
-	"net_dev_xmit_timeout", "sched_move_numa", "sched_stick_numa", "sched_swap_numa",
-	"sched_process_fork", /* ours has more, see events/fork.c */
-	"tcp_destroy_sock", "tcp_probe", "tcp_rcv_space_adjust", "tcp_receive_reset",
-};
-
-static bool is_left_out(const struct plumb_event_probe *event)
-{
-	return event != &plumb_fork_event && match_string(left_out, ARRAY_SIZE(left_out), event->name) >= 0;
-}
-
-static void count_event(const struct plumb_event_probe *event)
-{
-	known_count += !is_left_out(event);
-}
-
-static void know_event(const struct plumb_event_probe *event)
-{
-	if (!is_left_out(event))
-		known[known_count++].probe = event;
-}
-
-int plumb_start_kernel_events(void)
-{
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(systems); i++)
-		systems[i](count_event);
-	count_event(&plumb_fork_event);
-	known = kvcalloc(known_count, sizeof(*known), GFP_KERNEL);
-	if (!known)
-		return -ENOMEM;
-	known_count = 0;
-	for (i = 0; i < ARRAY_SIZE(systems); i++)
-		systems[i](know_event);
-	know_event(&plumb_fork_event);
-	for_each_kernel_tracepoint(know_tracepoint, NULL);
-	leave_out_missing();
-	return 0;
-}
-
-void plumb_stop_kernel_events(void)
-{
-	kvfree(known);
-}
+static LIST_HEAD(recordings); /* under plumb_events_lock */
 
 static void describe_field(const struct plumb_event_field *field, struct plumb_kernel_event *event)
 {
@@ -127,17 +50,19 @@ static void describe_field(const struct plumb_event_field *field, struct plumb_k
 }
 
 /* As they are packed, see events/pack.h. */
-static void describe_fields(const struct plumb_event_probe *probe, struct plumb_kernel_event *event)
+static void describe_event(const struct plumb_known_event *known, struct plumb_kernel_event *event)
 {
 	static const struct plumb_event_field io_flags = { "rwbs", "u32", PLUMB_FIELD_INTEGER, 4, PLUMB_FIELD_HEX, 0 };
-	const struct plumb_event_field *fields;
-	size_t count, i;
+	size_t i;
 
-	fields = probe->fields(&count);
-	for (i = 0; i < count; i++) {
-		struct plumb_event_field field = fields[i];
+	event->index = known->index;
+	event->recordings = known->recordings;
+	strscpy(event->system, known->system, sizeof(event->system));
+	strscpy(event->name, known->name, sizeof(event->name));
+	for (i = 0; i < known->field_count; i++) {
+		struct plumb_event_field field = known->fields[i];
 
-		if (!strcmp(field.name, io_flags.name)) {
+		if (!known->own && !strcmp(field.name, io_flags.name)) {
 			describe_field(&io_flags, event);
 			field.name = "rwbs_text";
 		}
@@ -148,22 +73,25 @@ static void describe_fields(const struct plumb_event_probe *probe, struct plumb_
 static long describe(struct plumb_kernel_event __user *user)
 {
 	struct plumb_kernel_event *event;
+	struct plumb_known_event *known;
+	unsigned long next;
 	long error = 0;
 	u32 index;
 
 	if (get_user(index, &user->index))
 		return -EFAULT;
-	if (index >= known_count)
-		return -ENOENT;
-	index = array_index_nospec(index, known_count);
 	event = kzalloc(sizeof(*event), GFP_KERNEL);
 	if (!event)
 		return -ENOMEM;
-	event->index = index;
-	strscpy(event->system, known[index].probe->system, sizeof(event->system));
-	strscpy(event->name, known[index].probe->name, sizeof(event->name));
-	describe_fields(known[index].probe, event);
-	if (copy_to_user(user, event, sizeof(*event)))
+	next = index;
+	mutex_lock(&plumb_events_lock);
+	known = plumb_next_event(&next);
+	if (known)
+		describe_event(known, event);
+	mutex_unlock(&plumb_events_lock);
+	if (!known)
+		error = -ENOENT;
+	else if (copy_to_user(user, event, sizeof(*event)))
 		error = -EFAULT;
 	kfree(event);
 	return error;
@@ -178,116 +106,124 @@ static long take_channel(struct recording *recording, const struct plumb_kernel_
 		return -EFAULT;
 	if (request.reserved)
 		return -EINVAL;
-	if (recording->channel)
-		return -EBUSY;
-	channel = plumb_open_kernel_channel(request.descriptor);
-	if (IS_ERR(channel))
-		return PTR_ERR(channel);
-	/* Seen by poll() and read(), which take no lock. */
-	smp_store_release(&recording->channel, channel);
-	return 0;
+	if (mutex_lock_interruptible(&recording->lock))
+		return -EINTR;
+	channel = recording->channel ? ERR_PTR(-EBUSY) : plumb_open_kernel_channel(request.descriptor);
+	/* Who looks for it takes no lock. */
+	if (!IS_ERR(channel))
+		smp_store_release(&recording->channel, channel);
+	mutex_unlock(&recording->lock);
+	return PTR_ERR_OR_ZERO(channel);
 }
 
-static long enable(struct recording *recording, const struct plumb_kernel_switch *request)
+static struct plumb_kernel_channel_state *channel_of(struct recording *recording)
+{
+	return smp_load_acquire(&recording->channel);
+}
+
+static long enable(struct recording *recording, struct plumb_known_event *event, u32 id)
 {
 	struct plumb_active_event *active;
 	int error;
 
-	if (request->event_id < PLUMB_EVENT_ID_FIRST || request->event_id > U16_MAX)
+	if (id < PLUMB_EVENT_ID_FIRST || id > U16_MAX)
 		return -EINVAL;
-	if (!recording->channel)
+	if (!channel_of(recording))
 		return -ENOTCONN;
-	if (recording->active[request->index])
-		return -EBUSY;
-	active = kmalloc(sizeof(*active), GFP_KERNEL_ACCOUNT);
+	active = kzalloc(sizeof(*active), GFP_KERNEL_ACCOUNT);
 	if (!active)
 		return -ENOMEM;
-	active->channel = recording->channel;
-	active->id = request->event_id;
+	active->channel = channel_of(recording);
+	active->id = id;
 	/* Who runs where is of everybody; and without it, the others are not whole. */
-	active->of_recorder_too = !strcmp(known[request->index].probe->system, "sched");
-	error = tracepoint_probe_register(known[request->index].tracepoint, known[request->index].probe->probe, active);
-	if (error) {
-		kfree(active);
-		return error;
+	active->of_recorder_too = event->own || !strcmp(event->system, "sched");
+	error = xa_insert(&recording->active, event->index, active, GFP_KERNEL_ACCOUNT);
+	if (!error) {
+		error = plumb_switch_on(event, active);
+		if (!error)
+			return 0;
+		xa_erase(&recording->active, event->index);
 	}
-	recording->active[request->index] = active;
-	return 0;
+	kfree(active);
+	return error;
 }
 
-/* Each keeps its place until no probe can be at work: one wait for all of them. */
-static void disable_range(struct recording *recording, size_t from, size_t to)
+static long disable(struct recording *recording, struct plumb_known_event *event)
 {
-	size_t i;
+	struct plumb_active_event *active = xa_erase(&recording->active, event->index);
 
-	for (i = from; i < to; i++)
-		if (recording->active[i])
-			tracepoint_probe_unregister(known[i].tracepoint, known[i].probe->probe, recording->active[i]);
-	tracepoint_synchronize_unregister();
-	for (i = from; i < to; i++) {
-		kfree(recording->active[i]);
-		recording->active[i] = NULL;
-	}
-}
-
-static long disable(struct recording *recording, u32 index)
-{
-	if (!recording->active[index])
+	if (!active)
 		return -ENOENT;
-	disable_range(recording, index, index + 1);
+	plumb_switch_off(event, active);
+	tracepoint_synchronize_unregister();
+	kfree(active);
 	return 0;
 }
 
-static long begin_or_end(struct recording *recording, bool is_begin)
+void plumb_leave_recordings(struct plumb_known_event *event)
 {
-	if (!recording->channel)
-		return -ENOTCONN;
-	plumb_open_to_writers(recording->channel, is_begin);
-	if (!is_begin)
-		tracepoint_synchronize_unregister(); /* and with that, for all probes that have not seen it */
-	return 0;
+	struct recording *recording;
+
+	list_for_each_entry(recording, &recordings, node)
+		disable(recording, event);
 }
 
 static long switch_event(struct recording *recording, unsigned int operation, const void __user *argument)
 {
 	struct plumb_kernel_switch request;
+	struct plumb_known_event *event;
+	long result = -ENOENT;
 
 	if (copy_from_user(&request, argument, sizeof(request)))
 		return -EFAULT;
-	if (request.index >= known_count)
-		return -ENOENT;
-	request.index = array_index_nospec(request.index, known_count);
-	return operation == PLUMB_KERNEL_ENABLE ? enable(recording, &request) : disable(recording, request.index);
+	if (mutex_lock_interruptible(&plumb_events_lock))
+		return -EINTR;
+	event = plumb_find_event(request.index);
+	if (event && operation == PLUMB_KERNEL_ENABLE)
+		result = enable(recording, event, request.event_id);
+	else if (event)
+		result = disable(recording, event);
+	mutex_unlock(&plumb_events_lock);
+	return result;
+}
+
+static long begin_or_end(struct recording *recording, bool is_begin)
+{
+	struct plumb_kernel_channel_state *channel = channel_of(recording);
+
+	if (!channel)
+		return -ENOTCONN;
+	plumb_open_to_writers(channel, is_begin);
+	if (!is_begin)
+		tracepoint_synchronize_unregister(); /* and with that, for all probes that have not seen it */
+	return 0;
 }
 
 static long recording_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
 	struct recording *recording = file->private_data;
 	void __user *user = (void __user *)argument;
-	long result;
 
-	if (command == PLUMB_IOCTL(PLUMB_KERNEL_DESCRIBE, sizeof(struct plumb_kernel_event)))
+	switch (command) {
+	case PLUMB_IOCTL(PLUMB_KERNEL_DESCRIBE, sizeof(struct plumb_kernel_event)):
 		return describe(user);
-	result = mutex_lock_interruptible(&recording->lock);
-	if (result)
-		return result;
-	if (command == PLUMB_IOCTL(PLUMB_KERNEL_CHANNEL, sizeof(struct plumb_kernel_channel)))
-		result = take_channel(recording, user);
-	else if (command == PLUMB_IOCTL(PLUMB_KERNEL_ENABLE, sizeof(struct plumb_kernel_switch)) ||
-		 command == PLUMB_IOCTL(PLUMB_KERNEL_DISABLE, sizeof(struct plumb_kernel_switch)))
-		result = switch_event(recording, _IOC_NR(command), user);
-	else if (command == PLUMB_IOCTL(PLUMB_KERNEL_BEGIN, 0) || command == PLUMB_IOCTL(PLUMB_KERNEL_END, 0))
-		result = begin_or_end(recording, _IOC_NR(command) == PLUMB_KERNEL_BEGIN);
-	else
-		result = -ENOTTY;
-	mutex_unlock(&recording->lock);
-	return result;
+	case PLUMB_IOCTL(PLUMB_KERNEL_CHANNEL, sizeof(struct plumb_kernel_channel)):
+		return take_channel(recording, user);
+	case PLUMB_IOCTL(PLUMB_KERNEL_ENABLE, sizeof(struct plumb_kernel_switch)):
+	case PLUMB_IOCTL(PLUMB_KERNEL_DISABLE, sizeof(struct plumb_kernel_switch)):
+		return switch_event(recording, _IOC_NR(command), user);
+	case PLUMB_IOCTL(PLUMB_KERNEL_BEGIN, 0):
+	case PLUMB_IOCTL(PLUMB_KERNEL_END, 0):
+		return begin_or_end(recording, _IOC_NR(command) == PLUMB_KERNEL_BEGIN);
+	default:
+		return -ENOTTY;
+	}
 }
 
 static ssize_t recording_read(struct file *file, char __user *to, size_t bytes, loff_t *position)
 {
 	struct recording *recording = file->private_data;
-	struct plumb_kernel_channel_state *channel = smp_load_acquire(&recording->channel);
+	struct plumb_kernel_channel_state *channel = channel_of(recording);
 	u64 entered;
 
 	if (bytes < sizeof(entered))
@@ -301,7 +237,7 @@ static ssize_t recording_read(struct file *file, char __user *to, size_t bytes, 
 static __poll_t recording_poll(struct file *file, poll_table *wait)
 {
 	struct recording *recording = file->private_data;
-	struct plumb_kernel_channel_state *channel = smp_load_acquire(&recording->channel);
+	struct plumb_kernel_channel_state *channel = channel_of(recording);
 
 	if (!channel)
 		return EPOLLERR;
@@ -312,11 +248,21 @@ static __poll_t recording_poll(struct file *file, poll_table *wait)
 static int recording_closed(struct inode *inode, struct file *file)
 {
 	struct recording *recording = file->private_data;
+	struct plumb_active_event *active;
+	unsigned long index;
 
-	disable_range(recording, 0, known_count);
+	mutex_lock(&plumb_events_lock);
+	list_del(&recording->node);
+	xa_for_each(&recording->active, index, active)
+		plumb_switch_off(plumb_find_event(index), active);
+	mutex_unlock(&plumb_events_lock);
+	/* Each keeps its place until no probe can be at work: one wait for all of them. */
+	tracepoint_synchronize_unregister();
+	xa_for_each(&recording->active, index, active)
+		kfree(active);
+	xa_destroy(&recording->active);
 	if (recording->channel)
 		plumb_close_kernel_channel(recording->channel);
-	kvfree(recording->active);
 	kfree(recording);
 	return 0;
 }
@@ -334,7 +280,7 @@ static const struct file_operations recording_operations = {
 int plumb_open_kernel_events(void)
 {
 	struct recording *recording;
-	int descriptor = -ENOMEM;
+	int descriptor;
 
 	if (!perfmon_capable())
 		return -EPERM;
@@ -342,11 +288,15 @@ int plumb_open_kernel_events(void)
 	if (!recording)
 		return -ENOMEM;
 	mutex_init(&recording->lock);
-	recording->active = kvcalloc(known_count, sizeof(recording->active[0]), GFP_KERNEL_ACCOUNT);
-	if (recording->active)
-		descriptor = anon_inode_getfd("[plumb-kernel]", &recording_operations, recording, O_RDWR | O_CLOEXEC);
+	xa_init(&recording->active);
+	mutex_lock(&plumb_events_lock);
+	list_add(&recording->node, &recordings);
+	mutex_unlock(&plumb_events_lock);
+	descriptor = anon_inode_getfd("[plumb-kernel]", &recording_operations, recording, O_RDWR | O_CLOEXEC);
 	if (descriptor < 0) {
-		kvfree(recording->active);
+		mutex_lock(&plumb_events_lock);
+		list_del(&recording->node);
+		mutex_unlock(&plumb_events_lock);
 		kfree(recording);
 	}
 	return descriptor;

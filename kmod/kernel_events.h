@@ -9,14 +9,7 @@
 #include <linux/types.h>
 #include <plumb/abi/event.h>
 
-struct plumb_event_field {
-	const char *name;
-	const char *type_name; /* as in C; of an array's elements */
-	u8 type; /* enum plumb_field_type */
-	u8 size;
-	u8 flags;
-	u16 array_length;
-};
+#include "plumb_events.h"
 
 struct plumb_event_probe {
 	const char *system;
@@ -24,6 +17,32 @@ struct plumb_event_probe {
 	void *probe; /* takes a struct plumb_active_event (kernel_channel.h), and what the tracepoint gives */
 	const struct plumb_event_field *(*fields)(size_t *count);
 };
+
+/* One that can be recorded. */
+struct plumb_known_event {
+	u32 index;
+	const char *system;
+	const char *name;
+	const struct plumb_event_field *fields;
+	size_t field_count;
+	const struct plumb_event_probe *probe; /* of a tracepoint of the kernel */
+	struct tracepoint *tracepoint;
+	struct plumb_module_event *own; /* of another module */
+	unsigned int recordings;        /* in which it is on */
+};
+
+struct plumb_active_event;
+
+/* Around all that follows, and what becomes of recordings. */
+extern struct mutex plumb_events_lock;
+/* That of this index, and the first from it on, if there is one. */
+struct plumb_known_event *plumb_find_event(u32 index);
+struct plumb_known_event *plumb_next_event(unsigned long *index);
+int plumb_switch_on(struct plumb_known_event *event, struct plumb_active_event *active);
+/* Somebody may be at work with it until tracepoint_synchronize_unregister(). */
+void plumb_switch_off(struct plumb_known_event *event, struct plumb_active_event *active);
+/* Off wherever it is on, and nobody is at work with it. */
+void plumb_leave_recordings(struct plumb_known_event *event);
 
 /* sched_process_fork, with the processes of both threads. */
 extern const struct plumb_event_probe plumb_fork_event;

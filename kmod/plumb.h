@@ -9,8 +9,9 @@
  *        \ which is made of
  *   clock.c       the page by which user space turns cycles into nanoseconds as the kernel does
  *   updates.c     how a process comes to hear of new rules before its next instruction
- *   kernel_events.c   which tracepoints of the kernel go into which channel
+ *   kernel_events.c   which events of the kernel go into which channel
  *        \ which has
+ *   event_table.c     those that there are, of the kernel and of other modules (plumb_events.h)
  *   kernel_channel.c  the writer: from any context, into pages that a recorder has given us
  *   events/       probes, made out of the kernel's own descriptions of its tracepoints
  *

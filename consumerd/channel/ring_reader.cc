@@ -448,11 +448,11 @@ RingReader::Verdict RingReader::judge(const std::byte* at, size_t offset, const 
     if (event == nullptr) return because(Verdict::bad, "is of an event that is not described");
     if (!event->shape.matches(at + PLUMB_RECORD_HEADER_BYTES, record.length - PLUMB_RECORD_HEADER_BYTES))
         return because(Verdict::bad, "does not fit its event's fields");
-    return judge_time(record.timestamp, offset + step, bounds, complaint);
+    return judge_time(record.timestamp, at - offset, offset + step, bounds, complaint);
 }
 
-RingReader::Verdict RingReader::judge_time(uint64_t timestamp, size_t next_offset, const Bounds& bounds,
-                                           const char*& complaint) {
+RingReader::Verdict RingReader::judge_time(uint64_t timestamp, const std::byte* chunk, size_t next_offset,
+                                           const Bounds& bounds, const char*& complaint) {
     const bool may_jump = channel_->geometry().clock_mode == PLUMB_CLOCK_REALTIME;
     if (timestamp > bounds.newest) {
         complaint = "is from the future";
@@ -461,7 +461,7 @@ RingReader::Verdict RingReader::judge_time(uint64_t timestamp, size_t next_offse
     if (timestamp >= last_timestamp_) {
         const bool is_ahead = timestamp > bounds.now;
         if (!is_ahead && (timestamp - last_timestamp_ <= moment || may_jump)) return Verdict::good;
-        const std::optional<uint64_t> next = time_behind(position_ + next_offset, bounds.readable_end);
+        const std::optional<uint64_t> next = time_behind(chunk, next_offset, bounds);
         if (next && *next < timestamp && timestamp - *next > moment && *next >= last_timestamp_) {
             complaint = "is from the future of the one behind it";
             return Verdict::bad;
@@ -478,22 +478,38 @@ RingReader::Verdict RingReader::judge_time(uint64_t timestamp, size_t next_offse
     return Verdict::bad;
 }
 
-/* The time of the record that begins there, or behind the padding there; nothing if none is published yet. */
-std::optional<uint64_t> RingReader::time_behind(uint64_t position, uint64_t readable_end) const {
+/* The time of the record that begins there, or behind the padding there; nothing if none is published yet. What was copied may
+ * be another one's in the ring by now, and so may what was not, when it has been looked at. */
+std::optional<uint64_t> RingReader::time_behind(const std::byte* chunk, size_t offset,
+                                                const Bounds& bounds) const {
     const ChannelGeometry& geometry = channel_->geometry();
     for (int padding = 0; padding < 2; padding++) {
+        uint64_t position = position_ + offset;
         const uint64_t boundary = round_down(position + geometry.subbuf_bytes - 1, geometry.subbuf_bytes);
         if (boundary - position < PLUMB_RECORD_HEADER_BYTES) position = boundary;
-        if (position + PLUMB_RECORD_HEADER_BYTES > readable_end) return {};
-        const auto* words = reinterpret_cast<const uint64_t*>(channel_->ring_data(ring_) +
-                                                              (position & (geometry.ring_bytes - 1)));
-        const uint64_t time = __atomic_load_n(words, __ATOMIC_RELAXED);
-        const bool is_padding =
-            static_cast<uint16_t>(__atomic_load_n(words + 1, __ATOMIC_RELAXED)) == PLUMB_EVENT_ID_PADDING;
-        if (!is_padding) return time;
-        position = round_down(position, geometry.subbuf_bytes) + geometry.subbuf_bytes;
+        if (position + PLUMB_RECORD_HEADER_BYTES > bounds.readable_end) return {};
+        uint64_t header[PLUMB_RECORD_HEADER_BYTES / sizeof(uint64_t)];
+        if (position + PLUMB_RECORD_HEADER_BYTES <= position_ + bounds.bytes)
+            std::memcpy(header, chunk + (position - position_), sizeof(header));
+        else if (!copy_header(position, header))
+            return {};
+        if (static_cast<uint16_t>(header[1]) != PLUMB_EVENT_ID_PADDING) return header[0];
+        offset = round_down(position, geometry.subbuf_bytes) + geometry.subbuf_bytes - position_;
     }
     return {};
+}
+
+/* Whether it is still that of the record there. */
+bool RingReader::copy_header(uint64_t position, uint64_t (&header)[2]) const {
+    const ChannelGeometry& geometry = channel_->geometry();
+    const auto* words = reinterpret_cast<const uint64_t*>(channel_->ring_data(ring_) +
+                                                          (position & (geometry.ring_bytes - 1)));
+    header[0] = __atomic_load_n(words, __ATOMIC_RELAXED);
+    header[1] = __atomic_load_n(words + 1, __ATOMIC_RELAXED);
+    if (geometry.mode != PLUMB_MODE_OVERWRITE) return true;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    const uint64_t limit = load_acquire(channel_->ring_control(ring_).limit);
+    return limit <= position || limit - position <= geometry.ring_bytes;
 }
 
 } // namespace plumb

@@ -121,8 +121,10 @@ private:
     size_t pass_good_records(const std::byte* chunk, size_t offset, const Bounds& bounds, uint64_t* counts,
                              Walk& walk);
     Verdict judge(const std::byte* at, size_t offset, const Bounds& bounds, const char*& complaint);
-    Verdict judge_time(uint64_t timestamp, size_t next_offset, const Bounds& bounds, const char*& complaint);
-    std::optional<uint64_t> time_behind(uint64_t position, uint64_t readable_end) const;
+    Verdict judge_time(uint64_t timestamp, const std::byte* chunk, size_t next_offset, const Bounds& bounds,
+                       const char*& complaint);
+    std::optional<uint64_t> time_behind(const std::byte* chunk, size_t offset, const Bounds& bounds) const;
+    bool copy_header(uint64_t position, uint64_t (&header)[2]) const;
     bool follow_set_back(uint64_t timestamp);
     void leave_out(size_t offset, const char* complaint);
 

@@ -25,6 +25,17 @@ def build_module(version, folder):
     return folder / "kmod/plumb.ko", done.returncode, done.stdout + done.stderr
 
 
+def build_beside(version, folder, source, name):
+    """A module that uses it, when it is built in `folder`."""
+    shutil.copytree(source, folder / name)
+    plumb = folder / "kmod"
+    done = subprocess.run(["make", "-s", "-C", KERNELS / version / "headers", f"M={folder / name}", f"PLUMB={plumb}",
+                           f"KBUILD_EXTRA_SYMBOLS={plumb}/Module.symvers", "W=1", "modules"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(done.stdout + done.stderr)
+    return folder / name / f"plumb_{name}.ko"
+
+
 def complaints(log):
     return [line for line in log.splitlines() if re.search(
         r"WARNING|BUG|Oops|general protection|Call Trace|plumb: no system call|leak|stall|[Cc]orrupt|Poison|Redzone", line)]

@@ -20,7 +20,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from guest import Guest, run_tests
-from guest_module import COUNTER, build_module, complaints, why_not_built
+from guest_module import COUNTER, build_beside, build_module, complaints, why_not_built
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
@@ -41,6 +41,11 @@ SYSTEMS = "sched irq signal timer task block power exceptions raw_syscalls"
 PATTERNS = " ".join(f"-k {system}" for system in SYSTEMS.split())
 # Timers of both threads' CPUs go off in the middle of calls, as often as the machine can.
 INTERRUPTED = f"{BY_MODULE} -o $RESULTS/trace -a {PATTERNS} --kernel-buffer-size 32M -- crowd_of_timers 4 {4 * CALLS}"
+# In threads, tasklets, timers' interrupts, calls from other processors and NMIs at once: with room for all, and without.
+CONTEXTS = 5
+NESTED = {"all": ("period_us=200 pause_us=500", "--kernel-buffer-size 64M --duration 2s"),
+          "dropped": ("period_us=200", "--kernel-buffer-size 1M --duration 500ms"),
+          "overwritten": ("period_us=200", "--kernel-buffer-size 1M --mode overwrite --duration 500ms")}
 KILLED = f"""
 {BY_MODULE} -o $RESULTS/trace -k raw_syscalls & recorder=$!
 until [ -e $RESULTS/trace/kernel/ring_0 ]; do sleep 0.05; done
@@ -108,6 +113,7 @@ class KernelChannel(unittest.TestCase):
             raise RuntimeError(said)
         guest = Guest(VERSION, COUNTER)
         guest.archive.add("/plumb.ko", module.read_bytes(), 0o100644)
+        guest.archive.add("/nesting.ko", build_beside(VERSION, folder, SOURCE / "tests/kernel/nesting", "nesting").read_bytes(), 0o100644)
         guest.add(BUILD / "cli/plumb", "/bin/plumb")
         guest.add(compile_traced((SOURCE / "tests/kernel/sandwich.c").read_text(), folder / "sandwich"), "/bin/sandwich")
         for program in ("channel_vandal", "crowd_of_timers"):
@@ -119,6 +125,9 @@ class KernelChannel(unittest.TestCase):
         guest.step("by_tracefs", f"plumb record -q -o $RESULTS/trace -a {PATTERNS} -- sh -c '{ACTIVITY}'")
         guest.step("sandwich", f"{BY_MODULE} -o $RESULTS/trace -a -e 'sandwich:*' -k raw_syscalls -- sandwich {CALLS}")
         guest.step("interrupted", INTERRUPTED)
+        for name, (parameters, options) in NESTED.items():
+            guest.step(f"nested_{name}", f"insmod /nesting.ko {parameters}; {BY_MODULE} -o $RESULTS/trace -k nesting "
+                       f"{options}; status=$?; rmmod plumb_nesting; exit $status")
         guest.step("dropped", SMALL.format(mode=""))
         guest.step("overwritten", SMALL.format(mode="--mode overwrite"))
         guest.step("killed", KILLED)
@@ -232,6 +241,39 @@ class KernelChannel(unittest.TestCase):
                 running[cpu] = event["fields"]["next_tid"]
         print(kinds.most_common(12))
         self.assertGreater(kinds["timer_hrtimer_expire_entry"], 1000)
+
+    def nested(self, name, warning=""):
+        """How many each processor wrote in each context, and how many are missing between its first and its last."""
+        counts, missing, last = Counter(), Counter(), {}
+        for event in self.events(self.passed(f"nested_{name}") / "trace", warning):
+            fields = event["fields"]
+            self.assertEqual((event["event"], fields["cpu"]), ("step", event["cpu"]))
+            context, number, writer = fields["context"], fields["number"], (fields["cpu"], fields["context"])
+            self.assertEqual(fields["check"] % (1 << 64), (number * CONTEXTS + context) * 0x9e3779b97f4a7c15 % (1 << 64), event)
+            self.assertEqual(fields["filling"], chr(ord("a") + context) * (number % 61), event)
+            self.assertGreater(number, last.get(writer, -1), event)
+            missing[writer] += number - last.get(writer, number - 1) - 1
+            last[writer] = number
+            counts[writer] += 1
+        print(name, dict(counts), "missing:", sum(missing.values()))
+        self.assertEqual(len(counts), 2 * CONTEXTS)
+        return counts, missing, self.summary(f"nested_{name}")
+
+    def test_writers_that_interrupt_each_other_lose_nothing(self):
+        counts, missing, summary = self.nested("all")
+        self.assertEqual((summary["events_lost"], sum(missing.values())), (0, 0))
+        for processor in range(2):
+            for context in range(CONTEXTS):
+                self.assertGreater(counts[processor, context], 100)
+
+    def test_writers_that_interrupt_each_other_count_what_finds_no_room(self):
+        _, missing, summary = self.nested("dropped", "kernel_dropped")
+        self.assertGreater(sum(missing.values()), 0)
+        self.assertLessEqual(sum(missing.values()), summary["events_lost"])
+        _, missing, summary = self.nested("overwritten", "sub-buffers overwritten")
+        self.assertGreater(sum(missing.values()), 0)
+        self.assertEqual(summary["events_lost_by_cause"], {})
+        self.assertGreater(summary["subbufs_lost"], 0)
 
     def test_what_finds_a_full_buffer_is_counted(self):
         summary = self.summary("dropped")

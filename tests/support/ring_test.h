@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -27,9 +28,11 @@ protected:
         id_ = channel_->add_event("step", {integer("n", 8)});
     }
     void open(bool live = false) {
-        auto opened =
-            ChannelReader::open(channel_->bytes(), {live ? channel_->bytes().data() : nullptr,
-                                                    [this](const std::string& l) { log_ += l + "\n"; }});
+        auto opened = ChannelReader::open(
+            channel_->bytes(), {live ? channel_->bytes().data() : nullptr, [this](const std::string& l) {
+                                    log_ += l + "\n";
+                                    if (when_told_) when_told_();
+                                }});
         ASSERT_TRUE(opened) << opened.error().message();
         reader_ = std::make_unique<ChannelReader>(std::move(*opened));
         ring_ = std::make_unique<RingReader>(*reader_, 0);
@@ -69,6 +72,7 @@ protected:
     uint16_t id_ = 0;
     uint64_t base_ = 0; /* of time */
     std::string log_;
+    std::function<void()> when_told_; /* of what was logged */
 };
 
 /* [from, to) */

@@ -154,6 +154,20 @@ TEST_F(OverwriteTest, AReaderThatWasLappedSkipsAhead) {
     EXPECT_EQ(log_, "");
 }
 
+// What stands behind a record is asked of the copy that it is in: in the ring there may be something else by now.
+TEST_F(OverwriteTest, WhatIsOverwrittenMeanwhileDoesNotJudgeWhatWasCopied) {
+    base_ = uint64_t{1} << 40;
+    write_range(0, 20);
+    record_at(3 * 24)->event_id = 40; /* is told, and while that is done, */
+    when_told_ = [this] { record_at(11 * 24)->timestamp = base_ - (uint64_t{1} << 30); };
+    for (uint64_t n = 10; n < 20; n++)
+        record_at(n * 24)->timestamp += uint64_t{1} << 25; /* after a pause */
+    open();
+    ring_->begin_at(0);
+    EXPECT_EQ(read().size(), 19u);
+    EXPECT_EQ(ring_->damaged_records(), 1u) << log_;
+}
+
 /* Stops the thread that made it for a moment, again and again, wherever it is. */
 class Interruptions {
 public:

@@ -8,7 +8,7 @@
  *
  *   ioctl(descriptor, PLUMB_IOCTL(PLUMB_KERNEL_..., sizeof argument), &argument)
  *
- *   DESCRIBE   the event of this index, from 0 on; ENOENT behind the last one
+ *   DESCRIBE   the first event of this index or a greater one, which is put there; ENOENT behind the last one
  *   CHANNEL    the channel to write to, once; EBUSY: there is one. EINVAL: it is not a channel for kernel events, or smaller
  *              than it says; EOPNOTSUPP: its clock; E2BIG: more than PLUMB_KERNEL_CHANNEL_MAX bytes
  *   ENABLE     the event of this index, as records with this id. ENOTCONN: without a channel; EBUSY: it is on
@@ -53,8 +53,10 @@ struct plumb_kernel_field {
 };
 
 struct plumb_kernel_event {
-    uint32_t index; /* what is asked for */
+    uint32_t index;       /* what is asked for, and what it is */
     uint32_t field_count;
+    uint32_t recordings; /* in which it is on */
+    uint32_t reserved;
     char system[32]; /* "sched", NUL-terminated */
     char name[64];   /* "sched_switch" */
     struct plumb_kernel_field fields[PLUMB_EVENT_MAX_FIELDS];
@@ -72,8 +74,8 @@ struct plumb_kernel_switch {
 
 PLUMB_ABI_SIZE(struct plumb_kernel_field, 52);
 PLUMB_ABI_OFFSET(struct plumb_kernel_field, array_length, 48);
-PLUMB_ABI_SIZE(struct plumb_kernel_event, 104 + 32 * 52);
-PLUMB_ABI_OFFSET(struct plumb_kernel_event, fields, 104);
+PLUMB_ABI_SIZE(struct plumb_kernel_event, 112 + 32 * 52);
+PLUMB_ABI_OFFSET(struct plumb_kernel_event, fields, 112);
 PLUMB_ABI_SIZE(struct plumb_kernel_channel, 8);
 PLUMB_ABI_SIZE(struct plumb_kernel_switch, 8);
 
