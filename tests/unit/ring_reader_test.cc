@@ -159,7 +159,7 @@ TEST_F(OverwriteTest, WhatIsOverwrittenMeanwhileDoesNotJudgeWhatWasCopied) {
     base_ = uint64_t{1} << 40;
     write_range(0, 20);
     record_at(3 * 24)->event_id = 40; /* is told, and while that is done, */
-    when_told_ = [this] { record_at(11 * 24)->timestamp = base_ - (uint64_t{1} << 30); };
+    when_told_ = [this] { record_at(11 * 24)->timestamp = base_ + 2000; };
     for (uint64_t n = 10; n < 20; n++)
         record_at(n * 24)->timestamp += uint64_t{1} << 25; /* after a pause */
     open();
