@@ -40,7 +40,6 @@ struct plumb_ring {
 
 struct plumb_kernel_channel_state {
 	struct plumb_channel_header *header; /* shared, and mapped with all behind it */
-	struct file *file;
 	struct page **pages;
 	size_t page_count;
 	struct plumb_ring __percpu *rings;
@@ -306,9 +305,8 @@ static void put_pages(struct plumb_kernel_channel_state *channel)
 }
 
 /* Keeps them: they are not swapped out as long as the file is there, nor taken away from us when it is cut. */
-static int get_pages(struct plumb_kernel_channel_state *channel, u64 bytes)
+static int get_pages(struct plumb_kernel_channel_state *channel, struct address_space *mapping, u64 bytes)
 {
-	struct address_space *mapping = channel->file->f_mapping;
 	const size_t count = bytes >> PAGE_SHIFT;
 
 	channel->pages = kvmalloc_array(count, sizeof(*channel->pages), GFP_KERNEL_ACCOUNT);
@@ -366,26 +364,25 @@ void plumb_close_kernel_channel(struct plumb_kernel_channel_state *channel)
 	free_percpu(channel->rings);
 	vunmap(channel->header);
 	put_pages(channel);
-	fput(channel->file);
 	kfree(channel);
 }
 
-static int open_channel(struct plumb_kernel_channel_state *channel)
+static int open_channel(struct plumb_kernel_channel_state *channel, struct file *file)
 {
-	struct inode *inode = file_inode(channel->file);
+	struct inode *inode = file_inode(file);
 	const u64 bytes = round_down(i_size_read(inode), PAGE_SIZE);
 	struct plumb_channel_header header;
 	int error;
 
 	if (inode->i_sb->s_magic != TMPFS_MAGIC || !S_ISREG(inode->i_mode))
 		return -EINVAL;
-	if ((channel->file->f_mode & (FMODE_READ | FMODE_WRITE)) != (FMODE_READ | FMODE_WRITE))
+	if ((file->f_mode & (FMODE_READ | FMODE_WRITE)) != (FMODE_READ | FMODE_WRITE))
 		return -EBADF;
 	if (bytes < PLUMB_CHANNEL_HEADER_BYTES)
 		return -EINVAL;
 	if (bytes > PLUMB_KERNEL_CHANNEL_MAX)
 		return -E2BIG;
-	error = get_pages(channel, bytes);
+	error = get_pages(channel, file->f_mapping, bytes);
 	if (error)
 		return error;
 	header = *channel->header; /* once: what it becomes later is not ours */
@@ -405,6 +402,7 @@ static int open_channel(struct plumb_kernel_channel_state *channel)
 struct plumb_kernel_channel_state *plumb_open_kernel_channel(int descriptor)
 {
 	struct plumb_kernel_channel_state *channel = kzalloc(sizeof(*channel), GFP_KERNEL_ACCOUNT);
+	struct file *file;
 	int error;
 
 	if (!channel)
@@ -412,12 +410,14 @@ struct plumb_kernel_channel_state *plumb_open_kernel_channel(int descriptor)
 	channel->recorder = current->tgid;
 	init_irq_work(&channel->tell, tell);
 	init_waitqueue_head(&channel->queue);
-	channel->file = fget(descriptor);
-	if (!channel->file) {
+	file = fget(descriptor);
+	if (!file) {
 		kfree(channel);
 		return ERR_PTR(-EBADF);
 	}
-	error = open_channel(channel);
+	error = open_channel(channel, file);
+	/* Its pages are enough: as long as the file is open, its lock says that its recorder lives. */
+	fput(file);
 	if (!error)
 		return channel;
 	plumb_close_kernel_channel(channel);

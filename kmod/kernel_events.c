@@ -13,6 +13,7 @@
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/poll.h>
+#include <linux/security.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/tracepoint.h>
@@ -284,6 +285,10 @@ int plumb_open_kernel_events(void)
 
 	if (!perfmon_capable())
 		return -EPERM;
+	/* As tracefs: what the kernel does is its secret then. */
+	descriptor = security_locked_down(LOCKDOWN_TRACEFS);
+	if (descriptor)
+		return descriptor;
 	recording = kzalloc(sizeof(*recording), GFP_KERNEL_ACCOUNT);
 	if (!recording)
 		return -ENOMEM;

@@ -17,7 +17,7 @@
  *   END        (no argument) from one moment on none is, and behind it no further record; until BEGIN is said again
  *
  * In discard and overwrite mode; nobody waits. A record that could not be written is counted in its ring's `lost`. poll() says
- * POLLIN when a sub-buffer was entered since the last read(), which gives the number of those as a uint64_t (EAGAIN: none).
+ * POLLIN when sub-buffers were entered since the last read(), which gives, as a uint64_t, how often that was told (EAGAIN: not).
  * What the process that gave the channel does itself is left out, but for events of the scheduler.
  *
  * When the descriptor is closed, all events are off, and the channel stays as it is.
