@@ -119,9 +119,23 @@ Status check_words(const BootOptions& options) {
     return ok();
 }
 
+/* The recording of a boot, but for its command. */
+std::vector<std::string> recorder_words(const BootOptions& options, const std::string& directory) {
+    std::error_code failed;
+    std::vector<std::string> words = {fs::read_symlink("/proc/self/exe", failed).string(),
+                                      "record",
+                                      "-q",
+                                      "--force",
+                                      "-o",
+                                      directory,
+                                      "--exe",
+                                      "*"};
+    words.insert(words.end(), options.record.begin(), options.record.end());
+    return words;
+}
+
 /* What plumb-init reads: see there. */
 Result<std::string> settings_text(const BootOptions& options, const std::vector<std::string>& made) {
-    std::error_code failed;
     std::string text = "# Written by `plumb boot enable`, removed by `plumb boot disable`.\n";
     const auto add = [&text](std::string_view name, const std::string& value) {
         text += fmt::format("{}={}\n", name, value);
@@ -135,15 +149,7 @@ Result<std::string> settings_text(const BootOptions& options, const std::vector<
     add("folder", folder);
     for (const std::string& path : made)
         add("made", path);
-    std::vector<std::string> words = {fs::read_symlink("/proc/self/exe", failed).string(),
-                                      "record",
-                                      "-q",
-                                      "--force",
-                                      "-o",
-                                      fmt::format("{}/trace", folder),
-                                      "--exe",
-                                      "*"};
-    words.insert(words.end(), options.record.begin(), options.record.end());
+    const std::vector<std::string> words = recorder_words(options, fmt::format("{}/trace", folder));
     for (const std::string& word : words) {
         if (word.find('\n') != std::string::npos)
             return Error("A word of a command line that is kept has no newline.");
@@ -187,9 +193,7 @@ Status try_options(const BootOptions& options) {
     std::string place = "/tmp/plumb-boot-XXXXXX";
     if (::mkdtemp(place.data()) == nullptr)
         return Error::from_errno(errno, "Could not make a directory in /tmp");
-    std::vector<std::string> words = {fs::read_symlink("/proc/self/exe", failed).string(), "record", "-q",
-                                      "-o", place + "/trace"};
-    words.insert(words.end(), options.record.begin(), options.record.end());
+    std::vector<std::string> words = recorder_words(options, place + "/trace");
     words.insert(words.end(), {"--", "sleep", "0.1"});
     const auto status = run(words);
     fs::remove_all(place, failed);

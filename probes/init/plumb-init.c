@@ -172,11 +172,28 @@ static void begin_recording(struct settings* settings, const char* self) {
     if (recorder > 0) wait_until_on(recorder, ready);
 }
 
+/* What systemd starts does not get its own environment. It reads this at its start; /run is of this boot alone. */
+static void tell_systemd(const char* preload) {
+    const char* const folders[] = {"/run/systemd", "/run/systemd/system.conf.d"};
+    char text[2048];
+    for (size_t i = 0; i < 2; i++)
+        mkdir(folders[i], 0755);
+    const int length =
+        snprintf(text, sizeof(text), "[Manager]\nDefaultEnvironment=\"LD_PRELOAD=%s\"\n", preload);
+    const int file =
+        open("/run/systemd/system.conf.d/plumb.conf", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (file < 0 || length >= (int)sizeof(text) || write(file, text, (size_t)length) != length)
+        say("could not write /run/systemd/system.conf.d/plumb.conf: %s", strerror(errno));
+    if (file >= 0) close(file);
+}
+
 /* As the kernel would have, had it not been told of us. */
 static void become_init(const struct settings* settings, char** arguments) {
     const char* const others[] = {settings->init, "/sbin/init", "/etc/init", "/bin/init", "/bin/sh"};
-    if (settings->preload != NULL && setenv("LD_PRELOAD", settings->preload, 1) != 0)
-        say("no memory for LD_PRELOAD");
+    if (settings->preload != NULL) {
+        if (setenv("LD_PRELOAD", settings->preload, 1) != 0) say("no memory for LD_PRELOAD");
+        tell_systemd(settings->preload);
+    }
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
         if (others[i] == NULL) continue;
         arguments[0] = (char*)others[i];
