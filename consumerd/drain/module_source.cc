@@ -44,6 +44,11 @@ public:
     void wait(uint32_t seen, bool progress, uint64_t until_ns) override;
     void wake() override;
 
+    void add_to(DrainTotals& totals, uint64_t events_not_written) const override {
+        ChannelSource::add_to(totals, events_not_written);
+        totals.kernel_events_read += read_;
+    }
+
 private:
     /* Null: somebody else has put it into the channel. */
     const ModuleEvent* event_of(uint32_t id) const {
@@ -69,6 +74,7 @@ private:
 
     ThreadOwners owners_;
     std::vector<ThreadNote> notes_;
+    uint64_t read_ = 0;                /* events */
     std::vector<uint64_t> read_until_; /* by ring: every event up to this time */
     uint64_t held_until_ = 0;          /* names up to this time are written next, see KernelSource */
 };
@@ -85,6 +91,7 @@ std::optional<Piece> ModuleSource::next(size_t ring, ReadWhat what) {
         read_until_[ring] = std::max(read_until_[ring], piece->last_timestamp);
         note(*piece);
         Piece kept = without_ours(*piece);
+        read_ += kept.record_count;
         if (kept.record_count != 0) return kept;
     }
 }
