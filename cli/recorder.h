@@ -73,6 +73,7 @@ private:
     Status go_on_without_kernel(const Error& error);
     bool waits_for_kernel(std::uint64_t waited_ns);
     Status know_numbers();
+    KernelDrainOptions kernel_drain_options();
     Status open_kernel_drain();
     Status open_kernel_by_module(plumb_clock_mode clock_mode);
     bool has_kernel() const { return kernel_session_ != nullptr || by_module_.has_value(); }

@@ -76,7 +76,7 @@ Status Recorder::know_numbers() {
     return go_on_without_kernel(known.error());
 }
 
-Status Recorder::open_kernel_drain() {
+KernelDrainOptions Recorder::kernel_drain_options() {
     KernelDrainOptions options;
     options.directory = options_.directory;
     options.carrier = line_;
@@ -84,9 +84,14 @@ Status Recorder::open_kernel_drain() {
     options.clock = drain_->clock_page();
     options.statedump.clock_mode = static_cast<plumb_clock_mode>(options.clock.mode);
     options.statedump.open_files = options_.statedump_files;
-    options.pages_directory = options_.kernel_pages;
     options.log = [this](const std::string& line) { status_.say(line); };
     options.is_enough = [this] { return is_asked_to_hurry(); };
+    return options;
+}
+
+Status Recorder::open_kernel_drain() {
+    KernelDrainOptions options = kernel_drain_options();
+    options.pages_directory = options_.kernel_pages;
     auto drain = drain_kernel(*kernel_session_, std::move(options));
     if (!drain) return drain.error();
     kernel_drain_ = std::move(*drain);
@@ -120,16 +125,7 @@ Status Recorder::open_kernel_by_module(plumb_clock_mode clock_mode) {
     if (!channel) return channel.error().with("The channel of the kernel's events");
     by_module_.emplace(KernelByModule{std::move(*events), std::move(*channel)});
     if (Status attached = by_module_->events.attach(by_module_->channel); !attached) return attached;
-    ModuleDrainOptions options;
-    options.directory = options_.directory;
-    options.carrier = line_;
-    options.identity = drain_->identity();
-    options.clock = drain_->clock_page();
-    options.statedump.clock_mode = static_cast<plumb_clock_mode>(options.clock.mode);
-    options.statedump.open_files = options_.statedump_files;
-    options.log = [this](const std::string& line) { status_.say(line); };
-    options.is_enough = [this] { return is_asked_to_hurry(); };
-    auto drain = drain_module_channel(by_module_->events, by_module_->channel, std::move(options));
+    auto drain = drain_module_channel(by_module_->events, by_module_->channel, kernel_drain_options());
     if (!drain) return drain.error();
     kernel_drain_ = std::move(*drain);
     return ok();

@@ -1,6 +1,7 @@
 #include "consumerd/drain/module_source.h"
 
-#include "consumerd/drain/kernel_source.h"
+#include "base/file.h"
+#include "consumerd/drain/channel_source.h"
 #include "consumerd/kernel/thread_owners.h"
 #include "consumerd/kernel/translator.h"
 #include "consumerd/sink/ctf_writer.h"
@@ -20,7 +21,7 @@ namespace {
 class ModuleSource : public ChannelSource {
 public:
     ModuleSource(const ModuleEvents& events, std::byte* shared, ChannelReader reader,
-                 const ModuleDrainOptions& options, FileDescriptor wake)
+                 const KernelDrainOptions& options, FileDescriptor wake)
         : ChannelSource(shared, std::move(reader), std::nullopt, {}),
           clock_(options.clock),
           statedump_(options.statedump),
@@ -191,7 +192,7 @@ void ModuleSource::wake() {
 } // namespace
 
 Result<std::unique_ptr<Drain>> drain_module_channel(const ModuleEvents& events, Channel& channel,
-                                                    ModuleDrainOptions options) {
+                                                    KernelDrainOptions options) {
     const std::span<std::byte> bytes = channel.bytes();
     ReaderOptions reader_options{bytes.data(), options.log};
     reader_options.made_as = channel.made_as();

@@ -7,28 +7,19 @@
 #ifndef PLUMB_CONSUMERD_DRAIN_MODULE_SOURCE_H
 #define PLUMB_CONSUMERD_DRAIN_MODULE_SOURCE_H
 
-#include "base/file.h"
 #include "base/result.h"
 #include "consumerd/control/channel.h"
-#include "consumerd/drain/channel_source.h"
 #include "consumerd/drain/drain.h"
-#include "consumerd/kernel/kernel_statedump.h"
+#include "consumerd/drain/kernel_source.h"
 #include "consumerd/kernel/module_events.h"
-#include "consumerd/sink/ctf_metadata.h"
 
 #include <memory>
 
 namespace plumb {
 
-struct ModuleDrainOptions : DrainOptions {
-    TraceIdentity identity;   /* of the user domain; its domain and uuid are replaced */
-    plumb_clock_page clock{}; /* the same */
-    KernelStatedumpOptions statedump;
-};
-
 /* `events` and `channel`, to which they are attached, must live as long. */
 Result<std::unique_ptr<Drain>> drain_module_channel(const ModuleEvents& events, Channel& channel,
-                                                    ModuleDrainOptions options);
+                                                    KernelDrainOptions options);
 
 } // namespace plumb
 

@@ -3,6 +3,8 @@
  * positions of its rings, its records; and at last cuts it to nothing.
  */
 #define _GNU_SOURCE
+#include "random_numbers.h"
+
 #include <plumb/abi/channel.h>
 
 #include <fcntl.h>
@@ -12,15 +14,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-static uint64_t state;
-
-static uint64_t any(void) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state;
-}
 
 int main(int count, char** arguments) {
     struct stat info;

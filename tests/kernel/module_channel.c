@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "module_calls.h"
+#include "random_numbers.h"
 
 #include <plumb/abi/channel.h>
 #include <plumb/abi/kernel_events.h>
@@ -225,19 +226,6 @@ void check_kernel_events(void) {
 }
 
 /* ---- anything at any moment ---- */
-
-static uint64_t state;
-
-static uint64_t any(void) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state;
-}
-
-static uint64_t below(uint64_t limit) {
-    return any() % limit;
-}
 
 static void scribble(unsigned char* channel) {
     for (int i = 0; i < 200; i++) {

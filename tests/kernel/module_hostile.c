@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "module_calls.h"
+#include "random_numbers.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,19 +36,6 @@ static struct shared {
     long calls, done, written, other_user;
     volatile int stop;
 } * shared;
-
-static __thread uint64_t state;
-
-static uint64_t any(void) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state;
-}
-
-static uint64_t below(uint64_t limit) {
-    return any() % limit;
-}
 
 /* Sizes, numbers and pointers at the edges of something. */
 static uint64_t strange(void) {
