@@ -121,10 +121,7 @@ std::string_view element_type(const tep_format_field& field) {
     std::string_view type = field.type;
     for (const std::string_view prefix : {"__data_loc ", "__rel_loc ", "const "})
         if (type.starts_with(prefix)) type.remove_prefix(prefix.size());
-    type = type.substr(0, type.find('['));
-    while (type.ends_with(' '))
-        type.remove_suffix(1);
-    return type;
+    return type.substr(0, type.find('['));
 }
 
 bool is_character_array(const tep_format_field& field) {

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstring>
 #include <fcntl.h>
+#include <fstream>
 #include <linux/futex.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -201,6 +202,13 @@ TEST_F(WithDirectory, a_channel_describes_itself) {
     const plumb_channel_header second = make(config).header();
     EXPECT_NE(std::memcmp(header.trace_uuid, second.trace_uuid, 16), 0);
     EXPECT_EQ(std::memcmp(header.boot_id, second.boot_id, 16), 0);
+    std::string boot_id;
+    for (const std::uint8_t byte : header.boot_id)
+        boot_id += fmt::format("{:02x}", byte);
+    std::string expected;
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> expected;
+    std::erase(expected, '-');
+    EXPECT_EQ(boot_id, expected);
 }
 
 TEST_F(WithDirectory, a_name_that_is_too_long_is_cut_not_overrun) {

@@ -242,7 +242,8 @@ TEST(KernelFormat, KnowsTheSizeOfElementsByTheNamesThatCHas) {
         {"short", "u16"},  {"unsigned short", "u16"}, {"int", "u32"},
         {"long", "u64"},   {"long long", "u64"},      {"unsigned long long", "u64"},
         {"__u16", "u16"},  {"__u32", "u32"},          {"__u64", "u64"},
-        {"size_t", "u64"}, {"pid_t", "u32"},          {"struct unknown", "x8"}};
+        {"size_t", "u64"}, {"pid_t", "u32"},          {"struct unknown", "x8"},
+        {"int ", "u32"}};
     for (const auto& [type, size] : sizes) {
         const std::string field =
             fmt::format("\tfield:__data_loc {}[] a;\toffset:8;\tsize:4;\tsigned:0;\n", type);

@@ -324,6 +324,17 @@ TEST_F(SessionTest, SessionsDoNotTouchEachOther) {
     EXPECT_EQ(written(first), first_written);
 }
 
+TEST_F(SessionTest, RefusesANameThatDoesNotFit) {
+    ChannelConfig config;
+    config.subbuf_bytes = PLUMB_SUBBUF_MIN_BYTES;
+    config.session_name = std::string(sizeof(plumb_session::name), 'n'); /* without its NUL */
+    const auto refused = Session::create(config, {});
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().message(), HasSubstr("63 bytes are possible"));
+    config.session_name.pop_back();
+    EXPECT_TRUE(Session::create(config, {}));
+}
+
 TEST_F(SessionTest, RefusesRulesThatDoNotFit) {
     Session session = make();
     EXPECT_FALSE(session.enable({{""}}));
