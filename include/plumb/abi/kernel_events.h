@@ -53,7 +53,7 @@ struct plumb_kernel_field {
 };
 
 struct plumb_kernel_event {
-    uint32_t index;       /* what is asked for, and what it is */
+    uint32_t index; /* what is asked for, and what it is */
     uint32_t field_count;
     uint32_t recordings; /* in which it is on */
     uint32_t reserved;
