@@ -5,6 +5,7 @@
  */
 #include <linux/atomic.h>
 #include <linux/err.h>
+#include <linux/fcntl.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/irq_work.h>
@@ -378,6 +379,8 @@ static int open_channel(struct plumb_kernel_channel_state *channel, struct file 
 		return -EINVAL;
 	if ((file->f_mode & (FMODE_READ | FMODE_WRITE)) != (FMODE_READ | FMODE_WRITE))
 		return -EBADF;
+	if (SHMEM_I(inode)->seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
+		return -EPERM;
 	if (bytes < PLUMB_CHANNEL_HEADER_BYTES)
 		return -EINVAL;
 	if (bytes > PLUMB_KERNEL_CHANNEL_MAX)

@@ -211,6 +211,11 @@ void check_kernel_events(void) {
            "an unknown operation");
     expect(fails(ioctl(events, (unsigned long)PLUMB_IOCTL(PLUMB_KERNEL_CHANNEL, 8), NULL), EFAULT), way,
            "no memory");
+    const int sealed = memfd_create("sealed", MFD_ALLOW_SEALING);
+    expect(ftruncate(sealed, channel_bytes) == 0 && pwrite(sealed, &header, sizeof(header), 0) > 0 &&
+               fcntl(sealed, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0,
+           way, "a sealed file");
+    expect(fails(give(events, sealed), EPERM), way, "a file that is sealed");
     check_headers(events);
     record_own_calls(events, index_of(events, "sys_enter"));
     expect(index_of(events, "no_such_event") == 0xffffffff, way, "an event that is not there");
