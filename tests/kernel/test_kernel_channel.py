@@ -43,9 +43,9 @@ PATTERNS = " ".join(f"-k {system}" for system in SYSTEMS.split())
 INTERRUPTED = f"{BY_MODULE} -o $RESULTS/trace -a {PATTERNS} --kernel-buffer-size 32M -- crowd_of_timers 4 {4 * CALLS}"
 # In threads, tasklets, timers' interrupts, calls from other processors and NMIs at once: with room for all, and without.
 CONTEXTS = 5
-NESTED = {"all": ("period_us=200 pause_us=500", "--kernel-buffer-size 64M --duration 2s"),
-          "dropped": ("period_us=200", "--kernel-buffer-size 1M --duration 500ms"),
-          "overwritten": ("period_us=200", "--kernel-buffer-size 1M --mode overwrite --duration 500ms")}
+NESTED = {"all": ("period_us=200 pause_us=500", "--kernel-buffer-size 64M --duration 1s"),
+          "dropped": ("period_us=200", "--kernel-buffer-size 1M --duration 250ms"),
+          "overwritten": ("period_us=200", "--kernel-buffer-size 1M --mode overwrite --duration 250ms")}
 # It goes while it is recorded, and comes again.
 EXAMPLE = f"""
 insmod /example.ko
@@ -71,7 +71,7 @@ plumb extract -o $RESULTS/extracted >$RESULTS/said || exit 3
 AGAIN = f"""
 dd if=/dev/zero of=/dev/null bs=1 2>/dev/null & busy=$!
 i=0
-while [ $i -lt 6 ]; do # each takes the kernel seconds beside a busy processor: it changes its own code
+while [ $i -lt 3 ]; do # each takes the kernel seconds beside a busy processor: it changes its own code
     {BY_MODULE} -o $RESULTS/trace$i -k sched -k raw_syscalls --duration 20ms || exit 1
     rm -r $RESULTS/trace$i
     i=$((i + 1))
@@ -80,7 +80,7 @@ kill $busy
 """
 VANDAL = f"""
 dd if=/dev/zero of=/dev/null bs=1 2>/dev/null & busy=$!
-for seed in 1 2 3; do
+for seed in 1 2; do
     {BY_MODULE} -o $RESULTS/trace$seed -a {PATTERNS} --duration 20s 2>$RESULTS/said$seed & recorder=$!
     until [ -e $RESULTS/trace$seed/kernel/metadata ]; do sleep 0.05; done
     for each in /dev/shm/plumb-0/channel-*; do channel_vandal $each $seed 2 || exit 1; done
@@ -333,7 +333,7 @@ class KernelChannel(unittest.TestCase):
     def test_whoever_writes_over_a_channel_harms_the_trace_alone(self):
         folder = self.passed("vandal")
         print(self.results["vandal"].out, *(file.read_text()[-500:] for file in folder.glob("said*")))
-        for seed in (1, 2, 3):
+        for seed in (1, 2):
             self.assertNotEqual((folder / f"status{seed}").read_text().strip(), "0") # and it says so
 
     def test_the_kernel_has_nothing_to_say(self):

@@ -81,7 +81,7 @@ rmmod plumb && insmod /plumb.ko || exit 4
 unreclaimable >$RESULTS/after
 rmmod plumb
 """
-THRASH = "insmod /plumb.ko\n" + HOSTILE.replace("module_calls hostile", "module_calls thrash")
+THRASH = "insmod /plumb.ko\n" + HOSTILE.replace(f"hostile {HOSTILE_SECONDS}", f"thrash {HOSTILE_SECONDS * 2 // 3}").replace("hostile", "thrash")
 AGAIN_AND_AGAIN = f"""
 module_calls traffic /tmp/over 4 >$RESULTS/traffic & traffic=$!
 loads=0
