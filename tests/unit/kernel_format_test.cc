@@ -206,6 +206,15 @@ TEST(KernelFormat, MakesStringsOfCharacterArraysAndArraysOfOthers) {
     EXPECT_THAT(fields_of(event), ElementsAre("name: string", "words: u32[3]", "args: u64[6]"));
 }
 
+TEST(KernelFormat, KeepsAnArrayWithoutElements) {
+    const KernelEvent event =
+        parse("x", format_of("none", "5",
+                             "\tfield:unsigned int words[0];\toffset:8;\tsize:0;\tsigned:0;\n"
+                             "\tfield:int a;\toffset:8;\tsize:4;\tsigned:1;\n",
+                             "\"%d\", REC->a"));
+    EXPECT_THAT(fields_of(event), ElementsAre("words: x8[0]", "a: i32"));
+}
+
 TEST(KernelFormat, KeepsEveryByteOfAnArrayOfNumbers) {
     /* 10.0.0.1 is no text that ends behind the 10. */
     const KernelEvent event =

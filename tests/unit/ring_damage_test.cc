@@ -194,6 +194,23 @@ TEST_F(RingDamage, AProcessorWhoseClockIsAheadKeepsItsTimes) {
     EXPECT_EQ(log_, "");
 }
 
+// Up to a moment apart, two agree that the clock there is ahead; beyond it, the one in front gets the time of the look.
+TEST_F(RingDamage, AMomentIsWhatTwoAgreeWithin) {
+    constexpr uint64_t moment = uint64_t{1} << 24, ahead = 500'000'000;
+    for (const uint64_t apart : {moment, moment + 1}) {
+        SCOPED_TRACE(apart);
+        make();
+        open(true);
+        base_ = steady_now() + ahead;
+        write_range(0, 2);
+        record_at(24)->timestamp = record_at(0)->timestamp + apart;
+        const std::vector<uint64_t> found = read();
+        if (steady_now() >= base_) continue; /* a machine so slow that the time is there by now */
+        ASSERT_GE(found.size(), 1u);
+        EXPECT_EQ(found.front() == 0, apart == moment);
+    }
+}
+
 // Whatever stands in one word of a ring's control block, writers find their way back: at most two sub-buffers are
 // lost (the one that was damaged, and what it was damaged with), counted, and then each record is read once.
 TEST_F(RingDamage, AnyDamagedWordOfALiveRingCostsASubbufferAndTheRingGoesOn) {
