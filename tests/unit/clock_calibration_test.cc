@@ -118,6 +118,7 @@ TEST(ClockCalibration, NanosecondClocksComeOutAsTheyAre) {
         const int64_t wall = clock_to_wall_ns(calibration->page(), read_clock(mode));
         EXPECT_NEAR(static_cast<double>(wall - (now.tv_sec * 1'000'000'000 + now.tv_nsec)), 0.0, 1e7);
     }
+    EXPECT_EQ(ClockCalibration::start(PLUMB_CLOCK_MONOTONIC)->page().uncertainty_ns, 0u);
     auto real = ClockCalibration::start(PLUMB_CLOCK_REALTIME);
     EXPECT_EQ(clock_to_wall_ns(real->page(), 1'700'000'000'000'000'000), 1'700'000'000'000'000'000);
 }

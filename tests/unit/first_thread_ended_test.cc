@@ -13,6 +13,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace plumb {
@@ -69,6 +71,18 @@ TEST_F(FirstThreadEnded, AZombieIsNot) {
         usleep(1000);
     EXPECT_EQ(living_thread(subject_->id()), std::nullopt);
     EXPECT_EQ(process_start_boottime_ns(subject_->id()), std::nullopt);
+}
+
+/* A debugger keeps threads that have ended until it has heard of them. */
+TEST_F(FirstThreadEnded, ThreadsThatADebuggerKeepsDoNotLive) {
+    const auto thread = static_cast<pid_t>(living_thread(subject_->id()).value_or(0));
+    ASSERT_EQ(::ptrace(PTRACE_SEIZE, thread, nullptr, nullptr), 0);
+    kill(subject_->process_id(), SIGKILL);
+    for (int tries = 0; tries < 10'000 && living_thread(subject_->id()); tries++)
+        usleep(1000);
+    EXPECT_THAT(thread_ids(subject_->id()), Contains(static_cast<std::uint32_t>(thread)));
+    EXPECT_EQ(living_thread(subject_->id()), std::nullopt);
+    ::waitpid(thread, nullptr, __WALL);
 }
 
 TEST_F(FirstThreadEnded, ASessionReachesIt) {
