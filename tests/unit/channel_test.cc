@@ -1,6 +1,7 @@
 // cmake-once
 // Channels: every configuration is laid out within the rules of the ABI or refused by name; all memory is
 // there before the name is; closing reaches writers that wait.
+#include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/channel.h"
 #include "tests/support/scratch_shm.h"
 
@@ -184,17 +185,11 @@ TEST_F(WithDirectory, a_channel_describes_itself) {
     config.mode = PLUMB_MODE_BLOCK;
     config.block_timeout_ns = 12345;
     config.clock_mode = PLUMB_CLOCK_MONOTONIC;
-    const auto time_of_day_ns = [] {
-        timespec now{};
-        ::clock_gettime(CLOCK_REALTIME, &now);
-        return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-               static_cast<std::uint64_t>(now.tv_nsec);
-    };
-    const std::uint64_t before_ns = time_of_day_ns();
+    const std::uint64_t before_ns = read_clock(PLUMB_CLOCK_REALTIME);
     Channel channel = make(config);
     const plumb_channel_header& header = channel.header();
     EXPECT_GE(header.created_realtime_ns, before_ns);
-    EXPECT_LE(header.created_realtime_ns, time_of_day_ns());
+    EXPECT_LE(header.created_realtime_ns, read_clock(PLUMB_CLOCK_REALTIME));
     EXPECT_EQ(header.magic, PLUMB_CHANNEL_MAGIC);
     EXPECT_EQ(header.version_major, PLUMB_CHANNEL_VERSION_MAJOR);
     EXPECT_EQ(header.total_bytes, channel.bytes().size());

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -76,7 +77,9 @@ TEST_F(FirstThreadEnded, AZombieIsNot) {
 /* A debugger keeps threads that have ended until it has heard of them. */
 TEST_F(FirstThreadEnded, ThreadsThatADebuggerKeepsDoNotLive) {
     const auto thread = static_cast<pid_t>(living_thread(subject_->id()).value_or(0));
-    ASSERT_EQ(::ptrace(PTRACE_SEIZE, thread, nullptr, nullptr), 0);
+    const bool is_kept = ::ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) == 0;
+    if (!is_kept && errno == EPERM) GTEST_SKIP() << "nobody may be debugged here";
+    ASSERT_TRUE(is_kept);
     kill(subject_->process_id(), SIGKILL);
     for (int tries = 0; tries < 10'000 && living_thread(subject_->id()); tries++)
         usleep(1000);
