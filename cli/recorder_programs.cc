@@ -298,17 +298,25 @@ Status Recorder::start_command() {
     }
     LaunchedCommand::LastSteps last_steps;
     if (kernel_session_) last_steps.in_child = [this] { kernel_session_->own_calls().end(); };
-    last_steps.in_parent = [this](pid_t process_id) {
+    const auto tell_own_calls = [this](std::uint32_t number) {
+        if (kernel_session_)
+            kernel_session_->own_calls().is_of(own_namespace() == first_namespace ? number : 0);
+    };
+    last_steps.in_parent = [this, tell_own_calls](pid_t process_id) {
         const auto number = static_cast<std::uint32_t>(process_id);
-        if (kernel_session_ && own_namespace() == first_namespace) kernel_session_->own_calls().is_of(number);
+        tell_own_calls(number);
         if (options_.system_wide) return ok();
         std::vector<std::uint32_t> processes = {number};
         for (const auto& [attached_id, start_ns] : attached_)
             processes.push_back(attached_id);
         return start_kernel(processes);
     };
+    if (kernel_session_) kernel_session_->own_calls().expect();
     auto started = LaunchedCommand::start(options_.command, environment, signals_, last_steps);
-    if (!started) return started.error();
+    if (!started) {
+        tell_own_calls(0);
+        return started.error();
+    }
     command_ = std::move(*started);
     if (Status begun = wait_for_program(); !begun) {
         command_.reset();

@@ -4,9 +4,16 @@
 
 #include <sys/mman.h>
 
+#include <chrono>
 #include <new>
+#include <thread>
 
 namespace plumb {
+namespace {
+
+constexpr auto look = std::chrono::microseconds(100);
+
+}
 
 OwnCalls::OwnCalls(plumb_clock_mode clock) : clock_(clock) {
     void* const room =
@@ -16,6 +23,17 @@ OwnCalls::OwnCalls(plumb_clock_mode clock) : clock_(clock) {
 
 OwnCalls::~OwnCalls() {
     if (shared_ != nullptr) ::munmap(shared_, sizeof(Shared));
+}
+
+void OwnCalls::expect() {
+    is_of(expected);
+}
+
+uint32_t OwnCalls::wait_for_child() const {
+    uint32_t number;
+    while ((number = shared_->thread_id.load(std::memory_order_relaxed)) == expected)
+        std::this_thread::sleep_for(look);
+    return number;
 }
 
 void OwnCalls::is_of(std::uint32_t thread_id) {

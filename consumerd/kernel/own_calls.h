@@ -21,19 +21,28 @@ public:
     OwnCalls(const OwnCalls&) = delete;
     OwnCalls& operator=(const OwnCalls&) = delete;
 
-    /* The child, by the number that the kernel's records have. Without it nothing is left out. */
+    /* The child is about to be made: who asks about a call waits until is_of() has told whose number it has, for its calls may
+     * be read before whoever made it knows that. */
+    void expect();
+    /* The child, by the number that the kernel's records have; 0: nobody, and nothing is left out. */
     void is_of(std::uint32_t thread_id);
     /* In the child, as the last step before exec(). Async-signal-safe, and no system call where the clock takes none. */
     void end();
 
     /* Until end() has been called, all of its calls. */
     bool has(std::uint32_t thread_id, std::uint64_t timestamp) const {
-        return shared_ != nullptr && thread_id != 0 &&
-               shared_->thread_id.load(std::memory_order_relaxed) == thread_id &&
+        return shared_ != nullptr && thread_id != 0 && child() == thread_id &&
                timestamp <= shared_->last.load(std::memory_order_acquire);
     }
 
 private:
+    static constexpr std::uint32_t expected = std::numeric_limits<std::uint32_t>::max();
+    std::uint32_t child() const {
+        const std::uint32_t number = shared_->thread_id.load(std::memory_order_relaxed);
+        return number != expected ? number : wait_for_child();
+    }
+    std::uint32_t wait_for_child() const;
+
     struct Shared { /* with the child */
         std::atomic<std::uint32_t> thread_id{0};
         std::atomic<std::uint64_t> last{std::numeric_limits<std::uint64_t>::max()};

@@ -124,7 +124,7 @@ def same(ours, text):
 
 
 class TraceCmd(unittest.TestCase):
-    maxDiff = 1000
+    maxDiff = 10000
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="plumb-trace-cmd-")
@@ -177,6 +177,11 @@ class TraceCmd(unittest.TestCase):
         return {cpu: [event for event in events if not (event[2] == command and is_call(event) and event[0] < first)]
                 for cpu, events in theirs.items()}
 
+    def surroundings(self, ours, theirs, at):
+        def lines(events):
+            return "\n".join(f"  {event}" for event in events[max(at - 4, 0):at + 6])
+        return f"event {at}; the command is {Path(self.folder, 'command').read_text()}ours:\n{lines(ours)}\ntheirs:\n{lines(theirs)}"
+
     def compare_fields(self, event, fields, text):
         if "rwbs" in fields:  # a number, as LTTng has it, and the text
             fields = dict(fields)
@@ -200,8 +205,8 @@ class TraceCmd(unittest.TestCase):
         # Each page begins anew: trace-cmd shows them by time, and two events of one time in either order.
         kinds, values = set(), 0
         for cpu in sorted(ours.keys() | theirs.keys()):
-            for (time, name, thread, fields), (*head, text) in zip(ours[cpu], theirs[cpu]):
-                self.assertEqual([time, name, thread], head)
+            for at, ((time, name, thread, fields), (*head, text)) in enumerate(zip(ours[cpu], theirs[cpu])):
+                self.assertEqual([time, name, thread], head, self.surroundings(ours[cpu], theirs[cpu], at))
                 self.compare_fields(name, fields, text)
                 kinds.add(name)
                 values += len(fields)

@@ -13,11 +13,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace plumb {
@@ -135,6 +137,22 @@ TEST_F(TranslatorTest, LeavesOutWhatTheCommandCallsBeforeItIsOne) {
     EXPECT_TRUE(kept(monotonic_now_ns() + 1, 9));
     EXPECT_EQ(translator_.seen_events(), 6u);
     EXPECT_EQ(translator_.damaged_events(), 0u);
+}
+
+/* The child calls as soon as it is there, and whoever made it knows its number a moment later. */
+TEST_F(TranslatorTest, WaitsForTheNumberOfWhoseCallsAreLeftOut) {
+    OwnCalls calls(PLUMB_CLOCK_MONOTONIC);
+    translator_.leave_out(calls);
+    calls.expect();
+    std::thread maker([&calls] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        calls.is_of(9);
+    });
+    EXPECT_TRUE(translate(2000, raw_event(id_call, 9).put(int32_t{3}).put(int32_t{0}).put(uint64_t{5})));
+    EXPECT_TRUE(translate(2001, raw_event(id_call, 10).put(int32_t{3}).put(int32_t{0}).put(uint64_t{5})));
+    maker.join();
+    EXPECT_EQ(records_.piece().record_count, 1u);
+    EXPECT_EQ(translator_.left_out_events(), 1u);
 }
 
 TEST_F(TranslatorTest, MakesARecordOfAnEventWithFixedFields) {
