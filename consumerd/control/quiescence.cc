@@ -109,6 +109,7 @@ struct Attempt {
     bool is_beyond_module = false;
     std::optional<bool> is_concerned;
     std::set<std::uint32_t> threads;
+    SleepCounts sleeps;
 };
 
 class Wait {
@@ -305,7 +306,8 @@ private:
         constexpr int tries_max = 8;
         bool is_checked = false;
         for (int tries = 0; tries < tries_max; tries++) {
-            const ThreadChoice choice = choose_thread(process_id, signal_number, attempt.threads);
+            const ThreadChoice choice =
+                choose_thread(process_id, signal_number, attempt.threads, &attempt.sleeps);
             if (choice.disturbance == Disturbance::stopped && slot.content.unanswered != 0 &&
                 has_one_waiting(process_id, signal_number))
                 return refuse(slot, stopped_reason);

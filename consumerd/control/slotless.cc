@@ -62,7 +62,7 @@ bool Slotless::look(const std::set<std::uint32_t>& with_slot, std::uint64_t now_
         const OwnFilter filter = options_.filtered_too ? OwnFilter::no : own_filter_of(process_id);
         if (filter == OwnFilter::yes) tell_of(process_id, unlisted_reason, report);
         if (filter != OwnFilter::no) continue;
-        waited_for_[process_id] = {*signal_number, now_ns, 0};
+        waited_for_[process_id] = {*signal_number, now_ns, 0, {}};
     }
     is_done_ = ++looks_ == looks_max || waited_for_.empty();
     return !waited_for_.empty();
@@ -84,7 +84,7 @@ bool Slotless::is_waited_for(std::uint32_t process_id, Found& found, std::uint64
             return !update->is_asleep; /* else it takes a slot, and asks, before it does anything else */
         }
     }
-    const ThreadChoice choice = choose_thread(process_id, found.signal_number, {});
+    const ThreadChoice choice = choose_thread(process_id, found.signal_number, {}, &found.sleeps);
     if (choice.disturbance == Disturbance::gone) return false;
     const bool takes_none = choice.disturbance == Disturbance::unknown ||
                             choice.disturbance == Disturbance::hidden ||

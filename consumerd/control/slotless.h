@@ -13,6 +13,7 @@
 
 #include "consumerd/control/quiescence.h"
 #include "consumerd/control/state.h"
+#include "consumerd/control/thread_choice.h"
 
 #include <cstdint>
 #include <map>
@@ -42,6 +43,7 @@ private:
         std::uint32_t signal_number = 0;
         std::uint64_t since_ns = 0;
         std::uint64_t sent_ns = 0; /* 0: not yet */
+        SleepCounts sleeps;
     };
 
     std::optional<std::uint32_t> signal_for(std::uint32_t process_id) const;

@@ -298,9 +298,14 @@ std::string interrupted_wait(const std::string& function) {
 }
 
 ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number,
-                           const std::set<std::uint32_t>& tried) {
+                           const std::set<std::uint32_t>& tried, SleepCounts* first) {
     ThreadChoice best;
     int best_rank = rank(best, false, false);
+    std::uint64_t best_sleeps = 0;
+    const auto is_better = [&](const ThreadChoice& choice, int its_rank, std::uint64_t sleeps) {
+        const bool is_worth_more = choice.disturbance == Disturbance::interrupted && sleeps > best_sleeps;
+        return its_rank < best_rank || (its_rank == best_rank && is_worth_more);
+    };
     for (const std::uint32_t thread_id : thread_ids(process_id)) {
         const Result<ProcessStatus> status = thread_status(process_id, thread_id);
         if (!status || status->state == 'Z' || status->state == 'X') continue;
@@ -308,15 +313,19 @@ ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number
         if ((status->blocked >> (signal_number - 1) & 1) == 0)
             choice.disturbance = disturbance_of(process_id, signal_number, status->state, choice);
         const bool runs = status->state == 'R', is_tried = tried.count(thread_id) != 0;
+        const std::uint64_t sleeps =
+            first != nullptr ? status->sleeps - first->try_emplace(thread_id, status->sleeps).first->second
+                             : 0;
         int choice_rank = rank(choice, runs, is_tried);
-        if (choice_rank >= best_rank) continue;
+        if (!is_better(choice, choice_rank, sleeps)) continue;
         if (needs_second_look(choice.disturbance)) {
             choice.disturbance = second_look(process_id, thread_id, signal_number, choice.disturbance);
             choice_rank = rank(choice, runs, is_tried);
-            if (choice_rank >= best_rank) continue;
+            if (!is_better(choice, choice_rank, sleeps)) continue;
         }
         best = choice;
         best_rank = choice_rank;
+        best_sleeps = sleeps;
         if (best_rank == 0) break; /* nothing better can come */
     }
     return best;

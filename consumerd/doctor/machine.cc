@@ -150,7 +150,7 @@ MachineCheck check_clock_rate() {
 
 MachineCheck check_proc() {
     MachineCheck check{
-        "proc", Finding::good, false, "readable: threads are chosen so that none is disturbed", {}};
+        "proc", Finding::good, false, "readable: threads are chosen so that the least is disturbed", {}};
     const std::string scope = first_line("/proc/sys/kernel/yama/ptrace_scope");
     if (!read_small_file("/proc/self/status")) {
         check.finding = Finding::missing;

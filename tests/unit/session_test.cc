@@ -252,6 +252,18 @@ TEST_F(SessionTest, WaitsForABetterMomentBeforeItDisturbsAThread) {
     EXPECT_EQ(report.disturbed[0].system_call, "poll");
 }
 
+TEST_F(SessionTest, DisturbsWhoSleepsForAMomentRatherThanWhoSleepsForAnHour) {
+#if defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "ThreadSanitizer makes its own system calls in every thread";
+#endif
+    Subject subject({"leave", "nanosleep", "nap", "nanosleep"});
+    for (int round = 0; round < 5; round++) {
+        Session session = make();
+        EXPECT_THAT(enable(session, {{"subject:*"}}).acknowledged, Contains(subject.id()));
+    }
+    EXPECT_EQ(subject.number("eintr"), 0u);
+}
+
 TEST_F(SessionTest, ReachesThoseItLaunched) {
     Session session = make();
     enable(session, {{"subject:*", Who::launched()}});
