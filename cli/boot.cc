@@ -256,6 +256,11 @@ int enable(const BootOptions& options) {
     if (!options.init.empty() && (::access(in_root(options, options.init.substr(1)).c_str(), X_OK) != 0 ||
                                   !fs::is_regular_file(in_root(options, options.init.substr(1)), failed)))
         return complain(Error("{} can not be an init: it is no program there.", options.init));
+    if (::access(in_root(options, program->substr(1)).c_str(), X_OK) != 0)
+        return complain(Error("There is no {} in {}: a kernel that is told of it would not start.", *program,
+                              escaped(options.root))
+                            .hint("Install Plumb there first, where it is here, or run the plumb of that "
+                                  "system by chroot."));
     if (is_this_system(options))
         if (Status works = try_options(options); !works) return complain(works.error());
     const std::vector<std::string> missing = missing_directories(options);

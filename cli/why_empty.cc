@@ -188,13 +188,29 @@ std::vector<std::string> idle_patterns(const RecordingFacts& facts) {
     return idle;
 }
 
+/* Other tracers have one option for both. */
+std::string of_kernel(const std::vector<std::string>& idle) {
+    for (const std::string& pattern : idle) {
+        const std::size_t colon = pattern.find(':');
+        const std::string system = pattern.substr(0, colon);
+        const std::string folder = "/sys/kernel/tracing/events/" + system;
+        if (colon != std::string::npos && colon != 0 && system.find('/') == std::string::npos &&
+            ::access(folder.c_str(), F_OK) == 0)
+            return fmt::format(" The kernel's events are chosen by -k: `-k {}`.", pattern);
+    }
+    return {};
+}
+
 std::string idle_text(const RecordingFacts& facts, const std::vector<std::string>& idle) {
     for (const RecordedProgram& program : facts.programs)
         if (!program.events.empty()) return why_no_event(program, idle, every_log_level);
     std::string text = fmt::format("No event of the recorded programs matches {}", patterns_text(idle));
-    if (facts.on.empty()) return text + " (`plumb list FILE` shows those of a program).";
-    return text +
-           fmt::format("; by the others {} {} on.", some_of(facts.on), facts.on.size() == 1 ? "was" : "were");
+    if (facts.on.empty())
+        text += " (`plumb list FILE` shows those of a program).";
+    else
+        text += fmt::format("; by the others {} {} on.", some_of(facts.on),
+                            facts.on.size() == 1 ? "was" : "were");
+    return text + of_kernel(idle);
 }
 
 } // namespace
@@ -238,8 +254,9 @@ std::string why_no_event(const RecordedProgram& program, const std::vector<std::
         return fmt::format("{} of {} is left out by -e {}, and so is all else that matches.",
                            left_out->full_name(), escaped(program.name),
                            patterns_text(patterns_of_kind(patterns, true)));
-    return fmt::format("No event of {} matches {}; it has {}.", escaped(program.name),
-                       patterns_text(patterns_of_kind(patterns, false)), names_text(program.events));
+    const std::vector<std::string> wanted = patterns_of_kind(patterns, false);
+    return fmt::format("No event of {} matches {}; it has {}.{}", escaped(program.name),
+                       patterns_text(wanted), names_text(program.events), of_kernel(wanted));
 }
 
 WhyEmpty why_empty(const RecordingFacts& facts) {

@@ -68,10 +68,22 @@ std::vector<std::uint32_t> cpus_of(const std::string& folder) {
     return cpus;
 }
 
+/* Who writes an event without its system, as other tracers take it. */
+std::string meant_by(const KernelSelector& selector, const std::vector<TracefsEvent>& all) {
+    const std::string name = selector.text.substr(selector.text.rfind(':') + 1);
+    for (const TracefsEvent& each : all) {
+        if (each.name == name) return each.system + ":" + name;
+        if (each.system == "syscalls" && each.name == "sys_enter_" + name) return "syscalls:" + name;
+    }
+    return {};
+}
+
 /* What a select() that chose nothing should say. */
-Error nothing_chosen(const KernelSelector& selector) {
-    return Error("The kernel has no event {}:{}.", selector.system, selector.event)
-        .hint("`plumb list --kernel` shows what there is.");
+Error nothing_chosen(const KernelSelector& selector, const std::vector<TracefsEvent>& all = {}) {
+    const std::string meant = meant_by(selector, all);
+    const std::string question = meant.empty() ? "" : fmt::format("Is it {} that is meant? ", meant);
+    return Error("The kernel has no event {}.", selector.text)
+        .hint("{}`plumb list --kernel` shows what there is.", question);
 }
 
 } // namespace
@@ -187,7 +199,7 @@ Status KernelSession::choose(const KernelSelector& selector) {
     std::vector<TracefsEvent> matching;
     for (const TracefsEvent& each : *all)
         if (selector.matches(each.system, each.name)) matching.push_back(each);
-    return matching.empty() ? Status(nothing_chosen(selector)) : switch_on(matching, selector);
+    return matching.empty() ? Status(nothing_chosen(selector, *all)) : switch_on(matching, selector);
 }
 
 /* What tells us of threads, without being asked for. */

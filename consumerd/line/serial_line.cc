@@ -51,7 +51,8 @@ Result<SerialPlace> SerialPlace::parse(const std::string& text) {
                            text.find_first_not_of("0123456789", colon + 1) == std::string::npos;
     place.path = has_speed ? text.substr(0, colon) : text;
     if (place.path.empty())
-        return Error("\"{}\" names no line.", text).hint("Give it as /dev/ttyS1 or /dev/ttyS1:921600.");
+        return Error("\"{}\" names no line.", text)
+            .hint("Name its device, and its speed if that is not 115200: /dev/ttyS1:921600.");
     if (!has_speed) return place;
     const char* const end = text.data() + text.size();
     const auto [behind, failed] = std::from_chars(text.data() + colon + 1, end, place.baud);

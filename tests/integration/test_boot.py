@@ -29,6 +29,9 @@ class Boot(unittest.TestCase):
         (self.root / "sbin/other").write_text("#!/bin/sh\n")
         (self.root / "sbin/other").chmod(0o755)
         (self.root / "etc").mkdir()
+        self.installed = self.root / str(BUILD / "probes/init/plumb-init")[1:]
+        self.installed.parent.mkdir(parents=True)
+        self.installed.touch(mode=0o755)
 
     def plumb(self, what, *arguments, status=0):
         done = subprocess.run([PLUMB, "boot", what, "--root", self.root, *arguments], capture_output=True, text=True, timeout=60,
@@ -49,6 +52,12 @@ class Boot(unittest.TestCase):
                 self.assertIn("take this off", self.plumb("disable"))
                 self.assertEqual(content(self.root), before)
                 self.assertIn("Next boot: not recorded", self.plumb("status"))
+
+    def test_a_system_without_it_is_left_as_it_is(self):
+        self.installed.unlink()
+        before = content(self.root)
+        self.assertIn("Install Plumb there first", self.plumb("enable", status=1))
+        self.assertEqual(content(self.root), before)
 
     def test_what_others_put_there_stays(self):
         self.plumb("enable")

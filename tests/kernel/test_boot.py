@@ -78,6 +78,9 @@ class Boot(unittest.TestCase):
         (root / "bin").mkdir(parents=True)
         (root / "bin/first").write_bytes(first.read_bytes())
         (root / "bin/first").chmod(0o755)
+        installed = root / str(PLUMB_INIT)[1:]
+        installed.parent.mkdir(parents=True)
+        installed.touch(mode=0o755)
         subprocess.run([PLUMB, "boot", "enable", "--root", root, "--init", "/bin/first", "--", "-a", "-k", "sched:sched_process_exec",
                         "-k", "sched:sched_switch", "-e", "first:*"], check=True, capture_output=True)
         guest = self.guest()
