@@ -242,6 +242,20 @@ TEST(LockContention, AReleaseByAnotherThreadEndsTheHold) {
     EXPECT_EQ(lock.held.max_ns, 10u);
 }
 
+/* Thread 2 waited on a condition when the recording began, and so it was not seen to take the mutex again. */
+TEST(LockContention, WhoWasNotSeenToTakeALockDoesNotLengthenTheHoldBeforeHis) {
+    Trace trace;
+    trace.take(100, 1, lock_a);
+    trace.give(120, 1, lock_a);
+    trace.give(1000, 2, lock_a);
+    trace.take(1100, 2, lock_a);
+    trace.give(1130, 2, lock_a);
+    const LockUse use = trace.only();
+    EXPECT_EQ(use.held.count, 2u);
+    EXPECT_EQ(use.held.total_ns, 20u + 30u);
+    EXPECT_EQ(use.held.max_ns, 30u);
+}
+
 TEST(LockContention, NobodyElseReleasesAMutexThatChecks) {
     for (const uint8_t kind : {uint8_t{1}, uint8_t{2}}) {
         Trace trace;

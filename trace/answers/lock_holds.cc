@@ -26,6 +26,14 @@ void LockHolds::end_hold(std::size_t holder, int64_t time_ns) {
     holders_.erase(holders_.begin() + static_cast<std::ptrdiff_t>(holder));
 }
 
+/* Whoever released it behind that had it by then, though we have not seen how: he waited for it when the recording began. */
+bool LockHolds::released_before(const Holder& holder, const Release& release) const {
+    return std::any_of(releases_.begin(), releases_.end(), [&](const Release& own) {
+        return own.thread_id == holder.thread_id && own.event > holder.since_event &&
+               own.event < release.event;
+    });
+}
+
 /* Of one's own hold; else of the one that excludes all others, if the lock may be handed over. Of several
  * readers nobody knows whose it would be. */
 void LockHolds::take_effect(Release release) {
@@ -33,6 +41,7 @@ void LockHolds::take_effect(Release release) {
     if (holder == holders_.size()) {
         if (nature_ == LockNature::checked || nature_ == LockNature::recursive) return;
         if (holders_.size() != 1 || !holders_[0].alone) return;
+        if (released_before(holders_[0], release)) return settle(holders_[0].thread_id);
         holder = 0;
     } else if (holders_[holder].depth > 1) {
         --holders_[holder].depth;

@@ -59,6 +59,7 @@ private:
     std::size_t find(uint32_t thread_id) const;
     void settle_own();
     void settle_foreign();
+    bool released_before(const Holder& holder, const Release& release) const;
     void take_effect(Release release);
     void end_hold(std::size_t holder, int64_t time_ns);
 
