@@ -130,14 +130,19 @@ bool is_character_array(const tep_format_field& field) {
 
 /* 1 where nobody knows: then they are shown as bytes. */
 unsigned element_bytes(const tep_format_field& field) {
-    static const std::map<std::string_view, unsigned> sizes = {
-        {"short", 2}, {"unsigned short", 2}, {"int", 4},       {"unsigned int", 4},
-        {"long", 8},  {"unsigned long", 8},  {"long long", 8}, {"unsigned long long", 8},
-        {"__u16", 2}, {"__u32", 4},          {"__u64", 8},     {"size_t", 8},
-        {"pid_t", 4}};
-    if (is_word_size(field.elementsize)) return field.elementsize;
+    static const std::map<std::string_view, unsigned> sizes = {{"short", 2},     {"unsigned short", 2},
+                                                               {"int", 4},       {"unsigned int", 4},
+                                                               {"long", 8},      {"unsigned long", 8},
+                                                               {"long long", 8}, {"unsigned long long", 8},
+                                                               {"__u16", 2},     {"__u32", 4},
+                                                               {"__u64", 8},     {"size_t", 8},
+                                                               {"pid_t", 4},     {"u16", 2},
+                                                               {"u32", 4},       {"u64", 8},
+                                                               {"s16", 2},       {"s32", 4},
+                                                               {"s64", 8}};
     const auto found = sizes.find(element_type(field));
-    return found == sizes.end() ? 1 : found->second;
+    if (found != sizes.end()) return found->second;
+    return is_word_size(field.elementsize) ? field.elementsize : 1;
 }
 
 EventField make_field(std::string name, plumb_field_type type, unsigned size, bool is_signed, bool hex) {
@@ -161,6 +166,7 @@ public:
         const auto bytes = static_cast<unsigned>(field.size);
         event_.least_bytes = std::max(event_.least_bytes, from + bytes);
         const std::string name = kernel_field_name(event_.system, field.name);
+        is_probe_ |= name.starts_with("__probe_");
         if (const TextArgument* const text = told_text_of(field.name))
             add_told_text(*text);
         else if (has(field, TEP_FIELD_IS_DYNAMIC))
@@ -199,7 +205,7 @@ private:
         const bool is_relative = has(field, TEP_FIELD_IS_RELATIVE);
         if (is_character_array(field)) {
             event_.description.fields.push_back(make_field(name, PLUMB_FIELD_STRING, 1, false, false));
-            step(RawStep::Kind::string, from, 0, is_relative);
+            step(is_probe_ ? RawStep::Kind::probe_string : RawStep::Kind::string, from, 0, is_relative);
             return;
         }
         const unsigned element = element_bytes(field);
@@ -224,9 +230,8 @@ private:
                  bytes, false);
             return;
         }
-        const unsigned element =
-            is_word_size(field.elementsize) && bytes % field.elementsize == 0 ? field.elementsize : 1;
-        add_elements(name, from, bytes, element, has(field, TEP_FIELD_IS_SIGNED));
+        const unsigned element = element_bytes(field);
+        add_elements(name, from, bytes, bytes % element == 0 ? element : 1, has(field, TEP_FIELD_IS_SIGNED));
     }
 
     void add_elements(const std::string& name, std::uint16_t from, unsigned bytes, unsigned element,
@@ -271,11 +276,11 @@ private:
 
     /* Neighbours are copied together. */
     void step(RawStep::Kind kind, std::uint16_t from, unsigned bytes, bool is_relative) {
-        const bool is_dynamic = kind == RawStep::Kind::string || kind == RawStep::Kind::sequence;
-        if (is_dynamic)
-            event_.dynamic_fields++;
-        else
-            event_.fixed_room += std::max(bytes + 1, io_flags_bytes); /* a NUL */
+        const bool is_dynamic = kind == RawStep::Kind::string || kind == RawStep::Kind::probe_string ||
+                                kind == RawStep::Kind::sequence;
+        if (is_dynamic) event_.dynamic_fields++;
+        if (kind == RawStep::Kind::probe_string) event_.fixed_room += std::uint32_t{text_of_fault.size()};
+        if (!is_dynamic) event_.fixed_room += std::max(bytes + 1, io_flags_bytes); /* a NUL */
         if (kind == RawStep::Kind::copy && !event_.steps.empty()) {
             RawStep& last = event_.steps.back();
             if (last.kind == kind && last.from + last.bytes == from) {
@@ -287,6 +292,7 @@ private:
     }
 
     KernelEvent& event_;
+    bool is_probe_ = false;
     std::map<std::string, FieldLabels> labels_;
     const Labels& constant_strings_;
     const std::vector<TextArgument>& told_texts_;

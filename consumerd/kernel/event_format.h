@@ -35,6 +35,9 @@ namespace plumb {
 constexpr std::uint32_t thread_name_bytes = 16;
 
 /* One step from a raw event to a payload. */
+/* What a probe could not read has no length, not even that of a NUL. */
+constexpr std::string_view text_of_fault = "(fault)";
+
 struct RawStep {
     enum class Kind : std::uint8_t {
         copy,         /* `bytes` at `from` */
@@ -42,6 +45,7 @@ struct RawStep {
         fixed_string, /* up to a NUL, at most `bytes` at `from`; the payload gets a NUL */
         io_flags,     /* of the letters at `from`, at most `bytes`, the number that LTTng has for them */
         string,       /* the same of what the location at `from` says */
+        probe_string, /* the same; of none, text_of_fault */
         told_text, /* of argument `from` of a system call, which is told beside the event (syscall_texts.h) */
         sequence,  /* elements of `bytes` of what the location says, behind their number (u16) */
         of_parent, /* not in the event: whose thread it is that makes another one (ForkProcesses) */

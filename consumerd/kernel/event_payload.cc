@@ -151,6 +151,11 @@ std::byte* translate_payload(const KernelEvent& event, std::span<const std::byte
             if (!find_dynamic(step, raw, found)) return nullptr;
             to = copy_string(to, found.data(), found.size());
             break;
+        case RawStep::Kind::probe_string:
+            if (!find_dynamic(step, raw, found)) return nullptr;
+            if (found.empty()) found = std::as_bytes(std::span(text_of_fault));
+            to = copy_string(to, found.data(), found.size());
+            break;
         case RawStep::Kind::told_text: {
             const std::string_view text = texts != nullptr ? texts->text(step.from) : text_not_read;
             to = copy_string(to, reinterpret_cast<const std::byte*>(text.data()), text.size());

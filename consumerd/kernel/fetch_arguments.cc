@@ -95,6 +95,9 @@ Result<std::string> fetch_arguments(const std::string& text) {
             return Error("({}): \"{}\" is no name of an argument; it has letters, digits and underscores.",
                          text, name);
         if (value.empty()) return Error("({}): the argument {} has no value.", text, name);
+        if (value.find("string[") != std::string::npos)
+            return Error("({}): {} is an array of texts, which can not be recorded.", text, name)
+                .hint("Give each text an argument of its own.");
         if (!names.insert(name).second) return Error("({}): two arguments are called {}.", text, name);
         arguments.push_back(name + "=" + with_kernel_registers(value));
     }

@@ -291,6 +291,22 @@ int main(void) {
         self.assertEqual([re.search(r"arg1 = (-?\d+) \}", line)[1] for line in lines if "uretprobe_take" in line],
                          [line[4] for line in printed])
 
+    def test_arrays_have_elements_and_what_is_not_in_memory_is_said(self):
+        (self.folder / "arrays.c").write_text("""
+struct values { unsigned words[4]; short halves[3]; } values = {{1, 2, 0xffffffffu, 4}, {-1, 2, -3}};
+__attribute__((noinline)) void take(struct values *values, const char *text) { __asm__ volatile("" : : "r"(values), "r"(text)); }
+int main(void) { take(&values, ""); take(&values, (const char *)8); take(&values, "x"); return 0; }
+""")
+        self.compile("cc", "-O1", "arrays.c", "-o", "arrays")
+        arguments = "words=+0(%di):u32[4], halves=+16(%di):s16[3], longs=+0(%di):u64[2], s=+0(%si):string"
+        self.record(f"uprobe:{self.folder}/arrays:take({arguments})", command=[self.folder / "arrays"])
+        calls = [re.search(r"words = (.*), halves = (.*), longs = (.*), s = (.*) \}", line).groups()
+                 for line in self.lines() if "uprobe_take" in line]
+        values = [re.sub(r"\[\d+\] = ", "", text) for text in calls[0][:3]]
+        self.assertEqual([[int(number, 0) for number in re.findall(r"-?\w+", text)] for text in values],
+                         [[1, 2, 0xffffffff, 4], [-1, 2, -3], [0x200000001, 0x4ffffffff]])
+        self.assertEqual([call[3] for call in calls], ['""', '"(fault)"', '"x"'])
+
     def test_filters_know_them(self):
         place = f"uprobe:{self.taker}:take(count=%si:s32)"
         counts, _ = self.record(f"{place} if count >= 5", command=self.quiet)
@@ -307,7 +323,8 @@ int main(void) {
                                  ("m=%di, n=%nothing", ["Invalid register name", "n=%nothing\n    ^"]),
                                  ("n=%di, n=%si", ["two arguments are called n"]),
                                  ("n=", ["n has no value"]), ("9=%di", ['"9" is no name']),
-                                 ("%di,,%si", ["missing beside a comma"])):
+                                 ("%di,,%si", ["missing beside a comma"]),
+                                 ("s=+0(%di):string[2]", ["s is an array of texts", "an argument of its own"])):
             status = 1 if arguments.startswith(("n=%di:", "m=")) else 2
             _, said = self.record(f"uprobe:{self.taker}:take({arguments})", command=["true"], status=status)
             for each in words:
