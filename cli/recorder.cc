@@ -318,6 +318,11 @@ void Recorder::wait_a_turn(std::uint64_t begun_ns, std::uint64_t& look_again_ns)
     look_for_other_users();
     look_at_entrance();
     end_truncated_users();
+    if (kernel_session_)
+        if (Status running = kernel_session_->check_running(); !running) {
+            status_.say(running.error().message());
+            summary_.problems.push_back(running.error().message());
+        }
     /* A flight recorder reads nothing until it is asked; who begins meanwhile must not be forgotten. */
     if (kernel_session_ && kernel_session_->numbers() != nullptr) kernel_session_->numbers()->catch_up();
     look_again_ns = session_->hold_filtered();

@@ -103,11 +103,11 @@ struct Shown {
 };
 
 /* With all processors, where that can be. Pairs join lines from anywhere. */
-std::unique_ptr<EventWriter> make_writer(const ViewOptions& options, const TraceReader& reader,
-                                         OutputBuffer& out) {
-    const auto make = [&reader, json = options.json,
-                       style = TextStyle{options.time_style(), options.use_color(), options.pairs,
-                                         options.min_duration_ns, options.limit}](OutputBuffer& to) {
+std::unique_ptr<EventWriter> make_writer(const ViewOptions& options, TraceReader& reader, OutputBuffer& out) {
+    TextStyle style{options.time_style(),    options.use_color(), options.pairs,
+                    options.min_duration_ns, options.limit,       {}};
+    if (options.pairs) style.losses = reader.loss_places();
+    const auto make = [&reader, json = options.json, style = std::move(style)](OutputBuffer& to) {
         return json ? make_json_writer(reader, to) : make_text_writer(reader, to, style);
     };
     const unsigned processors = std::thread::hardware_concurrency();

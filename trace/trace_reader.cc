@@ -271,6 +271,22 @@ void TraceReader::sift_down() {
     heap_[at] = moving;
 }
 
+std::vector<LossPlace> TraceReader::loss_places() {
+    std::vector<LossPlace> all, joined;
+    for (const auto& stream : streams_) {
+        const std::vector<LossPlace> its = stream->loss_places();
+        all.insert(all.end(), its.begin(), its.end());
+    }
+    std::sort(all.begin(), all.end(),
+              [](const LossPlace& a, const LossPlace& b) { return a.from_ns < b.from_ns; });
+    for (const LossPlace& place : all)
+        if (joined.empty() || place.from_ns > joined.back().until_ns)
+            joined.push_back(place);
+        else
+            joined.back().until_ns = std::max(joined.back().until_ns, place.until_ns);
+    return joined;
+}
+
 const Event* TraceReader::next() {
     if (!started_) {
         start();

@@ -85,6 +85,8 @@ Status KernelSource::open() {
         Cpu& cpu = cpus_.emplace_back();
         cpu.number = number;
         cpu.records = TranslatedRecords(number);
+        const bool keeps_oldest = !session_.overwrites() && !session_.is_adopted() && !options_.is_snapshot;
+        cpu.drops = DropPlaces(keeps_oldest ? session_.pages_of_buffer() : 0);
         cpu.raw = std::move(*raw);
         cpu.pipe_out = FileDescriptor(ends[0]);
         cpu.pipe_in = FileDescriptor(ends[1]);
@@ -171,6 +173,7 @@ bool KernelSource::read_more(Cpu& cpu, ReadWhat what) {
     if (cpu.read_bytes >= turn_bytes) return false;
     const uint64_t looked_at = now();
     if (fill(cpu, what) > 0) return true;
+    cpu.drops.settle(cpu.counts.dropped);
     if (what == ReadWhat::everything) cpu.read_until = std::max(cpu.read_until, looked_at);
     return false;
 }
@@ -180,11 +183,16 @@ size_t KernelSource::fill(Cpu& cpu, ReadWhat what) {
     const size_t room_bytes = size_t{session_.page_bytes()} * pages_per_splice;
     if (!cpu.has_unread()) {
         cpu.taken = cpu.filled = cpu.noted = 0;
+        cpu.unfinished.clear();
         if (cpu.pages.size() > turn_bytes) cpu.pages = {}; /* much was read ahead */
     }
     if (cpu.pages.size() < cpu.filled + room_bytes) cpu.pages.resize(cpu.filled + room_bytes);
     size_t bytes = splice_pages(cpu);
-    if (bytes == 0 && what == ReadWhat::everything) bytes = read_page(cpu);
+    cpu.drops.read((bytes + session_.page_bytes() - 1) / session_.page_bytes(), now());
+    if (bytes == 0 && what == ReadWhat::everything) {
+        bytes = read_page(cpu);
+        cpu.unfinished.push_back(cpu.filled);
+    }
     if (bytes > 0) catch_up();
     Status kept = page_copy_.add(cpu.number, std::span(cpu.pages).subspan(cpu.filled, bytes));
     if (!kept) page_copy_problem_ = kept;
@@ -230,20 +238,32 @@ size_t KernelSource::read_page(Cpu& cpu) {
     return got <= 0 ? 0 : static_cast<size_t>(got);
 }
 
+bool KernelSource::is_behind_gap(Cpu& cpu, const RawPage& page) {
+    if (page.has_missed()) return true;
+    if (!cpu.drops.may_have_dropped()) return false;
+    cpu.counts = session_.counts(cpu.number);
+    return cpu.drops.untold(cpu.counts.dropped) != 0;
+}
+
 /* False if the next page lies behind a gap: that is between two pieces. */
 bool KernelSource::take_page(Cpu& cpu) {
     const std::span<const std::byte> bytes = page_at(cpu, cpu.taken);
     RawPage page(bytes, session_.page_format());
-    if (page.has_missed()) {
+    if (is_behind_gap(cpu, page)) {
         if (!cpu.records.empty()) return false;
-        cpu.missed += page.missed_count();
-        if (page.missed_count() == 0)
+        if (page.has_missed())
+            cpu.missed += page.missed_count();
+        else
+            cpu.drops.tell(cpu.counts.dropped);
+        if (page.has_missed() && page.missed_count() == 0)
             cpu.counts = session_.counts(cpu.number); /* the page had no room for it */
     }
     const bool was_noted = cpu.taken < cpu.noted;
+    const bool is_whole = !std::binary_search(cpu.unfinished.begin(), cpu.unfinished.end(), cpu.taken);
     cpu.taken += bytes.size();
     translated_ = &cpu;
     if (!translator_.translate(page, cpu.records, was_noted)) damaged_pages_++;
+    cpu.drops.take(cpu.records.empty() ? 0 : cpu.records.piece().last_timestamp, is_whole);
     return true;
 }
 
@@ -295,7 +315,7 @@ bool KernelSource::others_are_far_ahead(const Cpu& cpu) const {
 
 RingLosses KernelSource::losses(size_t ring) const {
     const Cpu& cpu = cpus_[ring];
-    return {std::max(cpu.missed, cpu.counts.overrun) + cpu.counts.dropped, 0};
+    return {std::max(cpu.missed, cpu.counts.overrun) + cpu.drops.told(), 0};
 }
 
 Status KernelSource::end_turn(Sink& sink) {
@@ -353,8 +373,10 @@ Status KernelSource::end(Sink& sink) {
     Status dumped = dump_ ? write_dump(sink) : ok();
     Status named = write_names(sink, std::numeric_limits<uint64_t>::max());
     Status kept = page_copy_.close();
-    for (Cpu& cpu : cpus_)
+    for (Cpu& cpu : cpus_) {
         cpu.counts = session_.counts(cpu.number);
+        cpu.drops.finish(cpu.counts.dropped);
+    }
     missed_probe_hits_ = session_.missed_probe_hits();
     if (options_.is_snapshot) {
         /* What this one counted, and no more: what is lost from now on is the next one's. */

@@ -20,6 +20,7 @@
 #include "consumerd/drain/drain.h"
 #include "consumerd/drain/source.h"
 #include "consumerd/event/channel_event.h"
+#include "consumerd/kernel/drop_places.h"
 #include "consumerd/kernel/kernel_session.h"
 #include "consumerd/kernel/kernel_statedump.h"
 #include "consumerd/kernel/page_copy.h"
@@ -104,10 +105,13 @@ private:
             0;               /* the same of the news of threads, which may be taken ahead of their turn */
         uint64_t missed = 0; /* events, as the pages say */
         KernelCounts counts; /* as the kernel's statistics say */
+        DropPlaces drops;
         /* As they were read. Bytes of them that became records: a turn may end in the middle of them; that were read; and
          * of which the notes were taken. */
         std::vector<std::byte> pages;
         size_t taken = 0, filled = 0, noted = 0;
+        std::vector<size_t>
+            unfinished; /* where there are pages that were still being written when they were read */
         TranslatedRecords records;
 
         bool has_unread() const { return taken < filled; }
@@ -122,6 +126,7 @@ private:
     size_t read_page(Cpu& cpu);
     std::span<const std::byte> page_at(const Cpu& cpu, size_t place) const;
     bool take_page(Cpu& cpu);
+    bool is_behind_gap(Cpu& cpu, const RawPage& page);
     ForkProcesses of_fork(uint32_t parent_thread, uint32_t child_thread, uint64_t timestamp) override;
     bool has_lost_events();
     void note_until(Cpu& cpu, uint64_t time);

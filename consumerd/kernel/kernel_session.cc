@@ -128,7 +128,9 @@ Status KernelSession::configure() {
     set_own_options(path_);
     /* Readers are woken when a quarter is full. */
     (void)write_tracefs(path("buffer_percent"), "25");
-    const std::uint64_t kilobytes = std::max<std::uint64_t>(config_.buffer_bytes >> 10, 64);
+    constexpr std::uint64_t least_kilobytes = 64;
+    const std::uint64_t kilobytes = std::max(config_.buffer_bytes >> 10, least_kilobytes);
+    config_.buffer_bytes = kilobytes << 10;
     if (Status set = write_tracefs(path("buffer_size_kb"), std::to_string(kilobytes)); !set)
         return set.error().with("The kernel has no memory for buffers of {} KiB for each CPU", kilobytes);
     return know_layout();
@@ -240,10 +242,34 @@ std::uint64_t KernelSession::now() const {
 }
 
 Status KernelSession::start() {
-    return write_tracefs(path("tracing_on"), "1");
+    Status started = write_tracefs(path("tracing_on"), "1");
+    if (started) settings_ = SessionSettings(path_, events_);
+    return started;
+}
+
+static Error changed_by_others(const std::string& what) {
+    return Error("Somebody else has changed the kernel's tracing in Plumb's instance while it was recorded: "
+                 "{}. Events "
+                 "of the kernel may be missing from then on, and nobody counts them.",
+                 what)
+        .hint("`trace-cmd stop -a` and `trace-cmd reset -a` reach all instances; without -a they leave this "
+              "one alone.");
+}
+
+Status KernelSession::check_running() {
+    if (was_stopped_ || settings_.is_running()) return ok();
+    was_stopped_ = true;
+    return changed_by_others(settings_.changes());
 }
 
 Status KernelSession::stop() {
+    const std::string changes = std::exchange(settings_, {}).changes();
+    const Status ended = end();
+    if (!ended || changes.empty() || was_stopped_) return ended;
+    return changed_by_others(changes);
+}
+
+Status KernelSession::end() {
     Status stopped = write_tracefs(path("tracing_on"), "0");
     Status disabled = write_tracefs(path("events/enable"), "0");
     texts_.reset();
@@ -315,6 +341,11 @@ std::uint64_t KernelSession::all_missed_probe_hits() const {
 
 std::uint64_t KernelSession::pages_per_cpu() const {
     return config_.buffer_bytes / page_bytes_;
+}
+
+std::uint64_t KernelSession::pages_of_buffer() const {
+    const std::uint64_t room = page_bytes_ - page_format_.data_offset;
+    return (config_.buffer_bytes + room - 1) / room;
 }
 
 } // namespace plumb

@@ -25,6 +25,7 @@
 #include "consumerd/kernel/probe_place.h"
 #include "consumerd/kernel/raw_page.h"
 #include "consumerd/kernel/record_filter.h"
+#include "consumerd/kernel/session_settings.h"
 #include "consumerd/kernel/syscall_arguments.h"
 #include "consumerd/kernel/syscall_text_program.h"
 #include "consumerd/kernel/taken_in_threads.h"
@@ -123,6 +124,9 @@ public:
     Status leave_out_self();
 
     Status start();
+    /* An error, once, if somebody else has stopped it. */
+    Status check_running();
+    /* Also an error if somebody has changed what was to be recorded: it is stopped then. */
     Status stop();
     Status remove();
 
@@ -134,11 +138,13 @@ public:
     void leave_out_probe_hits(std::uint64_t counted) { missed_before_ += counted; }
     /* Of kprobes and kretprobes, by whichever process: the kernel does not tell whose they were. */
     std::uint64_t missed_probe_hits() const;
-    /* Pages that a CPU's buffer has. */
+    /* Pages that a CPU's buffer has, at least; and as the kernel counts them, for what fits into each. */
     std::uint64_t pages_per_cpu() const;
+    std::uint64_t pages_of_buffer() const;
     const RawPageFormat& page_format() const { return page_format_; }
     std::uint32_t page_bytes() const { return page_bytes_; }
     std::uint64_t buffer_bytes() const { return config_.buffer_bytes; }
+    bool overwrites() const { return config_.overwrite; }
     const std::string& name() const { return name_; }
     /* Of a killed recorder: stopped. */
     bool is_adopted() const { return is_adopted_; }
@@ -146,6 +152,7 @@ public:
 private:
     KernelSession(std::string root, std::string name, const KernelConfig& config);
     std::string path(const std::string& file) const { return path_ + "/" + file; }
+    Status end();
     Status configure();
     Status know_layout();
     Status know_events();
@@ -187,6 +194,8 @@ private:
     std::unique_ptr<GlobalNumbers> numbers_;
     RecordFilter* filter_ = nullptr;
     std::vector<KernelEvent> events_;
+    SessionSettings settings_; /* as they were when it began */
+    bool was_stopped_ = false; /* by somebody else; said */
     bool is_adopted_ = false;
     std::optional<SyscallTextProgram> texts_;
     std::optional<Error> texts_problem_;

@@ -75,6 +75,27 @@ void StreamReader::look_at_packets(const std::function<bool(const PacketPlace&)>
     rewind();
 }
 
+/* A tracer counts what is missing in the packet that it writes when it counts: it may have been lost before that one, in
+ * it, or behind it. */
+std::vector<LossPlace> StreamReader::loss_places() {
+    constexpr int64_t never = std::numeric_limits<int64_t>::max();
+    std::vector<LossPlace> places;
+    int64_t before_ns = std::numeric_limits<int64_t>::min();
+    uint64_t known = 0;
+    bool is_open = false;
+    look_at_packets([&](const PacketPlace& packet) {
+        const int64_t begin_ns = stream_->clock(packet.timestamp_begin);
+        const uint64_t lost = losses_.events_discarded + losses_.packets_lost;
+        if (is_open) places.back().until_ns = begin_ns;
+        is_open = lost > known;
+        if (is_open) places.push_back({before_ns, never});
+        known = lost;
+        before_ns = begin_ns;
+        return true;
+    });
+    return places;
+}
+
 void StreamReader::continue_behind(const std::optional<PacketPlace>& last, std::vector<uint64_t> left_out) {
     before_ = last;
     left_out_ = std::move(left_out);

@@ -70,6 +70,11 @@ struct StreamLosses {
     bool any() const { return (events_discarded | packets_lost | unknown_events | damaged_packets) != 0; }
 };
 
+/* Events are missing somewhere in between: as narrow as the packets' own times tell. */
+struct LossPlace {
+    int64_t from_ns = 0, until_ns = 0;
+};
+
 /* What a packet says of itself. */
 struct PacketPlace {
     uint64_t at = 0; /* in the file */
@@ -95,6 +100,8 @@ public:
     void rewind();
     /* Of each packet, until `look` returns false. Behind it all is as after rewind(). */
     void look_at_packets(const std::function<bool(const PacketPlace&)>& look);
+    /* In order. Behind it all is as after rewind(). */
+    std::vector<LossPlace> loss_places();
     /* Before the first next(): the file goes on where another one ended, whose last packet this is; what is at these places,
      * which are in order, stands in another one, too, and is left out here. */
     void continue_behind(const std::optional<PacketPlace>& last, std::vector<uint64_t> left_out);

@@ -193,6 +193,7 @@ public:
           pairs_(style.pairs),
           min_duration_ns_(style.min_duration_ns),
           lines_max_(style.lines_max),
+          losses_(std::move(style.losses)),
           time_(style.time, reader.start_ns(), reader.monotonic_zero_ns().value_or(0)),
           time_end_(fmt::format("{}] (", colors_.end)),
           time_begin_(fmt::format("[{}", colors_.time)) {
@@ -335,7 +336,16 @@ private:
         write_fields(exit);
         out_.put(" after ");
         put_duration(exit.time_ns - entry.time_ns);
+        if (entry.packet != exit.packet && were_lost(entry.time_ns, exit.time_ns))
+            out_.put(" <events were lost meanwhile>");
         out_.put('\n');
+    }
+
+    /* Then it may be the exit of a later call. Within a packet none are missing. */
+    bool were_lost(int64_t from_ns, int64_t until_ns) const {
+        const auto behind = std::partition_point(
+            losses_.begin(), losses_.end(), [=](const LossPlace& place) { return place.until_ns < from_ns; });
+        return behind != losses_.end() && behind->from_ns <= until_ns;
     }
 
     void write_entry(const OpenCall& call, std::string_view mark) {
@@ -435,6 +445,7 @@ private:
     bool pairs_;
     int64_t min_duration_ns_;
     uint64_t lines_max_;
+    std::vector<LossPlace> losses_; /* with pairs */
     int64_t newest_ns_ = 0;
     using ThreadKey = std::pair<uint32_t, uint32_t>; /* recording, thread */
     std::map<ThreadKey, OpenCall> entries_;          /* of system calls that have not returned */

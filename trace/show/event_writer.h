@@ -57,6 +57,7 @@ struct TextStyle {
     bool pairs = false;
     int64_t min_duration_ns = 0; /* with pairs: nothing but calls that took as long */
     uint64_t lines_max = 0;      /* with pairs: finish() writes no more than are left of these; 0: all */
+    std::vector<LossPlace> losses = {}; /* with pairs: what TraceReader::loss_places() says */
 };
 
 std::unique_ptr<EventWriter> make_text_writer(const TraceReader& reader, OutputBuffer& out, TextStyle style);

@@ -1,0 +1,51 @@
+/*
+ * Where in a CPU's events those are missing that the kernel dropped since its buffer was full. It counts them, and marks no
+ * page; but it can only drop between two pages, the second of which had to wait until an older one was read. So it did
+ * where that was read behind the last event of the first.
+ *
+ * What is counted may lie as far ahead of the page that is looked at as the buffer is long. So a place takes all that is not
+ * told yet but a few, one for each place that may follow: their sum is right, and each has some.
+ */
+#ifndef PLUMB_CONSUMERD_KERNEL_DROP_PLACES_H
+#define PLUMB_CONSUMERD_KERNEL_DROP_PLACES_H
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+namespace plumb {
+
+class DropPlaces {
+public:
+    /* Of a buffer of so many pages. 0: of one that overwrites its oldest; then all is told at once. */
+    explicit DropPlaces(std::size_t buffer_pages = 0) : buffer_pages_(buffer_pages) {}
+
+    /* The kernel has given us so many whole pages, by `now`: their places in the buffer are free. */
+    void read(std::size_t pages, std::uint64_t now);
+    /* Whether the kernel may have dropped events before the page that is taken next. */
+    bool may_have_dropped() const;
+    /* Of what it says to have dropped, how much no page was told of. */
+    std::uint64_t untold(std::uint64_t dropped) const { return dropped - told_; }
+    /* The page that is taken next is behind such a place. */
+    void tell(std::uint64_t dropped);
+    /* It is taken, with the time of its last event. Not whole: the rest of it comes next. */
+    void take(std::uint64_t last, bool is_whole = true);
+    /* All that there is is taken. Nothing is kept for places that would have followed by now. */
+    void settle(std::uint64_t dropped);
+    void finish(std::uint64_t dropped) { told_ = dropped; }
+    /* How many were dropped before the page that was taken last. */
+    std::uint64_t told() const { return told_; }
+
+private:
+    std::size_t buffer_pages_;
+    std::deque<std::uint64_t> read_at_; /* of the last pages */
+    std::uint64_t first_read_ = 0;      /* number of the first of these */
+    std::uint64_t taken_ = 0;
+    std::uint64_t last_ = 0;           /* event of the page before */
+    std::deque<std::uint64_t> places_; /* numbers of pages behind one, a buffer's length back */
+    std::uint64_t told_ = 0;
+};
+
+} // namespace plumb
+
+#endif
