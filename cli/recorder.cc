@@ -286,8 +286,8 @@ Status Recorder::open_drain(ClockCalibration calibration) {
 }
 
 void Recorder::wait_for_end() {
-    const std::uint64_t begun_ns =
-        elapsed_ns(); /* the time is that of recording, not that of getting there */
+    /* The time is that of recording, not that of getting there. */
+    const std::uint64_t begun_ns = begun_ns_.value_or(elapsed_ns());
     std::uint64_t look_again_ns = 0;
     for (bool is_at_end = false; !is_at_end;) {
         try {

@@ -158,7 +158,9 @@ private:
     std::set<std::uint32_t> asleep_; /* processes that slept when they were switched on or off (plumb.ko) */
     std::unique_ptr<OtherUsers> other_users_; /* only of root */
     std::uint64_t next_look_ns_ = 0;
-    std::uint64_t enabled_generation_ = 0; /* of the state: what is to be recorded is on from then */
+    std::uint64_t kernel_begun_ns_ = 0;
+    std::optional<std::uint64_t> begun_ns_; /* where it is not known by the end of attaching */
+    std::uint64_t enabled_generation_ = 0;  /* of the state: what is to be recorded is on from then */
     /* Of a flight recorder, which has no drains: */
     std::optional<ClockCalibration> calibration_;
     std::optional<SnapshotSocket> snapshot_socket_;

@@ -164,6 +164,7 @@ void Recorder::tell_of_return_probes() {
 /* `processes`: whom it is limited to. Where nobody is named, or with --system-wide: it is not, but the recorder itself is left
  * out. */
 Status Recorder::start_kernel(const std::vector<std::uint32_t>& processes) {
+    kernel_begun_ns_ = elapsed_ns();
     if (by_module_) return kernel_drain_->start([this] { return by_module_->events.start(); });
     if (!kernel_session_) return ok();
     const auto begin = [&] {

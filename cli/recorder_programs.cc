@@ -277,6 +277,8 @@ Status Recorder::attach() {
         if (attached_.count(each.process_id) != 0)
             status_.say(fmt::format("process {} could not be reached: {}", each.process_id, each.reason));
     if (reachable > 0) without_tracepoints_.insert(missing.begin(), missing.end());
+    if (has_kernel() && reachable == 0 && options_.command.empty() && options_.executables.empty())
+        begun_ns_ = kernel_begun_ns_;
     if (attached_.empty() || reachable > 0 || has_kernel() || !options_.command.empty() ||
         !options_.executables.empty())
         return ok();

@@ -5,6 +5,7 @@
 #include "base/time_namespace.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/event/record_encoder.h"
+#include "consumerd/kernel/event_format.h"
 
 #include <plumb/abi/event.h>
 
@@ -85,6 +86,17 @@ std::uint64_t boottime_of_ticks(std::uint64_t ticks) {
     return ticks * tick_ns - static_cast<std::uint64_t>(offsets ? offsets->boottime_ns : 0);
 }
 
+constexpr std::uint64_t kernel_thread_flag = 0x00200000; /* PF_KTHREAD */
+
+/* Of threads of its own /proc tells more than their names, which events of the kernel have: "kworker/1:1-events" is called
+ * "kworker/1:1", "rcu_exp_gp_kthread_worker" what fits. */
+std::string name_of_kernel_thread(std::string name) {
+    constexpr std::string_view worker = "kworker/", rescuer = "kworker/R-";
+    if (name.starts_with(worker) && !name.starts_with(rescuer))
+        name = name.substr(0, name.find_first_of("+-"));
+    return name.substr(0, thread_name_bytes - 1);
+}
+
 /* /proc/PID/task/TID/stat: "12 (a name) S 1 ...". The name may hold anything, so its end is the last ')'. */
 std::optional<ThreadStat> thread_stat(std::uint32_t process_id, std::uint32_t thread_id) {
     const auto text = read_small_file(fmt::format("/proc/{}/task/{}/stat", process_id, thread_id));
@@ -99,6 +111,7 @@ std::optional<ThreadStat> thread_stat(std::uint32_t process_id, std::uint32_t th
     for (int field = 5; field <= 8; field++)
         rest >> skipped;
     rest >> stat.flags; /* the 9th */
+    if ((stat.flags & kernel_thread_flag) != 0) stat.name = name_of_kernel_thread(stat.name);
     for (int field = 10; field <= 21; field++)
         rest >> skipped;
     std::uint64_t start_ticks = 0;
@@ -158,7 +171,6 @@ public:
         encoder_.end();
     }
     void threads(std::uint32_t process_id) {
-        constexpr std::uint64_t kernel_thread_flag = 0x00200000; /* PF_KTHREAD */
         for (const std::uint32_t thread_id : thread_ids(process_id)) {
             const std::uint64_t looked_at = read_clock(clock_);
             const auto stat = thread_stat(process_id, thread_id);

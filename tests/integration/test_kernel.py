@@ -359,7 +359,41 @@ class Kernel(TracedProgramTest):
             program.kill()
             program.wait()
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertGreater(json.loads(done.stdout)["events_by_name"]["sched_process_fork"], 3)
+        summary = json.loads(done.stdout)
+        self.assertGreater(summary["events_by_name"]["sched_process_fork"], 3)
+        self.assertLess(summary["duration_ns"], 1_900_000_000)  # without the second in which it might have shown tracepoints
+
+    def test_threads_of_the_kernel_have_the_names_that_its_events_have(self):
+        """/proc has longer ones, with what a worker does at the moment."""
+        subprocess.run([PLUMB, "record", "-q", "-o", self.trace, "-a", "-k", "sched:sched_switch", "--duration", "500ms"], check=True,
+                       timeout=60)
+        shown = subprocess.run([PLUMB, "view", "--json", self.trace], capture_output=True, text=True, check=True).stdout
+        switches = [event for event in map(json.loads, shown.splitlines()) if event["event"] == "sched_switch"]
+        of_kernel = {(event["comm"], event["fields"]["prev_comm"]) for event in switches
+                     if event["fields"]["prev_comm"].startswith(("kworker/", "rcu", "ksoftirqd/", "migration/"))}
+        self.assertGreater(len(of_kernel), 0)
+        self.assertEqual({pair for pair in of_kernel if pair[0] != pair[1]}, set())
+
+    def test_execveat_ends_as_the_kernel_says(self):
+        """Which is as execve(): for the kernel every program that begins comes from there."""
+        source = Path(self.trace).parent / "execveat.c"
+        source.write_text("""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(void) {
+    char *arguments[] = {"true", 0}, *none[] = {0};
+    syscall(SYS_execveat, AT_FDCWD, "/nosuch", arguments, none, 0);
+    return (int)syscall(SYS_execveat, AT_FDCWD, "/bin/true", arguments, none, 0);
+}
+""")
+        program = source.with_suffix("")
+        subprocess.run(["cc", source, "-o", program], check=True)
+        self.record("-k", "syscalls:execve", "-k", "syscalls:execveat", command=[program])
+        lines = subprocess.run([PLUMB, "view", "--pairs", self.trace], capture_output=True, text=True, check=True).stdout
+        self.assertEqual([re.search(r"\) (\w+):.* ret = (-?\d+)", line).groups() for line in lines.splitlines()],
+                         [("execve", "0"), ("execveat", "-2"), ("execveat", "0")])
 
     def test_without_root_programs_are_recorded_alone(self):
         with tempfile.TemporaryDirectory() as name:

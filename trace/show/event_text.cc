@@ -209,6 +209,8 @@ public:
                  false,
                  false,
                  false,
+                 false,
+                 false,
                  false});
         if (!pairs_) return;
         std::set<RecordedCall> with_exit;
@@ -274,6 +276,9 @@ private:
         bool is_exit = false;
         bool is_late_text = false;
         bool is_lone_entry = false; /* none of these: it has a line of its own */
+        bool is_execveat = false;
+        bool ends_exec =
+            false; /* also that of execveat(): a program that begins has come from execve(), for the kernel */
     };
     struct OpenCall {
         Event entry;
@@ -295,7 +300,10 @@ private:
             entry->second.late.add(event);
             return true;
         }
-        if (events_[entry->second.entry.info->index].system_call.text() != pieces.system_call.text()) {
+        const EventPieces& begun = events_[entry->second.entry.info->index];
+        const bool is_its_exit =
+            begun.system_call.text() == pieces.system_call.text() || (begun.is_execveat && pieces.ends_exec);
+        if (!is_its_exit) {
             drop_call(event);
             return false;
         }
@@ -323,6 +331,8 @@ private:
         if (pieces.is_entry && with_exit.count({reader_.recording_of(info), name}) == 0)
             pieces.is_lone_entry = true;
         if (pieces.is_lone_entry) pieces.is_entry = false;
+        pieces.is_execveat = info.name == "syscall_entry_execveat";
+        pieces.ends_exec = info.name == "syscall_exit_execve";
         pieces.is_call = pieces.is_entry || pieces.is_exit || pieces.is_late_text;
         if (!pieces.is_entry && !pieces.is_exit) return;
         pieces.system_call = TextPiece(fmt::format(") {}{}{}:", colors_.event, escaped(name), colors_.end));
@@ -330,7 +340,7 @@ private:
 
     void write_pair(const OpenCall& call, const Event& exit) {
         const Event& entry = call.entry;
-        write_head(exit, events_[exit.info->index].system_call);
+        write_head(exit, events_[entry.info->index].system_call);
         write_fields(entry, &call.late);
         out_.put(" ->");
         write_fields(exit);
