@@ -300,10 +300,11 @@ void introduce_thread() {
     store_relaxed(self.epoch, is_in_vfork() ? 0 : newest);
 }
 
-// A child of vfork. It keeps no data of its own, so it is the process that remembers the last one; two that take turns
-// are told of more than once.
+// A child of vfork. It keeps no data of its own, so it is the process that remembers the last ones; two of them that share a
+// place and take turns are told of more than once.
 void introduce_borrower(const Writer& writer) {
-    static uint64_t last; // thread id << 32 | epoch
+    static uint64_t known[64]; // by thread id: thread id << 32 | epoch
+    uint64_t& last = known[writer.thread_id % (sizeof(known) / sizeof(known[0]))];
     const uint32_t newest = load_acquire(runtime.epoch);
     const uint64_t now = uint64_t{writer.thread_id} << 32 | newest;
     if (exchange_seq_cst(last, now) == now) return;

@@ -169,8 +169,36 @@ bool writers_are_wiped() {
     return load_acquire(runtime.writers_armed) && load_acquire(*runtime.writers_live) != writers_are_live;
 }
 
-// What the process needs once, by the first object that registers; dynamic linkers run constructors one at a
-// time.
+// The first object that registers. glibc runs constructors one at a time; musl lets two threads run those of two plug-ins at
+// once, and who comes second waits. Where the first was stopped in the middle, or was another thread in a process that has forked
+// since, he is not waited for for ever: his object stays off.
+class FirstRegistration {
+public:
+    FirstRegistration() {
+        uint32_t nobody = 0;
+        is_ours_ = load_acquire(runtime.first_registration) == 0 &&
+                   compare_exchange(runtime.first_registration, nobody, begun);
+        for (int tries = 0;
+             tries < tries_max && !is_ours_ && load_acquire(runtime.first_registration) != done; tries++) {
+            const timespec millisecond = {0, 1'000'000};
+            sys::call(SYS_nanosleep, &millisecond, nullptr);
+        }
+    }
+    ~FirstRegistration() {
+        if (is_ours_) store_release(runtime.first_registration, done);
+    }
+    FirstRegistration(const FirstRegistration&) = delete;
+    FirstRegistration& operator=(const FirstRegistration&) = delete;
+
+    bool may_go_on() const { return is_ours_ || load_acquire(runtime.first_registration) == done; }
+
+private:
+    static constexpr uint32_t begun = 1, done = 2;
+    static constexpr int tries_max = 1000;
+    bool is_ours_ = false;
+};
+
+// What the process needs once.
 int initialise() {
     if (runtime.initialised) return 0;
     stay_loaded();
@@ -314,6 +342,8 @@ extern "C" __attribute__((visibility("default"))) int plumb_register_object(plum
     if (object->version != PLUMB_RUNTIME_VERSION) return -EPROTO;
     if (!runtime.initialised && load_relaxed(runtime.restrictions) != 0) return 0; // it stays off
     notice_fork();
+    const FirstRegistration registration;
+    if (!registration.may_go_on()) return -EAGAIN;
     const Permit permit;
     const bool first = !runtime.initialised;
     const int error = initialise();

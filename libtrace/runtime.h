@@ -88,7 +88,8 @@ constexpr uint32_t guard_count = 64;
 // What only a traced process needs is kept elsewhere: every_start.h.
 struct Runtime {
     bool initialised = false;
-    int64_t rseq_offset = 0; // 0: the fallback without rseq
+    uint32_t first_registration = 0; // how far it is: registry.cc
+    int64_t rseq_offset = 0;         // 0: the fallback without rseq
     bool membarrier_registered = false;
     uint32_t sequences_lost = 0; // membarrier failed: no sequence may begin, nothing may be unmapped
     uint32_t sequences_go_on =

@@ -6,6 +6,7 @@
 #include "consumerd/control/event_pattern.h"
 #include "consumerd/control/launched.h"
 #include "consumerd/control/left_channel.h"
+#include "consumerd/control/left_rings.h"
 #include "consumerd/control/seccomp.h"
 #include "consumerd/control/unattached.h"
 
@@ -143,6 +144,7 @@ struct Session::Parts {
     bool ended = false;
     std::uint64_t first_generation = 0; /* that knows the session with rules; 0: it never had any */
     FilterWatch filters{};
+    LeftRings left_rings{};
     std::map<std::uint32_t, OwnName> own_names{}; /* of processes that rules speak of */
     std::vector<plumb_rule> own_rules{};          /* that are on */
     std::uint32_t refused_before = 0;             /* processes, for want of a slot */
@@ -467,6 +469,7 @@ std::uint32_t Session::programs_begun() const {
 
 std::uint64_t Session::hold_filtered() {
     parts_->channel.ring_memory().reserve_all_if_wanted();
+    parts_->left_rings.look(parts_->channel, read_clock(PLUMB_CLOCK_MONOTONIC));
     if (parts_->ended || parts_->options.filtered_too) return FilterWatch::round_every_ns;
     ask_again(parts_->state, parts_->filters.look(parts_->state, parts_->index));
     return parts_->filters.wanted_in_ns();

@@ -103,7 +103,8 @@
     ((subbuf_bytes) / 4u < PLUMB_RECORD_MAX_BYTES ? (subbuf_bytes) / 4u : PLUMB_RECORD_MAX_BYTES)
 
 /* The owner word of an extra ring: the lower 20 bits of the inode of the process-id namespace (0: not known), process
- * id and thread id in it. Whoever belongs to another namespace can not judge whether the owner lives. */
+ * id and thread id in it. Whoever belongs to another namespace can not judge whether the owner lives; a controller that sees
+ * everybody gives the ring back when it is gone. */
 #define PLUMB_OWNER(space, process_id, thread_id)                                    \
     ((uint64_t)((space)&0xfffffu) << 44 | (uint64_t)((process_id)&0x3fffffu) << 22 | \
      (uint64_t)((thread_id)&0x3fffffu))
