@@ -19,6 +19,8 @@
 #include <charconv>
 #include <cstdio>
 #include <ctime>
+#include <fstream>
+#include <string>
 #include <string_view>
 
 namespace plumb {
@@ -294,6 +296,23 @@ void LaunchedCommand::give_up() {
     ended_ = true;
 }
 
+/* What else is known of why. */
+static Error could_not_run(const std::string& name, int cause) {
+    const Error error = Error::from_errno(cause, "Could not run {}", name);
+    const bool is_file = name.find('/') != std::string::npos && access(name.c_str(), F_OK) == 0;
+    if (cause == EACCES && is_file) return error.hint("It may not be executed: `chmod +x {}`.", name);
+    if (cause == ENOEXEC)
+        return error.hint("It is no program of this machine; a script begins with #! and who reads it.");
+    if (cause != ENOENT) return error;
+    if (name.find('/') == std::string::npos)
+        return error.hint("It is in no folder of PATH; ./{} is one of this folder.", name);
+    if (!is_file) return error;
+    std::string first;
+    std::getline(std::ifstream(name), first);
+    return first.starts_with("#!") ? error.hint("It is there; who is to read it is not: {}.", first.substr(2))
+                                   : error.hint("It is there; the loader that it needs is not.");
+}
+
 Result<bool> LaunchedCommand::has_begun(std::uint64_t patience_ns) {
     if (!from_child_.is_open()) return true;
     pollfd answer{from_child_.get(), POLLIN, 0};
@@ -304,7 +323,7 @@ Result<bool> LaunchedCommand::has_begun(std::uint64_t patience_ns) {
     from_child_.reset();
     if (received != sizeof(cause)) return true; /* closed by exec, or by its end */
     give_up();
-    return Error::from_errno(cause, "Could not run {}", name_);
+    return could_not_run(name_, cause);
 }
 
 bool LaunchedCommand::has_ended() {

@@ -13,8 +13,11 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <new>
 #include <sstream>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace plumb {
@@ -80,6 +83,24 @@ int complain(const Error& error) {
 
 namespace {
 
+/* What other tracers call it. */
+std::string by_another_name(const std::string& wanted) {
+    static const std::map<std::string_view, const char*> known = {
+        {"help", "`plumb COMMAND --help` explains one"},
+        {"start", "`plumb record` begins a recording, and ends it"},
+        {"stop", "What `plumb record` began ends with its command, with --duration, or with Ctrl+C"},
+        {"create", "`plumb record -o DIR` makes a recording"},
+        {"destroy", "A recording ends with its `plumb record`"},
+        {"enable-event", "`plumb record -e PATTERN`, -k for the kernel's"},
+        {"status", "`plumb list` shows what is recorded, `plumb doctor` what this machine offers"},
+        {"report", "`plumb view DIR`"},
+        {"script", "`plumb view --json DIR`"},
+        {"trace", "`plumb record -- COMMAND`, and `plumb view DIR`"},
+        {"snapshot", "`plumb record --snapshot`"}};
+    const auto found = known.find(wanted);
+    return found == known.end() ? "" : fmt::format("{}. ", found->second);
+}
+
 /* A command that there is not. The library would call it an argument that was not expected. */
 plumb::Status check_command(const CLI::App& app, int argc, char** argv) {
     if (argc < 2 || argv[1][0] == '-') return plumb::ok();
@@ -89,10 +110,12 @@ plumb::Status check_command(const CLI::App& app, int argc, char** argv) {
     const std::string wanted = argv[1];
     if (std::find(names.begin(), names.end(), wanted) != names.end()) return plumb::ok();
     const std::vector<std::string> similar = plumb::similar_names(wanted, names);
+    const std::string other = by_another_name(wanted);
     return plumb::Error("There is no command `{}`{}.", wanted,
-                        similar.empty() ? ""
-                                        : fmt::format("; one of a name like it is `{}`", similar.front()))
-        .hint("`plumb --help` lists them.");
+                        similar.empty() || !other.empty()
+                            ? ""
+                            : fmt::format("; one of a name like it is `{}`", similar.front()))
+        .hint("{}`plumb --help` lists them.", other);
 }
 
 /* The whole command line, from its words to the exit status. */

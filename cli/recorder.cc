@@ -145,7 +145,11 @@ Status Recorder::check_words() {
     if (!options_.kernel_buffer_size) return ok();
     const auto bytes = parse_size(*options_.kernel_buffer_size);
     if (!bytes) return bytes.error().with("--kernel-buffer-size");
-    return *bytes != 0 ? ok() : Status(Error("--kernel-buffer-size 0: a buffer holds something."));
+    constexpr std::uint64_t least_bytes = 4096;
+    if (*bytes >= least_bytes) return ok();
+    return Error("--kernel-buffer-size {}: a buffer holds something, a page at least.",
+                 *options_.kernel_buffer_size)
+        .hint("Give it with its unit, as 8M; 64K is the smallest that is made.");
 }
 
 /* Before the recording, nobody takes them. */

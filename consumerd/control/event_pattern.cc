@@ -40,7 +40,9 @@ Status check_event_pattern(const std::string& pattern) {
     if (const char* const mistake = glob_mistake(pattern)) return wrong(mistake);
     const bool has_set = pattern.find('[') != std::string::npos; /* where a colon may be one of the set */
     if (!has_set && std::count(pattern.begin(), pattern.end(), ':') > 1)
-        return wrong("it has more than one colon");
+        return wrong(pattern.find(',') != std::string::npos
+                         ? "it has more than one colon: several patterns have an option each"
+                         : "it has more than one colon");
     if (pattern.back() == ':') return wrong("it has no event behind the provider");
     if (const char no_letter = letter_of_no_event(pattern); no_letter != '\0')
         return wrong(no_letter == ' ' ? "it has a space"

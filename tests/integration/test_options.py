@@ -80,7 +80,18 @@ class Refused(unittest.TestCase):
         self.refused("plumb: There is no command `recrod`; one of a name like it is `record`. `plumb --help` lists them.\n",
                      "recrod", "-o", "trace", "--", "true")
         self.refused("plumb: There is no command `nosuch`. `plumb --help` lists them.\n", "nosuch")
-        self.refused("plumb: There is no command `help`", "help")
+        self.refused("plumb: There is no command `help`. `plumb COMMAND --help` explains one.", "help")
+        self.refused("plumb: There is no command `stop`. What `plumb record` began ends with its command", "stop")
+        self.refused("several patterns have an option each", "record", "-e", "a:*,b:*", "--", "true")
+        self.refused("It is in no folder of PATH", "record", "--", "nosuchprogram")
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "script")
+            with open(script, "w", encoding="utf-8") as file:
+                file.write("#!/nosuch/interpreter -x\n")
+            self.refused("It may not be executed: `chmod +x", "record", "--", script)
+            os.chmod(script, 0o755)
+            self.refused("who is to read it is not: /nosuch/interpreter -x", "record", "--", script)
+        self.refused("64K is the smallest", "record", "-k", "sched", "--kernel-buffer-size", "1", "--", "true")
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_a_directory_that_may_not_be_made(self):
