@@ -5,16 +5,10 @@ nanoseconds are the emulator's, and only the ratio says something.
 
     bench/kernel_channel.py VERSION [--build DIR]      VERSION: of tools/kernels.txt; DIR: build/dev
 """
-import argparse
-import os
-import re
 import statistics
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parent.parent
+from guest_bench import arguments, measured
+
 CALLS, ROUNDS = 200_000, 7
 # Two events for each call: its entry and its exit.
 LOOP = r"""
@@ -64,31 +58,8 @@ done
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("version")
-    parser.add_argument("--build", type=Path, default=SOURCE / "build/dev")
-    options = parser.parse_args()
-    os.environ["PLUMB_SOURCE_DIR"], os.environ["PLUMB_BUILD_DIR"] = str(SOURCE), str(options.build)
-    sys.path.insert(0, str(SOURCE / "tests/kernel"))
-    from guest import Guest
-    from guest_module import COUNTER, build_module
-
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        module, status, said = build_module(options.version, folder)
-        if status != 0:
-            sys.exit(said)
-        (folder / "loop.c").write_text(LOOP)
-        subprocess.run(["gcc", "-O2", f"-DCALLS={CALLS}", folder / "loop.c", "-o", folder / "loop"], check=True)
-        guest = Guest(options.version, COUNTER)
-        guest.archive.add("/plumb.ko", module.read_bytes(), 0o100644)
-        guest.add(options.build / "cli/plumb", "/bin/plumb")
-        guest.add(folder / "loop", "/bin/loop")
-        guest.step("bench", SCRIPT.replace("ROUNDS", str(ROUNDS)))
-        result = guest.boot(folder)["bench"]
-    found = {name: [float(value) for value in re.findall(rf"^{name} ([\d.]+)$", result.out, re.M)] for name in ("off", "tracefs", "module")}
-    if any(len(values) != ROUNDS for values in found.values()):
-        sys.exit(result.out + result.error)
+    options = arguments(__doc__)
+    found = measured(options, LOOP.replace("CALLS", str(CALLS)), SCRIPT.replace("ROUNDS", str(ROUNDS)), ("off", "tracefs", "module"), ROUNDS)
     median = {name: statistics.median(values) for name, values in found.items()}
     each = {name: (median[name] - median["off"]) / 2 for name in ("tracefs", "module")}
     print(f"a call without events: {median['off']:.0f} ns; an event by tracefs: {each['tracefs']:.0f} ns, by plumb.ko: "
