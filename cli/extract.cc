@@ -198,14 +198,22 @@ std::string name_of(const plumb_channel_header& header) {
     return fmt::format("{}-{}", name, header.creator_pid);
 }
 
-/* Channels of a dump by their numbers: a recorder's own, and beside it the one in which plumb.ko wrote for it. */
-std::vector<std::vector<std::size_t>> recordings_in(const DumpedChannels& channels) {
+/* Channels of a dump by their numbers: a recorder's own, those in other users' directories and beside /dev/shm, which have its
+ * cookie, and the one in which plumb.ko wrote for it. In the memory of a process one channel may be mapped twice. */
+std::vector<std::vector<std::size_t>> recordings_in(const DumpedChannels& channels, bool is_of_machine) {
     std::vector<std::vector<std::size_t>> recordings;
+    const auto is_beside = [&](const plumb_channel_header& one, const plumb_channel_header& other) {
+        if (one.creator_pid != other.creator_pid) return false;
+        return one.domain == other.domain ? is_of_machine && one.session_cookie == other.session_cookie
+                                          : name_of(one) == name_of(other);
+    };
     const auto belongs_to = [&](std::size_t number, const std::vector<std::size_t>& recording) {
-        const plumb_channel_header &one = channels.header(number),
-                                   &other = channels.header(recording.front());
-        return recording.size() == 1 && one.domain != other.domain && one.creator_pid == other.creator_pid &&
-               name_of(one) == name_of(other);
+        const plumb_channel_header& one = channels.header(number);
+        const auto has_domain = [&](std::size_t each) { return channels.header(each).domain == one.domain; };
+        const bool is_first_of_domain = std::none_of(recording.begin(), recording.end(), has_domain);
+        return std::any_of(recording.begin(), recording.end(), [&](std::size_t each) {
+            return is_first_of_domain != has_domain(each) && is_beside(one, channels.header(each));
+        });
     };
     for (std::size_t i = 0; i < channels.count(); i++) {
         const auto found = std::find_if(recordings.begin(), recordings.end(),
@@ -274,6 +282,7 @@ bool extract_dumped(const MemoryDump& dump, const DumpedChannels& channels,
                                           name_of(first), first.creator_pid);
     std::vector<std::string> problems = problems_of(dump, channels);
     std::vector<ToDrain> copies;
+    std::size_t of_programs = 0;
     for (const std::size_t number : recording) {
         auto channel = channels.copy(number);
         if (!channel) {
@@ -282,7 +291,9 @@ bool extract_dumped(const MemoryDump& dump, const DumpedChannels& channels,
             continue;
         }
         add_problems_of(*channel, channels.header(number), problems);
-        copies.push_back({std::move(channel->copy), "", options.which});
+        const bool is_further = channels.header(number).domain == PLUMB_DOMAIN_USER && of_programs++ != 0;
+        copies.push_back(
+            {std::move(channel->copy), is_further ? fmt::format("ust-{}", of_programs) : "", options.which});
     }
     if (copies.empty()) return false;
     options.is_of_others = dump.is_of_machine();
@@ -308,7 +319,7 @@ int extract_dump(FileDescriptor file, const ExtractOptions& options) {
     const auto found = DumpedChannels::find(*dump);
     if (!found) return complain(found.error().with("{} can not be searched for channels", options.which));
     if (found->count() == 0) return complain(no_channel_in(*dump, *found, options.which));
-    const auto recordings = recordings_in(*found);
+    const auto recordings = recordings_in(*found, dump->is_of_machine());
     if (recordings.size() > 1 && !options.directory.empty() &&
         ::mkdir(options.directory.c_str(), 0777) != 0 && errno != EEXIST)
         return complain(Error::from_errno(errno, "Could not make the directory {}", options.directory));
@@ -357,32 +368,36 @@ int remove_left(const std::vector<LeftRecording>& left, const ExtractOptions& op
 /* 0: the recorder recorded programs alone, or this is only what it left with another user. */
 std::uint64_t kernel_cookie_of(const LeftRecording& recording) {
     const LeftChannel& channel = recording.first();
-    const bool is_own = recording.parts.front().user_id == channel.recorder_user_id;
+    const bool is_own = recording.parts.front().place.user_id == channel.recorder_user_id;
     return is_own && channel.has_kernel_events ? channel.cookie : 0;
 }
 
-Result<ToDrain> copy_of(const LeftRecording::Part& part, uid_t own) {
-    const auto directory = UserDirectory::open_existing(part.user_id);
+/* `is_own`: of the recorder's own user, and the first of these. */
+Result<ToDrain> copy_of(const LeftRecording::Part& part, bool is_own) {
+    const auto directory = UserDirectory::open_existing(part.place);
     if (!directory) return directory.error();
     const auto file = directory->open_file(part.channel.file_name, false);
     if (!file) return file.error();
     const std::string path = directory->path_of_file(part.channel.file_name);
     auto channel = ChannelCopy::read(*file, path);
     if (!channel) return channel.error();
-    return ToDrain{std::move(*channel), part.user_id == own ? "" : folder_of_user(part.user_id), path, &part};
+    return ToDrain{std::move(*channel), is_own ? "" : folder_of(part.place), path, &part};
 }
 
 /* What is in the trace as a whole is removed; the rest stays. */
 int extract_left(const LeftRecording& recording, const ExtractOptions& options) {
     std::vector<ToDrain> channels;
     std::vector<std::string> problems;
+    const uid_t own = options.user_id.value_or(::geteuid());
     for (const LeftRecording::Part& part : recording.parts) {
-        auto one = copy_of(part, options.user_id.value_or(::geteuid()));
+        auto one = copy_of(part, &part == &recording.parts.front() && part.place.user_id == own);
         if (one)
             channels.push_back(std::move(*one));
         else
             problems.push_back(
-                one.error().with("What was left of programs of user {} is missing", part.user_id).message());
+                one.error()
+                    .with("What was left of programs of user {} is missing", part.place.user_id)
+                    .message());
     }
     if (channels.empty()) return complain(Error("{}", fmt::join(problems, "\n")));
     const auto made =

@@ -21,15 +21,15 @@ Error nothing_left() {
 }
 
 /* In whose directories it is looked: of all for root, whose recorder may have recorded others, too. */
-Result<std::vector<uid_t>> users_to_search(const LeftWanted& wanted) {
-    if (wanted.user_id) return std::vector<uid_t>{*wanted.user_id};
-    std::vector<uid_t> users = {::geteuid()};
-    if (::geteuid() != 0) return users;
-    const auto others = users_with_directory();
-    if (!others) return others.error().number() == ENOENT ? users : others;
-    for (const uid_t user_id : *others)
-        if (user_id != ::geteuid()) users.push_back(user_id);
-    return users;
+Result<std::vector<UserPlace>> places_to_search(const LeftWanted& wanted) {
+    if (wanted.user_id) return places_of(*wanted.user_id);
+    std::vector<UserPlace> places = places_of(::geteuid());
+    if (::geteuid() != 0) return places;
+    const auto others = places_with_directory();
+    if (!others) return others.error().number() == ENOENT ? places : others;
+    for (const UserPlace& place : *others)
+        if (place.user_id != ::geteuid()) places.push_back(place);
+    return places;
 }
 
 /* What could not be looked at is told, and is not nothing. */
@@ -39,8 +39,9 @@ public:
         : own_(wanted.user_id.value_or(::geteuid())), is_removing_(wanted.is_removing) {}
 
     /* After sessions whose recorder is dead were ended. What another user's own recorder left is not ours to find. */
-    Status look_at(uid_t user_id) {
-        const auto directory = UserDirectory::open_existing(user_id);
+    Status look_at(const UserPlace& place) {
+        const uid_t user_id = place.user_id;
+        const auto directory = UserDirectory::open_existing(place);
         if (!directory && user_id == own_ && directory.error().number() != ENOENT) return directory.error();
         if (!directory) return ok();
         end_dead_sessions(*directory);
@@ -52,7 +53,7 @@ public:
             if (channel.problem && !(is_removing_ && user_id == own_))
                 note(*channel.problem);
             else if (user_id == own_ || channel.recorder_user_id == own_)
-                add(user_id, std::move(channel));
+                add(place, std::move(channel));
         return ok();
     }
 
@@ -75,13 +76,13 @@ private:
         problems_++;
         print_error("{}\n", without_controls(problem.message()));
     }
-    void add(uid_t user_id, LeftChannel channel) {
+    void add(const UserPlace& place, LeftChannel channel) {
         const auto known =
             std::find_if(recordings_.begin(), recordings_.end(), [&](const LeftRecording& other) {
                 return other.first().file_name == channel.file_name;
             });
         LeftRecording& recording = known != recordings_.end() ? *known : recordings_.emplace_back();
-        recording.parts.push_back({user_id, std::move(channel)});
+        recording.parts.push_back({place, std::move(channel)});
     }
 
     uid_t own_;
@@ -103,11 +104,11 @@ std::string described(const LeftRecording& recording) {
 }
 
 Result<std::vector<LeftRecording>> find_left(const LeftWanted& wanted) {
-    const auto users = users_to_search(wanted);
-    if (!users) return users.error();
+    const auto places = places_to_search(wanted);
+    if (!places) return places.error();
     Search search(wanted);
-    for (const uid_t user_id : *users)
-        if (Status looked = search.look_at(user_id); !looked) return looked.error();
+    for (const UserPlace& place : *places)
+        if (Status looked = search.look_at(place); !looked) return looked.error();
     return search.found();
 }
 
@@ -127,7 +128,7 @@ Result<LeftRecording> choose_left(const std::vector<LeftRecording>& left, const 
 }
 
 Status unlink_part(const LeftRecording::Part& part) {
-    const auto directory = UserDirectory::open_existing(part.user_id);
+    const auto directory = UserDirectory::open_existing(part.place);
     return directory ? directory->unlink_file(part.channel.file_name) : directory.error();
 }
 

@@ -5,6 +5,7 @@
 #define PLUMB_CLI_LEFT_RECORDINGS_H
 
 #include "base/result.h"
+#include "consumerd/control/directory_keeper.h"
 #include "consumerd/control/left_channel.h"
 
 #include <sys/types.h>
@@ -19,7 +20,7 @@ namespace plumb {
 /* What one recorder left: a channel for each user whose programs it recorded, all with the same name. */
 struct LeftRecording {
     struct Part {
-        uid_t user_id;
+        UserPlace place;
         LeftChannel channel;
     };
     std::vector<Part> parts; /* the recorder's own user first, if there is something */

@@ -98,36 +98,51 @@ std::vector<ListedSession> sessions_of(const plumb_rule_set& rules, const UserDi
     return sessions;
 }
 
-/* What there is to say of a user's running programs. */
+struct RunningProcess {
+    TracedProcess process;
+    std::shared_ptr<const plumb_rule_set> rules; /* where it looks */
+};
+
+/* What there is to say of a user's running programs. A recording may have a part in each directory. */
 struct Running {
-    std::unique_ptr<plumb_rule_set> rules = std::make_unique<plumb_rule_set>();
-    std::vector<TracedProcess> processes;
+    std::vector<RunningProcess> processes;
     std::vector<ListedSession> sessions;
     std::vector<LeftChannel> left;
 };
 
-Result<Running> find_running() {
-    Running running;
-    const Result<UserDirectory> directory = UserDirectory::open_existing();
-    if (!directory) {
-        if (directory.error().number() == ENOENT) return running;
-        return directory.error().hint("`plumb doctor` says more.");
-    }
-    auto left = left_channels(*directory);
+Status find_running_in(const UserDirectory& directory, Running& running) {
+    auto left = left_channels(directory);
     if (!left) return left.error();
-    running.left = std::move(*left);
-    const Result<StateFile> state = StateFile::open_existing(*directory);
+    for (LeftChannel& channel : *left)
+        if (std::none_of(running.left.begin(), running.left.end(),
+                         [&](const LeftChannel& known) { return known.file_name == channel.file_name; }))
+            running.left.push_back(std::move(channel));
+    const Result<StateFile> state = StateFile::open_existing(directory);
     if (!state) {
-        if (state.error().number() == ENOENT) return running;
+        if (state.error().number() == ENOENT) return ok();
         return state.error().hint("`plumb doctor` says more.");
     }
     auto rules = state->rule_set();
     if (!rules) return rules.error();
     Result<std::vector<TracedProcess>> processes = traced_processes(*state);
     if (!processes) return processes.error();
-    running.processes = std::move(*processes);
-    running.sessions = sessions_of(**rules, *directory);
-    running.rules = std::move(*rules);
+    for (ListedSession& listed : sessions_of(**rules, directory))
+        if (std::none_of(running.sessions.begin(), running.sessions.end(), [&](const ListedSession& known) {
+                return known.session.cookie == listed.session.cookie;
+            }))
+            running.sessions.push_back(std::move(listed));
+    const std::shared_ptr<const plumb_rule_set> shared = std::move(*rules);
+    for (TracedProcess& process : *processes)
+        running.processes.push_back({std::move(process), shared});
+    return ok();
+}
+
+Result<Running> find_running() {
+    Running running;
+    const auto directories = UserDirectory::all_existing(::geteuid());
+    if (!directories) return directories.error().hint("`plumb doctor` says more.");
+    for (const UserDirectory& directory : *directories)
+        if (Status found = find_running_in(directory, running); !found) return found.error();
     return running;
 }
 
@@ -158,7 +173,8 @@ std::size_t width_of(const std::vector<EventDescription>& events) {
     return width;
 }
 
-void print_process(const Running& running, const TracedProcess& process, const ListOptions& options) {
+void print_process(const RunningProcess& running, const ListOptions& options) {
+    const TracedProcess& process = running.process;
     print_out("{}  {}  {}\n", process.process_id, escaped(process.name), escaped(process.executable));
     if (process.signal_number == 0)
         print_out("    (without update signal: what is on was decided when it started)\n");
@@ -242,7 +258,8 @@ Json json_of(const EventDescription& event) {
             {"source_line", event.source_line}};
 }
 
-Json json_of(const Running& running, const TracedProcess& process, const ListOptions& options) {
+Json json_of(const RunningProcess& running, const ListOptions& options) {
+    const TracedProcess& process = running.process;
     Json objects = Json::array();
     for (const TracedObject& object : process.objects) {
         Json events = Json::array();
@@ -280,11 +297,11 @@ int list_running(const ListOptions& options) {
     Result<Running> running = find_running();
     if (!running) return complain(running.error());
     std::erase_if(running->processes,
-                  [&](const TracedProcess& process) { return !has_chosen(process, options); });
+                  [&](const RunningProcess& each) { return !has_chosen(each.process, options); });
     if (options.json) {
         Json processes = Json::array();
-        for (const TracedProcess& process : running->processes)
-            processes.push_back(json_of(*running, process, options));
+        for (const RunningProcess& each : running->processes)
+            processes.push_back(json_of(each, options));
         Json sessions = Json::array();
         for (const ListedSession& listed : running->sessions)
             sessions.push_back(json_of(listed));
@@ -303,8 +320,8 @@ int list_running(const ListOptions& options) {
                       {"left", std::move(left)}});
         return 0;
     }
-    for (const TracedProcess& process : running->processes)
-        print_process(*running, process, options);
+    for (const RunningProcess& each : running->processes)
+        print_process(each, options);
     if (running->processes.empty())
         print_out("No running program of yours has {}tracepoints{}.\n",
                   options.patterns.empty() ? "" : "such ", options.patterns.empty() ? " of Plumb" : "");

@@ -33,10 +33,11 @@ std::size_t programs_of(const UserDirectory& directory, uid_t user_id) {
 std::string other_users_text() {
     if (::geteuid() != 0) return {};
     std::string text;
-    const auto users = users_with_directory();
-    for (const uid_t user_id : users ? *users : std::vector<uid_t>{}) {
+    const auto places = places_with_directory();
+    for (const UserPlace& place : places ? *places : std::vector<UserPlace>{}) {
+        const uid_t user_id = place.user_id;
         if (user_id == 0) continue;
-        const auto directory = UserDirectory::open_existing(user_id);
+        const auto directory = UserDirectory::open_existing(place);
         if (!directory) continue;
         if (const std::size_t programs = programs_of(*directory, user_id); programs != 0)
             text += fmt::format("    user {}: {} with tracepoints; `plumb record --user {}` records them\n",

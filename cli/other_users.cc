@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <filesystem>
 
 namespace plumb {
 namespace {
@@ -53,8 +54,14 @@ Result<uid_t> parse_user(const std::string& text) {
     return entry->pw_uid;
 }
 
-std::string folder_of_user(uid_t user_id) {
-    return fmt::format("ust-{}", user_id);
+std::string folder_of(const UserPlace& place) {
+    return fmt::format("ust-{}{}", place.user_id, place == main_place(place.user_id) ? "" : "-shm");
+}
+
+/* For messages. */
+static std::string described(const UserPlace& place) {
+    return fmt::format("Programs of user {}{}", place.user_id,
+                       has_several_keepers() ? fmt::format(" ({})", shown_path_of(place)) : "");
 }
 
 std::optional<uid_t> user_of(std::uint32_t process_id) {
@@ -71,44 +78,110 @@ void add_kinds_on(const Channel& channel, std::set<std::string>& names) {
         names.insert(event.description.full_name());
 }
 
-Result<Report> OtherUsers::join(uid_t user_id) {
-    if (user_id == ::geteuid()) return Report{};
-    const bool is_known = std::any_of(parts_.begin(), parts_.end(),
-                                      [user_id](const Part& part) { return part.user_id == user_id; });
-    if (is_known) return Report{};
-    return tried(user_id, begin(user_id));
+/* Whether a program looks there that is of the user, and is meant. */
+static bool has_programs(const UserPlace& place, const std::function<bool(std::uint32_t)>& is_meant) {
+    const auto directory = UserDirectory::open_existing(place);
+    if (!directory) return false;
+    const auto state = StateFile::open_existing(*directory);
+    if (!state) return false;
+    const std::vector<ProcessSlot> slots = state->processes();
+    return std::any_of(slots.begin(), slots.end(), [&](const ProcessSlot& slot) {
+        const std::uint32_t process_id = slot.process_id();
+        return process_id != 0 && is_meant(process_id) && user_of(process_id) == place.user_id &&
+               state->may_be_mapped_by(process_id);
+    });
 }
 
-Result<Report> OtherUsers::tried(uid_t user_id, Result<Report> begun) {
-    std::string& why_not = tried_[user_id];
+/* Whom nobody asks for by name has a session in the second place only where somebody looks there: it costs a channel. */
+Result<Report> OtherUsers::join(uid_t user_id) {
+    if (user_id == ::geteuid()) return Report{};
+    auto joined = join_place(main_place(user_id));
+    if (!joined) return joined;
+    for (const UserPlace& place : places_of(user_id)) {
+        if (place == main_place(user_id) || !has_programs(place, [](std::uint32_t) { return true; }))
+            continue;
+        if (auto beside = join_place(place); beside)
+            joined->add(*beside);
+        else
+            return beside;
+    }
+    return joined;
+}
+
+Result<Report> OtherUsers::join_own(const std::function<bool(std::uint32_t)>& is_meant, bool is_open) {
+    for (const UserPlace& place : places_of(::geteuid())) {
+        if (place == main_place(::geteuid())) continue;
+        if (has_programs(place, is_meant)) return join_place(place);
+        if (is_open && !options_.flight_recorder) return join_awaited(place);
+    }
+    return Report{};
+}
+
+/* Nobody is there yet: as little memory as possible. It may be that nobody can come yet either. */
+Result<Report> OtherUsers::join_awaited(const UserPlace& place) {
+    ChannelConfig config = options_.config;
+    config.rings_on_demand = true;
+    Result<Report> begun = begin(place, config);
+    if (begun) {
+        parts_.back().was_awaited = true;
+        return tried(place, std::move(begun));
+    }
+    if (!has_part(place)) awaited_ = place;
+    if (begun.error().number() == ENOENT) return Report{};
+    return begun.error().with("{} can not be recorded", described(place));
+}
+
+bool OtherUsers::has_part(const UserPlace& place) const {
+    return std::any_of(parts_.begin(), parts_.end(), [&](const Part& part) { return part.place == place; });
+}
+
+Result<Report> OtherUsers::join_place(const UserPlace& place) {
+    if (has_part(place)) return Report{};
+    return tried(place, begin(place, options_.config));
+}
+
+Result<Report> OtherUsers::tried(const UserPlace& place, Result<Report> begun) {
+    if (awaited_ == place) awaited_.reset();
+    std::string& why_not = tried_[place];
     if (begun) return begun;
     why_not = begun.error().message();
-    return begun.error().with("Programs of user {} can not be recorded", user_id);
+    return begun.error().with("{} can not be recorded", described(place));
 }
 
 std::optional<std::string> OtherUsers::why_not(uid_t user_id) const {
-    const auto found = tried_.find(user_id);
-    if (found == tried_.end() || found->second.empty()) return {};
-    return found->second;
+    for (const auto& [place, why] : tried_)
+        if (place.user_id == user_id && !why.empty()) return why;
+    return {};
 }
 
-Result<Report> OtherUsers::begin(uid_t user_id) {
+bool OtherUsers::records(uid_t user_id) const {
+    return std::any_of(tried_.begin(), tried_.end(), [&](const auto& each) {
+        return each.first.user_id == user_id && each.second.empty();
+    });
+}
+
+Result<Report> OtherUsers::begin(const UserPlace& place, const ChannelConfig& config) {
+    if (options_.flight_recorder && place.user_id == ::geteuid())
+        return Error("A flight recorder keeps the events of one place alone, and this program looks in "
+                     "another one: it began before "
+                     "plumb.ko was loaded, or has a seccomp filter.")
+            .hint("Record without --snapshot, or start the program again.");
     if (options_.flight_recorder)
         return Error("A flight recorder keeps events of one user alone.")
             .hint("Record without --snapshot, or start one as that user.");
     if (parts_.size() >= users_max)
         return Error("One recording takes programs of {} other users at most.", users_max)
             .hint("Record the others with --user in one of their own.");
-    auto session = Session::create(options_.config, options_.quiescence, user_id, options_.cookie);
+    auto session = Session::create(config, options_.quiescence, place, options_.cookie);
     if (!session) return session.error();
     ChannelDrainOptions drain_options = options_.drain;
     for (const Error& each : session->left_behind())
         if (drain_options.log) drain_options.log(each.message());
-    drain_options.folder = folder_of_user(user_id);
+    drain_options.folder = folder_of(place);
     drain_options.ring_memory = session->channel().ring_memory();
     auto drain = drain_live_channel(session->channel().bytes(), calibration_, std::move(drain_options));
     if (!drain) return drain.error();
-    parts_.push_back({user_id, std::move(*session), std::move(*drain)});
+    parts_.push_back({place, std::move(*session), std::move(*drain)});
     Part& part = parts_.back();
     if (Status started = part.drain->start(); !started) return started.error();
     return part.session.enable(options_.rules);
@@ -141,12 +214,12 @@ std::set<uid_t> OtherUsers::launched_unseen(const std::map<uid_t, Error>& of_use
 
 /* What the slots say is the user's to write, as often as he likes: so many are asked after in one look, each process once, and
  * the next look goes on behind them. */
-Result<bool> OtherUsers::has_launched(uid_t user_id, Look& look) const {
+Result<bool> OtherUsers::has_launched(const UserPlace& place, Look& look) const {
     const auto unusable = [](const Error& error) -> Result<bool> {
         if (error.number() == ENOENT) return false;
         return error;
     };
-    const auto directory = UserDirectory::open_existing(user_id);
+    const auto directory = UserDirectory::open_existing(place);
     if (!directory) return unusable(directory.error());
     const auto state = StateFile::open_existing(*directory);
     if (!state) return unusable(state.error());
@@ -165,7 +238,7 @@ Result<bool> OtherUsers::has_launched(uid_t user_id, Look& look) const {
         look.next_slot = slot.index;
         if (asked.size() >= asked_max) break;
         asked.insert(process_id);
-        if (user_of(process_id) != user_id || !state->may_be_mapped_by(process_id)) continue;
+        if (user_of(process_id) != place.user_id || !state->may_be_mapped_by(process_id)) continue;
         const Launched launched = launched_by(process_id, launcher);
         if (launched == Launched::yes) return true;
         if (launched == Launched::no) look.strangers.insert(slot.content.claim);
@@ -180,20 +253,26 @@ void OtherUsers::join_launched(const EachReport& each) {
     const std::uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC), before_ns = used_ns();
     const bool is_time = now_ns >= next_look_ns_;
     if (is_time) unusable_.clear();
-    const auto users = users_with_directory();
-    for (const uid_t user_id : users ? *users : std::vector<uid_t>{}) {
-        if (user_id == ::geteuid() || tried_.count(user_id) != 0 || unusable_.count(user_id) != 0) continue;
-        Look& look = looks_[user_id];
+    if (is_time && awaited_)
+        if (const auto joined = join_awaited(*awaited_); joined && !awaited_) each(joined);
+    const auto places = places_with_directory();
+    for (const UserPlace& place : places ? *places : std::vector<UserPlace>{}) {
+        const uid_t user_id = place.user_id;
+        const bool is_ours = user_id == ::geteuid();
+        if (place == main_place(::geteuid()) || (!is_ours && ::geteuid() != 0) || tried_.count(place) != 0 ||
+            unusable_.count(user_id) != 0)
+            continue;
+        Look& look = looks_[place];
         if (now_ns < look.next_ns) continue;
         const std::uint64_t before_look_ns = used_ns();
-        const auto launched = has_launched(user_id, look);
+        const auto launched = has_launched(place, look);
         look.next_ns = behind_pause_ns(used_ns() - before_look_ns);
         if (launched && !*launched) continue;
-        looks_.erase(user_id);
-        if (!launched)
+        looks_.erase(place);
+        if (launched)
+            each(join_place(place));
+        else if (!is_ours)
             unusable_.emplace(user_id, launched.error());
-        else
-            each(join(user_id));
     }
     if (!is_time) return;
     if (!unusable_.empty()) look_for_unseen(each);
@@ -202,7 +281,7 @@ void OtherUsers::join_launched(const EachReport& each) {
 
 void OtherUsers::look_for_unseen(const EachReport& each) {
     for (const uid_t user_id : launched_unseen(unusable_))
-        each(tried(user_id, unusable_.at(user_id)));
+        each(tried(main_place(user_id), unusable_.at(user_id)));
 }
 
 bool OtherUsers::has(std::uint32_t process_id) const {
@@ -234,7 +313,7 @@ std::vector<Error> OtherUsers::check_entrances() {
         const Status open = part.session.check_entrance();
         if (open) continue;
         part.entrance_is_lost = true;
-        lost.push_back(open.error().with("Programs of user {}", part.user_id));
+        lost.push_back(open.error().with("{}", described(part.place)));
     }
     return lost;
 }
@@ -263,18 +342,35 @@ void OtherUsers::end(const EachReport& each) {
         each(part.session.end());
 }
 
+static bool is_empty(const DrainTotals& totals) {
+    return totals.events.empty() && totals.processes.empty() && totals.events_lost.empty() &&
+           totals.subbufs_lost.empty();
+}
+
+/* Nobody came, and its folder says nothing. */
+void OtherUsers::remove_folder_of(const Part& part) const {
+    namespace fs = std::filesystem;
+    const fs::path folder = fs::path(options_.drain.directory) / folder_of(part.place);
+    std::error_code failed;
+    for (const char* const name : {"metadata", "statedump"})
+        fs::remove(folder / name, failed);
+    fs::remove(folder, failed); /* if nothing else is in it */
+}
+
 /* Asks for the channel's length last: what shortened it may have done so while the rest was read. */
 void OtherUsers::finish(Part& part) {
     if (Status finished = part.drain->finish(); !finished)
-        finished_problems_.push_back(finished.error().with("Programs of user {}", part.user_id));
-    add_totals(finished_totals_, part.drain->totals());
+        finished_problems_.push_back(finished.error().with("{}", described(part.place)));
+    const DrainTotals totals = part.drain->totals();
+    add_totals(finished_totals_, totals);
+    if (part.was_awaited && is_empty(totals)) remove_folder_of(part);
     if (part.session.channel().was_truncated())
         finished_problems_.push_back(Error("A program of user {} has shortened a channel ({}) while it was "
                                            "recorded: events of that user's programs "
                                            "are lost.",
-                                           part.user_id, part.session.channel().path()));
+                                           part.place.user_id, part.session.channel().path()));
     if (Status removed = part.session.remove_channel(); !removed)
-        finished_problems_.push_back(removed.error().with("Programs of user {}", part.user_id));
+        finished_problems_.push_back(removed.error().with("{}", described(part.place)));
 }
 
 void OtherUsers::finish(DrainTotals& totals, std::vector<Error>& problems) {

@@ -2,7 +2,8 @@
  * Programs of other users in one recording, as root: services that change their user, `setpriv` before exec, a process
  * that is named by -p. A program looks for the state and for channels in the directory of the user that it runs as, so
  * each user gets a session there, with the same name, rules and cookie, and a channel that belongs to that user; what is
- * written there goes into a folder of its own, `ust-UID`, of the one trace.
+ * written there goes into a folder of its own, `ust-UID`, of the one trace. Likewise where plumb.ko is loaded, for those that
+ * look in /dev/shm all the same (consumerd/control/directory_keeper.h), our own ones, too: `ust-UID-shm`.
  *
  * That directory, and all in it, is the user's to change: nothing there is believed, no link is followed, and no process
  * is signalled that is not really the user's and does not really use that state.
@@ -32,8 +33,8 @@ namespace plumb {
 /* A user by name or number. */
 Result<uid_t> parse_user(const std::string& text);
 
-/* Of a trace with programs of several users: where those of this one are, who is not the one that recorded. */
-std::string folder_of_user(uid_t user_id);
+/* Of a trace with programs of several places: where those of this one are, which is not the recorder's own. */
+std::string folder_of(const UserPlace& place);
 /* As whom a process runs now; nothing if it has gone. */
 std::optional<uid_t> user_of(std::uint32_t process_id);
 
@@ -55,6 +56,11 @@ public:
 
     /* Begins to record a user's programs; nothing happens if that is done already. */
     Result<Report> join(uid_t user_id);
+    /* Those of ours that look elsewhere than the recorder's session is: if there are any that `is_meant`, or, with `is_open`,
+     * for whoever comes. */
+    Result<Report> join_own(const std::function<bool(std::uint32_t)>& is_meant, bool is_open);
+    /* Whether somebody may come to where nobody could be yet, as before /dev/shm was mounted. */
+    bool is_awaiting() const { return awaited_.has_value(); }
     /* The trace's directory, if it is another one by now. */
     void goes_to(const std::string& directory) { options_.drain.directory = directory; }
     using EachReport = std::function<void(const Result<Report>&)>;
@@ -64,7 +70,7 @@ public:
     /* Why a user's programs are not recorded, if that was tried. */
     std::optional<std::string> why_not(uid_t user_id) const;
     /* Whether the user's programs are recorded, or were. */
-    bool records(uid_t user_id) const { return tried_.count(user_id) != 0 && tried_.at(user_id).empty(); }
+    bool records(uid_t user_id) const;
     /* Whether the process has tracepoints, by the state of a user who was joined. */
     bool has(std::uint32_t process_id) const;
 
@@ -89,32 +95,38 @@ public:
 
 private:
     struct Part {
-        uid_t user_id;
+        UserPlace place;
         Session session;
         std::unique_ptr<Drain> drain;
         bool entrance_is_lost = false;
+        bool was_awaited = false;
     };
-    Result<Report> begin(uid_t user_id);
-    Result<Report> tried(uid_t user_id, Result<Report> begun);
+    bool has_part(const UserPlace& place) const;
+    Result<Report> join_place(const UserPlace& place);
+    Result<Report> join_awaited(const UserPlace& place);
+    Result<Report> begin(const UserPlace& place, const ChannelConfig& config);
+    Result<Report> tried(const UserPlace& place, Result<Report> begun);
     void finish(Part& part);
+    void remove_folder_of(const Part& part) const;
     /* Whether there are launched programs of the user; an error if there are, but what they share with us is not usable. */
     struct Look {
         std::uint64_t next_ns = 0;
         std::uint32_t next_slot = 0;       /* whose process is asked after first */
         std::set<std::uint64_t> strangers; /* claims of processes that nobody has launched */
     };
-    Result<bool> has_launched(uid_t user_id, Look& look) const;
+    Result<bool> has_launched(const UserPlace& place, Look& look) const;
     std::set<uid_t> launched_unseen(const std::map<uid_t, Error>& of_users) const;
     void look_for_unseen(const EachReport& each);
 
     Options options_;
     ClockCalibration calibration_; /* as it was when the recording began: one line for all folders */
     std::list<Part> parts_;
-    std::map<uid_t, Look> looks_;        /* at the slots of who was not joined */
-    std::map<uid_t, Error> unusable_;    /* directories, and why; anybody can make any number of them */
-    std::uint64_t next_look_ns_ = 0;     /* at those */
-    std::map<uid_t, std::string> tried_; /* and what went wrong, if anything did */
-    DrainTotals finished_totals_;        /* of those that are no part any more */
+    std::optional<UserPlace> awaited_;       /* of ours, where the next look tries to be */
+    std::map<UserPlace, Look> looks_;        /* at the slots of who was not joined */
+    std::map<uid_t, Error> unusable_;        /* directories, and why; anybody can make any number of them */
+    std::uint64_t next_look_ns_ = 0;         /* at those */
+    std::map<UserPlace, std::string> tried_; /* and what went wrong, if anything did */
+    DrainTotals finished_totals_;            /* of those that are no part any more */
     std::vector<Error> finished_problems_;
 };
 

@@ -87,7 +87,8 @@ std::uint64_t default_ring_bytes(const ChannelConfig& config, std::uint64_t ring
     std::uint64_t bytes =
         std::min(rings * 16, std::uint64_t{do_rings_get_memory_later(config) ? 512u : 96u}) * mib;
     struct statvfs room {};
-    if (::statvfs("/dev/shm", &room) == 0)
+    const auto directory = UserDirectory::open_existing(main_place(::geteuid()));
+    if (directory ? ::fstatvfs(directory->fd(), &room) == 0 : ::statvfs("/dev/shm", &room) == 0)
         bytes = std::min(bytes, static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize / 4);
     bytes = std::min(bytes, memory_room(static_cast<std::uint32_t>(::getpid())).bytes / 4);
     for (const std::uint32_t process_id : attached)

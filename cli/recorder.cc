@@ -37,10 +37,12 @@ constexpr unsigned no_memory_pause_us = 10'000;
 constexpr std::uint64_t summary_space_bytes = 128 * 1024;
 
 std::vector<LeftChannel> left_by_killed_recorders() {
-    const auto directory = UserDirectory::open_existing();
-    if (!directory) return {};
-    const auto left = left_channels(*directory);
-    return left ? *left : std::vector<LeftChannel>();
+    std::vector<LeftChannel> all;
+    const auto directories = UserDirectory::all_existing(::geteuid());
+    if (!directories) return all;
+    for (const UserDirectory& directory : *directories)
+        if (const auto left = left_channels(directory)) all.insert(all.end(), left->begin(), left->end());
+    return all;
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -424,7 +426,9 @@ void Recorder::close() {
     else if (const auto taken = take_snapshot(); !taken)
         not_written(taken.error());
     if (by_module_)
-        if (Status unlinked = by_module_->channel.unlink(); !unlinked)
+        if (Status unlinked =
+                by_module_->directory.unlink_file(channel_file_name(by_module_->channel.cookie()));
+            !unlinked)
             summary_.problems.push_back(unlinked.error().message());
     if (Status unlinked = session_->remove_channel(); !unlinked)
         summary_.problems.push_back(unlinked.error().message());

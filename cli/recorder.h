@@ -150,6 +150,7 @@ private:
     std::unique_ptr<KernelSession> kernel_session_; /* before kernel_drain_, which uses it */
     struct KernelByModule {
         ModuleEvents events;
+        UserDirectory directory;
         Channel channel;
     };
     std::optional<KernelByModule> by_module_; /* likewise */

@@ -119,11 +119,11 @@ Status Recorder::open_kernel_by_module(plumb_clock_mode clock_mode) {
     config.subbuf_bytes = static_cast<std::uint32_t>(
         std::clamp<std::uint64_t>(std::bit_ceil(bytes != 0 ? bytes / config.subbuf_count : 1 << 20),
                                   PLUMB_SUBBUF_MIN_BYTES * 4, PLUMB_SUBBUF_MAX_BYTES));
-    auto directory = UserDirectory::open_or_create(::geteuid());
+    auto directory = UserDirectory::open_or_create(main_place(::geteuid()));
     if (!directory) return directory.error();
     auto channel = Channel::create(*directory, config);
     if (!channel) return channel.error().with("The channel of the kernel's events");
-    by_module_.emplace(KernelByModule{std::move(*events), std::move(*channel)});
+    by_module_.emplace(KernelByModule{std::move(*events), std::move(*directory), std::move(*channel)});
     if (Status attached = by_module_->events.attach(by_module_->channel); !attached) return attached;
     auto drain = drain_module_channel(by_module_->events, by_module_->channel, kernel_drain_options());
     if (!drain) return drain.error();

@@ -91,11 +91,11 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
         if (!user_id) return user_id.error().with("--user");
         named.push_back(*user_id);
     }
-    if (geteuid() != 0 || (options_.snapshot && !named.empty())) {
-        if (named.empty()) return ok();
+    const bool has_others = geteuid() == 0;
+    if ((!has_others || options_.snapshot) && !named.empty())
         return Error("--user: {}.", options_.snapshot ? "a flight recorder keeps events of one user alone"
                                                       : "only root can record programs of other users");
-    }
+    if (!has_others && !has_several_keepers()) return ok();
     other_users_ = std::make_unique<OtherUsers>(
         OtherUsers::Options{config, *rules_of(options_), session_->cookie(), quiescence(),
                             drain_options(options_.directory), options_.snapshot},
@@ -105,14 +105,17 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
         if (!joined) return joined.error();
         take(*joined);
     }
-    for (const auto& [process_id, start_ns] : attached_)
-        if (const auto user_id = user_of(process_id)) join(*user_id);
+    if (has_others)
+        for (const auto& [process_id, start_ns] : attached_)
+            if (const auto user_id = user_of(process_id)) join(*user_id);
     /* A flight recorder joins nobody, and says so of those whom it was asked for. */
     const bool any = !options_.snapshot && attached_.empty() &&
                      (options_.command.empty() || !options_.executables.empty());
+    const auto is_meant = [&](std::uint32_t process_id) { return any || attached_.count(process_id) != 0; };
+    take_join(other_users_->join_own(is_meant, any || !options_.command.empty()));
+    if (!has_others) return ok();
     for (const ProcessSlot& slot : session_->state().processes())
-        if (const auto user_id = user_of(slot.process_id());
-            user_id && (any || attached_.count(slot.process_id()) != 0))
+        if (const auto user_id = user_of(slot.process_id()); user_id && is_meant(slot.process_id()))
             join(*user_id);
     return ok();
 }
@@ -157,7 +160,7 @@ std::uint64_t Recorder::other_users_tick_ns() const {
 
 /* Who was launched as root may be somebody else by now. */
 void Recorder::look_for_other_users() {
-    if (!other_users_ || !command_ || elapsed_ns() < next_look_ns_) return;
+    if (!other_users_ || (!command_ && !other_users_->is_awaiting()) || elapsed_ns() < next_look_ns_) return;
     next_look_ns_ = elapsed_ns() + other_users_tick_ns();
     if (!directory_->check()) return; /* what is made at its path would be another trace */
     other_users_->goes_to(directory_->path());
@@ -170,8 +173,10 @@ void Recorder::look_for_other_users() {
 /* They began as that user, or their last program did: until now nobody wanted their events. */
 void Recorder::take_found_late(const Report& joined) {
     Unreachable late{
-        0, "what it traced before is missing, since it is another user's than the command, and was found "
-           "after it had begun (--user records a user's programs from their beginning)"};
+        0,
+        "what it traced before is missing, since it is another user's than the command, or looks in another "
+        "directory, and was found after it had begun (--user records a user's programs from their "
+        "beginning)"};
     for (const std::uint32_t process_id : joined.acknowledged) {
         late.process_id = process_id;
         summary_.reached_late.push_back(late);
@@ -203,9 +208,7 @@ std::string Recorder::why_unreachable(std::uint32_t process_id) {
     /* Something of "/dev/shm/plumb-0/" mapped, but not our state file: that of a container, which /proc may show from its
      * mount on, and by the name that it had while it was made. */
     const auto files = mapped_files(process_id);
-    const std::string path = session_->state().path();
-    const std::size_t folder = std::strlen("/dev/shm");
-    const std::string in_shm = path.substr(folder, path.rfind('/') + 1 - folder);
+    const std::string in_shm = fmt::format("/plumb-{}/", session_->state().directory().user_id());
     const auto is_state = [&](const MappedFile& file) { return file.path.find(in_shm) != std::string::npos; };
     if (files && std::any_of(files->begin(), files->end(), is_state) &&
         !session_->state().may_be_mapped_by(process_id))

@@ -157,7 +157,8 @@ std::string without_programs(const RecordingFacts& facts) {
                "(set-user-ID), or "
                "whose loader is another one (of 32 bits, say) do not load it.";
     return "No program with tracepoints is known to have begun meanwhile: one links plumb, or a probe is "
-           "preloaded (`--preload pthread`), and can open its user's directory in /dev/shm.";
+           "preloaded (`--preload pthread`), and can open its user's directory (of plumb.ko, where that is "
+           "loaded, or in /dev/shm).";
 }
 
 /* It was there, and never called what is traced. */

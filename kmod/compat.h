@@ -3,6 +3,8 @@
 #ifndef PLUMB_KMOD_COMPAT_H
 #define PLUMB_KMOD_COMPAT_H
 
+#include <linux/file.h>
+#include <linux/fs.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/version.h>
@@ -17,6 +19,24 @@ static inline void vm_flags_clear(struct vm_area_struct *vma, unsigned long flag
 	vma->vm_flags &= ~flags;
 }
 #endif
+
+static inline int make_directory_in(struct inode *parent, struct dentry *dentry, umode_t mode)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+	return vfs_mkdir(&init_user_ns, parent, dentry, mode);
+#else
+	return vfs_mkdir(&nop_mnt_idmap, parent, dentry, mode);
+#endif
+}
+
+static inline struct file *plumb_file_of(struct fd opened)
+{
+#ifdef fd_file
+	return fd_file(opened);
+#else
+	return opened.file;
+#endif
+}
 
 /* What <trace/events/sched.h> calls, and has only for the kernel itself: the state that a task is left in. */
 static inline long __trace_sched_switch_state(bool preempt, unsigned int prev_state, struct task_struct *task)

@@ -25,6 +25,7 @@ static void (*const systems[])(void (*take)(const struct plumb_event_probe *even
 
 DEFINE_MUTEX(plumb_events_lock);
 static DEFINE_XARRAY_ALLOC(known);
+static u32 next_index; /* no other event gets that of one that has gone: who was told of it may ask for it yet */
 
 /* Most take what the kernel has for itself alone. tracefs has them. */
 static const char *const left_out[] = {
@@ -66,10 +67,10 @@ static int add(struct plumb_known_event event)
 
 	if (!added)
 		return -ENOMEM;
-	error = xa_alloc(&known, &added->index, added, xa_limit_31b, GFP_KERNEL);
-	if (error)
+	error = xa_alloc_cyclic(&known, &added->index, added, xa_limit_31b, &next_index, GFP_KERNEL);
+	if (error < 0)
 		kfree(added);
-	return error;
+	return min(error, 0); /* 1: they begin anew */
 }
 
 static int adding_error;

@@ -373,6 +373,7 @@ static int open_channel(struct plumb_kernel_channel_state *channel, struct file 
 	struct inode *inode = file_inode(file);
 	const u64 bytes = round_down(i_size_read(inode), PAGE_SIZE);
 	struct plumb_channel_header header;
+	loff_t position;
 	int error;
 
 	if (inode->i_sb->s_magic != TMPFS_MAGIC || !S_ISREG(inode->i_mode))
@@ -385,12 +386,14 @@ static int open_channel(struct plumb_kernel_channel_state *channel, struct file 
 		return -EINVAL;
 	if (bytes > PLUMB_KERNEL_CHANNEL_MAX)
 		return -E2BIG;
-	error = get_pages(channel, file->f_mapping, bytes);
+	/* Before anything is taken, and once: what it becomes later is not ours. */
+	position = 0;
+	if (kernel_read(file, &header, sizeof(header), &position) != sizeof(header))
+		return -EINVAL;
+	error = check_header(&header, bytes);
 	if (error)
 		return error;
-	header = *channel->header; /* once: what it becomes later is not ours */
-	barrier();
-	error = check_header(&header, bytes);
+	error = get_pages(channel, file->f_mapping, bytes);
 	if (error)
 		return error;
 	channel->ring_count = header.ring_count;

@@ -14,6 +14,7 @@ static int __init plumb_init(void)
 	error = plumb_start_kernel_events();
 	if (error)
 		goto no_events;
+	plumb_start_directories();
 	error = plumb_add_device();
 	if (error)
 		goto no_device;
@@ -24,6 +25,7 @@ static int __init plumb_init(void)
 	return 0;
 
 no_device:
+	plumb_stop_directories();
 	plumb_stop_kernel_events();
 no_events:
 	plumb_stop_clock();
@@ -34,6 +36,7 @@ static void __exit plumb_exit(void)
 {
 	plumb_give_back_syscall();
 	plumb_remove_device();
+	plumb_stop_directories();
 	plumb_stop_kernel_events();
 	plumb_stop_clock();
 	/* Whoever held the module last, a thread that came by for an update, is behind its last instruction here. */

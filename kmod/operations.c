@@ -20,7 +20,8 @@ static long tell_about(void *argument)
 		.version = PLUMB_MODULE_VERSION,
 		.ways = PLUMB_WAY_DEVICE | (plumb_has_syscall() ? PLUMB_WAY_SYSCALL : 0),
 		.operations = 1ull << PLUMB_OPERATION_ABOUT | 1ull << PLUMB_OPERATION_CLOCK |
-			      1ull << PLUMB_OPERATION_UPDATES | 1ull << PLUMB_OPERATION_KERNEL_EVENTS,
+			      1ull << PLUMB_OPERATION_UPDATES | 1ull << PLUMB_OPERATION_KERNEL_EVENTS |
+			      1ull << PLUMB_OPERATION_DIRECTORY,
 		.clock_mode = plumb_clock_mode(),
 	};
 	return 0;
@@ -54,6 +55,22 @@ static long give_kernel_events(void *argument)
 	return give_descriptor(argument, plumb_open_kernel_events);
 }
 
+static long give_directory(void *argument)
+{
+	struct plumb_descriptor_request *request = argument;
+	int descriptor;
+
+	if (request->flags == PLUMB_DIRECTORY_FIX_SIZE)
+		return plumb_fix_size(request->descriptor);
+	if (request->flags & ~PLUMB_DIRECTORY_OF_ALL)
+		return -EINVAL;
+	descriptor = plumb_open_directory(request->flags & PLUMB_DIRECTORY_OF_ALL);
+	if (descriptor < 0)
+		return descriptor;
+	request->descriptor = descriptor;
+	return 0;
+}
+
 static const struct {
 	long (*function)(void *argument);
 	size_t bytes;
@@ -63,6 +80,7 @@ static const struct {
 	[PLUMB_OPERATION_CLOCK] = { give_clock, sizeof(struct plumb_descriptor_request), 8 },
 	[PLUMB_OPERATION_UPDATES] = { give_updates, sizeof(struct plumb_descriptor_request), 8 },
 	[PLUMB_OPERATION_KERNEL_EVENTS] = { give_kernel_events, sizeof(struct plumb_descriptor_request), 8 },
+	[PLUMB_OPERATION_DIRECTORY] = { give_directory, sizeof(struct plumb_descriptor_request), 8 },
 };
 
 long plumb_operate(unsigned long operation, void __user *argument, size_t bytes)

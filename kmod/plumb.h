@@ -13,6 +13,7 @@
  *        \ which has
  *   event_table.c     those that there are, of the kernel and of other modules (plumb_events.h)
  *   kernel_channel.c  the writer: from any context, into pages that a recorder has given us
+ *   directories.c  where state files and channels live before, and without, /dev/shm
  *   events/       probes, made out of the kernel's own descriptions of its tracepoints
  *
  *   compat.h      what differs from kernel to kernel, and nothing of it anywhere else
@@ -38,6 +39,11 @@ u32 plumb_clock_mode(void);
 int plumb_open_clock(void);
 
 int plumb_open_updates(void);
+
+void plumb_start_directories(void);
+void plumb_stop_directories(void);
+int plumb_open_directory(bool of_all);
+long plumb_fix_size(int descriptor);
 
 int plumb_start_kernel_events(void);
 void plumb_stop_kernel_events(void);

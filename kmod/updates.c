@@ -4,7 +4,11 @@
  *
  * Each thread gets task work, which the kernel runs when the thread next returns to user space, and does not wake it for. It
  * runs in come_by(), where the first one sends the signal to itself: the handler then runs before the next instruction
- * of the program, and a system call that the thread was in has ended by itself.
+ * of the program, and a system call that the thread was in has ended by itself. Two calls run such work in their middle, and
+ * would be ended by the signal: in them nothing is sent.
+ *
+ * Whom we have counted as asleep is sent the signal in any case: he had it open while he slept. It is blocked when he comes by only
+ * if a handler comes first, as of the SIGCONT that ended a stop, and he is told behind that.
  *
  * Who holds what. A descriptor has a table of the processes that it has asked. A `struct update` belongs to its table and
  * to each `struct work` of it that waits; a work belongs to its thread, which runs it once, or when it ends. What waits when
@@ -17,7 +21,9 @@
 #include <linux/bsearch.h>
 #include <linux/cred.h>
 #include <linux/fs.h>
+#include <linux/hash.h>
 #include <linux/hashtable.h>
+#include <linux/kvm.h>
 #include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -39,6 +45,9 @@
 #define TABLE_BITS 8
 /* A table is swept of those that have ended when it has doubled. */
 #define SWEPT_AT_LEAST 256
+/* Works that wait, of what one user has asked for: they stay when he closes his descriptors. Root may have any number. */
+#define WORKS_MAX (256 * 1024)
+#define USER_BITS 8
 
 struct update {
 	struct hlist_node node;
@@ -50,6 +59,7 @@ struct update {
 	struct kernel_siginfo signal;
 	u32 blocked;
 	u32 taken;
+	atomic_t *works_of_user; /* or NULL: of root */
 };
 
 struct work {
@@ -57,7 +67,11 @@ struct work {
 	struct list_head node;
 	struct update *update;
 	struct task_struct *task;
+	bool was_asleep;
 };
+
+/* By a hash of the user: two that share one share the limit. */
+static atomic_t works_of_users[1 << USER_BITS];
 
 struct table {
 	struct mutex lock;
@@ -74,6 +88,26 @@ static void put_update(struct update *update)
 	kfree(update);
 }
 
+/* Of one that waits: whether it may run work before the call has ended (io_uring's completions, a guest's halt). */
+static bool works_inside(struct task_struct *task)
+{
+	const struct pt_regs *regs = task_pt_regs(task);
+	const int call = syscall_get_nr(task, task_pt_regs(task));
+
+	return call == __NR_io_uring_enter || (call == __NR_ioctl && regs->si == KVM_RUN);
+}
+
+static bool may_give_more(const struct update *update)
+{
+	return !update->works_of_user || atomic_read(update->works_of_user) < WORKS_MAX;
+}
+
+static void count_works(const struct update *update, int change)
+{
+	if (update->works_of_user)
+		atomic_add(change, update->works_of_user);
+}
+
 /* Run by each thread on its way to user space, or to its end. */
 static void come_by(struct callback_head *head)
 {
@@ -87,7 +121,8 @@ static void come_by(struct callback_head *head)
 	update->work_count--;
 	if (!(current->flags & PF_EXITING) && !update->taken) {
 		signal = update->signal;
-		takes = !sigismember(&current->blocked, signal.si_signo);
+		takes = work->was_asleep ||
+			(!works_inside(current) && !sigismember(&current->blocked, signal.si_signo));
 		if (takes)
 			update->taken = 1;
 		else
@@ -96,6 +131,7 @@ static void come_by(struct callback_head *head)
 	spin_unlock(&update->lock);
 	if (takes)
 		send_sig_info(signal.si_signo, &signal, current);
+	count_works(update, -1);
 	put_update(update);
 	kfree(work);
 	module_put(THIS_MODULE);
@@ -169,6 +205,8 @@ static bool give(struct update *update, struct work *work, struct task_struct *t
 	init_task_work(&work->head, come_by);
 	work->update = update;
 	work->task = task;
+	work->was_asleep = false;
+	count_works(update, 1);
 	refcount_inc(&update->users);
 	__module_get(THIS_MODULE);
 	spin_lock(&update->lock);
@@ -182,6 +220,7 @@ static bool give(struct update *update, struct work *work, struct task_struct *t
 	list_del(&work->node);
 	update->work_count--;
 	spin_unlock(&update->lock);
+	count_works(update, -1);
 	refcount_dec(&update->users);
 	module_put(THIS_MODULE);
 	return false;
@@ -208,8 +247,8 @@ static int give_to_all(struct update *update, struct task_struct **with_work, si
 			if (is_worker(task) ||
 			    bsearch(&task, with_work, count, sizeof(*with_work), compare_tasks))
 				continue;
-			if (list_empty(works)) {
-				error = -EAGAIN;
+			if (list_empty(works) || !may_give_more(update)) {
+				error = list_empty(works) ? -EAGAIN : -ENOSPC;
 				break;
 			}
 			work = list_first_entry(works, struct work, node);
@@ -269,17 +308,31 @@ static bool is_asleep(struct task_struct *task)
 	return state != TASK_RUNNING && syscall_get_nr(task, task_pt_regs(task)) >= 0;
 }
 
+/* Of one that sleeps: whether it will be sent the signal when it comes by. The mask that is in force in its call is so then, too. */
+static bool may_be_sent(struct task_struct *task, int signal_number)
+{
+	return !sigismember(&task->blocked, signal_number) && (task_is_stopped_or_traced(task) || !works_inside(task));
+}
+
 static void tell(struct update *update, struct plumb_update *answer)
 {
 	struct work *work;
 
 	answer->waiting = answer->asleep = 0;
 	spin_lock(&update->lock);
+	answer->blocked = update->blocked;
 	list_for_each_entry(work, &update->works, node) {
 		answer->waiting++;
-		answer->asleep += is_asleep(work->task);
+		if (!is_asleep(work->task))
+			continue;
+		smp_rmb(); /* the mask is that of one that slept */
+		if (may_be_sent(work->task, update->signal.si_signo)) {
+			work->was_asleep = true;
+			answer->asleep++;
+		} else {
+			answer->blocked++;
+		}
 	}
-	answer->blocked = update->blocked;
 	answer->taken = update->taken;
 	spin_unlock(&update->lock);
 	/* Behind: a thread that is new has come by, or somebody who has made it. */
@@ -334,6 +387,8 @@ static struct update *add(struct table *table, struct pid *pid)
 	refcount_set(&update->users, 1);
 	spin_lock_init(&update->lock);
 	INIT_LIST_HEAD(&update->works);
+	if (!capable(CAP_SYS_RESOURCE))
+		update->works_of_user = works_of_users + hash_32(from_kuid(&init_user_ns, current_uid()), USER_BITS);
 	hash_add(table->updates, &update->node, (unsigned long)pid);
 	table->count++;
 	return update;

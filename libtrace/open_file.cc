@@ -47,6 +47,13 @@ OpenFile::OpenFile(int directory, const char* path, int flags, int mode) {
     number_ = -EBUSY;
 }
 
+OpenFile OpenFile::taken_over(int number) {
+    OpenFile file(number);
+    if (load_relaxed(first_number) == 0 || file.move_away(0, nullptr)) return file;
+    file.number_ = -EBUSY;
+    return file;
+}
+
 // False if it is not our file any more, neither here nor there.
 bool OpenFile::move_away(int directory, const char* path) {
     const auto first = static_cast<int>(load_relaxed(first_number));

@@ -19,11 +19,12 @@ public:
     OpenFile(const OpenFile&) = delete;
     OpenFile& operator=(const OpenFile&) = delete;
     static OpenFile failed(int error) { return OpenFile(error); }
+    static OpenFile taken_over(int number); // a descriptor that the kernel has given in another way
 
     int number() const { return number_; } // or -errno
 
 private:
-    explicit OpenFile(int error) : number_(error) {}
+    explicit OpenFile(int number) : number_(number) {}
     bool move_away(int directory, const char* path);
 
     int number_ = -EBADF;

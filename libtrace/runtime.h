@@ -9,6 +9,7 @@
 //   entries.cc    who wrote: slots and blocks, which are used again
 //   describe.cc   an event as the channel's table holds it
 //   descent.cc    whether it descends from who launched it
+//   directory.cc  where state file and channels live: plumb.ko's, or /dev/shm
 //   state_file.cc the backend of plumb_query() on a stock kernel, and this process's slot
 //   unattached.cc says which sessions can not have this process
 //   rseq.cc       struct rseq of a thread, registered where the C library does not
@@ -45,6 +46,7 @@
 namespace plumb {
 
 class OpenFile;
+enum class DirectoryKeeper : uint32_t; // directory.h
 
 // One session's channel, mapped into this process.
 struct Attachment {
@@ -112,6 +114,7 @@ struct Runtime {
 
     uint32_t quiesce_pending = 0; // quiescence has begun and was not yet found; see guard.cc
 
+    DirectoryKeeper directory_keeper{}; // of `state`
     plumb_state_header* state = nullptr;
     plumb_process* slot = nullptr;
     uint64_t claim = 0;             // of the slot

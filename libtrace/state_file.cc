@@ -3,7 +3,7 @@
 // Everything is checked before it is used, and without following links: the directory and the file belong to
 // this user, nobody else may write them. Where anything is wrong or missing, the process runs untraced. A
 // controller's `plumb doctor` says why; a program that was linked with a tracepoint has no business printing.
-#include "open_file.h"
+#include "directory.h"
 #include "runtime.h"
 #include "text.h"
 
@@ -16,42 +16,6 @@
 namespace plumb {
 
 namespace {
-
-// The two formats of abi/state.h without printf: this runs in signal handlers.
-void directory_path(char* to, uint32_t user_id) {
-    append_decimal(append(to, "/dev/shm/plumb-"), user_id);
-}
-
-bool is_private(const struct stat& info, mode_t type, uint32_t user_id) {
-    return (info.st_mode & S_IFMT) == type && info.st_uid == user_id && (info.st_mode & 077) == 0;
-}
-
-// In a user namespace the user may be called by a number that is another's outside, as root's in a container without
-// privileges. In a /dev/shm from outside, whose owner has no number here, a directory by that number would be in that
-// one's way.
-bool may_make_directory() {
-    constexpr uid_t has_no_number = 65534;
-    struct stat info;
-    return sys::status_of("/dev/shm", &info) == 0 && info.st_uid != has_no_number;
-}
-
-// The user's directory, made if it is missing.
-OpenFile open_directory(uint32_t user_id) {
-    char path[64];
-    directory_path(path, user_id);
-    constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
-    OpenFile directory(path, flags);
-    if (directory.number() == -ENOENT && may_make_directory()) {
-        // A umask may take the owner's permissions, too. Nobody else can put a link there meanwhile: /dev/shm is sticky.
-        if (sys::call(SYS_mkdirat, AT_FDCWD, path, 0700) == 0) sys::call(SYS_fchmodat, AT_FDCWD, path, 0700);
-        directory = OpenFile(path, flags);
-    }
-    if (directory.number() < 0) return directory;
-    struct stat info;
-    int error = sys::status(directory.number(), &info);
-    if (error == 0 && !is_private(info, S_IFDIR, user_id)) error = -EPERM;
-    return error == 0 ? static_cast<OpenFile&&>(directory) : OpenFile::failed(error);
-}
 
 // Whether a file may have so many bytes. To make one that may not is not only an error: it raises SIGXFSZ.
 bool may_be_made(uint64_t bytes) {
@@ -85,9 +49,12 @@ OpenFile open_state_file(int directory) {
     if (there.number() != -ENOENT) return there;
     OpenFile made = make_state(directory);
     if (made.number() < 0) return made;
+    fix_size(made, runtime.directory_keeper);
     char path[40];
     append_decimal(append(path, "/proc/thread-self/fd/"), static_cast<uint64_t>(made.number()));
-    const long linked = sys::call(SYS_linkat, AT_FDCWD, path, directory, PLUMB_STATE_FILE, AT_SYMLINK_FOLLOW);
+    long linked = sys::call(SYS_linkat, AT_FDCWD, path, directory, PLUMB_STATE_FILE, AT_SYMLINK_FOLLOW);
+    if (linked == -ENOENT) // without /proc; root alone may do this
+        linked = sys::call(SYS_linkat, made.number(), "", directory, PLUMB_STATE_FILE, AT_EMPTY_PATH);
     if (linked == 0) return made;
     return OpenFile(directory, PLUMB_STATE_FILE, flags);
 }
@@ -246,7 +213,7 @@ void copy_rules(const plumb_rule_set& set, const plumb_query_request& asked, plu
 int open_state() {
     const uint32_t user_id = sys::effective_user_id();
     const OpenFile file = [user_id] {
-        const OpenFile directory = open_directory(user_id);
+        const OpenFile directory = open_directory(user_id, runtime.directory_keeper);
         return directory.number() < 0 ? OpenFile::failed(directory.number())
                                       : open_state_file(directory.number());
     }();
@@ -371,10 +338,10 @@ bool has_no_rules(uint64_t& generation) {
 
 OpenFile open_channel(uint64_t cookie) {
     const uint32_t user_id = sys::effective_user_id();
-    char path[96];
-    directory_path(path, user_id);
-    append_hex16(append(path + __builtin_strlen(path), "/channel-"), cookie);
-    OpenFile file(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+    char name[40];
+    append_hex16(append(name, "channel-"), cookie);
+    OpenFile file =
+        open_in_directory(user_id, runtime.directory_keeper, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
     if (file.number() < 0) return file;
     struct stat info;
     int error = sys::status(file.number(), &info);

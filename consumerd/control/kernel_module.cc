@@ -35,10 +35,15 @@ Result<plumb_about> ask_kernel_module() {
     return about;
 }
 
-FileDescriptor kernel_module_descriptor(plumb_operation operation) {
-    plumb_descriptor_request request = {0, -1};
+FileDescriptor kernel_module_descriptor(plumb_operation operation, std::uint32_t flags) {
+    plumb_descriptor_request request = {flags, -1};
     if (operate(operation, &request, sizeof(request)) != 0) return {};
     return FileDescriptor(request.descriptor);
+}
+
+void fix_size_by_kernel_module(const FileDescriptor& file) {
+    plumb_descriptor_request request = {PLUMB_DIRECTORY_FIX_SIZE, file.get()};
+    (void)operate(PLUMB_OPERATION_DIRECTORY, &request, sizeof(request));
 }
 
 } // namespace plumb

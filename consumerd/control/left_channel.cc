@@ -224,13 +224,15 @@ Result<std::vector<LeftChannel>> left_channels(const UserDirectory& directory) {
 }
 
 bool is_channel_kept(std::uint64_t cookie) {
-    const auto users = users_with_directory();
-    if (!users) return true;
-    for (const uid_t user_id : *users)
+    const auto places = places_with_directory();
+    if (!places) return true;
+    for (const UserPlace& place : *places) {
+        const auto path = path_of(place);
         for (const std::string& name : {channel_file_name(cookie), left_file_name(cookie)})
-            if (::access((UserDirectory::path_of(user_id) + "/" + name).c_str(), F_OK) == 0 ||
-                (errno != ENOENT && errno != ENOTDIR))
+            if (path &&
+                (::access((*path + "/" + name).c_str(), F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR)))
                 return true;
+    }
     return false;
 }
 

@@ -67,6 +67,8 @@ struct Report {
     std::vector<Unreachable> reached_late; /* of a session that ends: could not attach to it at first */
     std::vector<Disturbed> disturbed;
     bool complete() const { return unreachable.empty(); }
+    /* What another state's processes said; generations are not comparable. */
+    void add(const Report& other);
 };
 
 Result<Report> wait_until_quiescent(StateFile& state, std::uint64_t generation,

@@ -327,8 +327,8 @@ Session::~Session() {
 }
 
 Result<Session> Session::create(const ChannelConfig& config, const QuiescenceOptions& options,
-                                std::optional<uid_t> user_id, std::optional<std::uint64_t> cookie) {
-    Result<UserDirectory> directory = UserDirectory::open_or_create(user_id);
+                                std::optional<UserPlace> place, std::optional<std::uint64_t> cookie) {
+    Result<UserDirectory> directory = UserDirectory::open_or_create(place.value_or(main_place(::geteuid())));
     if (!directory) return directory.error();
     return create_in(std::move(*directory), config, options, cookie);
 }

@@ -62,10 +62,10 @@ std::string log_level_name(std::uint8_t level);
 
 class Session {
 public:
-    /* Makes the channel and takes a session index. Nothing is on yet. user_id: whose programs; only root can
-     * name another user. cookie: that of a session in another user's directory, of which this one is a part. */
+    /* Makes the channel and takes a session index. Nothing is on yet. place: whose programs, and where they look; only root
+     * can name another user. cookie: that of a session in another directory, of which this one is a part. */
     static Result<Session> create(const ChannelConfig& config, const QuiescenceOptions& options = {},
-                                  std::optional<uid_t> user_id = {},
+                                  std::optional<UserPlace> place = {},
                                   std::optional<std::uint64_t> cookie = {});
     /* In another directory than the user's, for tests. */
     static Result<Session> create_in(UserDirectory directory, const ChannelConfig& config,

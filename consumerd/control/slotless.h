@@ -25,7 +25,7 @@ namespace plumb {
 
 /* Of a program that has a state file of ours open which is not there any more. */
 inline constexpr const char* state_removed_reason =
-    "the state file in /dev/shm that it uses was removed (as logind's RemoveIPC does when its user's last "
+    "the state file that it uses was removed (as logind's RemoveIPC does in /dev/shm when its user's last "
     "session ends): "
     "start it again";
 

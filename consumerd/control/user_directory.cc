@@ -6,7 +6,6 @@
 #include <plumb/abi/state.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -75,13 +74,6 @@ Result<FileDescriptor> open_directory(const std::string& path, uid_t user_id) {
 
 } // namespace
 
-std::optional<uid_t> user_number_in(std::string_view text) {
-    uid_t number = 0;
-    const auto [rest, wrong] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (wrong != std::errc() || rest != text.data() + text.size()) return {};
-    return number;
-}
-
 /* Its owner has no number here then. Programs make no directory there either: libtrace/state_file.cc. */
 static bool is_shared_memory_from_outside() {
     constexpr uid_t has_no_number = 65534;
@@ -89,33 +81,23 @@ static bool is_shared_memory_from_outside() {
     return ::stat("/dev/shm", &info) == 0 && info.st_uid == has_no_number;
 }
 
-Result<std::vector<uid_t>> users_with_directory() {
-    constexpr std::string_view prefix = "plumb-";
-    std::vector<uid_t> users;
-    const auto names = list_directory("/dev/shm");
-    if (!names) return names.error();
-    for (const std::string& name : *names)
-        if (name.starts_with(prefix))
-            if (const auto user_id = user_number_in(std::string_view(name).substr(prefix.size())))
-                users.push_back(*user_id);
-    return users;
-}
-
-std::string UserDirectory::path_of(uid_t user_id) {
-    char path[64];
-    std::snprintf(path, sizeof(path), PLUMB_STATE_DIRECTORY, static_cast<unsigned>(user_id));
-    return path;
-}
-
-Result<UserDirectory> UserDirectory::open_or_create(std::optional<uid_t> user_id) {
-    const uid_t user = user_id.value_or(::geteuid());
-    if (is_shared_memory_from_outside() && ::access(path_of(user).c_str(), F_OK) != 0)
+Result<UserDirectory> UserDirectory::open_or_create(const UserPlace& place) {
+    const std::string shown = shown_path_of(place);
+    if (place.keeper == DirectoryKeeper::module && place.user_id == ::geteuid()) return open_existing(place);
+    const auto path = plumb::path_of(place);
+    if (!path) return path.error();
+    if (place.keeper == DirectoryKeeper::shared_memory && is_shared_memory_from_outside() &&
+        ::access(path->c_str(), F_OK) != 0)
         return Error("/dev/shm is not of this user namespace, where user {} may be somebody else outside, so "
                      "nothing was made there.",
-                     user)
+                     place.user_id)
             .hint("Record from outside, or with one of its own: `unshare -m sh -c 'mount -t tmpfs tmpfs "
                   "/dev/shm; plumb record ...'`.");
-    return open_or_create_at(path_of(user), user);
+    auto directory = open_or_create_at(*path, place.user_id);
+    if (!directory) return directory;
+    directory->path_ = shown;
+    directory->place_ = place;
+    return directory;
 }
 
 /* What recorders left that were killed before they named it. Whoever is just making one is spared, and what is not empty stays. */
@@ -178,15 +160,40 @@ Result<UserDirectory> UserDirectory::open_or_create_at(const std::string& path, 
     return open_existing_at(path, user_id);
 }
 
-Result<UserDirectory> UserDirectory::open_existing(std::optional<uid_t> user_id) {
-    const uid_t user = user_id.value_or(::geteuid());
-    return open_existing_at(path_of(user), user);
+Result<UserDirectory> UserDirectory::open_existing(const UserPlace& place) {
+    if (place.keeper == DirectoryKeeper::module && place.user_id == ::geteuid()) {
+        FileDescriptor fd = open_own_of_module();
+        if (!fd.is_open()) return Error::from_errno(ENOENT, "plumb.ko gives no directory any more");
+        const std::string shown = shown_path_of(place);
+        if (Status trusted = check_directory(fd.get(), shown, place.user_id); !trusted)
+            return trusted.error();
+        return UserDirectory(shown, place, std::move(fd));
+    }
+    const auto path = plumb::path_of(place);
+    if (!path) return path.error();
+    auto directory = open_existing_at(*path, place.user_id);
+    if (!directory) return directory;
+    directory->path_ = shown_path_of(place);
+    directory->place_ = place;
+    return directory;
+}
+
+Result<std::vector<UserDirectory>> UserDirectory::all_existing(uid_t user_id) {
+    std::vector<UserDirectory> all;
+    for (const UserPlace& place : places_of(user_id)) {
+        auto directory = open_existing(place);
+        if (directory)
+            all.push_back(std::move(*directory));
+        else if (directory.error().number() != ENOENT)
+            return directory.error();
+    }
+    return all;
 }
 
 Result<UserDirectory> UserDirectory::open_existing_at(const std::string& path, uid_t user_id) {
     Result<FileDescriptor> fd = open_directory(path, user_id);
     if (!fd) return fd.error();
-    return UserDirectory(path, user_id, std::move(*fd));
+    return UserDirectory(path, {user_id, DirectoryKeeper::shared_memory}, std::move(*fd));
 }
 
 /* Now: a later lack of it would be a SIGBUS in the application. */
@@ -220,13 +227,14 @@ Result<FileDescriptor> UserDirectory::create_file(const std::string& name, std::
     FileDescriptor file(::openat(fd_.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (!file.is_open())
         return explain_refusal(Error::from_errno(errno, "Could not make a file in {}", path_), path_,
-                               user_id_);
+                               user_id());
     if (::fchmod(file.get(), 0600) != 0) /* whatever the umask */
         return Error::from_errno(errno, "Could not change the mode of a file in {}", path_);
-    if (user_id_ != ::geteuid() && ::fchown(file.get(), user_id_, static_cast<gid_t>(-1)) != 0)
-        return Error::from_errno(errno, "Could not give a file in {} to user {}", path_, user_id_);
+    if (user_id() != ::geteuid() && ::fchown(file.get(), user_id(), static_cast<gid_t>(-1)) != 0)
+        return Error::from_errno(errno, "Could not give a file in {} to user {}", path_, user_id());
     const Status reserved = reserve(file, name, bytes, hole);
     if (!reserved) return reserved.error();
+    fix_size(place_, file);
     {
         Result<MappedRegion> region = map_file(file, bytes, true, path_of_file(name));
         if (!region) return region.error();
@@ -248,12 +256,12 @@ Result<FileDescriptor> UserDirectory::open_file(const std::string& name, bool wr
     FileDescriptor file(::openat(fd_.get(), name.c_str(), access | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (!file.is_open())
         return explain_refusal(Error::from_errno(errno, "Could not open {}", path_of_file(name)),
-                               path_of_file(name), user_id_);
+                               path_of_file(name), user_id());
     struct stat info {};
     if (::fstat(file.get(), &info) != 0)
         return Error::from_errno(errno, "Could not inspect {}", path_of_file(name));
-    if (!S_ISREG(info.st_mode) || info.st_uid != user_id_ || (info.st_mode & 077) != 0)
-        return Error("{} is not a private file of user {}.", path_of_file(name), user_id_)
+    if (!S_ISREG(info.st_mode) || info.st_uid != user_id() || (info.st_mode & 077) != 0)
+        return Error("{} is not a private file of user {}.", path_of_file(name), user_id())
             .hint("Nothing of Plumb makes such a file: remove it.");
     return file;
 }
@@ -262,9 +270,14 @@ Status UserDirectory::check() const {
     struct stat own {};
     struct stat named {};
     if (::fstat(fd_.get(), &own) != 0) return Error::from_errno(errno, "Could not inspect {}", path_);
-    if (::lstat(path_.c_str(), &named) != 0 || named.st_ino != own.st_ino || named.st_dev != own.st_dev)
+    /* A path leads there in /dev/shm alone. In the module it is its own user's by its name, unless root has removed it. */
+    const auto is_named = [&] {
+        return ::lstat(path_.c_str(), &named) == 0 && named.st_ino == own.st_ino &&
+               named.st_dev == own.st_dev;
+    };
+    if (place_.keeper == DirectoryKeeper::module ? own.st_nlink == 0 : !is_named())
         return Error("The directory {} was removed or replaced.", path_);
-    return check_directory(fd_.get(), path_, user_id_);
+    return check_directory(fd_.get(), path_, user_id());
 }
 
 bool UserDirectory::is_named(const std::string& name, int fd) const {

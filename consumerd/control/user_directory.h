@@ -1,5 +1,5 @@
 /*
- * The per-user directory /dev/shm/plumb-UID, where the state file and the channels live. Nobody else may be
+ * The per-user directory, where the state file and the channels live (directory_keeper.h). Nobody else may be
  * able to plant or read anything there, so it is used only if it is a real directory (not a link), belongs to
  * the user, and has mode 0700; everything in it is reached through its descriptor, never again by path.
  *
@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/result.h"
+#include "consumerd/control/directory_keeper.h"
 
 #include <sys/types.h>
 
@@ -21,29 +22,23 @@
 
 namespace plumb {
 
-/* A user id in decimal, and nothing else. */
-std::optional<uid_t> user_number_in(std::string_view text);
-
-/* Users who have a directory for state and channels. */
-Result<std::vector<uid_t>> users_with_directory();
-
 class UserDirectory {
 public:
-    /* The path of a user's directory. */
-    static std::string path_of(uid_t user_id);
-
-    /* The directory of a user (the effective one if none is named), made if it is missing. Only root can name
-     * another user. */
-    static Result<UserDirectory> open_or_create(std::optional<uid_t> user_id = {});
+    /* A user's directory, made if it is missing. Only root can name another user. */
+    static Result<UserDirectory> open_or_create(const UserPlace& place);
     /* The same at another place, for tests and tools. */
     static Result<UserDirectory> open_or_create_at(const std::string& path, uid_t user_id);
     /* Only if it exists: number() of the error is ENOENT if it does not. */
-    static Result<UserDirectory> open_existing(std::optional<uid_t> user_id = {});
+    static Result<UserDirectory> open_existing(const UserPlace& place);
+    /* All that there are of a user. */
+    static Result<std::vector<UserDirectory>> all_existing(uid_t user_id);
     static Result<UserDirectory> open_existing_at(const std::string& path, uid_t user_id);
 
+    /* For messages. */
     const std::string& path() const { return path_; }
     std::string path_of_file(const std::string& name) const { return path_ + "/" + name; }
-    uid_t user_id() const { return user_id_; }
+    uid_t user_id() const { return place_.user_id; }
+    const UserPlace& place() const { return place_; }
     int fd() const { return fd_.get(); }
 
     /* A part of a file that gets its memory later. */
@@ -70,12 +65,12 @@ public:
     Result<std::vector<std::string>> file_names() const;
 
 private:
-    UserDirectory(std::string path, uid_t user_id, FileDescriptor fd)
-        : path_(std::move(path)), user_id_(user_id), fd_(std::move(fd)) {}
+    UserDirectory(std::string path, const UserPlace& place, FileDescriptor fd)
+        : path_(std::move(path)), place_(place), fd_(std::move(fd)) {}
     Status reserve(const FileDescriptor& file, const std::string& name, std::uint64_t bytes, Hole hole) const;
 
     std::string path_;
-    uid_t user_id_ = 0;
+    UserPlace place_;
     FileDescriptor fd_;
 };
 

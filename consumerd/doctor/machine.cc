@@ -18,6 +18,7 @@
 #include <linux/membarrier.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -289,6 +290,15 @@ std::vector<MachineCheck> check_tracefs_leftovers() {
     return checks;
 }
 
+std::string room_by_module() {
+    struct statvfs room {};
+    const FileDescriptor directory = open_own_of_module();
+    if (!directory.is_open() || ::fstatvfs(directory.get(), &room) != 0) return {};
+    return fmt::format(
+        "; state and channels of programs that start from now on are in its memory, with room for {} MiB",
+        static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize >> 20);
+}
+
 MachineCheck check_kernel_module() {
     if (!is_kernel_module_loaded())
         return {"kernel-module", Finding::missing, false, "plumb is not loaded",
@@ -303,22 +313,32 @@ MachineCheck check_kernel_module() {
                  : PLUMB_DEVICE " alone, since this kernel gives it no system call";
     if (about->clock_mode == PLUMB_CLOCK_NONE)
         found += "; its clock page converts nothing, since the kernel's clock is not the cycle counter";
-    return {"kernel-module", Finding::good, false, found, {}};
+    return {"kernel-module", Finding::good, false, found + room_by_module(), {}};
 }
 
-std::vector<MachineCheck> inspect_machine() {
+/* Where plumb.ko keeps the directories, /dev/shm is only for those who do not ask it. */
+bool is_kept_by_module() {
+    return main_place(::geteuid()).keeper == DirectoryKeeper::module;
+}
+
+std::vector<MachineCheck> check_directories() {
     const std::string mount_point = "/dev/shm";
-    const std::string directory = UserDirectory::path_of(::geteuid());
-    std::vector<MachineCheck> checks = {check_rseq(),
-                                        check_membarrier(),
-                                        check_clock(),
-                                        check_clock_rate(),
-                                        check_shared_memory(mount_point),
-                                        check_room(mount_point),
+    const std::string directory = shown_path_of({::geteuid(), DirectoryKeeper::shared_memory});
+    std::vector<MachineCheck> checks = {check_shared_memory(mount_point), check_room(mount_point),
                                         check_memory(memory_room(static_cast<std::uint32_t>(::getpid()))),
                                         check_user_directory(directory, ::geteuid())};
     std::vector<MachineCheck> state = check_state(directory, ::geteuid());
     std::move(state.begin(), state.end(), std::back_inserter(checks));
+    if (is_kept_by_module())
+        for (MachineCheck& check : checks)
+            check.needed = false;
+    return checks;
+}
+
+std::vector<MachineCheck> inspect_machine() {
+    std::vector<MachineCheck> checks = {check_rseq(), check_membarrier(), check_clock(), check_clock_rate()};
+    std::vector<MachineCheck> directories = check_directories();
+    std::move(directories.begin(), directories.end(), std::back_inserter(checks));
     checks.push_back(check_proc());
     checks.push_back(check_seccomp());
     checks.push_back(check_tracefs());

@@ -9,6 +9,7 @@
  *   module_calls waiting FILE       a process that has yet to hear of an update; makes FILE, waits until it is gone
  *   module_calls hostile S SEED     for S seconds whatever a program can ask, in any order, as the users 1001 and 1002
  *   module_calls channels           channels for the kernel's events: right and wrong questions
+ *   module_calls directories        users' directories: who gets one, and what can not be done to what is in there
  *   module_calls thrash S SEED      for S seconds whatever can be done to such a channel, by several processes that are killed
  *   module_calls traffic FILE N     N threads ask until FILE is there; prints how many were answered, and how many met no module
  *
@@ -75,7 +76,7 @@ static void check_asked(unsigned way) {
     expect(ask(PLUMB_OPERATION_ABOUT, &about, sizeof(about)) == 0, name, "about");
     expect(about.version == PLUMB_MODULE_VERSION, name, "about: version");
     expect(about.ways == (PLUMB_WAY_SYSCALL | PLUMB_WAY_DEVICE), name, "about: both ways");
-    expect(about.operations == 15, name, "about: operations");
+    expect(about.operations == 31, name, "about: operations");
     expect(about.clock_mode == PLUMB_CLOCK_TSC, name, "about: clock");
 
     memset(&longer, 0, sizeof(longer));
@@ -213,6 +214,8 @@ int main(int count, char** arguments) {
         wrong += be_hostile(atol(arguments[2]), (unsigned)atoi(arguments[3]));
     } else if (strcmp(what, "channels") == 0) {
         check_kernel_events();
+    } else if (strcmp(what, "directories") == 0) {
+        check_directories();
     } else if (strcmp(what, "thrash") == 0) {
         thrash_channels(atol(arguments[2]), (unsigned)atoi(arguments[3]));
     } else if (strcmp(what, "traffic") == 0) {

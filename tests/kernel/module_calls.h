@@ -21,6 +21,9 @@ void wait_for_update(const char* file);
 void check_kernel_events(void);
 void thrash_channels(long seconds, unsigned seed);
 
+/* module_directories.c */
+void check_directories(void);
+
 /* module_hostile.c: how much went wrong. */
 int be_hostile(long seconds, unsigned seed);
 

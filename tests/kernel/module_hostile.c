@@ -84,7 +84,7 @@ static int open_by(uint64_t operation) {
 }
 
 static void ask_nonsense(void) {
-    const uint64_t operation = below(3) ? below(5) : strange();
+    const uint64_t operation = below(3) ? below(6) : strange();
     const size_t bytes = below(2) ? 8u * below(6) : strange();
     if (below(2))
         by_syscall(operation, any_pointer(), bytes);

@@ -1,4 +1,5 @@
 /* module_calls: what PLUMB_OPERATION_UPDATES does to processes that sleep, spin, come and go, or are another user's. */
+#include "module_updates.h"
 #include "module_calls.h"
 
 #include <dirent.h>
@@ -21,23 +22,24 @@
 
 static int updates = -1;
 
-static int update(unsigned operation, struct plumb_update* request) {
+int update(unsigned operation, struct plumb_update* request) {
     return ioctl(updates, (unsigned long)PLUMB_IOCTL(operation, sizeof(*request)), request);
 }
 
-static void open_updates(void) {
+void open_updates(void) {
     struct plumb_descriptor_request request = {0, -1};
     if (by_syscall(PLUMB_OPERATION_UPDATES, &request, sizeof(request)) != 0)
         expect(0, "updates", "no descriptor");
     updates = request.descriptor;
 }
 
-/* Shared with the child. */
-static struct seen {
-    int ready, handled, handled_in, other_value, interrupted, returned;
-    volatile int stop;
-} * seen;
-static int wake[2];
+void close_updates(void) {
+    close(updates);
+    updates = -1;
+}
+
+struct seen* seen;
+int wake[2];
 
 static void handler(int number, siginfo_t* info, void* context) {
     (void)number;
@@ -79,7 +81,7 @@ static void* sleeper(void* argument) {
     return NULL;
 }
 
-static pid_t start(void (*body)(void)) {
+pid_t start(void (*body)(void)) {
     memset(seen, 0, sizeof(*seen));
     if (pipe(wake) != 0) abort();
     const pid_t child = fork();
@@ -102,7 +104,7 @@ static void with_sleepers(void) {
     sleeper((void*)in_read);
 }
 
-static void end(pid_t child) {
+void end(pid_t child) {
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     close(wake[0]);
@@ -120,17 +122,17 @@ static struct plumb_update look_until_asleep(pid_t child, unsigned threads) {
     return request;
 }
 
-static struct plumb_update request_for(pid_t child) {
+struct plumb_update request_for(pid_t child) {
     const struct plumb_update request = {(uint32_t)child, SIGURG, 0x1234567890, 0, 0, 0, 0, 0, 0};
     return request;
 }
 
-static void wait_until(const int* value, int least) {
+void wait_until(const int* value, int least) {
     for (int tries = 0; tries < 500 && __atomic_load_n(value, __ATOMIC_SEQ_CST) < least; tries++)
         usleep(10000);
 }
 
-static int are_all_asleep(pid_t process) {
+int are_all_asleep(pid_t process) {
     char path[64], text[256];
     snprintf(path, sizeof(path), "/proc/%d/task", process);
     DIR* const threads = opendir(path);
@@ -298,6 +300,7 @@ void check_updates(void) {
     check_blocked();
     check_short_lives();
     check_refused();
+    check_waits();
 }
 
 void wait_for_update(const char* file) {

@@ -94,7 +94,9 @@ class Crash(unittest.TestCase):
         guest.add(compile_traced(PROGRAM, cls.folder / "program", f"-DBRIEF={BRIEF}", f"-DTOLD={TOLD}"), "/bin/program")
         guest.add(BUILD / "cli/plumb", "/bin/plumb")
         guest.step("core", "echo /tmp/core >/proc/sys/kernel/core_pattern; echo 0x3b >/proc/self/coredump_filter; "
-                   "ulimit -c unlimited; plumb record -q -o /tmp/lived --mode overwrite -- program abort; "
+                   # Else the recorder may read it while the core is written.
+                   "ulimit -c unlimited; plumb record -q -o /tmp/lived --mode overwrite -- "
+                   "sh -c 'kill -STOP $PPID; program abort; kill -CONT $PPID'; "
                    "plumb extract /tmp/core -o /tmp/extracted 2>/dev/ttyS1; plumb view /tmp/extracted | wc -l >/dev/ttyS1")
         module, status, said = build_module(VERSION, cls.folder)
         if status != 0:

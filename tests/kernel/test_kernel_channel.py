@@ -20,7 +20,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from guest import Guest, run_tests
-from guest_module import COUNTER, build_beside, build_module, complaints, why_not_built
+from guest_module import COUNTER, UNLOAD, build_beside, build_module, complaints, why_not_built
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
@@ -63,10 +63,41 @@ dd if=/dev/zero of=/dev/null bs=1 count=2000 2>/dev/null
 rmmod plumb 2>$RESULTS/refused && exit 1
 kill -9 $recorder
 wait $recorder
-rmmod plumb || exit 2
+sleep 0.3
+rmmod plumb 2>$RESULTS/kept && exit 2 # what it had not written lies there
 plumb list >$RESULTS/listed
-insmod /plumb.ko
 plumb extract -o $RESULTS/extracted >$RESULTS/said || exit 3
+unload && insmod /plumb.ko || exit 4
+"""
+# Who was told of an event by its index asks for that one, and for none that has come in its place.
+SWAPPED = """
+insmod /example.ko
+first=$(event_index example) || exit 1
+rmmod plumb_example
+insmod /nesting.ko
+second=$(event_index nesting) || exit 2
+rmmod plumb_nesting
+insmod /example.ko
+third=$(event_index example) || exit 3
+rmmod plumb_example
+echo $first $second $third
+"""
+EVENT_INDEX = r"""
+#include <plumb/abi/kernel_events.h>
+#include <plumb/abi/module.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int count, char** arguments) {
+    struct plumb_descriptor_request opened = {0, -1};
+    static struct plumb_kernel_event event;
+    if (count != 2 || syscall(PLUMB_SYSCALL, PLUMB_OPERATION_KERNEL_EVENTS, &opened, sizeof(opened)) != 0) return 2;
+    for (; ioctl(opened.descriptor, PLUMB_IOCTL(PLUMB_KERNEL_DESCRIBE, sizeof(event)), &event) == 0; event.index++)
+        if (strcmp(event.system, arguments[1]) == 0) return printf("%u\\n", event.index) < 0;
+    return 1;
+}
 """
 AGAIN = f"""
 dd if=/dev/zero of=/dev/null bs=1 2>/dev/null & busy=$!
@@ -83,7 +114,13 @@ dd if=/dev/zero of=/dev/null bs=1 2>/dev/null & busy=$!
 for seed in 1 2; do
     {BY_MODULE} -o $RESULTS/trace$seed -a {PATTERNS} --duration 20s 2>$RESULTS/said$seed & recorder=$!
     until [ -e $RESULTS/trace$seed/kernel/metadata ]; do sleep 0.05; done
-    for each in /dev/shm/plumb-0/channel-*; do channel_vandal $each $seed 2 || exit 1; done
+    vandalised=
+    for each in /proc/$recorder/map_files/*; do # they lie where no path leads to
+        case "$vandalised" in *" $(stat -L -c %i $each) "*) continue ;; esac
+        channel_vandal $each $seed 2
+        case $? in 0) vandalised="$vandalised $(stat -L -c %i $each) " ;; 6) ;; *) exit 1 ;; esac
+    done
+    [ "$vandalised" ] || exit 2
     kill -INT $recorder
     wait $recorder
     echo $? >$RESULTS/status$seed
@@ -103,7 +140,7 @@ plumb record -q --kernel-by module -k 'sched:sched_switch if next_pid == 1' -o /
 echo $?
 plumb record -q --kernel-by module -k sched -o /tmp/none -- true
 echo $?
-rmmod plumb
+unload
 plumb record -q --kernel-by module -k sched -o /tmp/none --duration 1s
 echo $?
 insmod /plumb.ko
@@ -122,6 +159,7 @@ class KernelChannel(unittest.TestCase):
             raise RuntimeError(said)
         guest = Guest(VERSION, COUNTER)
         guest.archive.add("/plumb.ko", module.read_bytes(), 0o100644)
+        guest.archive.add("/bin/unload", UNLOAD.encode())
         for name, source in (("nesting", "tests/kernel/nesting"), ("example", "kmod/example")):
             guest.archive.add(f"/{name}.ko", build_beside(VERSION, folder, SOURCE / source, name).read_bytes(), 0o100644)
         guest.add(BUILD / "cli/plumb", "/bin/plumb")
@@ -141,11 +179,16 @@ class KernelChannel(unittest.TestCase):
         guest.step("dropped", SMALL.format(mode=""))
         guest.step("overwritten", SMALL.format(mode="--mode overwrite"))
         guest.step("example", EXAMPLE)
+        (folder / "event_index.c").write_text(EVENT_INDEX)
+        subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE}/include", folder / "event_index.c", "-o",
+                        folder / "event_index"], check=True)
+        guest.add(folder / "event_index", "/bin/event_index")
+        guest.step("swapped", SWAPPED)
         guest.step("killed", KILLED)
         guest.step("again", AGAIN)
         guest.step("refused", REFUSED)
         guest.step("vandal", VANDAL)
-        guest.step("unloaded", "rmmod plumb")
+        guest.step("unloaded", "unload")
         guest.step("log", "dmesg")
         cls.results = guest.boot(folder)
 
@@ -309,6 +352,11 @@ class KernelChannel(unittest.TestCase):
         # The shell and the first busybox; what is loaded then is another one, which nobody has switched on.
         self.assertEqual(own, kernels[:len(own)])
         self.assertEqual((len(own), len(kernels)), (2, 4))
+
+    def test_no_event_takes_the_place_of_one_that_has_gone(self):
+        self.passed("swapped")
+        indices = self.results["swapped"].out.split()
+        self.assertEqual(len(set(indices)), 3, indices)
 
     def test_a_killed_recorder_takes_its_events_with_it_and_leaves_what_was_not_read(self):
         folder = self.passed("killed")

@@ -20,7 +20,7 @@ import unittest
 from pathlib import Path
 
 from guest import KERNELS, Guest, run_tests
-from guest_module import COUNTER, build_module, complaints, why_not_built
+from guest_module import COUNTER, UNLOAD, build_module, complaints, why_not_built
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
@@ -39,7 +39,7 @@ while ! [ -e /tmp/held ]; do sleep 0.05; done
 rmmod plumb 2>$RESULTS/refused && exit 2
 rm /tmp/held
 wait $holder || exit 3
-rmmod plumb
+unload
 """
 HAS_TO_HEAR = IN_USE.replace("module_calls hold", "module_calls waiting")
 # While everybody sleeps, and is woken in the middle of the second recording, whose command begins when all is on, and behind it.
@@ -62,6 +62,18 @@ until grep -q ready $RESULTS/said; do sleep 0.05; done
 plumb record -q -o $RESULTS/trace -e 'subject:*' --duration 300ms
 kill -9 $(pidof subject sleep)
 """
+# One whose workers block it and sleep when it is asked, as those of many servers do; another thread has it open. And one where
+# nobody has, while all sleep.
+MASKED = """
+for who in worker everybody; do
+    open=; [ $who = everybody ] || open=futex
+    sleep 1000 | subject $open block rest >$RESULTS/said & subject=$!
+    until grep -q ready $RESULTS/said; do sleep 0.05; done
+    plumb record -q -o $RESULTS/$who -e 'subject:*' --duration 4s
+    kill -9 $(pidof subject sleep)
+    rm $RESULTS/said
+done
+"""
 HOSTILE_SECONDS = 300 if os.environ.get("PLUMB_THOROUGH") else 15
 CHECKS = "slub_debug=FZPU page_poison=1 init_on_free=0 init_on_alloc=0"
 CHECKS_ARE_ON = """
@@ -74,12 +86,12 @@ HOSTILE = f"""
 # Of processes that were killed in the middle, the kernel frees a part a while later.
 unreclaimable() {{ sleep 2; sed -n 's/SUnreclaim: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo; }}
 module_calls hostile 2 7 || exit 1
-rmmod plumb && insmod /plumb.ko || exit 2
+unload && insmod /plumb.ko || exit 2
 unreclaimable >$RESULTS/before
 module_calls hostile {HOSTILE_SECONDS} 11 || exit 3
-rmmod plumb && insmod /plumb.ko || exit 4
+unload && insmod /plumb.ko || exit 4
 unreclaimable >$RESULTS/after
-rmmod plumb
+unload
 """
 THRASH = "insmod /plumb.ko\n" + HOSTILE.replace(f"hostile {HOSTILE_SECONDS}", f"thrash {HOSTILE_SECONDS * 2 // 3}").replace("hostile", "thrash")
 AGAIN_AND_AGAIN = f"""
@@ -100,7 +112,7 @@ module_calls without
 
 def build_calls(folder):
     calls = folder / "module_calls"
-    sources = [SOURCE / "tests/kernel" / f"module_{part}.c" for part in ("calls", "updates", "channel", "hostile")]
+    sources = [SOURCE / "tests/kernel" / f"module_{part}.c" for part in ("calls", "updates", "waits", "channel", "directories", "hostile")]
     subprocess.run(["gcc", "-std=gnu11", "-O2", "-g0", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{SOURCE}/include",
                     *sources, "-o", calls], check=True)
     return calls
@@ -110,6 +122,7 @@ def guest_with(module, calls, parameters):
     guest = Guest(VERSION, parameters)
     guest.add(calls, "/bin/module_calls")
     guest.archive.add("/plumb.ko", module.read_bytes(), 0o100644)
+    guest.archive.add("/bin/unload", UNLOAD.encode())
     return guest
 
 
@@ -128,18 +141,20 @@ class Module(unittest.TestCase):
         guest.step("without", "module_calls without")
         guest.step("sleepers_by_signal", SLEEPERS)
         guest.step("asked", "insmod /plumb.ko && module_calls asked")
-        guest.step("doctor", "plumb doctor --json >$RESULTS/loaded; rmmod plumb && plumb doctor --json >$RESULTS/without; "
+        guest.step("doctor", "plumb doctor --json >$RESULTS/loaded; unload && plumb doctor --json >$RESULTS/without; "
                    "insmod /plumb.ko")
         guest.step("clock", f"module_calls clock {CLOCK_LOOKS}")
         guest.step("updates", "module_calls updates")
         guest.step("channels", "module_calls channels")
+        guest.step("directories", "module_calls directories")
         guest.step("sleepers", SLEEPERS)
         guest.add(BUILD / "tests/fixtures/subject", "/bin/subject")
         guest.step("blocked", BLOCKED)
+        guest.step("masked", MASKED)
         for program in ("stress_quiescence", "fixtures/stress_writer"):
             guest.add(BUILD / "tests" / program, str(BUILD / "tests" / program))
         guest.step("quiescence", f"{BUILD}/tests/stress_quiescence --gtest_filter=*.holds_a_thousand_times*")
-        guest.step("unloaded", "rmmod plumb && module_calls without")
+        guest.step("unloaded", "unload && module_calls without")
         guest.step("in_use", IN_USE)
         guest.step("has_to_hear", HAS_TO_HEAR)
         guest.step("again", AGAIN_AND_AGAIN)
@@ -170,8 +185,8 @@ class Module(unittest.TestCase):
         folder = self.passed("doctor").folder
         found = {name: next(check["found"] for check in json.loads((folder / name).read_text())["checks"]
                             if check["name"] == "kernel-module") for name in ("loaded", "without")}
-        self.assertEqual(found, {"loaded": "plumb is loaded, version 1: system call 417 and /dev/plumb",
-                                 "without": "plumb is not loaded"})
+        self.assertRegex(found["loaded"], r"plumb is loaded, version 1: system call 417 and /dev/plumb; .* room for [1-9]\d+ MiB")
+        self.assertEqual(found["without"], "plumb is not loaded")
 
     def test_the_clock_page_tells_what_the_kernel_tells(self):
         print(self.passed("clock").out)
@@ -185,6 +200,9 @@ class Module(unittest.TestCase):
 
     def test_channels_for_the_kernels_events_are_taken_or_refused(self):
         self.passed("channels")
+
+    def test_directories_are_given_to_whom_they_are_for(self):
+        self.passed("directories")
 
     def sleepers(self, step):
         """Calls that were ended early, and the summaries."""
@@ -207,6 +225,14 @@ class Module(unittest.TestCase):
         unreachable = json.loads((folder / "trace/summary.json").read_text())["unreachable"]
         self.assertEqual(len(unreachable), 1, unreachable)
         self.assertIn("blocked in every thread", unreachable[0]["reason"])
+
+    def test_who_sleeps_and_blocks_the_signal_is_not_taken_for_one_that_will_hear_of_it(self):
+        folder = self.passed("masked").folder
+        worker, everybody = (json.loads((folder / who / "summary.json").read_text()) for who in ("worker", "everybody"))
+        self.assertGreaterEqual(worker["events"], 2, worker)
+        self.assertEqual(worker["unreachable"], [])
+        self.assertEqual(everybody["events"], 0)
+        self.assertIn("blocked in every thread", everybody["unreachable"][0]["reason"])
 
     def test_after_a_disable_comes_no_further_record(self):
         self.assertIn("1 test from 1 test suite ran", self.passed("quiescence").out)
@@ -245,7 +271,8 @@ class UnderTheKernelsChecks(unittest.TestCase):
             raise RuntimeError(said)
         guest = guest_with(module, build_calls(folder), f"{PARAMETERS} {CHECKS}")
         for name, script in (("checks", CHECKS_ARE_ON), ("asked", "insmod /plumb.ko && module_calls asked"),
-                             ("updates", "module_calls updates"), ("channels", "module_calls channels"), ("hostile", HOSTILE),
+                             ("updates", "module_calls updates"), ("channels", "module_calls channels"),
+                             ("directories", "module_calls directories"), ("hostile", HOSTILE),
                              ("thrash", THRASH),
                              ("again", AGAIN_AND_AGAIN.replace(str(LOADS), "20")), ("log", "dmesg")):
             guest.step(name, script)
@@ -261,7 +288,7 @@ class UnderTheKernelsChecks(unittest.TestCase):
         self.passed("checks")
 
     def test_it_does_what_it_does_without_them(self):
-        for name in ("asked", "updates", "channels", "again"):
+        for name in ("asked", "updates", "channels", "directories", "again"):
             self.passed(name)
 
     def test_two_hostile_users_come_to_nothing(self):

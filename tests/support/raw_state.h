@@ -16,7 +16,7 @@ namespace plumb::test {
 class RawState {
 public:
     explicit RawState(const StateFile& state) {
-        const int fd = open(state.path().c_str(), O_RDWR | O_CLOEXEC);
+        const int fd = openat(state.directory().fd(), PLUMB_STATE_FILE, O_RDWR | O_CLOEXEC);
         void* const mapped =
             mmap(nullptr, PLUMB_STATE_TOTAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (fd < 0 || mapped == MAP_FAILED) std::abort();

@@ -11,7 +11,9 @@
 #include <ctime>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <plumb/abi/module.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -66,7 +68,20 @@ bool is_alive(uint32_t process_id) {
 
 } // namespace
 
+// In a guest whose kernel has plumb.ko it is the module's that programs look in.
+static int directory_of_module() {
+    plumb_descriptor_request request = {0, -1};
+    const int device = open(PLUMB_DEVICE, O_RDONLY | O_CLOEXEC);
+    if (device < 0) return -1;
+    if (ioctl(device, PLUMB_IOCTL(PLUMB_OPERATION_DIRECTORY, sizeof(request)), &request) != 0)
+        request.descriptor = -1;
+    close(device);
+    return request.descriptor;
+}
+
 std::string user_directory() {
+    static const int of_module = directory_of_module();
+    if (of_module >= 0) return "/proc/self/fd/" + std::to_string(of_module);
     char path[64];
     snprintf(path, sizeof(path), PLUMB_STATE_DIRECTORY, static_cast<unsigned>(geteuid()));
     mkdir(path, 0700);

@@ -39,7 +39,8 @@ enum plumb_operation {
     PLUMB_OPERATION_UPDATES =
         2, /* struct plumb_descriptor_request: who is to hear of new rules, and who has */
     PLUMB_OPERATION_KERNEL_EVENTS =
-        3 /* struct plumb_descriptor_request: the kernel's events into a channel (<plumb/abi/kernel_events.h>) */
+        3, /* struct plumb_descriptor_request: the kernel's events into a channel (<plumb/abi/kernel_events.h>) */
+    PLUMB_OPERATION_DIRECTORY = 4 /* struct plumb_descriptor_request: where state and channels live */
 };
 
 /* plumb_about.ways */
@@ -57,7 +58,7 @@ struct plumb_about {
 };
 
 struct plumb_descriptor_request {
-    uint32_t flags;     /* 0 */
+    uint32_t flags;     /* 0, or what an operation says */
     int32_t descriptor; /* the answer; it is closed on exec */
 };
 
@@ -85,6 +86,7 @@ struct plumb_descriptor_request {
  *   EPERM     the caller may not signal that process (kill(2))
  *   ESRCH     there is no such process
  *   ENOENT    PLUMB_UPDATE_LOOK: it was not asked by this descriptor
+ *   ENOSPC    of what the caller's user has asked for, 262,144 threads have yet to come by; without CAP_SYS_RESOURCE
  *   EINVAL    the signal is not one whose default is to be ignored (SIGURG, SIGWINCH)
  */
 enum plumb_update_operation { PLUMB_UPDATE_ASK = 0, PLUMB_UPDATE_LOOK = 1 };
@@ -97,10 +99,32 @@ struct plumb_update {
     uint32_t threads; /* of the process */
     uint32_t asked;   /* of these, those that got work just now */
     uint32_t waiting; /* those that have not come by */
-    uint32_t asleep;  /* of these, those that sleep in a system call, or are stopped */
-    uint32_t blocked; /* threads that came by and block the signal */
-    uint32_t taken;   /* signals sent since it was asked: 0 or 1 */
+    uint32_t
+        asleep; /* of these, those that sleep in a system call, or are stopped, and will be sent the signal if they come by first */
+    uint32_t
+        blocked; /* threads that came by and were not sent it, or sleep and would not be: they block it, or are in a call
+                       * that it would end (io_uring_enter, KVM_RUN) */
+    uint32_t taken; /* signals sent since it was asked: 0 or 1 */
 };
+
+/*
+ * PLUMB_OPERATION_DIRECTORY. The descriptor is of the caller's directory (of his effective user), which is made if it is missing:
+ * mode 0700, his own, in memory, and there before any file system is mounted. State file and channels live in it as they do in
+ * /dev/shm/plumb-UID without the module (<plumb/abi/state.h>), and are opened by openat(). Flags:
+ *
+ *   PLUMB_DIRECTORY_OF_ALL    that which has those of all users, plumb-UID each; for CAP_SYS_ADMIN
+ *   PLUMB_DIRECTORY_FIX_SIZE  `descriptor` is of a file in a directory, open for writing: it keeps the size that it has, for
+ *                             good and whoever asks, so that nobody can cut it from under those who have mapped it
+ *
+ *   EXDEV     who is in a process-id or user namespace of its own: /dev/shm is his
+ *   ENODEV    the module is being unloaded
+ *   EOPNOTSUPP   this kernel has no tmpfs
+ *   EINVAL, EPERM, EBADF    PLUMB_DIRECTORY_FIX_SIZE: not a file in there; not open for writing; not open
+ *
+ * The module can not be unloaded while something in a directory is open or mapped, or is there and no state file.
+ */
+#define PLUMB_DIRECTORY_OF_ALL 0x1u
+#define PLUMB_DIRECTORY_FIX_SIZE 0x2u
 
 PLUMB_ABI_SIZE(struct plumb_about, 24);
 PLUMB_ABI_OFFSET(struct plumb_about, operations, 8);

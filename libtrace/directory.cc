@@ -1,0 +1,124 @@
+// The user's directory, where state file and channels live: one that plumb.ko keeps, where that is loaded, else
+// /dev/shm/plumb-UID.
+//
+// The module is asked through its device, and by its system call only where there are no devices and no /dev/shm yet, as in the
+// first process of a machine. A filter may end a program for a call that it does not expect, so who may have one asks for neither.
+#include "directory.h"
+
+#include "runtime.h"
+#include "text.h"
+
+#include <plumb/abi/module.h>
+
+namespace plumb {
+
+namespace {
+
+// abi/state.h's format without printf: this runs in signal handlers.
+void directory_path(char* to, uint32_t user_id) {
+    append_decimal(append(to, "/dev/shm/plumb-"), user_id);
+}
+
+// In a user namespace the user may be called by a number that is another's outside, as root's in a container without
+// privileges. In a /dev/shm from outside, whose owner has no number here, a directory by that number would be in that
+// one's way.
+bool may_make_directory() {
+    constexpr uid_t has_no_number = 65534;
+    struct stat info;
+    return sys::status_of("/dev/shm", &info) == 0 && info.st_uid != has_no_number;
+}
+
+OpenFile open_in_shared_memory(uint32_t user_id) {
+    char path[64];
+    directory_path(path, user_id);
+    constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
+    OpenFile directory(path, flags);
+    if (directory.number() == -ENOENT && may_make_directory()) {
+        // A umask may take the owner's permissions, too. Nobody else can put a link there meanwhile: /dev/shm is sticky.
+        if (sys::call(SYS_mkdirat, AT_FDCWD, path, 0700) == 0) sys::call(SYS_fchmodat, AT_FDCWD, path, 0700);
+        directory = OpenFile(path, flags);
+    }
+    return directory;
+}
+
+// Whoever starts a machine has no filter, and can not look for one yet.
+bool is_first_process() {
+    return sys::process_id() == 1 && sys::effective_user_id() == 0;
+}
+
+// -errno; -ENODEV: there is a device, and it is not to be asked.
+long ask_by_device(plumb_descriptor_request& asked) {
+    const OpenFile device(PLUMB_DEVICE, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
+    if (device.number() < 0) return device.number();
+    if (inherited_filters() != 0) return -ENODEV;
+    return sys::call(SYS_ioctl, device.number(), PLUMB_IOCTL(PLUMB_OPERATION_DIRECTORY, sizeof(asked)),
+                     &asked);
+}
+
+long ask_by_call(plumb_descriptor_request& asked) {
+    struct stat info;
+    if (sys::status_of("/dev/shm", &info) != -ENOENT) return -ENODEV;
+    if (!is_first_process() && inherited_filters() != 0) return -ENODEV;
+    return sys::call(PLUMB_SYSCALL, PLUMB_OPERATION_DIRECTORY, &asked, sizeof(asked));
+}
+
+template <typename Ask>
+OpenFile open_by(Ask ask) {
+    plumb_descriptor_request asked = {0, -1};
+    const long error = ask(asked);
+    return error < 0 ? OpenFile::failed(static_cast<int>(error)) : OpenFile::taken_over(asked.descriptor);
+}
+
+// The call last: where there is a /dev/shm, which a look has found by then, it is not asked.
+OpenFile open_of(uint32_t user_id, DirectoryKeeper& keeper) {
+    OpenFile directory =
+        keeper == DirectoryKeeper::shared_memory ? OpenFile::failed(-ENOENT) : open_by(ask_by_device);
+    const bool may_ask_by_call = keeper != DirectoryKeeper::shared_memory && directory.number() == -ENOENT;
+    if (directory.number() < 0 && keeper != DirectoryKeeper::module) {
+        directory = open_in_shared_memory(user_id);
+        if (directory.number() >= 0 || !may_ask_by_call) {
+            keeper = DirectoryKeeper::shared_memory;
+            return directory;
+        }
+    }
+    const int error = directory.number();
+    if (error < 0 && may_ask_by_call) directory = open_by(ask_by_call);
+    if (directory.number() < 0) return OpenFile::failed(error < 0 ? error : directory.number());
+    keeper = DirectoryKeeper::module;
+    return directory;
+}
+
+} // namespace
+
+bool is_private(const struct stat& info, mode_t type, uint32_t user_id) {
+    return (info.st_mode & S_IFMT) == type && info.st_uid == user_id && (info.st_mode & 077) == 0;
+}
+
+OpenFile open_directory(uint32_t user_id, DirectoryKeeper& keeper) {
+    OpenFile directory = open_of(user_id, keeper);
+    if (directory.number() < 0) return directory;
+    struct stat info;
+    int error = sys::status(directory.number(), &info);
+    if (error == 0 && !is_private(info, S_IFDIR, user_id)) error = -EPERM;
+    return error == 0 ? static_cast<OpenFile&&>(directory) : OpenFile::failed(error);
+}
+
+OpenFile open_in_directory(uint32_t user_id, DirectoryKeeper keeper, const char* name, int flags) {
+    if (keeper == DirectoryKeeper::module) {
+        const OpenFile directory = open_directory(user_id, keeper);
+        if (directory.number() < 0) return OpenFile::failed(directory.number());
+        return OpenFile(directory.number(), name, flags);
+    }
+    char path[128];
+    directory_path(path, user_id);
+    append(append(path + __builtin_strlen(path), "/"), name);
+    return OpenFile(path, flags);
+}
+
+// Nobody can cut it then. In /dev/shm its owner can.
+void fix_size(const OpenFile& file, DirectoryKeeper keeper) {
+    plumb_descriptor_request fixed = {PLUMB_DIRECTORY_FIX_SIZE, file.number()};
+    if (keeper == DirectoryKeeper::module && ask_by_device(fixed) == -ENOENT) (void)ask_by_call(fixed);
+}
+
+} // namespace plumb
