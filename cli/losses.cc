@@ -33,9 +33,8 @@ constexpr std::pair<const char*, const char*> advice_for[] = {
              "--seccomp records "
              "them, if the filter allows what tracing calls"},
     {"no_memory",
-     "/dev/shm, or what plumb.ko has in its place, was full when a ring needed its memory: try fewer "
-     "or smaller sub-buffers (--subbuf-count, --subbuf-size), or "
-     "remove files there"},
+     "/dev/shm was full when a ring needed its memory, or what plumb.ko has in its place: try fewer "
+     "or smaller sub-buffers (--subbuf-count, --subbuf-size), or remove files there"},
     {"clock",
      "of a program with a seccomp filter, where only a system call reads the clock: try --clock tsc"},
     {"not_written", "the trace could not be written"},

@@ -55,7 +55,9 @@ Result<uid_t> parse_user(const std::string& text) {
 }
 
 std::string folder_of(const UserPlace& place) {
-    return fmt::format("ust-{}{}", place.user_id, place == main_place(place.user_id) ? "" : "-shm");
+    if (place == main_place(place.user_id)) return fmt::format("ust-{}", place.user_id);
+    return fmt::format("ust-{}-{}", place.user_id,
+                       place.keeper == DirectoryKeeper::module ? "module" : "shm");
 }
 
 /* For messages. */
@@ -109,12 +111,25 @@ Result<Report> OtherUsers::join(uid_t user_id) {
 }
 
 Result<Report> OtherUsers::join_own(const std::function<bool(std::uint32_t)>& is_meant, bool is_open) {
+    is_open_ = is_open && !options_.flight_recorder;
     for (const UserPlace& place : places_of(::geteuid())) {
         if (place == main_place(::geteuid())) continue;
         if (has_programs(place, is_meant)) return join_place(place);
-        if (is_open && !options_.flight_recorder) return join_awaited(place);
+        if (is_open_) return join_awaited(place);
     }
     return Report{};
+}
+
+void OtherUsers::join_own_later(const EachReport& each) {
+    const std::uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
+    if (!is_open_ || now_ns < next_own_look_ns_) return;
+    constexpr std::uint64_t pause_ns = 50'000'000;
+    next_own_look_ns_ = now_ns + pause_ns;
+    for (const UserPlace& place : places_of(::geteuid()))
+        if (place != main_place(::geteuid()) && !has_part(place) && tried_.count(place) == 0)
+            awaited_ = place;
+    if (!awaited_) return;
+    if (const auto joined = join_awaited(*awaited_); joined && !awaited_) each(joined);
 }
 
 /* Nobody is there yet: as little memory as possible. It may be that nobody can come yet either. */
@@ -253,8 +268,6 @@ void OtherUsers::join_launched(const EachReport& each) {
     const std::uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC), before_ns = used_ns();
     const bool is_time = now_ns >= next_look_ns_;
     if (is_time) unusable_.clear();
-    if (is_time && awaited_)
-        if (const auto joined = join_awaited(*awaited_); joined && !awaited_) each(joined);
     const auto places = places_with_directory();
     for (const UserPlace& place : places ? *places : std::vector<UserPlace>{}) {
         const uid_t user_id = place.user_id;

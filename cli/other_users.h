@@ -54,16 +54,17 @@ public:
     OtherUsers(Options options, const ClockCalibration& calibration)
         : options_(std::move(options)), calibration_(calibration) {}
 
+    using EachReport = std::function<void(const Result<Report>&)>;
     /* Begins to record a user's programs; nothing happens if that is done already. */
     Result<Report> join(uid_t user_id);
     /* Those of ours that look elsewhere than the recorder's session is: if there are any that `is_meant`, or, with `is_open`,
      * for whoever comes. */
     Result<Report> join_own(const std::function<bool(std::uint32_t)>& is_meant, bool is_open);
-    /* Whether somebody may come to where nobody could be yet, as before /dev/shm was mounted. */
-    bool is_awaiting() const { return awaited_.has_value(); }
+    /* Looks whether programs of ours can be by now where nobody could when the recording began, as before /dev/shm was mounted
+     * or plumb.ko loaded. `each` as below. */
+    void join_own_later(const EachReport& each);
     /* The trace's directory, if it is another one by now. */
     void goes_to(const std::string& directory) { options_.drain.directory = directory; }
-    using EachReport = std::function<void(const Result<Report>&)>;
     /* Joins the users of processes that the session launched and that have changed their user since. `each` is given what
      * came of it, once for each user. */
     void join_launched(const EachReport& each);
@@ -121,7 +122,9 @@ private:
     Options options_;
     ClockCalibration calibration_; /* as it was when the recording began: one line for all folders */
     std::list<Part> parts_;
-    std::optional<UserPlace> awaited_;       /* of ours, where the next look tries to be */
+    bool is_open_ = false;             /* for whoever comes */
+    std::optional<UserPlace> awaited_; /* of ours, where the next look tries to be */
+    std::uint64_t next_own_look_ns_ = 0;
     std::map<UserPlace, Look> looks_;        /* at the slots of who was not joined */
     std::map<uid_t, Error> unusable_;        /* directories, and why; anybody can make any number of them */
     std::uint64_t next_look_ns_ = 0;         /* at those */

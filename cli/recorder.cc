@@ -481,7 +481,24 @@ void Recorder::close_drains() {
     for (const Error& problem : problems)
         not_written(problem);
     if (kernel_drain_) kernel_drain_->add_to(summary_.totals);
+    tell_of_other_readers();
     kernel_drain_.reset(); /* an instance that is read from can not be removed */
+}
+
+/* The kernel counts what was read: others have read as well, or have emptied the buffers with their counts. */
+void Recorder::tell_of_other_readers() {
+    const auto has = [](const std::vector<NamedCount>& counts, const char* name) {
+        return std::any_of(counts.begin(), counts.end(),
+                           [=](const NamedCount& each) { return each.name == name; });
+    };
+    if (has(summary_.totals.notes, kernel_counts_gone))
+        summary_.problems.push_back("Somebody else has emptied the kernel's buffers of Plumb's instance "
+                                    "while it was recorded (`trace-cmd "
+                                    "clear -a` does that to all instances): events of the kernel are "
+                                    "missing, and nobody counts them.");
+    if (has(summary_.totals.missed, kernel_events_taken))
+        summary_.problems.push_back(
+            "Somebody else has read from the kernel's buffers of Plumb's instance while it was recorded.");
 }
 
 void Recorder::take_end(const Result<Report>& ended) {

@@ -95,7 +95,6 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
     if ((!has_others || options_.snapshot) && !named.empty())
         return Error("--user: {}.", options_.snapshot ? "a flight recorder keeps events of one user alone"
                                                       : "only root can record programs of other users");
-    if (!has_others && !has_several_keepers()) return ok();
     other_users_ = std::make_unique<OtherUsers>(
         OtherUsers::Options{config, *rules_of(options_), session_->cookie(), quiescence(),
                             drain_options(options_.directory), options_.snapshot},
@@ -160,14 +159,16 @@ std::uint64_t Recorder::other_users_tick_ns() const {
 
 /* Who was launched as root may be somebody else by now. */
 void Recorder::look_for_other_users() {
-    if (!other_users_ || (!command_ && !other_users_->is_awaiting()) || elapsed_ns() < next_look_ns_) return;
+    if (!other_users_ || elapsed_ns() < next_look_ns_) return;
     next_look_ns_ = elapsed_ns() + other_users_tick_ns();
     if (!directory_->check()) return; /* what is made at its path would be another trace */
     other_users_->goes_to(directory_->path());
-    other_users_->join_launched([this](const Result<Report>& joined) {
+    const auto take_late = [this](const Result<Report>& joined) {
         take_join(joined);
         if (joined) take_found_late(*joined);
-    });
+    };
+    other_users_->join_own_later(take_late);
+    if (command_ && (geteuid() == 0 || has_several_keepers())) other_users_->join_launched(take_late);
 }
 
 /* They began as that user, or their last program did: until now nobody wanted their events. */

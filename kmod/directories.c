@@ -22,20 +22,22 @@
 #include <linux/shmem_fs.h>
 #include <linux/user_namespace.h>
 #include <linux/workqueue.h>
+#include <plumb/abi/channel.h>
 #include <plumb/abi/module.h>
 #include <plumb/abi/state.h>
 
 #include "compat.h"
 #include "plumb.h"
 
-/* As /dev/shm has it: half of the memory, and names that others can not list. */
-#define OPTIONS "size=50%,nr_inodes=262144,mode=0711"
+/* As /dev/shm has it, with as many files as that: half of the memory. And names that others can not list. */
+#define OPTIONS "size=50%,mode=0711"
 #define LOOK_EVERY (HZ / 10)
 
 static struct vfsmount *directories;
 static DEFINE_MUTEX(hold_lock);
 static bool holds_module;
 static u64 given, given_before; /* descriptors, by now and at the last look */
+static u32 opening; /* that are not open yet */
 
 static void look_for_use(struct work_struct *work);
 static DECLARE_DELAYED_WORK(look, look_for_use);
@@ -47,8 +49,13 @@ static bool has_channels(void)
 	bool found = false;
 
 	spin_lock(&sb->s_inode_list_lock);
-	list_for_each_entry(inode, &sb->s_inodes, i_sb_list)
-		found |= S_ISREG(inode->i_mode) && i_size_read(inode) != PLUMB_STATE_TOTAL_BYTES;
+	list_for_each_entry(inode, &sb->s_inodes, i_sb_list) {
+		const loff_t bytes = i_size_read(inode);
+
+		found = S_ISREG(inode->i_mode) && bytes >= PLUMB_CHANNEL_HEADER_BYTES && bytes != PLUMB_STATE_TOTAL_BYTES;
+		if (found)
+			break;
+	}
 	spin_unlock(&sb->s_inode_list_lock);
 	return found;
 }
@@ -57,7 +64,7 @@ static bool has_channels(void)
 static void look_for_use(struct work_struct *work)
 {
 	mutex_lock(&hold_lock);
-	if (given != given_before || !may_umount(directories) || has_channels()) {
+	if (given != given_before || opening || !may_umount(directories) || has_channels()) {
 		given_before = given;
 		schedule_delayed_work(&look, LOOK_EVERY);
 	} else {
@@ -73,16 +80,25 @@ static int hold_module(void)
 
 	mutex_lock(&hold_lock);
 	given++;
+	opening++;
 	if (!holds_module) {
 		if (try_module_get(THIS_MODULE)) {
 			holds_module = true;
 			schedule_delayed_work(&look, LOOK_EVERY);
 		} else {
+			opening--;
 			error = -ENODEV;
 		}
 	}
 	mutex_unlock(&hold_lock);
 	return error;
+}
+
+static void is_opened(void)
+{
+	mutex_lock(&hold_lock);
+	opening--;
+	mutex_unlock(&hold_lock);
 }
 
 /* By the kernel's own rights: users can not make anything beside each other. */
@@ -166,10 +182,10 @@ int plumb_open_directory(bool of_all)
 	if (descriptor)
 		return descriptor;
 	dentry = of_all ? dget(directories->mnt_root) : find_directory();
-	if (IS_ERR(dentry))
-		return PTR_ERR(dentry);
-	descriptor = open_directory(dentry);
-	dput(dentry);
+	descriptor = IS_ERR(dentry) ? PTR_ERR(dentry) : open_directory(dentry);
+	if (!IS_ERR(dentry))
+		dput(dentry);
+	is_opened();
 	return descriptor;
 }
 
@@ -206,12 +222,14 @@ void plumb_start_directories(void)
 		pr_warn("plumb: this kernel has no tmpfs: programs look for state in /dev/shm\n");
 		return;
 	}
-	mounted = vfs_kern_mount(type, SB_KERNMOUNT | SB_NOSUID | SB_NODEV | SB_NOEXEC, "plumb", options);
+	/* Not SB_KERNMOUNT: such a one has no limits. */
+	mounted = vfs_kern_mount(type, 0, "plumb", options);
 	module_put(type->owner);
 	if (IS_ERR(mounted)) {
 		pr_warn("plumb: no directories (%ld): programs look for state in /dev/shm\n", PTR_ERR(mounted));
 		return;
 	}
+	mounted->mnt_flags |= MNT_NOSUID | MNT_NODEV | MNT_NOEXEC;
 	directories = mntget(mounted);
 }
 

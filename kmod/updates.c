@@ -308,10 +308,17 @@ static bool is_asleep(struct task_struct *task)
 	return state != TASK_RUNNING && syscall_get_nr(task, task_pt_regs(task)) >= 0;
 }
 
-/* Of one that sleeps: whether it will be sent the signal when it comes by. The mask that is in force in its call is so then, too. */
+/*
+ * Of one that sleeps: whether it will be sent the signal when it comes by. Some calls have a mask of their own (sigsuspend, ppoll,
+ * sigtimedwait ...), and it depends on how they end which one is in force then: both have to leave the signal open.
+ */
 static bool may_be_sent(struct task_struct *task, int signal_number)
 {
-	return !sigismember(&task->blocked, signal_number) && (task_is_stopped_or_traced(task) || !works_inside(task));
+	if (sigismember(&task->blocked, signal_number) || sigismember(&task->real_blocked, signal_number))
+		return false;
+	if (test_tsk_restore_sigmask(task) && sigismember(&task->saved_sigmask, signal_number))
+		return false;
+	return task_is_stopped_or_traced(task) || !works_inside(task);
 }
 
 static void tell(struct update *update, struct plumb_update *answer)

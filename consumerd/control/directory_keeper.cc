@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <mutex>
 #include <unistd.h>
 
 namespace plumb {
@@ -17,8 +18,11 @@ namespace {
 
 /* With those of all users, for root. As long as it is open, the module stays. */
 const FileDescriptor& all_of_module() {
-    static const FileDescriptor opened =
-        kernel_module_descriptor(PLUMB_OPERATION_DIRECTORY, PLUMB_DIRECTORY_OF_ALL);
+    static std::mutex mutex;
+    static FileDescriptor opened;
+    const std::lock_guard lock(mutex);
+    if (!opened.is_open())
+        opened = kernel_module_descriptor(PLUMB_OPERATION_DIRECTORY, PLUMB_DIRECTORY_OF_ALL);
     return opened;
 }
 
@@ -37,14 +41,16 @@ void add_places(const std::vector<std::string>& names, DirectoryKeeper keeper, s
 
 } // namespace
 
-const std::vector<DirectoryKeeper>& directory_keepers() {
-    static const std::vector<DirectoryKeeper> keepers = [] {
-        std::vector<DirectoryKeeper> all = {DirectoryKeeper::shared_memory};
-        if (has_module())
-            all.insert(own_seccomp_filters() == 0 ? all.begin() : all.end(), DirectoryKeeper::module);
-        return all;
-    }();
-    return keepers;
+std::vector<DirectoryKeeper> directory_keepers() {
+    static std::mutex mutex;
+    static std::vector<DirectoryKeeper> known;
+    const std::lock_guard lock(mutex);
+    const bool is_first = known.empty();
+    if (is_first) known.push_back(DirectoryKeeper::shared_memory);
+    if (known.size() > 1 || !has_module()) return known;
+    const bool is_main = is_first && own_seccomp_filters() == 0;
+    known.insert(is_main ? known.begin() : known.end(), DirectoryKeeper::module);
+    return known;
 }
 
 bool has_several_keepers() {

@@ -28,8 +28,9 @@ struct UserPlace {
     auto operator<=>(const UserPlace&) const = default;
 };
 
-/* Those that there are, first where programs look that we start: with a filter of ours they look in /dev/shm. Asked once. */
-const std::vector<DirectoryKeeper>& directory_keepers();
+/* Those that there are, first where programs look that we start: with a filter of ours they look in /dev/shm. The first stays so;
+ * the module may come later. */
+std::vector<DirectoryKeeper> directory_keepers();
 bool has_several_keepers();
 UserPlace main_place(uid_t user_id);
 std::vector<UserPlace> places_of(uid_t user_id);

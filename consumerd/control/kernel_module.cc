@@ -14,10 +14,10 @@ constexpr const char* module_folder = "/sys/module/plumb";
 
 /* 0, or errno. */
 int operate(plumb_operation operation, void* argument, std::size_t bytes) {
-    const FileDescriptor device(::open(PLUMB_DEVICE, O_RDONLY | O_CLOEXEC));
-    if (device.is_open())
-        return ::ioctl(device.get(), PLUMB_IOCTL(operation, bytes), argument) == 0 ? 0 : errno;
+    const FileDescriptor device(::open(PLUMB_DEVICE, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+    if (device.is_open() && ::ioctl(device.get(), PLUMB_IOCTL(operation, bytes), argument) == 0) return 0;
     const int not_opened = errno;
+    if (device.is_open() && errno != ENOTTY) return errno; /* else it is another device */
     if (::access(module_folder, F_OK) != 0) return not_opened;
     return ::syscall(PLUMB_SYSCALL, operation, argument, bytes) == 0 ? 0 : errno;
 }

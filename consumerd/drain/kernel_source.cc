@@ -414,10 +414,8 @@ void KernelSource::add_to(DrainTotals& totals, uint64_t events_not_written) cons
     if (translator_.is_told_texts()) add_if_any(totals.notes, "kernel_lost_with_texts", overrun + dropped);
     /* By construction the same; if not, the trace is not what the kernel gave. */
     const uint64_t seen = translator_.seen_events();
-    add_if_any(totals.missed, "events that the kernel counts as read were not found in its pages",
-               read > seen ? read - seen : 0);
-    add_if_any(totals.notes, "events were found in the kernel's pages that it does not count",
-               seen > read ? seen - read : 0);
+    add_if_any(totals.missed, kernel_events_taken, read > seen ? read - seen : 0);
+    add_if_any(totals.notes, kernel_counts_gone, seen > read ? seen - read : 0);
     add_if_any(totals.notes, "events of the kernel were of a kind that was not asked for",
                translator_.unknown_events());
     add_if_any(totals.missed, "events of the kernel were damaged", translator_.damaged_events());

@@ -53,6 +53,12 @@ struct KernelDrainOptions : DrainOptions {
     bool is_snapshot = false;
 };
 
+/* What is counted where another tool has read the buffers of ours (trace_pipe), or has emptied them (`trace-cmd clear -a`). */
+inline constexpr const char* kernel_events_taken =
+    "events that the kernel counts as read were not found in its pages";
+inline constexpr const char* kernel_counts_gone =
+    "events were found in the kernel's pages that it does not count";
+
 /* `session` must live as long; its events are chosen already. */
 Result<std::unique_ptr<Drain>> drain_kernel(KernelSession& session, KernelDrainOptions options);
 

@@ -236,7 +236,8 @@ private:
 
     void add_elements(const std::string& name, std::uint16_t from, unsigned bytes, unsigned element,
                       bool is_signed) {
-        EventField array = make_field(name, PLUMB_FIELD_ARRAY, element, is_signed, element == 1);
+        EventField array =
+            make_field(name, PLUMB_FIELD_ARRAY, element, is_signed, element == 1 && !is_signed);
         array.array_length = static_cast<std::uint16_t>(bytes / element);
         event_.description.fields.push_back(std::move(array));
         step(RawStep::Kind::copy, from, bytes, false);

@@ -12,10 +12,10 @@ namespace {
 constexpr const char* switch_file = "tracing_on";
 
 /* With every enabled event of a machine `set_event` has 50 KiB. */
-std::string text_of(const std::string& path) {
+std::optional<std::string> text_of(const std::string& path) {
     constexpr std::size_t bytes_max = std::size_t{1} << 20;
-    const auto text = read_small_file(path, bytes_max);
-    return text ? *text : std::string();
+    auto text = read_small_file(path, bytes_max);
+    return text ? std::optional(std::move(*text)) : std::nullopt;
 }
 
 std::string shown(const std::string& text) {
@@ -28,26 +28,31 @@ std::string shown(const std::string& text) {
 
 SessionSettings::SessionSettings(std::string instance, const std::vector<KernelEvent>& events)
     : instance_(std::move(instance)) {
+    const auto note = [this](std::string file) {
+        if (auto text = text_of(instance_ + "/" + file))
+            files_.emplace_back(std::move(file), std::move(*text));
+    };
     for (const char* const file :
-         {switch_file, "trace_clock", "tracing_cpumask", "set_event", "trace_options"})
-        files_.emplace_back(file, "");
+         {"trace_clock", "tracing_cpumask", "set_event", "trace_options", "buffer_size_kb"})
+        note(file);
     for (const KernelEvent& event : events)
-        files_.emplace_back(fmt::format("events/{}/{}/filter", event.system, event.raw_name), "");
-    for (auto& [file, text] : files_)
-        text = text_of(instance_ + "/" + file);
+        note(fmt::format("events/{}/{}/filter", event.system, event.raw_name));
+    running_ = text_of(instance_ + "/" + switch_file);
 }
 
 bool SessionSettings::is_running() const {
-    return files_.empty() || text_of(instance_ + "/" + switch_file) == files_.front().second;
+    const auto now = running_ ? text_of(instance_ + "/" + switch_file) : std::nullopt;
+    return !now || now == running_;
 }
 
 std::string SessionSettings::changes() const {
     constexpr std::size_t named_max = 3;
     std::vector<std::string> changed;
+    if (!is_running()) changed.emplace_back("tracing_on (1, now 0)");
     for (const auto& [file, before] : files_) {
-        const std::string now = text_of(instance_ + "/" + file);
-        if (now == before) continue;
-        const std::string was = shown(before), is = shown(now);
+        const auto now = text_of(instance_ + "/" + file);
+        if (!now || *now == before) continue; /* or it can not be read now, for want of a descriptor */
+        const std::string was = shown(before), is = shown(*now);
         changed.push_back(was.empty() || is.empty() ? file : fmt::format("{} ({}, now {})", file, was, is));
     }
     const std::size_t count = changed.size();

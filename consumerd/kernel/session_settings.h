@@ -5,6 +5,7 @@
 #ifndef PLUMB_CONSUMERD_KERNEL_SESSION_SETTINGS_H
 #define PLUMB_CONSUMERD_KERNEL_SESSION_SETTINGS_H
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,7 @@ public:
 
 private:
     std::string instance_;
+    std::optional<std::string> running_;
     std::vector<std::pair<std::string, std::string>> files_; /* each with what was in it */
 };
 

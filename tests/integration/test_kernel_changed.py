@@ -25,7 +25,7 @@ CALL = "syscalls/sys_enter_kill"
 
 
 class Changed(unittest.TestCase):
-    def record(self, *changes):
+    def record(self, *changes, behind_s=0):
         """The summary, and what was said, of a recording in the middle of which files of its instance were written to."""
         folder = Path(tempfile.mkdtemp(prefix="plumb-changed-"))
         self.addCleanup(shutil.rmtree, folder)
@@ -34,6 +34,7 @@ class Changed(unittest.TestCase):
             while not (folder / "go").exists() and recorder.poll() is None:
                 time.sleep(0.02)
             instance, = (TRACEFS / "instances").glob(f"plumb_r{recorder.pid}_*")
+            time.sleep(behind_s)
             for file, text in changes:
                 (instance / file).write_text(text)
             time.sleep(1.5)
@@ -73,6 +74,15 @@ class Changed(unittest.TestCase):
 
     def test_who_leaves_out_processors_is_named(self):
         self.named("tracing_cpumask", ("tracing_cpumask", "1"))
+
+    def test_who_makes_the_buffers_smaller_is_named(self):
+        self.named("buffer_size_kb", ("buffer_size_kb", "100"))
+
+    def test_who_empties_the_buffers_is_named(self):
+        """By what the kernel has forgotten to have given to the recorder."""
+        summary, _ = self.record(("trace", ""), behind_s=1.5)
+        problem, = summary["problems"]
+        self.assertIn("Somebody else has emptied the kernel's buffers", problem)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
  * module_calls: PLUMB_OPERATION_UPDATES and threads that sleep where the signal can not be sent: they block it, for good or for
  * the time of a sigsuspend(), or wait in io_uring_enter(), which it would end. And how many may wait of one user's.
  */
+#define _GNU_SOURCE
 #include "module_calls.h"
 #include "module_updates.h"
 
@@ -55,6 +56,30 @@ static void suspend_blocked(void) {
     sigsuspend(&all_but_one);
     seen->returned = 1;
     nap();
+}
+
+/* All is blocked but for the time of the call, which has its own mask; when it ends by itself that is not in force any more. */
+static void poll_open(void) {
+    sigset_t all, none;
+    struct pollfd readable = {wake[0], POLLIN, 0};
+    sigfillset(&all);
+    sigemptyset(&none);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    seen->ready = 1;
+    seen->returned = ppoll(&readable, 1, NULL, &none) == 1 ? 1 : 2;
+    nap();
+}
+
+/* It is given what it waits for, and nothing else. */
+static void wait_for_any(void) {
+    const struct timespec moment = {0, 1000000};
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    seen->ready = 1;
+    seen->returned = sigwaitinfo(&all, NULL);
+    while (!seen->stop)
+        if (sigtimedwait(&all, NULL, &moment) > 0) seen->interrupted++;
 }
 
 /* Two completions are waited for. */
@@ -118,6 +143,24 @@ static void check_masks(void) {
     expect(update(PLUMB_UPDATE_ASK, &request) == 0, "sigsuspend", "asked again");
     wait_until(&seen->handled, 1);
     expect(seen->handled == 1 && seen->interrupted == 0, "sigsuspend", "told when it runs");
+    end(child);
+}
+
+static void check_masks_of_calls(void) {
+    pid_t child = start_asleep(poll_open);
+    expect_not_asleep(child, "ppoll");
+    if (write(wake[1], "x", 1) != 1) abort();
+    wait_until(&seen->returned, 1);
+    usleep(50000);
+    expect(seen->returned == 1 && seen->handled == 0, "ppoll", "sent where it is blocked");
+    end(child);
+
+    child = start_asleep(wait_for_any);
+    expect_not_asleep(child, "sigwait");
+    kill(child, SIGUSR1);
+    wait_until(&seen->returned, 1);
+    usleep(50000);
+    expect(seen->returned == SIGUSR1 && seen->interrupted == 0, "sigwait", "was given a signal of ours");
     end(child);
 }
 
@@ -219,6 +262,7 @@ static void check_limit(void) {
 
 void check_waits(void) {
     check_masks();
+    check_masks_of_calls();
     check_ring();
     check_stopped();
     check_limit();

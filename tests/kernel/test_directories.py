@@ -89,6 +89,18 @@ RECORD -e 'subject:*' || exit 2
 kill -9 $(pidof subject)
 unload
 """,
+    # A recording from before the module came: who begins behind that is in it, once the recorder has seen it.
+    "behind": """
+plumb record -q -o $RESULTS/trace -e 'subject:*' & recorder=$!
+until plumb list | grep -q "of process"; do sleep 0.1; done
+insmod /plumb.ko || exit 1
+sleep 2
+begin behind env
+sleep 0.3
+kill -INT $recorder; wait $recorder || exit 2
+kill $(cat /tmp/behind)
+unload
+""",
     # Whoever begins during a recording is there from its first event on, wherever it looks.
     "later": """
 insmod /plumb.ko || exit 1
@@ -198,6 +210,10 @@ class Directories(unittest.TestCase):
         self.recorded("earlier", 2)
         self.assertEqual(self.folders("earlier"), ["ust", "ust-0-shm"])
         self.assertEqual((self.passed("earlier") / "list").read_text().count("subject:tick"), 2)
+
+    def test_a_recorder_that_was_there_before_the_module_has_who_comes_behind_it(self):
+        self.recorded("behind", 1)
+        self.assertEqual(self.folders("behind"), ["ust", "ust-0-module"])
 
     def test_there_need_be_no_shared_memory_to_be_seen(self):
         self.recorded("no_shm", 1)
