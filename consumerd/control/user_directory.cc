@@ -212,9 +212,13 @@ Status UserDirectory::reserve(const FileDescriptor& file, const std::string& nam
         return Error(
                    "Too little shared memory for {}: {} ({} bytes) are needed, {} ({} bytes) are available.",
                    path_of_file(name), in_mib(bytes), bytes, in_mib(available), available)
-            .hint("{} files from /dev/shm, or enlarge it (`mount -o remount,size=... /dev/shm`).{}",
+            .hint("{} {}.{}",
                   is_channel ? "Use fewer or smaller sub-buffers (--subbuf-count, --subbuf-size), remove"
                              : "Remove",
+                  place_.keeper == DirectoryKeeper::module
+                      ? "what others have in plumb.ko's memory (`plumb extract --remove` of its user, or "
+                        "`rmmod plumb`)"
+                      : "files from /dev/shm, or enlarge it (`mount -o remount,size=... /dev/shm`)",
                   is_channel ? "" : " `plumb doctor` says how much a session takes besides.");
     }
     return Error::from_errno(number, "Could not reserve {} bytes for {}", bytes, path_of_file(name));
