@@ -445,7 +445,11 @@ sys.stdin.read()"""
 
     def test_the_witness_is_not_found_by_the_recorders_name_and_ends_with_it(self):
         recorder = self.start(self.record(*self.hearer(0.5)), start_new_session=True)
-        others = [p for p in self.group(recorder.pid) if p != recorder.pid and "hearer" not in self.command_line(p)]
+        def find_others():
+            return [p for p in self.group(recorder.pid) if p != recorder.pid and "hearer" not in self.command_line(p)]
+        end = time.time() + 10
+        while not (others := find_others()) and time.time() < end: # it may have yet to begin
+            time.sleep(0.01)
         self.assertEqual(len(others), 1)
         self.assertEqual(self.command_line(others[0]), "signal-witness")
         self.assertEqual(list(Path(f"/proc/{others[0]}/fd").iterdir()), [Path(f"/proc/{others[0]}/fd/0")])
