@@ -73,7 +73,12 @@ std::vector<NamedThread> ThreadOwners::take(uint64_t until) {
                                       Origin{process, true, note->by_thread_id});
             forget_before(note->thread_id, note->timestamp);
         }
-        const bool is_first = note->timestamp <= looked_until_ && told_.insert(note->thread_id).second;
+        bool is_first = note->timestamp <= looked_until_ && told_.insert(note->thread_id).second;
+        /* That it began was lost. */
+        if (find(note->thread_id, note->timestamp) == origins_.end()) {
+            origins_.insert_or_assign({note->thread_id, note->timestamp}, Origin{process, true, 0});
+            is_first = true;
+        }
         if (is_first && !note->is_new && note->old_name != note->name)
             named.push_back({note->timestamp, note->thread_id, process, std::move(note->old_name)});
         named.push_back({note->timestamp, note->thread_id, process, std::move(note->name)});

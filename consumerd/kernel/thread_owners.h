@@ -6,7 +6,8 @@
  * come behind a younger one: names are held back until that is over, and taken in the order of time.
  *
  * Who is renamed while it is looked who is there has the new name in what that look found, so of whom nothing was told
- * before, the old one is told, too: readers take the first name for all that was before it.
+ * before, the old one is told, too: readers take the first name for all that was before it. So it is with threads of which it was
+ * lost that they began.
  */
 #ifndef PLUMB_CONSUMERD_KERNEL_THREAD_OWNERS_H
 #define PLUMB_CONSUMERD_KERNEL_THREAD_OWNERS_H

@@ -71,8 +71,16 @@ TEST_F(ThreadOwnersTest, TakeANewProcessForItsOwnOneAndItsThreadsForTheNewOnes) 
 }
 
 TEST_F(ThreadOwnersTest, TakeWhomNobodyKnowsForAProcess) {
-    owners.add({renamed(20, 300, "unknown"), thread_began(21, 302, 301)});
-    expect(for_ever, {{20, 300, 300, "unknown"}, {21, 302, 301, "thread"}});
+    owners.add({thread_began(21, 302, 301)});
+    expect(for_ever, {{21, 302, 301, "thread"}});
+}
+
+/* What it did until then was done by that name. */
+TEST_F(ThreadOwnersTest, TellWhatAThreadWasCalledWhoseBeginningWasLost) {
+    owners.add({renamed(20, 300, "new"), renamed(22, 300, "newer")});
+    expect(for_ever, {{20, 300, 300, "old"}, {20, 300, 300, "new"}, {22, 300, 300, "newer"}});
+    owners.add({renamed(30, 300, "newest"), renamed(31, 101, "worker")});
+    expect(for_ever, {{30, 300, 300, "newest"}, {31, 101, 100, "worker"}});
 }
 
 TEST_F(ThreadOwnersTest, GoByTimeAndNotByTheOrderInWhichNotesCame) {
