@@ -310,6 +310,23 @@ std::vector<std::uint32_t> all_process_ids() {
     return found;
 }
 
+bool catches(const ProcessStatus& status, std::uint32_t signal_number) {
+    return (status.caught >> (signal_number - 1) & 1) != 0;
+}
+
+bool lacks_handler(std::uint32_t process_id, std::uint32_t signal_number) {
+    const Result<ProcessStatus> status = process_status(process_id);
+    return status && status->state != 'Z' && status->state != 'X' && !catches(*status, signal_number);
+}
+
+bool has_signal_waiting(std::uint32_t process_id, std::uint32_t signal_number) {
+    const std::vector<std::uint32_t> threads = thread_ids(process_id);
+    return std::any_of(threads.begin(), threads.end(), [=](std::uint32_t thread_id) {
+        const Result<ProcessStatus> status = thread_status(process_id, thread_id);
+        return status && (status->pending >> (signal_number - 1) & 1) != 0;
+    });
+}
+
 std::vector<std::uint32_t> processes_that_map(std::uint64_t device, std::uint64_t inode) {
     std::vector<std::uint32_t> processes;
     for (const std::uint32_t process_id : all_process_ids()) {

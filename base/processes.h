@@ -59,6 +59,12 @@ struct ProcessStatus {
 /* Of a process, or of one of its threads. */
 Result<ProcessStatus> process_status(std::uint32_t process_id);
 Result<ProcessStatus> thread_status(std::uint32_t process_id, std::uint32_t thread_id);
+/* Whether it has a handler for the signal. */
+bool catches(const ProcessStatus& status, std::uint32_t signal_number);
+/* Whether it certainly has none: what has ended shows none, either. */
+bool lacks_handler(std::uint32_t process_id, std::uint32_t signal_number);
+/* Whether one was sent to a thread of it, and waits there. */
+bool has_signal_waiting(std::uint32_t process_id, std::uint32_t signal_number);
 /* For how long the thread has run on a CPU. Nothing where the kernel does not say. */
 std::optional<std::uint64_t> thread_run_ns(std::uint32_t process_id, std::uint32_t thread_id);
 /* That of the thread with the most seccomp filters: threads may have different ones. An error where that of one could not be

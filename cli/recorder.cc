@@ -324,11 +324,7 @@ void Recorder::wait_a_turn(std::uint64_t begun_ns, std::uint64_t& look_again_ns)
     look_for_other_users();
     look_at_entrance();
     end_truncated_users();
-    if (kernel_session_)
-        if (Status running = kernel_session_->check_running(); !running) {
-            status_.say(running.error().message());
-            summary_.problems.push_back(running.error().message());
-        }
+    look_at_kernel();
     /* A flight recorder reads nothing until it is asked; who begins meanwhile must not be forgotten. */
     if (kernel_session_ && kernel_session_->numbers() != nullptr) kernel_session_->numbers()->catch_up();
     look_again_ns = session_->hold_filtered();
@@ -367,39 +363,6 @@ void Recorder::say_what_was_recorded() {
         for (const std::string& line : summary_.why_empty.lines)
             status_.say(line);
     if (options_.json) put_out(summary_json(summary_));
-}
-
-/* Programs that start later find the session through files that others of this user may damage. Said once. */
-void Recorder::look_at_entrance() {
-    if (other_users_)
-        for (const Error& lost : other_users_->check_entrances())
-            entrance_is_lost(lost);
-    if (entrance_is_lost_) return;
-    const Status open = session_->check_entrance();
-    if (open) return;
-    entrance_is_lost_ = true;
-    entrance_is_lost(open.error());
-}
-
-void Recorder::entrance_is_lost(const Error& error) {
-    summary_.problems.push_back("Programs that started since were not recorded: " + error.message());
-    status_.say("Programs that start from now on are not recorded: " + error.message());
-}
-
-/* Another user can end the recording of that user's programs, and of nobody else's. */
-void Recorder::end_truncated_users() {
-    if (!other_users_) return;
-    for (const Error& why :
-         other_users_->end_truncated([this](const Result<Report>& ended) { take_end(ended); }))
-        status_.say(why.message());
-}
-
-/* Nothing more comes from a channel that another program has shortened. */
-Status Recorder::check_channel() {
-    const Channel& channel = session_->channel();
-    if (!channel.was_truncated()) return ok();
-    return Error("Another program has shortened a channel ({}) while it was recorded: events of it are lost.",
-                 channel.path());
 }
 
 /* Ends the session, reads the rest, closes the trace. Nothing is written to the channel any more afterwards.
@@ -483,22 +446,6 @@ void Recorder::close_drains() {
     if (kernel_drain_) kernel_drain_->add_to(summary_.totals);
     tell_of_other_readers();
     kernel_drain_.reset(); /* an instance that is read from can not be removed */
-}
-
-/* The kernel counts what was read: others have read as well, or have emptied the buffers with their counts. */
-void Recorder::tell_of_other_readers() {
-    const auto has = [](const std::vector<NamedCount>& counts, const char* name) {
-        return std::any_of(counts.begin(), counts.end(),
-                           [=](const NamedCount& each) { return each.name == name; });
-    };
-    if (has(summary_.totals.notes, kernel_counts_gone))
-        summary_.problems.push_back("Somebody else has emptied the kernel's buffers of Plumb's instance "
-                                    "while it was recorded (`trace-cmd "
-                                    "clear -a` does that to all instances): events of the kernel are "
-                                    "missing, and nobody counts them.");
-    if (has(summary_.totals.missed, kernel_events_taken))
-        summary_.problems.push_back(
-            "Somebody else has read from the kernel's buffers of Plumb's instance while it was recorded.");
 }
 
 void Recorder::take_end(const Result<Report>& ended) {

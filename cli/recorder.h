@@ -114,6 +114,7 @@ private:
     void serve_snapshots();
     void close();
     void close_drains();
+    void look_at_kernel();
     void tell_of_other_readers();
     Status check_channel();
     void end_truncated_users();

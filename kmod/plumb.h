@@ -8,12 +8,13 @@
  *   operations.c  what is asked and answered (<plumb/abi/module.h>)
  *        \ which is made of
  *   clock.c       the page by which user space turns cycles into nanoseconds as the kernel does
- *   updates.c     how a process comes to hear of new rules before its next instruction
+ *   updates.c     who asks processes to hear of new rules
+ *   update_work.c how they do before their next instruction
+ *   directories.c where state files and channels live before, and without, /dev/shm
  *   kernel_events.c   which events of the kernel go into which channel
  *        \ which has
  *   event_table.c     those that there are, of the kernel and of other modules (plumb_events.h)
  *   kernel_channel.c  the writer: from any context, into pages that a recorder has given us
- *   directories.c  where state files and channels live before, and without, /dev/shm
  *   events/       probes, made out of the kernel's own descriptions of its tracepoints
  *
  *   compat.h      what differs from kernel to kernel, and nothing of it anywhere else

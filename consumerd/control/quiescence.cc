@@ -259,22 +259,6 @@ private:
         return settle(slot);
     }
 
-    /* For certain: what has ended shows none, either. */
-    static bool lacks_handler(std::uint32_t process_id, std::uint32_t signal_number) {
-        const Result<ProcessStatus> status = process_status(process_id);
-        return status && status->state != 'Z' && status->state != 'X' &&
-               (status->caught >> (signal_number - 1) & 1) == 0;
-    }
-
-    /* What is counted as not answered may have been sent to a thread that has ended since. */
-    static bool has_one_waiting(std::uint32_t process_id, std::uint32_t signal_number) {
-        const std::vector<std::uint32_t> threads = thread_ids(process_id);
-        return std::any_of(threads.begin(), threads.end(), [=](std::uint32_t thread_id) {
-            const Result<ProcessStatus> status = thread_status(process_id, thread_id);
-            return status && (status->pending >> (signal_number - 1) & 1) != 0;
-        });
-    }
-
     /* "23 (SIGURG)" */
     static std::string named(std::uint32_t signal_number) {
         const char* name = ::sigabbrev_np(static_cast<int>(signal_number));
@@ -309,7 +293,8 @@ private:
             const ThreadChoice choice =
                 choose_thread(process_id, signal_number, attempt.threads, &attempt.sleeps);
             if (choice.disturbance == Disturbance::stopped && slot.content.unanswered != 0 &&
-                has_one_waiting(process_id, signal_number))
+                has_signal_waiting(process_id,
+                                   signal_number)) /* what is not answered may have gone with a thread */
                 return refuse(slot, stopped_reason);
             if (!may_be_sent(slot, choice, attempt)) return settled_.count(key_of(slot)) == 0;
             if (!may_be_tried(slot, attempt)) return bear_silence(slot, attempt);

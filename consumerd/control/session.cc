@@ -13,7 +13,6 @@
 #include <plumb/detail/state_layout.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 #include <map>
 #include <set>
@@ -23,11 +22,6 @@
 namespace plumb {
 
 namespace {
-
-constexpr const char* log_level_names[] = {"emerg",          "alert",         "crit",         "err",
-                                           "warning",        "notice",        "info",         "debug_system",
-                                           "debug_program",  "debug_process", "debug_module", "debug_unit",
-                                           "debug_function", "debug_line",    "debug"};
 
 /* A text into a field of the ABI, with its NUL. */
 template <std::size_t Bytes>
@@ -115,24 +109,6 @@ Result<plumb_rule> encode_rule(const Rule& rule, std::uint8_t session_index) {
         copy_text(encoded.executable, rule.who.executable, "executable's pattern");
     if (!executable_copied) return executable_copied.error();
     return encoded;
-}
-
-Result<std::uint8_t> parse_log_level(const std::string& text) {
-    std::string name = text;
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    if (name.compare(0, 6, "plumb_") == 0) name.erase(0, 6);
-    constexpr std::size_t count = std::size(log_level_names);
-    for (std::size_t level = 0; level < count; level++) {
-        if (name == log_level_names[level] || name == std::to_string(level))
-            return static_cast<std::uint8_t>(level);
-    }
-    return Error("There is no log level '{}'.", text)
-        .hint("The levels are {} (0 to {}).", fmt::join(log_level_names, ", "), count - 1);
-}
-
-std::string log_level_name(std::uint8_t level) {
-    return level < std::size(log_level_names) ? log_level_names[level] : fmt::format("level {}", level);
 }
 
 struct Session::Parts {

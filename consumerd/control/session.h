@@ -19,6 +19,7 @@
 #include "consumerd/control/channel.h"
 #include "consumerd/control/quiescence.h"
 #include "consumerd/control/state.h"
+#include "consumerd/event/log_levels.h"
 
 #include <plumb/abi/state.h>
 
@@ -44,8 +45,6 @@ struct Who {
     static Who launched() { return {PLUMB_WHO_LAUNCHED, 0, {}}; }
 };
 
-constexpr std::uint8_t every_log_level = 255;
-
 struct Rule {
     std::string pattern; /* glob over "provider:event"; a leading '!' excludes; "shop" means "shop:*" */
     Who who = {};
@@ -54,11 +53,6 @@ struct Rule {
 
 /* The rule as it stands in the state file; of a process, by the number that was given. */
 Result<plumb_rule> encode_rule(const Rule& rule, std::uint8_t session_index);
-
-/* The number of a log level: "warning", "PLUMB_WARNING", "4". */
-Result<std::uint8_t> parse_log_level(const std::string& text);
-/* "warning"; "level 77" if it has no name. */
-std::string log_level_name(std::uint8_t level);
 
 class Session {
 public:

@@ -21,10 +21,6 @@ constexpr std::uint64_t patience_ns = 200'000'000;
 constexpr const char* unlisted_reason = "it has a seccomp filter, and had it before it could be listed as a "
                                         "traced program: it can not be recorded";
 
-bool catches(const ProcessStatus& status, int signal_number) {
-    return (status.caught >> (signal_number - 1) & 1) != 0;
-}
-
 } // namespace
 
 /* The cheap questions first: this is asked of every process. */

@@ -180,6 +180,25 @@ class StepResult:
         return file.read_text(errors="replace") if file.exists() else ""
 
 
+class GuestTests(unittest.TestCase):
+    """Of one guest, which is booted once for all of them: boot(folder), of the class, says what came of its steps."""
+    @classmethod
+    def setUpClass(cls):
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.results = cls.boot(Path(temporary.name))
+
+    def passed(self, name):
+        """The step's result."""
+        result = self.results[name]
+        self.assertEqual(result.status, 0, f"{name}:\n{result.out}{result.error}")
+        return result
+
+    def left_by(self, name):
+        """The folder with what the step left, which passed."""
+        return self.passed(name).folder
+
+
 class Guest:
     def __init__(self, version, parameters="", modules=(), processors=2, second_line=None, memory="1G"):
         """`parameters`: for the kernel's command line; `modules`: beside those that the disk needs; `second_line`: a file

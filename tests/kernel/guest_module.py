@@ -3,11 +3,11 @@ import re
 import shutil
 import subprocess
 
-from guest import KERNELS, SOURCE
+from guest import KERNELS, SOURCE, Guest
 
 # Behind a program that had a directory of the module's open: the module looks ten times a second for whether all is closed.
 UNLOAD = """#!/bin/sh
-for i in 1 2 3 4 5 6 7 8 9 10; do rmmod plumb 2>/dev/null && exit; sleep 0.1; done
+for i in $(seq 100); do rmmod plumb 2>/dev/null && exit; sleep 0.1; done
 rmmod plumb
 """
 # The emulator's counter goes evenly; the kernel can not find that out for itself.
@@ -28,6 +28,17 @@ def build_module(version, folder):
     done = subprocess.run(["make", "-s", "-C", KERNELS / version / "headers", f"M={folder}/kmod", "W=1", "C=2", "modules"],
                           capture_output=True, text=True, check=False)
     return folder / "kmod/plumb.ko", done.returncode, done.stdout + done.stderr
+
+
+def guest_with_module(version, folder, parameters=COUNTER):
+    """With /plumb.ko, and `unload`, which takes it away; and what the compiler said of it."""
+    module, status, said = build_module(version, folder)
+    if status != 0:
+        raise RuntimeError(said)
+    guest = Guest(version, parameters)
+    guest.archive.add("/plumb.ko", module.read_bytes(), 0o100644)
+    guest.archive.add("/bin/unload", UNLOAD.encode())
+    return guest, said
 
 
 def build_beside(version, folder, source, name):

@@ -14,12 +14,10 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
-import unittest
 from pathlib import Path
 
-from guest import Guest, run_tests
-from guest_module import COUNTER, build_module, complaints, why_not_built
+from guest import GuestTests, run_tests
+from guest_module import complaints, guest_with_module, why_not_built
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
@@ -35,7 +33,6 @@ begin() {
     until grep -q ready /tmp/$name.out; do sleep 0.05; done
 }
 fd=3
-unload() { for i in $(seq 100); do rmmod plumb 2>/dev/null && return; sleep 0.1; done; rmmod plumb; }
 """
 RECORD = "plumb record -q -o $RESULTS/trace --duration 300ms"
 STEPS = {
@@ -150,16 +147,10 @@ unload
 }
 
 
-class Directories(unittest.TestCase):
+class Directories(GuestTests):
     @classmethod
-    def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        folder = Path(cls.temporary.name)
-        module, status, said = build_module(VERSION, folder)
-        if status != 0:
-            raise RuntimeError(said)
-        guest = Guest(VERSION, COUNTER)
-        guest.archive.add("/plumb.ko", module.read_bytes(), 0o100644)
+    def boot(cls, folder):
+        guest, _ = guest_with_module(VERSION, folder)
         guest.add(BUILD / "cli/plumb", "/bin/plumb")
         guest.add(BUILD / "tests/fixtures/subject", "/bin/subject")
         filtered = folder / "filtered"
@@ -171,20 +162,11 @@ class Directories(unittest.TestCase):
         for name, script in STEPS.items():
             guest.step(name, PRELUDE + script.replace("RECORD", RECORD))
         guest.step("log", "dmesg")
-        cls.results = guest.boot(folder)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
-
-    def passed(self, name):
-        result = self.results[name]
-        self.assertEqual(result.status, 0, f"{name}:\n{result.out}{result.error}")
-        return result.folder
+        return guest.boot(folder)
 
     def recorded(self, step, programs, trace="trace"):
         """Each program has events in the trace, nothing is lost, and an independent reader finds what the summary says."""
-        folder = self.passed(step) / trace
+        folder = self.left_by(step) / trace
         summary = json.loads((folder / "summary.json").read_text())
         self.assertEqual((summary["events_lost"], summary["problems"], summary["unreachable"]), (0, [], []))
         self.assertEqual([process["name"] for process in summary["processes"]], ["subject"] * programs)
@@ -199,17 +181,17 @@ class Directories(unittest.TestCase):
         return summary
 
     def folders(self, step):
-        return sorted(each.name for each in (self.passed(step) / "trace").iterdir() if each.is_dir())
+        return sorted(each.name for each in (self.left_by(step) / "trace").iterdir() if each.is_dir())
 
     def test_programs_and_recorders_meet_in_the_modules(self):
         self.recorded("usual", 1)
         self.assertEqual(self.folders("usual"), ["ust"])
-        self.assertIn("subject:tick", (self.passed("usual") / "list").read_text())
+        self.assertIn("subject:tick", (self.left_by("usual") / "list").read_text())
 
     def test_who_began_before_the_module_came_is_in_the_same_trace(self):
         self.recorded("earlier", 2)
         self.assertEqual(self.folders("earlier"), ["ust", "ust-0-shm"])
-        self.assertEqual((self.passed("earlier") / "list").read_text().count("subject:tick"), 2)
+        self.assertEqual((self.left_by("earlier") / "list").read_text().count("subject:tick"), 2)
 
     def test_a_recorder_that_was_there_before_the_module_has_who_comes_behind_it(self):
         self.recorded("behind", 1)
@@ -230,7 +212,7 @@ class Directories(unittest.TestCase):
     def test_who_begins_later_is_there_from_its_first_event_on(self):
         for trace in ("trace", "launched"):
             self.recorded("later", 3, trace)
-            read = subprocess.run(["babeltrace2", self.passed("later") / trace], capture_output=True, text=True, check=True)
+            read = subprocess.run(["babeltrace2", self.left_by("later") / trace], capture_output=True, text=True, check=True)
             first = {}
             for tid, number in re.findall(r"subject:tick:.*? v?tid = (\d+).*count = (\d+)", read.stdout):
                 first.setdefault(tid, int(number))
@@ -240,10 +222,10 @@ class Directories(unittest.TestCase):
         summary = self.recorded("others", 2)
         self.assertEqual(self.folders("others"), ["ust", "ust-1001"])
         self.recorded("others", 1, "own/trace")
-        self.assertEqual((self.passed("others") / "list").read_text().count("subject:tick"), 1, summary)
+        self.assertEqual((self.left_by("others") / "list").read_text().count("subject:tick"), 1, summary)
 
     def test_what_a_killed_recorder_leaves_is_there_until_it_is_fetched(self):
-        folder = self.passed("killed")
+        folder = self.left_by("killed")
         self.assertIn("Resource temporarily unavailable", (folder / "refused").read_text())
         self.recorded("killed", 1)
 

@@ -14,13 +14,11 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
-import unittest
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from guest import Guest, run_tests
-from guest_module import COUNTER, UNLOAD, build_beside, build_module, complaints, why_not_built
+from guest import GuestTests, run_tests
+from guest_module import build_beside, complaints, guest_with_module, why_not_built
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
@@ -149,17 +147,10 @@ SMALL = f"{BY_MODULE} --json -o $RESULTS/trace --kernel-buffer-size 128K -k raw_
         f"sh -c 'kill -STOP $PPID; dd if=/dev/zero of=/dev/null bs=1 count={CALLS} 2>/dev/null; kill -CONT $PPID' >$RESULTS/summary.json"
 
 
-class KernelChannel(unittest.TestCase):
+class KernelChannel(GuestTests):
     @classmethod
-    def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        folder = Path(cls.temporary.name)
-        module, status, said = build_module(VERSION, folder)
-        if status != 0:
-            raise RuntimeError(said)
-        guest = Guest(VERSION, COUNTER)
-        guest.archive.add("/plumb.ko", module.read_bytes(), 0o100644)
-        guest.archive.add("/bin/unload", UNLOAD.encode())
+    def boot(cls, folder):
+        guest, _ = guest_with_module(VERSION, folder)
         for name, source in (("nesting", "tests/kernel/nesting"), ("example", "kmod/example")):
             guest.archive.add(f"/{name}.ko", build_beside(VERSION, folder, SOURCE / source, name).read_bytes(), 0o100644)
         guest.add(BUILD / "cli/plumb", "/bin/plumb")
@@ -190,19 +181,10 @@ class KernelChannel(unittest.TestCase):
         guest.step("vandal", VANDAL)
         guest.step("unloaded", "unload")
         guest.step("log", "dmesg")
-        cls.results = guest.boot(folder)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
-
-    def passed(self, name):
-        result = self.results[name]
-        self.assertEqual(result.status, 0, f"{name}:\n{result.out}{result.error}")
-        return result.folder
+        return guest.boot(folder)
 
     def summary(self, name):
-        return json.loads((self.passed(name) / "trace/summary.json").read_text())
+        return json.loads((self.left_by(name) / "trace/summary.json").read_text())
 
     def events(self, trace, warning=""):
         """As `plumb view` tells them; babeltrace2 reads as many, without a complaint."""
@@ -216,7 +198,7 @@ class KernelChannel(unittest.TestCase):
         return found
 
     def test_names_fields_and_types_are_those_of_tracefs(self):
-        layouts = {name: {event["event"]: list(event["fields"]) for event in self.events(self.passed(name) / "trace")}
+        layouts = {name: {event["event"]: list(event["fields"]) for event in self.events(self.left_by(name) / "trace")}
                    for name in ("by_module", "by_tracefs")}
         both = set(layouts["by_module"]) & set(layouts["by_tracefs"])
         print(len(both), "kinds of events by both")
@@ -230,7 +212,7 @@ class KernelChannel(unittest.TestCase):
             summary = self.summary(name)
             self.assertEqual((summary["events_lost"], summary["kernel_events_read"]), (0, summary["events"]))
             found, forks = Counter(), 0
-            for event in self.events(self.passed(name) / "trace"):
+            for event in self.events(self.left_by(name) / "trace"):
                 kind = event["event"]
                 if kind == "sched_process_exec":
                     found["exec", event["fields"]["filename"]] += 1
@@ -244,7 +226,7 @@ class KernelChannel(unittest.TestCase):
 
     def test_threads_have_their_names(self):
         names, switched = {}, Counter()
-        for event in self.events(self.passed("by_module") / "trace"):
+        for event in self.events(self.left_by("by_module") / "trace"):
             if event["event"] == "sched_process_fork":
                 self.assertEqual(event["fields"]["child_pid"], event["fields"]["child_tid"]) # no threads here
             if event["event"] == "sched_switch" and event["fields"]["prev_tid"] != 0:
@@ -257,7 +239,7 @@ class KernelChannel(unittest.TestCase):
     def test_each_call_lies_between_the_events_around_it(self):
         by_thread = defaultdict(list)
         getppid, write = 110, 1  # not those of the runtime's own, at a thread's first event
-        for event in self.events(self.passed("sandwich") / "trace"):
+        for event in self.events(self.left_by("sandwich") / "trace"):
             if event["fields"].get("id", write) in (getppid, write):
                 by_thread[event["tid"]].append(event)
         threads = 0
@@ -279,7 +261,7 @@ class KernelChannel(unittest.TestCase):
         summary = self.summary("interrupted")
         self.assertEqual((summary["events_lost"], summary.get("subbufs_lost", 0)), (0, 0))
         open_calls, running, kinds, last = {}, {}, Counter(), defaultdict(int)
-        for event in self.events(self.passed("interrupted") / "trace"):
+        for event in self.events(self.left_by("interrupted") / "trace"):
             kind, cpu, tid = event["event"], event["cpu"], event.get("tid", 0)
             kinds[kind] += 1
             self.assertGreaterEqual(event["timestamp_ns"], last[cpu])
@@ -299,7 +281,7 @@ class KernelChannel(unittest.TestCase):
     def nested(self, name, warning=""):
         """How many each processor wrote in each context, and how many are missing between its first and its last."""
         counts, missing, last = Counter(), Counter(), {}
-        for event in self.events(self.passed(f"nested_{name}") / "trace", warning):
+        for event in self.events(self.left_by(f"nested_{name}") / "trace", warning):
             fields = event["fields"]
             self.assertEqual((event["event"], fields["cpu"]), ("step", event["cpu"]))
             context, number, writer = fields["context"], fields["number"], (fields["cpu"], fields["context"])
@@ -338,12 +320,12 @@ class KernelChannel(unittest.TestCase):
     def test_in_overwrite_mode_the_newest_stay(self):
         summary = self.summary("overwritten")
         self.assertGreater(summary["subbufs_lost"], 0)
-        found = self.events(self.passed("overwritten") / "trace", "sub-buffers overwritten")
+        found = self.events(self.left_by("overwritten") / "trace", "sub-buffers overwritten")
         kills = [event for event in found if event["event"] == "sys_enter" and event["fields"]["id"] == 62]
         self.assertIn(18, [event["fields"]["args"][1] for event in kills]) # SIGCONT, at the end
 
     def test_another_modules_events_are_recorded_as_long_as_it_is_there(self):
-        folder = self.passed("example")
+        folder = self.left_by("example")
         self.assertIn("temporarily unavailable", (folder / "refused").read_text())
         own, kernels = [], []
         for event in self.events(folder / "trace"):
@@ -354,12 +336,11 @@ class KernelChannel(unittest.TestCase):
         self.assertEqual((len(own), len(kernels)), (2, 4))
 
     def test_no_event_takes_the_place_of_one_that_has_gone(self):
-        self.passed("swapped")
-        indices = self.results["swapped"].out.split()
+        indices = self.passed("swapped").out.split()
         self.assertEqual(len(set(indices)), 3, indices)
 
     def test_a_killed_recorder_takes_its_events_with_it_and_leaves_what_was_not_read(self):
-        folder = self.passed("killed")
+        folder = self.left_by("killed")
         self.assertIn("Resource temporarily unavailable", (folder / "refused").read_text())
         print((folder / "said").read_text())
         kinds = Counter()
@@ -369,24 +350,24 @@ class KernelChannel(unittest.TestCase):
         self.assertGreaterEqual(kinds["sys_enter"], 2 * 2000)
 
     def test_switched_on_and_off_beside_a_busy_program(self):
-        self.passed("again")
+        self.left_by("again")
 
     def test_who_may_not_is_told_and_what_it_has_not(self):
-        self.passed("refused")
+        self.left_by("refused")
         result = self.results["refused"]
         self.assertEqual(result.out.split(), ["1", "1", "1", "2", "1"])
         for said in ("CAP_PERFMON", "syscalls:openat", "without filters", "--system-wide", "not loaded"):
             self.assertIn(said, result.error)
 
     def test_whoever_writes_over_a_channel_harms_the_trace_alone(self):
-        folder = self.passed("vandal")
+        folder = self.left_by("vandal")
         print(self.results["vandal"].out, *(file.read_text()[-500:] for file in folder.glob("said*")))
         for seed in (1, 2):
             self.assertNotEqual((folder / f"status{seed}").read_text().strip(), "0") # and it says so
 
     def test_the_kernel_has_nothing_to_say(self):
-        self.passed("unloaded")
-        self.passed("log")
+        self.left_by("unloaded")
+        self.left_by("log")
         self.assertEqual(complaints(self.results["log"].out), [])
 
 

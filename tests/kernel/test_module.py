@@ -19,8 +19,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from guest import KERNELS, Guest, run_tests
-from guest_module import COUNTER, UNLOAD, build_module, complaints, why_not_built
+from guest import KERNELS, GuestTests, run_tests
+from guest_module import COUNTER, complaints, guest_with_module, why_not_built
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
@@ -118,24 +118,16 @@ def build_calls(folder):
     return calls
 
 
-def guest_with(module, calls, parameters):
-    guest = Guest(VERSION, parameters)
-    guest.add(calls, "/bin/module_calls")
-    guest.archive.add("/plumb.ko", module.read_bytes(), 0o100644)
-    guest.archive.add("/bin/unload", UNLOAD.encode())
-    return guest
+def guest_with_calls(folder, parameters):
+    guest, said = guest_with_module(VERSION, folder, parameters)
+    guest.add(build_calls(folder), "/bin/module_calls")
+    return guest, said
 
 
-class Module(unittest.TestCase):
+class Module(GuestTests):
     @classmethod
-    def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        folder = Path(cls.temporary.name)
-        module, cls.build_status, cls.build_said = build_module(VERSION, folder)
-        if cls.build_status != 0:
-            raise RuntimeError(cls.build_said)
-        calls = build_calls(folder)
-        guest = guest_with(module, calls, PARAMETERS)
+    def boot(cls, folder):
+        guest, cls.build_said = guest_with_calls(folder, PARAMETERS)
         guest.add(BUILD / "cli/plumb", "/bin/plumb")
         guest.add(BUILD / "tests/fixtures/sleepers", "/bin/sleepers")
         guest.step("without", "module_calls without")
@@ -159,16 +151,7 @@ class Module(unittest.TestCase):
         guest.step("has_to_hear", HAS_TO_HEAR)
         guest.step("again", AGAIN_AND_AGAIN)
         guest.step("log", "dmesg")
-        cls.results = guest.boot(folder)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
-
-    def passed(self, name):
-        result = self.results[name]
-        self.assertEqual(result.status, 0, f"{name}:\n{result.out}{result.error}")
-        return result
+        return guest.boot(folder)
 
     def test_it_is_built_without_a_warning(self):
         said = [line for line in self.build_said.splitlines() if not line.startswith("Skipping BTF")]
@@ -258,31 +241,20 @@ class Module(unittest.TestCase):
         self.assertEqual(complaints(self.passed("log").out), [])
 
 
-class UnderTheKernelsChecks(unittest.TestCase):
+class UnderTheKernelsChecks(GuestTests):
     """The kernel fills what is free with patterns, and looks at them when it is taken again, guards what is allocated,
     and knows each allocation's owner (slub_debug, page_poison). There, two users ask for whatever can be asked."""
 
     @classmethod
-    def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        folder = Path(cls.temporary.name)
-        module, status, said = build_module(VERSION, folder)
-        if status != 0:
-            raise RuntimeError(said)
-        guest = guest_with(module, build_calls(folder), f"{PARAMETERS} {CHECKS}")
+    def boot(cls, folder):
+        guest, _ = guest_with_calls(folder, f"{PARAMETERS} {CHECKS}")
         for name, script in (("checks", CHECKS_ARE_ON), ("asked", "insmod /plumb.ko && module_calls asked"),
                              ("updates", "module_calls updates"), ("channels", "module_calls channels"),
                              ("directories", "module_calls directories"), ("hostile", HOSTILE),
                              ("thrash", THRASH),
                              ("again", AGAIN_AND_AGAIN.replace(str(LOADS), "20")), ("log", "dmesg")):
             guest.step(name, script)
-        cls.results = guest.boot(folder, timeout=450 + 2 * HOSTILE_SECONDS, step_seconds=200 + HOSTILE_SECONDS)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
-
-    passed = Module.passed
+        return guest.boot(folder, timeout=450 + 2 * HOSTILE_SECONDS, step_seconds=200 + HOSTILE_SECONDS)
 
     def test_the_checks_are_on(self):
         self.passed("checks")

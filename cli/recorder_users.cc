@@ -1,0 +1,113 @@
+/* Whom a recorder records besides: programs of other users, and those that look in another directory than its session is in. */
+#include "cli/recorder.h"
+#include "consumerd/clock/clock_calibration.h"
+#include "consumerd/control/directory_keeper.h"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <memory>
+#include <vector>
+
+namespace plumb {
+namespace {
+
+/* How often it is looked for programs that changed their user: often while a command begins, when it is done. */
+constexpr std::uint64_t steady_tick_ns = 200'000'000;
+constexpr std::uint64_t eager_tick_ns = 25'000'000;
+constexpr std::uint64_t eager_ns = 10'000'000'000;
+
+} // namespace
+
+/* Before the first rule is on: a program of root's state that has changed its user looks for the channel there. */
+Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibration& calibration) {
+    if (!wants_programs(options_)) return ok();
+    std::vector<uid_t> named;
+    for (const std::string& text : options_.users) {
+        const auto user_id = parse_user(text);
+        if (!user_id) return user_id.error().with("--user");
+        named.push_back(*user_id);
+    }
+    const bool has_others = geteuid() == 0;
+    if ((!has_others || options_.snapshot) && !named.empty())
+        return Error("--user: {}.", options_.snapshot ? "a flight recorder keeps events of one user alone"
+                                                      : "only root can record programs of other users");
+    other_users_ = std::make_unique<OtherUsers>(
+        OtherUsers::Options{config, *rules_of(options_), session_->cookie(), quiescence(),
+                            drain_options(options_.directory), options_.snapshot},
+        calibration);
+    for (const uid_t user_id : named) {
+        auto joined = other_users_->join(user_id);
+        if (!joined) return joined.error();
+        take(*joined);
+    }
+    if (has_others)
+        for (const auto& [process_id, start_ns] : attached_)
+            if (const auto user_id = user_of(process_id)) join(*user_id);
+    /* A flight recorder joins nobody, and says so of those whom it was asked for. */
+    const bool any = !options_.snapshot && attached_.empty() &&
+                     (options_.command.empty() || !options_.executables.empty());
+    const auto is_meant = [&](std::uint32_t process_id) { return any || attached_.count(process_id) != 0; };
+    take_join(other_users_->join_own(is_meant, any || !options_.command.empty()));
+    if (!has_others) return ok();
+    for (const ProcessSlot& slot : session_->state().processes())
+        if (const auto user_id = user_of(slot.process_id()); user_id && is_meant(slot.process_id()))
+            join(*user_id);
+    return ok();
+}
+
+void Recorder::join(uid_t user_id) {
+    take_join(other_users_->join(user_id));
+}
+
+void Recorder::take_join(const Result<Report>& joined) {
+    take_end(joined);
+    if (!joined) status_.say(joined.error().message());
+}
+
+std::uint64_t Recorder::other_users_tick_ns() const {
+    return elapsed_ns() < eager_ns ? eager_tick_ns : steady_tick_ns;
+}
+
+/* Who was launched as root may be somebody else by now. */
+void Recorder::look_for_other_users() {
+    if (!other_users_ || elapsed_ns() < next_look_ns_) return;
+    next_look_ns_ = elapsed_ns() + other_users_tick_ns();
+    if (!directory_->check()) return; /* what is made at its path would be another trace */
+    other_users_->goes_to(directory_->path());
+    const auto take_late = [this](const Result<Report>& joined) {
+        take_join(joined);
+        if (joined) take_found_late(*joined);
+    };
+    other_users_->join_own_later(take_late);
+    if (command_ && (geteuid() == 0 || has_several_keepers())) other_users_->join_launched(take_late);
+}
+
+/* They began as that user, or their last program did: until now nobody wanted their events. */
+void Recorder::take_found_late(const Report& joined) {
+    Unreachable late{
+        0,
+        "what it traced before is missing, since it is another user's than the command, or looks in another "
+        "directory, and was found after it had begun (--user records a user's programs from their "
+        "beginning)"};
+    for (const std::uint32_t process_id : joined.acknowledged) {
+        late.process_id = process_id;
+        summary_.reached_late.push_back(late);
+    }
+}
+
+/* It may have become another program as that user, and ended before anybody looked. */
+bool Recorder::ended_as_unseen_user() {
+    if (!other_users_ || !command_ || !command_->has_ended()) return false;
+    const auto user_id = command_->ended_as();
+    if (!user_id || *user_id == getuid() || other_users_->records(*user_id)) return false;
+    summary_.unreachable.push_back({static_cast<std::uint32_t>(command_->process_id()),
+                                    fmt::format("it ended as user {0} before it was found: what it traced "
+                                                "then is missing (`--user {0}` records that "
+                                                "user's programs from their beginning)",
+                                                *user_id)});
+    return true;
+}
+
+} // namespace plumb

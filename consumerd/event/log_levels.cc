@@ -1,0 +1,38 @@
+#include "consumerd/event/log_levels.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <iterator>
+
+namespace plumb {
+namespace {
+
+constexpr const char* log_level_names[] = {"emerg",          "alert",         "crit",         "err",
+                                           "warning",        "notice",        "info",         "debug_system",
+                                           "debug_program",  "debug_process", "debug_module", "debug_unit",
+                                           "debug_function", "debug_line",    "debug"};
+
+} // namespace
+
+Result<std::uint8_t> parse_log_level(const std::string& text) {
+    std::string name = text;
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (name.compare(0, 6, "plumb_") == 0) name.erase(0, 6);
+    constexpr std::size_t count = std::size(log_level_names);
+    for (std::size_t level = 0; level < count; level++) {
+        if (name == log_level_names[level] || name == std::to_string(level))
+            return static_cast<std::uint8_t>(level);
+    }
+    return Error("There is no log level '{}'.", text)
+        .hint("The levels are {} (0 to {}).", fmt::join(log_level_names, ", "), count - 1);
+}
+
+std::string log_level_name(std::uint8_t level) {
+    return level < std::size(log_level_names) ? log_level_names[level] : fmt::format("level {}", level);
+}
+
+} // namespace plumb

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How a process comes to hear of new rules before its next instruction.
+ *
+ * Each thread gets task work, which the kernel runs when the thread next returns to user space, and does not wake it for. It
+ * runs in come_by(), where the first one sends the signal to itself: the handler then runs before the next instruction
+ * of the program, and a system call that the thread was in has ended by itself. Two calls run such work in their middle, and
+ * would be ended by the signal: in them nothing is sent.
+ *
+ * Whom we have counted as asleep is sent the signal in any case: he had it open while he slept. It is blocked when he comes by only
+ * if a handler comes first, as of the SIGCONT that ended a stop, and he is told behind that.
+ *
+ * A `struct update` belongs to who asks and to each `struct work` of it that waits; a work belongs to its thread, which runs it
+ * once, or when it ends, and keeps the module. Of a work in an update's list, under the lock, the thread has not ended: it
+ * takes the work out itself before that.
+ */
+#include <asm/syscall.h>
+#include <linux/bsearch.h>
+#include <linux/cred.h>
+#include <linux/hash.h>
+#include <linux/kvm.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task_stack.h>
+#include <linux/slab.h>
+#include <linux/sort.h>
+#include <linux/task_work.h>
+
+#include "compat.h"
+#include "update_work.h"
+
+/* Works that wait, of what one user has asked for: they stay when he closes his descriptors. Root may have any number. */
+#define WORKS_MAX (256 * 1024)
+#define USER_BITS 8
+
+struct work {
+	struct callback_head head;
+	struct list_head node;
+	struct update *update;
+	struct task_struct *task;
+	bool was_asleep;
+};
+
+/* By a hash of the user: two that share one share the limit. */
+static atomic_t works_of_users[1 << USER_BITS];
+
+struct update *plumb_make_update(struct pid *pid)
+{
+	struct update *update = kzalloc(sizeof(*update), GFP_KERNEL_ACCOUNT);
+
+	if (!update)
+		return NULL;
+	update->pid = get_pid(pid);
+	refcount_set(&update->users, 1);
+	spin_lock_init(&update->lock);
+	INIT_LIST_HEAD(&update->works);
+	if (!capable(CAP_SYS_RESOURCE))
+		update->works_of_user = works_of_users + hash_32(from_kuid(&init_user_ns, current_uid()), USER_BITS);
+	return update;
+}
+
+void plumb_put_update(struct update *update)
+{
+	if (!refcount_dec_and_test(&update->users))
+		return;
+	put_pid(update->pid);
+	kfree(update);
+}
+
+/* Of one that waits: whether it may run work before the call has ended (io_uring's completions, a guest's halt). */
+static bool works_inside(struct task_struct *task)
+{
+	const struct pt_regs *regs = task_pt_regs(task);
+	const int call = syscall_get_nr(task, task_pt_regs(task));
+
+	return call == __NR_io_uring_enter || (call == __NR_ioctl && regs->si == KVM_RUN);
+}
+
+static bool may_give_more(const struct update *update)
+{
+	return !update->works_of_user || atomic_read(update->works_of_user) < WORKS_MAX;
+}
+
+static void count_works(const struct update *update, int change)
+{
+	if (update->works_of_user)
+		atomic_add(change, update->works_of_user);
+}
+
+/* Run by each thread on its way to user space, or to its end. */
+static void come_by(struct callback_head *head)
+{
+	struct work *work = container_of(head, struct work, head);
+	struct update *update = work->update;
+	struct kernel_siginfo signal;
+	bool takes = false;
+
+	spin_lock(&update->lock);
+	list_del(&work->node);
+	update->work_count--;
+	if (!(current->flags & PF_EXITING) && !update->taken) {
+		signal = update->signal;
+		takes = work->was_asleep ||
+			(!works_inside(current) && !sigismember(&current->blocked, signal.si_signo));
+		if (takes)
+			update->taken = 1;
+		else
+			update->blocked++;
+	}
+	spin_unlock(&update->lock);
+	if (takes)
+		send_sig_info(signal.si_signo, &signal, current);
+	count_works(update, -1);
+	plumb_put_update(update);
+	kfree(work);
+	module_put(THIS_MODULE);
+}
+
+void plumb_begin_update(struct update *update, const struct plumb_update *request)
+{
+	spin_lock(&update->lock);
+	clear_siginfo(&update->signal);
+	update->signal.si_signo = request->signal_number;
+	update->signal.si_code = SI_QUEUE;
+	update->signal.si_pid = task_tgid_vnr(current);
+	update->signal.si_uid = from_kuid_munged(current_user_ns(), current_uid());
+	update->signal.si_value.sival_ptr = (void __user *)request->value;
+	update->blocked = 0;
+	update->taken = 0;
+	spin_unlock(&update->lock);
+}
+
+static int compare_tasks(const void *a, const void *b)
+{
+	const struct task_struct *const *first = a, *const *second = b;
+
+	return *first < *second ? -1 : *first > *second;
+}
+
+/* The threads that have work waiting, sorted. */
+static struct task_struct **waiting_threads(struct update *update, size_t *count)
+{
+	struct task_struct **tasks = NULL;
+	struct work *work;
+	size_t room;
+
+	do {
+		kvfree(tasks);
+		room = READ_ONCE(update->work_count) + 8;
+		tasks = kvmalloc_array(room, sizeof(*tasks), GFP_KERNEL);
+		if (!tasks)
+			return NULL;
+		*count = 0;
+		spin_lock(&update->lock);
+		if (update->work_count <= room)
+			list_for_each_entry(work, &update->works, node)
+				tasks[(*count)++] = work->task;
+		room = update->work_count <= room;
+		spin_unlock(&update->lock);
+	} while (!room);
+	sort(tasks, *count, sizeof(*tasks), compare_tasks, NULL);
+	return tasks;
+}
+
+static void free_works(struct list_head *works)
+{
+	struct work *work, *next;
+
+	list_for_each_entry_safe(work, next, works, node)
+		kfree(work);
+}
+
+static bool make_works(struct list_head *works, size_t count)
+{
+	while (count--) {
+		struct work *work = kmalloc(sizeof(*work), GFP_KERNEL_ACCOUNT);
+
+		if (!work)
+			return false;
+		list_add(&work->node, works);
+	}
+	return true;
+}
+
+/* Whether the thread was given the work; else it ends. */
+static bool give(struct update *update, struct work *work, struct task_struct *task)
+{
+	init_task_work(&work->head, come_by);
+	work->update = update;
+	work->task = task;
+	work->was_asleep = false;
+	count_works(update, 1);
+	refcount_inc(&update->users);
+	__module_get(THIS_MODULE);
+	spin_lock(&update->lock);
+	list_move(&work->node, &update->works);
+	update->work_count++;
+	spin_unlock(&update->lock);
+	/* Behind the lock: an interrupt may run the work of this very thread before we are back. */
+	if (!task_work_add(task, &work->head, TWA_RESUME))
+		return true;
+	spin_lock(&update->lock);
+	list_del(&work->node);
+	update->work_count--;
+	spin_unlock(&update->lock);
+	count_works(update, -1);
+	refcount_dec(&update->users);
+	module_put(THIS_MODULE);
+	return false;
+}
+
+/*
+ * Gives work to each thread that has none waiting. Those that begin meanwhile are made by one that has some, or has come
+ * by since: both are awake. -EAGAIN: there are more than there are `works`.
+ */
+static int give_to_all(struct update *update, struct task_struct **with_work, size_t count, struct list_head *works,
+		       u32 *asked)
+{
+	struct task_struct *process, *task;
+	int error = 0;
+
+	rcu_read_lock();
+	process = pid_task(update->pid, PIDTYPE_TGID);
+	if (!process)
+		error = -ESRCH;
+	else
+		for_each_thread(process, task) {
+			struct work *work;
+
+			if (is_worker(task) ||
+			    bsearch(&task, with_work, count, sizeof(*with_work), compare_tasks))
+				continue;
+			if (list_empty(works) || !may_give_more(update)) {
+				error = list_empty(works) ? -EAGAIN : -ENOSPC;
+				break;
+			}
+			work = list_first_entry(works, struct work, node);
+			if (give(update, work, task))
+				(*asked)++;
+			else
+				list_add(&work->node, works);
+		}
+	rcu_read_unlock();
+	return error;
+}
+
+/* Those that may be in user space again. */
+static size_t count_threads(struct pid *pid)
+{
+	struct task_struct *process, *task;
+	size_t count = 0;
+
+	rcu_read_lock();
+	process = pid_task(pid, PIDTYPE_TGID);
+	if (process)
+		for_each_thread(process, task)
+			count += !is_worker(task) && !(task->flags & PF_EXITING);
+	rcu_read_unlock();
+	return count;
+}
+
+int plumb_ask_update(struct update *update, u32 *asked)
+{
+	struct task_struct **with_work;
+	LIST_HEAD(works);
+	size_t count;
+	int error;
+
+	*asked = 0;
+	do {
+		const size_t threads = count_threads(update->pid);
+
+		error = -ENOMEM;
+		with_work = waiting_threads(update, &count);
+		if (with_work && make_works(&works, threads > count ? threads - count + 8 : 8))
+			error = give_to_all(update, with_work, count, &works, asked);
+		kvfree(with_work);
+		cond_resched();
+	} while (error == -EAGAIN && !fatal_signal_pending(current));
+	free_works(&works);
+	return error == -EAGAIN ? -EINTR : error;
+}
+
+/* A sleep that began in a system call, and not in a page fault; or the thread is stopped, wherever it was. */
+static bool is_asleep(struct task_struct *task)
+{
+	const unsigned int state = READ_ONCE(task->__state);
+
+	if (state & (__TASK_STOPPED | __TASK_TRACED))
+		return true;
+	return state != TASK_RUNNING && syscall_get_nr(task, task_pt_regs(task)) >= 0;
+}
+
+/*
+ * Of one that sleeps: whether it will be sent the signal when it comes by. Some calls have a mask of their own (sigsuspend, ppoll,
+ * sigtimedwait ...), and it depends on how they end which one is in force then: both have to leave the signal open.
+ */
+static bool may_be_sent(struct task_struct *task, int signal_number)
+{
+	if (sigismember(&task->blocked, signal_number) || sigismember(&task->real_blocked, signal_number))
+		return false;
+	if (test_tsk_restore_sigmask(task) && sigismember(&task->saved_sigmask, signal_number))
+		return false;
+	return task_is_stopped_or_traced(task) || !works_inside(task);
+}
+
+void plumb_tell_update(struct update *update, struct plumb_update *answer)
+{
+	struct work *work;
+
+	answer->waiting = answer->asleep = 0;
+	spin_lock(&update->lock);
+	answer->blocked = update->blocked;
+	list_for_each_entry(work, &update->works, node) {
+		answer->waiting++;
+		if (!is_asleep(work->task))
+			continue;
+		smp_rmb(); /* the mask is that of one that slept */
+		if (may_be_sent(work->task, update->signal.si_signo)) {
+			work->was_asleep = true;
+			answer->asleep++;
+		} else {
+			answer->blocked++;
+		}
+	}
+	answer->taken = update->taken;
+	spin_unlock(&update->lock);
+	/* Behind: a thread that is new has come by, or somebody who has made it. */
+	answer->threads = count_threads(update->pid);
+}
