@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,6 +115,15 @@ static void check_size(int directory) {
     close(file);
 }
 
+/* As in /dev/shm, nobody can fill the machine's memory with it; nor is anything run out of it. */
+static void check_limits(int directory) {
+    const unsigned long flags = ST_NOSUID | ST_NODEV | ST_NOEXEC;
+    struct statvfs limits;
+    expect(fstatvfs(directory, &limits) == 0 && limits.f_blocks > 0 && limits.f_files > 0, way,
+           "without limits");
+    expect((limits.f_flag & flags) == flags, way, "programs and devices in there");
+}
+
 void check_directories(void) {
     int own = -1, again = -1, all = -1;
     expect(ask(4, -1, NULL) == -EINVAL &&
@@ -135,6 +145,7 @@ void check_directories(void) {
     expect(faccessat(all, "plumb-0", F_OK, 0) == 0 && faccessat(all, "plumb-1001", F_OK, 0) == 0, way,
            "everybody's");
     check_size(own);
+    check_limits(own);
     /* Removed by its owner: the next who asks gets a new one. */
     expect(unlinkat(all, "plumb-0", AT_REMOVEDIR) == 0, way, "removed");
     close(own);
