@@ -191,7 +191,7 @@ size_t KernelSource::fill(Cpu& cpu, ReadWhat what) {
     cpu.drops.read((bytes + session_.page_bytes() - 1) / session_.page_bytes(), now());
     if (bytes == 0 && what == ReadWhat::everything) {
         bytes = read_page(cpu);
-        cpu.unfinished.push_back(cpu.filled);
+        if (bytes > 0) cpu.unfinished.push_back(cpu.filled);
     }
     if (bytes > 0) catch_up();
     Status kept = page_copy_.add(cpu.number, std::span(cpu.pages).subspan(cpu.filled, bytes));
