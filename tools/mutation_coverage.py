@@ -7,6 +7,7 @@ signals nor in programs that know nothing of the environment. What it cannot say
     a test of TOO_SLOW, which would not end there    it is not run; it reaches everything
     a test fails or hangs in that build (also since a program could not note: it ends at once then)    it reaches everything
     a program without lines, or built by a test and gone: what applications have in them    everything of RUNTIME
+    a header of applications, where a test starts programs that have libplumb (they may be compiled by it)    all of it
     kernel tests: their programs run in a machine of their own    not run here; they reach everything
     a line without code (a constant, a declaration)    the caller looks at which objects it changes
     order that chance decides    outside RUNTIME, what a test reaches in either of its two ways counts for both
@@ -266,5 +267,8 @@ exec {shutil.which(name)} {flags} "$@" $link
             return True
         if source.startswith(RUNTIME) and any("unknown" in one for one in known):
             return True
+        # Programs that a test compiles itself note what is in libplumb, and nothing of what they have of the headers.
+        if source.startswith("include/") and test.starts_others:
+            return any(name.startswith("libtrace/") for one in known for name in one)
         mask = bits(lines) if lines else -1
         return any(one.get(source, 0) & mask for one in known)

@@ -200,6 +200,23 @@ class StrippedProgram(unittest.TestCase):
         self.assertEqual(int(found[1], 16), functions["wait_for_it"])
         self.assertLess(int(found[2], 16), 0x40)
 
+    def test_installed_debug_files_are_found_by_their_build_id(self):
+        """In a /usr/lib/debug of its own: that of the machine is left alone."""
+        there = pathlib.Path("/usr/lib/debug")
+        if os.geteuid() != 0 or not there.is_dir():
+            self.skipTest("takes root, and a /usr/lib/debug")
+        build_id = re.search(r"Build ID: ([0-9a-f]+)", self.run_here("readelf", "-n", "program"))[1]
+        self.run_here("objcopy", "--only-keep-debug", "whole", "whole.debug")
+        script = ("mount -t tmpfs tmpfs /usr/lib/debug && mkdir -p /usr/lib/debug/.build-id/$0 && "
+                  "cp whole.debug /usr/lib/debug/.build-id/$0/$1.debug && exec \"$2\" contention -n 0 --json \"$3\"")
+        rows = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, build_id[:2], build_id[2:], PLUMB,
+                               self.trace], cwd=self.directory, check=True, capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "DEBUGINFOD_URLS": ""}).stdout.splitlines()
+        found = [(row["name"], row["waited_for_in"]) for row in map(json.loads, rows) if row["contended"] > 0]
+        self.assertEqual(len(found), 1, rows)
+        self.assertEqual(found[0][0], "lock")
+        self.assertRegex(found[0][1], r"^wait_for_it\+0x[0-9a-f]+$")
+
     def test_a_server_of_debug_files_is_asked_where_the_user_has_named_one(self):
         if not list(pathlib.Path("/usr/lib").glob("**/libdebuginfod.so.1")):
             self.skipTest("libdebuginfod is not installed")

@@ -116,6 +116,23 @@ int main(void) {
     return 0;
 }
 """
+# Arguments of each kind of number: they are recorded with the size that they have.
+NUMBERS = """
+#include <plumb/marker.h>
+int main(void) {
+    float single = 1.25f;
+    double whole = -2.5;
+    unsigned char byte = 200;
+    signed char letter = -100;
+    unsigned short small = 60000;
+    long long large = -1234567890123LL;
+    unsigned long long largest = 0xfedcba9876543210ULL;
+    bool yes = 1;
+    plumb_mark(number, real, "a %f b %g c %e", single, whole, 0.5f);
+    plumb_mark(number, integer, "a %u b %d c %u d %lld e %llu f %d", byte, letter, small, large, largest, yes);
+    return 0;
+}
+"""
 STRICT = ["-Wall", "-Wextra", "-Wshadow", "-pedantic", "-Werror"]
 COMPILERS = [("gcc", "c", "gnu11"), ("clang", "c", "gnu17"), ("g++", "c++", "c++20"), ("clang++", "c++", "c++20")]
 
@@ -168,6 +185,14 @@ class Markers(unittest.TestCase):
             self.assertEqual({name: fields["text"] for name, fields in seen.items()}, dict.fromkeys(seen, "abc"))
             self.assertEqual(len(seen), 11)
         self.check_by_each_compiler(PRECISIONS, STRICT, check)
+
+    def test_numbers_have_the_values_that_they_had(self):
+        def check(events):
+            seen = {event.name: event.fields for event in events if event.name.startswith("number:")}
+            self.assertLessEqual({"a": 1.25, "b": -2.5, "c": 0.5}.items(), seen["number:real"].items())
+            self.assertLessEqual({"a": 200, "b": -100, "c": 60000, "d": -1234567890123, "e": 0xfedcba9876543210, "f": 1}.items(),
+                                 seen["number:integer"].items())
+        self.check_by_each_compiler(NUMBERS, ["-include", "stdbool.h"], check)
 
     def test_arguments_are_evaluated_once(self):
         """Whatever the length of the strings."""

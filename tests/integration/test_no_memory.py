@@ -99,6 +99,13 @@ int main(int count, char **arguments) {
     def test_what_fits_beside_it_is_recorded(self):
         self.assertEqual(self.record(200_000, "16K")["events"], 100)
 
+    def test_a_channel_takes_up_to_half_of_what_is_left(self):
+        """Two fifths are more than a third, and less than half."""
+        processors = os.sysconf("SC_NPROCESSORS_CONF")
+        rings = processors + max(4, min(16, processors))
+        channel_mib = 8 * rings + 6  # with what goes with them
+        self.assertEqual(self.record(int(channel_mib * 2.5 + 5) * 1024, "1M")["events"], 100)
+
     def record_without_first_thread(self, limit_kib, whom, *options):
         with subprocess.Popen(["bash", "-c", f"ulimit -v {limit_kib}; exec {self.program} left"]) as program:
             while ") Z " not in pathlib.Path(f"/proc/{program.pid}/stat").read_text():

@@ -238,5 +238,36 @@ int main(int count, char** arguments) {
             self.assertEqual("Nothing was lost" in done.stderr, missed == 0, done.stderr)
 
 
+class SwitchedOff(traced_program.TracedProgramTest):
+    """What restricts nobody is no reason to stop."""
+    PROGRAM = r"""
+#include <plumb/tracepoint.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+PLUMB_EVENT(off, step, (u64, number))
+int main(void) {
+    plumb_trace(off, step, 1);
+    if (prctl(59, 0, 0, 0, 0)) return 77; /* PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF */
+    plumb_trace(off, step, 2);
+    const pid_t child = fork(); /* children of who is held back are missed */
+    if (child == 0) {
+        plumb_trace(off, step, 3);
+        _exit(0);
+    }
+    waitpid(child, 0, 0);
+    return 0;
+}
+"""
+
+    def test_it_is_traced_on(self):
+        done = subprocess.run([PLUMB, "record", "-o", self.trace, "--", self.program], timeout=60, check=False, capture_output=True,
+                              text=True)
+        if done.returncode == 77:
+            self.skipTest("the kernel has no user dispatch")
+        summary = json.loads(pathlib.Path(self.trace, "summary.json").read_text())
+        self.assertEqual((done.returncode, summary["events"], sum(summary["missed"].values())), (0, 3, 0), done.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -290,6 +290,24 @@ TEST(Dump, reads_what_makedumpfile_compresses) {
     EXPECT_THAT(other.error().message(), HasSubstr("makedumpfile -c"));
 }
 
+TEST(Dump, each_page_of_a_compressed_one_is_itself_whichever_are_left_out) {
+    constexpr std::size_t pages = 300;
+    std::vector<std::byte> memory(pages * page_bytes);
+    std::mt19937 random(11);
+    for (std::size_t page = 0; page < pages; page++)
+        if (page == 0 || random() % 3 != 0)
+            memory[page * page_bytes + 1] = static_cast<std::byte>(1 + page % 255);
+    const auto dump = dump_of(test::compressed_dump(memory, test::Packing::zlib));
+    ASSERT_TRUE(dump) << dump.error().message();
+    for (std::size_t page = 0; page < pages; page++) {
+        const auto there = std::span(memory).subspan(page * page_bytes, page_bytes);
+        std::vector<std::byte> found(page_bytes);
+        if (there[1] == std::byte{0}) continue;
+        ASSERT_TRUE(dump->read(page * page_bytes, found)) << page;
+        EXPECT_TRUE(are_equal(found, there)) << page;
+    }
+}
+
 TEST(Dump, damage_of_a_compressed_one_costs_what_is_damaged_and_no_more) {
     ChannelBuilder channel = some_channel();
     SmallMachine machine(300);

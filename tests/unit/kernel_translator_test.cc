@@ -155,6 +155,46 @@ TEST_F(TranslatorTest, WaitsForTheNumberOfWhoseCallsAreLeftOut) {
     EXPECT_EQ(translator_.left_out_events(), 1u);
 }
 
+EventField field_of(const char* name, plumb_field_type type, uint8_t size, uint16_t array_length = 0) {
+    EventField field{};
+    field.name = name;
+    field.type = type;
+    field.size = size;
+    field.array_length = array_length;
+    return field;
+}
+
+/* Payloads of a channel may be anything. */
+TEST(ThreadNoteTest, IsReadAsFarAsThePayloadGoes) {
+    GuardedMemory memory;
+    const EventDescription renamed{"task",
+                                   "task_rename",
+                                   0,
+                                   {field_of("oldcomm", PLUMB_FIELD_STRING, 1),
+                                    field_of("newcomm", PLUMB_FIELD_STRING, 1),
+                                    field_of("pid", PLUMB_FIELD_INTEGER, 4)},
+                                   ""};
+    const Bytes unended = Bytes().text("abc");
+    ThreadNote note = read_thread_note(renamed, false, memory.at_end(unended.span()), 5, 9);
+    EXPECT_EQ(note.old_name, "abc");
+    EXPECT_EQ(note.name, "");
+    EXPECT_EQ(note.thread_id, 9u);
+    const Bytes whole = Bytes().text("a").put('\0').text("bc").put('\0').put(uint32_t{77});
+    note = read_thread_note(renamed, false, memory.at_end(whole.span()), 5, 9);
+    EXPECT_EQ(note.old_name, "a");
+    EXPECT_EQ(note.name, "bc");
+    EXPECT_EQ(note.thread_id, 77u);
+    /* Where it ends is not looked for: what stands behind it can not be found. */
+    const EventDescription counted{
+        "task",
+        "task_rename",
+        0,
+        {field_of("more", PLUMB_FIELD_SEQUENCE, 1), field_of("pid", PLUMB_FIELD_INTEGER, 4)},
+        ""};
+    const Bytes numbers = Bytes().put(uint16_t{1}).put(uint8_t{1}).put(uint32_t{77});
+    EXPECT_EQ(read_thread_note(counted, false, memory.at_end(numbers.span()), 5, 9).thread_id, 9u);
+}
+
 TEST_F(TranslatorTest, MakesARecordOfAnEventWithFixedFields) {
     const std::string unended = "sixteen letters!"; /* no NUL */
     Bytes raw = raw_event(id_switch, 4321);

@@ -106,6 +106,26 @@ TEST(LockContention, CountsAndMeasuresEachLock) {
     EXPECT_EQ(locks[1].busiest_caller, 0u);
 }
 
+TEST(LockContention, WhatWasWaitedForLongestIsFirstAndThenWhatWasTakenMostOften) {
+    constexpr uint64_t lock_c = 0x3000, lock_d = 0x4000;
+    Trace trace;
+    for (uint64_t i = 0; i < 3; i++) {
+        if (i == 2) trace.wait_for(118, 1, lock_a);
+        trace.take(100 + 10 * i, 1, lock_a, i == 2 ? 5 : 0);
+        trace.give(105 + 10 * i, 1, lock_a);
+    }
+    trace.take(200, 1, lock_d);
+    trace.take(210, 1, lock_c);
+    trace.give(220, 1, lock_c);
+    trace.take(230, 1, lock_c);
+    trace.wait_for(235, 1, lock_b);
+    trace.take(240, 1, lock_b, 40);
+    std::vector<uint64_t> order;
+    for (const LockUse& use : trace.result())
+        order.push_back(use.address);
+    EXPECT_EQ(order, (std::vector<uint64_t>{lock_b, lock_a, lock_c, lock_d}));
+}
+
 TEST(LockContention, CountsTheLastHoldOfALockThatIsMadeAnew) {
     Trace trace;
     trace.take(100, 1, lock_a);

@@ -52,6 +52,15 @@ TEST_F(PayloadShapeTest, a_sequence_has_as_many_elements_as_it_says) {
     EXPECT_FALSE(matches({"\1", 1}));
 }
 
+TEST_F(PayloadShapeTest, no_payload_is_shorter_than_its_fixed_fields_ends_of_strings_and_counts) {
+    add(PLUMB_FIELD_STRING, 1);
+    EXPECT_EQ(shape_.least_bytes(), 1u);
+    add(PLUMB_FIELD_INTEGER, 4);
+    EXPECT_EQ(shape_.least_bytes(), 5u);
+    add(PLUMB_FIELD_SEQUENCE, 8);
+    EXPECT_EQ(shape_.least_bytes(), 7u);
+}
+
 TEST_F(PayloadShapeTest, nothing_is_left_over) {
     add(PLUMB_FIELD_STRING, 1);
     add(PLUMB_FIELD_INTEGER, 2);

@@ -81,6 +81,21 @@ TEST_F(RingTest, TimeThatGoesBackByAMomentIsSetToTheRecordBefore) {
     EXPECT_EQ(log_, "");
 }
 
+/* The record's processor may be ahead of the reader's by some microseconds: nothing is wrong then. */
+TEST_F(RingTest, ARecordThatIsNewerThanNowByTheDifferenceOfTwoProcessorsKeepsItsTime) {
+    make(); /* with CLOCK_MONOTONIC */
+    open(true);
+    for (int i = 0; i < 30; i++) {
+        timespec now{};
+        ::clock_gettime(CLOCK_MONOTONIC, &now);
+        base_ =
+            static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec) + 15'000;
+        ASSERT_TRUE(write(0));
+        EXPECT_EQ(read(), numbers(0, 1));
+    }
+    EXPECT_EQ(ring_->backward_records(), 0u);
+}
+
 TEST_F(RingTest, AClockThatIsSetBackCostsNothing) {
     BuilderConfig config;
     config.clock_mode = PLUMB_CLOCK_REALTIME;
