@@ -2,6 +2,7 @@
  * plumb record: runs a command, or attaches to running programs, and writes what they trace into a directory.
  * This file is its command line; recorder.cc does the work.
  */
+#include "cli/boot_recording.h"
 #include "cli/command.h"
 #include "cli/option_checks.h"
 #include "cli/output.h"
@@ -166,11 +167,28 @@ void add_output(CLI::App& command, RecordOptions& options) {
     command.add_flag(
         "--plain", options.plain,
         "Write records as they lie in the rings: an event with one number takes 24 bytes instead of 16");
+    command.add_flag(
+        "--boot", options.boot,
+        "The recording of this boot, that `plumb boot enable` had begun: goes on until Ctrl-C or "
+        "--duration, and all of it comes to DIR");
     command.add_option("--name", options.name, "Name of the session, kept in the trace")
         ->check(is_name(sizeof(plumb_session::name) - 1))
         ->type_name("NAME");
     command.add_flag("--json", options.json, "Print the summary as JSON on standard output");
     command.add_flag("-q,--quiet", options.quiet, "No status line, no summary");
+}
+
+/* How and what it records was said before the boot. */
+void check_options_beside_boot(const CLI::App& command) {
+    for (const CLI::Option* const option : command.get_options()) {
+        const std::string name = option->get_name();
+        const bool is_known = name == "--boot" || name == "--output" || name == "--force" ||
+                              name == "--duration" || name == "--quiet" || name == "--help";
+        if (option->count() > 0 && !is_known)
+            throw CLI::ValidationError(
+                name, "--boot takes -o, --force, --duration and -q: what is recorded was said to "
+                      "`plumb boot enable`");
+    }
 }
 
 void add_record(CLI::App& app) {
@@ -205,6 +223,13 @@ void add_record(CLI::App& app) {
             throw CLI::ValidationError("record", "there is no command behind --");
         if (!options->command.empty() && options->command[0].empty())
             throw CLI::ValidationError("record", "the command's name is empty");
+        if (options->boot && !options->command.empty())
+            throw CLI::ValidationError("--boot", "the recording of a boot has no command");
+        if (options->boot) check_options_beside_boot(*command);
+        if (options->boot) {
+            const Status done = bring_boot_recording(*options);
+            return finish(done ? 0 : complain(done.error()));
+        }
         finish(run(*options));
     });
 }

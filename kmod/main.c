@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Loading and unloading. */
 #include <linux/module.h>
+#include <linux/moduleparam.h>
 #include <linux/rcupdate.h>
 
 #include "plumb.h"
+
+/* For plumb-init, which reads them on the kernel's command line; here so that the kernel does not call them unknown. */
+static char *rules = "";
+module_param(rules, charp, 0444);
+MODULE_PARM_DESC(rules, "what plumb-init records of the boot: options of plumb record");
+static char *boot = "";
+module_param(boot, charp, 0444);
+MODULE_PARM_DESC(boot, "off: plumb-init does not record the boot");
 
 static int __init plumb_init(void)
 {

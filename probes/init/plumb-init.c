@@ -4,13 +4,20 @@
  * one, waits until all is on, and becomes the real init by exec().
  *
  *   plumb-init [WORDS...]      as process 1; the words are the real init's
+ *   plumb-init --begin         in an initramfs, from its scripts: begins the recording, and comes back when all is on
+ *   plumb-init --move          there, before the real root gets its place: the recorder is to follow (follow.c)
  *   plumb-init --hold FILE     the command that is recorded: makes FILE, with its process id, when all is on, and sleeps until
  *                              it is ended
  *
  * The machine has to come up whatever is missing or wrong: each step that fails is said in the kernel's log, and the next one
- * is taken. `plumb.boot=off` on the kernel's command line leaves out all but the last one. It is static, and needs nothing
- * but the kernel; what it reads is BOOT_FILE, as `plumb boot enable` writes it.
+ * is taken. It is static, and needs nothing but the kernel; what it does is in BOOT_FILE, as `plumb boot enable` writes it, and on
+ * the kernel's command line:
+ *
+ *   plumb.rules="-a -k sched:*"    further options of the recording; they do where there is no BOOT_FILE
+ *   plumb.boot=off                 all is left out, but for becoming the real init
  */
+#include "plumb-init.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -24,19 +31,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BOOT_FILE "/etc/plumb/boot"
-#define WORDS_MAX 128
+#define MODPROBE "/sbin/modprobe"
 
-/* Lines of BOOT_FILE, "name=value"; words of the recorder's command line are those named "record", in their order. */
-struct settings {
-    const char* init;
-    const char* preload; /* for LD_PRELOAD of the real init; NULL: nothing */
-    const char* folder;  /* of the recording */
-    const char* words[WORDS_MAX];
-    int word_count;
-};
-
-static void say(const char* format, ...) {
+void say(const char* format, ...) {
     char line[512];
     va_list more;
     va_start(more, format);
@@ -47,6 +44,17 @@ static void say(const char* format, ...) {
     if (log < 0) return;
     if (write(log, line, strlen(line)) < 0) errno = 0; /* nobody is left to tell */
     close(log);
+}
+
+double seconds_since(const struct timespec* begin) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - begin->tv_sec) + (double)(now.tv_nsec - begin->tv_nsec) / 1e9;
+}
+
+void rest_ms(long ms) {
+    const struct timespec pause = {ms / 1000, ms % 1000 * 1000 * 1000};
+    nanosleep(&pause, NULL);
 }
 
 static int is_mounted(const char* place) {
@@ -72,46 +80,12 @@ static void mount_all(void) {
     mount_one("tmpfs", "/dev/shm", MS_NOSUID | MS_NODEV, "mode=1777");
 }
 
-/* The content is the lines' memory, for good. */
-static int read_settings(struct settings* settings) {
-    static char content[16384];
-    const int file = open(BOOT_FILE, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* whatever it is */
-    const ssize_t bytes = file < 0 ? -1 : read(file, content, sizeof(content) - 1);
-    if (file >= 0) close(file);
-    if (bytes < 0) {
-        say("could not read %s: %s", BOOT_FILE, strerror(errno));
-        return 0;
-    }
-    content[bytes] = '\0';
-    for (char* line = strtok(content, "\n"); line != NULL; line = strtok(NULL, "\n")) {
-        char* const value = strchr(line, '=');
-        if (line[0] == '#' || value == NULL) continue;
-        *value = '\0';
-        if (strcmp(line, "init") == 0) settings->init = value + 1;
-        if (strcmp(line, "preload") == 0) settings->preload = value + 1;
-        if (strcmp(line, "folder") == 0) settings->folder = value + 1;
-        if (strcmp(line, "record") == 0 && settings->word_count < WORDS_MAX - 8)
-            settings->words[settings->word_count++] = value + 1;
-    }
-    return 1;
-}
-
-static int is_switched_off(void) {
-    char line[4096];
-    const int file = open("/proc/cmdline", O_RDONLY | O_CLOEXEC);
-    const ssize_t bytes = file < 0 ? -1 : read(file, line, sizeof(line) - 1);
-    if (file >= 0) close(file);
-    if (bytes < 0) return 0;
-    line[bytes] = '\0';
-    return strstr(line, "plumb.boot=off") != NULL;
-}
-
-static void join(char* to, size_t bytes, const char* folder, const char* name) {
+void join(char* to, size_t bytes, const char* folder, const char* name) {
     snprintf(to, bytes, "%s/%s", folder, name);
 }
 
 /* In a process of its own, which does not come back. */
-static void become_recorder(struct settings* settings, const char* self, const char* ready) {
+void become_recorder(struct settings* settings, const char* self, const char* ready) {
     char log[256];
     join(log, sizeof(log), settings->folder, "log");
     setsid();
@@ -134,10 +108,10 @@ static void become_recorder(struct settings* settings, const char* self, const c
     _exit(127);
 }
 
-/* Until all is on, the recorder has ended, or it has taken too long. */
+/* Until all is on, the process that has the recorder in it has ended, or it has taken too long. */
 static void wait_until_on(pid_t recorder, const char* ready) {
     struct stat there;
-    struct timespec now, begin;
+    struct timespec begin;
     clock_gettime(CLOCK_MONOTONIC, &begin);
     do {
         if (stat(ready, &there) == 0) return;
@@ -147,14 +121,13 @@ static void wait_until_on(pid_t recorder, const char* ready) {
                 WIFEXITED(status) ? WEXITSTATUS(status) : -1);
             return;
         }
-        const struct timespec pause = {0, 10 * 1000 * 1000};
-        nanosleep(&pause, NULL);
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    } while (now.tv_sec - begin.tv_sec < 10);
+        rest_ms(10);
+    } while (seconds_since(&begin) < 10);
     say("the recorder has not begun within 10 s: it may yet, and the machine goes on");
 }
 
-static void begin_recording(struct settings* settings, const char* self) {
+/* `moves`: this is an initramfs, whose root is not the machine's for long. */
+static void begin_recording(struct settings* settings, const char* self, int moves) {
     char ready[256];
     if (settings->word_count == 0 || settings->folder == NULL) {
         say("%s says nothing of a recording", BOOT_FILE);
@@ -168,8 +141,44 @@ static void begin_recording(struct settings* settings, const char* self) {
     unlink(ready);
     const pid_t recorder = fork();
     if (recorder < 0) say("could not fork: %s", strerror(errno));
+    if (recorder == 0 && moves) _exit(record_and_follow(settings, self, ready));
     if (recorder == 0) become_recorder(settings, self, ready);
     if (recorder > 0) wait_until_on(recorder, ready);
+}
+
+/* By who began in the initramfs. */
+static int is_being_recorded(const struct settings* settings) {
+    char ready[256], text[32] = "";
+    if (settings->folder == NULL) return 0;
+    join(ready, sizeof(ready), settings->folder, "hold");
+    const int file = open(ready, O_RDONLY | O_CLOEXEC);
+    const ssize_t bytes = file < 0 ? -1 : read(file, text, sizeof(text) - 1);
+    if (file >= 0) close(file);
+    const long process = bytes > 0 ? strtol(text, NULL, 10) : 0;
+    return process > 1 && kill((pid_t)process, 0) == 0;
+}
+
+/* plumb.ko, where it is wanted; without it, a recording is one by the update signal and /dev/shm. */
+static void load_module(const struct settings* settings) {
+    struct stat there;
+    struct timespec begin;
+    int status = 0;
+    if (!settings->wants_module || stat("/dev/plumb", &there) == 0) return;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    const pid_t child = fork();
+    if (child == 0) {
+        char* const words[] = {(char*)MODPROBE, (char*)"-q", (char*)"plumb", NULL};
+        execv(MODPROBE, words);
+        _exit(127);
+    }
+    if (child < 0) return say("could not fork: %s", strerror(errno));
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        if (seconds_since(&begin) > 10) return say(MODPROBE " plumb has not ended within 10 s");
+        rest_ms(5);
+    }
+    if (status != 0)
+        say(MODPROBE " plumb has failed (status %d): the recording goes without plumb.ko",
+            WIFEXITED(status) ? WEXITSTATUS(status) : -1);
 }
 
 /* What systemd starts does not get its own environment. It reads this at its start; /run is of this boot alone. */
@@ -217,17 +226,32 @@ static int hold(const char* ready) {
     return 0;
 }
 
+/* Both ways to begin: in front of the real init, and in an initramfs. */
+static void begin(struct settings* settings, const char* self, int moves) {
+    mount_all();
+    if (!read_settings(settings) || is_being_recorded(settings)) return;
+    load_module(settings);
+    begin_recording(settings, self, moves);
+}
+
 int main(int count, char** arguments) {
     struct settings settings;
     const char* const self = arguments[0];
+    memset(&settings, 0, sizeof(settings));
     if (count == 3 && strcmp(arguments[1], "--hold") == 0) return hold(arguments[2]);
+    if (getpid() != 1 && count == 2 && strcmp(arguments[1], "--begin") == 0) {
+        begin(&settings, self, 1);
+        return 0;
+    }
+    if (getpid() != 1 && count == 2 && strcmp(arguments[1], "--move") == 0) {
+        if (read_settings(&settings) && is_being_recorded(&settings)) announce_move(&settings);
+        return 0;
+    }
     if (getpid() != 1) {
         fprintf(stderr, "plumb-init is the first process of a machine: see `plumb boot --help`.\n");
         return 2;
     }
-    memset(&settings, 0, sizeof(settings));
-    mount_all();
-    if (read_settings(&settings) && !is_switched_off()) begin_recording(&settings, self);
+    begin(&settings, self, 0);
     become_init(&settings, arguments);
     return 1;
 }

@@ -53,6 +53,59 @@ class Boot(unittest.TestCase):
                 self.assertEqual(content(self.root), before)
                 self.assertIn("Next boot: not recorded", self.plumb("status"))
 
+    def make_initramfs_tools(self):
+        for name in ("usr/share/initramfs-tools/hook-functions", "lib/modules/6.1.0/updates/dkms/plumb.ko.xz"):
+            (self.root / name).parent.mkdir(parents=True)
+            (self.root / name).touch()
+
+    def test_an_initramfs_has_a_hook_and_scripts_and_loses_them(self):
+        self.make_initramfs_tools()
+        tools = self.root / "etc/initramfs-tools"
+        for there in (), ("hooks", "scripts/init-top"), ("scripts/nfs-bottom",):
+            for directory in there:
+                (tools / directory).mkdir(parents=True)
+            before = content(self.root)
+            with self.subTest(there):
+                self.assertIn("Now run update-initramfs -u", self.plumb("enable", "--module", "--initramfs"))
+                scripts = {str(path.relative_to(tools)): path for path in tools.rglob("plumb")}
+                self.assertEqual(sorted(scripts), ["hooks/plumb", "scripts/init-top/plumb", "scripts/local-bottom/plumb",
+                                                   "scripts/nfs-bottom/plumb"])
+                for path in scripts.values():
+                    self.assertEqual(path.stat().st_mode & 0o777, 0o755)
+                    self.assertEqual(subprocess.run(["sh", path, "prereqs"], capture_output=True, text=True, check=True).stdout, "")
+                self.assertIn("manual_add_modules plumb\n", scripts["hooks/plumb"].read_text())
+                self.assertIn("module=yes", (self.root / SETTINGS).read_text().splitlines())
+                self.assertIn("Next boot: recorded from the initramfs on", self.plumb("status"))
+                self.assertIn("Now run update-initramfs -u", self.plumb("disable"))
+                self.assertEqual(content(self.root), before)
+
+    def test_what_they_need_has_to_be_there(self):
+        before = content(self.root)
+        self.assertIn("There is no initramfs-tools", self.plumb("enable", "--initramfs", status=1))
+        self.assertIn("There is no plumb.ko for any kernel", self.plumb("enable", "--module", status=1))
+        self.assertIn("go with `plumb boot enable`", self.plumb("disable", "--module", status=2))
+        self.assertEqual(content(self.root), before)
+
+    def test_files_of_others_are_left_alone(self):
+        self.make_initramfs_tools()
+        for name in ("etc/initramfs-tools/hooks/plumb", GRUB):
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_text("precious\n")
+            before = content(self.root)
+            with self.subTest(name):
+                self.assertIn("not of Plumb", self.plumb("enable", "--initramfs", status=1))
+                self.assertEqual(content(self.root), before)
+
+    def test_a_recording_of_the_boot_is_none_without_one(self):
+        trace = self.root / "trace"
+        for options, said, status in (((), "No recording of this boot is under way", 1), (("-k", "sched:*"), "--boot takes", 2),
+                                      (("--", "true"), "has no command", 2), (("--duration", "x"), "", 1)):
+            done = subprocess.run([PLUMB, "record", "--boot", "-o", trace, *options], capture_output=True, text=True, timeout=60,
+                                  check=False)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn(said, done.stderr)
+            self.assertFalse(trace.exists())
+
     def test_a_system_without_it_is_left_as_it_is(self):
         self.installed.unlink()
         before = content(self.root)

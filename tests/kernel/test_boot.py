@@ -104,6 +104,20 @@ class Boot(unittest.TestCase):
         executed = [line for line in shown.stdout.splitlines()[:at] if "sched_process_exec" in line]
         self.assertTrue(any('filename = "/bin/first"' in line for line in executed), executed)
 
+    def test_the_kernels_command_line_says_what_is_recorded(self):
+        """Without any settings, and through the quotes of a boot loader; and the trace is fetched later."""
+        for quoted in ('plumb.rules="-a -k sched:sched_process_exec"', '"plumb.rules=-a -k sched:sched_process_exec"'):
+            with self.subTest(quoted), tempfile.TemporaryDirectory() as folder:
+                guest = self.guest(quoted)
+                guest.step("fetched", "plumb record --boot --duration 100ms -o $RESULTS/trace || exit 1\n"
+                                      "plumb boot status; ls /run/plumb-boot/trace && exit 2; dmesg | grep 'plumb-init: ' && exit 3; true")
+                result = guest.boot(Path(folder))["fetched"]
+                self.assertEqual(result.status, 0, result.out + result.error)
+                self.assertIn("its trace taken away", result.out)
+                shown = subprocess.run(["babeltrace2", result.folder / "trace"], capture_output=True, text=True, timeout=100, check=False)
+                self.assertEqual((shown.returncode, shown.stderr), (0, ""))
+                self.assertIn('filename = "/sbin/init"', shown.stdout)
+
     def test_it_comes_up_whatever_is_missing(self):
         for name, (settings, said) in BROKEN.items():
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:

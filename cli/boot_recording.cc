@@ -1,0 +1,108 @@
+#include "cli/boot_recording.h"
+
+#include "base/file.h"
+#include "base/output_buffer.h"
+#include "cli/output.h"
+#include "cli/trace_directory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+
+namespace plumb {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto look_interval = std::chrono::milliseconds(100);
+
+bool has_trace() {
+    std::error_code failed;
+    return fs::exists(fmt::format("{}/summary.json", boot_trace), failed);
+}
+
+/* Until a signal says that it is enough, the time is over, or somebody else has ended it. */
+void wait_for_end(const sigset_t& ends, std::optional<std::uint64_t> duration_ns) {
+    const auto begin = Clock::now();
+    while (boot_recording_holder()) {
+        auto rest = std::chrono::duration_cast<std::chrono::nanoseconds>(look_interval);
+        if (duration_ns) {
+            const auto left = std::chrono::nanoseconds(*duration_ns) - (Clock::now() - begin);
+            if (left.count() <= 0) return;
+            rest = std::min(rest, std::chrono::duration_cast<std::chrono::nanoseconds>(left));
+        }
+        const timespec time{0, static_cast<long>(rest.count())};
+        if (::sigtimedwait(&ends, nullptr, &time) > 0) return;
+    }
+}
+
+Status move_trace(const std::string& to) {
+    std::error_code failed;
+    fs::copy(boot_trace, to, fs::copy_options::recursive | fs::copy_options::overwrite_existing, failed);
+    if (failed)
+        return Error("Could not copy {} to {}: {}.", boot_trace, to, failed.message())
+            .hint("It is there still.");
+    fs::remove_all(boot_trace, failed);
+    return ok();
+}
+
+} // namespace
+
+std::optional<pid_t> boot_recording_holder() {
+    const auto text = read_small_file(fmt::format("{}/hold", boot_folder));
+    if (!text) return {};
+    pid_t process = 0;
+    if (std::from_chars(text->data(), text->data() + text->size(), process).ec != std::errc() || process <= 1)
+        return {};
+    const auto words = read_small_file(fmt::format("/proc/{}/cmdline", process));
+    if (!words || words->find(std::string("\0--hold\0", 8)) == std::string::npos) return {};
+    return process;
+}
+
+Status stop_boot_recording() {
+    const auto process = boot_recording_holder();
+    if (!process)
+        return Error("No recording of this boot is under way.").hint("`plumb boot status` says more.");
+    if (::kill(*process, SIGTERM) != 0) return Error::from_errno(errno, "Could not end process {}", *process);
+    for (int i = 0; i < 600 && !has_trace(); i++)
+        std::this_thread::sleep_for(look_interval);
+    if (!has_trace())
+        return Error("The recorder has not ended within a minute.").hint("{}/log may say why.", boot_folder);
+    return ok();
+}
+
+Status bring_boot_recording(const RecordOptions& options) {
+    std::optional<std::uint64_t> duration_ns;
+    if (options.duration) {
+        const auto parsed = parse_duration_ns(*options.duration);
+        if (!parsed) return parsed.error();
+        duration_ns = *parsed;
+    }
+    /* One that was ended before is fetched all the same. */
+    if (!boot_recording_holder() && !has_trace())
+        return Error("No recording of this boot is under way.").hint("`plumb boot status` says more.");
+    sigset_t ends;
+    ::sigemptyset(&ends);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP})
+        ::sigaddset(&ends, number);
+    ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+    auto directory = TraceDirectory::claim(options.directory, options.force, true);
+    if (!directory) return directory.error();
+    wait_for_end(ends, duration_ns);
+    if (boot_recording_holder())
+        if (Status stopped = stop_boot_recording(); !stopped) return stopped;
+    if (Status moved = move_trace(directory->path()); !moved) return moved;
+    directory->keep();
+    if (!options.quiet) print_error("plumb: the trace of this boot is in {}.\n", escaped(directory->path()));
+    return ok();
+}
+
+} // namespace plumb

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# cmake-timeout: 300
+# cmake-once
+# cmake-lock: boot
+# cmake-cost: 60
+"""plumb boot --module --initramfs: Debian's own initramfs (initramfs-tools) loads plumb.ko and begins the recording, which goes with
+the machine to its real root; systemd is recorded from its first constructor on, by plumb.ko's directories.
+
+    PLUMB_BUILD_DIR=build/dev PLUMB_SOURCE_DIR=. python3 tests/kernel/test_initramfs.py 6.12 [TEST...]"""
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+from debian_machine import DEBIAN, VERSION, DebianTests, run_debian_tests, what_is_there
+from guest import KERNELS
+from guest_module import build_module, why_not_built
+
+# What a machine with such disks needs; all that there is would be much.
+SETTINGS = "MODULES=list\n"
+NEEDED = "virtio_pci\nvirtio_blk\next4\n"
+
+
+class Initramfs(DebianTests):
+    def setUp(self):
+        super().setUp()
+        module, status, said = build_module(VERSION, self.folder)
+        self.assertEqual(status, 0, said)
+        modules = (KERNELS / VERSION / "modules").resolve()
+        self.release = modules.name
+        there = self.root / "lib/modules" / self.release
+        shutil.copytree(modules, there, symlinks=True, ignore=shutil.ignore_patterns("build", "source", "sound", "media", "wireless"))
+        (there / "updates").mkdir()
+        shutil.copy(module, there / "updates/plumb.ko")
+        subprocess.run(["chroot", self.root, "depmod", self.release], check=True)
+        (self.root / "etc/initramfs-tools/conf.d/list").write_text(SETTINGS)
+        (self.root / "etc/initramfs-tools/modules").write_text(NEEDED)
+        config = next((KERNELS / VERSION).resolve().rglob("config-*"), None)
+        if config:
+            shutil.copy(config, self.root / "boot")
+
+    def initramfs(self):
+        """As `update-initramfs` would make it for this kernel."""
+        subprocess.run(["chroot", self.root, "mkinitramfs", "-o", "/tmp/initrd", self.release], check=True, capture_output=True)
+        return (self.root / "tmp/initrd").rename(self.folder / "initrd")
+
+    def test_it_is_recorded_from_the_initramfs_on(self):
+        before = what_is_there(self.root)
+        os.environ["PLUMB_PROBE_DIR"] = "/usr/lib/plumb"
+        init = re.search(r"init=(\S+)", self.boot_settings("enable", "--module", "--initramfs", "--preload", "first", "--", "-a", "-k",
+                                                           "sched:sched_process_exec", "-e", "first:*"))[1]
+        said = self.run_machine(self.initramfs(), f'init={init} plumb.rules="-k sched:sched_switch"')
+        print(said)
+        self.assertRegex(said, r"(?m)^failed: \r?$")
+        self.assertNotIn("plumb-init: ", said)
+        self.assertIn("This boot: is being recorded", said)
+        self.assertIn("This boot: was recorded", said)
+        events, summary = self.events()
+        executed = [re.search(r'filename = "([^"]*)"', line)[1] for line in events if "sched_process_exec" in line]
+        # The initramfs' own programs, before the machine's init and its first constructor.
+        self.assertIn("/sbin/init", executed)
+        self.assertTrue(any("run-init" in name for name in executed[:executed.index("/sbin/init")]), executed[:40])
+        first = next(at for at, line in enumerate(events) if "first:constructor" in line)
+        self.assertIn("process = 1 }", events[first])
+        self.assertTrue(any('filename = "/sbin/init"' in line for line in events[:first]), "no event of the kernel before it")
+        self.assertTrue((self.folder / "recorded/trace/ust").exists())
+        self.assertIn("/usr/lib/systemd/systemd-modules-load", {process["executable"] for process in summary["processes"]})
+        self.boot_settings("disable")
+        self.assertEqual(what_is_there(self.root), before)
+
+    def test_it_comes_up_where_the_module_and_plumb_are_missing(self):
+        init = re.search(r"init=(\S+)", self.boot_settings("enable", "--module", "--initramfs"))[1]
+        initrd = self.initramfs()
+        (self.root / "usr/bin/plumb").unlink()
+        said = self.run_machine(initrd, f"init={init} plumb.boot=off")
+        self.assertRegex(said, r"(?m)^failed: \r?$")
+        self.assertNotIn("plumb-init: ", said)
+
+
+if __name__ == "__main__":
+    has_tools = (DEBIAN / "usr/share/initramfs-tools/hook-functions").exists()
+    run_debian_tests(why_not_built(VERSION) if has_tools else "there is no initramfs-tools in it: run tools/get-root")
