@@ -65,13 +65,15 @@ std::string script(std::string_view body) {
     return fmt::format("#!/bin/sh\n{}[ \"$1\" != prereqs ] || exit 0\n{}", mark, body);
 }
 
+/* Where Plumb was removed meanwhile, the initramfs of the next kernel is made all the same. */
 std::string hook(bool with_module, const std::string& plumb, const std::string& plumb_init) {
-    return script(fmt::format(". /usr/share/initramfs-tools/hook-functions\n"
-                              "{}"
-                              "copy_exec {}\n"
-                              "copy_exec {}\n"
-                              "copy_file config /{}\n",
-                              with_module ? "manual_add_modules plumb\n" : "", plumb, plumb_init,
+    return script(fmt::format("[ -x {0} ] && [ -x {1} ] || exit 0\n"
+                              ". /usr/share/initramfs-tools/hook-functions\n"
+                              "{2}"
+                              "copy_exec {0}\n"
+                              "copy_exec {1}\n"
+                              "copy_file config /{3}\n",
+                              plumb, plumb_init, with_module ? "manual_add_modules plumb\n" : "",
                               settings_file));
 }
 
@@ -138,9 +140,8 @@ Status BootFiles::write(const BootOptions& options, const std::string& settings,
     };
     if (Status stored = store(settings_file, mark + settings); !stored) return stored;
     if (options.initramfs) {
-        const std::string begin = options.module ? "modprobe -q plumb\n" : "";
         Status stored = store(hook_file, hook(options.module, plumb, plumb_init));
-        if (stored) stored = store(begin_file, script(fmt::format("{}{} --begin\n", begin, plumb_init)));
+        if (stored) stored = store(begin_file, script(fmt::format("{} --begin\n", plumb_init)));
         for (const char* each : move_files)
             if (stored) stored = store(each, script(fmt::format("{} --move\n", plumb_init)));
         if (!stored) return stored;

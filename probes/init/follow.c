@@ -4,7 +4,7 @@
  * another root, and goes there, and with it the recorder.
  *
  * From when /proc, /sys, /dev and /run are moved until then, the recorder would find none of them, and take all programs for
- * ended. So it is stopped before (`plumb-init --move`), for some hundredths of a second; events stay in their rings meanwhile.
+ * ended. So it is stopped before (`plumb-init --move`), for 0.3 s in an emulated guest; events stay in their rings meanwhile.
  */
 #include "plumb-init.h"
 

@@ -18,7 +18,10 @@ static ssize_t read_text(const char* path, char* text, size_t bytes) {
 }
 
 static void add_word(struct settings* settings, const char* word) {
-    if (settings->word_count < WORDS_MAX - 8) settings->words[settings->word_count++] = word;
+    if (settings->word_count < WORDS_MAX - 8)
+        settings->words[settings->word_count++] = word;
+    else
+        say("%s is one word too many for a recording, and left out", word);
 }
 
 static void take_line(struct settings* settings, const char* name, const char* value) {

@@ -1,6 +1,6 @@
 """A whole Debian 12 (tools/get-root) with Plumb in it, on a disk of a guest: what is recorded of its boot, and what is left in it.
 
-    class Boot(DebianTests): ...          self.boot_settings("enable"), self.run_machine(initrd, "root=/dev/vda rw ..."), self.trace()
+    class Boot(DebianTests): ...          self.boot_settings("enable"), self.run_machine(initrd, "init=..."), self.events(said)
     run_debian_tests()                    of the kernel that is named on the command line"""
 import hashlib
 import json
@@ -32,7 +32,7 @@ FINISH = """[Unit]
 After=multi-user.target
 [Service]
 Type=oneshot
-ExecStart=/bin/sh -c 'exec >/dev/ttyS1 2>&1; echo "failed: $(systemctl --failed --no-legend)"; dmesg | grep "plumb-init: "; \\
+ExecStart=/bin/sh -c 'exec >/dev/ttyS1 2>&1; echo "failed: $(systemctl --failed --no-legend)"; ls -d /sys/module/plumb; dmesg | grep "plumb-init: "; \\
     plumb boot status; plumb boot stop; plumb boot status; tar -C /run/plumb-boot -cf /dev/vdb .; echo finished; \\
     systemctl poweroff --force --force'
 """
@@ -101,8 +101,13 @@ class DebianTests(unittest.TestCase):
         self.assertIn("finished", said, (self.folder / "console").read_text(errors="replace")[-2000:])
         return said
 
-    def events(self):
-        """What babeltrace2 reads of the recording that the machine left; its summary, in which nothing is lost."""
+    def events(self, said):
+        """What babeltrace2 reads of the recording that a machine left which came up as ever; its summary, in which nothing is lost."""
+        print(said)
+        self.assertRegex(said, r"(?m)^failed: \r?$")
+        self.assertNotIn("plumb-init: ", said)
+        self.assertIn("This boot: is being recorded", said)
+        self.assertIn("This boot: was recorded", said)
         with tarfile.open(self.folder / "results") as results:
             results.extractall(self.folder / "recorded")
         trace = self.folder / "recorded/trace"
@@ -111,6 +116,13 @@ class DebianTests(unittest.TestCase):
         shown = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual((shown.returncode, shown.stderr), (0, ""))
         return [line for line in shown.stdout.splitlines() if "statedump" not in line], summary
+
+    def check_begin(self, events):
+        """The first event of a program is a constructor of process 1, and events of the kernel precede it."""
+        first = next(at for at, line in enumerate(events) if "first:constructor" in line)
+        self.assertIn("process = 1 }", events[first])
+        self.assertTrue(any('filename = "/sbin/init"' in line for line in events[:first]), events[:first])
+        self.assertTrue(any("sched_switch" in line for line in events[:first]), "no other event of the kernel before it")
 
 
 def run_debian_tests(missing=""):
