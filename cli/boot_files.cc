@@ -65,15 +65,14 @@ std::string script(std::string_view body) {
     return fmt::format("#!/bin/sh\n{}[ \"$1\" != prereqs ] || exit 0\n{}", mark, body);
 }
 
-/* Where Plumb was removed meanwhile, the initramfs of the next kernel is made all the same. */
+/* Without plumb, or plumb.ko, mkinitramfs goes on, and the boot says what is missing. */
 std::string hook(bool with_module, const std::string& plumb, const std::string& plumb_init) {
-    return script(fmt::format("[ -x {0} ] && [ -x {1} ] || exit 0\n"
-                              ". /usr/share/initramfs-tools/hook-functions\n"
-                              "{2}"
-                              "copy_exec {0}\n"
-                              "copy_exec {1}\n"
-                              "copy_file config /{3}\n",
-                              plumb, plumb_init, with_module ? "manual_add_modules plumb\n" : "",
+    return script(fmt::format(". /usr/share/initramfs-tools/hook-functions\n"
+                              "{}"
+                              "copy_exec {}\n"
+                              "copy_exec {}\n"
+                              "copy_file config /{}\n",
+                              with_module ? "manual_add_modules plumb\n" : "", plumb, plumb_init,
                               settings_file));
 }
 
