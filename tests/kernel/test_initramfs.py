@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # cmake-timeout: 500
 # cmake-once
-# cmake-lock: boot
-# cmake-cost: 60
+# cmake-lock: machine
+# cmake-cost: 100
 """plumb boot --module --initramfs: Debian's own initramfs (initramfs-tools) loads plumb.ko and begins the recording, which goes with
 the machine to its real root; systemd is recorded from its first constructor on, by plumb.ko's directories.
 
@@ -11,7 +11,8 @@ import os
 import re
 import shutil
 import subprocess
-import unittest
+import tempfile
+from pathlib import Path
 
 from debian_machine import DEBIAN, VERSION, DebianTests, run_debian_tests, what_is_there
 from guest import KERNELS
@@ -23,22 +24,28 @@ NEEDED = "virtio_pci\nvirtio_blk\next4\n"
 
 
 class Initramfs(DebianTests):
+    @classmethod
+    def setUpClass(cls):
+        """The module and the kernel's others, of which mkinitramfs takes what is needed."""
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        folder = Path(temporary.name)
+        module, status, said = build_module(VERSION, folder)
+        if status != 0:
+            raise RuntimeError(said)
+        modules = (KERNELS / VERSION / "modules").resolve()
+        cls.release, cls.modules = modules.name, folder / modules.name
+        shutil.copytree(modules, cls.modules, symlinks=True, ignore=shutil.ignore_patterns("build", "source"))
+        (cls.modules / "updates").mkdir()
+        shutil.copy(module, cls.modules / "updates")
+
     def setUp(self):
         super().setUp()
-        module, status, said = build_module(VERSION, self.folder)
-        self.assertEqual(status, 0, said)
-        modules = (KERNELS / VERSION / "modules").resolve()
-        self.release = modules.name
-        there = self.root / "lib/modules" / self.release
-        shutil.copytree(modules, there, symlinks=True, ignore=shutil.ignore_patterns("build", "source", "sound", "media", "wireless"))
-        (there / "updates").mkdir()
-        shutil.copy(module, there / "updates/plumb.ko")
+        shutil.copytree(self.modules, self.root / "lib/modules" / self.release, symlinks=True)
         subprocess.run(["chroot", self.root, "depmod", self.release], check=True)
         (self.root / "etc/initramfs-tools/conf.d/list").write_text(SETTINGS)
         (self.root / "etc/initramfs-tools/modules").write_text(NEEDED)
-        config = next((KERNELS / VERSION).resolve().rglob("config-*"), None)
-        if config:
-            shutil.copy(config, self.root / "boot")
+        shutil.copy(next((KERNELS / VERSION).resolve().rglob("config-*")), self.root / "boot")
 
     def initramfs(self):
         """As `update-initramfs` would make it for this kernel."""

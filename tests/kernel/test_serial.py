@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # cmake-timeout: 300
 # cmake-once
-# cmake-lock: boot
-# cmake-cost: 40
+# cmake-lock: machine
+# cmake-cost: 100
 """A machine without a disk: a program and the kernel are recorded in a guest that has nothing but a serial line, and the trace
 is received on the other side: whole, and with noise on the line, of which each damaged frame is counted and all others arrive.
 
