@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # cmake-timeout: 300
 # cmake-once
-# cmake-lock: machine
-# cmake-cost: 100
+# cmake-lock: boot
 """A machine whose boot is recorded without a module: plumb-init stands in front of its init. The first event of a program is that of
 a constructor of process 1, the kernel's events go on before and behind it, and nothing is lost; and the machine comes up
 whatever is missing.

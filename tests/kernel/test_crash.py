@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # cmake-timeout: 300
 # cmake-once
-# cmake-lock: machine
-# cmake-cost: 100
+# cmake-lock: boot
 """Of a program that crashes, plumb extract makes a trace of its core. And the kernel crashes while a program traces at full speed: of the machine's memory, as a file, plumb extract makes a trace of
 every event that was published, and of no other; damaged, it costs what is damaged.
 

@@ -2,7 +2,6 @@
 # cmake-timeout: 300
 # cmake-once
 # cmake-lock: boot
-# cmake-cost: 300
 """Users' directories in plumb.ko: programs, recorders and what is left of them, with the module loaded before and behind them,
 with no /dev/shm, with no /dev at all, under filters, in namespaces, of another user.
 

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # cmake-timeout: 500
 # cmake-once
-# cmake-lock: machine
-# cmake-cost: 100
+# cmake-lock: boot
 """plumb boot --module --initramfs: Debian's own initramfs (initramfs-tools) loads plumb.ko and begins the recording, which goes with
 the machine to its real root; systemd is recorded from its first constructor on, by plumb.ko's directories.
 

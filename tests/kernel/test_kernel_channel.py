@@ -2,7 +2,6 @@
 # cmake-timeout: 600
 # cmake-once
 # cmake-lock: boot
-# cmake-cost: 300
 """The kernel's events by plumb.ko, into a channel: the same names, fields and numbers as tracefs has them, each system call
 between the events that the program made around it, threads by their names, losses counted; in all of that every record whole,
 and in the order of time, while timers interrupt system calls and interrupts are interrupted. A recorder that is killed,

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # cmake-timeout: 300
 # cmake-once
-# cmake-lock: machine
-# cmake-cost: 100
+# cmake-lock: boot
 """A machine without a disk: a program and the kernel are recorded in a guest that has nothing but a serial line, and the trace
 is received on the other side: whole, and with noise on the line, of which each damaged frame is counted and all others arrive.
 

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # cmake-timeout: 300
 # cmake-once
-# cmake-lock: machine
-# cmake-cost: 100
+# cmake-lock: boot
 """plumb boot with Debian's own init: a whole Debian 12 (tools/get-root) on a disk, whose systemd is recorded from the first
 constructor in it on, by a stock kernel; it comes up as ever, also where plumb is missing, and is as it was when that is disabled.
 
