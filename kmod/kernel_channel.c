@@ -36,6 +36,8 @@ struct plumb_ring {
 	unsigned long published;            /* up to here, readers may read */
 	unsigned int level;                 /* writers that are at work */
 	bool has_entered;                   /* a sub-buffer, since the last was told of it */
+	bool is_reserving;                  /* a writer is about to move `reserved` */
+	atomic64_t missed;                  /* by probes, meanwhile */
 	u8 *raw;                            /* PLUMB_NESTING_MAX times PLUMB_RAW_BYTES */
 };
 
@@ -140,10 +142,16 @@ u8 *plumb_reserve(struct plumb_writing *writing, u16 event_id, size_t payload_by
 	const size_t length = PLUMB_RECORD_HEADER_BYTES + payload_bytes;
 	const size_t bytes = ALIGN(length, PLUMB_RECORD_ALIGNMENT);
 	enum plumb_loss cause = PLUMB_LOST_TOO_LARGE;
+	const bool was_reserving = ring->is_reserving;
 	u64 begin, at, end, time;
 
-	if (bytes > channel->record_limit)
-		goto lost;
+	if (bytes > channel->record_limit) {
+		count(ring, cause);
+		return NULL;
+	}
+	/* Whoever interrupts us writes, and we try again. A probe in what is called here would be hit each time, without end. */
+	WRITE_ONCE(ring->is_reserving, true);
+	barrier();
 	do {
 		begin = READ_ONCE(ring->reserved);
 		at = begin;
@@ -160,6 +168,7 @@ u8 *plumb_reserve(struct plumb_writing *writing, u16 event_id, size_t payload_by
 		/* Between: whoever comes in, and reads the clock later, has moved `reserved`. */
 		time = now(channel->clock);
 	} while (cmpxchg_local(&ring->reserved, begin, end) != begin);
+	WRITE_ONCE(ring->is_reserving, was_reserving);
 	if (at - begin >= PLUMB_RECORD_HEADER_BYTES)
 		put_header(place(ring, begin), time, PLUMB_EVENT_ID_PADDING, PLUMB_RECORD_HEADER_BYTES, at - begin);
 	if ((at & mask) == 0)
@@ -167,14 +176,23 @@ u8 *plumb_reserve(struct plumb_writing *writing, u16 event_id, size_t payload_by
 	put_header(place(ring, at), time, event_id, length, current->pid);
 	return place(ring, at) + PLUMB_RECORD_HEADER_BYTES;
 lost:
+	WRITE_ONCE(ring->is_reserving, was_reserving);
 	count(ring, cause);
 	return NULL;
 }
 
-/* Each call by which what was recorded is written would be one more event to write. */
-static bool is_of_recorder(const struct plumb_kernel_channel_state *channel)
+/* Whether a thread does it, and no interrupt that came to it. A probe's trap counts as one itself. */
+static bool is_of_thread(bool is_probe)
 {
-	return current->tgid == channel->recorder && in_task();
+	const unsigned int trap = is_probe && in_nmi() ? NMI_OFFSET + HARDIRQ_OFFSET : 0;
+
+	return !((preempt_count() - trap) & (NMI_MASK | HARDIRQ_MASK | SOFTIRQ_OFFSET));
+}
+
+/* Each call by which what was recorded is written would be one more event to write. */
+static bool is_of_recorder(const struct plumb_kernel_channel_state *channel, bool is_probe)
+{
+	return current->tgid == channel->recorder && is_of_thread(is_probe);
 }
 
 void *plumb_enter(struct plumb_writing *writing, const struct plumb_active_event *event)
@@ -182,10 +200,15 @@ void *plumb_enter(struct plumb_writing *writing, const struct plumb_active_event
 	struct plumb_kernel_channel_state *channel = event->channel;
 	struct plumb_ring *ring;
 
-	if (!READ_ONCE(channel->is_open) || (!event->of_recorder_too && is_of_recorder(channel)))
+	if (!READ_ONCE(channel->is_open) || (!event->of_recorder_too && is_of_recorder(channel, event->is_probe)))
 		return NULL;
 	preempt_disable_notrace();
 	ring = this_cpu_ptr(channel->rings);
+	if (event->is_probe && READ_ONCE(ring->is_reserving)) {
+		atomic64_inc(&ring->missed);
+		preempt_enable_notrace();
+		return NULL;
+	}
 	writing->ring = ring;
 	/* Who comes in here has left again before we go on. */
 	writing->level = READ_ONCE(ring->level);
@@ -244,6 +267,16 @@ void plumb_open_to_writers(struct plumb_kernel_channel_state *channel, bool is_o
 static void tell(struct irq_work *work)
 {
 	wake_up_all(&container_of(work, struct plumb_kernel_channel_state, tell)->queue);
+}
+
+u64 plumb_missed_by_writers(const struct plumb_kernel_channel_state *channel)
+{
+	u64 missed = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		missed += atomic64_read(&per_cpu_ptr(channel->rings, cpu)->missed);
+	return missed;
 }
 
 u64 plumb_take_entered(struct plumb_kernel_channel_state *channel)

@@ -24,8 +24,8 @@
 #include <linux/percpu.h>
 #include <linux/types.h>
 
-/* Process, softirq, hard interrupt, NMI; and what may fault in one of them. */
-#define PLUMB_NESTING_MAX 6
+/* Process, softirq, hard interrupt, NMI, what may fault in one of them; and in each of these, a probe in what the writer calls. */
+#define PLUMB_NESTING_MAX 10
 /* Of one level's raw event, before it is packed. */
 #define PLUMB_RAW_BYTES 4096
 
@@ -37,6 +37,7 @@ struct plumb_active_event {
 	struct plumb_kernel_channel_state *channel;
 	u16 id;
 	bool of_recorder_too;   /* also where the recorder itself is the one that does it */
+	bool is_probe;          /* hit in whatever is called, perhaps by a trap */
 	struct hlist_node node; /* of those of a module's event */
 };
 
@@ -46,7 +47,8 @@ struct plumb_writing {
 };
 
 /* Room for a raw event on this CPU, at this level; NULL if the recording has not begun, or it is what the recorder does to
- * record, or, counted, if writers are nested too deep. Preemption is off until plumb_leave(), which must follow unless it was NULL. */
+ * record, or, counted, if writers are nested too deep, or a probe was hit by what plumb_reserve() calls. Preemption is off until
+ * plumb_leave(), which must follow unless it was NULL. */
 void *plumb_enter(struct plumb_writing *writing, const struct plumb_active_event *event);
 /* Where the payload of a record goes; NULL, and counted, if there is no room. */
 u8 *plumb_reserve(struct plumb_writing *writing, u16 event_id, size_t payload_bytes);
@@ -61,6 +63,9 @@ struct plumb_kernel_channel_state *plumb_open_kernel_channel(int descriptor);
 void plumb_open_to_writers(struct plumb_kernel_channel_state *channel, bool is_open);
 /* When no writer can come any more. */
 void plumb_close_kernel_channel(struct plumb_kernel_channel_state *channel);
+
+/* Hits of probes that found a writer who may not be interrupted by them. */
+u64 plumb_missed_by_writers(const struct plumb_kernel_channel_state *channel);
 
 /* Sub-buffers entered since the last call. */
 u64 plumb_take_entered(struct plumb_kernel_channel_state *channel);

@@ -25,12 +25,14 @@
 
 #include "kernel_channel.h"
 #include "kernel_events.h"
+#include "kernel_probes.h"
 #include "plumb.h"
 
 struct recording {
 	struct list_head node; /* of `recordings` */
-	struct mutex lock;     /* while a channel is taken */
+	struct mutex lock;     /* while a channel is taken, and of its probes */
 	struct plumb_kernel_channel_state *channel;
+	struct plumb_kernel_probes probes;
 	struct xarray active; /* struct plumb_active_event, by index; under plumb_events_lock */
 };
 
@@ -200,6 +202,30 @@ static long begin_or_end(struct recording *recording, bool is_begin)
 	return 0;
 }
 
+static long add_probe(struct recording *recording, const struct plumb_kernel_probe __user *user)
+{
+	long error;
+
+	if (mutex_lock_interruptible(&recording->lock))
+		return -EINTR;
+	error = plumb_add_kernel_probe(&recording->probes, recording->channel, user);
+	mutex_unlock(&recording->lock);
+	return error;
+}
+
+static long tell_missed(struct recording *recording, u64 __user *user)
+{
+	u64 missed;
+
+	if (mutex_lock_interruptible(&recording->lock))
+		return -EINTR;
+	missed = plumb_missed_by_kernel_probes(&recording->probes);
+	if (recording->channel)
+		missed += plumb_missed_by_writers(recording->channel);
+	mutex_unlock(&recording->lock);
+	return put_user(missed, user);
+}
+
 static long recording_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
 	struct recording *recording = file->private_data;
@@ -216,6 +242,10 @@ static long recording_ioctl(struct file *file, unsigned int command, unsigned lo
 	case PLUMB_IOCTL(PLUMB_KERNEL_BEGIN, 0):
 	case PLUMB_IOCTL(PLUMB_KERNEL_END, 0):
 		return begin_or_end(recording, _IOC_NR(command) == PLUMB_KERNEL_BEGIN);
+	case PLUMB_IOCTL(PLUMB_KERNEL_PROBE, sizeof(struct plumb_kernel_probe)):
+		return add_probe(recording, user);
+	case PLUMB_IOCTL(PLUMB_KERNEL_MISSED, sizeof(u64)):
+		return tell_missed(recording, user);
 	default:
 		return -ENOTTY;
 	}
@@ -257,6 +287,7 @@ static int recording_closed(struct inode *inode, struct file *file)
 	xa_for_each(&recording->active, index, active)
 		plumb_switch_off(plumb_find_event(index), active);
 	mutex_unlock(&plumb_events_lock);
+	plumb_remove_kernel_probes(&recording->probes);
 	/* Each keeps its place until no probe can be at work: one wait for all of them. */
 	tracepoint_synchronize_unregister();
 	xa_for_each(&recording->active, index, active)
@@ -293,6 +324,7 @@ int plumb_open_kernel_events(void)
 	if (!recording)
 		return -ENOMEM;
 	mutex_init(&recording->lock);
+	INIT_LIST_HEAD(&recording->probes.all);
 	xa_init(&recording->active);
 	mutex_lock(&plumb_events_lock);
 	list_add(&recording->node, &recordings);

@@ -47,6 +47,10 @@ struct ClockQuality {
     uint64_t worst_deviation_ns = 0; /* of any pair read during the session from the line used */
 };
 
+/* In the totals' `missed`. */
+inline constexpr const char* missed_probe_hits_name =
+    "hits of probes were missed by the kernel, of whichever process";
+
 struct DrainTotals {
     DrainProgress progress;
     uint64_t packets = 0;

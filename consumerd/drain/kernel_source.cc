@@ -421,8 +421,7 @@ void KernelSource::add_to(DrainTotals& totals, uint64_t events_not_written) cons
     add_if_any(totals.missed, "events of the kernel were damaged", translator_.damaged_events());
     add_if_any(totals.missed, "pages of the kernel's buffers were damaged", damaged_pages_);
     add_if_any(totals.missed, "times the kernel's buffers could not be read", failed_reads_);
-    add_if_any(totals.missed, "hits of probes were missed by the kernel, of whichever process",
-               missed_probe_hits_);
+    add_if_any(totals.missed, missed_probe_hits_name, missed_probe_hits_);
 }
 
 } // namespace plumb

@@ -48,6 +48,7 @@ public:
     void add_to(DrainTotals& totals, uint64_t events_not_written) const override {
         ChannelSource::add_to(totals, events_not_written);
         totals.kernel_events_read += read_;
+        add_if_any(totals.missed, missed_probe_hits_name, missed_probe_hits_);
     }
 
 private:
@@ -76,6 +77,7 @@ private:
     ThreadOwners owners_;
     std::vector<ThreadNote> notes_;
     uint64_t read_ = 0;                /* events */
+    uint64_t missed_probe_hits_ = 0;   /* when it was over */
     std::vector<uint64_t> read_until_; /* by ring: every event up to this time */
     uint64_t held_until_ = 0;          /* names up to this time are written next, see KernelSource */
 };
@@ -171,6 +173,7 @@ Status ModuleSource::write_names(Sink& sink, uint64_t until) {
 Status ModuleSource::end(Sink& sink) {
     Status ended = ChannelSource::end(sink);
     Status named = write_names(sink, std::numeric_limits<uint64_t>::max());
+    missed_probe_hits_ = events_.missed_probe_hits();
     return ended ? named : ended;
 }
 

@@ -2,6 +2,7 @@
 
 #include "consumerd/control/kernel_module.h"
 #include "consumerd/kernel/event_names.h"
+#include "consumerd/kernel/module_probe.h"
 
 #include <plumb/abi/kernel_events.h>
 #include <plumb/abi/module.h>
@@ -57,6 +58,8 @@ ModuleEvent event_of(const plumb_kernel_event& from) {
     return event;
 }
 
+constexpr const char* tracefs_has_it = "Without --kernel-by module, tracefs has it.";
+
 Error explained(int error) {
     Error refused = Error::from_errno(error, "plumb.ko gives no events of the kernel");
     if (error == EPERM) return refused.hint("Run as root, or with CAP_PERFMON.");
@@ -90,10 +93,15 @@ Status ModuleEvents::know_all() {
 
 Status ModuleEvents::choose(const std::vector<KernelSelector>& selectors) {
     std::set<std::uint32_t> chosen;
+    probes_.clear();
     for (const KernelSelector& selector : selectors) {
-        if (selector.kind != KernelSelector::Kind::events || !selector.filter.empty())
-            return Error("plumb.ko has tracepoints alone, without filters: not '{}'.", selector.text)
-                .hint("Without --kernel-by module, tracefs has it.");
+        if (!selector.filter.empty())
+            return Error("plumb.ko has no filters: not '{} if {}'.", selector.text, selector.filter)
+                .hint("{}", tracefs_has_it);
+        if (selector.kind != KernelSelector::Kind::events) {
+            if (Status made = choose_probe(selector); !made) return made;
+            continue;
+        }
         std::size_t matching = 0;
         for (const ModuleEvent& event : all_) {
             if (!selector.matches(event.system, event.name)) continue;
@@ -111,12 +119,29 @@ Status ModuleEvents::choose(const std::vector<KernelSelector>& selectors) {
                      fmt::join(systems, ", "))
             .hint("Without --kernel-by module, tracefs may have it.");
     }
-    chosen_.clear();
+    chosen_ = probes_;
     for (ModuleEvent event : all_) {
         const bool is_asked_for = chosen.count(event.index) != 0;
         event.is_ours = !is_asked_for && event.tells_of_threads();
         if (is_asked_for || event.is_ours) chosen_.push_back(std::move(event));
     }
+    return ok();
+}
+
+Status ModuleEvents::choose_probe(const KernelSelector& selector) {
+    if (selector.kind != KernelSelector::Kind::kprobe && selector.kind != KernelSelector::Kind::kretprobe)
+        return Error("plumb.ko probes functions of the kernel, and not of programs: not '{}'.", selector.text)
+            .hint("{}", tracefs_has_it);
+    auto probe = module_probe(selector);
+    if (!probe) return probe.error();
+    const bool is_there = std::any_of(probes_.begin(), probes_.end(), [&](const ModuleEvent& other) {
+        return std::memcmp(&other.probe->request, &probe->request, sizeof(probe->request)) == 0 &&
+               other.description.name == probe->description.name;
+    });
+    if (is_there) return ok();
+    ModuleEvent event{0, selector.system, probe->description.name, std::move(probe->description)};
+    event.probe = std::make_shared<ModuleEventProbe>(ModuleEventProbe{selector, probe->request});
+    probes_.push_back(std::move(event));
     return ok();
 }
 
@@ -132,14 +157,29 @@ Status ModuleEvents::attach(Channel& channel) {
                       : Error::from_errno(error, "plumb.ko does not take the channel {}", channel.path());
 }
 
-Status ModuleEvents::start() {
-    for (std::size_t i = 0; i < chosen_.size(); i++) {
-        plumb_kernel_switch request = {chosen_[i].index,
-                                       static_cast<std::uint32_t>(PLUMB_EVENT_ID_FIRST + i)};
-        if (const int error = ask(descriptor_.get(), PLUMB_KERNEL_ENABLE, request); error != 0)
-            return Error::from_errno(error, "plumb.ko does not switch on {}:{}", chosen_[i].system,
-                                     chosen_[i].name);
+Status ModuleEvents::switch_on(const ModuleEvent& event, std::uint32_t id) {
+    if (event.probe) {
+        plumb_kernel_probe request = event.probe->request;
+        request.event_id = id;
+        const int error = ask(descriptor_.get(), PLUMB_KERNEL_PROBE, request);
+        return error == 0 ? ok() : probe_not_taken(event.probe->selector, error);
     }
+    plumb_kernel_switch request = {event.index, id};
+    const int error = ask(descriptor_.get(), PLUMB_KERNEL_ENABLE, request);
+    return error == 0
+               ? ok()
+               : Error::from_errno(error, "plumb.ko does not switch on {}:{}", event.system, event.name);
+}
+
+std::uint64_t ModuleEvents::missed_probe_hits() const {
+    std::uint64_t missed = 0;
+    return ask(descriptor_.get(), PLUMB_KERNEL_MISSED, missed) == 0 ? missed : 0;
+}
+
+Status ModuleEvents::start() {
+    for (std::size_t i = 0; i < chosen_.size(); i++)
+        if (Status on = switch_on(chosen_[i], static_cast<std::uint32_t>(PLUMB_EVENT_ID_FIRST + i)); !on)
+            return on;
     if (::ioctl(descriptor_.get(), PLUMB_IOCTL(PLUMB_KERNEL_BEGIN, 0), nullptr) == 0) return ok();
     return Error::from_errno(errno, "plumb.ko does not begin the recording");
 }

@@ -19,20 +19,30 @@
 #include "consumerd/event/elf_events.h"
 #include "consumerd/kernel/tracefs.h"
 
+#include <plumb/abi/kernel_probe.h>
+
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace plumb {
 
+/* One that is made for this recording. */
+struct ModuleEventProbe {
+    KernelSelector selector;
+    plumb_kernel_probe request;
+};
+
 struct ModuleEvent {
-    std::uint32_t index; /* of the module */
+    std::uint32_t index; /* of the module; of a probe, none */
     std::string system;  /* "sched" */
     std::string name;    /* "sched_switch", as tracefs calls it */
     EventDescription description;
     bool tells_of_threads() const { return name == "task_newtask" || name == "task_rename"; }
     bool is_of_new_thread() const { return name == "task_newtask"; }
     bool is_ours = false; /* not asked for: it tells us the names of threads, and is not in the trace */
+    std::shared_ptr<const ModuleEventProbe> probe = {}; /* null: it is one of the module's own */
 };
 
 class ModuleEvents {
@@ -51,15 +61,21 @@ public:
     Status start();
     Status stop();
 
+    /* Hits of its probes that the kernel did not tell of, inside of others, or since too many calls had not returned. */
+    std::uint64_t missed_probe_hits() const;
+
     /* Readable when a sub-buffer was entered; read() takes that back. */
     int descriptor() const { return descriptor_.get(); }
 
 private:
     explicit ModuleEvents(FileDescriptor descriptor) : descriptor_(std::move(descriptor)) {}
     Status know_all();
+    Status choose_probe(const KernelSelector& selector);
+    Status switch_on(const ModuleEvent& event, std::uint32_t id);
 
     FileDescriptor descriptor_;
     std::vector<ModuleEvent> all_, chosen_;
+    std::vector<ModuleEvent> probes_; /* as they were asked for */
 };
 
 } // namespace plumb

@@ -1,9 +1,16 @@
 """plumb.ko for the guests of tests/kernel: what it takes to build it, and what the kernel says when it goes wrong."""
+import fcntl
+import hashlib
+import json
+import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 from guest import KERNELS, SOURCE, Guest
+
+BUILT = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "kmod"
 
 # Behind a program that had a directory of the module's open: the module looks ten times a second for whether all is closed.
 UNLOAD = """#!/bin/sh
@@ -21,18 +28,36 @@ def why_not_built(version):
     return f"there is no {', '.join(missing)}: run tools/setup" if missing else ""
 
 
-def build_module(version, folder):
-    """plumb.ko for that kernel, and what compiler and sparse said."""
-    shutil.copytree(SOURCE / "kmod", folder / "kmod")
-    shutil.copytree(SOURCE / "include", folder / "include")
-    done = subprocess.run(["make", "-s", "-C", KERNELS / version / "headers", f"M={folder}/kmod", "W=1", "C=2", "modules"],
-                          capture_output=True, text=True, check=False)
-    return folder / "kmod/plumb.ko", done.returncode, done.stdout + done.stderr
+def key_of(version):
+    """What the module is built of: other sources, another one."""
+    digest = hashlib.sha256(os.readlink(KERNELS / version / "headers").encode())
+    for folder in ("kmod", "include"):
+        for path in sorted((SOURCE / folder).rglob("*")):
+            if path.is_file():
+                digest.update(f"{path.relative_to(SOURCE)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
-def guest_with_module(version, folder, parameters=COUNTER):
+def build_module(version):
+    """plumb.ko for that kernel, and what compiler and sparse said. Tests of the same sources share one."""
+    BUILT.mkdir(parents=True, exist_ok=True)
+    with (BUILT / f"lock-{version}").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        folder = BUILT / f"{version}-{key_of(version)}"
+        if not (folder / "said.json").exists():
+            for old in BUILT.glob(f"{version}-*"):
+                shutil.rmtree(old)
+            shutil.copytree(SOURCE / "kmod", folder / "kmod")
+            shutil.copytree(SOURCE / "include", folder / "include")
+            done = subprocess.run(["make", "-s", "-C", KERNELS / version / "headers", f"M={folder}/kmod", "W=1", "C=2", "modules"],
+                                  capture_output=True, text=True, check=False)
+            (folder / "said.json").write_text(json.dumps([done.returncode, done.stdout + done.stderr]))
+        return folder / "kmod/plumb.ko", *json.loads((folder / "said.json").read_text())
+
+
+def guest_with_module(version, parameters=COUNTER):
     """With /plumb.ko, and `unload`, which takes it away; and what the compiler said of it."""
-    module, status, said = build_module(version, folder)
+    module, status, said = build_module(version)
     if status != 0:
         raise RuntimeError(said)
     guest = Guest(version, parameters)
@@ -42,9 +67,9 @@ def guest_with_module(version, folder, parameters=COUNTER):
 
 
 def build_beside(version, folder, source, name):
-    """A module that uses it, when it is built in `folder`."""
+    """A module that uses it, built in `folder`."""
     shutil.copytree(source, folder / name)
-    plumb = folder / "kmod"
+    plumb = build_module(version)[0].parent
     done = subprocess.run(["make", "-s", "-C", KERNELS / version / "headers", f"M={folder / name}", f"PLUMB={plumb}",
                            f"KBUILD_EXTRA_SYMBOLS={plumb}/Module.symvers", "W=1", "modules"], capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "module_calls.h"
+#include "module_probes.h"
 #include "random_numbers.h"
 
 #include <plumb/abi/channel.h>
@@ -216,8 +217,10 @@ void check_kernel_events(void) {
                fcntl(sealed, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0,
            way, "a sealed file");
     expect(fails(give(events, sealed), EPERM), way, "a file that is sealed");
+    check_probes_without_channel(events);
     check_headers(events);
     record_own_calls(events, index_of(events, "sys_enter"));
+    check_probes(events);
     expect(index_of(events, "no_such_event") == 0xffffffff, way, "an event that is not there");
     close(events);
     const pid_t child = fork();
@@ -282,13 +285,16 @@ static void live(uint64_t seed) {
                 poll(&watched, 1, (int)below(3));
                 break;
             case 3:
-                ioctl(events, (unsigned long)PLUMB_IOCTL(below(8), below(64)), (void*)any());
+                ioctl(events, (unsigned long)PLUMB_IOCTL(below(10), below(64)), (void*)any());
                 break;
             case 4:
                 hurt_file(file);
                 break;
             case 5:
                 give(events, (int)below(8));
+                break;
+            case 6:
+                if (below(3) == 0) random_probe(events, any); /* each takes long to take away */
                 break;
             default:
                 if (below(2)) usleep((useconds_t)below(2000));

@@ -97,7 +97,7 @@ class Crash(unittest.TestCase):
                    "ulimit -c unlimited; plumb record -q -o /tmp/lived --mode overwrite -- "
                    "sh -c 'kill -STOP $PPID; program abort; kill -CONT $PPID'; "
                    "plumb extract /tmp/core -o /tmp/extracted 2>/dev/ttyS1; plumb view /tmp/extracted | wc -l >/dev/ttyS1")
-        module, status, said = build_module(VERSION, cls.folder)
+        module, status, said = build_module(VERSION)
         if status != 0:
             raise RuntimeError(said)
         guest.archive.add("/plumb.ko", module.read_bytes(), 0o100644)

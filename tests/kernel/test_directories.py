@@ -149,7 +149,7 @@ unload
 class Directories(GuestTests):
     @classmethod
     def boot(cls, folder):
-        guest, _ = guest_with_module(VERSION, folder)
+        guest, _ = guest_with_module(VERSION)
         guest.add(BUILD / "cli/plumb", "/bin/plumb")
         guest.add(BUILD / "tests/fixtures/subject", "/bin/subject")
         filtered = folder / "filtered"

@@ -29,7 +29,7 @@ class Initramfs(DebianTests):
         temporary = tempfile.TemporaryDirectory()
         cls.addClassCleanup(temporary.cleanup)
         folder = Path(temporary.name)
-        module, status, said = build_module(VERSION, folder)
+        module, status, said = build_module(VERSION)
         if status != 0:
             raise RuntimeError(said)
         modules = (KERNELS / VERSION / "modules").resolve()

@@ -149,7 +149,7 @@ SMALL = f"{BY_MODULE} --json -o $RESULTS/trace --kernel-buffer-size 128K -k raw_
 class KernelChannel(GuestTests):
     @classmethod
     def boot(cls, folder):
-        guest, _ = guest_with_module(VERSION, folder)
+        guest, _ = guest_with_module(VERSION)
         for name, source in (("nesting", "tests/kernel/nesting"), ("example", "kmod/example")):
             guest.archive.add(f"/{name}.ko", build_beside(VERSION, folder, SOURCE / source, name).read_bytes(), 0o100644)
         guest.add(BUILD / "cli/plumb", "/bin/plumb")
@@ -355,7 +355,7 @@ class KernelChannel(GuestTests):
         self.left_by("refused")
         result = self.results["refused"]
         self.assertEqual(result.out.split(), ["1", "1", "1", "2", "1"])
-        for said in ("CAP_PERFMON", "syscalls:openat", "without filters", "--system-wide", "not loaded"):
+        for said in ("CAP_PERFMON", "syscalls:openat", "has no filters", "--system-wide", "not loaded"):
             self.assertIn(said, result.error)
 
     def test_whoever_writes_over_a_channel_harms_the_trace_alone(self):

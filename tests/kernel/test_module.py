@@ -112,14 +112,14 @@ module_calls without
 
 def build_calls(folder):
     calls = folder / "module_calls"
-    sources = [SOURCE / "tests/kernel" / f"module_{part}.c" for part in ("calls", "updates", "waits", "channel", "directories", "hostile")]
+    sources = [SOURCE / "tests/kernel" / f"module_{part}.c" for part in ("calls", "updates", "waits", "channel", "probes", "directories", "hostile")]
     subprocess.run(["gcc", "-std=gnu11", "-O2", "-g0", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{SOURCE}/include",
                     *sources, "-o", calls], check=True)
     return calls
 
 
 def guest_with_calls(folder, parameters):
-    guest, said = guest_with_module(VERSION, folder, parameters)
+    guest, said = guest_with_module(VERSION, parameters)
     guest.add(build_calls(folder), "/bin/module_calls")
     return guest, said
 

@@ -15,6 +15,10 @@
  *   DISABLE    the event of this index: behind it no further record of it is written. ENOENT: it was not on
  *   BEGIN      (no argument) from now on, records of all events that are on are written: in one moment for all of them
  *   END        (no argument) from one moment on none is, and behind it no further record; until BEGIN is said again
+ *   PROBE      a probe of a function of the kernel, for as long as the descriptor is open (<plumb/abi/kernel_probe.h>). ENOTCONN:
+ *              without a channel; ENOENT, EADDRNOTAVAIL: there is no such function; EILSEQ, EINVAL: nothing can be probed there;
+ *              E2BIG: more than PLUMB_KERNEL_PROBES_MAX; EPERM: it takes CAP_SYS_ADMIN, and a kernel that is not locked down
+ *   MISSED     how many hits of this descriptor's probes the kernel did not tell: a uint64_t
  *
  * In discard and overwrite mode; nobody waits. A record that could not be written is counted in its ring's `lost`. poll() says
  * POLLIN when sub-buffers were entered since the last read(), which gives, as a uint64_t, how often that was told (EAGAIN: not).
@@ -32,6 +36,7 @@
 #include <plumb/abi/event.h>
 
 #define PLUMB_KERNEL_CHANNEL_MAX (1ull << 34)
+#define PLUMB_KERNEL_PROBES_MAX 1000u
 
 enum plumb_kernel_operation {
     PLUMB_KERNEL_DESCRIBE = 0, /* struct plumb_kernel_event */
@@ -39,7 +44,9 @@ enum plumb_kernel_operation {
     PLUMB_KERNEL_ENABLE = 2,   /* struct plumb_kernel_switch */
     PLUMB_KERNEL_DISABLE = 3,  /* struct plumb_kernel_switch */
     PLUMB_KERNEL_BEGIN = 4,    /* nothing */
-    PLUMB_KERNEL_END = 5       /* nothing */
+    PLUMB_KERNEL_END = 5,      /* nothing */
+    PLUMB_KERNEL_PROBE = 6,    /* struct plumb_kernel_probe */
+    PLUMB_KERNEL_MISSED = 7    /* uint64_t */
 };
 
 struct plumb_kernel_field {

@@ -1,0 +1,82 @@
+/*
+ * Probes of functions of the kernel, PLUMB_KERNEL_PROBE of <plumb/abi/kernel_events.h>: where one stands, and what it fetches
+ * into its record. The recorder makes this out of what a person writes (`vfs_read(n=%dx:u64, name=+0(+48(%di)):string)`) and
+ * describes the event; the module only fetches.
+ *
+ * A record's payload has first where it was: of an entry, the address of the probe; of a return, that of the function and that
+ * which it returns to, 8 bytes each. Then one value for each fetch, in order, as <plumb/abi/event.h> has its type.
+ *
+ * What is fetched begins as `source` says. Then, `depth` times: an offset is added, and what lies at that address is read: 8
+ * bytes, or, the last time, the value itself. Addresses below those of the kernel, and those with PLUMB_FETCH_USER, are in
+ * the memory of the process that runs. What can not be read is 0, or "(fault)".
+ */
+#ifndef PLUMB_ABI_KERNEL_PROBE_H
+#define PLUMB_ABI_KERNEL_PROBE_H
+
+#include <plumb/abi/base.h>
+#include <plumb/abi/event.h>
+
+#define PLUMB_FETCH_DEPTH_MAX 4u
+/* Beside the two addresses, which are fields as well. */
+#define PLUMB_FETCH_MAX (PLUMB_EVENT_MAX_FIELDS - 2u)
+/* All texts of a record together, with a NUL each; what is longer is cut. */
+#define PLUMB_FETCH_TEXT_BYTES 3072u
+
+enum plumb_fetch_source {
+    PLUMB_FETCH_VALUE = 0,    /* `value` */
+    PLUMB_FETCH_REGISTER = 1, /* that of this number */
+    PLUMB_FETCH_STACK = 2,    /* the word of this number, counted from the stack's top */
+    PLUMB_FETCH_COMM = 3      /* the name of the thread; a STRING, of depth 0 */
+};
+
+/* As the kernel calls them in probes; the numbers are those of the processor's instructions. */
+enum plumb_fetch_register {
+    PLUMB_REGISTER_AX = 0,
+    PLUMB_REGISTER_CX = 1,
+    PLUMB_REGISTER_DX = 2,
+    PLUMB_REGISTER_BX = 3,
+    PLUMB_REGISTER_SP = 4,
+    PLUMB_REGISTER_BP = 5,
+    PLUMB_REGISTER_SI = 6,
+    PLUMB_REGISTER_DI = 7,
+    PLUMB_REGISTER_R8 = 8, /* to r15, 15 */
+    PLUMB_REGISTER_IP = 16,
+    PLUMB_REGISTER_FLAGS = 17,
+    PLUMB_REGISTER_COUNT = 18
+};
+
+/* plumb_kernel_fetch.flags: the read of this step is of the process's memory, whatever its address: bit 0 is the first. */
+#define PLUMB_FETCH_USER(step) (1u << (step))
+
+struct plumb_kernel_fetch {
+    uint8_t source; /* enum plumb_fetch_source */
+    uint8_t type;   /* PLUMB_FIELD_INTEGER, or PLUMB_FIELD_STRING */
+    uint8_t size;   /* of an integer: 1, 2, 4, 8; its lowest bytes count. 1 for a string */
+    uint8_t depth;
+    uint16_t number;
+    uint16_t flags;
+    uint64_t value;
+    int64_t offsets[PLUMB_FETCH_DEPTH_MAX];
+};
+
+/* plumb_kernel_probe.flags */
+#define PLUMB_PROBE_RETURN 0x1u /* when the function returns */
+
+struct plumb_kernel_probe {
+    uint32_t event_id;
+    uint32_t flags;
+    char symbol[128]; /* "vfs_read", "module:function", NUL-terminated; empty: `offset` is an address */
+    uint64_t offset;  /* into it; 0 for a return */
+    uint32_t fetch_count;
+    uint32_t reserved; /* 0 */
+    struct plumb_kernel_fetch fetches[PLUMB_FETCH_MAX];
+};
+
+PLUMB_ABI_SIZE(struct plumb_kernel_fetch, 48);
+PLUMB_ABI_OFFSET(struct plumb_kernel_fetch, number, 4);
+PLUMB_ABI_OFFSET(struct plumb_kernel_fetch, value, 8);
+PLUMB_ABI_SIZE(struct plumb_kernel_probe, 152 + 30 * 48);
+PLUMB_ABI_OFFSET(struct plumb_kernel_probe, offset, 136);
+PLUMB_ABI_OFFSET(struct plumb_kernel_probe, fetches, 152);
+
+#endif

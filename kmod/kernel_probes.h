@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Probes of the kernel's functions, of one recording: see <plumb/abi/kernel_probe.h>. */
+#ifndef PLUMB_KMOD_KERNEL_PROBES_H
+#define PLUMB_KMOD_KERNEL_PROBES_H
+
+#include <linux/list.h>
+#include <linux/types.h>
+#include <plumb/abi/kernel_probe.h>
+
+struct plumb_kernel_channel_state;
+
+struct plumb_kernel_probes {
+	struct list_head all;
+	u32 count;
+};
+
+/* Whoever calls these holds a lock of the recording. */
+long plumb_add_kernel_probe(struct plumb_kernel_probes *probes, struct plumb_kernel_channel_state *channel,
+			    const struct plumb_kernel_probe __user *user);
+u64 plumb_missed_by_kernel_probes(const struct plumb_kernel_probes *probes);
+/* Behind it none is at work. */
+void plumb_remove_kernel_probes(struct plumb_kernel_probes *probes);
+
+#endif
