@@ -105,7 +105,9 @@ Status Recorder::open_kernel_by_module(plumb_clock_mode clock_mode) {
             .hint("Leave out --kernel-by module, or record outside of the container.");
     auto events = ModuleEvents::open();
     if (!events) return events.error();
-    if (Status chosen = events->choose(kernel_selectors_); !chosen) return chosen;
+    if (Status chosen = events->choose(kernel_selectors_, !options_.no_file_names); !chosen) return chosen;
+    for (const std::string& note : events->notes())
+        status_.say(escaped(note));
     ChannelConfig config;
     config.domain = PLUMB_DOMAIN_KERNEL;
     config.session_name = summary_.name;

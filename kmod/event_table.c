@@ -205,21 +205,17 @@ notrace void plumb_record(const struct plumb_module_event *event, const void *pa
 	preempt_disable_notrace();
 	hlist_for_each_entry_rcu_notrace(active, &event->active, node) {
 		struct plumb_writing writing;
-		u8 *to;
 
 		if (!plumb_enter(&writing, active))
 			continue;
-		to = plumb_reserve(&writing, active->id, bytes);
-		if (to)
-			memcpy(to, payload, bytes);
+		plumb_put_payload(&writing, active->id, payload, bytes);
 		plumb_leave(&writing);
 	}
 	preempt_enable_notrace();
 }
 EXPORT_SYMBOL_GPL(plumb_record);
 
-/* "sched:sched_switch" */
-static struct tracepoint *tracepoint_of(const char *event)
+struct tracepoint *plumb_tracepoint_of(const char *event)
 {
 	const char *colon = strchr(event, ':');
 	char system[32];
@@ -240,7 +236,7 @@ void plumb_unregister_probes(struct plumb_probe *probes, size_t count)
 	size_t i;
 
 	for (i = 0; i < count; i++)
-		tracepoint_probe_unregister(tracepoint_of(probes[i].event), probes[i].callback, probes[i].private);
+		tracepoint_probe_unregister(plumb_tracepoint_of(probes[i].event), probes[i].callback, probes[i].private);
 	tracepoint_synchronize_unregister();
 }
 EXPORT_SYMBOL_GPL(plumb_unregister_probes);
@@ -251,7 +247,7 @@ int plumb_register_probes(struct plumb_probe *probes, size_t count)
 	size_t i;
 
 	for (i = 0; i < count && !error; i++) {
-		struct tracepoint *tracepoint = tracepoint_of(probes[i].event);
+		struct tracepoint *tracepoint = plumb_tracepoint_of(probes[i].event);
 
 		error = tracepoint ? tracepoint_probe_register(tracepoint, probes[i].callback, probes[i].private) : -ENOENT;
 	}

@@ -22,6 +22,7 @@
 
 #include <linux/list.h>
 #include <linux/percpu.h>
+#include <linux/string.h>
 #include <linux/types.h>
 
 /* Process, softirq, hard interrupt, NMI, what may fault in one of them; and in each of these, a probe in what the writer calls. */
@@ -54,6 +55,14 @@ void *plumb_enter(struct plumb_writing *writing, const struct plumb_active_event
 u8 *plumb_reserve(struct plumb_writing *writing, u16 event_id, size_t payload_bytes);
 /* Publishes what was reserved, if nobody is interrupted. */
 void plumb_leave(struct plumb_writing *writing);
+/* A payload that is there as it is to be. */
+static inline void plumb_put_payload(struct plumb_writing *writing, u16 event_id, const void *payload, size_t bytes)
+{
+	u8 *to = plumb_reserve(writing, event_id, bytes);
+
+	if (to)
+		memcpy(to, payload, bytes);
+}
 /* A raw event was larger than its room. */
 void plumb_count_too_large(struct plumb_writing *writing);
 

@@ -32,12 +32,15 @@ struct plumb_known_event {
 };
 
 struct plumb_active_event;
+struct tracepoint;
 
 /* Around all that follows, and what becomes of recordings. */
 extern struct mutex plumb_events_lock;
 /* That of this index, and the first from it on, if there is one. */
 struct plumb_known_event *plumb_find_event(u32 index);
 struct plumb_known_event *plumb_next_event(unsigned long *index);
+/* "sched:sched_switch"; NULL: the module has none of that name. Takes the lock. */
+struct tracepoint *plumb_tracepoint_of(const char *event);
 int plumb_switch_on(struct plumb_known_event *event, struct plumb_active_event *active);
 /* Somebody may be at work with it until tracepoint_synchronize_unregister(). */
 void plumb_switch_off(struct plumb_known_event *event, struct plumb_active_event *active);

@@ -1,5 +1,6 @@
 #include "consumerd/kernel/module_events.h"
 
+#include "base/glob.h"
 #include "consumerd/control/kernel_module.h"
 #include "consumerd/kernel/event_names.h"
 #include "consumerd/kernel/module_probe.h"
@@ -91,9 +92,11 @@ Status ModuleEvents::know_all() {
     }
 }
 
-Status ModuleEvents::choose(const std::vector<KernelSelector>& selectors) {
+Status ModuleEvents::choose(const std::vector<KernelSelector>& selectors, bool file_names) {
     std::set<std::uint32_t> chosen;
     probes_.clear();
+    chosen_calls_.clear();
+    notes_.clear();
     for (const KernelSelector& selector : selectors) {
         if (!selector.filter.empty())
             return Error("plumb.ko has no filters: not '{} if {}'.", selector.text, selector.filter)
@@ -102,7 +105,9 @@ Status ModuleEvents::choose(const std::vector<KernelSelector>& selectors) {
             if (Status made = choose_probe(selector); !made) return made;
             continue;
         }
-        std::size_t matching = 0;
+        const auto matching_calls = choose_calls(selector, file_names);
+        if (!matching_calls) return matching_calls.error();
+        std::size_t matching = *matching_calls;
         for (const ModuleEvent& event : all_) {
             if (!selector.matches(event.system, event.name)) continue;
             matching++;
@@ -120,6 +125,7 @@ Status ModuleEvents::choose(const std::vector<KernelSelector>& selectors) {
             .hint("Without --kernel-by module, tracefs may have it.");
     }
     chosen_ = probes_;
+    add_calls();
     for (ModuleEvent event : all_) {
         const bool is_asked_for = chosen.count(event.index) != 0;
         event.is_ours = !is_asked_for && event.tells_of_threads();
@@ -135,14 +141,61 @@ Status ModuleEvents::choose_probe(const KernelSelector& selector) {
     auto probe = module_probe(selector);
     if (!probe) return probe.error();
     const bool is_there = std::any_of(probes_.begin(), probes_.end(), [&](const ModuleEvent& other) {
-        return std::memcmp(&other.probe->request, &probe->request, sizeof(probe->request)) == 0 &&
+        return std::memcmp(other.probe->requests.data(), &probe->request, sizeof(probe->request)) == 0 &&
                other.description.name == probe->description.name;
     });
     if (is_there) return ok();
     ModuleEvent event{0, selector.system, probe->description.name, std::move(probe->description)};
-    event.probe = std::make_shared<ModuleEventProbe>(ModuleEventProbe{selector, probe->request});
+    event.probe = std::make_shared<ModuleEventProbe>(ModuleEventProbe{selector, {probe->request}});
     probes_.push_back(std::move(event));
     return ok();
+}
+
+/* How many match, of the kernel's system calls, which only tracefs can tell. */
+Result<std::size_t> ModuleEvents::choose_calls(const KernelSelector& selector, bool file_names) {
+    constexpr const char* system = "syscalls";
+    if (!glob_matches(selector.system.c_str(), system)) return std::size_t{0};
+    if (calls_.all.empty()) {
+        auto calls = module_calls(file_names);
+        if (!calls) return calls.error().with("{}", selector.text);
+        calls_ = std::move(*calls);
+    }
+    std::size_t matching = 0;
+    for (const ModuleCall& call : calls_.all) {
+        if (!selector.matches(system, call.name)) continue;
+        matching++;
+        if (selector.exclude)
+            chosen_calls_.erase(call.name);
+        else
+            chosen_calls_.insert(call.name);
+    }
+    for (const std::string& name : calls_.left_out)
+        if (!selector.exclude && selector.matches(system, name))
+            notes_.push_back(
+                fmt::format("syscalls:{} is not recorded: the number of that call is not known here. "
+                            "Without --kernel-by module, tracefs has it.",
+                            name));
+    return matching;
+}
+
+void ModuleEvents::add_calls() {
+    auto late = std::make_shared<ModuleEventProbe>();
+    for (const ModuleCall& call : calls_.all) {
+        if (!chosen_calls_.contains(call.name)) continue;
+        ModuleEvent event{0, call.description.provider, call.name, call.description};
+        auto probe = std::make_shared<ModuleEventProbe>();
+        probe->selector.text = late->selector.text = call.description.provider + ":" + call.name;
+        probe->requests = {call.request};
+        event.probe = std::move(probe);
+        chosen_.push_back(std::move(event));
+        if (call.late) late->requests.push_back(*call.late);
+    }
+    if (late->requests.empty()) return;
+    KernelEvent described = late_text_event();
+    described.description.provider = described.system;
+    ModuleEvent event{0, described.system, described.raw_name, std::move(described.description)};
+    event.probe = std::move(late);
+    chosen_.push_back(std::move(event));
 }
 
 Status ModuleEvents::attach(Channel& channel) {
@@ -159,10 +212,12 @@ Status ModuleEvents::attach(Channel& channel) {
 
 Status ModuleEvents::switch_on(const ModuleEvent& event, std::uint32_t id) {
     if (event.probe) {
-        plumb_kernel_probe request = event.probe->request;
-        request.event_id = id;
-        const int error = ask(descriptor_.get(), PLUMB_KERNEL_PROBE, request);
-        return error == 0 ? ok() : probe_not_taken(event.probe->selector, error);
+        for (plumb_kernel_probe request : event.probe->requests) {
+            request.event_id = id;
+            const int error = ask(descriptor_.get(), PLUMB_KERNEL_PROBE, request);
+            if (error != 0) return probe_not_taken(event.probe->selector, error);
+        }
+        return ok();
     }
     plumb_kernel_switch request = {event.index, id};
     const int error = ask(descriptor_.get(), PLUMB_KERNEL_ENABLE, request);

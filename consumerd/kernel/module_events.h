@@ -17,12 +17,14 @@
 #include "base/result.h"
 #include "consumerd/control/channel.h"
 #include "consumerd/event/elf_events.h"
+#include "consumerd/kernel/module_calls.h"
 #include "consumerd/kernel/tracefs.h"
 
 #include <plumb/abi/kernel_probe.h>
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,7 +33,7 @@ namespace plumb {
 /* One that is made for this recording. */
 struct ModuleEventProbe {
     KernelSelector selector;
-    plumb_kernel_probe request;
+    std::vector<plumb_kernel_probe> requests; /* one, but for late texts of system calls */
 };
 
 struct ModuleEvent {
@@ -52,9 +54,11 @@ public:
 
     const std::vector<ModuleEvent>& all() const { return all_; }
     const std::vector<ModuleEvent>& chosen() const { return chosen_; }
-    /* And those that tell the names of threads, which are marked as ours. An error names the first selector that asks for what
+    /* What a person should know of what was chosen. */
+    const std::vector<std::string>& notes() const { return notes_; }
+    /* And those that tell the names of threads, which are marked as ours. `file_names`: strings of system calls, not their addresses. An error names the first selector that asks for what
      * the module does not have. */
-    Status choose(const std::vector<KernelSelector>& selectors);
+    Status choose(const std::vector<KernelSelector>& selectors, bool file_names);
 
     /* Each of the chosen gets the id of its place there, from 1 on. */
     Status attach(Channel& channel);
@@ -71,11 +75,16 @@ private:
     explicit ModuleEvents(FileDescriptor descriptor) : descriptor_(std::move(descriptor)) {}
     Status know_all();
     Status choose_probe(const KernelSelector& selector);
+    Result<std::size_t> choose_calls(const KernelSelector& selector, bool file_names);
+    void add_calls();
     Status switch_on(const ModuleEvent& event, std::uint32_t id);
 
     FileDescriptor descriptor_;
     std::vector<ModuleEvent> all_, chosen_;
     std::vector<ModuleEvent> probes_; /* as they were asked for */
+    ModuleCalls calls_;               /* if any was asked for */
+    std::set<std::string> chosen_calls_;
+    std::vector<std::string> notes_;
 };
 
 } // namespace plumb

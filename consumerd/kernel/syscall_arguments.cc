@@ -69,10 +69,19 @@ std::vector<TextArgument> text_arguments_of(const std::string& call, const std::
 }
 
 std::optional<std::uint32_t> syscall_number(const std::string& call) {
-    /* The same on every processor, and younger than the headers of Debian 12. */
+    /* Younger than the headers of Debian 12. From 424 on they are the same on every processor. */
     static const std::map<std::string, std::uint32_t> younger = {
-        {"fchmodat2", 452},     {"setxattrat", 463},     {"getxattrat", 464},   {"listxattrat", 465},
-        {"removexattrat", 466}, {"open_tree_attr", 467}, {"file_getattr", 468}, {"file_setattr", 469}};
+        {"uretprobe", 335},         {"uprobe", 336},
+        {"cachestat", 451},         {"fchmodat2", 452},
+        {"map_shadow_stack", 453},  {"futex_wake", 454},
+        {"futex_wait", 455},        {"futex_requeue", 456},
+        {"statmount", 457},         {"listmount", 458},
+        {"lsm_get_self_attr", 459}, {"lsm_set_self_attr", 460},
+        {"lsm_list_modules", 461},  {"mseal", 462},
+        {"setxattrat", 463},        {"getxattrat", 464},
+        {"listxattrat", 465},       {"removexattrat", 466},
+        {"open_tree_attr", 467},    {"file_getattr", 468},
+        {"file_setattr", 469}};
     static const std::map<std::string, std::uint32_t> numbers = [] {
         std::map<std::string, std::uint32_t> all = younger;
         for (const SyscallNumber& each : syscall_numbers)
@@ -81,7 +90,8 @@ std::optional<std::uint32_t> syscall_number(const std::string& call) {
     }();
     /* tracefs names a call by the function that it is, the headers as it was called first. */
     static const std::map<std::string, std::string> other_names = {
-        {"newstat", "stat"}, {"newlstat", "lstat"}, {"umount", "umount2"}};
+        {"newstat", "stat"},   {"newlstat", "lstat"},      {"newfstat", "fstat"},
+        {"newuname", "uname"}, {"sendfile64", "sendfile"}, {"umount", "umount2"}};
     const auto other = other_names.find(call);
     const std::string& name = other == other_names.end() ? call : other->second;
     const auto found = numbers.find(name);

@@ -59,7 +59,8 @@ struct wrong {
 static const struct wrong all_wrong[] = {
     IN_PROBE(event_id, 0, EINVAL),
     IN_PROBE(event_id, 65536, EINVAL),
-    IN_PROBE(flags, 2, EINVAL),
+    IN_PROBE(flags, PLUMB_PROBE_LATE, EINVAL),
+    IN_PROBE(flags, 8, EINVAL),
     IN_PROBE(reserved, 1, EINVAL),
     IN_PROBE(fetch_count, PLUMB_FETCH_MAX + 1, EINVAL),
     IN_PROBE(offset, 1, EILSEQ),           /* in the middle of an instruction */
@@ -96,10 +97,35 @@ void check_probes_without_channel(int events) {
     expect(probe(events, &request) == ENOTCONN, way, "without a channel");
 }
 
+static void check_calls(int events) {
+    struct plumb_kernel_probe request = good_probe();
+    request.flags = PLUMB_PROBE_CALL;
+    request.offset = 100000;
+    expect(probe(events, &request) == EINVAL, way, "a number that no call has");
+    request.offset = 110;
+    request.fetch_count = PLUMB_CALL_ARGUMENTS_MAX + 1;
+    for (unsigned i = 0; i < request.fetch_count; i++)
+        request.fetches[i] = request.fetches[0];
+    expect(probe(events, &request) == EINVAL, way, "seven arguments");
+    request.fetch_count = PLUMB_CALL_ARGUMENTS_MAX;
+    memset(request.names[5], 'x', sizeof(request.names[5]));
+    expect(probe(events, &request) == EINVAL, way, "an argument's name without an end");
+    request.names[5][0] = 0;
+    request.flags = PLUMB_PROBE_CALL | PLUMB_PROBE_LATE;
+    expect(probe(events, &request) == EINVAL, way, "late texts of an entry");
+    for (unsigned flags = PLUMB_PROBE_CALL; flags < 8; flags++) {
+        request.flags = flags;
+        if (!(flags & PLUMB_PROBE_CALL) || flags == (PLUMB_PROBE_CALL | PLUMB_PROBE_LATE)) continue;
+        expect(probe(events, &request) == 0, way, "a call");
+        expect(probe(events, &request) == EBUSY, way, "a call twice");
+    }
+}
+
 void check_probes(int events) {
     struct plumb_kernel_probe request = good_probe();
     uint64_t missed = 1;
     check_wrong(events);
+    check_calls(events);
     expect(ioctl(events, (unsigned long)PLUMB_IOCTL(PLUMB_KERNEL_PROBE, sizeof(request)), NULL) == -1 &&
                errno == EFAULT,
            way, "no memory");
@@ -151,6 +177,11 @@ void random_probe(int events, uint64_t (*any)(void)) {
     request.event_id = (uint32_t)(any() % 70);
     request.flags = any() % 4 == 0 ? PLUMB_PROBE_RETURN : 0;
     request.fetch_count = (uint32_t)(any() % (PLUMB_FETCH_MAX + 1));
+    if (any() % 2) {
+        request.flags = PLUMB_PROBE_CALL | (uint32_t)(any() % 8);
+        request.offset = any() % 460;
+        request.fetch_count %= PLUMB_CALL_ARGUMENTS_MAX + 1;
+    }
     for (uint32_t i = 0; i < request.fetch_count; i++) {
         struct plumb_kernel_fetch* const fetch = &request.fetches[i];
         const int is_text = any() % 3 == 0;

@@ -131,7 +131,7 @@ echo 'somebody:x:1234:1234::/:/bin/sh' >>/etc/passwd
 chmod 1777 /tmp
 su -s /bin/sh -c 'plumb record -q --kernel-by module -k sched -o /tmp/none --duration 1s' somebody
 echo $?
-plumb record -q --kernel-by module -k 'syscalls:openat' -o /tmp/none --duration 1s
+plumb record -q --kernel-by module -k 'syscalls:no_such_call' -o /tmp/none --duration 1s
 echo $?
 plumb record -q --kernel-by module -k 'sched:sched_switch if next_pid == 1' -o /tmp/none --duration 1s
 echo $?
@@ -355,7 +355,7 @@ class KernelChannel(GuestTests):
         self.left_by("refused")
         result = self.results["refused"]
         self.assertEqual(result.out.split(), ["1", "1", "1", "2", "1"])
-        for said in ("CAP_PERFMON", "syscalls:openat", "has no filters", "--system-wide", "not loaded"):
+        for said in ("CAP_PERFMON", "syscalls:no_such_call", "has no filters", "--system-wide", "not loaded"):
             self.assertIn(said, result.error)
 
     def test_whoever_writes_over_a_channel_harms_the_trace_alone(self):

@@ -28,6 +28,20 @@ TEST(Demangle, LeavesOthersAlone) {
     EXPECT_EQ(demangled(long_one), long_one);
 }
 
+TEST(Demangle, FindsTheNameInWhatIsMoreThanAName) {
+    EXPECT_EQ(without_parameters("void shop::each<int>(char)"), "shop::each<int>");
+    EXPECT_EQ(without_parameters("std::pair<int, char (*)[3]> shop::all<int>(char)"), "shop::all<int>");
+    EXPECT_EQ(without_parameters("shop::Cart::operator std::string() const"),
+              "shop::Cart::operator std::string");
+    EXPECT_EQ(without_parameters("f(int)::{lambda(char)#1}::operator()(char) const"),
+              "f(int)::{lambda(char)#1}::operator()");
+    EXPECT_EQ(without_parameters("a b[c d] e(int)"), "e");
+    EXPECT_EQ(without_parameters("(int)"), "(int)");
+    EXPECT_EQ(without_parameters("x(int)"), "x");
+    EXPECT_EQ(without_parameters(""), "");
+    EXPECT_EQ(without_parameters("f(g(int), h())"), "f");
+}
+
 /* "_Z1f3xxx1aIS_S_S_E1bIS1_S1_S1_E..": each of so many levels says the one below it three times. */
 std::string nested_name(int base_bytes, int levels) {
     std::string name =

@@ -127,8 +127,104 @@ TEST(DropPlaces, WhatIsKeptForOthersIsToldWhenNoneCanFollow) {
     EXPECT_EQ(kernel.places_.told(), 500u);
 }
 
+/* Of the page that had to be read before the next one could be written, when it was read; two pages are to spare. */
+TEST(DropPlaces, AreWhereAPageHadToWaitForThatOneBufferBeforeIt) {
+    std::uint64_t seed = 1;
+    const auto random = [&](std::uint64_t below) {
+        seed = seed * 6364136223846793005 + 1442695040888963407;
+        return (seed >> 33) % below;
+    };
+    for (const std::size_t pages : {2, 3, 8, 12}) {
+        DropPlaces places(pages);
+        std::vector<std::uint64_t> read_at;
+        std::size_t taken = 0, found = 0;
+        std::uint64_t last = 0;
+        for (int turn = 0; turn < 500; turn++) {
+            const std::size_t more = random(4);
+            const std::uint64_t now = 10u * static_cast<unsigned>(turn);
+            places.read(more, now);
+            read_at.insert(read_at.end(), more, now);
+            for (std::size_t i = random(4); i > 0 && taken < read_at.size(); i--) {
+                bool expected = false;
+                if (taken + 2 >= pages)
+                    expected = read_at[std::min(taken + 2 - pages, read_at.size() - 1)] > last;
+                ASSERT_EQ(places.may_have_dropped(), expected) << pages << " pages, " << taken << " taken";
+                found += expected;
+                /* It was written before it was read: at most as long before as the buffer takes. */
+                const std::uint64_t time = read_at[taken] - std::min(random(10 * pages), read_at[taken]);
+                const bool is_whole = random(5) != 0;
+                places.take(time, is_whole);
+                last = std::max(last, time); /* time does not go back */
+                taken += is_whole;
+            }
+        }
+        EXPECT_GT(found, 10u) << pages;
+    }
+    DropPlaces nothing_read(4);
+    for (int i = 0; i < 10; i++) {
+        EXPECT_FALSE(nothing_read.may_have_dropped());
+        nothing_read.take(1);
+    }
+}
+
+TEST(DropPlaces, KeepAFewForEachThatMayFollowWithinTheBuffer) {
+    constexpr std::uint64_t few = 6;
+    DropPlaces places(20);
+    places.tell(0);
+    EXPECT_EQ(places.told(), 0u);
+    places.tell(1);
+    EXPECT_EQ(places.told(), 1u) << "there are no others";
+    places.take(1);
+    places.tell(4);
+    EXPECT_EQ(places.told(), 2u) << "each has one at least";
+    places.take(1);
+    std::uint64_t dropped = 0;
+    for (std::uint64_t before = 2; before < 12; before++) {
+        dropped = 100 * before;
+        places.tell(dropped);
+        EXPECT_EQ(places.untold(dropped), std::max(few, before))
+            << "of as many places as were in the last buffer";
+        places.take(1);
+    }
+    /* They were at pages 0 to 11, and fall out of the buffer one after the other. */
+    for (int page = 12; page < 25; page++)
+        places.take(1);
+    places.tell(2000);
+    EXPECT_EQ(places.untold(2000), 12u - 5) << "those of pages 0 to 4 are far behind";
+    for (int page = 25; page < 50; page++)
+        places.take(1);
+    places.tell(3000);
+    EXPECT_EQ(places.untold(3000), few);
+}
+
+TEST(DropPlaces, AreExpectedForAsLongAsTheBufferIs) {
+    DropPlaces places(4);
+    places.tell(100); /* at page 0 */
+    for (int page = 0; page < 4; page++) {
+        places.take(1);
+        places.settle(100);
+        EXPECT_EQ(places.untold(100), 6u);
+    }
+    places.take(1);
+    places.settle(100);
+    EXPECT_EQ(places.untold(100), 0u);
+    for (const std::size_t pages : {1, 2}) { /* however small it is */
+        DropPlaces small(pages);
+        small.tell(100);
+        small.settle(100);
+        EXPECT_EQ(small.untold(100), 6u);
+    }
+}
+
 TEST(DropPlaces, OfABufferThatOverwritesAllIsToldAtOnce) {
     DropPlaces places;
+    places.read(100, 1);
+    EXPECT_FALSE(places.may_have_dropped());
+    places.tell(7);
+    places.settle(7);
+    EXPECT_EQ(places.told(), 7u);
+    for (int i = 0; i < 5; i++)
+        places.take(0);
     places.read(100, 1);
     EXPECT_FALSE(places.may_have_dropped());
     places.settle(7);

@@ -48,9 +48,24 @@ TEST(FetchArguments, HaveNamesAndTheKernelsRegisters) {
     EXPECT_EQ(arguments_of("%di %si"), "arg1=%di arg2=%si");
     EXPECT_EQ(arguments_of(R"(a=\"x y")"), R"(a=\"x y")");
     EXPECT_EQ(arguments_of("$retval"), "arg1=$retval");
+    EXPECT_EQ(arguments_of("a=+4(%di, 2)  b=[1, 2]:u8 ,%rbx"), "a=+4(%di, 2) b=[1, 2]:u8 arg3=%bx");
+    EXPECT_EQ(arguments_of(R"(a=\"x, y" b=%rip)"), R"(a=\"x, y" b=%ip)");
+    EXPECT_EQ(arguments_of("\t%rax\n %rcx%rdx,_b2=%rbp "), "arg1=%ax arg2=%cx%dx _b2=%bp");
+    EXPECT_EQ(arguments_of("%rsp,%r8,%rdx,%rdxx,%ra"), "arg1=%sp arg2=%r8 arg3=%dx arg4=%dxx arg5=%ra");
+    EXPECT_EQ(arguments_of("+8(%di)=x"),
+              "arg1=+8(%di)=x"); /* behind what begins a value, it is part of that */
+    EXPECT_EQ(arguments_of("a=@b=c"), "a=@b=c");
 }
 
 TEST(FetchArguments, WithoutSenseAreErrors) {
+    EXPECT_THAT(arguments_of(",%di"), HasSubstr("missing beside a comma"));
+    EXPECT_THAT(arguments_of("%di,,%si"), HasSubstr("missing beside a comma"));
+    EXPECT_THAT(arguments_of("=%di"), HasSubstr("\"\" is no name"));
+    EXPECT_THAT(arguments_of("a-b=%di"), HasSubstr("\"a-b\" is no name"));
+    EXPECT_THAT(
+        arguments_of("a=+0(%di):string[2]"),
+        HasSubstr(
+            "a is an array of texts, which can not be recorded. Give each text an argument of its own."));
     EXPECT_THAT(arguments_of("%di,"), HasSubstr("missing beside a comma"));
     EXPECT_THAT(arguments_of("n=%di,n=%si"), HasSubstr("two arguments are called n"));
     EXPECT_THAT(arguments_of("%di,arg1=%si"), HasSubstr("two arguments are called arg1"));

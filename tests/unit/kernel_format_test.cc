@@ -5,6 +5,7 @@
 #include "consumerd/kernel/event_format.h"
 #include "consumerd/kernel/tracefs.h"
 #include "tests/support/kernel_pages.h"
+#include "tests/support/parsed_formats.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,31 +39,10 @@ std::string sched_switch_format() {
         "0x00000040) + 1) << 1) ? \"+\" : \"\", REC->next_comm, REC->next_pid, REC->next_prio");
 }
 
-const char* const syscall_number = "\tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n";
-
-std::string enter_openat_format() {
-    return format_of("sys_enter_openat", "782",
-                     std::string(syscall_number) +
-                         "\tfield:int dfd;\toffset:16;\tsize:8;\tsigned:0;\n"
-                         "\tfield:const char * filename;\toffset:24;\tsize:8;\tsigned:0;\n"
-                         "\tfield:int flags;\toffset:32;\tsize:8;\tsigned:0;\n"
-                         "\tfield:umode_t mode;\toffset:40;\tsize:8;\tsigned:0;\n",
-                     "\"dfd: 0x%08lx, filename: 0x%08lx, flags: 0x%08lx, mode: 0x%08lx\", ((unsigned "
-                     "long)(REC->dfd)), ((unsigned long)(REC->filename)), ((unsigned long)(REC->flags)), "
-                     "((unsigned long)(REC->mode))");
-}
-
 std::string exit_openat_format() {
     return format_of("sys_exit_openat", "781",
-                     std::string(syscall_number) + "\tfield:long ret;\toffset:16;\tsize:8;\tsigned:1;\n",
+                     std::string(call_number_field) + "\tfield:long ret;\toffset:16;\tsize:8;\tsigned:1;\n",
                      "\"0x%lx\", REC->ret");
-}
-
-KernelEvent parse(const std::string& system, const std::string& format) {
-    FormatParser parser;
-    Result<KernelEvent> event = parser.parse(system, format);
-    EXPECT_TRUE(event) << (event ? "" : event.error().message());
-    return event ? *std::move(event) : KernelEvent{};
 }
 
 std::string parse_error(const std::string& system, const std::string& format) {
@@ -70,17 +50,6 @@ std::string parse_error(const std::string& system, const std::string& format) {
     const Result<KernelEvent> event = parser.parse(system, format);
     EXPECT_FALSE(event);
     return event ? "" : event.error().message();
-}
-
-/* "prev_tid: i32"; labels are looked at on their own. */
-std::vector<std::string> fields_of(const KernelEvent& event) {
-    std::vector<std::string> fields;
-    for (EventField field : event.description.fields) {
-        field.labels.clear();
-        field.has_flags = false;
-        fields.push_back(field.name + ": " + field.type_name());
-    }
-    return fields;
 }
 
 const EventField& field_named(const KernelEvent& event, const std::string& name) {
@@ -165,10 +134,11 @@ TEST(KernelFormat, TakesUserIdsAsUnsignedAndProcessIdsAsSignedArguments) {
 }
 
 TEST(KernelFormat, KeepsTheNumberAndTheWidthsOfEventsThatAreNoSystemCalls) {
-    const KernelEvent event = parse(
-        "raw", format_of("sys_enter_x", "5",
-                         std::string(syscall_number) + "\tfield:int wide;\toffset:16;\tsize:8;\tsigned:0;\n",
-                         "\"%d\", REC->__syscall_nr"));
+    const KernelEvent event =
+        parse("raw", format_of("sys_enter_x", "5",
+                               std::string(call_number_field) +
+                                   "\tfield:int wide;\toffset:16;\tsize:8;\tsigned:0;\n",
+                               "\"%d\", REC->__syscall_nr"));
     EXPECT_EQ(event.description.name, "sys_enter_x");
     EXPECT_THAT(fields_of(event), ElementsAre("__syscall_nr: i32", "wide: u64"));
 }
@@ -248,12 +218,27 @@ TEST(KernelFormat, KnowsTheSizeOfElementsByTheNamesThatCHas) {
                              "\tfield:__data_loc unsigned long[] words;\toffset:12;\tsize:4;\tsigned:0;\n",
                              "\"\""));
     EXPECT_THAT(fields_of(event), ElementsAre("lengths: u32[]", "words: u64[]"));
-    const std::pair<const char*, const char*> sizes[] = {
-        {"short", "u16"},  {"unsigned short", "u16"}, {"int", "u32"},
-        {"long", "u64"},   {"long long", "u64"},      {"unsigned long long", "u64"},
-        {"__u16", "u16"},  {"__u32", "u32"},          {"__u64", "u64"},
-        {"size_t", "u64"}, {"pid_t", "u32"},          {"struct unknown", "x8"},
-        {"int ", "u32"}};
+    const std::pair<const char*, const char*> sizes[] = {{"short", "u16"},
+                                                         {"unsigned short", "u16"},
+                                                         {"int", "u32"},
+                                                         {"long", "u64"},
+                                                         {"long long", "u64"},
+                                                         {"unsigned long long", "u64"},
+                                                         {"__u16", "u16"},
+                                                         {"__u32", "u32"},
+                                                         {"__u64", "u64"},
+                                                         {"size_t", "u64"},
+                                                         {"pid_t", "u32"},
+                                                         {"struct unknown", "x8"},
+                                                         {"int ", "u32"},
+                                                         {"unsigned int", "u32"},
+                                                         {"unsigned long", "u64"},
+                                                         {"u16", "u16"},
+                                                         {"u32", "u32"},
+                                                         {"u64", "u64"},
+                                                         {"s16", "u16"},
+                                                         {"s32", "u32"},
+                                                         {"s64", "u64"}};
     for (const auto& [type, size] : sizes) {
         const std::string field =
             fmt::format("\tfield:__data_loc {}[] a;\toffset:8;\tsize:4;\tsigned:0;\n", type);

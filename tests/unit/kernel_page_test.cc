@@ -124,6 +124,14 @@ TEST(RawPage, CountsOnWhenAnAbsoluteTimeStampPassesAMultipleOfItsRange) {
     const Walked same =
         walk(PageBuilder(3 * range + 7).time(time_stamp, 7).event(0, Bytes().put(uint32_t{1}).span()).page());
     EXPECT_THAT(same.times, ElementsAre(3 * range + 7));
+    /* The highest bit of a stamp is the stamp's, not one of those that are kept. */
+    const Walked half = walk(PageBuilder(2 * range + range / 2 + 5)
+                                 .time(time_stamp, 7)
+                                 .event(0, Bytes().put(uint32_t{1}).span())
+                                 .time(time_stamp, range / 2 + 9)
+                                 .event(0, Bytes().put(uint32_t{1}).span())
+                                 .page());
+    EXPECT_THAT(half.times, ElementsAre(3 * range + 7, 3 * range + range / 2 + 9));
     /* Within the first range nothing can have passed one: what went back is what the page says. */
     const Walked early =
         walk(PageBuilder(1000).time(time_stamp, 7).event(0, Bytes().put(uint32_t{1}).span()).page());
@@ -172,6 +180,12 @@ TEST(RawPage, HasTheLayoutOfAKernelWithAShortCommit) {
     EXPECT_TRUE(page.has_missed());
     EXPECT_FALSE(page.next(event));
     EXPECT_FALSE(page.is_damaged());
+    /* Of an empty one, nothing behind the commit is looked at: there may be none. */
+    GuardedMemory memory;
+    const RawPage empty(memory.at_end(Bytes().put(uint64_t{1000}).put(uint32_t{0}).span()),
+                        {.commit_offset = 8, .commit_bytes = 4, .data_offset = 12});
+    EXPECT_FALSE(empty.is_damaged());
+    EXPECT_FALSE(empty.has_missed());
 }
 
 /* ---- RawPage: missed events ---- */

@@ -16,6 +16,8 @@
 namespace plumb {
 namespace {
 
+using namespace std::string_literals;
+
 /* What an event with this one step makes of these bytes. */
 std::vector<std::byte> payload_of(RawStep::Kind kind, std::span<const std::byte> raw) {
     KernelEvent event;
@@ -119,6 +121,61 @@ TEST(KernelPayload, TakesWhatALocationSpeaksOfUpToTheEndOfTheEventAndNotBeyond) 
     EXPECT_TRUE(payload_at(RawStep::Kind::string, false, 22, 3, raw).empty());
     EXPECT_TRUE(payload_at(RawStep::Kind::string, true, 14, 3, raw).empty());
     EXPECT_TRUE(payload_at(RawStep::Kind::string, true, 17, 0, raw).empty());
+    EXPECT_EQ(payload_at(RawStep::Kind::string, false, 24, 0, raw), bytes_of(std::string(1, '\0')));
+    for (const auto kind : {RawStep::Kind::string, RawStep::Kind::probe_string, RawStep::Kind::sequence}) {
+        EXPECT_TRUE(payload_at(kind, false, 25, 0, raw).empty());
+        EXPECT_TRUE(payload_at(kind, false, 24, 1, raw).empty());
+        EXPECT_TRUE(payload_at(kind, true, 0, 17, raw).empty());
+    }
+}
+
+TEST(KernelPayload, SaysWhatAProbeCouldNotRead) {
+    const std::vector<std::byte> raw = bytes_of("head....abc\0defghijklmno"s);
+    EXPECT_EQ(payload_at(RawStep::Kind::probe_string, false, 10, 0, raw),
+              bytes_of(std::string("(fault)\0", 8)));
+    EXPECT_EQ(payload_at(RawStep::Kind::probe_string, false, 9, 2, raw), bytes_of(std::string("bc\0", 3)));
+    EXPECT_EQ(payload_at(RawStep::Kind::probe_string, true, 0, 3, raw), bytes_of(std::string("abc\0", 4)));
+}
+
+/* Everything that an event may have, one step behind the other, each from a place of its own. */
+TEST(KernelPayload, GoesThroughAllStepsInTheirOrder) {
+    KernelEvent event;
+    event.steps = {{RawStep::Kind::of_parent, false, 8, 4},     {RawStep::Kind::copy, false, 2, 3},
+                   {RawStep::Kind::fixed_string, false, 12, 4}, {RawStep::Kind::sequence, false, 16, 2},
+                   {RawStep::Kind::told_text, false, 1, 0},     {RawStep::Kind::io_flags, false, 20, 8},
+                   {RawStep::Kind::fixed_string, false, 20, 2}, {RawStep::Kind::told_text, false, 0, 0},
+                   {RawStep::Kind::of_child, false, 8, 4},      {RawStep::Kind::sequence, true, 16, 4}};
+    std::vector<std::byte> raw = bytes_of("01234567____ab\0cLLLLWS\0\0\0\0\0\0ABCDEFGHIJKL"s);
+    const std::uint32_t location = 28 | 7 << 16; /* seven bytes: three numbers of two, or one of four */
+    std::memcpy(raw.data() + 16, &location, sizeof(location));
+    event.least_bytes = 28;
+    event.fixed_room = 64;
+    event.dynamic_fields = 2;
+    event.told_texts = {{0, "a", false}, {1, "b", false}};
+    TextsOfCall texts;
+    texts.add({TextTag{}, "told"});
+    const auto made = [&](std::span<const std::byte> from, const TextsOfCall* told) {
+        std::vector<std::byte> room(payload_room(event, from.size(), told));
+        const std::byte* const end = translate_payload(event, from, room.data(), {0x10203, 0x40506}, told);
+        return end == nullptr ? std::string("damaged")
+                              : std::string(reinterpret_cast<const char*>(room.data()),
+                                            reinterpret_cast<const char*>(end));
+    };
+    const auto expected = [](const std::string& first, const std::string& second, const std::string& numbers,
+                             const std::string& wide) {
+        return std::string("\3\2\1\0", 4) + "234" + std::string("ab\0", 3) + numbers + second +
+               std::string("\0\x21\0\0\0WS\0", 8) + first + std::string("\0\6\5\4\0", 5) + wide;
+    };
+    /* 28, counted from behind the location at 16, is the end of the event: nothing is there. */
+    EXPECT_EQ(made(raw, &texts), "damaged");
+    event.steps.back().is_relative = false;
+    const std::string numbers = std::string("\3\0", 2) + "ABCDEF", wide = std::string("\1\0", 2) + "ABCD";
+    EXPECT_EQ(made(raw, &texts), expected("told", "(not read)", numbers, wide));
+    EXPECT_EQ(made(raw, nullptr), expected("(not read)", "(not read)", numbers, wide));
+    event.least_bytes = static_cast<std::uint32_t>(raw.size());
+    EXPECT_EQ(made(raw, &texts), expected("told", "(not read)", numbers, wide));
+    event.least_bytes++;
+    EXPECT_EQ(made(raw, &texts), "damaged");
 }
 
 } // namespace

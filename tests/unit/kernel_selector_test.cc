@@ -85,6 +85,19 @@ TEST(KernelSelector, NamesFileAndSymbolOfAUserProbe) {
     EXPECT_EQ(exit.kind, KernelSelector::Kind::uretprobe);
     EXPECT_EQ(exit.file, "/opt/a:b/x");
     EXPECT_EQ(exit.event, "main");
+    /* Names in C++ have pairs of colons, files single ones; markers have one behind their provider. */
+    const auto parts = [](const std::string& text) {
+        const KernelSelector selector = selector_of(text);
+        return selector.file + " " + selector.event;
+    };
+    EXPECT_EQ(parts("uprobe:x:f"), "x f");
+    EXPECT_EQ(parts("uprobe:x:a::b"), "x a::b");
+    EXPECT_EQ(parts("uprobe:x:a::b::c"), "x a::b::c");
+    EXPECT_EQ(parts("uprobe:a:b:c"), "a:b c");
+    EXPECT_EQ(parts("usdt:a:b:c"), "a b:c");
+    EXPECT_EQ(parts("usdt:/bin/sh:b:c:d"), "/bin/sh b:c:d"); /* that is there */
+    EXPECT_EQ(parts("uprobe:/bin/sh:b:c:d"), "/bin/sh b:c:d");
+    EXPECT_EQ(parts("uprobe:/bin:b:c"), "/bin:b c"); /* no file, but a folder */
 }
 
 TEST(KernelSelector, HasAFilterBehindIf) {

@@ -61,6 +61,7 @@ TEST(kernel_statedump, says_of_files_what_lttng_says) {
 TEST(kernel_statedump, has_integers_of_sizes_that_integers_have) {
     for (const EventDescription& event : kernel_statedump_events())
         for (const EventField& field : event.fields) {
+            EXPECT_EQ(field.array_length, 0) << event.name << " " << field.name;
             if (field.type != PLUMB_FIELD_INTEGER) continue;
             EXPECT_THAT(field.size, testing::AnyOf(1, 2, 4, 8)) << event.name << " " << field.name;
         }

@@ -155,6 +155,81 @@ TEST_F(TranslatorTest, WaitsForTheNumberOfWhoseCallsAreLeftOut) {
     EXPECT_EQ(translator_.left_out_events(), 1u);
 }
 
+/* Who may be of one program: by the thread that an event is of, and those that it names. */
+class OnlyThread : public RecordFilter {
+public:
+    void catch_up() override {}
+    bool wants(std::span<const std::uint32_t> threads, std::uint64_t time) override {
+        asked.push_back({{threads.begin(), threads.end()}, time});
+        return std::find(threads.begin(), threads.end(), 77u) != threads.end();
+    }
+    std::vector<std::pair<std::vector<std::uint32_t>, std::uint64_t>> asked;
+};
+
+TEST_F(TranslatorTest, AsksWhetherAnEventIsWantedByAllNumbersThatItHas) {
+    std::vector<KernelEvent> events = all_events();
+    for (KernelEvent& event : events)
+        event.process_numbers = {4, 12, 16, 17};
+    Translator translator(events);
+    OnlyThread filter;
+    translator.filter_by(&filter);
+    const auto kept = [&](uint32_t thread, uint32_t named, uint32_t last) {
+        const Bytes raw = raw_event(id_located, thread).put(location(16, 4)).put(named).put(last);
+        const std::vector<std::byte> bytes = PageBuilder(5000).event(0, raw.span()).page();
+        RawPage page(bytes, {});
+        EXPECT_TRUE(translator.translate(page, records_));
+        const bool was_kept = records_.piece().record_count != 0;
+        records_.clear();
+        return was_kept;
+    };
+    EXPECT_TRUE(kept(77, 1, 2));
+    EXPECT_TRUE(kept(1, 77, 2));
+    EXPECT_TRUE(kept(1, 2, 77)); /* with its last bytes; at 17 there are but three */
+    EXPECT_FALSE(kept(1, 2, 3));
+    EXPECT_EQ(translator.left_out_events(), 1u);
+    EXPECT_EQ(translator.seen_events(), 4u);
+    ASSERT_EQ(filter.asked.size(), 4u);
+    EXPECT_THAT(filter.asked[2].first, ElementsAre(1, 2, 77));
+    EXPECT_EQ(filter.asked[2].second, 5000u);
+    translator.filter_by(nullptr);
+    EXPECT_TRUE(kept(1, 2, 3));
+}
+
+class Forks : public ForkLookup {
+public:
+    ForkProcesses of_fork(uint32_t parent_thread, uint32_t child_thread, uint64_t timestamp) override {
+        EXPECT_EQ(timestamp, 5000u);
+        return {parent_thread + 1000, child_thread + 2000};
+    }
+};
+
+TEST_F(TranslatorTest, AsksWhoseTheThreadsOfAForkAre) {
+    FormatParser parser;
+    std::vector<KernelEvent> events = {
+        *parser.parse("sched", format_of("sched_process_fork", "44",
+                                         "\tfield:pid_t parent_pid;\toffset:8;\tsize:4;\tsigned:1;\n"
+                                         "\tfield:pid_t child_pid;\toffset:12;\tsize:4;\tsigned:1;\n"))};
+    const auto fields = [&](ForkLookup* forks) {
+        Translator translator(events, nullptr, forks);
+        const Bytes raw = raw_event(44, 9).put(uint32_t{31}).put(uint32_t{32});
+        const std::vector<std::byte> bytes = PageBuilder(5000).event(0, raw.span()).page();
+        RawPage page(bytes, {});
+        TranslatedRecords records;
+        EXPECT_TRUE(translator.translate(page, records));
+        std::vector<uint32_t> numbers;
+        const auto found = records.piece().records.subspan(PLUMB_RECORD_HEADER_BYTES);
+        for (size_t at = 0; at + 4 <= found.size(); at += 4) {
+            numbers.emplace_back();
+            std::memcpy(&numbers.back(), found.data() + at, 4);
+        }
+        return numbers;
+    };
+    Forks forks;
+    EXPECT_THAT(fields(&forks), ElementsAre(31, 1031, 32, 2032));
+    EXPECT_THAT(fields(nullptr),
+                ElementsAre(31, 31, 32, 32)); /* each a process of its own, as far as is known */
+}
+
 EventField field_of(const char* name, plumb_field_type type, uint8_t size, uint16_t array_length = 0) {
     EventField field{};
     field.name = name;

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -56,6 +57,7 @@ protected:
         return false;
     }
 
+    static constexpr std::uint64_t where_no_mapping_begins = 4096;
     std::filesystem::path folder_, path_;
     void* memory_ = MAP_FAILED;
     MappedFile mapped_{};
@@ -91,4 +93,61 @@ TEST_F(MappedFileTest, a_fifo_in_its_place_is_not_opened) {
     EXPECT_FALSE(open_regular_file(path_));
     inotify_event event{};
     EXPECT_LT(::read(watch.get(), &event, sizeof(event)), 0) << "somebody opened it";
+}
+
+TEST_F(MappedFileTest, what_nobody_can_open_is_said) {
+    mapped_.base = where_no_mapping_begins;
+    std::filesystem::rename(path_, folder_ / "elsewhere");
+    const Result<FileDescriptor> gone = open_it();
+    ASSERT_FALSE(gone);
+    EXPECT_NE(gone.error().message().find(path_.string()), std::string::npos) << gone.error().message();
+    std::ofstream(path_) << "another file";
+    const Result<FileDescriptor> other = open_it();
+    ASSERT_FALSE(other);
+    EXPECT_EQ(other.error().message(), "/proc/" + std::to_string(::getpid()) + "/root" + path_.string() +
+                                           " is not the file that process " + std::to_string(::getpid()) +
+                                           " maps any more.");
+}
+
+/* As overlayfs and btrfs do. */
+TEST_F(MappedFileTest, is_found_where_stat_knows_another_device) {
+    mapped_.base = where_no_mapping_begins;
+    mapped_.device += 1;
+    EXPECT_EQ(opened(), "what is mapped");
+    mapped_.device -= 1;
+    mapped_.inode += 1;
+    EXPECT_EQ(opened(), "");
+}
+
+TEST_F(MappedFileTest, of_a_program_is_the_program_wherever_it_was_moved_to) {
+    const auto program = executable_of(static_cast<std::uint32_t>(::getpid()));
+    ASSERT_TRUE(program);
+    mapped_.base = where_no_mapping_begins;
+    mapped_.inode += 1;
+    mapped_.path = *program;
+    const Result<FileDescriptor> file = open_it();
+    ASSERT_TRUE(file) << file.error().message();
+    struct stat info {
+    }, own{};
+    ASSERT_EQ(::fstat(file->get(), &info), 0);
+    ASSERT_EQ(::stat("/proc/self/exe", &own), 0);
+    EXPECT_EQ(info.st_ino, own.st_ino);
+}
+
+TEST_F(MappedFileTest, has_the_device_that_its_mappings_show) {
+    const Result<FileDescriptor> file = open_regular_file(path_);
+    ASSERT_TRUE(file);
+    const auto count = [] { return mapped_files(static_cast<std::uint32_t>(::getpid()))->size(); };
+    const std::size_t before = count();
+    EXPECT_EQ(device_in_maps(file->get()), mapped_.device);
+    const FileDescriptor memory(::memfd_create("other", MFD_CLOEXEC));
+    ASSERT_EQ(::ftruncate(memory.get(), 4096), 0);
+    struct stat info {};
+    ASSERT_EQ(::fstat(memory.get(), &info), 0);
+    EXPECT_EQ(device_in_maps(memory.get()), info.st_dev);
+    EXPECT_EQ(count(), before) << "nothing stays mapped";
+    EXPECT_EQ(device_in_maps(-1), 0u);
+    const FileDescriptor folder(::open(folder_.c_str(), O_RDONLY | O_CLOEXEC)); /* which can not be mapped */
+    ASSERT_EQ(::fstat(folder.get(), &info), 0);
+    EXPECT_EQ(device_in_maps(folder.get()), info.st_dev);
 }

@@ -105,6 +105,107 @@ TEST_F(MemoryRoomTest, TheLimitOfTheAddressSpaceCounts) {
     EXPECT_THAT(room().limit, HasSubstr("RLIMIT_AS of process 7"));
 }
 
+TEST_F(MemoryRoomTest, SwapIsRoomToo) {
+    file("/proc/meminfo", "MemAvailable:    4194304 kB\nSwapTotal: 99 kB\nSwapFree:    1048576 kB\n");
+    EXPECT_EQ(room().bytes, 5120 * mib);
+    EXPECT_EQ(room().limit, "the machine's available memory (5120.0 MiB)");
+}
+
+/* Where more is used than may be, as when a limit was lowered, there is none. */
+TEST_F(MemoryRoomTest, ThereIsNeverLessThanNothing) {
+    file("/proc/7/cgroup", "0::/shop\n");
+    v2("/shop", std::to_string(100 * mib), 100 * mib);
+    EXPECT_EQ(room().bytes, 0u);
+    v2("/shop", std::to_string(100 * mib), 101 * mib);
+    EXPECT_EQ(room().bytes, 0u);
+    v2("/shop", std::to_string(100 * mib), 10 * mib);
+    file("/sys/fs/cgroup/shop/memory.stat", "inactive_file 20971520\n");
+    EXPECT_EQ(room().bytes, 100 * mib) << "more idle pages than pages";
+}
+
+TEST_F(MemoryRoomTest, OnlyNumbersAreLimits) {
+    file("/proc/7/cgroup", "0::/shop\n");
+    v2("/shop", "0", 0);
+    EXPECT_EQ(room().bytes, 0u);
+    v2("/shop", "9", 0);
+    EXPECT_EQ(room().bytes, 9u);
+    for (const char* text : {"max", "-5", ":", "/", ""}) {
+        v2("/shop", text, 0);
+        EXPECT_EQ(room().bytes, 4096 * mib) << text;
+    }
+    /* So v1 says that there is none. */
+    v2("/shop", std::to_string(std::uint64_t{1} << 60), 0);
+    file("/proc/meminfo", "");
+    EXPECT_EQ(room().bytes, MemoryRoom().bytes);
+}
+
+TEST_F(MemoryRoomTest, TheFoldersAreTheProcessesOwnAndThoseAboveIt) {
+    const std::string mounts = "24 1 0:21 / /other rw - tmpfs cgroup2 rw\n"
+                               "25 1 0:22 / /v2 rw - cgroup2 none rw\n"
+                               "26 1 0:23 / /cpu rw shared:1 - cgroup cgroup rw,cpu,cpuacct\n"
+                               "27 1 0:24 /pod /v1 rw shared:1 master:2 - cgroup none rw,hugetlb,memory\n"
+                               "28 1 0:25 / /tmp rw - tmpfs cgroup rw,memory\n";
+    const auto folders = [&](const std::string& cgroups) {
+        std::string text;
+        for (const MemoryCgroup& each : memory_cgroups(cgroups, mounts))
+            text += each.folder + (each.is_v2 ? " " : "(1) ");
+        return text;
+    };
+    EXPECT_EQ(folders("0::/a/b\n"), "/v2/a/b /v2/a /v2 ");
+    EXPECT_EQ(folders("0::/\n"), "/v2 ");
+    EXPECT_EQ(folders("0::/a"), "/v2/a /v2 ") << "without the end of a line";
+    EXPECT_EQ(folders("3:memory,hugetlb:/pod/x/y\n1:cpu,cpuacct:/z\n"), "/v1/x/y(1) /v1/x(1) /v1(1) ");
+    EXPECT_EQ(folders("3:memory:/pod\n"), "/v1(1) ");
+    EXPECT_EQ(folders("3:memory:/podium/x\n"), "/v1(1) ") << "beside what is mounted";
+    EXPECT_EQ(folders("3:memory:/pod/../x\n"), "/v1(1) ");
+    EXPECT_EQ(folders("3:memory_like:/pod/x\n2:name=memory:/pod/x\n"), "");
+    EXPECT_EQ(folders("7::/a\n"), "") << "a hierarchy without controllers that is not version two";
+    EXPECT_EQ(folders("3:memory:/pod/x\n0::/a\n"), "/v1/x(1) /v1(1) /v2/a /v2 ");
+    EXPECT_EQ(folders("0::/a:b\n"), "/v2/a:b /v2 ");
+}
+
+TEST_F(MemoryRoomTest, QuotedCharactersAreThreeOctalDigits) {
+    const auto place = [](const std::string& point) {
+        const auto found = memory_cgroups("0::/\n", "25 1 0:22 / " + point + " rw - cgroup2 x rw\n");
+        return found.size() == 1 ? found[0].folder : "";
+    };
+    EXPECT_EQ(place("/\\101\\102"), "/AB");
+    EXPECT_EQ(place("/\\134\\177"), "/\\\x7f");
+    EXPECT_EQ(place("/\\08a\\0a1\\a01\\018"), "/\\08a\\0a1\\a01\\018");
+    EXPECT_EQ(place("/x\\10"), "/x\\10");
+    EXPECT_EQ(place("/x\\"), "/x\\");
+}
+
+TEST_F(MemoryRoomTest, TheLeastOfAllLimitsCountsByItsName) {
+    file("/proc/7/cgroup", "0::/shop\n");
+    v2("/shop", std::to_string(64 * mib), 4 * mib);
+    const std::string limits =
+        "Max address space         104857600            unlimited            bytes     \n";
+    file("/proc/7/limits", limits);
+    file("/proc/7/status", "VmSize:\t   40960 kB\n");
+    EXPECT_EQ(room().limit, "memory cgroup /sys/fs/cgroup/shop (64.0 MiB)") << "the first of equals";
+    EXPECT_EQ(room().bytes, 60 * mib);
+    file("/proc/7/status", "VmSize:\t   40961 kB\n");
+    EXPECT_EQ(room().limit, "RLIMIT_AS of process 7 (100.0 MiB)");
+    EXPECT_EQ(room().bytes, 60 * mib - 1024);
+    file("/proc/7/limits",
+         "Max address space         unlimited            unlimited            bytes     \n");
+    EXPECT_EQ(room().bytes, 60 * mib);
+    file("/proc/7/limits", "Max address space");
+    EXPECT_EQ(room().bytes, 60 * mib);
+    std::filesystem::remove(root_ + "/proc/self/mountinfo");
+    EXPECT_EQ(room().bytes, 4096 * mib);
+}
+
+TEST_F(MemoryRoomTest, OfAProcessThatRunsItIsWhatItMayStillHave) {
+    EXPECT_EQ(in_mib(0), "0.0 MiB");
+    EXPECT_EQ(in_mib(1536 << 10), "1.5 MiB");
+    EXPECT_EQ(in_mib(std::uint64_t{1} << 40), "1048576.0 MiB");
+    const MemoryRoom ours = memory_room(static_cast<std::uint32_t>(::getpid()));
+    EXPECT_GT(ours.bytes, 0u);
+    EXPECT_NE(ours.limit, "");
+}
+
 TEST_F(MemoryRoomTest, NonsenseIsNoLimit) {
     file("/proc/7/cgroup", "\n:\n::\n0:\nmemory\n0::relative\n4:memory:\n");
     file("/proc/self/mountinfo",

@@ -9,11 +9,12 @@
 #include <fstream>
 #include <optional>
 #include <sched.h>
+#include <set>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -203,4 +204,86 @@ TEST_F(ProcessTableTest, of_two_with_equal_names_the_one_who_lives_is_seen) {
     EXPECT_EQ(table_.look_for({own_namespace(), before}, nobody).process_id, before)
         << "who has the number now";
     end_process(*other);
+}
+
+TEST_F(ProcessTableTest, who_is_not_where_we_see_everybody_is_gone) {
+    if (::geteuid() != 0) GTEST_SKIP() << "processes of others may not be looked at";
+    const auto kind_of = [this](OwnName name) { return table_.look_for(name, nobody).kind; };
+    EXPECT_EQ(kind_of({own_namespace(), ended_}), Sight::gone);
+    const Sight::Kind elsewhere = in_first_namespace() ? Sight::gone : Sight::hidden;
+    EXPECT_EQ(kind_of({own_namespace() ^ 1, own_id()}), elsewhere);
+    EXPECT_EQ(kind_of({0, own_id()}), elsewhere) << "somebody else has that number";
+    const pid_t child = begin_process();
+    table_.look_for_newcomers();
+    const OwnName its{own_namespace(), static_cast<uint32_t>(child)};
+    EXPECT_EQ(kind_of(its), Sight::seen);
+    end_process(child);
+    EXPECT_EQ(kind_of(its), Sight::gone) << "since it was seen";
+    Space space;
+    if (space.begin_another() == 0) GTEST_SKIP() << "no namespace may be made here";
+    table_.look_for_newcomers();
+    EXPECT_EQ(kind_of({space.inode(), Space::number}), Sight::seen);
+    EXPECT_EQ(kind_of({space.inode(), Space::number + 1}), Sight::gone) << "it would be below us";
+    ProcessTable never_read;
+    EXPECT_EQ(never_read.look_for({own_namespace(), ended_}, nobody).kind, Sight::hidden);
+}
+
+TEST_F(ProcessTableTest, of_two_that_may_be_meant_it_is_hidden_which) {
+    Space one, other;
+    const uint32_t first = one.begin_another(), second = other.begin_another();
+    if (first == 0 || second == 0) GTEST_SKIP() << "no namespace may be made here";
+    table_.look_for_newcomers();
+    const auto look_for_one_of = [&](std::set<uint32_t> meant) {
+        return table_.look_for({0, Space::number},
+                               [=](uint32_t process_id) { return meant.contains(process_id); });
+    };
+    EXPECT_EQ(look_for_one_of({first}).process_id, first);
+    EXPECT_EQ(look_for_one_of({second}).process_id, second);
+    EXPECT_EQ(look_for_one_of({first, second}).kind, Sight::hidden);
+    EXPECT_EQ(look_for_one_of({first, second}).process_id, 0u);
+}
+
+TEST_F(ProcessTableTest, everybody_calls_himself_by_his_namespace_and_number) {
+    EXPECT_EQ(own_name_of(own_id()), (OwnName{own_namespace(), own_id()}));
+    EXPECT_EQ(own_name_of(ended_), (OwnName{own_namespace(), ended_})) << "as with us";
+    Space space;
+    const uint32_t inner = space.begin_another();
+    if (inner == 0) GTEST_SKIP() << "no namespace may be made here";
+    EXPECT_NE(space.inode(), own_namespace());
+    EXPECT_EQ(own_name_of(inner), (OwnName{space.inode(), Space::number}));
+    EXPECT_EQ(look_for_thread(inner, Space::number, Space::number), inner);
+    EXPECT_EQ(look_for_thread(inner, Space::number + 3, Space::number), inner) << "not as far apart as most";
+    EXPECT_EQ(look_for_thread(inner, Space::number, Space::number + 1), 0u);
+    EXPECT_FALSE(proc_has_other_numbers());
+}
+
+TEST_F(ProcessTableTest, threads_are_found_by_their_numbers) {
+    std::thread([&] {
+        const auto thread = static_cast<uint32_t>(::gettid());
+        EXPECT_EQ(look_for_thread(own_id(), own_id(), thread), thread);
+        EXPECT_EQ(look_for_thread(own_id(), own_id() + 1, thread), thread);
+        EXPECT_EQ(look_for_thread(own_id(), own_id(), own_id()), own_id());
+        EXPECT_EQ(look_for_thread(own_id(), own_id(), ended_), 0u);
+        EXPECT_EQ(look_for_thread(ended_, own_id(), thread), 0u);
+    }).join();
+}
+
+// A child asks for itself.
+TEST_F(ProcessTableTest, a_child_in_another_namespace_knows_that_it_is) {
+    if (::getpid() == 1) GTEST_SKIP() << "it is called 1 there, as we are";
+    const uint32_t ours = own_namespace();
+    const auto child = static_cast<pid_t>(::syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0));
+    if (child < 0) GTEST_SKIP() << "no namespace may be made here";
+    if (child == 0) {
+        // /proc is still ours: it has two numbers for the child, and its links are of its own namespace.
+        const bool is_right =
+            ::getpid() == 1 && own_namespace() != ours && !in_first_namespace() && !proc_has_our_numbers() &&
+            proc_has_other_numbers() && own_name_of(77) == OwnName{own_namespace(), 77} &&
+            ProcessTable::read().look_for({own_namespace(), 1}, nobody).kind == Sight::hidden;
+        ::_exit(is_right ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(own_namespace(), ours);
 }

@@ -43,6 +43,17 @@ TEST(ProgramLivesTest, what_was_told_counts_more_than_what_was_found) {
     EXPECT_EQ(lives.find(7, 2 * second), Program::another);
 }
 
+TEST(ProgramLivesTest, the_last_eight_programs_of_a_thread_are_known) {
+    ProgramLives lives;
+    for (std::uint64_t time = 1; time <= 9; time++)
+        lives.runs(time * second, 7, time % 2 != 0 ? Program::another : Program::recorded);
+    for (std::uint64_t time = 2; time <= 9; time++)
+        EXPECT_EQ(lives.find(7, time * second + second / 2),
+                  time % 2 != 0 ? Program::another : Program::recorded);
+    EXPECT_EQ(lives.find(7, second), Program::not_known);
+    EXPECT_EQ(lives.find(8, second), Program::not_known);
+}
+
 TEST(ProgramLivesTest, others_are_forgotten_when_nothing_new_was_told_of_them) {
     ProgramLives lives;
     lives.runs(second, 7, Program::recorded);

@@ -76,6 +76,78 @@ TEST(syscall_number, is_that_of_the_headers_also_under_the_kernels_own_names) {
     EXPECT_EQ(syscall_number("no_such_call"), std::nullopt);
 }
 
+/* ---- what stands before a text ---- */
+
+std::string shown(const TextTag& tag) {
+    return fmt::format("call {} argument {} element {}{}{} state {}", tag.call, tag.index, tag.element,
+                       tag.is_end ? " end" : "", tag.is_late ? " late" : "", static_cast<int>(tag.state));
+}
+
+TEST(text_tag, has_each_of_its_parts_in_bits_of_its_own) {
+    EXPECT_EQ(shown(TextTag::from(0)), "call 0 argument 0 element 0 state 0");
+    EXPECT_EQ(shown(TextTag::from(~uint64_t{0})), "call 1023 argument 7 element 63 end late state 3");
+    for (uint64_t value = 0; value < 8; value++) {
+        EXPECT_EQ(shown(TextTag::from(value)), fmt::format("call 0 argument {} element 0 state 0", value));
+        EXPECT_EQ(shown(TextTag::from(value << TextTag::call_shift)),
+                  fmt::format("call {} argument 0 element 0 state 0", value));
+        EXPECT_EQ(shown(TextTag::from(value << TextTag::element_shift)),
+                  fmt::format("call 0 argument 0 element {} state 0", value));
+    }
+    for (uint64_t value = 0; value < 4; value++)
+        EXPECT_EQ(shown(TextTag::from(value << TextTag::state_shift)),
+                  fmt::format("call 0 argument 0 element 0 state {}", value));
+    EXPECT_EQ(shown(TextTag::from(1 << TextTag::end_shift)), "call 0 argument 0 element 0 end state 0");
+    EXPECT_EQ(shown(TextTag::from(1 << TextTag::late_shift)), "call 0 argument 0 element 0 late state 0");
+    EXPECT_EQ(shown(TextTag::from(512 << TextTag::call_shift)), "call 512 argument 0 element 0 state 0");
+    EXPECT_EQ(shown(TextTag::from(32 << TextTag::element_shift)), "call 0 argument 0 element 32 state 0");
+    EXPECT_EQ(shown(TextTag::from(1 << 6)), "call 0 argument 0 element 0 state 0"); /* nobody's */
+}
+
+TEST(texts_of_a_call, are_of_as_many_arguments_as_a_call_may_have) {
+    TextsOfCall texts;
+    const auto tell = [&](uint8_t index, std::string_view text,
+                          TextTag::State state = TextTag::State::whole) {
+        TextTag tag;
+        tag.call = 5;
+        tag.index = index;
+        tag.state = state;
+        texts.add({tag, text});
+    };
+    EXPECT_EQ(texts.longest(), std::string_view("(not read)").size());
+    tell(6, "beyond");
+    tell(7, "beyond");
+    EXPECT_TRUE(texts.is_of(0));
+    tell(0, "first");
+    tell(5, "the last one of six");
+    tell(2, "part", TextTag::State::goes_on);
+    EXPECT_TRUE(texts.is_of(5));
+    EXPECT_FALSE(texts.is_of(0));
+    EXPECT_EQ(texts.longest(), 19u);
+    for (unsigned index = 0; index < 9; index++) {
+        EXPECT_EQ(texts.is_told(index), index == 0 || index == 2 || index == 5) << index;
+        EXPECT_EQ(texts.is_whole(index), index == 0 || index == 5) << index;
+        EXPECT_EQ(texts.text(index), index == 0   ? "first"
+                                     : index == 2 ? "part"
+                                     : index == 5 ? "the last one of six"
+                                                  : "(not read)");
+    }
+    texts.end(); /* of lists alone something is missing then */
+    EXPECT_EQ(texts.text(2), "part");
+}
+
+TEST(told_text, is_behind_the_marker_and_a_number) {
+    const auto told = [](const std::string& message) {
+        const auto text = told_text(message, "mark");
+        return text ? fmt::format("{}: {}", shown(text->tag), text->text) : "none";
+    };
+    EXPECT_EQ(told("mark 102:a:b"), "call 1 argument 2 element 0 state 0: a:b");
+    EXPECT_EQ(told("mark 0:"), "call 0 argument 0 element 0 state 0: ");
+    for (const char* const other :
+         {"", "mark", "mark ", "mark1:a", "mark  1:a", "mark 1", "mark 1 :a", "mark :a", "mark x:a",
+          "mar 1:a", " mark 1:a", "mark 11111111111111111:a", "mark -1:a"})
+        EXPECT_EQ(told(other), "none") << other;
+}
+
 class SyscallTextsTest : public testing::Test {
 protected:
     SyscallTextsTest() {

@@ -108,6 +108,52 @@ TEST_F(ThreadLivesTest, who_was_looked_for_and_found_is_known) {
     lives_.is(6000, 21, true, 9 * second); /* another one by now, whose beginning was not told */
     EXPECT_EQ(number(6000, 3 * second), 20);
     EXPECT_EQ(number(6000, 9 * second), 21);
+    EXPECT_FALSE(lives_.has_number(22));
+    lives_.began(10 * second, 6000, 6001,
+                 0); /* by the new one, of whom nothing is known that the old one did */
+    lives_.returned(10 * second, 6000, 22);
+    EXPECT_EQ(number(6001, 10 * second), 22);
+    lives_.began(11 * second, 6001, 6003, 0);
+    lives_.returned(11 * second, 6001, 24);
+    EXPECT_EQ(number(6003, 11 * second), 24);
+    lives_.is(6000, 21, false, 11 * second); /* the same one; what it starts now is elsewhere */
+    lives_.began(12 * second, 6000, 6002, 0);
+    lives_.returned(12 * second, 6000, 23);
+    EXPECT_EQ(lives_.find(6002, 12 * second).state, State::not_looked_for);
+    EXPECT_EQ(lives_.find(6002, 12 * second).number, 0u);
+    EXPECT_EQ(number(6000, 3 * second), 20);
+}
+
+TEST_F(ThreadLivesTest, a_return_of_nothing_is_nobodys_and_one_of_something_is_the_makers_alone) {
+    lives_.began(2 * second, shell, 5001, 0);
+    lives_.returned(2 * second, shell, 0);
+    EXPECT_EQ(lives_.find(5001, 2 * second).state, State::awaited);
+    lives_.returned(2 * second, shell, 1);
+    EXPECT_EQ(number(5001, 2 * second), 1);
+    lives_.returned(3 * second, shell, 12); /* of what is not known: it began before */
+    EXPECT_EQ(number(5001, 3 * second), 1);
+    lives_.began(5 * second, shell, 5002, 0);
+    lives_.returned(4 * second, shell, 13); /* of an earlier one */
+    EXPECT_EQ(lives_.find(5002, 5 * second).state, State::awaited);
+    EXPECT_EQ(lives_.find(5002, 5 * second).number, 0u);
+    lives_.lost();
+    EXPECT_EQ(lives_.find(5002, 5 * second).number, 0u);
+    EXPECT_EQ(lives_.find(9999, 5 * second).number, 0u);
+    EXPECT_TRUE(lives_.find(9999, 5 * second).was_looked_for);
+}
+
+TEST_F(ThreadLivesTest, who_moved_has_what_he_starts_elsewhere_from_then_on) {
+    lives_.moved(9999); /* whom nobody knows */
+    lives_.began(2 * second, shell, 5001, 0);
+    lives_.moved(shell);
+    lives_.returned(3 * second, shell, 11); /* of the one before he moved */
+    EXPECT_EQ(number(5001, 3 * second), 11);
+    lives_.began(4 * second, shell, 5002, thread_flag);
+    lives_.returned(4 * second, shell, 12);
+    EXPECT_EQ(number(5002, 4 * second), 12);
+    lives_.began(5 * second, 5002, 5003, 0);
+    EXPECT_EQ(lives_.find(5003, 5 * second).state, State::not_looked_for);
+    EXPECT_FALSE(lives_.find(5003, 5 * second).was_looked_for);
 }
 
 TEST_F(ThreadLivesTest, who_is_forgotten_is_not_seen) {

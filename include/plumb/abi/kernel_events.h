@@ -15,8 +15,9 @@
  *   DISABLE    the event of this index: behind it no further record of it is written. ENOENT: it was not on
  *   BEGIN      (no argument) from now on, records of all events that are on are written: in one moment for all of them
  *   END        (no argument) from one moment on none is, and behind it no further record; until BEGIN is said again
- *   PROBE      a probe of a function of the kernel, for as long as the descriptor is open (<plumb/abi/kernel_probe.h>). ENOTCONN:
- *              without a channel; ENOENT, EADDRNOTAVAIL: there is no such function; EILSEQ, EINVAL: nothing can be probed there;
+ *   PROBE      a probe of a function of the kernel or of a system call, for as long as the descriptor is open
+ *              (<plumb/abi/kernel_probe.h>). ENOTCONN: without a channel; ENOENT, EADDRNOTAVAIL: there is no such function; EILSEQ,
+ *              EINVAL: nothing can be probed there; EBUSY: that of the call is there;
  *              E2BIG: more than PLUMB_KERNEL_PROBES_MAX; EPERM: it takes CAP_SYS_ADMIN, and a kernel that is not locked down
  *   MISSED     how many hits of this descriptor's probes the kernel did not tell: a uint64_t
  *

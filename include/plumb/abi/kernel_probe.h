@@ -1,14 +1,20 @@
 /*
- * Probes of functions of the kernel, PLUMB_KERNEL_PROBE of <plumb/abi/kernel_events.h>: where one stands, and what it fetches
- * into its record. The recorder makes this out of what a person writes (`vfs_read(n=%dx:u64, name=+0(+48(%di)):string)`) and
- * describes the event; the module only fetches.
+ * Probes of functions of the kernel, and of system calls, PLUMB_KERNEL_PROBE of <plumb/abi/kernel_events.h>: where one stands,
+ * and what it fetches into its record. The recorder makes this out of what a person writes
+ * (`vfs_read(n=%dx:u64, name=+0(+48(%di)):string)`, `syscalls:openat`) and describes the event; the module only fetches.
  *
  * A record's payload has first where it was: of an entry, the address of the probe; of a return, that of the function and that
  * which it returns to, 8 bytes each. Then one value for each fetch, in order, as <plumb/abi/event.h> has its type.
  *
  * What is fetched begins as `source` says. Then, `depth` times: an offset is added, and what lies at that address is read: 8
  * bytes, or, the last time, the value itself. Addresses below those of the kernel, and those with PLUMB_FETCH_USER, are in
- * the memory of the process that runs. What can not be read is 0, or "(fault)".
+ * the memory of the process that runs. What can not be read is 0, or "(fault)". A text that is longer than there is room for, or of
+ * which only the beginning can be read, ends in "...".
+ *
+ * Of a system call (PLUMB_PROBE_CALL) the registers are those of the program: di, si, dx, r10, r8, r9 hold what it was given, and
+ * ax, when it returns, the result. It has no addresses in front. A null pointer is the text "(null)", and what can not be read
+ * "(not read)". Mostly the kernel has it in memory by the time the call returns: then, in front of the call's exit, whoever
+ * asked for that (PLUMB_PROBE_LATE) gets a record that has three texts: the call's name, the argument's name, and its text.
  */
 #ifndef PLUMB_ABI_KERNEL_PROBE_H
 #define PLUMB_ABI_KERNEL_PROBE_H
@@ -61,6 +67,13 @@ struct plumb_kernel_fetch {
 
 /* plumb_kernel_probe.flags */
 #define PLUMB_PROBE_RETURN 0x1u /* when the function returns */
+/* Of a system call, not of a function: `offset` is its number. */
+#define PLUMB_PROBE_CALL 0x2u
+/* With PLUMB_PROBE_CALL and PLUMB_PROBE_RETURN: the texts that its entry could not read. `symbol` is its name, `fetches` are those
+ * of its entry, whose probe comes first, and `names` theirs; of what is no text, empty. */
+#define PLUMB_PROBE_LATE 0x4u
+
+#define PLUMB_CALL_ARGUMENTS_MAX 6u
 
 struct plumb_kernel_probe {
     uint32_t event_id;
@@ -69,14 +82,15 @@ struct plumb_kernel_probe {
     uint64_t offset;  /* into it; 0 for a return */
     uint32_t fetch_count;
     uint32_t reserved; /* 0 */
+    char names[PLUMB_CALL_ARGUMENTS_MAX][24];
     struct plumb_kernel_fetch fetches[PLUMB_FETCH_MAX];
 };
 
 PLUMB_ABI_SIZE(struct plumb_kernel_fetch, 48);
 PLUMB_ABI_OFFSET(struct plumb_kernel_fetch, number, 4);
 PLUMB_ABI_OFFSET(struct plumb_kernel_fetch, value, 8);
-PLUMB_ABI_SIZE(struct plumb_kernel_probe, 152 + 30 * 48);
+PLUMB_ABI_SIZE(struct plumb_kernel_probe, 296 + 30 * 48);
 PLUMB_ABI_OFFSET(struct plumb_kernel_probe, offset, 136);
-PLUMB_ABI_OFFSET(struct plumb_kernel_probe, fetches, 152);
+PLUMB_ABI_OFFSET(struct plumb_kernel_probe, fetches, 296);
 
 #endif

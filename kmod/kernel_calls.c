@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * System calls of one recording, each as an event of its own: what it was given, with the texts that it points to, and what it
+ * returned. One probe at the kernel's sys_enter and one at its sys_exit look a call up by its number.
+ *
+ * A text whose page was not in memory when the call began is awaited: whoever makes the call leaves its number in a slot, finds it
+ * there when the call returns, and looks again. Two threads of one slot take it from each other: a text is not told then.
+ */
+#include <linux/hash.h>
+#include <linux/kernel.h>
+#include <linux/nospec.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/tracepoint.h>
+#include <asm/compat.h>
+#include <asm/syscall.h>
+#include <asm/unistd.h>
+#include <plumb/abi/record.h>
+
+#include "fetch.h"
+#include "kernel_channel.h"
+#include "kernel_events.h"
+#include "kernel_probes.h"
+
+#define AWAITED_BITS 8
+
+struct call_probe {
+	struct plumb_active_event active;
+	struct plumb_kernel_probe request;
+};
+
+enum when { CALL_ENTRY, CALL_EXIT, CALL_LATE, WHENS };
+
+struct plumb_kernel_calls {
+	struct call_probe *probes[WHENS][NR_syscalls];
+	struct tracepoint *enter, *exit;
+	bool has_enter, has_exit; /* probes there */
+	u64 awaited[1 << AWAITED_BITS]; /* see awaited_of() */
+};
+
+/* Who waits for which texts of which call. */
+static u64 awaited_of(u32 texts, long number)
+{
+	return (u64)(u32)current->pid << 32 | (u64)number << 16 | texts;
+}
+
+static u64 *awaited_slot(struct plumb_kernel_calls *calls)
+{
+	return &calls->awaited[hash_32(current->pid, AWAITED_BITS)];
+}
+
+static const struct call_probe *probe_of(const struct plumb_kernel_calls *calls, enum when when, long number)
+{
+	/* Those of 32 bits have numbers of their own. */
+	if (in_ia32_syscall() || number < 0 || number >= NR_syscalls)
+		return NULL;
+	return smp_load_acquire(&calls->probes[when][array_index_nospec(number, NR_syscalls)]);
+}
+
+/* The texts that could not be read. */
+static u32 record(const struct call_probe *probe, struct pt_regs *regs)
+{
+	struct plumb_writing writing;
+	u8 *const raw = plumb_enter(&writing, &probe->active);
+	struct plumb_fetching fetching = { .to = raw, .text_left = PLUMB_FETCH_TEXT_ROOM, .of_call = true };
+
+	if (!raw)
+		return 0;
+	plumb_fetch(&fetching, probe->request.fetches, probe->request.fetch_count, regs);
+	plumb_put_payload(&writing, probe->active.id, raw, fetching.to - raw);
+	plumb_leave(&writing);
+	return fetching.unread;
+}
+
+static void entered(void *data, struct pt_regs *regs, long number)
+{
+	struct plumb_kernel_calls *calls = data;
+	const struct call_probe *probe = probe_of(calls, CALL_ENTRY, number);
+	u32 unread;
+
+	if (!probe)
+		return;
+	unread = record(probe, regs);
+	if (unread && calls->probes[CALL_LATE][number])
+		WRITE_ONCE(*awaited_slot(calls), awaited_of(unread, number));
+}
+
+static void record_late(const struct call_probe *probe, u32 i, struct pt_regs *regs)
+{
+	struct plumb_writing writing;
+	u8 *const raw = plumb_enter(&writing, &probe->active);
+	struct plumb_fetching fetching = { .to = raw, .text_left = PLUMB_FETCH_TEXT_ROOM, .of_call = true };
+
+	if (!raw)
+		return;
+	plumb_fetch_known(&fetching, probe->request.symbol);
+	plumb_fetch_known(&fetching, probe->request.names[i]);
+	plumb_fetch(&fetching, &probe->request.fetches[i], 1, regs);
+	if (!fetching.unread)
+		plumb_put_payload(&writing, probe->active.id, raw, fetching.to - raw);
+	plumb_leave(&writing);
+}
+
+/* What its entry could not read, if it is the same call. */
+static void tell_late(struct plumb_kernel_calls *calls, struct pt_regs *regs, long number)
+{
+	const struct call_probe *probe = probe_of(calls, CALL_LATE, number);
+	u64 *const slot = awaited_slot(calls);
+	const u64 awaited = READ_ONCE(*slot);
+	u32 i;
+
+	if (!probe || awaited >> 16 != awaited_of(0, number) >> 16)
+		return;
+	WRITE_ONCE(*slot, 0);
+	for (i = 0; i < PLUMB_CALL_ARGUMENTS_MAX; i++)
+		if (awaited & (1u << i))
+			record_late(probe, i, regs);
+}
+
+static void returned(void *data, struct pt_regs *regs, long result)
+{
+	struct plumb_kernel_calls *calls = data;
+	const long number = syscall_get_nr(current, regs);
+	const struct call_probe *probe = probe_of(calls, CALL_EXIT, number);
+
+	/* Another program has other memory. */
+	if (result != 0 || (number != __NR_execve && number != __NR_execveat))
+		tell_late(calls, regs, number);
+	if (probe)
+		record(probe, regs);
+}
+
+static int check(const struct plumb_kernel_probe *request)
+{
+	u32 i;
+
+	if (request->offset >= NR_syscalls || request->fetch_count > PLUMB_CALL_ARGUMENTS_MAX)
+		return -EINVAL;
+	if (request->flags & PLUMB_PROBE_LATE && !(request->flags & PLUMB_PROBE_RETURN))
+		return -EINVAL;
+	for (i = 0; i < PLUMB_CALL_ARGUMENTS_MAX; i++)
+		if (strnlen(request->names[i], sizeof(request->names[i])) == sizeof(request->names[i]))
+			return -EINVAL;
+	return 0;
+}
+
+static struct plumb_kernel_calls *make_calls(void)
+{
+	struct plumb_kernel_calls *calls = kvzalloc(sizeof(*calls), GFP_KERNEL_ACCOUNT);
+
+	if (!calls)
+		return NULL;
+	calls->enter = plumb_tracepoint_of("raw_syscalls:sys_enter");
+	calls->exit = plumb_tracepoint_of("raw_syscalls:sys_exit");
+	return calls;
+}
+
+static int switch_on(struct plumb_kernel_calls *calls, enum when when)
+{
+	int error = 0;
+
+	if (!calls->enter || !calls->exit)
+		return -ENOENT;
+	if (when == CALL_ENTRY && !calls->has_enter) {
+		error = tracepoint_probe_register(calls->enter, entered, calls);
+		calls->has_enter = !error;
+	} else if (when != CALL_ENTRY && !calls->has_exit) {
+		error = tracepoint_probe_register(calls->exit, returned, calls);
+		calls->has_exit = !error;
+	}
+	return error;
+}
+
+int plumb_add_kernel_call(struct plumb_kernel_calls **calls, struct plumb_kernel_channel_state *channel,
+			  const struct plumb_kernel_probe *request)
+{
+	const enum when when = request->flags & PLUMB_PROBE_LATE	? CALL_LATE
+			       : request->flags & PLUMB_PROBE_RETURN	? CALL_EXIT
+									: CALL_ENTRY;
+	struct call_probe *probe;
+	int error = check(request);
+
+	if (error)
+		return error;
+	if (!*calls)
+		*calls = make_calls();
+	if (!*calls)
+		return -ENOMEM;
+	if ((*calls)->probes[when][request->offset])
+		return -EBUSY;
+	error = switch_on(*calls, when);
+	if (error)
+		return error;
+	probe = kzalloc(sizeof(*probe), GFP_KERNEL_ACCOUNT);
+	if (!probe)
+		return -ENOMEM;
+	probe->active.channel = channel;
+	probe->active.id = request->event_id;
+	probe->request = *request;
+	smp_store_release(&(*calls)->probes[when][request->offset], probe);
+	return 0;
+}
+
+void plumb_remove_kernel_calls(struct plumb_kernel_calls *calls)
+{
+	size_t when, number;
+
+	if (!calls)
+		return;
+	if (calls->has_enter)
+		tracepoint_probe_unregister(calls->enter, entered, calls);
+	if (calls->has_exit)
+		tracepoint_probe_unregister(calls->exit, returned, calls);
+	tracepoint_synchronize_unregister();
+	for (when = 0; when < WHENS; when++)
+		for (number = 0; number < NR_syscalls; number++)
+			kfree(calls->probes[when][number]);
+	kvfree(calls);
+}
