@@ -12,6 +12,7 @@
 #include <cstring>
 #include <functional>
 #include <string_view>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 #include <unordered_map>
@@ -202,11 +203,23 @@ bool is_same_process(std::uint32_t process_id, std::uint64_t registered_boottime
     return started && *started <= registered_boottime_ns;
 }
 
+bool leads_its_threads(std::uint32_t process_id) {
+    if (proc_has_our_numbers()) {
+        const FileDescriptor process(
+            static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(process_id), 0)));
+        if (process.is_open()) return true;
+        if (errno == EINVAL || errno == ENOENT || errno == ESRCH) return false;
+    }
+    const Result<std::string> status = read_small_file(fmt::format("/proc/{}/status", process_id));
+    return status && status->find(fmt::format("\nTgid:\t{}\n", process_id)) != std::string::npos;
+}
+
 bool is_process_that_said(std::uint32_t process_id, std::size_t executable_hash,
                           std::uint64_t said_boottime_ns) {
     const Result<std::string> executable = executable_of(process_id);
-    return (executable && std::hash<std::string>()(*executable) == executable_hash) ||
-           is_same_process(process_id, said_boottime_ns);
+    return ((executable && std::hash<std::string>()(*executable) == executable_hash) ||
+            is_same_process(process_id, said_boottime_ns)) &&
+           leads_its_threads(process_id);
 }
 
 Result<ProcessStatus> process_status(std::uint32_t process_id) {

@@ -33,6 +33,9 @@ Result<std::string> executable_of(std::uint32_t process_id);
 /* Whether `ancestor` is its parent, or its parent's, and so on: while all between them live. */
 bool descends_from(std::uint32_t process_id, std::uint32_t ancestor);
 
+/* Whether this is the number of a process, and not of a thread of one: /proc/NUMBER is there for both. */
+bool leads_its_threads(std::uint32_t process_id);
+
 /* Whether the process that registered at that time is the one that has this id now. */
 bool is_same_process(std::uint32_t process_id, std::uint64_t registered_boottime_ns);
 /* The same of one whose time may be inexact, but which said what it runs: given as std::hash of the path. What it runs proves

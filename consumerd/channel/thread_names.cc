@@ -44,7 +44,7 @@ void ThreadNames::note(const ChannelEntry& entry, uint64_t boottime_ns) {
     }
 }
 
-ThreadNames::Round ThreadNames::changed(uint64_t now, size_t looks) {
+ThreadNames::Round ThreadNames::changed(const Clock& clock, size_t looks) {
     Round round;
     if (looks == SIZE_MAX) next_process_ = next_thread_ = 0;
     for (auto place = processes_.lower_bound(next_process_); place != processes_.end();) {
@@ -59,7 +59,7 @@ ThreadNames::Round ThreadNames::changed(uint64_t now, size_t looks) {
             place = processes_.erase(place);
             continue;
         }
-        if (!look_at(process_id, place->second.threads, now, looks, round.changed)) return round;
+        if (!look_at(process_id, place->second.threads, clock, looks, round.changed)) return round;
         place++;
     }
     next_process_ = next_thread_ = 0;
@@ -68,7 +68,7 @@ ThreadNames::Round ThreadNames::changed(uint64_t now, size_t looks) {
 }
 
 /* Whether that were all. */
-bool ThreadNames::look_at(uint32_t process_id, Threads& threads, uint64_t now, size_t& looks,
+bool ThreadNames::look_at(uint32_t process_id, Threads& threads, const Clock& clock, size_t& looks,
                           std::vector<ChannelEntry>& changed) {
     for (auto thread = threads.lower_bound(next_thread_); thread != threads.end();) {
         next_thread_ = thread->first;
@@ -84,7 +84,7 @@ bool ThreadNames::look_at(uint32_t process_id, Threads& threads, uint64_t now, s
         thread++;
         if (name->empty() || *name == entry.name) continue;
         entry.name = *name;
-        entry.timestamp = now;
+        entry.timestamp = clock();
         entry.slot_value = 0; /* it does not stand in the channel */
         changed.push_back(entry);
     }

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <tuple>
@@ -31,9 +32,11 @@ public:
         std::vector<ChannelEntry> changed;
         bool is_done = false; /* all have been looked at since the last round was done */
     };
-    /* Entries, dated `now`, for threads that are alive and bear another name than the one written last. Looks at so many
-     * processes and threads at most, and goes on where it stopped last (SIZE_MAX: all, from the beginning). Those that have ended are forgotten. */
-    Round changed(uint64_t now, size_t looks);
+    using Clock = std::function<uint64_t()>;
+    /* Entries for threads that are alive and bear another name than the one written last, each dated when it was found to. Looks
+     * at so many processes and threads at most, and goes on where it stopped last (SIZE_MAX: all, from the beginning). Those that
+     * have ended are forgotten. */
+    Round changed(const Clock& clock, size_t looks);
     /* Processes and threads that are looked after. */
     size_t size() const { return processes_.size() + threads_; }
 
@@ -45,7 +48,7 @@ private:
         Threads threads;
     };
     bool is_full() const { return size() >= entries_max; }
-    bool look_at(uint32_t process_id, Threads& threads, uint64_t now, size_t& looks,
+    bool look_at(uint32_t process_id, Threads& threads, const Clock& clock, size_t& looks,
                  std::vector<ChannelEntry>& changed);
 
     std::map<uint32_t, Process> processes_; /* by process id */

@@ -22,6 +22,10 @@ constexpr size_t looked_for_in_a_turn = 1000;
 constexpr size_t new_names_of_a_turn = 500;
 constexpr size_t old_names_of_a_turn = 50;
 
+bool is_older(const ChannelEntry& a, const ChannelEntry& b) {
+    return a.timestamp < b.timestamp;
+}
+
 } // namespace
 
 ChannelEntries::ChannelEntries(ChannelReader& reader, bool is_live,
@@ -49,9 +53,6 @@ void ChannelEntries::as_memory_allows(const Step& step) {
 
 void ChannelEntries::take_entries() {
     std::vector<ChannelEntry> taken = reader_.take_new_entries();
-    const auto is_older = [](const ChannelEntry& a, const ChannelEntry& b) {
-        return a.timestamp < b.timestamp;
-    };
     std::stable_sort(taken.begin(), taken.end(), is_older);
     as_memory_allows([&] { held_entries_.reserve(held_entries_.size() + taken.size()); });
     for (ChannelEntry& entry : taken) {
@@ -64,8 +65,9 @@ void ChannelEntries::take_entries() {
 Status ChannelEntries::write(Sink& sink, bool all) try {
     const uint64_t now = clock_now();
     std::vector<ChannelEntry> ready = look_for_new(now, all);
+    std::vector<ChannelEntry> names = std::exchange(held_names_, {});
     std::vector<ChannelEntry> changed = what_changed(now, all);
-    Status written = write_new(sink, ready, now, all);
+    Status written = write_new(sink, ready, std::move(names), now, all);
     const Status changes_written = changed.empty() ? ok() : sink.write_entries(changed);
     return written ? changes_written : written;
 } catch (const std::bad_alloc&) {
@@ -97,12 +99,21 @@ std::vector<ChannelEntry> ChannelEntries::look_for_new(uint64_t now, bool all) {
     return ready;
 }
 
-Status ChannelEntries::write_new(Sink& sink, std::vector<ChannelEntry>& ready, uint64_t now, bool all) {
-    if (ready.empty()) return ok();
-    if (Status written = sink.write_entries(ready); !written) {
+/* `names`: that were held. */
+Status ChannelEntries::write_new(Sink& sink, const std::vector<ChannelEntry>& ready,
+                                 std::vector<ChannelEntry> names, uint64_t now, bool all) {
+    if (ready.empty() && names.empty()) return ok();
+    const size_t held = names.size();
+    names.insert(names.end(), ready.begin(), ready.end());
+    std::vector<ChannelEntry> to_write = names;
+    std::stable_sort(to_write.begin(), to_write.end(), is_older);
+    if (Status written = sink.write_entries(to_write); !written) {
         entries_seen_.reset(); /* tried again */
+        names.resize(held);
+        held_names_.insert(held_names_.begin(), names.begin(), names.end());
         return written;
     }
+    if (ready.empty()) return ok();
     as_memory_allows([&] {
         for (const ChannelEntry& entry : ready)
             recycler_.note(entry);
@@ -130,7 +141,7 @@ void ChannelEntries::name_as_found(std::vector<ChannelEntry>& entries, uint64_t 
         }
         thread_names_.note(entry, boottime_of(entry.timestamp));
     }
-    for (const ChannelEntry& changed : thread_names_.changed(now, SIZE_MAX).changed) {
+    for (const ChannelEntry& changed : thread_names_.changed([now] { return now; }, SIZE_MAX).changed) {
         const auto place = newest.find({changed.process_id, changed.thread_id});
         if (place == newest.end()) continue;
         ChannelEntry& entry = *place->second;
@@ -144,15 +155,15 @@ Status ChannelEntries::introduce_writers(Sink& sink) try {
     if (entries_seen_ == reader_.entries_added()) return ok();
     const uint64_t now = clock_now();
     std::vector<ChannelEntry> ready = look_for_new(now, false);
-    return write_new(sink, ready, now, false);
+    return write_new(sink, ready, std::exchange(held_names_, {}), now, false);
 } catch (const std::bad_alloc&) {
     entries_seen_.reset();
     throw;
 }
 
-/* When names that have just been asked for were so: now, so that none is shown before it was given. But as of the look at the
- * table if anybody has come since, by exec() too: he is written behind what is dated here, with the time of his own. */
-uint64_t ChannelEntries::date_of_names(uint64_t now) const {
+/* What has just been asked for is as of now. But as of the look at the table if anybody has come since, by exec() too: he is
+ * written behind what is dated here, with the time of his own. */
+uint64_t ChannelEntries::date_of_answers(uint64_t now) const {
     const uint64_t asked = clock_now(); /* before the counter: who comes behind that has no older record */
     const uint64_t added = reader_.entries_added();
     const auto has_come = [asked, now](const ChannelEntry& entry) {
@@ -169,13 +180,13 @@ std::vector<ChannelEntry> ChannelEntries::what_changed(uint64_t now, bool all) {
     const uint64_t last_turn = std::exchange(turn_began_, now);
     const size_t names = newest_taken_ > asked_until_ ? new_names_of_a_turn : old_names_of_a_turn;
     if (!names_are_asked_) names_asked_since_ = last_turn;
-    ThreadNames::Round round = thread_names_.changed(now, all ? SIZE_MAX : names);
+    ThreadNames::Round round = thread_names_.changed([this] { return clock_now(); }, all ? SIZE_MAX : names);
     names_are_asked_ = !round.is_done;
     if (round.is_done) asked_until_ = names_asked_since_;
     std::vector<ChannelEntry> changed = std::move(round.changed);
-    const uint64_t date = date_of_names(now);
-    for (ChannelEntry& entry : changed)
-        entry.timestamp = date;
+    const uint64_t date = date_of_answers(now);
+    /* No name is shown before it was given, nor where it was not any more: beside who has come meanwhile it has to wait for him. */
+    if (date == now && !all) held_names_ = std::exchange(changed, {});
     LoadedObjects::Looks looks = all ? looks_at_the_end : looks_of_a_turn;
     if (!all) looks.begun_until = last_turn;
     for (ChannelEntry& object : loaded_objects_.found(date, monotonic_now_ns(), looks)) {

@@ -43,9 +43,10 @@ private:
     uint64_t clock_now() const;
     bool is_ready(const ChannelEntry& entry, uint64_t now, bool all) const;
     std::vector<ChannelEntry> look_for_new(uint64_t now, bool all);
-    Status write_new(Sink& sink, std::vector<ChannelEntry>& ready, uint64_t now, bool all);
+    Status write_new(Sink& sink, const std::vector<ChannelEntry>& ready, std::vector<ChannelEntry> names,
+                     uint64_t now, bool all);
     std::vector<ChannelEntry> what_changed(uint64_t now, bool all);
-    uint64_t date_of_names(uint64_t now) const;
+    uint64_t date_of_answers(uint64_t now) const;
     void take_entries();
     void name_as_found(std::vector<ChannelEntry>& entries, uint64_t now);
     template <typename Step>
@@ -58,6 +59,8 @@ private:
     bool is_live_;
     std::function<plumb_clock_page()> clock_page_;
     std::vector<ChannelEntry> held_entries_;
+    std::vector<ChannelEntry>
+        held_names_; /* found in the last turn; written in the order of time with those who came then */
     std::optional<uint64_t>
         entries_seen_; /* of those that writers have counted: all that were are written, or held */
     uint64_t newest_ = 0;

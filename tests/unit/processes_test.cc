@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <pthread.h>
 #include <string>
 #include <sys/mman.h>
@@ -239,6 +240,21 @@ TEST(ProcessStart, WhoSaidWhatItRunsIsKnownByIt) {
     EXPECT_TRUE(is_process_that_said(own_id(), ours, 0));
     EXPECT_TRUE(is_process_that_said(own_id(), ours + 1, boottime_now_ns()));
     EXPECT_FALSE(is_process_that_said(own_id(), ours + 1, 0));
+    /* A thread that has a dead process's number now. */
+    std::promise<std::uint32_t> id;
+    std::promise<void> over;
+    std::thread thread([&] {
+        id.set_value(static_cast<std::uint32_t>(gettid()));
+        over.get_future().wait();
+    });
+    const std::uint32_t thread_id = id.get_future().get();
+    EXPECT_FALSE(is_process_that_said(thread_id, ours, 0));
+    EXPECT_FALSE(is_process_that_said(thread_id, ours, boottime_now_ns()));
+    EXPECT_TRUE(leads_its_threads(own_id()));
+    EXPECT_FALSE(leads_its_threads(thread_id));
+    over.set_value();
+    thread.join();
+    EXPECT_FALSE(leads_its_threads(INT_MAX));
     WaitingChild child;
     child.end();
     EXPECT_FALSE(is_process_that_said(child.id(), ours, boottime_now_ns()));

@@ -65,7 +65,7 @@ protected:
     /* How many rounds of so many looks it takes until all have been looked at; who was told meanwhile. */
     size_t turns(size_t looks, std::set<uint32_t>& told) {
         for (size_t count = 1;; count++) {
-            const ThreadNames::Round round = names_.changed(77, looks);
+            const ThreadNames::Round round = names_.changed([] { return uint64_t{77}; }, looks);
             EXPECT_LE(round.changed.size(), looks);
             for (const ChannelEntry& entry : round.changed) {
                 EXPECT_EQ(entry.timestamp, 77u);
@@ -97,14 +97,23 @@ TEST_F(ThreadNamesTest, AreToldOnceSomeAtATime) {
 
 TEST_F(ThreadNamesTest, AreAllToldAtTheEndAlsoInTheMiddleOfARound) {
     start_threads(20);
-    (void)names_.changed(77, 12);
+    (void)names_.changed([] { return uint64_t{77}; }, 12);
     start_threads(3);
-    const ThreadNames::Round last = names_.changed(77, SIZE_MAX);
+    const ThreadNames::Round last = names_.changed([] { return uint64_t{77}; }, SIZE_MAX);
     EXPECT_TRUE(last.is_done);
     EXPECT_GE(last.changed.size(), 9u + 3u);
     std::set<uint32_t> told;
     turns(100, told);
     EXPECT_THAT(told, testing::IsEmpty());
+}
+
+TEST_F(ThreadNamesTest, AreEachDatedWhenTheyWereFound) {
+    start_threads(3);
+    uint64_t time = 100;
+    std::vector<uint64_t> dates;
+    for (const ChannelEntry& entry : names_.changed([&] { return ++time; }, SIZE_MAX).changed)
+        dates.push_back(entry.timestamp);
+    EXPECT_THAT(dates, testing::ElementsAre(101, 102, 103));
 }
 
 TEST_F(ThreadNamesTest, ForgetsThreadsThatHaveEnded) {
@@ -156,7 +165,7 @@ TEST_F(ThreadNamesTest, LooksAfterSoManyAndAfterOthersOnceTheseAreGone) {
     EXPECT_EQ(names_.size(), ThreadNames::entries_max);
     tell(nobody + 7, nobody);
     EXPECT_EQ(names_.size(), ThreadNames::entries_max);
-    (void)names_.changed(77, SIZE_MAX);
+    (void)names_.changed([] { return uint64_t{77}; }, SIZE_MAX);
     EXPECT_EQ(names_.size(), 1u) << "this process";
     start_threads(3);
     EXPECT_EQ(names_.size(), 4u);
