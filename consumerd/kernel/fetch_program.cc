@@ -10,20 +10,20 @@
 namespace plumb {
 namespace {
 
-constexpr std::string_view by_tracefs = "Without --kernel-by module, tracefs may have it.";
+constexpr std::string_view perhaps_by_tracefs = "Without --kernel-by module, tracefs may have it.";
 
 /* By their numbers, PLUMB_REGISTER_AX and so on. */
-constexpr std::array<std::string_view, PLUMB_REGISTER_COUNT> registers = {
+constexpr std::array<std::string_view, PLUMB_REGISTER_COUNT> register_names = {
     "ax", "cx",  "dx",  "bx",  "sp",  "bp",  "si",  "di", "r8",
     "r9", "r10", "r11", "r12", "r13", "r14", "r15", "ip", "flags"};
 /* In which functions get their arguments. */
-constexpr std::array<std::uint16_t, 6> argument_registers = {PLUMB_REGISTER_DI, PLUMB_REGISTER_SI,
+constexpr std::array<std::uint16_t, 6> function_registers = {PLUMB_REGISTER_DI, PLUMB_REGISTER_SI,
                                                              PLUMB_REGISTER_DX, PLUMB_REGISTER_CX,
                                                              PLUMB_REGISTER_R8, PLUMB_REGISTER_R8 + 1};
 
 /* The whole text, as C writes numbers: "16", "0x10", "-8". */
 template <typename Number>
-std::optional<Number> number_of(std::string_view text) {
+std::optional<Number> whole_number(std::string_view text) {
     const bool is_negative = text.starts_with('-');
     if (is_negative || text.starts_with('+')) text.remove_prefix(1);
     const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
@@ -34,28 +34,28 @@ std::optional<Number> number_of(std::string_view text) {
     return static_cast<Number>(is_negative ? 0 - value : value);
 }
 
-struct Type {
+struct FetchedType {
     plumb_field_type type;
     std::uint8_t size;
     bool is_signed, is_hex;
     bool is_of_user; /* its text lies in the process's memory */
 };
 
-std::optional<Type> type_of(std::string_view name) {
-    if (name == "string") return Type{PLUMB_FIELD_STRING, 1, false, false, false};
-    if (name == "ustring") return Type{PLUMB_FIELD_STRING, 1, false, false, true};
-    if (name == "char") return Type{PLUMB_FIELD_INTEGER, 1, true, false, false};
+std::optional<FetchedType> fetched_type(std::string_view name) {
+    if (name == "string") return FetchedType{PLUMB_FIELD_STRING, 1, false, false, false};
+    if (name == "ustring") return FetchedType{PLUMB_FIELD_STRING, 1, false, false, true};
+    if (name == "char") return FetchedType{PLUMB_FIELD_INTEGER, 1, true, false, false};
     if (name.empty() || std::string_view("usx").find(name[0]) == std::string_view::npos) return {};
-    const auto bits = number_of<unsigned>(name.substr(1));
+    const auto bits = whole_number<unsigned>(name.substr(1));
     if (bits != 8U && bits != 16U && bits != 32U && bits != 64U) return {};
-    return Type{PLUMB_FIELD_INTEGER, static_cast<std::uint8_t>(*bits / 8), name[0] == 's', name[0] == 'x',
-                false};
+    return FetchedType{PLUMB_FIELD_INTEGER, static_cast<std::uint8_t>(*bits / 8), name[0] == 's',
+                       name[0] == 'x', false};
 }
 
-class Argument {
+class FetchedArgument {
 public:
     /* "name=+8(%di):u32" */
-    Argument(std::string_view text, bool is_return) : text_(text), is_return_(is_return) {}
+    FetchedArgument(std::string_view text, bool is_return) : text_(text), is_return_(is_return) {}
 
     Status read() {
         const std::size_t equals = text_.find('=');
@@ -76,7 +76,7 @@ public:
 
 private:
     Error unknown(std::string_view what) const {
-        return Error("({}): plumb.ko does not know {}.", text_, what).hint("{}", by_tracefs);
+        return Error("({}): plumb.ko does not know {}.", text_, what).hint("{}", perhaps_by_tracefs);
     }
 
     Status value_of(std::string_view value) {
@@ -84,14 +84,14 @@ private:
         if (value.starts_with('%')) return from_register(value.substr(1));
         if (value.starts_with('$')) return from_variable(value.substr(1));
         if (value.starts_with('@')) {
-            const auto address = number_of<std::uint64_t>(value.substr(1));
+            const auto address = whole_number<std::uint64_t>(value.substr(1));
             if (!address) return unknown("the symbol " + std::string(value.substr(1)));
             fetch_.source = PLUMB_FETCH_VALUE;
             fetch_.value = *address;
             return add_step(0, false);
         }
         if (value.starts_with('\\')) {
-            const auto number = number_of<std::uint64_t>(value.substr(1));
+            const auto number = whole_number<std::uint64_t>(value.substr(1));
             if (!number) return unknown("the text " + std::string(value.substr(1)));
             fetch_.source = PLUMB_FETCH_VALUE;
             fetch_.value = *number;
@@ -110,7 +110,7 @@ private:
         std::string offset_text(value.substr(0, open));
         const bool is_of_user = offset_text.size() > 1 && offset_text[1] == 'u';
         if (is_of_user) offset_text.erase(1, 1);
-        const auto offset = number_of<std::int64_t>(offset_text);
+        const auto offset = whole_number<std::int64_t>(offset_text);
         if (!offset) return Error("({}): {} is no offset.", text_, value.substr(0, open));
         if (Status inner = value_of(value.substr(open + 1, value.size() - open - 2)); !inner) return inner;
         if (fetch_.source == PLUMB_FETCH_COMM)
@@ -127,12 +127,12 @@ private:
     }
 
     Status from_register(std::string_view name) {
-        const auto* const found = std::find(registers.begin(), registers.end(), name);
-        if (found == registers.end())
+        const auto* const found = std::find(register_names.begin(), register_names.end(), name);
+        if (found == register_names.end())
             return Error("({}): the kernel has no register %{}; it has %{}.", text_, name,
-                         fmt::join(registers, ", %"));
+                         fmt::join(register_names, ", %"));
         fetch_.source = PLUMB_FETCH_REGISTER;
-        fetch_.number = static_cast<std::uint16_t>(found - registers.begin());
+        fetch_.number = static_cast<std::uint16_t>(found - register_names.begin());
         return ok();
     }
 
@@ -152,7 +152,7 @@ private:
             return Error("({}): what a function returns is known to a kretprobe.", text_);
         }
         if (name.starts_with("stack")) {
-            const auto word = number_of<std::uint64_t>(name.substr(5));
+            const auto word = whole_number<std::uint64_t>(name.substr(5));
             fetch_.source = PLUMB_FETCH_STACK;
             fetch_.number = static_cast<std::uint16_t>(word.value_or(0));
             if (word && *word <= UINT16_MAX) return ok();
@@ -162,19 +162,19 @@ private:
     }
 
     Status from_function_argument(std::string_view name) {
-        const auto number = number_of<std::uint64_t>(name.substr(3));
-        if (!number || *number == 0 || *number > argument_registers.size())
-            return Error("({}): registers hold the arguments $arg1 to $arg{}.", text_,
-                         argument_registers.size());
+        const auto number = whole_number<std::uint64_t>(name.substr(3));
+        if (!number || *number == 0 || *number > function_registers.size())
+            return Error("({}): register_names hold the arguments $arg1 to $arg{}.", text_,
+                         function_registers.size());
         if (is_return_)
             return Error("({}): when a function returns, its arguments are not known any more.", text_)
                 .hint("A kprobe of it knows them.");
-        fetch_.number = argument_registers[*number - 1];
+        fetch_.number = function_registers[*number - 1];
         return ok();
     }
 
     Status give_type(std::string_view name) {
-        const auto type = type_of(name);
+        const auto type = fetched_type(name);
         if (!type) return unknown("the type " + std::string(name));
         const bool is_text = type->type == PLUMB_FIELD_STRING;
         if (is_text && fetch_.depth == 0 && fetch_.source != PLUMB_FETCH_COMM)
@@ -203,7 +203,7 @@ Result<FetchProgram> fetch_program(const std::string& arguments, bool is_return)
     FetchProgram program;
     for (std::size_t begin = 0; begin < arguments.size();) {
         const std::size_t end = std::min(arguments.find(' ', begin), arguments.size());
-        Argument argument(std::string_view(arguments).substr(begin, end - begin), is_return);
+        FetchedArgument argument(std::string_view(arguments).substr(begin, end - begin), is_return);
         if (Status read = argument.read(); !read) return read.error();
         program.fetches.push_back(argument.fetch());
         program.fields.push_back(argument.field());

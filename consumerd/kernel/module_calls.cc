@@ -11,11 +11,11 @@
 namespace plumb {
 namespace {
 
-constexpr std::string_view entry_prefix = "sys_enter_", exit_prefix = "sys_exit_";
+constexpr std::string_view entry_begin = "sys_enter_", exit_begin = "sys_exit_";
 /* In which programs give arguments to a call. */
-constexpr std::uint16_t argument_registers[PLUMB_CALL_ARGUMENTS_MAX] = {
-    PLUMB_REGISTER_DI,     PLUMB_REGISTER_SI, PLUMB_REGISTER_DX,
-    PLUMB_REGISTER_R8 + 2, PLUMB_REGISTER_R8, PLUMB_REGISTER_R8 + 1};
+constexpr std::uint16_t call_registers[PLUMB_CALL_ARGUMENTS_MAX] = {PLUMB_REGISTER_DI, PLUMB_REGISTER_SI,
+                                                                    PLUMB_REGISTER_DX, PLUMB_REGISTER_R8 + 2,
+                                                                    PLUMB_REGISTER_R8, PLUMB_REGISTER_R8 + 1};
 
 plumb_kernel_fetch fetch_of(const EventField& field, std::uint16_t register_number) {
     plumb_kernel_fetch fetch{};
@@ -47,7 +47,7 @@ bool name_texts(const EventDescription& description, plumb_kernel_probe& late) {
 }
 
 /* A list of strings is an address here. */
-TextArguments texts_of(const std::string& call, const std::string& format) {
+TextArguments told_texts_of_call(const std::string& call, const std::string& format) {
     auto texts = text_arguments_of(call, format);
     std::erase_if(texts, [](const TextArgument& text) { return text.is_list; });
     return {{call, std::move(texts)}};
@@ -56,13 +56,13 @@ TextArguments texts_of(const std::string& call, const std::string& format) {
 } // namespace
 
 std::optional<ModuleCall> module_call(const std::string& name, const std::string& format, bool file_names) {
-    const bool is_entry = name.starts_with(entry_prefix);
-    if (!is_entry && !name.starts_with(exit_prefix)) return {};
-    const std::string call = name.substr(is_entry ? entry_prefix.size() : exit_prefix.size());
+    const bool is_entry = name.starts_with(entry_begin);
+    if (!is_entry && !name.starts_with(exit_begin)) return {};
+    const std::string call = name.substr(is_entry ? entry_begin.size() : exit_begin.size());
     const auto number = syscall_number(call);
     if (!number) return {};
     FormatParser parser;
-    if (is_entry && file_names) parser.know_told_texts(texts_of(call, format));
+    if (is_entry && file_names) parser.know_told_texts(told_texts_of_call(call, format));
     auto event = parser.parse("syscalls", format);
     if (!event) return {};
     const auto& fields = event->description.fields;
@@ -74,8 +74,8 @@ std::optional<ModuleCall> module_call(const std::string& name, const std::string
     made.request.flags = PLUMB_PROBE_CALL | (is_entry ? 0 : PLUMB_PROBE_RETURN);
     made.request.offset = *number;
     for (std::uint32_t& i = made.request.fetch_count; i < made.description.fields.size(); i++)
-        made.request.fetches[i] = fetch_of(
-            made.description.fields[i], is_entry ? argument_registers[i] : std::uint16_t{PLUMB_REGISTER_AX});
+        made.request.fetches[i] = fetch_of(made.description.fields[i],
+                                           is_entry ? call_registers[i] : std::uint16_t{PLUMB_REGISTER_AX});
     const bool has_text =
         std::any_of(made.description.fields.begin(), made.description.fields.end(),
                     [](const EventField& field) { return field.type == PLUMB_FIELD_STRING; });

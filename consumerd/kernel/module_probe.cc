@@ -13,7 +13,7 @@
 namespace plumb {
 namespace {
 
-bool number_of(std::string_view text, std::uint64_t& number) {
+bool offset_of(std::string_view text, std::uint64_t& number) {
     const bool is_hex = text.starts_with("0x");
     if (is_hex) text.remove_prefix(2);
     const auto [end, error] = std::from_chars(text.begin(), text.end(), number, is_hex ? 16 : 10);
@@ -21,12 +21,12 @@ bool number_of(std::string_view text, std::uint64_t& number) {
 }
 
 /* "vfs_read", "vfs_read+0x10", "nf_tables:nft_do_chain", "0xffffffff81000000" */
-Status read_place(const KernelSelector& selector, plumb_kernel_probe& request) {
+Status read_kernel_place(const KernelSelector& selector, plumb_kernel_probe& request) {
     const std::string_view place = selector.event;
-    if (place.starts_with("0x") && number_of(place, request.offset)) return ok();
+    if (place.starts_with("0x") && offset_of(place, request.offset)) return ok();
     const std::size_t plus = place.find('+');
     const std::string_view symbol = place.substr(0, plus);
-    if (plus != std::string_view::npos && !number_of(place.substr(plus + 1), request.offset))
+    if (plus != std::string_view::npos && !offset_of(place.substr(plus + 1), request.offset))
         return Error("{}: {} is no offset into a function.", selector.text, place.substr(plus));
     if (request.offset != 0 && (request.flags & PLUMB_PROBE_RETURN) != 0)
         return Error("{}: a function returns as a whole; a kretprobe has no offset.", selector.text);
@@ -51,7 +51,7 @@ Result<ModuleProbe> module_probe(const KernelSelector& selector) {
     ModuleProbe probe{};
     const bool is_return = selector.kind == KernelSelector::Kind::kretprobe;
     probe.request.flags = is_return ? PLUMB_PROBE_RETURN : 0;
-    if (Status read = read_place(selector, probe.request); !read) return read.error();
+    if (Status read = read_kernel_place(selector, probe.request); !read) return read.error();
     auto program = fetch_program(selector.arguments, is_return);
     if (!program) return program.error().with("{}", selector.text);
     probe.request.fetch_count = static_cast<std::uint32_t>(program->fetches.size());
