@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <string_view>
 #include <sys/syscall.h>
@@ -89,10 +90,12 @@ bool parse_mapping(const std::string& line, MappedFile& mapping) {
 struct TaskStat {
     char state = '?';
     std::uint32_t parent = 0;
+    std::uint64_t flags = 0;
     std::uint32_t thread_count = 0;
     std::uint64_t start_ticks = 0;
 
     bool has_ended() const { return state == 'Z' || state == 'X'; }
+    bool is_ending() const { return (flags & 0x4) != 0; } /* PF_EXITING */
 };
 
 std::optional<TaskStat> parse_stat(const std::string& text) {
@@ -101,13 +104,15 @@ std::optional<TaskStat> parse_stat(const std::string& text) {
     const char* at = text.c_str() + name_end + 2;
     TaskStat stat;
     stat.state = *at;
-    constexpr int state_field = 3, parent_field = 4, thread_count_field = 20, start_field = 22;
+    constexpr int state_field = 3, parent_field = 4, flags_field = 9, thread_count_field = 20,
+                  start_field = 22;
     for (int field = state_field; field < start_field; field++) {
         at = std::strchr(at, ' ');
         if (at == nullptr) return {};
         at++;
         if (field + 1 == parent_field)
             stat.parent = static_cast<std::uint32_t>(std::strtoul(at, nullptr, 10));
+        if (field + 1 == flags_field) stat.flags = std::strtoull(at, nullptr, 10);
         if (field + 1 == thread_count_field)
             stat.thread_count = static_cast<std::uint32_t>(std::strtoul(at, nullptr, 10));
     }
@@ -263,6 +268,21 @@ std::vector<std::uint32_t> thread_ids(std::uint32_t process_id) {
     for (const std::string& name : *names)
         ids.push_back(static_cast<std::uint32_t>(std::strtoul(name.c_str(), nullptr, 10)));
     return ids;
+}
+
+std::vector<LivingThread> living_threads(std::uint32_t process_id) {
+    struct timespec now {};
+    (void)::clock_gettime(CLOCK_BOOTTIME, &now); /* as /proc tells when they began */
+    const std::uint64_t now_ns =
+        static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+    const std::uint64_t tick_ns = 1'000'000'000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+    std::vector<LivingThread> living;
+    for (const std::uint32_t thread_id : thread_ids(process_id)) {
+        const auto stat = stat_of(fmt::format("/proc/{}/task/{}", process_id, thread_id));
+        if (!stat || stat->is_ending()) continue;
+        living.push_back({thread_id, now_ns - std::min(now_ns, stat->start_ticks * tick_ns)});
+    }
+    return living;
 }
 
 namespace {

@@ -74,6 +74,12 @@ std::optional<std::uint64_t> thread_run_ns(std::uint32_t process_id, std::uint32
  * read that has not ended. */
 Result<ProcessStatus> most_filtered_status(std::uint32_t process_id);
 std::vector<std::uint32_t> thread_ids(std::uint32_t process_id);
+struct LivingThread {
+    std::uint32_t id;
+    std::uint64_t age_ns; /* to the tick of /proc, 10 ms */
+};
+/* Without those that are on their way out, of which the kernel has told already, or will in a moment, that they ended. */
+std::vector<LivingThread> living_threads(std::uint32_t process_id);
 
 /* A file that a process maps. */
 struct MappedFile {

@@ -135,7 +135,10 @@ Status Recorder::open_kernel_by_module(plumb_clock_mode clock_mode) {
 
 /* Only these, and who runs an executable of --exe. */
 Status Recorder::limit_kernel(const std::vector<std::uint32_t>& processes) {
+    const std::size_t told = kernel_session_->notes().size();
     Status limited = kernel_session_->limit_to(processes);
+    for (std::size_t i = told; i < kernel_session_->notes().size(); i++)
+        status_.say(escaped(kernel_session_->notes()[i]));
     if (!limited || options_.executables.empty()) return limited;
     ExecutableWatch::Options watched;
     watched.globs = options_.executables;

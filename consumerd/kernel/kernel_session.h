@@ -173,8 +173,18 @@ private:
     Status read_page_format();
     Result<std::set<std::uint32_t>> listed(const char* list) const; /* the machine's numbers */
     Result<std::set<std::uint32_t>> named_here(const char* list) const;
-    Result<std::vector<std::uint32_t>> machine_numbers(std::uint32_t process_id,
-                                                       std::set<std::uint32_t>& known) const;
+    Result<std::set<std::uint32_t>> ended_in_list(const std::vector<std::uint32_t>& process_ids) const;
+    Status leave_off_ended(const std::vector<std::uint32_t>& process_ids);
+    bool is_of(std::uint32_t number, const std::set<std::uint32_t>& threads,
+               const std::vector<std::uint32_t>& process_ids) const;
+    Status add_settled(const std::vector<std::uint32_t>& process_ids);
+    Result<std::size_t> add(const std::vector<std::uint32_t>& process_ids, std::uint64_t least_age_ns);
+    struct Numbers {
+        std::vector<std::uint32_t> all;
+        std::vector<std::uint32_t> young; /* by our numbers */
+    };
+    Result<Numbers> machine_numbers(std::uint32_t process_id, std::set<std::uint32_t>& known,
+                                    std::uint64_t least_age_ns) const;
     TextArguments texts_of(const std::vector<std::string>& event_names) const;
     void begin_texts(const std::vector<KernelSelector>& selectors);
     Status tell_texts();

@@ -8,7 +8,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <sstream>
 
 namespace plumb {
@@ -16,6 +18,24 @@ namespace {
 
 /* The kernel's PID_MAX_LIMIT: no thread ever has this number. */
 constexpr std::uint32_t nobodys_number = 4'194'304;
+
+/* A thread that lives as long will not end in the next moment. */
+constexpr std::uint64_t young_ns = 50'000'000;
+constexpr long pause_ns = 10'000'000;
+
+void pause_for_threads() {
+    const timespec pause = {0, pause_ns};
+    ::nanosleep(&pause, nullptr);
+}
+
+std::set<std::uint32_t> threads_of(const std::vector<std::uint32_t>& process_ids,
+                                   std::uint64_t least_age_ns) {
+    std::set<std::uint32_t> found;
+    for (const std::uint32_t process_id : process_ids)
+        for (const LivingThread& thread : living_threads(process_id))
+            if (thread.age_ns >= least_age_ns) found.insert(thread.id);
+    return found;
+}
 
 template <typename Numbers>
 std::string separated_by_spaces(const Numbers& numbers) {
@@ -51,18 +71,24 @@ Status KernelSession::translate_numbers() {
     return ok();
 }
 
-/* Of the threads of a process that are not in `known` yet. One that has ended since has none. */
-Result<std::vector<std::uint32_t>> KernelSession::machine_numbers(std::uint32_t process_id,
-                                                                  std::set<std::uint32_t>& known) const {
-    std::vector<std::uint32_t> found;
-    for (const std::uint32_t thread_id : thread_ids(process_id)) {
-        if (!known.insert(thread_id).second) continue;
-        if (!numbers_) {
-            found.push_back(thread_id);
+/* Of the threads of a process that are not in `known` yet. One that has ended since has none; of one that is too young nothing is
+ * known yet. */
+Result<KernelSession::Numbers> KernelSession::machine_numbers(std::uint32_t process_id,
+                                                              std::set<std::uint32_t>& known,
+                                                              std::uint64_t least_age_ns) const {
+    Numbers found;
+    for (const LivingThread& thread : living_threads(process_id)) {
+        if (thread.age_ns < least_age_ns) {
+            if (!known.contains(thread.id)) found.young.push_back(thread.id);
             continue;
         }
-        const auto number = numbers_->of(process_id, thread_id);
-        if (number) found.push_back(*number);
+        if (!known.insert(thread.id).second) continue;
+        if (!numbers_) {
+            found.all.push_back(thread.id);
+            continue;
+        }
+        const auto number = numbers_->of(process_id, thread.id);
+        if (number) found.all.push_back(*number);
         if (!number && number.error().number() != ENOENT) return number.error();
     }
     return found;
@@ -83,29 +109,106 @@ Status KernelSession::limit_to(const std::vector<std::uint32_t>& process_ids) {
     /* An empty list would be everybody's, and who is named may have ended. */
     if (Status set = write_tracefs(path("set_event_pid"), std::to_string(nobodys_number), true); !set)
         return set;
+    constexpr int ended_looks_max = 20;
+    for (int looks = 0; looks < ended_looks_max; looks++) {
+        if (Status added = add_settled(process_ids); !added) return added;
+        const auto ended = ended_in_list(process_ids);
+        if (!ended) return ended.error();
+        if (ended->empty()) return ok();
+        if (Status left = leave_off_ended(process_ids); !left) return left;
+    }
+    notes_.push_back(
+        fmt::format("Threads of {} begin and end too fast to be told apart: another process that "
+                    "gets the number of one may be recorded, too.",
+                    separated_by_spaces(process_ids)));
+    return ok();
+}
+
+/* Before anything is recorded. Threads that have just begun are not written: mostly they were started by one that is in the list,
+ * and are in it by that; or they end in a moment. */
+Status KernelSession::add_settled(const std::vector<std::uint32_t>& process_ids) {
+    constexpr std::uint64_t patience_ns = 300'000'000;
+    for (std::uint64_t waited_ns = 0; waited_ns < patience_ns; waited_ns += pause_ns) {
+        const auto young = add(process_ids, young_ns);
+        if (!young) return young.error();
+        if (*young == 0) return ok();
+        pause_for_threads();
+    }
     return add(process_ids);
+}
+
+/* The kernel takes a number out of the list when its thread ends. One that had ended before it was written would stay, and
+ * whoever gets that number next would be recorded, and what he starts. */
+Result<std::set<std::uint32_t>>
+KernelSession::ended_in_list(const std::vector<std::uint32_t>& process_ids) const {
+    /* Who is on his way out is taken out in a moment. */
+    constexpr int looks = 3;
+    std::set<std::uint32_t> ended;
+    for (int look = 0; look < looks; look++) {
+        if (look != 0) pause_for_threads();
+        const auto living = threads_of(process_ids, 0);
+        const auto in_list = listed("set_event_pid"); /* who ended since is not in there any more */
+        if (!in_list) return in_list;
+        if (look == 0) ended = *in_list;
+        std::erase_if(ended, [&](std::uint32_t number) {
+            return number == nobodys_number || !in_list->contains(number) ||
+                   is_of(number, living, process_ids);
+        });
+        if (ended.empty()) break;
+    }
+    return ended;
+}
+
+/* `threads`: of the processes. What they have started is theirs, too. */
+bool KernelSession::is_of(std::uint32_t number, const std::set<std::uint32_t>& threads,
+                          const std::vector<std::uint32_t>& process_ids) const {
+    const std::uint32_t here = numbers_ ? numbers_->here_now(number) : number;
+    return threads.contains(here) ||
+           std::any_of(process_ids.begin(), process_ids.end(),
+                       [&](std::uint32_t process_id) { return descends_from(here, process_id); });
+}
+
+/* Nothing can be taken out of the list: it is written anew, before anything is recorded. */
+Status KernelSession::leave_off_ended(const std::vector<std::uint32_t>& process_ids) {
+    auto kept = listed("set_event_pid");
+    if (!kept) return kept.error();
+    const auto settled = threads_of(process_ids, young_ns); /* others may end while this is written */
+    std::erase_if(*kept, [&](std::uint32_t number) { return !is_of(number, settled, process_ids); });
+    kept->insert(nobodys_number);
+    return write_tracefs(path("set_event_pid"), separated_by_spaces(*kept));
 }
 
 /* Threads that are in the list hand that on to those that they start; those that were started before, by one that was not
  * in it yet, are found by looking again. */
 Status KernelSession::add(const std::vector<std::uint32_t>& process_ids) {
+    const auto young = add(process_ids, 0);
+    return young ? ok() : young.error();
+}
+
+/* How many are too young. */
+Result<std::size_t> KernelSession::add(const std::vector<std::uint32_t>& process_ids,
+                                       std::uint64_t least_age_ns) {
     constexpr int thread_looks_max = 100;
     std::set<std::uint32_t> known;
+    std::size_t young = 0;
     for (int looks = 0; looks < thread_looks_max; looks++) {
         std::vector<std::uint32_t> missing;
         const auto in_list = listed("set_event_pid");
         if (!in_list) return in_list.error();
+        young = 0;
         for (const std::uint32_t process_id : process_ids) {
-            const auto found = machine_numbers(process_id, known);
+            const auto found = machine_numbers(process_id, known, least_age_ns);
             if (!found) return found.error();
-            for (const std::uint32_t number : *found)
+            for (const std::uint32_t number : found->all)
                 if (!in_list->contains(number)) missing.push_back(number);
+            for (const std::uint32_t thread_id : found->young)
+                young += numbers_ || !in_list->contains(thread_id) ? 1 : 0;
         }
-        if (missing.empty()) return ok();
+        if (missing.empty()) break;
         if (Status set = write_tracefs(path("set_event_pid"), separated_by_spaces(missing), true); !set)
-            return set;
+            return set.error();
     }
-    return ok();
+    return young;
 }
 
 Result<std::set<std::uint32_t>> KernelSession::named_here(const char* list) const {
@@ -159,9 +262,9 @@ Status KernelSession::show(const std::vector<std::uint32_t>& thread_ids) {
 
 Status KernelSession::leave_out_self() {
     std::set<std::uint32_t> known;
-    const auto own = machine_numbers(static_cast<std::uint32_t>(getpid()), known);
+    const auto own = machine_numbers(static_cast<std::uint32_t>(getpid()), known, 0);
     if (!own) return own.error();
-    return write_tracefs(path("set_event_notrace_pid"), separated_by_spaces(*own));
+    return write_tracefs(path("set_event_notrace_pid"), separated_by_spaces(own->all));
 }
 
 } // namespace plumb
