@@ -52,7 +52,7 @@ su -s /bin/sh -c '{BY_MODULE} -k kprobe:vfs_read -o /tmp/none --duration 10ms' s
 KILLED = f"""
 mkdir -p /debug && mount -t debugfs none /debug
 {BY_MODULE} -o $RESULTS/trace {PROBES} & recorder=$!
-until [ -s $RESULTS/trace/kernel/ring_0 ]; do sleep 0.05; done
+until [ -s $RESULTS/trace/kernel/ring_0 ] || [ -s $RESULTS/trace/kernel/ring_1 ]; do prober >/dev/null; sleep 0.1; done
 kill -STOP $recorder
 prober >/dev/null
 grep -c vfs_read /debug/kprobes/list >$RESULTS/before
