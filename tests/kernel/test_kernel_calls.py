@@ -54,7 +54,7 @@ class KernelCalls(GuestTests):
         guest.step("chosen", f"{BY_MODULE} -o $RESULTS/trace -a -k 'syscalls:open*' -k '!syscalls:openat' -k 'syscalls:sys_exit_getppid' -- caller /tmp/texts")
         guest.step("killed", f"""
 {BY_MODULE} -o $RESULTS/trace {ALL} & recorder=$!
-until [ -s $RESULTS/trace/kernel/ring_0 ]; do sleep 0.05; done
+until [ -s $RESULTS/trace/kernel/ring_0 ] || [ -s $RESULTS/trace/kernel/ring_1 ]; do sleep 0.05; done
 kill -STOP $recorder
 caller /tmp/texts
 kill -9 $recorder
