@@ -253,7 +253,9 @@ TEST_F(ProcessTableTest, everybody_calls_himself_by_his_namespace_and_number) {
     EXPECT_EQ(own_name_of(inner), (OwnName{space.inode(), Space::number}));
     EXPECT_EQ(look_for_thread(inner, Space::number, Space::number), inner);
     EXPECT_EQ(look_for_thread(inner, Space::number + 3, Space::number), inner) << "not as far apart as most";
+#if !defined(__SANITIZE_THREAD__) /* it starts a thread of its own, which gets that number */
     EXPECT_EQ(look_for_thread(inner, Space::number, Space::number + 1), 0u);
+#endif
     EXPECT_FALSE(proc_has_other_numbers());
 }
 
