@@ -82,9 +82,11 @@ Status KernelMemory::take_page_map(std::string_view vmcoreinfo) {
     const auto mapping_offset = number_of(vmcoreinfo, "OFFSET", "page.mapping");
     if (!sections || !roots || !section_bytes || !map_offset || !page_size || !mapping_offset)
         return missing("where its table of pages is");
-    if (*page_size == 0 || *page_size > 1024 || *mapping_offset > *page_size - 2 * sizeof(std::uint64_t) ||
-        *section_bytes == 0 || *section_bytes > MemoryDump::page_bytes ||
-        *map_offset > *section_bytes - sizeof(std::uint64_t))
+    const auto fits = [](std::uint64_t at, std::uint64_t bytes, std::uint64_t whole) {
+        return bytes <= whole && at <= whole - bytes;
+    };
+    if (*page_size > 1024 || !fits(*mapping_offset, 2 * sizeof(std::uint64_t), *page_size) ||
+        *section_bytes > MemoryDump::page_bytes || !fits(*map_offset, sizeof(std::uint64_t), *section_bytes))
         return missing("anything sound about its table of pages");
     description_bytes_ = *page_size;
     mapping_offset_ = *mapping_offset;

@@ -50,6 +50,7 @@ inline uint64_t now() {
 class NotingSink : public IdleSink {
 public:
     Status write_records(uint32_t, const Piece& piece, uint64_t, uint64_t) override {
+        if (before_records) before_records();
         if (records_fail) return Error("There is no room.");
         if (has_no_memory) throw std::bad_alloc();
         for_each_record(piece, [this](const plumb_record& record) {
@@ -69,7 +70,7 @@ public:
     }
     Status close(uint32_t) override { return close_fails ? Status(Error("There was no room.")) : ok(); }
 
-    std::function<void()> while_writing;
+    std::function<void()> while_writing, before_records;
     bool is_full = false;
     bool close_fails = false;
     bool records_fail = false;

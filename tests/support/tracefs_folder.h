@@ -50,6 +50,14 @@ public:
         write(folder + "/stats",
               "entries: 0\noverrun: 0\ncommit overrun: 0\ndropped events: 0\nread events: 0\n");
     }
+    /* What the kernel has counted for it by now. */
+    void set_counts(unsigned cpu, uint64_t overrun, uint64_t dropped, uint64_t read,
+                    uint64_t commit_overrun = 0) const {
+        write(
+            fmt::format("{}/per_cpu/cpu{}/stats", instance_, cpu),
+            fmt::format("entries: 0\noverrun: {}\ncommit overrun: {}\ndropped events: {}\nread events: {}\n",
+                        overrun, commit_overrun, dropped, read));
+    }
     /* Whose buffer can be opened, and not read. */
     void add_broken_cpu(unsigned cpu) const {
         add_cpu(cpu, {});

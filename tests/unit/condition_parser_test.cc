@@ -118,6 +118,97 @@ TEST(ConditionParser, PointsAtMistakes) {
     EXPECT_NE(shape("  "), "");
 }
 
+/* What is wrong, and at which column. */
+TEST(ConditionParser, SaysWhatIsWrongAndWhere) {
+    const struct {
+        const char* text;
+        const char* what;
+        std::size_t column;
+    } cases[] = {
+        {"a b", "there is no operation here", 2},
+        {"a )", "there is no operation here", 2},
+        {"(a", "this parenthesis is not closed", 0},
+        {"b + (a b)", "this parenthesis is not closed", 4},
+        {"()", "this is no field, number or text in quotation marks", 1},
+        {"a +", "something is missing here", 3},
+        {"a + ]", "this is no field, number or text in quotation marks", 4},
+        {"a == b == c", "comparisons do not follow each other: join them by &&", 7},
+        {"a < b ~ c", "comparisons do not follow each other: join them by &&", 6},
+        {"a == 'x", "this text has no end", 5},
+        {"a == \"x'", "this text has no end", 5},
+        {"a == 'x\\", "nothing is quoted by this", 7},
+        {"a == '\\x1'", "two hexadecimal digits follow \\x", 6},
+        {"a == '\\x1g'", "two hexadecimal digits follow \\x", 6},
+        {"a == '\\x", "two hexadecimal digits follow \\x", 6},
+        {"a == '\\q'", "a text has no such escape: a backslash itself is written \\\\", 6},
+        {"a == 18446744073709551616", "no number has more than 64 bits", 5},
+        {"a == 0x10000000000000000", "no number has more than 64 bits", 5},
+        {"a == 02000000000000000000000", "no number has more than 64 bits", 5},
+        {"a == 0x", "this number has no digits", 5},
+        {"a == 0b2", "this number has no digits", 5},
+        {"a == 0xg", "this number has no digits", 5},
+        {"a == 1e999", "this is no number", 5},
+        {"a == 08", "a number that begins with 0 is octal, and has no such digit", 6},
+        {"a == 0789", "a number that begins with 0 is octal, and has no such digit", 7},
+        {"a == 01.5", "a number that begins with 0 is octal, and has no such digit", 7},
+        {"a == 5ms", "a number has no such digit, and no unit", 6},
+        {"a == 0x5g", "a number has no such digit, and no unit", 8},
+        {"a == 0b12", "a number has no such digit, and no unit", 8},
+        {"a == 1.5.5", "a number has no such digit, and no unit", 8},
+        {"a == 1.5x", "a number has no such digit, and no unit", 8},
+        {"a == 0x1.5", "a number has no such digit, and no unit", 8},
+        {"a.", "the name of a part is missing", 2},
+        {"a.5", "the name of a part is missing", 2},
+        {"a..b", "the name of a part is missing", 2},
+        {"a[]", "an element has a number in brackets: [0]", 1},
+        {"a[b]", "an element has a number in brackets: [0]", 1},
+        {"a[-1]", "an element has a number in brackets: [0]", 1},
+        {"a[1", "an element has a number in brackets: [0]", 1},
+        {"a[1 ]", "an element has a number in brackets: [0]", 1},
+        {"a[18446744073709551616]", "an element has a number in brackets: [0]", 1},
+        {"a[1].b", "there is no operation here", 4},
+    };
+    for (const auto& [text, what, column] : cases)
+        EXPECT_EQ(shape(text),
+                  std::string(what) + ":\n    " + text + "\n    " + std::string(column, ' ') + "^");
+    EXPECT_EQ(shape("a\n\t&& \xc3\xa4"),
+              "this is no field, number or text in quotation marks:\n    a  && \xc3\xa4\n          ^");
+    EXPECT_EQ(shape(" \t\n"), "The condition is empty.");
+}
+
+TEST(ConditionParser, ReadsTheWidestThereIs) {
+    EXPECT_EQ(shape("0xffffffffffffffff"), "18446744073709551615");
+    EXPECT_EQ(shape("0XAbCdEf"), "11259375");
+    EXPECT_EQ(shape("a[18446744073709551615]"), "a[18446744073709551615]");
+    EXPECT_EQ(shape("1e3 + 1E3 + 2.5E-1"), "((1000.000000+1000.000000)+0.250000)");
+    EXPECT_EQ(shape("azAZ_09.azAZ_09"), "azAZ_09.azAZ_09");
+    EXPECT_EQ(shape("\ta\n==\t1 \n"), "(a==1)");
+    EXPECT_EQ(shape("a==b&&c==d"), "((a==b)&&(c==d))");
+    EXPECT_EQ(shape("(a == b) == c"), "((a==b)==c)");
+    EXPECT_EQ(shape("a ~ '\\x2a\\x3f\\x5b\\x5c\\x61'"), "(a~'\\*\\?\\[\\\\a')");
+    EXPECT_EQ(shape("a == '\\x2a\\xfF'"), "(a=='*\xff')");
+    EXPECT_EQ(shape("(a ~ 'x') == ('\\\\')"), "((a~'x')=='\\')") << "no pattern any more";
+}
+
+TEST(ConditionParser, BoundsWhatItReads) {
+    const auto nested = [](int depth) {
+        return std::string(static_cast<std::size_t>(depth), '(') + "a" +
+               std::string(static_cast<std::size_t>(depth), ')');
+    };
+    EXPECT_EQ(shape(nested(199)), "a");
+    EXPECT_TRUE(shape(nested(200)).starts_with("this is nested too deeply:"));
+    EXPECT_TRUE(shape(std::string(200, '!') + "a").starts_with("this is nested too deeply:"));
+    EXPECT_EQ(shape(std::string(199, '!') + "a"), std::string(199, '!') + "a");
+    std::string long_one = "a", one_more = "!a";
+    for (int i = 0; i < 2047; i++)
+        long_one += "+a", one_more += "+a";
+    EXPECT_TRUE(parse_condition(long_one));
+    const auto tree = parse_condition(one_more);
+    ASSERT_TRUE(tree);
+    EXPECT_EQ(tree->nodes.size(), 4096u);
+    EXPECT_TRUE(shape("!" + one_more).starts_with("the condition is too long:"));
+}
+
 TEST(ConditionParser, ReadsWhateverThereIs) {
     constexpr std::string_view pieces[] = {
         "a",  "a.b", "[3]", "(",  ")",  "||", "&&", "==", "~", "!", "-", "0x",

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -168,6 +169,99 @@ TEST_F(DrainTest, events_that_there_is_no_memory_for_are_counted) {
     EXPECT_THAT(finished.error().message(), testing::HasSubstr("Memory ran out while events were written"));
     EXPECT_EQ(drain->totals().progress.events, 2u);
     EXPECT_EQ(by_name(drain->totals().events_lost)["not_written"], 3u);
+}
+
+// Where the recorder before has ended, and what that one has told: nobody reads a record twice, or tells of a loss twice.
+TEST_F(DrainTest, what_is_left_is_read_from_where_it_was_left) {
+    const auto drained = [&](uint64_t taken, uint64_t told, uint64_t lost, uint64_t not_stored,
+                             std::string& said) {
+        ChannelBuilder channel;
+        const uint16_t id = channel.add_event("n", {test::integer("value", 8)});
+        for (uint64_t i = 0; i < 5; i++)
+            EXPECT_TRUE(channel.write(1, id, 1000 + i, test::Payload().put(i).bytes()));
+        plumb_ring_control& control = channel.control(1);
+        control.taken = taken;
+        control.told[PLUMB_LOST_TOO_LARGE] = told;
+        control.lost[PLUMB_LOST_TOO_LARGE] = lost;
+        control.not_stored = not_stored;
+        std::filesystem::remove_all(trace());
+        ChannelDrainOptions options;
+        options.directory = trace();
+        options.log = [&said](const std::string& line) { said += line; };
+        auto drain = drain_dead_channel(channel.bytes(), options);
+        EXPECT_TRUE(drain) << drain.error().message();
+        EXPECT_TRUE((*drain)->finish());
+        return (*drain)->totals();
+    };
+    std::string said;
+    DrainTotals totals = drained(48, 4, 10, 0, said);
+    EXPECT_EQ(totals.progress.events, 3u);
+    EXPECT_EQ(by_name(totals.events_lost), (std::map<std::string, uint64_t>{{"too_large", 6}}));
+    totals = drained(0, 4, 4, 7, said);
+    EXPECT_EQ(totals.progress.events, 5u);
+    EXPECT_EQ(by_name(totals.events_lost), (std::map<std::string, uint64_t>{{"not_written", 7}}));
+    totals = drained(49, 0, 0, 0, said); /* no record begins there */
+    EXPECT_EQ(totals.progress.events, 5u);
+    EXPECT_EQ(said, "");
+    totals = drained(0, 4, 2, 0, said);
+    EXPECT_EQ(totals.progress.events_discarded, 0u);
+    EXPECT_EQ(said, "A counter of lost events of ring 1 was written over: it was 4, and is 2. How many were "
+                    "lost by then is not known.");
+    said.clear();
+    totals = drained(0, 0, 0, loss_growth_max + 1, said);
+    EXPECT_EQ(totals.progress.events_discarded, 0u);
+    EXPECT_EQ(said,
+              fmt::format("A counter of lost events of ring 1 was written over: it was 0, and is {}. How "
+                          "many were lost by then is not known.",
+                          loss_growth_max + 1));
+}
+
+TEST_F(DrainTest, a_live_channel_is_told_what_was_taken_and_what_of_every_cause) {
+    ChannelBuilder channel;
+    const uint16_t id = channel.add_event("n", {test::integer("value", 8)});
+    auto [drain, sink] = noted(channel);
+    plumb_ring_control& control = channel.control(0);
+    for (uint64_t cause = 0; cause < PLUMB_LOSS_COUNTERS; cause++)
+        control.lost[cause] = 3 + cause;
+    const uint32_t space = channel.header().space_futex;
+    write_as(channel, id, process, 3);
+    ASSERT_TRUE(drain->step(ReadWhat::everything));
+    EXPECT_EQ(control.taken, 72u);
+    EXPECT_EQ(control.consumed, 0u);
+    EXPECT_EQ(channel.header().space_futex, space) << "there is no room yet";
+    /* A full ring has lost what would stand behind what was read. */
+    for (uint64_t cause = 0; cause < PLUMB_LOSS_COUNTERS; cause++)
+        EXPECT_EQ(control.told[cause],
+                  cause == PLUMB_LOST_FULL || cause == PLUMB_LOST_BLOCK_TIMEOUT ? 0 : 3 + cause);
+    EXPECT_EQ(channel.control(1).told[0], 0u);
+    write_as(channel, id, process, 200);
+    channel.header().space_waiters = 1;
+    ASSERT_TRUE(drain->step(ReadWhat::everything));
+    for (uint64_t cause = 0; cause < PLUMB_LOSS_COUNTERS; cause++)
+        EXPECT_EQ(control.told[cause], 3 + cause) << cause;
+    EXPECT_EQ(control.taken, control.write_pos);
+    EXPECT_EQ(control.consumed, 4096u);
+    EXPECT_EQ(channel.header().space_futex, space + 1);
+    EXPECT_EQ(channel.header().space_waiters, 0u);
+    EXPECT_EQ(drain->totals().events_lost.size(), 7u) << "what was cut is no loss";
+}
+
+// A writer that is as fast as the reader must not keep the others waiting.
+TEST_F(DrainTest, a_ring_is_read_once_around_in_a_turn) {
+    ChannelBuilder channel;
+    const uint16_t id = channel.add_event("n", {test::integer("value", 8)});
+    auto [drain, sink] = noted(channel);
+    uint64_t written = 0;
+    const auto fill = [&, id = id] {
+        while (channel.write(0, id, test::now(), test::Payload().put(written).bytes()))
+            written++;
+    };
+    sink->before_records = fill;
+    fill();
+    EXPECT_TRUE(drain->step(ReadWhat::everything));
+    EXPECT_GE(drain->progress().events, 4 * 170u);
+    EXPECT_LE(drain->progress().events, 5 * 170u);
+    EXPECT_GT(written, drain->progress().events);
 }
 
 } // namespace plumb

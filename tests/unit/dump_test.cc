@@ -3,13 +3,12 @@
 #include "consumerd/dump/kernel_memory.h"
 #include "consumerd/dump/memory_dump.h"
 #include "tests/support/channel_builder.h"
+#include "tests/support/dump_file.h"
 #include "tests/support/small_machine.h"
 
 #include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -23,21 +22,13 @@ namespace plumb {
 namespace {
 
 using test::ChannelBuilder;
+using test::dump_of;
 using test::DumpSegment;
+using test::file_of;
 using test::SmallMachine;
 using testing::HasSubstr;
 
 constexpr std::size_t page_bytes = MemoryDump::page_bytes;
-
-FileDescriptor file_of(std::span<const std::byte> content) {
-    FileDescriptor file(::memfd_create("dump", MFD_CLOEXEC));
-    EXPECT_EQ(::pwrite(file.get(), content.data(), content.size(), 0), static_cast<ssize_t>(content.size()));
-    return file;
-}
-
-Result<MemoryDump> dump_of(std::span<const std::byte> content) {
-    return MemoryDump::open(file_of(content), "dump");
-}
 
 ChannelBuilder some_channel() {
     ChannelBuilder channel;

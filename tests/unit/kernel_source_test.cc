@@ -1,10 +1,10 @@
 // cmake-once
 // Which records of the kernel's buffers are given for which CPU, and how often; over a directory that looks like tracefs.
+#include "tests/support/kernel_source_test.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/drain/kernel_source.h"
 #include "tests/support/idle_sink.h"
 #include "tests/support/kernel_statedump_times.h"
-#include "tests/support/tracefs_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,40 +22,6 @@ namespace {
 using namespace test;
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-class KernelSourceTest : public testing::Test {
-protected:
-    /* Events of these threads, one each. */
-    static std::vector<std::byte> page(uint64_t time, std::vector<uint32_t> threads, uint64_t flags = 0) {
-        PageBuilder builder(time);
-        for (const uint32_t thread : threads)
-            builder.event(1, TracefsFolder::number_event(thread, thread));
-        return builder.page(flags);
-    }
-    void open() {
-        auto session = KernelSession::adopt_in(tracefs_.root(), TracefsFolder::cookie);
-        ASSERT_TRUE(session) << session.error().message();
-        session_ = std::move(*session);
-        KernelDrainOptions options;
-        options.clock.mode = PLUMB_CLOCK_MONOTONIC;
-        auto source = KernelSource::make(*session_, std::move(options));
-        ASSERT_TRUE(source) << source.error().message();
-        source_ = std::move(*source);
-    }
-    /* Whose records the next piece of a ring has. */
-    std::vector<uint32_t> next(size_t ring) {
-        std::vector<uint32_t> threads;
-        if (const auto piece = source_->next(ring, ReadWhat::everything)) {
-            for_each_record(*piece, [&](const plumb_record& record) { threads.push_back(record.thread_id); });
-            EXPECT_EQ(piece->record_count, threads.size());
-        }
-        return threads;
-    }
-
-    TracefsFolder tracefs_;
-    std::unique_ptr<KernelSession> session_;
-    std::unique_ptr<KernelSource> source_;
-};
 
 /* The times of the names that it is told. */
 class NameTimes : public IdleSink {

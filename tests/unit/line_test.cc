@@ -5,16 +5,12 @@
 #include "consumerd/line/frame.h"
 #include "consumerd/line/line_receiver.h"
 #include "consumerd/line/serial_line.h"
+#include "tests/support/line_receiver_test.h"
 
 #include <gtest/gtest.h>
 
-#include <sys/stat.h>
-
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <random>
 #include <string>
@@ -23,11 +19,9 @@
 namespace plumb {
 namespace {
 
-constexpr uint32_t recording = 77;
-
-std::span<const std::byte> bytes_of(const std::string& text) {
-    return std::as_bytes(std::span(text));
-}
+using test::bytes_of;
+using test::LineReceiverTest;
+using test::recording;
 
 std::vector<std::byte> random_bytes(std::mt19937& random, size_t count) {
     std::vector<std::byte> bytes(count);
@@ -160,52 +154,6 @@ TEST(Frames, GoOnBehindAPause) {
     EXPECT_EQ(found, 3u);
     EXPECT_EQ(scanner.damaged_frames(), 0u);
 }
-
-class LineReceiverTest : public testing::Test {
-protected:
-    void SetUp() override {
-        char pattern[] = "/tmp/plumb-line-test-XXXXXX";
-        ASSERT_NE(mkdtemp(pattern), nullptr);
-        root_ = pattern;
-        mkdir((root_ + "/trace").c_str(), 0755);
-        auto opened = Folder::open(root_ + "/trace");
-        ASSERT_TRUE(opened);
-        folder_.emplace(std::move(*opened));
-    }
-    void TearDown() override { std::filesystem::remove_all(root_); }
-
-    void add(FrameType type, const std::string& name,
-             std::initializer_list<std::span<const std::byte>> parts) {
-        append_frame(line_, type, recording, number_++, name, parts);
-    }
-    void add_packet(const std::string& name, uint64_t sequence = 0) {
-        CtfPacketStart start{};
-        start.header.magic = ctf_magic;
-        start.context.packet_size = start.context.content_size = sizeof(start) * 8;
-        start.context.packet_seq_num = sequence;
-        start.context.timestamp_begin = 1000;
-        add(FrameType::packet, name, {std::as_bytes(std::span(&start, 1))});
-    }
-    void add_part(const std::string& name, FilePart part, const std::string& content) {
-        add(FrameType::part, name, {std::as_bytes(std::span(&part, 1)), bytes_of(content)});
-    }
-    std::vector<std::string> files() const {
-        std::vector<std::string> found;
-        for (const auto& each : std::filesystem::recursive_directory_iterator(root_))
-            if (each.is_regular_file()) found.push_back(each.path().lexically_relative(root_));
-        std::sort(found.begin(), found.end());
-        return found;
-    }
-    std::string content_of(const std::string& name) const {
-        std::ifstream file(root_ + "/" + name);
-        return {std::istreambuf_iterator<char>(file), {}};
-    }
-
-    std::string root_;
-    std::optional<Folder> folder_;
-    std::vector<std::byte> line_;
-    uint32_t number_ = 0;
-};
 
 TEST_F(LineReceiverTest, WritesNothingOutsideOfTheTrace) {
     for (const char* name : {"../ring_0", "/tmp/ring_0", "ust/../ring_0", "ust", "ust/a/b", "ust/", "/x", "",

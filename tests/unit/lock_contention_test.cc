@@ -114,16 +114,16 @@ TEST(LockContention, WhatWasWaitedForLongestIsFirstAndThenWhatWasTakenMostOften)
         trace.take(100 + 10 * i, 1, lock_a, i == 2 ? 5 : 0);
         trace.give(105 + 10 * i, 1, lock_a);
     }
-    trace.take(200, 1, lock_d);
-    trace.take(210, 1, lock_c);
-    trace.give(220, 1, lock_c);
-    trace.take(230, 1, lock_c);
+    trace.take(200, 1, lock_c);
+    trace.take(210, 1, lock_d);
+    trace.give(220, 1, lock_d);
+    trace.take(230, 1, lock_d);
     trace.wait_for(235, 1, lock_b);
     trace.take(240, 1, lock_b, 40);
     std::vector<uint64_t> order;
     for (const LockUse& use : trace.result())
         order.push_back(use.address);
-    EXPECT_EQ(order, (std::vector<uint64_t>{lock_b, lock_a, lock_c, lock_d}));
+    EXPECT_EQ(order, (std::vector<uint64_t>{lock_b, lock_a, lock_d, lock_c}));
 }
 
 TEST(LockContention, CountsTheLastHoldOfALockThatIsMadeAnew) {
@@ -284,6 +284,84 @@ TEST(LockContention, NobodyElseReleasesAMutexThatChecks) {
         trace.give(110, 2, lock_a); /* whose refusal was lost */
         trace.give(200, 1, lock_a);
         EXPECT_EQ(trace.only().held.total_ns, 100u);
+    }
+}
+
+/* Normal, recursive, errorcheck, adaptive, and what may come: another thread may release it, its holder may take it again. */
+TEST(LockContention, KnowsTheNatureThatAMutexWasMadeOf) {
+    const std::tuple<uint8_t, uint64_t, uint64_t> natures[] = {
+        {0, 5, 2}, {1, 0, 12}, {2, 0, 2}, {3, 5, 2}, {4, 5, 12}};
+    for (const auto& [kind, released_by_another_ns, taken_again_ns] : natures) {
+        Trace other, again;
+        other.make(5, lock_a, kind);
+        other.take(10, 1, lock_a);
+        other.give(15, 2, lock_a);
+        EXPECT_EQ(other.only().held.total_ns, released_by_another_ns) << int{kind};
+        again.make(5, lock_a, kind);
+        again.take(10, 1, lock_a);
+        again.take(20, 1, lock_a);
+        again.give(22, 1, lock_a);
+        again.stream.event(again.wait, 22, 1, Payload().add(lock_b).add(uint64_t{0}));
+        again.give(22, 1, lock_a);
+        const std::vector<LockUse> locks = again.result();
+        ASSERT_EQ(locks.size(), 2u);
+        EXPECT_EQ(locks[0].held.total_ns, taken_again_ns) << int{kind};
+    }
+}
+
+/* What a thread does next with the lock shows that its release was none that is refused. */
+TEST(LockContention, WhoGoesOnWasNotRefused) {
+    for (const bool waits : {false, true}) {
+        Trace trace;
+        trace.take(10, 1, lock_a);
+        trace.give(15, 1, lock_a);
+        if (waits)
+            trace.wait_for(16, 1, lock_a);
+        else
+            trace.stream.event(trace.failed, 16, 1, Payload().add(lock_a).add(uint64_t{0}).add(16));
+        trace.stream.event(trace.refused, 17, 1, Payload().add(lock_a).add(1));
+        EXPECT_EQ(trace.only().held.count, 1u) << waits;
+    }
+}
+
+/* Each kind has its own events of waiting, or none. */
+TEST(LockContention, KnowsEachKindOfLock) {
+    EXPECT_STREQ(lock_kind_name(LockKind::mutex), "mutex");
+    EXPECT_STREQ(lock_kind_name(LockKind::rwlock), "rwlock");
+    EXPECT_STREQ(lock_kind_name(LockKind::spin), "spin");
+    for (const bool has_waits : {false, true}) {
+        SampleMetadata sample;
+        std::vector<uint16_t> acquired;
+        for (const std::string kind : {"mutex", "rwlock", "spin"}) {
+            acquired.push_back(sample.add("pthread", kind + "_acquired",
+                                          {test::integer_field(kind, 8), test::integer_field("waited_ns", 8),
+                                           test::integer_field("mode", 1)}));
+            if (has_waits && kind != "rwlock")
+                sample.add("pthread", kind + "_wait", {test::integer_field(kind, 8)});
+        }
+        sample.add("pthread", "mutex_other", {test::integer_field("mutex", 8)});
+        sample.add("other", "mutex_acquired", {test::integer_field("mutex", 8)});
+        const uint16_t nameless = sample.add("pthread", "spin_released", {test::integer_field("mutex", 8)});
+        SampleStream stream(ctf_stream_records, 0);
+        for (uint64_t i = 0; i < 3; i++)
+            stream.event(acquired[i], 10 + i, 1,
+                         Payload().add(0x100 * (i + 1)).add(uint64_t{1}).add(uint8_t{1}));
+        for (uint16_t id = static_cast<uint16_t>(nameless - 2); id <= nameless; id++)
+            stream.event(id, 20, 1, Payload().add(uint64_t{0x900}));
+        stream.end_packet();
+        const std::string metadata = sample.text();
+        Result<TraceReader> reader = TraceReader::from_memory({metadata, {stream.bytes()}});
+        ASSERT_TRUE(reader);
+        LockContention contention(*reader);
+        while (const Event* const event = reader->next())
+            contention.add(*event);
+        std::string all;
+        for (const LockUse& use : contention.result())
+            all += fmt::format("{} {:x} {} {} ", lock_kind_name(use.kind), use.address, use.contended_count,
+                               use.waited_ns);
+        EXPECT_EQ(all, has_waits ? "rwlock 200 1 1 mutex 100 0 0 spin 300 0 0 "
+                                 : "mutex 100 1 1 rwlock 200 1 1 spin 300 1 1 ");
+        EXPECT_EQ(contention.unreadable_count(), 0u);
     }
 }
 

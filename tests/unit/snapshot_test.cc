@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace plumb {
 namespace {
@@ -55,6 +56,44 @@ TEST_F(SessionTest, ASnapshotWithoutTheKernelsPartIsOne) {
     ASSERT_TRUE(second) << second.error().message();
     EXPECT_THAT(second->problems, SizeIs(0));
     EXPECT_EQ(second->totals.progress.events_discarded, lost_before) << "those of the first were told there";
+}
+
+uint64_t count_of(const std::vector<NamedCount>& counts, const std::string& name) {
+    for (const NamedCount& each : counts)
+        if (each.name == name) return each.count;
+    return 0;
+}
+
+/* Of what the kernel has lost, too, each snapshot tells what the one before did not. */
+TEST_F(SessionTest, ASnapshotTellsOfTheKernelWhatIsNewSinceTheOneBefore) {
+    const TracefsFolder tracefs;
+    tracefs.add_cpu(0, {});
+    auto kernel = KernelSession::adopt_in(tracefs.root(), TracefsFolder::cookie);
+    ASSERT_TRUE(kernel) << kernel.error().message();
+    Session session = make();
+    auto calibration = ClockCalibration::start(PLUMB_CLOCK_MONOTONIC);
+    ASSERT_TRUE(calibration);
+    SnapshotOptions options;
+    options.statedump.clock_mode = PLUMB_CLOCK_MONOTONIC;
+    uint64_t overrun = 0;
+    for (const uint64_t more : {7, 0, 5}) {
+        overrun += more;
+        tracefs.set_counts(0, overrun, 2 * overrun, 0);
+        options.drain.directory = fmt::format("{}/{}", tracefs.root(), overrun + (more == 0 ? 1000 : 0));
+        const auto taken = take_snapshot(session, *calibration, kernel->get(), options);
+        ASSERT_TRUE(taken) << taken.error().message();
+        EXPECT_THAT(taken->problems, SizeIs(0));
+        EXPECT_EQ(count_of(taken->totals.events_lost, "kernel_overrun"), more);
+        EXPECT_EQ(count_of(taken->totals.events_lost, "kernel_dropped"), 2 * more);
+        EXPECT_TRUE(std::filesystem::exists(options.drain.directory + "/kernel/metadata"));
+        EXPECT_TRUE(std::filesystem::exists(options.drain.directory + "/ust/metadata"));
+    }
+    const auto without = take_snapshot(session, *calibration, nullptr, [&] {
+        options.drain.directory += "/without";
+        return options;
+    }());
+    ASSERT_TRUE(without) << without.error().message();
+    EXPECT_FALSE(std::filesystem::exists(options.drain.directory + "/kernel"));
 }
 
 } // namespace

@@ -53,7 +53,7 @@ TEST(TraceDamage, TellsOnceOfEventsThatTheMetadataDoesNotKnow) {
     const uint16_t id = sample.add("app", "n", {integer_field("n", 8)});
     SampleStream stream(ctf_stream_records, 0);
     for (uint64_t n = 0; n < 4; n++)
-        stream.event(n == 0 ? id : 77, base_ns + n, 1, Payload().add(n));
+        stream.event(static_cast<uint16_t>(n == 0 ? id : 76 + n), base_ns + n, 1, Payload().add(n));
     stream.end_packet();
     const Opened trace{sample.text(), {stream.bytes()}};
     Result<TraceReader> reader = trace.open();

@@ -111,6 +111,63 @@ TEST(value_names, of_what_processes_share_stand_beside_permissions) {
     EXPECT_EQ(text("syscall_entry_sync_file_range", "flags", SYNC_FILE_RANGE_WRITE), "SYNC_FILE_RANGE_WRITE");
 }
 
+TEST(value_names, of_each_error_to_the_last) {
+    const auto error = [](std::int64_t number) { return std::string(error_name(number)); };
+    EXPECT_EQ(error(-1), "EPERM");
+    EXPECT_EQ(error(-133), "EHWPOISON");
+    EXPECT_EQ(error(-512), "ERESTARTSYS");
+    EXPECT_EQ(error(-513), "ERESTARTNOINTR");
+    EXPECT_EQ(error(-514), "ERESTARTNOHAND");
+    EXPECT_EQ(error(-515), "ENOIOCTLCMD");
+    EXPECT_EQ(error(-516), "ERESTART_RESTARTBLOCK");
+    for (const std::int64_t number : {0L, 1L, 2L, 512L, -511L, -517L, -4095L, -4096L, INT64_MIN, INT64_MAX})
+        EXPECT_EQ(error(number), "") << number;
+}
+
+TEST(value_names, of_every_real_time_signal) {
+    EXPECT_EQ(text("syscall_entry_kill", "sig", 31), "SIGSYS");
+    EXPECT_EQ(text("syscall_entry_kill", "sig", 32), "SIGRTMIN");
+    for (unsigned number = 33; number <= 64; number++)
+        EXPECT_EQ(text("syscall_entry_kill", "sig", number), "SIGRT_" + std::to_string(number - 32));
+    EXPECT_EQ(text("syscall_entry_kill", "sig", 65), "");
+}
+
+TEST(value_names, of_permissions_are_octal_in_each_call_that_has_them) {
+    for (const std::string call : {"open", "openat", "creat", "mkdir", "mkdirat", "mknod", "mknodat", "chmod",
+                                   "fchmod", "fchmodat", "mq_open", "fchmodat2", "umask"}) {
+        const std::string event = "syscall_entry_" + call;
+        EXPECT_EQ(text(event.c_str(), "mode", 0x1ff, 16), "0777") << call;
+        EXPECT_EQ(text(event.c_str(), "mode", 0, 16), "0") << call;
+        EXPECT_EQ(text(event.c_str(), "mode", 0xffff0007, 16), "07") << call;
+        EXPECT_EQ(text(event.c_str(), "mask", 022), call == "umask" ? "022" : "") << call;
+    }
+    EXPECT_EQ(text("syscall_entry_openat", "other", 0644), "");
+    EXPECT_EQ(text("syscall_entry_ioctl", "mode", 0644), "");
+    EXPECT_EQ(text("syscall_entry_openat", "mode", ~std::uint64_t{0}, 64), "01777777777777777777777");
+}
+
+TEST(value_names, of_addresses_are_of_calls_that_return_one) {
+    for (const std::string call : {"mmap", "brk", "mremap", "shmat"}) {
+        const std::string event = "syscall_exit_" + call;
+        EXPECT_EQ(text(event.c_str(), "ret", 0x7f0000001000, 64), "0x7f0000001000");
+        EXPECT_EQ(text(event.c_str(), "ret", static_cast<std::uint64_t>(-EINVAL), 64), "-22 (EINVAL)");
+        EXPECT_EQ(text(event.c_str(), "addr", 0x7f0000001000, 64), "");
+    }
+    EXPECT_EQ(text("syscall_exit_munmap", "ret", 0x7f00, 64), "");
+    EXPECT_EQ(text("syscall_entry_mmap", "ret", 0x7f00, 64), "");
+    EXPECT_EQ(text("syscall_entry_mmap", "fd", 0xfffffffffffffffe, 64), "-2");
+    EXPECT_EQ(text("syscall_entry_mmap", "fd", 5, 64), "5");
+    EXPECT_EQ(text("syscall_entry_munmap", "fd", 5, 64), "");
+    EXPECT_EQ(name("syscall_entry_mmap", "fd", 5, 64), "");
+}
+
+TEST(value_names, of_fields_are_cut_to_their_size) {
+    EXPECT_EQ(text("syscall_entry_kill", "sig", 0xffffffff00000006, 32), "SIGABRT");
+    EXPECT_EQ(text("syscall_entry_kill", "sig", 0xffffffff00000006, 64), "");
+    EXPECT_EQ(text("syscall_entry_kill", "sig", 0xff06, 8), "SIGABRT");
+    EXPECT_EQ(text("syscall_entry_mprotect", "prot", 0xffffffff00000003, 32), "PROT_READ|PROT_WRITE");
+}
+
 /* Two names for one number: one of them would be shown, by chance. */
 TEST(value_names, are_one_for_each_number) {
     for (const ValueTable& table : value_tables) {

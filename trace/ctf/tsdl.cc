@@ -84,18 +84,6 @@ Status Parser::expect(std::string_view punctuation) {
     return advance();
 }
 
-Result<bool> Parser::accept(std::string_view punctuation) {
-    if (!token_.is(punctuation)) return false;
-    if (Status moved = advance(); !moved) return moved.error();
-    return true;
-}
-
-Result<bool> Parser::accept_word(std::string_view word) {
-    if (!token_.is_word(word)) return false;
-    if (Status moved = advance(); !moved) return moved.error();
-    return true;
-}
-
 Result<std::string> Parser::dotted_name() {
     std::string name;
     for (;;) {

@@ -33,8 +33,6 @@ private:
     /* Tokens. `token_` is the next one. */
     Status advance();
     Status expect(std::string_view punctuation);
-    Result<bool> accept(std::string_view punctuation);
-    Result<bool> accept_word(std::string_view word);
     Error unexpected(std::string_view wanted) const;
 
     /* Values of attributes. */
@@ -87,6 +85,7 @@ private:
 
     using Scope = std::map<std::string, TypePtr, std::less<>>;
     TypePtr find_type(std::string_view name) const;
+    Result<TypePtr> known_type(const std::string& name) const;
     /* A type with a name may be used, and copied, by each line that follows. */
     Status may_copy(const Type& type);
     Status define_type(const std::string& name, TypePtr type);

@@ -183,6 +183,14 @@ Result<TypePtr> Parser::named_type() {
     return type;
 }
 
+/* `struct point` without a body: the name that an earlier one has. */
+Result<TypePtr> Parser::known_type(const std::string& name) const {
+    if (name.empty()) return unexpected("a name or `{`");
+    TypePtr known = find_type(name);
+    if (!known) return error_at(token_.line, fmt::format("there is no type `{:.60}`", name));
+    return known;
+}
+
 Status Parser::integer_attribute(Type& type, const std::string& name, const Value& given) {
     if (name == "size") {
         Result<uint64_t> size = number_of(given, 64);
@@ -299,9 +307,7 @@ Result<TypePtr> Parser::enumeration_type() {
         if (!container) return container;
         type.element = *container;
     } else if (!token_.is("{")) {
-        TypePtr known = find_type(name);
-        if (!known) return error_at(token_.line, fmt::format("there is no type `{:.60}`", name));
-        return known;
+        return known_type(name);
     } else {
         type.element = find_type("int");
     }
@@ -361,9 +367,7 @@ Result<TypePtr> Parser::structure_type() {
         if (Status moved = advance(); !moved) return moved.error();
     }
     if (!token_.is("{")) {
-        TypePtr known = find_type(name);
-        if (!known) return error_at(token_.line, fmt::format("there is no type `{:.60}`", name));
-        return known;
+        return known_type(name);
     }
     Type type;
     type.kind = Kind::structure;
@@ -422,8 +426,9 @@ Result<TypePtr> Parser::variant_type() {
         if (Status copied = may_copy(**made); !copied) return copied.error();
         type = **made;
     } else {
-        TypePtr known = find_type(name);
-        if (!known) return error_at(token_.line, fmt::format("there is no type `{:.60}`", name));
+        Result<TypePtr> found = known_type(name);
+        if (!found) return found;
+        const TypePtr& known = *found;
         if (Status copied = may_copy(*known); !copied) return copied.error();
         type = *known;
     }

@@ -141,6 +141,17 @@ bool take_date(std::string_view& text, tm& parts) {
     return take(text, ' ') || take(text, 'T');
 }
 
+/* Not the 30th of a February, which is one of March to the C library. */
+bool is_day(const tm& date) {
+    tm noon{};
+    noon.tm_year = date.tm_year;
+    noon.tm_mon = date.tm_mon;
+    noon.tm_mday = date.tm_mday;
+    noon.tm_hour = 12;
+    timegm(&noon);
+    return noon.tm_mday == date.tm_mday;
+}
+
 } // namespace
 
 void TimeFormat::new_second(int64_t second) {
@@ -219,6 +230,8 @@ Result<int64_t> TimeFormat::parse(std::string_view text) const {
         year && start.starts_with('-') && !is_known_year(*year))
         return Error("`{}` is out of range: a trace knows the years 1970 to 2200.", text);
     if (has_date && !take_date(rest, parts)) return wrong;
+    if (has_date && !is_day(parts))
+        return Error("`{}` is not a point in time: its month has no such day.", text);
     int64_t fraction_ns = 0;
     if (!take_clock(rest, parts, fraction_ns)) return wrong;
     parts.tm_isdst = -1;
@@ -227,8 +240,6 @@ Result<int64_t> TimeFormat::parse(std::string_view text) const {
         return (utc ? timegm(&broken_down) : mktime(&broken_down)) * ns_per_s + fraction_ns;
     };
     const int64_t time_ns = to_ns(copy);
-    if (has_date && copy.tm_mday != parts.tm_mday && parts.tm_sec < 60)
-        return Error("`{}` is not a point in time: its month has no such day.", text);
     const bool long_before = static_cast<__int128>(start_ns_) - time_ns >= __int128{12 * 3600} * ns_per_s;
     if (has_date || !long_before) return time_ns;
     /* Half a day and more before the trace began: the day after is meant. */

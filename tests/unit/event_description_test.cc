@@ -1,0 +1,283 @@
+// cmake-once
+// Descriptions of events in a channel: what is written is what is read, whatever an event has; and of what is damaged, the
+// reason, at every limit.
+#include "consumerd/event/elf_events.h"
+
+#include "tests/support/channel_builder.h"
+
+#include <plumb/abi/event.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace plumb {
+namespace {
+
+using test::field;
+using test::integer;
+using testing::HasSubstr;
+
+EventField with_labels(EventField field, std::vector<std::pair<int64_t, std::string>> labels) {
+    field.labels = std::move(labels);
+    return field;
+}
+
+EventDescription everything() {
+    EventDescription event;
+    event.provider = "shop";
+    event.name = "everything";
+    event.log_level = 6;
+    event.source_file = "shop/all.c";
+    event.source_line = 0x10203;
+    EventField levels = field("levels", PLUMB_FIELD_ENUM, 2);
+    levels.is_signed = true;
+    EventField states = field("states", PLUMB_FIELD_ENUM, 8);
+    EventField colors = field("colors", PLUMB_FIELD_ENUM, 4);
+    colors.hex = true;
+    event.fields = {integer("i", 1, true),
+                    integer("u", 2),
+                    integer("x", 4, false, true),
+                    integer("n", 8),
+                    field("f", PLUMB_FIELD_FLOAT, 4),
+                    field("d", PLUMB_FIELD_FLOAT, 8),
+                    field("s", PLUMB_FIELD_STRING, 1),
+                    field("t", PLUMB_FIELD_TEXT, 1),
+                    field("a", PLUMB_FIELD_ARRAY, 4, 300),
+                    field("q", PLUMB_FIELD_SEQUENCE, 2),
+                    with_labels(levels, {{-5, "low"}, {300, "high"}}),
+                    with_labels(states, {{-1, "last"}, {0, "first"}, {7, "seventh"}}),
+                    with_labels(colors, {{1, "red"}})};
+    return event;
+}
+
+void expect_equal(const EventDescription& found, const EventDescription& expected) {
+    EXPECT_EQ(found.full_name(), expected.full_name());
+    EXPECT_EQ(found.log_level, expected.log_level);
+    EXPECT_EQ(found.source_file, expected.source_file);
+    EXPECT_EQ(found.source_line, expected.source_line);
+    ASSERT_EQ(found.fields.size(), expected.fields.size());
+    for (size_t i = 0; i < found.fields.size(); i++) {
+        EXPECT_EQ(found.fields[i].name, expected.fields[i].name);
+        EXPECT_EQ(found.fields[i].type, expected.fields[i].type);
+        EXPECT_EQ(found.fields[i].size, expected.fields[i].size);
+        EXPECT_EQ(found.fields[i].is_signed, expected.fields[i].is_signed);
+        EXPECT_EQ(found.fields[i].hex, expected.fields[i].hex);
+        EXPECT_EQ(found.fields[i].array_length, expected.fields[i].array_length);
+        EXPECT_EQ(found.fields[i].labels, expected.fields[i].labels);
+    }
+}
+
+TEST(EventDescription, IsReadAsItWasWritten) {
+    const std::vector<std::byte> bytes = encode_event_description(everything());
+    EXPECT_EQ(bytes.size() % 8, 0u);
+    const auto found = decode_event_description(bytes);
+    ASSERT_TRUE(found) << found.error().message();
+    expect_equal(*found, everything());
+
+    /* Of whatever length its strings are, and without what it need not have. */
+    for (size_t letters = 1; letters < 20; letters++) {
+        EventDescription least;
+        least.provider = "p";
+        least.name = std::string(letters, 'n');
+        least.log_level = 0;
+        const std::vector<std::byte> written = encode_event_description(least);
+        EXPECT_EQ(written.size(), (sizeof(plumb_event_header) + 2 + letters + 1 + 7) / 8 * 8);
+        const auto read = decode_event_description(written);
+        ASSERT_TRUE(read) << letters;
+        expect_equal(*read, least);
+    }
+}
+
+/* Where an event stands in the source makes it no other event. */
+TEST(EventDescription, IdentityIsAllButTheSource) {
+    EventDescription here = everything(), there = everything();
+    there.source_file = "elsewhere/and/longer.c";
+    there.source_line = 9;
+    const auto identity = [](const std::vector<std::byte>& bytes) {
+        plumb_event_header header;
+        std::memcpy(&header, bytes.data(), sizeof(header));
+        const size_t begin = offsetof(plumb_event_header, provider_offset);
+        return std::vector<std::byte>(bytes.begin() + static_cast<std::ptrdiff_t>(begin),
+                                      bytes.begin() + header.identity_end);
+    };
+    const auto one = encode_event_description(here), other = encode_event_description(there);
+    EXPECT_NE(one, other);
+    EXPECT_EQ(identity(one), identity(other));
+    EXPECT_EQ(identity(one).back(), std::byte{0}) << "with the end of the last name";
+    here.fields.back().labels.back().second = "rec";
+    EXPECT_NE(identity(encode_event_description(here)), identity(other));
+}
+
+TEST(EventDescription, TypesAreNamedAsInTheSource) {
+    const std::vector<std::string> names{"i8",
+                                         "u16",
+                                         "x32",
+                                         "u64",
+                                         "f32",
+                                         "f64",
+                                         "string",
+                                         "text",
+                                         "u32[300]",
+                                         "u16[]",
+                                         "enum i16 { low = -5, high = 300 }",
+                                         "enum u64 { last = 18446744073709551615, first = 0, seventh = 7 }",
+                                         "enum x32 { red = 1 }"};
+    const EventDescription event = everything();
+    for (size_t i = 0; i < names.size(); i++)
+        EXPECT_EQ(event.fields[i].type_name(), names[i]);
+    /* Bits of a field are those that it has. */
+    EventField flags = with_labels(integer("flags", 4, false, true), {{-1, "ALL"}, {0x40, "IO"}});
+    EXPECT_EQ(flags.type_name(), "x32");
+    flags.has_flags = true;
+    EXPECT_EQ(flags.type_name(), "flags x32 { ALL = 0xffffffff, IO = 0x40 }");
+    flags.size = 1;
+    EXPECT_EQ(flags.type_name(), "flags x8 { ALL = 0xff, IO = 0x40 }");
+    flags.size = 8;
+    EXPECT_EQ(flags.type_name(), "flags x64 { ALL = 0xffffffffffffffff, IO = 0x40 }");
+}
+
+class DamagedDescription : public testing::Test {
+protected:
+    /* What is said of the description behind this change of its bytes; nothing if it can be read. */
+    std::string complaint(const std::function<void(plumb_event_header&)>& change) {
+        std::vector<std::byte> bytes = bytes_;
+        plumb_event_header header;
+        std::memcpy(&header, bytes.data(), sizeof(header));
+        change(header);
+        std::memcpy(bytes.data(), &header, sizeof(header));
+        return complaint_of(bytes);
+    }
+    std::string field_complaint(size_t number, const std::function<void(plumb_field&)>& change) {
+        std::vector<std::byte> bytes = bytes_;
+        plumb_field field;
+        std::byte* const at = bytes.data() + sizeof(plumb_event_header) + number * sizeof(field);
+        std::memcpy(&field, at, sizeof(field));
+        change(field);
+        std::memcpy(at, &field, sizeof(field));
+        return complaint_of(bytes);
+    }
+    static std::string complaint_of(std::span<const std::byte> bytes) {
+        const auto found = decode_event_description(bytes);
+        return found ? "" : found.error().message();
+    }
+    static std::string damaged(const std::string& how) {
+        return "The description of an event is damaged: " + how + ".";
+    }
+
+    const std::vector<std::byte> bytes_ = encode_event_description(everything());
+    const uint32_t size_ = static_cast<uint32_t>(bytes_.size());
+    const uint16_t fields_ = static_cast<uint16_t>(everything().fields.size());
+};
+
+TEST_F(DamagedDescription, IsRefusedWhereverItIsCut) {
+    for (size_t bytes = 0; bytes < bytes_.size(); bytes++)
+        EXPECT_EQ(complaint_of(std::span(bytes_).first(bytes)), damaged("it is too short")) << bytes;
+    /* What it says of its own length counts, too. */
+    std::vector<std::byte> longer = bytes_;
+    longer.resize(bytes_.size() + 100);
+    EXPECT_EQ(complaint_of(longer), "");
+    plumb_event_header sound;
+    std::memcpy(&sound, bytes_.data(), sizeof(sound));
+    for (uint32_t bytes = 0; bytes < sound.identity_end; bytes++)
+        EXPECT_THAT(complaint([=](auto& header) { header.total_bytes = bytes; }), HasSubstr("damaged"))
+            << bytes;
+    EXPECT_EQ(complaint([&](auto& header) { header.total_bytes = sound.identity_end; }), "");
+    EXPECT_EQ(complaint([this](auto& header) { header.total_bytes = size_ + 1; }),
+              damaged("it is too short"));
+}
+
+TEST_F(DamagedDescription, IsReadUpToItsGreatestLength) {
+    std::vector<std::byte> bytes = bytes_;
+    bytes.resize(PLUMB_EVENT_MAX_DESCRIPTION_BYTES + 8);
+    uint32_t total = PLUMB_EVENT_MAX_DESCRIPTION_BYTES;
+    std::memcpy(bytes.data(), &total, sizeof(total));
+    EXPECT_EQ(complaint_of(bytes), "");
+    total++;
+    std::memcpy(bytes.data(), &total, sizeof(total));
+    EXPECT_EQ(complaint_of(bytes), damaged("it is too long"));
+}
+
+TEST_F(DamagedDescription, SaysWhatIsWrongWithIt) {
+    EXPECT_EQ(complaint([this](auto& h) { h.provider_offset = size_; }), damaged("it has no name"));
+    EXPECT_EQ(complaint([this](auto& h) { h.name_offset = size_; }), damaged("it has no name"));
+    EXPECT_EQ(complaint([this](auto& h) { h.name_offset = UINT32_MAX; }), damaged("it has no name"));
+    EXPECT_EQ(complaint([this](auto& h) { h.provider_offset = size_ - 1; }), damaged("it has no name"));
+    EXPECT_EQ(complaint([this](auto& h) { h.name_offset = size_ - 1; }), damaged("it has no name"));
+    EXPECT_EQ(complaint([](auto& h) { h.field_count = PLUMB_EVENT_MAX_FIELDS + 1; }),
+              damaged("too many fields"));
+    EXPECT_EQ(complaint([](auto& h) { h.label_count = 5; }), damaged("labels out of range"));
+    EXPECT_EQ(complaint([](auto& h) { h.label_count = 6; }), "");
+    EXPECT_EQ(field_complaint(0, [this](auto& f) { f.name_offset = size_; }),
+              damaged("a field without a name"));
+    EXPECT_EQ(field_complaint(0, [this](auto& f) { f.name_offset = size_ - 1; }),
+              damaged("a field without a name"));
+    EXPECT_EQ(field_complaint(0, [](auto& f) { f.type = PLUMB_FIELD_INTEGER - 1; }),
+              damaged("a field of no known type"));
+    EXPECT_EQ(field_complaint(0, [](auto& f) { f.type = PLUMB_FIELD_SEQUENCE + 1; }),
+              damaged("a field of no known type"));
+    EXPECT_EQ(field_complaint(0, [](auto& f) { f.type = PLUMB_FIELD_SEQUENCE; }), "");
+    EXPECT_EQ(field_complaint(0, [](auto& f) { f.label_first = 6; }), "") << "none of them";
+    EXPECT_EQ(field_complaint(0, [](auto& f) { f.label_first = 7; }), damaged("labels out of range"));
+    EXPECT_EQ(field_complaint(12, [](auto& f) { f.label_first = 6; }), damaged("labels out of range"));
+    EXPECT_EQ(field_complaint(12, [](auto& f) { f.label_first = 4; }), "");
+    EXPECT_EQ(field_complaint(12, [](auto& f) { f.label_count = 2; }), damaged("labels out of range"));
+
+    std::vector<std::byte> nameless = bytes_;
+    const size_t label = sizeof(plumb_event_header) + fields_ * sizeof(plumb_field);
+    std::memcpy(nameless.data() + label + offsetof(plumb_label, name_offset), &size_, sizeof(size_));
+    EXPECT_EQ(complaint_of(nameless), damaged("a label without a name"));
+
+    /* Where it stands in the source is not worth an event. */
+    EXPECT_EQ(complaint([this](auto& h) { h.source_offset = size_; }), "");
+}
+
+/* Fields and labels that the description has no room for. */
+TEST_F(DamagedDescription, HasNoMoreFieldsOrLabelsThanItHasRoomFor) {
+    EventDescription one;
+    one.provider = "p";
+    one.name = "n";
+    one.fields = {field("e", PLUMB_FIELD_ENUM, 1)};
+    std::vector<std::byte> bytes = encode_event_description(one);
+    plumb_event_header header;
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    header.field_count = 2;
+    std::memcpy(bytes.data(), &header, sizeof(header));
+    EXPECT_EQ(complaint_of(bytes), damaged("fields out of range"));
+    header.field_count = 1;
+    header.label_count = 1;
+    std::memcpy(bytes.data(), &header, sizeof(header));
+    plumb_field field;
+    std::memcpy(&field, bytes.data() + sizeof(header), sizeof(field));
+    field.label_count = 1;
+    std::memcpy(bytes.data() + sizeof(header), &field, sizeof(field));
+    EXPECT_EQ(complaint_of(bytes), damaged("labels out of range"));
+}
+
+TEST_F(DamagedDescription, HasTheMostFieldsThatAnEventMayHave) {
+    EventDescription many;
+    many.provider = "p";
+    many.name = "n";
+    for (size_t i = 0; i < PLUMB_EVENT_MAX_FIELDS; i++)
+        many.fields.push_back(integer(fmt::format("f{}", i), 4));
+    const auto found = decode_event_description(encode_event_description(many));
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->fields.back().name, "f31");
+}
+
+/* Readers know no level behind the last one. */
+TEST_F(DamagedDescription, HasALevelThatThereIs) {
+    for (const int level : {0, 13, 14, 15, 255}) {
+        EventDescription event = everything();
+        event.log_level = static_cast<uint8_t>(level);
+        EXPECT_EQ(decode_event_description(encode_event_description(event))->log_level, std::min(level, 14));
+    }
+}
+
+} // namespace
+} // namespace plumb
