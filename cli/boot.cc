@@ -7,6 +7,7 @@
 #include "base/output_buffer.h"
 #include "base/processes.h"
 #include "cli/boot_files.h"
+#include "cli/boot_parameters.h"
 #include "cli/boot_recording.h"
 #include "cli/command.h"
 #include "cli/option_checks.h"
@@ -102,7 +103,8 @@ Result<std::string> settings_text(const BootOptions& options, const std::vector<
     add("folder", boot_folder);
     for (const std::string& path : made)
         add("made", path);
-    const std::vector<std::string> words = recorder_words(options, boot_trace);
+    std::vector<std::string> words = recorder_words(options, boot_trace);
+    if (options.kernel_start) words.emplace_back("--kernel-start");
     for (const std::string& word : words) {
         if (word.find('\n') != std::string::npos)
             return Error("A word of a command line that is kept has no newline.");
@@ -199,16 +201,19 @@ int enable(const BootOptions& options, const BootFiles& files) {
     if (Status sound = check_system(options, files, *program); !sound) return complain(sound.error());
     if (files.is_of_this_system())
         if (Status works = try_options(options); !works) return complain(works.error());
+    const auto parameters = boot_parameters(options, *program);
+    if (!parameters) return complain(parameters.error());
     const std::vector<std::string> missing = files.missing_directories(options.initramfs);
     const auto settings = settings_text(options, missing);
     if (!settings) return complain(settings.error());
-    if (Status written = files.write(options, *settings, recorder_words(options, boot_trace)[0], *program);
+    if (Status written =
+            files.write(options, *settings, recorder_words(options, boot_trace)[0], *program, *parameters);
         !written) {
         (void)files.take_back(missing);
         return complain(written.error());
     }
     const bool has_initramfs = !options.initramfs || renew_initramfs(files);
-    const bool is_told = tell_boot_loader(files, fmt::format("init={}", *program), true);
+    const bool is_told = tell_boot_loader(files, *parameters, true);
     print_out(
         "The next boot is recorded, into {}. `plumb boot stop` ends that, `plumb boot disable` forgets it.\n"
         "Should the machine not come up: plumb.boot=off on the kernel's command line, or the boot "
@@ -228,7 +233,10 @@ int disable(const BootFiles& files) {
         return complain(gone.error());
     const bool has_initramfs = !had_scripts || renew_initramfs(files);
     const bool is_told =
-        tell_boot_loader(files, program ? fmt::format("init={}", *program) : "init=.../plumb-init", false);
+        tell_boot_loader(files,
+                         program ? fmt::format("init={}, and trace_event= and what is behind it", *program)
+                                 : "init=.../plumb-init",
+                         false);
     print_out("The next boot is not recorded.\n");
     return has_initramfs && is_told ? 0 : 1;
 }
@@ -267,8 +275,9 @@ int stop() {
 }
 
 int run_boot(const BootOptions& options) {
-    if (options.what != "enable" && (!options.record.empty() || !options.preload.empty() ||
-                                     !options.init.empty() || options.module || options.initramfs)) {
+    if (options.what != "enable" &&
+        (!options.record.empty() || !options.preload.empty() || !options.init.empty() || options.module ||
+         options.initramfs || options.kernel_start)) {
         complain(Error("Options of the recording go with `plumb boot enable`."));
         return exit_status_of_wrong_words;
     }
@@ -300,6 +309,9 @@ void add_boot(CLI::App& app) {
                       "Load plumb.ko before the recording begins, by modprobe; it has to be installed");
     command->add_flag("--initramfs", options->initramfs,
                       "Begin the recording in the initramfs, before the root is mounted (initramfs-tools)");
+    command->add_flag(
+        "--kernel-start", options->kernel_start,
+        "Begin with the kernel's own start, which it records itself: trace_event= on its command line");
     command
         ->add_option("--preload", options->preload,
                      "Load a probe into init and all that it starts: pthread. May be repeated")

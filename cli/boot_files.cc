@@ -125,7 +125,7 @@ std::vector<std::string> BootFiles::missing_directories(bool initramfs) const {
 }
 
 Status BootFiles::write(const BootOptions& options, const std::string& settings, const std::string& plumb,
-                        const std::string& plumb_init) const {
+                        const std::string& plumb_init, const std::string& parameters) const {
     const std::vector<std::string> missing = missing_directories(options.initramfs);
     for (auto each = missing.rbegin(); each != missing.rend(); ++each) {
         std::error_code failed;
@@ -148,9 +148,8 @@ Status BootFiles::write(const BootOptions& options, const std::string& settings,
             if (::chmod(path(each).c_str(), 0755) != 0)
                 return Error::from_errno(errno, "Could not make {} executable", path(each).string());
     }
-    return store(grub_file,
-                 fmt::format("{}GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT init={}\"\n", mark,
-                             plumb_init));
+    return store(grub_file, fmt::format("{}GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {}\"\n",
+                                        mark, parameters));
 }
 
 Status BootFiles::take_back(const std::vector<std::string>& made) const {

@@ -21,6 +21,7 @@ struct BootOptions {
     std::vector<std::string> preload;
     bool module = false;             /* with plumb.ko */
     bool initramfs = false;          /* from there on */
+    bool kernel_start = false;       /* from the kernel's first moments on */
     std::vector<std::string> record; /* options of plumb record */
 };
 
@@ -45,9 +46,9 @@ public:
     /* The directories that are not there yet, the deepest first: `made` in the settings, so that they go with the files. */
     std::vector<std::string> missing_directories(bool initramfs) const;
 
-    /* `plumb_init`: where it is; `plumb`: and the command. What could not be written whole is taken back by the caller. */
+    /* `plumb_init`: where it is; `plumb`: and the command; `parameters`: of the kernel. What could not be written whole is taken back by the caller. */
     Status write(const BootOptions& options, const std::string& settings, const std::string& plumb,
-                 const std::string& plumb_init) const;
+                 const std::string& plumb_init, const std::string& parameters) const;
     /* The files, and of the directories those that were made for them and are empty. */
     Status take_back(const std::vector<std::string>& made) const;
 

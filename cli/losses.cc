@@ -42,6 +42,8 @@ constexpr std::pair<const char*, const char*> advice_for[] = {
     {"damaged", "a traced program wrote over the ring"},
     {"kernel_overrun", "the oldest, as --mode overwrite does"},
     {"kernel_dropped", "the kernel's buffers were full: try a larger --kernel-buffer-size"},
+    {"kernel_start",
+     "of the kernel's own start: its buffer was full; try a larger trace_buf_size= on its command line"},
     {"kernel_not_written", "the trace could not be written"}};
 
 /* Summaries are small; whoever made this one may not be us. */

@@ -99,6 +99,10 @@ void add_kernel(CLI::App& command, RecordOptions& options) {
         ->check(CLI::IsMember({"tracefs", "module"}))
         ->type_name("WHO")
         ->capture_default_str();
+    command.add_flag(
+        "--kernel-start", options.kernel_start,
+        "Also what the kernel recorded of its own start, by trace_event= on its command line; plumb boot "
+        "writes that");
     command
         .add_option("--kernel-pages", options.kernel_pages,
                     "Keep the pages of the kernel's buffers too, as DIR/cpu0 ...: trace-cmd restore makes a "

@@ -30,6 +30,7 @@ struct RecordOptions {
     std::string kernel_by = "tracefs";             /* or "module" */
     std::string kernel_pages;                      /* where the raw pages are kept too */
     bool no_file_names = false;                    /* of system calls, nor other strings */
+    bool kernel_start = false;                     /* also what it recorded by its command line */
     bool system_wide = false;                      /* kernel events of all processes */
     bool statedump_files = false;
     bool seccomp = false; /* programs with seccomp filters, too */

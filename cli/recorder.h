@@ -76,6 +76,7 @@ private:
     KernelDrainOptions kernel_drain_options();
     Status open_kernel_drain();
     Status open_kernel_by_module(plumb_clock_mode clock_mode);
+    void tell_of_missing_start(const Error& why);
     bool has_kernel() const { return kernel_session_ != nullptr || by_module_.has_value(); }
     void tell_of_return_probes();
     Status limit_kernel(const std::vector<std::uint32_t>& processes);

@@ -43,7 +43,15 @@ Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
     if (const auto& problem = kernel_session_->texts_problem())
         status_.say("File names of system calls are not read, their addresses stand there instead: " +
                     problem->message());
+    if (options_.kernel_start)
+        if (Status found = kernel_session_->find_start(); !found) tell_of_missing_start(found.error());
     return options_.snapshot ? ok() : open_kernel_drain();
+}
+
+/* It is recorded from here on. */
+void Recorder::tell_of_missing_start(const Error& why) {
+    status_.say("The kernel's own start is not in the trace, or not as a whole. " + why.message());
+    summary_.problems.push_back("The kernel's own start: " + why.message());
 }
 
 /* Until it is asked to end. The signals are pending, and are taken later. */
@@ -172,11 +180,14 @@ Status Recorder::start_kernel(const std::vector<std::uint32_t>& processes) {
     kernel_begun_ns_ = elapsed_ns();
     if (by_module_) return kernel_drain_->start([this] { return by_module_->events.start(); });
     if (!kernel_session_) return ok();
-    const auto begin = [&] {
+    const auto begin = [&]() -> Status {
         const bool any = !processes.empty() || !options_.executables.empty();
         Status chosen =
             any && !options_.system_wide ? limit_kernel(processes) : kernel_session_->leave_out_self();
-        return chosen ? kernel_session_->start() : chosen;
+        if (chosen) chosen = kernel_session_->start();
+        if (!chosen) return chosen;
+        if (Status taken = kernel_session_->take_start(); !taken) tell_of_missing_start(taken.error());
+        return ok();
     };
     return kernel_drain_ ? kernel_drain_->start(begin) : begin();
 }

@@ -121,12 +121,26 @@ uint64_t KernelSource::now() const {
 }
 
 Status KernelSource::begin(Sink& sink) {
+    take_start();
     dump_ = kernel_statedump(options_.statedump);
     dumped_until_ = now();
     owners_.know(known_threads(*dump_, options_.clock, now()), dumped_until_);
     for (Cpu& cpu : cpus_)
         note_until(cpu, dumped_until_);
     return write_dump(sink);
+}
+
+/* As if they had been read ahead. */
+void KernelSource::take_start() {
+    for (Cpu& cpu : cpus_) {
+        KernelStart::Cpu* const start = session_.start_of(cpu.number);
+        if (start == nullptr) continue;
+        cpu.pages = std::move(start->pages);
+        cpu.start_bytes = cpu.filled = cpu.pages.size();
+        cpu.start_until = start->until;
+        cpu.start_read = start->read;
+        cpu.start_lost = start->lost;
+    }
 }
 
 /* Who begins is told by events that must not be pushed out, however few of those there are that are recorded. */
@@ -182,7 +196,7 @@ bool KernelSource::read_more(Cpu& cpu, ReadWhat what) {
 size_t KernelSource::fill(Cpu& cpu, ReadWhat what) {
     const size_t room_bytes = size_t{session_.page_bytes()} * pages_per_splice;
     if (!cpu.has_unread()) {
-        cpu.taken = cpu.filled = cpu.noted = 0;
+        cpu.taken = cpu.filled = cpu.noted = cpu.start_bytes = 0;
         cpu.unfinished.clear();
         if (cpu.pages.size() > turn_bytes) cpu.pages = {}; /* much was read ahead */
     }
@@ -249,7 +263,9 @@ bool KernelSource::is_behind_gap(Cpu& cpu, const RawPage& page) {
 bool KernelSource::take_page(Cpu& cpu) {
     const std::span<const std::byte> bytes = page_at(cpu, cpu.taken);
     RawPage page(bytes, session_.page_format());
-    if (is_behind_gap(cpu, page)) {
+    const bool is_of_start = cpu.is_of_start(cpu.taken);
+    /* What is missing of the start was so before its first page. */
+    if (!is_of_start && is_behind_gap(cpu, page)) {
         if (!cpu.records.empty()) return false;
         if (page.has_missed())
             cpu.missed += page.missed_count();
@@ -260,9 +276,11 @@ bool KernelSource::take_page(Cpu& cpu) {
     }
     const bool was_noted = cpu.taken < cpu.noted;
     const bool is_whole = !std::binary_search(cpu.unfinished.begin(), cpu.unfinished.end(), cpu.taken);
+    const TimeSpan wanted = cpu.wanted(cpu.taken);
     cpu.taken += bytes.size();
     translated_ = &cpu;
-    if (!translator_.translate(page, cpu.records, was_noted)) damaged_pages_++;
+    if (!translator_.translate(page, cpu.records, was_noted, wanted)) damaged_pages_++;
+    if (is_of_start) return true;
     cpu.drops.take(cpu.records.empty() ? 0 : cpu.records.piece().last_timestamp, is_whole);
     return true;
 }
@@ -298,7 +316,8 @@ void KernelSource::note_until(Cpu& cpu, uint64_t time) {
             return;
         }
         const std::span<const std::byte> bytes = page_at(cpu, cpu.noted);
-        const uint64_t last = translator_.note_page(RawPage(bytes, session_.page_format()));
+        const uint64_t last =
+            translator_.note_page(RawPage(bytes, session_.page_format()), cpu.wanted(cpu.noted));
         cpu.noted_until = std::max(cpu.noted_until, last);
         cpu.noted += bytes.size();
     }
@@ -315,7 +334,7 @@ bool KernelSource::others_are_far_ahead(const Cpu& cpu) const {
 
 RingLosses KernelSource::losses(size_t ring) const {
     const Cpu& cpu = cpus_[ring];
-    return {std::max(cpu.missed, cpu.counts.overrun) + cpu.drops.told(), 0};
+    return {cpu.start_lost + std::max(cpu.missed, cpu.counts.overrun) + cpu.drops.told(), 0};
 }
 
 Status KernelSource::end_turn(Sink& sink) {
@@ -400,8 +419,10 @@ void KernelSource::wake() {
 }
 
 void KernelSource::add_to(DrainTotals& totals, uint64_t events_not_written) const {
-    uint64_t overrun = 0, dropped = 0, read = 0;
+    uint64_t overrun = 0, dropped = 0, read = 0, start_lost = 0;
     for (const Cpu& cpu : cpus_) {
+        start_lost += cpu.start_lost;
+        read += cpu.start_read;
         overrun += std::max(cpu.missed, cpu.counts.overrun);
         dropped += cpu.counts.dropped;
         read += cpu.counts.read;
@@ -409,6 +430,7 @@ void KernelSource::add_to(DrainTotals& totals, uint64_t events_not_written) cons
     totals.kernel_events_read = read - std::min(read, translator_.left_out_events());
     add_if_any(totals.events_lost, "kernel_overrun", overrun);
     add_if_any(totals.events_lost, "kernel_dropped", dropped);
+    add_if_any(totals.events_lost, "kernel_start", start_lost);
     add_if_any(totals.events_lost, "kernel_not_written", events_not_written);
     /* The kernel counts what told strings, too, and nobody can tell it apart. */
     if (translator_.is_told_texts()) add_if_any(totals.notes, "kernel_lost_with_texts", overrun + dropped);

@@ -119,13 +119,23 @@ private:
         std::vector<size_t>
             unfinished; /* where there are pages that were still being written when they were read */
         TranslatedRecords records;
+        /* Of the kernel's own start (kernel_start.h), whose pages come first; where they end; and the time. */
+        size_t start_bytes = 0;
+        uint64_t start_until = 0;
+        uint64_t start_read = 0, start_lost = 0;
 
         bool has_unread() const { return taken < filled; }
+        bool is_of_start(size_t place) const { return place < start_bytes; }
+        /* Of the page there. */
+        TimeSpan wanted(size_t place) const {
+            return is_of_start(place) ? TimeSpan{.until = start_until} : TimeSpan{.from = start_until};
+        }
     };
 
     KernelSource(KernelSession& session, KernelDrainOptions options);
     Status open();
     void catch_up();
+    void take_start();
     bool read_more(Cpu& cpu, ReadWhat what);
     size_t fill(Cpu& cpu, ReadWhat what);
     size_t splice_pages(Cpu& cpu);

@@ -18,32 +18,6 @@
 namespace plumb {
 namespace {
 
-const char* trace_clock_name(plumb_clock_mode mode) {
-    switch (mode) {
-    case PLUMB_CLOCK_TSC:
-        return "x86-tsc";
-    case PLUMB_CLOCK_MONOTONIC:
-        return "mono";
-    case PLUMB_CLOCK_BOOTTIME:
-        return "boot";
-    default:
-        return nullptr;
-    }
-}
-
-/* The number behind "name: " in a file of lines such as per_cpu/cpu0/stats. */
-std::uint64_t number_of(const std::string& text, const std::string& name) {
-    const std::string key = name + ":";
-    std::size_t at = text.starts_with(key) ? 0 : text.find("\n" + key);
-    if (at == std::string::npos) return 0;
-    at = text.find(':', at) + 1;
-    while (at < text.size() && text[at] == ' ')
-        at++;
-    std::uint64_t number = 0;
-    std::from_chars(text.data() + at, text.data() + text.size(), number);
-    return number;
-}
-
 /* The number behind "offset:" of the line that has this field. */
 std::uint32_t number_behind(const std::string& line, const std::string& key) {
     const std::size_t at = line.find(key);
@@ -241,6 +215,21 @@ std::uint64_t KernelSession::now() const {
     return read_clock(config_.clock_mode);
 }
 
+Status KernelSession::find_start() {
+    if (numbers_)
+        return Error("The kernel's own start has the machine's own numbers of processes, which are not those "
+                     "of here.");
+    const auto line = read_small_file("/proc/cmdline");
+    auto start = KernelStart::find(root_, config_.clock_mode, line ? *line : std::string());
+    if (!start) return start.error();
+    start_.emplace(std::move(*start));
+    return ok();
+}
+
+Status KernelSession::take_start() {
+    return start_ ? start_->take(cpus_, page_bytes_) : ok();
+}
+
 Status KernelSession::start() {
     Status started = write_tracefs(path("tracing_on"), "1");
     if (started) settings_ = SessionSettings(path_, events_);
@@ -300,13 +289,9 @@ Result<FileDescriptor> KernelSession::open_raw(std::uint32_t cpu) const {
 }
 
 KernelCounts KernelSession::all_counts(std::uint32_t cpu) const {
-    const auto text = read_small_file(path(fmt::format("per_cpu/cpu{}/stats", cpu)));
     KernelCounts& last =
         last_counts_[cpu]; /* a count that went back would tell readers of losses that were none */
-    if (text)
-        last = {number_of(*text, "overrun"),
-                number_of(*text, "dropped events") + number_of(*text, "commit overrun"),
-                number_of(*text, "read events")};
+    if (const auto counts = kernel_counts(path_, cpu)) last = *counts;
     return last;
 }
 

@@ -21,6 +21,8 @@
 #include "consumerd/control/life_lock.h"
 #include "consumerd/kernel/event_format.h"
 #include "consumerd/kernel/global_numbers.h"
+#include "consumerd/kernel/kernel_counts.h"
+#include "consumerd/kernel/kernel_start.h"
 #include "consumerd/kernel/own_calls.h"
 #include "consumerd/kernel/probe_place.h"
 #include "consumerd/kernel/raw_page.h"
@@ -50,13 +52,6 @@ struct KernelConfig {
     bool overwrite = false;                              /* when full: the oldest goes, not the newest */
     std::uint64_t session_cookie = 0;                    /* of the channel beside it; 0: none */
     bool file_names = true;                              /* and other strings of system calls */
-};
-
-/* What became of a CPU's events, by the kernel's own count (per_cpu/cpuN/stats). */
-struct KernelCounts {
-    std::uint64_t overrun = 0; /* overwritten before they were read */
-    std::uint64_t dropped = 0; /* not written since the buffer was full */
-    std::uint64_t read = 0;    /* not lost: what readers were given so far */
 };
 
 /* Every event passes; whoever adopts the instance knows by it which events were not asked for. */
@@ -122,6 +117,13 @@ public:
     std::uint64_t now() const;
     /* All but the threads that this process has now. */
     Status leave_out_self();
+
+    /* What the kernel recorded of its own start, from its command line on: it is part of this session then. To be called before
+     * start(); and take_start() behind it. The error says why it can not be. */
+    Status find_start();
+    Status take_start();
+    /* Of a CPU; nullptr: there is none. */
+    KernelStart::Cpu* start_of(std::uint32_t cpu) { return start_ ? start_->of(cpu) : nullptr; }
 
     Status start();
     /* An error, once, if somebody else has stopped it. */
@@ -207,6 +209,7 @@ private:
     SessionSettings settings_; /* as they were when it began */
     bool was_stopped_ = false; /* by somebody else; said */
     bool is_adopted_ = false;
+    std::optional<KernelStart> start_;
     std::optional<SyscallTextProgram> texts_;
     std::optional<Error> texts_problem_;
     std::vector<std::string> notes_;

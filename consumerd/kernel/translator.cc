@@ -96,9 +96,15 @@ Translator::Translator(const std::vector<KernelEvent>& events, GlobalNumbers* nu
     }
 }
 
-bool Translator::translate(RawPage& page, TranslatedRecords& to, bool was_noted) {
-    for (RawEvent event; page.next(event);)
-        translate_event(event, to, was_noted);
+bool Translator::translate(RawPage& page, TranslatedRecords& to, bool was_noted, TimeSpan wanted) {
+    for (RawEvent event; page.next(event);) {
+        if (wanted.has(event.timestamp)) {
+            translate_event(event, to, was_noted);
+            continue;
+        }
+        seen_events_++;
+        left_out_events_++;
+    }
     return !page.is_damaged();
 }
 
@@ -126,10 +132,11 @@ RawEvent Translator::renumbered(const KernelEvent& event, const RawEvent& raw,
     return {raw.timestamp, to};
 }
 
-uint64_t Translator::note_page(RawPage page) {
+uint64_t Translator::note_page(RawPage page, TimeSpan wanted) {
     uint64_t last = 0;
     for (RawEvent raw; page.next(raw);) {
         CommonFields common;
+        if (!wanted.has(raw.timestamp)) continue;
         last = std::max(last, raw.timestamp);
         if (raw.data.size() < sizeof(common)) continue;
         std::memcpy(&common, raw.data.data(), sizeof(common));

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -45,6 +46,11 @@ private:
     uint64_t first_timestamp_ = 0;
     uint64_t last_timestamp_ = 0;
     uint32_t cpu_;
+};
+
+struct TimeSpan {
+    uint64_t from = 0, until = std::numeric_limits<uint64_t>::max();
+    bool has(uint64_t time) const { return time >= from && time < until; }
 };
 
 /* A thread that began, or got another name, as the kernel's events task_newtask and task_rename tell. */
@@ -81,11 +87,11 @@ public:
     void filter_by(RecordFilter* filter) { filter_ = filter; }
 
     /* Appends the events of a page. False if part of it could not be understood: that is dropped. `was_noted`: its notes
-     * were taken already. */
-    bool translate(RawPage& page, TranslatedRecords& to, bool was_noted = false);
+     * were taken already. Of another time than `wanted` nothing is. */
+    bool translate(RawPage& page, TranslatedRecords& to, bool was_noted = false, TimeSpan wanted = {});
 
     /* Only the notes of a page that is translated later; the time of its last event. */
-    uint64_t note_page(RawPage page);
+    uint64_t note_page(RawPage page, TimeSpan wanted = {});
 
     /* Leaves these out; they must live as long. */
     void leave_out(const OwnCalls& calls) { own_calls_ = &calls; }

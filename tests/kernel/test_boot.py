@@ -42,7 +42,7 @@ int main(int count, char** arguments) {
 STEPS = 5000
 RECORDED = """
 plumb boot status >$RESULTS/before
-plumb boot stop || exit 1
+plumb boot stop || { dmesg | grep plumb-init: ; cat /run/plumb-boot/log; exit 1; }
 plumb boot status >$RESULTS/after
 cp -r /run/plumb-boot/trace $RESULTS/trace
 dmesg | grep 'plumb-init: ' && exit 2
@@ -55,6 +55,14 @@ BROKEN = {"no settings": (None, "could not read /etc/plumb/boot"),
           "no folder": ("record=/bin/plumb\nrecord=record\nfolder=/nowhere/at/all\n", "could not make /nowhere/at/all"),
           "no init": ("init=/bin/gone\nrecord=/bin/plumb\n", "could not run /bin/gone"),
           "noise": ("\xff\xfe=\n===\nrecord\n", "says nothing of a recording")}
+
+
+def events_of(trace):
+    """As babeltrace2 shows them, without a warning."""
+    shown = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, timeout=100, check=False)
+    if shown.returncode != 0 or shown.stderr:
+        raise RuntimeError(shown.stderr)
+    return shown.stdout.splitlines()
 
 
 class Boot(unittest.TestCase):
@@ -114,6 +122,61 @@ class Boot(unittest.TestCase):
         shown = subprocess.run(["babeltrace2", result.folder / "trace"], capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual((shown.returncode, shown.stderr), (0, ""))
         self.assertIn('filename = "/sbin/init"', shown.stdout)
+
+    def check_switches(self, lines):
+        """Those from one thread of a recorder to another one are not in the trace."""
+        running, recorders = {}, set(re.findall(r'_comm = "plumb", \w+_tid = (\d+)', "\n".join(lines)))
+        for line in lines:
+            if "sched_switch" in line:
+                cpu = re.search(r"cpu_id = (\d+)", line)[1]
+                left, came = ("a recorder" if tid in recorders else tid for tid in re.findall(r"_tid = (\d+)", line))
+                self.assertEqual(running.get(cpu, left), left, line)
+                running[cpu] = came
+        self.assertEqual(set(running), {"0", "1"})
+
+    def test_the_kernels_own_start_is_in_it(self):
+        """Each switch of a CPU goes on where the one before ended: none is missing, and none there twice, where the kernel's own
+        recording ends and ours begins either."""
+        root = self.folder / "root"
+        installed = root / str(PLUMB_INIT)[1:]
+        installed.parent.mkdir(parents=True)
+        installed.touch(mode=0o755)
+        subprocess.run([PLUMB, "boot", "enable", "--root", root, "--kernel-start", "--", "-a", "-k", "sched:sched_switch", "-k",
+                        "sched:sched_process_exec", "--clock", "mono"], check=True, capture_output=True)
+        parameters = re.search(r"(trace_event=.*)\"", (root / "etc/default/grub.d/plumb.cfg").read_text())[1]
+        guest = self.guest(parameters)
+        guest.archive.add("/etc/plumb/boot", (root / "etc/plumb/boot").read_bytes(), 0o100644)
+        guest.step("recorded", RECORDED)
+        guest.step("left", "cd /sys/kernel/tracing; cat set_event trace_clock tracing_on buffer_size_kb; grep -v '^#' trace")
+        results = guest.boot(self.folder)
+        self.assertEqual(results["recorded"].status, 0, results["recorded"].out + results["recorded"].error)
+        self.assertRegex(results["left"].out, r"^\[local\] [^\[]*\n1\n14\d\d\n$")
+        trace = results["recorded"].folder / "trace"
+        summary = json.loads((trace / "summary.json").read_text())
+        self.assertEqual((summary["events_lost"], summary["problems"], summary["notes"]), (0, [], {}))
+        lines = [line for line in events_of(trace) if " sched_" in line]
+        before = next(i for i, line in enumerate(lines) if 'filename = "/sbin/init"' in line)
+        self.assertGreater(len(lines[:before]), 500)
+        self.assertIn('prev_comm = "swapper/0"', lines[0])
+        self.assertTrue(any('next_comm = "kthreadd"' in line for line in lines[:before]))
+        self.check_switches(lines)
+
+    def test_what_is_missing_of_the_kernels_own_start_is_told(self):
+        rules = '"plumb.rules=-a -k sched:sched_switch --clock mono --kernel-start"'
+        for parameters, lost, said in (("trace_event=sched:sched_switch trace_clock=mono trace_buf_size=64k", True, None),
+                                       ("trace_event=sched: trace_clock=x86-tsc", False, "has the clock x86-tsc, and the recording mono"),
+                                       ("quiet", False, "its command line has no trace_event=")):
+            with self.subTest(parameters), tempfile.TemporaryDirectory() as folder:
+                guest = self.guest(f"{rules} {parameters}")
+                guest.step("recorded", RECORDED)
+                result = guest.boot(Path(folder))["recorded"]
+                self.assertEqual(result.status, 0, result.out + result.error)
+                summary = json.loads((result.folder / "trace/summary.json").read_text())
+                self.assertEqual(summary["events_lost"] > 0, lost, summary)
+                if lost:
+                    self.assertEqual(set(summary["events_lost_by_cause"]), {"kernel_start"}, summary)
+                else:
+                    self.assertIn(said, summary["problems"][0])
 
     def test_it_comes_up_whatever_is_missing(self):
         for name, (settings, said) in BROKEN.items():
