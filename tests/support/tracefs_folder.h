@@ -58,6 +58,9 @@ public:
             fmt::format("entries: 0\noverrun: {}\ncommit overrun: {}\ndropped events: {}\nread events: {}\n",
                         overrun, commit_overrun, dropped, read));
     }
+    void set_buffer_kilobytes(int kilobytes) const {
+        write(instance_ + "/buffer_size_kb", std::to_string(kilobytes) + "\n");
+    }
     /* Whose buffer can be opened, and not read. */
     void add_broken_cpu(unsigned cpu) const {
         add_cpu(cpu, {});

@@ -48,6 +48,37 @@ TEST_F(KernelSourceTest, GivesEachRecordOnce) {
     EXPECT_EQ(source_->counts()[42], 5u);
 }
 
+/* What is there when it begins; names that come later stand behind it. */
+TEST_F(KernelSourceTest, DumpsOnceWhatThereIs) {
+    tracefs_.add_renames();
+    tracefs_.add_cpu(0, {PageBuilder(read_clock(PLUMB_CLOCK_MONOTONIC) + 1'000'000'000)
+                             .event(1, TracefsFolder::rename_event(4711, "renamed"))
+                             .page()});
+    KernelDrainOptions options;
+    options.statedump.clock_mode = PLUMB_CLOCK_MONOTONIC;
+    open(options);
+    NameTimes sink;
+    ASSERT_TRUE(source_->begin(sink));
+    const size_t dumped = sink.times.size();
+    EXPECT_GT(dumped, 10u);
+    EXPECT_THAT(next(0), IsEmpty());
+    ASSERT_TRUE(source_->end(sink));
+    EXPECT_EQ(sink.times.size(), dumped + 2) << "what it was called, and is";
+}
+
+/* Whose rooms a buffer fills exactly. */
+TEST_F(KernelSourceTest, ABufferHasAsManyPagesAsItsRoomNeeds) {
+    constexpr uint64_t room = TracefsFolder::page_bytes - 16;
+    tracefs_.add_cpu(0, {});
+    for (const auto& [kilobytes, pages] : {std::pair{255, 64}, {256, 65}, {254, 64}, {64, 17}}) {
+        tracefs_.set_buffer_kilobytes(kilobytes);
+        auto session = KernelSession::adopt_in(tracefs_.root(), TracefsFolder::cookie);
+        ASSERT_TRUE(session);
+        EXPECT_EQ((*session)->pages_of_buffer(), static_cast<uint64_t>(pages))
+            << kilobytes << ", of " << room;
+    }
+}
+
 /* As when the recording ends between two pieces. */
 TEST_F(KernelSourceTest, GoesOnWithTheRestOfACpuWhoseTurnWasCutShort) {
     tracefs_.add_cpu(0, {page(5000, {1}), page(6000, {2}, missed)});
