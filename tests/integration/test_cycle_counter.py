@@ -4,6 +4,7 @@
 import pathlib
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
@@ -47,6 +48,22 @@ class CycleCounter(guarded_program.GuardedProgramTest):
         errors = self.record(program, "--seccomp").communicate(timeout=60)[1]
         self.assertIn("PR_SET_TSC", errors)
         self.ask(program, "trace")
+        self.end(program)
+
+    def test_nor_by_the_second_of_two_recorders(self):
+        """Each has a number of its own in the program."""
+        program = self.start()
+        traces = [self.folder / "of-first", self.folder / "of-second"]
+        recorders = []
+        for self.trace in traces:
+            recorders.append(self.begin(program))
+            time.sleep(0.5)  # until it is on here, too
+        self.ask(program, "trace")
+        self.ask(program, "notsc")
+        self.ask(program, "trace")
+        for self.trace, recorder in zip(traces, recorders):
+            self.assertIn("PR_SET_TSC", self.finish(recorder, is_complete=False))
+            self.assertEqual(self.summary()["events"], EVENTS)
         self.end(program)
 
     # Forbids the cycle counter, and becomes another program.
