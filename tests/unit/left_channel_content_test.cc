@@ -28,6 +28,8 @@ using ::testing::SizeIs;
 
 namespace {
 
+const std::string longest_name(sizeof(plumb_channel_header::session_name) - 1, 'n');
+
 constexpr std::uint64_t ring_bytes = 64 << 10, page_bytes = 4096;
 constexpr std::uint32_t rings = 3;
 
@@ -42,7 +44,7 @@ protected:
     std::string kill_recorder(const std::function<void(Content&)>& change = {},
                               plumb_ring_mode mode = PLUMB_MODE_DISCARD) {
         ChannelConfig config;
-        config.session_name = "shop";
+        config.session_name = longest_name;
         config.mode = mode;
         config.subbuf_bytes = 16 << 10;
         config.subbuf_count = 4;
@@ -108,7 +110,7 @@ protected:
 TEST_F(LeftContent, is_told_with_whose_it_was) {
     const LeftChannel channel = left([](Content&) {});
     EXPECT_EQ(channel.file_name, left_name());
-    EXPECT_EQ(channel.session_name, "shop");
+    EXPECT_EQ(channel.session_name, longest_name);
     EXPECT_EQ(channel.recorder_process_id, static_cast<std::uint32_t>(::getpid()));
     EXPECT_EQ(channel.recorder_user_id, ::geteuid());
     EXPECT_EQ(channel.cookie, cookie_);
@@ -317,9 +319,9 @@ TEST_F(LeftContent, is_kept_for_an_hour) {
     ASSERT_THAT(removed, SizeIs(1));
     EXPECT_EQ(
         removed.front().message(),
-        fmt::format("What killed process {} (session shop) had not written was removed, 24 bytes: the last 4 "
+        fmt::format("What killed process {} (session {}) had not written was removed, 24 bytes: the last 4 "
                     "are kept, for an hour.",
-                    ::getpid()));
+                    ::getpid(), longest_name));
     EXPECT_FALSE(is_channel_kept_here());
     EXPECT_THAT(*left_channels(*directory_), IsEmpty());
 }
