@@ -27,6 +27,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -70,6 +71,16 @@ Status check_words(const BootOptions& options) {
         return Error("{} can not be an init: a path from the root on, of letters, digits and ._+- alone.",
                      escaped(options.init));
     return ok();
+}
+
+/* The init that the kernel is told of now, if that is none of ours: the last one counts. */
+std::string init_of_this_boot() {
+    const auto line = read_small_file("/proc/cmdline");
+    std::string init;
+    std::istringstream words(line ? *line : std::string());
+    for (std::string word; words >> word;)
+        if (word.starts_with("init=")) init = word.substr(5);
+    return init.ends_with("/plumb-init") ? std::string() : init;
 }
 
 /* The recording of a boot, but for its command. */
@@ -180,6 +191,13 @@ Status check_system(const BootOptions& options, const BootFiles& files, const st
     if (!options.init.empty() && (::access(files.path(options.init.substr(1)).c_str(), X_OK) != 0 ||
                                   !fs::is_regular_file(files.path(options.init.substr(1)), failed)))
         return Error("{} can not be an init: it is no program there.", options.init);
+    if (!options.init.empty() &&
+        fs::equivalent(files.path(options.init.substr(1)), files.path(plumb_init.substr(1)), failed))
+        return Error("{} can not be the real init: it is what stands in front of that.", options.init);
+    if (const std::string now = files.is_of_this_system() ? init_of_this_boot() : std::string();
+        !now.empty() && options.init.empty())
+        return Error("This machine's init is {}, by the kernel's command line.", escaped(now))
+            .hint("Add --init {}: the kernel knows one init= alone.", escaped(now));
     if (::access(files.path(plumb_init.substr(1)).c_str(), X_OK) != 0)
         return Error("There is no {} in {}: a kernel that is told of it would not start.", plumb_init,
                      escaped(options.root))
@@ -214,31 +232,36 @@ int enable(const BootOptions& options, const BootFiles& files) {
     }
     const bool has_initramfs = !options.initramfs || renew_initramfs(files);
     const bool is_told = tell_boot_loader(files, *parameters, true);
+    if (!has_initramfs || !is_told) return 1;
     print_out(
         "The next boot is recorded, into {}. `plumb boot stop` ends that, `plumb boot disable` forgets it.\n"
         "Should the machine not come up: plumb.boot=off on the kernel's command line, or the boot "
         "menu's recovery mode.\n",
         boot_trace);
-    return has_initramfs && is_told ? 0 : 1;
+    return 0;
 }
 
+/* The settings go last: as long as they are there, it is enabled, and who was interrupted can begin again. */
 int disable(const BootFiles& files) {
     const auto settings = files.settings();
     if (!settings && settings.error().number() != ENOENT) return complain(settings.error());
-    if (!settings && !files.has_any()) return complain(Error("It is not enabled."));
+    if (!files.has_any()) return complain(Error("It is not enabled."));
     const auto program = find_boot_program();
     const bool had_scripts = files.has_scripts();
-    if (Status gone = files.take_back(settings ? values_of(*settings, "made") : std::vector<std::string>());
-        !gone)
-        return complain(gone.error());
-    const bool has_initramfs = !had_scripts || renew_initramfs(files);
+    const Status scripts_gone = files.remove_scripts();
     const bool is_told =
         tell_boot_loader(files,
                          program ? fmt::format("init={}, and trace_event= and what is behind it", *program)
                                  : "init=.../plumb-init",
                          false);
+    const bool has_initramfs = !had_scripts || renew_initramfs(files);
+    if (!scripts_gone) return complain(scripts_gone.error());
+    if (!has_initramfs || !is_told) return 1;
+    if (Status gone = files.take_back(settings ? values_of(*settings, "made") : std::vector<std::string>());
+        !gone)
+        return complain(gone.error());
     print_out("The next boot is not recorded.\n");
-    return has_initramfs && is_told ? 0 : 1;
+    return 0;
 }
 
 int show_status(const BootFiles& files) {
@@ -250,12 +273,16 @@ int show_status(const BootFiles& files) {
                                                         fmt::join(words, " "))
                                           : "not recorded");
     if (!files.is_of_this_system()) return 0;
+    if (::geteuid() != 0) {
+        print_out("This boot: only root is told\n");
+        return 0;
+    }
     const auto line = read_small_file("/proc/cmdline");
     const bool was_asked = line && line->find("plumb-init") != std::string::npos;
     if (const auto process = boot_recording_holder())
         print_out("This boot: is being recorded, into {} (process {}); `plumb boot stop` ends that\n",
                   boot_trace, *process);
-    else if (fs::exists(fmt::format("{}/summary.json", boot_trace), failed))
+    else if (has_boot_trace())
         print_out("This boot: was recorded, into {}\n", boot_trace);
     else if (was_asked && !fs::exists(fmt::format("{}/hold", boot_folder), failed))
         print_out("This boot: was to be recorded, and was not: {}/log, and plumb-init in the kernel's log "

@@ -71,7 +71,8 @@ std::string hook(bool with_module, const std::string& plumb, const std::string& 
                               "{}"
                               "copy_exec {}\n"
                               "copy_exec {}\n"
-                              "copy_file config /{}\n",
+                              "copy_file config /{}\n"
+                              "exit 0\n",
                               with_module ? "manual_add_modules plumb\n" : "", plumb, plumb_init,
                               settings_file));
 }
@@ -107,12 +108,16 @@ Result<std::string> BootFiles::settings() const {
     return read_small_file(path(settings_file));
 }
 
+/* Others' files of these names are no part of it. */
 bool BootFiles::has_any() const {
-    return is_anything(path(settings_file)) || is_anything(path(grub_file));
+    const auto files = all_files();
+    return is_anything(path(settings_file)) || is_anything(path(grub_file)) ||
+           std::any_of(files.begin(), files.end(), [this](const char* each) { return is_ours(path(each)); });
 }
 
 bool BootFiles::has_scripts() const {
-    return is_ours(path(hook_file));
+    const auto files = script_files();
+    return std::any_of(files.begin(), files.end(), [this](const char* each) { return is_ours(path(each)); });
 }
 
 std::vector<std::string> BootFiles::missing_directories(bool initramfs) const {
@@ -152,17 +157,28 @@ Status BootFiles::write(const BootOptions& options, const std::string& settings,
                                         mark, parameters));
 }
 
+Status BootFiles::remove(const char* file) const {
+    if (!is_anything(path(file))) return ok();
+    if (!is_ours(path(file)))
+        return Error("{} is still there: it is not as Plumb has written it.", path(file).string())
+            .hint("Remove it, if it is not yours, and run `plumb boot disable` again.");
+    if (::unlink(path(file).c_str()) == 0) return ok();
+    return Error::from_errno(errno, "Could not remove {}", path(file).string());
+}
+
+Status BootFiles::remove_scripts() const {
+    Status all = remove(grub_file);
+    for (const char* file : script_files())
+        if (Status removed = is_ours(path(file)) ? remove(file) : ok(); !removed && all) all = removed;
+    return all;
+}
+
 Status BootFiles::take_back(const std::vector<std::string>& made) const {
-    const char* left = nullptr;
-    for (const char* file : all_files()) {
-        if (is_ours(path(file))) ::unlink(path(file).c_str());
-        if (is_anything(path(file))) left = file;
-    }
+    Status all = remove_scripts();
+    if (Status removed = remove(settings_file); !removed && all) all = removed;
     for (const char* each : directories)
         if (std::count(made.begin(), made.end(), each) != 0) ::rmdir(path(each).c_str());
-    if (left != nullptr)
-        return Error("{} is still there: it is not as Plumb has written it.", path(left).string());
-    return ok();
+    return all;
 }
 
 /* The values of one name in the settings that are there. */

@@ -49,10 +49,14 @@ public:
     /* `plumb_init`: where it is; `plumb`: and the command; `parameters`: of the kernel. What could not be written whole is taken back by the caller. */
     Status write(const BootOptions& options, const std::string& settings, const std::string& plumb,
                  const std::string& plumb_init, const std::string& parameters) const;
+    /* All but the settings: what makes the machine's next boot one that is recorded. */
+    Status remove_scripts() const;
     /* The files, and of the directories those that were made for them and are empty. */
     Status take_back(const std::vector<std::string>& made) const;
 
 private:
+    Status remove(const char* file) const;
+
     std::filesystem::path root_;
 };
 

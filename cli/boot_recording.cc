@@ -7,12 +7,17 @@
 
 #include <fmt/format.h>
 
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -24,9 +29,31 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto look_interval = std::chrono::milliseconds(100);
 
-bool has_trace() {
-    std::error_code failed;
-    return fs::exists(fmt::format("{}/summary.json", boot_trace), failed);
+/* The recorder is who started the holder. */
+FileDescriptor recorder_of(pid_t holder) {
+    constexpr std::string_view name = "\nPPid:\t";
+    const auto status = read_small_file(fmt::format("/proc/{}/status", holder));
+    const std::size_t at = status ? status->find(name) : std::string::npos;
+    pid_t recorder = 0;
+    if (at != std::string::npos)
+        std::from_chars(status->data() + at + name.size(), status->data() + status->size(), recorder);
+    return FileDescriptor(recorder > 1 ? static_cast<int>(::syscall(SYS_pidfd_open, recorder, 0)) : -1);
+}
+
+/* It writes what is in its rings, and takes its probes away, behind the end of the holder. */
+bool has_ended(const FileDescriptor& recorder) {
+    constexpr int minute_ms = 60'000;
+    pollfd watched{recorder.get(), POLLIN, 0};
+    return !recorder.is_open() || ::poll(&watched, 1, minute_ms) == 1;
+}
+
+Status wait_for_trace(const FileDescriptor& recorder) {
+    if (!has_ended(recorder))
+        return Error("The recorder has not ended within a minute.").hint("{}/log may say why.", boot_folder);
+    if (!has_boot_trace())
+        return Error("The recorder has ended without a whole trace; what there is, is in {}.", boot_trace)
+            .hint("{}/log may say why.", boot_folder);
+    return ok();
 }
 
 /* Until a signal says that it is enough, the time is over, or somebody else has ended it. */
@@ -56,6 +83,14 @@ Status move_trace(const std::string& to) {
 
 } // namespace
 
+bool has_boot_trace() {
+    std::error_code failed;
+    if (fs::exists(fmt::format("{}/summary.json", boot_trace), failed)) return true;
+    for (fs::directory_iterator at(boot_trace, failed), end; !failed && at != end; at.increment(failed))
+        if (fs::exists(at->path() / "summary.json", failed)) return true;
+    return false;
+}
+
 std::optional<pid_t> boot_recording_holder() {
     const auto text = read_small_file(fmt::format("{}/hold", boot_folder));
     if (!text) return {};
@@ -71,12 +106,9 @@ Status stop_boot_recording() {
     const auto process = boot_recording_holder();
     if (!process)
         return Error("No recording of this boot is under way.").hint("`plumb boot status` says more.");
+    const FileDescriptor recorder = recorder_of(*process);
     if (::kill(*process, SIGTERM) != 0) return Error::from_errno(errno, "Could not end process {}", *process);
-    for (int i = 0; i < 600 && !has_trace(); i++)
-        std::this_thread::sleep_for(look_interval);
-    if (!has_trace())
-        return Error("The recorder has not ended within a minute.").hint("{}/log may say why.", boot_folder);
-    return ok();
+    return wait_for_trace(recorder);
 }
 
 Status bring_boot_recording(const RecordOptions& options) {
@@ -87,7 +119,8 @@ Status bring_boot_recording(const RecordOptions& options) {
         duration_ns = *parsed;
     }
     /* One that was ended before is fetched all the same. */
-    if (!boot_recording_holder() && !has_trace())
+    const auto holder = boot_recording_holder();
+    if (!holder && !has_boot_trace())
         return Error("No recording of this boot is under way.").hint("`plumb boot status` says more.");
     sigset_t ends;
     ::sigemptyset(&ends);
@@ -96,9 +129,10 @@ Status bring_boot_recording(const RecordOptions& options) {
     ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
     auto directory = TraceDirectory::claim(options.directory, options.force, true);
     if (!directory) return directory.error();
+    const FileDescriptor recorder = holder ? recorder_of(*holder) : FileDescriptor();
     wait_for_end(ends, duration_ns);
-    if (boot_recording_holder())
-        if (Status stopped = stop_boot_recording(); !stopped) return stopped;
+    if (Status stopped = boot_recording_holder() ? stop_boot_recording() : wait_for_trace(recorder); !stopped)
+        return stopped;
     if (Status moved = move_trace(directory->path()); !moved) return moved;
     directory->keep();
     if (!options.quiet) print_error("plumb: the trace of this boot is in {}.\n", escaped(directory->path()));

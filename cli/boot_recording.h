@@ -19,6 +19,8 @@ inline constexpr const char* boot_trace = "/run/plumb-boot/trace";
 
 /* Who holds it on; nothing if it is over, or there is none. */
 std::optional<pid_t> boot_recording_holder();
+/* Whether there is one that is whole, or a snapshot. */
+bool has_boot_trace();
 /* Ends it, and waits until its trace is whole. */
 Status stop_boot_recording();
 

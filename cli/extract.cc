@@ -296,7 +296,7 @@ bool extract_dumped(const MemoryDump& dump, const DumpedChannels& channels,
             {std::move(channel->copy), is_further ? fmt::format("ust-{}", of_programs) : "", options.which});
     }
     if (copies.empty()) return false;
-    options.is_of_others = dump.is_of_machine();
+    options.is_of_others = options.is_of_others || dump.is_of_machine();
     const auto made = make_trace(copies, options, whose, std::move(problems));
     if (!made) complain(made.error());
     return made && *made;
@@ -333,6 +333,12 @@ int extract_dump(FileDescriptor file, const ExtractOptions& options) {
     return status;
 }
 
+/* What not everybody may read does not become readable by being made a trace. */
+bool is_for_owner_alone(const FileDescriptor& file) {
+    struct stat found {};
+    return ::fstat(file.get(), &found) != 0 || (found.st_mode & S_IROTH) == 0;
+}
+
 int extract_file(const ExtractOptions& options) {
     if (options.keep || options.remove || options.user) {
         complain(Error("--keep, --remove and --user are for what recorders left here, not for a file."));
@@ -340,12 +346,18 @@ int extract_file(const ExtractOptions& options) {
     }
     FileDescriptor file(::open(options.which.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (!file.is_open()) return complain(Error::from_errno(errno, "Could not open {}", options.which));
-    if (MemoryDump::is_one(file)) return extract_dump(std::move(file), options);
+    if (MemoryDump::is_one(file)) {
+        ExtractOptions of_dump = options;
+        of_dump.is_of_others = is_for_owner_alone(file);
+        return extract_dump(std::move(file), of_dump);
+    }
     auto channel = ChannelCopy::read(file, options.which);
     if (!channel) return complain(channel.error());
+    ExtractOptions of_file = options;
+    of_file.is_of_others = is_for_owner_alone(file);
     std::vector<ToDrain> channels;
     channels.push_back({std::move(*channel), "", options.which});
-    const auto made = make_trace(channels, options, options.which);
+    const auto made = make_trace(channels, of_file, options.which);
     return made ? (*made ? 0 : 1) : complain(made.error());
 }
 

@@ -49,7 +49,11 @@ struct ReceiveOptions {
 class Input {
 public:
     static Result<Input> open(const std::string& line) {
-        if (line == "-") return Input(FileDescriptor(::dup(STDIN_FILENO)), "standard input");
+        if (line == "-") {
+            FileDescriptor input(::dup(STDIN_FILENO));
+            if (!input.is_open()) return Error::from_errno(errno, "Could not read from standard input");
+            return Input(std::move(input), "standard input");
+        }
         const auto place = SerialPlace::parse(line);
         if (!place) return place.error().as(wrong_words);
         auto opened = open_serial(*place, O_RDONLY);

@@ -143,10 +143,19 @@ void plumb_fetch_known(struct plumb_fetching *fetching, const char *text)
 	end_text(fetching, length);
 }
 
+/* So that one that is long leaves something to those that follow: what they need mostly, or an equal part. */
+static size_t room_of_text(const struct plumb_fetching *fetching)
+{
+	const size_t part = fetching->text_left / (fetching->texts_to_come + 1);
+
+	return fetching->text_left - fetching->texts_to_come * min_t(size_t, part, 256);
+}
+
 static void put_text(struct plumb_fetching *fetching, const struct plumb_kernel_fetch *fetch, u32 bit,
 		     struct pt_regs *regs)
 {
 	static const char goes_on[] = "...";
+	const size_t room = room_of_text(fetching);
 	size_t length = 0;
 	u64 address = 0;
 	bool is_whole = false;
@@ -156,9 +165,9 @@ static void put_text(struct plumb_fetching *fetching, const struct plumb_kernel_
 		return;
 	}
 	if (last_address(fetch, regs, &address))
-		length = read_text(fetching->to, address, fetching->text_left,
+		length = read_text(fetching->to, address, room,
 				   fetch->flags & PLUMB_FETCH_USER(fetch->depth - 1), &is_whole);
-	if (!is_whole && length == 0 && fetching->text_left) {
+	if (!is_whole && length == 0) {
 		const bool is_null = fetching->of_call && address == 0;
 
 		if (!is_null)
@@ -168,9 +177,9 @@ static void put_text(struct plumb_fetching *fetching, const struct plumb_kernel_
 	}
 	if (!is_whole) {
 		/* In the place of its last bytes, where there is no other. */
-		length = min(length, fetching->text_left - min(fetching->text_left, sizeof(goes_on) - 1));
-		memcpy(fetching->to + length, goes_on, min(sizeof(goes_on) - 1, fetching->text_left));
-		length += min(sizeof(goes_on) - 1, fetching->text_left);
+		length = min(length, room - (sizeof(goes_on) - 1));
+		memcpy(fetching->to + length, goes_on, sizeof(goes_on) - 1);
+		length += sizeof(goes_on) - 1;
 	}
 	end_text(fetching, length);
 }
@@ -179,7 +188,11 @@ void plumb_fetch(struct plumb_fetching *fetching, const struct plumb_kernel_fetc
 {
 	u32 i;
 
+	for (i = 0; i < count; i++)
+		fetching->texts_to_come += fetches[i].type == PLUMB_FIELD_STRING;
 	for (i = 0; i < count; i++) {
+		if (fetches[i].type == PLUMB_FIELD_STRING)
+			fetching->texts_to_come--;
 		if (fetches[i].type == PLUMB_FIELD_STRING)
 			put_text(fetching, &fetches[i], 1u << i, regs);
 		else

@@ -11,11 +11,12 @@
 struct plumb_fetching {
 	u8 *to;
 	size_t text_left; /* PLUMB_FETCH_TEXT_ROOM at first */
+	u32 texts_to_come; /* behind the one that is fetched */
 	bool of_call;     /* texts are told as those of system calls */
 	u32 unread;       /* a bit for each fetch that is a text and could not be read */
 };
 
-/* Their NULs have room of their own. */
+/* Their NULs have room of their own. Each of the most that there may be has some 100 bytes. */
 #define PLUMB_FETCH_TEXT_ROOM (PLUMB_FETCH_TEXT_BYTES - PLUMB_FETCH_MAX)
 
 bool plumb_is_good_fetch(const struct plumb_kernel_fetch *fetch);

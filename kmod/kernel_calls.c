@@ -113,7 +113,8 @@ static void tell_late(struct plumb_kernel_calls *calls, struct pt_regs *regs, lo
 	if (!probe || awaited >> 16 != awaited_of(0, number) >> 16)
 		return;
 	WRITE_ONCE(*slot, 0);
-	for (i = 0; i < PLUMB_CALL_ARGUMENTS_MAX; i++)
+	/* Those of its entry, if whoever asked for both told the truth; behind them nothing was checked. */
+	for (i = 0; i < probe->request.fetch_count; i++)
 		if (awaited & (1u << i))
 			record_late(probe, i, regs);
 }

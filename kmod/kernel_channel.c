@@ -9,6 +9,7 @@
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/irq_work.h>
+#include <linux/kprobes.h>
 #include <linux/log2.h>
 #include <linux/magic.h>
 #include <linux/mm.h>
@@ -59,7 +60,7 @@ struct plumb_kernel_channel_state {
 	wait_queue_head_t queue;
 };
 
-static u64 now(enum plumb_clock_mode clock)
+static nokprobe_inline u64 now(enum plumb_clock_mode clock)
 {
 	switch (clock) {
 	case PLUMB_CLOCK_TSC:
@@ -74,7 +75,7 @@ static u64 now(enum plumb_clock_mode clock)
 }
 
 /* By any CPU, and by readers that look. */
-static void count(struct plumb_ring *ring, enum plumb_loss cause)
+static nokprobe_inline void count(struct plumb_ring *ring, enum plumb_loss cause)
 {
 	atomic64_inc((atomic64_t *)&ring->control->lost[cause]);
 }
@@ -88,7 +89,7 @@ void plumb_count_too_large(struct plumb_writing *writing)
  * Whether everything before `boundary` may be written. In overwrite mode what is there is dropped by that; but who interrupts a
  * writer goes no further ahead of what is published than readers believe of `limit`: two sub-buffers.
  */
-static bool has_room(const struct plumb_ring *ring, u64 boundary, enum plumb_loss *cause)
+static nokprobe_inline bool has_room(const struct plumb_ring *ring, u64 boundary, enum plumb_loss *cause)
 {
 	const struct plumb_kernel_channel_state *channel = ring->channel;
 
@@ -102,7 +103,7 @@ static bool has_room(const struct plumb_ring *ring, u64 boundary, enum plumb_los
 }
 
 /* Before anything is written below it: who copies what was there looks at it again. */
-static void raise_limit(struct plumb_ring *ring, u64 boundary)
+static nokprobe_inline void raise_limit(struct plumb_ring *ring, u64 boundary)
 {
 	u64 *limit = &ring->control->limit;
 	u64 there = READ_ONCE(*limit);
@@ -119,7 +120,7 @@ static void raise_limit(struct plumb_ring *ring, u64 boundary)
 	smp_wmb();
 }
 
-static void put_header(u8 *at, u64 time, u16 event_id, u16 length, u32 thread_id)
+static nokprobe_inline void put_header(u8 *at, u64 time, u16 event_id, u16 length, u32 thread_id)
 {
 	struct plumb_record *record = (struct plumb_record *)at;
 
@@ -129,7 +130,7 @@ static void put_header(u8 *at, u64 time, u16 event_id, u16 length, u32 thread_id
 	record->thread_id = thread_id;
 }
 
-static u8 *place(const struct plumb_ring *ring, u64 position)
+static nokprobe_inline u8 *place(const struct plumb_ring *ring, u64 position)
 {
 	return ring->data + (position & (ring->channel->ring_bytes - 1));
 }
@@ -180,9 +181,10 @@ lost:
 	count(ring, cause);
 	return NULL;
 }
+NOKPROBE_SYMBOL(plumb_reserve);
 
 /* Whether a thread does it, and no interrupt that came to it. A probe's trap counts as one itself. */
-static bool is_of_thread(bool is_probe)
+static nokprobe_inline bool is_of_thread(bool is_probe)
 {
 	const unsigned int trap = is_probe && in_nmi() ? NMI_OFFSET + HARDIRQ_OFFSET : 0;
 
@@ -190,7 +192,7 @@ static bool is_of_thread(bool is_probe)
 }
 
 /* Each call by which what was recorded is written would be one more event to write. */
-static bool is_of_recorder(const struct plumb_kernel_channel_state *channel, bool is_probe)
+static nokprobe_inline bool is_of_recorder(const struct plumb_kernel_channel_state *channel, bool is_probe)
 {
 	return current->tgid == channel->recorder && is_of_thread(is_probe);
 }
@@ -222,8 +224,9 @@ void *plumb_enter(struct plumb_writing *writing, const struct plumb_active_event
 	preempt_enable_notrace();
 	return NULL;
 }
+NOKPROBE_SYMBOL(plumb_enter);
 
-static void tell_readers(struct plumb_ring *ring)
+static nokprobe_inline void tell_readers(struct plumb_ring *ring)
 {
 	struct plumb_kernel_channel_state *channel = ring->channel;
 
@@ -258,6 +261,8 @@ void plumb_leave(struct plumb_writing *writing)
 	}
 	preempt_enable_notrace();
 }
+/* Each record that a probe writes in the loop above is one more turn of it. */
+NOKPROBE_SYMBOL(plumb_leave);
 
 void plumb_open_to_writers(struct plumb_kernel_channel_state *channel, bool is_open)
 {

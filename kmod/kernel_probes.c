@@ -80,6 +80,8 @@ static int check(const struct plumb_kernel_probe *request)
 	for (i = 0; i < request->fetch_count; i++)
 		if (!plumb_is_good_fetch(&request->fetches[i]))
 			return -EINVAL;
+	if (memchr_inv(&request->fetches[i], 0, sizeof(request->fetches[0]) * (PLUMB_FETCH_MAX - i)))
+		return -EINVAL;
 	if (request->flags & PLUMB_PROBE_CALL)
 		return 0;
 	if (request->flags & PLUMB_PROBE_LATE)

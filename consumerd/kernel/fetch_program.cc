@@ -129,7 +129,7 @@ private:
     Status from_register(std::string_view name) {
         const auto* const found = std::find(register_names.begin(), register_names.end(), name);
         if (found == register_names.end())
-            return Error("({}): the kernel has no register %{}; it has %{}.", text_, name,
+            return Error("({}): plumb.ko fetches no register %{}; it has %{}.", text_, name,
                          fmt::join(register_names, ", %"));
         fetch_.source = PLUMB_FETCH_REGISTER;
         fetch_.number = static_cast<std::uint16_t>(found - register_names.begin());
@@ -164,7 +164,7 @@ private:
     Status from_function_argument(std::string_view name) {
         const auto number = whole_number<std::uint64_t>(name.substr(3));
         if (!number || *number == 0 || *number > function_registers.size())
-            return Error("({}): register_names hold the arguments $arg1 to $arg{}.", text_,
+            return Error("({}): registers hold the arguments $arg1 to $arg{}, and no other.", text_,
                          function_registers.size());
         if (is_return_)
             return Error("({}): when a function returns, its arguments are not known any more.", text_)

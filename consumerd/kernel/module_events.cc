@@ -3,6 +3,7 @@
 #include "base/glob.h"
 #include "consumerd/control/kernel_module.h"
 #include "consumerd/kernel/event_names.h"
+#include "consumerd/kernel/kernel_functions.h"
 #include "consumerd/kernel/module_probe.h"
 
 #include <plumb/abi/kernel_events.h>
@@ -124,6 +125,7 @@ Status ModuleEvents::choose(const std::vector<KernelSelector>& selectors, bool f
                      fmt::join(systems, ", "))
             .hint("Without --kernel-by module, tracefs may have it.");
     }
+    if (Status only = only_ones_are_meant(); !only) return only;
     chosen_ = probes_;
     add_calls();
     for (ModuleEvent event : all_) {
@@ -131,6 +133,22 @@ Status ModuleEvents::choose(const std::vector<KernelSelector>& selectors, bool f
         event.is_ours = !is_asked_for && event.tells_of_threads();
         if (is_asked_for || event.is_ours) chosen_.push_back(std::move(event));
     }
+    return ok();
+}
+
+/* The module asks the kernel for the first that is called so, which may be any. */
+Status ModuleEvents::only_ones_are_meant() const {
+    std::vector<std::string> names;
+    for (const ModuleEvent& event : probes_)
+        if (*event.probe->requests.front().symbol != '\0')
+            names.emplace_back(event.probe->requests.front().symbol);
+    if (names.empty()) return ok();
+    for (const auto& [name, count] : count_kernel_functions(names))
+        if (count > 1)
+            return Error("kprobe:{}: this kernel has {} functions of that name.", name, count)
+                .hint("Give the address of the one that you mean, kprobe:0x...: `grep -w {} /proc/kallsyms` "
+                      "shows them.",
+                      name);
     return ok();
 }
 
@@ -142,7 +160,8 @@ Status ModuleEvents::choose_probe(const KernelSelector& selector) {
     if (!probe) return probe.error();
     const bool is_there = std::any_of(probes_.begin(), probes_.end(), [&](const ModuleEvent& other) {
         return std::memcmp(other.probe->requests.data(), &probe->request, sizeof(probe->request)) == 0 &&
-               other.description.name == probe->description.name;
+               other.description.name == probe->description.name &&
+               other.probe->selector.arguments == selector.arguments;
     });
     if (is_there) return ok();
     ModuleEvent event{0, selector.system, probe->description.name, std::move(probe->description)};

@@ -72,7 +72,7 @@ Error probe_not_taken(const KernelSelector& selector, int error) {
     switch (error) {
     case ENOENT:
     case EADDRNOTAVAIL:
-        return Error("{}: this kernel has no function of that name, or it has several.", selector.text)
+        return Error("{}: this kernel has no function of that name.", selector.text)
             .hint("`grep NAME /proc/kallsyms` shows what can be probed; inlined functions can not.");
     case EINVAL:
     case EILSEQ:

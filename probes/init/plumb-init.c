@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -73,7 +74,6 @@ static void mount_one(const char* kind, const char* place, unsigned long flags, 
 /* What a recording needs. An init that finds them mounted leaves them. */
 static void mount_all(void) {
     mount_one("devtmpfs", "/dev", MS_NOSUID, "mode=0755");
-    mount_one("proc", "/proc", MS_NOSUID | MS_NOEXEC | MS_NODEV, NULL);
     mount_one("sysfs", "/sys", MS_NOSUID | MS_NOEXEC | MS_NODEV, NULL);
     mount_one("tracefs", "/sys/kernel/tracing", MS_NOSUID | MS_NOEXEC | MS_NODEV, NULL);
     mount_one("tmpfs", "/run", MS_NOSUID | MS_NODEV, "mode=0755");
@@ -196,6 +196,12 @@ static void tell_systemd(const char* preload) {
     if (file >= 0) close(file);
 }
 
+static int is_ourselves(const char* path) {
+    struct stat there, here;
+    return stat(path, &there) == 0 && stat("/proc/self/exe", &here) == 0 && there.st_dev == here.st_dev &&
+           there.st_ino == here.st_ino;
+}
+
 /* As the kernel would have, had it not been told of us. */
 static void become_init(const struct settings* settings, char** arguments) {
     const char* const others[] = {settings->init, "/sbin/init", "/etc/init", "/bin/init", "/bin/sh"};
@@ -204,7 +210,7 @@ static void become_init(const struct settings* settings, char** arguments) {
         tell_systemd(settings->preload);
     }
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
-        if (others[i] == NULL) continue;
+        if (others[i] == NULL || is_ourselves(others[i])) continue;
         arguments[0] = (char*)others[i];
         execv(others[i], arguments);
         say("could not run %s: %s", others[i], strerror(errno));
@@ -221,6 +227,7 @@ static int hold(const char* ready) {
     close(file);
     sigemptyset(&end);
     sigaddset(&end, SIGTERM);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* without its recorder it holds nothing */
     sigprocmask(SIG_BLOCK, &end, NULL);
     sigwait(&end, &number);
     return 0;
@@ -228,8 +235,15 @@ static int hold(const char* ready) {
 
 /* Both ways to begin: in front of the real init, and in an initramfs. */
 static void begin(struct settings* settings, const char* self, int moves) {
+    struct asked asked;
+    mount_one("proc", "/proc", MS_NOSUID | MS_NOEXEC | MS_NODEV,
+              NULL); /* the kernel's command line is there */
+    read_command_line(&asked);
+    /* The initramfs is the same whether the boot loader asks for it or not, as in its recovery mode. */
+    if (moves && !asked.is_front && asked.rules == NULL) return;
+    if (asked.is_off) return read_init(settings);
     mount_all();
-    if (!read_settings(settings) || is_being_recorded(settings)) return;
+    if (!read_settings(settings, &asked) || is_being_recorded(settings)) return;
     load_module(settings);
     begin_recording(settings, self, moves);
 }
@@ -244,7 +258,10 @@ int main(int count, char** arguments) {
         return 0;
     }
     if (getpid() != 1 && count == 2 && strcmp(arguments[1], "--move") == 0) {
-        if (read_settings(&settings) && is_being_recorded(&settings)) announce_move(&settings);
+        struct asked asked;
+        read_command_line(&asked);
+        if (!asked.is_off && read_settings(&settings, &asked) && is_being_recorded(&settings))
+            announce_move(&settings);
         return 0;
     }
     if (getpid() != 1) {

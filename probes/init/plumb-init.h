@@ -26,8 +26,19 @@ double seconds_since(const struct timespec* begin);
 void rest_ms(long ms);
 void join(char* to, size_t bytes, const char* folder, const char* name);
 
-/* Whether there is to be a recording. They live for good. */
-int read_settings(struct settings* settings);
+/* Of the kernel's command line. */
+struct asked {
+    char* rules;  /* of plumb.rules=; NULL: there is none */
+    int is_off;   /* plumb.boot=off */
+    int is_front; /* init= is plumb-init */
+};
+
+/* What they give lives for good. */
+void read_command_line(struct asked* asked);
+/* Whether there is to be a recording. */
+int read_settings(struct settings* settings, const struct asked* asked);
+/* Only what the real init is. */
+void read_init(struct settings* settings);
 
 /* Does not come back. */
 void become_recorder(struct settings* settings, const char* self, const char* ready);

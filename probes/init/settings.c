@@ -76,21 +76,35 @@ static void add_usual_words(struct settings* settings) {
     settings->folder = DEFAULT_FOLDER;
 }
 
-int read_settings(struct settings* settings) {
+static int ends_with(const char* text, const char* end) {
+    const size_t length = strlen(text), end_length = strlen(end);
+    return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+void read_command_line(struct asked* asked) {
     static const char rules_name[] = "plumb.rules=";
     static char line[4096];
-    char *rest = line, *rules = NULL, *word;
-    int is_off = 0;
-    const int has_file = read_boot_file(settings);
-    const int error = errno;
+    char *rest = line, *word;
+    memset(asked, 0, sizeof(*asked));
     read_text("/proc/cmdline", line, sizeof(line));
     while ((word = next_word(&rest)) != NULL) {
-        is_off |= strcmp(word, "plumb.boot=off") == 0;
-        if (strncmp(word, rules_name, sizeof(rules_name) - 1) == 0) rules = word + sizeof(rules_name) - 1;
+        asked->is_off |= strcmp(word, "plumb.boot=off") == 0;
+        if (strncmp(word, "init=", 5) == 0) asked->is_front = ends_with(word, "/plumb-init");
+        if (strncmp(word, rules_name, sizeof(rules_name) - 1) == 0)
+            asked->rules = word + sizeof(rules_name) - 1;
     }
-    if (is_off) return 0;
+}
+
+void read_init(struct settings* settings) {
+    read_boot_file(settings);
+    settings->preload = NULL;
+}
+
+int read_settings(struct settings* settings, const struct asked* asked) {
+    const int has_file = read_boot_file(settings);
+    char *rules = asked->rules, *word;
     if (!has_file && rules == NULL) {
-        say("could not read %s: %s", BOOT_FILE, strerror(error));
+        say("could not read %s: %s", BOOT_FILE, strerror(errno));
         return 0;
     }
     if (!has_file) add_usual_words(settings);

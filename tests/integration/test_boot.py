@@ -135,6 +135,7 @@ class Boot(unittest.TestCase):
         before = content(self.root)
         self.assertIn("It is not enabled", self.plumb("disable", status=1))
         self.assertIn("/sbin/gone can not be an init: it is no program there", self.plumb("enable", "--init", "/sbin/gone", status=1))
+        self.assertIn("stands in front", self.plumb("enable", "--init", f"{BUILD}/probes/init/plumb-init", status=1))
         self.assertIn("no probe", self.plumb("enable", "--preload", "nothing", status=1))
         self.assertIn("no newline", self.plumb("enable", "--", "-e", "a\nrecord=b", status=1))
         self.assertIn("too many", self.plumb("enable", "--", *["-q"] * 200, status=1))
@@ -155,6 +156,39 @@ class Boot(unittest.TestCase):
         self.plumb("disable")
         self.assertEqual(victim.read_text(), "precious")
         self.assertTrue((self.root / "sbin/other").exists())
+
+    def test_taking_it_back_goes_on_where_it_was_interrupted(self):
+        self.make_initramfs_tools()
+        scripts = [f"etc/initramfs-tools/{name}/plumb" for name in ("hooks", "scripts/init-top", "scripts/local-bottom", "scripts/nfs-bottom")]
+        before = content(self.root)
+        for gone in (GRUB,), (GRUB, *scripts[:2]), (GRUB, SETTINGS), (GRUB, SETTINGS, *scripts[:3]), (GRUB, SETTINGS, *scripts[1:]):
+            with self.subTest(gone):
+                self.plumb("enable", "--initramfs")
+                for name in gone:
+                    (self.root / name).unlink()
+                self.assertIn("run update-initramfs", self.plumb("disable"))
+                self.assertFalse(any((self.root / name).exists() for name in (GRUB, SETTINGS, *scripts)))
+                self.assertIn("It is not enabled", self.plumb("disable", status=1))
+                if SETTINGS not in gone:
+                    self.assertEqual(content(self.root), before)
+
+    def test_what_is_not_its_own_keeps_nothing_else_there(self):
+        self.make_initramfs_tools()
+        self.plumb("enable", "--initramfs")
+        (self.root / GRUB).write_text("# somebody's own\n")
+        said = self.plumb("disable", status=1)
+        self.assertIn("is still there: it is not as Plumb has written it", said)
+        self.assertIn("take this off the kernel's command line", said)
+        self.assertIn("run update-initramfs", said)
+        self.assertFalse((self.root / "etc/initramfs-tools/hooks/plumb").exists())
+        self.assertTrue((self.root / SETTINGS).exists(), "it can be done again")
+        (self.root / GRUB).unlink()
+        self.plumb("disable")
+        (self.root / "etc/initramfs-tools/hooks").mkdir(parents=True, exist_ok=True)
+        (self.root / "etc/initramfs-tools/hooks/plumb").write_text("of a package")
+        self.plumb("enable")
+        self.plumb("disable")
+        self.assertEqual((self.root / "etc/initramfs-tools/hooks/plumb").read_text(), "of a package")
 
     def test_it_is_taken_back_without_its_settings(self):
         self.plumb("enable")

@@ -46,6 +46,8 @@ int main(int count, char** arguments) {
     syscall(SYS_openat, AT_FDCWD, long_name, O_RDONLY, 0);
     syscall(SYS_openat, AT_FDCWD, late, O_RDONLY, 0);
     syscall(SYS_renameat2, AT_FDCWD, later, AT_FDCWD, later, 1);
+    for (int bytes = 3040; bytes < 3044; bytes++)
+        syscall(SYS_rename, long_name + sizeof(long_name) - 1 - bytes, "/target");
     syscall(SYS_open, "/nosuch", O_RDWR, 0);
     syscall(SYS_pread64, 0, NULL, (size_t)1 << 40, INT64_MIN);
     syscall(SYS_mmap, NULL, 4096L, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);

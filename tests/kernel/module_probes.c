@@ -103,14 +103,19 @@ static void check_calls(int events) {
     request.offset = 100000;
     expect(probe(events, &request) == EINVAL, way, "a number that no call has");
     request.offset = 110;
+    const struct plumb_kernel_fetch seventh = request.fetches[PLUMB_CALL_ARGUMENTS_MAX];
     request.fetch_count = PLUMB_CALL_ARGUMENTS_MAX + 1;
     for (unsigned i = 0; i < request.fetch_count; i++)
         request.fetches[i] = request.fetches[0];
     expect(probe(events, &request) == EINVAL, way, "seven arguments");
     request.fetch_count = PLUMB_CALL_ARGUMENTS_MAX;
+    request.fetches[PLUMB_CALL_ARGUMENTS_MAX] = seventh;
     memset(request.names[5], 'x', sizeof(request.names[5]));
     expect(probe(events, &request) == EINVAL, way, "an argument's name without an end");
     request.names[5][0] = 0;
+    request.fetches[PLUMB_FETCH_MAX - 1].size = 1;
+    expect(probe(events, &request) == EINVAL, way, "something behind what is fetched");
+    request.fetches[PLUMB_FETCH_MAX - 1].size = 0;
     request.flags = PLUMB_PROBE_CALL | PLUMB_PROBE_LATE;
     expect(probe(events, &request) == EINVAL, way, "late texts of an entry");
     for (unsigned flags = PLUMB_PROBE_CALL; flags < 8; flags++) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# cmake-timeout: 300
+# cmake-timeout: 600
 # cmake-once
 # cmake-lock: boot
 """A machine whose boot is recorded without a module: plumb-init stands in front of its init. The first event of a program is that of
@@ -190,10 +190,40 @@ class Boot(unittest.TestCase):
                 self.assertEqual(result.status, 1)
 
     def test_it_can_be_left_out_from_the_boot_loader(self):
+        """Probes for init as well."""
         guest = self.guest("plumb.boot=off")
-        guest.archive.add("/etc/plumb/boot", b"record=/bin/plumb\nrecord=record\nfolder=/run/plumb-boot\n", 0o100644)
-        guest.step("log", "dmesg | grep 'plumb-init: '; ls /run")
-        self.assertEqual(guest.boot(self.folder)["log"].out, "")
+        guest.archive.add("/etc/plumb/boot", b"init=/bin/real\npreload=/nowhere.so\nrecord=/bin/plumb\nrecord=record\nfolder=/run/plumb-boot\n",
+                          0o100644)
+        guest.archive.add("/bin/real", b"#!/bin/busybox sh\nexport REAL=1\nexec /init\n")
+        guest.step("log", "dmesg | grep 'plumb-init: '; ls /run; tr '\\0' '\\n' </proc/1/environ | grep -E 'PRELOAD|REAL'")
+        self.assertEqual(guest.boot(self.folder)["log"].out, "REAL=1\n")
+
+    def test_an_initramfs_begins_only_what_the_boot_loader_asks_for(self):
+        """Its recovery mode has the same one."""
+        for parameters, is_begun in ("", False), ("init=/usr/lib/plumb/plumb-init", True), ("init=/usr/lib/plumb/plumb-init init=/bin/sh", False):
+            with self.subTest(parameters), tempfile.TemporaryDirectory() as folder:
+                guest = Guest(VERSION, parameters)
+                guest.add(PLUMB, "/bin/plumb")
+                guest.add(PLUMB_INIT, "/bin/plumb-init")
+                guest.archive.add("/etc/plumb/boot", b"record=/bin/plumb\nrecord=nonsense\nfolder=/run/plumb-boot\n", 0o100644)
+                guest.step("begun", "/bin/plumb-init --begin; ls -d /run/plumb-boot")
+                self.assertEqual(guest.boot(Path(folder))["begun"].out, "/run/plumb-boot\n" if is_begun else "")
+
+    def test_a_flight_recorder_of_the_boot_is_ended_and_fetched(self):
+        guest = self.guest('"plumb.rules=-a -k sched:sched_process_exec --snapshot"')
+        guest.step("fetched", "plumb boot stop || exit 1; plumb boot status | grep 'was recorded, into' || exit 2\n"
+                              "plumb record --boot -o $RESULTS/trace || exit 3; ls $RESULTS/trace")
+        result = guest.boot(self.folder)["fetched"]
+        self.assertEqual(result.status, 0, result.out + result.error)
+        self.assertIn("snapshot", result.out)
+
+    def test_who_holds_it_ends_with_its_recorder(self):
+        guest = self.guest('"plumb.rules=-a -k sched:sched_process_exec"')
+        guest.step("killed", "kill -9 $(awk '/PPid/ { print $2 }' /proc/$(cat /run/plumb-boot/hold)/status); sleep 0.5\n"
+                             "plumb boot status; plumb boot stop")
+        result = guest.boot(self.folder)["killed"]
+        self.assertIn("This boot: was", result.out)
+        self.assertIn("No recording of this boot is under way", result.error)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,8 @@ REFUSED = f"""
 try() {{ {BY_MODULE} -o /tmp/none --duration 10ms "$@" && echo "was taken: $*"; }}
 try -k kprobe:no_such_function
 try -k kprobe:do_int3
+try -k kprobe:plumb_leave
+try -k kprobe:$(awk '$2 == "t" {{ print $3 }}' /proc/kallsyms | sort | uniq -d | head -n 1)
 try -k 'kprobe:vfs_read(n=%di:u24)'
 try -k 'kprobe:vfs_read if n == 1'
 try -k uprobe:/bin/busybox:0x1000
@@ -64,7 +66,8 @@ plumb extract -o $RESULTS/extracted >/dev/null || exit 1
 unload && insmod /plumb.ko
 """
 MANY = f"""
-patterns=$(awk '$2 == "t" && $3 ~ /^(ext4|vfs|do_sys|tcp|udp|sock)_[a-z_]*$/ && !seen[$3]++ && n++ < 200 {{ print "-k kprobe:" $3 }}' /proc/kallsyms)
+patterns=$(awk '$2 == "t" && $3 ~ /^(ext4|vfs|do_sys|tcp|udp|sock)_[a-z_]*$/ && $3 !~ /init|exit/ {{ print $3 }}' /proc/kallsyms |
+           sort | uniq -u | head -n 200 | sed 's/^/-k kprobe:/')
 echo $patterns | wc -w
 time {BY_MODULE} -o $RESULTS/trace $patterns --duration 10ms
 """
@@ -150,7 +153,8 @@ class KernelProbes(GuestTests):
         self.left_by("refused")
         said = self.results["refused"]
         self.assertEqual(said.out, "")
-        for text in ("no_such_function: this kernel has no function", "do_int3: the kernel lets nobody probe", "the type u24",
+        for text in ("no_such_function: this kernel has no function", "do_int3: the kernel lets nobody probe",
+                     "plumb_leave: the kernel lets nobody probe", " functions of that name", "the type u24",
                      "has no filters", "not of programs", "CAP_PERFMON"):
             self.assertIn(text, said.error)
 

@@ -9,7 +9,7 @@
  * What is fetched begins as `source` says. Then, `depth` times: an offset is added, and what lies at that address is read: 8
  * bytes, or, the last time, the value itself. Addresses below those of the kernel, and those with PLUMB_FETCH_USER, are in
  * the memory of the process that runs. What can not be read is 0, or "(fault)". A text that is longer than there is room for, or of
- * which only the beginning can be read, ends in "...".
+ * which only the beginning can be read, ends in "..."; one leaves 256 bytes to each that follows, or an equal part of what there is.
  *
  * Of a system call (PLUMB_PROBE_CALL) the registers are those of the program: di, si, dx, r10, r8, r9 hold what it was given, and
  * ax, when it returns, the result. It has no addresses in front. A null pointer is the text "(null)", and what can not be read
@@ -83,7 +83,7 @@ struct plumb_kernel_probe {
     uint32_t fetch_count;
     uint32_t reserved; /* 0 */
     char names[PLUMB_CALL_ARGUMENTS_MAX][24];
-    struct plumb_kernel_fetch fetches[PLUMB_FETCH_MAX];
+    struct plumb_kernel_fetch fetches[PLUMB_FETCH_MAX]; /* behind fetch_count: 0 */
 };
 
 PLUMB_ABI_SIZE(struct plumb_kernel_fetch, 48);
