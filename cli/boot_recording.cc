@@ -42,9 +42,13 @@ FileDescriptor recorder_of(pid_t holder) {
 
 /* It writes what is in its rings, and takes its probes away, behind the end of the holder. */
 bool has_ended(const FileDescriptor& recorder) {
-    constexpr int minute_ms = 60'000;
+    constexpr auto most = std::chrono::minutes(1);
+    const auto begin = Clock::now();
     pollfd watched{recorder.get(), POLLIN, 0};
-    return !recorder.is_open() || ::poll(&watched, 1, minute_ms) == 1;
+    /* We may be traced ourselves, and are told by a signal that it ends. */
+    while (recorder.is_open() && Clock::now() - begin < most)
+        if (::poll(&watched, 1, static_cast<int>(look_interval.count())) == 1) return true;
+    return !recorder.is_open();
 }
 
 Status wait_for_trace(const FileDescriptor& recorder) {
