@@ -206,7 +206,7 @@ TEST_F(DamagedDescription, IsReadUpToItsGreatestLength) {
 TEST_F(DamagedDescription, SaysWhatIsWrongWithIt) {
     EXPECT_EQ(complaint([this](auto& h) { h.provider_offset = size_; }), damaged("it has no name"));
     EXPECT_EQ(complaint([this](auto& h) { h.name_offset = size_; }), damaged("it has no name"));
-    EXPECT_EQ(complaint([this](auto& h) { h.name_offset = UINT32_MAX; }), damaged("it has no name"));
+    EXPECT_EQ(complaint([](auto& h) { h.name_offset = UINT32_MAX; }), damaged("it has no name"));
     EXPECT_EQ(complaint([this](auto& h) { h.provider_offset = size_ - 1; }), damaged("it has no name"));
     EXPECT_EQ(complaint([this](auto& h) { h.name_offset = size_ - 1; }), damaged("it has no name"));
     EXPECT_EQ(complaint([](auto& h) { h.field_count = PLUMB_EVENT_MAX_FIELDS + 1; }),
