@@ -200,14 +200,18 @@ class Boot(unittest.TestCase):
 
     def test_an_initramfs_begins_only_what_the_boot_loader_asks_for(self):
         """Its recovery mode has the same one."""
-        for parameters, is_begun in ("", False), ("init=/usr/lib/plumb/plumb-init", True), ("init=/usr/lib/plumb/plumb-init init=/bin/sh", False):
-            with self.subTest(parameters), tempfile.TemporaryDirectory() as folder:
-                guest = Guest(VERSION, parameters)
-                guest.add(PLUMB, "/bin/plumb")
-                guest.add(PLUMB_INIT, "/bin/plumb-init")
-                guest.archive.add("/etc/plumb/boot", b"record=/bin/plumb\nrecord=nonsense\nfolder=/run/plumb-boot\n", 0o100644)
-                guest.step("begun", "/bin/plumb-init --begin; ls -d /run/plumb-boot")
-                self.assertEqual(guest.boot(Path(folder))["begun"].out, "/run/plumb-boot\n" if is_begun else "")
+        guest = Guest(VERSION)
+        guest.add(PLUMB, "/bin/plumb")
+        guest.add(PLUMB_INIT, "/bin/plumb-init")
+        guest.archive.add("/etc/plumb/boot", b"record=/bin/plumb\nrecord=nonsense\nfolder=/run/plumb-boot\n", 0o100644)
+        ours = "init=/usr/lib/plumb/plumb-init"
+        lines = {"single": False, ours: True, f"{ours} init=/bin/sh": False, f"{ours} plumb.boot=off": False, "plumb.rules=-a": True}
+        for number, line in enumerate(lines):
+            guest.step(f"begun_{number}", f"echo '{line}' >/line; mount --bind /line /proc/cmdline; rm -rf /run/plumb-boot\n"
+                                          "/bin/plumb-init --begin; ls -d /run/plumb-boot; umount /proc/cmdline")
+        results = guest.boot(self.folder)
+        for number, (line, is_begun) in enumerate(lines.items()):
+            self.assertEqual(results[f"begun_{number}"].out, "/run/plumb-boot\n" if is_begun else "", line)
 
     def test_a_flight_recorder_of_the_boot_is_ended_and_fetched(self):
         guest = self.guest('"plumb.rules=-a -k sched:sched_process_exec --snapshot"')
