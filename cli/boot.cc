@@ -111,6 +111,7 @@ Result<std::string> settings_text(const BootOptions& options, const std::vector<
         add("preload", *preload);
     }
     if (options.module) add("module", "yes");
+    if (options.initramfs) add("initramfs", "yes"); /* for `disable` */
     add("folder", boot_folder);
     for (const std::string& path : made)
         add("made", path);
@@ -247,14 +248,16 @@ int disable(const BootFiles& files) {
     if (!settings && settings.error().number() != ENOENT) return complain(settings.error());
     if (!files.has_any()) return complain(Error("It is not enabled."));
     const auto program = find_boot_program();
-    const bool had_scripts = files.has_scripts();
+    /* They may be gone, and the initramfs have them still, where an earlier one was interrupted. */
+    const bool has_initramfs_part =
+        files.has_scripts() || (settings && !values_of(*settings, "initramfs").empty());
     const Status scripts_gone = files.remove_scripts();
     const bool is_told =
         tell_boot_loader(files,
                          program ? fmt::format("init={}, and trace_event= and what is behind it", *program)
                                  : "init=.../plumb-init",
                          false);
-    const bool has_initramfs = !had_scripts || renew_initramfs(files);
+    const bool has_initramfs = !has_initramfs_part || renew_initramfs(files);
     if (!scripts_gone) return complain(scripts_gone.error());
     if (!has_initramfs || !is_told) return 1;
     if (Status gone = files.take_back(settings ? values_of(*settings, "made") : std::vector<std::string>());

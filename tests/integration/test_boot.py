@@ -161,7 +161,7 @@ class Boot(unittest.TestCase):
         self.make_initramfs_tools()
         scripts = [f"etc/initramfs-tools/{name}/plumb" for name in ("hooks", "scripts/init-top", "scripts/local-bottom", "scripts/nfs-bottom")]
         before = content(self.root)
-        for gone in (GRUB,), (GRUB, *scripts[:2]), (GRUB, SETTINGS), (GRUB, SETTINGS, *scripts[:3]), (GRUB, SETTINGS, *scripts[1:]):
+        for gone in (GRUB,), (GRUB, *scripts), (GRUB, *scripts[:2]), (GRUB, SETTINGS), (GRUB, SETTINGS, *scripts[:3]), (GRUB, SETTINGS, *scripts[1:]):
             with self.subTest(gone):
                 self.plumb("enable", "--initramfs")
                 for name in gone:

@@ -224,6 +224,12 @@ class Killed(RecordedProgramTest):
         recorder.send_signal(signal.SIGCONT)
         self.assertEqual(plumb("extract", "-o", self.directory / "rest", copy).returncode, 0)
         self.assertIn(acquired(self.directory / "rest"), range(100, 106))
+        for mode in 0o600, 0o644:  # root's trace of what not everybody may read can not be read by everybody either
+            copy.chmod(mode)
+            out = self.directory / f"of-{mode:o}"
+            self.assertEqual(plumb("extract", "-o", out, copy).returncode, 0)
+            is_open = out.stat().st_mode & 0o077 != 0
+            self.assertEqual(is_open, mode == 0o644 or os.geteuid() != 0)
         recorder.stdin.close()
         recorder.wait(timeout=30)
         whole = copy.stat().st_size

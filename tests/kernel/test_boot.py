@@ -209,7 +209,12 @@ class Boot(unittest.TestCase):
         for number, line in enumerate(lines):
             guest.step(f"begun_{number}", f"echo '{line}' >/line; mount --bind /line /proc/cmdline; rm -rf /run/plumb-boot\n"
                                           "/bin/plumb-init --begin; ls -d /run/plumb-boot; umount /proc/cmdline")
+        guest.add(PLUMB_INIT, "/lib/plumb/plumb-init")
+        guest.step("other", "rm /etc/plumb/boot; echo 'quiet init=/bin/other' >/line; mount --bind /line /proc/cmdline; plumb boot enable; echo $?; "
+                            "umount /proc/cmdline; ls /etc/plumb")
         results = guest.boot(self.folder)
+        self.assertIn("This machine's init is /bin/other", results["other"].error)
+        self.assertEqual(results["other"].out, "1\n")
         for number, (line, is_begun) in enumerate(lines.items()):
             self.assertEqual(results[f"begun_{number}"].out, "/run/plumb-boot\n" if is_begun else "", line)
 

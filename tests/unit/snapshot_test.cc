@@ -8,7 +8,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace plumb {
@@ -28,22 +30,32 @@ void lose(Session& session) {
     ring->lost[PLUMB_LOST_FULL] += lost_before;
 }
 
-/* What the rings held is read by then, and its losses are told. */
-TEST_F(SessionTest, ASnapshotWithoutTheKernelsPartIsOne) {
+/* Of a session with a kernel's part, one CPU of it. */
+class SnapshotTest : public SessionTest {
+protected:
+    void SetUp() override {
+        SessionTest::SetUp();
+        tracefs.add_cpu(0, {});
+        auto adopted = KernelSession::adopt_in(tracefs.root(), TracefsFolder::cookie);
+        ASSERT_TRUE(adopted) << adopted.error().message();
+        kernel = std::move(*adopted);
+        options.statedump.clock_mode = PLUMB_CLOCK_MONOTONIC;
+    }
+
     const TracefsFolder tracefs;
-    tracefs.add_cpu(0, {});
-    auto kernel = KernelSession::adopt_in(tracefs.root(), TracefsFolder::cookie);
-    ASSERT_TRUE(kernel) << kernel.error().message();
-    Session session = make();
-    auto calibration = ClockCalibration::start(PLUMB_CLOCK_MONOTONIC);
-    ASSERT_TRUE(calibration);
+    std::unique_ptr<KernelSession> kernel;
+    Result<ClockCalibration> calibration = ClockCalibration::start(PLUMB_CLOCK_MONOTONIC);
     SnapshotOptions options;
-    options.statedump.clock_mode = PLUMB_CLOCK_MONOTONIC;
+};
+
+/* What the rings held is read by then, and its losses are told. */
+TEST_F(SnapshotTest, ASnapshotWithoutTheKernelsPartIsOne) {
+    Session session = make();
 
     options.drain.directory = tracefs.root() + "/first";
     std::filesystem::create_directories(options.drain.directory + "/kernel"); /* in the way */
     lose(session);
-    const auto first = take_snapshot(session, *calibration, kernel->get(), options);
+    const auto first = take_snapshot(session, *calibration, kernel.get(), options);
     ASSERT_TRUE(first) << first.error().message();
     ASSERT_THAT(first->problems, SizeIs(1));
     EXPECT_THAT(first->problems[0], HasSubstr("/kernel"));
@@ -52,7 +64,7 @@ TEST_F(SessionTest, ASnapshotWithoutTheKernelsPartIsOne) {
     options.drain.directory = tracefs.root() + "/second";
     options.drain.ring_places = first->ring_places;
     lose(session);
-    const auto second = take_snapshot(session, *calibration, kernel->get(), options);
+    const auto second = take_snapshot(session, *calibration, kernel.get(), options);
     ASSERT_TRUE(second) << second.error().message();
     EXPECT_THAT(second->problems, SizeIs(0));
     EXPECT_EQ(second->totals.progress.events_discarded, lost_before) << "those of the first were told there";
@@ -65,22 +77,14 @@ uint64_t count_of(const std::vector<NamedCount>& counts, const std::string& name
 }
 
 /* Of what the kernel has lost, too, each snapshot tells what the one before did not. */
-TEST_F(SessionTest, ASnapshotTellsOfTheKernelWhatIsNewSinceTheOneBefore) {
-    const TracefsFolder tracefs;
-    tracefs.add_cpu(0, {});
-    auto kernel = KernelSession::adopt_in(tracefs.root(), TracefsFolder::cookie);
-    ASSERT_TRUE(kernel) << kernel.error().message();
+TEST_F(SnapshotTest, ASnapshotTellsOfTheKernelWhatIsNewSinceTheOneBefore) {
     Session session = make();
-    auto calibration = ClockCalibration::start(PLUMB_CLOCK_MONOTONIC);
-    ASSERT_TRUE(calibration);
-    SnapshotOptions options;
-    options.statedump.clock_mode = PLUMB_CLOCK_MONOTONIC;
     uint64_t overrun = 0;
     for (const uint64_t more : {7, 0, 5}) {
         overrun += more;
         tracefs.set_counts(0, overrun, 2 * overrun, 0);
         options.drain.directory = fmt::format("{}/{}", tracefs.root(), overrun + (more == 0 ? 1000 : 0));
-        const auto taken = take_snapshot(session, *calibration, kernel->get(), options);
+        const auto taken = take_snapshot(session, *calibration, kernel.get(), options);
         ASSERT_TRUE(taken) << taken.error().message();
         EXPECT_THAT(taken->problems, SizeIs(0));
         EXPECT_EQ(count_of(taken->totals.events_lost, "kernel_overrun"), more);

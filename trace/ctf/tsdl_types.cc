@@ -1,4 +1,5 @@
 /* The types of TSDL: what stands before a field's name, and the definitions that give types a name. */
+#include "trace/ctf/tsdl_bounds.h"
 #include "trace/ctf/tsdl_parser.h"
 
 #include <algorithm>
@@ -10,55 +11,6 @@ namespace {
 
 constexpr uint32_t max_alignment_bits = 4096;
 constexpr std::size_t max_copied_fields = std::size_t{1} << 19;
-
-uint64_t saturating_add(uint64_t a, uint64_t b) {
-    uint64_t sum = 0;
-    return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<uint64_t>::max() : sum;
-}
-
-uint64_t saturating_multiply(uint64_t a, uint64_t b) {
-    uint64_t product = 0;
-    return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<uint64_t>::max() : product;
-}
-
-uint64_t min_bits(const Type& type) {
-    switch (type.kind) {
-    case Kind::integer:
-    case Kind::floating:
-    case Kind::enumeration:
-        return type.size_bits;
-    case Kind::string:
-        return 8;
-    case Kind::structure: {
-        uint64_t bits = 0;
-        for (const Field& field : type.fields)
-            bits = saturating_add(bits, field.type->min_bits);
-        return bits;
-    }
-    case Kind::array:
-        return saturating_multiply(type.length, type.element->min_bits);
-    case Kind::variant:
-    case Kind::sequence:
-        break;
-    }
-    return 0;
-}
-
-TypePtr shared(Type type) {
-    type.min_bits = min_bits(type);
-    return std::make_shared<const Type>(std::move(type));
-}
-
-/* Names let a type grow without nesting in the text, so what counts is the depth of the type itself. */
-Result<TypePtr> shared_bounded(Type type, uint32_t line) {
-    uint32_t below = type.element ? type.element->depth : 0;
-    for (const Field& field : type.fields)
-        below = std::max(below, field.type->depth);
-    type.depth = below + 1;
-    if (type.depth > max_type_depth)
-        return error_at(line, fmt::format("types are nested deeper than {}", max_type_depth));
-    return shared(std::move(type));
-}
 
 bool starts_type(const Token& token) {
     return token.is_word("integer") || token.is_word("floating_point") || token.is_word("string") ||
@@ -426,11 +378,10 @@ Result<TypePtr> Parser::variant_type() {
         if (Status copied = may_copy(**made); !copied) return copied.error();
         type = **made;
     } else {
-        Result<TypePtr> found = known_type(name);
-        if (!found) return found;
-        const TypePtr& known = *found;
-        if (Status copied = may_copy(*known); !copied) return copied.error();
-        type = *known;
+        Result<TypePtr> known = known_type(name);
+        if (!known) return known;
+        if (Status copied = may_copy(**known); !copied) return copied.error();
+        type = **known;
     }
     if (!tag.empty()) type.reference = std::move(tag);
     return shared(std::move(type));
