@@ -1,10 +1,16 @@
 #include "base/mapped_file.h"
 
+#include "base/processes.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
-
-#include <string>
+#include <unordered_map>
+#include <utility>
 
 namespace plumb {
 namespace {
@@ -30,7 +36,122 @@ Result<std::string> path_of_mapping(std::uint32_t process_id, std::uint64_t base
     return Error("No mapping begins at {:x}.", base);
 }
 
+/* A line of /proc/PID/maps. */
+struct Mapping {
+    MappedFile file; /* this much of it */
+    std::uint64_t offset = 0;
+    std::string permissions;
+};
+
+bool parse_mapping(const std::string& line, Mapping& mapping) {
+    unsigned long long start = 0, end = 0, offset = 0, inode = 0;
+    unsigned major_number = 0, minor_number = 0;
+    char permissions[8] = {};
+    int path = 0;
+    if (std::sscanf(line.c_str(), "%llx-%llx %7s %llx %x:%x %llu %n", &start, &end, permissions, &offset,
+                    &major_number, &minor_number, &inode, &path) < 7 ||
+        inode == 0)
+        return false;
+    const std::string name = line.substr(static_cast<std::size_t>(path));
+    mapping.offset = offset;
+    mapping.permissions = permissions;
+    MappedFile& file = mapping.file;
+    file = {start, end, ::makedev(major_number, minor_number), inode, permissions[2] == 'x', {}, false};
+    file.path = without_deleted(name);
+    file.removed = file.path.size() != name.size();
+    return true;
+}
+
+/* Puts the mappings of a file together that are one image of it. Each image begins at the file's start, as does what
+ * reads the file as data: above the image or below it, also without a gap. In an image that begins over, where its first
+ * segments share the file's first page, other permissions come with each. */
+class Images {
+public:
+    explicit Images(std::vector<MappedFile>& files) : files_(files) {}
+
+    void add(Mapping&& mapping) {
+        const std::pair key(mapping.file.device, mapping.file.inode);
+        const auto [place, is_new] = last_.try_emplace(key);
+        Last& last = place->second;
+        if (is_new || (mapping.offset == 0 && !goes_on(last, mapping))) {
+            last.image = files_.size();
+            files_.push_back(std::move(mapping.file));
+        } else {
+            MappedFile& image = files_[last.image];
+            image.end = std::max(image.end, mapping.file.end);
+            image.executable |= mapping.file.executable;
+        }
+        last.end = files_[last.image].end;
+        last.is_first_page = mapping.offset == 0 && last.end - mapping.file.base == page_bytes_;
+        last.permissions = std::move(mapping.permissions);
+    }
+
+private:
+    struct Last {
+        std::size_t image = 0;
+        std::uint64_t end = 0;
+        bool is_first_page = false; /* of the file, and nothing else */
+        std::string permissions;
+    };
+    static bool goes_on(const Last& last, const Mapping& mapping) {
+        return last.is_first_page && mapping.file.base == last.end && mapping.permissions != last.permissions;
+    }
+    struct Hash {
+        std::size_t operator()(const std::pair<std::uint64_t, std::uint64_t>& file) const {
+            return file.second * 0x9e3779b97f4a7c15u ^ file.first;
+        }
+    };
+
+    std::vector<MappedFile>& files_;
+    const std::uint64_t page_bytes_ = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    std::unordered_map<std::pair<std::uint64_t, std::uint64_t>, Last, Hash> last_;
+};
+
+/* That of a thread is empty once it has ended: then another one's. Kernel threads have an empty one, too. */
+Result<std::string> text_of_maps(std::uint32_t process_id) {
+    constexpr std::size_t limit_bytes = std::size_t{64} << 20;
+    constexpr int tries_max = 10;
+    const std::string whole = fmt::format("/proc/{}", process_id);
+    Result<std::string> text = read_small_file(whole + "/maps", limit_bytes);
+    for (int tries = 0; tries < tries_max && (text ? text->empty() : text.error().number() == ESRCH);
+         tries++) {
+        const std::string folder = proc_folder(process_id);
+        if (folder == whole) break;
+        text = read_small_file(folder + "/maps", limit_bytes);
+    }
+    return text;
+}
+
 } // namespace
+
+Result<std::vector<MappedFile>> mapped_files(std::uint32_t process_id) {
+    const Result<std::string> text = text_of_maps(process_id);
+    if (!text) return text.error();
+    std::vector<MappedFile> files;
+    Images images(files);
+    std::size_t line = 0;
+    while (line < text->size()) {
+        std::size_t end = text->find('\n', line);
+        if (end == std::string::npos) end = text->size();
+        Mapping mapping;
+        if (parse_mapping(text->substr(line, end - line), mapping)) images.add(std::move(mapping));
+        line = end + 1;
+    }
+    return files;
+}
+
+std::vector<std::uint32_t> processes_that_map(std::uint64_t device, std::uint64_t inode) {
+    std::vector<std::uint32_t> processes;
+    for (const std::uint32_t process_id : all_process_ids()) {
+        const Result<std::vector<MappedFile>> files = mapped_files(process_id);
+        if (!files) continue;
+        const bool maps = std::any_of(files->begin(), files->end(), [&](const MappedFile& file) {
+            return file.device == device && file.inode == inode;
+        });
+        if (maps) processes.push_back(process_id);
+    }
+    return processes;
+}
 
 Result<FileDescriptor> open_mapped_file(std::uint32_t process_id, const MappedFile& file) {
     /* By the process's own root: it may be in a container. */

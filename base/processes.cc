@@ -14,9 +14,7 @@
 #include <functional>
 #include <string_view>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
-#include <unordered_map>
 #include <utility>
 
 namespace plumb {
@@ -60,30 +58,6 @@ Result<ProcessStatus> parse_status(const std::string& path) {
     if (text->compare(0, 6, "Name:\t") == 0)
         status.name = name_in_status(text->substr(6, text->find('\n') - 6));
     return status;
-}
-
-/* What a removed file is called in /proc (of one that bears such a name itself, too: what is said of a process must not
- * change when its file is replaced). */
-std::string without_deleted(std::string path) {
-    constexpr std::string_view mark = " (deleted)";
-    if (path.ends_with(mark)) path.resize(path.size() - mark.size());
-    return path;
-}
-
-bool parse_mapping(const std::string& line, MappedFile& mapping) {
-    unsigned long long start = 0, end = 0, offset = 0, inode = 0;
-    unsigned major_number = 0, minor_number = 0;
-    char permissions[8] = {};
-    int path = 0;
-    if (std::sscanf(line.c_str(), "%llx-%llx %7s %llx %x:%x %llu %n", &start, &end, permissions, &offset,
-                    &major_number, &minor_number, &inode, &path) < 7 ||
-        inode == 0)
-        return false;
-    const std::string name = line.substr(static_cast<std::size_t>(path));
-    mapping = {start, end, ::makedev(major_number, minor_number), inode, permissions[2] == 'x', {}, false};
-    mapping.path = without_deleted(name);
-    mapping.removed = mapping.path.size() != name.size();
-    return true;
 }
 
 /* The fields of /proc/PID/stat, or of a thread's, behind the name, which may be anything. */
@@ -131,6 +105,12 @@ std::string folder_of_thread(std::uint32_t process_id, std::uint32_t thread_id) 
 }
 
 } // namespace
+
+std::string without_deleted(std::string path) {
+    constexpr std::string_view mark = " (deleted)";
+    if (path.ends_with(mark)) path.resize(path.size() - mark.size());
+    return path;
+}
 
 std::uint64_t boottime_now_ns() {
     return machine_time_ns(CLOCK_BOOTTIME);
@@ -285,55 +265,6 @@ std::vector<LivingThread> living_threads(std::uint32_t process_id) {
     return living;
 }
 
-namespace {
-
-/* That of a thread is empty once it has ended: then another one's. Kernel threads have an empty one, too. */
-Result<std::string> text_of_maps(std::uint32_t process_id) {
-    constexpr std::size_t limit_bytes = std::size_t{64} << 20;
-    constexpr int tries_max = 10;
-    const std::string whole = folder_of_thread(process_id, process_id);
-    Result<std::string> text = read_small_file(whole + "/maps", limit_bytes);
-    for (int tries = 0; tries < tries_max && (text ? text->empty() : text.error().number() == ESRCH);
-         tries++) {
-        const std::string folder = proc_folder(process_id);
-        if (folder == whole) break;
-        text = read_small_file(folder + "/maps", limit_bytes);
-    }
-    return text;
-}
-
-} // namespace
-
-Result<std::vector<MappedFile>> mapped_files(std::uint32_t process_id) {
-    const Result<std::string> text = text_of_maps(process_id);
-    if (!text) return text.error();
-    std::vector<MappedFile> files;
-    struct Hash {
-        std::size_t operator()(const std::pair<std::uint64_t, std::uint64_t>& file) const {
-            return file.second * 0x9e3779b97f4a7c15u ^ file.first;
-        }
-    };
-    std::unordered_map<std::pair<std::uint64_t, std::uint64_t>, std::size_t, Hash> index;
-    std::size_t line = 0;
-    while (line < text->size()) {
-        std::size_t end = text->find('\n', line);
-        if (end == std::string::npos) end = text->size();
-        MappedFile mapping;
-        if (parse_mapping(text->substr(line, end - line), mapping)) {
-            const auto [known, is_new] = index.try_emplace({mapping.device, mapping.inode}, files.size());
-            if (is_new) {
-                files.push_back(std::move(mapping));
-            } else {
-                MappedFile& file = files[known->second];
-                file.end = std::max(file.end, mapping.end);
-                file.executable |= mapping.executable;
-            }
-        }
-        line = end + 1;
-    }
-    return files;
-}
-
 std::vector<std::uint32_t> all_process_ids() {
     std::vector<std::uint32_t> found;
     const Result<std::vector<std::string>> names = list_directory("/proc");
@@ -358,19 +289,6 @@ bool has_signal_waiting(std::uint32_t process_id, std::uint32_t signal_number) {
         const Result<ProcessStatus> status = thread_status(process_id, thread_id);
         return status && (status->pending >> (signal_number - 1) & 1) != 0;
     });
-}
-
-std::vector<std::uint32_t> processes_that_map(std::uint64_t device, std::uint64_t inode) {
-    std::vector<std::uint32_t> processes;
-    for (const std::uint32_t process_id : all_process_ids()) {
-        const Result<std::vector<MappedFile>> files = mapped_files(process_id);
-        if (!files) continue;
-        const bool maps = std::any_of(files->begin(), files->end(), [&](const MappedFile& file) {
-            return file.device == device && file.inode == inode;
-        });
-        if (maps) processes.push_back(process_id);
-    }
-    return processes;
 }
 
 } // namespace plumb

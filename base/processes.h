@@ -27,6 +27,10 @@ std::optional<std::uint64_t> process_start_boottime_ns(std::uint32_t process_id)
 std::optional<std::uint32_t> living_thread(std::uint32_t process_id);
 /* Where its memory, files and program are to be seen: "/proc/PID", or the folder of a living thread. */
 std::string proc_folder(std::uint32_t process_id);
+/* What a removed file is called in /proc (of one that bears such a name itself, too: what is said of a process must not
+ * change when its file is replaced). */
+std::string without_deleted(std::string path);
+
 /* What /proc/PID/exe points to; of a file that has been removed or replaced since, the path that it had, as in mapped_files(). */
 Result<std::string> executable_of(std::uint32_t process_id);
 
@@ -81,25 +85,8 @@ struct LivingThread {
 /* Without those that are on their way out, of which the kernel has told already, or will in a moment, that they ended. */
 std::vector<LivingThread> living_threads(std::uint32_t process_id);
 
-/* A file that a process maps. */
-struct MappedFile {
-    std::uint64_t base; /* address of the first mapping of it */
-    std::uint64_t end;  /* behind the last */
-    std::uint64_t device;
-    std::uint64_t inode;
-    bool executable;  /* some part of it */
-    std::string path; /* as the process sees it; what the kernel says of one that was removed is not in it */
-    bool removed = false; /* or replaced; or it bears such a name */
-};
-
-/* In address order, each file once. */
-Result<std::vector<MappedFile>> mapped_files(std::uint32_t process_id);
-
 /* Every process that can be seen. */
 std::vector<std::uint32_t> all_process_ids();
-
-/* Every process of this machine that maps the file. */
-std::vector<std::uint32_t> processes_that_map(std::uint64_t device, std::uint64_t inode);
 
 } // namespace plumb
 

@@ -1,6 +1,7 @@
 #include "cli/other_users.h"
 
 #include "base/file.h"
+#include "base/mapped_file.h"
 #include "base/processes.h"
 #include "consumerd/channel/channel_reader.h"
 #include "consumerd/clock/clock_calibration.h"

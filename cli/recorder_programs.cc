@@ -1,5 +1,6 @@
 /* Whom a recorder records: those it attaches to, the command that it launches. */
 #include "base/file.h"
+#include "base/mapped_file.h"
 #include "base/process_names.h"
 #include "base/processes.h"
 #include "cli/output.h"

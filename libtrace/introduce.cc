@@ -17,6 +17,7 @@ namespace plumb {
 namespace {
 
 constexpr uint32_t path_bytes_max = 4096;
+constexpr uint64_t page_bytes = 4096;
 constexpr uint64_t object_bytes_max = uint64_t{1} << 40; // more is damage
 
 // Large structs: static, used by the owner of `updating` alone.
@@ -120,7 +121,7 @@ bool take_build_id(const unsigned char* note, size_t bytes, plumb_entry_object& 
 
 // `base` is where a file is mapped from its offset 0, `bytes` long. Linkers put the program headers into its
 // first page, and nearly always the notes as well. They know where the object ends: its .bss is not mapped from the
-// file, and in /proc/self/maps it looks like anybody's memory.
+// file, and in /proc/self/maps it looks like anybody's memory; and what is mapped behind it may read the file as data.
 void look_at_headers(uint64_t base, uint64_t bytes, plumb_entry_object& entry) {
     alignas(8) static unsigned char start[4096];
     static unsigned char notes[1024];
@@ -129,17 +130,17 @@ void look_at_headers(uint64_t base, uint64_t bytes, plumb_entry_object& entry) {
     __builtin_memcpy(&header, start, sizeof(header));
     if (__builtin_memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(ElfW(Phdr)))
         return;
-    uint64_t first = UINT64_MAX;
+    uint64_t first = UINT64_MAX, object_bytes = 0;
     for (uint64_t i = 0; i < header.e_phnum; i++) {
         if (header.e_phoff > sizeof(start) || (i + 1) * sizeof(ElfW(Phdr)) > sizeof(start) - header.e_phoff)
             return;
         ElfW(Phdr) segment;
         __builtin_memcpy(&segment, start + header.e_phoff + i * sizeof(segment), sizeof(segment));
         if (segment.p_type == PT_LOAD) {
-            constexpr uint64_t page_mask = 4095;
-            if ((segment.p_vaddr & ~page_mask) < first) first = segment.p_vaddr & ~page_mask;
-            const uint64_t object_bytes = segment.p_vaddr + segment.p_memsz - first;
-            if (object_bytes > entry.bytes && object_bytes < object_bytes_max) entry.bytes = object_bytes;
+            const uint64_t page = segment.p_vaddr & ~(page_bytes - 1);
+            if (page < first) first = page;
+            const uint64_t end = segment.p_vaddr + segment.p_memsz - first;
+            if (end > object_bytes && end < object_bytes_max) entry.bytes = object_bytes = end;
         }
         if (entry.build_id_bytes != 0 || segment.p_type != PT_NOTE || segment.p_offset > bytes ||
             segment.p_filesz > bytes - segment.p_offset)
@@ -155,9 +156,12 @@ void look_at_headers(uint64_t base, uint64_t bytes, plumb_entry_object& entry) {
 
 struct Mapping {
     uint64_t start, end, offset;
-    bool readable, executable;
+    char permissions[4];
     const char* path; // not NUL-terminated
     size_t path_bytes;
+
+    bool is_readable() const { return permissions[0] == 'r'; }
+    bool is_executable() const { return permissions[2] == 'x'; }
 };
 
 uint64_t parse_hex(const char*& at) {
@@ -178,8 +182,10 @@ bool parse_mapping(const char* line, Mapping& mapping) {
     if (*line++ != '-') return false;
     mapping.end = parse_hex(line);
     if (*line++ != ' ') return false;
-    mapping.readable = line[0] == 'r';
-    mapping.executable = line[0] != '\0' && line[1] != '\0' && line[2] == 'x';
+    for (char& permission : mapping.permissions) {
+        if (*line == '\0') return false;
+        permission = *line++;
+    }
     for (int spaces = 0; *line != '\0' && spaces < 1; line++)
         spaces += *line == ' ';
     mapping.offset = parse_hex(line);
@@ -196,17 +202,16 @@ bool parse_mapping(const char* line, Mapping& mapping) {
     return *line == '/';
 }
 
-// Collects the mappings of one file and adds an entry when the next file begins.
+// Collects the mappings of one image of a file, and adds an entry when the next one begins.
 class ObjectList {
 public:
     explicit ObjectList(uint32_t sessions) : sessions_(sessions) {}
 
     void add(const Mapping& mapping) {
         plumb_entry_object& entry = object_entry.fixed;
-        if (!current_ || mapping.path_bytes != path_bytes_ ||
-            __builtin_memcmp(entry.path, mapping.path, path_bytes_) != 0) {
+        if (!goes_on(mapping)) {
             finish();
-            if (mapping.offset != 0 || !mapping.readable) return;
+            if (mapping.offset != 0 || !mapping.is_readable()) return;
             __builtin_memset(&object_entry, 0, sizeof(plumb_entry_object));
             entry.entry.type = PLUMB_ENTRY_OBJECT;
             entry.entry.thread_id = sys::thread_id();
@@ -216,7 +221,9 @@ public:
             current_ = true;
         }
         entry.bytes = mapping.end - entry.base;
-        executable_ |= mapping.executable;
+        executable_ |= mapping.is_executable();
+        is_first_page_ = mapping.offset == 0 && mapping.end - mapping.start == page_bytes;
+        __builtin_memcpy(permissions_, mapping.permissions, sizeof(permissions_));
     }
 
     void finish() {
@@ -236,9 +243,23 @@ public:
     bool everything = true; // false: only what is not known
 
 private:
+    // What begins at the file's start is the next image, or reads the file as data, also where there is no gap. In an image whose
+    // first segments share the file's first page, other permissions come with each (base/mapped_file.cc has the same rule).
+    bool goes_on(const Mapping& mapping) const {
+        const plumb_entry_object& entry = object_entry.fixed;
+        if (!current_ || mapping.path_bytes != path_bytes_ ||
+            __builtin_memcmp(entry.path, mapping.path, path_bytes_) != 0)
+            return false;
+        return mapping.offset != 0 ||
+               (is_first_page_ && mapping.start == entry.base + entry.bytes &&
+                __builtin_memcmp(permissions_, mapping.permissions, sizeof(permissions_)) != 0);
+    }
+
     uint32_t sessions_;
     bool current_ = false;
     bool executable_ = false;
+    bool is_first_page_ = false; // of the file, and nothing else, was the last mapping
+    char permissions_[4] = {};   // of the last mapping
     size_t path_bytes_ = 0;
     uint64_t first_end_ = 0;
 };

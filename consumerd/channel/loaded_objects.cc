@@ -29,7 +29,7 @@ ChannelEntry describe(uint32_t process_id, const MappedFile& file, uint64_t now)
     entry.path = file.path;
     const auto opened = open_mapped_file(process_id, file);
     if (const auto headers = opened ? read_elf_headers(*opened) : std::nullopt) {
-        entry.bytes = std::max(entry.bytes, headers->memory_bytes);
+        if (headers->memory_bytes != 0) entry.bytes = headers->memory_bytes;
         entry.build_id = headers->build_id;
     }
     return entry;

@@ -9,6 +9,7 @@
 #ifndef PLUMB_CONSUMERD_CHANNEL_LOADED_OBJECTS_H
 #define PLUMB_CONSUMERD_CHANNEL_LOADED_OBJECTS_H
 
+#include "base/mapped_file.h"
 #include "base/processes.h"
 #include "consumerd/channel/channel_reader.h"
 

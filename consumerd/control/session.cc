@@ -1,6 +1,7 @@
 #include "consumerd/control/session.h"
 
 #include "base/glob.h"
+#include "base/mapped_file.h"
 #include "base/processes.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/event_pattern.h"

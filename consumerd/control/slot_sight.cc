@@ -2,6 +2,7 @@
  * Whose the slots are, as seen from here: by the number that we have for the process, which is another one than its own where it
  * is in another namespace (base/process_names.h).
  */
+#include "base/mapped_file.h"
 #include "base/processes.h"
 #include "consumerd/control/shared_word.h"
 #include "consumerd/control/state.h"

@@ -2,6 +2,7 @@
  * The checks of shared memory, of the user's directory in it, and of what lies there. They look and try, but
  * leave nothing behind and change nothing.
  */
+#include "base/mapped_file.h"
 #include "base/memory_room.h"
 #include "base/processes.h"
 #include "consumerd/control/channel.h"

@@ -2,6 +2,7 @@
 //
 // A program whose first thread has called pthread_exit() goes on: /proc shows a zombie without memory and program, and
 // yet it is there, is reached, and is recorded.
+#include "base/mapped_file.h"
 #include "base/processes.h"
 #include "consumerd/control/session.h"
 #include "consumerd/control/traced_processes.h"

@@ -2,6 +2,7 @@
 // The file behind a mapping: found by its path, or where only the kernel has it; and what its user has put at the path
 // since is not opened.
 #include "base/mapped_file.h"
+#include "base/processes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // cmake-once
 // What /proc tells of a process and of its threads: each number as who asks knows it of himself or of a child.
+#include "base/mapped_file.h"
 #include "base/processes.h"
 
 #include "base/file.h"
@@ -323,9 +324,11 @@ protected:
         EXPECT_EQ(::ftruncate(made.get(), pages * page_bytes), 0);
         return made;
     }
-    void map(const FileDescriptor& file, std::size_t page, std::size_t count, int protection) const {
+    void map(const FileDescriptor& file, std::size_t page, std::size_t count, int protection,
+             std::size_t from_page = 0) const {
         void* const wanted = reinterpret_cast<void*>(place_ + page * page_bytes);
-        ASSERT_EQ(::mmap(wanted, count * page_bytes, protection, MAP_SHARED | MAP_FIXED, file.get(), 0),
+        ASSERT_EQ(::mmap(wanted, count * page_bytes, protection, MAP_SHARED | MAP_FIXED, file.get(),
+                         static_cast<off_t>(from_page * page_bytes)),
                   wanted);
     }
     static struct stat info_of(const FileDescriptor& file) {
@@ -352,13 +355,13 @@ protected:
     std::uintptr_t place_ = 0;
 };
 
-TEST_F(MappedFiles, AreInOrderAndEachOnceWithAllOfItsParts) {
+TEST_F(MappedFiles, AreInOrderAndEachImageOnceWithAllOfItsParts) {
     const FileDescriptor first = file("first name"), second = file("second"), gone = file("gone"),
                          odd = file("odd (deleted)");
     map(second, 2, 1, PROT_READ);
     map(first, 4, 2, PROT_READ);
-    map(first, 8, 3, PROT_READ | PROT_EXEC);
-    map(first, 14, 1, PROT_READ | PROT_WRITE);
+    map(first, 8, 3, PROT_READ | PROT_EXEC, 1);
+    map(first, 14, 1, PROT_READ | PROT_WRITE, 4);
     map(gone, 20, 1, PROT_READ | PROT_EXEC);
     map(odd, 22, 2, PROT_READ);
     std::filesystem::remove(folder_ + "/gone");
@@ -373,6 +376,33 @@ TEST_F(MappedFiles, AreInOrderAndEachOnceWithAllOfItsParts) {
                                 [&](const MappedFile& mapped) { return mapped.inode == info.st_ino; }),
                   1);
     }
+}
+
+TEST_F(MappedFiles, WhatReadsTheFileAsDataIsNoPartOfAnImage) {
+    const FileDescriptor library = file("library");
+    map(library, 2, 6, PROT_READ); /* without a gap in front of the image */
+    map(library, 8, 2, PROT_READ);
+    map(library, 10, 2, PROT_READ | PROT_EXEC, 2);
+    map(library, 12, 1, PROT_READ | PROT_WRITE, 3);
+    map(library, 13, 6, PROT_READ); /* and behind it */
+    map(library, 20, 1, PROT_READ); /* loaded again */
+    map(library, 21, 2, PROT_READ | PROT_EXEC, 1);
+    EXPECT_THAT(found(), ElementsAre("2-8 false false library", "8-13 true false library",
+                                     "13-19 false false library", "20-23 true false library"));
+}
+
+TEST_F(MappedFiles, SegmentsThatShareTheFirstPageAreOneImage) {
+    const FileDescriptor small = file("small");
+    map(small, 2, 1, PROT_READ);
+    map(small, 3, 1, PROT_READ | PROT_EXEC);
+    map(small, 4, 1, PROT_READ);
+    map(small, 5, 1, PROT_READ | PROT_WRITE);
+    map(small, 6, 1, PROT_READ | PROT_WRITE); /* the same once more: no segment */
+    map(small, 8, 1, PROT_READ);              /* nor behind a gap */
+    map(small, 9, 2, PROT_READ | PROT_EXEC);
+    map(small, 11, 1, PROT_READ | PROT_WRITE); /* more than the first page lies between */
+    EXPECT_THAT(found(), ElementsAre("2-6 true false small", "6-7 false false small", "8-11 true false small",
+                                     "11-12 false false small"));
 }
 
 TEST_F(MappedFiles, TellWhoMapsOne) {
