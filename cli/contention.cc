@@ -127,7 +127,7 @@ int run_contention(const ContentionOptions& options) {
             "so the figures are not either.\n",
             grouped(losses.events_discarded), grouped(losses.packets_lost), grouped(losses.damaged_packets));
     for (const std::string& line : missing_from(options.trace, reader))
-        print_error("plumb: warning: {}\n", escaped(line));
+        print_error("plumb: warning: {}\n", line);
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "consumerd/kernel/event_format.h"
+#include "consumerd/kernel/syscall_arguments.h"
 #include "consumerd/kernel/tracefs.h"
 
 #include <fmt/format.h>
@@ -38,6 +39,10 @@ bool is_wanted(const std::vector<KernelSelector>& selectors, const TracefsEvent&
     return included || !any_included;
 }
 
+std::string format_path(const std::string& root, const TracefsEvent& event) {
+    return fmt::format("{}/events/{}/{}/format", root, event.system, event.name);
+}
+
 void print_fields(const KernelEvent& event) {
     print_out("        in the trace: {}\n", event.description.name);
     for (const EventField& field : event.description.fields)
@@ -53,6 +58,23 @@ Json json_of(const TracefsEvent& event, const KernelEvent& parsed) {
             {"fields", std::move(fields)}};
 }
 
+/* As a recording knows them that may tell strings of system calls. */
+void know_texts(FormatParser& parser, const std::string& root, const std::vector<TracefsEvent>& events) {
+    if (const auto strings = read_small_file(root + "/printk_formats", std::size_t{16} << 20))
+        parser.know_constant_strings(*strings);
+    constexpr std::string_view entry_prefix = "sys_enter_";
+    TextArguments calls;
+    for (const TracefsEvent& event : events) {
+        if (event.system != "syscalls" || !event.name.starts_with(entry_prefix)) continue;
+        const std::string call = event.name.substr(entry_prefix.size());
+        const auto format = read_small_file(format_path(root, event));
+        if (!format || !syscall_number(call)) continue;
+        if (auto arguments = text_arguments_of(call, *format); !arguments.empty())
+            calls.emplace(call, std::move(arguments));
+    }
+    parser.know_told_texts(std::move(calls));
+}
+
 } // namespace
 
 int list_kernel_events(const std::vector<std::string>& patterns, bool verbose, bool json) {
@@ -60,18 +82,19 @@ int list_kernel_events(const std::vector<std::string>& patterns, bool verbose, b
     if (!selectors) return complain(selectors.error());
     const auto root = tracefs_root();
     if (!root) return complain(root.error());
-    const auto events = list_tracefs_events(*root);
+    auto events = list_tracefs_events(*root);
     if (!events) return complain(events.error());
+    std::erase_if(*events, [&](const TracefsEvent& event) { return !is_wanted(*selectors, event); });
     FormatParser parser;
+    if (verbose || json) know_texts(parser, *root, *events);
     Json list = Json::array();
     int status = 0;
     std::size_t shown = 0;
     for (const TracefsEvent& event : *events) {
-        if (!is_wanted(*selectors, event)) continue;
         shown++;
         if (!json) print_out("    {}:{}\n", event.system, event.name);
         if (!json && !verbose) continue;
-        const auto format = read_small_file(*root + "/events/" + event.system + "/" + event.name + "/format");
+        const auto format = read_small_file(format_path(*root, event));
         const auto parsed =
             format ? parser.parse(event.system, *format) : Result<KernelEvent>(format.error());
         if (!parsed)

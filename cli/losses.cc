@@ -222,7 +222,7 @@ RecordedLosses recorded_losses(const std::string& opened, const TraceReader& rea
     const std::vector<Recorded> recordings = recordings_of(opened, reader);
     all.is_known = !recordings.empty();
     for (const Recorded& each : recordings) {
-        const std::string start = each.name.empty() ? "" : each.name + ": ";
+        const std::string start = each.name.empty() ? "" : escaped(each.name) + ": ";
         const bool is_written =
             is_written_now(each.folder); /* first: it may end now, and then there is one */
         const auto losses = losses_in(each.folder);
@@ -232,14 +232,14 @@ RecordedLosses recorded_losses(const std::string& opened, const TraceReader& rea
             for (const std::string& line : losses->other)
                 all.other.push_back(start + line);
             for (const std::string& line : losses->missing_files)
-                all.missing_files.push_back(start + line);
+                all.missing_files.push_back(start + escaped(line));
             for (const std::string& line : losses->why_empty)
                 all.why_empty.push_back(start + line);
             continue;
         }
         all.is_known = false;
         if (losses.error().number() != ENOENT)
-            all.without_summary.push_back(start + losses.error().message());
+            all.without_summary.push_back(start + escaped(losses.error().message()));
         else if (!is_written)
             all.without_summary.push_back(start + "the trace has no summary.json: its recorder was killed, "
                                                   "or runs where it is not seen, or the folder was "
@@ -282,12 +282,12 @@ std::vector<std::string> missing_from(const std::string& opened, const TraceRead
         lines.push_back(
             fmt::format("{} is not shown: an older trace, put aside by a recorder with --force that "
                         "begins to record there, or was killed before. Name it to see it.",
-                        folder));
+                        escaped(folder)));
     for (const std::string& folder : reader.closed())
-        lines.push_back(
-            fmt::format("{} could not be read: {}. What it holds is not shown.", folder, errno_text(EACCES)));
+        lines.push_back(fmt::format("{} could not be read: {}. What it holds is not shown.", escaped(folder),
+                                    errno_text(EACCES)));
     for (const std::string& problem : reader.problems())
-        lines.push_back(problem);
+        lines.push_back(escaped(problem));
     if (losses.unknown_events > 0)
         lines.push_back(
             fmt::format("{} events are not described in the metadata.", with_commas(losses.unknown_events)));

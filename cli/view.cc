@@ -79,8 +79,9 @@ Status take_times(ViewOptions& options, const TraceReader& reader) {
     return ok();
 }
 
+/* `text`: without what would steer a terminal. */
 void warn(const std::string& text) {
-    print_error("plumb: warning: {}\n", escaped(text));
+    print_error("plumb: warning: {}\n", text);
 }
 
 /* Returns whether all that is in the files could be read. */
@@ -137,13 +138,15 @@ bool read_events(const ViewOptions& options, TraceReader& reader, OutputBuffer& 
     while (const Event* const event = reader.next()) {
         if (filter.is_past(*event) || out.is_closed()) return false;
         if (!filter.wants(*event)) {
-            if (options.pairs && shown.writer) shown.writer->pass_over(*event);
-            continue;
+            if (!options.pairs || !shown.writer) continue;
+            shown.writer->pass_over(*event); /* it may write the entry whose exit this is */
+        } else {
+            if (shown.writer) shown.writer->write(*event);
+            if (shown.summary) shown.summary->add(*event);
+            count++;
         }
-        if (shown.writer) shown.writer->write(*event);
-        if (shown.summary) shown.summary->add(*event);
         /* Entry and exit of a system call are one line. */
-        count = options.pairs && shown.writer ? shown.writer->lines() : count + 1;
+        if (options.pairs && shown.writer) count = shown.writer->lines();
         if (options.limit != 0 && count >= options.limit) return false;
     }
     return true;
@@ -176,7 +179,7 @@ int run_view(ViewOptions options) {
     if (Status understood = filter.take_condition(); !understood)
         return complain(understood.error().with("--where"));
     for (const std::string& pattern : filter.idle_patterns())
-        warn(fmt::format("the trace has no event that matches {}", pattern));
+        warn(fmt::format("the trace has no event that matches {}", escaped(pattern)));
 
     ::signal(SIGPIPE, SIG_IGN);
     OutputBuffer out(STDOUT_FILENO);
@@ -280,14 +283,16 @@ void add_view(CLI::App& app) {
                        "A system call's entry and exit as one line, where it returned, with the time between")
             ->group(show)
             ->excludes(json);
-    command
-        ->add_option("--min-duration", options->min_duration,
-                     "With --pairs: nothing but calls that took as long: 1ms, 0.5s")
-        ->check(not_empty())
-        ->group(show)
-        ->needs(pairs);
+    CLI::Option* const least =
+        command
+            ->add_option("--min-duration", options->min_duration,
+                         "With --pairs: nothing but calls that took as long: 1ms, 0.5s")
+            ->check(not_empty())
+            ->group(show)
+            ->needs(pairs);
     command->add_flag("--summary", options->summary, "Only counts: by event, by thread, and what was lost")
-        ->group(show);
+        ->group(show)
+        ->excludes(least);
     command->add_flag("--stats", options->stats, "What each stream file lost (no events unless --summary)")
         ->group(show);
     command->add_option("--color", options->color, "auto, always or never")

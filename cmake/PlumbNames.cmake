@@ -51,6 +51,7 @@ endfunction()
 function(plumb_names_in_headers)
     plumb_macros(names ${ARGN})
     execute_process(COMMAND ${CMAKE_C_COMPILER} -E -P ${CMAKE_CURRENT_BINARY_DIR}/plumb_macros.c OUTPUT_VARIABLE text)
+    string(REPLACE "," ",," text "${text}") # each is the end of one and the beginning of the next
     string(REGEX MATCHALL "[{,][ \n]*[A-Z_][A-Z0-9_]+ *[=,}\n]" enumerators "${text}")
     list(TRANSFORM enumerators REPLACE "[^A-Z0-9_]" "")
     list(APPEND names ${enumerators})

@@ -52,20 +52,26 @@ std::string SymbolTable::function_at(uint64_t file_address) const {
     return fmt::format("fn_{:x}+0x{:x}", start, file_address - start);
 }
 
-/* A process that forked and never loaded anything has the objects of its parent. */
+/* A process that forked and never loaded anything has the objects of its parent; but one that called exec() has not, nor those
+ * that it had before. */
 const ObjectRecord* Symbols::find_object(const TraceNames& names, uint32_t process_id, uint64_t address) {
     constexpr int max_generations = 8;
+    int64_t time_ns = std::numeric_limits<int64_t>::max();
+    const ProcessRecord* child = nullptr;
     for (int generation = 0; generation < max_generations && process_id != 0; generation++) {
+        const ProcessImage image = names.find_image(process_id, time_ns);
+        if (child != nullptr && image.process != nullptr && image.process->executable != child->executable)
+            break;
         const ObjectRecord* found = nullptr;
         for (const ObjectRecord& object : names.objects())
             if (object.process_id == process_id && address >= object.base &&
-                address - object.base < object.size_bytes &&
-                (found == nullptr || object.time_ns >= found->time_ns))
+                address - object.base < object.size_bytes && object.time_ns >= image.from_ns &&
+                object.time_ns < image.until_ns && (found == nullptr || object.time_ns >= found->time_ns))
                 found = &object;
-        if (found != nullptr) return found;
-        const ProcessRecord* const process =
-            names.find_process(process_id, std::numeric_limits<int64_t>::max());
-        process_id = process == nullptr ? 0 : process->parent_process_id;
+        if (found != nullptr || image.process == nullptr) return found;
+        child = image.process;
+        time_ns = child->time_ns;
+        process_id = child->parent_process_id;
     }
     return nullptr;
 }

@@ -71,6 +71,19 @@ void TraceNames::add(const Event& event) {
     }
 }
 
+/* The kernel's events tell names alone. */
+void TraceNames::complete_processes() {
+    for (auto& [id, records] : processes_)
+        for (std::size_t i = 1; i < records.size(); i++) {
+            const ProcessRecord& before = records[i - 1];
+            ProcessRecord& record = records[i];
+            if (!record.executable.empty() || before.executable.empty()) continue;
+            record.executable = before.executable;
+            if (record.parent_process_id == 0) record.parent_process_id = before.parent_process_id;
+            record.user_id = before.user_id;
+        }
+}
+
 void TraceNames::finish(uint32_t first_number) {
     std::erase_if(main_threads_, [this](const ThreadRecord& t) { return threads_.contains(t.thread_id); });
     for (ThreadRecord& thread : main_threads_)
@@ -78,6 +91,7 @@ void TraceNames::finish(uint32_t first_number) {
     main_threads_.clear();
     sort_by_time(threads_);
     sort_by_time(processes_);
+    complete_processes();
     next_number_ = first_number;
     for (auto& [id, records] : threads_)
         for (ThreadRecord& record : records)
@@ -100,6 +114,24 @@ const ProcessRecord* TraceNames::find_process(uint32_t process_id, int64_t time_
     const auto found = processes_.find(process_id);
     if (found == processes_.end()) return nullptr;
     return &found->second[index_at(found->second, time_ns)];
+}
+
+ProcessImage TraceNames::find_image(uint32_t process_id, int64_t time_ns) const {
+    const auto found = processes_.find(process_id);
+    if (found == processes_.end()) return {};
+    const std::vector<ProcessRecord>& records = found->second;
+    const std::size_t index = index_at(records, time_ns);
+    ProcessImage image;
+    image.process = &records[index];
+    const auto is_another = [&](const ProcessRecord& record) {
+        return record.executable != records[index].executable;
+    };
+    for (std::size_t i = index; i-- > 0 && image.from_ns == std::numeric_limits<int64_t>::min();)
+        if (is_another(records[i])) image.from_ns = records[i + 1].time_ns;
+    const auto next =
+        std::find_if(records.begin() + static_cast<std::ptrdiff_t>(index), records.end(), is_another);
+    if (next != records.end()) image.until_ns = next->time_ns;
+    return image;
 }
 
 } // namespace plumb

@@ -50,6 +50,13 @@ struct ThreadSpan {
     int64_t until_ns = std::numeric_limits<int64_t>::max();
 };
 
+/* What a process ran at some time, and when it ran that. */
+struct ProcessImage {
+    const ProcessRecord* process = nullptr; /* as of that time; null: nothing is known of it */
+    int64_t from_ns = std::numeric_limits<int64_t>::min();
+    int64_t until_ns = std::numeric_limits<int64_t>::max();
+};
+
 class TraceNames {
 public:
     /* Takes a statedump event; others are ignored. */
@@ -59,11 +66,15 @@ public:
 
     ThreadSpan find_thread(uint32_t thread_id, int64_t time_ns) const;
     const ProcessRecord* find_process(uint32_t process_id, int64_t time_ns) const;
+    /* From one exec() to the next, as far as they can be told apart: by what was run. */
+    ProcessImage find_image(uint32_t process_id, int64_t time_ns) const;
     const std::deque<ObjectRecord>& objects() const { return objects_; }
     /* Behind the last one. */
     uint32_t next_number() const { return next_number_; }
 
 private:
+    void complete_processes();
+
     std::unordered_map<uint32_t, std::vector<ThreadRecord>> threads_; /* by thread id; in time order */
     std::unordered_map<uint32_t, std::vector<ProcessRecord>> processes_;
     std::deque<ObjectRecord> objects_;

@@ -153,10 +153,19 @@ Result<const TraceLayout*> TraceReader::add_layout(std::string_view metadata_fil
     return layouts_.back().get();
 }
 
-/* Other tracers' traces have their names in the events, and their folders are made otherwise: they are all taken for one
- * recording. */
+/* Folders of other tracers' traces are made otherwise, but LTTng's say of which session of which machine they are: the kernel and
+ * each user's programs have one each, and so has each part of a session that is rotated. */
+static std::string session_of(const TraceLayout& layout) {
+    const tsdl::Metadata& metadata = layout.metadata();
+    const std::string name = metadata.environment_text("trace_name");
+    return name.empty() ? ""
+                        : fmt::format("{}\n{}\n{}", metadata.environment_text("hostname"), name,
+                                      metadata.environment_text("trace_creation_datetime"));
+}
+
+/* Of tracers that do not say even that, all are taken for one recording. */
 void TraceReader::add_origin(const TraceLayout& layout, const std::string& folder) {
-    std::filesystem::path place = layout.is_of_plumb() ? std::filesystem::path(folder) : "";
+    std::filesystem::path place = layout.is_of_plumb() ? folder : session_of(layout);
     if (is_domain_folder(place.filename().native())) place = place.parent_path();
     const auto names = names_places_.try_emplace(place, static_cast<uint32_t>(names_places_.size())).first;
     if (is_snapshot_folder(place.filename().native())) place = place.parent_path();
@@ -271,20 +280,11 @@ void TraceReader::sift_down() {
     heap_[at] = moving;
 }
 
-std::vector<LossPlace> TraceReader::loss_places() {
-    std::vector<LossPlace> all, joined;
-    for (const auto& stream : streams_) {
-        const std::vector<LossPlace> its = stream->loss_places();
-        all.insert(all.end(), its.begin(), its.end());
-    }
-    std::sort(all.begin(), all.end(),
-              [](const LossPlace& a, const LossPlace& b) { return a.from_ns < b.from_ns; });
-    for (const LossPlace& place : all)
-        if (joined.empty() || place.from_ns > joined.back().until_ns)
-            joined.push_back(place);
-        else
-            joined.back().until_ns = std::max(joined.back().until_ns, place.until_ns);
-    return joined;
+std::vector<StreamLossPlaces> TraceReader::loss_places() {
+    std::vector<StreamLossPlaces> all;
+    for (const auto& stream : streams_)
+        if (StreamLossPlaces its = stream->loss_places(); !its.places.empty()) all.push_back(std::move(its));
+    return all;
 }
 
 const Event* TraceReader::next() {

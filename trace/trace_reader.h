@@ -108,8 +108,8 @@ public:
     const std::vector<std::string>& closed() const { return closed_; }
     const std::vector<std::unique_ptr<StreamReader>>& streams() const { return streams_; }
 
-    /* Of all streams, without those that lie in others, by the time at which they begin. Before the first next(). */
-    std::vector<LossPlace> loss_places();
+    /* Of all streams in which something is missing. Before the first next(). */
+    std::vector<StreamLossPlaces> loss_places();
     /* What is missing, so far: complete when next() has returned nullptr. */
     StreamLosses losses() const;
     std::vector<std::string> problems() const;

@@ -64,6 +64,7 @@ private:
     void note(const Piece& piece);
     Piece without_ours(const Piece& piece);
     void describe();
+    uint64_t read_until() const { return *std::min_element(read_until_.begin(), read_until_.end()); }
     Status write_names(Sink& sink, uint64_t until);
 
     plumb_clock_page clock_;
@@ -74,6 +75,8 @@ private:
     size_t looked_at_ = 0;               /* of those that the channel has */
     std::vector<std::byte> kept_;        /* of a piece with records of ours */
 
+    std::optional<KernelStatedump> dump_; /* not written yet */
+    uint64_t dumped_until_ = 0;
     ThreadOwners owners_;
     std::vector<ThreadNote> notes_;
     uint64_t read_ = 0;                /* events */
@@ -145,10 +148,11 @@ Piece ModuleSource::without_ours(const Piece& piece) {
     return kept;
 }
 
-Status ModuleSource::begin(Sink& sink) {
-    const KernelStatedump dump = kernel_statedump(statedump_);
-    owners_.know(known_threads(dump, clock_page(), now()), now());
-    return sink.write_kernel_statedump(dump.records);
+Status ModuleSource::begin(Sink&) {
+    dump_ = kernel_statedump(statedump_);
+    dumped_until_ = now();
+    owners_.know(known_threads(*dump_, clock_page(), now()), dumped_until_);
+    return ok();
 }
 
 Status ModuleSource::begin_turn(Sink& sink) {
@@ -160,12 +164,21 @@ Status ModuleSource::begin_turn(Sink& sink) {
 Status ModuleSource::end_turn(Sink& sink) {
     Status ended = ChannelSource::end_turn(sink);
     Status named = write_names(sink, held_until_);
-    held_until_ = *std::min_element(read_until_.begin(), read_until_.end());
+    held_until_ = read_until();
     return ended ? named : ended;
 }
 
+/* The dump comes first, with what the events tell of names before it and while it was made, in the order of time: as soon as every
+ * ring was read as far. */
 Status ModuleSource::write_names(Sink& sink, uint64_t until) {
     owners_.add(std::exchange(notes_, {}));
+    if (dump_) {
+        if (until < dumped_until_) return ok();
+        Status dumped =
+            sink.write_kernel_statedump(with_named_threads(dump_->records, owners_.take(dumped_until_)));
+        dump_.reset();
+        if (!dumped) return dumped;
+    }
     const std::vector<NamedThread> named = owners_.take(until);
     return named.empty() ? ok() : sink.write_kernel_statedump(encode_named_threads(named));
 }

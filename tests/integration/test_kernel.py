@@ -414,6 +414,11 @@ int main(void) {
         self.assertIn("sched:sched_switch", done.stdout)
         self.assertIn("next_tid: i32", done.stdout)
 
+    def test_list_shows_types_as_the_trace_has_them(self):
+        done = subprocess.run([PLUMB, "list", "--kernel", "-e", "syscalls:sys_enter_openat", "--json"], capture_output=True,
+                              text=True, check=True)
+        self.assertIn({"name": "filename", "type": "string"}, json.loads(done.stdout)["events"][0]["fields"])
+
 
 if __name__ == "__main__":
     leave_out_without_kernel_events(PLUMB)

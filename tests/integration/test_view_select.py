@@ -81,6 +81,9 @@ class OfTheKernel(unittest.TestCase):
         slow = lines("--min-duration", "1ms")
         self.assertEqual([line.split(" after ")[-1][-12:] for line in slow], ["1.000000000", "<unfinished>"], slow)
         self.assertEqual(len(lines("--min-duration", "1us")), 3)
+        self.assertEqual([line[-12:] for line in lines("--tid", "9", "--min-duration", "1ms")], ["<unfinished>"])
+        self.assertEqual(lines("--tid", "5", "--min-duration", "1ms"), [])
+        self.assertIn("--min-duration", plumb("view", "--pairs", "--summary", "--min-duration", "1ms", self.trace, status=2).stderr)
         self.assertIn("--min-duration", plumb("view", "--min-duration", "1ms", self.trace, status=2).stderr)
         self.assertIn("is not a time", plumb("view", "--pairs", "--min-duration", "x", self.trace, status=1).stderr)
 
@@ -95,6 +98,8 @@ class OfTheKernel(unittest.TestCase):
             self.assertEqual(durations("-n", limit), durations()[:limit])
         self.assertEqual(durations("-n", "1", "--min-duration", "1ms"), [long])
         self.assertEqual(durations("--until", "+5ns"), [short, unfinished])
+        for limit in range(1, 5): # the exits are passed over
+            self.assertEqual(len(view("--pairs", "-e", "syscall_entry_*", "-n", limit, self.trace)), limit)
         self.assertIn("no system call is known to have taken 2s or longer",
                       plumb("view", "--pairs", "--min-duration", "2s", self.trace).stderr)
 

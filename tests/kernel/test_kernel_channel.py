@@ -43,6 +43,42 @@ CONTEXTS = 5
 NESTED = {"all": ("period_us=200 pause_us=500", "--kernel-buffer-size 64M --duration 1s"),
           "dropped": ("period_us=200", "--kernel-buffer-size 1M --duration 250ms"),
           "overwritten": ("period_us=200", "--kernel-buffer-size 1M --mode overwrite --duration 250ms")}
+# While the recorder looks who is there, of whom there are many, threads get other names, are made, and are gone.
+RENAMER = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+static void take_name(const char* kind, unsigned number) {
+    char name[16];
+    snprintf(name, sizeof(name), "%s%u", kind, number);
+    prctl(PR_SET_NAME, name);
+    getppid();
+}
+static void* be_short(void* number) {
+    getppid();
+    take_name("short", *(unsigned*)number);
+    return 0;
+}
+int main(void) {
+    for (unsigned number = 0;; number++) {
+        pthread_t other;
+        take_name("long", number);
+        if (pthread_create(&other, 0, be_short, &number) != 0 || pthread_join(other, 0) != 0) return 1;
+        usleep(1000);
+        getppid();
+    }
+}
+"""
+RENAMED = """
+i=0
+while [ $i -lt 150 ]; do sleep 1000 & sleepers="$sleepers $!"; i=$((i + 1)); done
+renamer & renamer=$!
+plumb record -q --kernel-by {by} -o $RESULTS/trace -a -k task:task_rename -k task:task_newtask -k syscalls:getppid --duration 1s
+status=$?
+kill $renamer $sleepers
+exit $status
+"""
 # It goes while it is recorded, and comes again.
 EXAMPLE = f"""
 insmod /example.ko
@@ -168,11 +204,14 @@ class KernelChannel(GuestTests):
                        f"{options}; status=$?; rmmod plumb_nesting; exit $status")
         guest.step("dropped", SMALL.format(mode=""))
         guest.step("overwritten", SMALL.format(mode="--mode overwrite"))
+        for program, source in (("event_index", EVENT_INDEX), ("renamer", RENAMER)):
+            (folder / f"{program}.c").write_text(source)
+            subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{SOURCE}/include", folder / f"{program}.c",
+                            "-o", folder / program], check=True)
+            guest.add(folder / program, f"/bin/{program}")
+        for by in ("module", "tracefs"):
+            guest.step(f"renamed_by_{by}", RENAMED.format(by=by))
         guest.step("example", EXAMPLE)
-        (folder / "event_index.c").write_text(EVENT_INDEX)
-        subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE}/include", folder / "event_index.c", "-o",
-                        folder / "event_index"], check=True)
-        guest.add(folder / "event_index", "/bin/event_index")
         guest.step("swapped", SWAPPED)
         guest.step("killed", KILLED)
         guest.step("again", AGAIN)
@@ -234,6 +273,30 @@ class KernelChannel(GuestTests):
         print(switched)
         self.assertNotIn("", switched)
         self.assertGreater(switched["busybox"] + switched["sh"], CHILDREN)
+
+    def test_names_are_those_of_their_time_from_the_first_event_on(self):
+        for by in ("module", "tracefs"):
+            names, begun, wrong, right = {}, set(), [], Counter()
+            trace = self.left_by(f"renamed_by_{by}") / "trace"
+            events = self.events(trace)
+            for event in events: # before its first one here
+                if event["event"] == "task_rename":
+                    names.setdefault(event["fields"].get("pid", event["tid"]), event["fields"]["oldcomm"])
+            for event in events:
+                thread, fields = event["tid"], event["fields"]
+                if event["event"] == "task_newtask":
+                    names[fields["pid"]] = fields["comm"]
+                    begun.add(fields["pid"])
+                if thread in names and event["event"] != "task_rename": # that is shown under the new name
+                    kind = "begun" if thread in begun else "old"
+                    right[kind] += names[thread] == event.get("comm")
+                    if names[thread] != event.get("comm"):
+                        wrong.append((names[thread], event.get("comm"), event["event"], thread, event["timestamp_ns"]))
+                if event["event"] == "task_rename":
+                    names[fields.get("pid", thread)] = fields["newcomm"]
+            print(by, right, len(wrong))
+            self.assertEqual(wrong[:3], [])
+            self.assertGreater(min(right["begun"], right["old"]), 50)
 
     def test_each_call_lies_between_the_events_around_it(self):
         by_thread = defaultdict(list)

@@ -251,7 +251,38 @@ TEST(Condition, WithoutAProcessorHasNone) {
                        {{1, 2}}};
     EXPECT_EQ(fulfilled(trace, "cpu == 0 || cpu != 0"), "--");
     EXPECT_EQ(fulfilled(trace, "comm == '' || comm != ''"), "--");
-    EXPECT_EQ(fulfilled(trace, "pid == 0 && tid == 0 && x == 2"), "-+");
+    EXPECT_EQ(fulfilled(trace, "pid == 0 || pid != 0"), "--") << "nor a process";
+    EXPECT_EQ(fulfilled(trace, "tid == 0 || tid != 0"), "--");
+    EXPECT_EQ(fulfilled(trace, "x == 2"), "-+");
+}
+
+/* Plumb's records say whose they are, and those of the kernel's idle threads that they are nobody's. */
+TEST(Condition, KnowsTheIdleThreadsOfTheKernel) {
+    SampleMetadata sample;
+    const uint16_t id = sample.add("kernel", "irq", {integer_field("irq", 4)});
+    SampleStream stream(ctf_stream_records, 3);
+    stream.event(id, base_ns, 0, Payload().add(1u));
+    stream.event(id, base_ns + 1, 7, Payload().add(1u));
+    stream.end_packet();
+    const Opened trace{sample.text(), {stream.bytes()}};
+    EXPECT_EQ(fulfilled(trace, "tid == 0"), "+-");
+    EXPECT_EQ(fulfilled(trace, "tid != 0"), "-+");
+    EXPECT_EQ(fulfilled(trace, "pid == 0"), "+-");
+    EXPECT_EQ(fulfilled(trace, "pid != 0"), "--") << "nobody knows of which process 7 is";
+    Result<TraceReader> reader = trace.open();
+    EXPECT_THAT(text_of(*reader, true), HasSubstr("\"tid\":0,\"fields\""));
+}
+
+TEST(Condition, ComparesFloatsAsTheyAreShown) {
+    KernelLikeTrace trace;
+    const uint32_t id = trace.add("e", "floating_point { exp_dig = 8; mant_dig = 24; } price;");
+    trace.event(id, 1, 7, Payload().add(0.1f));
+    trace.event(id, 2, 7, Payload().add(0.25f));
+    trace.event(id, 3, 7, Payload().add(std::numeric_limits<float>::infinity()));
+    const Opened made = trace.made();
+    EXPECT_EQ(fulfilled(made, "price == 0.1"), "+--");
+    EXPECT_EQ(fulfilled(made, "price > 0.1"), "-++");
+    EXPECT_EQ(fulfilled(made, "price >= 0.25"), "-++");
 }
 
 class Filter : public testing::Test {
@@ -306,6 +337,32 @@ TEST_F(Filter, KnowsEventsOfTheKernelByWhatStandsThere) {
     EXPECT_THAT(idle, ElementsAre());
     EXPECT_EQ(which({{"sched", "irq_entry", "!nosuch", "sched_switch:*"}, {}, {}, {}}), "-------+");
     EXPECT_THAT(idle, ElementsAre("sched", "!nosuch", "sched_switch:*"));
+}
+
+/* Names of functions in C++ have colons, and are no providers. */
+TEST_F(Filter, TakesNamesOfProbesAsTheyStand) {
+    const uint32_t probe = kernel.add("uprobe_shop::Cart::add(int)", "u32 x;");
+    kernel.event(probe, 9, 1, Payload().add(1u));
+    const uint32_t event = kernel.add("shop:order", "u32 x;");
+    kernel.event(event, 10, 1, Payload().add(1u));
+    trace = kernel.made();
+    EXPECT_EQ(which({{"uprobe_*add*"}, {}, {}, {}}), "--------+-");
+    EXPECT_EQ(which({{"uprobe_shop::*"}, {}, {}, {}}), "--------+-");
+    EXPECT_EQ(which({{"shop"}, {}, {}, {}}), "---------+");
+    EXPECT_EQ(which({{"*Cart*"}, {}, {}, {}}), "--------+-");
+}
+
+TEST(KernelStatedump, IsShownIfItIsNamed) {
+    SampleMetadata sample;
+    const uint16_t id = sample.add("", "lttng_statedump_start", {integer_field("x", 4)});
+    SampleStream stream(ctf_stream_records, 3);
+    stream.event(id, base_ns, 7, Payload().add(1u));
+    stream.end_packet();
+    const Opened trace{sample.text(), {stream.bytes()}};
+    Result<TraceReader> reader = trace.open();
+    const Event* const event = reader->next();
+    EXPECT_TRUE(EventFilter(*reader, {{"lttng_statedump_*"}, {}, {}, {}}).wants(*event));
+    EXPECT_FALSE(EventFilter(*reader, {{"*"}, {}, {}, {}}).wants(*event));
 }
 
 TEST_F(Filter, TakesTimesWithTheirEnds) {

@@ -377,9 +377,10 @@ TEST_F(CallsOfTheKernel, SayThatEventsWereLostMeanwhile) {
     leave(40, 7, 0);
     const auto with_loss = [&](std::vector<LossPlace> places) {
         TextStyle style = pairs();
-        style.losses = std::move(places);
         KernelLikeTrace copy = trace;
-        const std::string text = written(copy.made(), std::move(style)).text;
+        const Opened made = copy.made();
+        style.losses = {{{}, {{60, 61}}}, {made.streams[0], std::move(places)}, {{}, {{90, 91}}}};
+        const std::string text = written(made, std::move(style)).text;
         EXPECT_EQ(text.find("lost meanwhile>", 0), text.rfind("lost meanwhile>"));
         EXPECT_THAT(text.substr(0, text.find('\n')), testing::Not(HasSubstr("lost")));
         return text.find("{ fd = 2 } -> { ret = 0 } after 0.000000010 <events were lost meanwhile>\n") !=
@@ -394,6 +395,54 @@ TEST_F(CallsOfTheKernel, SayThatEventsWereLostMeanwhile) {
     EXPECT_FALSE(with_loss({{41, 50}}));
     EXPECT_TRUE(with_loss({{5, 29}, {31, 32}, {41, 50}}));
     EXPECT_FALSE(with_loss({{5, 29}, {41, 50}}));
+}
+
+/* What another processor lost, the thread may have done there. */
+TEST_F(CallsOfTheKernel, SayThatEventsOfAnotherProcessorWereLostMeanwhile) {
+    enter(10, 7, 1);
+    leave(20, 7, 0);
+    trace.end_packet();
+    trace.end_stream();
+    enter(1, 8, 2);
+    trace.end_packet(1, 0);
+    enter(15, 8, 3);
+    trace.end_packet(1, 3);
+    enter(17, 8, 4);
+    trace.end_packet(1, 3);
+    const Opened made = trace.made();
+    TextStyle style = pairs();
+    style.losses = made.open()->loss_places();
+    ASSERT_EQ(style.losses.size(), 1u);
+    const std::string line = "{ fd = 1 } -> { ret = 0 } after 0.000000010";
+    EXPECT_THAT(written(made, style).text, HasSubstr(line + " <events were lost meanwhile>\n"));
+    style.losses[0].file = made.streams[0]; /* as if that were its own */
+    EXPECT_THAT(written(made, style).text, HasSubstr(line + "\n"));
+}
+
+/* What is not shown says how late it is all the same, and what a call was given. */
+TEST_F(CallsOfTheKernel, AreJoinedWithWhatIsPassedOver) {
+    const uint32_t late = trace.add("syscall_late_text", "string call; string argument; string text;");
+    const uint32_t open = trace.add("syscall_entry_open", "string filename;");
+    trace.add("syscall_exit_open", "i64 ret;");
+    trace.event(open, 10, 7, Payload().string("/a"));
+    trace.event(late, 20, 7, Payload().string("stat").string("filename").string("/of another call"));
+    trace.event(late, 1000, 8, Payload().string("open").string("filename").string("/nobody's"));
+    EXPECT_THAT(written(trace.made(), pairs(990), {8}).text,
+                HasSubstr("{ filename = \"/a\" } <unfinished>\n"));
+    EXPECT_EQ(written(trace.made(), pairs(991), {8}).text, "");
+    trace.event(late, 1001, 7, Payload().string("open").string("filename").string("/b"));
+    TextStyle style = pairs();
+    const Opened made = trace.made();
+    Result<TraceReader> reader = made.open();
+    OutputBuffer out(-1);
+    const auto writer = make_text_writer(*reader, out, style);
+    while (const Event* const event = reader->next())
+        if (event->info->name == "syscall_late_text")
+            writer->pass_over(*event);
+        else
+            writer->write(*event);
+    writer->finish();
+    EXPECT_THAT(std::string(out.text()), HasSubstr("{ filename = \"/b\" } <unfinished>\n"));
 }
 
 TEST_F(CallsOfTheKernel, ThatEndTooEarlyAreShownAsFarAsTheyAre) {

@@ -263,13 +263,13 @@ TEST_F(PacketReader, SaysBetweenWhichPacketsEventsAreMissing) {
                              {.begin = 90, .end = 99, .sequence = 5, .discarded = 3}});
     StreamReader reader(*layout, bytes, "s");
     std::string places;
-    for (const LossPlace& place : reader.loss_places())
+    for (const LossPlace& place : reader.loss_places().places)
         places += fmt::format("{}..{} ", place.from_ns, place.until_ns);
     EXPECT_EQ(places, fmt::format("10..50 50..90 70..{} ", INT64_MAX));
     const auto first = file({{.begin = 10, .end = 20, .sequence = 0, .discarded = 1},
                              {.begin = 30, .end = 40, .sequence = 1, .discarded = 1}});
     StreamReader from_start(*layout, first, "s");
-    const auto only = from_start.loss_places();
+    const auto only = from_start.loss_places().places;
     ASSERT_EQ(only.size(), 1u);
     EXPECT_EQ(only[0].from_ns, INT64_MIN);
     EXPECT_EQ(only[0].until_ns, 30);

@@ -320,6 +320,10 @@ protected:
         who.event(ctf_statedump_process, at++, id,
                   Payload().add(id).add(parent).add(0u).string("p").string("/p"));
     }
+    void runs(uint32_t id, uint32_t parent, const std::string& executable) {
+        who.event(ctf_statedump_process, at++, id,
+                  Payload().add(id).add(parent).add(0u).string("p").string(executable));
+    }
     void object(uint32_t id, uint64_t base, uint64_t size, const std::string& path,
                 const std::string& build_id = "") {
         who.event(ctf_statedump_object, at++, id,
@@ -384,6 +388,31 @@ TEST_F(SymbolsOfProcesses, AreTheParentsWhereAProcessLoadedNothing) {
     EXPECT_EQ(name(13, 0x1001), "10+0x1");
     EXPECT_EQ(name(11, 0x2001), "0x2001") << "a child's is none of its parent's";
     EXPECT_EQ(name(29, 0x1001), "0x1001") << "generations are bounded: parents may be a ring";
+}
+
+TEST_F(SymbolsOfProcesses, AreNotThoseOfTheProgramBeforeExec) {
+    runs(10, 1, "/bin/sh");
+    object(10, 0x1000, 0x1000, "/bin/sh");
+    runs(11, 10, "/bin/sh");
+    runs(12, 10, "/bin/sh");
+    object(12, 0x3000, 0x1000, "/lib/early");
+    runs(12, 10, "/bin/shop");
+    object(12, 0x5000, 0x1000, "/bin/shop");
+    runs(13, 12, "/bin/shop");
+    runs(12, 10, "/bin/last");
+    object(12, 0x7000, 0x1000, "/bin/last");
+    runs(10, 1, "/bin/another");
+    object(10, 0x9000, 0x1000, "/bin/another");
+    EXPECT_EQ(name(11, 0x1001), "sh+0x1") << "it was its parent's then";
+    EXPECT_EQ(name(11, 0x9001), "0x9001") << "what its parent ran later";
+    EXPECT_EQ(name(12, 0x7001), "last+0x1");
+    EXPECT_EQ(name(12, 0x1001), "0x1001") << "what its parent runs";
+    EXPECT_EQ(name(12, 0x3001), "0x3001") << "what it had before";
+    EXPECT_EQ(name(12, 0x5001), "0x5001");
+    EXPECT_EQ(name(13, 0x5001), "shop+0x1");
+    EXPECT_EQ(name(13, 0x7001), "0x7001");
+    EXPECT_EQ(name(13, 0x1001), "0x1001");
+    EXPECT_EQ(name(10, 0x9001), "another+0x1");
 }
 
 } // namespace

@@ -226,14 +226,14 @@ TEST(StreamsOfATrace, AreEachReadOnceTheLargestFirst) {
                  std::runtime_error);
 }
 
-/* The places of all streams, without those that lie in others. */
-TEST(StreamsOfATrace, SayTogetherWhereEventsAreMissing) {
+TEST(StreamsOfATrace, SayWhereEventsAreMissing) {
     KernelLikeTrace made;
     const uint32_t number = made.add("e", "u8 x;");
     /* In each stream: packets at these times, and so many events missing until then. */
     const std::vector<std::vector<std::pair<uint64_t, uint64_t>>> streams{
         {{10, 0}, {20, 0}, {30, 1}, {40, 1}, {100, 1}, {110, 2}, {120, 2}},
         {{15, 0}, {25, 2}, {45, 2}},
+        {{30, 0}, {40, 0}},
         {{45, 0}, {60, 1}, {70, 1}},
         {{71, 0}, {80, 1}, {90, 1}}};
     for (const auto& packets : streams) {
@@ -245,10 +245,17 @@ TEST(StreamsOfATrace, SayTogetherWhereEventsAreMissing) {
     }
     const Opened trace = made.made();
     Result<TraceReader> reader = trace.open();
-    std::string all;
-    for (const LossPlace& place : reader->loss_places())
-        all += fmt::format("{}..{} ", place.from_ns, place.until_ns);
-    EXPECT_EQ(all, "15..70 71..90 100..120 ");
+    std::vector<std::string> all;
+    for (const StreamLossPlaces& stream : reader->loss_places()) {
+        std::string& its = all.emplace_back();
+        for (const LossPlace& place : stream.places)
+            its += fmt::format("{}..{} ", place.from_ns, place.until_ns);
+        EXPECT_TRUE(stream.has(stream.file.data()));
+        EXPECT_TRUE(stream.has(&stream.file.back()));
+        EXPECT_FALSE(stream.has(stream.file.data() + stream.file.size()));
+        EXPECT_FALSE(stream.has(stream.file.data() - 1));
+    }
+    EXPECT_THAT(all, testing::ElementsAre("20..40 100..120 ", "15..45 ", "45..70 ", "71..90 "));
 }
 
 } // namespace

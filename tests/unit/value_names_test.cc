@@ -53,6 +53,14 @@ TEST(value_names, of_flags_alone) {
     EXPECT_EQ(text("syscall_entry_access", "mode", 0), "F_OK");
 }
 
+/* One behind the other, each without a value of its own. */
+TEST(value_names, of_enumerators) {
+    EXPECT_EQ(text("syscall_entry_waitid", "which", P_ALL), "P_ALL");
+    EXPECT_EQ(text("syscall_entry_waitid", "which", P_PID), "P_PID");
+    EXPECT_EQ(text("syscall_entry_waitid", "which", P_PGID), "P_PGID");
+    EXPECT_EQ(text("syscall_entry_waitid", "which", P_PIDFD), "P_PIDFD");
+}
+
 TEST(value_names, of_numbers_without_any_are_empty) {
     EXPECT_EQ(text("syscall_entry_wait4", "options", 0), "");
     EXPECT_EQ(text("syscall_entry_lseek", "whence", 77), "");

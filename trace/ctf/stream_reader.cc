@@ -77,9 +77,10 @@ void StreamReader::look_at_packets(const std::function<bool(const PacketPlace&)>
 
 /* A tracer counts what is missing in the packet that it writes when it counts: it may have been lost before that one, in
  * it, or behind it. */
-std::vector<LossPlace> StreamReader::loss_places() {
+StreamLossPlaces StreamReader::loss_places() {
     constexpr int64_t never = std::numeric_limits<int64_t>::max();
-    std::vector<LossPlace> places;
+    StreamLossPlaces found{bytes_, {}};
+    std::vector<LossPlace>& places = found.places;
     int64_t before_ns = std::numeric_limits<int64_t>::min();
     uint64_t known = 0;
     bool is_open = false;
@@ -93,7 +94,7 @@ std::vector<LossPlace> StreamReader::loss_places() {
         before_ns = begin_ns;
         return true;
     });
-    return places;
+    return found;
 }
 
 void StreamReader::continue_behind(const std::optional<PacketPlace>& last, std::vector<uint64_t> left_out) {

@@ -75,6 +75,17 @@ struct LossPlace {
     int64_t from_ns = 0, until_ns = 0;
 };
 
+/* All of a stream file, in order: neither begins nor ends before the one before it. */
+struct StreamLossPlaces {
+    std::span<const uint8_t> file;
+    std::vector<LossPlace> places;
+
+    /* Event::packet is in it. */
+    bool has(const uint8_t* packet) const {
+        return packet >= file.data() && packet < file.data() + file.size();
+    }
+};
+
 /* What a packet says of itself. */
 struct PacketPlace {
     uint64_t at = 0; /* in the file */
@@ -101,7 +112,7 @@ public:
     /* Of each packet, until `look` returns false. Behind it all is as after rewind(). */
     void look_at_packets(const std::function<bool(const PacketPlace&)>& look);
     /* In order. Behind it all is as after rewind(). */
-    std::vector<LossPlace> loss_places();
+    StreamLossPlaces loss_places();
     /* Before the first next(): the file goes on where another one ended, whose last packet this is; what is at these places,
      * which are in order, stands in another one, too, and is left out here. */
     void continue_behind(const std::optional<PacketPlace>& last, std::vector<uint64_t> left_out);

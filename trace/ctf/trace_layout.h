@@ -16,7 +16,7 @@
 
 namespace plumb {
 
-/* Events that say who wrote the trace; see ctf_statedump in docs/trace-format.md. */
+/* Events that say who wrote the trace. */
 enum class StatedumpKind : uint8_t { none, process, thread, object, kernel_thread };
 
 struct EventInfo {

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -20,6 +22,14 @@ bool is_writers_name(const FieldPath& path) {
     return path.parts.size() == 1 && !path.element &&
            std::find(std::begin(writers_names), std::end(writers_names), path.parts[0]) !=
                std::end(writers_names);
+}
+
+/* 0.1 of a float is 0.1, and not what it is as a double. */
+double as_shown(float number) {
+    char text[40];
+    double shown = 0;
+    const char* const end = std::to_chars(text, std::end(text), number).ptr;
+    return std::from_chars(text, end, shown).ec == std::errc() ? shown : number;
 }
 
 bool is_writers_text(std::string_view name) {
@@ -119,7 +129,9 @@ struct Condition::Bound {
             });
         }
         void floating(const Step& step, double number) {
-            keep(step, [&](ConditionValue& value, uint32_t) { value = of_floating(number); });
+            keep(step, [&](ConditionValue& value, uint32_t) {
+                value = of_floating(step.size_bits == 32 ? as_shown(static_cast<float>(number)) : number);
+            });
         }
         void text(const Step& step, std::string_view text) {
             keep(step, [&](ConditionValue& value, uint32_t) { value = of_text(text); });
@@ -302,8 +314,11 @@ Result<ConditionTypes> Condition::check_binary(const ConditionNode& node, const 
 
 ConditionValue Condition::own_value(const std::string& name, const Event& event) {
     if (name == "event") return of_text(event.info->name);
-    if (name == "tid") return of_integer(event.thread_id);
-    if (name == "pid") return of_integer(reader_.process_id_of(event));
+    /* Without one, it is not in the trace; but the kernel's idle threads are 0, and of a process 0. */
+    const bool is_idle = event.thread_id == 0 && event.stream->is_plumb_record();
+    const auto known = [=](uint32_t id) { return id == 0 && !is_idle ? ConditionValue{} : of_integer(id); };
+    if (name == "tid") return known(event.thread_id);
+    if (name == "pid") return known(reader_.process_id_of(event));
     if (name == "cpu") return event.cpu == no_cpu ? ConditionValue{} : of_integer(event.cpu);
     if (const ThreadRecord* const thread = reader_.thread_of(event)) {
         thread_name_ = thread->name;

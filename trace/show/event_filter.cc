@@ -8,16 +8,28 @@
 namespace plumb {
 namespace {
 
-constexpr std::string_view statedump_provider = "plumb_statedump";
+/* The kernel's has the names that LTTng's has. */
+constexpr std::string_view statedump_names[] = {"plumb_statedump", "lttng_statedump"};
+
+bool names_statedump(const std::string& pattern) {
+    return std::any_of(std::begin(statedump_names), std::end(statedump_names),
+                       [&](std::string_view name) { return pattern.starts_with(name); });
+}
 
 std::string whole_pattern(const std::string& pattern) {
     const std::string glob = pattern.starts_with('!') ? pattern.substr(1) : pattern;
     return glob.find(':') == std::string::npos && glob != "*" ? glob + ":*" : glob;
 }
 
+/* "shop:order", and not "uprobe_shop::Cart::add(int)". */
+bool has_provider(const std::string& name) {
+    const std::size_t colon = name.find(':');
+    return colon != std::string::npos && name.compare(colon, 2, "::") != 0;
+}
+
 /* Events of the kernel have no provider: for them the pattern is as it stands. */
 bool matches(const std::string& pattern, const std::string& name) {
-    if (name.find(':') == std::string::npos)
+    if (!has_provider(name))
         return glob_matches(pattern.c_str() + (pattern.starts_with('!') ? 1 : 0), name.c_str());
     return glob_matches(whole_pattern(pattern).c_str(), name.c_str());
 }
@@ -88,7 +100,7 @@ bool EventFilter::wants_event(const EventInfo& info) const {
         if (!matches(pattern, info.name)) continue;
         if (excludes)
             wanted = false;
-        else if (!info.is_statedump || options_.statedump || pattern.starts_with(statedump_provider))
+        else if (!info.is_statedump || options_.statedump || names_statedump(pattern))
             included = true;
     }
     if (any_included) return wanted && included;

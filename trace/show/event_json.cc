@@ -173,7 +173,7 @@ private:
             out_.put(",\"pid\":");
             out_.put_integer(event.process_id);
         }
-        if (event.thread_id != 0) {
+        if (event.thread_id != 0 || event.stream->is_plumb_record()) { /* the kernel's idle threads are 0 */
             out_.put(",\"tid\":");
             out_.put_integer(event.thread_id);
         }

@@ -63,11 +63,13 @@ constexpr std::string_view late_text_event = "syscall_late_text";
 
 class LateTexts : public SkipVisitor {
 public:
-    /* The texts stay in the event's bytes. */
-    void add(const Event& event) {
+    /* The texts stay in the event's bytes. False: it is one of another call. */
+    bool add(const Event& event, std::string_view call) {
         parts_.clear();
         (void)visit_fields(event, *this);
-        if (parts_.size() == 3) texts_.insert_or_assign(parts_[1], parts_[2]);
+        if (parts_.size() != 3 || parts_[0] != call) return false;
+        texts_.insert_or_assign(parts_[1], parts_[2]);
+        return true;
     }
     void text(const Step&, std::string_view value) { parts_.push_back(value); }
     std::string_view instead_of(std::string_view argument, std::string_view otherwise) const {
@@ -237,10 +239,15 @@ public:
     }
 
     void pass_over(const Event& event) override {
+        newest_ns_ = event.time_ns;
         const EventPieces& pieces = events_[event.info->index];
-        if (!pieces.is_exit || entries_.empty()) return;
+        if ((!pieces.is_exit && !pieces.is_late_text) || entries_.empty()) return;
         const auto entry = entries_.find({reader_.recording_of(event), event.thread_id});
         if (entry == entries_.end()) return;
+        if (pieces.is_late_text) {
+            (void)entry->second.late.add(event, call_of(entry->second.entry));
+            return;
+        }
         if (event.time_ns - entry->second.entry.time_ns >= min_duration_ns_) write_entry(entry->second, "");
         entries_.erase(entry);
     }
@@ -296,10 +303,7 @@ private:
         }
         const auto entry = entries_.find({reader_.recording_of(event), event.thread_id});
         if (entry == entries_.end()) return false;
-        if (pieces.is_late_text) {
-            entry->second.late.add(event);
-            return true;
-        }
+        if (pieces.is_late_text) return entry->second.late.add(event, call_of(entry->second.entry));
         const EventPieces& begun = events_[entry->second.entry.info->index];
         const bool is_its_exit =
             begun.system_call.text() == pieces.system_call.text() || (begun.is_execveat && pieces.ends_exec);
@@ -314,6 +318,10 @@ private:
 
     static constexpr std::string_view entry_start = "syscall_entry_", exit_start = "syscall_exit_";
     using RecordedCall = std::pair<uint32_t, std::string>; /* recording, name of the call */
+
+    static std::string_view call_of(const Event& entry) {
+        return std::string_view(entry.info->name).substr(entry_start.size());
+    }
 
     void note_system_call(const EventInfo& info, const std::set<RecordedCall>& with_exit,
                           EventPieces& pieces) {
@@ -346,16 +354,20 @@ private:
         write_fields(exit);
         out_.put(" after ");
         put_duration(exit.time_ns - entry.time_ns);
-        if (entry.packet != exit.packet && were_lost(entry.time_ns, exit.time_ns))
-            out_.put(" <events were lost meanwhile>");
+        if (were_lost(entry, exit)) out_.put(" <events were lost meanwhile>");
         out_.put('\n');
     }
 
-    /* Then it may be the exit of a later call. Within a packet none are missing. */
-    bool were_lost(int64_t from_ns, int64_t until_ns) const {
-        const auto behind = std::partition_point(
-            losses_.begin(), losses_.end(), [=](const LossPlace& place) { return place.until_ns < from_ns; });
-        return behind != losses_.end() && behind->from_ns <= until_ns;
+    /* Then it may be the exit of a later call. Within a packet none are missing of its own stream; but the thread may have been
+     * on another processor meanwhile. */
+    bool were_lost(const Event& entry, const Event& exit) const {
+        return std::any_of(losses_.begin(), losses_.end(), [&](const StreamLossPlaces& stream) {
+            if (entry.packet == exit.packet && stream.has(entry.packet)) return false;
+            const auto behind =
+                std::partition_point(stream.places.begin(), stream.places.end(),
+                                     [&](const LossPlace& place) { return place.until_ns < entry.time_ns; });
+            return behind != stream.places.end() && behind->from_ns <= exit.time_ns;
+        });
     }
 
     void write_entry(const OpenCall& call, std::string_view mark) {
@@ -455,7 +467,7 @@ private:
     bool pairs_;
     int64_t min_duration_ns_;
     uint64_t lines_max_;
-    std::vector<LossPlace> losses_; /* with pairs */
+    std::vector<StreamLossPlaces> losses_; /* with pairs */
     int64_t newest_ns_ = 0;
     using ThreadKey = std::pair<uint32_t, uint32_t>; /* recording, thread */
     std::map<ThreadKey, OpenCall> entries_;          /* of system calls that have not returned */

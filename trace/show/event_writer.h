@@ -31,7 +31,8 @@ public:
     virtual void write(const Event& event) = 0;
     /* The event before the next one, if there was any, has been written by somebody else. */
     virtual void continue_after(std::optional<int64_t>) {}
-    /* Of an event that is not to be written: of who joins system calls to pairs, the call whose exit it is has returned. */
+    /* Of an event that is not to be written: of who joins system calls to pairs, the call whose exit it is has returned, and
+     * a text that was told late belongs to the call. */
     virtual void pass_over(const Event&) {}
     /* After the last event: what was held back. */
     virtual void finish() {}
@@ -57,7 +58,7 @@ struct TextStyle {
     bool pairs = false;
     int64_t min_duration_ns = 0; /* with pairs: nothing but calls that took as long */
     uint64_t lines_max = 0;      /* with pairs: finish() writes no more than are left of these; 0: all */
-    std::vector<LossPlace> losses = {}; /* with pairs: what TraceReader::loss_places() says */
+    std::vector<StreamLossPlaces> losses = {}; /* with pairs: what TraceReader::loss_places() says */
 };
 
 std::unique_ptr<EventWriter> make_text_writer(const TraceReader& reader, OutputBuffer& out, TextStyle style);
