@@ -92,19 +92,17 @@ bool RingReader::look_at_positions(uint64_t& readable_end) {
     const bool was_damaged = position_is_damaged_;
     const uint64_t write_pos = load_acquire(channel_->ring_control(ring_).write_pos);
     if (!is_believable(write_pos)) {
-        if (!channel_->is_live()) return false;
+        if (!channel_->is_live()) return give_up();
         bring_writers_back(was_damaged);
         readable_end = doubtful_end_;
         return true;
     }
     /* What a dead ring without overwriting holds does not depend on the limit. */
     const bool is_overwritten = channel_->geometry().mode == PLUMB_MODE_OVERWRITE;
-    if ((is_overwritten || channel_->is_live()) && !look_at_limit(write_pos)) {
-        if (!channel_->is_live()) return false;
-        drop_limit(write_pos);
-    }
+    const bool has_good_limit = (!is_overwritten && !channel_->is_live()) || look_at_limit(write_pos);
+    if (!has_good_limit) drop_limit(write_pos);
     if (is_overwritten && window_begin() > position_) skip_to(window_begin());
-    position_is_damaged_ = false;
+    position_is_damaged_ = !has_good_limit && !channel_->is_live(); /* it stays so */
     last_write_pos_ = write_pos;
     readable_end = write_pos;
     return true;
@@ -145,17 +143,25 @@ void RingReader::bring_writers_back(bool again) {
     last_write_pos_ = doubtful_end_;
 }
 
+/* Nobody knows what a dead ring holds whose write position is damaged: all of it may be events. */
+bool RingReader::give_up() {
+    if (!std::exchange(is_given_up_, true))
+        damaged_subbufs_ += channel_->geometry().ring_bytes / channel_->geometry().subbuf_bytes;
+    return false;
+}
+
 /* A wrong limit lets writers run over the boundary of their sub-buffer. Without one they make it anew; one that they
- * made meanwhile stays. */
+ * made meanwhile stays. In a dead ring it is as if there were none. */
 void RingReader::drop_limit(uint64_t write_pos) {
     const uint64_t subbuf_bytes = channel_->geometry().subbuf_bytes;
+    last_limit_ = std::max(last_limit_, round_down(write_pos, subbuf_bytes) + subbuf_bytes);
+    if (!channel_->is_live()) return;
     plumb_ring_control& control = channel_->shared_control(ring_);
     uint64_t limit = load_acquire(control.limit);
     const bool is_good = limit % subbuf_bytes == 0 && limit >= write_pos && limit - write_pos <= subbuf_bytes;
     if (!is_good)
         __atomic_compare_exchange_n(&control.limit, &limit, uint64_t{0}, false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_SEQ_CST);
-    last_limit_ = std::max(last_limit_, round_down(write_pos, subbuf_bytes) + subbuf_bytes);
 }
 
 /* It is ours alone, so what it must be is known. */
@@ -249,7 +255,9 @@ std::optional<Piece> RingReader::read_chunk(uint64_t readable_end, ReadBuffer& b
     if (geometry.mode == PLUMB_MODE_OVERWRITE) {
         /* The copy's loads come before the load of limit; a writer publishes limit before it writes. */
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        if (!look_at_limit(readable_end)) {
+        const bool is_good = look_at_limit(readable_end);
+        if (!is_good && !channel_->is_live()) drop_limit(readable_end);
+        if (!is_good && channel_->is_live()) {
             damaged_subbufs_ +=
                 (readable_end - round_down(position_, geometry.subbuf_bytes) + geometry.subbuf_bytes - 1) /
                 geometry.subbuf_bytes;

@@ -108,6 +108,7 @@ private:
     bool is_believable(uint64_t write_pos);
     bool look_at_limit(uint64_t write_pos);
     void bring_writers_back(bool again);
+    bool give_up();
     void drop_limit(uint64_t write_pos);
     void mend_consumed();
     uint64_t window_begin() const;
@@ -141,6 +142,7 @@ private:
     uint64_t shift_ = 0;
     uint64_t overwritten_subbufs_ = 0;
     uint64_t damaged_subbufs_ = 0;
+    bool is_given_up_ = false;
     uint64_t damaged_records_ = 0;
     uint64_t backward_records_ = 0;
     bool position_is_damaged_ = false;

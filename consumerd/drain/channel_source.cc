@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <climits>
 #include <ctime>
+#include <new>
 
 namespace plumb {
 namespace {
@@ -231,19 +232,28 @@ void ChannelSource::give_back(Ring& ring) {
 /* The counters before the position: whoever counts stands there already. `room_until`: up to there writers have just been
  * given room; if they are not there yet, none has found the ring full since the last look, but those that stood there. */
 void ChannelSource::update_losses(Ring& ring, uint64_t room_until) {
+    try {
+        count_losses(ring, room_until);
+    } catch (
+        const std::bad_alloc&) { /* they are counted; where they stood is not told, nor what was damaged */
+    }
+}
+
+void ChannelSource::count_losses(Ring& ring, uint64_t room_until) {
     const uint32_t number = ring.reader.ring();
-    LossPlaces::Counts grown{};
-    const uint64_t now_ns = monotonic_now_ns();
+    LossPlaces::Counts counters{}, grown{};
+    /* From before the last look to behind this one: whoever looks may stand still in between. */
     const bool is_known = shared_ != nullptr && ring.looked_ns != 0;
-    const uint64_t most = is_known ? loss_growth_in(now_ns - ring.looked_ns) : loss_growth_max;
-    ring.looked_ns = now_ns;
+    const uint64_t since_ns = std::exchange(ring.looked_ns, monotonic_now_ns());
+    for (uint32_t cause = 0; cause < PLUMB_LOSS_COUNTERS; cause++)
+        counters[cause] = reader_.lost(number, static_cast<plumb_loss>(cause));
+    const uint64_t most = is_known ? loss_growth_in(monotonic_now_ns() - since_ns) : loss_growth_max;
     for (uint32_t cause = 0; cause < PLUMB_LOSS_COUNTERS; cause++) {
-        const uint64_t now = reader_.lost(number, static_cast<plumb_loss>(cause));
-        const uint64_t before = std::exchange(ring.seen[cause], now);
-        if (const auto growth = loss_growth(before, now, most))
+        const uint64_t before = std::exchange(ring.seen[cause], counters[cause]);
+        if (const auto growth = loss_growth(before, counters[cause], most))
             grown[cause] = *growth;
         else
-            report_damaged_losses(number, before, now);
+            report_damaged_losses(number, before, counters[cause]);
         ring.lost[cause] = sum_of_losses(ring.lost[cause], grown[cause]);
     }
     const uint64_t write_pos = __atomic_load_n(&reader_.ring_control(number).write_pos, __ATOMIC_ACQUIRE);

@@ -96,7 +96,7 @@ private:
     struct Ring {
         RingReader reader;
         LossPlaces::Counts seen{};      /* of the channel's counters: at the last look */
-        uint64_t looked_ns = 0;         /* when that was; 0: not by us */
+        uint64_t looked_ns = 0;         /* before that; 0: not by us */
         LossPlaces::Counts lost{};      /* in all looks */
         LossPlaces places;              /* of them: what is in no trace yet */
         uint64_t not_stored_before = 0; /* what the one before us could not write, and told nobody */
@@ -105,6 +105,7 @@ private:
 
     plumb_channel_header* shared_header() const { return reinterpret_cast<plumb_channel_header*>(shared_); }
     void update_losses(Ring& ring, uint64_t room_until = 0);
+    void count_losses(Ring& ring, uint64_t room_until);
     uint64_t lost_events(const Ring& ring) const;
     LossPlaces::Counts told(const Ring& ring) const;
     void report_damaged_losses(uint32_t ring, uint64_t before, uint64_t now);

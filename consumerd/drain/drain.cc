@@ -49,12 +49,18 @@ Status Drain::start(const std::function<Status()>& begin_tracing) {
             .hint("Is it a limit of processes: `ulimit -u`, pids.max of the cgroup, or of memory: `ulimit "
                   "-d` or `-v`?");
     }
+    /* Also where memory runs out meanwhile: whoever stops us waits for the thread. */
+    struct Release {
+        std::atomic<bool>& may_run;
+        ~Release() {
+            may_run = true;
+            may_run.notify_all();
+        }
+    } const release{may_run_};
     began_ = source_->now();
     sink_->began(began_);
     Status begun = begin_tracing ? begin_tracing() : ok();
     if (begun) begun = source_->begin(*sink_);
-    may_run_ = true;
-    may_run_.notify_all();
     return begun;
 }
 

@@ -17,7 +17,7 @@ void add_counts(std::vector<NamedCount>& to, const std::vector<NamedCount>& from
 }
 
 void add_if_any(std::vector<NamedCount>& to, std::string name, uint64_t count) {
-    if (count != 0) to.push_back({std::move(name), count});
+    if (count != 0) add_counts(to, {{std::move(name), count}});
 }
 
 void add_progress(DrainProgress& to, const DrainProgress& from) {

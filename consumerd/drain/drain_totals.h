@@ -25,7 +25,7 @@ struct NamedCount {
     uint64_t count;
 };
 
-/* Nothing if it did not happen. */
+/* Nothing if it did not happen. To what another drain counted by that name. */
 void add_if_any(std::vector<NamedCount>& to, std::string name, uint64_t count);
 /* By name. */
 void add_counts(std::vector<NamedCount>& to, const std::vector<NamedCount>& from);

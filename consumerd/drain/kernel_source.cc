@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
+#include <new>
 #include <utility>
 
 namespace plumb {
@@ -155,19 +156,28 @@ void KernelSource::catch_up() {
     translator_.filter_by(session_.filter());
 }
 
+bool KernelSource::take_next_page(Cpu& cpu, ReadWhat what) {
+    if (!cpu.has_unread() && (others_are_far_ahead(cpu) || !read_more(cpu, what))) {
+        /* The kernel counts what it could not write; that needs a full buffer, of which we have seen a good part
+         * then. */
+        if (cpu.read_bytes / session_.page_bytes() >= session_.pages_per_cpu() / 2)
+            cpu.counts = session_.counts(cpu.number);
+        return false;
+    }
+    return take_page(cpu);
+}
+
 /* Up to a gap, or to the end of the turn, or to a packet's length. */
 std::optional<Piece> KernelSource::next(size_t ring, ReadWhat what) {
     Cpu& cpu = cpus_[ring];
     cpu.records.clear();
-    while (cpu.records.bytes() < packet_bytes) {
-        if (!cpu.has_unread() && (others_are_far_ahead(cpu) || !read_more(cpu, what))) {
-            /* The kernel counts what it could not write; that needs a full buffer, of which we have seen a good part
-             * then. */
-            if (cpu.read_bytes / session_.page_bytes() >= session_.pages_per_cpu() / 2)
-                cpu.counts = session_.counts(cpu.number);
-            break;
+    try {
+        while (cpu.records.bytes() < packet_bytes && take_next_page(cpu, what)) {
         }
-        if (!take_page(cpu)) break;
+    } catch (
+        const std::
+            bad_alloc&) { /* what is there already is taken; the rest of the page is seen to be missing */
+        if (cpu.records.empty()) throw;
     }
     if (cpu.records.empty()) return {};
     Piece piece = cpu.records.piece();

@@ -141,6 +141,7 @@ private:
     size_t splice_pages(Cpu& cpu);
     size_t read_page(Cpu& cpu);
     std::span<const std::byte> page_at(const Cpu& cpu, size_t place) const;
+    bool take_next_page(Cpu& cpu, ReadWhat what);
     bool take_page(Cpu& cpu);
     bool is_behind_gap(Cpu& cpu, const RawPage& page);
     ForkProcesses of_fork(uint32_t parent_thread, uint32_t child_thread, uint64_t timestamp) override;

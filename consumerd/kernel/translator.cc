@@ -98,12 +98,11 @@ Translator::Translator(const std::vector<KernelEvent>& events, GlobalNumbers* nu
 
 bool Translator::translate(RawPage& page, TranslatedRecords& to, bool was_noted, TimeSpan wanted) {
     for (RawEvent event; page.next(event);) {
-        if (wanted.has(event.timestamp)) {
+        if (wanted.has(event.timestamp))
             translate_event(event, to, was_noted);
-            continue;
-        }
-        seen_events_++;
-        left_out_events_++;
+        else
+            left_out_events_++;
+        seen_events_++; /* behind it: where memory runs out, it is missing */
     }
     return !page.is_damaged();
 }
@@ -162,7 +161,6 @@ ForkProcesses Translator::processes_of(const KernelEvent& event, const RawEvent&
 
 void Translator::translate_event(const RawEvent& given, TranslatedRecords& to, bool was_noted) {
     CommonFields common;
-    seen_events_++;
     if (given.data.size() < sizeof(common)) {
         damaged_events_++;
         return;

@@ -75,6 +75,7 @@ Status write_statedump(CtfStream& stream, std::vector<ChannelEntry>& entries, si
             encode_own_numbers(encoder, entries[i], last);
         }
         packet.timestamp_end = last;
+        packet.is_repeated = true; /* ChannelEntries does */
         packet.records = encoder.bytes();
         if (Status written = stream.write(packet); !written) return written;
     }

@@ -122,7 +122,7 @@ Status CtfStream::write(const Packet& packet) {
     if (status) status = append(packet, packets_ + packets_failed_ + packet.packets_lost);
     has_failed_ = !status;
     if (!status) {
-        packets_failed_++;
+        if (!packet.is_repeated) packets_failed_++;
         return status;
     }
     events_discarded_ = packet.events_discarded;

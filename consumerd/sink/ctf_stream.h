@@ -36,6 +36,7 @@ public:
         uint64_t timestamp_end = 0;
         uint64_t events_discarded = 0; /* since the stream began */
         uint64_t packets_lost = 0;     /* since the stream began: sub-buffers that never became packets */
+        bool is_repeated = false;      /* where it can not be written: nothing is missing then */
     };
 
     /* `start` holds what is the same in every packet. The file is made with the first packet, in `folder`, which outlives

@@ -51,6 +51,13 @@ protected:
         std::ifstream file(root_ + "/ring_0");
         return {std::istreambuf_iterator<char>(file), {}};
     }
+    CtfPacketContext packet_at(size_t place) const {
+        CtfPacketStart packet{};
+        const std::string all = bytes();
+        if (all.size() >= place + ctf_content_bytes(ctf_start_bytes))
+            std::memcpy(&packet, all.data() + place, ctf_content_bytes(ctf_start_bytes));
+        return packet.context;
+    }
     /* Content of each packet; -1 at the end where the file ends within one, or one that is not aligned to 8 bytes. */
     std::vector<int64_t> contents() const {
         const std::string all = bytes();
@@ -149,13 +156,6 @@ TEST_F(CtfStreamTest, TellsOfTheTimeInWhichItHadNothing) {
     EXPECT_TRUE(stream.end_at(600)); /* as it does */
     EXPECT_TRUE(stream.end_at(900));
     EXPECT_TRUE(stream.begin_at(200));
-    const auto packet_at = [this](size_t place) {
-        CtfPacketStart packet{};
-        const std::string all = bytes();
-        if (all.size() >= place + ctf_content_bytes(ctf_start_bytes))
-            std::memcpy(&packet, all.data() + place, ctf_content_bytes(ctf_start_bytes));
-        return packet.context;
-    };
     EXPECT_EQ(packet_at(0).timestamp_begin, 100u);
     EXPECT_EQ(packet_at(0).timestamp_end, 600u);
     const size_t second = packet_at(0).packet_size / 8;
@@ -185,6 +185,23 @@ TEST_F(CtfStreamTest, GoesOnBehindAPacketThatCouldNotBeWritten) {
     constexpr auto start_bytes = static_cast<int64_t>(ctf_start_bytes);
     EXPECT_EQ(contents(), (std::vector<int64_t>{start_bytes + 20, start_bytes + 8,
                                                 static_cast<int64_t>(ctf_content_bytes(ctf_start_bytes))}));
+}
+
+/* What is written again later is not missing. */
+TEST_F(CtfStreamTest, ARepeatedPacketThatCouldNotBeWrittenIsNotLost) {
+    auto folder = Folder::open(root_);
+    ASSERT_TRUE(folder);
+    CtfStream stream(*folder, "ring_0", start(), ctf_start_bytes);
+    const std::array<std::byte, 20> few{};
+    EXPECT_TRUE(stream.write({few, 1, 2, 0, 0}));
+    const uint64_t second = stream.bytes();
+    EXPECT_FALSE(stream.write({half_records(), 3, 4, 0, 0, true}));
+    EXPECT_TRUE(stream.write({few, 3, 4, 0, 0, true}));
+    EXPECT_EQ(packet_at(second).packet_seq_num, 1u);
+    const uint64_t third = stream.bytes();
+    EXPECT_FALSE(stream.write({half_records(), 5, 6, 0, 0}));
+    EXPECT_TRUE(stream.write({few, 7, 8, 0, 0}));
+    EXPECT_EQ(packet_at(third).packet_seq_num, 3u);
 }
 
 /* The first packet of a CPU that the program came to only then, too. */

@@ -1,14 +1,21 @@
 // Losses, as the consumer's loop counts and tells them: also where a program has written over the counters.
 #include "base/loss_growth.h"
+#include "consumerd/clock/clock_calibration.h"
 #include "tests/support/noted_drain.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <ctime>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
+#include <unistd.h>
 
 namespace plumb {
 
@@ -96,6 +103,48 @@ TEST_F(DrainTest, a_counter_of_losses_that_grew_faster_than_anybody_loses_is_dam
     EXPECT_EQ(by_name(drain->totals().events_lost), (std::map<std::string, uint64_t>{{"full", 5 + 3}}));
     ASSERT_EQ(drain->totals().missed.size(), 1u);
     EXPECT_EQ(drain->totals().missed[0].name, damage_name(Damage::losses));
+}
+
+// Each time, who looks stands still in the middle, and what it can not have seen grows as fast as losses do.
+TEST_F(DrainTest, who_stands_still_while_it_looks_takes_no_loss_for_damage) {
+    ChannelBuilder channel;
+    const auto [drain, sink] = noted(channel);
+    uint64_t& lost = channel.control(0).lost[PLUMB_LOST_FULL];
+    std::atomic<bool> is_over = false;
+    std::thread loses([&] {
+        for (uint64_t since_ns = monotonic_now_ns(); !is_over;) {
+            const uint64_t now_ns = monotonic_now_ns();
+            const uint64_t grown =
+                std::min<uint64_t>(now_ns - since_ns, 100) / 2; /* none for where it stood still */
+            __atomic_store_n(&lost, lost + grown, __ATOMIC_RELAXED);
+            since_ns = now_ns;
+        }
+    });
+    const auto stand_still = [](int) {
+        const timespec pause{0, 5'000'000};
+        ::nanosleep(&pause, nullptr);
+    };
+    struct sigaction before {
+    }, action{};
+    action.sa_handler = stand_still;
+    action.sa_flags = SA_RESTART;
+    ::sigaction(SIGUSR1, &action, &before);
+    const pthread_t looker = ::pthread_self();
+    std::thread stops([&] {
+        for (int stop = 0; stop < 100; stop++) {
+            ::usleep(6000);
+            ::pthread_kill(looker, SIGUSR1);
+        }
+        is_over = true;
+    });
+    while (!is_over)
+        drain->step(ReadWhat::whole_subbufs);
+    stops.join();
+    loses.join();
+    ::sigaction(SIGUSR1, &before, nullptr);
+    ASSERT_TRUE(drain->finish());
+    EXPECT_EQ(by_name(drain->totals().events_lost), (std::map<std::string, uint64_t>{{"full", lost}}));
+    EXPECT_TRUE(drain->totals().missed.empty());
 }
 
 TEST(LossSums, never_come_round) {

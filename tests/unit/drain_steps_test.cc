@@ -14,6 +14,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -223,6 +224,13 @@ TEST_F(DrainSteps, NothingBeginsWhereTracingCanNot) {
     source->fails = "begin";
     EXPECT_EQ(drain->start().error().message(), "The source can not begin.");
     drain->stop();
+}
+
+/* Its thread is not waited for in vain. */
+TEST_F(DrainSteps, EndsWhereMemoryRanOutAtItsBegin) {
+    make();
+    EXPECT_THROW((void)drain->start([]() -> Status { throw std::bad_alloc(); }), std::bad_alloc);
+    drain.reset();
 }
 
 TEST_F(DrainSteps, WhatEachStepOfTheSourceOrTheEndCanNotIsTold) {

@@ -92,6 +92,8 @@ TEST(DrainTotalsSum, NamesOnlyWhatHappened) {
     add_if_any(counts, "never", 0);
     add_if_any(counts, "once", 1);
     EXPECT_EQ(counts, (Counts{{"once", 1}}));
+    add_if_any(counts, "once", 2);
+    EXPECT_EQ(counts, (Counts{{"once", 3}})) << "of two drains";
 }
 
 /* Each counter of a channel under its own name. */

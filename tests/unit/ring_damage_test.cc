@@ -316,6 +316,34 @@ TEST_F(RingDamage, ImpossibleWritePositionsAreRefusedUntilTheyAreSaneAgain) {
     }
 }
 
+/* Nobody will look again: what may have been there is counted, once. */
+TEST_F(RingDamage, ADeadRingWithoutAWritePositionIsLostAsAWhole) {
+    make();
+    write_range(0, 10);
+    channel_->control(0).write_pos = ~uint64_t{0};
+    open();
+    EXPECT_TRUE(read().empty());
+    EXPECT_TRUE(read().empty());
+    EXPECT_EQ(ring_->damaged_subbufs(), 4u);
+}
+
+TEST_F(RingDamage, AWildLimitOfADeadFlightRecorderCostsNothingThatIsStillThere) {
+    for (const uint64_t wild : {uint64_t{8}, uint64_t{4096 * 100}, ~uint64_t{0}}) {
+        BuilderConfig config;
+        config.mode = PLUMB_MODE_OVERWRITE;
+        make(config);
+        uint64_t n = 0;
+        while (n < 1000 && write(n))
+            n++;
+        channel_->control(0).limit = wild;
+        open();
+        const std::vector<uint64_t> found = read();
+        ASSERT_GE(found.size(), 300u) << wild;
+        EXPECT_EQ(found, numbers(n - found.size(), n));
+        EXPECT_EQ(damage(Damage::positions), 1u);
+    }
+}
+
 TEST_F(RingDamage, AForwardJumpInsideTheRingReadsNothingThatIsNotThere) {
     make();
     open();
