@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -40,15 +42,29 @@ FileDescriptor recorder_of(pid_t holder) {
     return FileDescriptor(recorder > 1 ? static_cast<int>(::syscall(SYS_pidfd_open, recorder, 0)) : -1);
 }
 
-/* It writes what is in its rings, and takes its probes away, behind the end of the holder. */
+/* It writes what is in its rings, and takes its probes away, behind the end of the holder; who that was may not be known any
+ * more. */
 bool has_ended(const FileDescriptor& recorder) {
     constexpr auto most = std::chrono::minutes(1);
     const auto begin = Clock::now();
     pollfd watched{recorder.get(), POLLIN, 0};
-    /* We may be traced ourselves, and are told by a signal that it ends. */
-    while (recorder.is_open() && Clock::now() - begin < most)
-        if (::poll(&watched, 1, static_cast<int>(look_interval.count())) == 1) return true;
-    return !recorder.is_open();
+    bool has_ended = !recorder.is_open();
+    while (Clock::now() - begin < most) {
+        if (has_ended && !is_being_written(boot_trace)) return true;
+        /* We may be traced ourselves, and are told by a signal that it ends. */
+        const int count = ::poll(&watched, has_ended ? 0 : 1, static_cast<int>(look_interval.count()));
+        has_ended |= count == 1;
+    }
+    return false;
+}
+
+/* Two that fetch one trace would take it from each other. */
+Result<FileDescriptor> lock_boot_trace() {
+    FileDescriptor folder(::open(boot_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!folder.is_open()) return Error::from_errno(errno, "Could not open {}", boot_folder);
+    if (::flock(folder.get(), LOCK_EX | LOCK_NB) != 0)
+        return Error("Another `plumb record --boot` fetches the trace of this boot.");
+    return folder;
 }
 
 Status wait_for_trace(const FileDescriptor& recorder) {
@@ -131,6 +147,8 @@ Status bring_boot_recording(const RecordOptions& options) {
     for (const int number : {SIGINT, SIGTERM, SIGHUP})
         ::sigaddset(&ends, number);
     ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+    const auto lock = lock_boot_trace();
+    if (!lock) return lock.error();
     auto directory = TraceDirectory::claim(options.directory, options.force, true);
     if (!directory) return directory.error();
     const FileDescriptor recorder = holder ? recorder_of(*holder) : FileDescriptor();

@@ -96,44 +96,50 @@ static bool has_programs(const UserPlace& place, const std::function<bool(std::u
 }
 
 /* Whom nobody asks for by name has a session in the second place only where somebody looks there: it costs a channel. */
-Result<Report> OtherUsers::join(uid_t user_id) {
+Result<Report> OtherUsers::join(uid_t user_id, bool for_whoever_comes) {
     if (user_id == ::geteuid()) return Report{};
     auto joined = join_place(main_place(user_id));
     if (!joined) return joined;
+    if (for_whoever_comes && !options_.flight_recorder) open_for_.insert(user_id);
     for (const UserPlace& place : places_of(user_id)) {
-        if (place == main_place(user_id) || !has_programs(place, [](std::uint32_t) { return true; }))
-            continue;
-        if (auto beside = join_place(place); beside)
+        if (place == main_place(user_id)) continue;
+        const bool has_some = has_programs(place, [](std::uint32_t) { return true; });
+        if (!has_some && open_for_.count(user_id) == 0) continue;
+        auto beside = has_some ? join_place(place) : join_awaited(place);
+        if (!beside && has_some) return beside;
+        if (beside)
             joined->add(*beside);
         else
-            return beside;
+            awaited_problems_.erase(place); /* told by who tries again */
     }
     return joined;
 }
 
 Result<Report> OtherUsers::join_own(const std::function<bool(std::uint32_t)>& is_meant, bool is_open) {
-    is_open_ = is_open && !options_.flight_recorder;
+    if (is_open && !options_.flight_recorder) open_for_.insert(::geteuid());
     for (const UserPlace& place : places_of(::geteuid())) {
         if (place == main_place(::geteuid())) continue;
         if (has_programs(place, is_meant)) return join_place(place);
-        if (is_open_) return join_awaited(place);
+        if (open_for_.count(::geteuid()) != 0) return join_awaited(place);
     }
     return Report{};
 }
 
-void OtherUsers::join_own_later(const EachReport& each) {
+void OtherUsers::join_later(const EachReport& each) {
     const std::uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
-    if (!is_open_ || now_ns < next_own_look_ns_) return;
+    if (open_for_.empty() || now_ns < next_place_look_ns_) return;
     constexpr std::uint64_t pause_ns = 50'000'000;
-    next_own_look_ns_ = now_ns + pause_ns;
-    for (const UserPlace& place : places_of(::geteuid()))
-        if (place != main_place(::geteuid()) && !has_part(place) && tried_.count(place) == 0)
-            awaited_ = place;
-    if (!awaited_) return;
-    if (const auto joined = join_awaited(*awaited_); joined && !awaited_) each(joined);
+    next_place_look_ns_ = now_ns + pause_ns;
+    for (const uid_t user_id : open_for_)
+        for (const UserPlace& place : places_of(user_id)) {
+            if (place == main_place(user_id) || has_part(place) || tried_.count(place) != 0) continue;
+            const auto joined = join_awaited(place);
+            if (!joined || has_part(place)) each(joined);
+        }
 }
 
-/* Nobody is there yet: as little memory as possible. It may be that nobody can come yet either. */
+/* Nobody is there yet: as little memory as possible. It may be that nobody can come yet either, and then it is tried again; why
+ * it can not be although somebody could come is told once. */
 Result<Report> OtherUsers::join_awaited(const UserPlace& place) {
     ChannelConfig config = options_.config;
     config.rings_on_demand = true;
@@ -142,8 +148,10 @@ Result<Report> OtherUsers::join_awaited(const UserPlace& place) {
         parts_.back().was_awaited = true;
         return tried(place, std::move(begun));
     }
-    if (!has_part(place)) awaited_ = place;
-    if (begun.error().number() == ENOENT) return Report{};
+    const int why = begun.error().number();
+    if (why == ENOENT || why == EROFS) return Report{};
+    std::string& told = awaited_problems_[place];
+    if (std::exchange(told, begun.error().message()) == begun.error().message()) return Report{};
     return begun.error().with("{} can not be recorded", described(place));
 }
 
@@ -157,7 +165,6 @@ Result<Report> OtherUsers::join_place(const UserPlace& place) {
 }
 
 Result<Report> OtherUsers::tried(const UserPlace& place, Result<Report> begun) {
-    if (awaited_ == place) awaited_.reset();
     std::string& why_not = tried_[place];
     if (begun) return begun;
     why_not = begun.error().message();
@@ -199,8 +206,20 @@ Result<Report> OtherUsers::begin(const UserPlace& place, const ChannelConfig& co
     if (!drain) return drain.error();
     parts_.push_back({place, std::move(*session), std::move(*drain)});
     Part& part = parts_.back();
-    if (Status started = part.drain->start(); !started) return started.error();
-    return part.session.enable(options_.rules);
+    Result<Report> enabled = Report{};
+    if (Status started = part.drain->start(); !started)
+        enabled = started.error();
+    else
+        enabled = part.session.enable(options_.rules);
+    if (!enabled) drop(part);
+    return enabled;
+}
+
+/* Nobody is recorded by it. */
+void OtherUsers::drop(const Part& part) {
+    part.drain->stop();
+    remove_folder_of(part);
+    std::erase_if(parts_, [&](const Part& each) { return &each == &part; });
 }
 
 std::uint64_t OtherUsers::hold_filtered() {
@@ -298,12 +317,26 @@ void OtherUsers::look_for_unseen(const EachReport& each) {
         each(tried(main_place(user_id), unusable_.at(user_id)));
 }
 
+void OtherUsers::leave_off(const std::vector<Rule>& rules) {
+    for (Part& part : parts_)
+        (void)part.session.disable(rules).has_value();
+}
+
 bool OtherUsers::has(std::uint32_t process_id) const {
     return std::any_of(parts_.begin(), parts_.end(), [process_id](const Part& part) {
         const std::vector<ProcessSlot> slots = const_cast<Session&>(part.session).state().processes();
-        return std::any_of(slots.begin(), slots.end(),
-                           [process_id](const ProcessSlot& slot) { return slot.process_id() == process_id; });
+        return std::any_of(
+                   slots.begin(), slots.end(),
+                   [process_id](const ProcessSlot& slot) { return slot.process_id() == process_id; }) &&
+               user_of(process_id) == part.place.user_id;
     });
+}
+
+std::uint32_t OtherUsers::processes_without_slot() const {
+    std::uint32_t count = 0;
+    for (const Part& part : parts_)
+        count += part.session.processes_without_slot();
+    return count;
 }
 
 std::vector<Error> OtherUsers::end_truncated(const EachReport& each) {

@@ -56,13 +56,13 @@ public:
 
     using EachReport = std::function<void(const Result<Report>&)>;
     /* Begins to record a user's programs; nothing happens if that is done already. */
-    Result<Report> join(uid_t user_id);
+    Result<Report> join(uid_t user_id, bool for_whoever_comes = false);
     /* Those of ours that look elsewhere than the recorder's session is: if there are any that `is_meant`, or, with `is_open`,
      * for whoever comes. */
     Result<Report> join_own(const std::function<bool(std::uint32_t)>& is_meant, bool is_open);
-    /* Looks whether programs of ours can be by now where nobody could when the recording began, as before /dev/shm was mounted
-     * or plumb.ko loaded. `each` as below. */
-    void join_own_later(const EachReport& each);
+    /* Looks whether programs, of ours or of users that are recorded whoever comes, can be by now where nobody could when the
+     * recording began, as before /dev/shm was mounted or plumb.ko loaded. `each` as below. */
+    void join_later(const EachReport& each);
     /* The trace's directory, if it is another one by now. */
     void goes_to(const std::string& directory) { options_.drain.directory = directory; }
     /* Joins the users of processes that the session launched and that have changed their user since. `each` is given what
@@ -75,6 +75,9 @@ public:
     /* Whether the process has tracepoints, by the state of a user who was joined. */
     bool has(std::uint32_t process_id) const;
 
+    /* These rules are not to be followed any more. */
+    void leave_off(const std::vector<Rule>& rules);
+
     /* As Session::hold_filtered(). */
     std::uint64_t hold_filtered();
 
@@ -84,6 +87,8 @@ public:
     /* As Session::check_entrance(), of each; told once of each. */
     std::vector<Error> check_entrances();
 
+    /* As Session::processes_without_slot(), of all. */
+    std::uint32_t processes_without_slot() const;
     /* As Session::programs_begun(), of all. */
     std::uint32_t programs_begun() const;
     /* Kinds of events that were on in their programs. */
@@ -108,6 +113,7 @@ private:
     Result<Report> begin(const UserPlace& place, const ChannelConfig& config);
     Result<Report> tried(const UserPlace& place, Result<Report> begun);
     void finish(Part& part);
+    void drop(const Part& part);
     void remove_folder_of(const Part& part) const;
     /* Whether there are launched programs of the user; an error if there are, but what they share with us is not usable. */
     struct Look {
@@ -122,9 +128,10 @@ private:
     Options options_;
     ClockCalibration calibration_; /* as it was when the recording began: one line for all folders */
     std::list<Part> parts_;
-    bool is_open_ = false;             /* for whoever comes */
-    std::optional<UserPlace> awaited_; /* of ours, where the next look tries to be */
-    std::uint64_t next_own_look_ns_ = 0;
+    std::set<uid_t> open_for_; /* users, whoever comes of them */
+    std::uint64_t next_place_look_ns_ = 0;
+    std::map<UserPlace, std::string>
+        awaited_problems_;                   /* why somebody could be there by now, and is not recorded */
     std::map<UserPlace, Look> looks_;        /* at the slots of who was not joined */
     std::map<uid_t, Error> unusable_;        /* directories, and why; anybody can make any number of them */
     std::uint64_t next_look_ns_ = 0;         /* at those */

@@ -321,6 +321,7 @@ void Recorder::wait_a_turn(std::uint64_t begun_ns, std::uint64_t& look_again_ns)
         handle(*signal);
     else if (others_ask_)
         serve_snapshots();
+    leave_off_ended();
     look_for_other_users();
     look_at_entrance();
     end_truncated_users();

@@ -92,6 +92,7 @@ private:
     bool is_reachable(std::uint32_t process_id);
     std::vector<std::uint32_t> look_for_attached();
     bool is_waited_for(std::uint32_t process_id, std::uint64_t start_ns);
+    void leave_off_ended();
     Status attach();
     void wait_for_end();
     void wait_a_turn(std::uint64_t begun_ns, std::uint64_t& look_again_ns);
@@ -177,6 +178,7 @@ private:
     std::vector<std::pair<std::uint32_t, std::uint64_t>>
         insisted_;                                   /* with --seccomp: who had a filter, likewise */
     std::set<std::uint32_t> without_tracepoints_;    /* of these; empty if all are */
+    std::set<std::uint32_t> left_off_;               /* the same: they have ended */
     std::vector<RecordedProgram> attached_programs_; /* of these, where not all of their events are wanted */
     std::string preload_;
     std::uint64_t duration_ns_ = 0; /* 0: no limit */

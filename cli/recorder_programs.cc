@@ -166,6 +166,22 @@ bool Recorder::is_waited_for(std::uint32_t process_id, std::uint64_t start_ns) {
            (without_tracepoints_.count(process_id) == 0 || has_kernel() || is_reachable(process_id));
 }
 
+/* Whoever gets the number of one that has ended was not asked for. */
+void Recorder::leave_off_ended() {
+    for (const auto& [process_id, start_ns] : attached_) {
+        if (is_same_process(process_id, start_ns) || !left_off_.insert(process_id).second) continue;
+        Result<std::vector<Rule>> rules = rules_of(options_);
+        if (!rules) return;
+        std::erase_if(*rules, [id = process_id](const Rule& rule) {
+            return rule.who.kind != PLUMB_WHO_PROCESS || rule.who.id != id;
+        });
+        if (rules->empty()) continue;
+        (void)session_->disable(*rules)
+            .has_value(); /* what is wrong with the state is told by who looks at it */
+        if (other_users_) other_users_->leave_off(*rules);
+    }
+}
+
 /* Says which of the named processes cannot be traced, and fails if that leaves nobody. The kernel's events need no
  * tracepoints. */
 Status Recorder::attach() {
@@ -279,7 +295,8 @@ void Recorder::look_for_refused() {
     const bool by_number_alone =
         !options_.process_ids.empty() && options_.executables.empty() && options_.command.empty();
     const bool any = wants_programs(options_) && !by_number_alone;
-    const std::uint32_t count = !any ? 0 : session_->processes_without_slot();
+    const std::uint32_t of_others = other_users_ ? other_users_->processes_without_slot() : 0;
+    const std::uint32_t count = !any ? 0 : session_->processes_without_slot() + of_others;
     if (count != 0)
         summary_.problems.push_back(
             fmt::format("All {} places for processes were taken: {} started since and {} not recorded "

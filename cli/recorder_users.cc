@@ -38,7 +38,7 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
                             drain_options(options_.directory), options_.snapshot},
         calibration);
     for (const uid_t user_id : named) {
-        auto joined = other_users_->join(user_id);
+        auto joined = other_users_->join(user_id, true);
         if (!joined) return joined.error();
         take(*joined);
     }
@@ -80,7 +80,7 @@ void Recorder::look_for_other_users() {
         take_join(joined);
         if (joined) take_found_late(*joined);
     };
-    other_users_->join_own_later(take_late);
+    other_users_->join_later(take_late);
     if (command_ && (geteuid() == 0 || has_several_keepers())) other_users_->join_launched(take_late);
 }
 

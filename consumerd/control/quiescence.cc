@@ -48,6 +48,7 @@ constexpr std::uint64_t silence_patience_ns = 500'000'000;
 constexpr std::uint64_t handler_patience_ns = 100'000'000;
 constexpr std::uint64_t module_patience_ns = 500'000'000;
 constexpr std::uint64_t filling_patience_ns = 100'000'000;
+constexpr std::uint64_t look_patience_ns = 10'000'000'000;
 
 constexpr const char* stopped_reason =
     "it is stopped, or its cgroup is frozen: it will ask again when it goes on";
@@ -130,7 +131,7 @@ public:
             for (const ProcessSlot& slot : slots) {
                 if (left.count(slot.index) != 0)
                     state_.free_slot_left_by_exec(slot);
-                else if (is_pending(slot))
+                else if (is_too_late() ? settled_.count(key_of(slot)) == 0 : is_pending(slot))
                     pending.push_back(slot.process_id());
             }
             const bool more_may_come =
@@ -142,6 +143,12 @@ public:
     }
 
 private:
+    /* Each is looked at once, also where there are many; but what is in the slots, and how long it takes to look at that, is their
+     * user's to say. */
+    bool is_too_late() const {
+        return monotonic_now_ns() - start_ns_ > options_.timeout_ns + look_patience_ns;
+    }
+
     /* A process may have several slots, one for each runtime in it. */
     using Key = std::pair<std::uint32_t, std::uint64_t>;
     static Key key_of(const ProcessSlot& slot) { return {slot.index, slot.content.claim}; }
@@ -471,12 +478,14 @@ Result<Report> wait_until_quiescent(StateFile& state, std::uint64_t generation,
     return Wait(state, generation, options).run();
 }
 
-void ask_again(StateFile& state, const std::vector<std::uint32_t>& slots) {
+void ask_again(StateFile& state, const std::vector<std::uint32_t>& slots,
+               const std::function<bool(std::uint32_t)>& is_of_user) {
     if (slots.empty()) return;
     QuiescenceOptions options;
     options.timeout_ns = 500'000'000;
-    options.concerns = [&slots](const ProcessSlot& slot) {
-        return std::find(slots.begin(), slots.end(), slot.index) != slots.end();
+    options.concerns = [&](const ProcessSlot& slot) {
+        return std::find(slots.begin(), slots.end(), slot.index) != slots.end() &&
+               is_of_user(slot.process_id());
     };
     (void)wait_until_quiescent(state, state.generation(), options).has_value();
 }

@@ -75,8 +75,9 @@ Result<Report> wait_until_quiescent(StateFile& state, std::uint64_t generation,
                                     const QuiescenceOptions& options = {});
 /* Of one that has followed since, why it did so late. */
 std::string reason_when_late(const std::string& reason);
-/* The processes of these slots, which could not follow the current generation for want of what they have been told since. */
-void ask_again(StateFile& state, const std::vector<std::uint32_t>& slots);
+/* The processes of these slots that are of the state's user, which could not follow the current generation for want of what they have been told since. */
+void ask_again(StateFile& state, const std::vector<std::uint32_t>& slots,
+               const std::function<bool(std::uint32_t)>& is_of_user);
 
 } // namespace plumb
 

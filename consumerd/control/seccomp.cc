@@ -62,9 +62,16 @@ bool look_after(StateFile& state, const ProcessSlot& slot, std::uint32_t session
 
 } // namespace
 
-void hold_filtered(StateFile& state, std::uint32_t session) {
-    for (const ProcessSlot& slot : state.processes())
-        if (!state.free_if_over(slot)) look_after(state, slot, session);
+/* Whoever writes into his state what takes us long to look at is held as if he had filters, until look_after_filtered() comes by. */
+void hold_filtered(StateFile& state, std::uint32_t session, std::uint64_t for_ns) {
+    const std::uint64_t end_ns = monotonic_now_ns() + for_ns;
+    for (const ProcessSlot& slot : state.processes()) {
+        if (monotonic_now_ns() >= end_ns) {
+            if (slot.is_ready()) state.hold(slot, session);
+        } else if (!state.free_if_over(slot)) {
+            look_after(state, slot, session);
+        }
+    }
 }
 
 std::vector<std::uint32_t> look_after_filtered(StateFile& state, std::uint32_t session, std::uint32_t& next,

@@ -27,8 +27,8 @@ std::uint32_t own_seccomp_filters();
 
 /* Sets or takes back the session's hold on every slot, by what /proc says now. What it hides may have a filter; what could not
  * be read stays as it is. Slots whose process has ended are freed: programs that come and go would make looks longer and
- * longer. */
-void hold_filtered(StateFile& state, std::uint32_t session);
+ * longer. Those that are not looked at in that time are held. */
+void hold_filtered(StateFile& state, std::uint32_t session, std::uint64_t for_ns = 2'000'000'000);
 /* The same for the slots from `next` on, at least one of them and for about that long: for who comes by often. `next` is where
  * to go on, 0 once the last slot was looked at. Returns the indices of those that can not see themselves whether they have
  * filters, and have heard now that they have none. */

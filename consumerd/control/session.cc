@@ -215,12 +215,14 @@ struct Session::Parts {
     }
 
     /* Whose slot may be missing; who is launched later finds the session by itself. */
-    static std::optional<std::vector<std::uint32_t>> to_look_for(const std::vector<plumb_rule>& changed) {
+    std::optional<std::vector<std::uint32_t>> to_look_for(const std::vector<plumb_rule>& changed) const {
         std::vector<std::uint32_t> named;
         for (const plumb_rule& rule : changed) {
             if (rule.who == PLUMB_WHO_LAUNCHED) continue;
             if (rule.who != PLUMB_WHO_PROCESS) return std::vector<std::uint32_t>();
-            named.push_back(rule.who_id);
+            for (const auto& [process_id, own] : own_names) /* rules call it by its own number */
+                if (own.process_id == rule.who_id && own.space == rule.who_namespace)
+                    named.push_back(process_id);
         }
         if (named.empty()) return {};
         return named;
@@ -385,7 +387,10 @@ Result<Report> Session::end() {
         return wait_until_quiescent(parts_->state, parts_->state.generation(), wait);
     }
     const auto before = parts_->state.rule_set();
-    if (!before) return before.error();
+    if (!before) {
+        parts_->channel.close();
+        return before.error();
+    }
     std::vector<plumb_rule> own;
     std::copy_if((*before)->rules, (*before)->rules + (*before)->rule_count, std::back_inserter(own),
                  [&](const plumb_rule& rule) { return parts_->is_own(rule); });
@@ -448,7 +453,8 @@ std::uint64_t Session::hold_filtered() {
     parts_->channel.ring_memory().reserve_all_if_wanted();
     parts_->left_rings.look(parts_->channel, read_clock(PLUMB_CLOCK_MONOTONIC));
     if (parts_->ended || parts_->options.filtered_too) return FilterWatch::round_every_ns;
-    ask_again(parts_->state, parts_->filters.look(parts_->state, parts_->index));
+    ask_again(parts_->state, parts_->filters.look(parts_->state, parts_->index),
+              [this](std::uint32_t process_id) { return parts_->is_of_user(process_id); });
     return parts_->filters.wanted_in_ns();
 }
 

@@ -66,11 +66,14 @@ std::uint32_t StateFile::let_go(const ProcessSlot& taken, std::uint32_t session)
     std::uint64_t judged_at = generation();
     const std::uint32_t cleared = taken.content.held & ~held_by_others(session);
     std::uint32_t held = change_hold(taken, 0, ~cleared);
-    for (std::uint64_t now = generation(); now != judged_at; now = generation()) {
+    constexpr int judgements_max = 10; /* whose state it is may change it as often as he likes */
+    for (int judgements = 0; judgements < judgements_max; judgements++) {
+        const std::uint64_t now = generation();
+        if (now == judged_at) return held;
         judged_at = now;
         held = change_hold(taken, cleared & held_by_others(session), ~std::uint32_t{0});
     }
-    return held;
+    return change_hold(taken, cleared, ~std::uint32_t{0});
 }
 
 void StateFile::insist(const ProcessSlot& taken) {

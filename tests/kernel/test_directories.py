@@ -97,6 +97,33 @@ kill -INT $recorder; wait $recorder || exit 2
 kill $(cat /tmp/behind)
 unload
 """,
+    # Of another user, too.
+    "theirs_behind": """
+begin before as_user
+plumb record -q -o $RESULTS/trace -e 'subject:*' --user 1001 & recorder=$!
+until grep -q 1001 $RESULTS/trace/ust-1001/metadata 2>/dev/null || [ -e $RESULTS/trace/ust-1001 ]; do sleep 0.1; done
+sleep 0.3
+insmod /plumb.ko || exit 1
+sleep 2
+begin behind as_user
+sleep 0.3
+kill -INT $recorder; wait $recorder || exit 2
+kill $(cat /tmp/before) $(cat /tmp/behind)
+unload
+""",
+    # There is no /dev/shm at first, and then one that nobody can be recorded in.
+    "too_small": """
+insmod /plumb.ko || exit 1
+umount /dev/shm || exit 2
+rmdir /dev/shm || exit 3
+plumb record -o $RESULTS/trace -e 'subject:*' 2>$RESULTS/said & recorder=$!
+until plumb list | grep -q "of process"; do sleep 0.1; done
+mkdir /tmp/small && mount -t tmpfs -o mode=1777,size=64k tmpfs /tmp/small && ln -s /tmp/small /dev/shm || exit 4
+sleep 1
+kill -INT $recorder; wait $recorder
+rm /dev/shm && umount /tmp/small && mkdir /dev/shm && mount -t tmpfs -o mode=1777 tmpfs /dev/shm || exit 5
+unload
+""",
     # Whoever begins during a recording is there from its first event on, wherever it looks.
     "later": """
 insmod /plumb.ko || exit 1
@@ -195,6 +222,14 @@ class Directories(GuestTests):
     def test_a_recorder_that_was_there_before_the_module_has_who_comes_behind_it(self):
         self.recorded("behind", 1)
         self.assertEqual(self.folders("behind"), ["ust", "ust-0-module"])
+
+    def test_a_named_users_programs_are_in_it_also_behind_the_module(self):
+        self.recorded("theirs_behind", 2)
+        self.assertEqual(self.folders("theirs_behind"), ["ust", "ust-1001", "ust-1001-module"])
+
+    def test_it_is_told_where_somebody_could_be_and_is_not_recorded(self):
+        said = (self.left_by("too_small") / "said").read_text()
+        self.assertEqual(said.count("can not be recorded"), 2, said) # when it is found, and at the end
 
     def test_there_need_be_no_shared_memory_to_be_seen(self):
         self.recorded("no_shm", 1)

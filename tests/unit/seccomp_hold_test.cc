@@ -3,12 +3,14 @@
 #include "consumerd/control/seccomp.h"
 #include "tests/support/state_test.h"
 
+#include <atomic>
 #include <csignal>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace plumb;
@@ -137,6 +139,34 @@ TEST_F(SeccompHold, reaches_one_behind_many_that_have_ended_at_the_next_look) {
     }
     EXPECT_EQ(slot.held, of_session_3);
     EXPECT_EQ(state_->processes().size(), 1u);
+}
+
+// Whose state it is may change it as often as he likes: he gets nothing for that but that he is held.
+TEST_F(SeccompHold, is_kept_where_the_rules_never_stay_as_they_are) {
+    const Child child(false);
+    const plumb_process& slot = claim(child.process_id(), of_session_3);
+    std::uint64_t& generation = header().generation;
+    std::atomic<bool> is_over = false;
+    std::thread vandal([&] {
+        while (!is_over)
+            __atomic_add_fetch(&generation, 1, __ATOMIC_RELAXED);
+    });
+    hold_filtered(*state_, 5);
+    is_over = true;
+    vandal.join();
+    EXPECT_EQ(slot.held & ~of_session_3, 0u);
+    hold_filtered(*state_, 5);
+    EXPECT_EQ(slot.held, 0u);
+}
+
+TEST_F(SeccompHold, is_laid_on_whom_there_is_no_time_to_look_at) {
+    const Child child(false);
+    const plumb_process& slot = claim(child.process_id(), 0);
+    hold_filtered(*state_, 5, 0);
+    EXPECT_EQ(slot.held, of_session_5);
+    std::uint32_t next = 0;
+    look_after_filtered(*state_, 5, next, 1'000'000'000);
+    EXPECT_EQ(slot.held, 0u) << "at the next look";
 }
 
 TEST_F(SeccompHold, is_looked_for_in_short_looks_that_follow_each_other_until_the_round_is_over) {
