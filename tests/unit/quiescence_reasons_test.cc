@@ -384,9 +384,12 @@ TEST_F(Quiescence, only_those_who_are_asked_again_are_signalled) {
     claim(other, ready, SIGURG, 8);
     shared->answers = shared->acknowledges = true;
     publish();
-    ask_again(*state_, {});
+    const auto anybody = [](std::uint32_t) { return true; };
+    ask_again(*state_, {}, anybody);
     EXPECT_EQ(shared->signals, 0u);
-    ask_again(*state_, {7});
+    ask_again(*state_, {7}, [](std::uint32_t) { return false; }); /* another user's */
+    EXPECT_EQ(shared->signals, 0u);
+    ask_again(*state_, {7}, anybody);
     EXPECT_GE(shared->signals, 1u);
     EXPECT_EQ(slot(7).acknowledged, shared->generation);
     EXPECT_EQ(slot(8).acknowledged, 0u);
