@@ -10,14 +10,16 @@
  * Whom we have counted as asleep is sent the signal in any case: he had it open while he slept. It is blocked when he comes by only
  * if a handler comes first, as of the SIGCONT that ended a stop, and he is told behind that.
  *
- * A `struct update` belongs to who asks and to each `struct work` of it that waits; a work belongs to its thread, which runs it
- * once, or when it ends, and keeps the module. Of a work in an update's list, under the lock, the thread has not ended: it
- * takes the work out itself before that.
+ * There is one `struct update` for each signal and value that a user has a process sent: each runtime in a process listens for
+ * its own. It belongs to those who ask and to each `struct work` of it that waits, so who asks for what another one has asked
+ * for, and is waited for, gives no work once more. A work belongs to its thread, which runs it once, or when it ends, and keeps
+ * the module. Of a work in an update's list, under the lock, the thread has not ended: it takes the work out itself before that.
  */
 #include <asm/syscall.h>
 #include <linux/bsearch.h>
 #include <linux/cred.h>
 #include <linux/hash.h>
+#include <linux/hashtable.h>
 #include <linux/kvm.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -45,13 +47,19 @@ struct work {
 /* By a hash of the user: two that share one share the limit. */
 static atomic_t works_of_users[1 << USER_BITS];
 
-struct update *plumb_make_update(struct pid *pid)
+static DEFINE_HASHTABLE(updates, 8);
+static DEFINE_SPINLOCK(updates_lock); /* of the table, and of the step of `users` to 0 */
+
+static struct update *make(struct pid *pid, const struct plumb_update *request)
 {
 	struct update *update = kzalloc(sizeof(*update), GFP_KERNEL_ACCOUNT);
 
 	if (!update)
 		return NULL;
 	update->pid = get_pid(pid);
+	update->signal_number = request->signal_number;
+	update->value = request->value;
+	update->user = current_uid();
 	refcount_set(&update->users, 1);
 	spin_lock_init(&update->lock);
 	INIT_LIST_HEAD(&update->works);
@@ -60,12 +68,55 @@ struct update *plumb_make_update(struct pid *pid)
 	return update;
 }
 
-void plumb_put_update(struct update *update)
+static void forget(struct update *update)
 {
-	if (!refcount_dec_and_test(&update->users))
-		return;
 	put_pid(update->pid);
 	kfree(update);
+}
+
+static struct update *find_equal(const struct update *to)
+{
+	struct update *update;
+
+	hash_for_each_possible(updates, update, node, (unsigned long)to->pid)
+		if (update->pid == to->pid && update->signal_number == to->signal_number && update->value == to->value &&
+		    uid_eq(update->user, to->user) && update->works_of_user == to->works_of_user)
+			return update;
+	return NULL;
+}
+
+struct update *plumb_get_update(struct pid *pid, const struct plumb_update *request)
+{
+	struct update *made = make(pid, request), *update;
+
+	if (!made)
+		return NULL;
+	spin_lock(&updates_lock);
+	update = find_equal(made);
+	if (update)
+		refcount_inc(&update->users);
+	else
+		hash_add(updates, &made->node, (unsigned long)pid);
+	spin_unlock(&updates_lock);
+	if (!update)
+		return made;
+	forget(made);
+	return update;
+}
+
+void plumb_put_update(struct update *update)
+{
+	bool is_last;
+
+	if (refcount_dec_not_one(&update->users))
+		return;
+	spin_lock(&updates_lock);
+	is_last = refcount_dec_and_test(&update->users);
+	if (is_last)
+		hash_del(&update->node);
+	spin_unlock(&updates_lock);
+	if (is_last)
+		forget(update);
 }
 
 /* Of one that waits: whether it may run work before the call has ended (io_uring's completions, a guest's halt). */
@@ -96,11 +147,16 @@ static void come_by(struct callback_head *head)
 	struct kernel_siginfo signal;
 	bool takes = false;
 
+	clear_siginfo(&signal);
+	signal.si_signo = update->signal_number;
+	signal.si_code = SI_QUEUE;
+	signal.si_value.sival_ptr = (void __user *)update->value;
 	spin_lock(&update->lock);
 	list_del(&work->node);
 	update->work_count--;
 	if (!(current->flags & PF_EXITING) && !update->taken) {
-		signal = update->signal;
+		signal.si_pid = update->sender_process;
+		signal.si_uid = update->sender_user;
 		takes = work->was_asleep ||
 			(!works_inside(current) && !sigismember(&current->blocked, signal.si_signo));
 		if (takes)
@@ -117,15 +173,11 @@ static void come_by(struct callback_head *head)
 	module_put(THIS_MODULE);
 }
 
-void plumb_begin_update(struct update *update, const struct plumb_update *request)
+void plumb_begin_update(struct update *update)
 {
 	spin_lock(&update->lock);
-	clear_siginfo(&update->signal);
-	update->signal.si_signo = request->signal_number;
-	update->signal.si_code = SI_QUEUE;
-	update->signal.si_pid = task_tgid_vnr(current);
-	update->signal.si_uid = from_kuid_munged(current_user_ns(), current_uid());
-	update->signal.si_value.sival_ptr = (void __user *)request->value;
+	update->sender_process = task_tgid_vnr(current);
+	update->sender_user = from_kuid_munged(current_user_ns(), current_uid());
 	update->blocked = 0;
 	update->taken = 0;
 	spin_unlock(&update->lock);
@@ -317,7 +369,7 @@ void plumb_tell_update(struct update *update, struct plumb_update *answer)
 		if (!is_asleep(work->task))
 			continue;
 		smp_rmb(); /* the mask is that of one that slept */
-		if (may_be_sent(work->task, update->signal.si_signo)) {
+		if (may_be_sent(work->task, update->signal_number)) {
 			work->was_asleep = true;
 			answer->asleep++;
 		} else {

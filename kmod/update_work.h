@@ -6,28 +6,33 @@
 #include <linux/list.h>
 #include <linux/pid.h>
 #include <linux/refcount.h>
-#include <linux/signal_types.h>
 #include <linux/spinlock.h>
+#include <linux/uidgid.h>
 #include <plumb/abi/module.h>
 
 struct update {
-	struct hlist_node node; /* of who asks */
+	struct hlist_node node;
 	struct pid *pid;
+	u32 signal_number;
+	u64 value;
+	kuid_t user; /* who asks */
 	refcount_t users;
 	spinlock_t lock; /* of all that follows */
 	struct list_head works;
 	size_t work_count;
-	struct kernel_siginfo signal;
+	pid_t sender_process; /* of the signal, as kill(2) would say it */
+	uid_t sender_user;
 	u32 blocked;
 	u32 taken;
 	atomic_t *works_of_user; /* or NULL: of root */
 };
 
-/* Of the caller, who may put it when he does not look any more: works that wait have it, too. */
-struct update *plumb_make_update(struct pid *pid);
+/* That of the caller's user for this signal and value, made if it is missing. The caller puts it when he does not look any more:
+ * works that wait have it, too. */
+struct update *plumb_get_update(struct pid *pid, const struct plumb_update *request);
 void plumb_put_update(struct update *update);
-/* From now on it is this signal that is sent, once. */
-void plumb_begin_update(struct update *update, const struct plumb_update *request);
+/* From now on the signal is sent once. */
+void plumb_begin_update(struct update *update);
 /* Gives work to those threads that have none waiting; how many. -ENOSPC: the user has too much waiting. */
 int plumb_ask_update(struct update *update, u32 *asked);
 void plumb_tell_update(struct update *update, struct plumb_update *answer);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Who asks processes to hear of new rules, PLUMB_OPERATION_UPDATES of <plumb/abi/module.h>: a descriptor has a table of the
- * processes that it has asked. How they hear of it: update_work.c. What waits there when the descriptor is closed goes on waiting.
+ * processes that it has asked, by which signal. How they hear of it: update_work.c. What waits there when the descriptor is closed goes
+ * on waiting.
  */
 #include <linux/anon_inodes.h>
 #include <linux/cred.h>
@@ -20,20 +21,26 @@
 /* A table is swept of those that have ended when it has doubled. */
 #define SWEPT_AT_LEAST 256
 
+/* What a descriptor has asked for: of each process and signal number, what it has asked for last. */
+struct asked {
+	struct hlist_node node;
+	struct update *update;
+};
+
 struct table {
 	struct mutex lock;
-	DECLARE_HASHTABLE(updates, TABLE_BITS);
+	DECLARE_HASHTABLE(asked, TABLE_BITS);
 	size_t count;
 	size_t swept_at;
 };
 
-static struct update *find(struct table *table, struct pid *pid)
+static struct asked *find(struct table *table, struct pid *pid, u32 signal_number)
 {
-	struct update *update;
+	struct asked *asked;
 
-	hash_for_each_possible(table->updates, update, node, (unsigned long)pid)
-		if (update->pid == pid)
-			return update;
+	hash_for_each_possible(table->asked, asked, node, (unsigned long)pid)
+		if (asked->update->pid == pid && asked->update->signal_number == signal_number)
+			return asked;
 	return NULL;
 }
 
@@ -50,29 +57,48 @@ static bool has_ended(struct pid *pid)
 static void sweep(struct table *table, bool all)
 {
 	struct hlist_node *next;
-	struct update *update;
+	struct asked *asked;
 	int bucket;
 
-	hash_for_each_safe(table->updates, bucket, next, update, node) {
-		if (!all && !has_ended(update->pid))
+	hash_for_each_safe(table->asked, bucket, next, asked, node) {
+		if (!all && !has_ended(asked->update->pid))
 			continue;
-		hash_del(&update->node);
+		hash_del(&asked->node);
 		table->count--;
-		plumb_put_update(update);
+		plumb_put_update(asked->update);
+		kfree(asked);
 	}
 	table->swept_at = max_t(size_t, 2 * table->count, SWEPT_AT_LEAST);
 }
 
-static struct update *add(struct table *table, struct pid *pid)
+static struct update *add(struct table *table, struct pid *pid, struct update *update)
 {
-	struct update *update = plumb_make_update(pid);
+	struct asked *asked = kmalloc(sizeof(*asked), GFP_KERNEL_ACCOUNT);
 
-	if (!update)
+	if (!asked) {
+		plumb_put_update(update);
 		return NULL;
+	}
 	if (table->count >= table->swept_at)
 		sweep(table, false);
-	hash_add(table->updates, &update->node, (unsigned long)pid);
+	asked->update = update;
+	hash_add(table->asked, &asked->node, (unsigned long)pid);
 	table->count++;
+	return update;
+}
+
+static struct update *find_or_add(struct table *table, struct pid *pid, const struct plumb_update *request)
+{
+	struct asked *asked = find(table, pid, request->signal_number);
+	struct update *update;
+
+	if (asked && asked->update->value == request->value)
+		return asked->update;
+	update = plumb_get_update(pid, request);
+	if (!update || !asked)
+		return update ? add(table, pid, update) : NULL;
+	plumb_put_update(asked->update);
+	asked->update = update;
 	return update;
 }
 
@@ -99,34 +125,42 @@ static int check(struct pid *pid)
 	return error;
 }
 
+static long ask(struct table *table, struct pid *pid, struct plumb_update *request)
+{
+	struct update *update = find_or_add(table, pid, request);
+	long error;
+
+	if (!update)
+		return -ENOMEM;
+	plumb_begin_update(update);
+	error = plumb_ask_update(update, &request->asked);
+	if (!error)
+		plumb_tell_update(update, request);
+	return error;
+}
+
+static long look(struct table *table, struct pid *pid, struct plumb_update *request)
+{
+	struct asked *asked = find(table, pid, request->signal_number);
+
+	if (!asked)
+		return -ENOENT;
+	request->asked = 0;
+	plumb_tell_update(asked->update, request);
+	return 0;
+}
+
 static long operate(struct table *table, unsigned int operation, struct plumb_update *request)
 {
 	struct pid *pid;
-	struct update *update;
 	long error;
 
 	if (operation == PLUMB_UPDATE_ASK && request->signal_number != SIGURG && request->signal_number != SIGWINCH)
 		return -EINVAL;
 	pid = find_get_pid(request->process_id);
 	error = check(pid);
-	if (error)
-		goto out;
-	update = find(table, pid);
-	request->asked = 0;
-	if (operation == PLUMB_UPDATE_ASK) {
-		error = -ENOMEM;
-		if (!update)
-			update = add(table, pid);
-		if (!update)
-			goto out;
-		plumb_begin_update(update, request);
-		error = plumb_ask_update(update, &request->asked);
-	} else if (!update) {
-		error = -ENOENT;
-	}
 	if (!error)
-		plumb_tell_update(update, request);
-out:
+		error = operation == PLUMB_UPDATE_ASK ? ask(table, pid, request) : look(table, pid, request);
 	put_pid(pid);
 	return error;
 }
@@ -177,7 +211,7 @@ int plumb_open_updates(void)
 	if (!table)
 		return -ENOMEM;
 	mutex_init(&table->lock);
-	hash_init(table->updates);
+	hash_init(table->asked);
 	table->swept_at = SWEPT_AT_LEAST;
 	descriptor = anon_inode_getfd("[plumb-updates]", &updates_operations, table, O_RDWR | O_CLOEXEC);
 	if (descriptor < 0)

@@ -39,9 +39,10 @@ std::optional<ModuleUpdate> ModuleUpdates::ask(std::uint32_t process_id, std::ui
     return operate(PLUMB_UPDATE_ASK, update);
 }
 
-std::optional<ModuleUpdate> ModuleUpdates::look(std::uint32_t process_id) {
+std::optional<ModuleUpdate> ModuleUpdates::look(std::uint32_t process_id, std::uint32_t signal_number) {
     plumb_update update = {};
     update.process_id = process_id;
+    update.signal_number = signal_number;
     return operate(PLUMB_UPDATE_LOOK, update);
 }
 

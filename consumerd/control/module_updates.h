@@ -17,9 +17,9 @@ namespace plumb {
 
 /* What is known of a process that was asked. */
 struct ModuleUpdate {
-    /* Threads that got work when it was asked: none, if all of them still had some. */
+    /* Threads that got work when it was asked: none, if all of them still had some, by whoever of this user asked. */
     std::uint32_t asked = 0;
-    /* All of its threads sleep, or are stopped, and it does nothing more before it has asked again. */
+    /* All of its threads sleep, or are stopped, and the first that goes on asks again before it does anything else. */
     bool is_asleep = false;
     /* Nobody has taken the signal, and some of its threads have come by and block it. */
     bool is_blocked = false;
@@ -33,8 +33,8 @@ public:
     /* Nothing: not by this way (the process is out of the module's reach or has ended, or there is no memory). */
     std::optional<ModuleUpdate> ask(std::uint32_t process_id, std::uint32_t signal_number,
                                     std::uint32_t slot_index);
-    /* How far it is, of one that was asked. */
-    std::optional<ModuleUpdate> look(std::uint32_t process_id);
+    /* How far it is, of one that was asked by this signal. */
+    std::optional<ModuleUpdate> look(std::uint32_t process_id, std::uint32_t signal_number);
 
 private:
     explicit ModuleUpdates(FileDescriptor descriptor) : descriptor_(std::move(descriptor)) {}

@@ -7,8 +7,8 @@
  * exec() since, or begins to in this moment, does not notice it. Signals that a slot names and that are not of
  * that kind are never sent, since every program of the user can write there.
  *
- * Where plumb.ko is, it sends the signal, and wakes nobody for it: what sleeps in all of its threads has followed, since it does
- * nothing before it has asked.
+ * Where plumb.ko is, it sends the signal, and wakes nobody for it: what sleeps in all of its threads has followed, since the first
+ * thread that wakes does nothing before it has asked. (Others that wake while it asks go by the old rules until it has.)
  *
  * A program may have put a handler of its own in the place of ours. It is found out by silence: each signal is
  * counted in the slot before it is sent, and our handler sets the count back. Only the silence of a thread that
@@ -126,16 +126,16 @@ public:
             const std::uint32_t seen = state_.ack_count();
             now_ns_ = monotonic_now_ns();
             std::vector<std::uint32_t> pending;
-            const std::vector<ProcessSlot> slots = state_.processes();
-            const std::set<std::uint32_t> left = left_by_exec(slots);
-            for (const ProcessSlot& slot : slots) {
+            slots_ = state_.processes();
+            const std::set<std::uint32_t> left = left_by_exec(slots_);
+            for (const ProcessSlot& slot : slots_) {
                 if (left.count(slot.index) != 0)
                     state_.free_slot_left_by_exec(slot);
                 else if (is_too_late() ? settled_.count(key_of(slot)) == 0 : is_pending(slot))
                     pending.push_back(slot.process_id());
             }
             const bool more_may_come =
-                pending.empty() && slotless_ && slotless_->may_follow(slots, now_ns_, report_);
+                pending.empty() && slotless_ && slotless_->may_follow(slots_, now_ns_, report_);
             if (pending.empty() && !more_may_come) return std::move(report_);
             if (now_ns_ - start_ns_ > options_.timeout_ns) return give_up(pending);
             state_.wait_for_ack(seen, look_interval_ns);
@@ -322,7 +322,8 @@ private:
 
     /* Nothing where this way is not open. Of one that has yet to hear of what it was sent already, nothing more is counted. */
     std::optional<bool> send_by_module(const ProcessSlot& slot, Attempt& attempt) {
-        ModuleUpdates* const module = attempt.is_beyond_module ? nullptr : ModuleUpdates::of_machine();
+        ModuleUpdates* const module =
+            attempt.is_beyond_module || shares_signal(slot) ? nullptr : ModuleUpdates::of_machine();
         if (module == nullptr) return {};
         if (!may_be_tried(slot, attempt)) return bear_silence(slot, attempt);
         if (const auto answer = if_nobody_listens(slot, attempt)) return answer;
@@ -336,9 +337,18 @@ private:
         return update->is_asleep ? sleeps(slot) : true;
     }
 
-    /* Whether it does nothing before it has followed. */
+    /* With another runtime of its process, as every third one does. What both are sent when a thread wakes would wait there
+     * together, and of each signal one can. */
+    bool shares_signal(const ProcessSlot& slot) const {
+        return std::any_of(slots_.begin(), slots_.end(), [&](const ProcessSlot& other) {
+            return other.index != slot.index && other.process_id() == slot.process_id() && other.is_ready() &&
+                   other.content.signal_number == slot.content.signal_number;
+        });
+    }
+
+    /* Whether its first thread to go on follows before it does anything else. */
     bool is_asleep_behind_module(const ProcessSlot& slot, Attempt& attempt) {
-        const auto update = ModuleUpdates::of_machine()->look(slot.process_id());
+        const auto update = ModuleUpdates::of_machine()->look(slot.process_id(), slot.content.signal_number);
         if (update && update->is_asleep) return true;
         /* Those that run block the signal, or nobody gets there (a frozen cgroup): the other way may, and says why not. */
         const std::uint64_t patience_ns =
@@ -440,6 +450,7 @@ private:
     std::uint64_t start_ns_;
     std::uint64_t now_ns_ = 0;
     Report report_;
+    std::vector<ProcessSlot> slots_; /* at this look */
     std::set<Key> settled_;
     std::map<Key, Attempt> attempts_;
     std::optional<Slotless> slotless_;

@@ -61,7 +61,8 @@ struct Disturbed {
 struct Report {
     std::uint64_t generation = 0;
     std::vector<std::uint32_t> acknowledged; /* process ids */
-    /* Of these, those that sleep and ask again before they do anything else (plumb.ko): they have not heard of it yet. */
+    /* Of these, those that sleep, and whose first thread to go on asks before it does anything else (plumb.ko): they have not heard
+     * of it yet. */
     std::vector<std::uint32_t> asleep;
     std::vector<Unreachable> unreachable;
     std::vector<Unreachable> reached_late; /* of a session that ends: could not attach to it at first */

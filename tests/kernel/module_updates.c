@@ -111,19 +111,18 @@ void end(pid_t child) {
     close(wake[1]);
 }
 
-/* Until all of its threads sleep, or two seconds are over. */
-static struct plumb_update look_until_asleep(pid_t child, unsigned threads) {
-    struct plumb_update request = {0};
-    for (int tries = 0; tries < 200; tries++) {
-        request.process_id = (uint32_t)child;
-        if (update(PLUMB_UPDATE_LOOK, &request) != 0 || request.asleep == threads) break;
-        usleep(10000);
-    }
+struct plumb_update request_for(pid_t child) {
+    const struct plumb_update request = {(uint32_t)child, SIGURG, 0x1234567890, 0, 0, 0, 0, 0, 0};
     return request;
 }
 
-struct plumb_update request_for(pid_t child) {
-    const struct plumb_update request = {(uint32_t)child, SIGURG, 0x1234567890, 0, 0, 0, 0, 0, 0};
+/* Until all of its threads sleep, or two seconds are over. */
+static struct plumb_update look_until_asleep(pid_t child, unsigned threads) {
+    struct plumb_update request = request_for(child);
+    for (int tries = 0; tries < 200; tries++) {
+        if (update(PLUMB_UPDATE_LOOK, &request) != 0 || request.asleep == threads) break;
+        usleep(10000);
+    }
     return request;
 }
 
@@ -300,6 +299,7 @@ void check_updates(void) {
     check_blocked();
     check_short_lives();
     check_refused();
+    check_runtimes();
     check_waits();
 }
 

@@ -8,7 +8,7 @@
 
 /* Shared with the child. */
 extern struct seen {
-    int ready, handled, handled_in, other_value, interrupted, returned;
+    int ready, handled, handled_in, handled_second, other_value, interrupted, returned, thread;
     volatile int stop;
 } * seen;
 extern int wake[2]; /* a pipe */
@@ -23,6 +23,9 @@ void open_updates(void); /* another one */
 void close_updates(void);
 int update(unsigned operation, struct plumb_update* request);
 struct plumb_update request_for(pid_t child);
+
+/* module_runtimes.c */
+void check_runtimes(void);
 
 /* module_waits.c */
 void check_waits(void);

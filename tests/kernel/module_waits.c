@@ -235,6 +235,7 @@ static int ask_too_much(void) {
     int error = 0;
     for (unsigned i = 0; i < limit && error == 0; i++) {
         struct plumb_update request = request_for(child);
+        request.value = i; /* the same would be one for all of them */
         open_updates();
         if (update(PLUMB_UPDATE_ASK, &request) != 0) error = errno;
         asked += request.asked;

@@ -55,6 +55,15 @@ touch /tmp/sleepers/end
 wait $sleepers || exit 3
 rm -r /tmp/sleepers
 """
+# One recording behind the other, of a program that sleeps all the time.
+ASLEEP_AGAIN = """
+sleep 1000 | subject nanosleep >$RESULTS/said & subject=$!
+until grep -q ready $RESULTS/said; do sleep 0.05; done
+for i in 1 2 3 4 5; do
+    plumb record -q -o $RESULTS/$i -e 'subject:*' --duration 100ms || exit $i
+done
+kill -9 $(pidof subject sleep)
+"""
 # A program that blocks the signal in every thread, and runs.
 BLOCKED = """
 sleep 1000 | subject block spin >$RESULTS/said & subject=$!
@@ -112,7 +121,7 @@ module_calls without
 
 def build_calls(folder):
     calls = folder / "module_calls"
-    sources = [SOURCE / "tests/kernel" / f"module_{part}.c" for part in ("calls", "updates", "waits", "channel", "probes", "directories", "hostile")]
+    sources = [SOURCE / "tests/kernel" / f"module_{part}.c" for part in ("calls", "updates", "runtimes", "waits", "channel", "probes", "directories", "hostile")]
     subprocess.run(["gcc", "-std=gnu11", "-O2", "-g0", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{SOURCE}/include",
                     *sources, "-o", calls], check=True)
     return calls
@@ -141,6 +150,7 @@ class Module(GuestTests):
         guest.step("directories", "module_calls directories")
         guest.step("sleepers", SLEEPERS)
         guest.add(BUILD / "tests/fixtures/subject", "/bin/subject")
+        guest.step("asleep_again", ASLEEP_AGAIN)
         guest.step("blocked", BLOCKED)
         guest.step("masked", MASKED)
         for program in ("stress_quiescence", "fixtures/stress_writer"):
@@ -202,6 +212,11 @@ class Module(GuestTests):
     def test_programs_that_sleep_are_recorded_and_none_of_their_calls_ends_early(self):
         early, summaries = self.sleepers("sleepers")
         self.assertEqual((early, [summary["disturbed"] for summary in summaries]), (0, [[], []]))
+
+    def test_a_program_that_sleeps_through_recordings_is_not_taken_for_one_that_does_not_answer(self):
+        folder = self.passed("asleep_again").folder
+        for i in range(1, 6):
+            self.assertEqual(json.loads((folder / f"{i}/summary.json").read_text())["unreachable"], [], i)
 
     def test_who_can_not_be_reached_is_named_for_what_stands_in_the_way(self):
         folder = self.passed("blocked").folder

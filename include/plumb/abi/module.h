@@ -74,18 +74,20 @@ struct plumb_descriptor_request {
  * has a process ask again for its rules without ending any of its system calls early: each of its threads gets
  * work to do before its next instruction in user space, wherever it is. The first that comes by and does not block
  * the signal is sent it there, to itself, with this value (si_code SI_QUEUE), so that its handler runs at once;
- * for the others nothing happens. Threads that sleep go on sleeping. Asked again, only those that have come by since get new
- * work.
+ * for the others nothing happens. Threads that sleep go on sleeping. Asked again, by this or another descriptor of the same user's,
+ * only those that have come by since get new work. Of each signal and value that a process is asked by it is sent one: runtimes in
+ * it listen for different ones. (Two values of one signal, asked for at once, may come as one signal, with either of them.)
  *
  * So, as long as all of its threads sleep in system calls and have not come by (`asleep` == `threads`), the process does
- * nothing in user space before it has asked; otherwise it says itself when it has (struct plumb_process).
+ * nothing in user space before a thread of it has begun to ask; other threads that wake while that one asks go on by the old
+ * rules until it has. Otherwise it says itself when it has (struct plumb_process).
  *
- * PLUMB_UPDATE_LOOK tells the same and asks for nothing. What was asked for stays when the descriptor is closed; the module
- * can not be unloaded before the last thread has come by, or ended.
+ * PLUMB_UPDATE_LOOK tells the same of what this process was last asked by this signal number, and asks for nothing. What was asked
+ * for stays when the descriptor is closed; the module can not be unloaded before the last thread has come by, or ended.
  *
  *   EPERM     the caller may not signal that process (kill(2))
  *   ESRCH     there is no such process
- *   ENOENT    PLUMB_UPDATE_LOOK: it was not asked by this descriptor
+ *   ENOENT    PLUMB_UPDATE_LOOK: it was not asked by this descriptor and signal
  *   ENOSPC    of what the caller's user has asked for, 262,144 threads have yet to come by; without CAP_SYS_RESOURCE
  *   EINVAL    the signal is not one whose default is to be ignored (SIGURG, SIGWINCH)
  */
