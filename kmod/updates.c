@@ -5,7 +5,6 @@
  * on waiting.
  */
 #include <linux/anon_inodes.h>
-#include <linux/cred.h>
 #include <linux/fs.h>
 #include <linux/hashtable.h>
 #include <linux/module.h>
@@ -102,27 +101,10 @@ static struct update *find_or_add(struct table *table, struct pid *pid, const st
 	return update;
 }
 
-static bool may_signal(const struct task_struct *task)
-{
-	const struct cred *own = current_cred();
-	const struct cred *theirs = __task_cred(task);
-
-	return uid_eq(own->euid, theirs->suid) || uid_eq(own->euid, theirs->uid) ||
-	       uid_eq(own->uid, theirs->suid) || uid_eq(own->uid, theirs->uid) ||
-	       ns_capable(theirs->user_ns, CAP_KILL);
-}
-
+/* As kill(2) would be answered, security modules asked. */
 static int check(struct pid *pid)
 {
-	struct task_struct *process;
-	int error = -ESRCH;
-
-	rcu_read_lock();
-	process = pid_task(pid, PIDTYPE_TGID);
-	if (process)
-		error = may_signal(process) ? 0 : -EPERM;
-	rcu_read_unlock();
-	return error;
+	return has_ended(pid) ? -ESRCH : kill_pid(pid, 0, 0);
 }
 
 static long ask(struct table *table, struct pid *pid, struct plumb_update *request)
