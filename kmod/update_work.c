@@ -128,6 +128,12 @@ static bool works_inside(struct task_struct *task)
 	return call == __NR_io_uring_enter || (call == __NR_ioctl && regs->si == KVM_RUN);
 }
 
+/* Whether it is not in user space again: on its way to exit_signals() it still may run work, as where a tracer stops it. */
+static bool is_ending(struct task_struct *task)
+{
+	return (task->flags & PF_EXITING) || syscall_get_nr(task, task_pt_regs(task)) == __NR_exit;
+}
+
 static bool may_give_more(const struct update *update)
 {
 	return !update->works_of_user || atomic_read(update->works_of_user) < WORKS_MAX;
@@ -154,7 +160,7 @@ static void come_by(struct callback_head *head)
 	spin_lock(&update->lock);
 	list_del(&work->node);
 	update->work_count--;
-	if (!(current->flags & PF_EXITING) && !update->taken) {
+	if (!is_ending(current) && !update->taken) {
 		signal.si_pid = update->sender_process;
 		signal.si_uid = update->sender_user;
 		takes = work->was_asleep ||
@@ -346,10 +352,13 @@ static bool is_asleep(struct task_struct *task)
 
 /*
  * Of one that sleeps: whether it will be sent the signal when it comes by. Some calls have a mask of their own (sigsuspend, ppoll,
- * sigtimedwait ...), and it depends on how they end which one is in force then: both have to leave the signal open.
+ * sigtimedwait ...), and it depends on how they end which one is in force then: both have to leave the signal open. And while
+ * one waits in vfork(), its child goes on in its place.
  */
 static bool may_be_sent(struct task_struct *task, int signal_number)
 {
+	if (syscall_get_nr(task, task_pt_regs(task)) == __NR_vfork)
+		return false;
 	if (sigismember(&task->blocked, signal_number) || sigismember(&task->real_blocked, signal_number))
 		return false;
 	if (test_tsk_restore_sigmask(task) && sigismember(&task->saved_sigmask, signal_number))
@@ -359,6 +368,7 @@ static bool may_be_sent(struct task_struct *task, int signal_number)
 
 void plumb_tell_update(struct update *update, struct plumb_update *answer)
 {
+	const size_t threads_before = count_threads(update->pid);
 	struct work *work;
 
 	answer->waiting = answer->asleep = 0;
@@ -369,6 +379,8 @@ void plumb_tell_update(struct update *update, struct plumb_update *answer)
 		if (!is_asleep(work->task))
 			continue;
 		smp_rmb(); /* the mask is that of one that slept */
+		if (is_ending(work->task))
+			continue;
 		if (may_be_sent(work->task, update->signal_number)) {
 			work->was_asleep = true;
 			answer->asleep++;
@@ -378,6 +390,9 @@ void plumb_tell_update(struct update *update, struct plumb_update *answer)
 	}
 	answer->taken = update->taken;
 	spin_unlock(&update->lock);
-	/* Behind: a thread that is new has come by, or somebody who has made it. */
-	answer->threads = count_threads(update->pid);
+	/*
+	 * Behind: a thread that is new has come by, or somebody who has made it. And before: of those that sleep none has
+	 * ended meanwhile, which would make up for one that has not been counted as such.
+	 */
+	answer->threads = max(threads_before, count_threads(update->pid));
 }

@@ -1,14 +1,19 @@
 /*
- * module_calls: PLUMB_OPERATION_UPDATES where it is asked for more than once. Two runtimes in a process listen on a signal each,
- * and both are told before the program goes on; what two descriptors ask for is one work.
+ * module_calls: PLUMB_OPERATION_UPDATES where it is asked for more than once, and where a thread ends. Two runtimes in a process
+ * listen on a signal each, and both are told before the program goes on; what two descriptors ask for is one work.
  */
 #define _GNU_SOURCE
 #include "module_calls.h"
 #include "module_updates.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const uint64_t second_value = 0x9876543210;
@@ -91,7 +96,91 @@ static void check_two_who_ask(void) {
     end(child);
 }
 
+static void* end_by_call(void* unused) {
+    __atomic_store_n(&seen->thread, (int)syscall(SYS_gettid), __ATOMIC_SEQ_CST);
+    nap();
+    syscall(SYS_exit, 0);
+    return unused;
+}
+
+static void read_beside_one_that_ends(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, end_by_call, NULL);
+    wait_until(&seen->thread, 1);
+    read_with_two_runtimes();
+}
+
+/* Until it is about to enter exit(). */
+static void trace_to_its_end(pid_t thread) {
+    struct user_regs_struct registers = {0};
+    int status;
+    if (ptrace(PTRACE_SEIZE, thread, NULL, PTRACE_O_TRACEEXIT | PTRACE_O_TRACESYSGOOD) != 0 ||
+        ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) != 0)
+        abort();
+    waitpid(thread, &status, __WALL);
+    seen->stop = 1;
+    while (registers.orig_rax != SYS_exit) {
+        ptrace(PTRACE_SYSCALL, thread, NULL, NULL);
+        if (waitpid(thread, &status, __WALL) != thread || !WIFSTOPPED(status)) abort();
+        ptrace(PTRACE_GETREGS, thread, NULL, &registers);
+    }
+    seen->stop = 0;
+}
+
+/* A tracer is told of the end, which runs works before the thread counts as one that ends. */
+static void check_one_that_ends(void) {
+    const pid_t child = start(read_beside_one_that_ends);
+    struct plumb_update request = request_for(child);
+    int status;
+    wait_until(&seen->ready, 1);
+    const pid_t thread = seen->thread;
+    trace_to_its_end(thread);
+    wait_until_asleep(child);
+    expect(update(PLUMB_UPDATE_ASK, &request) == 0 && request.asked == 2, "an end", "asked");
+    expect(request.asleep == 1 && request.blocked == 0, "an end", "counted as one that will hear of it");
+    ptrace(PTRACE_CONT, thread, NULL, NULL);
+    waitpid(thread, &status, __WALL);
+    expect(status >> 8 == (SIGTRAP | PTRACE_EVENT_EXIT << 8), "an end", "traced");
+    expect(update(PLUMB_UPDATE_LOOK, &request) == 0 && request.waiting == 1 && request.taken == 0, "an end",
+           "taken by who ends");
+    ptrace(PTRACE_CONT, thread, NULL, NULL);
+    waitpid(thread, &status, __WALL);
+    expect(update(PLUMB_UPDATE_LOOK, &request) == 0 && request.threads == 1 && request.asleep == 1, "an end",
+           "who is left sleeps");
+    if (write(wake[1], "x", 1) != 1) abort();
+    wait_until(&seen->returned, 1);
+    expect(seen->returned == 11, "an end", "who is left is told");
+    end(child);
+}
+
+static void wait_for_vforked(void) {
+    char byte;
+    seen->ready = 1;
+    if (vfork() == 0) {
+        seen->thread = (int)read(wake[0], &byte, 1);
+        _exit(0);
+    }
+    seen->returned = 1 + 10 * seen->handled;
+    nap();
+}
+
+/* The child does in the parent's memory what it does, and hears of nothing. */
+static void check_vfork(void) {
+    const pid_t child = start(wait_for_vforked);
+    struct plumb_update request = request_for(child);
+    wait_until(&seen->ready, 1);
+    usleep(200000);
+    expect(update(PLUMB_UPDATE_ASK, &request) == 0 && request.asked == 1, "vfork", "asked");
+    expect(request.asleep == 0 && request.blocked == 1, "vfork", "counted as one that will follow first");
+    if (write(wake[1], "x", 1) != 1) abort();
+    wait_until(&seen->returned, 1);
+    expect(seen->returned == 11, "vfork", "told behind it");
+    end(child);
+}
+
 void check_runtimes(void) {
     check_two_runtimes();
     check_two_who_ask();
+    check_one_that_ends();
+    check_vfork();
 }

@@ -98,14 +98,14 @@ struct plumb_update {
     uint32_t signal_number;
     uint64_t value; /* si_value of the signal */
     /* The answer. */
-    uint32_t threads; /* of the process */
+    uint32_t threads; /* of the process, that have not ended */
     uint32_t asked;   /* of these, those that got work just now */
     uint32_t waiting; /* those that have not come by */
     uint32_t
         asleep; /* of these, those that sleep in a system call, or are stopped, and will be sent the signal if they come by first */
     uint32_t
         blocked; /* threads that came by and were not sent it, or sleep and would not be: they block it, or are in a call
-                       * that it would end (io_uring_enter, KVM_RUN) */
+                       * that it would end (io_uring_enter, KVM_RUN), or wait for a child in vfork() */
     uint32_t taken; /* signals sent since it was asked: 0 or 1 */
 };
 
