@@ -5,7 +5,8 @@
  * returns to the same caller. The kprobe has a post_handler, which it does not need: with one, it is never optimised to a
  * jump, in which the instruction pointer could not be changed.
  *
- * Leaving. Who is on the way to or in plumb_syscall() is counted in `calls` from the kprobe on. Unloading takes the kprobe
+ * Leaving. A call keeps the module while it is answered, which may be for ever, as where its argument lies in a page that
+ * somebody does not bring in. Who is on the way there, or behind it, is counted in `calls` from the kprobe on. Unloading takes the kprobe
  * away, waits until nobody is counted, and then for all tasks to have been scheduled: the last instructions of
  * plumb_syscall() are run by somebody who is not counted any more.
  */
@@ -13,6 +14,7 @@
 #include <linux/completion.h>
 #include <linux/errno.h>
 #include <linux/kprobes.h>
+#include <linux/module.h>
 #include <linux/percpu-refcount.h>
 #include <linux/rcupdate.h>
 #include <plumb/abi/module.h>
@@ -27,14 +29,23 @@ static bool is_taken;
 /* Of the self-test: who comes with these is answered at once. */
 static struct pt_regs *test_registers;
 
-static asmlinkage long plumb_syscall(const struct pt_regs *registers)
+static long answer(const struct pt_regs *registers)
 {
 	long result;
 
 	if (registers == READ_ONCE(test_registers))
-		result = SELF_TEST_ANSWER;
-	else
-		result = plumb_operate(registers->di, (void __user *)registers->si, registers->dx);
+		return SELF_TEST_ANSWER;
+	if (!try_module_get(THIS_MODULE))
+		return -ENOSYS;
+	result = plumb_operate(registers->di, (void __user *)registers->si, registers->dx);
+	module_put(THIS_MODULE);
+	return result;
+}
+
+static asmlinkage long plumb_syscall(const struct pt_regs *registers)
+{
+	const long result = answer(registers);
+
 	percpu_ref_put(&calls);
 	return result;
 }

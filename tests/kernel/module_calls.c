@@ -5,6 +5,7 @@
  *   module_calls asked              right and wrong questions, by both ways
  *   module_calls clock COUNT        the clock page against clock_gettime()
  *   module_calls hold FILE          maps the clock page, makes FILE, waits until it is gone
+ *   module_calls stuck FILE         asks with an argument in a page that is not there; makes FILE, and brings it in when FILE is gone
  *   module_calls updates            what PLUMB_OPERATION_UPDATES does to threads that sleep, block the signal, spin, end
  *   module_calls waiting FILE       a process that has yet to hear of an update; makes FILE, waits until it is gone
  *   module_calls hostile S SEED     for S seconds whatever a program can ask, in any order, as the users 1001 and 1002
@@ -206,6 +207,8 @@ int main(int count, char** arguments) {
         close(open(arguments[2], O_CREAT | O_WRONLY, 0600));
         while (access(arguments[2], F_OK) == 0)
             usleep(10000);
+    } else if (strcmp(what, "stuck") == 0) {
+        be_stuck(arguments[2]);
     } else if (strcmp(what, "updates") == 0) {
         check_updates();
     } else if (strcmp(what, "waiting") == 0) {

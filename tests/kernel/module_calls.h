@@ -24,6 +24,9 @@ void thrash_channels(long seconds, unsigned seed);
 /* module_directories.c */
 void check_directories(void);
 
+/* module_stuck.c */
+void be_stuck(const char* file);
+
 /* module_hostile.c: how much went wrong. */
 int be_hostile(long seconds, unsigned seed);
 

@@ -41,6 +41,8 @@ rm /tmp/held
 wait $holder || exit 3
 unload
 """
+# A call that waits for its argument for ever: the module goes on working.
+STUCK = IN_USE.replace("module_calls hold", "module_calls stuck").replace("rm /tmp/held", "module_calls asked || exit 4; rm /tmp/held")
 HAS_TO_HEAR = IN_USE.replace("module_calls hold", "module_calls waiting")
 # While everybody sleeps, and is woken in the middle of the second recording, whose command begins when all is on, and behind it.
 SLEEPERS = f"""
@@ -121,7 +123,7 @@ module_calls without
 
 def build_calls(folder):
     calls = folder / "module_calls"
-    sources = [SOURCE / "tests/kernel" / f"module_{part}.c" for part in ("calls", "updates", "runtimes", "waits", "channel", "probes", "directories", "hostile")]
+    sources = [SOURCE / "tests/kernel" / f"module_{part}.c" for part in ("calls", "updates", "runtimes", "waits", "stuck", "channel", "probes", "directories", "hostile")]
     subprocess.run(["gcc", "-std=gnu11", "-O2", "-g0", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{SOURCE}/include",
                     *sources, "-o", calls], check=True)
     return calls
@@ -160,6 +162,7 @@ class Module(GuestTests):
         guest.step("in_use", IN_USE)
         guest.step("has_to_hear", HAS_TO_HEAR)
         guest.step("again", AGAIN_AND_AGAIN)
+        guest.step("stuck", STUCK)
         guest.step("log", "dmesg")
         return guest.boot(folder)
 
@@ -243,6 +246,9 @@ class Module(GuestTests):
     def test_who_has_yet_to_hear_of_an_update_keeps_the_module(self):
         refused = self.passed("has_to_hear").folder / "refused"
         self.assertIn("Resource temporarily unavailable", refused.read_text())
+
+    def test_a_call_that_does_not_end_keeps_the_module(self):
+        self.assertIn("Resource temporarily unavailable", (self.passed("stuck").folder / "refused").read_text())
 
     def test_loaded_and_unloaded_under_traffic(self):
         result = self.passed("again")
