@@ -32,6 +32,8 @@
 /* As /dev/shm has it, with as many files as that: half of the memory. And names that others can not list. */
 #define OPTIONS "size=50%,mode=0711"
 #define LOOK_EVERY (HZ / 10)
+/* How many files a look goes through, with a lock of theirs held: of each user there is one that is no channel, and a directory. */
+#define LOOKED_AT_MAX 4096
 
 static struct vfsmount *directories;
 static DEFINE_MUTEX(hold_lock);
@@ -42,17 +44,20 @@ static u32 opening; /* that are not open yet */
 static void look_for_use(struct work_struct *work);
 static DECLARE_DELAYED_WORK(look, look_for_use);
 
-static bool has_channels(void)
+/* Or so many files that it is not known: who keeps them there could keep the module by one channel as well. */
+static bool may_have_channels(void)
 {
 	struct super_block *sb = directories->mnt_sb;
 	struct inode *inode;
+	size_t looked_at = 0;
 	bool found = false;
 
 	spin_lock(&sb->s_inode_list_lock);
 	list_for_each_entry(inode, &sb->s_inodes, i_sb_list) {
 		const loff_t bytes = i_size_read(inode);
 
-		found = S_ISREG(inode->i_mode) && bytes >= PLUMB_CHANNEL_HEADER_BYTES && bytes != PLUMB_STATE_TOTAL_BYTES;
+		found = ++looked_at > LOOKED_AT_MAX ||
+			(S_ISREG(inode->i_mode) && bytes >= PLUMB_CHANNEL_HEADER_BYTES && bytes != PLUMB_STATE_TOTAL_BYTES);
 		if (found)
 			break;
 	}
@@ -64,7 +69,7 @@ static bool has_channels(void)
 static void look_for_use(struct work_struct *work)
 {
 	mutex_lock(&hold_lock);
-	if (given != given_before || opening || !may_umount(directories) || has_channels()) {
+	if (given != given_before || opening || !may_umount(directories) || may_have_channels()) {
 		given_before = given;
 		schedule_delayed_work(&look, LOOK_EVERY);
 	} else {

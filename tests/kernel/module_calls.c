@@ -11,6 +11,8 @@
  *   module_calls hostile S SEED     for S seconds whatever a program can ask, in any order, as the users 1001 and 1002
  *   module_calls channels           channels for the kernel's events: right and wrong questions
  *   module_calls directories        users' directories: who gets one, and what can not be done to what is in there
+ *   module_calls files N            makes N empty files in the directory
+ *   module_calls no_files N         removes them
  *   module_calls thrash S SEED      for S seconds whatever can be done to such a channel, by several processes that are killed
  *   module_calls traffic FILE N     N threads ask until FILE is there; prints how many were answered, and how many met no module
  *
@@ -219,6 +221,10 @@ int main(int count, char** arguments) {
         check_kernel_events();
     } else if (strcmp(what, "directories") == 0) {
         check_directories();
+    } else if (strcmp(what, "files") == 0) {
+        make_files(atoi(arguments[2]));
+    } else if (strcmp(what, "no_files") == 0) {
+        remove_files(atoi(arguments[2]));
     } else if (strcmp(what, "thrash") == 0) {
         thrash_channels(atol(arguments[2]), (unsigned)atoi(arguments[3]));
     } else if (strcmp(what, "traffic") == 0) {

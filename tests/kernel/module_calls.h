@@ -23,6 +23,8 @@ void thrash_channels(long seconds, unsigned seed);
 
 /* module_directories.c */
 void check_directories(void);
+void make_files(int count);
+void remove_files(int count);
 
 /* module_stuck.c */
 void be_stuck(const char* file);

@@ -154,3 +154,26 @@ void check_directories(void) {
     close(again);
     close(all);
 }
+
+static const char* name_of(int number) {
+    static char name[16];
+    snprintf(name, sizeof(name), "%d", number);
+    return name;
+}
+
+void make_files(int count) {
+    int own = -1;
+    expect(ask(0, -1, &own) == 0, way, "root's own");
+    for (int i = 0; i < count; i++) {
+        const int file = openat(own, name_of(i), O_WRONLY | O_CREAT, 0600);
+        expect(file >= 0, way, "a file");
+        close(file);
+    }
+}
+
+void remove_files(int count) {
+    int own = -1;
+    expect(ask(0, -1, &own) == 0, way, "root's own");
+    for (int i = 0; i < count; i++)
+        expect(unlinkat(own, name_of(i), 0) == 0, way, "a file is removed");
+}

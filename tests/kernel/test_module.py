@@ -43,6 +43,15 @@ unload
 """
 # A call that waits for its argument for ever: the module goes on working.
 STUCK = IN_USE.replace("module_calls hold", "module_calls stuck").replace("rm /tmp/held", "module_calls asked || exit 4; rm /tmp/held")
+# Empty ones are no channels; of so many it is not looked.
+FILES = """
+insmod /plumb.ko || exit 1
+module_calls files 5000 || exit 2
+sleep 0.5
+rmmod plumb 2>$RESULTS/refused && exit 3
+module_calls no_files 5000 || exit 4
+unload
+"""
 HAS_TO_HEAR = IN_USE.replace("module_calls hold", "module_calls waiting")
 # While everybody sleeps, and is woken in the middle of the second recording, whose command begins when all is on, and behind it.
 SLEEPERS = f"""
@@ -161,6 +170,7 @@ class Module(GuestTests):
         guest.step("unloaded", "unload && module_calls without")
         guest.step("in_use", IN_USE)
         guest.step("has_to_hear", HAS_TO_HEAR)
+        guest.step("files", FILES)
         guest.step("again", AGAIN_AND_AGAIN)
         guest.step("stuck", STUCK)
         guest.step("log", "dmesg")
@@ -249,6 +259,9 @@ class Module(GuestTests):
 
     def test_a_call_that_does_not_end_keeps_the_module(self):
         self.assertIn("Resource temporarily unavailable", (self.passed("stuck").folder / "refused").read_text())
+
+    def test_so_many_files_that_they_are_not_looked_through_keep_the_module(self):
+        self.assertIn("Resource temporarily unavailable", (self.passed("files").folder / "refused").read_text())
 
     def test_loaded_and_unloaded_under_traffic(self):
         result = self.passed("again")
