@@ -6,12 +6,20 @@
 
 #include "plumb.h"
 
-/* For plumb-init, which reads them on the kernel's command line; here so that the kernel does not call them unknown. */
-static char *rules = "";
-module_param(rules, charp, 0444);
+/* For plumb-init, which reads them on the kernel's command line; here so that the kernel does not call them unknown. Whatever
+ * they are, long or nothing, the module is loaded. */
+static int is_for_plumb_init(const char *value, const struct kernel_param *parameter)
+{
+	return 0;
+}
+
+static const struct kernel_param_ops for_plumb_init = {
+	.flags = KERNEL_PARAM_OPS_FL_NOARG,
+	.set = is_for_plumb_init,
+};
+module_param_cb(rules, &for_plumb_init, NULL, 0);
 MODULE_PARM_DESC(rules, "what plumb-init records of the boot: options of plumb record");
-static char *boot = "";
-module_param(boot, charp, 0444);
+module_param_cb(boot, &for_plumb_init, NULL, 0);
 MODULE_PARM_DESC(boot, "off: plumb-init does not record the boot");
 
 static int __init plumb_init(void)

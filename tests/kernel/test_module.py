@@ -52,6 +52,8 @@ rmmod plumb 2>$RESULTS/refused && exit 3
 module_calls no_files 5000 || exit 4
 unload
 """
+# What is on the kernel's command line is handed to it by modprobe, for plumb-init.
+PARAMETERS_OF_INIT = "insmod /plumb.ko rules=$(printf %02000d 7) boot && unload && insmod /plumb.ko rules=-a boot=off && unload"
 HAS_TO_HEAR = IN_USE.replace("module_calls hold", "module_calls waiting")
 # While everybody sleeps, and is woken in the middle of the second recording, whose command begins when all is on, and behind it.
 SLEEPERS = f"""
@@ -170,6 +172,7 @@ class Module(GuestTests):
         guest.step("unloaded", "unload && module_calls without")
         guest.step("in_use", IN_USE)
         guest.step("has_to_hear", HAS_TO_HEAR)
+        guest.step("parameters", PARAMETERS_OF_INIT)
         guest.step("files", FILES)
         guest.step("again", AGAIN_AND_AGAIN)
         guest.step("stuck", STUCK)
@@ -262,6 +265,9 @@ class Module(GuestTests):
 
     def test_so_many_files_that_they_are_not_looked_through_keep_the_module(self):
         self.assertIn("Resource temporarily unavailable", (self.passed("files").folder / "refused").read_text())
+
+    def test_it_is_loaded_whatever_plumb_init_is_told(self):
+        self.passed("parameters")
 
     def test_loaded_and_unloaded_under_traffic(self):
         result = self.passed("again")
