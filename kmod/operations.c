@@ -2,6 +2,7 @@
 /* The operations of <plumb/abi/module.h>. */
 #include <linux/errno.h>
 #include <linux/kernel.h>
+#include <linux/nospec.h>
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
 #include <plumb/abi/clock_page.h>
@@ -93,6 +94,7 @@ long plumb_operate(unsigned long operation, void __user *argument, size_t bytes)
 
 	if (operation >= ARRAY_SIZE(operations))
 		return -EOPNOTSUPP;
+	operation = array_index_nospec(operation, ARRAY_SIZE(operations));
 	if (bytes < operations[operation].bytes_min || bytes > BYTES_MAX)
 		return -EINVAL;
 	result = copy_struct_from_user(&known, operations[operation].bytes, argument, bytes);

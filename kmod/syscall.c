@@ -17,6 +17,7 @@
 #include <linux/module.h>
 #include <linux/percpu-refcount.h>
 #include <linux/rcupdate.h>
+#include <linux/string.h>
 #include <plumb/abi/module.h>
 
 #include "plumb.h"
@@ -76,10 +77,19 @@ static void last_has_left(struct percpu_ref *ref)
 	complete(&all_have_left);
 }
 
+/* Of the probed function: a kprobe stands behind the ENDBR that it begins with, where a processor that tracks branches must arrive. */
+static void *first_instruction(void)
+{
+	static const u8 endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	u8 *before = (u8 *)entry.addr - sizeof(endbr64);
+
+	return memcmp(before, endbr64, sizeof(endbr64)) ? (void *)entry.addr : before;
+}
+
 /* Whether who comes with our number comes to us. */
 static bool arrives(void)
 {
-	long (*no_such_call)(const struct pt_regs *registers) = (void *)entry.addr;
+	long (*no_such_call)(const struct pt_regs *registers) = first_instruction();
 	struct pt_regs registers = { .orig_ax = PLUMB_SYSCALL };
 	long result;
 
