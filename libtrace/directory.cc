@@ -41,9 +41,10 @@ OpenFile open_in_shared_memory(uint32_t user_id) {
     return directory;
 }
 
-// Whoever starts a machine has no filter, and can not look for one yet.
-bool is_first_process() {
-    return sys::process_id() == 1 && sys::effective_user_id() == 0;
+// Whoever starts a machine has no filter, and can not look for one before /proc is there. The first process of a container may
+// have one, and can look.
+bool is_before_proc() {
+    return sys::process_id() == 1 && sys::effective_user_id() == 0 && may_be_told_of_filters();
 }
 
 // -errno; -ENODEV: there is a device, and it is not to be asked.
@@ -58,7 +59,7 @@ long ask_by_device(plumb_descriptor_request& asked) {
 long ask_by_call(plumb_descriptor_request& asked) {
     struct stat info;
     if (sys::status_of("/dev/shm", &info) != -ENOENT) return -ENODEV;
-    if (!is_first_process() && inherited_filters() != 0) return -ENODEV;
+    if (inherited_filters() != 0 && !is_before_proc()) return -ENODEV;
     return sys::call(PLUMB_SYSCALL, PLUMB_OPERATION_DIRECTORY, &asked, sizeof(asked));
 }
 

@@ -66,6 +66,7 @@ rm /dev/plumb || exit 1
 begin no_device env
 RECORD -e 'subject:*' || exit 2
 kill $(cat /tmp/no_device)
+unshare -p -f filtered subject nap </dev/null | grep -q ready || exit 4 # a container's first process
 mkdir /dev/shm && mount -t tmpfs -o mode=1777 tmpfs /dev/shm || exit 3
 unload
 """,
@@ -234,7 +235,7 @@ class Directories(GuestTests):
     def test_there_need_be_no_shared_memory_to_be_seen(self):
         self.recorded("no_shm", 1)
 
-    def test_nor_a_device(self):
+    def test_nor_a_device_and_a_container_is_not_asked_by_the_call_alone(self):
         self.recorded("no_device", 1)
 
     def test_a_filter_is_not_asked_to_let_the_question_pass(self):
