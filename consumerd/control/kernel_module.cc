@@ -37,8 +37,10 @@ Result<plumb_about> ask_kernel_module() {
 
 FileDescriptor kernel_module_descriptor(plumb_operation operation, std::uint32_t flags) {
     plumb_descriptor_request request = {flags, -1};
-    if (operate(operation, &request, sizeof(request)) != 0) return {};
-    return FileDescriptor(request.descriptor);
+    const int error = operate(operation, &request, sizeof(request));
+    if (error == 0) return FileDescriptor(request.descriptor);
+    errno = error;
+    return {};
 }
 
 void fix_size_by_kernel_module(const FileDescriptor& file) {

@@ -12,7 +12,7 @@ namespace plumb {
 
 bool is_kernel_module_loaded();
 Result<plumb_about> ask_kernel_module();
-/* What an operation that gives a descriptor gives; not open where there is no module, or one that does not know it. */
+/* What an operation that gives a descriptor gives; not open, with errno, where there is no module, or one that does not know it. */
 FileDescriptor kernel_module_descriptor(plumb_operation operation, std::uint32_t flags = 0);
 /* PLUMB_DIRECTORY_FIX_SIZE */
 void fix_size_by_kernel_module(const FileDescriptor& file);
