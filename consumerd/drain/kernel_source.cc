@@ -428,6 +428,15 @@ void KernelSource::wake() {
     [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
 }
 
+uint64_t KernelSource::text_calls_without_event() const {
+    uint64_t missing = 0, lost = 0;
+    for (const auto& [id, hits] : session_.text_probe_hits())
+        missing += hits - std::min(hits, counts_[id]);
+    for (const Cpu& cpu : cpus_)
+        lost += std::max(cpu.missed, cpu.counts.overrun) + cpu.counts.dropped;
+    return missing - std::min(missing, lost); /* what is told as lost may be of these */
+}
+
 void KernelSource::add_to(DrainTotals& totals, uint64_t events_not_written) const {
     uint64_t overrun = 0, dropped = 0, read = 0, start_lost = 0;
     for (const Cpu& cpu : cpus_) {
@@ -453,6 +462,7 @@ void KernelSource::add_to(DrainTotals& totals, uint64_t events_not_written) cons
     add_if_any(totals.missed, "events of the kernel were damaged", translator_.damaged_events());
     add_if_any(totals.missed, "pages of the kernel's buffers were damaged", damaged_pages_);
     add_if_any(totals.missed, "times the kernel's buffers could not be read", failed_reads_);
+    add_if_any(totals.notes, text_calls_not_recorded, text_calls_without_event());
     add_if_any(totals.missed, missed_probe_hits_name, missed_probe_hits_);
 }
 

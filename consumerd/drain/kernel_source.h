@@ -59,6 +59,10 @@ inline constexpr const char* kernel_events_taken =
 inline constexpr const char* kernel_counts_gone =
     "events were found in the kernel's pages that it does not count";
 
+/* Of probes with texts. The kernel counts the hits of all processes, and not what does not fit into a page of its buffers. */
+inline constexpr const char* text_calls_not_recorded =
+    "calls of probes with texts were not recorded: of other processes, or with more than 4,000 characters";
+
 /* `session` must live as long; its events are chosen already. */
 Result<std::unique_ptr<Drain>> drain_kernel(KernelSession& session, KernelDrainOptions options);
 
@@ -149,6 +153,7 @@ private:
     void note_until(Cpu& cpu, uint64_t time);
     bool others_are_far_ahead(const Cpu& cpu) const;
     uint64_t read_until() const;
+    uint64_t text_calls_without_event() const;
     void add_names();
     Status write_names(Sink& sink, uint64_t until);
     Status write_dump(Sink& sink);

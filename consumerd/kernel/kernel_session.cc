@@ -232,7 +232,9 @@ Status KernelSession::take_start() {
 
 Status KernelSession::start() {
     Status started = write_tracefs(path("tracing_on"), "1");
-    if (started) settings_ = SessionSettings(path_, events_);
+    if (!started) return started;
+    settings_ = SessionSettings(path_, events_);
+    text_probe_hits_before_ = all_text_probe_hits(); /* not before it is recorded: rather too many of them */
     return started;
 }
 
@@ -259,6 +261,7 @@ Status KernelSession::stop() {
 }
 
 Status KernelSession::end() {
+    count_text_probe_hits();
     Status stopped = write_tracefs(path("tracing_on"), "0");
     Status disabled = write_tracefs(path("events/enable"), "0");
     texts_.reset();

@@ -140,6 +140,9 @@ public:
     void leave_out_probe_hits(std::uint64_t counted) { missed_before_ += counted; }
     /* Of kprobes and kretprobes, by whichever process: the kernel does not tell whose they were. */
     std::uint64_t missed_probe_hits() const;
+    /* By number of event, of programs' probes with texts and without a filter: how often they were hit, by whichever process,
+     * between start() and stop(). Known behind stop(). */
+    const std::map<std::uint16_t, std::uint64_t>& text_probe_hits() const { return text_probe_hits_; }
     /* Pages that a CPU's buffer has, at least; and as the kernel counts them, for what fits into each. */
     std::uint64_t pages_per_cpu() const;
     std::uint64_t pages_of_buffer() const;
@@ -194,6 +197,8 @@ private:
     bool is_for_texts_alone(const KernelEvent& event, const std::string& filter) const;
     KernelCounts all_counts(std::uint32_t cpu) const;
     std::uint64_t all_missed_probe_hits() const;
+    std::map<std::uint16_t, std::uint64_t> all_text_probe_hits() const;
+    void count_text_probe_hits();
 
     std::string root_; /* of tracefs */
     std::string name_;
@@ -221,6 +226,7 @@ private:
     std::map<std::uint32_t, KernelCounts> counted_before_;      /* by CPU */
     mutable std::map<std::uint32_t, KernelCounts> last_counts_; /* the same */
     std::uint64_t missed_before_ = 0;
+    std::map<std::uint16_t, std::uint64_t> text_probe_hits_, text_probe_hits_before_;
     RawPageFormat page_format_;
     std::uint32_t page_bytes_ = 4096;
 };

@@ -11,13 +11,48 @@
  */
 #include "consumerd/kernel/fetch_arguments.h"
 #include "consumerd/kernel/kernel_session.h"
+#include "consumerd/kernel/probe_misses.h"
 #include "consumerd/kernel/probe_place.h"
 
 #include <unistd.h>
 
 #include <algorithm>
+#include <sstream>
+#include <utility>
 
 namespace plumb {
+namespace {
+
+bool is_of_program(const KernelSelector& selector) {
+    return selector.kind != KernelSelector::Kind::kprobe && selector.kind != KernelSelector::Kind::kretprobe;
+}
+
+/* That are read from memory, as long as they are. */
+bool has_texts(const std::string& arguments) {
+    std::istringstream words(arguments);
+    for (std::string word; words >> word;)
+        if (word.ends_with(":string") || word.ends_with(":ustring")) return true;
+    return false;
+}
+
+/* sysctl kernel.panic_on_warn */
+bool is_ended_by_warnings() {
+    const auto text = read_small_file("/proc/sys/kernel/panic_on_warn");
+    return text && text->starts_with('1');
+}
+
+/* The kernel warns (WARN_ON_ONCE) of a hit whose arguments have more than a page: how long texts are, is the program's. */
+Status check_texts(const KernelSelector& selector, const std::vector<ProbePlace>& places) {
+    const bool any = std::any_of(places.begin(), places.end(),
+                                 [](const ProbePlace& place) { return has_texts(place.arguments); });
+    if (!any || !is_of_program(selector) || !is_ended_by_warnings()) return ok();
+    return Error("{}: the kernel warns of a call whose texts have more than 4,096 bytes, and this machine is "
+                 "set to end at a warning.",
+                 selector.text)
+        .hint("Record addresses in place of texts, or set `sysctl kernel.panic_on_warn=0`.");
+}
+
+} // namespace
 
 std::string KernelSession::free_raw_name(const std::string& wanted) const {
     const auto is_taken = [&](const std::string& raw_name) {
@@ -41,7 +76,7 @@ Error KernelSession::not_taken(const KernelSelector& selector, const std::string
         return described.hint(
             "\nArguments are written in the kernel's syntax: registers (%di), what they point to "
             "(+8(%di):u32, +0(%si):string), $retval, and types u8 to u64, s8 to s64, x8 to x64.");
-    if (selector.kind == KernelSelector::Kind::kprobe || selector.kind == KernelSelector::Kind::kretprobe)
+    if (!is_of_program(selector))
         return described.hint(
             "`grep NAME /proc/kallsyms` shows what can be probed; inlined functions can not.");
     return described.hint(
@@ -66,13 +101,13 @@ Result<std::string> KernelSession::make_probe(const KernelSelector& selector, co
 }
 
 Status KernelSession::add_probes(const KernelSelector& selector) {
-    using Kind = KernelSelector::Kind;
-    const bool is_user = selector.kind != Kind::kprobe && selector.kind != Kind::kretprobe;
+    const bool is_user = is_of_program(selector);
     if (access((root_ + (is_user ? "/uprobe_events" : "/kprobe_events")).c_str(), F_OK) != 0)
         return Error("This kernel has no {}s.", is_user ? "uprobe" : "kprobe")
             .hint("It was built without CONFIG_{}_EVENTS.", is_user ? "UPROBE" : "KPROBE");
     const auto places = places_of(selector, notes_);
     if (!places) return places.error();
+    if (Status bearable = check_texts(selector, *places); !bearable) return bearable;
     std::vector<TracefsEvent> made;
     for (const ProbePlace& place : *places) {
         const auto raw_name = make_probe(selector, place);
@@ -86,6 +121,36 @@ Status KernelSession::add_probes(const KernelSelector& selector) {
             "{} stands for {} probes; at the end, the kernel takes some 0.05 s to take each away.",
             selector.text, places->size()));
     return ok();
+}
+
+/* Of those that return, the kernel counts the calls, of which some may not have returned. */
+std::map<std::uint16_t, std::uint64_t> KernelSession::all_text_probe_hits() const {
+    std::map<std::uint16_t, std::uint64_t> found;
+    const auto is_counted = [&](const ProbePlace& probe) {
+        const auto filters = filters_.find(name_ + "/" + probe.raw_name);
+        return probe.type == "p" && !probe.file.empty() && has_texts(probe.arguments) &&
+               (filters == filters_.end() || filters->second.empty());
+    };
+    if (std::none_of(made_probes_.begin(), made_probes_.end(), is_counted)) return found;
+    const auto events = read_small_file(root_ + "/uprobe_events");
+    const auto profile = read_small_file(root_ + "/uprobe_profile");
+    const auto hits = user_probe_hits(events.value_or(""), profile.value_or(""), name_);
+    for (const ProbePlace& probe : made_probes_)
+        for (const KernelEvent& event : events_)
+            if (const auto counted = hits.find(probe.raw_name); is_counted(probe) && counted != hits.end() &&
+                                                                event.system == name_ &&
+                                                                event.raw_name == probe.raw_name)
+                found[event.id] = counted->second;
+    return found;
+}
+
+void KernelSession::count_text_probe_hits() {
+    const auto before = std::exchange(text_probe_hits_before_, {});
+    if (before.empty()) return;
+    text_probe_hits_ = all_text_probe_hits();
+    for (auto& [id, hits] : text_probe_hits_)
+        if (const auto counted = before.find(id); counted != before.end())
+            hits -= std::min(hits, counted->second);
 }
 
 /* The kernel knows no floating point: it read the bytes as an integer. */

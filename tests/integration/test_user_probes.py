@@ -117,6 +117,7 @@ class UserProbesTest(unittest.TestCase):
             return {}, said
         summary = json.loads(output)
         self.assertEqual((summary["events_lost"], summary["problems"]), (0, []))
+        self.notes = summary["notes"]
         return summary["events_by_name"], said
 
     def lines(self):
@@ -306,6 +307,46 @@ int main(void) { take(&values, ""); take(&values, (const char *)8); take(&values
         self.assertEqual([[int(number, 0) for number in re.findall(r"-?\w+", text)] for text in values],
                          [[1, 2, 0xffffffff, 4], [-1, 2, -3], [0x200000001, 0x4ffffffff]])
         self.assertEqual([call[3] for call in calls], ['""', '"(fault)"', '"x"'])
+
+    def test_calls_with_long_texts_are_told_of(self):
+        (self.folder / "long.c").write_text("""
+#include <stdlib.h>
+#include <string.h>
+__attribute__((noinline)) void take(const char *a, const char *b) { __asm__ volatile("" : : "r"(a), "r"(b)); }
+int main(int count, char **lengths) {
+    static char a[5000], b[5000];
+    for (int i = 1; i + 1 < count; i += 2) {
+        const int of_a = atoi(lengths[i]), of_b = atoi(lengths[i + 1]);
+        a[of_a] = b[of_b] = 0;
+        take(memset(a, 'a', of_a), memset(b, 'b', of_b));
+    }
+    return 0;
+}
+""")
+        self.compile("cc", "-O1", "long.c", "-o", "long")
+        # Above 4,096 bytes of all arguments together, the kernel would warn in its log.
+        pairs = [(100, 0), (3500, 0), (4000, 0), (4070, 0), (4080, 0), (2000, 2000), (2000, 2070), (1, 4070)]
+        arguments = "a=+0(%di):string, b=+0(%si):string"
+        counts, said = self.record(f"uprobe:{self.folder}/long:take({arguments})",
+                                   command=[self.folder / "long", *(str(each) for pair in pairs for each in pair)])
+        self.assertEqual((counts, said), ({"uprobe_take": 4}, ""))
+        self.assertEqual(self.notes, {"calls of probes with texts were not recorded: of other processes, or with more than 4,000 "
+                                      "characters": 4})
+        found = [re.search(r'a = "(a*)", b = "(b*)" \}', line).groups() for line in self.lines() if "uprobe_take" in line]
+        self.assertEqual([(len(a), len(b)) for a, b in found], [pair for pair in pairs if sum(pair) <= 4000])
+        self.record(f"uprobe:{self.folder}/long:take({arguments})", command=[self.folder / "long", "4000", "0", "5", "5"])
+        self.assertEqual(self.notes, {})
+
+    def test_texts_are_refused_where_a_warning_of_the_kernel_ends_the_machine(self):
+        on = self.folder / "on"
+        on.write_text("1\n")
+        place = f"uprobe:{self.taker}:take"
+        for arguments, status in (("name=+0(%di):string", 1), ("count=%si", 0)):
+            done = subprocess.run(["unshare", "-m", "sh", "-c", f"mount --bind {on} /proc/sys/kernel/panic_on_warn && exec \"$@\"", "sh",
+                                   PLUMB, "record", "-q", "--force", "-o", self.trace, "-k", f"{place}({arguments})", "--", "true"],
+                                  capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertEqual("set to end at a warning" in done.stderr, status == 1, done.stderr)
 
     def test_filters_know_them(self):
         place = f"uprobe:{self.taker}:take(count=%si:s32)"

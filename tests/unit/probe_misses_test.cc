@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 namespace plumb {
 namespace {
 
@@ -29,6 +32,21 @@ TEST(ProbeMisses, OfLinesThatDoNotBelongTogetherDoNotCount) {
     EXPECT_EQ(probe_misses("", profile, "plumb_1_20"), 0u);
     EXPECT_EQ(probe_misses("nonsense\n", profile, "plumb_1_20"), 0u);
     EXPECT_EQ(probe_misses(events, "", "plumb_1_20"), 0u);
+}
+
+TEST(UserProbeHits, AreThoseOfOneRecorder) {
+    const std::string of_programs = "p:plumb_1_20/uprobe_f /bin/x:0x10 a=+0(%di):string\n"
+                                    "p:others/uprobe_f /bin/x:0x10\n"
+                                    "p:plumb_1_20/usdt_a_b /bin/x:0x20(0x30)\n"
+                                    "p:plumb_1_20/other /bin/x:0x40\n";
+    const std::string counted = "  /bin/x uprobe_f                                        7\n"
+                                "  /bin/x uprobe_f                                       90\n"
+                                "  /bin/x usdt_a_b                                        8\n"
+                                "  /bin/x another                                         9\n";
+    using Hits = std::map<std::string, std::uint64_t>;
+    EXPECT_EQ(user_probe_hits(of_programs, counted, "plumb_1_20"), (Hits{{"uprobe_f", 7}, {"usdt_a_b", 8}}));
+    EXPECT_EQ(user_probe_hits(of_programs, counted, "plumb_1_2"), Hits{});
+    EXPECT_EQ(user_probe_hits(of_programs, "", "plumb_1_20"), Hits{});
 }
 
 } // namespace
