@@ -10,8 +10,10 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 namespace plumb {
 namespace {
@@ -73,6 +75,14 @@ Labels flags_of(const Labels& labels, unsigned bytes, bool is_signed) {
     return flags;
 }
 
+/* Tables that differ are each of a case of its own (c ? a : b): which one a value is of is not known from the field alone. */
+void add_table(std::map<std::string, FieldLabels>& found, const std::string& name, FieldLabels table) {
+    const auto [known, is_new] = found.emplace(name, table);
+    FieldLabels& before = known->second;
+    if (!is_new && (before.are_flags != table.are_flags || before.labels != table.labels))
+        before.labels.clear();
+}
+
 void collect_labels(const tep_print_arg* arg, std::map<std::string, FieldLabels>& found, int depth = 0) {
     constexpr int depth_max = 64;
     for (; arg != nullptr && depth < depth_max; arg = arg->next) {
@@ -100,9 +110,15 @@ void collect_labels(const tep_print_arg* arg, std::map<std::string, FieldLabels>
         const char* const name = field_of(field);
         if (name == nullptr) continue;
         Labels labels = labels_of(symbols);
-        if (!labels.empty())
-            found.emplace(name, FieldLabels{std::move(labels), arg->type == TEP_PRINT_FLAGS});
+        if (!labels.empty()) add_table(found, name, {std::move(labels), arg->type == TEP_PRINT_FLAGS});
     }
+}
+
+std::map<std::string, FieldLabels> labels_in(const tep_print_arg* arguments) {
+    std::map<std::string, FieldLabels> found;
+    collect_labels(arguments, found);
+    std::erase_if(found, [](const auto& each) { return each.second.labels.empty(); });
+    return found;
 }
 
 /* ---- fields ---- */
@@ -143,6 +159,20 @@ unsigned element_bytes(const tep_format_field& field) {
     const auto found = sizes.find(element_type(field));
     if (found != sizes.end()) return found->second;
     return is_word_size(field.elementsize) ? field.elementsize : 1;
+}
+
+/* Bytes, and whether there is a sign, of types of system calls' arguments that are less than a register. */
+std::optional<std::pair<unsigned, bool>> narrow_type(std::string_view type) {
+    static const std::set<std::string_view> with_sign = {"int",       "pid_t",       "s32",   "__s32",
+                                                         "clockid_t", "mqd_t",       "key_t", "rwf_t",
+                                                         "timer_t",   "key_serial_t"},
+                                            without_sign = {"unsigned int", "unsigned", "u32",  "__u32",
+                                                            "uid_t",        "gid_t",    "qid_t"};
+    constexpr std::string_view constant = "const ";
+    if (type.starts_with(constant)) type.remove_prefix(constant.size());
+    if (with_sign.contains(type)) return std::pair(4u, true);
+    if (without_sign.contains(type) || type.starts_with("enum ")) return std::pair(4u, false);
+    return {};
 }
 
 EventField make_field(std::string name, plumb_field_type type, unsigned size, bool is_signed, bool hex) {
@@ -250,12 +280,8 @@ private:
         const bool is_pointer = has(field, TEP_FIELD_IS_POINTER);
         bool is_signed = has(field, TEP_FIELD_IS_SIGNED);
         /* System calls widen every argument to a register. */
-        if (is_syscall(event_.system) && bytes == 8 && !is_pointer &&
-            (type == "int" || type == "unsigned int" || type == "pid_t" || type == "uid_t" ||
-             type == "gid_t")) {
-            bytes = 4;
-            is_signed = type == "int" || type == "pid_t";
-        }
+        if (is_syscall(event_.system) && bytes == 8 && !is_pointer)
+            if (const auto narrow = narrow_type(type)) std::tie(bytes, is_signed) = *narrow;
         /* Of probes: the function, and where it returns to. */
         const bool is_address = is_pointer || name.starts_with("__probe_");
         EventField made = make_field(name, PLUMB_FIELD_INTEGER, bytes, is_signed, is_address);
@@ -383,15 +409,13 @@ Result<KernelEvent> FormatParser::parse(const std::string& system, const std::st
     if (system == "sched" && name == "sched_process_fork") event.thread_news = ThreadNews::made;
     event.description.name = kernel_event_name(system, event.raw_name);
     event.description.log_level = PLUMB_DEBUG_SYSTEM;
-    std::map<std::string, FieldLabels> labels;
-    if (parsed->print_fmt.args != nullptr) collect_labels(parsed->print_fmt.args, labels);
     constexpr std::uint32_t common_bytes = 8; /* type, flags, preempt count, pid */
     event.least_bytes = common_bytes;
     constexpr std::string_view entry_prefix = "sys_enter_";
     const bool is_entry = is_syscall(system) && name.starts_with(entry_prefix);
     const auto told = told_texts_.find(is_entry ? name.substr(entry_prefix.size()) : "");
     const std::vector<TextArgument> no_texts;
-    Builder builder(event, std::move(labels), constant_strings_,
+    Builder builder(event, labels_in(parsed->print_fmt.args), constant_strings_,
                     told == told_texts_.end() ? no_texts : told->second);
     for (const tep_format_field* field = parsed->format.fields; field != nullptr; field = field->next) {
         if (is_syscall(system) && std::string_view(field->name) == "__syscall_nr") {

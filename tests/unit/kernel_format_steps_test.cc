@@ -104,9 +104,26 @@ TEST(KernelFormat, HasLabelsOfTheFieldThatIsShownByThem) {
     EXPECT_EQ(labelled("\"%s\", __print_symbolic(REC->b | 1" + one),
               Pair(0, 0)); /* another value than the field's */
     EXPECT_EQ(labelled("\"%s\", __print_symbolic(REC->b + REC->a" + one), Pair(0, 0));
-    /* The first that is shown counts. */
+    /* Of tables that differ nobody knows which one counts. */
     EXPECT_EQ(labelled("\"%s %s\", __print_symbolic(REC->a" + two + ", __print_symbolic(REC->a" + one),
+              Pair(0, 0));
+    EXPECT_EQ(labelled("\"%s\", (REC->b == 1) ? __print_symbolic(REC->a & 0xff" + two +
+                       " : __print_symbolic(REC->a" + one),
+              Pair(0, 0));
+    EXPECT_EQ(
+        labelled("\"%s\", REC->b ? __print_symbolic(REC->a" + two + " : __print_flags(REC->a, \"|\"" + two),
+        Pair(0, 0));
+    EXPECT_EQ(labelled("\"%s%s%s\", __print_symbolic(REC->a" + one + ", __print_symbolic(REC->a" + two +
+                       ", __print_symbolic(REC->a" + one),
+              Pair(0, 0));
+    EXPECT_EQ(labelled("\"%s\", REC->b ? __print_symbolic(REC->a" + two + " : __print_symbolic(REC->a" + two),
               Pair(2, 0));
+    EXPECT_EQ(
+        parse("x", format_of("y", "5", fields,
+                             "\"%s%s\", __print_symbolic(REC->a" + two + ", __print_symbolic(REC->a" + one))
+            .description.fields.at(0)
+            .type,
+        PLUMB_FIELD_INTEGER);
 }
 
 TEST(KernelFormat, ShowsConstantStringsAsTheKernelListsThem) {
