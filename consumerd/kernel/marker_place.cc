@@ -20,9 +20,10 @@ std::string at_register(std::int64_t displacement, const std::string& name) {
 /* @+OFFSET would be the kernel's own way, but up to 6.12 it adds the offset twice. */
 std::optional<std::string> variable(const MarkerArgument& argument, const Marker& marker,
                                     const ElfFile& elf) {
-    const auto address = symbol_address(elf, argument.symbol);
-    if (!address) return {};
-    const std::uint64_t distance = *address + static_cast<std::uint64_t>(argument.number) - marker.address;
+    const auto addresses = symbol_addresses(elf, argument.symbol);
+    if (addresses.size() != 1) return {}; /* of several, which source the marker is of is not known */
+    const std::uint64_t distance =
+        *addresses.begin() + static_cast<std::uint64_t>(argument.number) - marker.address;
     return at_register(static_cast<std::int64_t>(distance), "ip");
 }
 

@@ -141,15 +141,20 @@ std::vector<ProbedFunction> functions_of(const ElfFile& elf) {
     return found;
 }
 
-std::optional<std::uint64_t> symbol_address(const ElfFile& elf, const std::string& symbol) {
-    std::optional<std::uint64_t> found;
+std::set<std::uint64_t> symbol_addresses(const ElfFile& elf, const std::string& symbol) {
+    std::set<std::uint64_t> found;
     for (const std::uint32_t table : {SHT_SYMTAB, SHT_DYNSYM})
-        if (!found)
+        if (found.empty())
             walk_symbols(elf, table, [&](const SymbolEntry& entry) {
-                if (entry.name == symbol && !is_of_another_object(entry)) found = entry.symbol.st_value;
-                return !found;
+                if (entry.name == symbol && !is_of_another_object(entry)) found.insert(entry.symbol.st_value);
+                return true;
             });
     return found;
+}
+
+std::optional<std::uint64_t> symbol_address(const ElfFile& elf, const std::string& symbol) {
+    const std::set<std::uint64_t> found = symbol_addresses(elf, symbol);
+    return found.empty() ? std::nullopt : std::optional(*found.begin());
 }
 
 bool has_for_itself(const ElfFile& elf, const std::string& symbol) {

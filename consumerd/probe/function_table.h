@@ -9,6 +9,7 @@
 #include "base/result.h"
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,9 @@ struct ProbedFunction {
 /* Sorted by symbol; of one symbol, the default version first. Each symbol, version and address once. */
 std::vector<ProbedFunction> functions_of(const ElfFile& elf);
 
-/* What a symbol's value is, of whatever kind: markers name variables. */
+/* What a symbol's value is, of whatever kind: markers name variables. Static ones of two sources may share a name. */
+std::set<std::uint64_t> symbol_addresses(const ElfFile& elf, const std::string& symbol);
+/* One of them. */
 std::optional<std::uint64_t> symbol_address(const ElfFile& elf, const std::string& symbol);
 
 /* Whether the file has it from another object, or brought it along, as a static program does; not where it offers it to

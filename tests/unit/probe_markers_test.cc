@@ -114,6 +114,30 @@ TEST_F(MarkersTest, BecomePlacesOfTheKernel) {
     EXPECT_EQ(place->provider + ":" + place->name, "shop:order");
 }
 
+/* Each source has a static variable of that name. */
+TEST_F(MarkersTest, AreRecordedWithoutAVariableOfWhichThereAreSeveral) {
+    std::ofstream(folder_ + "/other.s") << ".data\ncount: .long 7\nsame: .long 1\n.set again, same\n";
+    std::ofstream(folder_ + "/marked.s")
+        << ".data\ncount: .long 5\nonce: .long 6\n.text\nhere: nop\n.pushsection "
+           ".note.stapsdt,\"\",\"note\"\n"
+           ".4byte 8,2f-1f,3\n.asciz \"stapsdt\"\n1: .8byte here,0,0\n.asciz \"s\"\n.asciz \"m\"\n"
+           ".asciz \"4@count(%rip) 4@once(%rip) 4@same(%rip)\"\n2: .balign 4\n.popsection\n";
+    const std::string command =
+        fmt::format("cd {} && cc -nostdlib -shared other.s marked.s -o several.so", folder_);
+    ASSERT_EQ(std::system(command.c_str()), 0);
+    const ElfFile elf = elf_of("several.so");
+    EXPECT_EQ(symbol_addresses(elf, "count").size(), 2u);
+    const Marker marker = choose_markers(elf, "several.so", "s:m")->front();
+    std::vector<std::string> notes;
+    const auto place = place_of_marker(marker, elf, "/x/several.so", notes);
+    ASSERT_TRUE(place);
+    const auto distance = [&](const char* symbol) { return *symbol_address(elf, symbol) - marker.address; };
+    EXPECT_EQ(place->arguments,
+              fmt::format("arg2=+{}(%ip):u32 arg3=+{}(%ip):u32", distance("once"), distance("same")));
+    EXPECT_THAT(notes, ElementsAre(HasSubstr(
+                           "without arg1, which is where the kernel can not read it (4@count(%rip))")));
+}
+
 TEST_F(MarkersTest, DamagedFilesAreReadWithoutHarm) {
     std::ifstream file(folder_ + "/program", std::ios::binary);
     const std::string good((std::istreambuf_iterator<char>(file)), {});
