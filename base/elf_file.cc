@@ -188,6 +188,21 @@ std::optional<std::uint64_t> ElfFile::address_of(std::uint64_t file_offset) cons
     return found;
 }
 
+bool ElfFile::is_code(std::uint64_t address) const {
+    const auto is_in_code = [=](const Elf64_Phdr& segment) {
+        return address >= segment.p_vaddr && address - segment.p_vaddr < segment.p_memsz &&
+               (segment.p_flags & PF_X) != 0;
+    };
+    /* A segment may have code and constants (-z noseparate-code). */
+    const auto is_in_data = [=](const Elf64_Shdr& section) {
+        return (section.sh_flags & SHF_ALLOC) != 0 && (section.sh_flags & SHF_EXECINSTR) == 0 &&
+               (section.sh_flags & SHF_TLS) == 0 && address >= section.sh_addr &&
+               address - section.sh_addr < section.sh_size;
+    };
+    return std::any_of(segments_.begin(), segments_.end(), is_in_code) &&
+           std::none_of(sections_.begin(), sections_.end(), is_in_data);
+}
+
 bool ElfFile::read_memory(std::uint64_t address, void* to, std::size_t bytes) const {
     const auto place = offset_of(address);
     return place && bytes <= place->second && read_file(place->first, to, bytes);

@@ -50,6 +50,8 @@ public:
     std::optional<std::uint64_t> file_offset_of(std::uint64_t address) const;
     /* The address that a place in the file is loaded to; where it may be run, if it is loaded more than once. */
     std::optional<std::uint64_t> address_of(std::uint64_t file_offset) const;
+    /* Whether what is loaded to an address may be run, and is not constants beside the code, as far as the file says. */
+    bool is_code(std::uint64_t address) const;
     std::uint16_t machine() const { return machine_; }
     /* A NUL-terminated string of at most `limit` bytes. */
     std::optional<std::string> string_at(std::uint64_t address, std::size_t limit) const;

@@ -229,6 +229,31 @@ TEST_F(ProbeChoiceTest, NotMoreThanAThousandAreProbedAtOnce) {
                                   HasSubstr("more than 1000 are not probed at once"))));
 }
 
+TEST_F(ProbeChoiceTest, WhatIsNoCodeIsNotProbed) {
+    const std::string source =
+        function("f") +
+        ".section .rodata\n.globl table\ntable: .fill 64,1,0x90\n.bss\n.globl empty\nempty: .zero 64\n";
+    const std::string file = assemble(source);
+    const auto refuses = [&](const std::string& where, const std::string& what) {
+        EXPECT_THAT(places("uprobe:" + where + ":" + what), ElementsAre(HasSubstr("There is no code at")));
+    };
+    const std::uint64_t table = address_of(file, "table"), f = address_of(file, "f");
+    ASSERT_NE(table, 0u);
+    refuses(file, fmt::format("{:#x}", table));
+    refuses(file, fmt::format("{:#x}", table + 63));
+    if (table > f) refuses(file, fmt::format("f+{:#x}", table - f));
+    EXPECT_THAT(places(fmt::format("uprobe:{}:{:#x}", file, f)), ElementsAre(HasSubstr(" uprobe_f [")));
+    EXPECT_THAT(places(fmt::format("uprobe:{}:{:#x}", file, f + 1)), ElementsAre(HasSubstr(" uprobe_0x")));
+    /* Code and constants in one segment. */
+    const std::string command =
+        fmt::format("cd {} && cc -nostdlib -shared -Wl,-z,noseparate-code code.s -o one.so", folder_);
+    ASSERT_EQ(std::system(command.c_str()), 0);
+    const std::string one = folder_ + "/one.so";
+    refuses(one, fmt::format("{:#x}", address_of(one, "table")));
+    EXPECT_THAT(places(fmt::format("uprobe:{}:{:#x}", one, address_of(one, "f"))),
+                ElementsAre(HasSubstr(" uprobe_f [")));
+}
+
 TEST_F(ProbeChoiceTest, AFileWithoutFunctionsSaysSo) {
     const std::string file = assemble(".data\n.globl table\ntable: .long 1\n");
     EXPECT_THAT(chosen(file, "table"), ElementsAre(HasSubstr("It names no function at all")));
