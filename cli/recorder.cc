@@ -382,6 +382,7 @@ void Recorder::close() {
     if (by_module_)
         if (Status stopped = by_module_->events.stop(); !stopped)
             summary_.problems.push_back(stopped.error().message());
+    look_whether_emptied();
     if (kernel_session_)
         if (Status stopped = kernel_session_->stop(); !stopped)
             summary_.problems.push_back(stopped.error().message());

@@ -117,6 +117,8 @@ private:
     void close();
     void close_drains();
     void look_at_kernel();
+    void look_whether_emptied();
+    void is_disturbed(const Error& by_others);
     void tell_of_other_readers();
     Status check_channel();
     void end_truncated_users();
@@ -163,6 +165,7 @@ private:
     std::set<std::uint32_t> asleep_; /* processes that slept when they were switched on or off (plumb.ko) */
     std::unique_ptr<OtherUsers> other_users_; /* only of root */
     std::uint64_t next_look_ns_ = 0;
+    std::uint64_t next_counts_look_ns_ = 0; /* at what the kernel counts */
     std::uint64_t kernel_begun_ns_ = 0;
     std::optional<std::uint64_t> begun_ns_; /* where it is not known by the end of attaching */
     std::uint64_t enabled_generation_ = 0;  /* of the state: what is to be recorded is on from then */

@@ -43,9 +43,22 @@ Status Recorder::check_channel() {
 void Recorder::look_at_kernel() {
     if (!kernel_session_) return;
     const Status running = kernel_session_->check_running();
-    if (running) return;
-    status_.say(running.error().message());
-    summary_.problems.push_back(running.error().message());
+    if (!running) is_disturbed(running.error());
+    if (elapsed_ns() < next_counts_look_ns_) return;
+    constexpr std::uint64_t pause_ns = 1'000'000'000; /* there may be hundreds of processors */
+    next_counts_look_ns_ = elapsed_ns() + pause_ns;
+    look_whether_emptied();
+}
+
+void Recorder::look_whether_emptied() {
+    if (!kernel_session_) return;
+    const Status whole = kernel_session_->check_emptied();
+    if (!whole) is_disturbed(whole.error());
+}
+
+void Recorder::is_disturbed(const Error& by_others) {
+    status_.say(by_others.message());
+    summary_.problems.push_back(by_others.message());
 }
 
 /* The kernel counts what was read: others have read as well, or have emptied the buffers with their counts. */
@@ -54,11 +67,8 @@ void Recorder::tell_of_other_readers() {
         return std::any_of(counts.begin(), counts.end(),
                            [=](const NamedCount& each) { return each.name == name; });
     };
-    if (has(summary_.totals.notes, kernel_counts_gone))
-        summary_.problems.push_back("Somebody else has emptied the kernel's buffers of Plumb's instance "
-                                    "while it was recorded (`trace-cmd "
-                                    "clear -a` does that to all instances): events of the kernel are "
-                                    "missing, and nobody counts them.");
+    if (has(summary_.totals.notes, kernel_counts_gone) && kernel_session_ && !kernel_session_->was_emptied())
+        summary_.problems.push_back(emptied_by_others().message());
     if (has(summary_.totals.missed, kernel_events_taken))
         summary_.problems.push_back(
             "Somebody else has read from the kernel's buffers of Plumb's instance while it was recorded.");

@@ -23,6 +23,7 @@ Status Recorder::open_flight_recorder(ClockCalibration calibration) {
 /* Into DIR/snapshot-N. What it came to is the summary's from then on. */
 Result<std::string> Recorder::take_snapshot() {
     SnapshotOptions options;
+    look_whether_emptied();
     if (Status there = directory_->check(); !there) return there.error().with("No snapshot was taken");
     const auto folder = directory_->make_snapshot(snapshots_tried_);
     if (!folder) return folder.error().with("No snapshot was taken");

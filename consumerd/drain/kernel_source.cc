@@ -160,8 +160,7 @@ bool KernelSource::take_next_page(Cpu& cpu, ReadWhat what) {
     if (!cpu.has_unread() && (others_are_far_ahead(cpu) || !read_more(cpu, what))) {
         /* The kernel counts what it could not write; that needs a full buffer, of which we have seen a good part
          * then. */
-        if (cpu.read_bytes / session_.page_bytes() >= session_.pages_per_cpu() / 2)
-            cpu.counts = session_.counts(cpu.number);
+        if (cpu.read_bytes / session_.page_bytes() >= session_.pages_per_cpu() / 2) look_at_counts(cpu);
         return false;
     }
     return take_page(cpu);
@@ -262,10 +261,17 @@ size_t KernelSource::read_page(Cpu& cpu) {
     return got <= 0 ? 0 : static_cast<size_t>(got);
 }
 
+/* What was told as lost stays so, also where somebody empties the buffers with their counts. */
+void KernelSource::look_at_counts(Cpu& cpu) {
+    const KernelCounts before = std::exchange(cpu.counts, session_.counts(cpu.number));
+    cpu.counts.overrun = std::max(cpu.counts.overrun, before.overrun);
+    cpu.counts.dropped = std::max(cpu.counts.dropped, before.dropped);
+}
+
 bool KernelSource::is_behind_gap(Cpu& cpu, const RawPage& page) {
     if (page.has_missed()) return true;
     if (!cpu.drops.may_have_dropped()) return false;
-    cpu.counts = session_.counts(cpu.number);
+    look_at_counts(cpu);
     return cpu.drops.untold(cpu.counts.dropped) != 0;
 }
 
@@ -282,7 +288,7 @@ bool KernelSource::take_page(Cpu& cpu) {
         else
             cpu.drops.tell(cpu.counts.dropped);
         if (page.has_missed() && page.missed_count() == 0)
-            cpu.counts = session_.counts(cpu.number); /* the page had no room for it */
+            look_at_counts(cpu); /* the page had no room for it */
     }
     const bool was_noted = cpu.taken < cpu.noted;
     const bool is_whole = !std::binary_search(cpu.unfinished.begin(), cpu.unfinished.end(), cpu.taken);
@@ -403,7 +409,7 @@ Status KernelSource::end(Sink& sink) {
     Status named = write_names(sink, std::numeric_limits<uint64_t>::max());
     Status kept = page_copy_.close();
     for (Cpu& cpu : cpus_) {
-        cpu.counts = session_.counts(cpu.number);
+        look_at_counts(cpu);
         cpu.drops.finish(cpu.counts.dropped);
     }
     missed_probe_hits_ = session_.missed_probe_hits();

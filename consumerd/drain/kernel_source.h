@@ -147,6 +147,7 @@ private:
     std::span<const std::byte> page_at(const Cpu& cpu, size_t place) const;
     bool take_next_page(Cpu& cpu, ReadWhat what);
     bool take_page(Cpu& cpu);
+    void look_at_counts(Cpu& cpu);
     bool is_behind_gap(Cpu& cpu, const RawPage& page);
     ForkProcesses of_fork(uint32_t parent_thread, uint32_t child_thread, uint64_t timestamp) override;
     bool has_lost_events();

@@ -46,7 +46,7 @@ void DropPlaces::take(std::uint64_t last, bool is_whole) {
 
 void DropPlaces::settle(std::uint64_t dropped) {
     const bool may_follow = !places_.empty() && places_.back() + buffer_pages_ >= taken_;
-    if (buffer_pages_ == 0 || !may_follow) told_ = dropped;
+    if (buffer_pages_ == 0 || !may_follow) finish(dropped);
 }
 
 } // namespace plumb

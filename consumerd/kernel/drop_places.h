@@ -9,6 +9,7 @@
 #ifndef PLUMB_CONSUMERD_KERNEL_DROP_PLACES_H
 #define PLUMB_CONSUMERD_KERNEL_DROP_PLACES_H
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -25,14 +26,14 @@ public:
     /* Whether the kernel may have dropped events before the page that is taken next. */
     bool may_have_dropped() const;
     /* Of what it says to have dropped, how much no page was told of. */
-    std::uint64_t untold(std::uint64_t dropped) const { return dropped - told_; }
+    std::uint64_t untold(std::uint64_t dropped) const { return dropped - std::min(dropped, told_); }
     /* The page that is taken next is behind such a place. */
     void tell(std::uint64_t dropped);
     /* It is taken, with the time of its last event. Not whole: the rest of it comes next. */
     void take(std::uint64_t last, bool is_whole = true);
     /* All that there is is taken. Nothing is kept for places that would have followed by now. */
     void settle(std::uint64_t dropped);
-    void finish(std::uint64_t dropped) { told_ = dropped; }
+    void finish(std::uint64_t dropped) { told_ = std::max(told_, dropped); }
     /* How many were dropped before the page that was taken last. */
     std::uint64_t told() const { return told_; }
 

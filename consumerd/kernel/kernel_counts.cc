@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace plumb {
@@ -29,7 +30,18 @@ std::optional<KernelCounts> kernel_counts(const std::string& buffer, std::uint32
     if (!text) return {};
     return KernelCounts{count_of(*text, "overrun"),
                         count_of(*text, "dropped events") + count_of(*text, "commit overrun"),
-                        count_of(*text, "read events")};
+                        count_of(*text, "read events"), count_of(*text, "entries")};
+}
+
+/* The kernel tells `unread` first, and goes on: what was written by then is at least that, and what had left the buffer before. */
+bool CountsWatch::has_been_emptied(const KernelCounts& now) {
+    const std::uint64_t written = now.unread + now.overrun + now.read;
+    const bool is_emptied = now.overrun < last_.overrun || now.dropped < last_.dropped ||
+                            now.read < last_.read || written < least_written_;
+    least_written_ =
+        is_emptied ? now.unread : std::max(least_written_, now.unread + last_.overrun + last_.read);
+    last_ = now;
+    return is_emptied;
 }
 
 } // namespace plumb

@@ -253,6 +253,21 @@ Status KernelSession::check_running() {
     return changed_by_others(settings_.changes());
 }
 
+Error emptied_by_others() {
+    return Error("Somebody else has emptied the kernel's buffers of Plumb's instance while it was recorded: "
+                 "events of the kernel are missing, and nobody counts them.")
+        .hint("`trace-cmd clear -a` empties those of all instances; so does the kernel, where a module is "
+              "unloaded one of whose events is recorded.");
+}
+
+Status KernelSession::check_emptied() {
+    if (was_emptied_) return ok();
+    for (const std::uint32_t cpu : cpus_)
+        if (const auto counts = kernel_counts(path_, cpu))
+            was_emptied_ |= counts_watched_[cpu].has_been_emptied(*counts);
+    return was_emptied_ ? Status(emptied_by_others()) : ok();
+}
+
 Status KernelSession::stop() {
     const std::string changes = std::exchange(settings_, {}).changes();
     const Status ended = end();
@@ -292,8 +307,7 @@ Result<FileDescriptor> KernelSession::open_raw(std::uint32_t cpu) const {
 }
 
 KernelCounts KernelSession::all_counts(std::uint32_t cpu) const {
-    KernelCounts& last =
-        last_counts_[cpu]; /* a count that went back would tell readers of losses that were none */
+    KernelCounts& last = last_counts_[cpu]; /* where they can not be read now, for want of a descriptor */
     if (const auto counts = kernel_counts(path_, cpu)) last = *counts;
     return last;
 }

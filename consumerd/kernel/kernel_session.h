@@ -54,6 +54,9 @@ struct KernelConfig {
     bool file_names = true;                              /* and other strings of system calls */
 };
 
+/* What to say where counts tell of it. */
+Error emptied_by_others();
+
 /* Every event passes; whoever adopts the instance knows by it which events were not asked for. */
 constexpr const char* filter_of_ours = "common_pid >= 0";
 
@@ -128,6 +131,9 @@ public:
     Status start();
     /* An error, once, if somebody else has stopped it. */
     Status check_running();
+    /* An error, once, if somebody has emptied the buffers since it was asked last; whether that was so. */
+    Status check_emptied();
+    bool was_emptied() const { return was_emptied_; }
     /* Also an error if somebody has changed what was to be recorded: it is stopped then. */
     Status stop();
     Status remove();
@@ -211,8 +217,10 @@ private:
     std::unique_ptr<GlobalNumbers> numbers_;
     RecordFilter* filter_ = nullptr;
     std::vector<KernelEvent> events_;
-    SessionSettings settings_; /* as they were when it began */
-    bool was_stopped_ = false; /* by somebody else; said */
+    SessionSettings settings_;                            /* as they were when it began */
+    bool was_stopped_ = false;                            /* by somebody else; said */
+    std::map<std::uint32_t, CountsWatch> counts_watched_; /* by CPU */
+    bool was_emptied_ = false;                            /* the same */
     bool is_adopted_ = false;
     std::optional<KernelStart> start_;
     std::optional<SyscallTextProgram> texts_;

@@ -84,6 +84,28 @@ class Changed(unittest.TestCase):
         problem, = summary["problems"]
         self.assertIn("Somebody else has emptied the kernel's buffers", problem)
 
+    def test_who_empties_the_buffers_of_a_flight_recorder_is_named(self):
+        """Which has read nothing of them."""
+        folder = Path(tempfile.mkdtemp(prefix="plumb-changed-"))
+        self.addCleanup(shutil.rmtree, folder)
+        for is_emptied in (False, True):
+            with subprocess.Popen([PLUMB, "record", "--snapshot", "-a", "-k", "sched", "-q", "--force", "-o", "trace"], cwd=folder,
+                                  stderr=subprocess.PIPE, text=True) as recorder:
+                time.sleep(5)
+                instance, = (TRACEFS / "instances").glob(f"plumb_r{recorder.pid}_*")
+                if is_emptied:
+                    (instance / "trace").write_text("")
+                snapshot = subprocess.run([PLUMB, "snapshot", str(recorder.pid)], cwd=folder, capture_output=True, text=True,
+                                          timeout=60, check=False)
+                self.assertEqual(snapshot.returncode, 0, snapshot.stderr)
+                summary = json.loads((folder / "trace/snapshot-1/summary.json").read_text())
+                recorder.terminate()
+                _, said = recorder.communicate(timeout=60)
+            self.assertEqual(["Somebody else has emptied the kernel's buffers" in problem for problem in summary["problems"]],
+                             [True] * is_emptied, summary["problems"])
+            self.assertEqual("Somebody else has emptied" in said, is_emptied, said)
+            self.assertEqual(summary["complete"], not is_emptied)
+
 
 if __name__ == "__main__":
     leave_out_without_kernel_events(PLUMB)

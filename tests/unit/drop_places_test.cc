@@ -216,6 +216,19 @@ TEST(DropPlaces, AreExpectedForAsLongAsTheBufferIs) {
     }
 }
 
+TEST(DropPlaces, TakeNothingBackOfWhatWasTold) {
+    DropPlaces places(4);
+    places.finish(1000);
+    EXPECT_EQ(places.untold(3), 0u);
+    places.tell(3);
+    EXPECT_EQ(places.told(), 1000u);
+    places.settle(3);
+    EXPECT_EQ(places.told(), 1000u);
+    places.finish(3);
+    EXPECT_EQ(places.told(), 1000u);
+    EXPECT_EQ(places.untold(1001), 1u);
+}
+
 TEST(DropPlaces, OfABufferThatOverwritesAllIsToldAtOnce) {
     DropPlaces places;
     places.read(100, 1);

@@ -298,6 +298,44 @@ TEST_F(KernelSessionTest, TellsOfEventsWhatTheKernelCountsOfEachCpu) {
     EXPECT_EQ(told(1), "0 overwritten, 17 dropped, 0 read");
 }
 
+TEST_F(KernelSessionTest, SaysOnceThatSomebodyElseHasEmptiedItsBuffers) {
+    folder_.add_cpu(1, {});
+    open();
+    std::string said;
+    const auto is_whole = [&](const std::string& of_second, bool expected) {
+        put("per_cpu/cpu1/stats", of_second);
+        const Status whole = session_->check_emptied();
+        said = whole ? "" : whole.error().message();
+        return static_cast<bool>(whole) == expected && session_->was_emptied() != expected;
+    };
+    EXPECT_TRUE(is_whole("entries: 100\noverrun: 0\nread events: 0\n", true));
+    EXPECT_TRUE(is_whole("entries: 150\noverrun: 0\nread events: 0\n", true));
+    EXPECT_TRUE(is_whole("entries: 20\noverrun: 40\nread events: 90\n", true))
+        << "all of them are still there";
+    std::filesystem::remove(folder_.instance() + "/per_cpu/cpu0/stats");
+    EXPECT_TRUE(is_whole("entries: 40\noverrun: 10\nread events: 0\n", false));
+    EXPECT_THAT(said, AllOf(HasSubstr("Somebody else has emptied the kernel's buffers"),
+                            HasSubstr("`trace-cmd clear -a`"), HasSubstr("a module is unloaded")));
+    EXPECT_TRUE(session_->check_emptied()) << "it was said";
+}
+
+TEST(CountsWatch, SeesThatABufferWasEmptied) {
+    using Looks = std::vector<KernelCounts>; /* overwritten, dropped, read, unread */
+    const auto last_is_emptied = [](const Looks& looks) {
+        CountsWatch watch;
+        for (std::size_t i = 0; i + 1 < looks.size(); i++)
+            EXPECT_FALSE(watch.has_been_emptied(looks[i])) << i;
+        return watch.has_been_emptied(looks.back());
+    };
+    EXPECT_TRUE(last_is_emptied({{0, 0, 0, 100}, {0, 0, 0, 99}})) << "a flight recorder that was never full";
+    EXPECT_TRUE(last_is_emptied({{10, 0, 0, 100}, {9, 0, 0, 500}}));
+    EXPECT_TRUE(last_is_emptied({{0, 10, 0, 100}, {0, 9, 0, 500}}));
+    EXPECT_TRUE(last_is_emptied({{0, 0, 10, 100}, {0, 0, 9, 500}}));
+    EXPECT_FALSE(last_is_emptied({{0, 0, 0, 100}, {0, 0, 100, 0}, {0, 0, 100, 0}}));
+    EXPECT_FALSE(last_is_emptied({{0, 0, 0, 100}, {80, 0, 0, 100}, {80, 3, 0, 21}}))
+        << "a page was overwritten between what the kernel told of the unread and of the overwritten";
+}
+
 /* ---- whose events ---- */
 
 TEST_F(KernelSessionTest, IsLimitedToThreadsOfProcessesAndToWhatTheyStart) {
