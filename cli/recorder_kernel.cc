@@ -182,8 +182,11 @@ Status Recorder::start_kernel(const std::vector<std::uint32_t>& processes) {
     if (!kernel_session_) return ok();
     const auto begin = [&]() -> Status {
         const bool any = !processes.empty() || !options_.executables.empty();
-        Status chosen =
-            any && !options_.system_wide ? limit_kernel(processes) : kernel_session_->leave_out_self();
+        const bool is_limited = any && !options_.system_wide;
+        Status chosen = is_limited ? limit_kernel(processes) : kernel_session_->leave_out_self();
+        /* A command is our child, too: see start_command(). */
+        if (chosen && !is_limited && options_.command.empty())
+            chosen = kernel_session_->leave_out_later_threads();
         if (chosen) chosen = kernel_session_->start();
         if (!chosen) return chosen;
         if (Status taken = kernel_session_->take_start(); !taken) tell_of_missing_start(taken.error());

@@ -234,7 +234,7 @@ Status Recorder::start_command() {
     last_steps.in_parent = [this, tell_own_calls](pid_t process_id) {
         const auto number = static_cast<std::uint32_t>(process_id);
         tell_own_calls(number);
-        if (options_.system_wide) return ok();
+        if (options_.system_wide) return kernel_session_ ? kernel_session_->leave_out_later_threads() : ok();
         std::vector<std::uint32_t> processes = {number};
         for (const auto& [attached_id, start_ns] : attached_)
             processes.push_back(attached_id);

@@ -120,6 +120,8 @@ public:
     std::uint64_t now() const;
     /* All but the threads that this process has now. */
     Status leave_out_self();
+    /* Nor those that it makes from then on, and its children: when all that is to be recorded has been started. */
+    Status leave_out_later_threads();
 
     /* What the kernel recorded of its own start, from its command line on: it is part of this session then. To be called before
      * start(); and take_start() behind it. The error says why it can not be. */

@@ -40,6 +40,11 @@ SessionSettings::SessionSettings(std::string instance, const std::vector<KernelE
     running_ = text_of(instance_ + "/" + switch_file);
 }
 
+void SessionSettings::know(const std::string& file) {
+    for (auto& [known, text] : files_)
+        if (known == file) text = text_of(instance_ + "/" + file).value_or(text);
+}
+
 bool SessionSettings::is_running() const {
     const auto now = running_ ? text_of(instance_ + "/" + switch_file) : std::nullopt;
     return !now || now == running_;

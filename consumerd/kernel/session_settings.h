@@ -20,6 +20,8 @@ public:
     /* As they are now. `instance`: its directory in tracefs. */
     SessionSettings(std::string instance, const std::vector<KernelEvent>& events);
 
+    /* We have changed this file: what is in it now is as it should be. */
+    void know(const std::string& file);
     /* Looks at what is changed most, and costs least: whether it traces at all. */
     bool is_running() const;
     /* What is otherwise by now, as "tracing_on (1, now 0)"; empty: all is as it was. */

@@ -137,8 +137,8 @@ Status KernelSession::add_settled(const std::vector<std::uint32_t>& process_ids)
     return add(process_ids);
 }
 
-/* The kernel takes a number out of the list when its thread ends. One that had ended before it was written would stay, and
- * whoever gets that number next would be recorded, and what he starts. */
+/* With event-fork, the kernel takes a number out of the lists when it frees a thread that has ended. One that had ended before
+ * it was written would stay, and whoever gets that number next would be recorded, and what he starts. */
 Result<std::set<std::uint32_t>>
 KernelSession::ended_in_list(const std::vector<std::uint32_t>& process_ids) const {
     /* Who is on his way out is taken out in a moment. */
@@ -265,6 +265,27 @@ Status KernelSession::leave_out_self() {
     const auto own = machine_numbers(static_cast<std::uint32_t>(getpid()), known, 0);
     if (!own) return own.error();
     return write_tracefs(path("set_event_notrace_pid"), separated_by_spaces(own->all));
+}
+
+/* Who is in the list hands that on; threads that were made meanwhile, by one that did not yet, are found by looking again. */
+Status KernelSession::leave_out_later_threads() {
+    constexpr int looks_max = 100;
+    if (Status set = write_tracefs(path("options/event-fork"), "1"); !set) return set;
+    settings_.know("trace_options");
+    std::set<std::uint32_t> known;
+    for (int looks = 0; looks < looks_max; looks++) {
+        auto own = machine_numbers(static_cast<std::uint32_t>(getpid()), known, 0);
+        if (!own) return own.error();
+        if (own->all.empty()) break;
+        const auto hidden = listed("set_event_notrace_pid");
+        if (!hidden) return hidden.error();
+        std::erase_if(own->all, [&](std::uint32_t number) { return hidden->contains(number); });
+        if (own->all.empty()) continue;
+        if (Status set = write_tracefs(path("set_event_notrace_pid"), separated_by_spaces(own->all), true);
+            !set)
+            return set;
+    }
+    return ok();
 }
 
 } // namespace plumb

@@ -269,6 +269,19 @@ class Who(TracedProgramTest):
         self.assertFalse([name for name in summary["events_by_name"] if name.startswith("told:")])
         self.assertTrue(summary["complete"])
 
+    def test_everybody_is_not_the_recorders_later_threads(self):
+        """One removes the trace that was there; a command and its children, which are the recorder's, are somebody."""
+        for command in ([], ["--", "sh", "-c", f"sleep 0.3; {self.program} 9; rm -f {self.folder}/a"]):
+            for _ in range(2):
+                subprocess.run([PLUMB, "record", "-q", "--force", "-o", self.trace, "-a", "-k", "syscalls:unlink*", "-k", "syscalls:getsid",
+                                *(command or ["--duration", "300ms"])], check=True, timeout=PATIENCE_S)
+            shown = subprocess.run([PLUMB, "view", "--json", self.trace], capture_output=True, text=True, check=True).stdout
+            removed = [fields["pathname"] for event in map(json.loads, shown.splitlines())
+                       if str(self.folder) in (fields := event["fields"]).get("pathname", "")]
+            self.assertEqual(removed, [f"{self.folder}/a"] if command else [])
+            calls = [line for line in shown.splitlines() if "entry_getsid" in line and f'"{Path(self.program).name}"' in line]
+            self.assertEqual(len(calls), 9 if command else 0)
+
     def test_everybodys_tracepoints_are_recorded_too_where_events_are_named(self):
         told = Told(self, self.program)
         recorder = self.begin("-a", "-k", "syscalls:getsid", "-e", "told:*", "--kernel-buffer-size", "32M")

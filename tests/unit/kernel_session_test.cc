@@ -380,8 +380,16 @@ TEST_F(KernelSessionTest, HidesThreadsAndShowsThemAgain) {
     ASSERT_TRUE(session_->show({7, 8}));
     EXPECT_EQ(content("set_event_notrace_pid"), "5 31"); /* written anew */
     EXPECT_THAT(*session_->machine_numbers_of({9, 3, 9}), ElementsAre(3, 9));
+    put("options/event-fork", "0\n");
     ASSERT_TRUE(session_->leave_out_self());
     EXPECT_THAT(content("set_event_notrace_pid"), std::to_string(::getpid()));
+    EXPECT_EQ(content("options/event-fork"), "0\n") << "a command is still to be started";
+    ASSERT_TRUE(session_->leave_out_later_threads());
+    EXPECT_EQ(content("options/event-fork"), "1");
+    EXPECT_THAT(content("set_event_notrace_pid"), std::to_string(::getpid()));
+    put("set_event_notrace_pid", "5\n");
+    ASSERT_TRUE(session_->leave_out_later_threads());
+    EXPECT_THAT(content("set_event_notrace_pid"), "5\n" + std::to_string(::getpid()));
     std::filesystem::remove(folder_.instance() + "/set_event_notrace_pid");
     EXPECT_FALSE(session_->show({7}));
     EXPECT_FALSE(session_->hide({7}));
@@ -422,6 +430,14 @@ TEST_F(SessionSettingsTest, AreToldWithWhatTheyWereAndAre) {
     put("set_event", "\n");
     EXPECT_EQ(settings_.changes(), "tracing_on (1, now 0), tracing_cpumask (3, now 1), set_event, and 2 more")
         << "in the order of the files";
+}
+
+TEST_F(SessionSettingsTest, ThatWeHaveChangedAreNoChange) {
+    put("trace_options", "print-parent\nevent-fork\n");
+    put("set_event", "\n");
+    settings_.know("trace_options");
+    settings_.know("nothing");
+    EXPECT_EQ(settings_.changes(), "set_event");
 }
 
 TEST_F(SessionSettingsTest, ThatAreLongAreNamedAndThoseThatCanNotBeReadAreNot) {
