@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -163,19 +164,29 @@ static void name_floats(EventDescription& description, const std::vector<std::st
     }
 }
 
+/* The last part of a path that none of the others has: "x.so", or "a/x.so" beside "/b/x.so"; all of it, if need be. */
+static std::string telling_part(const std::string& path, const std::set<std::string>& others) {
+    for (std::size_t slash = path.rfind('/'); slash != std::string::npos && slash != 0;
+         slash = path.rfind('/', slash - 1)) {
+        const std::string with_slash = path.substr(slash);
+        if (std::none_of(others.begin(), others.end(),
+                         [&](const std::string& other) { return other.ends_with(with_slash); }))
+            return with_slash.substr(1);
+    }
+    return path;
+}
+
 /* "uprobe_f" of two files -> "uprobe_liba.so:f" and "uprobe_libb.so:f". */
 void KernelSession::name_probes() {
     for (const ProbePlace& probe : made_probes_) {
         std::string name = probe.name;
-        const bool is_ambiguous =
-            probe.provider.empty() &&
-            std::any_of(made_probes_.begin(), made_probes_.end(), [&](const ProbePlace& other) {
-                return other.name == probe.name && other.provider.empty() && other.file != probe.file;
-            });
-        if (is_ambiguous) {
-            const std::string file = probe.file.substr(probe.file.rfind('/') + 1);
-            name.insert(name.find('_') + 1, file + ":");
-        }
+        std::set<std::string> other_files;
+        for (const ProbePlace& other : made_probes_)
+            if (other.name == probe.name && probe.provider.empty() && other.provider.empty() &&
+                other.file != probe.file)
+                other_files.insert(other.file);
+        if (!other_files.empty())
+            name.insert(name.find('_') + 1, telling_part(probe.file, other_files) + ":");
         for (KernelEvent& event : events_) {
             if (event.system != name_ || event.raw_name != probe.raw_name) continue;
             event.description.provider = probe.provider;

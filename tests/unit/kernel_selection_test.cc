@@ -310,6 +310,17 @@ TEST_F(UserProbeSelectionTest, TellsFunctionsOfOneNameApartByTheirFiles) {
     EXPECT_THAT(shown(), ElementsAre("uprobe_f"));
     ASSERT_TRUE(select({"uprobe:" + a + ":f", "uprobe:" + a + ":f", "uprobe:" + b + ":f"}));
     EXPECT_THAT(shown(), ElementsAre("uprobe_liba.so:f", "uprobe_libb.so:f"));
+    const std::string in = folder_.root() + "/in", deeper = in + "/in";
+    std::filesystem::create_directories(deeper);
+    for (const std::string& folder : {in, deeper})
+        std::filesystem::copy_file(a, folder + "/liba.so");
+    add_probe("uprobe_f_3", 53);
+    const std::string outermost = std::filesystem::path(folder_.root()).filename();
+    ASSERT_TRUE(select({"uprobe:" + a + ":f", "uprobe:" + in + "/liba.so:f", "uprobe:" + b + ":f"}));
+    EXPECT_THAT(shown(),
+                ElementsAre("uprobe_" + outermost + "/liba.so:f", "uprobe_in/liba.so:f", "uprobe_libb.so:f"));
+    ASSERT_TRUE(select({"uprobe:" + in + "/liba.so:f", "uprobe:" + deeper + "/liba.so:f"}));
+    EXPECT_THAT(shown(), ElementsAre("uprobe_" + outermost + "/in/liba.so:f", "uprobe_in/in/liba.so:f"));
     ASSERT_TRUE(
         select({"uprobe:" + a + ":f", "uprobe:" + a + ":f(arg1=%di)"})); /* one function, two probes */
     EXPECT_THAT(shown(), ElementsAre("uprobe_f", "uprobe_f"));
