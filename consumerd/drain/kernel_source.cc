@@ -286,7 +286,7 @@ bool KernelSource::take_page(Cpu& cpu) {
         if (page.has_missed())
             cpu.missed += page.missed_count();
         else
-            cpu.drops.tell(cpu.counts.dropped);
+            cpu.drops.tell(cpu.counts.dropped, page.time() - std::min(page.time(), cpu.drops.last()));
         if (page.has_missed() && page.missed_count() == 0)
             look_at_counts(cpu); /* the page had no room for it */
     }
@@ -295,9 +295,12 @@ bool KernelSource::take_page(Cpu& cpu) {
     const TimeSpan wanted = cpu.wanted(cpu.taken);
     cpu.taken += bytes.size();
     translated_ = &cpu;
+    const uint64_t begin = page.time(), seen = translator_.seen_events();
     if (!translator_.translate(page, cpu.records, was_noted, wanted)) damaged_pages_++;
     if (is_of_start) return true;
-    cpu.drops.take(cpu.records.empty() ? 0 : cpu.records.piece().last_timestamp, is_whole);
+    const uint64_t last = cpu.records.empty() ? 0 : cpu.records.piece().last_timestamp;
+    cpu.drops.take(last, is_whole);
+    if (last > begin) cpu.drops.know_events(translator_.seen_events() - seen, last - begin);
     return true;
 }
 

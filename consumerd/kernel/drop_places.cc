@@ -9,6 +9,10 @@ namespace {
 constexpr std::uint64_t spare_pages = 2;
 /* That are kept for places which follow when none is known as yet. */
 constexpr std::uint64_t places_expected = 6;
+/* Events are dropped so many times as fast as they are written, at most. */
+constexpr std::uint64_t speed_of_dropping = 4;
+/* Of what a place could have at most, it gets this part where that is not all: there are others. */
+constexpr std::uint64_t doubtful_part = 16;
 
 } // namespace
 
@@ -29,13 +33,31 @@ bool DropPlaces::may_have_dropped() const {
     return !read_at_.empty() && read_at_[at] > last_;
 }
 
-void DropPlaces::tell(std::uint64_t dropped) {
+/* The closest of the last pages counts, and less the longer ago it was: in others there are pauses. */
+void DropPlaces::know_events(std::uint64_t count, std::uint64_t time_between_first_and_last) {
+    constexpr std::uint64_t events_min = 8, pages_to_forget = 16;
+    if (buffer_pages_ == 0 || count < events_min) return;
+    const std::uint64_t distance = std::max<std::uint64_t>(time_between_first_and_last / (count - 1), 1);
+    const std::uint64_t before = distance_ + distance_ / pages_to_forget + 1;
+    distance_ = distance_ == 0 ? distance : std::min(distance, before);
+}
+
+std::uint64_t DropPlaces::most_dropped_in(std::uint64_t gap) const {
+    if (distance_ == 0) return std::numeric_limits<std::uint64_t>::max();
+    const std::uint64_t between = gap / distance_;
+    return between < std::numeric_limits<std::uint64_t>::max() / speed_of_dropping
+               ? between * speed_of_dropping
+               : std::numeric_limits<std::uint64_t>::max();
+}
+
+void DropPlaces::tell(std::uint64_t dropped, std::uint64_t gap) {
     const std::uint64_t all = untold(dropped);
     if (all == 0) return;
     while (!places_.empty() && places_.front() + buffer_pages_ < taken_)
         places_.pop_front();
     const std::uint64_t kept = std::min(all - 1, std::max<std::uint64_t>(places_.size(), places_expected));
-    told_ += all - kept;
+    const std::uint64_t most = most_dropped_in(gap);
+    told_ += most >= all ? all - kept : std::clamp<std::uint64_t>(most / doubtful_part, 1, all - kept);
     places_.push_back(taken_);
 }
 

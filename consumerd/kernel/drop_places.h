@@ -5,6 +5,10 @@
  *
  * What is counted may lie as far ahead of the page that is looked at as the buffer is long. So a place takes all that is not
  * told yet but a few, one for each place that may follow: their sum is right, and each has some.
+ *
+ * When a page was read is known only as by when: who reads is interrupted between that and the look at the clock, for as long as
+ * others run, and meanwhile page after page is written that seems to have waited. But where events were dropped, none were
+ * written for as long as that took: a place where the time is too short for all gets a few.
  */
 #ifndef PLUMB_CONSUMERD_KERNEL_DROP_PLACES_H
 #define PLUMB_CONSUMERD_KERNEL_DROP_PLACES_H
@@ -13,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 
 namespace plumb {
 
@@ -27,8 +32,12 @@ public:
     bool may_have_dropped() const;
     /* Of what it says to have dropped, how much no page was told of. */
     std::uint64_t untold(std::uint64_t dropped) const { return dropped - std::min(dropped, told_); }
-    /* The page that is taken next is behind such a place. */
-    void tell(std::uint64_t dropped);
+    /* Of a page that was taken. */
+    void know_events(std::uint64_t count, std::uint64_t time_between_first_and_last);
+    /* The page that is taken next is behind such a place, and begins so long behind the end of the one before. */
+    void tell(std::uint64_t dropped, std::uint64_t gap = std::numeric_limits<std::uint64_t>::max());
+    /* The time of the last event that was taken. */
+    std::uint64_t last() const { return last_; }
     /* It is taken, with the time of its last event. Not whole: the rest of it comes next. */
     void take(std::uint64_t last, bool is_whole = true);
     /* All that there is is taken. Nothing is kept for places that would have followed by now. */
@@ -38,6 +47,8 @@ public:
     std::uint64_t told() const { return told_; }
 
 private:
+    std::uint64_t most_dropped_in(std::uint64_t gap) const;
+
     std::size_t buffer_pages_;
     std::deque<std::uint64_t> read_at_; /* of the last pages */
     std::uint64_t first_read_ = 0;      /* number of the first of these */
@@ -45,6 +56,7 @@ private:
     std::uint64_t last_ = 0;           /* event of the page before */
     std::deque<std::uint64_t> places_; /* numbers of pages behind one, a buffer's length back */
     std::uint64_t told_ = 0;
+    std::uint64_t distance_ = 0; /* of events, where they were close; 0: not known */
 };
 
 } // namespace plumb

@@ -43,6 +43,8 @@ public:
     /* The next event, or false at the end of the page, or where it is damaged. */
     bool next(RawEvent& event);
 
+    /* Of the event that next() gave last; at first, when the page begins. */
+    std::uint64_t time() const { return time_; }
     bool is_damaged() const { return is_damaged_; }
     /* Whether events are missing between the page before and this one, and how many; 0: the page does not say. */
     bool has_missed() const { return has_missed_; }

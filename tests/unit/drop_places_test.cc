@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace plumb {
@@ -214,6 +215,57 @@ TEST(DropPlaces, AreExpectedForAsLongAsTheBufferIs) {
         small.settle(100);
         EXPECT_EQ(small.untold(100), 6u);
     }
+}
+
+/* Who reads was interrupted behind the read, before he looked at the clock: each page until then may have waited. */
+TEST(DropPlaces, WhereTheTimeIsTooShortForAllGetAFew) {
+    constexpr std::uint64_t distance = 10, events = 90, false_places = 14;
+    for (const std::uint64_t dropped : {20u, 100u, 5000u}) {
+        DropPlaces places(17);
+        std::uint64_t time = 1000;
+        const auto take_page = [&] {
+            time += distance * events;
+            places.take(time);
+            places.know_events(events, distance * (events - 1));
+        };
+        for (int page = 0; page < 17; page++)
+            take_page();
+        for (std::uint64_t page = 0; page < false_places; page++) {
+            places.tell(dropped, distance);
+            EXPECT_EQ(places.told(), page + 1);
+            take_page();
+        }
+        const std::uint64_t left = places.untold(dropped);
+        places.tell(dropped, distance * dropped / 2);
+        EXPECT_EQ(places.untold(dropped), std::min<std::uint64_t>(left - 1, false_places))
+            << "the rest is there";
+    }
+    /* What a place can not have as a whole, it has in part. */
+    DropPlaces places(17);
+    places.take(1000);
+    places.know_events(101, 1000);
+    places.tell(1000, 2400);
+    EXPECT_EQ(places.told(), 240u * 4 / 16);
+    places.tell(1000, std::numeric_limits<std::uint64_t>::max());
+    EXPECT_EQ(places.untold(1000), 6u);
+}
+
+TEST(DropPlaces, GoByTheDistanceOfEventsWhereTheyWereClose) {
+    const auto told_of = [](std::uint64_t pages_behind, std::uint64_t count) {
+        DropPlaces places(100);
+        places.know_events(101, 1000);
+        for (std::uint64_t page = 0; page < pages_behind; page++)
+            places.know_events(count, 1000 * (count - 1)); /* there are pauses in it */
+        places.tell(10000, 20000);
+        return places.told();
+    };
+    EXPECT_EQ(told_of(0, 100), 20000u / 10 * 4 / 16);
+    EXPECT_EQ(told_of(1, 100), 20000u / 11 * 4 / 16) << "it is forgotten, bit by bit";
+    EXPECT_EQ(told_of(1000, 100), 20000u / 1000 * 4 / 16);
+    EXPECT_EQ(told_of(1000, 7), 20000u / 10 * 4 / 16) << "of few events nothing is known";
+    DropPlaces unknown(4);
+    unknown.tell(100, 1);
+    EXPECT_EQ(unknown.told(), 94u);
 }
 
 TEST(DropPlaces, TakeNothingBackOfWhatWasTold) {
