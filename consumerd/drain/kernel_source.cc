@@ -173,9 +173,7 @@ std::optional<Piece> KernelSource::next(size_t ring, ReadWhat what) {
     try {
         while (cpu.records.bytes() < packet_bytes && take_next_page(cpu, what)) {
         }
-    } catch (
-        const std::
-            bad_alloc&) { /* what is there already is taken; the rest of the page is seen to be missing */
+    } catch (const std::bad_alloc&) { /* the rest of the page is seen to be missing */
         if (cpu.records.empty()) throw;
     }
     if (cpu.records.empty()) return {};
