@@ -24,9 +24,9 @@ constexpr int candidates[] = {SIGURG, SIGWINCH};
 PLUMB_OF_EVERY_START struct sigaction before_us = {};
 uint32_t before_us_called = 0; // for SA_RESETHAND
 
+// Whatever its flags say: both kinds of handler have the same place, and the kernel looks at that alone.
 bool is_handled(const struct sigaction& action) {
-    return (action.sa_flags & SA_SIGINFO) != 0 ||
-           (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+    return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
 }
 
 uint64_t kernel_mask(const sigset_t& set) {

@@ -170,6 +170,14 @@ TEST_F(UpdateSignal, ReachesAProgramThatIgnoresIt) {
     EXPECT_TRUE(disable(session).complete());
 }
 
+TEST_F(UpdateSignal, TakesNoFlagForAHandler) {
+    Subject owner({"no-handler"}, "signal_owner");
+    Session session = make_session();
+    EXPECT_TRUE(enable(session).complete());
+    EXPECT_EQ(owner.ask("raise 10"), "done\n");
+    EXPECT_TRUE(disable(session).complete());
+}
+
 TEST_F(UpdateSignal, NeedsNoRoomInTheQueueOfSignals) {
     Subject owner({"full-queue"}, "signal_owner");
     Session session = make_session();
