@@ -392,13 +392,20 @@ void introduce_new_objects() {
 }
 
 // Looked at closely before a thread's first record, and from the beginning of each vfork() to the first record behind it
-// (vfork.cc): the child has this thread's own data before it, and must not leave its id there.
+// (vfork.cc): the child has this thread's own data before it, and must not leave its id there. And by the thread that forked,
+// if it was another one that noticed: what it knows of itself is a copy of what its parent's thread knew.
 Writer this_writer() {
     plumb_thread& self = plumb_thread_self;
-    if (self.epoch != 0) return {runtime.process_id, self.id, false};
+    const uint32_t forks = fork_count();
+    if (self.epoch != 0 && self.forks == forks) return {runtime.process_id, self.id, false};
     const uint32_t thread_id = sys::thread_id();
     const uint32_t process_id = sys::process_id();
-    if (self.id == 0 && process_id == runtime.process_id) store_relaxed(self.id, thread_id);
+    if ((self.id == 0 || self.forks != forks) && process_id == runtime.process_id) {
+        store_relaxed(self.epoch, 0u);
+        self.introduced = 0;
+        store_relaxed(self.id, thread_id);
+        self.forks = forks;
+    }
     return {process_id, thread_id, self.id != thread_id};
 }
 

@@ -281,12 +281,18 @@ void stay_untraced() {
     }
 }
 
-// The parent's other threads ran while the kernel copied its memory, which it does page by page: a channel may be there as
-// one that may be used, and be newer than the newest. Threads would tell of themselves there at each event.
-void know_newest_epoch() {
+// All channels are newer than what any thread knows of itself: one that has forked, and is not the one that mends this,
+// still takes itself for its parent's. Newer than the newest, too: the parent's other threads ran while the kernel copied
+// its memory, which it does page by page, so a channel may be there as one that may be used, and its epoch not be known.
+void begin_new_epoch() {
     uint32_t newest = runtime.epoch;
     for (const Attachment& attachment : attachments) {
         if (attachment.usable != 0 && attachment.epoch > newest) newest = attachment.epoch;
+    }
+    if (newest == 0) return;
+    newest++;
+    for (Attachment& attachment : attachments) {
+        if (attachment.usable != 0) store_relaxed(attachment.epoch, newest);
     }
     store_release(runtime.epoch, newest);
 }
@@ -301,9 +307,10 @@ static void mend_after_fork() {
     unpin_scratch();
     const uint64_t in_vfork = plumb_thread_self.in_vfork; // forked by a handler in the middle of it
     plumb_thread_self = {};
+    plumb_thread_self.forks = fork_count();
     plumb_thread_self.in_vfork = in_vfork;
     quiesced();
-    know_newest_epoch();
+    begin_new_epoch();
     claim_slot();
     register_membarrier();
     for (uint32_t session = 0; session < PLUMB_MAX_SESSIONS; session++) {
@@ -337,6 +344,11 @@ void after_fork() {
 } // namespace plumb
 
 using namespace plumb;
+
+extern "C" __attribute__((visibility("hidden"))) void plumb_notice_fork(); // for vfork.cc
+void plumb_notice_fork() {
+    notice_fork();
+}
 
 extern "C" __attribute__((visibility("default"))) int plumb_register_object(plumb_object* object) {
     if (object->version != PLUMB_RUNTIME_VERSION) return -EPROTO;

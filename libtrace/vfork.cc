@@ -14,6 +14,9 @@
 // pthread_atfork() run, and it is not a cancellation point. Where the C library's function is known and there is no shadow
 // stack, the instruction is that one's (next.cc): it leaves what we keep in rdx, r8, r9, r10 alone, and returns to us.
 //
+// In the child of a fork that ran no handlers and has noticed nothing yet, the child of vfork() would be the first to notice,
+// and take the process for its own. So that is done before.
+//
 // A process may have several runtimes: a program's own from libplumb.a, and that of a preloaded probe. One vfork() is in
 // front, and marks the threads of all: each other runtime finds it by its symbol, knows it by a sign in its code, and leaves word
 // there of where its thread's data is, which is as far from the thread pointer in every thread.
@@ -44,6 +47,11 @@ __asm__(".pushsection .text\n"
         ".ascii \"plumb v1\"\n"
         ".long plumb_vfork_others - plumb_vfork_sign\n"
         "0:\n"
+        "subq $8, %rsp\n"
+        ".cfi_adjust_cfa_offset 8\n"
+        "call plumb_notice_fork\n"
+        "addq $8, %rsp\n"
+        ".cfi_adjust_cfa_offset -8\n"
         "movq plumb_thread_self@gottpoff(%rip), %rsi\n"
         "movq %fs:16(%rsi), %rdx\n"
         "movq %rsp, -16(%rsp)\n" // signal frames leave 128 bytes below the stack pointer alone

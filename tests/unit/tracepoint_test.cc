@@ -267,3 +267,43 @@ TEST_F(Tracepoint, works_in_children_of_every_kind) {
     trace_number_in_c(5);
     EXPECT_EQ(records().size(), 5u);
 }
+
+// A fork that runs no handlers, where it is not the thread that forked which notices.
+TEST_F(Tracepoint, is_of_the_child_behind_another_thread_that_noticed_the_fork) {
+    on();
+    trace_number_in_c(0);
+    const pid_t child = _Fork();
+    if (child == 0) {
+        std::thread([] { plumb_trace(kinds, number, 1); }).join();
+        plumb_trace(kinds, number, 2);
+        plumb_trace(kinds, number, 3);
+        _exit(0);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+    EXPECT_THAT(records(), ElementsAre(number(0), number(1), number(2), number(3)));
+    ASSERT_EQ(threads_.size(), 4u);
+    EXPECT_EQ(std::count(threads_.begin(), threads_.end(), static_cast<uint32_t>(child)), 2);
+    EXPECT_EQ(std::count(threads_.begin(), threads_.end(), static_cast<uint32_t>(gettid())), 1);
+}
+
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_F(Tracepoint, in_a_child_of_vfork_is_nobody_that_notices_a_fork) {
+    on();
+    const pid_t child = _Fork();
+    if (child == 0) {
+        if (vfork() == 0) {
+            plumb_trace(kinds, number, 1);
+            _exit(0);
+        }
+        wait(nullptr);
+        plumb_trace(kinds, number, 2);
+        _exit(state_.slot_of(static_cast<uint32_t>(getpid())) != nullptr ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << "it has no slot";
+    EXPECT_THAT(records(), ElementsAre(number(1), number(2)));
+}
+#endif

@@ -48,8 +48,8 @@ struct plumb_thread {
     uint32_t id;         /* kernel thread id */
     uint32_t epoch;      /* up to this epoch the fast path knows that the channels know it; 0: look closely */
     uint32_t introduced; /* it is introduced to all channels up to this epoch */
-    uint32_t reserved;
-    uint64_t in_vfork; /* address of the frame of a vfork() that is on its way; 0: none */
+    uint32_t forks;      /* of the process, by which all this is of the thread that it was before */
+    uint64_t in_vfork;   /* address of the frame of a vfork() that is on its way; 0: none */
 };
 
 /* So many bytes below that frame stands its address, as long as the thread has not left it. */
