@@ -180,7 +180,6 @@ void publish_writer(uint32_t session) {
     store_relaxed(writer.data, attachment.data);
     store_relaxed(writer.ring_bytes, attachment.ring_bytes);
     store_relaxed(writer.position_mask, attachment.ring_bytes - 1);
-    store_relaxed(writer.record_limit, attachment.record_limit);
     store_relaxed(writer.clock_mode, static_cast<uint16_t>(attachment.clock_mode));
     store_relaxed(writer.mode, static_cast<uint16_t>(attachment.mode));
     store_relaxed(writer.thread_tag, attachment.thread_tag);
@@ -190,6 +189,9 @@ void publish_writer(uint32_t session) {
                   static_cast<uint32_t>(offsetof(plumb_event, ids) + session * sizeof(uint16_t)));
     store_relaxed(writer.sequence_rings, uses_sequences() ? attachment.ring_count : 0);
     store_release(writer.ring_count, fast ? attachment.ring_count : 0);
+    // Last: of a page that was wiped it alone sends everybody to the slow path. Without `session_bit`, the fast path takes each
+    // event for one that is off.
+    store_release(writer.record_limit, attachment.record_limit);
 }
 
 // Without membarrier nobody knows whether a sequence still sees the channel, so it stays mapped.
