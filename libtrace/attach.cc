@@ -92,6 +92,16 @@ bool leaves_room(uint64_t bytes) {
     return used != 0 && used < limit.rlim_cur && bytes <= (limit.rlim_cur - used) / 2;
 }
 
+// Nothing of it is made before it is touched: in a program that locks what it maps from now on (MCL_FUTURE), the kernel would
+// fill all of a channel at once, but for what may not be touched yet.
+unsigned char* map_shared(uint64_t bytes, int fd) {
+    void* const base = sys::map(bytes, PROT_NONE, MAP_SHARED, fd);
+    if (base == nullptr || sys::call(SYS_mprotect, base, bytes, PROT_READ | PROT_WRITE) == 0)
+        return static_cast<unsigned char*>(base);
+    sys::unmap(base, bytes);
+    return nullptr;
+}
+
 // Maps the file and checks it: 0, or -errno with nothing left open.
 int map_channel(int fd, uint64_t cookie, Attachment& attachment) {
     struct stat info;
@@ -103,7 +113,7 @@ int map_channel(int fd, uint64_t cookie, Attachment& attachment) {
     const uint64_t memory_bytes = static_cast<uint64_t>(info.st_blocks) * 512;
     if (memory_bytes < sizeof(plumb_channel_header)) return -ENOSPC;
     if (!leaves_room(bytes)) return -ENOMEM;
-    auto* base = static_cast<unsigned char*>(sys::map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd));
+    unsigned char* const base = map_shared(bytes, fd);
     if (base == nullptr) return -ENOMEM;
     plumb_channel_header header; // a copy: it can not change between check and use
     __builtin_memcpy(&header, base, sizeof(header));

@@ -12,12 +12,14 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <fcntl.h>
 #include <memory>
 #include <pthread.h>
 #include <sched.h>
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
@@ -266,6 +268,34 @@ TEST_F(Tracepoint, works_in_children_of_every_kind) {
     wait_for_child(children[3]);
     trace_number_in_c(5);
     EXPECT_EQ(records().size(), 5u);
+}
+
+// A program that locks all that it maps would pay for all that a ring may ever need.
+TEST_F(Tracepoint, fills_no_channel_of_a_program_that_locks_its_memory) {
+    const auto bytes_of = [](const TestChannel& channel) {
+        struct stat info {};
+        stat(channel.path().c_str(), &info);
+        return static_cast<uint64_t>(info.st_blocks) * 512;
+    };
+    ChannelShape shape;
+    shape.subbuf_count = 64;
+    shape.extra_ring_count = 1;
+    channel_ = std::make_unique<TestChannel>(shape);
+    const auto data_offset = static_cast<off_t>(channel_->header().data_offset);
+    const int fd = open(channel_->path().c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_EQ(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, data_offset,
+                        static_cast<off_t>(channel_->header().total_bytes) - data_offset),
+              0);
+    close(fd);
+    const uint64_t before = bytes_of(*channel_);
+    if (mlockall(MCL_FUTURE) != 0) GTEST_SKIP() << "it may not lock memory";
+    const uint64_t generation = state_.set(0, channel_->cookie(), {{"kinds:*"}});
+    apply(generation);
+    munlockall();
+    EXPECT_TRUE(plumb_enabled(kinds, number));
+    EXPECT_EQ(bytes_of(*channel_), before);
+    trace_number_in_c(1);
+    EXPECT_THAT(records(), ElementsAre(number(1)));
 }
 
 // A fork that runs no handlers, where it is not the thread that forked which notices.
