@@ -88,8 +88,11 @@ void tag_numbers(plumb_entry& placed, uint32_t tag) {
 // Reserves bytes of the channel's heap, for good. The offset from the channel's start, or 0 if the heap is full.
 uint64_t reserve_heap(Attachment& attachment, uint64_t bytes) {
     const uint64_t rounded = (bytes + 7) & ~7ull;
-    const uint64_t start = add_seq_cst(attachment.header->heap_used, rounded);
-    if (start > attachment.heap_bytes || rounded > attachment.heap_bytes - start || start % 8 != 0) return 0;
+    uint64_t start = load_relaxed(attachment.header->heap_used);
+    do {
+        if (start > attachment.heap_bytes || rounded > attachment.heap_bytes - start || start % 8 != 0)
+            return 0; // and nothing is taken: there may be room for less
+    } while (!compare_exchange(attachment.header->heap_used, start, start + rounded));
     return attachment.heap_offset + start;
 }
 

@@ -364,6 +364,23 @@ TEST(EventTable, counts_what_finds_no_heap) {
     EXPECT_NE(event_id_in(table.attachment, info_of(fields, "a")), 0);
 }
 
+TEST(EventTable, takes_no_heap_for_what_finds_none) {
+    Table table(64, 200);
+    const uint64_t& used = table.attachment.header->heap_used;
+    EXPECT_EQ(reserve_heap(table.attachment, 150), table.attachment.heap_offset);
+    EXPECT_EQ(used, 152u);
+    for (int i = 0; i < 3; i++)
+        EXPECT_EQ(reserve_heap(table.attachment, 49), 0u);
+    EXPECT_EQ(used, 152u);
+    EXPECT_EQ(reserve_heap(table.attachment, 48), table.attachment.heap_offset + 152);
+    EXPECT_EQ(reserve_heap(table.attachment, 1), 0u);
+    EXPECT_EQ(used, 200u);
+    for (const uint64_t damaged : {uint64_t{4}, uint64_t{208}, UINT64_MAX - 7}) {
+        table.attachment.header->heap_used = damaged;
+        EXPECT_EQ(reserve_heap(table.attachment, 8), 0u) << damaged;
+    }
+}
+
 TEST(EventTable, refuses_what_cannot_be_described) {
     Table table(64);
     const std::vector<plumb_event_field> many(33, number);
