@@ -8,6 +8,7 @@ namespace plumb {
 
 enum class InjectionPoint : uint32_t {
     slow_path_entered,
+    slow_path_placed,
     slow_path_planned,
     owner_taken,
     owned_planned,

@@ -168,11 +168,14 @@ Attempt write_per_cpu(Attachment& attachment, const Record& record, SpaceWait& w
         }
         plumb_ring_control& control = attachment.controls[cpu];
         const uint64_t write_pos = load_relaxed(control.write_pos);
+        inject(InjectionPoint::slow_path_placed);
         const Plan plan = plan_write(attachment, control, write_pos, record.padded_length());
         inject(InjectionPoint::slow_path_planned);
         switch (plan.step) {
         case Step::full:
-            if (current_cpu(runtime.rseq_offset) != cpu) continue;
+            // Others may have filled the ring meanwhile, and all that may have been read: then there is room.
+            if (current_cpu(runtime.rseq_offset) != cpu || load_relaxed(control.write_pos) != write_pos)
+                continue;
             return refuse(attachment, control, wait);
         case Step::pad:
             commit_in_sequence(runtime.rseq_offset, padding(attachment, cpu, write_pos, plan.boundary));
