@@ -99,7 +99,10 @@ Guard::~Guard() {
     if (!held()) return;
     uint64_t mine = word_;                                          // not any more in the child of a fork
     compare_exchange(guards[index_].word, mine, free_after(word_)); // barrier C
-    if (load_seq_cst(runtime.quiesce_pending) != 0 && !is_held() && is_quiescent()) request_update();
+}
+
+bool is_last_of_update() {
+    return load_seq_cst(runtime.quiesce_pending) != 0 && !is_held() && is_quiescent();
 }
 
 void begin_quiescence() {

@@ -367,7 +367,9 @@ void introduce_process(Attachment& attachment, bool with_objects) {
     __builtin_memset(&entry, 0, sizeof(entry));
     entry.entry.type = PLUMB_ENTRY_PROCESS;
     entry.entry.thread_id = sys::thread_id();
-    entry.parent_process_id = static_cast<uint32_t>(sys::call(SYS_getppid));
+    if (sys::process_id() ==
+        runtime.process_id) // else a child of vfork does this, whose parent is the process itself
+        entry.parent_process_id = static_cast<uint32_t>(sys::call(SYS_getppid));
     entry.user_id = static_cast<uint32_t>(sys::call(SYS_getuid));
     {
         const OpenFile name("/proc/self/comm", O_RDONLY);

@@ -177,11 +177,12 @@ void call_on_own_stack(void (*function)()); // as the owner of `updating`, with 
 
 // update.cc
 void request_update();
-void switch_off_all();      // at once, for the fast path too; as the owner of `updating`
-bool rules_have_moved();    // since they were last asked for
-void follow_if_moved();     // updates if the rules have changed since; for who comes by anyway
-void quiesced();            // as the owner of `updating`
-void register_membarrier(); // in ordinary context, or before the first event is switched on
+void request_update_within(); // the same, with SignalsHeld, which that one would take for interrupted
+void switch_off_all();        // at once, for the fast path too; as the owner of `updating`
+bool rules_have_moved();      // since they were last asked for
+void follow_if_moved();       // updates if the rules have changed since; for who comes by anyway
+void quiesced();              // as the owner of `updating`
+void register_membarrier();   // in ordinary context, or before the first event is switched on
 
 // With SignalsHeld, in ordinary context: waits, in the kernel, until this thread is the one that updates. False: another one
 // has not ended for ten seconds, or is this thread's own, which a handler has interrupted; then nothing is to be released.
@@ -204,6 +205,8 @@ private:
     uint32_t index_;
     uint64_t word_;
 };
+// Behind the use of a guard: whether an update waited for it alone. Then it is for us to end.
+bool is_last_of_update();
 // All sequences in flight have restarted, all guards that are busy now are remembered.
 void begin_quiescence();
 // Whether none of the remembered guards is held by the same user any more.

@@ -297,6 +297,12 @@ void request_update() {
     const Permit permit;
     if (!permit.given()) return;
     const SignalsHeld signals;
+    request_update_within();
+}
+
+void request_update_within() {
+    const Permit permit;
+    if (!permit.given()) return;
     add_seq_cst(runtime.update_requests, 1u);
     while (begin_update()) {
         uint32_t served;

@@ -388,19 +388,28 @@ void write_held(Record& record) {
     const Attachment& attachment = attachments[record.session];
     const uint32_t known = epoch_of_held_thread();
     plumb_loss cause = PLUMB_LOST_HELD;
+    Attempt attempt = Attempt::again;
     if (clock_takes_calls(attachment.clock_mode)) {
         cause = PLUMB_LOST_CLOCK;
         say_without_clock();
     } else if (known != 0 && known >= load_relaxed(attachment.epoch)) {
-        const Attempt attempt = attempt_write(record, space, false);
-        if (attempt == Attempt::recorded || attempt == Attempt::dropped) return;
+        attempt = attempt_write(record, space, false);
     }
-    count_without_ring(record, plumb_thread_self.id != 0 ? plumb_thread_self.id : runtime.process_id, cause);
+    if (attempt != Attempt::recorded && attempt != Attempt::dropped)
+        count_without_ring(record, plumb_thread_self.id != 0 ? plumb_thread_self.id : runtime.process_id,
+                           cause);
+    if (is_last_of_update()) request_update(); // it is not held any more
+}
+
+// Behind a guard, with SignalsHeld. Not in the child of a fork in a handler that came in between: the update is its parent's.
+void end_update_of_others() {
+    if (!writers_are_wiped() && is_last_of_update()) request_update_within();
 }
 
 void give_up(const Record& record) {
     const SignalsHeld signals;
     count_without_ring(record, record.writer.thread_id, PLUMB_LOST_CONTENDED);
+    end_update_of_others();
 }
 
 void write_or_count(Record& record) {
@@ -411,6 +420,7 @@ void write_or_count(Record& record) {
         {
             const SignalsHeld signals;
             attempt = attempt_write(record, space, others.is_time_to_look_for_the_dead());
+            end_update_of_others();
         }
         if (attempt == Attempt::recorded) others.over();
         if (attempt == Attempt::recorded || attempt == Attempt::dropped) return;
@@ -436,7 +446,7 @@ void emit(Record record) {
     const Permit permit;
     if (!permit.given()) return write_held(record);
     write_or_count(record);
-    follow_if_moved();
+    if (!record.writer.borrowed) follow_if_moved(); // the child of vfork is not whom the rules are about
 }
 
 } // namespace

@@ -5,6 +5,7 @@
 #include "tests/support/tracepoint_fixture.h"
 
 #include <plumb/clock.h>
+#include <plumb/control.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -319,6 +320,28 @@ TEST_F(Tracepoint, is_of_the_child_behind_another_thread_that_noticed_the_fork) 
 }
 
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_F(Tracepoint, in_a_child_of_vfork_follows_no_rules) {
+    const auto session_count = [] {
+        plumb_status status;
+        plumb_get_status(&status);
+        return status.session_count;
+    };
+    on();
+    const TestChannel other;
+    state_.set(1, other.cookie(), {{"kinds:*"}}); // nobody is signalled
+    const pid_t child = vfork();
+    if (child == 0) {
+        plumb_trace(kinds, number, 1);
+        _exit(0);
+    }
+    waitpid(child, nullptr, 0);
+    EXPECT_EQ(session_count(), 1u);
+    trace_number_in_c(2); // by the slow path, behind vfork()
+    EXPECT_EQ(session_count(), 2u);
+    EXPECT_THAT(records(), ElementsAre(number(1), number(2)));
+    apply(state_.remove(1));
+}
+
 TEST_F(Tracepoint, in_a_child_of_vfork_is_nobody_that_notices_a_fork) {
     on();
     const pid_t child = _Fork();
