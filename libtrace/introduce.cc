@@ -291,14 +291,11 @@ void introduce_objects(uint32_t sessions, bool everything) {
     objects.finish();
 }
 
-// In a handler that runs in the middle of vfork(). Not by a plain look: the stack may be gone. Where the kernel refuses
-// one (some containers), the thread is taken to be there still, and looks closely each time.
+// In a handler that runs in the middle of vfork().
 bool is_in_vfork() {
     const uint64_t frame = load_relaxed(plumb_thread_self.in_vfork);
     if (frame == 0) return false;
-    uint64_t mark = 0;
-    const long got = try_to_copy_memory(frame - PLUMB_VFORK_MARK, &mark, sizeof(mark));
-    if (mark == frame || (got < 0 && got != -EFAULT)) return true;
+    if (is_word_there(frame - PLUMB_VFORK_MARK, frame)) return true;
     store_relaxed(plumb_thread_self.in_vfork, uint64_t{0}); // a handler has jumped out of it
     return false;
 }
@@ -352,6 +349,12 @@ void introduce_borrower(const Writer& writer) {
 }
 
 } // namespace
+
+bool is_word_there(uint64_t address, uint64_t word) {
+    uint64_t there = 0;
+    const long got = try_to_copy_memory(address, &there, sizeof(there));
+    return there == word || (got < 0 && got != -EFAULT);
+}
 
 void know_executable() {
     if (runtime.executable_known) return;

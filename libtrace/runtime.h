@@ -257,6 +257,8 @@ uint64_t reserve_heap(Attachment& attachment, uint64_t bytes);
 void add_entry(Attachment& attachment, plumb_entry& entry, uint32_t bytes);
 
 // introduce.cc
+// On a stack that may be gone, so not by a plain look. Where the kernel refuses one (some containers), it is taken to be there.
+bool is_word_there(uint64_t address, uint64_t word);
 void know_executable();
 void introduce_process(Attachment& attachment, bool with_objects);
 void introduce_new_objects();

@@ -10,8 +10,9 @@ constexpr uint64_t held_signals = ~(answering_signals | mask_of(SIGKILL) | mask_
 constexpr uint64_t c_library_signals = mask_of(32) | mask_of(33);
 
 struct Hold {
-    bool inside; // a SignalsHeld lives, or did when a handler jumped away
-    bool alone;  // the innermost one has interrupted no other one
+    bool inside;                  // a SignalsHeld lives, or did when a handler jumped away
+    bool alone;                   // the innermost one has interrupted no other one
+    const SignalsHeld* outermost; // while inside; it may be gone by a jump
 };
 __attribute__((tls_model("initial-exec"))) __thread Hold hold;
 
@@ -19,14 +20,32 @@ __attribute__((tls_model("initial-exec"))) __thread Hold hold;
 // interrupt us, and the mask tells nothing.
 PLUMB_OF_EVERY_START uint32_t masks_are_void;
 
+// All are blocked but the C library's own: by a handler that has interrupted us and called sigprocmask(), which takes these two
+// out of every mask. Or by the program itself.
+bool may_be_put_back(uint64_t mask) {
+    return ((mask | c_library_signals) & held_signals) == held_signals;
+}
+
 } // namespace
 
-SignalsHeld::SignalsHeld() : inside_before_(hold.inside), alone_before_(hold.alone) {
+// One that a handler has left by a jump was where the next one is, or not far below; what a handler calls is below the one that
+// it has interrupted, or on another stack.
+bool SignalsHeld::has_interrupted(const SignalsHeld* outer) const {
+    constexpr uintptr_t frames_bytes = 16384;
+    const auto there = reinterpret_cast<uintptr_t>(outer);
+    if (reinterpret_cast<uintptr_t>(this) - there < frames_bytes) return false;
+    return is_word_there(reinterpret_cast<uintptr_t>(&outer->mark_), there);
+}
+
+SignalsHeld::SignalsHeld()
+    : mark_(reinterpret_cast<uintptr_t>(this)), inside_before_(hold.inside), alone_before_(hold.alone) {
     known_ = sys::call(SYS_rt_sigprocmask, SIG_BLOCK, &held_signals, &before_, kernel_mask_bytes) == 0;
-    const bool alone =
+    bool alone =
         known_ && load_relaxed(masks_are_void) == 0 && (before_ & c_library_signals) != c_library_signals;
+    if (alone && inside_before_ && may_be_put_back(before_)) alone = !has_interrupted(hold.outermost);
     const bool left = alone && inside_before_;
     if (alone) inside_before_ = alone_before_ = false;
+    if (!inside_before_) hold.outermost = this;
     hold.inside = true;
     hold.alone = alone;
     if (left) take_back_own_guards();

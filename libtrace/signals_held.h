@@ -7,7 +7,8 @@
 // page that the program has protected by SIGSEGV, a step of its own debugger by SIGTRAP. So a handler of the program's
 // may run in the middle of us after all. It may write events, and find what is held here held; or jump away, and then
 // all of that is left over. Which of the two, the next one of these tells from the signals that were blocked before it: in a
-// handler that interrupts us, the C library's own two still are, and nobody else blocks these.
+// handler that interrupts us, the C library's own two still are, and nobody else blocks these. Where a handler may have put
+// back a mask without them, it is looked whether what it would have interrupted is still there.
 #pragma once
 
 #include "system.h"
@@ -32,7 +33,10 @@ public:
     SignalsHeld& operator=(const SignalsHeld&) = delete;
 
 private:
+    bool has_interrupted(const SignalsHeld* outer) const;
+
     uint64_t before_ = 0;
+    uint64_t mark_; // where it is, as long as nothing else is there
     bool known_;
     bool inside_before_;
     bool alone_before_;
