@@ -13,7 +13,7 @@ CALLS = ["openat", "membarrier", "futex", "munmap", "mmap", "prctl", "gettid", "
          "getuid", "geteuid", "sigaltstack"]
 # And what the C library's fork() needs, too.
 ALL_CALLS = [*CALLS, "rt_sigprocmask", "rt_sigaction"]
-TRAPPED_CALLS = [*ALL_CALLS, "rseq", "fallocate", "ftruncate", "prlimit64", "mkdirat", "getppid"]
+TRAPPED_CALLS = [*ALL_CALLS, "rseq", "fallocate", "ftruncate", "prlimit64", "mkdirat", "getppid", "mprotect"]
 EVENTS = 10000  # of each command that traces
 
 
