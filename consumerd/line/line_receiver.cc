@@ -47,6 +47,14 @@ bool is_packet(std::span<const std::byte> bytes) {
            start.context.content_size <= start.context.packet_size;
 }
 
+/* Over a network some servers say only when a file is closed that there is no room. So a second descriptor is closed, while the
+ * first can still cut back what was written. Returns 0, or the errno. */
+int close_copy(int file) {
+    const int copy = ::fcntl(file, F_DUPFD_CLOEXEC, 0);
+    if (copy < 0) return errno;
+    return ::close(copy) == 0 || errno == EINTR ? 0 : errno;
+}
+
 } // namespace
 
 Status LineReceiver::take(std::span<const std::byte> bytes) {
@@ -146,8 +154,10 @@ Status LineReceiver::take_packet(const Frame& frame) {
     if (!file.is_open() || ::fstat(file.get(), &before) != 0)
         return Error::from_errno(errno, "Could not write to {}", (*folder)->path_of(name));
     const ssize_t written = ::write(file.get(), frame.content.data(), frame.content.size());
-    if (written != static_cast<ssize_t>(frame.content.size())) {
-        const int number = written < 0 ? errno : ENOSPC;
+    const int number = written < 0                                             ? errno
+                       : written != static_cast<ssize_t>(frame.content.size()) ? ENOSPC
+                                                                               : close_copy(file.get());
+    if (number != 0) {
         (void)::ftruncate(file.get(), before.st_size);
         return Error::from_errno(number, "Could not write to {}", (*folder)->path_of(name));
     }
@@ -171,8 +181,11 @@ Status LineReceiver::take_begin(const Frame& frame) {
                                static_cast<ssize_t>(ctf_start_bytes_without_cpu))
         return ok();
     if (first.context.packet_seq_num != 0 || timestamp >= first.context.timestamp_begin) return ok();
-    if (::pwrite(file.get(), &timestamp, sizeof(timestamp), place) != static_cast<ssize_t>(sizeof(timestamp)))
-        return Error::from_errno(errno, "Could not write to {}", (*folder)->path_of(name));
+    const ssize_t written = ::pwrite(file.get(), &timestamp, sizeof(timestamp), place);
+    const int number = written < 0 ? errno : close_copy(file.get());
+    if (number != 0 || written != static_cast<ssize_t>(sizeof(timestamp)))
+        return Error::from_errno(number != 0 ? number : ENOSPC, "Could not write to {}",
+                                 (*folder)->path_of(name));
     return ok();
 }
 

@@ -4,7 +4,12 @@
 
 #include <gmock/gmock.h>
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -442,6 +447,42 @@ TEST_F(LineReceiverTest, APacketIsThereWholeOrNotAtAll) {
     std::signal(SIGXFSZ, handler);
     EXPECT_EQ(receiver.packets(), 1u);
     EXPECT_EQ(receiver.packet_bytes(), sizeof(CtfPacketStart));
+}
+
+/* As servers of files that have no room left, and have not said so before. */
+bool refuse_close() {
+    sock_filter steps[] = {{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
+                           {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_close},
+                           {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | ENOSPC},
+                           {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+    const sock_fprog program{4, steps};
+    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST_F(LineReceiverTest, HearsOnlyAtTheCloseThatThereIsNoRoom) {
+    add_packet("ust/ring_0", 0);
+    LineReceiver receiver(*folder_);
+    ASSERT_TRUE(receiver.take(line_));
+    const auto is_told = [&] {
+        const Status taken = receiver.take(line_);
+        return !taken && taken.error().number() == ENOSPC && receiver.packets() == 1;
+    };
+    const auto in_child = [&] {
+        const pid_t child = ::fork();
+        if (child == 0) ::_exit(refuse_close() && is_told() ? 0 : 1);
+        int status = 0;
+        ::waitpid(child, &status, 0);
+        return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    };
+    line_.clear();
+    add_packet("ust/ring_0", 1);
+    EXPECT_TRUE(in_child());
+    EXPECT_EQ(content_of("trace/ust/ring_0").size(), sizeof(CtfPacketStart)) << "it is not there by half";
+    line_.clear();
+    const uint64_t earlier = 500;
+    add(FrameType::begin, "ust/ring_0", {std::as_bytes(std::span(&earlier, 1))});
+    EXPECT_TRUE(in_child());
 }
 
 TEST_F(LineReceiverTest, SaysWhereItCanNotWrite) {
