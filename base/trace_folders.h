@@ -5,6 +5,7 @@
 #ifndef PLUMB_BASE_TRACE_FOLDERS_H
 #define PLUMB_BASE_TRACE_FOLDERS_H
 
+#include <cstddef>
 #include <string_view>
 
 namespace plumb {
@@ -14,9 +15,11 @@ inline bool is_numbered(std::string_view name, std::string_view start) {
            name.find_first_not_of("0123456789", start.size()) == std::string_view::npos;
 }
 
-/* ust, kernel, ust-65534 */
+/* ust, kernel, ust-65534, and where a user's programs looked in two places, ust-65534-shm */
 inline bool is_domain_folder(std::string_view name) {
-    return name == "ust" || name == "kernel" || is_numbered(name, "ust-");
+    const std::size_t place = name.find_last_not_of("abcdefghijklmnopqrstuvwxyz");
+    const bool has_place = place != std::string_view::npos && name[place] == '-' && place + 1 < name.size();
+    return name == "ust" || name == "kernel" || is_numbered(has_place ? name.substr(0, place) : name, "ust-");
 }
 
 /* snapshot-1 */

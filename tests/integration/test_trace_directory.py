@@ -2,6 +2,7 @@
 # cmake-once
 """plumb record: where the trace goes. Nothing but an old trace is replaced, and that only when there is another; a directory that was
 there stays; who may read it."""
+import json
 import os
 import pathlib
 import shutil
@@ -59,6 +60,25 @@ class TraceDirectory(RecordedProgramTest):
         self.assertIn("The trace is in ", done.stderr)
         self.assertIn("a\\nLost: nothing\\x1b[31m", done.stderr)
         self.assertNotIn("a\nLost", done.stderr)
+
+    def test_a_part_of_another_place_is_a_part(self):
+        """As where plumb.ko is loaded, and some programs looked in /dev/shm before."""
+        for name in ("ust-0-shm", "ust-1001-module"):
+            recorder = self.start("--preload", "pthread", "--", self.program, stdin=subprocess.PIPE)
+            tell_to_lock(recorder, 10)
+            recorder.communicate(timeout=60)
+            (self.trace / "ust").rename(self.trace / name)
+            summary = self.summary()
+            summary["files"] = {f"{name}/{file.removeprefix('ust/')}": size for file, size in summary["files"].items()}
+            (self.trace / "summary.json").write_text(json.dumps(summary))
+            shown = subprocess.run([PLUMB, "view", self.trace], capture_output=True, text=True, timeout=60, check=True)
+            self.assertEqual((shown.stderr, shown.stdout.count("\n")), ("", 20))
+            next((self.trace / name).glob("ring_*")).unlink()
+            shown = subprocess.run([PLUMB, "view", self.trace], capture_output=True, text=True, timeout=60, check=False)
+            self.assertIn(f"{name}/ring_", shown.stderr)
+            self.assertEqual(self.record("--force", "--", "timeout", "9", "true"), 0, self.errors)
+            self.assertEqual(sorted(os.listdir(self.trace)), ["summary.json", "ust"])
+            shutil.rmtree(self.trace)
 
     def test_names_alone_make_no_trace(self):
         for name, text in (("summary.json", '{"mine": "results of a week"}'), ("ust/ring_0", "mine"), ("ust/statedump", "mine"),

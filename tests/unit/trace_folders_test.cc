@@ -1,6 +1,7 @@
 // cmake-once
 /* Which files of a folder are a trace, and what is said of those that are none or may not be read; and in which order the events of
  * several streams come. */
+#include "base/trace_folders.h"
 #include "tests/support/kernel_like_trace.h"
 #include "trace/trace_reader.h"
 
@@ -53,6 +54,15 @@ protected:
     }
     std::string root;
 };
+
+TEST(TraceFolderNames, AreThoseThatRecordersGive) {
+    for (const char* name : {"ust", "kernel", "ust-0", "ust-65534", "ust-0-shm", "ust-1001-module"})
+        EXPECT_TRUE(is_domain_folder(name)) << name;
+    for (const char* name :
+         {"", "ust-", "usta", "ust-x", "ust-shm", "ust-1-", "ust-1-shm-", "ust-1--shm", "ust-1shm",
+          "ust-1-SHM", "ust-1-shm/x", "-1-shm", "kernel-1-shm", "ust--shm", "snapshot-1"})
+        EXPECT_FALSE(is_domain_folder(name)) << name;
+}
 
 TEST_F(TraceFolders, AreReadWhereverATraceIsBelow) {
     trace("b", 2);
