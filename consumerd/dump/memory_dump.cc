@@ -62,8 +62,9 @@ MemoryDump::for_each_page(const std::function<void(std::uint64_t, const std::byt
     std::vector<std::byte> chunk(chunk_bytes);
     std::uint64_t unreadable = 0;
     for (const DumpFormat::Range& range : ranges())
-        for (std::uint64_t at = range.first; at < range.end; at += chunk_bytes) {
-            const auto part = std::span(chunk).first(std::min(chunk_bytes, range.end - at));
+        for (std::uint64_t at = range.first, bytes = 0; at < range.end; at += bytes) {
+            bytes = std::min(chunk_bytes, range.end - at); /* which may be that of all addresses */
+            const auto part = std::span(chunk).first(bytes);
             const bool is_whole = read(at, part);
             for (std::size_t in = 0; in < part.size(); in += page_bytes)
                 if (is_whole || read(at + in, part.subspan(in, page_bytes)))

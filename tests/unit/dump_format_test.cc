@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -240,6 +241,18 @@ TEST(MemoryDump, ShowsEveryPageWithItsAddress) {
     }),
               0u);
     EXPECT_EQ(seen, 602u);
+}
+
+TEST(MemoryDump, ShowsThePagesBeforeTheEndOfAllAddressesOnce) {
+    constexpr std::size_t pages = 256; /* as many as are read at a time */
+    const auto dump =
+        dump_of(test::elf_core({{end_of_addresses - pages * page_bytes + 1, pages_of(pages)}}, false));
+    ASSERT_TRUE(dump);
+    std::size_t seen = 0;
+    EXPECT_NO_THROW((void)dump->for_each_page([&](std::uint64_t, const std::byte*) {
+        if (++seen == pages) throw std::length_error("once more");
+    }));
+    EXPECT_EQ(seen, pages - 1) << "the very last address is left out";
 }
 
 class Compressed : public testing::Test {
