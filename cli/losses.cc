@@ -1,9 +1,9 @@
 #include "cli/losses.h"
 
-#include "base/file.h"
 #include "base/output_buffer.h"
 #include "base/trace_folders.h"
 #include "cli/status_line.h"
+#include "cli/summary_file.h"
 #include "cli/trace_directory.h"
 #include "cli/trace_files.h"
 #include "consumerd/control/channel.h"
@@ -45,9 +45,6 @@ constexpr std::pair<const char*, const char*> advice_for[] = {
     {"kernel_start",
      "of the kernel's own start: its buffer was full; try a larger trace_buf_size= on its command line"},
     {"kernel_not_written", "the trace could not be written"}};
-
-/* Summaries are small; whoever made this one may not be us. */
-constexpr std::size_t summary_bytes_max = std::size_t{16} << 20;
 
 std::vector<NamedCount> counts_in(const Json& root, const char* list) {
     std::vector<NamedCount> counts;
@@ -133,11 +130,9 @@ bool is_name_of_file(const std::string& name) {
 }
 
 Result<RecordedLosses> losses_in(const std::string& folder) {
-    const std::string path = folder + "/summary.json";
-    const auto text = read_small_file(path, summary_bytes_max);
-    if (!text) return text.error();
-    const Json root = Json::parse(*text, nullptr, false);
-    if (!root.is_object()) return Error("{} is no summary.", path).as(EPROTO);
+    const auto read = read_summary(folder + "/summary.json");
+    if (!read) return read.error();
+    const Json& root = *read;
     RecordedLosses lines;
     add_losses(root, "events_lost_by_cause", "event", lines.lost);
     add_losses(root, "subbufs_lost_by_cause", "sub-buffer", lines.lost);

@@ -9,6 +9,7 @@
 #include "cli/option_checks.h"
 #include "cli/output.h"
 #include "cli/status_line.h"
+#include "cli/summary_file.h"
 #include "cli/trace_directory.h"
 #include "consumerd/line/line_receiver.h"
 #include "consumerd/line/serial_line.h"
@@ -139,10 +140,15 @@ std::vector<std::string> tell(const LineReceiver& receiver, const std::string& l
 
 /* The recorder's summary does not know what the line lost: whoever has the trace later has that alone. */
 void note_in_summary(const Folder& folder, const std::vector<std::string>& problems) {
-    const auto text = read_small_file(folder.path() + "/summary.json", std::size_t{256} << 20);
-    if (!text || problems.empty()) return;
-    auto summary = nlohmann::ordered_json::parse(*text, nullptr, false);
-    if (!summary.is_object()) return;
+    if (problems.empty()) return;
+    auto read = read_summary(folder.path() + "/summary.json");
+    if (!read) {
+        if (read.error().number() != ENOENT)
+            print_error("plumb: what the line has lost is not noted in the summary: {}\n",
+                        without_controls(read.error().message()));
+        return;
+    }
+    nlohmann::ordered_json& summary = *read;
     summary["complete"] = false;
     if (!summary["problems"].is_array()) summary["problems"] = nlohmann::ordered_json::array();
     for (const std::string& problem : problems)

@@ -38,6 +38,35 @@ def frames_in(line):
     return found
 
 
+def crc32c_of_byte(value):
+    for _ in range(8):
+        value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+    return value
+
+
+CRC32C = [crc32c_of_byte(value) for value in range(256)]
+
+
+def crc32c(content):
+    check = 0xFFFFFFFF
+    for byte in content:
+        check = check >> 8 ^ CRC32C[(check ^ byte) & 0xFF]
+    return check ^ 0xFFFFFFFF
+
+
+def frame(recording, number, kind, name, content):
+    payload = bytes([len(name)]) + name + content
+    header = struct.pack("<4sIIIB3x", MAGIC, recording, number, len(payload), kind)
+    return header + struct.pack("<I", crc32c(header)) + payload + struct.pack("<I", crc32c(payload))
+
+
+def file_frames(recording, name, content, first=0):
+    """A whole file, as a sender sends it."""
+    parts = range(0, len(content), 1024)
+    return b"".join(frame(recording, first + i, PART, name, struct.pack("<III", 1, len(content), at) +
+                          content[at:at + 1024]) for i, at in enumerate(parts))
+
+
 class SerialLine(RecordedProgramTest):
     PROGRAM = r"""
 #include <pthread.h>
@@ -141,6 +170,17 @@ int main(int argc, char** argv) {
             trace, said = self.receive(line, name, status=1)
             self.assertIn("Nothing came over", said)
             self.assertFalse(trace.exists())
+
+    def test_a_summary_that_is_no_recorders(self):
+        """Whatever it would take to read it: more of the stack than there is, or gigabytes."""
+        for name, summary in (("deep", b"[" * 300_000), ("deep_object", b'{"problems":' + b"[" * 200_000 + b"]" * 200_000 + b"}"),
+                              ("wide", b'{"problems":[' + b"0," * 2_200_000 + b"0]}")):
+            trace, said = self.receive(file_frames(7, b"summary.json", summary), name, status=1)
+            self.assertIn("The end did not arrive", said)
+            self.assertIn("what the line has lost is not noted in the summary", said)
+            self.assertEqual((trace / "summary.json").read_bytes(), summary)
+        _, said = self.receive(file_frames(7, b"summary.json", b'{"problems":{"[": "]"}}'), "small", status=1)
+        self.assertNotIn("is not noted", said)
 
     def test_a_sender_that_is_killed(self):
         clean = self.sent(5000)
