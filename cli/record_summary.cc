@@ -153,6 +153,7 @@ std::string summary_text(const RecordSummary& summary) {
     for (const NamedCount& note : totals.notes)
         if (note.name != cut_note && note.name != texts_note)
             text += fmt::format("  note: {} {}\n", with_commas(note.count), note.name);
+    if (totals.clock.apart_ns != 0) text += went_apart_text(totals.clock) + "\n";
     for (const Unreachable& each : summary.unreachable)
         text += fmt::format("Process {} could not be reached: {}\n", each.process_id,
                             without_controls(each.reason));
@@ -220,6 +221,7 @@ std::string summary_json(const RecordSummary& summary) {
                      {"baseline_ns", totals.clock.baseline_ns},
                      {"uncertainty_ns", totals.clock.uncertainty_ns},
                      {"worst_deviation_ns", totals.clock.worst_deviation_ns}};
+    if (totals.clock.apart_ns != 0) root["clock"]["apart_ns"] = totals.clock.apart_ns;
     root["channel"] = {{"mode", mode_name(summary.channel.mode)},
                        {"subbuf_bytes", summary.channel.subbuf_bytes},
                        {"subbuf_count", summary.channel.subbuf_count}};

@@ -33,6 +33,10 @@ constexpr uint64_t ns_per_second = 1'000'000'000;
 constexpr uint64_t least_baseline_ns = 20'000'000;
 /* Without that, whatever is longer than the first look is better than it. */
 constexpr uint64_t brief_baseline_ns = 5'000'000;
+/* What drift and the kernel's own error may make of a rate that was told by it, and of one from the first look. */
+constexpr uint64_t told_error_divisor = 1000, brief_error_divisor = 20;
+/* The kernel slews no more than this at once; no machine sleeps for so short a time. */
+constexpr uint64_t slew_max_ns = 500'000'000;
 constexpr size_t pairs_kept = 4096;
 constexpr int readings = 32;
 
@@ -115,6 +119,10 @@ ClockRate rate_measured_briefly() {
 uint64_t frequency_of(uint32_t mult, uint32_t shift) {
     const Wide scaled = static_cast<Wide>(ns_per_second) << shift;
     return static_cast<uint64_t>((scaled + mult / 2) / mult);
+}
+
+uint64_t magnitude(int64_t ns) {
+    return ns < 0 ? uint64_t{0} - static_cast<uint64_t>(ns) : static_cast<uint64_t>(ns);
 }
 
 bool has_flag(std::string_view cpuinfo, std::string_view flag) {
@@ -223,6 +231,17 @@ ClockCalibration::ClockCalibration(plumb_clock_mode mode) {
     page_.mode = mode;
     page_.mult = 1;
     page_.frequency_hz = ns_per_second;
+    read_ = [mode] { return read_pair(mode); };
+}
+
+ClockCalibration ClockCalibration::of_counter(ClockRate rate, RateSource source,
+                                              std::function<ClockPair()> read) {
+    ClockCalibration calibration(PLUMB_CLOCK_TSC);
+    calibration.rate_source_ = source;
+    calibration.read_ = std::move(read);
+    calibration.set_rate(rate);
+    calibration.take_base();
+    return calibration;
 }
 
 Result<ClockCalibration> ClockCalibration::start(plumb_clock_mode wanted) {
@@ -261,17 +280,26 @@ void ClockCalibration::take_rate() {
         rate = rate_measured_briefly();
         rate_source_ = RateSource::measured_briefly;
     }
+    set_rate(rate);
+}
+
+void ClockCalibration::set_rate(ClockRate rate) {
     page_.mult = rate.mult;
     page_.shift = rate.shift;
     page_.frequency_hz = frequency_of(rate.mult, rate.shift);
 }
 
-void ClockCalibration::take_base() {
-    ClockPair base = read_pair(mode());
-    if (mode() == PLUMB_CLOCK_MONOTONIC) base = {base.monotonic_ns, base.monotonic_ns, 0};
+ClockPair ClockCalibration::read() const {
+    ClockPair pair = read_();
+    if (mode() == PLUMB_CLOCK_MONOTONIC) pair = {pair.monotonic_ns, pair.monotonic_ns, 0};
     if (mode() == PLUMB_CLOCK_TSC)
-        base.half_window_ns =
-            static_cast<uint64_t>((static_cast<Wide>(base.half_window_ns) * page_.mult) >> page_.shift);
+        pair.half_window_ns =
+            static_cast<uint64_t>((static_cast<Wide>(pair.half_window_ns) * page_.mult) >> page_.shift);
+    return pair;
+}
+
+void ClockCalibration::take_base() {
+    const ClockPair base = read();
     page_.base_cycles = base.cycles;
     page_.base_monotonic_ns = base.monotonic_ns;
     page_.uncertainty_ns = base.half_window_ns;
@@ -282,36 +310,52 @@ void ClockCalibration::take_base() {
     pairs_.push_back(base);
 }
 
-void ClockCalibration::refine() {
-    if (mode() != PLUMB_CLOCK_TSC) return;
-    ClockPair now = read_pair(mode());
-    now.half_window_ns =
-        static_cast<uint64_t>((static_cast<Wide>(now.half_window_ns) * page_.mult) >> page_.shift);
+void ClockCalibration::keep(const ClockPair& pair) {
     if (pairs_.size() >= pairs_kept) { /* thin them out, the first stays */
         size_t kept = 1;
         for (size_t i = 2; i < pairs_.size(); i += 2)
             pairs_[kept++] = pairs_[i];
         pairs_.resize(kept);
     }
-    pairs_.push_back(now);
+    pairs_.push_back(pair);
+}
+
+int64_t ClockCalibration::deviation_of(const ClockPair& pair) const {
+    return static_cast<int64_t>(clock_to_monotonic_ns(page_, pair.cycles) - pair.monotonic_ns);
+}
+
+/* Since the last pair: a long time before it would hide a short suspend. */
+bool ClockCalibration::goes_on_with(const ClockPair& now) const {
+    const ClockPair& last = pairs_.back();
+    if (static_cast<int64_t>(now.cycles - last.cycles) < 0) return false;
+    const bool is_brief = rate_source_ == RateSource::measured_briefly && baseline_ns_ == 0;
+    const uint64_t error_ns =
+        (now.monotonic_ns - last.monotonic_ns) / (is_brief ? brief_error_divisor : told_error_divisor);
+    return magnitude(deviation_of(now) - deviation_of(last)) <= slew_max_ns + error_ns;
+}
+
+void ClockCalibration::refine() {
+    if (mode() != PLUMB_CLOCK_TSC) return;
+    const ClockPair now = read();
+    if (apart_ns_ != 0 || !goes_on_with(now)) {
+        if (magnitude(deviation_of(now)) > magnitude(apart_ns_)) apart_ns_ = deviation_of(now);
+        return;
+    }
+    keep(now);
     const ClockPair& base = pairs_.front();
     const uint64_t elapsed_ns = now.monotonic_ns - base.monotonic_ns;
     if (elapsed_ns < (rate_source_ == RateSource::measured_briefly ? brief_baseline_ns : least_baseline_ns))
         return;
     const auto rate = ClockRate::from_ratio(elapsed_ns, now.cycles - base.cycles);
     if (!rate) return;
-    page_.mult = rate->mult;
-    page_.shift = rate->shift;
-    page_.frequency_hz = frequency_of(rate->mult, rate->shift);
+    set_rate(*rate);
     baseline_ns_ = elapsed_ns;
 }
 
 uint64_t ClockCalibration::worst_deviation_ns() const {
-    uint64_t worst = 0;
-    for (const ClockPair& pair : pairs_) {
-        const auto off = static_cast<int64_t>(clock_to_monotonic_ns(page_, pair.cycles) - pair.monotonic_ns);
-        worst = std::max(worst, static_cast<uint64_t>(off < 0 ? -off : off));
-    }
+    uint64_t worst = magnitude(apart_ns_);
+    for (const ClockPair& pair : pairs_)
+        worst = std::max(worst, magnitude(deviation_of(pair)));
     return worst;
 }
 

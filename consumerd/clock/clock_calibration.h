@@ -9,7 +9,8 @@
  * statement in CPUID), never from a short spin alone. It is then refined while the session lasts: two pairs
  * of (cycles, CLOCK_MONOTONIC), one from the beginning and one from now, lie on the line by which every
  * record between them is converted, so the error in between is that of reading the pairs plus what
- * CLOCK_MONOTONIC was slewed meanwhile, which is watched and reported.
+ * CLOCK_MONOTONIC was slewed meanwhile, which is watched and reported. Where one of the two clocks stood still or was set
+ * back between two pairs, as over a suspend, no line leads through both: from then on the rate stays what it was before.
  */
 #ifndef PLUMB_CONSUMERD_CLOCK_CLOCK_CALIBRATION_H
 #define PLUMB_CONSUMERD_CLOCK_CLOCK_CALIBRATION_H
@@ -19,6 +20,7 @@
 #include <plumb/abi/clock_page.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -71,6 +73,8 @@ class ClockCalibration {
 public:
     /* NONE: the best this machine has. TSC is refused where it is not usable. */
     static Result<ClockCalibration> start(plumb_clock_mode wanted);
+    /* Of a cycle counter with this rate, which is read by `read`: for tests. */
+    static ClockCalibration of_counter(ClockRate rate, RateSource source, std::function<ClockPair()> read);
 
     plumb_clock_mode mode() const { return static_cast<plumb_clock_mode>(page_.mode); }
     RateSource rate_source() const { return rate_source_; }
@@ -82,6 +86,9 @@ public:
     uint64_t worst_deviation_ns() const;
     /* How long the baseline is; 0: not refined yet. */
     uint64_t baseline_ns() const { return baseline_ns_; }
+    /* How far the cycle counter is ahead of CLOCK_MONOTONIC (or behind it, where it was set back) since the two went apart
+     * by more than any drift: the rate is no longer refined. 0: they did not. */
+    int64_t apart_ns() const { return apart_ns_; }
 
     /* Writes the page into a channel, under its sequence. */
     void publish(plumb_clock_page& shared) const;
@@ -90,11 +97,18 @@ private:
     explicit ClockCalibration(plumb_clock_mode mode);
     void take_base();
     void take_rate();
+    void set_rate(ClockRate rate);
+    ClockPair read() const;
+    void keep(const ClockPair& pair);
+    bool goes_on_with(const ClockPair& now) const;
+    int64_t deviation_of(const ClockPair& pair) const;
 
     plumb_clock_page page_{};
     RateSource rate_source_ = RateSource::not_needed;
     uint64_t baseline_ns_ = 0;
+    int64_t apart_ns_ = 0;
     std::vector<ClockPair> pairs_;
+    std::function<ClockPair()> read_;
 };
 
 } // namespace plumb

@@ -393,6 +393,7 @@ void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) con
         totals.clock.rate_source = rate_source_name(calibration_->rate_source());
         totals.clock.baseline_ns = calibration_->baseline_ns();
         totals.clock.worst_deviation_ns = calibration_->worst_deviation_ns();
+        totals.clock.apart_ns = calibration_->apart_ns();
     }
 }
 

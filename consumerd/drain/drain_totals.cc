@@ -2,9 +2,28 @@
 
 #include "base/loss_growth.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 
 namespace plumb {
+
+std::string went_apart_text(const ClockQuality& clock) {
+    if (clock.apart_ns == 0) return {};
+    const double seconds = std::abs(static_cast<double>(clock.apart_ns)) / 1e9;
+    if (clock.apart_ns > 0)
+        return fmt::format(
+            "The cycle counter ran on for {:.1f} s while CLOCK_MONOTONIC stood still, as over a "
+            "suspend: times are those of the counter, at the rate that it had before.",
+            seconds);
+    return fmt::format(
+        "The cycle counter fell back by {:.1f} s, as over a suspend: what was recorded since is "
+        "not in the trace, or has times that are too early by as much. Recordings over a "
+        "suspend want --clock boot or mono.",
+        seconds);
+}
+
 void add_counts(std::vector<NamedCount>& to, const std::vector<NamedCount>& from) {
     for (const NamedCount& each : from) {
         const auto known = std::find_if(to.begin(), to.end(),

@@ -45,7 +45,10 @@ struct ClockQuality {
     uint64_t baseline_ns = 0;        /* 0: the rate was not refined */
     uint64_t uncertainty_ns = 0;     /* of the base pair */
     uint64_t worst_deviation_ns = 0; /* of any pair read during the session from the line used */
+    int64_t apart_ns = 0;            /* how far the cycle counter went ahead of CLOCK_MONOTONIC, or back */
 };
+/* For a person, if the two went apart; else empty. */
+std::string went_apart_text(const ClockQuality& clock);
 
 /* In the totals' `missed`. */
 inline constexpr const char* missed_probe_hits_name =

@@ -108,6 +108,93 @@ TEST(ClockCalibration, StaysWithinAMicrosecondOfTheKernel) {
     EXPECT_LE(calibration.worst_deviation_ns(), 1000u);
 }
 
+constexpr uint64_t second_ns = 1'000'000'000, counter_hz = 2'400'000'000;
+
+/* A calibration of a counter of 2.4 GHz that reads these pairs, one after the other. */
+ClockCalibration of_pairs(std::vector<ClockPair> pairs, RateSource source, uint64_t told_hz = counter_hz) {
+    return ClockCalibration::of_counter(
+        *ClockRate::from_ratio(second_ns, told_hz), source,
+        [pairs = std::move(pairs), next = size_t{0}]() mutable { return pairs.at(next++); });
+}
+
+ClockPair pair_at(double monotonic_s, double counter_s) {
+    return {static_cast<uint64_t>(counter_s * static_cast<double>(counter_hz)),
+            static_cast<uint64_t>(monotonic_s * static_cast<double>(second_ns)), 0};
+}
+
+TEST(ClockCalibration, KeepsItsRateWhereTheCounterRanOnInASuspend) {
+    auto calibration = of_pairs({pair_at(0, 0), pair_at(600, 600), pair_at(601, 29'400), pair_at(602, 29'401),
+                                 pair_at(700'000, 728'799)},
+                                RateSource::kernel);
+    calibration.refine();
+    EXPECT_EQ(calibration.baseline_ns(), 600 * second_ns);
+    EXPECT_EQ(calibration.apart_ns(), 0);
+    EXPECT_LE(calibration.worst_deviation_ns(), 100u);
+    for (int i = 0; i < 3; i++) { /* also when that is long ago */
+        calibration.refine();
+        EXPECT_NEAR(static_cast<double>(calibration.page().frequency_hz), counter_hz, 1) << i;
+        EXPECT_NEAR(static_cast<double>(clock_to_monotonic_ns(calibration.page(), 300 * counter_hz)), 300e9,
+                    100);
+        EXPECT_NEAR(static_cast<double>(calibration.apart_ns()), 28'799e9, 1e6) << i;
+    }
+    EXPECT_NEAR(static_cast<double>(calibration.worst_deviation_ns()), 28'799e9, 1e6);
+    EXPECT_EQ(calibration.baseline_ns(), 600 * second_ns);
+}
+
+TEST(ClockCalibration, KeepsItsRateWhereTheCounterWentBack) {
+    for (const double counter_s : {0.0, 999.0, 1599.0}) {
+        auto calibration = of_pairs({pair_at(1000, 1000), pair_at(1600, 1600), pair_at(1601, counter_s),
+                                     pair_at(5000, 3399 + counter_s)},
+                                    RateSource::kernel);
+        for (int i = 0; i < 3; i++)
+            calibration.refine();
+        EXPECT_NEAR(static_cast<double>(calibration.page().frequency_hz), counter_hz, 1) << counter_s;
+        EXPECT_NEAR(static_cast<double>(clock_to_monotonic_ns(calibration.page(), 1300 * counter_hz)), 1300e9,
+                    100);
+        EXPECT_NEAR(static_cast<double>(calibration.apart_ns()), (counter_s - 1601) * 1e9, 1e6);
+    }
+}
+
+/* A suspend is short beside what was recorded before it. */
+TEST(ClockCalibration, AShortSuspendIsNotTakenForDrift) {
+    auto calibration =
+        of_pairs({pair_at(0, 0), pair_at(36'000, 36'000), pair_at(36'001, 36'003)}, RateSource::cpuid);
+    calibration.refine();
+    calibration.refine();
+    EXPECT_NEAR(static_cast<double>(calibration.page().frequency_hz), counter_hz, 1);
+    EXPECT_NEAR(static_cast<double>(calibration.apart_ns()), 2e9, 1e6);
+}
+
+TEST(ClockCalibration, FollowsDriftAndSlewing) {
+    /* 0.09 % in a day without a look; 0.4 s slewed within one. */
+    auto calibration =
+        of_pairs({pair_at(0, 0), pair_at(86'400, 86'400 * 1.0009), pair_at(86'401, 86'401 * 1.0009 + 0.4)},
+                 RateSource::kernel);
+    calibration.refine();
+    EXPECT_NEAR(static_cast<double>(calibration.page().frequency_hz), counter_hz * 1.0009, 10);
+    calibration.refine();
+    EXPECT_EQ(calibration.apart_ns(), 0);
+    EXPECT_EQ(calibration.baseline_ns(), 86'401 * second_ns);
+}
+
+/* The first look is short and inexact, and what comes after it is measured by the baseline. */
+TEST(ClockCalibration, ARateOfTheFirstLookIsMended) {
+    const std::vector<ClockPair> pairs = {pair_at(0, 0), pair_at(3600, 3600), pair_at(7200, 7200),
+                                          pair_at(10'800, 11'800)};
+    auto calibration = of_pairs(pairs, RateSource::measured_briefly, counter_hz / 100 * 103);
+    calibration.refine();
+    EXPECT_EQ(calibration.apart_ns(), 0);
+    EXPECT_NEAR(static_cast<double>(calibration.page().frequency_hz), counter_hz, 1);
+    calibration.refine();
+    EXPECT_EQ(calibration.apart_ns(), 0);
+    calibration.refine();
+    EXPECT_NEAR(static_cast<double>(calibration.apart_ns()), 1000e9, 1e6);
+    EXPECT_NEAR(static_cast<double>(calibration.page().frequency_hz), counter_hz, 1);
+    auto told = of_pairs(pairs, RateSource::kernel, counter_hz / 100 * 103);
+    told.refine();
+    EXPECT_NE(told.apart_ns(), 0) << "the kernel's is never that inexact";
+}
+
 TEST(ClockCalibration, NanosecondClocksComeOutAsTheyAre) {
     for (const auto mode : {PLUMB_CLOCK_MONOTONIC, PLUMB_CLOCK_BOOTTIME, PLUMB_CLOCK_REALTIME}) {
         auto calibration = ClockCalibration::start(mode);

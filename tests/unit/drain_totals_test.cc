@@ -229,6 +229,39 @@ TEST_F(DrainTest, totals_say_which_clock_it_was_and_how_good) {
     }
 }
 
+TEST_F(DrainTest, totals_say_if_the_counter_and_the_kernels_time_went_apart) {
+    constexpr uint64_t second_ns = 1'000'000'000;
+    const auto told = [&](uint64_t counter_s) {
+        test::BuilderConfig config;
+        config.clock_mode = PLUMB_CLOCK_TSC;
+        ChannelBuilder channel(config);
+        uint64_t looks = 0;
+        auto calibration = ClockCalibration::of_counter({1, 0}, RateSource::kernel, [&] {
+            return looks++ == 0 ? ClockPair{100 * second_ns, 100 * second_ns, 0}
+                                : ClockPair{counter_s * second_ns, 110 * second_ns, 0};
+        });
+        ChannelDrainOptions options;
+        options.directory = trace();
+        auto drain = drain_live_channel(channel.bytes(), std::move(calibration), options);
+        EXPECT_TRUE(drain && (*drain)->finish());
+        std::filesystem::remove_all(trace());
+        EXPECT_EQ(channel.header().clock.frequency_hz, second_ns) << "whatever happened";
+        return (*drain)->totals().clock;
+    };
+    EXPECT_EQ(told(110).apart_ns, 0);
+    EXPECT_EQ(went_apart_text(told(110)), "");
+    EXPECT_EQ(told(7310).apart_ns, 7200 * static_cast<int64_t>(second_ns));
+    EXPECT_EQ(told(7310).worst_deviation_ns, 7200 * second_ns);
+    EXPECT_EQ(went_apart_text(told(7310)),
+              "The cycle counter ran on for 7200.0 s while CLOCK_MONOTONIC stood still, as over a suspend: "
+              "times are those of the counter, at the rate that it had before.");
+    EXPECT_EQ(told(2).apart_ns, -108 * static_cast<int64_t>(second_ns));
+    EXPECT_EQ(went_apart_text(told(2)),
+              "The cycle counter fell back by 108.0 s, as over a suspend: what was recorded since is not in "
+              "the trace, or has times that are too early by as much. Recordings over a suspend want --clock "
+              "boot or mono.");
+}
+
 /* Of a flight recorder: sub-buffers that nobody read, and no number of events. */
 TEST_F(DrainTest, what_was_overwritten_counts_as_subbuffers) {
     test::BuilderConfig config;
