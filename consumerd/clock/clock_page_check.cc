@@ -2,7 +2,6 @@
 
 #include "consumerd/clock/clock_calibration.h"
 
-#include <algorithm>
 #include <ctime>
 
 namespace plumb {
@@ -19,9 +18,9 @@ constexpr uint64_t year_2001_ns = 1'000'000'000 * second_ns;
 /* Clocks of machines differ, and one may be set just when a recording begins. */
 constexpr uint64_t tolerance_ns = 600 * second_ns;
 
-uint64_t now_ns_of(clockid_t clock) {
+uint64_t realtime_now_ns() {
     timespec now{};
-    clock_gettime(clock, &now);
+    clock_gettime(CLOCK_REALTIME, &now);
     return static_cast<uint64_t>(now.tv_sec) * second_ns + static_cast<uint64_t>(now.tv_nsec);
 }
 
@@ -98,15 +97,13 @@ bool mend_base_time(plumb_clock_page& page, uint64_t made_ns) {
     return true;
 }
 
-/* Where on the clock the base is: everything that was written came later, and before now; or no later than this machine has
- * been running, where the time of day was set back meanwhile. */
+/* Where on the clock the base is: everything that was written came later, and before now. */
 bool mend_base_cycles(plumb_clock_page& page, uint64_t made_ns, uint64_t now_ns, uint64_t timestamp) {
     const auto fits = [&] {
         const Wide ns = static_cast<Wide>(timestamp) - page.base_cycles;
         const Wide wall_ns = wall_of_base(page) + ns * second_ns / page.frequency_hz;
-        const Wide latest_ns =
-            std::max(static_cast<Wide>(now_ns), static_cast<Wide>(made_ns) + now_ns_of(CLOCK_BOOTTIME));
-        return wall_ns >= static_cast<Wide>(made_ns) - tolerance_ns && wall_ns <= latest_ns + tolerance_ns;
+        return wall_ns >= static_cast<Wide>(made_ns) - tolerance_ns &&
+               wall_ns <= static_cast<Wide>(now_ns) + tolerance_ns;
     };
     const uint64_t found = page.base_cycles;
     if (page.mode == PLUMB_CLOCK_MONOTONIC) page.base_cycles = page.base_monotonic_ns;
@@ -134,13 +131,11 @@ CheckedClockPage check_clock_page(plumb_clock_page page, const ClockEvidence& ev
     note(mode != page.mode, "which clock it is");
     page.mode = mode;
     note(mend_rate(page), "its rate");
-    const uint64_t now_ns = now_ns_of(CLOCK_REALTIME), created_ns = evidence.created_realtime_ns;
-    /* Two that agree are right whatever is the time of day now, or was then: it may have been set since. */
-    const bool do_agree = created_ns != 0 && is_about(wall_of_base(page), created_ns);
-    const uint64_t made_ns = do_agree || is_time_of_day(created_ns, now_ns) ? created_ns
-                             : is_time_of_day(wall_of_base(page), now_ns)
-                                 ? static_cast<uint64_t>(wall_of_base(page))
-                                 : now_ns;
+    const uint64_t now_ns = realtime_now_ns();
+    const uint64_t made_ns =
+        is_time_of_day(evidence.created_realtime_ns, now_ns) ? evidence.created_realtime_ns
+        : is_time_of_day(wall_of_base(page), now_ns)         ? static_cast<uint64_t>(wall_of_base(page))
+                                                             : now_ns;
     note(mend_base_time(page, made_ns), "the time of day (now that of the recording's begin, about)");
     if (evidence.timestamp)
         note(mend_base_cycles(page, made_ns, now_ns, *evidence.timestamp), "where it began to count");
