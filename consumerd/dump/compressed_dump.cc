@@ -4,6 +4,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -11,6 +12,7 @@ namespace plumb {
 namespace {
 
 constexpr std::uint64_t block_bytes = MemoryDump::page_bytes;
+constexpr std::uint64_t pages_in_word = 64, pages_in_block = block_bytes * 8;
 /* Of a machine with 16 TiB. */
 constexpr std::uint64_t pages_max = std::uint64_t{1} << 32;
 
@@ -52,6 +54,13 @@ bool unpack(const Descriptor& descriptor, std::span<const std::byte> packed, std
     }
 }
 
+std::uint64_t pages_in(std::span<const std::uint64_t> words) {
+    std::uint64_t count = 0;
+    for (const std::uint64_t word : words)
+        count += static_cast<std::uint64_t>(std::popcount(word));
+    return count;
+}
+
 } // namespace
 
 Result<std::unique_ptr<DumpFormat>> CompressedDump::open(DumpFile file, const std::string& path) {
@@ -85,20 +94,35 @@ Status CompressedDump::take_bitmap(const std::string& path) {
     const std::uint64_t bitmaps_at = (1 + sub_header_blocks) * block_bytes;
     if (pages_ == 0 || pages_ > pages_max || bytes > file_.bytes() || pages_ > bytes * 8) return damaged;
     descriptors_at_ = bitmaps_at + 2 * bytes;
-    bitmap_.resize((pages_ + 63) / 64);
-    if (!file_.read(bitmaps_at + bytes, std::as_writable_bytes(std::span(bitmap_)))) return damaged;
-    if (pages_ % 64 != 0) bitmap_.back() &= (std::uint64_t{1} << pages_ % 64) - 1;
-    before_.reserve(bitmap_.size());
-    for (const std::uint64_t word : bitmap_) {
+    bitmap_at_ = bitmaps_at + bytes;
+    for (std::uint64_t block = 0; block * pages_in_block < pages_; block++) {
+        if (!load_bits(block)) return damaged;
         before_.push_back(count_);
-        count_ += static_cast<std::uint64_t>(std::popcount(word));
+        count_ += pages_in(bits_);
     }
     return ok();
 }
 
+bool CompressedDump::load_bits(std::uint64_t block) const {
+    if (bits_of_ == block) return true;
+    bits_of_.reset();
+    const std::uint64_t pages = std::min(pages_in_block, pages_ - block * pages_in_block);
+    bits_.resize((pages + pages_in_word - 1) / pages_in_word);
+    if (!file_.read(bitmap_at_ + block * block_bytes, std::as_writable_bytes(std::span(bits_)))) return false;
+    if (pages % pages_in_word != 0) bits_.back() &= (std::uint64_t{1} << pages % pages_in_word) - 1;
+    bits_of_ = block;
+    return true;
+}
+
+std::uint64_t CompressedDump::word_of(std::uint64_t page) const {
+    return load_bits(page / pages_in_block) ? bits_[page % pages_in_block / pages_in_word] : 0;
+}
+
 std::uint64_t CompressedDump::rank(std::uint64_t page) const {
-    const std::uint64_t below = (std::uint64_t{1} << page % 64) - 1;
-    return before_[page / 64] + static_cast<std::uint64_t>(std::popcount(bitmap_[page / 64] & below));
+    const std::uint64_t below = (std::uint64_t{1} << page % pages_in_word) - 1;
+    const std::uint64_t in_word = pages_in(std::array{word_of(page) & below});
+    const auto words_before = std::span(bits_).first(page % pages_in_block / pages_in_word);
+    return before_[page / pages_in_block] + pages_in(words_before) + in_word;
 }
 
 bool CompressedDump::load(std::uint64_t page) const {
@@ -128,19 +152,22 @@ bool CompressedDump::read(std::uint64_t address, std::span<std::byte> to) const 
     return true;
 }
 
-std::vector<DumpFormat::Range> CompressedDump::ranges() const {
-    std::vector<Range> ranges;
+void CompressedDump::for_each_range(const EachRange& visit) const {
+    Range range{};
     for (std::uint64_t page = 0; page < pages_; page++) {
-        if (bitmap_[page / 64] == 0) {
-            page |= 63;
+        if (word_of(page) == 0) {
+            page |= pages_in_word - 1;
             continue;
         }
         if (!is_there(page)) continue;
         const std::uint64_t address = page * block_bytes;
-        if (ranges.empty() || ranges.back().end != address) ranges.push_back({address, address});
-        ranges.back().end = address + block_bytes;
+        if (range.end != address) {
+            if (range.first < range.end) visit(range);
+            range.first = address;
+        }
+        range.end = address + block_bytes;
     }
-    return ranges;
+    if (range.first < range.end) visit(range);
 }
 
 } // namespace plumb

@@ -28,14 +28,17 @@ public:
 
     bool is_of_machine() const override { return true; }
     bool read(std::uint64_t address, std::span<std::byte> to) const override;
-    std::vector<Range> ranges() const override;
+    void for_each_range(const EachRange& visit) const override;
     std::uint64_t cut_off_bytes() const override { return 0; } /* its pages can not be read then */
 
 private:
     explicit CompressedDump(DumpFile file) : file_(std::move(file)) {}
     Status take_bitmap(const std::string& path);
-    bool is_there(std::uint64_t page) const { return (bitmap_[page / 64] >> page % 64 & 1) != 0; }
-    /* How many pages before it are there. */
+    bool load_bits(std::uint64_t block) const;
+    /* The word of the bitmap that has this page's bit; 0 where it can not be read. */
+    std::uint64_t word_of(std::uint64_t page) const;
+    bool is_there(std::uint64_t page) const { return (word_of(page) >> page % 64 & 1) != 0; }
+    /* How many pages are there before this one, which is. */
     std::uint64_t rank(std::uint64_t page) const;
     bool load(std::uint64_t page) const;
 
@@ -43,8 +46,12 @@ private:
     std::uint64_t pages_ = 0; /* of the machine */
     std::uint64_t count_ = 0; /* of them that are there */
     std::uint64_t descriptors_at_ = 0;
-    std::vector<std::uint64_t> bitmap_;
-    std::vector<std::uint64_t> before_; /* by word of the bitmap: pages that are there in all words before */
+    std::uint64_t bitmap_at_ = 0; /* it stays in the file, where it may be a hole of half a gigabyte */
+    std::vector<std::uint64_t>
+        before_; /* by block of the bitmap: pages that are there in all blocks before */
+    /* The block of it that was read last. */
+    mutable std::optional<std::uint64_t> bits_of_;
+    mutable std::vector<std::uint64_t> bits_;
     /* The page that was read last. */
     mutable std::optional<std::uint64_t> loaded_;
     mutable std::vector<std::byte> page_, packed_;

@@ -4,6 +4,7 @@
 #include "consumerd/dump/kernel_memory.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 #include <span>
@@ -18,12 +19,20 @@ constexpr std::size_t channels_max = 256;
 /* Pages that were freed keep what was in them. */
 constexpr std::size_t headers_max = std::size_t{1} << 16;
 
+std::uint64_t pages_for(std::uint64_t bytes) {
+    return (bytes + page_bytes - 1) / page_bytes;
+}
+
+bool is_zero(std::span<const std::byte> bytes) {
+    static constexpr std::array<std::byte, page_bytes> zeros{};
+    return std::memcmp(bytes.data(), zeros.data(), bytes.size()) == 0;
+}
+
 /* Which pages of a channel had memory, as far as the channel itself says: all before the rings, and of each ring the first. */
 class PagesWithMemory {
 public:
     PagesWithMemory(const plumb_channel_header& header, std::span<const std::byte> copy)
-        : before_rings_((header.data_offset + page_bytes - 1) / page_bytes),
-          ring_pages_(header.ring_bytes / page_bytes) {
+        : before_rings_(pages_for(header.data_offset)), ring_pages_(header.ring_bytes / page_bytes) {
         const std::uint64_t rings = std::uint64_t{header.ring_count} + header.extra_ring_count;
         for (std::uint64_t ring = 0; ring < rings; ring++) {
             plumb_ring_control control;
@@ -98,39 +107,56 @@ Status DumpedChannels::find_pages() {
     for (Found& found : found_)
         by_mapping.emplace(found.mapping, &found);
     if (by_mapping.empty()) return ok();
-    for (const DumpFormat::Range& range : dump_->ranges_with_zeros())
+    dump_->for_each_range_with_zeros([&](const DumpFormat::Range& range) {
         for (std::uint64_t at = range.first; at < range.end; at += page_bytes)
             if (const auto page = kernel->file_page(at))
                 if (const auto owner = by_mapping.find(page->mapping); owner != by_mapping.end())
                     owner->second->pages.emplace(page->index, at);
+    });
     return ok();
 }
 
 /* Of a process the pages lie in a row. */
-void DumpedChannels::find_pages_behind(Found& found) const {
-    const std::uint64_t end = found.address + found.header.total_bytes;
-    for (const DumpFormat::Range& range : dump_->ranges())
-        for (std::uint64_t at = std::max(range.first, found.address); at < std::min(range.end, end);
-             at += page_bytes)
-            found.pages.emplace((at - found.address) / page_bytes, at);
+void DumpedChannels::for_each_page_of(const Found& found, std::uint64_t first, std::uint64_t end,
+                                      const std::function<void(std::uint64_t, std::uint64_t)>& visit) const {
+    for (const auto& [index, address] : found.pages)
+        if (first <= index && index < end) visit(index, address);
+    if (dump_->is_of_machine()) return;
+    dump_->for_each_range([&](const DumpFormat::Range& range) {
+        if (range.end <= found.address) return;
+        const std::uint64_t end_in_range = std::min(end, (range.end - found.address) / page_bytes);
+        const std::uint64_t before_range =
+            range.first > found.address ? (range.first - found.address) / page_bytes : 0;
+        for (std::uint64_t index = std::max(first, before_range); index < end_in_range; index++)
+            visit(index, found.address + index * page_bytes);
+    });
 }
 
+/* Zeros stay a hole of the copy: a dump of a few kilobytes may claim to have a terabyte of them. First all before the rings, for
+ * what that says of these. */
 Result<DumpedChannel> DumpedChannels::copy(std::size_t number) const {
-    Found found = found_[number];
-    if (!dump_->is_of_machine()) find_pages_behind(found);
+    const Found& found = found_[number];
     auto copy = ChannelCopy::empty(found.header.total_bytes);
     if (!copy) return copy.error();
     const std::span<std::byte> bytes = copy->writable();
-    std::vector<std::uint64_t> taken;
-    for (const auto& [index, address] : found.pages)
-        if (const std::uint64_t at = index * page_bytes;
-            index <= bytes.size() / page_bytes && at < bytes.size() &&
-            dump_->read(address, bytes.subspan(at, std::min(page_bytes, bytes.size() - at))))
-            taken.push_back(index);
+    std::array<std::byte, page_bytes> page{};
+    const auto take = [&](std::uint64_t index, std::uint64_t address) {
+        const std::uint64_t at = index * page_bytes;
+        const auto part = std::span(page).first(std::min<std::uint64_t>(page_bytes, bytes.size() - at));
+        if (!dump_->read(address, part)) return false;
+        if (!is_zero(part)) std::memcpy(bytes.data() + at, part.data(), part.size());
+        return true;
+    };
+    const std::uint64_t rings_at = pages_for(found.header.data_offset);
+    std::uint64_t there = 0;
+    for_each_page_of(found, 0, rings_at,
+                     [&](std::uint64_t index, std::uint64_t address) { there += take(index, address); });
     const PagesWithMemory expected(found.header, bytes);
-    const auto there =
-        std::count_if(taken.begin(), taken.end(), [&](std::uint64_t index) { return expected.has(index); });
-    return DumpedChannel{std::move(*copy), expected.count() - static_cast<std::uint64_t>(there)};
+    for_each_page_of(found, rings_at, pages_for(bytes.size()),
+                     [&](std::uint64_t index, std::uint64_t address) {
+                         there += take(index, address) && expected.has(index);
+                     });
+    return DumpedChannel{std::move(*copy), expected.count() - there};
 }
 
 } // namespace plumb

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -46,12 +47,14 @@ private:
         plumb_channel_header header;
         std::uint64_t mapping = 0; /* of a machine */
         std::unordered_map<std::uint64_t, std::uint64_t>
-            pages{}; /* index in the channel -> address in the dump */
+            pages{}; /* of a machine: index in the channel -> address in the dump */
     };
     explicit DumpedChannels(const MemoryDump& dump) : dump_(&dump) {}
     void scan();
     Status find_pages();
-    void find_pages_behind(Found& found) const;
+    /* With the index of each in the channel; of `first` and all behind, before `end`. */
+    void for_each_page_of(const Found& found, std::uint64_t first, std::uint64_t end,
+                          const std::function<void(std::uint64_t index, std::uint64_t address)>& visit) const;
 
     const MemoryDump* dump_;
     std::vector<Found> found_;

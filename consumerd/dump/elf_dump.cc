@@ -97,14 +97,12 @@ bool ElfDump::read(std::uint64_t address, std::span<std::byte> to) const {
     return true;
 }
 
-std::vector<DumpFormat::Range> ElfDump::ranges_of(std::uint64_t Segment::*bytes) const {
-    std::vector<Range> ranges;
+void ElfDump::for_each_range_of(std::uint64_t Segment::*bytes, const EachRange& visit) const {
     for (const Segment& segment : segments_) {
         const std::uint64_t first = (segment.address + in_page) & ~in_page;
         const std::uint64_t end = (segment.address + segment.*bytes) & ~in_page;
-        if (first >= segment.address && first < end) ranges.push_back({first, end});
+        if (first >= segment.address && first < end) visit({first, end});
     }
-    return ranges;
 }
 
 } // namespace plumb

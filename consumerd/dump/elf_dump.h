@@ -21,8 +21,12 @@ public:
 
     bool is_of_machine() const override { return is_of_machine_; }
     bool read(std::uint64_t address, std::span<std::byte> to) const override;
-    std::vector<Range> ranges() const override { return ranges_of(&Segment::in_file); }
-    std::vector<Range> ranges_with_zeros() const override { return ranges_of(&Segment::bytes); }
+    void for_each_range(const EachRange& visit) const override {
+        for_each_range_of(&Segment::in_file, visit);
+    }
+    void for_each_range_with_zeros(const EachRange& visit) const override {
+        for_each_range_of(&Segment::bytes, visit);
+    }
     std::uint64_t cut_off_bytes() const override { return cut_off_bytes_; }
 
 private:
@@ -32,7 +36,7 @@ private:
         std::uint64_t in_file; /* of these; the rest are zeros, which were left out */
         std::uint64_t offset;
     };
-    std::vector<Range> ranges_of(std::uint64_t Segment::*bytes) const;
+    void for_each_range_of(std::uint64_t Segment::*bytes, const EachRange& visit) const;
     explicit ElfDump(DumpFile file) : file_(std::move(file)) {}
     Status take_segments(const std::string& path);
 

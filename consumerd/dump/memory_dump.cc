@@ -51,8 +51,9 @@ Result<MemoryDump> MemoryDump::open(FileDescriptor file, const std::string& path
 
 std::uint64_t MemoryDump::memory_bytes() const {
     std::uint64_t sum = 0;
-    for (const DumpFormat::Range& range : ranges_with_zeros())
+    for_each_range_with_zeros([&](const DumpFormat::Range& range) {
         sum = is_of_machine() ? range.end : sum + range.end - range.first;
+    });
     return sum;
 }
 
@@ -61,7 +62,7 @@ MemoryDump::for_each_page(const std::function<void(std::uint64_t, const std::byt
     constexpr std::uint64_t chunk_bytes = std::uint64_t{1} << 20;
     std::vector<std::byte> chunk(chunk_bytes);
     std::uint64_t unreadable = 0;
-    for (const DumpFormat::Range& range : ranges())
+    for_each_range([&](const DumpFormat::Range& range) {
         for (std::uint64_t at = range.first, bytes = 0; at < range.end; at += bytes) {
             bytes = std::min(chunk_bytes, range.end - at); /* which may be that of all addresses */
             const auto part = std::span(chunk).first(bytes);
@@ -72,6 +73,7 @@ MemoryDump::for_each_page(const std::function<void(std::uint64_t, const std::byt
                 else
                     unreadable++;
         }
+    });
     return unreadable;
 }
 

@@ -33,10 +33,11 @@ public:
     virtual bool is_of_machine() const = 0;
     /* Whether all of it is there; if not, what `to` holds is undefined. */
     virtual bool read(std::uint64_t address, std::span<std::byte> to) const = 0;
-    /* Of what is in the file. */
-    virtual std::vector<Range> ranges() const = 0;
+    using EachRange = std::function<void(const Range&)>;
+    /* Of what is in the file. There may be billions. */
+    virtual void for_each_range(const EachRange& visit) const = 0;
     /* With zeros that were left out. */
-    virtual std::vector<Range> ranges_with_zeros() const { return ranges(); }
+    virtual void for_each_range_with_zeros(const EachRange& visit) const { for_each_range(visit); }
     /* Bytes of memory that it says it has, and that are not in the file: it was cut short. */
     virtual std::uint64_t cut_off_bytes() const = 0;
 };
@@ -57,8 +58,10 @@ public:
     bool read_value(std::uint64_t address, T& value) const {
         return read(address, std::as_writable_bytes(std::span(&value, 1)));
     }
-    std::vector<DumpFormat::Range> ranges() const { return format_->ranges(); }
-    std::vector<DumpFormat::Range> ranges_with_zeros() const { return format_->ranges_with_zeros(); }
+    void for_each_range(const DumpFormat::EachRange& visit) const { format_->for_each_range(visit); }
+    void for_each_range_with_zeros(const DumpFormat::EachRange& visit) const {
+        format_->for_each_range_with_zeros(visit);
+    }
     std::uint64_t cut_off_bytes() const { return format_->cut_off_bytes(); }
     /* Of a machine: up to its highest address; of a process: in the dump. */
     std::uint64_t memory_bytes() const;

@@ -35,10 +35,15 @@ std::vector<std::byte> pages_of(std::size_t pages, int first = 1) {
 }
 
 using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
-Ranges pairs(const std::vector<DumpFormat::Range>& ranges) {
+Ranges ranges_of(const MemoryDump& dump) {
     Ranges found;
-    for (const DumpFormat::Range& range : ranges)
-        found.emplace_back(range.first, range.end);
+    dump.for_each_range([&](const DumpFormat::Range& range) { found.emplace_back(range.first, range.end); });
+    return found;
+}
+Ranges ranges_with_zeros_of(const MemoryDump& dump) {
+    Ranges found;
+    dump.for_each_range_with_zeros(
+        [&](const DumpFormat::Range& range) { found.emplace_back(range.first, range.end); });
     return found;
 }
 
@@ -138,7 +143,7 @@ TEST(ElfDump, MayHaveVeryManySegments) {
         first.sh_info = count;
         std::memcpy(core.bytes.data() + core.bytes.size() - sizeof(first), &first, sizeof(first));
         const auto dump = dump_of(core.bytes);
-        return dump ? std::to_string(dump->ranges().size()) : dump.error().message();
+        return dump ? std::to_string(ranges_of(*dump).size()) : dump.error().message();
     };
     EXPECT_EQ(with(1), "1");
     EXPECT_EQ(with(2), "2");
@@ -154,7 +159,7 @@ TEST(ElfDump, HasWholePagesOfItsSegmentsAndEveryByte) {
                   {0xb800, part(0, page_bytes)}});
     const auto dump = dump_of(core.bytes);
     ASSERT_TRUE(dump);
-    EXPECT_EQ(pairs(dump->ranges()), (Ranges{{0x1000, 0x3000}, {0x6000, 0x8000}, {0x9000, 0xa000}}));
+    EXPECT_EQ(ranges_of(*dump), (Ranges{{0x1000, 0x3000}, {0x6000, 0x8000}, {0x9000, 0xa000}}));
     EXPECT_EQ(dump->memory_bytes(), 0xa000u) << "of a machine, up to its end";
     EXPECT_EQ(read(*dump, 0x5001, 5), std::vector(part(1, 5).begin(), part(1, 5).end()));
     EXPECT_FALSE(read(*dump, 0x5000, 5));
@@ -174,7 +179,7 @@ TEST(ElfDump, HasEachAddressOnce) {
     const auto dump = dump_of(test::elf_core(
         {{0x1000, part(0, 3)}, {0x3000, part(4, 3)}, {0x4000, part(0, 1)}, {0x5000, part(0, 1)}}, true));
     ASSERT_TRUE(dump);
-    EXPECT_EQ(pairs(dump->ranges()), (Ranges{{0x1000, 0x4000}, {0x4000, 0x6000}}));
+    EXPECT_EQ(ranges_of(*dump), (Ranges{{0x1000, 0x4000}, {0x4000, 0x6000}}));
     std::vector<std::byte> expected(part(0, 3).begin(), part(0, 3).end());
     expected.insert(expected.end(), part(5, 2).begin(), part(5, 2).end());
     EXPECT_EQ(read(*dump, 0x1000, 5 * page_bytes), expected);
@@ -190,8 +195,8 @@ TEST(ElfDump, HasZerosThatAMachinesDumpLeftOut) {
     };
     const auto machine = of(true, 3 * page_bytes);
     ASSERT_TRUE(machine);
-    EXPECT_EQ(pairs(machine->ranges()), (Ranges{{0x10000, 0x11000}}));
-    EXPECT_EQ(pairs(machine->ranges_with_zeros()), (Ranges{{0x10000, 0x13000}}));
+    EXPECT_EQ(ranges_of(*machine), (Ranges{{0x10000, 0x11000}}));
+    EXPECT_EQ(ranges_with_zeros_of(*machine), (Ranges{{0x10000, 0x13000}}));
     EXPECT_EQ(machine->memory_bytes(), 0x13000u);
     std::vector<std::byte> expected(page.end() - 5, page.end());
     expected.resize(10);
@@ -199,7 +204,7 @@ TEST(ElfDump, HasZerosThatAMachinesDumpLeftOut) {
     EXPECT_EQ(read(*machine, 0x12000, 5), std::vector<std::byte>(5));
     EXPECT_FALSE(read(*machine, 0x13000, 1));
     const auto process = of(false, 3 * page_bytes);
-    EXPECT_EQ(pairs(process->ranges_with_zeros()), (Ranges{{0x10000, 0x11000}}));
+    EXPECT_EQ(ranges_with_zeros_of(*process), (Ranges{{0x10000, 0x11000}}));
     EXPECT_FALSE(read(*process, 0x11000, 1));
     EXPECT_EQ(process->memory_bytes(), page_bytes);
     /* What was cut off is not known to be zeros. */
@@ -219,7 +224,7 @@ TEST(ElfDump, EndsWithTheAddresses) {
     const std::vector<std::byte> pages = pages_of(3);
     const auto dump = dump_of(test::elf_core({{end_of_addresses - 2 * page_bytes + 1, pages}}, true));
     ASSERT_TRUE(dump);
-    EXPECT_EQ(pairs(dump->ranges()),
+    EXPECT_EQ(ranges_of(*dump),
               (Ranges{{end_of_addresses - 2 * page_bytes + 1, end_of_addresses - page_bytes + 1}}));
     EXPECT_TRUE(read(*dump, end_of_addresses - 1, 1));
     EXPECT_FALSE(read(*dump, end_of_addresses - 1, 2));
@@ -281,7 +286,7 @@ TEST_F(Compressed, HasThePagesThatItsBitmapSays) {
         {0, 60 * page_bytes}, {130 * page_bytes, 131 * page_bytes}, {133 * page_bytes, 200 * page_bytes}};
     const auto dump = dump_of(file_);
     ASSERT_TRUE(dump);
-    EXPECT_EQ(pairs(dump->ranges()), ranges);
+    EXPECT_EQ(ranges_of(*dump), ranges);
     EXPECT_EQ(dump->memory_bytes(), 200 * page_bytes);
     EXPECT_EQ(dump->cut_off_bytes(), 0u);
     EXPECT_EQ(read(*dump, 58 * page_bytes + 7, page_bytes),
@@ -294,7 +299,7 @@ TEST_F(Compressed, HasThePagesThatItsBitmapSays) {
     /* What stands in the bitmap behind the last page is nothing. */
     for (std::size_t at = 3 * page_bytes + 25; at < 4 * page_bytes; at++)
         put(at, uint8_t{0xff});
-    EXPECT_EQ(pairs(dump_of(file_)->ranges()), ranges);
+    EXPECT_EQ(ranges_of(*dump_of(file_)), ranges);
 }
 
 /* Before version 6 the header had 32 bits for it, before version 2 no dump was split. */
@@ -302,7 +307,7 @@ TEST_F(Compressed, SaysItsPagesByItsVersion) {
     put(440, uint32_t{131});
     const auto end = [&](std::int32_t version) {
         put(8, version);
-        return dump_of(file_)->ranges().back().end / page_bytes;
+        return ranges_of(*dump_of(file_)).back().second / page_bytes;
     };
     EXPECT_EQ(end(6), 200u);
     EXPECT_EQ(end(7), 200u);
@@ -379,6 +384,30 @@ TEST_F(Compressed, HasNoPageWhoseDescriptionIsWrong) {
     EXPECT_FALSE(is_there(0, end_of_addresses));
     EXPECT_FALSE(is_there(8, std::uint32_t{2 * page_bytes + 1}));
     EXPECT_FALSE(is_there(8, std::uint32_t{3}));
+}
+
+/* What it says of its pages is not taken into memory: they may be billions, in a file of a few kilobytes. */
+TEST_F(Compressed, TakesNoMemoryForWhatItSaysOfItsPages) {
+    constexpr std::uint64_t pages = std::uint64_t{1} << 30, bitmap_bytes = pages / 8;
+    put(436, static_cast<std::uint32_t>(2 * bitmap_bytes / page_bytes));
+    put(page_bytes + 96, pages);
+    FileDescriptor file = file_of(std::span(file_).first(2 * page_bytes));
+    const std::uint64_t bitmap_at = 2 * page_bytes + bitmap_bytes;
+    ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(bitmap_at + bitmap_bytes)), 0);
+    const std::vector<std::uint8_t> every_other_page(std::size_t{1} << 18, 0x55); /* of 8 GiB */
+    ASSERT_EQ(
+        ::pwrite(file.get(), every_other_page.data(), every_other_page.size(), static_cast<off_t>(bitmap_at)),
+        static_cast<ssize_t>(every_other_page.size()));
+    const std::uint64_t before = test::own_memory_bytes();
+    const auto dump = MemoryDump::open(std::move(file), "dump");
+    ASSERT_TRUE(dump) << dump.error().message();
+    std::uint64_t ranges = 0, grown = 0;
+    dump->for_each_range([&](const DumpFormat::Range& range) {
+        EXPECT_EQ(range.first, 2 * ranges * page_bytes);
+        if (++ranges % 1000 == 0) grown = std::max(grown, test::own_memory_bytes() - before);
+    });
+    EXPECT_EQ(ranges, 4 * every_other_page.size());
+    EXPECT_LT(grown, 16u << 20);
 }
 
 /* Pieces of a file, each with its place, by makedumpfile -F. */

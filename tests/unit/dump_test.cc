@@ -85,8 +85,7 @@ TEST(Dump, finds_the_channels_of_a_machine_by_its_own_tables) {
     const auto dump = dump_of(machine.dump());
     ASSERT_TRUE(dump) << dump.error().message();
     EXPECT_TRUE(dump->is_of_machine());
-    ASSERT_EQ(dump->ranges().size(), 2u);
-    EXPECT_EQ(dump->ranges()[1].end, machine.memory().size());
+    EXPECT_EQ(dump->memory_bytes(), machine.memory().size());
     const auto found = all_channels(*dump);
     ASSERT_TRUE(found) << found.error().message();
     ASSERT_EQ(found->size(), 2u);
@@ -215,6 +214,31 @@ TEST(Dump, what_claims_more_than_there_is_is_none_and_hides_no_other) {
     ASSERT_TRUE(found) << found.error().message();
     ASSERT_EQ(found->size(), 1u);
     EXPECT_TRUE(are_equal((*found)[0].copy.bytes(), channel.bytes()));
+}
+
+/* As cores are written: what nobody wrote to is a hole of the file. */
+TEST(Dump, a_channel_takes_no_more_memory_than_what_is_in_it) {
+    ChannelBuilder channel = some_channel();
+    constexpr std::size_t claimed = std::size_t{1} << 30;
+    channel.header().total_bytes = claimed;
+    std::vector<std::byte> core = test::elf_core({{0x7f0000000000, channel.bytes()}}, false);
+    Elf64_Phdr entry;
+    std::memcpy(&entry, core.data() + sizeof(Elf64_Ehdr), sizeof(entry));
+    entry.p_filesz = entry.p_memsz = claimed;
+    std::memcpy(core.data() + sizeof(Elf64_Ehdr), &entry, sizeof(entry));
+    FileDescriptor file = file_of(core);
+    ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(entry.p_offset + claimed)), 0);
+    const auto dump = MemoryDump::open(std::move(file), "dump");
+    ASSERT_TRUE(dump) << dump.error().message();
+    const auto found = DumpedChannels::find(*dump);
+    ASSERT_TRUE(found && found->count() == 1);
+    const std::uint64_t before = test::own_memory_bytes();
+    const auto copied = found->copy(0);
+    ASSERT_TRUE(copied) << copied.error().message();
+    EXPECT_LT(test::own_memory_bytes(), before + (16u << 20));
+    EXPECT_EQ(copied->missing_pages, 0u);
+    EXPECT_EQ(copied->copy.bytes().size(), claimed);
+    EXPECT_TRUE(are_equal(copied->copy.bytes().first(channel.bytes().size()), channel.bytes()));
 }
 
 TEST(Dump, takes_zeros_that_were_left_out_for_zeros) {
