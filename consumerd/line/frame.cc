@@ -62,6 +62,7 @@ void append_frame(std::vector<std::byte>& out, FrameType type, std::uint32_t rec
 void FrameScanner::add(std::span<const std::byte> bytes) {
     if (at_ > 0) {
         bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(at_));
+        bytes_before_ += at_;
         at_ = 0;
     }
     append(bytes_, bytes);
@@ -101,10 +102,15 @@ std::optional<Frame> FrameScanner::next() {
             skip(1); /* where bytes were lost, the next frame has begun in what was taken for this one */
             continue;
         }
+        const std::uint64_t begin = bytes_before_ + at_;
         at_ += all_bytes;
-        return Frame{static_cast<FrameType>(header.type), header.recording, header.number,
+        return Frame{static_cast<FrameType>(header.type),
+                     header.recording,
+                     header.number,
                      std::string_view(reinterpret_cast<const char*>(payload.data()) + 1, name_bytes),
-                     payload.subspan(1 + name_bytes)};
+                     payload.subspan(1 + name_bytes),
+                     begin,
+                     begin + all_bytes};
     }
     return {};
 }

@@ -53,6 +53,7 @@ constexpr std::size_t file_bytes_max = std::size_t{64} << 20;
 
 /* A packet of one record of the greatest length, with room for its start and name. */
 constexpr std::size_t frame_payload_max = std::size_t{128} << 10;
+constexpr std::size_t frame_bytes_max = sizeof(FrameHeader) + frame_payload_max + sizeof(std::uint32_t);
 
 std::uint32_t crc32c(std::span<const std::byte> bytes);
 
@@ -66,6 +67,7 @@ struct Frame {
     std::uint32_t number = 0;
     std::string_view name;
     std::span<const std::byte> content; /* behind the name; both stay until the next call */
+    std::uint64_t begin = 0, end = 0;   /* bytes that came before it, and before what is behind it */
 };
 
 /* Finds frames in what comes off a line. Whatever comes, it takes no more memory than two frames. */
@@ -89,6 +91,7 @@ private:
 
     std::vector<std::byte> bytes_;
     std::size_t at_ = 0;
+    std::uint64_t bytes_before_ = 0;   /* bytes_[0] */
     std::uint64_t damaged_frames_ = 0; /* whose header was whole */
     std::uint64_t skipped_bytes_ = 0;
 };

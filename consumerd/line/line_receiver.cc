@@ -73,6 +73,7 @@ Status LineReceiver::finish() {
         scanner_.give_up_begun();
         if (Status taken = take_frames(); !taken) return taken;
     }
+    has_another_ = has_another_ || seems_another_;
     return ok();
 }
 
@@ -85,12 +86,19 @@ Status LineReceiver::take_frames() {
     return ok();
 }
 
-/* A line brings frames in the order in which they were sent. Of a recording before this one there may be a rest in it. */
+/* A line brings frames in the order in which they were sent. Of a recording before this one there may be a rest in it.
+ *
+ * What looks like a frame of another recording may be what a traced program has put into an event, found since the frame
+ * around it was damaged. Where it directly follows one of ours, or is too far behind the last of these, it is in none. */
 bool LineReceiver::is_next(const Frame& frame) {
     if (recording_ && *recording_ != frame.recording && has_trace()) {
-        has_another_ = true;
+        seems_another_ = true;
+        has_another_ = frame.begin == own_end_ || frame.begin - own_end_ > frame_bytes_max;
+        refused_frames_ += !has_another_;
         return false;
     }
+    own_end_ = frame.end;
+    seems_another_ = false;
     if (!recording_ || *recording_ != frame.recording) {
         recording_ = frame.recording;
         whole_frames_ = refused_frames_ = 0;

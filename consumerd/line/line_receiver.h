@@ -82,6 +82,8 @@ private:
     std::optional<uint32_t> recording_;
     bool has_end_ = false;
     bool has_another_ = false;
+    bool seems_another_ = false;
+    uint64_t own_end_ = 0; /* of the last frame of this recording, on the line */
     uint64_t packets_ = 0;
     uint64_t packet_bytes_ = 0;
     uint64_t whole_frames_ = 0;

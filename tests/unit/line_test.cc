@@ -265,6 +265,52 @@ TEST_F(LineReceiverTest, TellsWhatIsMissingAndThatAnotherRecordingBegins) {
     EXPECT_FALSE(receiver.has_end());
 }
 
+/* A frame in an event, which is found where the frame around it was damaged. */
+TEST_F(LineReceiverTest, IsNotEndedByWhatATracedProgramWrites) {
+    std::vector<std::byte> inner;
+    for (uint32_t number = 0; number < 3; number++)
+        append_frame(inner, FrameType::end, recording + 1, number, "", {});
+    add_packet("ust/ring_0", 0);
+    const size_t header_at = line_.size(), payload_at = header_at + sizeof(FrameHeader);
+    add(FrameType::packet, "ust/ring_0", {inner});
+    add_packet("ust/ring_0", 1);
+    add(FrameType::end, "", {});
+    for (const size_t damaged_at : {header_at, header_at + 10, payload_at}) {
+        std::vector<std::byte> line = line_;
+        line[damaged_at] ^= std::byte{1};
+        for (const bool has_end : {true, false}) {
+            LineReceiver receiver(*folder_);
+            EXPECT_TRUE(receiver.take(std::span(line).first(has_end ? line.size() : payload_at + 100)));
+            EXPECT_TRUE(receiver.finish());
+            EXPECT_EQ(receiver.packets(), has_end ? 2u : 1u) << damaged_at;
+            EXPECT_EQ(receiver.has_end(), has_end) << damaged_at;
+            EXPECT_EQ(receiver.has_another(), !has_end) << damaged_at;
+            EXPECT_EQ(receiver.refused_frames(), 3u) << damaged_at;
+        }
+    }
+}
+
+/* The sender was killed within a frame, and started anew. */
+TEST_F(LineReceiverTest, BelievesInAnotherRecordingOnceItIsNotInOneOfItsOwnFrames) {
+    add_packet("ust/ring_0", 0);
+    const std::vector<std::byte> content(1000);
+    append_frame(line_, FrameType::packet, recording, number_, "ust/ring_0", {content});
+    line_.resize(line_.size() - 100);
+    LineReceiver receiver(*folder_);
+    EXPECT_TRUE(receiver.take(line_));
+    size_t came = 0;
+    for (uint32_t number = 0; !receiver.has_another() && came < 2 * frame_bytes_max; number++) {
+        line_.clear();
+        append_frame(line_, FrameType::packet, recording + 1, number, "ust/ring_0", {content});
+        came += line_.size();
+        EXPECT_TRUE(receiver.take(line_));
+    }
+    EXPECT_TRUE(receiver.has_another());
+    EXPECT_GT(came, frame_bytes_max);
+    EXPECT_LT(came, frame_bytes_max + 2048);
+    EXPECT_EQ(receiver.packets(), 1u);
+}
+
 TEST_F(LineReceiverTest, TakesEachFrameOnceAndNothingBehindTheEnd) {
     add_packet("ust/ring_0", 0);
     const std::vector<std::byte> first = line_;
