@@ -24,8 +24,9 @@ struct Header {
     std::uint32_t max_page; /* 32 bits: see sub-header */
 };
 constexpr std::uint64_t header_at = 428;
-/* In the second block; since version 6. */
-constexpr std::uint64_t version_at = 8, split_at = block_bytes + 12, max_page_64_at = block_bytes + 96;
+/* In the second block; since versions 2, 3 and 6. */
+constexpr std::uint64_t version_at = 8, split_at = block_bytes + 12, vmcoreinfo_at = block_bytes + 32,
+                        max_page_64_at = block_bytes + 96;
 
 struct Descriptor {
     std::uint64_t offset;
@@ -81,14 +82,13 @@ Result<std::unique_ptr<DumpFormat>> CompressedDump::open(DumpFile file, const st
 Status CompressedDump::take_bitmap(const std::string& path) {
     const Error damaged = Error("{} is damaged: which pages are in it can not be read.", path);
     Header header{};
-    std::uint32_t version = 0;
-    if (!file_.read_value(header_at, header) || !file_.read_value(version_at, version)) return damaged;
+    if (!file_.read_value(header_at, header) || !file_.read_value(version_at, version_)) return damaged;
     if (header.block_size != static_cast<std::int32_t>(block_bytes)) return damaged;
-    if (std::int32_t is_split = 0; version >= 2 && file_.read_value(split_at, is_split) && is_split != 0)
+    if (std::int32_t is_split = 0; version_ >= 2 && file_.read_value(split_at, is_split) && is_split != 0)
         return Error("{} is a part of a dump that was split.", path)
             .hint("`makedumpfile --reassemble` makes it whole.");
     pages_ = header.max_page;
-    if (version >= 6 && !file_.read_value(max_page_64_at, pages_)) return damaged;
+    if (version_ >= 6 && !file_.read_value(max_page_64_at, pages_)) return damaged;
     const std::uint64_t bytes = std::uint64_t{header.bitmap_blocks} * block_bytes / 2;
     const std::uint64_t sub_header_blocks = static_cast<std::uint32_t>(header.sub_header_blocks);
     const std::uint64_t bitmaps_at = (1 + sub_header_blocks) * block_bytes;
@@ -112,6 +112,18 @@ bool CompressedDump::load_bits(std::uint64_t block) const {
     if (pages % pages_in_word != 0) bits_.back() &= (std::uint64_t{1} << pages % pages_in_word) - 1;
     bits_of_ = block;
     return true;
+}
+
+std::optional<std::string> CompressedDump::vmcoreinfo() const {
+    struct {
+        std::uint64_t offset, bytes;
+    } place{};
+    if (version_ < 3 || !file_.read_value(vmcoreinfo_at, place) || place.bytes == 0 ||
+        place.bytes > vmcoreinfo_bytes_max)
+        return {};
+    std::string text(place.bytes, '\0');
+    if (!file_.read(place.offset, std::as_writable_bytes(std::span(text)))) return {};
+    return text;
 }
 
 std::uint64_t CompressedDump::word_of(std::uint64_t page) const {

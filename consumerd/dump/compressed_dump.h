@@ -30,6 +30,7 @@ public:
     bool read(std::uint64_t address, std::span<std::byte> to) const override;
     void for_each_range(const EachRange& visit) const override;
     std::uint64_t cut_off_bytes() const override { return 0; } /* its pages can not be read then */
+    std::optional<std::string> vmcoreinfo() const override;
 
 private:
     explicit CompressedDump(DumpFile file) : file_(std::move(file)) {}
@@ -43,6 +44,7 @@ private:
     bool load(std::uint64_t page) const;
 
     DumpFile file_;
+    std::uint32_t version_ = 0;
     std::uint64_t pages_ = 0; /* of the machine */
     std::uint64_t count_ = 0; /* of them that are there */
     std::uint64_t descriptors_at_ = 0;

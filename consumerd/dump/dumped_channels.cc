@@ -1,7 +1,6 @@
 #include "consumerd/dump/dumped_channels.h"
 
 #include "consumerd/channel/channel_geometry.h"
-#include "consumerd/dump/kernel_memory.h"
 
 #include <algorithm>
 #include <array>
@@ -16,6 +15,8 @@ namespace {
 constexpr std::uint64_t page_bytes = MemoryDump::page_bytes;
 /* A machine has 16 sessions of each user. What only looks like a channel must not take all the time there is. */
 constexpr std::size_t channels_max = 256;
+/* Each is tried. */
+constexpr std::size_t vmcoreinfo_pages_max = 1024;
 /* Pages that were freed keep what was in them. */
 constexpr std::size_t headers_max = std::size_t{1} << 16;
 
@@ -85,19 +86,40 @@ void DumpedChannels::scan() {
                 found_.push_back(std::move(found));
             else
                 left_out_++;
-        } else if (dump_->is_of_machine() && !vmcoreinfo_) {
-            vmcoreinfo_ =
-                KernelMemory::vmcoreinfo_in(std::span<const std::byte, page_bytes>(page, page_bytes));
+        } else if (dump_->is_of_machine() && vmcoreinfo_pages_.size() < vmcoreinfo_pages_max &&
+                   KernelMemory::vmcoreinfo_in(std::span<const std::byte, page_bytes>(page, page_bytes))) {
+            vmcoreinfo_pages_.push_back(address);
         }
     });
 }
 
+/* Any program's page may look like the one in which the kernel has it. So what the file says beside the memory comes first; and of
+ * such pages that one counts by which there are channels. */
+Result<KernelMemory> DumpedChannels::kernel_memory() const {
+    Result<KernelMemory> some =
+        Error("The kernel's VMCOREINFO is not in the dump.")
+            .hint("It needs the kernel's own memory (CONFIG_CRASH_CORE), and 64-bit x86.");
+    if (const auto text = dump_->vmcoreinfo()) some = KernelMemory::open(*dump_, *text);
+    if (some) return some;
+    for (const std::uint64_t address : vmcoreinfo_pages_) {
+        std::array<std::byte, page_bytes> page{};
+        const auto text = dump_->read(address, page) ? KernelMemory::vmcoreinfo_in(page) : std::nullopt;
+        if (!text) continue;
+        auto kernel = KernelMemory::open(*dump_, *text);
+        const bool has_channels =
+            kernel && std::any_of(found_.begin(), found_.end(), [&](const Found& found) {
+                const auto of_file = kernel->file_page(found.address);
+                return of_file && of_file->index == 0;
+            });
+        if (has_channels) return kernel;
+        if (!some) some = std::move(kernel);
+    }
+    return some;
+}
+
 /* Of the channels that are files, which pages are theirs; what is no file (a page that was freed, a copy) is left out. */
 Status DumpedChannels::find_pages() {
-    if (!vmcoreinfo_)
-        return Error("The kernel's VMCOREINFO is not in the dump.")
-            .hint("It needs the kernel's own memory (CONFIG_CRASH_CORE), and 64-bit x86.");
-    auto kernel = KernelMemory::open(*dump_, *vmcoreinfo_);
+    auto kernel = kernel_memory();
     if (!kernel) return kernel.error();
     for (Found& found : found_)
         if (const auto page = kernel->file_page(found.address); page && page->index == 0)

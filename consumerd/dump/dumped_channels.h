@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "consumerd/dump/channel_copy.h"
+#include "consumerd/dump/kernel_memory.h"
 #include "consumerd/dump/memory_dump.h"
 
 #include <plumb/abi/channel.h>
@@ -15,8 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -51,6 +50,7 @@ private:
     };
     explicit DumpedChannels(const MemoryDump& dump) : dump_(&dump) {}
     void scan();
+    Result<KernelMemory> kernel_memory() const;
     Status find_pages();
     /* With the index of each in the channel; of `first` and all behind, before `end`. */
     void for_each_page_of(const Found& found, std::uint64_t first, std::uint64_t end,
@@ -58,7 +58,7 @@ private:
 
     const MemoryDump* dump_;
     std::vector<Found> found_;
-    std::optional<std::string> vmcoreinfo_;
+    std::vector<std::uint64_t> vmcoreinfo_pages_; /* that look like it */
     std::uint64_t unreadable_pages_ = 0, left_out_ = 0;
 };
 

@@ -3,13 +3,17 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <string_view>
 
 namespace plumb {
 namespace {
 
 /* Of a process with very many mappings; a machine has a few. */
 constexpr std::uint64_t segments_max = std::uint64_t{1} << 20;
+/* One of each processor, of less than a kilobyte. */
+constexpr std::uint64_t notes_bytes_max = std::uint64_t{1} << 24;
 constexpr std::uint64_t in_page = MemoryDump::page_bytes - 1;
 /* More zeros than so many for each byte that is there are none that anybody left out. */
 constexpr std::uint64_t zeros_for_each_byte = 64, zeros_min = std::uint64_t{1} << 36;
@@ -38,6 +42,9 @@ Status ElfDump::take_segments(const std::string& path) {
     std::vector<Elf64_Phdr> entries(count);
     if (!file_.read(header.e_phoff, std::as_writable_bytes(std::span(entries))))
         return Error("{} is damaged: its program headers can not be read.", path);
+    for (const Elf64_Phdr& entry : entries)
+        if (entry.p_type == PT_NOTE && !vmcoreinfo_)
+            look_for_vmcoreinfo(entry.p_offset, entry.p_offset + std::min(entry.p_filesz, notes_bytes_max));
     std::erase_if(entries, [](const Elf64_Phdr& entry) { return entry.p_type != PT_LOAD; });
     /* Linux and gdb leave the physical addresses of a process 0. */
     is_of_machine_ = std::any_of(entries.begin(), entries.end(),
@@ -74,6 +81,24 @@ Status ElfDump::take_segments(const std::string& path) {
     std::erase_if(segments_, [](const Segment& segment) { return segment.bytes == 0; });
     if (segments_.empty()) return Error("There is no memory in {}.", path);
     return ok();
+}
+
+/* Among those of the processors. */
+void ElfDump::look_for_vmcoreinfo(std::uint64_t notes_at, std::uint64_t end) {
+    constexpr std::string_view name = "VMCOREINFO";
+    const auto padded = [](std::uint64_t bytes) { return (bytes + 3) & ~std::uint64_t{3}; };
+    Elf64_Nhdr note{};
+    for (std::uint64_t at = notes_at, text_at = 0; at < end; at = text_at + padded(note.n_descsz)) {
+        std::array<char, name.size() + 1> found{};
+        if (!file_.read_value(at, note)) return;
+        text_at = at + sizeof(note) + padded(note.n_namesz);
+        if (note.n_namesz != found.size() || note.n_descsz > vmcoreinfo_bytes_max ||
+            !file_.read_value(at + sizeof(note), found) || name != found.data())
+            continue;
+        std::string text(note.n_descsz, '\0');
+        if (file_.read(text_at, std::as_writable_bytes(std::span(text)))) vmcoreinfo_ = std::move(text);
+        return;
+    }
 }
 
 bool ElfDump::read(std::uint64_t address, std::span<std::byte> to) const {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -28,6 +29,7 @@ public:
         for_each_range_of(&Segment::bytes, visit);
     }
     std::uint64_t cut_off_bytes() const override { return cut_off_bytes_; }
+    std::optional<std::string> vmcoreinfo() const override { return vmcoreinfo_; }
 
 private:
     struct Segment {
@@ -39,10 +41,12 @@ private:
     void for_each_range_of(std::uint64_t Segment::*bytes, const EachRange& visit) const;
     explicit ElfDump(DumpFile file) : file_(std::move(file)) {}
     Status take_segments(const std::string& path);
+    void look_for_vmcoreinfo(std::uint64_t notes_at, std::uint64_t end);
 
     DumpFile file_;
     bool is_of_machine_ = false;
     std::uint64_t cut_off_bytes_ = 0;
+    std::optional<std::string> vmcoreinfo_;
     std::vector<Segment> segments_; /* by address; none overlaps another one */
 };
 

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -38,6 +39,9 @@ public:
     virtual void for_each_range(const EachRange& visit) const = 0;
     /* With zeros that were left out. */
     virtual void for_each_range_with_zeros(const EachRange& visit) const { for_each_range(visit); }
+    /* Of a machine: the kernel's VMCOREINFO, where the file has it beside the memory, since who made it knew where it was. */
+    virtual std::optional<std::string> vmcoreinfo() const = 0;
+    static constexpr std::uint64_t vmcoreinfo_bytes_max = std::uint64_t{1} << 16;
     /* Bytes of memory that it says it has, and that are not in the file: it was cut short. */
     virtual std::uint64_t cut_off_bytes() const = 0;
 };
@@ -63,6 +67,7 @@ public:
         format_->for_each_range_with_zeros(visit);
     }
     std::uint64_t cut_off_bytes() const { return format_->cut_off_bytes(); }
+    std::optional<std::string> vmcoreinfo() const { return format_->vmcoreinfo(); }
     /* Of a machine: up to its highest address; of a process: in the dump. */
     std::uint64_t memory_bytes() const;
     /* Every whole page that is in the file, with its address, by rising address. Returns how many could not be read. */

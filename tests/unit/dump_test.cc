@@ -127,6 +127,83 @@ TEST(Dump, says_what_the_kernel_of_a_machine_did_not_leave) {
     }
 }
 
+/* What any program may have in its memory, before the kernel's own. */
+TEST(Dump, is_not_misled_by_pages_that_look_like_the_kernels_note) {
+    ChannelBuilder channel = some_channel();
+    SmallMachine machine(400);
+    machine.add_file(channel.bytes());
+    const auto real = machine.memory().subspan(page_bytes, page_bytes),
+               fake = machine.memory().first(page_bytes);
+    const auto is_found = [&](std::span<const std::byte> file) {
+        const auto dump = dump_of(file);
+        const auto found = dump ? all_channels(*dump) : Error("no dump");
+        return found && found->size() == 1 && are_equal((*found)[0].copy.bytes(), channel.bytes());
+    };
+    std::memcpy(fake.data(), real.data(), page_bytes);
+    std::memset(fake.data() + 200, 'x', 100);
+    EXPECT_TRUE(is_found(machine.dump())) << "one that says nothing";
+    /* One that leads to tables by which nothing is a file. */
+    std::memcpy(fake.data(), real.data(), page_bytes);
+    const std::string_view text(reinterpret_cast<const char*>(fake.data()), page_bytes);
+    std::memcpy(fake.data() + text.find("mapping)=24") + 9, "48", 2);
+    EXPECT_TRUE(is_found(machine.dump()));
+    std::memset(real.data(), 0, page_bytes);
+    EXPECT_FALSE(is_found(machine.dump()));
+}
+
+/* As kdump, QEMU and makedumpfile write it. */
+TEST(Dump, has_the_kernels_note_beside_its_memory) {
+    ChannelBuilder channel = some_channel();
+    SmallMachine machine(400);
+    machine.add_file(channel.bytes());
+    const auto real = machine.memory().subspan(page_bytes, page_bytes);
+    std::vector<std::byte> note(real.begin(), real.end());
+    const auto text = KernelMemory::vmcoreinfo_in(std::span<const std::byte, page_bytes>(note));
+    ASSERT_TRUE(text);
+    note.resize(sizeof(Elf64_Nhdr) + 12 + text->size());
+    std::memset(real.data() + 200, 'x', 100); /* somebody's page */
+    const auto is_found = [&](std::span<const std::byte> file) {
+        const auto dump = dump_of(file);
+        const auto found = dump ? all_channels(*dump) : Error("no dump");
+        return found && found->size() == 1 && are_equal((*found)[0].copy.bytes(), channel.bytes());
+    };
+    const auto with_notes = [&](std::span<const std::byte> notes) {
+        std::vector<std::byte> core = machine.dump();
+        Elf64_Phdr second{}; /* has what the first has */
+        second.p_type = PT_NOTE;
+        second.p_offset = core.size();
+        second.p_filesz = notes.size();
+        std::memcpy(core.data() + sizeof(Elf64_Ehdr) + sizeof(second), &second, sizeof(second));
+        core.insert(core.end(), notes.begin(), notes.end());
+        return core;
+    };
+    EXPECT_FALSE(is_found(machine.dump()));
+    EXPECT_TRUE(is_found(with_notes(note)));
+    EXPECT_FALSE(is_found(with_notes(std::span(note).first(note.size() - 1)))) << "not whole";
+    Elf64_Nhdr of_processor{};
+    of_processor.n_namesz = 5;
+    of_processor.n_descsz = 7;
+    std::vector<std::byte> both(sizeof(of_processor) + 8 + 8);
+    std::memcpy(both.data(), &of_processor, sizeof(of_processor));
+    std::memcpy(both.data() + sizeof(of_processor), "CORE", 5);
+    both.insert(both.end(), note.begin(), note.end());
+    EXPECT_TRUE(is_found(with_notes(both)));
+    std::vector<std::byte> compressed = test::compressed_dump(machine.memory(), test::Packing::zlib);
+    EXPECT_FALSE(is_found(compressed));
+    const std::uint64_t place[2] = {compressed.size(), text->size()};
+    std::memcpy(compressed.data() + page_bytes + 32, place, sizeof(place));
+    EXPECT_FALSE(is_found(compressed)) << "not there";
+    const auto raw = std::as_bytes(std::span(*text));
+    compressed.insert(compressed.end(), raw.begin(), raw.end());
+    EXPECT_TRUE(is_found(compressed));
+    const std::uint32_t pages = 400;
+    std::memcpy(compressed.data() + 440, &pages, sizeof(pages));
+    for (const int version : {3, 2}) { /* which does not have it there */
+        compressed[8] = static_cast<std::byte>(version);
+        EXPECT_EQ(is_found(compressed), version == 3);
+    }
+}
+
 TEST(Dump, finds_the_channels_that_a_process_had_mapped) {
     ChannelBuilder channel = some_channel();
     const std::vector<std::byte> before = noise(3 * page_bytes, 2), behind = noise(5000, 3);
