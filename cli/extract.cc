@@ -30,6 +30,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -255,6 +256,11 @@ std::vector<std::string> problems_of(const MemoryDump& dump, const DumpedChannel
         problems.push_back(fmt::format(
             "{} of the dump can not be read (damaged, or cut off): other channels may have been there.",
             counted(channels.unreadable_pages(), "page")));
+    if (const auto versions = channels.other_versions(); !versions.empty())
+        problems.push_back(
+            fmt::format("What other versions of Plumb made is in there, too, and left out (format "
+                        "{}): the plumb command of such a version extracts it.",
+                        fmt::join(versions, ", ")));
     if (channels.left_out() != 0)
         problems.push_back(
             fmt::format("{} more that looked like channels were left out.", channels.left_out()));

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <numeric>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -27,6 +28,11 @@ std::uint64_t pages_for(std::uint64_t bytes) {
 bool is_zero(std::span<const std::byte> bytes) {
     static constexpr std::array<std::byte, page_bytes> zeros{};
     return std::memcmp(bytes.data(), zeros.data(), bytes.size()) == 0;
+}
+
+bool is_begin_of_file(KernelMemory& kernel, std::uint64_t address) {
+    const auto page = kernel.file_page(address);
+    return page && page->index == 0;
 }
 
 /* Which pages of a channel had memory, as far as the channel itself says: all before the rings, and of each ring the first. */
@@ -59,8 +65,9 @@ private:
 Result<DumpedChannels> DumpedChannels::find(const MemoryDump& dump) {
     DumpedChannels channels(dump);
     channels.scan();
-    if (dump.is_of_machine() && !channels.found_.empty())
-        if (Status found = channels.find_pages(); !found) return found.error();
+    const bool has_some = !channels.found_.empty();
+    if (dump.is_of_machine() && (has_some || !channels.of_other_versions_.empty()))
+        if (Status found = channels.find_pages(); !found && has_some) return found.error();
     if (channels.found_.size() > channels_max) {
         channels.left_out_ += channels.found_.size() - channels_max;
         channels.found_.resize(channels_max, Found{0, {}});
@@ -79,6 +86,12 @@ void DumpedChannels::scan() {
         if (magic == PLUMB_CHANNEL_MAGIC) {
             Found found{address, {}};
             std::memcpy(&found.header, page, sizeof(found.header));
+            if (found.header.version_major != PLUMB_CHANNEL_VERSION_MAJOR) {
+                if (of_other_versions_.size() < headers_max)
+                    of_other_versions_.push_back(
+                        {address, found.header.version_major, found.header.version_minor});
+                return;
+            }
             if (found.header.total_bytes > bytes_max ||
                 !check_channel_header(found.header, found.header.total_bytes))
                 return;
@@ -108,8 +121,7 @@ Result<KernelMemory> DumpedChannels::kernel_memory() const {
         auto kernel = KernelMemory::open(*dump_, *text);
         const bool has_channels =
             kernel && std::any_of(found_.begin(), found_.end(), [&](const Found& found) {
-                const auto of_file = kernel->file_page(found.address);
-                return of_file && of_file->index == 0;
+                return is_begin_of_file(*kernel, found.address);
             });
         if (has_channels) return kernel;
         if (!some) some = std::move(kernel);
@@ -125,6 +137,8 @@ Status DumpedChannels::find_pages() {
         if (const auto page = kernel->file_page(found.address); page && page->index == 0)
             found.mapping = page->mapping;
     std::erase_if(found_, [](const Found& found) { return found.mapping == 0; });
+    std::erase_if(of_other_versions_,
+                  [&](const OfOtherVersion& each) { return !is_begin_of_file(*kernel, each.address); });
     std::unordered_map<std::uint64_t, Found*> by_mapping;
     for (Found& found : found_)
         by_mapping.emplace(found.mapping, &found);
@@ -136,6 +150,14 @@ Status DumpedChannels::find_pages() {
                     owner->second->pages.emplace(page->index, at);
     });
     return ok();
+}
+
+std::vector<std::string> DumpedChannels::other_versions() const {
+    constexpr std::size_t shown_max = 8;
+    std::set<std::string> versions;
+    for (const OfOtherVersion& each : of_other_versions_)
+        if (versions.size() < shown_max) versions.insert(fmt::format("{}.{}", each.major, each.minor));
+    return {versions.begin(), versions.end()};
 }
 
 /* Of a process the pages lie in a row. */

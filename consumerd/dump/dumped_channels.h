@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -37,6 +38,8 @@ public:
     Result<DumpedChannel> copy(std::size_t number) const;
     /* Pages of the dump that can not be read: whole channels may be there. */
     std::uint64_t unreadable_pages() const { return unreadable_pages_; }
+    /* "7.1": of what looks like channels that another version of Plumb made, which are left out. */
+    std::vector<std::string> other_versions() const;
     /* What looked like channels beyond all that there can be. */
     std::uint64_t left_out() const { return left_out_; }
 
@@ -48,6 +51,10 @@ private:
         std::unordered_map<std::uint64_t, std::uint64_t>
             pages{}; /* of a machine: index in the channel -> address in the dump */
     };
+    struct OfOtherVersion {
+        std::uint64_t address;
+        std::uint16_t major, minor;
+    };
     explicit DumpedChannels(const MemoryDump& dump) : dump_(&dump) {}
     void scan();
     Result<KernelMemory> kernel_memory() const;
@@ -58,6 +65,7 @@ private:
 
     const MemoryDump* dump_;
     std::vector<Found> found_;
+    std::vector<OfOtherVersion> of_other_versions_;
     std::vector<std::uint64_t> vmcoreinfo_pages_; /* that look like it */
     std::uint64_t unreadable_pages_ = 0, left_out_ = 0;
 };

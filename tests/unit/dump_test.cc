@@ -318,6 +318,30 @@ TEST(Dump, a_channel_takes_no_more_memory_than_what_is_in_it) {
     EXPECT_TRUE(are_equal(copied->copy.bytes().first(channel.bytes().size()), channel.bytes()));
 }
 
+TEST(Dump, names_the_versions_of_channels_that_are_not_read_here) {
+    ChannelBuilder channel = some_channel(), other = some_channel(), freed = some_channel();
+    other.header().version_major = 77;
+    other.header().version_minor = 3;
+    freed.header().version_major = 78;
+    const auto process = dump_of(test::elf_core(
+        {{0x400000, other.bytes()}, {0x7f0000000000, channel.bytes()}, {0x7f1000000000, other.bytes()}},
+        false));
+    ASSERT_TRUE(process);
+    const auto found = DumpedChannels::find(*process);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->count(), 1u);
+    EXPECT_EQ(found->other_versions(), std::vector<std::string>{"77.3"});
+    SmallMachine machine(400);
+    machine.add_pages_of_nobody(freed.bytes());
+    machine.add_file(other.bytes());
+    const auto dump = dump_of(machine.dump());
+    ASSERT_TRUE(dump);
+    const auto of_machine = DumpedChannels::find(*dump);
+    ASSERT_TRUE(of_machine);
+    EXPECT_EQ(of_machine->count(), 0u);
+    EXPECT_EQ(of_machine->other_versions(), std::vector<std::string>{"77.3"});
+}
+
 TEST(Dump, takes_zeros_that_were_left_out_for_zeros) {
     SmallMachine machine(400);
     std::vector<std::byte> file = test::elf_core({{0, machine.memory()}, {uint64_t{1} << 30, {}}}, true);
