@@ -184,9 +184,10 @@ Status retire_dead_channel(const UserDirectory& directory, const std::string& fi
         !dead || unread_bytes(*dead) > 0 || untold_losses(*dead) > 0 || has_kernel_events(dead->header);
     if (!is_kept) return remove_dead_channel(directory, file_name);
     const std::string kept = left_file_name(*cookie);
+    /* Its age counts from now. Who tidies up may see it as soon as it has its name. */
+    ::utimensat(directory.fd(), file_name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
     if (::renameat(directory.fd(), file_name.c_str(), directory.fd(), kept.c_str()) != 0)
         return Error::from_errno(errno, "Could not rename {}", directory.path_of_file(file_name));
-    ::utimensat(directory.fd(), kept.c_str(), nullptr, AT_SYMLINK_NOFOLLOW); /* its age counts from now */
     return ok();
 }
 

@@ -147,6 +147,22 @@ TEST_F(LeftChannelTest, one_whose_memory_is_given_back_gets_older) {
     EXPECT_GE(channels->front().age_s, age_s);
 }
 
+// Else another one who tidies up meanwhile takes it for one that was found long ago.
+TEST_F(LeftChannelTest, one_is_as_old_as_its_finding_before_it_is_seen) {
+    const std::string name = kill_recorder();
+    overwrite(name, offsetof(plumb_channel_header, version_major),
+              static_cast<decltype(plumb_channel_header::version_major)>(PLUMB_CHANNEL_VERSION_MAJOR + 1));
+    const timespec long_ago[2] = {{1, 0}, {1, 0}};
+    ASSERT_EQ(::utimensat(AT_FDCWD, directory_->path_of_file(name).c_str(), long_ago, 0), 0);
+    const std::string in_the_way = directory_->path_of_file(left_name());
+    ASSERT_EQ(::mkdir(in_the_way.c_str(), 0700), 0);
+    EXPECT_FALSE(retire_dead_channel(*directory_, name));
+    struct stat info {};
+    ASSERT_EQ(::stat(directory_->path_of_file(name).c_str(), &info), 0);
+    EXPECT_GE(info.st_mtime, ::time(nullptr) - 100);
+    ::rmdir(in_the_way.c_str());
+}
+
 TEST_F(LeftChannelTest, that_can_not_be_looked_for_is_not_nothing) {
     kill_recorder();
     rlimit before{};
