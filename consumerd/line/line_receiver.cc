@@ -211,24 +211,25 @@ Status LineReceiver::take_part(const Frame& frame) {
         return refuse();
     File& file = files_[std::string(frame.name)];
     if (part.generation < file.generation || part.generation <= file.written_generation) return ok();
-    if (part.generation > file.generation || file.content.size() != part.total_bytes) {
-        if (files_bytes_ - file.content.size() + part.total_bytes > files_bytes_max) return refuse();
-        files_bytes_ += part.total_bytes - file.content.size();
+    if (part.generation > file.generation || file.total_bytes != part.total_bytes) {
+        const std::size_t all_bytes = files_bytes_ - file.total_bytes + part.total_bytes;
+        if (all_bytes > files_bytes_max) return refuse();
+        files_bytes_ = all_bytes;
         file.generation = part.generation;
-        file.content.assign(part.total_bytes, '\0');
-        file.parts_left = (part.total_bytes + file_part_bytes - 1) / file_part_bytes;
-        file.has_part.assign(file.parts_left, false);
+        file.total_bytes = part.total_bytes;
+        file.parts.clear();
     }
-    const std::size_t number = part.offset / file_part_bytes;
-    if (file.has_part[number]) return ok();
-    file.has_part[number] = true;
-    std::memcpy(file.content.data() + part.offset, bytes.data(), bytes.size());
-    if (--file.parts_left > 0) return ok();
+    file.parts.try_emplace(part.offset, reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (file.parts.size() < (part.total_bytes + file_part_bytes - 1) / file_part_bytes) return ok();
+    std::string content;
+    for (const auto& [offset, text] : file.parts)
+        content += text;
+    file.parts.clear();
     file.written_generation = file.generation;
-    if (frame.name == summary_name) return folder_.replace_file(summary_name, file.content);
+    if (frame.name == summary_name) return folder_.replace_file(summary_name, content);
     const auto folder = folder_of(frame.name);
     if (!folder) return folder.error();
-    return (*folder)->replace_file(file_in(frame.name), file.content);
+    return (*folder)->replace_file(file_in(frame.name), content);
 }
 
 uint64_t LineReceiver::missing_frames() const {

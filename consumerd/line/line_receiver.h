@@ -62,9 +62,8 @@ private:
     struct File {
         uint32_t written_generation = 0; /* 0: none */
         uint32_t generation = 0;
-        std::string content;
-        std::vector<bool> has_part;
-        std::size_t parts_left = 0;
+        uint32_t total_bytes = 0;              /* that it says it has */
+        std::map<uint32_t, std::string> parts; /* that came, by offset */
     };
 
     Status take_frames();

@@ -11,8 +11,6 @@
 #include <unistd.h>
 
 #include <cstddef>
-#include <cstdint>
-#include <fstream>
 #include <span>
 #include <string>
 
@@ -26,14 +24,6 @@ inline FileDescriptor file_of(std::span<const std::byte> content) {
 
 inline Result<MemoryDump> dump_of(std::span<const std::byte> content) {
     return MemoryDump::open(file_of(content), "dump");
-}
-
-/* Of this process, by its pages that are there. */
-inline std::uint64_t own_memory_bytes() {
-    std::ifstream status("/proc/self/statm");
-    std::uint64_t all_pages = 0, pages = 0;
-    status >> all_pages >> pages;
-    return pages * MemoryDump::page_bytes;
 }
 
 /* Why it is none; nothing if it is one. */

@@ -2,6 +2,7 @@
 // What a dump of memory says of itself, up to every limit: which addresses it has, and which it has not.
 #include "consumerd/dump/memory_dump.h"
 #include "tests/support/dump_file.h"
+#include "tests/support/own_memory.h"
 #include "tests/support/small_machine.h"
 
 #include <elf.h>

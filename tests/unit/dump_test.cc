@@ -4,6 +4,7 @@
 #include "consumerd/dump/memory_dump.h"
 #include "tests/support/channel_builder.h"
 #include "tests/support/dump_file.h"
+#include "tests/support/own_memory.h"
 #include "tests/support/small_machine.h"
 
 #include <elf.h>

@@ -1,6 +1,7 @@
 // cmake-once
 /* What a receiver takes from a line, up to the limits of what it takes, and what it leaves. */
 #include "tests/support/line_receiver_test.h"
+#include "tests/support/own_memory.h"
 
 #include <gmock/gmock.h>
 
@@ -326,6 +327,17 @@ TEST_F(LineReceiverTest, HasALimitOfWhatFilesTakeTogether) {
     EXPECT_FALSE(refused("c/metadata", {1, all - 2048 - 1000, 0}, part));
     EXPECT_TRUE(refused("d/metadata", {1, 1, 0}, "x"));
     EXPECT_THAT(files(), ElementsAre("trace/b/metadata"));
+}
+
+TEST_F(LineReceiverTest, TakesNoMoreMemoryThanWhatCame) {
+    const std::string part(file_part_bytes, 'x');
+    for (uint32_t generation = 1; generation <= 5; generation++)
+        add_part("ust/metadata", {generation, file_bytes_max, file_part_bytes}, part);
+    LineReceiver receiver(*folder_);
+    const uint64_t before = test::own_memory_bytes();
+    EXPECT_TRUE(receiver.take(line_));
+    EXPECT_EQ(receiver.refused_frames(), 0u);
+    EXPECT_LT(test::own_memory_bytes(), before + (8u << 20)) << "what a file says it has is not made ready";
 }
 
 TEST_F(LineReceiverTest, TakesEachPartWhereItBelongs) {
