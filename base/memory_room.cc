@@ -119,6 +119,11 @@ void narrow_by_cgroup(MemoryRoom& room, const MemoryCgroup& cgroup, const std::s
 
 } // namespace
 
+std::uint64_t room_of_file_system(const struct statvfs& said) {
+    if (said.f_blocks == 0) return std::numeric_limits<std::uint64_t>::max();
+    return static_cast<std::uint64_t>(said.f_bavail) * said.f_frsize;
+}
+
 std::string in_mib(std::uint64_t bytes) {
     return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1024.0 * 1024.0));
 }

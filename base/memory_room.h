@@ -5,6 +5,8 @@
 #ifndef PLUMB_BASE_MEMORY_ROOM_H
 #define PLUMB_BASE_MEMORY_ROOM_H
 
+#include <sys/statvfs.h>
+
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -22,6 +24,10 @@ struct MemoryRoom {
 
 /* The tightest that applies to the process. `root`: where /proc and the cgroups are looked for, for tests. */
 MemoryRoom memory_room(std::uint32_t process_id, const std::string& root = {});
+
+/* What a file system still takes, of what statvfs() says; a tmpfs without a limit (`size=0`) says that it has no blocks at
+ * all: the largest number then. */
+std::uint64_t room_of_file_system(const struct statvfs& said);
 
 /* "256.0 MiB" */
 std::string in_mib(std::uint64_t bytes);

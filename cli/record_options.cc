@@ -89,7 +89,7 @@ std::uint64_t default_ring_bytes(const ChannelConfig& config, std::uint64_t ring
     struct statvfs room {};
     const auto directory = UserDirectory::open_existing(main_place(::geteuid()));
     if (directory ? ::fstatvfs(directory->fd(), &room) == 0 : ::statvfs("/dev/shm", &room) == 0)
-        bytes = std::min(bytes, static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize / 4);
+        bytes = std::min(bytes, room_of_file_system(room) / 4);
     bytes = std::min(bytes, memory_room(static_cast<std::uint32_t>(::getpid())).bytes / 4);
     for (const std::uint32_t process_id : attached)
         bytes = std::min(bytes, memory_room(process_id).bytes / 4);

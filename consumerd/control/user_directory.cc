@@ -200,9 +200,8 @@ Result<UserDirectory> UserDirectory::open_existing_at(const std::string& path, u
 Status UserDirectory::reserve(const FileDescriptor& file, const std::string& name, std::uint64_t bytes,
                               Hole hole) const {
     struct statvfs room {};
-    /* A tmpfs without a limit says that it has no blocks at all. */
     const bool is_room_known = ::fstatvfs(fd_.get(), &room) == 0 && room.f_blocks != 0;
-    const std::uint64_t available = static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize;
+    const std::uint64_t available = room_of_file_system(room);
     int number = is_room_known && available < bytes ? ENOSPC : 0;
     if (number == 0) number = allocate(file, 0, hole.begin == hole.end ? bytes : hole.begin);
     if (number == 0 && hole.begin != hole.end) number = allocate(file, hole.end, bytes);

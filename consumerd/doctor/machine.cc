@@ -16,10 +16,13 @@
 
 #include <fcntl.h>
 #include <linux/membarrier.h>
+#include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,6 +62,23 @@ const char* find_tracefs() {
     return nullptr;
 }
 
+/* Tried as a recording does it, where nobody else sees it. */
+bool may_mount_tracefs() {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const bool is_alone = ::unshare(CLONE_NEWNS) == 0 &&
+                              (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 ||
+                               ::mount(nullptr, "/sys", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0);
+        ::_exit(is_alone && tracefs_root() ? 0 : 1);
+    }
+    int status = 1;
+    pid_t ended;
+    do
+        ended = ::waitpid(child, &status, 0);
+    while (ended < 0 && errno == EINTR);
+    return child > 0 && ended == child && status == 0;
+}
+
 } // namespace
 
 MachineCheck check_rseq() {
@@ -67,9 +87,15 @@ MachineCheck check_rseq() {
     check.found = "restartable sequences are used on x86-64 only; records go through the fallback";
     check.advice = "Nothing is lost, an event costs some tens of nanoseconds more.";
 #else
-    if (::syscall(SYS_rseq, nullptr, 0, 0, 0) != 0 && errno == ENOSYS) {
+    /* Where there are any, these arguments are wrong. */
+    const int refusal = ::syscall(SYS_rseq, nullptr, 0, 0, 0) == 0 ? EINVAL : errno;
+    if (refusal == ENOSYS) {
         check.found = "the kernel has no restartable sequences; records go through the fallback";
         check.advice = "Use Linux 4.18 or newer with CONFIG_RSEQ; under gVisor or valgrind there are none.";
+    } else if (refusal != EINVAL) {
+        check.found = fmt::format("restartable sequences are refused ({}); records go through the fallback",
+                                  errno_text(refusal));
+        check.advice = "Allow rseq in the container's seccomp profile: an event then costs less.";
     } else if (is_rseq_wish("none")) {
         check.found =
             "the kernel has restartable sequences, but " PLUMB_RSEQ_VARIABLE "=none switches them off";
@@ -206,8 +232,13 @@ MachineCheck check_tracefs() {
     if (path == nullptr) {
         struct stat place {};
         if (::geteuid() == 0 && ::stat("/sys/kernel/tracing", &place) == 0 && S_ISDIR(place.st_mode)) {
-            check.finding = Finding::good;
-            check.found = "not mounted yet: the first `plumb record -k` mounts it at /sys/kernel/tracing";
+            const bool is_allowed = may_mount_tracefs();
+            check.finding = is_allowed ? Finding::good : Finding::missing;
+            check.found =
+                is_allowed ? "not mounted yet: the first `plumb record -k` mounts it at /sys/kernel/tracing"
+                           : "not mounted, and may not be mounted here, as in a container";
+            if (!is_allowed)
+                check.advice = "For events of the kernel, record from outside, or with CAP_SYS_ADMIN.";
             return check;
         }
         const bool hidden = ::access("/sys/kernel/tracing", X_OK) != 0 && errno == EACCES;
@@ -224,9 +255,15 @@ MachineCheck check_tracefs() {
         check.advice = "For events of the kernel, run as root.";
         return check;
     }
+    const std::optional<std::string> root = mounted_tracefs();
+    if (!root) {
+        check.found = fmt::format("{} is of no use", path);
+        check.advice = why_no_tracefs().message();
+        return check;
+    }
     const bool same_clock = clocks->find("x86-tsc") != std::string::npos;
     check.finding = Finding::good;
-    check.found = fmt::format("{}, with {}", path, same_clock ? "the clock x86-tsc" : "the clock mono");
+    check.found = fmt::format("{}, with {}", *root, same_clock ? "the clock x86-tsc" : "the clock mono");
     return check;
 }
 
@@ -321,6 +358,15 @@ bool is_kept_by_module() {
     return main_place(::geteuid()).keeper == DirectoryKeeper::module;
 }
 
+/* The one in plumb.ko. */
+std::vector<MachineCheck> check_main_directory() {
+    const Result<UserDirectory> directory = UserDirectory::open_existing(main_place(::geteuid()));
+    if (directory) return check_state(*directory);
+    return {{"user-directory", Finding::missing, true, directory.error().message(),
+             "Programs that start from now on are not traced. Unload and load the module, or restart the "
+             "machine."}};
+}
+
 std::vector<MachineCheck> check_directories() {
     const std::string mount_point = "/dev/shm";
     const std::string directory = shown_path_of({::geteuid(), DirectoryKeeper::shared_memory});
@@ -328,10 +374,17 @@ std::vector<MachineCheck> check_directories() {
                                         check_memory(memory_room(static_cast<std::uint32_t>(::getpid()))),
                                         check_user_directory(directory, ::geteuid())};
     std::vector<MachineCheck> state = check_state(directory, ::geteuid());
-    std::move(state.begin(), state.end(), std::back_inserter(checks));
-    if (is_kept_by_module())
+    if (is_kept_by_module()) {
         for (MachineCheck& check : checks)
             check.needed = false;
+        for (MachineCheck& check : state) {
+            check.needed = false;
+            check.found = "in /dev/shm: " + check.found;
+        }
+        std::vector<MachineCheck> main = check_main_directory();
+        std::move(main.begin(), main.end(), std::back_inserter(checks));
+    }
+    std::move(state.begin(), state.end(), std::back_inserter(checks));
     return checks;
 }
 

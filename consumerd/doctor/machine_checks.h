@@ -15,6 +15,8 @@
 
 namespace plumb {
 
+class UserDirectory;
+
 MachineCheck check_rseq();
 MachineCheck check_membarrier();
 MachineCheck check_clock();
@@ -39,6 +41,7 @@ MachineCheck check_memory(const MemoryRoom& room);
 /* The user's directory, its state file, and what dead controllers left in it; nothing there is changed. */
 MachineCheck check_user_directory(const std::string& path, uid_t user_id);
 std::vector<MachineCheck> check_state(const std::string& path, uid_t user_id);
+std::vector<MachineCheck> check_state(const UserDirectory& directory);
 
 } // namespace plumb
 

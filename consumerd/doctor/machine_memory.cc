@@ -187,8 +187,9 @@ MachineCheck check_room(const std::string& mount_point) {
         check.advice = "Choose fewer or smaller sub-buffers (--subbuf-count, --subbuf-size).";
         return check;
     }
-    const std::uint64_t available = static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize;
-    check.found = fmt::format("{} available, the smallest session takes {}", in_mib(available),
+    const std::uint64_t available = room_of_file_system(room);
+    check.found = fmt::format("{}, the smallest session takes {}",
+                              room.f_blocks == 0 ? "without a limit" : in_mib(available) + " available",
                               in_mib(least->total_bytes));
     if (available >= usual->total_bytes) {
         check.finding = Finding::good;
@@ -231,17 +232,20 @@ MachineCheck check_user_directory(const std::string& path, uid_t user_id) {
     return check;
 }
 
-std::vector<MachineCheck> check_state(const std::string& path, uid_t user_id) {
-    const Result<UserDirectory> directory = UserDirectory::open_existing_at(path, user_id);
-    if (!directory) return {};
-    const Result<StateFile> state = StateFile::open_existing(*directory);
-    std::vector<MachineCheck> checks = {check_state_file(state, *directory)};
-    const std::vector<MachineCheck> left = check_left_channels(*directory);
+std::vector<MachineCheck> check_state(const UserDirectory& directory) {
+    const Result<StateFile> state = StateFile::open_existing(directory);
+    std::vector<MachineCheck> checks = {check_state_file(state, directory)};
+    const std::vector<MachineCheck> left = check_left_channels(directory);
     checks.insert(checks.end(), left.begin(), left.end());
     if (!state) return checks;
     const auto rules = state->rule_set();
-    if (rules) checks.push_back(check_sessions(**rules, *directory));
+    if (rules) checks.push_back(check_sessions(**rules, directory));
     return checks;
+}
+
+std::vector<MachineCheck> check_state(const std::string& path, uid_t user_id) {
+    const Result<UserDirectory> directory = UserDirectory::open_existing_at(path, user_id);
+    return directory ? check_state(*directory) : std::vector<MachineCheck>{};
 }
 
 } // namespace plumb

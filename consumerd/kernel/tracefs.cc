@@ -25,22 +25,6 @@ constexpr std::uint64_t answer_limit_max_ns = 60'000'000'000;
 
 constexpr const char* tracefs_places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
 
-Error no_tracefs() {
-    if (!tracefs_answers())
-        return Error("Events of the kernel: {}.", tracefs_is_busy).hint(tracefs_is_busy_advice);
-    if (geteuid() != 0)
-        return Error("Events of the kernel need root.")
-            .hint("Run plumb with sudo. No group of tracefs helps: only its owner may write to its files.");
-    struct statfs system {};
-    for (const std::string place : tracefs_places)
-        if (statfs(place.c_str(), &system) == 0 && system.f_type == TRACEFS_MAGIC &&
-            (system.f_flags & ST_RDONLY) != 0)
-            return Error("{} is mounted read-only, as in a container: no recording can be made there.", place)
-                .hint("`mount -o remount,rw {}`, if that is allowed here; or record from outside.", place);
-    return Error("There is no tracefs here.")
-        .hint("`mount -t tracefs tracefs /sys/kernel/tracing`, on a kernel with CONFIG_FTRACE.");
-}
-
 bool is_file(const std::string& path) {
     struct stat info {};
     return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
@@ -60,6 +44,22 @@ std::size_t end_of_file_name(const std::string& text, bool is_marker) {
 }
 
 } // namespace
+
+Error why_no_tracefs() {
+    if (!tracefs_answers())
+        return Error("Events of the kernel: {}.", tracefs_is_busy).hint(tracefs_is_busy_advice);
+    if (geteuid() != 0)
+        return Error("Events of the kernel need root.")
+            .hint("Run plumb with sudo. No group of tracefs helps: only its owner may write to its files.");
+    struct statfs system {};
+    for (const std::string place : tracefs_places)
+        if (statfs(place.c_str(), &system) == 0 && system.f_type == TRACEFS_MAGIC &&
+            (system.f_flags & ST_RDONLY) != 0)
+            return Error("{} is mounted read-only, as in a container: no recording can be made there.", place)
+                .hint("`mount -o remount,rw {}`, if that is allowed here; or record from outside.", place);
+    return Error("There is no tracefs here.")
+        .hint("`mount -t tracefs tracefs /sys/kernel/tracing`, on a kernel with CONFIG_FTRACE.");
+}
 
 std::optional<std::string> mounted_tracefs() {
     if (!tracefs_answers()) return {};
@@ -100,7 +100,7 @@ Result<std::string> tracefs_root(const std::function<bool(std::uint64_t)>& go_on
     /* Most systems have the directory; the file system is mounted by the first who wants it. */
     if (geteuid() == 0 && mount("tracefs", tracefs_places[0], "tracefs", 0, nullptr) == 0)
         if (const auto found = mounted_tracefs()) return *found;
-    return no_tracefs();
+    return why_no_tracefs();
 }
 
 Status write_tracefs(const std::string& path, const std::string& text, bool append) {

@@ -29,6 +29,8 @@ constexpr const char* tracefs_is_busy_advice = "Try again; if it never answers, 
 Result<std::string> tracefs_root(const std::function<bool(std::uint64_t waited_ns)>& go_on = {});
 /* The same where it is mounted and may be changed by us. */
 std::optional<std::string> mounted_tracefs();
+/* Where there is none that may be: what is missing. */
+Error why_no_tracefs();
 
 /* One write() to a file of tracefs; `append` where the file keeps a list (dynamic_events). */
 Status write_tracefs(const std::string& path, const std::string& text, bool append = false);

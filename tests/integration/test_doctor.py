@@ -69,6 +69,10 @@ def check_shared_memory():
     full = "mount -t tmpfs -o size=1m tmpfs /dev/shm; head -c 1m /dev/zero >/dev/shm/waste"
     expect("full", full, "shared-memory", "missing", 1, "No space left", "enlarge")
     expect("full", full, "room", "missing", 1, "0.0 MiB available")
+    expect("without a limit", "mount -t tmpfs -o size=0 tmpfs /dev/shm", "room", "ok", 0, "without a limit")
+    sizes = [doctor(f"mount -t tmpfs -o size={size} tmpfs /dev/shm")[0]["default-buffers"]["found"] for size in ("0", "64g")]
+    if sizes[0] != sizes[1]:
+        failures.append(f"rings without a limit, and with a high one: {sizes}")
     expect("small", "mount -t tmpfs -o size=9m tmpfs /dev/shm", "room", "limited", 0, "9.0 MiB", "--subbuf-size")
 
 

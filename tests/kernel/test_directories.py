@@ -162,11 +162,13 @@ begin killed env
 plumb record -q -o $RESULTS/cut -e 'subject:*' --snapshot & recorder=$!
 until plumb list | grep -q "of process"; do sleep 0.1; done
 sleep 0.5
+plumb doctor --json >$RESULTS/doctor
 kill -9 $recorder
 kill $(cat /tmp/killed)
 sleep 0.5
 rmmod plumb 2>$RESULTS/refused && exit 2
 plumb list >$RESULTS/list
+plumb doctor --json >$RESULTS/doctor_behind
 plumb extract -o $RESULTS/trace || exit 3
 plumb list >$RESULTS/list_behind
 unload
@@ -263,6 +265,18 @@ class Directories(GuestTests):
         folder = self.left_by("killed")
         self.assertIn("Resource temporarily unavailable", (folder / "refused").read_text())
         self.recorded("killed", 1)
+
+    def test_doctor_looks_where_recorders_are(self):
+        def found(name):
+            checks = json.loads((self.left_by("killed") / name).read_text())["checks"]
+            return [(check["name"], check["found"]) for check in checks if not check["found"].startswith("in /dev/shm: ")]
+
+        self.assertRegex(dict(found("doctor"))["sessions"], r"^active: .*pid ")
+        self.assertRegex(dict(found("doctor"))["state-file"], "^version .*[1-9] processes registered")
+        self.assertNotIn("left behind", dict(found("doctor"))["sessions"])
+        self.assertRegex(dict(found("doctor_behind"))["sessions"], r"left behind: .*\(pid \d+, [\d.]+ MiB\)")
+        for name in ("doctor", "doctor_behind"):
+            self.assertEqual([each for each, _ in found(name)].count("state-file"), 1)
 
     def test_the_kernel_has_nothing_to_say(self):
         self.assertEqual(complaints(self.results["log"].out), [])

@@ -103,6 +103,16 @@ TEST(machine_memory, room_is_enough_for_a_usual_session_or_for_the_smallest_to_t
               "Mount it: `mount -t tmpfs -o mode=1777 tmpfs /no/such/place`, as root.");
 }
 
+TEST(machine_memory, shared_memory_without_a_limit_has_room) {
+    const ScratchShm place(page_bytes);
+    if (::mount(nullptr, place.path().c_str(), nullptr, MS_REMOUNT, "size=0") != 0)
+        GTEST_SKIP() << "nothing may be mounted here";
+    const MachineCheck check = check_room(place.path());
+    EXPECT_EQ(check.finding, Finding::good);
+    EXPECT_EQ(check.found, "without a limit, the smallest session takes " + in_mib(least_bytes()));
+    EXPECT_EQ(check.advice, "");
+}
+
 TEST(machine_memory, the_memory_of_a_process_is_measured_against_a_usual_session) {
     const MachineCheck none = check_memory({});
     EXPECT_EQ(none.finding, Finding::good);

@@ -20,6 +20,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -91,19 +92,32 @@ std::string with_empty(const char* place, const std::function<std::string()>& as
     });
 }
 
-/* As a kernel without them. */
-bool refuse_programs() {
+bool refuse(unsigned call, unsigned number) {
     sock_filter steps[] = {{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
-                           {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_bpf},
-                           {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | ENOSYS},
+                           {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, call},
+                           {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | number},
                            {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
     const sock_fprog program{4, steps};
     return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
            ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
+/* As a kernel without them. */
+bool refuse_programs() {
+    return refuse(SYS_bpf, ENOSYS);
+}
+
 bool become_somebody() {
     return ::setuid(54321) == 0;
+}
+
+bool give_up_capability(unsigned number) {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct sets[2] = {};
+    if (::syscall(SYS_capget, &header, sets) != 0) return false;
+    sets[number / 32].effective &= ~(1u << number % 32);
+    sets[number / 32].permitted &= ~(1u << number % 32);
+    return ::syscall(SYS_capset, &header, sets) == 0;
 }
 
 class Places : public testing::Test {
@@ -161,9 +175,43 @@ TEST_F(Places, tracefs_that_a_kernel_has_not) {
               "CONFIG_FTRACE.\n");
 }
 
+/* Root of a container: it may write where there is something, and mount nothing. */
+TEST_F(Places, tracefs_that_root_may_not_mount) {
+    std::ifstream file("/proc/filesystems");
+    const std::string systems{std::istreambuf_iterator<char>(file), {}};
+    if (systems.find("tracefs") == std::string::npos) GTEST_SKIP() << "this kernel has none";
+    EXPECT_EQ(
+        with_empty("/sys/kernel",
+                   [] {
+                       ::mkdir(tracing, 0700);
+                       return give_up_capability(CAP_SYS_ADMIN) ? text_of(check_tracefs()) : "";
+                   }),
+        "tracefs missing: not mounted, and may not be mounted here, as in a container|For events of the "
+        "kernel, record from outside, or with CAP_SYS_ADMIN.\n");
+}
+
+/* It is found, its clock can be read, and no recording can be made there. */
+TEST_F(Places, tracefs_that_a_recording_is_refused_in) {
+    const auto told = [](bool is_root) {
+        return with_empty("/sys/kernel", [=] {
+            std::filesystem::create_directories(std::string(tracing) + "/events");
+            std::filesystem::create_directories(std::string(tracing) + "/instances");
+            write(std::string(tracing) + "/trace_clock", "[local] mono x86-tsc\n");
+            if (is_root) ::mount(nullptr, "/sys/kernel", nullptr, MS_REMOUNT | MS_RDONLY, nullptr);
+            return is_root || become_somebody() ? text_of(check_tracefs()) : "";
+        });
+    };
+    EXPECT_THAT(told(true), StartsWith("tracefs missing: /sys/kernel/tracing is of no use|"));
+    EXPECT_THAT(told(false),
+                StartsWith("tracefs missing: /sys/kernel/tracing is of no use|Events of the kernel need "
+                           "root. Run plumb with sudo."));
+}
+
 TEST_F(Places, tracefs_is_told_with_its_clock) {
     const auto with_clocks = [](const std::string& folder, const std::string& clocks, bool is_root = true) {
         return with_empty("/sys/kernel", [=] {
+            std::filesystem::create_directories(folder + "/events");
+            std::filesystem::create_directories(folder + "/instances");
             write(folder + "/trace_clock", clocks);
             if (!is_root) ::chmod((folder + "/trace_clock").c_str(), 0600);
             return is_root || become_somebody() ? text_of(check_tracefs()) : "";
@@ -341,6 +389,17 @@ TEST(machine, seccomp_filters_are_counted) {
     EXPECT_THAT(with_filters(1),
                 StartsWith("seccomp limited: what is started here has 1 seccomp filter|If they end"));
     EXPECT_THAT(with_filters(2), StartsWith("seccomp limited: what is started here has 2 seccomp filters|"));
+}
+
+TEST(machine, sequences_that_a_filter_refuses_are_told) {
+    const auto told = [](unsigned number) {
+        return in_child([=] { return refuse(SYS_rseq, number) ? text_of(check_rseq()) : ""; });
+    };
+    EXPECT_EQ(told(EPERM),
+              "rseq limited: restartable sequences are refused (Operation not permitted); records go "
+              "through the fallback|Allow rseq in the container's seccomp profile: an event then "
+              "costs less.\n");
+    EXPECT_THAT(told(ENOSYS), StartsWith("rseq limited: the kernel has no restartable sequences; "));
 }
 
 TEST(machine, sequences_that_the_environment_switches_off_are_told) {
