@@ -13,6 +13,9 @@ namespace {
 constexpr std::size_t names_bytes_max = std::size_t{16} << 20;
 constexpr std::size_t relocations_max = std::size_t{1} << 22;
 constexpr std::size_t dynamic_entries_max = 4096;
+constexpr std::size_t sections_max = std::size_t{1} << 20;
+/* Of a file with more, the kernel loads none; each is looked at for each address. */
+constexpr std::size_t segments_max = 65536 / sizeof(Elf64_Phdr);
 
 /* The relocation types that fill a whole word. */
 struct WordRelocations {
@@ -93,6 +96,9 @@ Status ElfFile::load_segments(const Elf64_Ehdr& header, const std::string& name)
     if (header.e_phnum == 0) return ok();
     if (header.e_phentsize != sizeof(Elf64_Phdr))
         return Error("{} is damaged: its program headers have {} bytes.", name, header.e_phentsize);
+    if (header.e_phnum > segments_max)
+        return Error("{} is damaged: it has {} program headers, more than {}.", name, header.e_phnum,
+                     segments_max);
     segments_.resize(header.e_phnum);
     if (!read_file(header.e_phoff, segments_.data(), segments_.size() * sizeof(Elf64_Phdr)))
         return Error("{} is damaged: its program headers lie outside of it.", name);
@@ -101,19 +107,27 @@ Status ElfFile::load_segments(const Elf64_Ehdr& header, const std::string& name)
 }
 
 Status ElfFile::load_sections(const Elf64_Ehdr& header, const std::string& name) {
-    if (header.e_shnum == 0) {
+    std::uint64_t count = header.e_shnum, names_at = header.e_shstrndx;
+    /* Of 65,280 sections or more, their number stands in the first one. */
+    Elf64_Shdr first{};
+    if (count == 0 && header.e_shoff != 0 && header.e_shentsize == sizeof(first) &&
+        read_file(header.e_shoff, &first, sizeof(first)))
+        count = first.sh_size;
+    if (count == 0) {
         notes_.push_back("It has no section headers, so its events can not be found.");
         return ok();
     }
     if (header.e_shentsize != sizeof(Elf64_Shdr))
         return Error("{} is damaged: its section headers have {} bytes.", name, header.e_shentsize);
-    sections_.resize(header.e_shnum);
+    if (count > sections_max) return Error("{} is damaged: it has {} sections.", name, count);
+    sections_.resize(count);
     if (!read_file(header.e_shoff, sections_.data(), sections_.size() * sizeof(Elf64_Shdr)))
         return Error("{} is damaged: its section headers lie outside of it.", name);
-    if (header.e_shstrndx >= sections_.size())
-        return Error("{} is damaged: its section names are in section {} of {}.", name, header.e_shstrndx,
+    if (names_at == SHN_XINDEX) names_at = sections_[0].sh_link;
+    if (names_at >= sections_.size())
+        return Error("{} is damaged: its section names are in section {} of {}.", name, names_at,
                      sections_.size());
-    const Elf64_Shdr& names = sections_[header.e_shstrndx];
+    const Elf64_Shdr& names = sections_[names_at];
     if (names.sh_size > names_bytes_max || names.sh_size > total_bytes_)
         return Error("{} is damaged: {} bytes of section names.", name, names.sh_size);
     section_names_.resize(names.sh_size);

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t entries_max = std::size_t{1} << 20;
 constexpr std::size_t notes_max = 20;
-/* All strings of all events of a file: pointers may all lead to the same long string. */
+/* All strings of all events of a file: pointers may all lead to the same long string, or to one without an end. */
 constexpr std::size_t strings_bytes_max = std::size_t{64} << 20;
 
 class EventReader {
@@ -58,7 +58,11 @@ private:
         const auto pointer = elf_.pointer_at(address);
         if (!pointer || *pointer == 0) return {};
         std::optional<std::string> text = elf_.string_at(*pointer, PLUMB_EVENT_MAX_DESCRIPTION_BYTES);
-        strings_bytes_ += text ? text->size() + 64 : 64;
+        if (text)
+            strings_bytes_ += text->size();
+        else if (elf_.file_offset_of(*pointer)) /* it was looked for its end */
+            strings_bytes_ += PLUMB_EVENT_MAX_DESCRIPTION_BYTES;
+        strings_bytes_ += 64;
         return text;
     }
 

@@ -324,6 +324,23 @@ TEST(ElfEventStructs, OfWhatLiesOutsideOfTheFileAreFew) {
     EXPECT_EQ(found.notes.back(), "Entry 18 leads out of the file.");
 }
 
+/* Each of them is read as far as a string may go. */
+TEST(ElfEventStructs, OfStringsWithoutAnEndAreFew) {
+    constexpr std::size_t few = (std::size_t{64} << 20) / (PLUMB_EVENT_MAX_DESCRIPTION_BYTES + 3 * 64);
+    const auto notes = [](std::size_t count) {
+        Program program;
+        Info info = program.info("shop", "event");
+        info.source_file = program.string(std::string(PLUMB_EVENT_MAX_DESCRIPTION_BYTES + 1, 'x'));
+        for (std::size_t i = 0; i < count; i++)
+            program.add_event(info);
+        const ElfEvents found = program.read();
+        EXPECT_THAT(names_of(found), ElementsAre("shop:event")) << "without its place";
+        return found.notes;
+    };
+    EXPECT_THAT(notes(few - 2), IsEmpty());
+    EXPECT_THAT(notes(few), ElementsAre("Its events have too many strings; the others are not shown."));
+}
+
 TEST(ElfEventStructs, AreNoneWithoutTheirSection) {
     Program program;
     program.add_event(program.info("a", "first"));

@@ -199,6 +199,36 @@ TEST_F(ElfFileTest, WithoutSegmentsThereIsNoMemoryAndWithoutSectionsThereIsANote
     EXPECT_THAT(file.sections(), IsEmpty());
 }
 
+/* Where there are too many for the header, their number, and that of their names, stand in the first of them. */
+TEST_F(ElfFileTest, ManySectionsAreCountedByTheFirst) {
+    header.e_shnum = 0;
+    header.e_shstrndx = SHN_XINDEX;
+    sections[none].sh_size = count;
+    sections[none].sh_link = names;
+    const ElfFile file = read();
+    EXPECT_THAT(file.notes(), IsEmpty());
+    EXPECT_EQ(file.sections().size(), static_cast<std::size_t>(count));
+    EXPECT_NE(file.section("plumb_events"), nullptr);
+    sections[none].sh_link = count;
+    EXPECT_EQ(mistake(), "it is damaged: its section names are in section 9 of 9.");
+    sections[none].sh_size = count + 20;
+    EXPECT_EQ(mistake(), "it is damaged: its section headers lie outside of it.");
+    sections[none].sh_size = (std::uint64_t{1} << 20) + 1;
+    EXPECT_EQ(mistake(), "it is damaged: it has 1048577 sections.");
+    header.e_shoff = file_bytes - 1;
+    EXPECT_THAT(read().notes(), ElementsAre(HasSubstr("no section headers")));
+}
+
+TEST_F(ElfFileTest, ItHasNoMoreSegmentsThanTheKernelLoads) {
+    for (const std::uint16_t number : {std::uint16_t{1171}, std::uint16_t{PN_XNUM}}) {
+        header.e_phnum = number;
+        EXPECT_EQ(mistake(),
+                  fmt::format("it is damaged: it has {} program headers, more than 1170.", number));
+    }
+    header.e_phnum = 1170;
+    EXPECT_EQ(mistake(), "it is damaged: its program headers lie outside of it.");
+}
+
 TEST_F(ElfFileTest, SectionsAreFoundByTheNamesThatTheyHaveInMemory) {
     sections[text].sh_name = 30;
     sections[text].sh_flags = SHF_WRITE; /* in no memory */
