@@ -10,7 +10,7 @@
 #   bin/plumb                             the command
 #   share/bash-completion/..., share/zsh/site-functions, share/fish/vendor_completions.d    its completions
 #   share/man/man1, share/man/man7        its manual, made of the docs
-#   share/doc/plumb/                      docs
+#   share/doc/plumb/                      README.md, LICENSE, and docs/: its links lead there as in the source
 #   src/plumb-VERSION/                    the kernel module's source, for DKMS (the component `module`, too)
 include(CMakePackageConfigHelpers)
 
@@ -55,7 +55,7 @@ function(plumb_install_all)
                     FILES_MATCHING PATTERN "*.${section}")
         endforeach()
     endif()
-    install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
     install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE
             DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

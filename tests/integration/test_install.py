@@ -8,6 +8,7 @@ and unloaded while tracing, and a static executable."""
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -53,6 +54,13 @@ class Installation:
                      "man/man1/plumb.1", "man/man1/plumb-record.1", "man/man7/plumb-kernel.7"):
             assert (self.prefix / "share" / name).is_file(), name
         assert run(self.plumb, "--version").startswith("plumb ")
+
+    def check_links(self):
+        pages = list((self.prefix / "share/doc/plumb").rglob("*.md"))
+        assert len(pages) > 10, pages
+        dead = [(page.name, link) for page in pages for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
+                if not (page.parent / link).is_file()]
+        assert not dead, dead
 
     def check_library(self):
         """Only the public names, all versioned, and nothing of the C++ run-time library."""
@@ -203,6 +211,7 @@ def main():
         folder = pathlib.Path(name)
         installed = Installation(folder)
         installed.check_files()
+        installed.check_links()
         installed.check_library()
         check_completion(installed)
         examples = folder / "examples"
