@@ -15,7 +15,7 @@ constexpr std::size_t relocations_max = std::size_t{1} << 22;
 constexpr std::size_t dynamic_entries_max = 4096;
 constexpr std::size_t sections_max = std::size_t{1} << 20;
 /* Of a file with more, the kernel loads none; each is looked at for each address. */
-constexpr std::size_t segments_max = 65536 / sizeof(Elf64_Phdr);
+constexpr std::size_t segments_of_file_max = 65536 / sizeof(Elf64_Phdr);
 
 /* The relocation types that fill a whole word. */
 struct WordRelocations {
@@ -96,9 +96,9 @@ Status ElfFile::load_segments(const Elf64_Ehdr& header, const std::string& name)
     if (header.e_phnum == 0) return ok();
     if (header.e_phentsize != sizeof(Elf64_Phdr))
         return Error("{} is damaged: its program headers have {} bytes.", name, header.e_phentsize);
-    if (header.e_phnum > segments_max)
+    if (header.e_phnum > segments_of_file_max)
         return Error("{} is damaged: it has {} program headers, more than {}.", name, header.e_phnum,
-                     segments_max);
+                     segments_of_file_max);
     segments_.resize(header.e_phnum);
     if (!read_file(header.e_phoff, segments_.data(), segments_.size() * sizeof(Elf64_Phdr)))
         return Error("{} is damaged: its program headers lie outside of it.", name);
