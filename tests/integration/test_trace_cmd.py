@@ -123,6 +123,12 @@ def same(ours, text):
     return same_number(ours, text)
 
 
+def is_low_half(event, ours, text):
+    """A call's int: trace-cmd shows all 64 bits of its register, and what a program leaves above the int is by chance."""
+    return (event.startswith("sys_enter_") and isinstance(ours, int) and -2**31 <= ours < 2**32
+            and re.fullmatch("0x[0-9a-f]{9,16}", text) is not None and (ours - int(text, 16)) % 2**32 == 0)
+
+
 class TraceCmd(unittest.TestCase):
     maxDiff = 10000
 
@@ -193,7 +199,7 @@ class TraceCmd(unittest.TestCase):
         match = re.fullmatch(" ".join(f"{re.escape(name)}=(.*)" for name in names), text.rstrip(" "), re.DOTALL)
         self.assertIsNotNone(match, f"{event}: {names} in {text!r}")
         for (name, ours), theirs in zip(fields.items(), match.groups()):
-            if not same(ours, theirs):
+            if not same(ours, theirs) and not is_low_half(event, ours, theirs):
                 self.different.setdefault((event, name), f"{ours!r} here, {theirs!r} there: {text}")
 
     @unittest.skipUnless(shutil.which("trace-cmd"), "trace-cmd is not installed")

@@ -41,8 +41,8 @@ INTERRUPTED = f"{BY_MODULE} -o $RESULTS/trace -a {PATTERNS} --kernel-buffer-size
 # In threads, tasklets, timers' interrupts, calls from other processors and NMIs at once: with room for all, and without.
 CONTEXTS = 5
 NESTED = {"all": ("period_us=200 pause_us=500", "--kernel-buffer-size 64M --duration 1s"),
-          "dropped": ("period_us=200", "--kernel-buffer-size 1M --duration 250ms"),
-          "overwritten": ("period_us=200", "--kernel-buffer-size 1M --mode overwrite --duration 250ms")}
+          "dropped": ("period_us=200", "--kernel-buffer-size 128K --duration 500ms"),
+          "overwritten": ("period_us=200", "--kernel-buffer-size 128K --mode overwrite --duration 500ms")}
 # While the recorder looks who is there, of whom there are many, threads get other names, are made, and are gone.
 RENAMER = r"""
 #include <pthread.h>
