@@ -86,17 +86,22 @@ class DebianTests(unittest.TestCase):
 
     def run_machine(self, initrd, parameters):
         """What it said over its second line."""
-        disk, results = self.folder / "disk", self.folder / "results"
+        disk = self.folder / "disk"
         disk.unlink(missing_ok=True)
         subprocess.run(["/sbin/mke2fs", "-q", "-t", "ext4", "-d", self.root, disk, "1G"], check=True, capture_output=True)
+        return self.run_from_disk(disk, "-kernel", KERNELS / VERSION / "vmlinuz", "-initrd", initrd, "-append",
+                                  f"console=ttyS0 panic=-1 quiet {COUNTER} root=/dev/vda rw {parameters}")
+
+    def run_from_disk(self, disk, *options):
+        """Without more options, as its boot loader starts it."""
+        results = self.folder / "results"
         with results.open("wb") as file:
             file.truncate(RESULT_BYTES)
         lines = [argument for name in ("console", "line") for argument in ("-serial", f"file:{self.folder / name}")]
         drives = [argument for file in (disk, results)
                   for argument in ("-drive", f"file={file},format=raw,if=virtio,cache=unsafe")]
         subprocess.run([QEMU, "-accel", ACCELERATOR, "-cpu", CPU, "-smp", "2", "-m", "1G", "-nodefaults", "-no-reboot", "-display", "none",
-                        *lines, "-kernel", KERNELS / VERSION / "vmlinuz", "-initrd", initrd, *drives, "-append",
-                        f"console=ttyS0 panic=-1 quiet {COUNTER} root=/dev/vda rw {parameters}"], check=True, timeout=150)
+                        *lines, *drives, *options], check=True, timeout=150)
         said = (self.folder / "line").read_text(errors="replace")
         self.assertIn("finished", said, (self.folder / "console").read_text(errors="replace")[-2000:])
         return said
