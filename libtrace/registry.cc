@@ -309,6 +309,7 @@ static void mend_after_fork() {
     plumb_thread_self = {};
     plumb_thread_self.forks = fork_count();
     plumb_thread_self.in_vfork = in_vfork;
+    renew_registration(in_vfork != 0);
     quiesced();
     begin_new_epoch();
     claim_slot();

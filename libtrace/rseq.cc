@@ -14,10 +14,14 @@
 // destructor of the program's, nobody knows how many of the rounds that destructors have are over, and a later time may not
 // come. What a thread writes after that goes the way without sequences. (A thread whose first event of all comes from the
 // last round, behind our turn, keeps its area.)
+//
+// fork() hands a registration on, vfork() and clone() with CLONE_VM do not; so what their child forks has none either. The
+// area does not tell: it has the CPU of long ago. So a process that was forked asks the kernel, which refuses a second one.
 #include "runtime.h"
 
 #include "ring/sequence.h"
 
+#include <cerrno>
 #include <cstddef>
 #include <pthread.h>
 
@@ -58,14 +62,18 @@ uint32_t others_register = 0; // somebody else does, with areas of his own
 // first record may be written by a signal handler.
 constexpr pthread_key_t keys_in_thread = 32;
 
-int64_t offset_of_area() {
-    const unsigned char* thread_pointer;
-    __asm__("movq %%fs:0, %0" : "=r"(thread_pointer));
-    return reinterpret_cast<unsigned char*>(&area) - thread_pointer;
+unsigned char* thread_pointer() {
+    unsigned char* pointer;
+    __asm__("movq %%fs:0, %0" : "=r"(pointer));
+    return pointer;
 }
 
-long register_area(int flags) {
-    return sys::call(SYS_rseq, &area, static_cast<unsigned>(sizeof(area)), flags, signature);
+int64_t offset_of_area() {
+    return reinterpret_cast<unsigned char*>(&area) - thread_pointer();
+}
+
+long register_area(int flags, Area* area_of_thread = &area) {
+    return sys::call(SYS_rseq, area_of_thread, static_cast<unsigned>(sizeof(Area)), flags, signature);
 }
 
 void at_thread_end(void*) {
@@ -113,6 +121,14 @@ void register_thread() {
     store_relaxed(others_register, 1u);
 }
 
+void renew_registration(bool by_child_of_vfork) {
+    if (runtime.rseq_offset == 0 || static_cast<int32_t>(current_cpu(runtime.rseq_offset)) < 0) return;
+    auto* const area_of_thread = reinterpret_cast<Area*>(thread_pointer() + runtime.rseq_offset);
+    const long error = register_area(0, area_of_thread);
+    if (error == 0 || error == -EBUSY || error == -EINVAL) return; // -EINVAL: of another length
+    if (by_child_of_vfork) store_relaxed(area_of_thread->cpu_id, not_registered); // a filter refuses
+}
+
 } // namespace plumb
 
 #else
@@ -124,6 +140,7 @@ int64_t find_rseq(const char*) {
 }
 
 void register_thread() {}
+void renew_registration(bool) {}
 
 } // namespace plumb
 

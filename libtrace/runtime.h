@@ -145,6 +145,7 @@ extern plumb_query_result answer;
 int64_t
 find_rseq(const char* wish); // of struct rseq from the thread pointer, or 0; wish: PLUMB_RSEQ, or nullptr
 void register_thread();      // where the C library does not; with SignalsHeld, not in a child of vfork
+void renew_registration(bool by_child_of_vfork); // in a process that was just forked, by whom
 
 // at_fork.cc
 void run_in_forked_children(void (*function)());
