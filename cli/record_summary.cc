@@ -164,6 +164,10 @@ std::string summary_text(const RecordSummary& summary) {
     for (const TracedName& each : summary.left_running)
         text += fmt::format("{} ({}) still runs; it is not traced any more.\n", escaped(each.name),
                             each.process_id);
+    for (const TracedName& each : summary.ended_since)
+        text += fmt::format("{} ({}) ran on when the recording ended, and has ended since; what it traced "
+                            "then is not in it.\n",
+                            escaped(each.name), each.process_id);
     for (const std::string& line : summary.why_empty.lines)
         text += without_controls(line) + "\n";
     for (const std::string& problem : summary.problems)
@@ -229,6 +233,7 @@ std::string summary_json(const RecordSummary& summary) {
     root["reached_late"] = unreachable_json(summary.reached_late);
     root["disturbed"] = disturbed;
     root["left_running"] = processes_json(summary.left_running);
+    root["ended_since"] = processes_json(summary.ended_since);
     return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -37,6 +37,7 @@ struct RecordSummary {
     std::vector<Unreachable> reached_late; /* with the reason why not before */
     std::vector<Disturbed> disturbed;
     std::vector<TracedName> left_running; /* traced processes that outlived the recording */
+    std::vector<TracedName> ended_since;  /* likewise, but not for long */
     std::vector<std::string> problems;    /* why the trace is not complete */
     WhyEmpty why_empty;                   /* if it is, and nothing else says why */
 

@@ -181,6 +181,7 @@ private:
     std::vector<std::pair<std::uint32_t, std::uint64_t>>
         insisted_;                                   /* with --seccomp: who had a filter, likewise */
     std::set<std::uint32_t> without_tracepoints_;    /* of these; empty if all are */
+    std::set<std::uint32_t> switched_off_;           /* who lived when the recording ended */
     std::set<std::uint32_t> left_off_;               /* the same: they have ended */
     std::vector<RecordedProgram> attached_programs_; /* of these, where not all of their events are wanted */
     std::string preload_;

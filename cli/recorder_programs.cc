@@ -408,14 +408,22 @@ void Recorder::look_at_attached() {
     }
 }
 
-/* Its number may be another one's by now. */
+/* Its number may be another one's by now. Who was told of the end lived then. */
 void Recorder::find_left_running() {
     if (!command_) return;
     constexpr std::uint64_t exactness_ns = 10'000'000; /* of both times */
-    for (const TracedName& process : summary_.totals.processes)
-        if (attached_.count(process.process_id) == 0 &&
-            is_same_process(process.process_id, process.introduced_boottime_ns + exactness_ns))
+    std::map<std::uint32_t, TracedName> ended;         /* the newest of each number */
+    for (const TracedName& process : summary_.totals.processes) {
+        if (attached_.count(process.process_id) != 0) continue;
+        if (is_same_process(process.process_id, process.introduced_boottime_ns + exactness_ns))
             summary_.left_running.push_back(process);
+        else if (switched_off_.count(process.process_id) != 0)
+            ended.insert_or_assign(process.process_id, process);
+    }
+    for (const TracedName& process : summary_.left_running)
+        ended.erase(process.process_id);
+    for (auto& [_, process] : ended)
+        summary_.ended_since.push_back(std::move(process));
     const auto command_id = static_cast<std::uint32_t>(command_->process_id());
     const bool is_told = std::any_of(summary_.left_running.begin(), summary_.left_running.end(),
                                      [&](const TracedName& each) { return each.process_id == command_id; });

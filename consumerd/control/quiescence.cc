@@ -98,6 +98,7 @@ const char* reason_of_filtered(std::uint32_t flags) {
 
 /* What has been tried with one process. */
 struct Attempt {
+    std::uint32_t process_id = 0;
     std::uint64_t first_look_ns = 0;
     std::uint64_t next_look_ns = 0;
     std::uint64_t sent_ns = 0;          /* 0: not yet */
@@ -136,7 +137,7 @@ public:
             }
             const bool more_may_come =
                 pending.empty() && slotless_ && slotless_->may_follow(slots_, now_ns_, report_);
-            if (pending.empty() && !more_may_come) return std::move(report_);
+            if (pending.empty() && !more_may_come) return finished();
             if (now_ns_ - start_ns_ > options_.timeout_ns) return give_up(pending);
             state_.wait_for_ack(seen, look_interval_ns);
         }
@@ -161,6 +162,7 @@ private:
         if (slot.process_id() == 0) return is_out_of_sight(slot);
         Attempt& attempt = attempts_[key_of(slot)];
         if (attempt.first_look_ns == 0) attempt.first_look_ns = now_ns_;
+        attempt.process_id = slot.process_id();
         if (now_ns_ < attempt.next_look_ns) return true;
         attempt.next_look_ns = now_ns_ + look_interval_ns;
 
@@ -442,6 +444,16 @@ private:
             report_.unreachable.push_back(
                 {process_id, fmt::format("it did not answer within {:.1f} s",
                                          static_cast<double>(options_.timeout_ns) / 1e9)});
+        return finished();
+    }
+
+    /* Who ends takes its slot back, also one that has just answered. */
+    Report finished() {
+        for (const auto& [key, attempt] : attempts_)
+            if (attempt.is_concerned.value_or(false) && settled_.count(key) == 0 &&
+                std::none_of(slots_.begin(), slots_.end(),
+                             [&](const ProcessSlot& slot) { return key_of(slot) == key; }))
+                report_.ended.push_back(attempt.process_id);
         return std::move(report_);
     }
 
@@ -504,6 +516,7 @@ void ask_again(StateFile& state, const std::vector<std::uint32_t>& slots,
 void Report::add(const Report& other) {
     acknowledged.insert(acknowledged.end(), other.acknowledged.begin(), other.acknowledged.end());
     asleep.insert(asleep.end(), other.asleep.begin(), other.asleep.end());
+    ended.insert(ended.end(), other.ended.begin(), other.ended.end());
     unreachable.insert(unreachable.end(), other.unreachable.begin(), other.unreachable.end());
     reached_late.insert(reached_late.end(), other.reached_late.begin(), other.reached_late.end());
     disturbed.insert(disturbed.end(), other.disturbed.begin(), other.disturbed.end());

@@ -64,6 +64,8 @@ struct Report {
     /* Of these, those that sleep, and whose first thread to go on asks before it does anything else (plumb.ko): they have not heard
      * of it yet. */
     std::vector<std::uint32_t> asleep;
+    /* Have ended since they were first looked at; whether they had followed was not seen. */
+    std::vector<std::uint32_t> ended;
     std::vector<Unreachable> unreachable;
     std::vector<Unreachable> reached_late; /* of a session that ends: could not attach to it at first */
     std::vector<Disturbed> disturbed;

@@ -18,6 +18,22 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from recorded_program import PLUMB, PROBE, RecordedProgramTest, read_back  # noqa: E402
+from traced_program import compile_traced  # noqa: E402
+
+# Traces as long as its event is on, says that it is off, and ends.
+OUTLIVES = r"""
+#include <fcntl.h>
+#include <plumb/tracepoint.h>
+#include <unistd.h>
+PLUMB_EVENT(outlives, step)
+int main(int count, char** arguments) {
+    while (count == 2 && plumb_enabled(outlives, step)) {
+        plumb_trace(outlives, step);
+        usleep(500);
+    }
+    _exit(write(open(arguments[1], O_WRONLY | O_CREAT, 0600), "off", 3) != 3);
+}
+"""
 
 
 class Record(RecordedProgramTest):
@@ -331,6 +347,18 @@ int main(int argc, char** argv) {
             self.assertIn(pid, [p["pid"] for p in self.summary()["left_running"]])
         finally:
             os.kill(int(pid_file.read_text()), signal.SIGKILL)
+
+    def test_what_outlives_the_command_for_a_moment_is_named(self):
+        """It ends when it is told that the recording does, while the recorder closes the trace."""
+        pid_file, told = self.directory / "pid", self.directory / "told"
+        program = compile_traced(OUTLIVES, self.directory / "outlives")
+        self.assertEqual(self.record("-k", "sched:sched_process_exit", "--", "sh", "-c",
+                                     f"{program} {told} & echo $! > {pid_file}; sleep 0.3"), 0)
+        self.assertEqual(told.read_text(), "off")
+        pid = int(pid_file.read_text())
+        self.assertIn((pid, "outlives"), [(p["pid"], p["name"]) for p in self.summary()["ended_since"]])
+        self.assertNotIn(pid, [p["pid"] for p in self.summary()["left_running"]])
+        self.assertIn(f"outlives ({pid}) ran on when the recording ended, and has ended since", self.errors)
 
     def test_who_has_the_number_of_one_that_ended_is_not_called_a_traced_one(self):
         container = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]

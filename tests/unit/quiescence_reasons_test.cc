@@ -92,6 +92,11 @@ void install_filter() {
     ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
+void leave(int) {
+    __atomic_store_n(&shared->slot->claim, 0, __ATOMIC_RELEASE);
+    ::_exit(0);
+}
+
 void listen() {
     ::signal(SIGURG, on_update);
 }
@@ -362,6 +367,20 @@ TEST_F(Quiescence, who_has_ended_frees_its_slot_and_who_is_not_seen_is_named) {
     EXPECT_TRUE(wait(others).complete());
 }
 
+TEST_F(Quiescence, who_ends_when_it_is_asked_is_told_apart) {
+    const Child child([] { ::signal(SIGURG, leave); });
+    claim(child);
+    const Report report = wait(quick());
+    EXPECT_THAT(report.acknowledged, IsEmpty());
+    EXPECT_THAT(report.ended, ElementsAre(child.id()));
+    EXPECT_TRUE(report.complete());
+    const Child other([] { ::signal(SIGURG, leave); });
+    claim(other);
+    QuiescenceOptions none = quick();
+    none.concerns = [](const ProcessSlot&) { return false; };
+    EXPECT_THAT(wait(none).ended, IsEmpty());
+}
+
 TEST_F(Quiescence, who_could_not_open_the_channel_is_named_by_that_session_alone) {
     const Child child;
     plumb_process& its = claim(child);
@@ -442,6 +461,7 @@ TEST(QuiescenceReport, adds_all_of_another_one) {
         report->generation = first + 1;
         report->acknowledged = {first + 1};
         report->asleep = {first + 2};
+        report->ended = {first + 6};
         report->disturbed = {{first + 3, 0, "poll"}};
         report->reached_late = {{first + 4, ""}};
     }
@@ -452,6 +472,7 @@ TEST(QuiescenceReport, adds_all_of_another_one) {
     EXPECT_EQ(sum.generation, 1u);
     EXPECT_THAT(sum.acknowledged, ElementsAre(1, 11));
     EXPECT_THAT(sum.asleep, ElementsAre(2, 12));
+    EXPECT_THAT(sum.ended, ElementsAre(6, 16));
     ASSERT_EQ(sum.disturbed.size(), 2u);
     EXPECT_EQ(sum.disturbed[1].process_id, 13u);
     ASSERT_EQ(sum.reached_late.size(), 2u);
