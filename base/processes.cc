@@ -250,19 +250,22 @@ std::vector<std::uint32_t> thread_ids(std::uint32_t process_id) {
     return ids;
 }
 
-std::vector<LivingThread> living_threads(std::uint32_t process_id) {
+FoundThreads found_threads(std::uint32_t process_id) {
     struct timespec now {};
     (void)::clock_gettime(CLOCK_BOOTTIME, &now); /* as /proc tells when they began */
     const std::uint64_t now_ns =
         static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
     const std::uint64_t tick_ns = 1'000'000'000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
-    std::vector<LivingThread> living;
+    FoundThreads found;
     for (const std::uint32_t thread_id : thread_ids(process_id)) {
         const auto stat = stat_of(fmt::format("/proc/{}/task/{}", process_id, thread_id));
-        if (!stat || stat->is_ending()) continue;
-        living.push_back({thread_id, now_ns - std::min(now_ns, stat->start_ticks * tick_ns)});
+        const bool leads_others = stat && thread_id == process_id && stat->thread_count > 1;
+        if (!stat || (stat->is_ending() && !leads_others))
+            found.ended.push_back(thread_id);
+        else
+            found.living.push_back({thread_id, now_ns - std::min(now_ns, stat->start_ticks * tick_ns)});
     }
-    return living;
+    return found;
 }
 
 std::vector<std::uint32_t> all_process_ids() {

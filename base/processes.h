@@ -82,8 +82,13 @@ struct LivingThread {
     std::uint32_t id;
     std::uint64_t age_ns; /* to the tick of /proc, 10 ms */
 };
-/* Without those that are on their way out, of which the kernel has told already, or will in a moment, that they ended. */
-std::vector<LivingThread> living_threads(std::uint32_t process_id);
+struct FoundThreads {
+    /* With the first one as long as others live: who of those calls exec() goes on with its number. */
+    std::vector<LivingThread> living;
+    /* Gone while they were looked at, or on their way out: the kernel has told already, or will in a moment, that they ended. */
+    std::vector<std::uint32_t> ended;
+};
+FoundThreads found_threads(std::uint32_t process_id);
 
 /* Every process that can be seen. */
 std::vector<std::uint32_t> all_process_ids();

@@ -186,15 +186,23 @@ private:
     Status read_page_format();
     Result<std::set<std::uint32_t>> listed(const char* list) const; /* the machine's numbers */
     Result<std::set<std::uint32_t>> named_here(const char* list) const;
+    std::set<std::uint32_t> called_here(const std::set<std::uint32_t>& numbers) const;
     Result<std::set<std::uint32_t>> ended_in_list(const std::vector<std::uint32_t>& process_ids) const;
     Status leave_off_ended(const std::vector<std::uint32_t>& process_ids);
     bool is_of(std::uint32_t number, const std::set<std::uint32_t>& threads,
                const std::vector<std::uint32_t>& process_ids) const;
-    Status add_settled(const std::vector<std::uint32_t>& process_ids);
-    Result<std::size_t> add(const std::vector<std::uint32_t>& process_ids, std::uint64_t least_age_ns);
+    Result<bool> add_settled(const std::vector<std::uint32_t>& process_ids, std::uint64_t patience_ns);
+    Result<bool> add_all(const std::vector<std::uint32_t>& process_ids);
+    struct Look {
+        std::size_t open; /* threads that were not in the list */
+        int certain;      /* how much it counts where there are none */
+    };
+    Result<Look> add(const std::vector<std::uint32_t>& process_ids, std::set<std::uint32_t>& known,
+                     std::uint64_t least_age_ns);
     struct Numbers {
         std::vector<std::uint32_t> all;
-        std::vector<std::uint32_t> young; /* by our numbers */
+        std::vector<std::uint32_t> open; /* too young, or ended; by our numbers */
+        bool has_ended = false;
     };
     Result<Numbers> machine_numbers(std::uint32_t process_id, std::set<std::uint32_t>& known,
                                     std::uint64_t least_age_ns) const;

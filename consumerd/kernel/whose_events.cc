@@ -22,6 +22,10 @@ constexpr std::uint32_t nobodys_number = 4'194'304;
 /* A thread that lives as long will not end in the next moment. */
 constexpr std::uint64_t young_ns = 50'000'000;
 constexpr long pause_ns = 10'000'000;
+/* Until those that are young are settled, or have ended; and once it is known that this is no use. */
+constexpr std::uint64_t patience_ns = 300'000'000, later_patience_ns = 50'000'000;
+/* Looks in a row that miss nobody, where threads end all the time. */
+constexpr int certain_enough = 3;
 
 void pause_for_threads() {
     const timespec pause = {0, pause_ns};
@@ -32,7 +36,7 @@ std::set<std::uint32_t> threads_of(const std::vector<std::uint32_t>& process_ids
                                    std::uint64_t least_age_ns) {
     std::set<std::uint32_t> found;
     for (const std::uint32_t process_id : process_ids)
-        for (const LivingThread& thread : living_threads(process_id))
+        for (const LivingThread& thread : found_threads(process_id).living)
             if (thread.age_ns >= least_age_ns) found.insert(thread.id);
     return found;
 }
@@ -72,14 +76,18 @@ Status KernelSession::translate_numbers() {
 }
 
 /* Of the threads of a process that are not in `known` yet. One that has ended since has none; of one that is too young nothing is
- * known yet. */
+ * known yet. Of either it is left open whether it is in the list, and hands that on. */
 Result<KernelSession::Numbers> KernelSession::machine_numbers(std::uint32_t process_id,
                                                               std::set<std::uint32_t>& known,
                                                               std::uint64_t least_age_ns) const {
     Numbers found;
-    for (const LivingThread& thread : living_threads(process_id)) {
+    const FoundThreads threads = found_threads(process_id);
+    found.has_ended = !threads.ended.empty();
+    for (const std::uint32_t thread_id : threads.ended)
+        if (!known.contains(thread_id)) found.open.push_back(thread_id);
+    for (const LivingThread& thread : threads.living) {
         if (thread.age_ns < least_age_ns) {
-            if (!known.contains(thread.id)) found.young.push_back(thread.id);
+            if (!known.contains(thread.id)) found.open.push_back(thread.id);
             continue;
         }
         if (!known.insert(thread.id).second) continue;
@@ -110,31 +118,43 @@ Status KernelSession::limit_to(const std::vector<std::uint32_t>& process_ids) {
     if (Status set = write_tracefs(path("set_event_pid"), std::to_string(nobodys_number), true); !set)
         return set;
     constexpr int ended_looks_max = 20;
-    for (int looks = 0; looks < ended_looks_max; looks++) {
-        if (Status added = add_settled(process_ids); !added) return added;
+    bool has_all = true, has_ended = true;
+    for (int looks = 0; looks < ended_looks_max && has_ended; looks++) {
+        if (looks != 0)
+            if (Status left = leave_off_ended(process_ids); !left) return left;
+        const auto added = add_settled(process_ids, looks == 0 ? patience_ns : later_patience_ns);
+        if (!added) return added.error();
+        has_all = *added;
         const auto ended = ended_in_list(process_ids);
         if (!ended) return ended.error();
-        if (ended->empty()) return ok();
-        if (Status left = leave_off_ended(process_ids); !left) return left;
+        has_ended = !ended->empty();
     }
-    notes_.push_back(
-        fmt::format("Threads of {} begin and end too fast to be told apart: another process that "
-                    "gets the number of one may be recorded, too.",
-                    separated_by_spaces(process_ids)));
+    if (!has_all)
+        notes_.push_back(fmt::format("Threads of {} begin and end too fast to be followed: some, and what "
+                                     "those start, may be missing.",
+                                     separated_by_spaces(process_ids)));
+    if (has_ended)
+        notes_.push_back(
+            fmt::format("Threads of {} begin and end too fast to be told apart: another process that "
+                        "gets the number of one may be recorded, too.",
+                        separated_by_spaces(process_ids)));
     return ok();
 }
 
 /* Before anything is recorded. Threads that have just begun are not written: mostly they were started by one that is in the list,
- * and are in it by that; or they end in a moment. */
-Status KernelSession::add_settled(const std::vector<std::uint32_t>& process_ids) {
-    constexpr std::uint64_t patience_ns = 300'000'000;
+ * and are in it by that; or they end in a moment. Whether certainly all are in it. */
+Result<bool> KernelSession::add_settled(const std::vector<std::uint32_t>& process_ids,
+                                        std::uint64_t patience_ns) {
+    std::set<std::uint32_t> known;
+    int certain = 0;
     for (std::uint64_t waited_ns = 0; waited_ns < patience_ns; waited_ns += pause_ns) {
-        const auto young = add(process_ids, young_ns);
-        if (!young) return young.error();
-        if (*young == 0) return ok();
-        pause_for_threads();
+        const auto look = add(process_ids, known, young_ns);
+        if (!look) return look.error();
+        certain = look->open == 0 ? certain + look->certain : 0;
+        if (certain >= certain_enough) return true;
+        if (look->open != 0) pause_for_threads();
     }
-    return add(process_ids);
+    return add_all(process_ids);
 }
 
 /* With event-fork, the kernel takes a number out of the lists when it frees a thread that has ended. One that had ended before
@@ -142,7 +162,7 @@ Status KernelSession::add_settled(const std::vector<std::uint32_t>& process_ids)
 Result<std::set<std::uint32_t>>
 KernelSession::ended_in_list(const std::vector<std::uint32_t>& process_ids) const {
     /* Who is on his way out is taken out in a moment. */
-    constexpr int looks = 3;
+    constexpr int looks = 5;
     std::set<std::uint32_t> ended;
     for (int look = 0; look < looks; look++) {
         if (look != 0) pause_for_threads();
@@ -178,44 +198,60 @@ Status KernelSession::leave_off_ended(const std::vector<std::uint32_t>& process_
     return write_tracefs(path("set_event_pid"), separated_by_spaces(*kept));
 }
 
-/* Threads that are in the list hand that on to those that they start; those that were started before, by one that was not
- * in it yet, are found by looking again. */
 Status KernelSession::add(const std::vector<std::uint32_t>& process_ids) {
-    const auto young = add(process_ids, 0);
-    return young ? ok() : young.error();
+    const auto added = add_all(process_ids);
+    return added ? ok() : added.error();
 }
 
-/* How many are too young. */
-Result<std::size_t> KernelSession::add(const std::vector<std::uint32_t>& process_ids,
-                                       std::uint64_t least_age_ns) {
+/* Threads that are in the list hand that on to those that they start; those that were started before, by one that was not
+ * in it yet, are found by looking again. Whether certainly all are in it. */
+Result<bool> KernelSession::add_all(const std::vector<std::uint32_t>& process_ids) {
     constexpr int thread_looks_max = 100;
     std::set<std::uint32_t> known;
-    std::size_t young = 0;
+    int certain = 0;
     for (int looks = 0; looks < thread_looks_max; looks++) {
-        std::vector<std::uint32_t> missing;
-        const auto in_list = listed("set_event_pid");
-        if (!in_list) return in_list.error();
-        young = 0;
-        for (const std::uint32_t process_id : process_ids) {
-            const auto found = machine_numbers(process_id, known, least_age_ns);
-            if (!found) return found.error();
-            for (const std::uint32_t number : found->all)
-                if (!in_list->contains(number)) missing.push_back(number);
-            for (const std::uint32_t thread_id : found->young)
-                young += numbers_ || !in_list->contains(thread_id) ? 1 : 0;
-        }
-        if (missing.empty()) break;
-        if (Status set = write_tracefs(path("set_event_pid"), separated_by_spaces(missing), true); !set)
-            return set.error();
+        const auto look = add(process_ids, known, 0);
+        if (!look) return look.error();
+        certain = look->open == 0 ? certain + look->certain : 0;
+        if (certain >= certain_enough) return true;
     }
-    return young;
+    return false;
+}
+
+/* The list is read behind the threads: who was started meanwhile by one that is in it is in it, too, and the number of one that
+ * has ended stays there for a moment. */
+Result<KernelSession::Look> KernelSession::add(const std::vector<std::uint32_t>& process_ids,
+                                               std::set<std::uint32_t>& known, std::uint64_t least_age_ns) {
+    Numbers found;
+    for (const std::uint32_t process_id : process_ids) {
+        const auto of_process = machine_numbers(process_id, known, least_age_ns);
+        if (!of_process) return of_process.error();
+        found.all.insert(found.all.end(), of_process->all.begin(), of_process->all.end());
+        found.open.insert(found.open.end(), of_process->open.begin(), of_process->open.end());
+        found.has_ended |= of_process->has_ended;
+    }
+    const auto in_list = listed("set_event_pid");
+    if (!in_list) return in_list.error();
+    std::erase_if(found.all, [&](std::uint32_t number) { return in_list->contains(number); });
+    const std::set<std::uint32_t> here =
+        found.open.empty() ? std::set<std::uint32_t>() : called_here(*in_list);
+    std::erase_if(found.open, [&](std::uint32_t thread_id) { return here.contains(thread_id); });
+    if (!found.all.empty())
+        if (Status set = write_tracefs(path("set_event_pid"), separated_by_spaces(found.all), true); !set)
+            return set.error();
+    /* /proc shows nothing of those behind one that ends while it is shown. */
+    return Look{found.all.size() + found.open.size(), found.has_ended ? 1 : certain_enough};
 }
 
 Result<std::set<std::uint32_t>> KernelSession::named_here(const char* list) const {
-    auto numbers = listed(list);
-    if (!numbers || !numbers_) return numbers;
+    const auto numbers = listed(list);
+    return numbers ? called_here(*numbers) : numbers;
+}
+
+std::set<std::uint32_t> KernelSession::called_here(const std::set<std::uint32_t>& numbers) const {
+    if (!numbers_) return numbers;
     std::set<std::uint32_t> here;
-    for (const std::uint32_t number : *numbers)
+    for (const std::uint32_t number : numbers)
         here.insert(numbers_->here_now(number));
     return here;
 }

@@ -3,7 +3,10 @@
 # cmake-once
 # cmake-serial
 """A process whose threads begin and end all the time is attached to: no number of a thread that has ended stays among those that the kernel
-records, or a stranger that gets it next would be recorded under the name of that process."""
+records, or a stranger that gets it next would be recorded under the name of that process; and those that live are recorded, whoever
+made them."""
+import collections
+import json
 import os
 import signal
 import subprocess
@@ -76,6 +79,116 @@ int main(void) {
             self.assertEqual(recorder.returncode, 0)
             self.assertLessEqual(threads, listed)
             self.assertEqual({each for each in listed - threads if int(each) < 4194304}, set())
+
+
+class KernelRelayedThreads(TracedProgramTest):
+    """Each thread makes the next one and ends."""
+    PROGRAM = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static pthread_attr_t detached;
+static void* go_on(void* argument) {
+    pthread_t next;
+    syscall(SYS_getppid);
+    usleep(200);
+    if (pthread_create(&next, &detached, go_on, NULL) != 0) abort();
+    return argument;
+}
+int main(void) {
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    go_on(NULL);
+    pthread_exit(NULL);
+}
+"""
+    ATTACHED = 3
+
+    def setUp(self):
+        super().setUp()
+        self.relay = subprocess.Popen([self.program])
+        self.addCleanup(self.relay.wait)
+        self.addCleanup(self.relay.kill)
+        time.sleep(0.2)
+
+    def record(self, *options):
+        """How many calls each process made."""
+        subprocess.run([PLUMB, "record", "-q", "--force", "-o", self.trace, "-k", "syscalls:getppid", "--duration", "300ms",
+                        *options], check=True)
+        shown = subprocess.run([PLUMB, "view", "--json", self.trace], capture_output=True, text=True, check=True).stdout
+        events = [json.loads(line) for line in shown.splitlines()]
+        return collections.Counter(event.get("pid") for event in events
+                                   if event["event"] == "syscall_entry_getppid" and event.get("comm") == "program")
+
+    def test_of_a_process_are_recorded(self):
+        for _ in range(self.ATTACHED):
+            calls = self.record("-p", str(self.relay.pid))
+            self.assertGreater(sum(calls.values()), 20)
+
+
+class KernelExecByAThread(TracedProgramTest):
+    """Of a process whose first thread has ended: who calls exec() goes on with that one's number."""
+    PROGRAM = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char* name;
+static void* run(void* argument) {
+    getchar();
+    execl(name, name, "again", (char*)0);
+    return argument;
+}
+int main(int count, char** arguments) {
+    name = arguments[0];
+    if (count == 1) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, run, NULL);
+        pthread_exit(NULL);
+    }
+    for (int i = 0; i < 100; i++) syscall(SYS_getsid, 0);
+    if (fork() == 0) {
+        for (int i = 0; i < 50; i++) syscall(SYS_getpgid, 0);
+        _exit(0);
+    }
+    wait(NULL);
+}
+"""
+
+    def wait_for(self, recorder):
+        """Until it records."""
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end and recorder.poll() is None:
+            for instance in Path(f"{TRACEFS}/instances").glob(f"plumb_r{recorder.pid}_*"):
+                if "getsid" in (instance / "set_event").read_text() and (instance / "tracing_on").read_text() == "1\n":
+                    return
+            time.sleep(0.01)
+        self.fail("nothing is recorded")
+
+    def exec_is_recorded(self, *options):
+        with subprocess.Popen([self.program], stdin=subprocess.PIPE) as program:
+            time.sleep(0.1)
+            options = [each.format(program=program.pid) for each in options]
+            with subprocess.Popen([PLUMB, "record", "-q", "--json", "-o", self.trace, "-k", "syscalls:getsid", "-k", "syscalls:getpgid",
+                                   *options], stdout=subprocess.PIPE, text=True) as recorder:
+                self.wait_for(recorder)
+                program.communicate(b"\n")
+                if "--exe" in options:
+                    recorder.send_signal(signal.SIGINT)
+                summary = json.loads(recorder.communicate()[0])
+        self.assertEqual(program.returncode, 0)
+        counts = summary["events_by_name"]
+        self.assertEqual((counts.get("syscall_entry_getsid"), counts.get("syscall_entry_getpgid")), (100, 50))
+
+    def test_of_a_process(self):
+        self.exec_is_recorded("-p", "{program}")
+
+    def test_of_an_executable(self):
+        self.exec_is_recorded("--exe", str(self.program))
 
 
 if __name__ == "__main__":

@@ -67,6 +67,24 @@ TEST_F(FirstThreadEnded, TheProcessIsThere) {
     EXPECT_TRUE(executable->ends_with("/subject")) << *executable;
 }
 
+/* The kernel records by numbers: whoever calls exec() goes on with the first one's. */
+TEST_F(FirstThreadEnded, ItsNumberIsOneOfThoseThatLive) {
+    const auto ids_of = [](std::uint32_t process_id) {
+        std::vector<std::uint32_t> ids;
+        for (const LivingThread& thread : found_threads(process_id).living)
+            ids.push_back(thread.id);
+        return ids;
+    };
+    const std::uint32_t id = subject_->id();
+    EXPECT_THAT(ids_of(id), Contains(id));
+    EXPECT_THAT(ids_of(id), Contains(living_thread(id).value_or(0)));
+    EXPECT_THAT(found_threads(id).ended, IsEmpty());
+    kill(subject_->process_id(), SIGKILL);
+    while (subject_->is_alive())
+        usleep(1000);
+    EXPECT_THAT(ids_of(id), IsEmpty());
+}
+
 TEST_F(FirstThreadEnded, AZombieIsNot) {
     kill(subject_->process_id(), SIGKILL);
     while (subject_->is_alive())
