@@ -112,7 +112,7 @@ std::vector<KnownThread> known_threads(const KernelStatedump& dump, const plumb_
     for (const auto& [thread_id, origin] : dump.threads) {
         const uint64_t age_ns = now_boottime_ns - std::min(now_boottime_ns, origin.began_boottime_ns);
         const auto age = static_cast<uint64_t>(static_cast<double>(age_ns) * counts_per_ns);
-        threads.push_back({thread_id, origin.process_id, now - std::min(now, age)});
+        threads.push_back({thread_id, origin.process_id, now - std::min(now, age), origin.looked_at});
     }
     return threads;
 }

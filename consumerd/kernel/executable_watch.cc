@@ -166,7 +166,8 @@ Result<std::vector<NamedThread>> ExecutableWatch::tell_names(const std::vector<s
         for (const std::uint32_t thread_id : thread_ids(process_id)) {
             if (listed->contains(thread_id) && !hidden.contains(thread_id)) continue;
             std::string name = thread_name(process_id, thread_id);
-            if (!name.empty()) told.push_back({looked_at, thread_id, process_id, std::move(name)});
+            if (!name.empty())
+                told.push_back({looked_at, thread_id, process_id, std::move(name), session_.now()});
         }
     session_.taken_in().add(told);
     return told;
@@ -186,7 +187,7 @@ void ExecutableWatch::tell_other_names(const std::vector<NamedThread>& told) {
         for (const std::uint32_t thread_id : thread_ids(process_id)) {
             std::string name = thread_name(process_id, thread_id);
             if (!name.empty() && names[thread_id] != name)
-                others.push_back({looked_at, thread_id, process_id, std::move(name)});
+                others.push_back({looked_at, thread_id, process_id, std::move(name), session_.now()});
         }
     session_.taken_in().add(others);
 }

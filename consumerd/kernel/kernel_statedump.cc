@@ -13,6 +13,7 @@
 #include <charconv>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include <fcntl.h>
@@ -170,24 +171,19 @@ public:
         begin(id);
         encoder_.end();
     }
+    /* Where one ends meanwhile, whom it made may be the only one by whom the others are known: each that makes the next one. */
     void threads(std::uint32_t process_id) {
-        for (const std::uint32_t thread_id : thread_ids(process_id)) {
-            const std::uint64_t looked_at = read_clock(clock_);
-            const auto stat = thread_stat(process_id, thread_id);
-            if (!stat) continue; /* it ended meanwhile */
-            threads_[thread_id] = {process_id, stat->began_boottime_ns};
-            begin(dump_thread, looked_at);
-            encoder_.put(thread_id);
-            encoder_.put(process_id);
-            encoder_.put(stat->parent);
-            encoder_.put_string(stat->name);
-            encoder_.put((stat->flags & kernel_thread_flag) != 0 ? kernel_thread : user_thread);
-            encoder_.put(std::int32_t{mode_unknown});
-            encoder_.put(std::int32_t{submode_unknown});
-            encoder_.put(status_of(stat->state));
-            encoder_.put(stat->cpu);
-            encoder_.put(file_table_of(process_id));
-            encoder_.end();
+        constexpr int looks_max = 10;
+        std::set<std::uint32_t> dumped;
+        bool has_missed = true;
+        for (int looks = 0; looks < looks_max && has_missed; looks++) {
+            has_missed = false;
+            for (const std::uint32_t thread_id : thread_ids(process_id))
+                if (!dumped.contains(thread_id)) {
+                    const bool is_there = thread(process_id, thread_id);
+                    if (is_there) dumped.insert(thread_id);
+                    has_missed |= !is_there;
+                }
         }
     }
     void files(std::uint32_t process_id) {
@@ -257,6 +253,26 @@ public:
     KernelStatedump take() { return {encoder_.bytes(), std::move(threads_)}; }
 
 private:
+    /* False if it ended meanwhile. */
+    bool thread(std::uint32_t process_id, std::uint32_t thread_id) {
+        const std::uint64_t looked_at = read_clock(clock_);
+        const auto stat = thread_stat(process_id, thread_id);
+        if (!stat) return false;
+        threads_[thread_id] = {process_id, stat->began_boottime_ns, looked_at, stat->name};
+        begin(dump_thread, looked_at);
+        encoder_.put(thread_id);
+        encoder_.put(process_id);
+        encoder_.put(stat->parent);
+        encoder_.put_string(stat->name);
+        encoder_.put((stat->flags & kernel_thread_flag) != 0 ? kernel_thread : user_thread);
+        encoder_.put(std::int32_t{mode_unknown});
+        encoder_.put(std::int32_t{submode_unknown});
+        encoder_.put(status_of(stat->state));
+        encoder_.put(stat->cpu);
+        encoder_.put(file_table_of(process_id));
+        encoder_.end();
+        return true;
+    }
     void begin(std::uint16_t id) { begin(id, read_clock(clock_)); }
     void begin(std::uint16_t id, std::uint64_t time) {
         encoder_.begin(id, time, static_cast<std::uint32_t>(getpid()));

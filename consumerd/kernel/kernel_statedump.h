@@ -31,6 +31,8 @@ const std::vector<EventDescription>& kernel_statedump_events();
 struct ThreadOrigin {
     std::uint32_t process_id;
     std::uint64_t began_boottime_ns;
+    std::uint64_t looked_at = 0; /* by the clock of the records: it was there */
+    std::string name;
 };
 
 /* The dump of this machine, now: records of those events, in time order; and whose threads there are. A thread's record has the
@@ -47,6 +49,7 @@ struct NamedThread {
     std::uint32_t thread_id;
     std::uint32_t process_id;
     std::string name;
+    std::uint64_t seen_at = 0; /* it was there, and of that process; 0: nobody looked */
 };
 std::vector<std::byte> encode_named_threads(const std::vector<NamedThread>& threads);
 

@@ -6,8 +6,10 @@
 namespace plumb {
 
 void ThreadOwners::know(const std::vector<KnownThread>& threads, uint64_t time) {
-    for (const KnownThread& thread : threads)
+    for (const KnownThread& thread : threads) {
         origins_.insert_or_assign({thread.thread_id, thread.since}, Origin{thread.process_id, true, 0});
+        if (thread.looked_at != 0) sights_.push_back({thread.looked_at, thread.thread_id, thread.process_id});
+    }
     looked_until_ = time;
 }
 
@@ -22,11 +24,15 @@ void ThreadOwners::add(std::vector<ThreadNote> notes) {
 }
 
 void ThreadOwners::add_taken_in(std::vector<NamedThread> threads, uint64_t earliest) {
+    std::vector<ThreadNote> notes;
     for (NamedThread& thread : threads) {
         origins_.insert_or_assign({thread.thread_id, thread.timestamp}, Origin{thread.process_id, true, 0});
-        held_.push_back({std::max(thread.timestamp, earliest), thread.thread_id, thread.thread_id, false,
+        if (thread.seen_at != 0) sights_.push_back({thread.seen_at, thread.thread_id, thread.process_id});
+        notes.push_back({std::max(thread.timestamp, earliest), thread.thread_id, thread.thread_id, false,
                          false, thread.name, thread.name});
     }
+    /* What an event tells of the same time is newer. */
+    held_.insert(held_.begin(), notes.begin(), notes.end());
 }
 
 /* What was known of the thread at that time; end(): nothing. */
@@ -38,15 +44,25 @@ ThreadOwners::Origins::const_iterator ThreadOwners::find(uint32_t thread_id, uin
 }
 
 /* From maker to maker. Damaged notes may say that two made each other, at one time. */
-uint32_t ThreadOwners::process_of(uint32_t thread_id, uint64_t time) const {
+ThreadOwners::Root ThreadOwners::root_of(uint32_t thread_id, uint64_t time) const {
     for (size_t looks = 0; looks <= origins_.size(); looks++) {
         const auto found = find(thread_id, time);
-        if (found == origins_.end()) break;
+        if (found == origins_.end()) return {thread_id, false};
         thread_id = found->second.id;
         if (found->second.is_process) break;
         time = found->first.second;
     }
-    return thread_id;
+    return {thread_id, true};
+}
+
+/* All of one process, from whom nobody knows to who was seen. */
+void ThreadOwners::learn_from_sights(uint64_t until) {
+    std::erase_if(sights_, [&](const Sight& sight) {
+        if (sight.time > until) return false;
+        const Root root = root_of(sight.thread_id, sight.time);
+        if (!root.is_known) origins_.insert_or_assign({root.id, 0}, Origin{sight.process_id, true, 0});
+        return true;
+    });
 }
 
 ForkProcesses ThreadOwners::of_fork(uint32_t parent_thread, uint32_t child_thread, uint64_t timestamp) const {
@@ -64,6 +80,7 @@ void ThreadOwners::forget_before(uint32_t thread_id, uint64_t time) {
 std::vector<NamedThread> ThreadOwners::take(uint64_t until) {
     std::stable_sort(held_.begin(), held_.end(),
                      [](const ThreadNote& a, const ThreadNote& b) { return a.timestamp < b.timestamp; });
+    learn_from_sights(until);
     std::vector<NamedThread> named;
     auto note = held_.begin();
     for (; note != held_.end() && note->timestamp <= until; ++note) {

@@ -8,6 +8,9 @@
  * Who is renamed while it is looked who is there has the new name in what that look found, so of whom nothing was told
  * before, the old one is told, too: readers take the first name for all that was before it. So it is with threads of which it was
  * lost that they began.
+ *
+ * A thread may make the next one and end before anybody looked who is there, and that one do likewise: of whose process they all
+ * are tells the first of them that was seen there.
  */
 #ifndef PLUMB_CONSUMERD_KERNEL_THREAD_OWNERS_H
 #define PLUMB_CONSUMERD_KERNEL_THREAD_OWNERS_H
@@ -28,7 +31,8 @@ namespace plumb {
 struct KnownThread {
     uint32_t thread_id;
     uint32_t process_id;
-    uint64_t since; /* it is of that process */
+    uint64_t since;         /* it is of that process */
+    uint64_t looked_at = 0; /* and was there; 0: that is not known */
 };
 
 class ThreadOwners {
@@ -58,12 +62,25 @@ private:
     };
     using Origins = std::map<std::pair<uint32_t, uint64_t>, Origin>; /* by thread and time since when */
 
+    struct Root {
+        uint32_t id; /* of the process; or of a thread, if nobody knows who made that */
+        bool is_known;
+    };
+    struct Sight {
+        uint64_t time;
+        uint32_t thread_id;
+        uint32_t process_id;
+    };
+
     Origins::const_iterator find(uint32_t thread_id, uint64_t time) const;
-    uint32_t process_of(uint32_t thread_id, uint64_t time) const;
+    Root root_of(uint32_t thread_id, uint64_t time) const;
+    uint32_t process_of(uint32_t thread_id, uint64_t time) const { return root_of(thread_id, time).id; }
+    void learn_from_sights(uint64_t until);
     void forget_before(uint32_t thread_id, uint64_t time);
 
     Origins origins_;
     std::vector<ThreadNote> held_;
+    std::vector<Sight> sights_; /* of which not all older notes have come */
     uint64_t looked_until_ = 0;
     std::set<uint32_t> told_; /* threads of which a name until then was taken */
 };

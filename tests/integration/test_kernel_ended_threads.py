@@ -4,7 +4,7 @@
 # cmake-serial
 """A process whose threads begin and end all the time is attached to: no number of a thread that has ended stays among those that the kernel
 records, or a stranger that gets it next would be recorded under the name of that process; and those that live are recorded, whoever
-made them."""
+made them, as threads of that process."""
 import collections
 import json
 import os
@@ -125,7 +125,13 @@ int main(void) {
     def test_of_a_process_are_recorded(self):
         for _ in range(self.ATTACHED):
             calls = self.record("-p", str(self.relay.pid))
-            self.assertGreater(sum(calls.values()), 20)
+            self.assertEqual(list(calls), [self.relay.pid])
+            self.assertGreater(calls[self.relay.pid], 20)
+
+    def test_of_everybody_are_of_their_process(self):
+        for _ in range(self.ATTACHED):
+            calls = self.record("-a")
+            self.assertEqual(list(calls), [self.relay.pid])
 
 
 class KernelExecByAThread(TracedProgramTest):

@@ -75,6 +75,28 @@ TEST_F(ThreadOwnersTest, TakeWhomNobodyKnowsForAProcess) {
     expect(for_ever, {{21, 302, 301, "thread"}});
 }
 
+/* Each makes the next one and ends; 303 alone was seen while it lived. */
+TEST_F(ThreadOwnersTest, KnowThoseWhomNobodySawByTheFirstOfTheirLineThatWasSeen) {
+    owners.know({{303, 300, 20, 24}}, 25);
+    owners.add({thread_began(21, 302, 301), thread_began(22, 303, 302), thread_began(24, 304, 303),
+                thread_began(26, 305, 304), process_began(27, 306, 305)});
+    expect(25, {{21, 302, 300, "thread"}, {22, 303, 300, "thread"}, {24, 304, 300, "thread"}});
+    owners.add({thread_began(28, 307, 301)}); /* it lived yet */
+    expect(for_ever, {{26, 305, 300, "thread"}, {27, 306, 306, "process"}, {28, 307, 300, "thread"}});
+}
+
+TEST_F(ThreadOwnersTest, TakeNobodyForWhoHadTheNumberBefore) {
+    owners.know({{303, 300, 20, 21}}, 25);
+    owners.add({thread_began(22, 303, 302), thread_began(23, 304, 303)});
+    expect(for_ever, {{22, 303, 302, "thread"}, {23, 304, 302, "thread"}});
+}
+
+TEST_F(ThreadOwnersTest, KnowAlsoThoseThatWereTakenInLaterByTheirLine) {
+    owners.add_taken_in({{20, 403, 400, "seen", 23}}, 20);
+    owners.add({thread_began(21, 402, 401), thread_began(22, 403, 402)});
+    expect(for_ever, {{20, 403, 400, "seen"}, {21, 402, 400, "thread"}, {22, 403, 400, "thread"}});
+}
+
 /* What it did until then was done by that name. */
 TEST_F(ThreadOwnersTest, TellWhatAThreadWasCalledWhoseBeginningWasLost) {
     owners.add({renamed(20, 300, "new"), renamed(22, 300, "newer")});
