@@ -96,8 +96,10 @@ Status KernelSource::open() {
         watched_.push_back({cpu.raw.get(), POLLIN, 0});
     }
     if (options_.is_snapshot) {
+        find_from_ = now();
         dump_ = kernel_statedump(options_.statedump);
         dumped_until_ = now();
+        know_ended();
         owners_.know(known_threads(*dump_, options_.clock, now()), dumped_until_);
     }
     return ok();
@@ -115,6 +117,35 @@ std::vector<KnownThread> known_threads(const KernelStatedump& dump, const plumb_
         threads.push_back({thread_id, origin.process_id, now - std::min(now, age), origin.looked_at});
     }
     return threads;
+}
+
+/* Unless events are missing in between: the number of one may have been used again by another whose beginning is among those. */
+void KernelSource::know_ended() {
+    std::vector<NamedThread> before = session_.taken_in().take_kept();
+    for (const auto& [thread_id, origin] : dump_->threads)
+        found_[thread_id] = {origin.looked_at, thread_id, origin.process_id, origin.name};
+    if (has_lost_events()) return;
+    std::map<uint32_t, uint64_t> since;
+    for (const KnownThread& thread : known_threads(*dump_, options_.clock, now()))
+        since[thread.thread_id] = thread.since;
+    std::vector<KnownThread> ended;
+    for (NamedThread& thread : before) {
+        const auto there = since.find(thread.thread_id);
+        if (there != since.end() && there->second <= thread.timestamp) continue;
+        ended.push_back({thread.thread_id, thread.process_id, thread.timestamp});
+        ended_.push_back(std::move(thread));
+    }
+    owners_.know(ended, 0);
+}
+
+/* For the next snapshot: who was there at the end of this one, at the latest. */
+void KernelSource::find(const std::vector<NamedThread>& named) {
+    if (!options_.is_snapshot) return;
+    for (const NamedThread& thread : named) {
+        const auto found = found_.find(thread.thread_id);
+        if (thread.timestamp >= (found == found_.end() ? find_from_ : found->second.timestamp))
+            found_[thread.thread_id] = thread;
+    }
 }
 
 uint64_t KernelSource::now() const {
@@ -381,6 +412,7 @@ void KernelSource::add_names() {
 Status KernelSource::write_names(Sink& sink, uint64_t until) {
     add_names();
     const std::vector<NamedThread> named = owners_.take(until);
+    find(named);
     named_until_ = std::max(named_until_, until);
     return named.empty() ? ok() : sink.write_kernel_statedump(encode_named_threads(named));
 }
@@ -388,7 +420,11 @@ Status KernelSource::write_names(Sink& sink, uint64_t until) {
 /* With what the events tell of names before it and while it was made, in the order of time. */
 Status KernelSource::write_dump(Sink& sink) {
     add_names();
+    /* In front of all else that is told of them; what tells their names is no event that is recorded. */
+    const uint64_t first = std::min(first_read_, owners_.first_held());
+    if (first != std::numeric_limits<uint64_t>::max()) owners_.add_taken_in(std::exchange(ended_, {}), first);
     const std::vector<NamedThread> named = owners_.take(dumped_until_);
+    find(named);
     Status dumped = sink.write_kernel_statedump(with_named_threads(dump_->records, named));
     named_until_ = std::max(named_until_, dumped_until_);
     dump_.reset();
@@ -419,6 +455,10 @@ Status KernelSource::end(Sink& sink) {
         for (const Cpu& cpu : cpus_)
             session_.leave_out(cpu.number, cpu.counts);
         session_.leave_out_probe_hits(missed_probe_hits_);
+        std::vector<NamedThread> found;
+        for (auto& [thread_id, thread] : found_)
+            found.push_back(std::move(thread));
+        session_.taken_in().keep(std::move(found));
     }
     return !dumped ? dumped : !named ? named : kept;
 }

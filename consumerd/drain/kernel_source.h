@@ -35,6 +35,7 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -158,6 +159,8 @@ private:
     void add_names();
     Status write_names(Sink& sink, uint64_t until);
     Status write_dump(Sink& sink);
+    void know_ended();
+    void find(const std::vector<NamedThread>& named);
 
     KernelSession& session_;
     KernelDrainOptions options_;
@@ -180,6 +183,10 @@ private:
     /* Until it is written, which of a snapshot is at its end: */
     std::optional<KernelStatedump> dump_;
     uint64_t dumped_until_ = 0;
+    /* Of a snapshot: threads that the one before found, and that have ended since; and those that this one found. */
+    std::vector<NamedThread> ended_;
+    std::map<uint32_t, NamedThread> found_;
+    uint64_t find_from_ = 0;
 
     uint64_t damaged_pages_ = 0;
     uint64_t failed_reads_ = 0;

@@ -34,10 +34,21 @@ public:
         return {taken.begin(), taken.end()};
     }
 
+    /* Who was there when a snapshot was taken: who ends before the next one is in that, and nobody tells of him any more. */
+    void keep(std::vector<NamedThread> threads) {
+        const std::scoped_lock lock(mutex_);
+        kept_ = std::move(threads);
+    }
+    std::vector<NamedThread> take_kept() {
+        const std::scoped_lock lock(mutex_);
+        return std::exchange(kept_, {});
+    }
+
 private:
     static constexpr std::size_t kept_max = 50'000;
     std::mutex mutex_;
     std::deque<NamedThread> threads_;
+    std::vector<NamedThread> kept_;
 };
 
 } // namespace plumb

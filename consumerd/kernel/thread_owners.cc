@@ -1,6 +1,7 @@
 #include "consumerd/kernel/thread_owners.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace plumb {
@@ -21,6 +22,13 @@ void ThreadOwners::add(std::vector<ThreadNote> notes) {
                                              note.is_process, note.by_thread_id});
         held_.push_back(std::move(note));
     }
+}
+
+uint64_t ThreadOwners::first_held() const {
+    uint64_t first = std::numeric_limits<uint64_t>::max();
+    for (const ThreadNote& note : held_)
+        first = std::min(first, note.timestamp);
+    return first;
 }
 
 void ThreadOwners::add_taken_in(std::vector<NamedThread> threads, uint64_t earliest) {

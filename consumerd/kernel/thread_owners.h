@@ -41,6 +41,8 @@ public:
     void know(const std::vector<KnownThread>& threads, uint64_t time);
 
     void add(std::vector<ThreadNote> notes);
+    /* Time of the first note that is held, or the end of all times. */
+    uint64_t first_held() const;
 
     /* Threads of which no note tells, known from their times on. Their names are taken at `earliest` at the earliest: those
      * until then were. */

@@ -1,6 +1,7 @@
 // cmake-once
 // Which records of the kernel's buffers are given for which CPU, and how often; over a directory that looks like tracefs.
 #include "tests/support/kernel_source_test.h"
+#include "base/file.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/drain/kernel_source.h"
 #include "tests/support/idle_sink.h"
@@ -12,7 +13,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -268,6 +271,74 @@ TEST_F(KernelSourceTest, ASnapshotsStatedumpIsInTheOrderOfTime) {
     const std::vector<uint64_t> times = kernel_statedump_times(options.directory + "/kernel/statedump");
     EXPECT_GT(times.size(), 10u);
     EXPECT_TRUE(std::is_sorted(times.begin(), times.end()));
+}
+
+/* It ended between two snapshots, and is in the later one: neither does an event tell of it there, nor /proc. */
+class EndedBetweenSnapshotsTest : public KernelSourceTest {
+protected:
+    static constexpr uint32_t thread = 2'000'000'001;
+
+    EndedBetweenSnapshotsTest() {
+        tracefs_.add_renames();
+        tracefs_.add_cpu(0, {});
+        auto session = KernelSession::adopt_in(tracefs_.root(), TracefsFolder::cookie);
+        EXPECT_TRUE(session) << session.error().message();
+        session_ = std::move(*session);
+    }
+    /* Whether it has a name. `page`: made when it was looked who is there. */
+    bool snapshot(const std::string& name, const std::function<std::vector<std::byte>()>& page) {
+        KernelDrainOptions options;
+        options.directory = tracefs_.root() + "/" + name;
+        options.is_snapshot = true;
+        options.clock.mode = options.statedump.clock_mode = PLUMB_CLOCK_MONOTONIC;
+        auto drain = drain_kernel(*session_, options);
+        EXPECT_TRUE(drain) << drain.error().message();
+        tracefs_.add_cpu(0, {page()});
+        if (overwritten_ != 0) tracefs_.set_counts(0, overwritten_, 0, 0);
+        EXPECT_TRUE((*drain)->finish());
+        const auto dump = read_small_file(options.directory + "/kernel/statedump", size_t{64} << 20);
+        dump_ = dump ? *dump : "";
+        return dump_.find("short-lived") != std::string::npos;
+    }
+    static std::vector<std::byte> rename() {
+        return PageBuilder(read_clock(PLUMB_CLOCK_MONOTONIC))
+            .event(0, TracefsFolder::rename_event(thread, "short-lived"))
+            .page();
+    }
+    static std::function<std::vector<std::byte>()> call() {
+        return [before = read_clock(PLUMB_CLOCK_MONOTONIC)] {
+            return PageBuilder(before).event(0, TracefsFolder::number_event(thread, 1)).page();
+        };
+    }
+
+    uint64_t overwritten_ = 0;
+    std::string dump_; /* of the last one */
+};
+
+TEST_F(EndedBetweenSnapshotsTest, AThreadIsNamedInTheNextOneAndNotBehind) {
+    EXPECT_TRUE(snapshot("first", rename));
+    EXPECT_TRUE(snapshot("second", call()));
+    EXPECT_FALSE(snapshot("third", call()));
+}
+
+/* Whose events are not recorded, as those that are. */
+TEST_F(EndedBetweenSnapshotsTest, AThreadHasItsOldNameInFrontOfTheNewOne) {
+    EXPECT_TRUE(snapshot("first", rename));
+    EXPECT_TRUE(snapshot("second", [before = read_clock(PLUMB_CLOCK_MONOTONIC)] {
+        return PageBuilder(before)
+            .event(0, TracefsFolder::rename_event(thread, "other name"))
+            .event(1, TracefsFolder::number_event(thread, 1))
+            .page();
+    }));
+    EXPECT_LT(dump_.find("short-lived"), dump_.find("other name"));
+}
+
+/* Of a thread that has its number now, the beginning may be among that. */
+TEST_F(EndedBetweenSnapshotsTest, AThreadIsNotNamedWhereSomethingWasLost) {
+    EXPECT_TRUE(snapshot("first", rename));
+    tracefs_.set_counts(0, 7, 0, 0);
+    overwritten_ = 7;
+    EXPECT_FALSE(snapshot("second", call()));
 }
 
 } // namespace plumb
