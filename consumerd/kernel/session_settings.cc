@@ -32,8 +32,8 @@ SessionSettings::SessionSettings(std::string instance, const std::vector<KernelE
         if (auto text = text_of(instance_ + "/" + file))
             files_.emplace_back(std::move(file), std::move(*text));
     };
-    for (const char* const file :
-         {"trace_clock", "tracing_cpumask", "set_event", "trace_options", "buffer_size_kb"})
+    for (const char* const file : {"trace_clock", "tracing_cpumask", "set_event", "trace_options",
+                                   "buffer_size_kb", "buffer_subbuf_size_kb"})
         note(file);
     for (const KernelEvent& event : events)
         note(fmt::format("events/{}/{}/filter", event.system, event.raw_name));

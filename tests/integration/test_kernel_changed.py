@@ -78,6 +78,10 @@ class Changed(unittest.TestCase):
     def test_who_makes_the_buffers_smaller_is_named(self):
         self.named("buffer_size_kb", ("buffer_size_kb", "100"))
 
+    @unittest.skipUnless((TRACEFS / "buffer_subbuf_size_kb").exists(), "the kernel has pages of one size")
+    def test_who_makes_the_pages_larger_is_named(self):
+        self.named("buffer_subbuf_size_kb (4, now 64)", ("buffer_subbuf_size_kb", "64"))
+
     def test_who_empties_the_buffers_is_named(self):
         """By what the kernel has forgotten to have given to the recorder."""
         summary, _ = self.record(("trace", ""), behind_s=1.5)

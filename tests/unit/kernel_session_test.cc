@@ -405,6 +405,7 @@ protected:
         put("trace_clock", "local [mono]\n");
         put("tracing_cpumask", "3\n");
         put("trace_options", "print-parent\nnooverwrite\n");
+        put("buffer_subbuf_size_kb", "4\n");
         add_event("sched", "sched_switch", 7);
         KernelEvent event;
         event.system = "sched";
@@ -430,6 +431,11 @@ TEST_F(SessionSettingsTest, AreToldWithWhatTheyWereAndAre) {
     put("set_event", "\n");
     EXPECT_EQ(settings_.changes(), "tracing_on (1, now 0), tracing_cpumask (3, now 1), set_event, and 2 more")
         << "in the order of the files";
+}
+
+TEST_F(SessionSettingsTest, AreOfTheSizeOfPages) {
+    put("buffer_subbuf_size_kb", "64\n");
+    EXPECT_EQ(settings_.changes(), "buffer_subbuf_size_kb (4, now 64)");
 }
 
 TEST_F(SessionSettingsTest, ThatWeHaveChangedAreNoChange) {
