@@ -47,6 +47,7 @@ Result<ProcessStatus> parse_status(const std::string& path) {
     status.caught = number_after(*text, "\nSigCgt:", 16);
     status.blocked = number_after(*text, "\nSigBlk:", 16);
     status.pending = number_after(*text, "\nSigPnd:", 16);
+    status.parent = static_cast<std::uint32_t>(number_after(*text, "\nPPid:", 10));
     if (const std::size_t at = text->find("\nUid:"); at != std::string::npos) {
         char* end = nullptr; /* real, effective, saved, that of file systems */
         status.user_id = static_cast<std::uint32_t>(std::strtoul(text->c_str() + at + 5, &end, 10));

@@ -55,6 +55,7 @@ struct ProcessStatus {
     std::uint64_t caught = 0;  /* signals with a handler: bit n-1 for signal n */
     std::uint64_t blocked = 0; /* signals blocked in this thread */
     std::uint64_t pending = 0; /* signals that were sent to this thread alone, and wait */
+    std::uint32_t parent = 0;  /* 0: none that can be seen */
     std::uint32_t user_id = 0; /* real */
     std::uint32_t effective_user_id = 0;
     std::uint32_t seccomp_mode = 0;    /* 0: none, 1: strict, 2: filters */

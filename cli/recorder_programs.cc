@@ -39,6 +39,13 @@ constexpr std::uint32_t first_namespace = 0xeffffffc;
 /* The kernel's events are recorded of these all the same. */
 constexpr const char* no_tracepoints_reason =
     "it has no tracepoints: it neither links plumb nor preloads a probe";
+/* Its fork was not heard of, or all places were taken. */
+constexpr const char* unlisted_reason =
+    "Plumb is in it, but it is not in the list of traced programs: start it "
+    "again";
+constexpr const char* without_state_reason = "Plumb is in it, but could not open its user's state file when "
+                                             "it started (was a descriptor free, memory, "
+                                             "/dev/shm there?): start it again";
 constexpr const char* ended_reason = "it has ended";
 constexpr const char* ended_insisted_reason =
     "it has ended: its seccomp filter may have ended it for a call that tracing makes, which --seccomp risks";
@@ -127,6 +134,11 @@ std::string Recorder::why_unreachable(std::uint32_t process_id) {
                "user that it "
                "seems to be: `plumb record` reaches it from in there, if it has a /dev/shm of its own";
     if (!process_start_boottime_ns(process_id) || (files && files->empty())) return ended_reason;
+    if (session_->state().is_mapped_by(process_id)) return unlisted_reason;
+    const auto is_runtime = [](const MappedFile& file) {
+        return file.path.substr(file.path.rfind('/') + 1).starts_with("libplumb.so");
+    };
+    if (files && std::any_of(files->begin(), files->end(), is_runtime)) return without_state_reason;
     return no_tracepoints_reason;
 }
 

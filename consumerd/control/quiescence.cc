@@ -53,6 +53,9 @@ constexpr std::uint64_t look_patience_ns = 10'000'000'000;
 constexpr const char* stopped_reason =
     "it is stopped, or its cgroup is frozen: it will ask again when it goes on";
 
+constexpr const char* vfork_reason = "it waits in vfork() until its child calls exec() or ends, and hears no "
+                                     "signal before that: it will ask again when it goes on";
+
 constexpr const char* out_of_sight_reason =
     "it runs in another process-id namespace, which cannot be seen from here (the number is its own)";
 
@@ -90,6 +93,14 @@ constexpr const char* not_read_reason =
 constexpr const char* held_by_other_reason =
     "another recording keeps Plumb from making system calls there, as it has a seccomp filter that that "
     "recorder has not; it is left as it is (--seccomp records it all the same)";
+
+/* What keeps it from looking may keep it from opening the channel, too: no descriptor is free, Landlock. */
+std::string filters_unknown_reason(int error_number) {
+    const bool is_helped =
+        error_number != EMFILE && error_number != ENFILE && error_number != EACCES && error_number != EPERM;
+    return fmt::format("it could not look in /proc whether it has a seccomp filter from the start: {}{}",
+                       errno_text(error_number), is_helped ? " (--seccomp records it all the same)" : "");
+}
 
 const char* reason_of_filtered(std::uint32_t flags) {
     if ((flags & PLUMB_PROCESS_CLOCK_CALLS) != 0) return without_clock_reason;
@@ -401,6 +412,7 @@ private:
         const std::uint64_t since_ns = attempt.sent_ns != 0 ? attempt.sent_ns : attempt.first_look_ns;
         attempt.next_look_ns = now_ns_ + life_check_interval_ns;
         if (now_ns_ - since_ns < silence_patience_ns) return true;
+        if (waits_in_vfork(slot.process_id())) return refuse(slot, vfork_reason);
         return refuse(
             slot, fmt::format("signal {} does not reach Plumb there: {} were not answered; the program has "
                               "installed its own handler for it since, or was busy all the time",
@@ -484,14 +496,12 @@ std::string not_attached_reason(std::int32_t error) {
                "may be shifted "
                "by (those of --clock tsc and real are not)";
     if (PLUMB_IS_FILTERS_UNKNOWN(error))
-        return fmt::format("it could not look in /proc whether it has a seccomp filter from the start: {} "
-                           "(--seccomp records it "
-                           "all the same)",
-                           errno_text(error - PLUMB_ERROR_FILTERS_UNKNOWN(0)));
+        return filters_unknown_reason(error - PLUMB_ERROR_FILTERS_UNKNOWN(0));
     return fmt::format("it could not open the session's channel: {}", errno_text(error));
 }
 
 std::string reason_when_late(const std::string& reason) {
+    if (reason == vfork_reason) return "it waited in vfork() for its child when it was to be switched on";
     return reason == stopped_reason ? "it was stopped, or its cgroup frozen, when it was to be switched on"
                                     : reason;
 }

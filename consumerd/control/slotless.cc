@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::uint32_t looks_max = 3;
 constexpr std::uint64_t patience_ns = 200'000'000;
+/* In exec() the handlers go behind what was mapped, and the next program may map the state before it sets its own. */
+constexpr std::uint64_t handler_patience_ns = 100'000'000;
 
 /* Forked by a program that had put a filter on itself, most often: nothing in it may take a slot, nor hear of a session. */
 constexpr const char* unlisted_reason = "it has a seccomp filter, and had it before it could be listed as a "
@@ -41,6 +43,30 @@ bool Slotless::lost_its_state(std::uint32_t process_id) const {
            state_.is_predecessor_mapped_by(process_id);
 }
 
+bool Slotless::is_deaf(std::uint32_t process_id) const {
+    return lacks_handler(process_id, SIGURG) && lacks_handler(process_id, SIGWINCH) &&
+           state_.is_mapped_by(process_id);
+}
+
+/* Most processes have no handler for either: only of those that are near is it looked what they map. */
+bool Slotless::may_be_deaf_child(std::uint32_t process_id, const std::set<std::uint32_t>& with_slot) const {
+    if (!options_.look_for->empty()) return is_deaf(process_id);
+    const Result<ProcessStatus> status = process_status(process_id);
+    const bool is_near = status && status->parent != 0 &&
+                         (with_slot.count(status->parent) != 0 || known_.count(status->parent) != 0);
+    return is_near && is_deaf(process_id);
+}
+
+/* Whether it is not known yet. A child of vfork is its parent's thread as long as that waits. */
+bool Slotless::is_deaf_for(std::uint32_t process_id, const Found& found, std::uint64_t now_ns,
+                           Report& report) const {
+    if (!is_deaf(process_id)) return false;
+    if (now_ns - found.since_ns < handler_patience_ns) return true;
+    const Result<ProcessStatus> status = process_status(process_id);
+    if (status && !waits_in_vfork(status->parent)) tell_of(process_id, unheard_child_reason, report);
+    return false;
+}
+
 /* Whether somebody new was found. */
 bool Slotless::look(const std::set<std::uint32_t>& with_slot, std::uint64_t now_ns, Report& report) {
     for (const std::uint32_t process_id :
@@ -51,6 +77,9 @@ bool Slotless::look(const std::set<std::uint32_t>& with_slot, std::uint64_t now_
             if (lost_its_state(process_id)) {
                 known_.insert(process_id);
                 tell_of(process_id, state_removed_reason, report);
+            } else if (may_be_deaf_child(process_id, with_slot)) {
+                known_.insert(process_id);
+                waited_for_[process_id] = {0, now_ns, 0, {}};
             }
             continue;
         }
@@ -68,6 +97,7 @@ bool Slotless::look(const std::set<std::uint32_t>& with_slot, std::uint64_t now_
 bool Slotless::is_waited_for(std::uint32_t process_id, Found& found, std::uint64_t now_ns,
                              Report& report) const {
     if (!process_start_boottime_ns(process_id)) return false;
+    if (found.signal_number == 0) return is_deaf_for(process_id, found, now_ns, report);
     if (!state_.is_mapped_by(process_id)) return false; /* it is another program by now */
     if (found.sent_ns != 0) {
         if (now_ns - found.sent_ns < patience_ns) return true;

@@ -4,6 +4,9 @@
  * is wiped in children), and takes a slot then. While its events are off it does neither, so a session that is to
  * reach it has to look for it: a process that maps the state file, has a handler for the update signal, and no slot.
  *
+ * A child that has no handler for the signal any more (CLONE_CLEAR_SIGHAND, or it took it away) can not be told: it is named. Only
+ * children of those that are known are looked at for that, and who is asked for by number.
+ *
  * One whose mappings can not be seen may be anybody's with such a handler, and is left alone. What it is sent names no slot
  * (PLUMB_SIGNAL_NO_SLOT): a runtime that knows who it is, or one in a child that shares its parent's memory, takes no
  * notice of it.
@@ -29,6 +32,10 @@ inline constexpr const char* state_removed_reason =
     "session ends): "
     "start it again";
 
+inline constexpr const char* unheard_child_reason = "it was forked without a word to Plumb (by _Fork() or "
+                                                    "clone()), and has no handler for Plumb's signal: it "
+                                                    "can not be told of a recording";
+
 class Slotless {
 public:
     /* options.look_for: these process ids; empty: all that can be seen. */
@@ -40,7 +47,7 @@ public:
 
 private:
     struct Found {
-        std::uint32_t signal_number = 0;
+        std::uint32_t signal_number = 0; /* 0: it has no handler */
         std::uint64_t since_ns = 0;
         std::uint64_t sent_ns = 0; /* 0: not yet */
         SleepCounts sleeps;
@@ -48,6 +55,10 @@ private:
 
     std::optional<std::uint32_t> signal_for(std::uint32_t process_id) const;
     bool lost_its_state(std::uint32_t process_id) const;
+    bool is_deaf(std::uint32_t process_id) const;
+    bool may_be_deaf_child(std::uint32_t process_id, const std::set<std::uint32_t>& with_slot) const;
+    bool is_deaf_for(std::uint32_t process_id, const Found& found, std::uint64_t now_ns,
+                     Report& report) const;
     bool look(const std::set<std::uint32_t>& with_slot, std::uint64_t now_ns, Report& report);
     bool is_waited_for(std::uint32_t process_id, Found& found, std::uint64_t now_ns, Report& report) const;
     void tell_of_refused(std::uint32_t process_id, Report& report) const;

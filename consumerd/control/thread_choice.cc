@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <iterator>
 #include <linux/futex.h>
+#include <sched.h>
 #include <string_view>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -257,7 +258,31 @@ Disturbance second_look(std::uint32_t process_id, std::uint32_t thread_id, std::
     return Disturbance::unknown;
 }
 
+/* clone3() has its flags in memory: that the thread sleeps without hearing signals says it. */
+bool is_vfork(const std::string& line) {
+    long number = -1;
+    unsigned long long flags = 0;
+    if (std::sscanf(line.c_str(), "%ld %llx", &number, &flags) != 2) return false;
+#ifdef SYS_vfork
+    if (number == SYS_vfork) return true;
+#endif
+    return number == SYS_clone3 || (number == SYS_clone && (flags & CLONE_VFORK) != 0);
+}
+
 } // namespace
+
+bool waits_in_vfork(std::uint32_t process_id) {
+    const std::vector<std::uint32_t> threads = thread_ids(process_id);
+    return std::any_of(threads.begin(), threads.end(), [=](std::uint32_t thread_id) {
+        const Result<ProcessStatus> status = thread_status(process_id, thread_id);
+        if (!status || status->state != 'D') return false;
+        const std::string folder = fmt::format("/proc/{}/task/{}", process_id, thread_id);
+        if (const Result<std::string> line = read_small_file(folder + "/syscall")) return is_vfork(*line);
+        const Result<std::string> function = read_small_file(folder + "/wchan");
+        return function &&
+               (function->starts_with("kernel_clone") || function->starts_with("wait_for_vfork_done"));
+    });
+}
 
 std::string interrupted_call(const std::string& line) {
     long number = -1;

@@ -46,6 +46,9 @@ using SleepCounts = std::map<std::uint32_t, std::uint64_t>;
 ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number,
                            const std::set<std::uint32_t>& tried, SleepCounts* first = nullptr);
 
+/* Whether a thread of it waits until its child of vfork() calls exec() or ends: it hears no signal until then. */
+bool waits_in_vfork(std::uint32_t process_id);
+
 /* "poll" if the call returns EINTR or is cut short in spite of SA_RESTART, else "". `line` is that of
  * /proc/PID/task/TID/syscall. */
 std::string interrupted_call(const std::string& line);

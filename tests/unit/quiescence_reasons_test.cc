@@ -2,6 +2,7 @@
 // Who could not be told of a change is named with the reason, who was told is named once, and whom it does not concern is
 // neither. With slots written as processes would write them, of children that map the state file.
 #include "consumerd/control/quiescence.h"
+#include "consumerd/control/slotless.h"
 #include "consumerd/control/unattached.h"
 #include "tests/support/state_test.h"
 
@@ -17,10 +18,13 @@
 #include <string>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <thread>
 #include <vector>
 
 using namespace plumb;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
@@ -44,6 +48,7 @@ struct Shared {
     std::uint64_t generation;
     std::uint32_t signals;
     bool answers, acknowledges;
+    pid_t grandchild;
 };
 Shared* shared = nullptr;
 
@@ -99,6 +104,26 @@ void leave(int) {
 
 void listen() {
     ::signal(SIGURG, on_update);
+}
+
+[[noreturn]] void be_grandchild() {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;)
+        ::pause();
+}
+
+pid_t make_child() {
+    const pid_t child = ::fork();
+    if (child == 0) be_grandchild();
+    return child;
+}
+
+/* One of its threads, from soon on. */
+void wait_in_vfork() {
+    std::thread([] {
+        if (::vfork() == 0) be_grandchild();
+    }).detach();
+    ::usleep(20'000);
 }
 
 class Quiescence : public test::State {
@@ -283,6 +308,51 @@ TEST_F(Quiescence, signals_that_do_not_reach_plumb_are_not_sent_for_ever) {
     EXPECT_EQ(shared->signals, 2u);
 }
 
+TEST_F(Quiescence, who_waits_in_vfork_is_told_so) {
+    const Child waits([] {
+        listen();
+        wait_in_vfork();
+    });
+    plumb_process& its = claim(waits);
+    its.unanswered = PLUMB_UNANSWERED_MAX;
+    its.signalled_s = static_cast<std::uint32_t>(boottime_now_ns() / 1'000'000'000);
+    const std::string why = reason(waits);
+    EXPECT_EQ(why, "it waits in vfork() until its child calls exec() or ends, and hears no signal before "
+                   "that: it will ask again when it goes on");
+    EXPECT_EQ(reason_when_late(why), "it waited in vfork() for its child when it was to be switched on");
+}
+
+TEST_F(Quiescence, a_child_that_was_not_heard_of_and_hears_nothing_is_named) {
+    const Child parent([] { shared->grandchild = make_child(); });
+    const auto child = static_cast<std::uint32_t>(shared->grandchild);
+    const auto only_child = ElementsAre(
+        AllOf(Field(&Unreachable::process_id, child), Field(&Unreachable::reason, unheard_child_reason)));
+    QuiescenceOptions options = quick();
+    options.look_for.emplace();
+    EXPECT_THAT(wait(options).unreachable, IsEmpty()) << "a stranger, as is its parent";
+    claim(parent).acknowledged = UINT64_MAX;
+    EXPECT_THAT(wait(options).unreachable, only_child);
+    options.concerns = [&](const ProcessSlot& slot) { return slot.process_id() != child; };
+    EXPECT_THAT(wait(options).unreachable, IsEmpty());
+    options.concerns = {};
+    slot(7) = {};
+    options.look_for = {child};
+    EXPECT_THAT(wait(options).unreachable, only_child) << "asked for by its number";
+    slot(9).acknowledged = UINT64_MAX;
+    slot(9).signal_number = SIGURG;
+    claim_slot(9, test::claim_here(child, 9), boottime_now_ns(), ready);
+    EXPECT_THAT(wait(options).unreachable, IsEmpty()) << "it has a slot";
+}
+
+/* Until it calls exec(), it is its parent's thread. */
+TEST_F(Quiescence, a_child_of_vfork_is_not_named) {
+    const Child parent([] { wait_in_vfork(); });
+    claim(parent).acknowledged = UINT64_MAX;
+    QuiescenceOptions options = quick();
+    options.look_for.emplace();
+    EXPECT_TRUE(wait(options).complete());
+}
+
 TEST_F(Quiescence, who_has_a_filter_is_told_what_that_means_for_it) {
     const Child child([] {
         listen();
@@ -423,7 +493,7 @@ TEST_F(Quiescence, who_listens_without_a_slot_is_looked_for) {
     EXPECT_TRUE(wait(options).complete());
     EXPECT_EQ(shared->signals, 0u) << "nobody is looked for";
     options.look_for = std::vector<std::uint32_t>{does_not.id()};
-    EXPECT_TRUE(wait(options).complete());
+    EXPECT_EQ(reason(does_not, options), unheard_child_reason);
     EXPECT_EQ(shared->signals, 0u);
     options.look_for = std::vector<std::uint32_t>{listens.id()};
     EXPECT_TRUE(wait(options).complete()) << "it may be about to take a slot";
@@ -490,6 +560,11 @@ TEST(QuiescenceReport, says_of_every_error_what_it_means) {
               "it could not look in /proc whether it has a seccomp filter from the start: No such file or "
               "directory "
               "(--seccomp records it all the same)");
+    for (const int refused : {EMFILE, ENFILE, EACCES, EPERM})
+        EXPECT_EQ(not_attached_reason(PLUMB_ERROR_FILTERS_UNKNOWN(refused)),
+                  "it could not look in /proc whether it has a seccomp filter from the start: " +
+                      errno_text(refused))
+            << "nor would it find the channel";
     EXPECT_EQ(not_attached_reason(ENOMEM), "it could not open the session's channel: Cannot allocate memory");
     plumb_process process{};
     for (std::uint32_t session = 0; session < PLUMB_MAX_SESSIONS; session++) {
