@@ -52,6 +52,8 @@ Result<ProcessStatus> parse_status(const std::string& path) {
         char* end = nullptr; /* real, effective, saved, that of file systems */
         status.user_id = static_cast<std::uint32_t>(std::strtoul(text->c_str() + at + 5, &end, 10));
         status.effective_user_id = static_cast<std::uint32_t>(std::strtoul(end, nullptr, 10));
+        const std::size_t groups_at = text->find("\nGid:", at);
+        status.user_and_group_ids = text->substr(at, text->find('\n', groups_at + 1) - at);
     }
     status.seccomp_mode = static_cast<std::uint32_t>(number_after(*text, "\nSeccomp:", 10));
     status.seccomp_filters = static_cast<std::uint32_t>(number_after(*text, "\nSeccomp_filters:", 10));

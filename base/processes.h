@@ -58,6 +58,7 @@ struct ProcessStatus {
     std::uint32_t parent = 0;  /* 0: none that can be seen */
     std::uint32_t user_id = 0; /* real */
     std::uint32_t effective_user_id = 0;
+    std::string user_and_group_ids;    /* all of them, as /proc writes them: to be compared */
     std::uint32_t seccomp_mode = 0;    /* 0: none, 1: strict, 2: filters */
     std::uint32_t seccomp_filters = 0; /* how many; 0 too before Linux 5.9 */
     std::uint64_t sleeps = 0;          /* how often it gave up its CPU to wait for something */

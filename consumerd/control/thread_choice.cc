@@ -212,10 +212,10 @@ Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t signal_number
 
 /* The smaller, the better. A thread that was signalled and has not answered (it may wait for a disk) comes
  * after one whose call returns EINTR, but before one that would lose more by it, or can not take the signal. */
-int rank(const ThreadChoice& choice, bool runs, bool is_tried) {
-    constexpr int tried = 6, unknown = 2 * tried, heavy = unknown + 1, hidden = heavy + 4,
-                  blocked = hidden + 1;
-    const int behind = is_tried ? tried : 0;
+int rank(const ThreadChoice& choice, bool runs, bool is_tried, bool is_stranger) {
+    constexpr int tried = 6, unknown = 2 * tried, heavy = unknown + 1, stranger = heavy + 4,
+                  hidden = 2 * stranger, blocked = hidden + 1;
+    const int behind = (is_tried ? tried : 0) + (is_stranger ? stranger : 0);
     switch (choice.disturbance) {
     case Disturbance::none:
         return behind + (choice.is_sure ? 0 : runs ? 1 : 2);
@@ -224,12 +224,12 @@ int rank(const ThreadChoice& choice, bool runs, bool is_tried) {
     case Disturbance::interrupted:
         /* They wait for those that could not be seen to take the signal yet, too. */
         if (const int weight = weight_of(choice.system_call); weight > 0)
-            return heavy + 2 * (weight - 1) + (is_tried ? 1 : 0);
+            return heavy + 2 * (weight - 1) + (is_tried ? 1 : 0) + (is_stranger ? stranger : 0);
         return behind + 4;
     case Disturbance::stopped:
         return behind + 5;
     case Disturbance::unknown:
-        return unknown;
+        return unknown + (is_stranger ? stranger : 0);
     case Disturbance::hidden:
         return hidden;
     case Disturbance::blocked:
@@ -325,12 +325,13 @@ std::string interrupted_wait(const std::string& function) {
 ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number,
                            const std::set<std::uint32_t>& tried, SleepCounts* first) {
     ThreadChoice best;
-    int best_rank = rank(best, false, false);
+    int best_rank = rank(best, false, false, false);
     std::uint64_t best_sleeps = 0;
     const auto is_better = [&](const ThreadChoice& choice, int its_rank, std::uint64_t sleeps) {
         const bool is_worth_more = choice.disturbance == Disturbance::interrupted && sleeps > best_sleeps;
         return its_rank < best_rank || (its_rank == best_rank && is_worth_more);
     };
+    const Result<ProcessStatus> leader = process_status(process_id);
     for (const std::uint32_t thread_id : thread_ids(process_id)) {
         const Result<ProcessStatus> status = thread_status(process_id, thread_id);
         if (!status || status->state == 'Z' || status->state == 'X') continue;
@@ -338,14 +339,15 @@ ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number
         if ((status->blocked >> (signal_number - 1) & 1) == 0)
             choice.disturbance = disturbance_of(process_id, signal_number, status->state, choice);
         const bool runs = status->state == 'R', is_tried = tried.count(thread_id) != 0;
+        const bool is_stranger = leader && status->user_and_group_ids != leader->user_and_group_ids;
         const std::uint64_t sleeps =
             first != nullptr ? status->sleeps - first->try_emplace(thread_id, status->sleeps).first->second
                              : 0;
-        int choice_rank = rank(choice, runs, is_tried);
+        int choice_rank = rank(choice, runs, is_tried, is_stranger);
         if (!is_better(choice, choice_rank, sleeps)) continue;
         if (needs_second_look(choice.disturbance)) {
             choice.disturbance = second_look(process_id, thread_id, signal_number, choice.disturbance);
-            choice_rank = rank(choice, runs, is_tried);
+            choice_rank = rank(choice, runs, is_tried, is_stranger);
             if (!is_better(choice, choice_rank, sleeps)) continue;
         }
         best = choice;

@@ -9,6 +9,9 @@
  * that is cut short, and last of all in pause() or sigsuspend(), since a program may take it for the signal that it waits for.
  * Among those whose call returns EINTR it is the one that has woken most often while it was looked at: a sleep of a millisecond,
  * again and again, loses less by it than one of an hour.
+ *
+ * A thread that is another user than the first one, by system calls of its own, may not be able to open what the update tells it of:
+ * it comes behind all others that can take the signal.
  */
 #ifndef PLUMB_CONSUMERD_CONTROL_THREAD_CHOICE_H
 #define PLUMB_CONSUMERD_CONTROL_THREAD_CHOICE_H

@@ -170,6 +170,8 @@ public:
         return chosen;
     }
 
+    std::uint32_t id() const { return static_cast<std::uint32_t>(process_); }
+
 private:
     pid_t process_ = -1;
 };
@@ -247,6 +249,40 @@ TEST(ChooseThread, SaysHowMuchACallIsDisturbed) {
     }
     for (const int end : ends)
         ::close(end);
+}
+
+/* By system calls of its own, which the C library makes for all threads: it may not open what it would be told of. */
+TEST(ChooseThread, TakesOneThatIsAnotherUserLast) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+    const auto as_another = [](const std::function<void()>& work) {
+        std::thread([=] {
+            ::syscall(SYS_setfsuid, 12345);
+            work();
+        }).detach();
+    };
+    const auto wait_for_ever = [] {
+        std::uint32_t word = 0;
+        ::syscall(SYS_futex, &word, FUTEX_WAIT, 0, nullptr, nullptr, 0);
+    };
+    const Child sleeps([&] {
+        as_another(wait_for_ever);
+        for (;;)
+            ::usleep(1'000'000'000);
+    });
+    ::usleep(20'000);
+    const ThreadChoice own = sleeps.choice(SIGURG, Disturbance::interrupted);
+    EXPECT_EQ(own.disturbance, Disturbance::interrupted);
+    EXPECT_EQ(own.system_call, "clock_nanosleep");
+    EXPECT_EQ(own.thread_id, sleeps.id());
+    const Child blocks([&] {
+        as_another(wait_for_ever);
+        const sigset_t all = set_of(SIGURG);
+        ::sigprocmask(SIG_BLOCK, &all, nullptr);
+        for (;;)
+            ::pause();
+    });
+    EXPECT_EQ(blocks.choice(SIGURG, Disturbance::none).disturbance, Disturbance::none)
+        << "better than nobody";
 }
 
 /* A short sleep, again and again, loses less than a long one: whichever of its threads does it. */
