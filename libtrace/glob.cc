@@ -1,6 +1,7 @@
 // Patterns over "provider:event" and over paths of executables: `*` any characters, `?` one, `[a-z]` and
 // `[!a-z]` sets, `\` quotes the next. fnmatch() of the C library may allocate and depends on the locale; this one is
-// async-signal-safe.
+// async-signal-safe. Characters are those of UTF-8; a byte that is in none is one by itself. The controller's
+// glob_matches() reads them alike.
 //
 // Linear in pattern times text: on a mismatch only the last `*` is tried again, one character further.
 #include "runtime.h"
@@ -9,9 +10,31 @@ namespace plumb {
 
 namespace {
 
+// Behind all that UTF-8 has, so that no byte is taken for a character.
+constexpr uint32_t lone_byte = 0x110000;
+
+bool continues(char byte) {
+    return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
+}
+
+// The character at `*at`, which is stepped over. The NUL at the end continues none.
+uint32_t take_character(const char** at) {
+    const char* const text = *at;
+    const auto first = static_cast<unsigned char>(*text);
+    const uint32_t length = first < 0xc2 || first > 0xf4 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    *at = text + 1;
+    if (length == 1) return first < 0x80 ? first : lone_byte + first;
+    uint32_t character = first & (0x7fu >> length);
+    for (uint32_t i = 1; i < length; i++) {
+        if (!continues(text[i])) return lone_byte + first;
+        character = character << 6 | (static_cast<unsigned char>(text[i]) & 0x3fu);
+    }
+    *at = text + length;
+    return character;
+}
+
 // Matches one character against the element at `*pattern` (not a star) and steps over the element.
-bool element_matches(const char** pattern, char next) {
-    const auto character = static_cast<unsigned char>(next);
+bool element_matches(const char** pattern, uint32_t character) {
     const char* p = *pattern;
     if (*p == '[') {
         const char* set = p + 1;
@@ -19,11 +42,11 @@ bool element_matches(const char** pattern, char next) {
         if (negated) set++;
         bool found = false;
         for (bool first = true; *set != '\0' && (first || *set != ']'); first = false) {
-            const auto low = static_cast<unsigned char>(*set++);
-            unsigned char high = low;
+            const uint32_t low = take_character(&set);
+            uint32_t high = low;
             if (set[0] == '-' && set[1] != '\0' && set[1] != ']') {
-                high = static_cast<unsigned char>(set[1]);
-                set += 2;
+                set++;
+                high = take_character(&set);
             }
             found |= low <= character && character <= high;
         }
@@ -37,8 +60,9 @@ bool element_matches(const char** pattern, char next) {
         return true;
     }
     if (*p == '\\' && p[1] != '\0') p++;
-    *pattern = p + 1;
-    return *p == next;
+    const bool is_it = take_character(&p) == character;
+    *pattern = p;
+    return is_it;
 }
 
 } // namespace
@@ -52,13 +76,16 @@ bool pattern_matches(const char* pattern, const char* text) {
             star_text = text;
             continue;
         }
-        const char* next = pattern;
-        if (*pattern != '\0' && element_matches(&next, *text)) {
-            pattern = next;
-            text++;
+        const char* behind_element = pattern;
+        const char* behind_text = text;
+        const uint32_t character = take_character(&behind_text);
+        if (*pattern != '\0' && element_matches(&behind_element, character)) {
+            pattern = behind_element;
+            text = behind_text;
         } else if (after_star != nullptr) {
             pattern = after_star;
-            text = ++star_text;
+            (void)take_character(&star_text);
+            text = star_text;
         } else {
             return false;
         }
