@@ -299,13 +299,19 @@ void LaunchedCommand::give_up() {
 /* What else is known of why. */
 static Error could_not_run(const std::string& name, int cause) {
     const Error error = Error::from_errno(cause, "Could not run {}", name);
-    const bool is_file = name.find('/') != std::string::npos && access(name.c_str(), F_OK) == 0;
+    struct stat status {};
+    const bool is_there = stat(name.c_str(), &status) == 0;
+    const bool is_file = name.find('/') != std::string::npos && is_there;
+    if (cause == EACCES && is_file && S_ISDIR(status.st_mode))
+        return error.hint("It is a folder: name the program in it.");
     if (cause == EACCES && is_file) return error.hint("It may not be executed: `chmod +x {}`.", name);
     if (cause == ENOEXEC)
         return error.hint("It is no program of this machine; a script begins with #! and who reads it.");
     if (cause != ENOENT) return error;
     if (name.find('/') == std::string::npos)
-        return error.hint("It is in no folder of PATH; ./{} is one of this folder.", name);
+        return is_there && S_ISREG(status.st_mode)
+                   ? error.hint("It is in no folder of PATH; ./{} is the one of this folder.", name)
+                   : error.hint("It is in no folder of PATH.");
     if (!is_file) return error;
     std::string first;
     std::getline(std::ifstream(name), first);

@@ -83,7 +83,8 @@ class Refused(unittest.TestCase):
         self.refused("plumb: There is no command `help`. `plumb COMMAND --help` explains one.", "help")
         self.refused("plumb: There is no command `stop`. What `plumb record` began ends with its command", "stop")
         self.refused("several patterns have an option each", "record", "-e", "a:*,b:*", "--", "true")
-        self.refused("It is in no folder of PATH", "record", "--", "nosuchprogram")
+        self.refused("It is in no folder of PATH.\n", "record", "--", "nosuchprogram")
+        self.refused("/etc: Permission denied. It is a folder: name the program in it.\n", "record", "--", "/etc")
         with tempfile.TemporaryDirectory() as folder:
             script = os.path.join(folder, "script")
             with open(script, "w", encoding="utf-8") as file:
