@@ -21,6 +21,8 @@
 namespace plumb {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::size_t max_metadata_bytes = std::size_t{1} << 28;
 constexpr int max_folder_depth = 16;
 
@@ -42,18 +44,42 @@ std::string who_may_read(const std::string& folder) {
                : fmt::format("Read it as its owner, user {}, or as root (sudo).", status.st_uid);
 }
 
+/* Nothing of one that has vanished since it was listed, or has nothing to list (/proc of a zombie). */
+Result<std::vector<fs::path>> folders_in(const fs::path& folder) {
+    std::vector<fs::path> folders;
+    std::error_code error, ignored;
+    fs::directory_iterator at(folder, fs::directory_options::skip_permission_denied, error);
+    for (const fs::directory_iterator end; !error && at != end; at.increment(error))
+        if (at->is_directory(ignored) && !at->is_symlink(ignored)) folders.push_back(at->path());
+    const int number = error.value();
+    if (error && number != ENOENT && number != ENOTDIR && number != ESRCH && number != EINVAL)
+        return Error::from_errno(number, "Could not look through {}", folder.string());
+    return folders;
+}
+
+Status look_through(const fs::path& folder, int depth, FoundTraces& found) {
+    std::error_code ignored;
+    if (is_closed(folder))
+        found.closed.push_back(folder.string());
+    else if (fs::is_regular_file(folder / "metadata", ignored))
+        found.folders.push_back(folder.string());
+    if (depth > max_folder_depth) return ok();
+    const Result<std::vector<fs::path>> inside = folders_in(folder);
+    if (!inside) return inside.error();
+    for (const fs::path& each : *inside) {
+        if (is_aside_folder(each.filename().native()))
+            found.aside.push_back(each.string());
+        else if (Status looked = look_through(each, depth + 1, found); !looked)
+            return looked;
+    }
+    return ok();
+}
+
 /* Those below (and with) `path`, sorted by name. Links are not followed, nor is what was put aside read beside what is to
  * replace it. */
 Result<FoundTraces> find_traces(const std::string& path) {
-    namespace fs = std::filesystem;
     FoundTraces found;
     std::error_code error;
-    const auto look = [&](const fs::path& folder) {
-        if (is_closed(folder))
-            found.closed.push_back(folder.string());
-        else if (fs::is_regular_file(folder / "metadata", error))
-            found.folders.push_back(folder.string());
-    };
     if (path.empty())
         return Error("The name of the trace's folder is empty.")
             .hint("Name the folder that was given to `plumb record -o`; the one that you are in is `.`.");
@@ -66,20 +92,7 @@ Result<FoundTraces> find_traces(const std::string& path) {
                 .hint("Name the folder that was given to `plumb record -o`.");
         return Error("There is no folder {}.", path);
     }
-    look(path);
-    fs::recursive_directory_iterator at(path, fs::directory_options::skip_permission_denied, error);
-    for (const fs::recursive_directory_iterator end; !error && at != end; at.increment(error)) {
-        if (at.depth() >= max_folder_depth) at.disable_recursion_pending();
-        std::error_code ignored;
-        if (!at->is_directory(ignored) || at->is_symlink(ignored)) continue;
-        if (is_aside_folder(at->path().filename().native())) {
-            found.aside.push_back(at->path().string());
-            at.disable_recursion_pending();
-        } else {
-            look(at->path());
-        }
-    }
-    if (error) return Error("Could not look through {}: {}.", path, error.message());
+    if (Status looked = look_through(path, 0, found); !looked) return looked.error();
     std::sort(found.folders.begin(), found.folders.end());
     std::sort(found.aside.begin(), found.aside.end());
     std::sort(found.closed.begin(), found.closed.end());

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -125,6 +126,17 @@ TEST_F(TraceFolders, SayWhyThereIsNoTrace) {
     EXPECT_THAT(times(), StartsWith("Could not understand " + root + "/bad/metadata"));
     EXPECT_THAT(times(),
                 HasSubstr("The metadata, line 1: the end of the text stands where a name should be."));
+}
+
+/* What its process had open of the network is not there any more. */
+TEST_F(TraceFolders, MayHaveOneThatCanNotBeListed) {
+    const pid_t zombie = ::fork();
+    if (zombie == 0) ::_exit(0);
+    siginfo_t info{};
+    ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(zombie), &info, WEXITED | WNOWAIT), 0);
+    const std::string folder = fmt::format("/proc/{}", zombie);
+    EXPECT_THAT(times(folder), StartsWith(folder + " holds no trace"));
+    ::waitpid(zombie, nullptr, 0);
 }
 
 /* Whatever its owner lets others read. */
