@@ -39,6 +39,12 @@ bool is_wanted(const std::vector<KernelSelector>& selectors, const TracefsEvent&
     return included || !any_included;
 }
 
+bool any_is_system_alone(const std::vector<KernelSelector>& selectors) {
+    return std::any_of(selectors.begin(), selectors.end(), [](const KernelSelector& selector) {
+        return selector.text.find(':') == std::string::npos;
+    });
+}
+
 std::string format_path(const std::string& root, const TracefsEvent& event) {
     return fmt::format("{}/events/{}/{}/format", root, event.system, event.name);
 }
@@ -108,7 +114,10 @@ int list_kernel_events(const std::vector<std::string>& patterns, bool verbose, b
         print_out("{}\n",
                   Json{{"events", std::move(list)}}.dump(2, ' ', false, Json::error_handler_t::replace));
     else if (shown == 0)
-        print_error("plumb: the kernel has no such events.\n");
+        print_error("plumb: the kernel has no such events.{}\n",
+                    any_is_system_alone(*selectors)
+                        ? " A name without a colon is that of a system: write syscalls:openat, '*:openat'."
+                        : "");
     return status;
 }
 

@@ -178,8 +178,13 @@ int run_view(ViewOptions options) {
     EventFilter filter(reader, options.filter);
     if (Status understood = filter.take_condition(); !understood)
         return complain(understood.error().with("--where"));
-    for (const std::string& pattern : filter.idle_patterns())
-        warn(fmt::format("the trace has no event that matches {}", escaped(pattern)));
+    for (const std::string& pattern : filter.idle_patterns()) {
+        const std::string name = filter.without_system(pattern);
+        warn(fmt::format(
+            "the trace has no event that matches {}{}", escaped(pattern),
+            name.empty() ? ""
+                         : fmt::format("; the kernel's are called by their names alone: {}", escaped(name))));
+    }
 
     ::signal(SIGPIPE, SIG_IGN);
     OutputBuffer out(STDOUT_FILENO);

@@ -127,6 +127,11 @@ TEST(ConditionParser, SaysWhatIsWrongAndWhere) {
     } cases[] = {
         {"a b", "there is no operation here", 2},
         {"a )", "there is no operation here", 2},
+        {"a = 5", "there is no operation here: == is one", 2},
+        {"b && (a=5)", "there is no operation here: == is one", 7},
+        {"a and b", "there is no operation here: && is one", 2},
+        {"(a or(b))", "there is no operation here: || is one", 3},
+        {"a orb", "there is no operation here", 2},
         {"(a", "this parenthesis is not closed", 0},
         {"b + (a b)", "this parenthesis is not closed", 4},
         {"()", "this is no field, number or text in quotation marks", 1},

@@ -2,6 +2,7 @@
 // cmake-cost: 30
 /* What the trace reader promises: every event of every stream, in time order, with its exact values and the
  * names of who wrote it, and every loss counted. (Damage: trace_damage_test.cc.) */
+#include "tests/support/kernel_like_trace.h"
 #include "tests/support/opened_trace.h"
 #include "trace/show/event_filter.h"
 #include "trace/show/trace_summary.h"
@@ -417,6 +418,35 @@ TEST(TraceReader, FiltersByEventAndThread) {
     EXPECT_EQ(count({{}, {11}, {}, {}}), 8);
     EXPECT_EQ(count({{}, {}, {20}, {}}), 3);
     EXPECT_EQ(count({{}, {}, {}, {"work*"}}), 5);
+}
+
+/* As `plumb record -k` takes them. */
+TEST(TraceReader, FiltersByTheKernelsNames) {
+    KernelLikeTrace made;
+    for (const char* name :
+         {"syscall_entry_openat", "syscall_exit_openat", "syscall_entry_read", "sched_switch"})
+        made.event(made.add(name, "u8 x;"), 1, 1, Payload().add(uint8_t{1}));
+    made.end_packet();
+    const Opened trace = made.made();
+    const auto count = [&](const char* pattern) {
+        Result<TraceReader> reader = trace.open();
+        EventFilter filter(*reader, {{pattern}, {}, {}, {}});
+        int wanted = 0;
+        while (const Event* const event = reader->next())
+            wanted += filter.wants(*event) ? 1 : 0;
+        return wanted;
+    };
+    EXPECT_EQ(count("syscalls:openat"), 2);
+    EXPECT_EQ(count("syscalls:*"), 3);
+    EXPECT_EQ(count("syscalls:sys_enter_*"), 2);
+    EXPECT_EQ(count("!syscalls:open*"), 2);
+    EXPECT_EQ(count("syscalls:sched_switch"), 0);
+    Result<TraceReader> reader = trace.open();
+    const EventFilter filter(*reader, {});
+    EXPECT_EQ(filter.without_system("sched:sched_*"), "sched_*");
+    EXPECT_EQ(filter.without_system("!sched:sched_switch"), "!sched_switch");
+    EXPECT_EQ(filter.without_system("sched:other"), "");
+    EXPECT_EQ(filter.without_system("sched_swit"), "");
 }
 
 TEST(TraceReader, ConvertsCyclesOfAnyFrequencyExactly) {

@@ -52,7 +52,7 @@ public:
         if (at_ == tree_.source.size()) return Error("The condition is empty.");
         const auto whole = expression(0);
         if (!whole) return whole.error();
-        if (at_ != tree_.source.size()) return wrong(at_, "there is no operation here");
+        if (at_ != tree_.source.size()) return no_operation();
         return std::move(tree_);
     }
 
@@ -61,6 +61,19 @@ private:
 
     Error wrong(std::size_t column, const std::string& what) const {
         return condition_error(tree_.source, column, what);
+    }
+    /* How others write an operation. */
+    const char* meant_sign() const {
+        const std::string_view rest = std::string_view(tree_.source).substr(at_);
+        if (rest.starts_with('=')) return "==";
+        const std::string_view word = rest.substr(0, rest.find_first_of(" \t\n(!\"'"));
+        if (word == "and" || word == "AND") return "&&";
+        return word == "or" || word == "OR" ? "||" : nullptr;
+    }
+    Error no_operation() const {
+        const char* const meant = meant_sign();
+        return wrong(at_, meant == nullptr ? "there is no operation here"
+                                           : fmt::format("there is no operation here: {} is one", meant));
     }
     char peek(std::size_t ahead = 0) const {
         return at_ + ahead < tree_.source.size() ? tree_.source[at_ + ahead] : '\0';
@@ -136,6 +149,7 @@ private:
             at_++;
             const Place inner = expression(0);
             if (!inner) return inner;
+            if (peek() != ')' && meant_sign() != nullptr) return no_operation();
             if (peek() != ')') return wrong(column, "this parenthesis is not closed");
             at_++;
             return inner;

@@ -27,10 +27,22 @@ bool has_provider(const std::string& name) {
     return colon != std::string::npos && name.compare(colon, 2, "::") != 0;
 }
 
+/* A system call as `plumb record -k` takes it: syscalls:openat, syscalls:sys_enter_openat. Here it is syscall_entry_openat. */
+bool is_system_call_of(std::string_view pattern, std::string_view name) {
+    constexpr std::string_view system = "syscalls:", entry = "syscall_entry_", exit = "syscall_exit_";
+    if (!pattern.starts_with(system)) return false;
+    const bool is_entry = name.starts_with(entry);
+    if (!is_entry && !name.starts_with(exit)) return false;
+    const std::string call(name.substr((is_entry ? entry : exit).size()));
+    pattern.remove_prefix(system.size());
+    return glob_matches(pattern, call) ||
+           glob_matches(pattern, (is_entry ? "sys_enter_" : "sys_exit_") + call);
+}
+
 /* Events of the kernel have no provider: for them the pattern is as it stands. */
 bool matches(const std::string& pattern, const std::string& name) {
-    if (!has_provider(name))
-        return glob_matches(pattern.c_str() + (pattern.starts_with('!') ? 1 : 0), name.c_str());
+    const std::string_view glob = std::string_view(pattern).substr(pattern.starts_with('!') ? 1 : 0);
+    if (!has_provider(name)) return glob_matches(glob, name) || is_system_call_of(glob, name);
     return glob_matches(whole_pattern(pattern).c_str(), name.c_str());
 }
 
@@ -75,6 +87,17 @@ EventFilter::EventFilter(TraceReader& reader, FilterOptions options)
         if (std::none_of(reader.event_infos().begin(), reader.event_infos().end(),
                          [&](const EventInfo* info) { return matches(pattern, info->name); }))
             idle_patterns_.push_back(pattern);
+}
+
+std::string EventFilter::without_system(const std::string& pattern) const {
+    const std::size_t colon = pattern.find(':');
+    if (colon == std::string::npos) return {};
+    const std::string name = (pattern.starts_with('!') ? "!" : "") + pattern.substr(colon + 1);
+    const auto& infos = reader_.event_infos();
+    const bool is_one = std::any_of(infos.begin(), infos.end(), [&](const EventInfo* info) {
+        return !has_provider(info->name) && matches(name, info->name);
+    });
+    return is_one ? name : std::string();
 }
 
 Status EventFilter::take_condition() {

@@ -54,6 +54,8 @@ public:
     bool is_past(const Event& event) const { return event.time_ns > options_.until_ns; }
     /* Patterns that no event of the trace matches: probably mistyped. */
     const std::vector<std::string>& idle_patterns() const { return idle_patterns_; }
+    /* Such a pattern with the kernel's system in front, "sched:sched_switch", as the trace's events are called; empty: none is. */
+    std::string without_system(const std::string& pattern) const;
 
 private:
     bool wants_event(const EventInfo& info) const;
