@@ -109,6 +109,24 @@ TEST(Condition, KnowsFieldsOfEachKind) {
         EXPECT_EQ(fulfilled(trace, condition), which) << condition;
 }
 
+/* A number that an enumeration has no label for is none of its labels. */
+TEST(Condition, TakesNumbersWithoutALabelForNoneOfThem) {
+    KernelLikeTrace trace;
+    const uint32_t event = trace.add("e", "enum : u8 { new, sent = 4 } status;");
+    const uint32_t other = trace.add("f", "u8 x;");
+    for (const uint8_t value : {uint8_t{0}, uint8_t{4}, uint8_t{5}})
+        trace.event(event, value + 1u, 7, Payload().add(value));
+    trace.event(other, 9, 7, Payload().add(uint8_t{1}));
+    trace.end_packet();
+    const Opened made = trace.made();
+    EXPECT_EQ(fulfilled(made, "status == 'sent'"), "-+--");
+    EXPECT_EQ(fulfilled(made, "status != 'sent'"), "+-+-");
+    EXPECT_EQ(fulfilled(made, "!(status == 'sent')"), "+-+-");
+    EXPECT_EQ(fulfilled(made, "status !~ 's*'"), "+-+-");
+    EXPECT_EQ(fulfilled(made, "status < 'sent'"), "+---");
+    EXPECT_EQ(fulfilled(made, "status != 4"), "+-+-");
+}
+
 /* The message without its picture, and the column that it points at. */
 std::pair<std::string, std::size_t> mistake(const Opened& trace, const std::string& condition) {
     const std::string message = fulfilled(trace, condition);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace plumb {
 namespace {
@@ -58,6 +59,24 @@ Value labelled(__int128 value, std::string_view label) {
     made.has_label = true;
     made.text = label;
     return made;
+}
+
+TEST(ConditionValues, ANumberWithoutALabelIsNoText) {
+    Value number = of_integer(5);
+    number.lacks_label = true;
+    const Value text = of_text("five"), label = labelled(5, "five");
+    for (const auto& [a, b] : {std::pair(number, text), std::pair(text, number)}) {
+        EXPECT_EQ(two(a, Op::equal, b), "0");
+        EXPECT_EQ(two(a, Op::unequal, b), "1");
+        EXPECT_EQ(two(a, Op::matches, b), "0");
+        EXPECT_EQ(two(a, Op::matches_not, b), "1");
+        for (const Op order : {Op::less, Op::less_equal, Op::greater, Op::greater_equal})
+            EXPECT_EQ(two(a, order, b), "nothing");
+        EXPECT_EQ(shown(of_one(Op::logical_not, of_two(Op::equal, a, b))), "1");
+    }
+    EXPECT_EQ(two(number, Op::matches_not, label), "1");
+    EXPECT_EQ(two(number, Op::equal, label), "1") << "numbers";
+    EXPECT_EQ(two(number, Op::unequal, {}), "nothing");
 }
 
 TEST(ConditionValues, IntegersAreCountedExactly) {

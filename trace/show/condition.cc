@@ -119,13 +119,14 @@ struct Condition::Bound {
                 if (step.labels == nullptr) return;
                 if (step.has_flags) {
                     value.has_label = get_label(step, bits, flag_texts_[field]);
+                    value.lacks_label = !value.has_label;
                     if (value.has_label) value.text = flag_texts_[field];
                     return;
                 }
                 const tsdl::Label* const label = find_label(step, bits);
-                if (label == nullptr) return;
-                value.text = label->name;
-                value.has_label = true;
+                value.has_label = label != nullptr;
+                value.lacks_label = label == nullptr;
+                if (label != nullptr) value.text = label->name;
             });
         }
         void floating(const Step& step, double number) {

@@ -3,7 +3,7 @@
 #include "base/glob.h"
 
 #include <cmath>
-#include <string>
+#include <string_view>
 
 namespace plumb {
 
@@ -68,17 +68,33 @@ static bool compare(ConditionOperator op, const T& a, const T& b) {
     }
 }
 
+/* Of an enumeration's value that has no label, and a text: it is not that text. */
+static ConditionValue of_unlabelled_and_text(ConditionOperator op) {
+    switch (op) {
+    case ConditionOperator::equal:
+    case ConditionOperator::matches:
+        return of_integer(0);
+    case ConditionOperator::unequal:
+    case ConditionOperator::matches_not:
+        return of_integer(1);
+    default:
+        return {};
+    }
+}
+
 static ConditionValue compared(ConditionOperator op, const ConditionValue& a, const ConditionValue& b) {
+    const bool is_one_unlabelled = (a.lacks_label && is_text(b)) || (is_text(a) && b.lacks_label);
     if (op == ConditionOperator::matches || op == ConditionOperator::matches_not) {
-        if (!is_text(a) || !is_text(b)) return {};
-        const bool matches = glob_matches(std::string(b.text).c_str(), std::string(a.text).c_str());
+        if (!is_text(a) || !is_text(b))
+            return is_one_unlabelled ? of_unlabelled_and_text(op) : ConditionValue{};
+        const bool matches = glob_matches(b.text, a.text);
         return of_integer(matches == (op == ConditionOperator::matches) ? 1 : 0);
     }
     if (a.kind == Kind::integer && b.kind == Kind::integer)
         return of_integer(compare(op, a.integer, b.integer) ? 1 : 0);
     if (is_number(a) && is_number(b)) return of_integer(compare(op, number_of(a), number_of(b)) ? 1 : 0);
     if (is_text(a) && is_text(b)) return of_integer(compare(op, a.text, b.text) ? 1 : 0);
-    return {};
+    return is_one_unlabelled ? of_unlabelled_and_text(op) : ConditionValue{};
 }
 
 static ConditionValue of_bits(ConditionOperator op, __int128 a, __int128 b) {

@@ -19,6 +19,7 @@ struct ConditionValue {
     double floating = 0;
     std::string_view text; /* also of an enumeration's value, which is an integer: its label */
     bool has_label = false;
+    bool lacks_label = false; /* an enumeration's value that has none */
 };
 
 ConditionValue of_integer(__int128 value);
