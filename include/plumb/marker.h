@@ -19,7 +19,7 @@
 #pragma GCC system_header
 
 #include <plumb/detail/standard.h>
-#ifndef PLUMB_OLD_STANDARD_
+#ifndef PLUMB_NO_EVENTS_
 
 #include <plumb/detail/event.h>
 #include <plumb/detail/for_each.h>

@@ -19,12 +19,12 @@
  *     (x8 x16 x32 x64, name)            unsigned, shown in hex 1
  *     (f32 f64 float double, name)      floating point         1
  *     (bool, name)                                             1
- *     (ptr, name)                       any pointer, in hex    1
+ *     (ptr, name)                       to data, in hex        1
  *     (string, name)                    const char*; in C++ also std::string_view and std::string    1
  *     (text, name)                      const char*, size_t: bytes of given length; in C++ also      2
  *                                       one std::string or std::string_view, in all texts of an event alike
  *     (enum, u8, name, (value, "label"), ...)  integer type, then labels: at least one               1
- *     (array, u16, name, N)             const uint16_t*: N integers                                  1
+ *     (array, u16, name, N)             const uint16_t*: N integers, 4096 bytes in all arrays        1
  *     (sequence, u32, name)             const uint32_t*, size_t: that many integers                  2
  * In C++ an enum argument may be of any enumeration type. A null string is recorded as "(null)", a null text
  * or sequence as empty. A string ends at its first NUL.
@@ -45,7 +45,7 @@
 #pragma GCC system_header
 
 #include <plumb/detail/standard.h>
-#ifndef PLUMB_OLD_STANDARD_
+#ifndef PLUMB_NO_EVENTS_
 
 #include <plumb/detail/for_each.h>
 #include <plumb/detail/payload.h>

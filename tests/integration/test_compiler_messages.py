@@ -69,6 +69,10 @@ MISTAKES = [
      "int main(void) { plumb_trace(shop, order, 0); return 0; }", "shop:order: a field is (u32, id), (enum, u8, status"),
     ("an enum without a type", "both", TRACEPOINT + 'PLUMB_EVENT(shop, order, (enum, status, (0, "new"), (1, "sent")))\n'
      "int main(void) { plumb_trace(shop, order, 1); return 0; }", "shop:order: the second part is a type of integers"),
+    ("an array with a negative count", "both", TRACEPOINT + "PLUMB_EVENT(shop, order, (u8, id), (array, u8, sizes, -1))\n",
+     "shop:order: the count of array sizes is negative: -1"),
+    ("an array that is too large", "both", TRACEPOINT + "PLUMB_EVENT(shop, order, (array, u8, sizes, 4097))\n",
+     "shop:order: its arrays are larger than 4096 bytes"),
     ("33 labels", "both", TRACEPOINT + f"PLUMB_EVENT(shop, order, (enum, u8, status, {LABELS_33}))\n"
      "int main(void) { plumb_trace(shop, order, 1); return 0; }", "shop:order: an enum has at most 32 labels; status"),
     ("a label that does not fit", "both", TRACEPOINT +
@@ -173,6 +177,22 @@ class Messages(unittest.TestCase):
                     self.assertEqual(len(errors), 1, done.stderr)
                     self.assertIn("need C++17 or newer: compile with -std=c++17" if "++" in compiler else
                                   "need C11 or newer: compile with -std=c11", errors[0])
+
+    def test_32_bits_are_one_line(self):
+        text = TRACEPOINT + MARKER + """
+            PLUMB_EVENT(shop, order, (u64, id), (string, who))
+            int main(void) {
+                plumb_trace(shop, order, 1, "bob");
+                plumb_mark(shop, login, "id %d", 1);
+                return 0;
+            }"""
+        for compiler in COMPILERS:
+            with self.subTest(compiler=compiler):
+                standard = "c++17" if "++" in compiler else "c11"
+                done = compile_text(compiler, standard, text, self.folder.name, "-m32", "-c", "-o", "/dev/null")
+                errors = [line for line in done.stderr.splitlines() if "error:" in line]
+                self.assertEqual(len(errors), 1, done.stderr)
+                self.assertIn("for programs of 64 bits", errors[0])
 
     def test_a_forgotten_object_is_named(self):
         text = TRACEPOINT + "PLUMB_EVENT(shop, order, (string, who))\nint main(void) { plumb_trace(shop, order, \"bob\"); }"

@@ -56,8 +56,6 @@
 
 #if defined(__x86_64__) || defined(__aarch64__)
 #define PLUMB_ASM_POINTER_ ".quad "
-#elif defined(__i386__) || defined(__arm__)
-#define PLUMB_ASM_POINTER_ ".long "
 #else
 #error "Plumb is not ported to this architecture: see docs/contributing.md, Architectures"
 #endif
@@ -179,7 +177,11 @@
 #define PLUMB_LABELS_POINTER(c, tag, name)
 #define PLUMB_LABELS_STRING(c, tag, name)
 #define PLUMB_LABELS_TEXT(c, tag, name)
-#define PLUMB_LABELS_ARRAY(c, tag, type, name, count)
+#define PLUMB_LABELS_ARRAY(c, tag, type, name, count) PLUMB_COUNT_OF_(PLUMB_STRIP_ c, name, count)
+#define PLUMB_COUNT_OF_(...) PLUMB_COUNT_OF2_(__VA_ARGS__)
+#define PLUMB_COUNT_OF2_(id, event, name, count)       \
+    PLUMB_STATIC_ASSERT((long long)(count) >= 0, event \
+                        ": the count of array " PLUMB_STRING(name) " is negative: " PLUMB_STRING(count));
 #define PLUMB_LABELS_SEQUENCE(c, tag, type, name)
 #define PLUMB_LABELS_ENUM(c, tag, type, name, ...) PLUMB_LABELS_OF_(PLUMB_STRIP_ c, type, name, __VA_ARGS__)
 #define PLUMB_LABELS_OF_(...) PLUMB_LABELS_OF2_(__VA_ARGS__)
