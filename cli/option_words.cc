@@ -1,5 +1,7 @@
 #include "cli/option_words.h"
 
+#include "consumerd/event/log_levels.h"
+
 #include <algorithm>
 
 namespace plumb {
@@ -43,6 +45,7 @@ OptionWords words_of(const CLI::Option& option) {
     words.choices = choices_of(option);
     const std::string type = option.get_type_name();
     if (words.choices.empty() && type.compare(0, 5, "PROBE") == 0) words.choices = {"pthread"};
+    if (words.choices.empty() && type.compare(0, 5, "LEVEL") == 0) words.choices = all_log_level_names();
     words.value = words.choices.empty() ? kind_of_type(type) : ValueKind::choice;
     return words;
 }

@@ -31,6 +31,10 @@ Result<std::uint8_t> parse_log_level(const std::string& text) {
         .hint("The levels are {} (0 to {}).", fmt::join(log_level_names, ", "), count - 1);
 }
 
+std::vector<std::string> all_log_level_names() {
+    return {std::begin(log_level_names), std::end(log_level_names)};
+}
+
 std::string log_level_name(std::uint8_t level) {
     return level < std::size(log_level_names) ? log_level_names[level] : fmt::format("level {}", level);
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace plumb {
 
@@ -14,6 +15,8 @@ constexpr std::uint8_t every_log_level = 255;
 
 /* The number of a log level: "warning", "PLUMB_WARNING", "4". */
 Result<std::uint8_t> parse_log_level(const std::string& text);
+/* The most severe one first. */
+std::vector<std::string> all_log_level_names();
 /* "warning"; "level 77" if it has no name. */
 std::string log_level_name(std::uint8_t level);
 

@@ -123,6 +123,8 @@ def main():
         wanted, got = options_in_help(subcommand), complete("plumb", subcommand, "-")
         assert wanted == got, f"{subcommand}: --help has {wanted}, completion {got}"
     assert complete("plumb", "record", "--mode", "") == {"discard", "overwrite", "block"}
+    assert complete("plumb", "record", "--log-level", "debug_") >= {"debug_system", "debug_line"}
+    assert complete("plumb", "record", "--log-level", "w") == {"warning"}
     assert complete("plumb", "record", "-o", "/us") == {"/usr"}
     assert str(os.getpid()) in complete("plumb", "record", "-p", "")
     assert complete("plumb", "record", "--duration", "") == set()

@@ -42,6 +42,7 @@ def main():
     # What the little of Markdown becomes: nothing of it is left.
     for page in sorted(MANUAL.iterdir()):
         text = shown(page)
+        assert re.match(r'\.TH \S+ \d "\d{4}-\d\d-\d\d" ', page.read_text().splitlines()[1]), f"{page.name} has no date"
         assert "](" not in text and "**" not in text.replace("/**", ""), f"{page.name} shows Markdown"
     text = shown(MANUAL / "plumb-view.1")
     assert "plumb view --tid 4242 --since +1.5s --until +1.6s trace" in text
