@@ -59,4 +59,14 @@ static inline bool is_worker(const struct task_struct *task)
 #endif
 }
 
+/* Whether it has made an io_uring, or handed something to one: completions wake it in any call that may be interrupted. */
+static inline bool has_ring(const struct task_struct *task)
+{
+#ifdef CONFIG_IO_URING
+	return READ_ONCE(task->io_uring);
+#else
+	return false;
+#endif
+}
+
 #endif

@@ -4,8 +4,8 @@
  *
  * Each thread gets task work, which the kernel runs when the thread next returns to user space, and does not wake it for. It
  * runs in come_by(), where the first one sends the signal to itself: the handler then runs before the next instruction
- * of the program, and a system call that the thread was in has ended by itself. Two calls run such work in their middle, and
- * would be ended by the signal: in them nothing is sent.
+ * of the program, and a system call that the thread was in has ended by itself. Some calls run such work in their middle, and
+ * any is left and begun again, unseen, for work that io_uring gives a thread: the signal would end them, and is not sent.
  *
  * Whom we have counted as asleep is sent the signal in any case: he had it open while he slept. It is blocked when he comes by only
  * if a handler comes first, as of the SIGCONT that ended a stop, and he is told behind that.
@@ -119,13 +119,22 @@ void plumb_put_update(struct update *update)
 		forget(update);
 }
 
-/* Of one that waits: whether it may run work before the call has ended (io_uring's completions, a guest's halt). */
+/* Of one that waits: whether it may run work before the call has ended (io_uring's completions, in any call; a guest's halt). */
 static bool works_inside(struct task_struct *task)
 {
 	const struct pt_regs *regs = task_pt_regs(task);
-	const int call = syscall_get_nr(task, task_pt_regs(task));
 
-	return call == __NR_io_uring_enter || (call == __NR_ioctl && regs->si == KVM_RUN);
+	return has_ring(task) || (syscall_get_nr(task, task_pt_regs(task)) == __NR_ioctl && regs->si == KVM_RUN);
+}
+
+/* Of the thread that runs this: whether it is in the middle of a call, or on its way to begin one again. A handler would end it. */
+static bool is_in_call(void)
+{
+	struct pt_regs *regs = task_pt_regs(current);
+	const long result = syscall_get_return_value(current, regs);
+
+	return syscall_get_nr(current, regs) >= 0 &&
+		(result == -ENOSYS || result == -ERESTARTNOHAND || result == -ERESTART_RESTARTBLOCK);
 }
 
 /* Whether it is not in user space again: on its way to exit_signals() it still may run work, as where a tracer stops it. */
@@ -164,7 +173,7 @@ static void come_by(struct callback_head *head)
 		signal.si_pid = update->sender_process;
 		signal.si_uid = update->sender_user;
 		takes = work->was_asleep ||
-			(!works_inside(current) && !sigismember(&current->blocked, signal.si_signo));
+			(!is_in_call() && !sigismember(&current->blocked, signal.si_signo));
 		if (takes)
 			update->taken = 1;
 		else
@@ -352,18 +361,70 @@ static bool is_asleep(struct task_struct *task)
 
 /*
  * Of one that sleeps: whether it will be sent the signal when it comes by. Some calls have a mask of their own (sigsuspend, ppoll,
- * sigtimedwait ...), and it depends on how they end which one is in force then: both have to leave the signal open. And while
- * one waits in vfork(), its child goes on in its place.
+ * sigtimedwait ...), and it depends on how they end which one is in force then: both have to leave the signal open.
  */
 static bool may_be_sent(struct task_struct *task, int signal_number)
 {
-	if (syscall_get_nr(task, task_pt_regs(task)) == __NR_vfork)
-		return false;
 	if (sigismember(&task->blocked, signal_number) || sigismember(&task->real_blocked, signal_number))
 		return false;
 	if (test_tsk_restore_sigmask(task) && sigismember(&task->saved_sigmask, signal_number))
 		return false;
 	return task_is_stopped_or_traced(task) || !works_inside(task);
+}
+
+/* That of a process which has one, for comparisons alone; and how many use it. */
+static const struct mm_struct *memory_of(struct task_struct *process, int *users)
+{
+	const struct mm_struct *memory = NULL;
+	struct task_struct *task;
+
+	for_each_thread(process, task) {
+		task_lock(task);
+		memory = task->mm;
+		if (memory)
+			*users = atomic_read(&memory->mm_users);
+		task_unlock(task);
+		if (memory)
+			break;
+	}
+	return memory;
+}
+
+static int count_users(struct task_struct *process, const struct mm_struct *memory)
+{
+	struct task_struct *task;
+	int count = 0;
+
+	for_each_thread(process, task)
+		count += READ_ONCE(task->mm) == memory;
+	return count;
+}
+
+/*
+ * Whether another process goes on in the memory of one that sleeps: a child of vfork(), or of clone() with CLONE_VM. That
+ * there are more users than threads may be for somebody who reads that memory, too: then it is looked for.
+ */
+static bool is_memory_shared(struct pid *pid)
+{
+	const struct mm_struct *memory = NULL;
+	struct task_struct *process, *other;
+	bool is_shared = false;
+	int users;
+
+	rcu_read_lock();
+	process = pid_task(pid, PIDTYPE_TGID);
+	if (process)
+		memory = memory_of(process, &users);
+	/* Threads counted behind: those that end meanwhile are no more users, and if any begins not all sleep. */
+	if (memory && users > count_users(process, memory)) {
+		for_each_process(other) {
+			is_shared = other != process && !(other->flags & PF_KTHREAD) && count_users(other, memory) != 0;
+			if (is_shared)
+				break;
+		}
+	}
+	rcu_read_unlock();
+	return is_shared;
 }
 
 void plumb_tell_update(struct update *update, struct plumb_update *answer)
@@ -390,6 +451,11 @@ void plumb_tell_update(struct update *update, struct plumb_update *answer)
 	}
 	answer->taken = update->taken;
 	spin_unlock(&update->lock);
+	/* Behind: one that sleeps in vfork() had no child before. */
+	if (answer->asleep && is_memory_shared(update->pid)) {
+		answer->blocked += answer->asleep;
+		answer->asleep = 0;
+	}
 	/*
 	 * Behind: a thread that is new has come by, or somebody who has made it. And before: of those that sleep none has
 	 * ended meanwhile, which would make up for one that has not been counted as such.

@@ -1,6 +1,7 @@
 /*
  * module_calls: PLUMB_OPERATION_UPDATES and threads that sleep where the signal can not be sent: they block it, for good or for
- * the time of a sigsuspend(), or wait in io_uring_enter(), which it would end. And how many may wait of one user's.
+ * the time of a sigsuspend(), or have an io_uring, whose completions come in the middle of a call, or a child in their memory. And how many may wait
+ * of one user's.
  */
 #define _GNU_SOURCE
 #include "module_calls.h"
@@ -10,11 +11,13 @@
 #include <linux/io_uring.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -82,32 +85,84 @@ static void wait_for_any(void) {
         if (sigtimedwait(&all, NULL, &moment) > 0) seen->interrupted++;
 }
 
+static int ring;
+static struct io_uring_sqe* ring_entries;
+static char* ring_queue;
+static struct io_uring_params ring_made;
+
+static void make_ring(void) {
+    const int access = PROT_READ | PROT_WRITE;
+    memset(&ring_made, 0, sizeof(ring_made));
+    ring = (int)syscall(SYS_io_uring_setup, 8, &ring_made);
+    if (ring < 0) abort();
+    ring_queue = mmap(NULL, ring_made.sq_off.array + ring_made.sq_entries * sizeof(unsigned), access,
+                      MAP_SHARED, ring, IORING_OFF_SQ_RING);
+    ring_entries =
+        mmap(NULL, ring_made.sq_entries * sizeof(*ring_entries), access, MAP_SHARED, ring, IORING_OFF_SQES);
+    if (ring_queue == MAP_FAILED || ring_entries == MAP_FAILED) abort();
+}
+
+/* Hands over that many entries, and waits for `completions`. */
+static long enter_ring(unsigned count, unsigned completions) {
+    for (unsigned i = 0; i < count; i++)
+        ((unsigned*)(ring_queue + ring_made.sq_off.array))[i] = i;
+    __atomic_store_n((unsigned*)(ring_queue + ring_made.sq_off.tail), count, __ATOMIC_RELEASE);
+    return syscall(SYS_io_uring_enter, ring, count, completions,
+                   completions != 0 ? IORING_ENTER_GETEVENTS : 0, NULL, 0);
+}
+
 /* Two completions are waited for. */
 static void wait_in_ring(void) {
-    struct io_uring_params made = {0};
-    const int ring = (int)syscall(SYS_io_uring_setup, 8, &made);
-    if (ring < 0) abort();
-    const int access = PROT_READ | PROT_WRITE;
-    char* const queue = mmap(NULL, made.sq_off.array + made.sq_entries * sizeof(unsigned), access, MAP_SHARED,
-                             ring, IORING_OFF_SQ_RING);
-    struct io_uring_sqe* const entries =
-        mmap(NULL, made.sq_entries * sizeof(*entries), access, MAP_SHARED, ring, IORING_OFF_SQES);
-    if (queue == MAP_FAILED || entries == MAP_FAILED) abort();
+    make_ring();
     for (unsigned i = 0; i < 2; i++) {
-        memset(&entries[i], 0, sizeof(entries[i]));
-        entries[i].opcode = IORING_OP_READ;
-        entries[i].fd = wake[0];
-        entries[i].addr = (unsigned long)&seen->other_value; /* some byte */
-        entries[i].len = 1;
-        entries[i].off = (unsigned long long)-1;
-        ((unsigned*)(queue + made.sq_off.array))[i] = i;
+        memset(&ring_entries[i], 0, sizeof(ring_entries[i]));
+        ring_entries[i].opcode = IORING_OP_READ;
+        ring_entries[i].fd = wake[0];
+        ring_entries[i].addr = (unsigned long)&seen->other_value; /* some byte */
+        ring_entries[i].len = 1;
+        ring_entries[i].off = (unsigned long long)-1;
     }
-    __atomic_store_n((unsigned*)(queue + made.sq_off.tail), 2, __ATOMIC_RELEASE);
     seen->ready = 1;
-    const long result = syscall(SYS_io_uring_enter, ring, 2, 2, IORING_ENTER_GETEVENTS, NULL, 0);
+    const long result = enter_ring(2, 2);
     if (result < 0 && errno == EINTR) seen->interrupted++;
     seen->returned = 1;
     nap();
+}
+
+/* In another call, which the kernel leaves for each completion, and begins again. */
+static void wait_beside_ring(void) {
+    make_ring();
+    memset(&ring_entries[0], 0, sizeof(ring_entries[0]));
+    ring_entries[0].opcode = IORING_OP_POLL_ADD;
+    ring_entries[0].fd = wake[0];
+    ring_entries[0].poll32_events = POLLIN;
+    if (enter_ring(1, 0) != 1) abort();
+    seen->ready = 1;
+    if (poll(NULL, 0, 100000) != 0 && errno == EINTR) seen->interrupted++;
+    seen->returned = 1;
+    nap();
+}
+
+static int nap_in_its_memory(void* unused) {
+    (void)unused;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    seen->ready = 1;
+    nap();
+    _exit(0);
+}
+
+/* While a child goes on in its memory, which waits for that child or does not. */
+static void share_memory(int flags) {
+    static char stack[16384] __attribute__((aligned(16)));
+    char byte;
+    if (clone(nap_in_its_memory, stack + sizeof(stack), CLONE_VM | SIGCHLD | flags, NULL) < 0) abort();
+    if (read(wake[0], &byte, 1) == 1) seen->returned = 1;
+}
+static void share_and_wait(void) {
+    share_memory(CLONE_VFORK);
+}
+static void share_and_sleep(void) {
+    share_memory(0);
 }
 
 static pid_t start_asleep(void (*body)(void)) {
@@ -173,6 +228,33 @@ static void check_ring(void) {
     if (write(wake[1], "x", 1) != 1) abort();
     wait_until(&seen->returned, 1);
     expect(seen->returned == 1 && seen->interrupted == 0, "io_uring", "did not end");
+    end(child);
+}
+
+static void check_beside_ring(void) {
+    const pid_t child = start_asleep(wait_beside_ring);
+    expect_not_asleep(child, "beside io_uring");
+    if (write(wake[1], "x", 1) != 1) abort();
+    usleep(200000);
+    expect(seen->returned == 0 && seen->interrupted == 0, "beside io_uring", "ended by a completion");
+    end(child);
+}
+
+/* Its threads all sleep, and another process would go by the old rules in their memory, for as long as it is there. */
+static void check_shared(void (*body)(void), const char* who) {
+    const pid_t child = start(body);
+    wait_until(&seen->ready, 1);
+    for (int tries = 0; tries < 1000 && !are_all_asleep(child); tries++)
+        usleep(10000);
+    expect_not_asleep(child, who);
+    seen->stop = 1;
+    struct plumb_update request = request_for(child);
+    for (int tries = 0; tries < 200 && request.asleep == 0; tries++) {
+        usleep(10000);
+        request = request_for(child);
+        expect(update(PLUMB_UPDATE_ASK, &request) == 0, who, "asked again");
+    }
+    expect(request.asleep == 1 && request.blocked == 0, who, "is alone, and not counted");
     end(child);
 }
 
@@ -265,6 +347,9 @@ void check_waits(void) {
     check_masks();
     check_masks_of_calls();
     check_ring();
+    check_beside_ring();
+    check_shared(share_and_wait, "CLONE_VFORK");
+    check_shared(share_and_sleep, "CLONE_VM");
     check_stopped();
     check_limit();
 }

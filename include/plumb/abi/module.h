@@ -105,7 +105,7 @@ struct plumb_update {
         asleep; /* of these, those that sleep in a system call, or are stopped, and will be sent the signal if they come by first */
     uint32_t
         blocked; /* threads that came by and were not sent it, or sleep and would not be: they block it, or are in a call
-                       * that it would end (io_uring_enter, KVM_RUN), or wait for a child in vfork() */
+                       * that it would end (KVM_RUN; any, with an io_uring), or another process goes on in their memory */
     uint32_t taken; /* signals sent since it was asked: 0 or 1 */
 };
 
