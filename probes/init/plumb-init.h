@@ -7,7 +7,7 @@
 
 #define BOOT_FILE "/etc/plumb/boot"
 #define DEFAULT_FOLDER "/run/plumb-boot"
-#define WORDS_MAX 128
+#define WORDS_MAX 4608
 
 /* Lines of BOOT_FILE, "name=value"; words of the recorder's command line are those named "record", in their order, and then
  * those of plumb.rules. */
@@ -28,7 +28,7 @@ void join(char* to, size_t bytes, const char* folder, const char* name);
 
 /* Of the kernel's command line. */
 struct asked {
-    char* rules;  /* of plumb.rules=; NULL: there is none */
+    char* rules;  /* of all plumb.rules=; NULL: there is none */
     int is_off;   /* plumb.boot=off */
     int is_front; /* init= is plumb-init */
 };

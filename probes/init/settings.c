@@ -6,6 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#define FILE_BYTES 16384
+#define LINE_BYTES 4096
+/* A part of them would be another recording, and the last might be an option without its value. */
+_Static_assert(WORDS_MAX > FILE_BYTES / sizeof("record=") + LINE_BYTES / 2 + 8,
+               "as many words as there may be");
+
 /* How much there was, or -1. */
 static ssize_t read_text(const char* path, char* text, size_t bytes) {
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* whatever it is */
@@ -33,7 +39,7 @@ static void take_line(struct settings* settings, const char* name, const char* v
 }
 
 static int read_boot_file(struct settings* settings) {
-    static char content[16384];
+    static char content[FILE_BYTES];
     if (read_text(BOOT_FILE, content, sizeof(content)) < 0) return 0;
     for (char* line = strtok(content, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         char* const value = strchr(line, '=');
@@ -44,16 +50,16 @@ static int read_boot_file(struct settings* settings) {
     return 1;
 }
 
-/* Takes the next word off `*rest`, and the quotes out of it: as the kernel does, blanks between them are part of it. NULL:
- * there is none. */
-static char* next_word(char** rest) {
+/* Takes the next word off `*rest`, and the quotes out of it: as the kernel does with double ones, blanks between them are part of
+ * it. NULL: there is none. */
+static char* next_word(char** rest, char quote) {
     char* from = *rest + strspn(*rest, " \t\n");
     char* const word = from;
     char* to = from;
     int is_quoted = 0;
     if (*from == '\0') return NULL;
     for (; *from != '\0' && (is_quoted || strchr(" \t\n", *from) == NULL); from++) {
-        if (*from == '"')
+        if (*from == quote)
             is_quoted = !is_quoted;
         else
             *to++ = *from;
@@ -81,17 +87,27 @@ static int ends_with(const char* text, const char* end) {
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
+/* Behind those of an earlier one. */
+static void add_rules(struct asked* asked, const char* rules) {
+    static char all[LINE_BYTES];
+    if (asked->rules == NULL)
+        all[0] = '\0'; /* it may be read again */
+    else
+        strcat(all, " ");
+    asked->rules = strcat(all, rules); /* with their name they were longer */
+}
+
 void read_command_line(struct asked* asked) {
     static const char rules_name[] = "plumb.rules=";
-    static char line[4096];
+    static char line[LINE_BYTES];
     char *rest = line, *word;
     memset(asked, 0, sizeof(*asked));
     read_text("/proc/cmdline", line, sizeof(line));
-    while ((word = next_word(&rest)) != NULL) {
+    while ((word = next_word(&rest, '"')) != NULL) {
         asked->is_off |= strcmp(word, "plumb.boot=off") == 0;
         if (strncmp(word, "init=", 5) == 0) asked->is_front = ends_with(word, "/plumb-init");
         if (strncmp(word, rules_name, sizeof(rules_name) - 1) == 0)
-            asked->rules = word + sizeof(rules_name) - 1;
+            add_rules(asked, word + sizeof(rules_name) - 1);
     }
 }
 
@@ -108,7 +124,7 @@ int read_settings(struct settings* settings, const struct asked* asked) {
         return 0;
     }
     if (!has_file) add_usual_words(settings);
-    while (rules != NULL && (word = next_word(&rules)) != NULL)
+    while (rules != NULL && (word = next_word(&rules, '\'')) != NULL)
         add_word(settings, word);
     return 1;
 }

@@ -11,7 +11,30 @@ from pathlib import Path
 
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
 PLUMB = BUILD / "cli/plumb"
+SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
 SETTINGS, GRUB = "etc/plumb/boot", "etc/default/grub.d/plumb.cfg"
+
+
+# Without a file of `plumb boot enable`.
+WORDS = r"""
+#include <stdarg.h>
+#include <stdio.h>
+#include "plumb-init.h"
+void say(const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+}
+int main(void) {
+    static struct settings settings;
+    struct asked asked;
+    read_command_line(&asked);
+    if (!read_settings(&settings, &asked)) return 1;
+    for (int i = 8; i < settings.word_count; i++) puts(settings.words[i]);
+    return 0;
+}
+"""
 
 
 def content(root):
@@ -105,6 +128,29 @@ class Boot(unittest.TestCase):
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertIn(said, done.stderr)
             self.assertFalse(trace.exists())
+
+    def test_rules_of_the_kernels_command_line_are_taken_whole_and_all_of_them(self):
+        harness = self.root / "words"
+        harness.with_suffix(".c").write_text(WORDS)
+        init = SOURCE / "probes/init"
+        subprocess.run(["gcc", "-std=gnu11", f"-I{init}", harness.with_suffix(".c"), init / "settings.c", "-o", harness], check=True)
+        patterns = [word for number in range(400) for word in ("-k", f"a:b{number}")]
+        for line, words in (
+                ('quiet plumb.rules="-a -k sched:*" ro', ["-a", "-k", "sched:*"]),
+                ("plumb.rules=\"-a -k 'sched:sched_switch if prev_pid == 1'\"", ["-a", "-k", "sched:sched_switch if prev_pid == 1"]),
+                ('plumb.rules="-a -k irq" ro plumb.rules="-k sched"', ["-a", "-k", "irq", "-k", "sched"]),
+                ('"plumb.rules=' + " ".join(patterns) + '"', patterns)):
+            self.assertEqual(self.words(harness, line), words)
+
+    def words(self, harness, line):
+        """What plumb-init adds to the usual words of a recording on a machine that was booted with that line."""
+        (self.root / "line").write_text(line + "\n")
+        script = f"mount --bind {self.root}/line /proc/cmdline && exec {harness}"
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False)
+        if "unshare:" in done.stderr or "mount:" in done.stderr:
+            self.skipTest("nothing may be mounted here")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.splitlines()
 
     def test_a_system_without_it_is_left_as_it_is(self):
         self.installed.unlink()
