@@ -18,6 +18,8 @@
 #include <cerrno>
 #include <cstring>
 #include <set>
+#include <string_view>
+#include <utility>
 
 namespace plumb {
 namespace {
@@ -61,6 +63,25 @@ ModuleEvent event_of(const plumb_kernel_event& from) {
 }
 
 constexpr const char* tracefs_has_it = "Without --kernel-by module, tracefs has it.";
+
+/* They take what the kernel has for itself alone: kmod/event_table.c leaves them out. */
+constexpr std::pair<const char*, const char*> left_to_tracefs[] = {
+    {"net", "net_dev_xmit_timeout"}, {"sched", "sched_move_numa"}, {"sched", "sched_stick_numa"},
+    {"sched", "sched_swap_numa"},    {"tcp", "tcp_destroy_sock"},  {"tcp", "tcp_probe"},
+    {"tcp", "tcp_rcv_space_adjust"}, {"tcp", "tcp_receive_reset"},
+};
+
+/* Each tracepoint that this kernel has comes with such a function. */
+std::set<std::string> those_of_kernel(const std::set<std::string>& tracepoints) {
+    constexpr std::string_view prefix = "__traceiter_";
+    std::vector<std::string> functions;
+    for (const std::string& name : tracepoints)
+        functions.push_back(std::string(prefix) + name);
+    std::set<std::string> there;
+    for (const auto& [function, count] : count_kernel_functions(functions))
+        if (count != 0) there.insert(function.substr(prefix.size()));
+    return there;
+}
 
 Error explained(int error) {
     Error refused = Error::from_errno(error, "plumb.ko gives no events of the kernel");
@@ -126,6 +147,7 @@ Status ModuleEvents::choose(const std::vector<KernelSelector>& selectors, bool f
             .hint("Without --kernel-by module, tracefs may have it.");
     }
     if (Status only = only_ones_are_meant(); !only) return only;
+    note_left_to_tracefs(selectors);
     chosen_ = probes_;
     add_calls();
     for (ModuleEvent event : all_) {
@@ -134,6 +156,26 @@ Status ModuleEvents::choose(const std::vector<KernelSelector>& selectors, bool f
         if (is_asked_for || event.is_ours) chosen_.push_back(std::move(event));
     }
     return ok();
+}
+
+/* Of those that a pattern took beside others. */
+void ModuleEvents::note_left_to_tracefs(const std::vector<KernelSelector>& selectors) {
+    std::set<std::string> missing;
+    for (const KernelSelector& selector : selectors) {
+        if (selector.kind != KernelSelector::Kind::events) continue;
+        for (const auto& [system, name] : left_to_tracefs) {
+            if (!selector.matches(system, name)) continue;
+            if (selector.exclude)
+                missing.erase(name);
+            else
+                missing.insert(name);
+        }
+    }
+    if (missing.empty()) return;
+    if (missing = those_of_kernel(missing); missing.empty()) return;
+    notes_.push_back(fmt::format("plumb.ko does not have, and so nothing records, {}: without --kernel-by "
+                                 "module, tracefs has {}.",
+                                 fmt::join(missing, ", "), missing.size() == 1 ? "it" : "them"));
 }
 
 /* The module asks the kernel for the first that is called so, which may be any. */

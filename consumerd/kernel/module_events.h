@@ -75,6 +75,7 @@ private:
     explicit ModuleEvents(FileDescriptor descriptor) : descriptor_(std::move(descriptor)) {}
     Status know_all();
     Status only_ones_are_meant() const;
+    void note_left_to_tracefs(const std::vector<KernelSelector>& selectors);
     Status choose_probe(const KernelSelector& selector);
     Result<std::size_t> choose_calls(const KernelSelector& selector, bool file_names);
     void add_calls();

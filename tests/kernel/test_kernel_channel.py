@@ -217,6 +217,8 @@ class KernelChannel(GuestTests):
         guest.step("again", AGAIN)
         guest.step("refused", REFUSED)
         guest.step("vandal", VANDAL)
+        for name, pattern in (("in_part", "tcp"), ("whole", "tcp:tcp_retransmit*")):
+            guest.step(name, f"plumb record --kernel-by module -k '{pattern}' -o $RESULTS/trace --duration 10ms")
         guest.step("unloaded", "unload")
         guest.step("log", "dmesg")
         return guest.boot(folder)
@@ -420,6 +422,13 @@ class KernelChannel(GuestTests):
         self.assertEqual(result.out.split(), ["1", "1", "1", "2", "1"])
         for said in ("CAP_PERFMON", "syscalls:no_such_call", "has no filters", "--system-wide", "not loaded"):
             self.assertIn(said, result.error)
+
+    def test_it_says_what_is_left_to_tracefs(self):
+        self.left_by("in_part")
+        self.left_by("whole")
+        names = "tcp_destroy_sock, tcp_probe, tcp_rcv_space_adjust, tcp_receive_reset"
+        self.assertIn(names, self.results["in_part"].error)
+        self.assertNotIn("tracefs", self.results["whole"].error)
 
     def test_whoever_writes_over_a_channel_harms_the_trace_alone(self):
         folder = self.left_by("vandal")
