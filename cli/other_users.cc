@@ -20,7 +20,7 @@
 namespace plumb {
 namespace {
 
-/* Each costs a channel. */
+/* Each costs a channel, and one more where programs look in several places. */
 constexpr std::size_t users_max = 16;
 /* Processes in one look at a user's slots, each some 0.1 ms, but for those with a long environment. */
 constexpr std::size_t asked_max = 64;
@@ -159,6 +159,14 @@ bool OtherUsers::has_part(const UserPlace& place) const {
     return std::any_of(parts_.begin(), parts_.end(), [&](const Part& part) { return part.place == place; });
 }
 
+/* Our own programs, which look elsewhere, are nobody else's; and a user is one, in however many places. */
+bool OtherUsers::has_room_for(uid_t user_id) const {
+    std::set<uid_t> users = {::geteuid(), user_id};
+    for (const Part& part : parts_)
+        users.insert(part.place.user_id);
+    return users.size() <= 1 + users_max;
+}
+
 Result<Report> OtherUsers::join_place(const UserPlace& place) {
     if (has_part(place)) return Report{};
     return tried(place, begin(place, options_.config));
@@ -192,7 +200,7 @@ Result<Report> OtherUsers::begin(const UserPlace& place, const ChannelConfig& co
     if (options_.flight_recorder)
         return Error("A flight recorder keeps events of one user alone.")
             .hint("Record without --snapshot, or start one as that user.");
-    if (parts_.size() >= users_max)
+    if (!has_room_for(place.user_id))
         return Error("One recording takes programs of {} other users at most.", users_max)
             .hint("Record the others with --user in one of their own.");
     auto session = Session::create(config, options_.quiescence, place, options_.cookie);

@@ -108,6 +108,7 @@ private:
         bool was_awaited = false;
     };
     bool has_part(const UserPlace& place) const;
+    bool has_room_for(uid_t user_id) const;
     Result<Report> join_place(const UserPlace& place);
     Result<Report> join_awaited(const UserPlace& place);
     Result<Report> begin(const UserPlace& place, const ChannelConfig& config);
