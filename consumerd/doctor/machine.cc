@@ -361,7 +361,11 @@ bool is_kept_by_module() {
 /* The one in plumb.ko. */
 std::vector<MachineCheck> check_main_directory() {
     const Result<UserDirectory> directory = UserDirectory::open_existing(main_place(::geteuid()));
-    if (directory) return check_state(*directory);
+    if (directory) {
+        std::vector<MachineCheck> checks = check_state(*directory);
+        checks.insert(checks.begin(), check_module_room(*directory));
+        return checks;
+    }
     return {{"user-directory", Finding::missing, true, directory.error().message(),
              "Programs that start from now on are not traced. Unload and load the module, or restart the "
              "machine."}};

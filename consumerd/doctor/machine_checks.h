@@ -34,6 +34,8 @@ MachineCheck check_kernel_module();
 MachineCheck check_shared_memory(const std::string& mount_point);
 /* Whether a channel of the usual size fits there now. */
 MachineCheck check_room(const std::string& mount_point);
+/* The same of plumb.ko's memory, where it keeps the directories. */
+MachineCheck check_module_room(const UserDirectory& directory);
 
 /* Memory cgroups and other limits of who asks. */
 MachineCheck check_memory(const MemoryRoom& room);

@@ -169,14 +169,9 @@ MachineCheck check_shared_memory(const std::string& mount_point) {
     return check;
 }
 
-MachineCheck check_room(const std::string& mount_point) {
-    MachineCheck check{"room", Finding::missing, true, {}, {}};
-    struct statvfs room {};
-    if (::statvfs(mount_point.c_str(), &room) != 0) {
-        check.found = fmt::format("{}: {}", mount_point, errno_text(errno));
-        check.advice = advice_for(ENOENT, mount_point);
-        return check;
-    }
+/* `advice`: where there is too little. */
+static MachineCheck check_room_of(const struct statvfs& room, std::string name, std::string advice) {
+    MachineCheck check{std::move(name), Finding::missing, true, {}, {}};
     ChannelConfig smallest;
     smallest.subbuf_bytes = PLUMB_SUBBUF_MIN_BYTES;
     smallest.subbuf_count = PLUMB_SUBBUF_MIN_COUNT;
@@ -191,15 +186,40 @@ MachineCheck check_room(const std::string& mount_point) {
     check.found = fmt::format("{}, the smallest session takes {}",
                               room.f_blocks == 0 ? "without a limit" : in_mib(available) + " available",
                               in_mib(least->total_bytes));
-    if (available >= usual->total_bytes) {
+    const bool takes_files = room.f_files == 0 || room.f_ffree != 0;
+    if (!takes_files)
+        check.found += fmt::format("; but all {} files that there may be are there", room.f_files);
+    if (takes_files && available >= usual->total_bytes) {
         check.finding = Finding::good;
         return check;
     }
-    if (available >= least->total_bytes) check.finding = Finding::limited;
-    check.advice = advice_for(ENOSPC, mount_point);
+    if (takes_files && available >= least->total_bytes) check.finding = Finding::limited;
+    check.advice = std::move(advice);
     if (check.finding == Finding::limited)
         check.advice += " Or use smaller sub-buffers: `plumb record --subbuf-size`, --subbuf-count.";
     return check;
+}
+
+MachineCheck check_room(const std::string& mount_point) {
+    struct statvfs room {};
+    if (::statvfs(mount_point.c_str(), &room) != 0)
+        return {"room", Finding::missing, true, fmt::format("{}: {}", mount_point, errno_text(errno)),
+                advice_for(ENOENT, mount_point)};
+    return check_room_of(room, "room", advice_for(ENOSPC, mount_point));
+}
+
+MachineCheck check_module_room(const UserDirectory& directory) {
+    struct statvfs room {};
+    if (::fstatvfs(directory.fd(), &room) != 0)
+        return {"module-room",
+                Finding::missing,
+                true,
+                fmt::format("{}: {}", directory.path(), errno_text(errno)),
+                {}};
+    return check_room_of(
+        room, "module-room",
+        "Remove what others have in plumb.ko's memory: `plumb extract --remove` of its user, or "
+        "`rmmod plumb; modprobe plumb` when its programs have ended.");
 }
 
 MachineCheck check_memory(const MemoryRoom& room) {

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <fstream>
 #include <string>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -111,6 +112,18 @@ TEST(machine_memory, shared_memory_without_a_limit_has_room) {
     EXPECT_EQ(check.finding, Finding::good);
     EXPECT_EQ(check.found, "without a limit, the smallest session takes " + in_mib(least_bytes()));
     EXPECT_EQ(check.advice, "");
+}
+
+TEST(machine_memory, where_no_file_can_be_made_there_is_no_room) {
+    const ScratchShm place(usual_bytes());
+    if (::mount(nullptr, place.path().c_str(), nullptr, MS_REMOUNT, "nr_inodes=2") != 0)
+        GTEST_SKIP() << "nothing may be mounted here";
+    EXPECT_EQ(check_room(place.path()).finding, Finding::good);
+    std::ofstream(place / "file") << "x";
+    const MachineCheck check = check_room(place.path());
+    EXPECT_EQ(check.finding, Finding::missing);
+    EXPECT_THAT(check.found, HasSubstr("all 2 files that there may be are there"));
+    EXPECT_THAT(check.advice, HasSubstr("Remove what is not needed"));
 }
 
 TEST(machine_memory, the_memory_of_a_process_is_measured_against_a_usual_session) {
