@@ -145,6 +145,13 @@ Status StateFile::check() const {
     return ok();
 }
 
+/* Kept for who wants to know how it came to that; but not in plumb.ko, which it would keep loaded, and where no path leads to it. */
+static bool put_away(const UserDirectory& directory) {
+    if (directory.place().keeper == DirectoryKeeper::module)
+        return ::unlinkat(directory.fd(), PLUMB_STATE_FILE, 0) == 0;
+    return ::renameat(directory.fd(), PLUMB_STATE_FILE, directory.fd(), "state.damaged") == 0;
+}
+
 /* Moves a damaged file out of the way. Two controllers may find the damage at once: the lock on the damaged
  * file keeps the second from moving away what the first has put in its place. */
 Status StateFile::move_aside(const UserDirectory& directory, const Error& damage) {
@@ -164,8 +171,7 @@ Status StateFile::move_aside(const UserDirectory& directory, const Error& damage
         return damage.hint("It is in use by {} process{} (pid {}): end {}, then try again.", users.size(),
                            users.size() == 1 ? "" : "es", fmt::join(users, ", "),
                            users.size() == 1 ? "it" : "them");
-    if (::renameat(directory.fd(), PLUMB_STATE_FILE, directory.fd(), "state.damaged") != 0)
-        return damage.hint("It could not be moved aside: {}.", errno_text(errno));
+    if (!put_away(directory)) return damage.hint("It could not be moved aside: {}.", errno_text(errno));
     return ok();
 }
 

@@ -28,6 +28,14 @@ int allocate(const FileDescriptor& file, std::uint64_t begin, std::uint64_t end)
     return result == 0 ? 0 : errno;
 }
 
+/* What somebody has made there himself: `by_path` where a path leads to it. */
+Error with_remedy(const Error& error, const UserPlace& place, const std::string& by_path) {
+    if (place.keeper != DirectoryKeeper::module) return error.hint("{}", by_path);
+    return error.hint(
+        "Its owner made it so, and no path leads there: `rmmod plumb; modprobe plumb` takes it away, when no "
+        "program has tracepoints any more.");
+}
+
 /* Of what could not be opened. */
 Error explain_refusal(Error error, const std::string& path, uid_t user_id) {
     if (error.number() != EACCES && error.number() != EPERM) return error;
@@ -52,22 +60,26 @@ Error describe_missing(int number, const std::string& path, uid_t user_id) {
 }
 
 /* Whether the open directory may be trusted. */
-Status check_directory(int fd, const std::string& path, uid_t user_id) {
+Status check_directory(int fd, const std::string& shown, const UserPlace& place) {
     struct stat info {};
-    if (::fstat(fd, &info) != 0) return Error::from_errno(errno, "Could not inspect {}", path);
-    if (info.st_uid != user_id)
-        return Error("The directory {} belongs to user {}, not to user {}.", path, info.st_uid, user_id)
+    if (::fstat(fd, &info) != 0) return Error::from_errno(errno, "Could not inspect {}", shown);
+    if (info.st_uid != place.user_id)
+        return Error("The directory {} belongs to user {}, not to user {}.", shown, info.st_uid,
+                     place.user_id)
             .hint("Somebody else made it: have it removed.");
     if ((info.st_mode & 077) != 0)
-        return Error("The directory {} may be entered by others (mode {:04o}).", path, info.st_mode & 07777)
-            .hint("If you made it so, run `chmod 700 {}`; else remove it.", path);
+        return with_remedy(
+            Error("The directory {} may be entered by others (mode {:04o}).", shown, info.st_mode & 07777),
+            place, fmt::format("If you made it so, run `chmod 700 {}`; else remove it.", shown));
     return ok();
 }
 
-Result<FileDescriptor> open_directory(const std::string& path, uid_t user_id) {
+/* `shown`: for messages. */
+Result<FileDescriptor> open_directory(const std::string& path, const std::string& shown,
+                                      const UserPlace& place) {
     FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!fd.is_open()) return describe_missing(errno, path, user_id);
-    const Status trusted = check_directory(fd.get(), path, user_id);
+    if (!fd.is_open()) return describe_missing(errno, path, place.user_id);
+    const Status trusted = check_directory(fd.get(), shown, place);
     if (!trusted) return trusted.error();
     return fd;
 }
@@ -79,25 +91,6 @@ static bool is_shared_memory_from_outside() {
     constexpr uid_t has_no_number = 65534;
     struct stat info {};
     return ::stat("/dev/shm", &info) == 0 && info.st_uid == has_no_number;
-}
-
-Result<UserDirectory> UserDirectory::open_or_create(const UserPlace& place) {
-    const std::string shown = shown_path_of(place);
-    if (place.keeper == DirectoryKeeper::module && place.user_id == ::geteuid()) return open_existing(place);
-    const auto path = plumb::path_of(place);
-    if (!path) return path.error();
-    if (place.keeper == DirectoryKeeper::shared_memory && is_shared_memory_from_outside() &&
-        ::access(path->c_str(), F_OK) != 0)
-        return Error("/dev/shm is not of this user namespace, where user {} may be somebody else outside, so "
-                     "nothing was made there.",
-                     place.user_id)
-            .hint("Record from outside, or with one of its own: `unshare -m sh -c 'mount -t tmpfs tmpfs "
-                  "/dev/shm; plumb record ...'`.");
-    auto directory = open_or_create_at(*path, place.user_id);
-    if (!directory) return directory;
-    directory->path_ = shown;
-    directory->place_ = place;
-    return directory;
 }
 
 /* What recorders left that were killed before they named it. Whoever is just making one is spared, and what is not empty stays. */
@@ -145,18 +138,39 @@ static Status make_directory(const std::string& path, uid_t user_id) {
     return ok();
 }
 
+static Status make_if_missing(const std::string& path, const UserPlace& place) {
+    const Status made = make_directory(path, place.user_id);
+    if (made || made.error().number() == EEXIST) return ok();
+    const Error& error = made.error();
+    const int number = error.number();
+    if (place.keeper == DirectoryKeeper::module)
+        return number == ENOSPC ? error.hint("plumb.ko's memory is full: `plumb doctor` says what to do.")
+                                : error;
+    if (number == ENOENT)
+        return error.hint("Is /dev/shm mounted? `mount -t tmpfs tmpfs /dev/shm` mounts it.");
+    if (number == EROFS) return error.hint("/dev/shm is mounted read-only: `mount -o remount,rw /dev/shm`.");
+    if (number == ENOSPC) return error.hint("/dev/shm is full: remove what is not needed there.");
+    return error;
+}
+
+Result<UserDirectory> UserDirectory::open_or_create(const UserPlace& place) {
+    if (place.keeper == DirectoryKeeper::module && place.user_id == ::geteuid()) return open_existing(place);
+    const auto path = plumb::path_of(place);
+    if (!path) return path.error();
+    if (place.keeper == DirectoryKeeper::shared_memory && is_shared_memory_from_outside() &&
+        ::access(path->c_str(), F_OK) != 0)
+        return Error("/dev/shm is not of this user namespace, where user {} may be somebody else outside, so "
+                     "nothing was made there.",
+                     place.user_id)
+            .hint("Record from outside, or with one of its own: `unshare -m sh -c 'mount -t tmpfs tmpfs "
+                  "/dev/shm; plumb record ...'`.");
+    if (Status made = make_if_missing(*path, place); !made) return made.error();
+    return open_existing(place);
+}
+
 Result<UserDirectory> UserDirectory::open_or_create_at(const std::string& path, uid_t user_id) {
-    const Status made = make_directory(path, user_id);
-    if (!made && made.error().number() != EEXIST) {
-        const Error error = made.error();
-        const int number = error.number();
-        if (number == ENOENT)
-            return error.hint("Is /dev/shm mounted? `mount -t tmpfs tmpfs /dev/shm` mounts it.");
-        if (number == EROFS)
-            return error.hint("/dev/shm is mounted read-only: `mount -o remount,rw /dev/shm`.");
-        if (number == ENOSPC) return error.hint("/dev/shm is full: remove what is not needed there.");
-        return error;
-    }
+    if (Status made = make_if_missing(path, {user_id, DirectoryKeeper::shared_memory}); !made)
+        return made.error();
     return open_existing_at(path, user_id);
 }
 
@@ -165,17 +179,15 @@ Result<UserDirectory> UserDirectory::open_existing(const UserPlace& place) {
         FileDescriptor fd = open_own_of_module();
         if (!fd.is_open()) return Error::from_errno(ENOENT, "plumb.ko gives no directory any more");
         const std::string shown = shown_path_of(place);
-        if (Status trusted = check_directory(fd.get(), shown, place.user_id); !trusted)
-            return trusted.error();
+        if (Status trusted = check_directory(fd.get(), shown, place); !trusted) return trusted.error();
         return UserDirectory(shown, place, std::move(fd));
     }
     const auto path = plumb::path_of(place);
     if (!path) return path.error();
-    auto directory = open_existing_at(*path, place.user_id);
-    if (!directory) return directory;
-    directory->path_ = shown_path_of(place);
-    directory->place_ = place;
-    return directory;
+    const std::string shown = shown_path_of(place);
+    Result<FileDescriptor> fd = open_directory(*path, shown, place);
+    if (!fd) return fd.error();
+    return UserDirectory(shown, place, std::move(*fd));
 }
 
 Result<std::vector<UserDirectory>> UserDirectory::all_existing(uid_t user_id) {
@@ -191,9 +203,10 @@ Result<std::vector<UserDirectory>> UserDirectory::all_existing(uid_t user_id) {
 }
 
 Result<UserDirectory> UserDirectory::open_existing_at(const std::string& path, uid_t user_id) {
-    Result<FileDescriptor> fd = open_directory(path, user_id);
+    const UserPlace place = {user_id, DirectoryKeeper::shared_memory};
+    Result<FileDescriptor> fd = open_directory(path, path, place);
     if (!fd) return fd.error();
-    return UserDirectory(path, {user_id, DirectoryKeeper::shared_memory}, std::move(*fd));
+    return UserDirectory(path, place, std::move(*fd));
 }
 
 /* Now: a later lack of it would be a SIGBUS in the application. */
@@ -264,8 +277,8 @@ Result<FileDescriptor> UserDirectory::open_file(const std::string& name, bool wr
     if (::fstat(file.get(), &info) != 0)
         return Error::from_errno(errno, "Could not inspect {}", path_of_file(name));
     if (!S_ISREG(info.st_mode) || info.st_uid != user_id() || (info.st_mode & 077) != 0)
-        return Error("{} is not a private file of user {}.", path_of_file(name), user_id())
-            .hint("Nothing of Plumb makes such a file: remove it.");
+        return with_remedy(Error("{} is not a private file of user {}.", path_of_file(name), user_id()),
+                           place_, "Nothing of Plumb makes such a file: remove it.");
     return file;
 }
 
@@ -280,7 +293,7 @@ Status UserDirectory::check() const {
     };
     if (place_.keeper == DirectoryKeeper::module ? own.st_nlink == 0 : !is_named())
         return Error("The directory {} was removed or replaced.", path_);
-    return check_directory(fd_.get(), path_, user_id());
+    return check_directory(fd_.get(), path_, place_);
 }
 
 bool UserDirectory::is_named(const std::string& name, int fd) const {

@@ -79,10 +79,13 @@ MachineCheck check_state_file(const Result<StateFile>& state, const UserDirector
     }
     check.finding = Finding::missing;
     check.needed = true;
-    check.advice = fmt::format("Remove {}.", directory.path_of_file(PLUMB_STATE_FILE));
+    const std::string path = directory.path_of_file(PLUMB_STATE_FILE);
+    const bool is_in_module = directory.place().keeper == DirectoryKeeper::module; /* no path leads there */
+    check.advice = is_in_module ? "Run `rmmod plumb; modprobe plumb`, which takes it away."
+                                : fmt::format("Remove {}.", path);
     if (!users.empty())
-        check.advice = fmt::format("It is in use: end the processes {}, then remove {}.",
-                                   fmt::join(users, ", "), directory.path_of_file(PLUMB_STATE_FILE));
+        check.advice = fmt::format("It is in use: end the processes {}, then {}.", fmt::join(users, ", "),
+                                   is_in_module ? "run `rmmod plumb; modprobe plumb`" : "remove " + path);
     return check;
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# cmake-timeout: 300
+# cmake-timeout: 400
 # cmake-once
 # cmake-lock: boot
 """Users' directories in plumb.ko: programs, recorders and what is left of them, with the module loaded before and behind them,
@@ -173,6 +173,39 @@ plumb extract -o $RESULTS/trace || exit 3
 plumb list >$RESULTS/list_behind
 unload
 """,
+    # What a user does to his own keeps neither the module, nor others from being recorded.
+    "damaged": """
+insmod /plumb.ko || exit 1
+mkdir -m 777 $RESULTS/own
+as_user directory_vandal damage || exit 2
+RECORD -e 'subject:*' --user 1001 || exit 3
+as_user directory_vandal open
+as_user plumb record -q -o $RESULTS/own/none -e 'subject:*' --duration 300ms 2>$RESULTS/open && exit 4
+RECORD --force -e 'subject:*' --user 1001 2>$RESULTS/open_to_root
+as_user directory_vandal close
+as_user directory_vandal fifo
+as_user plumb record -q -o $RESULTS/own/none -e 'subject:*' --duration 300ms 2>$RESULTS/fifo && exit 5
+as_user plumb doctor >$RESULTS/doctor
+as_user directory_vandal remove
+unload
+""",
+    "full": """
+insmod /plumb.ko || exit 1
+plumb doctor --json >$RESULTS/empty || exit 2
+as_user directory_vandal fill || exit 3
+plumb doctor --json >$RESULTS/full && exit 4
+as_user directory_vandal remove
+unload
+""",
+    # Each of them has two parts, and we have two ourselves.
+    "crowd": """
+insmod /plumb.ko || exit 1
+users=; for user in $(seq 2001 2016); do users="$users --user $user"; done
+SMALL="--subbuf-size 4K --subbuf-count 2"
+RECORD -e 'subject:*' $SMALL $users 2>$RESULTS/said || exit 2
+plumb record -q -o $RESULTS/none -e 'subject:*' $SMALL $users --user 2017 --duration 300ms 2>$RESULTS/too_many && exit 3
+unload
+""",
 }
 
 
@@ -186,6 +219,10 @@ class Directories(GuestTests):
         subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE}/include",
                         SOURCE / "tests/kernel/filtered.c", "-o", filtered], check=True)
         guest.add(filtered, "/bin/filtered")
+        vandal = folder / "directory_vandal"
+        subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE}/include",
+                        SOURCE / "tests/kernel/directory_vandal.c", "-o", vandal], check=True)
+        guest.add(vandal, "/bin/directory_vandal")
         guest.add(shutil.which("setpriv"), "/usr/local/bin/setpriv")
         guest.archive.add("/bin/as_user", b'#!/bin/sh\nexec /usr/local/bin/setpriv --reuid 1001 --regid 1001 --clear-groups "$@"\n')
         for name, script in STEPS.items():
@@ -277,6 +314,30 @@ class Directories(GuestTests):
         self.assertRegex(dict(found("doctor_behind"))["sessions"], r"left behind: .*\(pid \d+, [\d.]+ MiB\)")
         for name in ("doctor", "doctor_behind"):
             self.assertEqual([each for each, _ in found(name)].count("state-file"), 1)
+
+    def test_what_a_user_does_to_his_own_keeps_nobody_and_the_remedy_can_be_followed(self):
+        folder = self.left_by("damaged")
+        for said in ("open", "open_to_root", "fifo", "doctor"):
+            text = (folder / said).read_text()
+            self.assertIn("plumb.ko:/plumb-1001", text)
+            self.assertIn("`rmmod plumb; modprobe plumb`", text)
+            self.assertNotRegex(text, "[Rr]emove (it|plumb.ko)|chmod")
+
+    def test_doctor_says_when_nobody_finds_room(self):
+        def room(name):
+            checks = json.loads((self.left_by("full") / name).read_text())["checks"]
+            return next((check["status"], check["advice"]) for check in checks if check["name"] == "module-room")
+
+        self.assertEqual(room("empty"), ("ok", ""))
+        status, advice = room("full")
+        self.assertEqual(status, "missing")
+        self.assertIn("plumb extract --remove", advice)
+
+    def test_a_user_is_one_in_however_many_places(self):
+        folder = self.left_by("crowd")
+        self.assertEqual((folder / "said").read_text(), "")
+        self.assertEqual(json.loads((folder / "trace/summary.json").read_text())["problems"], [])
+        self.assertIn("16 other users at most", (folder / "too_many").read_text())
 
     def test_the_kernel_has_nothing_to_say(self):
         self.assertEqual(complaints(self.results["log"].out), [])
