@@ -96,8 +96,12 @@ Result<KernelSession::Numbers> KernelSession::machine_numbers(std::uint32_t proc
             continue;
         }
         const auto number = numbers_->of(process_id, thread.id);
-        if (number) found.all.push_back(*number);
         if (!number && number.error().number() != ENOENT) return number.error();
+        if (number)
+            found.all.push_back(*number);
+        else
+            found.open.push_back(thread.id);
+        found.has_ended |= !number;
     }
     return found;
 }

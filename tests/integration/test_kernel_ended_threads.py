@@ -24,6 +24,7 @@ from traced_program import TracedProgramTest  # noqa: E402
 
 PATIENCE_S = 30
 ATTACHED = 4
+RECORD = [PLUMB, "record", "-q", "-k", "syscalls:getppid", "--duration", "300ms", "--force", "-o"]
 
 
 class KernelEndedThreads(TracedProgramTest):
@@ -115,9 +116,12 @@ int main(void) {
 
     def record(self, *options):
         """How many calls each process made."""
-        subprocess.run([PLUMB, "record", "-q", "--force", "-o", self.trace, "-k", "syscalls:getppid", "--duration", "300ms",
-                        *options], check=True)
-        shown = subprocess.run([PLUMB, "view", "--json", self.trace], capture_output=True, text=True, check=True).stdout
+        subprocess.run([*RECORD, self.trace, *options], check=True)
+        return self.calls_in(self.trace)
+
+    @staticmethod
+    def calls_in(trace):
+        shown = subprocess.run([PLUMB, "view", "--json", trace], capture_output=True, text=True, check=True).stdout
         events = [json.loads(line) for line in shown.splitlines()]
         return collections.Counter(event.get("pid") for event in events
                                    if event["event"] == "syscall_entry_getppid" and event.get("comm") == "program")
@@ -127,6 +131,15 @@ int main(void) {
             calls = self.record("-p", str(self.relay.pid))
             self.assertEqual(list(calls), [self.relay.pid])
             self.assertGreater(calls[self.relay.pid], 20)
+
+    def test_of_a_process_in_a_namespace_are_recorded(self):
+        """Where one may have ended before it is known what the machine calls it."""
+        script = 'program=$1; trace=$2; shift 2; "$program" & sleep 0.2; for i in 1 2 3 4 5 6; do "$@" "$trace-$i" -p $!; done; echo $!'
+        done = subprocess.run(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script, "sh", self.program,
+                               self.trace, *RECORD], capture_output=True, text=True, check=True)
+        for number in range(1, 7):
+            calls = self.calls_in(f"{self.trace}-{number}")
+            self.assertEqual(list(calls), [int(done.stdout)])
 
     def test_of_everybody_are_of_their_process(self):
         for _ in range(self.ATTACHED):
