@@ -172,5 +172,55 @@ int main(void) {
         self.check("--seccomp")
 
 
+class ChildUnheardOf(TracedProgramTest):
+    # Has a child that no fork handler told of, with no handler for the signal, or (argument "own") one of its own.
+    PROGRAM = """
+#define _GNU_SOURCE
+#include <plumb/tracepoint.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+PLUMB_EVENT(unattached, step, (i32, number))
+static void handle(int number) { (void)number; }
+int main(int count, char** arguments) {
+    (void)arguments;
+    const pid_t child = _Fork();
+    if (child == 0) {
+        signal(SIGURG, count > 1 ? handle : SIG_DFL);
+        printf("%d\\n", getpid());
+        fflush(stdout);
+        getchar();
+        plumb_trace(unattached, step, 1);
+        _exit(0);
+    }
+    return waitpid(child, NULL, 0) != child;
+}
+"""
+    UNHEARD = "it was forked without a word to Plumb (by _Fork() or clone()), and has no handler for Plumb's signal"
+
+    def start(self, *arguments):
+        program = subprocess.Popen([self.program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(program.communicate)
+        return int(program.stdout.readline())
+
+    def record(self, *options):
+        return subprocess.run([PLUMB, "record", "-o", self.trace, "--duration", "0.5s", *options], capture_output=True, text=True,
+                              timeout=60, check=False).stderr
+
+    def test_it_is_named(self):
+        child = self.start()
+        self.assertIn(f"Process {child} could not be reached: {self.UNHEARD}", self.record())
+
+    def test_it_is_not_said_to_have_no_tracepoints(self):
+        child = self.start()
+        self.assertIn(f"process {child} could not be reached: {self.UNHEARD}", self.record("-p", str(child)))
+
+    def test_nor_where_it_hears_the_signal_itself(self):
+        child = self.start("own")
+        self.assertIn(f"process {child} could not be reached: Plumb is in it, but it is not in the list",
+                      self.record("-p", str(child)))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -215,7 +215,7 @@ class Where(unittest.TestCase):
                 self.assertTrue(events("--where", condition, *shown, test_view.shop))
 
     def test_names_of_bits(self):
-        """What several bits are called is one text; a number of which no bit has a name has none."""
+        """What several bits are called is one text; a number of which no bit has a name is no text."""
         with tempfile.TemporaryDirectory() as folder:
             trace = pathlib.Path(folder) / "trace"
             numbers = (1, 3, 2, 0x40, 0, 0x43)
@@ -228,7 +228,7 @@ class Where(unittest.TestCase):
             (trace / "metadata").write_text(metadata.replace(
                 wakeup, f'name = "sched_wakeup"; id = 1; stream_id = 0; {labels} fields := struct {{ u32 state; }};'))
             for condition, wanted in (('state == "S"', [1]), ('state == "S|D"', [3]), ('state ~ "*D*"', [3, 2, 0x43]),
-                                      ('state != "S"', [3, 2, 0x43]), ('state == "S|D|0x40"', [0x43]),
+                                      ('state != "S"', [3, 2, 0x40, 0, 0x43]), ('state == "S|D|0x40"', [0x43]),
                                       ("state & 1", [1, 3, 0x43]), ('state == "S" || state == "D"', [1, 2])):
                 found = [event["timestamp_ns"] for event in events("--where", condition, trace)]
                 self.assertEqual([numbers[at] for at in found], wanted, condition)
