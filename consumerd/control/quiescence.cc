@@ -44,8 +44,6 @@ constexpr std::uint64_t life_check_interval_ns = 20'000'000;
 constexpr std::uint64_t resend_after_ns = 250'000'000;
 constexpr std::uint64_t blocked_patience_ns = 500'000'000;
 constexpr std::uint64_t silence_patience_ns = 500'000'000;
-/* In exec() the handlers go behind what was mapped, and the next program may map the state before it sets its own. */
-constexpr std::uint64_t handler_patience_ns = 100'000'000;
 constexpr std::uint64_t module_patience_ns = 500'000'000;
 constexpr std::uint64_t filling_patience_ns = 100'000'000;
 constexpr std::uint64_t look_patience_ns = 10'000'000'000;
@@ -461,10 +459,11 @@ private:
 
     /* Who ends takes its slot back, also one that has just answered. */
     Report finished() {
+        std::set<Key> there;
+        for (const ProcessSlot& slot : slots_)
+            there.insert(key_of(slot));
         for (const auto& [key, attempt] : attempts_)
-            if (attempt.is_concerned.value_or(false) && settled_.count(key) == 0 &&
-                std::none_of(slots_.begin(), slots_.end(),
-                             [&](const ProcessSlot& slot) { return key_of(slot) == key; }))
+            if (attempt.is_concerned.value_or(false) && settled_.count(key) == 0 && there.count(key) == 0)
                 report_.ended.push_back(attempt.process_id);
         return std::move(report_);
     }

@@ -16,8 +16,6 @@ namespace {
 
 constexpr std::uint32_t looks_max = 3;
 constexpr std::uint64_t patience_ns = 200'000'000;
-/* In exec() the handlers go behind what was mapped, and the next program may map the state before it sets its own. */
-constexpr std::uint64_t handler_patience_ns = 100'000'000;
 
 /* Forked by a program that had put a filter on itself, most often: nothing in it may take a slot, nor hear of a session. */
 constexpr const char* unlisted_reason = "it has a seccomp filter, and had it before it could be listed as a "

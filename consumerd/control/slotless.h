@@ -26,6 +26,9 @@
 
 namespace plumb {
 
+/* In exec() the handlers go behind what was mapped, and the next program may map the state before it sets its own. */
+inline constexpr std::uint64_t handler_patience_ns = 100'000'000;
+
 /* Of a program that has a state file of ours open which is not there any more. */
 inline constexpr const char* state_removed_reason =
     "the state file that it uses was removed (as logind's RemoveIPC does in /dev/shm when its user's last "
