@@ -30,12 +30,13 @@ GRUB_CMDLINE_LINUX="console=ttyS0 panic=-1 {COUNTER}"
 AS_ON_THAT_MACHINE = """set -e
 root=$1 offset=$2
 shift 2
-loop=$(losetup --find --show --offset "$offset" "$root.disk")
-trap 'umount -R "$root"; umount /dev; losetup --detach "$loop"' EXIT
-number=$(lsblk -n -d -o MAJ:MIN "$loop")
 mount -t tmpfs tmpfs /dev
-mknod /dev/vda1 b ${number%:*} ${number#*:}
+mknod /dev/loop-control c 10 237
+for number in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do mknod /dev/loop$number b 7 $number; done
 mknod -m 666 /dev/null c 1 3
+loop=$(losetup --find --show --offset "$offset" "$root.disk")
+trap 'umount -R "$root"; losetup --detach "$loop"' EXIT
+mknod /dev/vda1 b 7 ${loop#/dev/loop}
 mknod -m 666 /dev/zero c 1 5
 mknod -m 666 /dev/urandom c 1 9
 mkdir -p /dev/disk/by-uuid /dev/shm
@@ -49,6 +50,8 @@ chroot "$root" "$@"
 
 
 class Grub(DebianTests):
+    HAS_BOOT_LOADER = True
+
     def setUp(self):
         super().setUp()
         modules = (KERNELS / VERSION / "modules").resolve()

@@ -38,11 +38,25 @@ SYSTEMS = "sched irq signal timer task block power exceptions raw_syscalls"
 PATTERNS = " ".join(f"-k {system}" for system in SYSTEMS.split())
 # Timers of both threads' CPUs go off in the middle of calls, as often as the machine can.
 INTERRUPTED = f"{BY_MODULE} -o $RESULTS/trace -a {PATTERNS} --kernel-buffer-size 32M -- crowd_of_timers 4 {4 * CALLS}"
-# In threads, tasklets, timers' interrupts, calls from other processors and NMIs at once: with room for all, and without.
+# In threads, tasklets, timers' interrupts, calls from other processors and NMIs at once: with room for all, and without, where the
+# recorder stands still for a while.
 CONTEXTS = 5
-NESTED = {"all": ("period_us=200 pause_us=500", "--kernel-buffer-size 64M --duration 1s"),
-          "dropped": ("period_us=200", "--kernel-buffer-size 128K --duration 500ms"),
-          "overwritten": ("period_us=200", "--kernel-buffer-size 128K --mode overwrite --duration 500ms")}
+NESTED = {"all": ("pause_us=500", "--kernel-buffer-size 64M", ""),
+          "dropped": ("pause_us=2000", "--kernel-buffer-size 128K", "kill -STOP $recorder; sleep 0.4; kill -CONT $recorder; sleep 0.3"),
+          "overwritten": ("pause_us=2000", "--kernel-buffer-size 128K --mode overwrite",
+                          "kill -STOP $recorder; sleep 0.4; kill -CONT $recorder; sleep 0.3")}
+NESTING = f"""
+insmod /nesting.ko period_us=200 {{parameters}}
+{BY_MODULE} -o $RESULTS/trace -k nesting {{options}} & recorder=$!
+until [ -e $RESULTS/trace/kernel/ring_0 ]; do sleep 0.05; done
+sleep 0.4
+{{then}}
+kill -INT $recorder
+wait $recorder
+status=$?
+rmmod plumb_nesting
+exit $status
+"""
 # While the recorder looks who is there, of whom there are many, threads get other names, are made, and are gone.
 RENAMER = r"""
 #include <pthread.h>
@@ -199,9 +213,8 @@ class KernelChannel(GuestTests):
         guest.step("by_tracefs", f"plumb record -q -o $RESULTS/trace -a {PATTERNS} -- sh -c '{ACTIVITY}'")
         guest.step("sandwich", f"{BY_MODULE} -o $RESULTS/trace -a -e 'sandwich:*' -k raw_syscalls -- sandwich {CALLS}")
         guest.step("interrupted", INTERRUPTED)
-        for name, (parameters, options) in NESTED.items():
-            guest.step(f"nested_{name}", f"insmod /nesting.ko {parameters}; {BY_MODULE} -o $RESULTS/trace -k nesting "
-                       f"{options}; status=$?; rmmod plumb_nesting; exit $status")
+        for name, (parameters, options, then) in NESTED.items():
+            guest.step(f"nested_{name}", NESTING.format(parameters=parameters, options=options, then=then))
         guest.step("dropped", SMALL.format(mode=""))
         guest.step("overwritten", SMALL.format(mode="--mode overwrite"))
         for program, source in (("event_index", EVENT_INDEX), ("renamer", RENAMER)):
