@@ -79,9 +79,9 @@
 #define PLUMB_DEFINE_AT_LEVEL_IF_1(...) PLUMB_DEFINE_NOT_((LEVEL, ~), __VA_ARGS__)
 #define PLUMB_DEFINE_CHECKED_(problem, ...) \
     PLUMB_CAT(PLUMB_DEFINE_IF_, PLUMB_KIND_OF_PROBLEM_ problem)(problem, __VA_ARGS__)
-#define PLUMB_DEFINE_IF_NONE(problem, id, provider, name, level, ...)                                   \
-    PLUMB_DEFINE_AS_(provider "." name "." #level PLUMB_FOR_EACH(PLUMB_SIGNATURE_, ~, __VA_ARGS__), id, \
-                     provider, name, level, __VA_ARGS__)
+#define PLUMB_DEFINE_IF_NONE(problem, id, provider, name, level, ...)                                        \
+    PLUMB_DEFINE_AS_(provider "." name PLUMB_FOR_EACH(PLUMB_SIGNATURE_, ~, __VA_ARGS__), id, provider, name, \
+                     level, __VA_ARGS__)
 #define PLUMB_DEFINE_IF_NO_FIELD PLUMB_DEFINE_NOT_
 #define PLUMB_DEFINE_IF_MANY PLUMB_DEFINE_NOT_
 #define PLUMB_DEFINE_IF_FIELD PLUMB_DEFINE_NOT_
@@ -192,7 +192,8 @@
 #define PLUMB_LABEL_(c, x) PLUMB_LABEL2_ x
 #define PLUMB_LABEL2_(value, label) {(int64_t)(value), label},
 
-/* What tells it from others of the name, in a symbol: each field's type and name, and how many an array has. A point stands in no name. */
+/* What tells it from others of the name, in a symbol: each field's type and name. A point stands in no name. (What stands for a
+ * number, a level or a length, may be more than one word, which a symbol can not hold.) */
 #define PLUMB_SIGNATURE_(c, x) PLUMB_SIGNATURE_SPLIT_(PLUMB_STRIP_ x)
 #define PLUMB_SIGNATURE_SPLIT_(...) PLUMB_SIGNATURE_GO_(__VA_ARGS__)
 #define PLUMB_SIGNATURE_GO_(tag, ...) PLUMB_TAG_(PLUMB_SIGNATURE_, tag)(tag, __VA_ARGS__)
@@ -202,7 +203,7 @@
 #define PLUMB_SIGNATURE_POINTER(tag, name) ".ptr." #name
 #define PLUMB_SIGNATURE_STRING(tag, name) ".string." #name
 #define PLUMB_SIGNATURE_TEXT(tag, name) ".text." #name
-#define PLUMB_SIGNATURE_ARRAY(tag, type, name, count) ".array." #type "." #count "." #name
+#define PLUMB_SIGNATURE_ARRAY(tag, type, name, count) ".array." #type "." #name
 #define PLUMB_SIGNATURE_SEQUENCE(tag, type, name) ".sequence." #type "." #name
 #define PLUMB_SIGNATURE_ENUM(tag, type, name, ...) ".enum." #type "." #name
 
