@@ -20,6 +20,7 @@
 #include "base/processes.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/module_updates.h"
+#include "consumerd/control/quiescence_reasons.h"
 #include "consumerd/control/seccomp.h"
 #include "consumerd/control/slotless.h"
 #include "consumerd/control/thread_choice.h"
@@ -47,63 +48,6 @@ constexpr std::uint64_t silence_patience_ns = 500'000'000;
 constexpr std::uint64_t module_patience_ns = 500'000'000;
 constexpr std::uint64_t filling_patience_ns = 100'000'000;
 constexpr std::uint64_t look_patience_ns = 10'000'000'000;
-
-constexpr const char* stopped_reason =
-    "it is stopped, or its cgroup is frozen: it will ask again when it goes on";
-
-constexpr const char* vfork_reason = "it waits in vfork() until its child calls exec() or ends, and hears no "
-                                     "signal before that: it will ask again when it goes on";
-
-constexpr const char* out_of_sight_reason =
-    "it runs in another process-id namespace, which cannot be seen from here (the number is its own)";
-
-constexpr const char* unseen_wait_reason =
-    "in what its threads wait may not be seen from here, and so not whether the signal would be taken for "
-    "another: it is not "
-    "dumpable, or runs as another user, and the recorder has no CAP_SYS_PTRACE (as root in a container)";
-
-constexpr const char* no_clock_reason =
-    "it may not read the cycle counter (PR_SET_TSC, strict mode), without which nothing can be recorded";
-
-constexpr const char* filtered_reason =
-    "it has a seccomp filter, which may end it for a call that tracing makes; it is left as it is (--seccomp "
-    "records it all the same)";
-
-constexpr const char* without_clock_reason =
-    "it has a seccomp filter, and the clock is read by a system call here, which the filter may end it for: "
-    "its "
-    "events are lost since (--clock tsc has none, where that can be had)";
-
-constexpr const char* without_times_reason = "it has a seccomp filter, which may end it for a call that "
-                                             "tracing makes; it is left as it is, and how long "
-                                             "it waited for locks is not known since, as a system call would "
-                                             "have to tell (--seccomp records it all the "
-                                             "same)";
-
-constexpr const char* hidden_reason =
-    "whether it has a seccomp filter, which may end it for a call that tracing makes, can not be seen from "
-    "here (/proc does not show it); it is left as it is (--seccomp records it all the same)";
-
-constexpr const char* not_read_reason =
-    "whether it has a seccomp filter, which may end it for a call that tracing makes, could not be read "
-    "(are there free file descriptors?); it is left as it is";
-
-constexpr const char* held_by_other_reason =
-    "another recording keeps Plumb from making system calls there, as it has a seccomp filter that that "
-    "recorder has not; it is left as it is (--seccomp records it all the same)";
-
-/* What keeps it from looking may keep it from opening the channel, too: no descriptor is free, Landlock. */
-std::string filters_unknown_reason(int error_number) {
-    const bool is_helped =
-        error_number != EMFILE && error_number != ENFILE && error_number != EACCES && error_number != EPERM;
-    return fmt::format("it could not look in /proc whether it has a seccomp filter from the start: {}{}",
-                       errno_text(error_number), is_helped ? " (--seccomp records it all the same)" : "");
-}
-
-const char* reason_of_filtered(std::uint32_t flags) {
-    if ((flags & PLUMB_PROCESS_CLOCK_CALLS) != 0) return without_clock_reason;
-    return (flags & PLUMB_PROCESS_NO_TIMES) != 0 ? without_times_reason : filtered_reason;
-}
 
 /* What has been tried with one process. */
 struct Attempt {
@@ -483,26 +427,6 @@ private:
 
 bool has_not_attached(const plumb_process& process, std::uint32_t session) {
     return (process.not_attached >> session & 1) != 0;
-}
-
-std::string not_attached_reason(std::int32_t error) {
-    if (error == PLUMB_ERROR_FILTERED) return filtered_reason;
-    if (error == PLUMB_ERROR_NO_CLOCK) return no_clock_reason;
-    if (error == PLUMB_ERROR_NO_EXECUTABLE)
-        return "it can not see which executable it is (it has no /proc), which the rules ask for";
-    if (error == PLUMB_ERROR_TIME_NAMESPACE)
-        return "it can not see in which time namespace it is (it has no /proc), which the session's clock "
-               "may be shifted "
-               "by (those of --clock tsc and real are not)";
-    if (PLUMB_IS_FILTERS_UNKNOWN(error))
-        return filters_unknown_reason(error - PLUMB_ERROR_FILTERS_UNKNOWN(0));
-    return fmt::format("it could not open the session's channel: {}", errno_text(error));
-}
-
-std::string reason_when_late(const std::string& reason) {
-    if (reason == vfork_reason) return "it waited in vfork() for its child when it was to be switched on";
-    return reason == stopped_reason ? "it was stopped, or its cgroup frozen, when it was to be switched on"
-                                    : reason;
 }
 
 Result<Report> wait_until_quiescent(StateFile& state, std::uint64_t generation,

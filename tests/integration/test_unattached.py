@@ -127,6 +127,13 @@ int main(int count, char** arguments) {
         self.assertEqual([each["pid"] for each in summary["reached_late"]], [program.pid], said)
 
 
+def start_child_of(test, *arguments):
+    """Starts its program, which says the number of a child that waits."""
+    program = subprocess.Popen([test.program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    test.addCleanup(program.communicate)
+    return int(program.stdout.readline())
+
+
 class ChildOfFiltered(TracedProgramTest):
     # Puts a filter on itself that allows everything, and forks a child that waits and traces.
     PROGRAM = """
@@ -155,9 +162,7 @@ int main(void) {
 """
 
     def check(self, *options):
-        program = subprocess.Popen([self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(program.communicate)
-        child = int(program.stdout.readline())
+        child = start_child_of(self)
         done = subprocess.run([PLUMB, "record", "-o", self.trace, "--duration", "0.5s", *options], capture_output=True, text=True,
                               timeout=60, check=False)
         summary = json.loads((self.trace / "summary.json").read_text())
@@ -199,25 +204,20 @@ int main(int count, char** arguments) {
 """
     UNHEARD = "it was forked without a word to Plumb (by _Fork() or clone()), and has no handler for Plumb's signal"
 
-    def start(self, *arguments):
-        program = subprocess.Popen([self.program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(program.communicate)
-        return int(program.stdout.readline())
-
     def record(self, *options):
         return subprocess.run([PLUMB, "record", "-o", self.trace, "--duration", "0.5s", *options], capture_output=True, text=True,
                               timeout=60, check=False).stderr
 
     def test_it_is_named(self):
-        child = self.start()
+        child = start_child_of(self)
         self.assertIn(f"Process {child} could not be reached: {self.UNHEARD}", self.record())
 
     def test_it_is_not_said_to_have_no_tracepoints(self):
-        child = self.start()
+        child = start_child_of(self)
         self.assertIn(f"process {child} could not be reached: {self.UNHEARD}", self.record("-p", str(child)))
 
     def test_nor_where_it_hears_the_signal_itself(self):
-        child = self.start("own")
+        child = start_child_of(self, "own")
         self.assertIn(f"process {child} could not be reached: Plumb is in it, but it is not in the list",
                       self.record("-p", str(child)))
 

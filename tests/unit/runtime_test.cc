@@ -67,21 +67,28 @@ TEST(Glob, matches_as_documented) {
         EXPECT_EQ(pattern_matches(pattern, text), expected) << pattern << " on " << text;
 }
 
+namespace {
+
+std::string word_of(std::mt19937& random, const char* letters, size_t longest) {
+    std::string text;
+    for (size_t length = random() % longest; length > 0; length--)
+        text += letters[random() % strlen(letters)];
+    return text;
+}
+
+} // namespace
+
 // The C library's, on patterns and texts of few letters, so that many match.
 TEST(Glob, agrees_with_fnmatch) {
     std::mt19937 random(1);
-    const auto word = [&](const char* letters, size_t longest) {
-        std::string text;
-        for (size_t length = random() % longest; length > 0; length--)
-            text += letters[random() % strlen(letters)];
-        return text;
+    const auto set = [&] {
+        return "[" + std::string(random() % 3 == 0, '!') + word_of(random, "abc-", 5) + "a]";
     };
-    const auto set = [&] { return "[" + std::string(random() % 3 == 0, '!') + word("abc-", 5) + "a]"; };
     uint32_t matched = 0;
     for (int i = 0; i < 200'000; i++) {
-        std::string pattern = word("ab*?ab*", 8);
+        std::string pattern = word_of(random, "ab*?ab*", 8);
         if (i % 2 == 1) pattern.insert(random() % (pattern.size() + 1), set());
-        const std::string text = word("abc", 8);
+        const std::string text = word_of(random, "abc", 8);
         const bool expected = fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
         ASSERT_EQ(pattern_matches(pattern.c_str(), text.c_str()), expected) << pattern << " on " << text;
         matched += expected;
@@ -92,16 +99,10 @@ TEST(Glob, agrees_with_fnmatch) {
 // The controller's, which judges by itself, on pieces of UTF-8 as well.
 TEST(Glob, agrees_with_the_controllers) {
     std::mt19937 random(1);
-    const auto word = [&](const char* letters, size_t longest) {
-        std::string text;
-        for (size_t length = random() % longest; length > 0; length--)
-            text += letters[random() % strlen(letters)];
-        return text;
-    };
     uint32_t matched = 0;
     for (int i = 0; i < 200'000; i++) {
-        const std::string pattern = word("a*?*[]-!^\\\xc3\xa9\xc3\xa9\xe2", 9);
-        const std::string text = word("a-]\xc3\xa9\xc3\xa9\xe2", 6);
+        const std::string pattern = word_of(random, "a*?*[]-!^\\\xc3\xa9\xc3\xa9\xe2", 9);
+        const std::string text = word_of(random, "a-]\xc3\xa9\xc3\xa9\xe2", 6);
         const bool expected = glob_matches(pattern, text);
         ASSERT_EQ(pattern_matches(pattern.c_str(), text.c_str()), expected) << pattern << " on " << text;
         matched += expected;
