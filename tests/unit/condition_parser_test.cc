@@ -1,6 +1,6 @@
 // How a condition over fields is read: what binds what, what numbers and texts are, where a mistake is, and that no text
 // is too odd to be read.
-#include "trace/show/condition_parser.h"
+#include "base/condition_parser.h"
 
 #include <gtest/gtest.h>
 

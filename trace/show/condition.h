@@ -11,7 +11,8 @@
 #ifndef PLUMB_TRACE_SHOW_CONDITION_H
 #define PLUMB_TRACE_SHOW_CONDITION_H
 
-#include "trace/show/condition_parser.h"
+#include "base/condition_parser.h"
+#include "base/condition_types.h"
 #include "trace/show/condition_values.h"
 #include "trace/trace_reader.h"
 
@@ -22,16 +23,6 @@
 #include <vector>
 
 namespace plumb {
-
-/* Which of these a node can be, in some event. */
-struct ConditionTypes {
-    bool number = false, integer = false, text = false;
-    void add(const ConditionTypes& other) {
-        number |= other.number;
-        integer |= other.integer;
-        text |= other.text;
-    }
-};
 
 class Condition {
 public:
@@ -47,11 +38,6 @@ private:
     struct Bound;
     Condition(ConditionTree tree, TraceReader& reader);
     Status bind(bool with_statedump);
-    Status check_field(const ConditionNode& node, const ConditionTypes& types) const;
-    Result<ConditionTypes> check(const ConditionNode& node, const std::vector<ConditionTypes>& types) const;
-    Result<ConditionTypes> check_binary(const ConditionNode& node, const ConditionTypes& left,
-                                        const ConditionTypes& right) const;
-    std::string described(const ConditionNode& node, const ConditionTypes& types) const;
     void take_values(const Event& event);
     ConditionValue own_value(const std::string& name, const Event& event);
 

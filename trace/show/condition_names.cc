@@ -1,5 +1,7 @@
 #include "trace/show/condition_names.h"
 
+#include "base/condition_types.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,21 +65,6 @@ void look_at_all(const TraceReader& reader, const std::function<void(const Named
             if (!stream->is_plumb_record()) steps.look_at(stream->event_context);
 }
 
-std::size_t edits_between(std::string_view a, std::string_view b) {
-    std::vector<std::size_t> row(b.size() + 1);
-    for (std::size_t j = 0; j <= b.size(); j++)
-        row[j] = j;
-    for (std::size_t i = 1; i <= a.size(); i++) {
-        std::size_t diagonal = std::exchange(row[0], i);
-        for (std::size_t j = 1; j <= b.size(); j++) {
-            const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-            diagonal = row[j];
-            row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
-        }
-    }
-    return row[b.size()];
-}
-
 /* As it is written in a condition; empty if it can not be. */
 std::string name_of_value(const NamedStep& named) {
     if (!named.array.empty()) return {};
@@ -108,8 +95,8 @@ std::string why_no_value(const TraceReader& reader, const FieldPath& wanted) {
     whole.element.reset();
     const std::string path = whole.text();
     const std::string& name = wanted.parts.back();
-    std::string itself, nearest, array;
-    std::size_t least = std::min<std::size_t>(2, name.size() / 2) + 1;
+    std::string itself, array;
+    NearestName nearest(name);
     look_at_all(reader, [&](const NamedStep& named) {
         if (named.path == path) {
             if (itself.empty()) itself = why_it_has_no_value(reader, named, wanted.element.has_value());
@@ -117,17 +104,13 @@ std::string why_no_value(const TraceReader& reader, const FieldPath& wanted) {
         }
         if (array.empty() && named.step.name == name) array = named.array;
         const std::string value = name_of_value(named);
-        if (value.empty()) return;
-        const std::size_t edits = edits_between(named.step.name, name);
-        if (edits >= least) return;
-        least = edits;
-        nearest = value;
+        if (!value.empty()) nearest.add(std::string(named.step.name), value);
     });
     if (!itself.empty()) return itself;
-    if (least > 0 && !array.empty())
+    if (!nearest.is_equal() && !array.empty())
         return fmt::format("{} is in the elements of {}, which no condition can name", name, array);
     return fmt::format("no event of the trace has a field {}{}", wanted.text(),
-                       nearest.empty() ? "" : fmt::format(", but some have {}", nearest));
+                       nearest.shown().empty() ? "" : fmt::format(", but some have {}", nearest.shown()));
 }
 
 } // namespace plumb

@@ -5,7 +5,7 @@
 #ifndef PLUMB_TRACE_SHOW_CONDITION_NAMES_H
 #define PLUMB_TRACE_SHOW_CONDITION_NAMES_H
 
-#include "trace/show/condition_parser.h"
+#include "base/condition_parser.h"
 #include "trace/trace_reader.h"
 
 #include <string>

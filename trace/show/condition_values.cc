@@ -1,5 +1,6 @@
 #include "trace/show/condition_values.h"
 
+#include "base/condition_types.h"
 #include "base/glob.h"
 
 #include <cmath>
@@ -163,13 +164,6 @@ static ConditionValue joined(ConditionOperator op, const ConditionValue& a, cons
     if (left == deciding || right == deciding) return of_integer(deciding ? 1 : 0);
     if (!left || !right) return {};
     return of_integer(deciding ? 0 : 1);
-}
-
-bool is_comparison(ConditionOperator op) {
-    return op >= ConditionOperator::equal && op <= ConditionOperator::matches_not;
-}
-bool is_of_bits(ConditionOperator op) {
-    return op >= ConditionOperator::bit_or && op <= ConditionOperator::shift_right;
 }
 
 ConditionValue of_two(ConditionOperator op, const ConditionValue& a, const ConditionValue& b) {

@@ -5,7 +5,7 @@
 #ifndef PLUMB_TRACE_SHOW_CONDITION_VALUES_H
 #define PLUMB_TRACE_SHOW_CONDITION_VALUES_H
 
-#include "trace/show/condition_parser.h"
+#include "base/condition_parser.h"
 
 #include <cstdint>
 #include <optional>
@@ -29,8 +29,6 @@ ConditionValue of_text(std::string_view value);
 /* Nothing of a text, or of no value. */
 std::optional<bool> truth_of(const ConditionValue& value);
 
-bool is_comparison(ConditionOperator op);
-bool is_of_bits(ConditionOperator op);
 ConditionValue of_one(ConditionOperator op, const ConditionValue& value);
 ConditionValue of_two(ConditionOperator op, const ConditionValue& a, const ConditionValue& b);
 

@@ -1,4 +1,4 @@
-#include "trace/show/condition_parser.h"
+#include "base/condition_parser.h"
 
 #include "base/glob.h"
 #include "base/output_buffer.h"

@@ -7,8 +7,8 @@
  * Bit operations bind tighter than comparisons, as one means them. `text ~ "glob"` and `!~` match a whole text.
  * Parsing knows nothing of any trace; what is wrong is told with the column at which it stands.
  */
-#ifndef PLUMB_TRACE_SHOW_CONDITION_PARSER_H
-#define PLUMB_TRACE_SHOW_CONDITION_PARSER_H
+#ifndef PLUMB_BASE_CONDITION_PARSER_H
+#define PLUMB_BASE_CONDITION_PARSER_H
 
 #include "base/result.h"
 
