@@ -91,7 +91,7 @@ std::vector<ListedSession> sessions_of(const plumb_rule_set& rules, const UserDi
             const plumb_rule& rule = rules.rules[i];
             if (rule.session != index) continue;
             listed.patterns.push_back((rule.flags & PLUMB_RULE_EXCLUDE ? "!" : "") +
-                                      std::string(rule.pattern));
+                                      std::string(rule.pattern) + (rule.condition != 0 ? " if ..." : ""));
         }
         sessions.push_back(std::move(listed));
     }

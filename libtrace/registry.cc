@@ -5,6 +5,8 @@
 #include "runtime.h"
 #include "signals_held.h"
 
+#include "condition/program.h"
+
 #include <plumb/control.h>
 
 #include <cstddef>
@@ -36,7 +38,10 @@ bool kernel_has_membarrier() {
 // pages of its own.
 constexpr uintptr_t page_bytes = 4096;
 unsigned char writers_room[2 * page_bytes - 1];
-static_assert(sizeof(plumb_writer) * PLUMB_MAX_SESSIONS + sizeof(uint64_t) <= page_bytes);
+// Twice as many writers as sessions: those of the second half have no room for any record, so that the fast path leaves events
+// on condition to plumb_emit_slow().
+constexpr uint32_t writer_count = 2 * PLUMB_MAX_SESSIONS;
+static_assert(sizeof(plumb_writer) * writer_count + sizeof(uint64_t) <= page_bytes);
 
 // What the word behind the writers says; 0: wiped.
 constexpr uint64_t writers_are_live = 1;
@@ -57,7 +62,7 @@ bool begin_mending_writers() {
 void place_writers() {
     const uintptr_t page = (reinterpret_cast<uintptr_t>(writers_room) + page_bytes - 1) & ~(page_bytes - 1);
     runtime.writers = reinterpret_cast<plumb_writer*>(page);
-    runtime.writers_live = reinterpret_cast<uint64_t*>(runtime.writers + PLUMB_MAX_SESSIONS);
+    runtime.writers_live = reinterpret_cast<uint64_t*>(runtime.writers + writer_count);
 }
 
 const char* find_variable(const char* name) {
@@ -137,7 +142,8 @@ bool goes_on_at_exit(const plumb_object& object) {
 bool take_from_list(plumb_object& object) {
     uint32_t were_on = 0;
     for (plumb_event** entry = object.events_begin; entry < object.events_end; entry++) {
-        if (*entry != nullptr) were_on |= exchange_seq_cst((*entry)->enabled, 0u);
+        if (*entry == nullptr) continue;
+        were_on |= exchange_seq_cst((*entry)->enabled, 0u);
     }
     for (plumb_object** link = &runtime.objects; *link != nullptr; link = &(*link)->next) {
         if (*link != &object) continue;
@@ -148,7 +154,10 @@ bool take_from_list(plumb_object& object) {
 }
 
 void remove_object(plumb_object& object) {
-    if (!take_from_list(object)) return;
+    const bool were_on = take_from_list(object);
+    for (plumb_event** entry = object.events_begin; entry < object.events_end; entry++)
+        if (*entry != nullptr) condition::forget_conditions(**entry);
+    if (!were_on) return;
     // Other threads may be in the middle of these events, which no later update would know of.
     begin_quiescence();
     store_seq_cst(runtime.quiesce_pending, 1u);
@@ -256,7 +265,7 @@ uint32_t sessions_of_events() {
             if (*entry != nullptr) sessions |= load_relaxed((*entry)->enabled);
         }
     }
-    return sessions;
+    return (sessions | sessions >> PLUMB_MAX_SESSIONS) & ((1u << PLUMB_MAX_SESSIONS) - 1);
 }
 
 // A process or an object that would be traced, if it were not held; told in the channels, which takes no system call.

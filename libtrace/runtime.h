@@ -34,6 +34,7 @@
 #include "atomic.h"
 #include "every_start.h"
 #include "system.h"
+#include "text.h"
 
 #include <plumb/abi/channel.h>
 #include <plumb/abi/state.h>
@@ -314,6 +315,7 @@ bool are_all_forbidden(NotAttached (
 
 // glob.cc
 bool pattern_matches(const char* pattern, const char* text);
+bool pattern_matches(Bytes pattern, Bytes text);
 
 // scratch.cc
 // While a record is written from such a buffer (of any other payload it knows nothing), so that nobody takes it for

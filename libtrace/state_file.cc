@@ -189,6 +189,14 @@ bool concerns(const plumb_rule& rule, const plumb_session& session, const plumb_
     }
 }
 
+// One that is not what its rule takes it for has no code, and so never holds.
+void copy_condition(const plumb_rule_set& set, const plumb_rule& rule, plumb_query_result& result) {
+    if (rule.condition == 0) return;
+    plumb_condition& copy = result.conditions[rule.condition - 1];
+    __builtin_memcpy(&copy, &set.conditions[rule.condition - 1], sizeof(copy));
+    if (copy.session != rule.session || copy.code_bytes > PLUMB_CONDITION_CODE_BYTES) copy.code_bytes = 0;
+}
+
 // Copies one generation, and only the rules that concern the process. Strings are ended here: nobody else
 // does.
 void copy_rules(const plumb_rule_set& set, const plumb_query_request& asked, plumb_query_result& result) {
@@ -201,10 +209,13 @@ void copy_rules(const plumb_rule_set& set, const plumb_query_request& asked, plu
         __builtin_memcpy(&rule, &set.rules[i], sizeof(rule));
         plumb_rule_end_strings(&rule);
         if (rule.session >= PLUMB_MAX_SESSIONS || result.sessions[rule.session].cookie == 0) continue;
-        if (concerns(rule, result.sessions[rule.session], asked))
+        if (rule.condition > PLUMB_MAX_CONDITIONS) continue;
+        if (concerns(rule, result.sessions[rule.session], asked)) {
+            copy_condition(set, rule, result);
             result.rule_count++;
-        else if (rule.who == PLUMB_WHO_EXECUTABLE && asked.executable[0] == '\0') // a root without /proc
+        } else if (rule.who == PLUMB_WHO_EXECUTABLE && asked.executable[0] == '\0') { // a root without /proc
             result.not_judged |= 1u << rule.session;
+        }
     }
 }
 

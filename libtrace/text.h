@@ -1,10 +1,15 @@
-// Making paths without printf, which is not async-signal-safe. Each function writes at `at`, ends the text
+// Texts that end where they say; and making paths without printf, which is not async-signal-safe. Each function writes at `at`, ends the text
 // with NUL and returns where that is.
 #pragma once
 
 #include <cstdint>
 
 namespace plumb {
+
+struct Bytes {
+    const char* at;
+    uint32_t count;
+};
 
 inline char* append(char* at, const char* text) {
     while (*text != '\0')

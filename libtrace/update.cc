@@ -11,11 +11,14 @@
 #include "runtime.h"
 #include "signals_held.h"
 
+#include "condition/program.h"
 #include "ring/inject.h"
 
 #include <linux/membarrier.h>
 
 namespace plumb {
+
+using condition::Code, condition::Conditions;
 
 constinit plumb_query_request request = {};
 constinit plumb_query_result answer = {};
@@ -37,20 +40,41 @@ void full_name_of(const plumb_event_info& info, char* to, size_t bytes) {
     to[used] = '\0';
 }
 
-// The sessions that want the event by the rules in answer.
-uint32_t wanted_by(const plumb_event_info& info) {
+// What the rules in answer want of an event.
+struct Wanted {
+    uint32_t sessions;                       // that want it
+    uint32_t conditional;                    // of these, those that want what fulfils one of
+    uint32_t conditions[PLUMB_MAX_SESSIONS]; // by session: a bit for each in answer
+};
+
+Wanted wanted_of(const plumb_event_info& info) {
     char name[256];
     full_name_of(info, name, sizeof(name));
-    uint32_t included = 0;
+    Wanted wanted = {};
     uint32_t excluded = 0;
+    uint32_t whole = 0;
     for (uint32_t i = 0; i < answer.rule_count; i++) {
         const plumb_rule& rule = answer.rules[i];
         const uint32_t bit = 1u << rule.session;
         const bool excludes = (rule.flags & PLUMB_RULE_EXCLUDE) != 0;
-        if (((excludes ? excluded : included) & bit) != 0 || !matches(rule, info, name)) continue;
-        (excludes ? excluded : included) |= bit;
+        if (((excludes ? excluded : whole) & bit) != 0 || !matches(rule, info, name)) continue;
+        if (excludes) {
+            excluded |= bit;
+            continue;
+        }
+        wanted.sessions |= bit;
+        if (rule.condition == 0)
+            whole |= bit;
+        else
+            wanted.conditions[rule.session] |= 1u << (rule.condition - 1);
     }
-    return included & ~excluded;
+    wanted.sessions &= ~excluded;
+    wanted.conditional = wanted.sessions & ~whole;
+    return wanted;
+}
+
+uint32_t wanted_by(const plumb_event_info& info) {
+    return wanted_of(info).sessions;
 }
 
 template <typename Function>
@@ -74,7 +98,72 @@ uint32_t current_sessions() {
     return sessions;
 }
 
-// Whether anything was switched off.
+constexpr uint32_t all_sessions = (1u << PLUMB_MAX_SESSIONS) - 1;
+
+// The sessions in which an event is on, whole or on condition.
+uint32_t sessions_of(uint32_t enabled) {
+    return (enabled | enabled >> PLUMB_MAX_SESSIONS) & all_sessions;
+}
+uint32_t both_bits(uint32_t sessions) {
+    return sessions | sessions << PLUMB_MAX_SESSIONS;
+}
+
+// FNV-1a.
+uint64_t hash_of(const plumb_condition& condition, uint64_t hash) {
+    for (uint32_t i = 0; i < condition.code_bytes; i++)
+        hash = (hash ^ condition.code[i]) * 0x100000001b3u;
+    return hash;
+}
+
+// Those of one event, in `codes`.
+Conditions conditions_of(const Wanted& wanted, uint32_t session, Code (&codes)[PLUMB_MAX_CONDITIONS]) {
+    Conditions conditions = {codes, 0, 0};
+    if ((wanted.conditional >> session & 1) == 0) return conditions;
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (uint32_t left = wanted.conditions[session]; left != 0; left &= left - 1) {
+        const plumb_condition& condition = answer.conditions[__builtin_ctz(left)];
+        codes[conditions.count++] = {condition.code, condition.code_bytes};
+        hash = hash_of(condition, hash);
+    }
+    conditions.identity = hash | 1;
+    return conditions;
+}
+
+// Whether the event may be switched on in the session, by the bit of those that are on condition.
+bool may_be_on(plumb_event& event, uint32_t session, const Conditions& conditions) {
+    const condition::Linked linked = condition::install_conditions(event, session, conditions);
+    if (linked == condition::Linked::no_room)
+        add_seq_cst(attachments[session].header->conditions_refused, uint64_t{1});
+    return linked == condition::Linked::done;
+}
+
+// The slow path may clear bits at the same time (a closed channel), never set them.
+bool clear_bits(plumb_event& event, uint32_t bits) {
+    return bits != 0 && (__atomic_fetch_and(&event.enabled, ~bits, __ATOMIC_SEQ_CST) & bits) != 0;
+}
+
+// Of a session in which the event is on, and stays so: by other conditions than before. Once it had some, the event keeps its
+// way through them, also when everything is wanted: between one bit and the other nothing would be written. Whether
+// anything has changed.
+bool change_conditions(plumb_event& event, uint32_t session, const Wanted& wanted) {
+    Code codes[PLUMB_MAX_CONDITIONS];
+    const Conditions conditions = conditions_of(wanted, session, codes);
+    const uint32_t whole = 1u << session, conditional = whole << PLUMB_MAX_SESSIONS;
+    uint32_t there = load_relaxed(event.enabled);
+    if ((there & conditional) == 0 && conditions.count == 0) return false;
+    if ((there & conditional) != 0 && condition::are_installed(event, session, conditions.identity))
+        return false;
+    if (!may_be_on(event, session, conditions)) {
+        clear_bits(event, both_bits(whole));
+        condition::remove_conditions(event, session);
+        return true;
+    }
+    while ((there & whole) != 0 && !compare_exchange(event.enabled, there, (there & ~whole) | conditional)) {
+    }
+    return true;
+}
+
+// Whether anything was switched off, or is written by other conditions.
 bool switch_off() {
     bool any = false;
     const uint32_t current = current_sessions();
@@ -85,13 +174,15 @@ bool switch_off() {
         any = true;
     }
     for_each_event([&](plumb_event& event) {
-        const uint32_t before = load_relaxed(event.enabled);
+        const uint32_t before = sessions_of(load_relaxed(event.enabled));
         if (before == 0) return;
-        const uint32_t after = before & current & wanted_by(*event.info);
-        if (after == before) return;
-        // The slow path may clear bits at the same time (a closed channel), never set them.
-        __atomic_fetch_and(&event.enabled, after, __ATOMIC_SEQ_CST);
-        any = true;
+        const Wanted wanted = wanted_of(*event.info);
+        const uint32_t after = before & current & wanted.sessions;
+        any |= clear_bits(event, both_bits(before & ~after));
+        for (uint32_t left = before & ~after; left != 0 && event.conditions != nullptr; left &= left - 1)
+            condition::remove_conditions(event, static_cast<uint32_t>(__builtin_ctz(left)));
+        for (uint32_t left = after; left != 0; left &= left - 1)
+            any |= change_conditions(event, static_cast<uint32_t>(__builtin_ctz(left)), wanted);
     });
     return any;
 }
@@ -115,22 +206,30 @@ void attach_new() {
     report_not_attached(failed);
 }
 
+void switch_on_in(plumb_event& event, uint32_t session, const Wanted& wanted) {
+    Attachment& attachment = attachments[session];
+    if (load_relaxed(attachment.header->closed) != 0) return;
+    // Also where its conditions can never hold: so the controller sees that there is such an event.
+    const uint16_t id = event_id_in(attachment, *event.info);
+    if (id == 0) return;
+    store_release(event.ids[session], id);
+    Code codes[PLUMB_MAX_CONDITIONS];
+    const Conditions conditions = conditions_of(wanted, session, codes);
+    if (conditions.count != 0 && !may_be_on(event, session, conditions)) return;
+    const uint32_t place = session + (conditions.count != 0 ? PLUMB_MAX_SESSIONS : 0);
+    __atomic_fetch_or(&event.enabled, 1u << place, __ATOMIC_SEQ_CST);
+}
+
 // An event may be listed more than once (the same header in several translation units); the second time finds
 // it done.
 void switch_on() {
     const uint32_t current = current_sessions();
     if (current == 0) return;
     for_each_event([&](plumb_event& event) {
-        uint32_t missing = wanted_by(*event.info) & current & ~load_relaxed(event.enabled);
-        for (; missing != 0; missing &= missing - 1) {
-            const auto session = static_cast<uint32_t>(__builtin_ctz(missing));
-            Attachment& attachment = attachments[session];
-            if (load_relaxed(attachment.header->closed) != 0) continue;
-            const uint16_t id = event_id_in(attachment, *event.info);
-            if (id == 0) continue;
-            store_release(event.ids[session], id);
-            __atomic_fetch_or(&event.enabled, 1u << session, __ATOMIC_SEQ_CST);
-        }
+        const Wanted wanted = wanted_of(*event.info);
+        uint32_t missing = wanted.sessions & current & ~sessions_of(load_relaxed(event.enabled));
+        for (; missing != 0; missing &= missing - 1)
+            switch_on_in(event, static_cast<uint32_t>(__builtin_ctz(missing)), wanted);
     });
 }
 
@@ -201,7 +300,10 @@ void update() {
 } // namespace
 
 void switch_off_all() {
-    for_each_event([](plumb_event& event) { store_seq_cst(event.enabled, 0u); });
+    for_each_event([](plumb_event& event) {
+        store_seq_cst(event.enabled, 0u);
+        condition::forget_conditions(event);
+    });
 }
 
 // Registering is cheap while the process has one thread, and may take milliseconds later (the kernel waits

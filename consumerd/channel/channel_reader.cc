@@ -371,6 +371,11 @@ uint64_t ChannelReader::left_off() const {
     return __atomic_load_n(&header->left_off, __ATOMIC_RELAXED);
 }
 
+uint64_t ChannelReader::conditions_refused() const {
+    const auto* header = reinterpret_cast<const plumb_channel_header*>(bytes_.data());
+    return __atomic_load_n(&header->conditions_refused, __ATOMIC_RELAXED);
+}
+
 uint64_t ChannelReader::refused(plumb_refusal what) const {
     const auto* header = reinterpret_cast<const plumb_channel_header*>(bytes_.data());
     return __atomic_load_n(&header->refused[what], __ATOMIC_RELAXED);

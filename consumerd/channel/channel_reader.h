@@ -132,6 +132,7 @@ public:
 
     uint64_t lost(uint32_t ring, plumb_loss cause) const;
     uint64_t refused(plumb_refusal what) const;
+    uint64_t conditions_refused() const;
     uint64_t left_off() const; /* processes and objects */
 
     const plumb_ring_control& ring_control(uint32_t ring) const;

@@ -8,6 +8,7 @@
 #include "consumerd/control/launched.h"
 #include "consumerd/control/left_channel.h"
 #include "consumerd/control/left_rings.h"
+#include "consumerd/control/rule_condition.h"
 #include "consumerd/control/seccomp.h"
 #include "consumerd/control/unattached.h"
 
@@ -82,6 +83,38 @@ void remove_rules(plumb_rule_set& set, const std::function<bool(const plumb_rule
     plumb_rule* kept = std::remove_if(set.rules, end, which);
     std::fill(kept, end, plumb_rule{});
     set.rule_count = static_cast<std::uint32_t>(kept - set.rules);
+    for (std::uint32_t i = 0; i < PLUMB_MAX_CONDITIONS; i++) {
+        const bool is_used =
+            std::any_of(set.rules, kept, [i](const plumb_rule& rule) { return rule.condition == i + 1; });
+        if (!is_used) set.conditions[i] = {};
+    }
+}
+
+using ConditionCode = std::vector<std::uint8_t>; /* empty: the rule has none */
+
+/* Where the session's condition of this code stands, as a rule names it; 0 if it is not there. */
+std::uint16_t find_condition(const plumb_rule_set& set, std::uint8_t session, const ConditionCode& code) {
+    for (std::uint16_t i = 0; i < PLUMB_MAX_CONDITIONS; i++) {
+        const plumb_condition& condition = set.conditions[i];
+        if (condition.session == session &&
+            std::equal(code.begin(), code.end(), condition.code, condition.code + condition.code_bytes))
+            return i + 1;
+    }
+    return 0;
+}
+
+Result<std::uint16_t> place_condition(plumb_rule_set& set, std::uint8_t session, const ConditionCode& code) {
+    if (const std::uint16_t there = find_condition(set, session, code); there != 0) return there;
+    for (std::uint16_t i = 0; i < PLUMB_MAX_CONDITIONS; i++) {
+        plumb_condition& condition = set.conditions[i];
+        if (condition.code_bytes != 0) continue;
+        condition.code_bytes = static_cast<std::uint16_t>(code.size());
+        condition.session = session;
+        std::copy(code.begin(), code.end(), condition.code);
+        return static_cast<std::uint16_t>(i + 1);
+    }
+    return Error("All {} filters of this user are taken.", PLUMB_MAX_CONDITIONS)
+        .hint("Recordings and events with the same filter share it; wait for another recording to end.");
 }
 
 } // namespace
@@ -110,6 +143,15 @@ Result<plumb_rule> encode_rule(const Rule& rule, std::uint8_t session_index) {
         copy_text(encoded.executable, rule.who.executable, "executable's pattern");
     if (!executable_copied) return executable_copied.error();
     return encoded;
+}
+
+static Result<ConditionCode> encode_rule_condition(const Rule& rule) {
+    if (rule.condition.empty()) return ConditionCode();
+    if (!rule.pattern.empty() && rule.pattern[0] == '!')
+        return Error("\"{}\" leaves events out, and can have no filter.", rule.pattern);
+    const Result<ConditionTree> tree = parse_rule_condition(rule.condition);
+    if (!tree) return tree.error();
+    return encode_condition(*tree);
 }
 
 struct Session::Parts {
@@ -270,17 +312,25 @@ struct Session::Parts {
         return own_names.emplace(process_id, state.own_name_of(process_id)).first->second;
     }
 
-    Result<std::vector<plumb_rule>> encode(const std::vector<Rule>& rules) {
-        std::vector<plumb_rule> encoded;
+    /* Where conditions stand is known when the rules are changed. */
+    struct Encoded {
+        std::vector<plumb_rule> rules;
+        std::vector<ConditionCode> conditions; /* of each of them */
+    };
+    Result<Encoded> encode(const std::vector<Rule>& rules) {
+        Encoded encoded;
         for (const Rule& rule : rules) {
             Result<plumb_rule> one = encode_rule(rule, index);
             if (!one) return one.error();
+            Result<ConditionCode> code = encode_rule_condition(rule);
+            if (!code) return code.error();
             if (rule.who.kind == PLUMB_WHO_PROCESS) {
                 const OwnName name = own_name_of(rule.who.id);
                 one->who_id = name.process_id;
                 one->who_namespace = name.space;
             }
-            encoded.push_back(*one);
+            encoded.rules.push_back(*one);
+            encoded.conditions.push_back(std::move(*code));
         }
         return encoded;
     }
@@ -358,11 +408,16 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
 }
 
 Result<Report> Session::enable(const std::vector<Rule>& rules) {
-    const Result<std::vector<plumb_rule>> encoded = parts_->encode(rules);
+    Result<Parts::Encoded> encoded = parts_->encode(rules);
     if (!encoded) return encoded.error();
-    return parts_->change(Parts::Switch::on, *encoded, [&](plumb_rule_set& set) -> Status {
-        for (const plumb_rule& rule : *encoded) {
-            const Status added = add_rule(set, rule);
+    return parts_->change(Parts::Switch::on, encoded->rules, [&](plumb_rule_set& set) -> Status {
+        for (std::size_t i = 0; i < encoded->rules.size(); i++) {
+            if (!encoded->conditions[i].empty()) {
+                const auto place = place_condition(set, parts_->index, encoded->conditions[i]);
+                if (!place) return place.error();
+                encoded->rules[i].condition = *place;
+            }
+            const Status added = add_rule(set, encoded->rules[i]);
             if (!added) return added.error();
         }
         return ok();
@@ -370,13 +425,16 @@ Result<Report> Session::enable(const std::vector<Rule>& rules) {
 }
 
 Result<Report> Session::disable(const std::vector<Rule>& rules) {
-    const Result<std::vector<plumb_rule>> encoded = parts_->encode(rules);
+    Result<Parts::Encoded> encoded = parts_->encode(rules);
     if (!encoded) return encoded.error();
-    return parts_->change(Parts::Switch::off, *encoded, [&](plumb_rule_set& set) -> Status {
-        remove_rules(set, [&](const plumb_rule& rule) {
-            return std::any_of(encoded->begin(), encoded->end(),
-                               [&](const plumb_rule& one) { return are_equal(one, rule); });
-        });
+    return parts_->change(Parts::Switch::off, encoded->rules, [&](plumb_rule_set& set) -> Status {
+        for (std::size_t i = 0; i < encoded->rules.size(); i++) {
+            const ConditionCode& code = encoded->conditions[i];
+            plumb_rule& one = encoded->rules[i];
+            one.condition = code.empty() ? 0 : find_condition(set, parts_->index, code);
+            if (one.condition == 0 && !code.empty()) continue; /* it is not on */
+            remove_rules(set, [&](const plumb_rule& rule) { return are_equal(one, rule); });
+        }
         return ok();
     });
 }

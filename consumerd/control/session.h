@@ -49,9 +49,10 @@ struct Rule {
     std::string pattern; /* glob over "provider:event"; a leading '!' excludes; "shop" means "shop:*" */
     Who who = {};
     std::uint8_t log_level = every_log_level; /* this level and more severe ones */
+    std::string condition = {};               /* that a record must fulfil (rule_condition.h); empty: none */
 };
 
-/* The rule as it stands in the state file; of a process, by the number that was given. */
+/* The rule as it stands in the state file, without its condition; of a process, by the number that was given. */
 Result<plumb_rule> encode_rule(const Rule& rule, std::uint8_t session_index);
 
 class Session {

@@ -56,6 +56,8 @@ void make_sane(plumb_rule_set& set) {
         plumb_rule_end_strings(&rule);
         if (rule.session >= PLUMB_MAX_SESSIONS) rule.session = 0;
     }
+    for (plumb_condition& condition : set.conditions)
+        condition.code_bytes = std::min(condition.code_bytes, std::uint16_t{PLUMB_CONDITION_CODE_BYTES});
 }
 
 void remove_session(plumb_rule_set& set, std::uint32_t index) {
@@ -67,6 +69,8 @@ void remove_session(plumb_rule_set& set, std::uint32_t index) {
     for (std::uint32_t i = kept; i < set.rule_count; i++)
         set.rules[i] = {};
     set.rule_count = kept;
+    for (plumb_condition& condition : set.conditions)
+        if (condition.session == index) condition = {};
 }
 
 } // namespace

@@ -380,6 +380,7 @@ void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) con
     add_if_any(totals.not_described, "refused_entry_slots",
                not_described - std::min(not_described, not_described_before_));
     add_if_any(totals.not_switched_on, "refused_clock", reader_.refused(PLUMB_REFUSED_CLOCK));
+    add_if_any(totals.not_switched_on, "filters", reader_.conditions_refused());
     add_if_any(totals.missed, left_off_name, reader_.left_off());
     for (size_t kind = 0; kind < damage_kinds; kind++)
         add_if_any(static_cast<Damage>(kind) == Damage::losses ? totals.missed : totals.notes,

@@ -53,13 +53,15 @@ struct plumb_event_info {
 };
 
 struct plumb_writer; /* the runtime's: where one session's channel is in this process */
+struct plumb_event_conditions;
 
 /* The variable half: one cache line, written by the runtime alone. */
 struct plumb_event {
-    uint32_t enabled; /* bit s: on in session s; 0: off */
+    /* Bit s: on in session s; bit PLUMB_MAX_SESSIONS + s: those of its records that fulfil a condition are. 0: off */
+    uint32_t enabled;
     uint32_t registrations;
-    uint64_t reserved0;
-    uint16_t ids[PLUMB_MAX_SESSIONS]; /* the event's id in session s's channel */
+    struct plumb_event_conditions* conditions; /* the runtime's; NULL: there never was one */
+    uint16_t ids[PLUMB_MAX_SESSIONS];          /* the event's id in session s's channel */
     const struct plumb_event_info* info;
     uint64_t reserved;
 } __attribute__((aligned(64)));
@@ -106,8 +108,8 @@ void plumb_unregister_object(struct plumb_object* object);
  */
 int plumb_query(const struct plumb_query_request* request, struct plumb_query_result* result);
 
-/* Writes a record to each session in `sessions` by the slow path: everything that plumb_emit() leaves to it.
- */
+/* Writes a record to a session, by the slow path: everything that plumb_emit() leaves to it. From PLUMB_MAX_SESSIONS on, the
+ * session less that, if the payload fulfils the session's condition. */
 void plumb_emit_slow(struct plumb_event* event, uint32_t session, const void* payload,
                      uint32_t payload_bytes);
 

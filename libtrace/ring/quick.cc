@@ -9,7 +9,7 @@ namespace {
 constexpr int sequence_tries = 8;
 
 // What a sequence depends on, and which ring it is for: false if this thread has to take the slow path.
-bool find_ring(const plumb_writer& writer, plumb_event& event, uint32_t session, Commit& commit) {
+bool find_ring(const plumb_writer& writer, const Gate& gate, Commit& commit) {
     commit.epoch = load_acquire(writer.epoch); // before all else that is loaded of it
     commit.epoch_there = &writer.epoch;
     commit.cpu = current_cpu(runtime.rseq_offset);
@@ -17,18 +17,19 @@ bool find_ring(const plumb_writer& writer, plumb_event& event, uint32_t session,
         commit.cpu >= load_relaxed(writer.sequence_rings))
         return false;
     commit.control = reinterpret_cast<plumb_ring_control*>(load_relaxed(writer.control)) + commit.cpu;
-    commit.condition = &event.enabled;
-    commit.mask = commit.wanted = 1u << session;
+    commit.condition = gate.word;
+    commit.mask = gate.mask;
+    commit.wanted = gate.wanted;
     return true;
 }
 
-bool write_in_sequence(const plumb_writer& writer, uint32_t clock_mode, plumb_event& event, uint32_t session,
+bool write_in_sequence(const plumb_writer& writer, uint32_t clock_mode, uint16_t event_id, const Gate& gate,
                        const void* payload, uint32_t payload_bytes) {
     const uint64_t length = PLUMB_RECORD_HEADER_BYTES + uint64_t{payload_bytes};
     const uint64_t padded_length = (length + 7) & ~uint64_t{7};
     for (int i = 0; i < sequence_tries; i++) {
         Commit commit = {};
-        if (!find_ring(writer, event, session, commit) || load_relaxed(writer.clock_mode) != clock_mode ||
+        if (!find_ring(writer, gate, commit) || load_relaxed(writer.clock_mode) != clock_mode ||
             length > load_relaxed(writer.record_limit))
             return false;
         Place place;
@@ -42,8 +43,8 @@ bool write_in_sequence(const plumb_writer& writer, uint32_t clock_mode, plumb_ev
         commit.at = load_relaxed(writer.data) + commit.cpu * load_relaxed(writer.ring_bytes) +
                     (place.write_pos & load_relaxed(writer.position_mask) & ~uint64_t{7});
         commit.timestamp = read_clock(clock_mode);
-        commit.header = uint64_t{plumb_thread_self.id | load_relaxed(writer.thread_tag)} << 32 |
-                        length << 16 | load_relaxed(event.ids[session]);
+        commit.header =
+            uint64_t{plumb_thread_self.id | load_relaxed(writer.thread_tag)} << 32 | length << 16 | event_id;
         commit.payload = payload;
         commit.payload_bytes = padded_length - PLUMB_RECORD_HEADER_BYTES;
         const Sequence committed = commit_in_sequence(runtime.rseq_offset, commit);
@@ -53,22 +54,22 @@ bool write_in_sequence(const plumb_writer& writer, uint32_t clock_mode, plumb_ev
 }
 
 // The clock may take system calls: then with a permit for them.
-bool write_quickly(const plumb_writer& writer, plumb_event& event, uint32_t session, const void* payload,
+bool write_quickly(const plumb_writer& writer, uint16_t event_id, const Gate& gate, const void* payload,
                    uint32_t payload_bytes) {
     const uint32_t clock_mode = load_relaxed(writer.clock_mode);
-    if (clock_mode == PLUMB_CLOCK_TSC) return false; // the fast path's
+    if (clock_mode == PLUMB_CLOCK_TSC && !gate.is_on_condition) return false; // the fast path's
     if (!clock_takes_calls(clock_mode))
-        return write_in_sequence(writer, clock_mode, event, session, payload, payload_bytes);
+        return write_in_sequence(writer, clock_mode, event_id, gate, payload, payload_bytes);
     const Permit permit;
-    return permit.given() && write_in_sequence(writer, clock_mode, event, session, payload, payload_bytes);
+    return permit.given() && write_in_sequence(writer, clock_mode, event_id, gate, payload, payload_bytes);
 }
 
 // What needs to be cut has a cause of its own, and a process that can not be signalled hears of new rules on its slow path.
-bool count_quickly(const plumb_writer& writer, plumb_event& event, uint32_t session, uint32_t payload_bytes) {
+bool count_quickly(const plumb_writer& writer, const Gate& gate, uint32_t payload_bytes) {
     if (rules_have_moved()) return false;
     for (int i = 0; i < sequence_tries; i++) {
         Commit commit = {};
-        if (!find_ring(writer, event, session, commit) || load_relaxed(writer.mode) != PLUMB_MODE_DISCARD ||
+        if (!find_ring(writer, gate, commit) || load_relaxed(writer.mode) != PLUMB_MODE_DISCARD ||
             PLUMB_RECORD_HEADER_BYTES + uint64_t{payload_bytes} > load_relaxed(writer.record_limit))
             return false;
         const Sequence counted =
@@ -80,11 +81,12 @@ bool count_quickly(const plumb_writer& writer, plumb_event& event, uint32_t sess
 
 } // namespace
 
-bool emit_quickly(plumb_event& event, uint32_t session, const void* payload, uint32_t payload_bytes) {
+bool emit_quickly(plumb_event& event, uint32_t session, const Gate& gate, const void* payload,
+                  uint32_t payload_bytes) {
     if (!uses_sequences()) return false;
     const plumb_writer& writer = runtime.writers[session];
-    return write_quickly(writer, event, session, payload, payload_bytes) ||
-           count_quickly(writer, event, session, payload_bytes);
+    return write_quickly(writer, load_relaxed(event.ids[session]), gate, payload, payload_bytes) ||
+           count_quickly(writer, gate, payload_bytes);
 }
 
 } // namespace plumb

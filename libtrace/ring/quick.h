@@ -1,6 +1,6 @@
 // What needs so little of the slow path that it takes no guard there, and so does not block signals, which would cost ten
-// times as much: a record whose clock can not be read in a sequence (--clock mono), and an event that finds its ring
-// full and is only counted.
+// times as much: a record whose clock can not be read in a sequence (--clock mono), one that fulfils its session's condition,
+// and an event that finds its ring full and is only counted.
 //
 // A record takes two sequences, with the clock read in between: the first looks where the ring is, the second publishes
 // if the ring is still there. What the first one saw the second one need not trust: the channel may be gone, and another
@@ -8,11 +8,12 @@
 // epoch is this one, it is mapped, since who unmaps it switches the event off and restarts all sequences before.
 #pragma once
 
-#include "../runtime.h"
+#include "gate.h"
 
 namespace plumb {
 
 // Whether the event is done with: recorded, or counted as lost. If not, nothing happened, and the slow path has to look.
-bool emit_quickly(plumb_event& event, uint32_t session, const void* payload, uint32_t payload_bytes);
+bool emit_quickly(plumb_event& event, uint32_t session, const Gate& gate, const void* payload,
+                  uint32_t payload_bytes);
 
 } // namespace plumb

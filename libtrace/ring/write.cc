@@ -11,13 +11,14 @@
 // behind. Some signals can not be blocked (../signals_held.h): what their handlers leave behind is found later, and what
 // they change under us is looked at before anything is published or given back. Waiting, for space or for a ring, is
 // done between tries, with nothing held.
+#include "write.h"
+
 #include "../runtime.h"
 #include "../signals_held.h"
 
 #include "inject.h"
 #include "memory.h"
 #include "owner.h"
-#include "quick.h"
 #include "room.h"
 #include "sequence.h"
 #include "waiting.h"
@@ -34,6 +35,7 @@ struct Record {
     const void* payload;
     uint32_t payload_bytes;
     bool cut; // something in it was shortened
+    Gate gate;
     Writer writer = {};
 
     uint32_t length() const { return PLUMB_RECORD_HEADER_BYTES + payload_bytes; }
@@ -43,10 +45,15 @@ struct Record {
 enum class Attempt {
     recorded,
     dropped,
+    off,   // the event is, or its condition is another one by now
     again, // a handler came, and the ring is not ours any more
     wait_for_space,
     wait_for_others // all guards, or all rings without restartable sequences, are taken
 };
+
+bool is_done(Attempt attempt) {
+    return attempt == Attempt::recorded || attempt == Attempt::dropped || attempt == Attempt::off;
+}
 
 uint64_t header_of(uint16_t event_id, uint32_t length, uint32_t thread_id) {
     return static_cast<uint64_t>(thread_id) << 32 | static_cast<uint64_t>(length & 0xffff) << 16 | event_id;
@@ -98,12 +105,13 @@ uint64_t record_header(const Record& record) {
                      record.writer.thread_id | attachments[record.session].thread_tag);
 }
 
-// On condition that the event is still on.
+// Where the gate is still open.
 Commit publication_of(const Attachment& attachment, const Record& record, uint32_t ring, uint64_t write_pos) {
     Commit commit = move_position(attachment, ring, write_pos, write_pos + record.padded_length());
     commit.header = record_header(record);
-    commit.condition = &record.event.enabled;
-    commit.mask = commit.wanted = 1u << record.session;
+    commit.condition = record.gate.word;
+    commit.mask = record.gate.mask;
+    commit.wanted = record.gate.wanted;
     commit.payload = record.payload;
     commit.payload_bytes = record.padded_length() - PLUMB_RECORD_HEADER_BYTES;
     return commit;
@@ -205,7 +213,7 @@ Attempt write_per_cpu(Attachment& attachment, const Record& record, SpaceWait& w
             case Sequence::again:
                 break;
             case Sequence::off:
-                return Attempt::dropped;
+                return Attempt::off;
             }
             break;
         }
@@ -321,7 +329,8 @@ Attempt write_cut(Attachment& attachment, const Record& record, SpaceWait& wait,
                        bytes == 0 ? PLUMB_LOST_TOO_LARGE : PLUMB_LOST_CONTENDED);
         } else {
             __builtin_memset(scratch + bytes, 0, 8);
-            const Record shorter{record.event, record.session, scratch, bytes, true, record.writer};
+            const Record shorter{record.event, record.session, scratch,      bytes,
+                                 true,         record.gate,    record.writer};
             attempt = write_to_channel(attachment, shorter, wait, thorough);
         }
     }
@@ -335,11 +344,11 @@ Attempt attempt_write(Record& record, SpaceWait& wait, bool thorough) {
     const Guard guard(record.writer.thread_id, thorough);
     if (!guard.held()) return Attempt::wait_for_others;
     Attachment& attachment = attachments[record.session];
-    const uint32_t bit = 1u << record.session;
-    if (load_seq_cst(attachment.usable) == 0 || (load_seq_cst(record.event.enabled) & bit) == 0)
-        return Attempt::dropped;
+    if (load_seq_cst(attachment.usable) == 0) return Attempt::dropped;
+    if (!record.gate.is_open()) return Attempt::off;
     if (load_relaxed(attachment.header->closed) != 0) {
-        __atomic_fetch_and(&record.event.enabled, ~bit, __ATOMIC_SEQ_CST);
+        const uint32_t bit = 1u << record.session;
+        __atomic_fetch_and(&record.event.enabled, ~(bit | bit << PLUMB_MAX_SESSIONS), __ATOMIC_SEQ_CST);
         return Attempt::dropped;
     }
     introduce_writer(record.writer, attachment);
@@ -383,7 +392,7 @@ uint32_t epoch_of_held_thread() {
 
 // In a held process, without a system call: neither are signals blocked, nor does anybody wait, nor is a thread
 // introduced that the channel does not know, nor a clock read that takes one.
-void write_held(Record& record) {
+Attempt write_held(Record& record) {
     SpaceWait space;
     const Attachment& attachment = attachments[record.session];
     const uint32_t known = epoch_of_held_thread();
@@ -395,10 +404,11 @@ void write_held(Record& record) {
     } else if (known != 0 && known >= load_relaxed(attachment.epoch)) {
         attempt = attempt_write(record, space, false);
     }
-    if (attempt != Attempt::recorded && attempt != Attempt::dropped)
+    if (!is_done(attempt))
         count_without_ring(record, plumb_thread_self.id != 0 ? plumb_thread_self.id : runtime.process_id,
                            cause);
     if (is_last_of_update()) request_update(); // it is not held any more
+    return attempt;
 }
 
 // Behind a guard, with SignalsHeld. Not in the child of a fork in a handler that came in between: the update is its parent's.
@@ -406,13 +416,14 @@ void end_update_of_others() {
     if (!writers_are_wiped() && is_last_of_update()) request_update_within();
 }
 
-void give_up(const Record& record) {
+Attempt give_up(const Record& record) {
     const SignalsHeld signals;
     count_without_ring(record, record.writer.thread_id, PLUMB_LOST_CONTENDED);
     end_update_of_others();
+    return Attempt::dropped;
 }
 
-void write_or_count(Record& record) {
+Attempt write_or_count(Record& record) {
     SpaceWait space;
     OthersWait others;
     while (!is_held()) {
@@ -423,7 +434,7 @@ void write_or_count(Record& record) {
             end_update_of_others();
         }
         if (attempt == Attempt::recorded) others.over();
-        if (attempt == Attempt::recorded || attempt == Attempt::dropped) return;
+        if (is_done(attempt)) return attempt;
         if (writers_are_wiped()) after_fork();
         if (attempt == Attempt::again) continue;
         if (is_held()) break; // who waits must look once more before
@@ -432,44 +443,28 @@ void write_or_count(Record& record) {
         else if (!others.wait())
             return give_up(record);
     }
-    write_held(record);
+    return write_held(record);
 }
 
-void emit(Record record) {
+Attempt emit(Record record) {
     if (writers_are_wiped()) {
         after_fork();
         if (writers_are_wiped()) { // in a handler that came in the middle of that
             add_seq_cst(runtime.unguarded_losses, uint64_t{1});
-            return;
+            return Attempt::dropped;
         }
     }
     const Permit permit;
     if (!permit.given()) return write_held(record);
-    write_or_count(record);
+    const Attempt attempt = write_or_count(record);
     if (!record.writer.borrowed) follow_if_moved(); // the child of vfork is not whom the rules are about
+    return attempt;
 }
 
 } // namespace
 
+bool write_slowly(plumb_event& event, uint32_t session, const Payload& payload, const Gate& gate) {
+    return emit({event, session, payload.at, payload.bytes, payload.is_cut, gate}) != Attempt::off;
+}
+
 } // namespace plumb
-
-using namespace plumb;
-
-#define PLUMB_EXPORT __attribute__((visibility("default")))
-
-extern "C" {
-
-PLUMB_EXPORT void plumb_emit_slow(plumb_event* event, uint32_t session, const void* payload,
-                                  uint32_t payload_bytes) {
-    if (emit_quickly(*event, session, payload, payload_bytes)) return;
-    emit({*event, session, payload, payload_bytes, false});
-}
-
-PLUMB_EXPORT void plumb_emit_large(plumb_event* event, const void* payload, uint32_t payload_bytes, int cut) {
-    for (uint32_t sessions = load_relaxed(event->enabled); sessions != 0; sessions &= sessions - 1) {
-        const auto session = static_cast<uint32_t>(__builtin_ctz(sessions));
-        emit({*event, session, payload, payload_bytes, cut != 0});
-    }
-}
-
-} // extern "C"

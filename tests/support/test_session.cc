@@ -2,6 +2,7 @@
 
 #include "tests/support/claims.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -241,12 +242,26 @@ uint64_t TestState::edit(const std::function<void(plumb_rule_set&)>& change) {
     return generation;
 }
 
+static uint16_t place_condition(plumb_rule_set& set, uint8_t session, const std::vector<uint8_t>& code) {
+    for (uint16_t i = 0; i < PLUMB_MAX_CONDITIONS; i++) {
+        plumb_condition& condition = set.conditions[i];
+        if (condition.code_bytes != 0) continue;
+        condition.session = session;
+        condition.code_bytes = static_cast<uint16_t>(code.size());
+        std::copy(code.begin(), code.end(), condition.code);
+        return static_cast<uint16_t>(i + 1);
+    }
+    abort();
+}
+
 uint64_t TestState::set(uint32_t index, uint64_t cookie, const std::vector<TestRule>& rules) {
     return edit([&](plumb_rule_set& set) {
         uint32_t kept = 0;
         for (uint32_t i = 0; i < set.rule_count; i++) {
             if (set.rules[i].session != index) set.rules[kept++] = set.rules[i];
         }
+        for (plumb_condition& condition : set.conditions)
+            if (condition.session == index) condition = {};
         set.sessions[index] = {};
         set.sessions[index].cookie = cookie;
         set.sessions[index].controller_process_id = static_cast<uint32_t>(getpid());
@@ -264,6 +279,7 @@ uint64_t TestState::set(uint32_t index, uint64_t cookie, const std::vector<TestR
             to.log_level = rule.log_level;
             rule.pattern.copy(to.pattern, sizeof(to.pattern) - 1);
             rule.executable.copy(to.executable, sizeof(to.executable) - 1);
+            if (!rule.condition.empty()) to.condition = place_condition(set, to.session, rule.condition);
         }
         set.rule_count = kept;
     });

@@ -70,6 +70,7 @@ struct TestRule {
     uint32_t who_id = 0;
     uint8_t log_level = 255;
     std::string executable = {};
+    std::vector<uint8_t> condition = {}; // its code; empty: none
 };
 
 // The state file. Controllers in several processes may use it at once: edits are under its lock.

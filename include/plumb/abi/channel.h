@@ -249,7 +249,9 @@ struct plumb_channel_header {
     uint32_t gave_up; /* PLUMB_GAVE_UP(space_futex) of a writer for whom a time-out has passed; 0: none */
     uint32_t kernel_events; /* the creator: not 0: a tracing instance of the kernel belongs to it */
     uint32_t memory_wanted; /* not 0: a writer may not take memory itself, the creator is to: for all rings */
-    uint32_t reserved3[8];
+    /* Atomic add: events that a process left off, since their conditions are too long together, or had no memory there. */
+    uint64_t conditions_refused;
+    uint32_t reserved3[6];
 
     /* Shared: any writer. By tag: inode of a process-id namespace, 0 -> inode, once, by compare-and-swap. */
     PLUMB_ABI_ALIGNED(64) uint32_t namespaces[PLUMB_NAMESPACES];
@@ -294,6 +296,7 @@ PLUMB_ABI_OFFSET(struct plumb_channel_header, data_futex, 452);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, space_futex, 460);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, gave_up, 468);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, memory_wanted, 476);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, conditions_refused, 480);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, creator_namespace, 156);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, namespaces, 512);
 PLUMB_ABI_SIZE(struct plumb_channel_header, 768);

@@ -49,17 +49,19 @@
  *
  * Which events are on. An event is on in a session if one of the session's including rules matches it and
  * none of its excluding rules does. Patterns are globs over "provider:event": `*` any characters, `?` one,
- * `[a-z]` a set, `\` quotes the next.
+ * `[a-z]` a set, `\` quotes the next. Where all of these including rules have conditions, those of its records are written
+ * of which one of the conditions holds (<plumb/abi/condition.h>).
  */
 #ifndef PLUMB_ABI_STATE_H
 #define PLUMB_ABI_STATE_H
 
 #include <plumb/abi/base.h>
+#include <plumb/abi/condition.h>
 
 /* "PLUMBST1", little-endian. */
 #define PLUMB_STATE_MAGIC 0x315453424d554c50ull
-#define PLUMB_STATE_VERSION_MAJOR 3u
-#define PLUMB_STATE_VERSION_MINOR 2u
+#define PLUMB_STATE_VERSION_MAJOR 4u
+#define PLUMB_STATE_VERSION_MINOR 0u
 
 /* printf format of the per-user directory (argument: effective user id) and the names in it. */
 #define PLUMB_STATE_DIRECTORY "/dev/shm/plumb-%u"
@@ -100,7 +102,8 @@ struct plumb_rule {
     uint8_t log_level; /* matches events of this level and more severe ones; 255: every level */
     uint32_t who_id;
     uint32_t who_namespace; /* as in a claim; 0: that of processes that do not know theirs */
-    uint32_t reserved;
+    uint16_t condition;     /* 1 + its index in the set; 0: none. None of rules that exclude */
+    uint16_t reserved;
     char pattern[PLUMB_PATTERN_BYTES];       /* NUL-terminated */
     char executable[PLUMB_EXECUTABLE_BYTES]; /* NUL-terminated */
 };
@@ -120,7 +123,7 @@ struct plumb_session {
         controller_filters; /* seccomp filters that the controller has: a program with as many has the same */
     uint32_t flags;         /* PLUMB_SESSION_* */
     char name[64];          /* NUL-terminated */
-    uint64_t since_generation; /* the first that has it; 0: not said, by a controller before version 3.2 */
+    uint64_t since_generation; /* the first that has it; 0: not said */
     char reserved1[24];
 };
 
@@ -131,6 +134,7 @@ struct plumb_rule_set {
     uint64_t reserved1[6];
     struct plumb_session sessions[PLUMB_MAX_SESSIONS];
     struct plumb_rule rules[PLUMB_MAX_RULES];
+    struct plumb_condition conditions[PLUMB_MAX_CONDITIONS];
 };
 
 /* plumb_process.flags */
@@ -266,14 +270,15 @@ struct plumb_state_header {
     uint32_t claims;        /* a process adds 1 before it claims a slot */
     uint32_t reserved2[10];
 
-    /* From slots that were given back, or were taken over or freed when their process had ended. Since version 3.1. */
+    /* From slots that were given back, or were taken over or freed when their process had ended. */
     struct plumb_unattached unattached[PLUMB_MAX_SESSIONS];
-    /* From processes that went on: they could attach later, or called exec() for another program. Since version 3.2. */
+    /* From processes that went on: they could attach later, or called exec() for another program. */
     struct plumb_unattached reached_late[PLUMB_MAX_SESSIONS];
 };
 
 PLUMB_ABI_SIZE(struct plumb_rule, 256);
 PLUMB_ABI_OFFSET(struct plumb_rule, who_namespace, 8);
+PLUMB_ABI_OFFSET(struct plumb_rule, condition, 12);
 PLUMB_ABI_OFFSET(struct plumb_rule, pattern, 16);
 PLUMB_ABI_OFFSET(struct plumb_rule, executable, 144);
 PLUMB_ABI_SIZE(struct plumb_session, 128);
@@ -281,7 +286,7 @@ PLUMB_ABI_OFFSET(struct plumb_session, controller_process_id, 16);
 PLUMB_ABI_OFFSET(struct plumb_session, controller_namespace, 20);
 PLUMB_ABI_OFFSET(struct plumb_session, name, 32);
 PLUMB_ABI_OFFSET(struct plumb_session, since_generation, 96);
-PLUMB_ABI_SIZE(struct plumb_rule_set, 64 + 16 * 128 + 256 * 256);
+PLUMB_ABI_SIZE(struct plumb_rule_set, 64 + 16 * 128 + 256 * 256 + 32 * 2048);
 PLUMB_ABI_OFFSET(struct plumb_rule_set, rules, 64 + 16 * 128);
 PLUMB_ABI_SIZE(struct plumb_process, 64);
 PLUMB_ABI_OFFSET(struct plumb_process, claim, 0);
@@ -300,7 +305,7 @@ PLUMB_ABI_OFFSET(struct plumb_state_header, reached_late, 128 + 16 * 16);
 
 /* Where the parts of a state file of this version are. */
 #define PLUMB_STATE_RULE_SETS_OFFSET 4096u
-#define PLUMB_STATE_PROCESSES_OFFSET 143360u
+#define PLUMB_STATE_PROCESSES_OFFSET 274432u
 #define PLUMB_STATE_TOTAL_BYTES (PLUMB_STATE_PROCESSES_OFFSET + PLUMB_MAX_PROCESSES * 64u)
 PLUMB_STATIC_ASSERT(PLUMB_STATE_RULE_SETS_OFFSET + 2 * sizeof(struct plumb_rule_set) <=
                         PLUMB_STATE_PROCESSES_OFFSET,

@@ -12,7 +12,7 @@
 #include <plumb/abi/base.h>
 #include <plumb/abi/state.h>
 
-#define PLUMB_QUERY_VERSION 2u
+#define PLUMB_QUERY_VERSION 3u
 
 struct plumb_query_request {
     uint32_t version;           /* PLUMB_QUERY_VERSION */
@@ -32,9 +32,11 @@ struct plumb_query_result {
         not_judged; /* sessions, a bit for each index, with rules by executable where the executable is not known */
     struct plumb_session sessions[PLUMB_MAX_SESSIONS];
     struct plumb_rule rules[PLUMB_MAX_RULES];
+    struct plumb_condition
+        conditions[PLUMB_MAX_CONDITIONS]; /* those that these rules name, where they name them */
 };
 
 PLUMB_ABI_SIZE(struct plumb_query_request, 24 + 128 + 4096);
-PLUMB_ABI_SIZE(struct plumb_query_result, 16 + 16 * 128 + 256 * 256);
+PLUMB_ABI_SIZE(struct plumb_query_result, 16 + 16 * 128 + 256 * 256 + 32 * 2048);
 
 #endif

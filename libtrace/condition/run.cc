@@ -1,0 +1,287 @@
+// Asks a payload whether a condition holds. Nothing in the program is believed: it may be written anew meanwhile, and then
+// `version` says so behind.
+#include "program.h"
+
+#include "../ring/sequence.h"
+#include "../runtime.h"
+
+#include <sys/prctl.h>
+
+namespace plumb::condition {
+
+namespace {
+
+class Run {
+public:
+    Run(const Program& program, const plumb_event_info& info, const void* payload, uint32_t payload_bytes)
+        : program_(program),
+          info_(info),
+          payload_(static_cast<const unsigned char*>(payload)),
+          payload_bytes_(payload_bytes) {
+        bases_[0] = 0;
+    }
+
+    bool holds() {
+        const uint32_t count = load_relaxed(program_.step_count);
+        const uint32_t steps_max = program_.steps_max();
+        for (uint32_t i = 0; i < count && i < steps_max; i++) {
+            const Step step = copy_of(program_.steps()[i]);
+            if (step.operation == operation_compare_integer) {
+                push(compare(step));
+            } else if (step.operation < operation_no_value) {
+                if (!operate(step, i)) return false;
+            } else {
+                push(value_of(step));
+            }
+        }
+        return depth_ == 1 && is_true(stack_[0]);
+    }
+
+private:
+    static Step copy_of(const Step& shared) {
+        const auto* words = reinterpret_cast<const uint64_t*>(&shared);
+        const uint64_t copy[2] = {load_relaxed(words[0]), load_relaxed(words[1])};
+        Step step;
+        __builtin_memcpy(&step, copy, sizeof(step));
+        return step;
+    }
+
+    void push(const Value& value) {
+        if (depth_ < PLUMB_CONDITION_DEPTH) stack_[depth_++] = value;
+    }
+
+    // False: there is nothing on the stack to work on.
+    bool operate(const Step& step, uint32_t& at) {
+        if (depth_ == 0) return false;
+        Value& last = stack_[depth_ - 1];
+        switch (step.operation) {
+        case PLUMB_CONDITION_AND_THEN:
+        case PLUMB_CONDITION_OR_ELSE: {
+            const bool deciding = step.operation == PLUMB_CONDITION_OR_ELSE;
+            if (!(deciding ? is_true(last) : is_false(last))) return true;
+            last = integer_value(deciding ? 1 : 0);
+            at += step.jump;
+            return true;
+        }
+        case PLUMB_CONDITION_NOT:
+        case PLUMB_CONDITION_NEGATE:
+        case PLUMB_CONDITION_BIT_NOT:
+            last = of_one(step.operation, last);
+            return true;
+        default:
+            if (depth_ < 2) return false;
+            depth_--;
+            stack_[depth_ - 1] = of_two(step.operation, stack_[depth_ - 1], stack_[depth_]);
+            return true;
+        }
+    }
+
+    // Bytes in the payload behind the nth field of variable length; past its end if there are no such.
+    uint32_t base_of(uint32_t variables) {
+        if (variables > PLUMB_EVENT_MAX_FIELDS) return payload_bytes_;
+        for (; known_ < variables; known_++)
+            bases_[known_ + 1] = behind(program_.variables[known_], bases_[known_]);
+        return bases_[variables];
+    }
+    uint32_t behind(const Variable& variable, uint32_t base) const {
+        const uint32_t begin = base + load_relaxed(variable.offset);
+        if (begin > payload_bytes_) return payload_bytes_;
+        if (load_relaxed(variable.type) == PLUMB_FIELD_STRING) return begin + string_at(begin).count + 1;
+        return begin + 2 + counted_at(begin) * load_relaxed(variable.size);
+    }
+    Bytes string_at(uint32_t begin) const {
+        if (begin >= payload_bytes_) return {nullptr, 0};
+        const auto* const at = reinterpret_cast<const char*>(payload_ + begin);
+        const uint32_t left = payload_bytes_ - begin;
+        const auto* const end = static_cast<const char*>(__builtin_memchr(at, 0, left));
+        return {at, end == nullptr ? left : static_cast<uint32_t>(end - at)};
+    }
+    uint32_t counted_at(uint32_t begin) const {
+        if (begin > payload_bytes_ || payload_bytes_ - begin < 2) return 0;
+        return payload_[begin] | static_cast<uint32_t>(payload_[begin + 1]) << 8;
+    }
+    uint32_t begin_of(uint32_t place) {
+        const uint32_t base = base_of(place >> place_offset_bits);
+        const uint32_t offset = place & ((1u << place_offset_bits) - 1);
+        return base < payload_bytes_ && offset <= payload_bytes_ - base ? base + offset : payload_bytes_;
+    }
+
+    bool load(uint32_t begin, uint32_t bytes, uint64_t& bits) const {
+        bits = 0;
+        if (begin > payload_bytes_ || payload_bytes_ - begin < bytes) return false;
+        switch (bytes) {
+        case 1:
+            bits = payload_[begin];
+            return true;
+        case 2:
+            __builtin_memcpy(&bits, payload_ + begin, 2);
+            return true;
+        case 4:
+            __builtin_memcpy(&bits, payload_ + begin, 4);
+            return true;
+        case 8:
+            __builtin_memcpy(&bits, payload_ + begin, 8);
+            return true;
+        default:
+            return false;
+        }
+    }
+    static __int128 extended(uint64_t bits, uint8_t type) {
+        if ((type & type_signed) == 0) return bits;
+        const uint32_t unused = 64 - 8 * (type & type_bytes);
+        return static_cast<int64_t>(bits << unused) >> unused;
+    }
+    Value integer_at(uint32_t begin, uint8_t type) const {
+        uint64_t bits;
+        return load(begin, type & type_bytes, bits) ? integer_value(extended(bits, type)) : no_value();
+    }
+
+    // The most frequent question, without a way over the stack.
+    Value compare(const Step& step) {
+        uint64_t bits;
+        if (!load(begin_of(step.place), step.type & type_bytes, bits)) return no_value();
+        const __int128 value = extended(bits, step.type);
+        const __int128 other = (step.type & type_operand_signed) != 0 ? -static_cast<__int128>(step.operand)
+                                                                      : static_cast<__int128>(step.operand);
+        switch (step.jump) {
+        case PLUMB_CONDITION_EQUAL:
+            return integer_value(value == other);
+        case PLUMB_CONDITION_UNEQUAL:
+            return integer_value(value != other);
+        case PLUMB_CONDITION_LESS:
+            return integer_value(value < other);
+        case PLUMB_CONDITION_LESS_EQUAL:
+            return integer_value(value <= other);
+        case PLUMB_CONDITION_GREATER:
+            return integer_value(value > other);
+        default:
+            return integer_value(value >= other);
+        }
+    }
+
+    Value value_of(const Step& step) {
+        switch (step.operation) {
+        case operation_integer:
+            return integer_value(step.operand);
+        case operation_text:
+            return text_of_program(step);
+        case operation_integer_field:
+            return integer_at(begin_of(step.place), step.type);
+        case operation_enumeration:
+            return with_label(integer_at(begin_of(step.place), step.type), step.operand);
+        case operation_float_field:
+            return float_at(begin_of(step.place), step.type);
+        case operation_string_field:
+            return string_value(begin_of(step.place));
+        case operation_text_field:
+            return counted_value(begin_of(step.place));
+        case operation_element:
+            return element(begin_of(step.place), step);
+        case operation_floating: {
+            double number;
+            __builtin_memcpy(&number, &step.operand, sizeof(number));
+            return floating_value(number);
+        }
+        default:
+            return value_of_writer(step.operation);
+        }
+    }
+
+    Value text_of_program(const Step& step) const {
+        if (step.place > program_.bytes || step.operand > program_.bytes - step.place) return no_value();
+        return text_value(
+            {reinterpret_cast<const char*>(&program_) + step.place, static_cast<uint32_t>(step.operand)});
+    }
+    Value with_label(Value value, uint64_t field_index) const {
+        if (value.kind != Value::Kind::integer || field_index >= info_.field_count) return value;
+        const plumb_event_field& field = info_.fields[field_index];
+        value.label = Value::Label::lacks;
+        for (uint32_t i = 0; i < field.label_count; i++) {
+            if (field.labels[i].value != static_cast<int64_t>(value.integer)) continue;
+            const char* const name = field.labels[i].name;
+            value.set_text({name, static_cast<uint32_t>(__builtin_strlen(name))});
+            value.label = Value::Label::has;
+            break;
+        }
+        return value;
+    }
+    Value float_at(uint32_t begin, uint8_t type) const {
+        uint64_t bits;
+        if (!load(begin, type & type_bytes, bits)) return no_value();
+        if ((type & type_bytes) == sizeof(float)) {
+            float number;
+            __builtin_memcpy(&number, &bits, sizeof(number));
+            return floating_value(as_shown(number));
+        }
+        double number;
+        __builtin_memcpy(&number, &bits, sizeof(number));
+        return floating_value(number);
+    }
+    Value string_value(uint32_t begin) const {
+        return begin < payload_bytes_ ? text_value(string_at(begin)) : no_value();
+    }
+    Value counted_value(uint32_t begin) const {
+        const uint32_t count = counted_at(begin);
+        if (payload_bytes_ - begin < 2 || payload_bytes_ - begin - 2 < count) return no_value();
+        return text_value({reinterpret_cast<const char*>(payload_ + begin + 2), count});
+    }
+    Value element(uint32_t begin, const Step& step) const {
+        const uint64_t which = step.operand;
+        if (which >= counted_at(begin)) return no_value();
+        return integer_at(begin + 2 + static_cast<uint32_t>(which) * (step.type & type_bytes), step.type);
+    }
+
+    // Who would write the record, and where. Some of it takes a system call, and is not known where none may be made.
+    Value value_of_writer(uint8_t operation) {
+        switch (operation) {
+        case operation_pid:
+            return integer_value(runtime.process_id);
+        case operation_tid: {
+            if (plumb_thread_self.id != 0) return integer_value(plumb_thread_self.id);
+            const Permit permit;
+            return permit.given() ? integer_value(sys::thread_id()) : no_value();
+        }
+        case operation_cpu:
+            return cpu();
+        case operation_comm:
+            return comm();
+        default:
+            return no_value();
+        }
+    }
+    static Value cpu() {
+        if (uses_sequences()) return integer_value(current_cpu(runtime.rseq_offset));
+        const Permit permit;
+        unsigned number = 0;
+        if (!permit.given() || sys::call(SYS_getcpu, &number, nullptr, nullptr) != 0) return no_value();
+        return integer_value(number);
+    }
+    Value comm() {
+        const Permit permit;
+        if (!permit.given() || sys::call(SYS_prctl, PR_GET_NAME, name_, 0, 0, 0) != 0) return no_value();
+        name_[sizeof(name_) - 1] = '\0';
+        return text_value({name_, static_cast<uint32_t>(__builtin_strlen(name_))});
+    }
+
+    const Program& program_;
+    const plumb_event_info& info_;
+    const unsigned char* const payload_;
+    const uint32_t payload_bytes_;
+    uint32_t depth_ = 0;
+    uint32_t known_ = 0; // bases
+    uint32_t bases_[PLUMB_EVENT_MAX_FIELDS + 1];
+    char name_[16];
+    Value stack_[PLUMB_CONDITION_DEPTH];
+};
+
+} // namespace
+
+Answer ask(const Program& program, uint32_t version, const plumb_event_info& info, const void* payload,
+           uint32_t payload_bytes) {
+    const bool holds = Run(program, info, payload, payload_bytes).holds();
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (load_relaxed(program.version) != version) return Answer::changed;
+    return holds ? Answer::holds : Answer::holds_not;
+}
+
+} // namespace plumb::condition

@@ -1,0 +1,147 @@
+// The memory of programs, and which event has which. A place that was a program once is one for as long as the process lives:
+// who runs it holds nothing, and may look at it at any time.
+#include "program.h"
+
+#include "../runtime.h"
+
+// By session.
+struct plumb_event_conditions {
+    plumb::condition::Program* programs[PLUMB_MAX_SESSIONS];
+    plumb_event_conditions* next; // while it is free
+};
+
+namespace plumb::condition {
+
+namespace {
+
+// Places of 512 bytes, and each kind twice as large as the one before it.
+constexpr uint32_t smallest_bytes = 512;
+constexpr uint32_t size_count = 6;
+constexpr uint64_t block_bytes = 64ull * 1024;
+static_assert(smallest_bytes << (size_count - 1) <= block_bytes &&
+              smallest_bytes >= sizeof(Program) + sizeof(Step));
+
+struct Memory {
+    unsigned char* at = nullptr; // what is left of a block
+    uint64_t left = 0;
+    Program* free_programs[size_count] = {};
+    plumb_event_conditions* free_tables = nullptr;
+};
+constinit Memory memory;
+
+void* take_bytes(uint32_t bytes) {
+    if (memory.left < bytes) {
+        void* const block = sys::map(block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        if (block == nullptr) return nullptr;
+        memory.at = static_cast<unsigned char*>(block);
+        memory.left = block_bytes;
+    }
+    void* const taken = memory.at;
+    memory.at += bytes;
+    memory.left -= bytes;
+    return taken;
+}
+
+// Its version is odd.
+Program* take_program(uint32_t size) {
+    Program*& first = memory.free_programs[size];
+    if (Program* const program = first) {
+        first = program->next;
+        return program;
+    }
+    const uint32_t bytes = smallest_bytes << size;
+    auto* const program = static_cast<Program*>(take_bytes(bytes));
+    if (program == nullptr) return nullptr;
+    program->bytes = bytes;
+    program->version = 1;
+    return program;
+}
+
+void give_back(Program* program) {
+    const uint32_t version = load_relaxed(program->version);
+    if (version % 2 == 0) store_seq_cst(program->version, version + 1);
+    uint32_t size = 0;
+    while (size + 1 < size_count && smallest_bytes << size < program->bytes)
+        size++;
+    program->next = memory.free_programs[size];
+    memory.free_programs[size] = program;
+}
+
+plumb_event_conditions* table_of(plumb_event& event) {
+    if (event.conditions != nullptr) return event.conditions;
+    plumb_event_conditions* table = memory.free_tables;
+    if (table != nullptr)
+        memory.free_tables = table->next;
+    else
+        table = static_cast<plumb_event_conditions*>(take_bytes(sizeof(plumb_event_conditions)));
+    if (table != nullptr) store_release(event.conditions, table);
+    return table;
+}
+
+// In the smallest place that has room.
+Linked make_program(const plumb_event& event, const Conditions& conditions, Program*& made) {
+    for (uint32_t size = 0; size < size_count; size++) {
+        Program* const program = take_program(size);
+        if (program == nullptr) return Linked::no_room;
+        Linked linked = Linked::done;
+        if (conditions.count == 0)
+            link_nothing(*program);
+        else
+            linked = link_conditions(conditions.codes, conditions.count, *event.info, *program);
+        if (linked == Linked::done) {
+            made = program;
+            return linked;
+        }
+        give_back(program);
+        if (linked == Linked::never_holds) return linked;
+    }
+    return Linked::no_room;
+}
+
+} // namespace
+
+Linked install_conditions(plumb_event& event, uint32_t session, const Conditions& conditions) {
+    plumb_event_conditions* const table = table_of(event);
+    if (table == nullptr) return Linked::no_room;
+    Program* made = nullptr;
+    const Linked linked = make_program(event, conditions, made);
+    if (linked != Linked::done) return linked;
+    store_relaxed(made->identity, conditions.identity);
+    store_release(made->version, load_relaxed(made->version) + 1);
+    Program* const before = table->programs[session];
+    store_seq_cst(table->programs[session], made);
+    if (before != nullptr) give_back(before);
+    return linked;
+}
+
+// One that was being written when another thread forked is none.
+bool are_installed(const plumb_event& event, uint32_t session, uint64_t identity) {
+    const Program* const program = program_of(event, session);
+    return program != nullptr && load_relaxed(program->version) % 2 == 0 &&
+           load_relaxed(program->identity) == identity;
+}
+
+void remove_conditions(plumb_event& event, uint32_t session) {
+    plumb_event_conditions* const table = event.conditions;
+    if (table == nullptr || table->programs[session] == nullptr) return;
+    Program* const program = table->programs[session];
+    store_seq_cst(table->programs[session], static_cast<Program*>(nullptr));
+    give_back(program);
+}
+
+void forget_conditions(plumb_event& event) {
+    plumb_event_conditions* const table = event.conditions;
+    if (table == nullptr) return;
+    for (uint32_t session = 0; session < PLUMB_MAX_SESSIONS; session++)
+        remove_conditions(event, session);
+    store_seq_cst(event.conditions, static_cast<plumb_event_conditions*>(nullptr));
+    table->next = memory.free_tables;
+    memory.free_tables = table;
+}
+
+const Program* program_of(const plumb_event& event, uint32_t session) {
+    const plumb_event_conditions* const table = load_acquire(event.conditions);
+    return table == nullptr ? nullptr : load_acquire(table->programs[session]);
+}
+
+} // namespace plumb::condition

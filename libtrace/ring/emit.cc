@@ -1,0 +1,66 @@
+// Where tracepoints come to when the fast path does not write their record: asks the session's condition, if it has one, and has
+// the record written, quickly where that can be.
+#include "../runtime.h"
+
+#include "inject.h"
+#include "quick.h"
+#include "write.h"
+
+namespace plumb {
+
+namespace {
+
+// False: the gate was closed.
+bool write_through(const Gate& gate, plumb_event& event, uint32_t session, const Payload& payload) {
+    if (!payload.is_large && emit_quickly(event, session, gate, payload.at, payload.bytes)) return true;
+    return write_slowly(event, session, payload, gate);
+}
+
+// What fulfilled a condition that is another one by now is asked by that one: both may want it.
+void emit_on_condition(plumb_event& event, uint32_t session, const Payload& payload) {
+    constexpr int tries_max = 64;
+    for (int tries = 0; tries < tries_max; tries++) {
+        const condition::Program* const program = condition::program_of(event, session);
+        if (program == nullptr) return;
+        const uint32_t version = load_acquire(program->version);
+        if (version % 2 != 0) continue;
+        const auto answer = condition::ask(*program, version, *event.info, payload.at, payload.bytes);
+        if (answer == condition::Answer::changed) continue;
+        if (answer == condition::Answer::holds_not) return;
+        inject(InjectionPoint::condition_held);
+        if (write_through(gate_of(*program, version), event, session, payload)) return;
+    }
+    add_seq_cst(runtime.unguarded_losses, uint64_t{1});
+}
+
+// `place`: of a bit in `enabled`.
+void emit_to(plumb_event& event, uint32_t place, const Payload& payload) {
+    if (place >= PLUMB_MAX_SESSIONS)
+        emit_on_condition(event, place - PLUMB_MAX_SESSIONS, payload);
+    else
+        (void)write_through(gate_of(event, place), event, place, payload);
+}
+
+} // namespace
+
+} // namespace plumb
+
+using namespace plumb;
+
+#define PLUMB_EXPORT __attribute__((visibility("default")))
+
+extern "C" {
+
+PLUMB_EXPORT void plumb_emit_slow(plumb_event* event, uint32_t session, const void* payload,
+                                  uint32_t payload_bytes) {
+    emit_to(*event, session, {payload, payload_bytes, false, false});
+}
+
+PLUMB_EXPORT void plumb_emit_large(plumb_event* event, const void* payload, uint32_t payload_bytes, int cut) {
+    for (uint32_t sessions = load_relaxed(event->enabled); sessions != 0; sessions &= sessions - 1) {
+        const auto place = static_cast<uint32_t>(__builtin_ctz(sessions));
+        emit_to(*event, place, {payload, payload_bytes, true, cut != 0});
+    }
+}
+
+} // extern "C"

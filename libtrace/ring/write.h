@@ -1,0 +1,18 @@
+// The slow path: whatever it takes to write a record, or to count what became of it.
+#pragma once
+
+#include "gate.h"
+
+namespace plumb {
+
+struct Payload {
+    const void* at; // readable up to the next multiple of 8 bytes
+    uint32_t bytes;
+    bool is_large; // in a buffer of the runtime's
+    bool is_cut;   // something in it was shortened
+};
+
+// False: the gate was closed, and nothing is written.
+bool write_slowly(plumb_event& event, uint32_t session, const Payload& payload, const Gate& gate);
+
+} // namespace plumb
