@@ -1,7 +1,7 @@
 // Keeps a session on for the benchmarks, until its standard input ends: a flight recorder, so that nothing
 // but the program that traces is at work; or, with --discard, rings that nobody reads, and that are soon full.
 //
-//   bench_session [--discard] SUBBUF_BYTES SUBBUF_COUNT PATTERN...
+//   bench_session [--discard] SUBBUF_BYTES SUBBUF_COUNT PATTERN...     a PATTERN may be 'PATTERN if CONDITION'
 //
 // Prints one line when the session is on, and one at its end: bytes written and what was lost, so that a
 // figure of events that never arrived is not believed.
@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 using namespace plumb;
 
@@ -49,8 +50,13 @@ int main(int argc, char** argv) {
     config.subbuf_bytes = static_cast<uint32_t>(std::strtoul(argv[1], nullptr, 10));
     config.subbuf_count = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));
     std::vector<Rule> rules;
-    for (int i = 3; i < argc; i++)
-        rules.push_back({argv[i]});
+    for (int i = 3; i < argc; i++) {
+        const std::string words = argv[i];
+        const std::size_t at = words.find(" if ");
+        Rule rule{words.substr(0, at)};
+        if (at != std::string::npos) rule.condition = words.substr(at + std::strlen(" if "));
+        rules.push_back(std::move(rule));
+    }
 
     auto session = Session::create(config);
     if (!session) return fail(session.error());

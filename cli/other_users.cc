@@ -73,12 +73,12 @@ std::optional<uid_t> user_of(std::uint32_t process_id) {
     return status->effective_user_id;
 }
 
-void add_kinds_on(const Channel& channel, std::set<std::string>& names) {
+void add_kinds_on(const Channel& channel, std::vector<EventDescription>& kinds) {
     auto reader = ChannelReader::open(channel.bytes());
     if (!reader) return;
     (void)reader->scan_events();
     for (const ChannelEvent& event : reader->events())
-        names.insert(event.description.full_name());
+        kinds.push_back(event.description);
 }
 
 /* Whether a program looks there that is of the user, and is meant. */
@@ -373,9 +373,9 @@ std::vector<Error> OtherUsers::check_entrances() {
     return lost;
 }
 
-void OtherUsers::add_kinds_on(std::set<std::string>& names) const {
+void OtherUsers::add_kinds_on(std::vector<EventDescription>& kinds) const {
     for (const Part& part : parts_)
-        plumb::add_kinds_on(part.session.channel(), names);
+        plumb::add_kinds_on(part.session.channel(), kinds);
 }
 
 std::uint32_t OtherUsers::programs_begun() const {

@@ -39,7 +39,7 @@ std::string folder_of(const UserPlace& place);
 std::optional<uid_t> user_of(std::uint32_t process_id);
 
 /* Kinds of events that were on in some program of a channel's user. */
-void add_kinds_on(const Channel& channel, std::set<std::string>& names);
+void add_kinds_on(const Channel& channel, std::vector<EventDescription>& kinds);
 
 class OtherUsers {
 public:
@@ -92,7 +92,7 @@ public:
     /* As Session::programs_begun(), of all. */
     std::uint32_t programs_begun() const;
     /* Kinds of events that were on in their programs. */
-    void add_kinds_on(std::set<std::string>& names) const;
+    void add_kinds_on(std::vector<EventDescription>& kinds) const;
     DrainProgress progress() const;
     /* Ends the sessions; `each` is given what was reported. */
     void end(const EachReport& each);

@@ -32,10 +32,16 @@ int run(const RecordOptions& options) try {
 void add_what(CLI::App& command, RecordOptions& options) {
     command
         .add_option("-e,--event", options.events,
-                    "Events to record, as a glob over provider:event; a leading ! excludes. May be repeated. "
-                    "Default: everything")
+                    "Events to record, as a glob over provider:event; a leading ! excludes, and \" if "
+                    "CONDITION\" is a filter. May be repeated. Default: everything")
         ->type_name("PATTERN")
         ->allow_extra_args(false);
+    command
+        .add_option("--filter", options.filter,
+                    "Only events of programs whose fields fulfil this, asked before they are recorded: "
+                    "'duration_us > 1000 && path ~ \"/api/*\"', as for plumb view --where")
+        ->check(not_empty())
+        ->type_name("CONDITION");
     command
         .add_option("--log-level", options.log_level,
                     "Only events of this level or more severe (\"warning\", 4)")
@@ -229,6 +235,7 @@ void add_record(CLI::App& app) {
             throw CLI::ValidationError("record", "the command's name is empty");
         if (options->boot && !options->command.empty())
             throw CLI::ValidationError("--boot", "the recording of a boot has no command");
+        split_event_conditions(*options);
         if (options->boot) check_options_beside_boot(*command);
         if (options->boot) {
             const Status done = bring_boot_recording(*options);

@@ -1,5 +1,8 @@
 #include "cli/record_options.h"
 
+#include "cli/rule_filters.h"
+#include "consumerd/control/rule_condition.h"
+
 #include "base/memory_room.h"
 #include "cli/status_line.h"
 
@@ -168,6 +171,9 @@ Status check_options(const RecordOptions& options) {
         !options.command.empty() || !options.process_ids.empty() || !options.executables.empty();
     const bool blocks = options.mode == "block";
     const Pair pairs[] = {
+        {!options.filter.empty() && !wants_programs(options),
+         "--filter is of programs' events, and none are recorded", nullptr,
+         "The kernel has filters of its own: -k 'EVENT if FILTER'."},
         {options.snapshot && blocks, "--snapshot keeps the newest events, and --mode block the oldest",
          nullptr, "Leave out one of them."},
         {options.snapshot && options.mode == "discard",
@@ -260,14 +266,18 @@ Result<std::vector<Rule>> rules_of(const RecordOptions& options) {
         if (!level) return level.error().with("--log-level");
         log_level = *level;
     }
-    std::vector<std::string> patterns = options.events;
-    const bool has_including = std::any_of(patterns.begin(), patterns.end(),
-                                           [](const std::string& p) { return p.empty() || p[0] != '!'; });
+    std::vector<FilteredPattern> patterns;
+    for (std::size_t i = 0; i < options.events.size(); i++)
+        patterns.push_back(
+            {options.events[i], i < options.event_conditions.size() ? options.event_conditions[i] : ""});
+    const bool has_including = std::any_of(patterns.begin(), patterns.end(), [](const FilteredPattern& each) {
+        return each.pattern.empty() || each.pattern[0] != '!';
+    });
     if (!has_including)
-        patterns.insert(patterns.begin(), "*");
+        patterns.insert(patterns.begin(), {"*", ""});
     else
         for (const std::string& probe : options.preload)
-            patterns.push_back(probe + ":*");
+            patterns.push_back({probe + ":*", ""});
 
     std::vector<Who> whom;
     if (!options.command.empty()) whom.push_back(Who::launched());
@@ -280,9 +290,38 @@ Result<std::vector<Rule>> rules_of(const RecordOptions& options) {
     std::vector<Rule> rules;
     if (!wants_programs(options)) return rules;
     for (const Who& who : whom)
-        for (const std::string& pattern : patterns)
-            rules.push_back({pattern, who, pattern[0] == '!' ? every_log_level : log_level});
+        for (const auto& [pattern, condition] : patterns) {
+            const bool excludes = pattern[0] == '!';
+            rules.push_back({pattern, who, excludes ? every_log_level : log_level,
+                             excludes ? condition : both_conditions(condition, options.filter)});
+        }
     return rules;
+}
+
+void split_event_conditions(RecordOptions& options) {
+    options.event_conditions.clear();
+    for (std::string& event : options.events) {
+        FilteredPattern split = split_filter(event);
+        event = std::move(split.pattern);
+        options.event_conditions.push_back(std::move(split.condition));
+    }
+}
+
+Status check_conditions(const RecordOptions& options) {
+    const auto check = [](const std::string& condition, const std::string& of) -> Status {
+        if (condition.empty()) return ok();
+        const auto tree = parse_rule_condition(condition);
+        return tree ? ok() : Status(tree.error().with("{}", of));
+    };
+    if (Status sound = check(options.filter, "--filter"); !sound) return sound;
+    for (std::size_t i = 0; i < options.event_conditions.size() && i < options.events.size(); i++) {
+        if (options.events[i].starts_with('!') && !options.event_conditions[i].empty())
+            return Error("-e {} leaves events out, all of them, and has no filter.", options.events[i])
+                .hint("Give the filter to what is recorded, and turn it round: -e 'shop:* if !(id == 7)'.");
+        if (Status sound = check(options.event_conditions[i], "-e " + options.events[i]); !sound)
+            return sound;
+    }
+    return ok();
 }
 
 } // namespace plumb

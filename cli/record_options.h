@@ -16,8 +16,10 @@
 namespace plumb {
 
 struct RecordOptions {
-    std::string directory; /* empty: plumb-trace-<date> */
-    std::vector<std::string> events;
+    std::string directory;                     /* empty: plumb-trace-<date> */
+    std::vector<std::string> events;           /* patterns */
+    std::vector<std::string> event_conditions; /* of each of them; of none, if it is shorter */
+    std::string filter;                        /* a condition on all of them */
     std::vector<std::string> preload;
     std::optional<std::string> mode; /* discard */
     bool snapshot = false; /* a flight recorder: nothing is written until somebody asks, or the end */
@@ -58,6 +60,11 @@ Result<plumb_clock_mode> parse_clock(const std::string& text);
 
 /* "serial:/dev/ttyS1:921600". */
 Result<SerialPlace> parse_line(const std::string& text);
+
+/* -e 'shop:order if id > 7': the pattern stays in `events`. */
+void split_event_conditions(RecordOptions& options);
+/* Of each by itself; the error says which option it is of. */
+Status check_conditions(const RecordOptions& options);
 
 /* Whether the options make sense beside each other; the error names the two that do not. */
 Status check_options(const RecordOptions& options);

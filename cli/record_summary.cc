@@ -125,6 +125,24 @@ Json files_json(const std::string& directory) {
     return files;
 }
 
+std::string left_out_text(const std::vector<LeftOut>& left_out) {
+    std::string text;
+    for (const LeftOut& each : left_out)
+        text +=
+            each.missing.empty()
+                ? fmt::format("{} was left out: its filter can not be true of it.\n", escaped(each.event))
+                : fmt::format("{} was left out: its filter asks for {}, which it does not have.\n",
+                              escaped(each.event), escaped(fmt::format("{}", fmt::join(each.missing, ", "))));
+    return text;
+}
+
+Json left_out_json(const std::vector<LeftOut>& left_out) {
+    Json list = Json::array();
+    for (const LeftOut& each : left_out)
+        list.push_back({{"event", each.event}, {"missing_fields", each.missing}});
+    return list;
+}
+
 const char* mode_name(plumb_ring_mode mode) {
     return mode == PLUMB_MODE_OVERWRITE ? "overwrite" : mode == PLUMB_MODE_BLOCK ? "block" : "discard";
 }
@@ -168,6 +186,7 @@ std::string summary_text(const RecordSummary& summary) {
         text += fmt::format("{} ({}) ran on when the recording ended, and has ended since; what it traced "
                             "then is not in it.\n",
                             escaped(each.name), each.process_id);
+    text += left_out_text(summary.left_out);
     for (const std::string& line : summary.why_empty.lines)
         text += without_controls(line) + "\n";
     for (const std::string& problem : summary.problems)
@@ -200,6 +219,7 @@ std::string summary_json(const RecordSummary& summary) {
     root["complete"] = summary.is_complete();
     root["problems"] = summary.problems;
     if (!summary.why_empty.lines.empty()) root["why_empty"] = summary.why_empty.lines;
+    if (!summary.left_out.empty()) root["left_out_by_filter"] = left_out_json(summary.left_out);
     root["events"] = totals.progress.events;
     root["events_by_name"] = counts_json(totals.events);
     root["kernel_events_read"] = totals.kernel_events_read;

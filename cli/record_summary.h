@@ -7,6 +7,7 @@
 #define PLUMB_CLI_RECORD_SUMMARY_H
 
 #include "base/result.h"
+#include "cli/rule_filters.h"
 #include "cli/why_empty.h"
 #include "consumerd/control/channel.h"
 #include "consumerd/control/quiescence.h"
@@ -39,6 +40,7 @@ struct RecordSummary {
     std::vector<TracedName> left_running; /* traced processes that outlived the recording */
     std::vector<TracedName> ended_since;  /* likewise, but not for long */
     std::vector<std::string> problems;    /* why the trace is not complete */
+    std::vector<LeftOut> left_out;        /* events that lack what a filter asks for */
     WhyEmpty why_empty;                   /* if it is, and nothing else says why */
 
     /* Whether all was recorded that could be reached, and written; what rings had no room for is counted, and does not

@@ -131,6 +131,7 @@ Status Recorder::check_words() {
         if (*duration_ns == 0) return Error("--duration: nothing can be recorded in no time.");
         duration_ns_ = *duration_ns;
     }
+    if (Status sound = check_conditions(options_); !sound) return sound;
     const auto rules = rules_of(options_);
     if (!rules) return rules.error();
     for (const Rule& rule : *rules)
@@ -218,6 +219,11 @@ Status Recorder::open_session() {
     auto session = Session::create(*config, quiescence());
     if (!session) return session.error();
     session_ = std::move(*session);
+    if (Status sensible = check_filters_at_start(); !sensible) {
+        (void)session_->end();
+        (void)session_->remove_channel();
+        return sensible;
+    }
     if (!options_.quiet) tell_of_the_dead(left_before);
     summary_.directory = options_.directory;
     summary_.sent_to = options_.to;
@@ -378,7 +384,7 @@ void Recorder::close() {
     take_end(session_->end());
     if (other_users_) other_users_->end([this](const Result<Report>& ended) { take_end(ended); });
     if (executable_watch_) executable_watch_->stop();
-    std::set<std::string> on = kinds_on();
+    std::vector<EventDescription> on = kinds_on();
     if (by_module_)
         if (Status stopped = by_module_->events.stop(); !stopped)
             summary_.problems.push_back(stopped.error().message());
@@ -414,7 +420,8 @@ void Recorder::close() {
     }
     tell_of_insisted();
     find_left_running();
-    summary_.why_empty = find_why_empty(begun, std::move(on));
+    note_left_out(on);
+    summary_.why_empty = find_why_empty(begun, on);
     summary_space_.reset();
     if (Status stored = store(); !stored) not_written(stored.error());
 }

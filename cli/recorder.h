@@ -125,10 +125,13 @@ private:
     void look_at_entrance();
     void look_for_refused();
     std::uint32_t programs_begun() const;
-    std::set<std::string> kinds_on() const;
+    bool has_filters() const;
+    Status check_filters_at_start();
+    void note_left_out(std::vector<EventDescription>& on);
+    std::vector<EventDescription> kinds_on() const;
     bool is_nobody_reached() const;
     std::vector<RecordedProgram> others_recorded(const std::vector<RecordedProgram>& named) const;
-    WhyEmpty find_why_empty(std::uint32_t programs_begun, std::set<std::string> on);
+    WhyEmpty find_why_empty(std::uint32_t programs_begun, const std::vector<EventDescription>& on);
     void look_at_attached();
     void entrance_is_lost(const Error& error);
     Status store();

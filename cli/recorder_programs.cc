@@ -321,11 +321,11 @@ std::uint32_t Recorder::programs_begun() const {
 }
 
 /* Kinds of events that were on in some program: each is described in the channel from then on. */
-std::set<std::string> Recorder::kinds_on() const {
-    std::set<std::string> names;
-    add_kinds_on(session_->channel(), names);
-    if (other_users_) other_users_->add_kinds_on(names);
-    return names;
+std::vector<EventDescription> Recorder::kinds_on() const {
+    std::vector<EventDescription> kinds;
+    add_kinds_on(session_->channel(), kinds);
+    if (other_users_) other_users_->add_kinds_on(kinds);
+    return kinds;
 }
 
 /* Of the processes that were named, and nothing of theirs was recorded. */
@@ -363,7 +363,7 @@ std::vector<RecordedProgram> Recorder::others_recorded(const std::vector<Recorde
 }
 
 /* Nothing where another line of the summary says why. */
-WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, std::set<std::string> on) {
+WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, const std::vector<EventDescription>& on) {
     const DrainTotals& totals = summary_.totals;
     if (!summary_.unreachable.empty() || !summary_.problems.empty() || !totals.not_switched_on.empty())
         return {};
@@ -386,7 +386,10 @@ WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, std::set<std::st
     facts.asleep = asleep_.size();
     facts.is_attached = !attached_.empty();
     facts.recorded = totals.processes.size();
-    facts.on = std::move(on);
+    for (const EventDescription& event : on)
+        facts.on.insert(event.full_name());
+    facts.has_filters = has_filters();
+    facts.is_any_left_out = !summary_.left_out.empty();
     facts.programs = attached_programs_;
     if (facts.is_command) facts.programs.push_back(program_of_command(options_.command[0]));
     facts.others = others_recorded(facts.programs);

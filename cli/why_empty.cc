@@ -284,6 +284,10 @@ WhyEmpty why_empty(const RecordingFacts& facts) {
                               facts.asleep));
         return why;
     }
+    if (facts.on.empty() && facts.is_any_left_out) { /* the summary names them */
+        why.could_never_match = !facts.is_open && !facts.has_kernel_events;
+        return why;
+    }
     const bool is_selective = !facts.patterns.empty() || facts.log_level != every_log_level;
     if (is_selective && facts.on.empty()) {
         const std::size_t lines_before = why.lines.size();
@@ -304,7 +308,10 @@ WhyEmpty why_empty(const RecordingFacts& facts) {
     if (const auto idle = idle_patterns(facts); !idle.empty()) why.lines.push_back(idle_text(facts, idle));
     if (!facts.is_empty || facts.on.empty()) return why;
     std::string line = of_another_language(facts);
-    if (line.empty()) line = fmt::format("No thread came by what was on: {}.", some_of(facts.on));
+    if (line.empty())
+        line =
+            fmt::format("No thread came by what was on{}: {}.",
+                        facts.has_filters ? " with an event that fulfils its filter" : "", some_of(facts.on));
     why.lines.push_back(std::move(line));
     return why;
 }

@@ -43,6 +43,8 @@ struct RecordingFacts {
     std::size_t asleep = 0;    /* processes that slept when it began or ended, by Report::asleep */
     std::size_t recorded = 0;  /* processes that could have written */
     std::set<std::string> on;  /* kinds of events that were on anywhere */
+    bool has_filters = false;
+    bool is_any_left_out = false; /* of events for which a filter can never be true; they are not in `on` */
     std::vector<RecordedProgram> programs; /* those that were named: the command, or attached to */
     std::vector<RecordedProgram> others;   /* that were recorded, too */
     std::vector<std::string> executables;  /* patterns of --exe */

@@ -1,0 +1,83 @@
+#include "cli/rule_filters.h"
+
+#include "base/glob.h"
+#include "consumerd/control/rule_condition.h"
+
+#include <algorithm>
+#include <map>
+
+namespace plumb {
+namespace {
+
+/* As encode_rule() reads it. */
+bool is_for(const Rule& rule, const EventDescription& event) {
+    std::string pattern = rule.pattern;
+    if (pattern.starts_with('!')) pattern.erase(0, 1);
+    if (pattern.find(':') == std::string::npos && pattern != "*") pattern += ":*";
+    return event.log_level <= rule.log_level && glob_matches(pattern, event.full_name());
+}
+
+bool is_exclusion(const Rule& rule) {
+    return rule.pattern.starts_with('!');
+}
+
+bool is_wanted(const std::vector<Rule>& rules, const EventDescription& event) {
+    const auto is_for_it = [&](const Rule& rule) { return is_for(rule, event); };
+    return std::any_of(rules.begin(), rules.end(),
+                       [&](const Rule& rule) { return !is_exclusion(rule) && is_for_it(rule); }) &&
+           std::none_of(rules.begin(), rules.end(),
+                        [&](const Rule& rule) { return is_exclusion(rule) && is_for_it(rule); });
+}
+
+} // namespace
+
+FilteredPattern split_filter(const std::string& words) {
+    constexpr std::string_view separator = " if ";
+    const std::size_t at = words.find(separator);
+    if (at == std::string::npos) return {words, {}};
+    std::string pattern = words.substr(0, at);
+    while (pattern.ends_with(' '))
+        pattern.pop_back();
+    const std::string condition = words.substr(at + separator.size());
+    return {pattern, condition.empty() ? " " : condition}; /* which is no condition, and not none */
+}
+
+std::string both_conditions(const std::string& a, const std::string& b) {
+    if (a.empty() || a == b) return b;
+    return b.empty() ? a : "(" + a + ") && (" + b + ")";
+}
+
+Status check_filters(const std::vector<Rule>& rules, const std::vector<EventDescription>& events) {
+    std::map<std::string, std::vector<EventDescription>> by_condition;
+    for (const Rule& rule : rules) {
+        if (rule.condition.empty()) continue;
+        for (const EventDescription& event : events)
+            if (is_for(rule, event) && is_wanted(rules, event)) by_condition[rule.condition].push_back(event);
+    }
+    for (const auto& [condition, its] : by_condition) {
+        const auto tree = parse_rule_condition(condition);
+        if (!tree) return tree.error();
+        if (Status sensible = check_condition_for(*tree, its); !sensible) return sensible;
+    }
+    return ok();
+}
+
+std::vector<LeftOut> left_out_by_filters(const std::vector<Rule>& rules,
+                                         const std::vector<EventDescription>& events) {
+    std::vector<LeftOut> left_out;
+    for (const EventDescription& event : events) {
+        if (!is_wanted(rules, event)) continue;
+        LeftOut one = {event.full_name(), {}};
+        bool may_hold = false;
+        for (const Rule& rule : rules) {
+            if (is_exclusion(rule) || !is_for(rule, event)) continue;
+            const auto tree = parse_rule_condition(rule.condition.empty() ? "1" : rule.condition);
+            may_hold |= !tree || can_hold(*tree, event);
+            if (tree && one.missing.empty()) one.missing = missing_fields(*tree, event);
+        }
+        if (!may_hold) left_out.push_back(std::move(one));
+    }
+    return left_out;
+}
+
+} // namespace plumb
