@@ -3,6 +3,8 @@
  * which nothing follows from, but from a side of && or || that decides. */
 #include "trace/show/condition_values.h"
 
+#include "base/condition_types.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
