@@ -212,7 +212,8 @@ ChannelShape blocking() {
 
 namespace {
 
-void vfork_and_trace(const std::string& program, const std::string& how) {
+// Counts signals that came in the middle of a vfork().
+void vfork_and_trace(const std::string& program, const std::string& how, uint64_t& interrupted) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "sanitizers have a vfork() of their own";
 #endif
@@ -236,10 +237,7 @@ void vfork_and_trace(const std::string& program, const std::string& how) {
     checker.poll();
     EXPECT_EQ(checker.check(), "");
     const auto parents_thread = static_cast<uint32_t>(board->writers[1000].started.exchange(0));
-    const uint64_t interrupted = board->writers[1001].started.exchange(0);
-    if (how == "signal" || how == "leave") {
-        EXPECT_GE(interrupted, 1u) << "signals did not come in the middle of vfork()";
-    }
+    interrupted += board->writers[1001].started.exchange(0);
     EXPECT_EQ(checker.check_complete(*board), "");
     EXPECT_EQ(channel.lost_events(), 0u);
     EXPECT_THAT(checker.threads_of(0), testing::ElementsAre(parents_thread));
@@ -250,6 +248,22 @@ void vfork_and_trace(const std::string& program, const std::string& how) {
     EXPECT_GE(2 * numbers, children);
     EXPECT_EQ(checker.threads_of(64).count(parents_thread), 0u);
     state.remove(0);
+}
+
+void vfork_and_trace(const std::string& program, const std::string& how) {
+    uint64_t interrupted = 0;
+    vfork_and_trace(program, how, interrupted);
+}
+
+// On a busy machine it takes several programs until one is hit there.
+void vfork_and_trace_until_interrupted(const std::string& program, const std::string& how) {
+    constexpr int programs_max = 10;
+    uint64_t interrupted = 0;
+    for (int i = 0; i < programs_max && interrupted == 0 && !testing::Test::HasFailure(); i++) {
+        vfork_and_trace(program, how, interrupted);
+        if (testing::Test::IsSkipped()) return;
+    }
+    EXPECT_GE(interrupted, 1u) << "signals did not come in the middle of vfork()";
 }
 
 } // namespace
@@ -270,11 +284,11 @@ TEST(Processes, forked_unseen_by_children_of_vfork_write_nothing_over) {
 #if defined(__x86_64__)
 // The kernel runs handlers in the middle of vfork().
 TEST(Processes, made_by_vfork_trace_as_themselves_when_a_handler_has_traced_meanwhile) {
-    vfork_and_trace("vfork_writer", "signal");
+    vfork_and_trace_until_interrupted("vfork_writer", "signal");
 }
 
 TEST(Processes, made_by_vfork_trace_as_themselves_when_a_handler_has_left_one_before) {
-    vfork_and_trace("vfork_writer", "leave");
+    vfork_and_trace_until_interrupted("vfork_writer", "leave");
 }
 #endif
 
