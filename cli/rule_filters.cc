@@ -17,16 +17,16 @@ bool is_for(const Rule& rule, const EventDescription& event) {
     return event.log_level <= rule.log_level && glob_matches(pattern, event.full_name());
 }
 
-bool is_exclusion(const Rule& rule) {
+bool leaves_out(const Rule& rule) {
     return rule.pattern.starts_with('!');
 }
 
 bool is_wanted(const std::vector<Rule>& rules, const EventDescription& event) {
     const auto is_for_it = [&](const Rule& rule) { return is_for(rule, event); };
     return std::any_of(rules.begin(), rules.end(),
-                       [&](const Rule& rule) { return !is_exclusion(rule) && is_for_it(rule); }) &&
+                       [&](const Rule& rule) { return !leaves_out(rule) && is_for_it(rule); }) &&
            std::none_of(rules.begin(), rules.end(),
-                        [&](const Rule& rule) { return is_exclusion(rule) && is_for_it(rule); });
+                        [&](const Rule& rule) { return leaves_out(rule) && is_for_it(rule); });
 }
 
 } // namespace
@@ -70,7 +70,7 @@ std::vector<LeftOut> left_out_by_filters(const std::vector<Rule>& rules,
         LeftOut one = {event.full_name(), {}};
         bool may_hold = false;
         for (const Rule& rule : rules) {
-            if (is_exclusion(rule) || !is_for(rule, event)) continue;
+            if (leaves_out(rule) || !is_for(rule, event)) continue;
             const auto tree = parse_rule_condition(rule.condition.empty() ? "1" : rule.condition);
             may_hold |= !tree || can_hold(*tree, event);
             if (tree && one.missing.empty()) one.missing = missing_fields(*tree, event);
