@@ -37,11 +37,13 @@ void add_what(CLI::App& command, RecordOptions& options) {
         ->type_name("PATTERN")
         ->allow_extra_args(false);
     command
-        .add_option("--filter", options.filter,
+        .add_option("--filter", options.filters,
                     "Only events of programs whose fields fulfil this, asked before they are recorded: "
-                    "'duration_us > 1000 && path ~ \"/api/*\"', as for plumb view --where")
+                    "'duration_us > 1000 && path ~ \"/api/*\"', as for plumb view --where. May be repeated: "
+                    "all must hold")
         ->check(not_empty())
-        ->type_name("CONDITION");
+        ->type_name("CONDITION")
+        ->allow_extra_args(false);
     command
         .add_option("--log-level", options.log_level,
                     "Only events of this level or more severe (\"warning\", 4)")

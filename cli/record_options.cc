@@ -1,10 +1,9 @@
 #include "cli/record_options.h"
 
-#include "cli/rule_filters.h"
-#include "consumerd/control/rule_condition.h"
-
 #include "base/memory_room.h"
+#include "cli/rule_filters.h"
 #include "cli/status_line.h"
+#include "consumerd/control/rule_condition.h"
 
 #include <algorithm>
 #include <bit>
@@ -13,6 +12,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <set>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -259,6 +259,13 @@ bool wants_programs(const RecordOptions& options) {
            !options.log_level.empty();
 }
 
+/* Who names events of the probe wants these, and not all of them. */
+static bool is_probe_named(const std::vector<FilteredPattern>& patterns, const std::string& probe) {
+    return std::any_of(patterns.begin(), patterns.end(), [&](const FilteredPattern& each) {
+        return each.pattern == probe || each.pattern.starts_with(probe + ":");
+    });
+}
+
 Result<std::vector<Rule>> rules_of(const RecordOptions& options) {
     std::uint8_t log_level = every_log_level;
     if (!options.log_level.empty()) {
@@ -277,7 +284,7 @@ Result<std::vector<Rule>> rules_of(const RecordOptions& options) {
         patterns.insert(patterns.begin(), {"*", ""});
     else
         for (const std::string& probe : options.preload)
-            patterns.push_back({probe + ":*", ""});
+            if (!is_probe_named(patterns, probe)) patterns.push_back({probe + ":*", ""});
 
     std::vector<Who> whom;
     if (!options.command.empty()) whom.push_back(Who::launched());
@@ -299,6 +306,8 @@ Result<std::vector<Rule>> rules_of(const RecordOptions& options) {
 }
 
 void split_event_conditions(RecordOptions& options) {
+    for (const std::string& filter : options.filters)
+        options.filter = both_conditions(options.filter, filter);
     options.event_conditions.clear();
     for (std::string& event : options.events) {
         FilteredPattern split = split_filter(event);
@@ -313,15 +322,29 @@ Status check_conditions(const RecordOptions& options) {
         const auto tree = parse_rule_condition(condition);
         return tree ? ok() : Status(tree.error().with("{}", of));
     };
+    for (const std::string& filter : options.filters)
+        if (Status sound = check(filter, "--filter"); !sound) return sound;
     if (Status sound = check(options.filter, "--filter"); !sound) return sound;
     for (std::size_t i = 0; i < options.event_conditions.size() && i < options.events.size(); i++) {
-        if (options.events[i].starts_with('!') && !options.event_conditions[i].empty())
-            return Error("-e {} leaves events out, all of them, and has no filter.", options.events[i])
+        const std::string option = "-e " + options.events[i];
+        const std::string& condition = options.event_conditions[i];
+        if (options.events[i].starts_with('!') && !condition.empty())
+            return Error("{} leaves events out, all of them, and has no filter.", option)
                 .hint("Give the filter to what is recorded, and turn it round: -e 'shop:* if !(id == 7)'.");
-        if (Status sound = check(options.event_conditions[i], "-e " + options.events[i]); !sound)
+        if (Status sound = check(condition, option); !sound) return sound;
+        if (Status sound = check(both_conditions(condition, options.filter), option + " with --filter");
+            !sound)
             return sound;
     }
-    return ok();
+    const auto rules = rules_of(options);
+    if (!rules) return rules.error();
+    std::set<std::string> conditions;
+    for (const Rule& rule : *rules)
+        if (!rule.condition.empty()) conditions.insert(rule.condition);
+    if (conditions.size() <= PLUMB_MAX_CONDITIONS) return ok();
+    return Error("{} different filters are asked for, and {} are possible.", conditions.size(),
+                 PLUMB_MAX_CONDITIONS)
+        .hint("Join some of one pattern by ||: they share one then.");
 }
 
 } // namespace plumb

@@ -19,7 +19,8 @@ struct RecordOptions {
     std::string directory;                     /* empty: plumb-trace-<date> */
     std::vector<std::string> events;           /* patterns */
     std::vector<std::string> event_conditions; /* of each of them; of none, if it is shorter */
-    std::string filter;                        /* a condition on all of them */
+    std::vector<std::string> filters;          /* conditions on all of them */
+    std::string filter;                        /* these, joined */
     std::vector<std::string> preload;
     std::optional<std::string> mode; /* discard */
     bool snapshot = false; /* a flight recorder: nothing is written until somebody asks, or the end */

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 namespace plumb {
 namespace {
@@ -125,14 +126,26 @@ Json files_json(const std::string& directory) {
     return files;
 }
 
+/* Of those that lack the same, one line. */
 std::string left_out_text(const std::vector<LeftOut>& left_out) {
-    std::string text;
+    constexpr std::size_t names_max = 8;
+    std::map<std::vector<std::string>, std::vector<std::string>> by_missing;
     for (const LeftOut& each : left_out)
+        by_missing[each.missing].push_back(each.event);
+    std::string text;
+    for (const auto& [missing, events] : by_missing) {
+        const bool is_one = events.size() == 1;
+        const std::size_t named = std::min(events.size(), names_max);
+        std::string names = fmt::format(
+            "{}", fmt::join(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(named), ", "));
+        if (named < events.size()) names += fmt::format(" and {} more", events.size() - named);
         text +=
-            each.missing.empty()
-                ? fmt::format("{} was left out: its filter can not be true of it.\n", escaped(each.event))
-                : fmt::format("{} was left out: its filter asks for {}, which it does not have.\n",
-                              escaped(each.event), escaped(fmt::format("{}", fmt::join(each.missing, ", "))));
+            fmt::format("{} {} left out: {}\n", escaped(names), is_one ? "was" : "were",
+                        missing.empty() ? "no filter can be true of it."
+                                        : fmt::format("the filter asks for {}, which {} not have.",
+                                                      escaped(fmt::format("{}", fmt::join(missing, ", "))),
+                                                      is_one ? "it does" : "they do"));
+    }
     return text;
 }
 
@@ -167,7 +180,9 @@ std::string summary_text(const RecordSummary& summary) {
     const DrainTotals& totals = summary.totals;
     std::string text = fmt::format("Recorded {} in {:.2f} s.\n", counted(totals.progress.events, "event"),
                                    static_cast<double>(summary.duration_ns) / 1e9);
-    text += events_text(totals) + processes_text(totals) + losses_text(summary);
+    text += events_text(totals) + processes_text(totals);
+    if (!summary.filter.empty()) text += fmt::format("With a filter: {}\n", escaped(summary.filter));
+    text += losses_text(summary);
     for (const NamedCount& note : totals.notes)
         if (note.name != cut_note && note.name != texts_note)
             text += fmt::format("  note: {} {}\n", with_commas(note.count), note.name);
@@ -214,6 +229,7 @@ std::string summary_json(const RecordSummary& summary) {
     root["name"] = summary.name;
     if (!summary.sent_to.empty()) root["sent_to"] = summary.sent_to;
     root["command"] = summary.command;
+    if (!summary.filter.empty()) root["filter"] = summary.filter;
     root["exit_status"] = summary.exit_status ? Json(*summary.exit_status) : Json();
     root["duration_ns"] = summary.duration_ns;
     root["complete"] = summary.is_complete();

@@ -40,6 +40,7 @@ struct RecordSummary {
     std::vector<TracedName> left_running; /* traced processes that outlived the recording */
     std::vector<TracedName> ended_since;  /* likewise, but not for long */
     std::vector<std::string> problems;    /* why the trace is not complete */
+    std::string filter;                   /* what was recorded of what, if not all */
     std::vector<LeftOut> left_out;        /* events that lack what a filter asks for */
     WhyEmpty why_empty;                   /* if it is, and nothing else says why */
 

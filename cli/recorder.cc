@@ -230,6 +230,7 @@ Status Recorder::open_session() {
     summary_space_ = reserve_space(options_.directory, summary_space_bytes);
     summary_.name = config->session_name;
     summary_.command = options_.command;
+    if (wants_programs(options_)) summary_.filter = filtered_patterns(*rules_of(options_));
     summary_.channel = *config;
     const ClockCalibration calibration_at_start = *calibration;
     Status drained = options_.snapshot ? open_flight_recorder(std::move(*calibration))
@@ -285,6 +286,7 @@ ChannelDrainOptions Recorder::drain_options(const std::string& directory) {
     options.log = [this](const std::string& line) { status_.say(line); };
     options.is_enough = [this] { return is_asked_to_hurry(); };
     if (!options_.command.empty()) options.environment.emplace_back("command", joined(options_.command));
+    if (!summary_.filter.empty()) options.environment.emplace_back("filter", summary_.filter);
     return options;
 }
 

@@ -2,6 +2,8 @@
 #include "cli/rule_filters.h"
 #include "consumerd/control/traced_processes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace plumb {
@@ -32,8 +34,11 @@ Status Recorder::check_filters_at_start() {
     if (options_.command.empty()) return ok();
     const RecordedProgram program = program_of_command(options_.command[0]);
     if (Status sensible = check_filters(*rules, program.events); !sensible)
-        status_.say("The filter, as far as events of " + program.name +
-                    " itself go: " + sensible.error().message());
+        status_.say(fmt::format(
+            "The filter, as far as events of {} itself go: {}{}", program.name, sensible.error().message(),
+            options_.kernel_events.empty()
+                ? ""
+                : "\nThe kernel's events have filters of their own: -k 'EVENT if FILTER'."));
     return ok();
 }
 

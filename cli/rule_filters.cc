@@ -3,6 +3,8 @@
 #include "base/glob.h"
 #include "consumerd/control/rule_condition.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -32,14 +34,16 @@ bool is_wanted(const std::vector<Rule>& rules, const EventDescription& event) {
 } // namespace
 
 FilteredPattern split_filter(const std::string& words) {
-    constexpr std::string_view separator = " if ";
-    const std::size_t at = words.find(separator);
-    if (at == std::string::npos) return {words, {}};
-    std::string pattern = words.substr(0, at);
-    while (pattern.ends_with(' '))
-        pattern.pop_back();
-    const std::string condition = words.substr(at + separator.size());
-    return {pattern, condition.empty() ? " " : condition}; /* which is no condition, and not none */
+    constexpr std::string_view blanks = " \t\n", word = "if";
+    std::size_t end = words.find_first_of(blanks);
+    if (end == std::string::npos) return {words, {}};
+    const std::size_t begin = words.find_first_not_of(blanks, end);
+    if (begin == std::string::npos || words.compare(begin, word.size(), word) != 0) return {words, {}};
+    const std::string condition = words.substr(begin + word.size());
+    if (!condition.empty() && (blanks.find(condition[0]) == std::string::npos && condition[0] != '('))
+        return {words, {}};
+    return {words.substr(0, end),
+            condition.empty() ? " " : condition}; /* which is no condition, and not none */
 }
 
 std::string both_conditions(const std::string& a, const std::string& b) {
@@ -60,6 +64,18 @@ Status check_filters(const std::vector<Rule>& rules, const std::vector<EventDesc
         if (Status sensible = check_condition_for(*tree, its); !sensible) return sensible;
     }
     return ok();
+}
+
+std::string filtered_patterns(const std::vector<Rule>& rules) {
+    std::vector<std::string> all;
+    bool is_any_filtered = false;
+    for (const Rule& rule : rules) {
+        const std::string words =
+            rule.condition.empty() ? rule.pattern : rule.pattern + " if " + rule.condition;
+        is_any_filtered |= !rule.condition.empty();
+        if (std::find(all.begin(), all.end(), words) == all.end()) all.push_back(words);
+    }
+    return is_any_filtered ? fmt::format("{}", fmt::join(all, ", ")) : std::string();
 }
 
 std::vector<LeftOut> left_out_by_filters(const std::vector<Rule>& rules,

@@ -27,6 +27,9 @@ std::string both_conditions(const std::string& a, const std::string& b);
  * events, nothing is known. */
 Status check_filters(const std::vector<Rule>& rules, const std::vector<EventDescription>& events);
 
+/* "shop:* if id > 7, shop:start": what was asked for, where any of it has a filter; else empty. */
+std::string filtered_patterns(const std::vector<Rule>& rules);
+
 struct LeftOut {
     std::string event;
     std::vector<std::string> missing; /* fields that the filter names, and it does not have */

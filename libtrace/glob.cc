@@ -49,6 +49,10 @@ bool is_set(Rest& pattern, uint32_t character, bool& matches) {
     Rest set = {pattern.at + 1, pattern.end};
     const bool negated = set.begins_with('!') || set.begins_with('^');
     if (negated) set.at++;
+    // Looked for first: of a text that is long, each character would look through the whole pattern.
+    if (set.is_empty() ||
+        __builtin_memchr(set.at + 1, ']', static_cast<size_t>(set.end - set.at - 1)) == nullptr)
+        return false;
     bool found = false;
     for (bool first = true; !set.is_empty() && (first || !set.begins_with(']')); first = false) {
         const uint32_t low = take_character(set);

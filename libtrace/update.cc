@@ -155,7 +155,7 @@ bool change_conditions(plumb_event& event, uint32_t session, const Wanted& wante
         return false;
     if (!may_be_on(event, session, conditions)) {
         clear_bits(event, both_bits(whole));
-        condition::remove_conditions(event, session);
+        (void)condition::remove_conditions(event, session);
         return true;
     }
     while ((there & whole) != 0 && !compare_exchange(event.enabled, there, (there & ~whole) | conditional)) {
@@ -175,12 +175,14 @@ bool switch_off() {
     }
     for_each_event([&](plumb_event& event) {
         const uint32_t before = sessions_of(load_relaxed(event.enabled));
-        if (before == 0) return;
+        if (before == 0 && event.conditions == nullptr) return;
         const Wanted wanted = wanted_of(*event.info);
         const uint32_t after = before & current & wanted.sessions;
         any |= clear_bits(event, both_bits(before & ~after));
-        for (uint32_t left = before & ~after; left != 0 && event.conditions != nullptr; left &= left - 1)
-            condition::remove_conditions(event, static_cast<uint32_t>(__builtin_ctz(left)));
+        // Also where the slow path has cleared the bits: who has yet to write may be held up by anything.
+        for (uint32_t left = all_sessions & ~after; left != 0 && event.conditions != nullptr;
+             left &= left - 1)
+            any |= condition::remove_conditions(event, static_cast<uint32_t>(__builtin_ctz(left)));
         for (uint32_t left = after; left != 0; left &= left - 1)
             any |= change_conditions(event, static_cast<uint32_t>(__builtin_ctz(left)), wanted);
     });

@@ -15,7 +15,7 @@ namespace {
 
 /* What is known of who writes an event, in the program. */
 constexpr std::string_view writers_texts[] = {"comm", "event"};
-constexpr std::string_view writers_numbers[] = {"pid", "tid", "cpu"};
+constexpr std::string_view writers_numbers[] = {"pid", "tid", "cpu", "vpid", "vtid"};
 
 template <typename Names>
 bool is_one_of(const Names& names, const FieldPath& path) {
@@ -221,8 +221,38 @@ private:
 /* What can be said of a node without a payload. */
 enum class Known { anything, none, not_true };
 
-Known known_of(const ConditionNode& node, const std::vector<Known>& known) {
+ConditionTypes types_of_constant(const ConditionNode& node) {
+    if (node.kind == ConditionKind::text) return {false, false, true};
+    return {true, node.kind != ConditionKind::floating, false};
+}
+
+/* Whether values of these types have nothing to do with each other, as a text and a number. */
+bool is_without_value(const ConditionNode& node, const ConditionTypes& left, const ConditionTypes& right) {
+    if (node.kind == ConditionKind::unary)
+        return !left.number || (node.op == ConditionOperator::bit_not && !left.integer);
+    if (node.op == ConditionOperator::matches || node.op == ConditionOperator::matches_not)
+        return !left.text || !right.text;
+    if (is_comparison(node.op)) return !(left.number && right.number) && !(left.text && right.text);
+    return !left.number || !right.number || (is_of_bits(node.op) && (!left.integer || !right.integer));
+}
+
+ConditionTypes types_of_result(const ConditionNode& node, const ConditionTypes& left,
+                               const ConditionTypes& right) {
+    const bool is_arithmetic = node.op >= ConditionOperator::add && node.op <= ConditionOperator::modulo;
+    if (node.kind == ConditionKind::unary)
+        return {true, node.op == ConditionOperator::logical_not || left.integer, false};
+    return {true, !is_arithmetic || (left.integer && right.integer), false};
+}
+
+Known known_of(const ConditionNode& node, const std::vector<Known>& known,
+               const std::vector<ConditionTypes>& types) {
     const Known left = known[node.left], right = known[node.right];
+    const bool is_logical =
+        node.op == ConditionOperator::logical_and || node.op == ConditionOperator::logical_or;
+    if (!is_logical && left == Known::anything &&
+        (node.kind == ConditionKind::unary || right == Known::anything) &&
+        is_without_value(node, types[node.left], types[node.right]))
+        return Known::none;
     if (node.kind == ConditionKind::unary) return left == Known::none ? left : Known::anything;
     switch (node.op) {
     case ConditionOperator::logical_and:
@@ -239,6 +269,14 @@ Known known_of(const ConditionNode& node, const std::vector<Known>& known) {
 Result<ConditionTree> parse_rule_condition(const std::string& text) {
     Result<ConditionTree> tree = parse_condition(text);
     if (!tree) return tree;
+    /* What makes no sense whatever the fields are. */
+    const Status sensible = check_condition(
+        *tree,
+        [](std::size_t) {
+            return ConditionTypes{true, true, true};
+        },
+        [](const FieldPath&) { return std::string(); });
+    if (!sensible) return sensible.error();
     if (const auto code = encode_condition(*tree); !code) return code.error();
     return tree;
 }
@@ -261,13 +299,18 @@ Status check_condition_for(const ConditionTree& tree, const std::vector<EventDes
 
 bool can_hold(const ConditionTree& tree, const EventDescription& event) {
     std::vector<Known> known(tree.nodes.size(), Known::anything);
+    std::vector<ConditionTypes> all_types(tree.nodes.size());
     for (std::size_t i = 0; i < tree.nodes.size(); i++) {
         const ConditionNode& node = tree.nodes[i];
         if (node.kind == ConditionKind::field) {
             const ConditionTypes types = types_in(event, node.field);
             if (!types.number && !types.text) known[i] = Known::none;
+            all_types[i] = types;
         } else if (node.kind == ConditionKind::unary || node.kind == ConditionKind::binary) {
-            known[i] = known_of(node, known);
+            known[i] = known_of(node, known, all_types);
+            all_types[i] = types_of_result(node, all_types[node.left], all_types[node.right]);
+        } else {
+            all_types[i] = types_of_constant(node);
         }
     }
     return known.back() == Known::anything;

@@ -23,13 +23,13 @@ public:
         code_bytes_ = code.bytes;
         at_ = 0;
         open_count_ = 0;
-        const uint32_t depth_before = depth_;
+        depth_before_ = depth_;
         while (at_ < code_bytes_ && is_sound_) {
             close_ended();
             add_operation();
         }
         close_ended();
-        if (open_count_ != 0 || depth_ != depth_before + 1) is_sound_ = false;
+        if (open_count_ != 0 || depth_ != depth_before_ + 1) is_sound_ = false;
     }
     // One of those before holds, or this one.
     void or_else() { or_else_step_ = add_step({PLUMB_CONDITION_OR_ELSE, 0, 0, 0, 0}); }
@@ -42,6 +42,7 @@ public:
         if (!is_sound_ || depth_ != 1 || known_[0] != Known::anything)
             return has_room_ ? Linked::never_holds : Linked::no_room;
         if (!has_room_) return Linked::no_room;
+        store_relaxed(program_.has_floats, has_floats_ ? 1u : 0u);
         store_relaxed(program_.step_count, step_count_);
         return Linked::done;
     }
@@ -100,11 +101,12 @@ private:
     }
 
     void push(Known known, const Step& step) {
-        if (depth_ == PLUMB_CONDITION_DEPTH) {
+        if (depth_ - depth_before_ == PLUMB_CONDITION_DEPTH) {
             is_sound_ = false;
             return;
         }
         add_step(step);
+        has_floats_ |= step.operation == operation_floating || step.operation == operation_float_field;
         known_[depth_++] = known;
     }
 
@@ -315,8 +317,8 @@ private:
         constexpr struct {
             const char* name;
             Operation operation;
-        } of_writer[] = {
-            {"comm", operation_comm}, {"cpu", operation_cpu}, {"pid", operation_pid}, {"tid", operation_tid}};
+        } of_writer[] = {{"comm", operation_comm}, {"cpu", operation_cpu},  {"pid", operation_pid},
+                         {"tid", operation_tid},   {"vpid", operation_pid}, {"vtid", operation_tid}};
         for (const auto& each : of_writer)
             if (is_name(name, each.name)) return push(Known::anything, {each.operation, 0, 0, 0, 0});
         add_nothing();
@@ -339,11 +341,13 @@ private:
     uint32_t at_ = 0;
     uint32_t step_count_ = 0;
     uint32_t depth_ = 0;
+    uint32_t depth_before_ = 0; // this condition
+    bool has_floats_ = false;
     uint32_t or_else_step_ = 0;
     uint32_t open_count_ = 0;
     bool is_sound_ = true;
     bool has_room_ = true;
-    Known known_[PLUMB_CONDITION_DEPTH] = {};
+    Known known_[stack_max] = {};
     Open open_[PLUMB_CONDITION_DEPTH] = {};
 };
 
@@ -366,6 +370,7 @@ void link_nothing(Program& program) {
     auto* const to = reinterpret_cast<uint64_t*>(program.steps());
     store_relaxed(to[0], words[0]);
     store_relaxed(to[1], words[1]);
+    store_relaxed(program.has_floats, 0u);
     store_relaxed(program.step_count, 1u);
 }
 

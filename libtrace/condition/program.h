@@ -70,6 +70,8 @@ struct Program {
     Program* next;     // while it is free
     uint32_t step_count;
     uint32_t variable_count;
+    uint32_t has_floats; // it counts with floating point
+    uint32_t reserved;
     Variable variables[PLUMB_EVENT_MAX_FIELDS];
 
     Step* steps() { return reinterpret_cast<Step*>(this + 1); }
@@ -77,6 +79,9 @@ struct Program {
     uint32_t steps_max() const { return static_cast<uint32_t>((bytes - sizeof(Program)) / sizeof(Step)); }
 };
 static_assert(sizeof(Program) % alignof(Step) == 0);
+
+// Of one condition, and the answer of those before it.
+constexpr uint32_t stack_max = PLUMB_CONDITION_DEPTH + 1;
 
 struct Code {
     const unsigned char* at;
@@ -92,7 +97,8 @@ Linked link_conditions(const Code* codes, uint32_t count, const plumb_event_info
 void link_nothing(Program& program);
 
 // run.cc
-enum class Answer { holds, holds_not, changed };
+// not_known: it may hold, and what it depends on takes a system call to know, which may not be made.
+enum class Answer { holds, holds_not, not_known, changed };
 Answer ask(const Program& program, uint32_t version, const plumb_event_info& info, const void* payload,
            uint32_t payload_bytes);
 
@@ -107,10 +113,11 @@ struct Conditions {
 // never_holds: nothing of the event would ever be written. no_room: there is no memory.
 Linked install_conditions(plumb_event& event, uint32_t session, const Conditions& conditions);
 bool are_installed(const plumb_event& event, uint32_t session, uint64_t identity);
-void remove_conditions(plumb_event& event, uint32_t session);
-void forget_conditions(plumb_event& event); // of all sessions, and that it ever had any
+bool remove_conditions(plumb_event& event, uint32_t session); // whether there were any
+void forget_conditions(plumb_event& event);                   // of all sessions, and that it ever had any
 
-// Which program a payload is asked by; nullptr: none.
+// Which program a payload is asked by; nullptr: none. Behind the look at its version it is to be looked once more whether it is
+// this one: it may have become another event's in between.
 const Program* program_of(const plumb_event& event, uint32_t session);
 
 } // namespace plumb::condition

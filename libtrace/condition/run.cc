@@ -13,6 +13,9 @@ namespace {
 
 class Run {
 public:
+    // What a value depends on could not be asked for: no system call may be made.
+    bool is_something_unknown() const { return is_something_unknown_; }
+
     Run(const Program& program, const plumb_event_info& info, const void* payload, uint32_t payload_bytes)
         : program_(program),
           info_(info),
@@ -47,7 +50,7 @@ private:
     }
 
     void push(const Value& value) {
-        if (depth_ < PLUMB_CONDITION_DEPTH) stack_[depth_++] = value;
+        if (depth_ < stack_max) stack_[depth_++] = value;
     }
 
     // False: there is nothing on the stack to work on.
@@ -235,12 +238,11 @@ private:
     Value value_of_writer(uint8_t operation) {
         switch (operation) {
         case operation_pid:
-            return integer_value(runtime.process_id);
-        case operation_tid: {
-            if (plumb_thread_self.id != 0) return integer_value(plumb_thread_self.id);
-            const Permit permit;
-            return permit.given() ? integer_value(sys::thread_id()) : no_value();
-        }
+            if (!is_in_vfork()) return integer_value(runtime.process_id);
+            return asked_of_kernel(SYS_getpid);
+        case operation_tid:
+            if (!is_in_vfork() && plumb_thread_self.id != 0) return integer_value(plumb_thread_self.id);
+            return asked_of_kernel(SYS_gettid);
         case operation_cpu:
             return cpu();
         case operation_comm:
@@ -249,16 +251,26 @@ private:
             return no_value();
         }
     }
-    static Value cpu() {
+    // A child of vfork() has its parent's memory, and so what that remembers of itself.
+    static bool is_in_vfork() { return load_relaxed(plumb_thread_self.in_vfork) != 0; }
+    Value asked_of_kernel(long call) {
+        const Permit permit;
+        return permit.given() ? integer_value(sys::call(call)) : not_asked();
+    }
+    Value not_asked() {
+        is_something_unknown_ = true;
+        return no_value();
+    }
+    Value cpu() {
         if (uses_sequences()) return integer_value(current_cpu(runtime.rseq_offset));
         const Permit permit;
         unsigned number = 0;
-        if (!permit.given() || sys::call(SYS_getcpu, &number, nullptr, nullptr) != 0) return no_value();
+        if (!permit.given() || sys::call(SYS_getcpu, &number, nullptr, nullptr) != 0) return not_asked();
         return integer_value(number);
     }
     Value comm() {
         const Permit permit;
-        if (!permit.given() || sys::call(SYS_prctl, PR_GET_NAME, name_, 0, 0, 0) != 0) return no_value();
+        if (!permit.given() || sys::call(SYS_prctl, PR_GET_NAME, name_, 0, 0, 0) != 0) return not_asked();
         name_[sizeof(name_) - 1] = '\0';
         return text_value({name_, static_cast<uint32_t>(__builtin_strlen(name_))});
     }
@@ -267,21 +279,62 @@ private:
     const plumb_event_info& info_;
     const unsigned char* const payload_;
     const uint32_t payload_bytes_;
+    bool is_something_unknown_ = false;
     uint32_t depth_ = 0;
     uint32_t known_ = 0; // bases
     uint32_t bases_[PLUMB_EVENT_MAX_FIELDS + 1];
     char name_[16];
-    Value stack_[PLUMB_CONDITION_DEPTH];
+    Value stack_[stack_max];
 };
+
+// What a program has set of floating point is its own: how it rounds, what of it traps, what has happened. Conditions are asked
+// as if it had set nothing, and it sees nothing of that.
+class OrdinaryFloats {
+public:
+#if defined(__x86_64__)
+    OrdinaryFloats() {
+        constexpr uint32_t ordinary = 0x1f80;
+        __asm__ volatile("fnsave %0\nstmxcsr %1\nldmxcsr %2" // which leaves the x87 as it begins
+                         : "=m"(x87_), "=m"(vectors_)
+                         : "m"(ordinary)
+                         : "memory");
+    }
+    ~OrdinaryFloats() {
+        __asm__ volatile("frstor %0\nldmxcsr %1" : : "m"(x87_), "m"(vectors_) : "memory");
+    }
+    OrdinaryFloats(const OrdinaryFloats&) = delete;
+    OrdinaryFloats& operator=(const OrdinaryFloats&) = delete;
+
+private:
+    unsigned char x87_[108];
+    uint32_t vectors_;
+#endif
+};
+
+__attribute__((noinline)) Answer run(const Program& program, const plumb_event_info& info,
+                                     const void* payload, uint32_t payload_bytes) {
+    Run run(program, info, payload, payload_bytes);
+    if (run.holds()) return Answer::holds;
+    return run.is_something_unknown() ? Answer::not_known : Answer::holds_not;
+}
+
+// Functions, so that the compiler moves nothing across the change.
+__attribute__((noinline)) Answer run_with_floats(const Program& program, const plumb_event_info& info,
+                                                 const void* payload, uint32_t payload_bytes) {
+    const OrdinaryFloats floats;
+    return run(program, info, payload, payload_bytes);
+}
 
 } // namespace
 
 Answer ask(const Program& program, uint32_t version, const plumb_event_info& info, const void* payload,
            uint32_t payload_bytes) {
-    const bool holds = Run(program, info, payload, payload_bytes).holds();
+    const Answer answer = load_relaxed(program.has_floats) != 0
+                              ? run_with_floats(program, info, payload, payload_bytes)
+                              : run(program, info, payload, payload_bytes);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (load_relaxed(program.version) != version) return Answer::changed;
-    return holds ? Answer::holds : Answer::holds_not;
+    return answer;
 }
 
 } // namespace plumb::condition

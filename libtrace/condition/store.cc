@@ -21,24 +21,25 @@ constexpr uint64_t block_bytes = 64ull * 1024;
 static_assert(smallest_bytes << (size_count - 1) <= block_bytes &&
               smallest_bytes >= sizeof(Program) + sizeof(Step));
 
+// A thread may fork while another one is anywhere here: of each two stores the first alone must be true, too.
 struct Memory {
-    unsigned char* at = nullptr; // what is left of a block
-    uint64_t left = 0;
+    unsigned char* block = nullptr;
+    uint64_t used = block_bytes; // of it
     Program* free_programs[size_count] = {};
     plumb_event_conditions* free_tables = nullptr;
 };
 constinit Memory memory;
 
 void* take_bytes(uint32_t bytes) {
-    if (memory.left < bytes) {
+    if (block_bytes - memory.used < bytes) {
         void* const block = sys::map(block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
         if (block == nullptr) return nullptr;
-        memory.at = static_cast<unsigned char*>(block);
-        memory.left = block_bytes;
+        store_seq_cst(memory.used, block_bytes);
+        store_seq_cst(memory.block, static_cast<unsigned char*>(block));
+        store_seq_cst(memory.used, uint64_t{0});
     }
-    void* const taken = memory.at;
-    memory.at += bytes;
-    memory.left -= bytes;
+    void* const taken = memory.block + memory.used;
+    store_seq_cst(memory.used, memory.used + bytes);
     return taken;
 }
 
@@ -46,14 +47,14 @@ void* take_bytes(uint32_t bytes) {
 Program* take_program(uint32_t size) {
     Program*& first = memory.free_programs[size];
     if (Program* const program = first) {
-        first = program->next;
+        store_seq_cst(first, program->next);
         return program;
     }
     const uint32_t bytes = smallest_bytes << size;
     auto* const program = static_cast<Program*>(take_bytes(bytes));
     if (program == nullptr) return nullptr;
-    program->bytes = bytes;
-    program->version = 1;
+    store_seq_cst(program->bytes, bytes);
+    store_seq_cst(program->version, 1u);
     return program;
 }
 
@@ -63,15 +64,15 @@ void give_back(Program* program) {
     uint32_t size = 0;
     while (size + 1 < size_count && smallest_bytes << size < program->bytes)
         size++;
-    program->next = memory.free_programs[size];
-    memory.free_programs[size] = program;
+    store_seq_cst(program->next, memory.free_programs[size]);
+    store_seq_cst(memory.free_programs[size], program);
 }
 
 plumb_event_conditions* table_of(plumb_event& event) {
     if (event.conditions != nullptr) return event.conditions;
     plumb_event_conditions* table = memory.free_tables;
     if (table != nullptr)
-        memory.free_tables = table->next;
+        store_seq_cst(memory.free_tables, table->next);
     else
         table = static_cast<plumb_event_conditions*>(take_bytes(sizeof(plumb_event_conditions)));
     if (table != nullptr) store_release(event.conditions, table);
@@ -121,22 +122,23 @@ bool are_installed(const plumb_event& event, uint32_t session, uint64_t identity
            load_relaxed(program->identity) == identity;
 }
 
-void remove_conditions(plumb_event& event, uint32_t session) {
+bool remove_conditions(plumb_event& event, uint32_t session) {
     plumb_event_conditions* const table = event.conditions;
-    if (table == nullptr || table->programs[session] == nullptr) return;
+    if (table == nullptr || table->programs[session] == nullptr) return false;
     Program* const program = table->programs[session];
     store_seq_cst(table->programs[session], static_cast<Program*>(nullptr));
     give_back(program);
+    return true;
 }
 
 void forget_conditions(plumb_event& event) {
     plumb_event_conditions* const table = event.conditions;
     if (table == nullptr) return;
     for (uint32_t session = 0; session < PLUMB_MAX_SESSIONS; session++)
-        remove_conditions(event, session);
+        (void)remove_conditions(event, session);
     store_seq_cst(event.conditions, static_cast<plumb_event_conditions*>(nullptr));
-    table->next = memory.free_tables;
-    memory.free_tables = table;
+    store_seq_cst(table->next, memory.free_tables);
+    store_seq_cst(memory.free_tables, table);
 }
 
 const Program* program_of(const plumb_event& event, uint32_t session) {

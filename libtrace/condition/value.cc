@@ -205,6 +205,110 @@ int magnitude_of(long double number) {
     return exponent;
 }
 
+constexpr int digits_max = 9;       // of a float
+constexpr int quick_magnitude = 13; // up to which powers of ten are exact
+
+// A whole number of up to 320 bits.
+struct Wide {
+    uint64_t words[5]; // the lowest first
+
+    void multiply(uint32_t by) {
+        unsigned __int128 carry = 0;
+        for (uint64_t& word : words) {
+            carry += static_cast<unsigned __int128>(word) * by;
+            word = static_cast<uint64_t>(carry);
+            carry >>= 64;
+        }
+    }
+    void double_it(int times) {
+        for (; times > 0; times--)
+            multiply(2);
+    }
+    void ten_times(int times) {
+        for (; times > 0; times--)
+            multiply(10);
+    }
+    int order(const Wide& other) const {
+        for (int i = 4; i >= 0; i--)
+            if (words[i] != other.words[i]) return words[i] < other.words[i] ? -1 : 1;
+        return 0;
+    }
+    void subtract(const Wide& other) {
+        uint64_t borrow = 0;
+        for (int i = 0; i < 5; i++) {
+            const unsigned __int128 taken = static_cast<unsigned __int128>(other.words[i]) + borrow;
+            borrow = words[i] < taken ? 1 : 0;
+            words[i] -= static_cast<uint64_t>(taken);
+        }
+    }
+};
+
+// The quotient, which has at most 62 bits, to the nearest, and of two to the even one.
+uint64_t quotient(Wide number, const Wide& divisor) {
+    Wide steps[62];
+    steps[0] = divisor;
+    int count = 1;
+    while (count < 62 && steps[count - 1].order(number) <= 0) {
+        steps[count] = steps[count - 1];
+        steps[count++].double_it(1);
+    }
+    uint64_t result = 0;
+    for (int i = count - 1; i >= 0; i--) {
+        result <<= 1;
+        if (number.order(steps[i]) < 0) continue;
+        number.subtract(steps[i]);
+        result |= 1;
+    }
+    number.double_it(1);
+    const int rest = number.order(divisor);
+    return rest > 0 || (rest == 0 && result % 2 != 0) ? result + 1 : result;
+}
+
+// count * 10^exponent.
+double double_of(uint64_t count, int exponent) {
+    constexpr int digits = __DBL_MANT_DIG__;
+    Wide number = {{count, 0, 0, 0, 0}}, divisor = {{1, 0, 0, 0, 0}};
+    number.ten_times(exponent);
+    divisor.ten_times(-exponent);
+    // Shifted until the quotient has as many bits as a double has. A float's shortest text means no double's denormal.
+    int shift = 0;
+    Wide least = divisor, most = divisor;
+    least.double_it(digits - 1);
+    most.double_it(digits);
+    for (; number.order(least) < 0; shift--)
+        number.double_it(1);
+    for (; number.order(most) >= 0; shift++)
+        divisor.double_it(1), most.double_it(1);
+    double result = static_cast<double>(quotient(number, divisor));
+    for (; shift > 0; shift--)
+        result *= 2;
+    for (; shift < 0; shift++)
+        result /= 2;
+    return result;
+}
+
+// Of what is positive and finite.
+double as_shown_exactly(float number) {
+    constexpr int bias = 149; // of the exponent of the lowest bit
+    uint32_t bits;
+    __builtin_memcpy(&bits, &number, sizeof(bits));
+    const auto biased = static_cast<int>(bits >> 23);
+    const uint32_t mantissa = (bits & 0x7fffffu) | (biased != 0 ? 0x800000u : 0u);
+    const int power = (biased != 0 ? biased - 1 : 0) - bias;
+    const int magnitude = magnitude_of(static_cast<long double>(number));
+    for (int digits = 1; digits <= digits_max; digits++) {
+        const int exponent = magnitude - (digits - 1);
+        Wide value = {{mantissa, 0, 0, 0, 0}}, unit = {{1, 0, 0, 0, 0}};
+        value.double_it(power);
+        value.ten_times(-exponent);
+        unit.double_it(-power);
+        unit.ten_times(exponent);
+        const double shown = double_of(quotient(value, unit), exponent);
+        if (static_cast<float>(shown) == number) return shown;
+    }
+    return static_cast<double>(number);
+}
+
 // A whole number is shown with all that it has, where that is no longer than with an exponent.
 bool is_shown_in_full(int magnitude, int digits) {
     constexpr int exponent_length = 4; // "e+10"
@@ -268,12 +372,15 @@ Value of_two(uint8_t code, const Value& a, const Value& b) {
 }
 
 double as_shown(float number) {
-    constexpr int digits_max = 9;
     if (number == 0 || number - number != 0)
         return static_cast<double>(number); // also infinite, or not a number
     const bool is_negative = number < 0;
     const long double exact = is_negative ? -static_cast<long double>(number) : number;
     const int magnitude = magnitude_of(exact);
+    if (magnitude < -quick_magnitude || magnitude > quick_magnitude) {
+        const double shown = as_shown_exactly(static_cast<float>(exact));
+        return is_negative ? -shown : shown;
+    }
     for (int digits = 1; digits <= digits_max; digits++) {
         const int exponent = magnitude - (digits - 1);
         const uint64_t count = rounded(scaled(exact, -exponent));

@@ -19,14 +19,23 @@ bool write_through(const Gate& gate, plumb_event& event, uint32_t session, const
 // What fulfilled a condition that is another one by now is asked by that one: both may want it.
 void emit_on_condition(plumb_event& event, uint32_t session, const Payload& payload) {
     constexpr int tries_max = 64;
+    if (writers_are_wiped()) { // it is another process that is asked
+        after_fork();
+        if (writers_are_wiped()) {
+            add_seq_cst(runtime.unguarded_losses, uint64_t{1});
+            return;
+        }
+    }
     for (int tries = 0; tries < tries_max; tries++) {
         const condition::Program* const program = condition::program_of(event, session);
         if (program == nullptr) return;
+        inject(InjectionPoint::condition_found);
         const uint32_t version = load_acquire(program->version);
-        if (version % 2 != 0) continue;
+        if (version % 2 != 0 || condition::program_of(event, session) != program) continue;
         const auto answer = condition::ask(*program, version, *event.info, payload.at, payload.bytes);
         if (answer == condition::Answer::changed) continue;
         if (answer == condition::Answer::holds_not) return;
+        if (answer == condition::Answer::not_known) return lose_held(event, session, payload);
         inject(InjectionPoint::condition_held);
         if (write_through(gate_of(*program, version), event, session, payload)) return;
     }

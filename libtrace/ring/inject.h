@@ -20,6 +20,7 @@ enum class InjectionPoint : uint32_t {
     quiesce_begun,
     session_usable,
     scratch_used_up,
+    condition_found,
     condition_held,
     count
 };

@@ -23,8 +23,8 @@ bool find_ring(const plumb_writer& writer, const Gate& gate, Commit& commit) {
     return true;
 }
 
-bool write_in_sequence(const plumb_writer& writer, uint32_t clock_mode, uint16_t event_id, const Gate& gate,
-                       const void* payload, uint32_t payload_bytes) {
+bool write_in_sequence(const plumb_writer& writer, uint32_t clock_mode, const plumb_event& event,
+                       uint32_t session, const Gate& gate, const void* payload, uint32_t payload_bytes) {
     const uint64_t length = PLUMB_RECORD_HEADER_BYTES + uint64_t{payload_bytes};
     const uint64_t padded_length = (length + 7) & ~uint64_t{7};
     for (int i = 0; i < sequence_tries; i++) {
@@ -43,8 +43,8 @@ bool write_in_sequence(const plumb_writer& writer, uint32_t clock_mode, uint16_t
         commit.at = load_relaxed(writer.data) + commit.cpu * load_relaxed(writer.ring_bytes) +
                     (place.write_pos & load_relaxed(writer.position_mask) & ~uint64_t{7});
         commit.timestamp = read_clock(clock_mode);
-        commit.header =
-            uint64_t{plumb_thread_self.id | load_relaxed(writer.thread_tag)} << 32 | length << 16 | event_id;
+        commit.header = uint64_t{plumb_thread_self.id | load_relaxed(writer.thread_tag)} << 32 |
+                        length << 16 | load_relaxed(event.ids[session]);
         commit.payload = payload;
         commit.payload_bytes = padded_length - PLUMB_RECORD_HEADER_BYTES;
         const Sequence committed = commit_in_sequence(runtime.rseq_offset, commit);
@@ -54,14 +54,15 @@ bool write_in_sequence(const plumb_writer& writer, uint32_t clock_mode, uint16_t
 }
 
 // The clock may take system calls: then with a permit for them.
-bool write_quickly(const plumb_writer& writer, uint16_t event_id, const Gate& gate, const void* payload,
-                   uint32_t payload_bytes) {
+bool write_quickly(const plumb_writer& writer, const plumb_event& event, uint32_t session, const Gate& gate,
+                   const void* payload, uint32_t payload_bytes) {
     const uint32_t clock_mode = load_relaxed(writer.clock_mode);
     if (clock_mode == PLUMB_CLOCK_TSC && !gate.is_on_condition) return false; // the fast path's
     if (!clock_takes_calls(clock_mode))
-        return write_in_sequence(writer, clock_mode, event_id, gate, payload, payload_bytes);
+        return write_in_sequence(writer, clock_mode, event, session, gate, payload, payload_bytes);
     const Permit permit;
-    return permit.given() && write_in_sequence(writer, clock_mode, event_id, gate, payload, payload_bytes);
+    return permit.given() &&
+           write_in_sequence(writer, clock_mode, event, session, gate, payload, payload_bytes);
 }
 
 // What needs to be cut has a cause of its own, and a process that can not be signalled hears of new rules on its slow path.
@@ -85,7 +86,7 @@ bool emit_quickly(plumb_event& event, uint32_t session, const Gate& gate, const 
                   uint32_t payload_bytes) {
     if (!uses_sequences()) return false;
     const plumb_writer& writer = runtime.writers[session];
-    return write_quickly(writer, load_relaxed(event.ids[session]), gate, payload, payload_bytes) ||
+    return write_quickly(writer, event, session, gate, payload, payload_bytes) ||
            count_quickly(writer, gate, payload_bytes);
 }
 

@@ -390,6 +390,10 @@ uint32_t epoch_of_held_thread() {
     return self.epoch;
 }
 
+uint32_t known_thread_id() {
+    return plumb_thread_self.id != 0 ? plumb_thread_self.id : runtime.process_id;
+}
+
 // In a held process, without a system call: neither are signals blocked, nor does anybody wait, nor is a thread
 // introduced that the channel does not know, nor a clock read that takes one.
 Attempt write_held(Record& record) {
@@ -404,9 +408,7 @@ Attempt write_held(Record& record) {
     } else if (known != 0 && known >= load_relaxed(attachment.epoch)) {
         attempt = attempt_write(record, space, false);
     }
-    if (!is_done(attempt))
-        count_without_ring(record, plumb_thread_self.id != 0 ? plumb_thread_self.id : runtime.process_id,
-                           cause);
+    if (!is_done(attempt)) count_without_ring(record, known_thread_id(), cause);
     if (is_last_of_update()) request_update(); // it is not held any more
     return attempt;
 }
@@ -465,6 +467,12 @@ Attempt emit(Record record) {
 
 bool write_slowly(plumb_event& event, uint32_t session, const Payload& payload, const Gate& gate) {
     return emit({event, session, payload.at, payload.bytes, payload.is_cut, gate}) != Attempt::off;
+}
+
+void lose_held(plumb_event& event, uint32_t session, const Payload& payload) {
+    const Record record = {event,         session,        payload.at,
+                           payload.bytes, payload.is_cut, gate_of(event, session)};
+    count_without_ring(record, known_thread_id(), PLUMB_LOST_HELD);
 }
 
 } // namespace plumb

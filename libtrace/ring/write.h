@@ -14,5 +14,7 @@ struct Payload {
 
 // False: the gate was closed, and nothing is written.
 bool write_slowly(plumb_event& event, uint32_t session, const Payload& payload, const Gate& gate);
+// Counts it: in a held process it can not be known whether it was to be written.
+void lose_held(plumb_event& event, uint32_t session, const Payload& payload);
 
 } // namespace plumb

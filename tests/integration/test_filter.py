@@ -30,6 +30,7 @@ CONDITIONS = [
     "text_of_marker == \"odd\" && of_marker > 900",
     "1",
     "id",
+    "vtid == tid && id == 6",
     "id / (id - id) == 1 || number == 17",
 ]
 
@@ -165,6 +166,10 @@ int main(int argc, char** argv) {
                 (["--filter", "id >"], "--filter: something is missing here:\n    id >\n        ^"),
                 (["-e", "shop:order if id = 3"], "-e shop:order: there is no operation here: == is one"),
                 (["-e", "shop:order if "], "The condition is empty"),
+                (["-e", "shop:order if"], "The condition is empty"),
+                (["--filter", "id", "--filter", "id >"], "--filter: something is missing here"),
+                (["--filter", "\"a\" == 1"], "they can not be compared"),
+                (["--filter", "path ~ \"[a\""], "this is not a pattern"),
                 (["-e", "!shop:order if id == 3"], "leaves events out, all of them, and has no filter"),
                 (["--filter", 'path == "' + 300 * "a" + '"'], "a text in a filter has at most 255 bytes"),
                 (["--filter", " && ".join(f'path != "{i}{200 * "a"}"' for i in range(20))], "The filter is too long"),
@@ -180,7 +185,7 @@ int main(int argc, char** argv) {
         done = self.record("-e", "shop:order", "--filter", "idd == 3")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("no event that is recorded has a field idd, but some have id:\n    idd == 3\n    ^", done.stderr)
-        self.assertIn("shop:order was left out: its filter asks for idd, which it does not have.", done.stderr)
+        self.assertIn("shop:order was left out: the filter asks for idd, which it does not have.", done.stderr)
         summary = json.loads((self.trace / "summary.json").read_text())
         self.assertEqual(summary["left_out_by_filter"], [{"event": "shop:order", "missing_fields": ["idd"]}])
         done = self.record("-e", "shop:order", "--filter", "id == 5000")
@@ -200,8 +205,8 @@ int main(int argc, char** argv) {
     def test_has_room_for_so_many(self):
         patterns = [word for i in range(33) for word in ("-e", f"shop:order if id == {i}")]
         done = self.record(*patterns)
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("All 32 filters of this user are taken", done.stderr)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("33 different filters are asked for, and 32 are possible", done.stderr)
         done = self.record(*patterns[:64])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([json.loads(fields)["id"] for _, fields in self.lines(self.trace)], list(range(32)))

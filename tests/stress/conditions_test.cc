@@ -23,6 +23,7 @@
 #include <vector>
 
 PLUMB_EVENT(conditions, tick, (u64, number), (u32, writer), (string, name))
+PLUMB_EVENT(conditions, other, (u64, number))
 
 using namespace plumb::test;
 
@@ -246,4 +247,92 @@ TEST(Conditions, come_and_go_with_their_session) {
                             {{rule("other == 1")}, never},
                             {{rule("writer / 0 == 1")}, never}},
                            100, nullptr);
+}
+
+namespace {
+
+// A thread that traces one tick, and is held up at a point of that until it is let go.
+plumb::InjectionPoint held_up_at;
+thread_local bool is_held_up = false;
+std::atomic<bool> is_there, may_go;
+
+void hold_up(uint32_t point) {
+    if (!is_held_up || point != static_cast<uint32_t>(held_up_at)) return;
+    is_held_up = false;
+    is_there = true;
+    while (!may_go)
+        usleep(100);
+}
+
+class HeldUp {
+public:
+    explicit HeldUp(plumb::InjectionPoint point) {
+        held_up_at = point;
+        is_there = may_go = false;
+        plumb_inject_hook = hold_up;
+        thread_ = std::thread([] {
+            plumb_trace(conditions, tick, 1, 0, "before"); // which introduces it
+            is_held_up = true;
+            plumb_trace(conditions, tick, 2, 0, "late");
+        });
+        while (!is_there)
+            usleep(100);
+    }
+    void let_go() {
+        may_go = true;
+        thread_.join();
+        plumb_inject_hook = nullptr;
+    }
+
+private:
+    std::thread thread_;
+};
+
+class LateThread : public testing::Test {
+protected:
+    void SetUp() override { ASSERT_TRUE(has_private_shm()); }
+    void publish(const TestChannel& to, const std::vector<TestRule>& rules) {
+        const uint64_t generation = state.set(0, to.cookie(), rules);
+        state.signal_all(generation);
+        plumb_refresh();
+        ASSERT_TRUE(state.wait(generation).empty());
+    }
+    static uint64_t records_in(TestChannel& which) {
+        uint64_t count = 0;
+        RecordReader(which, [&](const SeenRecord&) { count++; }).poll();
+        return count;
+    }
+    static TestRule of(const char* event, const char* condition) {
+        TestRule made{event};
+        made.condition = code_of(condition);
+        return made;
+    }
+    TestState state;
+    TestChannel channel;
+};
+
+} // namespace
+
+// The program that it had found is another event's by the time it looks at its version.
+TEST_F(LateThread, is_not_asked_by_the_condition_of_another_event) {
+    publish(channel, {of("conditions:tick", "number > 0")});
+    HeldUp late(plumb::InjectionPoint::condition_found);
+    publish(channel, {of("conditions:other", "number > 0")});
+    const uint64_t before = records_in(channel);
+    late.let_go();
+    EXPECT_EQ(records_in(channel), before);
+    state.remove(0);
+}
+
+// Its channel was closed by a controller that is gone, another thread has seen that, and a session is there in its place.
+TEST_F(LateThread, does_not_write_into_the_next_session) {
+    publish(channel, {of("conditions:tick", "number > 0")});
+    HeldUp late(plumb::InjectionPoint::condition_held);
+    channel.close();
+    plumb_trace(conditions, tick, 3, 1, "which finds it closed");
+    TestChannel next;
+    publish(next, {{"conditions:other"}});
+    late.let_go();
+    EXPECT_EQ(records_in(next), 0u);
+    state.remove(0);
 }

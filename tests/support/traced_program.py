@@ -16,7 +16,7 @@ def compile_traced(text, program, *options, compiler="cc", glue="tp-async"):
     source = Path(f"{program}.c")
     source.write_text(text)
     subprocess.run([compiler, "-O2", *options, source, f"-I{SOURCE}/include", BUILD / f"{glue}/CMakeFiles/{glue}.dir/{glue}.cc.o",
-                    BUILD / "libtrace/libplumb.a", "-lpthread", "-o", program], check=True)
+                    BUILD / "libtrace/libplumb.a", "-lpthread", "-lm", "-o", program], check=True)
     return program
 
 

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 
 namespace plumb {
@@ -73,7 +74,7 @@ unsigned compare(Random& random, ProgramPlace& place) {
     }
     const Linked linked = link(codes, event.info, place);
     EXPECT_NE(linked, Linked::no_room);
-    EXPECT_EQ(can, linked == Linked::done) << trees[0].source;
+    EXPECT_TRUE(linked == Linked::done || !can) << trees[0].source;
     unsigned held = 0;
     for (int i = 0; i < 3; i++) {
         const RandomPayload payload(random, event);
@@ -83,6 +84,7 @@ unsigned compare(Random& random, ProgramPlace& place) {
         const bool held_here =
             linked == Linked::done && holds(place, event.info, payload.bytes.data(), payload.length);
         EXPECT_EQ(held_here, expected) << trees[0].source;
+        EXPECT_TRUE(can || !expected) << trees[0].source;
         held += expected;
     }
     return held;
@@ -102,12 +104,12 @@ TEST(RuleCondition, SaysWhatTheLanguageMeans) {
 /* Of each float that the shortest text of a float means. */
 TEST(RuleCondition, TakesFloatsAsTheyAreShown) {
     Random random(7);
+    constexpr uint32_t ends[] = {1, 0x7fffff, 0x800000, 0x7f7fffff, 0x80000001, 0xff7fffff};
     for (int i = 0; i < 200'000; i++) {
-        const auto bits = static_cast<uint32_t>(random.bits());
+        const uint32_t bits = i < 6 ? ends[i] : static_cast<uint32_t>(random.bits());
         float number;
         std::memcpy(&number, &bits, sizeof(number));
-        const float size = number < 0 ? -number : number;
-        if (!(size > 1e-12F && size < 1e21F)) continue;
+        if (!std::isfinite(number)) continue;
         char text[40];
         double shown = 0;
         const char* const end = std::to_chars(text, text + sizeof(text), number).ptr;

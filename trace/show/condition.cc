@@ -71,6 +71,13 @@ std::optional<FoundStep> find_step(const Plan& plan, const FieldPath& path) {
     return {};
 }
 
+/* Also one that is no number or text: who wrote the event is not meant then. */
+bool has_field(const Plan& plan, std::string_view name) {
+    for (std::size_t at = 0; at < plan.steps.size(); at = std::max<std::size_t>(plan.steps[at].next, at + 1))
+        if (!plan.steps[at].is_length && plan.steps[at].name == name) return true;
+    return false;
+}
+
 bool is_scalar(const Step& step) {
     return step.kind == StepKind::integer || step.kind == StepKind::floating ||
            step.kind == StepKind::string || step.kind == StepKind::text;
@@ -207,7 +214,10 @@ Status Condition::bind(bool with_statedump) {
                 if (plan == nullptr || is_found) continue;
                 const FieldPath& path = fields_[field];
                 const auto found = find_step(*plan, path);
-                if (!found || !is_scalar(plan->steps[found->step])) continue;
+                if (!found || !is_scalar(plan->steps[found->step])) {
+                    is_found = is_writers_name(path) && has_field(*plan, path.parts[0]);
+                    continue;
+                }
                 is_found = true;
                 field_types[field].add(types_of(plan->steps[found->step]));
                 slots->push_back({field, *found, path.element.value_or(0)});
