@@ -352,8 +352,22 @@ void ClockCalibration::refine() {
     baseline_ns_ = elapsed_ns;
 }
 
+/* Readers of CTF go by a whole number of counts a second, and by whole nanoseconds. Clocks of nanoseconds have one line for
+ * ever. */
+void ClockCalibration::begin_line(uint64_t cycles) {
+    constexpr uint64_t rounding_ns = 2;
+    if (mode() != PLUMB_CLOCK_TSC || page_.frequency_hz == 0) return;
+    deviation_before_ns_ = worst_deviation_ns();
+    const Wide distance = static_cast<int64_t>(cycles - page_.base_cycles);
+    page_.base_monotonic_ns +=
+        static_cast<uint64_t>(distance * ns_per_second / page_.frequency_hz) + rounding_ns;
+    page_.base_cycles = cycles;
+    pairs_ = {{cycles, page_.base_monotonic_ns, page_.uncertainty_ns}};
+    baseline_ns_ = 0;
+}
+
 uint64_t ClockCalibration::worst_deviation_ns() const {
-    uint64_t worst = magnitude(apart_ns_);
+    uint64_t worst = std::max(magnitude(apart_ns_), deviation_before_ns_);
     for (const ClockPair& pair : pairs_)
         worst = std::max(worst, magnitude(deviation_of(pair)));
     return worst;

@@ -11,6 +11,9 @@
  * record between them is converted, so the error in between is that of reading the pairs plus what
  * CLOCK_MONOTONIC was slewed meanwhile, which is watched and reported. Where one of the two clocks stood still or was set
  * back between two pairs, as over a suspend, no line leads through both: from then on the rate stays what it was before.
+ *
+ * Where a trace is cut into chunks, each has a line of its own, from pair to pair: one line for weeks would follow no slewing, and
+ * one that is turned about its first point would put the beginning of a chunk before the end of the one before it.
  */
 #ifndef PLUMB_CONSUMERD_CLOCK_CLOCK_CALIBRATION_H
 #define PLUMB_CONSUMERD_CLOCK_CLOCK_CALIBRATION_H
@@ -82,7 +85,10 @@ public:
 
     /* Takes another pair and, once the baseline is long enough, the rate from it. */
     void refine();
-    /* The largest distance of any pair read so far from the line that the page describes. */
+    /* Records from `cycles` on are converted by a line of their own, which begins where page() has got to: as readers of a trace
+     * with that page compute it, or a moment later, so that what comes first stays first. Its rate is refined from there. */
+    void begin_line(uint64_t cycles);
+    /* The largest distance of any pair read so far from the line that the page describes, or described then. */
     uint64_t worst_deviation_ns() const;
     /* How long the baseline is; 0: not refined yet. */
     uint64_t baseline_ns() const { return baseline_ns_; }
@@ -108,6 +114,7 @@ private:
     uint64_t baseline_ns_ = 0;
     int64_t apart_ns_ = 0;
     std::vector<ClockPair> pairs_;
+    uint64_t deviation_before_ns_ = 0; /* from the lines before this one */
     std::function<ClockPair()> read_;
 };
 
