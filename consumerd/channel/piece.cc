@@ -21,6 +21,22 @@ Piece first_of(const Piece& piece, size_t bytes_max) {
     return first;
 }
 
+Piece first_until(const Piece& piece, uint64_t timestamp) {
+    Piece first = piece;
+    first.record_count = 0;
+    size_t begin = 0, end = 0;
+    for (; begin + PLUMB_RECORD_HEADER_BYTES <= piece.records.size(); first.record_count++) {
+        plumb_record record;
+        std::memcpy(&record, piece.records.data() + begin, sizeof(record));
+        if (record.timestamp > timestamp) break;
+        first.last_timestamp = record.timestamp;
+        end = begin + record.length;
+        begin += (size_t{record.length} + PLUMB_RECORD_ALIGNMENT - 1) & ~size_t{PLUMB_RECORD_ALIGNMENT - 1};
+    }
+    first.records = piece.records.first(std::min(end, piece.records.size()));
+    return first;
+}
+
 Piece behind(const Piece& piece, const Piece& first) {
     Piece rest = piece;
     const size_t begin =

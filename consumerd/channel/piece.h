@@ -32,6 +32,8 @@ struct Piece {
 /* The begin of a piece: as many of its records as have so many bytes together, and at least one. Counters are those of the
  * whole. */
 Piece first_of(const Piece& piece, size_t bytes_max);
+/* Those of its records that are not younger; there may be none. */
+Piece first_until(const Piece& piece, uint64_t timestamp);
 /* What is behind it. */
 Piece behind(const Piece& piece, const Piece& first);
 

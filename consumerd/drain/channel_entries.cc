@@ -69,6 +69,7 @@ Status ChannelEntries::write(Sink& sink, bool all) try {
     std::vector<ChannelEntry> changed = what_changed(now, all);
     Status written = write_new(sink, ready, std::move(names), now, all);
     const Status changes_written = changed.empty() ? ok() : sink.write_entries(changed);
+    if (changes_written) note_written(changed);
     return written ? changes_written : written;
 } catch (const std::bad_alloc&) {
     entries_seen_.reset();
@@ -113,6 +114,7 @@ Status ChannelEntries::write_new(Sink& sink, const std::vector<ChannelEntry>& re
         held_names_.insert(held_names_.begin(), names.begin(), names.end());
         return written;
     }
+    note_written(to_write);
     if (ready.empty()) return ok();
     as_memory_allows([&] {
         for (const ChannelEntry& entry : ready)
@@ -211,12 +213,42 @@ void ChannelEntries::note_entry(const ChannelEntry& entry) {
 }
 
 void ChannelEntries::note_writer(const ChannelEntry& entry) {
-    if (entry.type == PLUMB_ENTRY_OBJECT)
-        objects_++;
-    else if (entry.type == PLUMB_ENTRY_THREAD)
-        seen_writers_.add_thread(entry.process_id, entry.thread_id);
-    else
-        seen_writers_.add_process({entry.process_id, entry.name, entry.path, boottime_of(entry.timestamp)});
+    objects_ += entry.type == PLUMB_ENTRY_OBJECT ? 1 : 0;
+    count(seen_writers_, entry, boottime_of(entry.timestamp));
+}
+
+void ChannelEntries::count(SeenWriters& writers, const ChannelEntry& entry, uint64_t boottime_ns) {
+    if (entry.type == PLUMB_ENTRY_THREAD) writers.add_thread(entry.process_id, entry.thread_id);
+    if (entry.type == PLUMB_ENTRY_PROCESS)
+        writers.add_process({entry.process_id, entry.name, entry.path, boottime_ns});
+}
+
+void ChannelEntries::note_written(const std::vector<ChannelEntry>& entries) {
+    if (!known_entries_) return;
+    as_memory_allows([&] {
+        for (const ChannelEntry& entry : entries) {
+            known_entries_->note(entry);
+            chunk_objects_ += entry.type == PLUMB_ENTRY_OBJECT ? 1 : 0;
+            count(chunk_writers_, entry, boottime_of(entry.timestamp));
+        }
+    });
+}
+
+/* What could not be written of it is nowhere else in the chunk. */
+Status ChannelEntries::begin_chunk(Sink& sink, uint64_t since) {
+    chunk_writers_ = {};
+    chunk_objects_ = 0;
+    std::vector<ChannelEntry> entries = known_entries_->at(since);
+    for (const ChannelEntry& entry : entries) {
+        chunk_objects_ += entry.type == PLUMB_ENTRY_OBJECT ? 1 : 0;
+        count(chunk_writers_, entry, boottime_of(entry.timestamp));
+    }
+    return entries.empty() ? ok() : sink.write_entries(entries);
+}
+
+void ChannelEntries::add_chunk_to(DrainTotals& totals) const {
+    chunk_writers_.add_to(totals);
+    totals.objects = chunk_objects_;
 }
 
 void ChannelEntries::recycle() {
@@ -227,6 +259,7 @@ void ChannelEntries::add_to(DrainTotals& totals) const {
     seen_writers_.add_to(totals);
     totals.objects = objects_;
     if (without_memory_ != 0) add_counts(totals.not_described, {{"no_memory", without_memory_}});
+    if (known_entries_) add_if_any(totals.not_described, "not_repeated", known_entries_->left_out());
 }
 
 } // namespace plumb

@@ -12,6 +12,7 @@
 #include "consumerd/channel/loaded_objects.h"
 #include "consumerd/channel/thread_names.h"
 #include "consumerd/drain/drain.h"
+#include "consumerd/drain/known_entries.h"
 #include "consumerd/drain/seen_writers.h"
 
 #include <cstdint>
@@ -35,6 +36,12 @@ public:
     Status introduce_writers(Sink& sink);
     /* Gives the entries of who is gone back to writers. */
     void recycle();
+    /* From now on what is written is kept, for a trace of several chunks. */
+    void keep_for_chunks() { known_entries_.emplace(); }
+    /* A chunk begins, with the records behind that time: all that may be of it is written again. */
+    Status begin_chunk(Sink& sink, uint64_t since);
+    /* Of this chunk alone. */
+    void add_chunk_to(DrainTotals& totals) const;
     /* The time of the newest one; 0: there was none. */
     uint64_t newest() const { return newest_; }
     void add_to(DrainTotals& totals) const;
@@ -51,6 +58,8 @@ private:
     void name_as_found(std::vector<ChannelEntry>& entries, uint64_t now);
     template <typename Step>
     void as_memory_allows(const Step& step);
+    void note_written(const std::vector<ChannelEntry>& entries);
+    static void count(SeenWriters& writers, const ChannelEntry& entry, uint64_t boottime_ns);
     void note_entry(const ChannelEntry& entry);
     void note_writer(const ChannelEntry& entry);
     uint64_t boottime_of(uint64_t timestamp) const;
@@ -75,6 +84,9 @@ private:
     EntryRecycler recycler_;
     SeenWriters seen_writers_;
     uint64_t objects_ = 0;
+    std::optional<KnownEntries> known_entries_;
+    SeenWriters chunk_writers_;
+    uint64_t chunk_objects_ = 0;
     uint64_t without_memory_ = 0; /* how often something could not be looked after */
 };
 

@@ -165,10 +165,12 @@ std::vector<RingPlace> ChannelSource::places() const {
 std::optional<Piece> ChannelSource::next(size_t ring, ReadWhat what) {
     Ring& from = rings_[ring];
     if (from.read_bytes >= reader_.geometry().ring_bytes) return {};
+    from.damaged_before = from.reader.damaged_records();
     auto piece = from.reader.next(what, buffer_);
     update_losses(from);
     if (!piece) return {};
     from.read_bytes += piece->records.size();
+    from.piece_end = piece->end_position;
     from.places.tell_before(piece->end_position);
     piece->lost_events = lost_events(from) - sum_of(from.places.untold());
     return piece;
@@ -202,6 +204,16 @@ void ChannelSource::hand_back(size_t ring) {
     __atomic_store_n(&control.not_stored, uint64_t{0}, __ATOMIC_RELAXED);
 }
 
+/* Where records were left out in between it is not known where in the ring these begin, and they are handed back with the
+ * others. */
+void ChannelSource::hold_back(size_t ring, size_t bytes) {
+    Ring& from = rings_[ring];
+    const uint64_t padded = (bytes + PLUMB_RECORD_ALIGNMENT - 1) & ~uint64_t{PLUMB_RECORD_ALIGNMENT - 1};
+    from.held_from.reset();
+    if (bytes != 0 && from.damaged_before == from.reader.damaged_records())
+        from.held_from = from.piece_end - padded;
+}
+
 /* Killed in between, we leave these records both to be read and to be told as lost: better than neither. */
 void ChannelSource::give_up(size_t ring, uint64_t records) {
     if (shared_ != nullptr)
@@ -212,10 +224,12 @@ void ChannelSource::give_up(size_t ring, uint64_t records) {
 
 void ChannelSource::give_back(Ring& ring) {
     RingReader& reader = ring.reader;
-    const uint64_t position = reader.releasable();
+    const uint64_t taken = ring.held_from.value_or(reader.position());
+    const uint64_t whole_subbufs = taken - taken % reader_.geometry().subbuf_bytes;
+    const uint64_t position = std::min(reader.releasable(), whole_subbufs);
     if (shared_ == nullptr) return;
     plumb_ring_control& control = reader_.shared_control(reader.ring());
-    __atomic_store_n(&control.taken, reader.position(), __ATOMIC_RELAXED); /* for who comes after us */
+    __atomic_store_n(&control.taken, taken, __ATOMIC_RELAXED); /* for who comes after us */
     if (position <= reader.released()) return;
     update_losses(ring); /* while a full ring stands still */
     reader.set_released(position);
@@ -298,6 +312,32 @@ void ChannelSource::begin_end(const plumb_clock_page*) {
     calibration_->publish(shared_header()->clock);
 }
 
+/* Of dead channels there is nothing that goes on. */
+bool ChannelSource::keep_for_chunks() {
+    if (shared_ == nullptr) return false;
+    entries_.keep_for_chunks();
+    return true;
+}
+
+Status ChannelSource::end_chunk(Sink&, uint64_t, const plumb_clock_page* clock) {
+    begin_end(clock);
+    return ok();
+}
+
+void ChannelSource::begin_line(uint64_t since, const plumb_clock_page*) {
+    if (!calibration_) return;
+    calibration_->begin_line(since);
+    calibration_->publish(shared_header()->clock);
+}
+
+Status ChannelSource::begin_chunk(Sink& sink, uint64_t since) {
+    return entries_.begin_chunk(sink, since);
+}
+
+void ChannelSource::tell_writers_of_chunk(DrainTotals& totals) const {
+    entries_.add_chunk_to(totals);
+}
+
 Status ChannelSource::end(Sink& sink) {
     Status written = entries_.write(sink, true);
     for (Ring& ring : rings_) {
@@ -353,8 +393,11 @@ void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) con
     for (const Ring& ring : rings_) {
         set_back_ns = std::max(set_back_ns, ring.reader.shift());
         events_not_written = sum_of_losses(events_not_written, ring.not_stored_before);
-        for (size_t cause = 0; cause < lost.size(); cause++)
-            lost[cause] = sum_of_losses(lost[cause], ring.lost[cause]);
+        /* What no record has been told of yet is the next chunk's. */
+        for (size_t cause = 0; cause < lost.size(); cause++) {
+            const uint64_t untold = cause == PLUMB_LOST_OVERWRITTEN ? 0 : ring.places.untold()[cause];
+            lost[cause] = sum_of_losses(lost[cause], ring.lost[cause] - std::min(ring.lost[cause], untold));
+        }
         backward += ring.reader.backward_records();
         damaged_records += ring.reader.damaged_records();
         damaged_subbufs += ring.reader.damaged_subbufs();

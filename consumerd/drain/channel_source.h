@@ -75,12 +75,18 @@ public:
     std::vector<uint64_t>& counts() override { return buffer_.counts; }
     RingLosses losses(size_t ring) const override;
     void hand_back(size_t ring) override;
+    void hold_back(size_t ring, size_t bytes) override;
     void give_up(size_t ring, uint64_t records) override;
     bool leave(size_t ring) override;
 
     Status begin(Sink&) override { return ok(); }
     Status begin_turn(Sink& sink) override;
     Status end_turn(Sink& sink) override;
+    bool keep_for_chunks() override;
+    Status end_chunk(Sink& sink, uint64_t until, const plumb_clock_page* clock) override;
+    void begin_line(uint64_t since, const plumb_clock_page* clock) override;
+    Status begin_chunk(Sink& sink, uint64_t since) override;
+    void tell_writers_of_chunk(DrainTotals& totals) const override;
     void begin_end(const plumb_clock_page* clock) override;
     uint64_t last_turns() const override { return 4; }
     Status end(Sink& sink) override;
@@ -95,12 +101,15 @@ public:
 private:
     struct Ring {
         RingReader reader;
-        LossPlaces::Counts seen{};      /* of the channel's counters: at the last look */
-        uint64_t looked_ns = 0;         /* before that; 0: not by us */
-        LossPlaces::Counts lost{};      /* in all looks */
-        LossPlaces places;              /* of them: what is in no trace yet */
-        uint64_t not_stored_before = 0; /* what the one before us could not write, and told nobody */
-        uint64_t read_bytes = 0;        /* in this turn */
+        LossPlaces::Counts seen{};           /* of the channel's counters: at the last look */
+        uint64_t looked_ns = 0;              /* before that; 0: not by us */
+        LossPlaces::Counts lost{};           /* in all looks */
+        LossPlaces places;                   /* of them: what is in no trace yet */
+        uint64_t not_stored_before = 0;      /* what the one before us could not write, and told nobody */
+        uint64_t read_bytes = 0;             /* in this turn */
+        uint64_t piece_end = 0;              /* position */
+        uint64_t damaged_before = 0;         /* that piece: records */
+        std::optional<uint64_t> held_from{}; /* position: what was handed out behind it is not written yet */
     };
 
     plumb_channel_header* shared_header() const { return reinterpret_cast<plumb_channel_header*>(shared_); }

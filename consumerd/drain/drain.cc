@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
-#include <new>
 #include <system_error>
 #include <utility>
 
@@ -78,6 +77,7 @@ void Drain::run() {
     uint64_t deadline_ns = monotonic_now_ns() + interval_ns;
     bool had_events = false;
     while (!stop_requested_) {
+        rotate_if_asked();
         const uint32_t seen = source_->look();
         const bool is_time = monotonic_now_ns() >= deadline_ns;
         const bool found = step(is_time ? ReadWhat::everything : ReadWhat::whole_subbufs);
@@ -89,19 +89,6 @@ void Drain::run() {
             had_events = false;
         }
         if (!stop_requested_) source_->wait(seen, found || is_time, deadline_ns);
-    }
-}
-
-/* Where memory runs out (`ulimit -v`), the step alone comes to nothing: the next one may find some again. Allocates nothing
- * itself. */
-template <typename Step>
-bool Drain::as_memory_allows(const Step& step) {
-    try {
-        step();
-        return true;
-    } catch (const std::bad_alloc&) {
-        without_memory_++;
-        return false;
     }
 }
 
@@ -134,11 +121,14 @@ bool Drain::is_cut_short() {
 }
 
 bool Drain::drain_ring(size_t ring, ReadWhat what) {
+    if (rings_[ring].is_cut) return false;
     bool found = false;
     while (!is_cut_short()) {
         const auto piece = source_->next(ring, what);
         if (!piece) break;
         found = true;
+        const uint64_t cut = cut_;
+        if (cut != 0 && piece->last_timestamp > cut && write_until(cut, ring, *piece)) break;
         if (const uint64_t not_written = write_parts(ring, *piece); not_written == 0)
             source_->hand_back(ring);
         else
@@ -163,13 +153,12 @@ uint64_t Drain::write_parts(size_t ring, const Piece& piece) {
 bool Drain::write_piece(size_t ring, const Piece& piece) {
     Ring& to = rings_[ring];
     as_memory_allows([&] { note(source_->introduce_writers(*sink_)); });
+    to.told = {piece.lost_events, piece.lost_subbufs};
     Status written = ok();
     const bool had_memory = as_memory_allows([&] {
-        written =
-            metadata_is_current()
-                ? sink_->write_records(to.number, piece, sum_of_losses(piece.lost_events, to.not_written),
-                                       piece.lost_subbufs)
-                : Status(*failures_.first());
+        written = metadata_is_current() ? sink_->write_records(to.number, piece, told_in_chunk(to),
+                                                               piece.lost_subbufs - to.told_before.subbufs)
+                                        : Status(*failures_.first());
     });
     if (written && had_memory) {
         events_written_ += piece.record_count;
@@ -187,6 +176,11 @@ bool Drain::write_piece(size_t ring, const Piece& piece) {
     for_each_record(piece,
                     [&counts = source_->counts()](const plumb_record& record) { counts[record.event_id]--; });
     return false;
+}
+
+/* Cannot be less than before: what was told is. */
+uint64_t Drain::told_in_chunk(const Ring& ring) const {
+    return sum_of_losses(ring.told.events, ring.not_written) - ring.told_before.events;
 }
 
 uint64_t Drain::discarded(size_t ring) const {
@@ -210,8 +204,7 @@ void Drain::look_for_files(uint64_t now_ns) {
         failures_.count(ring.written);
         ring.not_written += std::exchange(ring.written, 0);
     }
-    events_written_ = 0;
-    std::fill(source_->counts().begin(), source_->counts().end(), 0);
+    forget_chunk();
 }
 
 /* Whether the metadata describes every event found so far; writes it if not. */
@@ -243,8 +236,11 @@ Status Drain::finish(const plumb_clock_page* clock) {
     const uint64_t now = source_->now();
     for (size_t ring = 0; ring < rings_.size(); ring++) {
         as_memory_allows([&] {
-            Status told = sink_->write_losses(rings_[ring].number, discarded(ring),
-                                              source_->losses(ring).subbufs, began_ != 0 ? began_ : now, now);
+            Ring& of = rings_[ring];
+            of.told = source_->losses(ring);
+            Status told =
+                sink_->write_losses(of.number, told_in_chunk(of), of.told.subbufs - of.told_before.subbufs,
+                                    began_ != 0 ? began_ : now, now);
             if (told) source_->hand_back(ring);
             note(told);
         });
@@ -277,13 +273,15 @@ void Drain::close_streams() {
         events_written_ -= std::min(events_written_, ring.written);
         ring.not_written += std::exchange(ring.written, 0);
     }
-    if (events_written_ == 0) std::fill(source_->counts().begin(), source_->counts().end(), 0);
+    if (events_written_ == totals_before_.progress.events) forget_chunk();
 }
 
 void Drain::publish_progress() {
     DrainProgress now;
     now.events = events_written_;
-    now.bytes = sink_->bytes();
+    now.chunk_bytes = sink_->bytes();
+    now.chunk_events = now.events - std::min(now.events, totals_before_.progress.events);
+    now.bytes = bytes_before_ + now.chunk_bytes;
     for (size_t ring = 0; ring < rings_.size(); ring++) {
         now.events_discarded = sum_of_losses(now.events_discarded, discarded(ring));
         now.subbufs_lost += source_->losses(ring).subbufs;
@@ -306,7 +304,7 @@ DrainTotals Drain::totals() const {
 void Drain::add_to(DrainTotals& totals) const {
     const DrainProgress own = progress();
     add_progress(totals.progress, own);
-    totals.packets += sink_->packets();
+    totals.packets += packets_before_ + sink_->packets();
     std::map<std::string, uint64_t> by_name; /* one event may have two descriptions, so two ids */
     for (const ChannelEvent& event : source_->events())
         by_name[event.description.full_name()] += source_->counts()[event.id];

@@ -26,10 +26,14 @@
 #include <plumb/abi/clock_page.h>
 
 #include <atomic>
+#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -71,6 +75,30 @@ public:
      * room, or because that was enough. `clock`: as another domain of the same trace knows it by now. */
     Status finish(const plumb_clock_page* clock = nullptr);
 
+    /* What is recorded from now on goes into chunks, each a trace of its own, until the last one ends with finish(). Before
+     * start(). */
+    Status keep_for_chunks();
+    /* A chunk that has ended. */
+    struct Chunk {
+        DrainTotals totals;
+        Status written = ok();    /* as finish() has it */
+        plumb_clock_page clock{}; /* of its metadata; and of that of the next one, as it begins: */
+        plumb_clock_page next_clock{};
+    };
+    /* Where the next one may go. */
+    Result<std::unique_ptr<Sink>> make_next_sink(const std::string& directory) const {
+        return sink_->make_next(directory);
+    }
+    /* The chunk that is written will end there, in a moment: until then all domains are told of it, so that none writes more. */
+    void announce_cut(uint64_t at) { cut_ = at; }
+    /* Ends the chunk with the records until `at`, which is not in the future, and begins the next one there. Waits for the
+     * thread, which does so between two turns. `before`: the same of another domain, whose clock is that of all. */
+    Chunk rotate(std::unique_ptr<Sink> next, const std::string& directory, uint64_t at,
+                 const Chunk* before = nullptr);
+    /* Of the chunk that finish() has ended. */
+    DrainTotals chunk_totals() const;
+    uint64_t now() const { return source_->now(); }
+
     /* What other domains of the same trace say of themselves, too; the clock when the thread does not run. */
     const TraceIdentity& identity() const { return sink_->identity(); }
     plumb_clock_page clock_page() const { return source_->clock_page(); }
@@ -86,14 +114,37 @@ public:
 private:
     struct Ring {
         uint32_t number;          /* the sink's */
-        uint64_t written = 0;     /* events */
+        uint64_t written = 0;     /* events, in this chunk */
         uint64_t not_written = 0; /* events that the sink could not take */
+        RingLosses
+            told{}; /* by the last piece; in chunks before this one, with those that were not written: */
+        RingLosses told_before{};
+        bool is_cut = false;           /* nothing more of it is of the chunk that ends */
+        std::vector<std::byte> held{}; /* records of the next one */
+        Piece held_piece{};
+    };
+    struct Rotation {
+        std::unique_ptr<Sink> sink;
+        std::string directory;
+        uint64_t at;
+        const Chunk* before;
+        Chunk ended{};
     };
 
     Drain(std::unique_ptr<Source> source, std::unique_ptr<Sink> sink, DrainOptions options);
     void run();
+    /* Where memory runs out (`ulimit -v`), the step alone comes to nothing: the next one may find some again. Allocates nothing
+     * itself. */
     template <typename Step>
-    bool as_memory_allows(const Step& step);
+    bool as_memory_allows(const Step& step) {
+        try {
+            step();
+            return true;
+        } catch (const std::bad_alloc&) {
+            without_memory_++;
+            return false;
+        }
+    }
     void note_unread();
     bool is_cut_short();
     bool drain_ring(size_t ring, ReadWhat what);
@@ -101,11 +152,20 @@ private:
     uint64_t write_parts(size_t ring, const Piece& piece);
     bool write_piece(size_t ring, const Piece& piece);
     uint64_t discarded(size_t ring) const;
+    uint64_t told_in_chunk(const Ring& ring) const;
     bool metadata_is_current();
     void note(const Status& status, uint64_t events = 0);
     void look_for_files(uint64_t now_ns);
     void close_streams();
     void publish_progress();
+    void rotate_if_asked();
+    void carry_out(Rotation& rotation);
+    void read_until_cut();
+    bool write_until(uint64_t cut, size_t ring, const Piece& piece);
+    void tell_losses_of_chunk(uint64_t at);
+    void begin_next(Rotation& rotation);
+    void write_held();
+    void forget_chunk();
 
     std::unique_ptr<Source> source_;
     std::unique_ptr<Sink> sink_;
@@ -119,11 +179,19 @@ private:
     uint64_t next_look_ns_ = 0;
     uint64_t events_written_ = 0;
     uint64_t without_memory_ = 0; /* steps that came to nothing */
-    uint64_t began_ = 0;          /* by the source's clock; 0: it has no beginning, as a snapshot */
+    uint64_t began_ = 0; /* this chunk, by the source's clock; 0: it has no beginning, as a snapshot */
+    /* Of all chunks before this one: */
+    DrainTotals totals_before_;
+    std::vector<uint64_t> counts_before_;
+    uint64_t packets_before_ = 0, bytes_before_ = 0, failures_before_ = 0;
+    std::atomic<uint64_t> cut_{0}; /* the chunk ends there; 0: nothing is said of its end */
 
     std::thread thread_;
     std::atomic<bool> may_run_{false};
     std::atomic<bool> stop_requested_{false};
+    std::mutex rotation_lock_;
+    std::condition_variable rotation_done_;
+    Rotation* rotation_ = nullptr; /* that is asked for */
     bool is_ending_ = false;
     bool was_enough_ = false; /* the rest was left out */
     mutable std::mutex progress_lock_;

@@ -14,10 +14,11 @@ namespace plumb {
 
 /* While it runs. */
 struct DrainProgress {
-    uint64_t events = 0;           /* written to the trace */
-    uint64_t events_discarded = 0; /* lost one by one, whatever the cause */
-    uint64_t subbufs_lost = 0;     /* lost as a whole: overwritten, damaged */
-    uint64_t bytes = 0;            /* of the trace */
+    uint64_t events = 0;                        /* written to the trace */
+    uint64_t events_discarded = 0;              /* lost one by one, whatever the cause */
+    uint64_t subbufs_lost = 0;                  /* lost as a whole: overwritten, damaged */
+    uint64_t bytes = 0;                         /* of the trace */
+    uint64_t chunk_events = 0, chunk_bytes = 0; /* of the chunk that is written, where there are several */
 };
 
 struct NamedCount {
@@ -85,6 +86,8 @@ struct DrainTotals {
 /* Of several drains that write one trace. */
 void add_progress(DrainProgress& to, const DrainProgress& from);
 void add_totals(DrainTotals& to, const DrainTotals& from);
+/* What has been counted since. Of the lists, processes are those of `now`; threads and objects, too. */
+DrainTotals totals_since(const DrainTotals& before, const DrainTotals& now);
 
 } // namespace plumb
 

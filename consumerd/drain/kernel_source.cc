@@ -114,6 +114,7 @@ Status KernelSource::begin(Sink& sink) {
     dump_ = kernel_statedump(options_.statedump);
     dumped_until_ = now();
     owners_.know(known_threads(*dump_, options_.clock, now()), dumped_until_);
+    if (is_for_chunks_) find_dumped();
     for (Cpu& cpu : cpus_)
         note_until(cpu, dumped_until_);
     return write_dump(sink);
@@ -377,6 +378,7 @@ Status KernelSource::end(Sink& sink) {
         cpu.drops.finish(cpu.counts.dropped);
     }
     missed_probe_hits_ = session_.missed_probe_hits();
+    is_over_ = true;
     if (options_.is_snapshot) {
         /* What this one counted, and no more: what is lost from now on is the next one's. */
         for (const Cpu& cpu : cpus_)
@@ -417,7 +419,7 @@ void KernelSource::add_to(DrainTotals& totals, uint64_t events_not_written) cons
         start_lost += cpu.start_lost;
         read += cpu.start_read;
         overrun += std::max(cpu.missed, cpu.counts.overrun);
-        dropped += cpu.counts.dropped;
+        dropped += cpu.drops.told(); /* what no page was told of is the next chunk's */
         read += cpu.counts.read;
     }
     totals.kernel_events_read = read - std::min(read, translator_.left_out_events());
@@ -428,7 +430,7 @@ void KernelSource::add_to(DrainTotals& totals, uint64_t events_not_written) cons
     /* The kernel counts what told strings, too, and nobody can tell it apart. */
     if (translator_.is_told_texts()) add_if_any(totals.notes, "kernel_lost_with_texts", overrun + dropped);
     /* By construction the same; if not, the trace is not what the kernel gave. */
-    const uint64_t seen = translator_.seen_events();
+    const uint64_t seen = is_over_ ? translator_.seen_events() : read;
     add_if_any(totals.missed, kernel_events_taken, read > seen ? read - seen : 0);
     add_if_any(totals.notes, kernel_counts_gone, seen > read ? seen - read : 0);
     add_if_any(totals.notes, "events of the kernel were of a kind that was not asked for",
@@ -436,7 +438,7 @@ void KernelSource::add_to(DrainTotals& totals, uint64_t events_not_written) cons
     add_if_any(totals.missed, "events of the kernel were damaged", translator_.damaged_events());
     add_if_any(totals.missed, "pages of the kernel's buffers were damaged", damaged_pages_);
     add_if_any(totals.missed, "times the kernel's buffers could not be read", failed_reads_);
-    add_if_any(totals.notes, text_calls_not_recorded, text_calls_without_event());
+    if (is_over_) add_if_any(totals.notes, text_calls_not_recorded, text_calls_without_event());
     add_if_any(totals.missed, missed_probe_hits_name, missed_probe_hits_);
 }
 

@@ -95,6 +95,10 @@ public:
     Status begin(Sink& sink) override;
     Status begin_turn(Sink& sink) override;
     Status end_turn(Sink& sink) override;
+    bool keep_for_chunks() override { return is_for_chunks_ = true; }
+    Status end_chunk(Sink& sink, uint64_t until, const plumb_clock_page* clock) override;
+    void begin_line(uint64_t since, const plumb_clock_page* clock) override;
+    Status begin_chunk(Sink& sink, uint64_t since) override;
     void begin_end(const plumb_clock_page* clock) override;
     uint64_t last_turns() const override;
     Status end(Sink& sink) override;
@@ -161,6 +165,8 @@ private:
     Status write_dump(Sink& sink);
     void know_ended();
     void find(const std::vector<NamedThread>& named);
+    void find_dumped();
+    bool finds() const { return options_.is_snapshot || is_for_chunks_; }
 
     KernelSession& session_;
     KernelDrainOptions options_;
@@ -183,7 +189,8 @@ private:
     /* Until it is written, which of a snapshot is at its end: */
     std::optional<KernelStatedump> dump_;
     uint64_t dumped_until_ = 0;
-    /* Of a snapshot: threads that the one before found, and that have ended since; and those that this one found. */
+    /* Of a snapshot: threads that the one before found, and that have ended since; and those that this one found, or this chunk
+     * tells of. */
     std::vector<NamedThread> ended_;
     std::map<uint32_t, NamedThread> found_;
     uint64_t find_from_ = 0;
@@ -193,6 +200,8 @@ private:
     int read_error_ = 0; /* the last one, told */
     uint64_t missed_probe_hits_ = 0;
     bool has_lost_events_ = false;
+    bool is_for_chunks_ = false;
+    bool is_over_ = false; /* the kernel's counts and what was found are of the same moment */
 };
 
 } // namespace plumb

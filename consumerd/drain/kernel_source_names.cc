@@ -27,8 +27,7 @@ std::vector<KnownThread> known_threads(const KernelStatedump& dump, const plumb_
 /* Unless events are missing in between: the number of one may have been used again by another whose beginning is among those. */
 void KernelSource::know_ended() {
     std::vector<NamedThread> before = session_.taken_in().take_kept();
-    for (const auto& [thread_id, origin] : dump_->threads)
-        found_[thread_id] = {origin.looked_at, thread_id, origin.process_id, origin.name};
+    find_dumped();
     if (has_lost_events()) return;
     std::map<uint32_t, uint64_t> since;
     for (const KnownThread& thread : known_threads(*dump_, options_.clock, now()))
@@ -43,9 +42,14 @@ void KernelSource::know_ended() {
     owners_.know(ended, 0);
 }
 
-/* For the next snapshot: who was there at the end of this one, at the latest. */
+void KernelSource::find_dumped() {
+    for (const auto& [thread_id, origin] : dump_->threads)
+        found_[thread_id] = {origin.looked_at, thread_id, origin.process_id, origin.name};
+}
+
+/* For the next snapshot or chunk: who was there at the end of this one, at the latest. */
 void KernelSource::find(const std::vector<NamedThread>& named) {
-    if (!options_.is_snapshot) return;
+    if (!finds()) return;
     for (const NamedThread& thread : named) {
         const auto found = found_.find(thread.thread_id);
         if (thread.timestamp >= (found == found_.end() ? find_from_ : found->second.timestamp))
@@ -77,6 +81,39 @@ Status KernelSource::write_dump(Sink& sink) {
     if (first != std::numeric_limits<uint64_t>::max()) owners_.add_taken_in(std::exchange(ended_, {}), first);
     const std::vector<NamedThread> named = owners_.take(dumped_until_);
     find(named);
+    Status dumped = sink.write_kernel_statedump(with_named_threads(dump_->records, named));
+    named_until_ = std::max(named_until_, dumped_until_);
+    dump_.reset();
+    return dumped;
+}
+
+Status KernelSource::end_chunk(Sink& sink, uint64_t until, const plumb_clock_page* clock) {
+    begin_end(clock);
+    for (Cpu& cpu : cpus_)
+        look_at_counts(cpu);
+    return write_names(sink, until);
+}
+
+void KernelSource::begin_line(uint64_t, const plumb_clock_page* clock) {
+    begin_end(clock);
+}
+
+/* Who is not there any more may have ended since the chunk began, and is told of this once more. What comes of it is in front of
+ * all that the events tell. */
+Status KernelSource::begin_chunk(Sink& sink, uint64_t since) {
+    dump_ = kernel_statedump(options_.statedump);
+    dumped_until_ = now();
+    for (Cpu& cpu : cpus_)
+        note_until(cpu, dumped_until_);
+    add_names();
+    std::vector<NamedThread> named;
+    for (auto& [thread_id, thread] : std::exchange(found_, {}))
+        if (!dump_->threads.contains(thread_id))
+            named.push_back({since, thread_id, thread.process_id, std::move(thread.name)});
+    find_dumped();
+    const std::vector<NamedThread> told = owners_.take(dumped_until_);
+    find(told);
+    named.insert(named.end(), told.begin(), told.end());
     Status dumped = sink.write_kernel_statedump(with_named_threads(dump_->records, named));
     named_until_ = std::max(named_until_, dumped_until_);
     dump_.reset();

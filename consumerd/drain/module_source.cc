@@ -40,6 +40,10 @@ public:
     void begin_end(const plumb_clock_page* clock) override {
         if (clock != nullptr) clock_ = *clock;
     }
+    Status end_chunk(Sink& sink, uint64_t until, const plumb_clock_page* clock) override;
+    void begin_line(uint64_t, const plumb_clock_page* clock) override { begin_end(clock); }
+    Status begin_chunk(Sink& sink, uint64_t) override { return begin(sink); }
+    void tell_writers_of_chunk(DrainTotals&) const override {}
     Status end(Sink& sink) override;
 
     void wait(uint32_t seen, bool progress, uint64_t until_ns) override;
@@ -181,6 +185,12 @@ Status ModuleSource::write_names(Sink& sink, uint64_t until) {
     }
     const std::vector<NamedThread> named = owners_.take(until);
     return named.empty() ? ok() : sink.write_kernel_statedump(encode_named_threads(named));
+}
+
+/* Also the dump, if the chunk was so short that its rings were not read as far. */
+Status ModuleSource::end_chunk(Sink& sink, uint64_t until, const plumb_clock_page* clock) {
+    begin_end(clock);
+    return write_names(sink, dump_ ? std::max(until, dumped_until_) : until);
 }
 
 Status ModuleSource::end(Sink& sink) {

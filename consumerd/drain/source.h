@@ -65,6 +65,9 @@ public:
     virtual RingLosses losses(size_t ring) const = 0;
     /* What was handed out is written, and with it what is lost so far: its place may be used again. */
     virtual void hand_back(size_t ring) = 0;
+    /* Of what next() gave last, so many bytes at its end are to be written later: the next calls of these two are about what is
+     * before them. 0: now they are. */
+    virtual void hold_back(size_t, size_t) {}
     /* What was handed out could not be written, with so many records: its place may be used again all the same, and nobody
      * has been told yet of what is lost. */
     virtual void give_up(size_t ring, uint64_t records) = 0;
@@ -76,6 +79,17 @@ public:
     /* Around each turn that reads everything. */
     virtual Status begin_turn(Sink& sink) = 0;
     virtual Status end_turn(Sink& sink) = 0;
+    /* The trace is cut into chunks; before begin(). False: it can not be. */
+    virtual bool keep_for_chunks() { return false; }
+    /* Records until then are in `sink`, which ends there: what else belongs to it. `clock`: as another domain knows it by
+     * now; nullptr: none does. */
+    virtual Status end_chunk(Sink&, uint64_t /*until*/, const plumb_clock_page* /*clock*/) { return ok(); }
+    /* Records from then on go to `sink`, of which clock_page() is by then; and begin_chunk() tells it of all that they may need. */
+    virtual void begin_line(uint64_t /*since*/, const plumb_clock_page* /*clock*/) {}
+    virtual Status begin_chunk(Sink&, uint64_t /*since*/) { return ok(); }
+    /* Processes, threads and objects of this chunk, in place of those that are there. */
+    virtual void tell_writers_of_chunk(DrainTotals&) const {}
+
     /* Before the last turns: nothing is written to the rings any more. `clock`: as another domain knows it by now;
      * nullptr: none does. */
     virtual void begin_end(const plumb_clock_page* clock) = 0;

@@ -11,6 +11,8 @@ constexpr uint64_t longest_quiet_ns = 120'000'000'000;
 
 void WriteFailures::failed(const Error& error, uint64_t events, uint64_t now_ns) {
     if (!first_) first_ = error;
+    last_ = error;
+    times_++;
     events_ += events;
     last_ns_ = now_ns;
     if (is_failing_) return;

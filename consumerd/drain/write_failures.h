@@ -31,6 +31,9 @@ public:
         if (is_failing_) look_whether_over(now_ns);
     }
     bool is_failing() const { return is_failing_; }
+    /* How often something could not be written, and why the last time. */
+    uint64_t times() const { return times_; }
+    const std::optional<Error>& last() const { return last_; }
 
     const std::optional<Error>& first() const { return first_; }
     uint64_t events() const { return events_; }
@@ -43,7 +46,8 @@ private:
     void look_whether_over(uint64_t now_ns);
 
     std::function<void(const std::string&)> log_;
-    std::optional<Error> first_;
+    std::optional<Error> first_, last_;
+    uint64_t times_ = 0;
     bool is_failing_ = false;
     uint64_t events_ = 0;
     uint64_t events_said_ = 0;

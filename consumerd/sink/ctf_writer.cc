@@ -45,6 +45,7 @@ Result<std::unique_ptr<CtfWriter>> CtfWriter::create(const std::string& director
     auto folder = Folder::open(path);
     if (!folder) return folder.error();
     std::unique_ptr<CtfWriter> writer(new CtfWriter(std::move(*folder), std::move(identity)));
+    writer->extra_ring_count_ = extra_ring_count;
     writer->reserve_ =
         reserve_space(path, reserve_bytes + reserve_ring_bytes * (uint64_t{ring_count} + extra_ring_count));
     const size_t start_bytes = writer->identity_.is_compact ? ctf_start_bytes_compact : ctf_start_bytes;
@@ -64,6 +65,16 @@ Result<std::unique_ptr<CtfWriter>> CtfWriter::create(const std::string& director
         writer->identity_.is_kernel() ? ctf_start_bytes : ctf_start_bytes_without_cpu);
     if (carrier) writer->send_by(std::move(carrier));
     return writer;
+}
+
+Result<std::unique_ptr<Sink>> CtfWriter::make_next(const std::string& directory) const {
+    if (carrier_) return Error("A trace that goes over a line is one, and nothing can follow it there.");
+    TraceIdentity identity = identity_;
+    identity.uuid = random_uuid(identity.uuid);
+    const auto ring_count = static_cast<uint32_t>(rings_.size()) - extra_ring_count_;
+    auto made = create(directory, std::move(identity), ring_count, extra_ring_count_);
+    if (!made) return made.error();
+    return std::unique_ptr<Sink>(std::move(*made));
 }
 
 void CtfWriter::send_by(std::shared_ptr<PacketCarrier> carrier) {

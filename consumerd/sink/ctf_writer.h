@@ -54,6 +54,8 @@ public:
     Status close(uint32_t ring) override { return rings_[ring].close(); }
     Status close_statedump() override { return statedump_.front().close(); }
 
+    Result<std::unique_ptr<Sink>> make_next(const std::string& directory) const override;
+
     const TraceIdentity& identity() const override { return identity_; }
     uint64_t last_timestamp() const override;
     uint64_t bytes() const override;
@@ -70,6 +72,7 @@ private:
     Folder folder_;             /* the domain's */
     FileDescriptor reserve_;
     TraceIdentity identity_;
+    uint32_t extra_ring_count_ = 0;
     EventNumbers numbers_; /* of a compact trace */
     std::deque<CtfStream> rings_;
     std::deque<CtfStream> statedump_; /* one */

@@ -18,7 +18,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace plumb {
@@ -61,6 +63,12 @@ public:
      * is no room: what of the stream is there then, nobody knows. */
     virtual Status close(uint32_t ring) = 0;
     virtual Status close_statedump() = 0;
+
+    /* One of the same kind for what comes behind it, with an identity of its own: readers would take streams of one identity
+     * for one stream. Another thread may ask while this one is written to. */
+    virtual Result<std::unique_ptr<Sink>> make_next(const std::string& directory) const {
+        return Error("Nothing can follow this trace in {}.", directory);
+    }
 
     virtual const TraceIdentity& identity() const = 0;
     /* Of all streams. */

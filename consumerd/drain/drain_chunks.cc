@@ -1,0 +1,177 @@
+/*
+ * A trace in chunks: the drain ends one and begins the next without a gap, and without an event in both.
+ *
+ * All rings are cut at one moment, whose records are told from those behind it by their times. So the chunks of all domains of a
+ * recording are cut at the same moment, and a chunk has no effect whose cause is in the next one. A record that is published
+ * late, when its ring was cut already, is in the next chunk although it is older: nothing is missing, and readers go by times.
+ */
+#include "consumerd/drain/drain.h"
+
+#include "base/loss_growth.h"
+#include "consumerd/clock/clock_calibration.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace plumb {
+
+Status Drain::keep_for_chunks() {
+    if (!source_->keep_for_chunks()) return Error("What is recorded there can not be cut into chunks.");
+    return ok();
+}
+
+Drain::Chunk Drain::rotate(std::unique_ptr<Sink> next, const std::string& directory, uint64_t at,
+                           const Chunk* before) {
+    Rotation rotation{std::move(next), directory, at, before};
+    if (!thread_.joinable()) {
+        carry_out(rotation);
+        return std::move(rotation.ended);
+    }
+    std::unique_lock<std::mutex> lock(rotation_lock_);
+    rotation_ = &rotation;
+    source_->wake();
+    rotation_done_.wait(lock, [this] { return rotation_ == nullptr; });
+    return std::move(rotation.ended);
+}
+
+void Drain::rotate_if_asked() {
+    std::unique_lock<std::mutex> lock(rotation_lock_);
+    if (rotation_ == nullptr) return;
+    Rotation& rotation = *rotation_; /* who has asked waits */
+    lock.unlock();
+    carry_out(rotation);
+    lock.lock();
+    rotation_ = nullptr;
+    lock.unlock();
+    rotation_done_.notify_all();
+}
+
+void Drain::carry_out(Rotation& rotation) {
+    Chunk& ended = rotation.ended;
+    cut_ = rotation.at;
+    read_until_cut();
+    cut_ = 0;
+    next_look_ns_ = 0;
+    as_memory_allows([&] { look_for_files(monotonic_now_ns()); });
+    sink_->begin_end();
+    const plumb_clock_page* const clock = rotation.before != nullptr ? &rotation.before->clock : nullptr;
+    as_memory_allows([&] { note(source_->end_chunk(*sink_, rotation.at, clock)); });
+    tell_losses_of_chunk(rotation.at);
+    as_memory_allows([&] { note(sink_->complete(rotation.at)); });
+    metadata_written_ = false; /* the clock is better known now */
+    as_memory_allows([&] { metadata_is_current(); });
+    close_streams();
+    publish_progress();
+    ended.clock = source_->clock_page();
+    as_memory_allows([&] {
+        ended.totals = chunk_totals();
+        if (failures_.times() != failures_before_)
+            ended.written = failures_.last()->with("The chunk in {} is not complete", options_.directory);
+    });
+    begin_next(rotation);
+}
+
+/* What is in the rings by now is older than the end of this. */
+void Drain::read_until_cut() {
+    const auto is_cut = [](const Ring& ring) { return ring.is_cut; };
+    for (uint64_t turn = 0; turn < source_->last_turns(); turn++)
+        if (!step(ReadWhat::everything) || std::all_of(rings_.begin(), rings_.end(), is_cut)) return;
+}
+
+/* False: nothing of it is cut off, since there is no memory to keep that. */
+bool Drain::write_until(uint64_t cut, size_t ring, const Piece& piece) {
+    Ring& of = rings_[ring];
+    const Piece first = first_until(piece, cut);
+    of.held_piece = behind(piece, first);
+    const auto& rest = of.held_piece.records;
+    if (of.held_piece.record_count == 0 ||
+        !as_memory_allows([&] { of.held.assign(rest.begin(), rest.end()); }))
+        return false;
+    for_each_record(of.held_piece,
+                    [&counts = source_->counts()](const plumb_record& record) { counts[record.event_id]--; });
+    source_->hold_back(ring, rest.size());
+    of.is_cut = true;
+    of.told = {piece.lost_events,
+               piece.lost_subbufs}; /* by the source, to whom it is a piece of this chunk */
+    if (first.record_count == 0) return true;
+    if (const uint64_t not_written = write_parts(ring, first); not_written == 0)
+        source_->hand_back(ring);
+    else
+        source_->give_up(ring, not_written);
+    return true;
+}
+
+void Drain::tell_losses_of_chunk(uint64_t at) {
+    for (const Ring& ring : rings_)
+        as_memory_allows([&] {
+            note(sink_->write_losses(ring.number, told_in_chunk(ring),
+                                     ring.told.subbufs - ring.told_before.subbufs, began_, at));
+        });
+}
+
+DrainTotals Drain::chunk_totals() const {
+    DrainTotals chunk = totals_since(totals_before_, totals());
+    chunk.progress.events_discarded = chunk.progress.subbufs_lost = 0;
+    for (const Ring& ring : rings_) {
+        chunk.progress.events_discarded = sum_of_losses(chunk.progress.events_discarded, told_in_chunk(ring));
+        chunk.progress.subbufs_lost += ring.told.subbufs - ring.told_before.subbufs;
+    }
+    source_->tell_writers_of_chunk(chunk);
+    return chunk;
+}
+
+void Drain::begin_next(Rotation& rotation) {
+    as_memory_allows([&] {
+        totals_before_ = totals();
+        counts_before_ = source_->counts();
+    });
+    packets_before_ += sink_->packets();
+    bytes_before_ += sink_->bytes();
+    failures_before_ = failures_.times();
+    for (Ring& ring : rings_) {
+        ring.told_before = {sum_of_losses(ring.told.events, ring.not_written), ring.told.subbufs};
+        ring.written = 0;
+    }
+    sink_ = std::move(rotation.sink);
+    options_.directory = rotation.directory;
+    began_ = rotation.at;
+    is_gone_ = false;
+    sink_->began(began_);
+    source_->begin_line(began_, rotation.before != nullptr ? &rotation.before->next_clock : nullptr);
+    rotation.ended.next_clock = source_->clock_page();
+    metadata_written_ = false;
+    as_memory_allows([&] { metadata_is_current(); });
+    as_memory_allows([&] { note(source_->begin_chunk(*sink_, began_)); });
+    write_held();
+    publish_progress();
+}
+
+void Drain::write_held() {
+    for (size_t ring = 0; ring < rings_.size(); ring++) {
+        Ring& of = rings_[ring];
+        if (!std::exchange(of.is_cut, false)) continue;
+        of.held_piece.records = of.held;
+        for_each_record(of.held_piece, [&counts = source_->counts()](const plumb_record& record) {
+            counts[record.event_id]++;
+        });
+        const uint64_t not_written = write_parts(ring, of.held_piece);
+        source_->hold_back(ring, 0);
+        if (not_written == 0)
+            source_->hand_back(ring);
+        else
+            source_->give_up(ring, not_written);
+        of.held = {};
+    }
+}
+
+/* Of this chunk nothing is left. */
+void Drain::forget_chunk() {
+    events_written_ = totals_before_.progress.events;
+    std::vector<uint64_t>& counts = source_->counts();
+    if (counts_before_.empty())
+        std::fill(counts.begin(), counts.end(), 0);
+    else
+        std::copy(counts_before_.begin(), counts_before_.end(), counts.begin());
+}
+
+} // namespace plumb
