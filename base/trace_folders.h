@@ -1,6 +1,6 @@
 /*
- * How the folders of a recording are named: those of its parts, and those of a flight recorder's snapshots, which have
- * such parts each; and what stands beside them in a trace's directory.
+ * How the folders of a recording are named: those of its parts, and those of a flight recorder's snapshots and of a
+ * recording's chunks, which have such parts each; and what stands beside them in a trace's directory.
  */
 #ifndef PLUMB_BASE_TRACE_FOLDERS_H
 #define PLUMB_BASE_TRACE_FOLDERS_H
@@ -25,6 +25,22 @@ inline bool is_domain_folder(std::string_view name) {
 /* snapshot-1 */
 inline bool is_snapshot_folder(std::string_view name) {
     return is_numbered(name, "snapshot-");
+}
+
+/* chunk-00000012-20240131T235959+0100: the number sorts them, whatever becomes of the clock, and the time is when it began. Until
+ * it is finished, chunk-00000012-20240131T235959+0100.part */
+inline constexpr std::string_view unfinished_end = ".part";
+inline bool is_chunk_folder(std::string_view name) {
+    if (name.ends_with(unfinished_end)) name.remove_suffix(unfinished_end.size());
+    constexpr std::string_view start = "chunk-";
+    const std::size_t time = name.find_last_of('-', name.find('T'));
+    return time != std::string_view::npos && is_numbered(name.substr(0, time), start) &&
+           name.find_first_not_of("0123456789T+-", time) == std::string_view::npos;
+}
+
+/* Of one recording, each a trace of its own. */
+inline bool is_one_of_several(std::string_view name) {
+    return is_snapshot_folder(name) || is_chunk_folder(name);
 }
 
 /* .replaced-1: the trace that was there before, put aside until there is another one. Who was killed meanwhile leaves it so. */

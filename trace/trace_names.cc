@@ -1,6 +1,8 @@
 #include "trace/trace_names.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace plumb {
 namespace {
@@ -84,6 +86,34 @@ void TraceNames::complete_processes() {
         }
 }
 
+/* In the order of time. Objects that are told at one place one after the other are one as long as they are the same. */
+void TraceNames::leave_out_repeated() {
+    const auto is_same_thread = [](const ThreadRecord& a, const ThreadRecord& b) {
+        return a.process_id == b.process_id && a.name == b.name;
+    };
+    const auto is_same_process = [](const ProcessRecord& a, const ProcessRecord& b) {
+        return a.parent_process_id == b.parent_process_id && a.user_id == b.user_id && a.name == b.name &&
+               a.executable == b.executable;
+    };
+    for (auto& [id, records] : threads_)
+        records.erase(std::unique(records.begin(), records.end(), is_same_thread), records.end());
+    for (auto& [id, records] : processes_)
+        records.erase(std::unique(records.begin(), records.end(), is_same_process), records.end());
+    std::stable_sort(objects_.begin(), objects_.end(),
+                     [](const ObjectRecord& a, const ObjectRecord& b) { return a.time_ns < b.time_ns; });
+    std::map<std::pair<uint32_t, uint64_t>, const ObjectRecord*> last;
+    std::deque<ObjectRecord> kept;
+    for (const ObjectRecord& object : objects_) {
+        const ObjectRecord*& before = last[{object.process_id, object.base}];
+        const bool is_repeated = before != nullptr && before->path == object.path &&
+                                 before->build_id == object.build_id &&
+                                 before->size_bytes == object.size_bytes;
+        before = &object;
+        if (!is_repeated) kept.push_back(object);
+    }
+    objects_ = std::move(kept);
+}
+
 void TraceNames::finish(uint32_t first_number) {
     std::erase_if(main_threads_, [this](const ThreadRecord& t) { return threads_.contains(t.thread_id); });
     for (ThreadRecord& thread : main_threads_)
@@ -92,6 +122,7 @@ void TraceNames::finish(uint32_t first_number) {
     sort_by_time(threads_);
     sort_by_time(processes_);
     complete_processes();
+    if (has_repetitions_) leave_out_repeated();
     next_number_ = first_number;
     for (auto& [id, records] : threads_)
         for (ThreadRecord& record : records)

@@ -59,6 +59,8 @@ struct ProcessImage {
 
 class TraceNames {
 public:
+    /* What is told again is the same, and not another one of the same name. Before finish(). */
+    void expect_repetitions() { has_repetitions_ = true; }
     /* Takes a statedump event; others are ignored. */
     void add(const Event& event);
     /* After the last add(), before anything is asked. Threads are numbered from `first_number` on. */
@@ -74,6 +76,7 @@ public:
 
 private:
     void complete_processes();
+    void leave_out_repeated();
 
     std::unordered_map<uint32_t, std::vector<ThreadRecord>> threads_; /* by thread id; in time order */
     std::unordered_map<uint32_t, std::vector<ProcessRecord>> processes_;
@@ -81,6 +84,7 @@ private:
     /* Thread and process of those who wrote process entries: a main thread may have no entry of its own. */
     std::vector<ThreadRecord> main_threads_;
     uint32_t next_number_ = 0;
+    bool has_repetitions_ = false;
 };
 
 } // namespace plumb

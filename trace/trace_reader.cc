@@ -114,7 +114,16 @@ TraceReader::TraceReader(TraceReader&&) noexcept = default;
 TraceReader& TraceReader::operator=(TraceReader&&) noexcept = default;
 TraceReader::~TraceReader() = default;
 
+/* A chunk is renamed when it is finished, and may be removed when it is old, between the look at what there is and the next. */
 Result<TraceReader> TraceReader::open(const std::string& path) {
+    constexpr int tries_max = 5;
+    Result<TraceReader> opened = open_once(path);
+    for (int tries = 1; tries < tries_max && !opened && opened.error().number() == ENOENT; tries++)
+        opened = open_once(path);
+    return opened;
+}
+
+Result<TraceReader> TraceReader::open_once(const std::string& path) {
     Result<FoundTraces> found = find_traces(path);
     if (!found) return found.error();
     if (found->folders.empty() && !found->closed.empty())
@@ -180,10 +189,14 @@ static std::string session_of(const TraceLayout& layout) {
 void TraceReader::add_origin(const TraceLayout& layout, const std::string& folder) {
     std::filesystem::path place = layout.is_of_plumb() ? folder : session_of(layout);
     if (is_domain_folder(place.filename().native())) place = place.parent_path();
+    /* A chunk tells again what those before it have told: who is read in several of them is one all the time. */
+    const bool is_chunk = is_chunk_folder(place.filename().native());
+    if (is_chunk) place = place.parent_path();
     const auto names = names_places_.try_emplace(place, static_cast<uint32_t>(names_places_.size())).first;
     if (is_snapshot_folder(place.filename().native())) place = place.parent_path();
     const auto recording = recordings_.try_emplace(place, static_cast<uint32_t>(recordings_.size())).first;
     if (names_.size() < names_places_.size()) names_.emplace_back();
+    if (is_chunk) names_[names->second].expect_repetitions();
 
     const auto zero = layout.metadata().environment_number(monotonic_zero_entry);
     if (!monotonic_zero_ns_) monotonic_zero_ns_ = zero;

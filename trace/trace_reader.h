@@ -133,6 +133,7 @@ private:
     const Origin& origin_of(const EventInfo& info) const { return origins_[origin_of_info_[info.index]]; }
 
     TraceReader();
+    static Result<TraceReader> open_once(const std::string& path);
     Status add_folder(const std::string& folder);
     Status add_stream_file(const TraceLayout& layout, const std::string& path);
     Result<const TraceLayout*> add_layout(std::string_view metadata_file, const std::string& folder);
