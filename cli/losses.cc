@@ -109,17 +109,17 @@ std::vector<Recorded> recordings_of(const std::string& opened, const TraceReader
     }
     std::sort(recordings.begin(), recordings.end(), is_before);
     for (Recorded& each : recordings)
-        if (recordings.size() > 1 || is_snapshot_folder(each.folder.filename().native()))
+        if (recordings.size() > 1 || is_one_of_several(each.folder.filename().native()))
             if (const fs::path name = each.folder.lexically_relative(start);
                 name != "." && !name.native().starts_with(".."))
                 each.name = name.native();
     return recordings;
 }
 
-/* A flight recorder's snapshots are written in the folder that it has locked. */
+/* A flight recorder's snapshots, and chunks, are written in the folder that it has locked. */
 bool is_written_now(const std::filesystem::path& folder) {
     return is_being_written(folder) ||
-           (is_snapshot_folder(folder.filename().native()) && is_being_written(folder.parent_path()));
+           (is_one_of_several(folder.filename().native()) && is_being_written(folder.parent_path()));
 }
 
 /* Of a part of the trace, and of nothing elsewhere, whoever wrote it down. */
@@ -203,6 +203,10 @@ std::string not_described_text(const NamedCount& missing) {
             "for events of theirs (`ulimit -v`, `-d`?): names are missing, or older than they could "
             "be, and what else is missing is counted as lost",
             missing.count == 1 ? "once" : with_commas(missing.count) + " times");
+    if (missing.name == "not_repeated")
+        return fmt::format("{} of processes, threads or objects not told again in later chunks, since there "
+                           "were too many: what they write there has no names",
+                           counted(missing.count, "entry"));
     return fmt::format("{} of processes, threads or objects not described, for want of room in the channel's "
                        "tables: events of such processes and threads have no names, and addresses in such "
                        "objects no function",

@@ -92,6 +92,7 @@ std::string by_another_name(const std::string& wanted) {
         {"create", "`plumb record -o DIR` makes a recording"},
         {"destroy", "A recording ends with its `plumb record`"},
         {"enable-event", "`plumb record -e PATTERN`, -k for the kernel's"},
+        {"enable-rotation", "`plumb record --rotate-period` and --rotate-size"},
         {"status", "`plumb list` shows what is recorded, `plumb doctor` what this machine offers"},
         {"report", "`plumb view DIR`"},
         {"script", "`plumb view --json DIR`"},

@@ -212,6 +212,8 @@ Result<Report> OtherUsers::begin(const UserPlace& place, const ChannelConfig& co
     drain_options.ring_memory = session->channel().ring_memory();
     auto drain = drain_live_channel(session->channel().bytes(), calibration_, std::move(drain_options));
     if (!drain) return drain.error();
+    if (options_.in_chunks)
+        if (Status kept = (*drain)->keep_for_chunks(); !kept) return kept.error();
     parts_.push_back({place, std::move(*session), std::move(*drain)});
     Part& part = parts_.back();
     Result<Report> enabled = Report{};
@@ -392,14 +394,40 @@ DrainProgress OtherUsers::progress() const {
     return sum;
 }
 
-void OtherUsers::end(const EachReport& each) {
-    for (Part& part : parts_)
-        each(part.session.end());
-}
-
 static bool is_empty(const DrainTotals& totals) {
     return totals.events.empty() && totals.processes.empty() && totals.events_lost.empty() &&
            totals.subbufs_lost.empty();
+}
+
+Status OtherUsers::make_next_sinks(const std::string& directory) {
+    for (Part& part : parts_) {
+        auto sink = part.drain->make_next_sink(directory);
+        if (!sink) return sink.error();
+        part.next_sink = std::move(*sink);
+    }
+    return ok();
+}
+
+void OtherUsers::announce_cut(std::uint64_t at) {
+    for (Part& part : parts_)
+        part.drain->announce_cut(at);
+}
+
+/* Where nobody has come so far, the folder of the chunk that ends says nothing. */
+void OtherUsers::rotate(const std::string& directory, std::uint64_t at, std::vector<Error>& problems) {
+    for (Part& part : parts_) {
+        const Drain::Chunk ended = part.drain->rotate(std::move(part.next_sink), directory, at);
+        if (!ended.written) problems.push_back(ended.written.error().with("{}", described(part.place)));
+        add_totals(chunk_totals_, ended.totals);
+        if (part.was_awaited && is_empty(ended.totals)) remove_folder_of(part);
+    }
+    finished_totals_.progress.chunk_bytes = finished_totals_.progress.chunk_events = 0;
+    goes_to(directory);
+}
+
+void OtherUsers::end(const EachReport& each) {
+    for (Part& part : parts_)
+        each(part.session.end());
 }
 
 /* Nobody came, and its folder says nothing. */
@@ -418,7 +446,9 @@ void OtherUsers::finish(Part& part) {
         finished_problems_.push_back(finished.error().with("{}", described(part.place)));
     const DrainTotals totals = part.drain->totals();
     add_totals(finished_totals_, totals);
-    if (part.was_awaited && is_empty(totals)) remove_folder_of(part);
+    const DrainTotals of_chunk = options_.in_chunks ? part.drain->chunk_totals() : totals;
+    add_totals(chunk_totals_, of_chunk);
+    if (part.was_awaited && is_empty(of_chunk)) remove_folder_of(part);
     if (part.session.channel().was_truncated())
         finished_problems_.push_back(Error("A program of user {} has shortened a channel ({}) while it was "
                                            "recorded: events of that user's programs "

@@ -26,6 +26,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace plumb {
@@ -50,6 +51,7 @@ public:
         QuiescenceOptions quiescence;
         ChannelDrainOptions drain;    /* of the recorder's own user */
         bool flight_recorder = false; /* they are not recorded then: join() says so */
+        bool in_chunks = false;
     };
     OtherUsers(Options options, const ClockCalibration& calibration)
         : options_(std::move(options)), calibration_(calibration) {}
@@ -94,6 +96,11 @@ public:
     /* Kinds of events that were on in their programs. */
     void add_kinds_on(std::vector<EventDescription>& kinds) const;
     DrainProgress progress() const;
+    /* As Drain::rotate(), of all: the next chunk is made ready; then that begins, and this one's totals are had once. */
+    Status make_next_sinks(const std::string& directory);
+    void announce_cut(std::uint64_t at);
+    void rotate(const std::string& directory, std::uint64_t at, std::vector<Error>& problems);
+    DrainTotals take_chunk_totals() { return std::exchange(chunk_totals_, {}); }
     /* Ends the sessions; `each` is given what was reported. */
     void end(const EachReport& each);
     /* The rest of the rings. What failed, then or before, goes into `problems`. Adds to the totals. */
@@ -104,6 +111,7 @@ private:
         UserPlace place;
         Session session;
         std::unique_ptr<Drain> drain;
+        std::unique_ptr<Sink> next_sink{};
         bool entrance_is_lost = false;
         bool was_awaited = false;
     };
@@ -138,6 +146,7 @@ private:
     std::uint64_t next_look_ns_ = 0;         /* at those */
     std::map<UserPlace, std::string> tried_; /* and what went wrong, if anything did */
     DrainTotals finished_totals_;            /* of those that are no part any more */
+    DrainTotals chunk_totals_;               /* of those, and of all when a chunk ends */
     std::vector<Error> finished_problems_;
 };
 

@@ -190,6 +190,33 @@ void add_output(CLI::App& command, RecordOptions& options) {
     command.add_flag("-q,--quiet", options.quiet, "No status line, no summary");
 }
 
+void add_chunks(CLI::App& command, RecordOptions& options) {
+    command.add_flag(
+        "--rotate", options.rotate,
+        "Write the trace in chunks, each a trace of its own: one ends, and the next begins, when "
+        "plumb rotate asks, or as the next two say");
+    command
+        .add_option("--rotate-period", options.rotate_period,
+                    "Begin a new chunk each time so long has passed: 10s, 5m, 1h")
+        ->check(not_empty())
+        ->type_name("TIME");
+    command
+        .add_option("--rotate-size", options.rotate_size,
+                    "Begin a new chunk when this one has so many bytes on disk: 100M")
+        ->check(not_empty())
+        ->type_name("SIZE");
+    command
+        .add_option("--keep-chunks", options.keep_chunks,
+                    "Keep so many finished chunks, and remove older ones")
+        ->check(is_number("a number of chunks, 1 or more", 1))
+        ->type_name("N");
+    command
+        .add_option("--keep-size", options.keep_size,
+                    "Keep so many bytes of chunks, with the one that is written, and remove older ones")
+        ->check(not_empty())
+        ->type_name("SIZE");
+}
+
 /* How and what it records was said before the boot. */
 void check_options_beside_boot(const CLI::App& command) {
     for (const CLI::Option* const option : command.get_options()) {
@@ -220,6 +247,7 @@ void add_record(CLI::App& app) {
     add_what(*command, *options);
     add_how(*command, *options);
     add_output(*command, *options);
+    add_chunks(*command, *options);
     add_kernel(*command, *options);
     command->callback([command, options] {
         options->command = command->remaining();

@@ -214,6 +214,24 @@ Status check_options(const RecordOptions& options) {
         {options.no_file_names && no_kernel, "--no-file-names", "-k", nullptr},
         {options.system_wide && no_kernel, "--system-wide", "-k", nullptr},
         {options.statedump_files && no_kernel, "--statedump-files", "-k", nullptr},
+        {options.has_chunks() && options.snapshot,
+         "--snapshot writes when it is asked, and chunks (--rotate, --rotate-period, --rotate-size) are "
+         "written all the time",
+         nullptr, "Leave out one of them."},
+        {options.has_chunks() && options.mode == "overwrite",
+         "--mode overwrite leaves holes where chunks (--rotate, --rotate-period, --rotate-size) would end",
+         nullptr, "Choose discard or block; to keep the newest events alone, --keep-chunks, or --snapshot."},
+        {options.has_chunks() && !options.to.empty(),
+         "--to sends one trace over a line, and chunks (--rotate, --rotate-period, --rotate-size) are "
+         "several",
+         nullptr, "Leave out one of them."},
+        {options.has_chunks() && !options.kernel_pages.empty(),
+         "--kernel-pages are kept in one piece, and chunks (--rotate, --rotate-period, --rotate-size) are "
+         "several",
+         nullptr, "Leave out one of them."},
+        {(options.keep_chunks || options.keep_size) && !options.has_chunks(),
+         options.keep_chunks ? "--keep-chunks" : "--keep-size", "--rotate, --rotate-period or --rotate-size",
+         nullptr},
         {!options.preload.empty() && options.command.empty(), "--preload", "a command that is started",
          "For a program that runs already, start it with the probe in LD_PRELOAD."},
     };
@@ -224,6 +242,34 @@ Status check_options(const RecordOptions& options) {
         return pair.hint == nullptr ? error.hint("Give both, or none.") : error.hint("{}", pair.hint);
     }
     return ok();
+}
+
+Result<ChunkOptions> chunk_options(const RecordOptions& options) {
+    constexpr std::uint64_t least_period_ns = 100'000'000, least_bytes = 64 * 1024;
+    ChunkOptions chunks;
+    if (options.rotate_period) {
+        const auto period_ns = parse_duration_ns(*options.rotate_period);
+        if (!period_ns) return period_ns.error().with("--rotate-period");
+        if (*period_ns < least_period_ns)
+            return Error("--rotate-period {} is less than 100ms.", *options.rotate_period)
+                .hint("Each chunk tells anew who and what there is.");
+        chunks.period_ns = *period_ns;
+    }
+    if (options.rotate_size) {
+        const auto bytes = parse_size(*options.rotate_size);
+        if (!bytes) return bytes.error().with("--rotate-size");
+        if (*bytes < least_bytes)
+            return Error("--rotate-size {} is less than 64K.", *options.rotate_size)
+                .hint("Each chunk tells anew who and what there is. Give it with its unit, as 100M.");
+        chunks.rotate_bytes = *bytes;
+    }
+    if (options.keep_size) {
+        const auto bytes = parse_size(*options.keep_size);
+        if (!bytes) return bytes.error().with("--keep-size");
+        chunks.keep_bytes = *bytes;
+    }
+    if (options.keep_chunks) chunks.keep_count = *options.keep_chunks;
+    return chunks;
 }
 
 Result<ChannelConfig> channel_config(const RecordOptions& options) {

@@ -42,6 +42,10 @@ struct RecordOptions {
     std::vector<std::string> users; /* other ones, as root */
     std::string log_level;
     std::optional<std::string> duration;
+    bool rotate = false; /* into chunks, also without the two below: when `plumb rotate` asks */
+    std::optional<std::string> rotate_period, rotate_size;
+    std::optional<std::uint32_t> keep_chunks;
+    std::optional<std::string> keep_size;
     std::string to;     /* "serial:LINE": where the streams go, in place of the directory */
     bool plain = false; /* records as they lie in the rings, not with small headers */
     bool rings_on_demand = false;
@@ -51,6 +55,8 @@ struct RecordOptions {
     bool json = false;
     bool quiet = false;
     std::vector<std::string> command; /* with its arguments; may be empty */
+
+    bool has_chunks() const { return rotate || rotate_period || rotate_size; }
 };
 
 /* "64K", "1M", "2G", "4096". */
@@ -69,6 +75,14 @@ Status check_conditions(const RecordOptions& options);
 
 /* Whether the options make sense beside each other; the error names the two that do not. */
 Status check_options(const RecordOptions& options);
+
+/* When one chunk ends and the next begins, and which are kept. */
+struct ChunkOptions {
+    std::uint64_t period_ns = 0;    /* 0: not by time */
+    std::uint64_t rotate_bytes = 0; /* 0: not by size */
+    std::optional<std::uint64_t> keep_count, keep_bytes;
+};
+Result<ChunkOptions> chunk_options(const RecordOptions& options);
 
 /* The channel, without its clock. */
 Result<ChannelConfig> channel_config(const RecordOptions& options);

@@ -174,6 +174,15 @@ std::string disturbed_text(const std::vector<Disturbed>& disturbed) {
     return text;
 }
 
+std::string removed_text(const RemovedChunks& removed) {
+    const char* const asked = removed.by_count && removed.by_bytes ? "--keep-chunks and --keep-size"
+                              : removed.by_count                   ? "--keep-chunks"
+                                                                   : "--keep-size";
+    const std::string names = removed.count == 1 ? removed.first : removed.first + " to " + removed.last;
+    return fmt::format("{} {} removed, as {} asked: {}, with {}.\n", counted(removed.count, "older chunk"),
+                       removed.count == 1 ? "was" : "were", asked, names, counted(removed.events, "event"));
+}
+
 } // namespace
 
 std::string summary_text(const RecordSummary& summary) {
@@ -208,7 +217,13 @@ std::string summary_text(const RecordSummary& summary) {
         text += without_controls(problem) + "\n";
     if (summary.snapshots.size() > 1)
         text += fmt::format("Of {} snapshots, this was the last.\n", summary.snapshots.size());
+    if (summary.removed_chunks.count != 0) text += removed_text(summary.removed_chunks);
     if (std::error_code unknown; !std::filesystem::exists(summary.directory, unknown)) return text;
+    const std::uint64_t bytes =
+        totals.progress.bytes - std::min(totals.progress.bytes, summary.removed_chunks.bytes);
+    if (!summary.chunks.empty())
+        return text + fmt::format("The trace is in {}, in {} ({}).\n", escaped(summary.directory),
+                                  counted(summary.chunks.size(), "chunk"), size_text(bytes));
     if (!summary.sent_to.empty())
         return text + fmt::format("The trace was sent to {} ({}); what describes it is in {}, too.\n",
                                   without_controls(summary.sent_to), size_text(totals.progress.bytes),
@@ -224,7 +239,18 @@ std::string summary_json(const RecordSummary& summary) {
         disturbed.push_back(
             {{"pid", each.process_id}, {"tid", each.thread_id}, {"system_call", each.system_call}});
     Json root;
-    root["trace"] = summary.directory;
+    root["trace"] = summary.chunk ? summary.chunk->path : summary.directory;
+    if (summary.chunk)
+        root["chunk"] = {{"number", summary.chunk->number},
+                         {"begin_ns", summary.chunk->begin_ns},
+                         {"end_ns", summary.chunk->end_ns}};
+    if (!summary.chunks.empty()) root["chunks"] = summary.chunks;
+    if (const RemovedChunks& removed = summary.removed_chunks; removed.count != 0)
+        root["removed_chunks"] = {{"count", removed.count},
+                                  {"events", removed.events},
+                                  {"bytes", removed.bytes},
+                                  {"first", removed.first},
+                                  {"last", removed.last}};
     if (!summary.snapshots.empty()) root["snapshots"] = summary.snapshots;
     root["name"] = summary.name;
     if (!summary.sent_to.empty()) root["sent_to"] = summary.sent_to;

@@ -7,6 +7,7 @@
 #define PLUMB_CLI_RECORD_SUMMARY_H
 
 #include "base/result.h"
+#include "cli/chunk_folders.h"
 #include "cli/rule_filters.h"
 #include "cli/why_empty.h"
 #include "consumerd/control/channel.h"
@@ -22,8 +23,18 @@
 
 namespace plumb {
 
+/* A summary is of one chunk alone. */
+struct ChunkOfSummary {
+    std::uint64_t number;
+    std::string path;              /* where it will be; its files are in `directory` meanwhile */
+    std::int64_t begin_ns, end_ns; /* since 1970 */
+};
+
 struct RecordSummary {
     std::string directory;
+    std::optional<ChunkOfSummary> chunk;
+    std::vector<std::string> chunks; /* names, of those that are there; oldest first */
+    RemovedChunks removed_chunks;    /* of those before them */
     std::vector<std::string>
         snapshots; /* of a flight recorder: directories, oldest first; the last is `directory` */
     std::string name;

@@ -76,6 +76,7 @@ Result<int> Recorder::run() {
     started_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC);
     if (drain_)
         if (Status started = drain_->start(); !started) return started.error();
+    if (chunks_) chunk_began_ = drain_->now();
     /* With a command alone, the kernel begins with it; see start_command(). */
     if (options_.system_wide || options_.command.empty()) {
         std::vector<std::uint32_t> processes;
@@ -132,6 +133,9 @@ Status Recorder::check_words() {
         duration_ns_ = *duration_ns;
     }
     if (Status sound = check_conditions(options_); !sound) return sound;
+    const auto chunks = chunk_options(options_);
+    if (!chunks) return chunks.error();
+    chunk_options_ = *chunks;
     const auto rules = rules_of(options_);
     if (!rules) return rules.error();
     for (const Rule& rule : *rules)
@@ -232,6 +236,11 @@ Status Recorder::open_session() {
     summary_.command = options_.command;
     if (wants_programs(options_)) summary_.filter = filtered_patterns(*rules_of(options_));
     summary_.channel = *config;
+    if (Status opened = open_chunks(); !opened) {
+        (void)session_->end();
+        (void)session_->remove_channel();
+        return opened;
+    }
     const ClockCalibration calibration_at_start = *calibration;
     Status drained = options_.snapshot ? open_flight_recorder(std::move(*calibration))
                                        : open_drain(std::move(*calibration));
@@ -291,18 +300,19 @@ ChannelDrainOptions Recorder::drain_options(const std::string& directory) {
 }
 
 Status Recorder::open_drain(ClockCalibration calibration) {
-    ChannelDrainOptions options = drain_options(options_.directory);
+    ChannelDrainOptions options = drain_options(trace_path());
     options.ring_memory = session_->channel().ring_memory();
     auto drain = drain_live_channel(session_->channel().bytes(), std::move(calibration), std::move(options));
     if (!drain) return drain.error();
     drain_ = std::move(*drain);
-    return ok();
+    return keep_for_chunks(*drain_);
 }
 
 void Recorder::wait_for_end() {
     /* The time is that of recording, not that of getting there. */
     const std::uint64_t begun_ns = begun_ns_.value_or(elapsed_ns());
     std::uint64_t look_again_ns = 0;
+    next_rotation_ns_ = elapsed_ns() + chunk_options_.period_ns;
     for (bool is_at_end = false; !is_at_end;) {
         try {
             is_at_end = is_over();
@@ -324,11 +334,13 @@ void Recorder::wait_a_turn(std::uint64_t begun_ns, std::uint64_t& look_again_ns)
     }
     if (other_users_ && command_) timeout_ns = std::min(timeout_ns, other_users_tick_ns());
     timeout_ns = std::min(timeout_ns, look_again_ns);
+    timeout_ns = std::min(timeout_ns, next_chunk_look_ns());
     if (others_ask_) timeout_ns = std::min(timeout_ns, others_ask_pause_ns);
     if (const auto signal = signals_.next(timeout_ns))
         handle(*signal);
     else if (others_ask_)
-        serve_snapshots();
+        serve_askers();
+    look_at_chunks();
     leave_off_ended();
     look_for_other_users();
     look_at_entrance();
@@ -339,10 +351,14 @@ void Recorder::wait_a_turn(std::uint64_t begun_ns, std::uint64_t& look_again_ns)
     look_again_ns = session_->hold_filtered();
     if (other_users_) look_again_ns = std::min(look_again_ns, other_users_->hold_filtered());
     if (!drain_) return;
+    status_.update(progress(), elapsed_ns());
+}
+
+DrainProgress Recorder::progress() const {
     DrainProgress progress = drain_->progress();
     if (kernel_drain_) add_progress(progress, kernel_drain_->progress());
     if (other_users_) add_progress(progress, other_users_->progress());
-    status_.update(progress, elapsed_ns());
+    return progress;
 }
 
 /* The command's status is passed on in any case. */
@@ -444,16 +460,18 @@ void Recorder::not_written(const Error& error) {
 
 void Recorder::close_drains() {
     if (line_) line_->end_when([this] { return is_asked_to_hurry(); });
-    if (Status finished = drain_->finish(); !finished) not_written(finished.error());
+    std::vector<Error> problems;
+    if (Status finished = drain_->finish(); !finished) problems.push_back(finished.error());
     if (kernel_drain_) {
         const plumb_clock_page clock = drain_->clock_page();
-        if (Status finished = kernel_drain_->finish(&clock); !finished) not_written(finished.error());
+        if (Status finished = kernel_drain_->finish(&clock); !finished) problems.push_back(finished.error());
     }
     summary_.totals = drain_->totals();
-    std::vector<Error> problems;
     if (other_users_) other_users_->finish(summary_.totals, problems);
     for (const Error& problem : problems)
         not_written(problem);
+    if (chunks_)
+        finish_last_chunk(other_users_ ? other_users_->take_chunk_totals() : DrainTotals{}, problems);
     if (kernel_drain_) kernel_drain_->add_to(summary_.totals);
     tell_of_other_readers();
     kernel_drain_.reset(); /* an instance that is read from can not be removed */

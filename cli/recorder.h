@@ -12,11 +12,12 @@
 #define PLUMB_CLI_RECORDER_H
 
 #include "base/file.h"
+#include "cli/chunk_folders.h"
 #include "cli/launch.h"
 #include "cli/other_users.h"
 #include "cli/record_options.h"
 #include "cli/record_summary.h"
-#include "cli/snapshot_socket.h"
+#include "cli/recorder_socket.h"
 #include "cli/status_line.h"
 #include "cli/trace_directory.h"
 #include "cli/why_empty.h"
@@ -113,7 +114,19 @@ private:
     bool is_sent_away();
     Result<std::string> take_snapshot();
     void note_losses_before();
-    void serve_snapshots();
+    void serve_askers();
+    std::string trace_path() const;
+    Status open_chunks();
+    Status keep_for_chunks(Drain& drain);
+    std::uint64_t next_chunk_look_ns() const;
+    void look_at_chunks();
+    Result<std::string> rotate();
+    Status make_next_sinks(const std::string& directory);
+    std::uint64_t cut() const;
+    void finish_chunk(DrainTotals totals, std::vector<Error> problems, std::uint64_t ended);
+    void remove_old_chunks();
+    void finish_last_chunk(DrainTotals of_others, const std::vector<Error>& problems);
+    DrainProgress progress() const;
     void close();
     void close_drains();
     void look_at_kernel();
@@ -174,8 +187,8 @@ private:
     std::uint64_t enabled_generation_ = 0;  /* of the state: what is to be recorded is on from then */
     /* Of a flight recorder, which has no drains: */
     std::optional<ClockCalibration> calibration_;
-    std::optional<SnapshotSocket> snapshot_socket_;
-    bool others_ask_ = false; /* for a snapshot, and were left for the next turn */
+    std::optional<RecorderSocket> socket_; /* also where there are chunks */
+    bool others_ask_ = false;              /* for a snapshot or a chunk, and were left for the next turn */
     std::uint32_t snapshots_tried_ = 0;
     std::vector<RingPlace> ring_places_; /* up to which the last snapshot went */
     std::shared_ptr<NamesFound> names_found_ = std::make_shared<NamesFound>();
@@ -188,6 +201,14 @@ private:
     std::set<std::uint32_t> left_off_;               /* the same: they have ended */
     std::vector<RecordedProgram> attached_programs_; /* of these, where not all of their events are wanted */
     std::string preload_;
+    /* Where the trace is in chunks: */
+    ChunkOptions chunk_options_;
+    std::optional<ChunkFolders> chunks_;
+    std::unique_ptr<Sink> next_sink_, next_kernel_sink_;
+    std::uint64_t chunk_began_ = 0;      /* by the clock of records */
+    std::uint64_t next_rotation_ns_ = 0; /* by time */
+    std::uint64_t not_rotated_ns_ = 0;   /* when it could not be; 0: it could */
+    FileDescriptor chunk_summary_space_;
     std::uint64_t duration_ns_ = 0; /* 0: no limit */
     std::uint64_t started_ns_ = 0;
     std::uint64_t stop_asked_ns_ = 0; /* when the time was up; 0: not yet */

@@ -86,7 +86,7 @@ Status Recorder::know_numbers() {
 
 KernelDrainOptions Recorder::kernel_drain_options() {
     KernelDrainOptions options;
-    options.directory = options_.directory;
+    options.directory = trace_path();
     options.carrier = line_;
     options.identity = drain_->identity();
     options.clock = drain_->clock_page();
@@ -103,7 +103,7 @@ Status Recorder::open_kernel_drain() {
     auto drain = drain_kernel(*kernel_session_, std::move(options));
     if (!drain) return drain.error();
     kernel_drain_ = std::move(*drain);
-    return ok();
+    return keep_for_chunks(*kernel_drain_);
 }
 
 /* Of the machine's own numbers, which are not ours in a process-id namespace. */
@@ -138,7 +138,7 @@ Status Recorder::open_kernel_by_module(plumb_clock_mode clock_mode) {
     auto drain = drain_module_channel(by_module_->events, by_module_->channel, kernel_drain_options());
     if (!drain) return drain.error();
     kernel_drain_ = std::move(*drain);
-    return ok();
+    return keep_for_chunks(*kernel_drain_);
 }
 
 /* Only these, and who runs an executable of --exe. */

@@ -82,7 +82,7 @@ void Recorder::handle(const siginfo_t& signal) {
         return;
     }
     if (signal.si_signo == SIGIO) {
-        if (snapshot_socket_) serve_snapshots();
+        if (socket_) serve_askers();
         return;
     }
     if (asks_to_stop(signal.si_signo)) {

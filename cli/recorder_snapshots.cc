@@ -14,9 +14,9 @@ Status Recorder::open_flight_recorder(ClockCalibration calibration) {
     auto* header = reinterpret_cast<plumb_channel_header*>(session_->channel().bytes().data());
     calibration.publish(header->clock);
     calibration_ = std::move(calibration);
-    auto socket = SnapshotSocket::listen();
+    auto socket = RecorderSocket::listen(flight_recorders);
     if (!socket) return socket.error();
-    snapshot_socket_ = std::move(*socket);
+    socket_ = std::move(*socket);
     return ok();
 }
 
@@ -67,8 +67,9 @@ void Recorder::note_losses_before() {
     add_counts(before.notes, last.notes);
 }
 
-void Recorder::serve_snapshots() {
-    others_ask_ = snapshot_socket_->serve([this] {
+void Recorder::serve_askers() {
+    others_ask_ = socket_->serve([this]() -> Result<std::string> {
+        if (chunks_) return rotate();
         auto taken = take_snapshot();
         if (!taken)
             status_.say(taken.error().message());

@@ -35,7 +35,7 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
                                                       : "only root can record programs of other users");
     other_users_ = std::make_unique<OtherUsers>(
         OtherUsers::Options{config, *rules_of(options_), session_->cookie(), quiescence(),
-                            drain_options(options_.directory), options_.snapshot},
+                            drain_options(trace_path()), options_.snapshot, options_.has_chunks()},
         calibration);
     for (const uid_t user_id : named) {
         auto joined = other_users_->join(user_id, true);
@@ -75,7 +75,7 @@ void Recorder::look_for_other_users() {
     if (!other_users_ || elapsed_ns() < next_look_ns_) return;
     next_look_ns_ = elapsed_ns() + other_users_tick_ns();
     if (!directory_->check()) return; /* what is made at its path would be another trace */
-    other_users_->goes_to(directory_->path());
+    other_users_->goes_to(trace_path());
     const auto take_late = [this](const Result<Report>& joined) {
         take_join(joined);
         if (joined) take_found_late(*joined);

@@ -5,7 +5,7 @@
 #include "cli/command.h"
 #include "cli/option_checks.h"
 #include "cli/output.h"
-#include "cli/snapshot_socket.h"
+#include "cli/recorder_socket.h"
 
 #include <fmt/format.h>
 
@@ -14,24 +14,12 @@
 namespace plumb {
 namespace {
 
-Result<std::uint32_t> choose_recorder(const std::vector<std::uint32_t>& wanted) {
-    if (!wanted.empty()) return wanted.front();
-    const std::vector<std::uint32_t> recorders = find_flight_recorders();
-    if (recorders.empty())
-        return Error("There is no flight recorder of yours.")
-            .hint("Start one with `plumb record --snapshot`; root names one of another user by its process "
-                  "id.");
-    if (recorders.size() > 1)
-        return Error("There are {} flight recorders: {}.", recorders.size(), fmt::join(recorders, ", "))
-            .hint("Say which: `plumb snapshot {}`.", recorders.front());
-    return recorders.front();
-}
-
 int run_snapshot(const std::vector<std::uint32_t>& wanted) {
-    const auto recorder = choose_recorder(wanted);
+    const auto recorder = wanted.empty() ? find_recorder(flight_recorders, "plumb snapshot")
+                                         : Result<std::uint32_t>(wanted.front());
     if (!recorder) return complain(recorder.error());
-    const auto directory =
-        ask_for_snapshot(*recorder, [](const std::string& line) { print_error("plumb: {}\n", line); });
+    const auto directory = ask_recorder(flight_recorders, *recorder,
+                                        [](const std::string& line) { print_error("plumb: {}\n", line); });
     if (!directory) return complain(directory.error());
     print_out("{}\n", without_controls(*directory)); /* what answers root may be another user's */
     return 0;

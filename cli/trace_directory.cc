@@ -81,7 +81,7 @@ Result<std::vector<TracePart>> trace_files(const fs::path& path, bool may_hold_o
             continue;
         }
         const bool is_folder = type_of(entry) == fs::file_type::directory;
-        if (may_hold_others && is_folder && (is_snapshot_folder(name) || is_aside_folder(name))) {
+        if (may_hold_others && is_folder && (is_one_of_several(name) || is_aside_folder(name))) {
             auto inner = trace_files(entry.path(), is_aside_folder(name));
             if (!inner) return inner.error();
             for (TracePart& part : *inner)
@@ -207,9 +207,13 @@ std::uint32_t holder_of_lock(int fd) {
 
 } // namespace
 
-bool is_being_written(const std::string& path) {
+std::uint32_t writer_of(const std::string& path) {
     const auto folder = Folder::open(path);
-    return folder && holder_of_lock(folder->fd()) != 0;
+    return folder ? holder_of_lock(folder->fd()) : 0;
+}
+
+bool is_being_written(const std::string& path) {
+    return writer_of(path) != 0;
 }
 
 /* "plumb-trace-20240131-235959", with a number behind it if that is taken: by whoever made it first. */
@@ -283,6 +287,26 @@ Result<std::string> TraceDirectory::make_snapshot(std::uint32_t& number) const {
         if (errno != EEXIST)
             return Error::from_errno(errno, "Could not make the trace directory {}", folder_.path_of(name));
     }
+}
+
+Result<std::string> TraceDirectory::make_folder(const std::string& name) const {
+    if (::mkdirat(folder_.fd(), name.c_str(), 0755) == 0) return folder_.path_of(name);
+    return Error::from_errno(errno, "Could not make the trace directory {}", folder_.path_of(name));
+}
+
+Status TraceDirectory::rename_folder(const std::string& from, const std::string& to) const {
+    if (::renameat2(folder_.fd(), from.c_str(), folder_.fd(), to.c_str(), RENAME_NOREPLACE) == 0) return ok();
+    return Error::from_errno(errno, "Could not rename {} to {}", folder_.path_of(from), to);
+}
+
+Status TraceDirectory::remove_trace(const std::string& name) const {
+    const std::string trace = folder_.path_of(name);
+    struct stat info {};
+    if (::lstat(trace.c_str(), &info) != 0) return Error::from_errno(errno, "Could not remove {}", trace);
+    if (Status removed = remove_trace_files(trace); !removed)
+        return removed.error().with("Could not remove {}", trace);
+    if (::rmdir(trace.c_str()) != 0) return Error::from_errno(errno, "Could not remove {}", trace);
+    return ok();
 }
 
 Status TraceDirectory::check() const {

@@ -17,8 +17,9 @@
 
 namespace plumb {
 
-/* Whether somebody who can be seen writes a trace there now. */
+/* Whether somebody who can be seen writes a trace there now; and who, 0 for nobody. */
 bool is_being_written(const std::string& path);
+std::uint32_t writer_of(const std::string& path);
 
 /* A directory that one process writes a trace into: locked meanwhile, so that no other --force removes it. */
 class TraceDirectory {
@@ -38,6 +39,11 @@ public:
     std::string path() const { return folder_.path(); }
     /* A folder that is new there, "snapshot-3": the next number that is free behind `number`, which is set to it. */
     Result<std::string> make_snapshot(std::uint32_t& number) const;
+    /* A folder that is new there. */
+    Result<std::string> make_folder(const std::string& name) const;
+    Status rename_folder(const std::string& from, const std::string& to) const;
+    /* A trace that is in a folder of it. ENOENT: somebody else has taken it away. */
+    Status remove_trace(const std::string& name) const;
     /* Ok, unless it is nowhere any more: then what stands at its path is not it. */
     Status check() const;
 

@@ -1,4 +1,4 @@
-#include "cli/snapshot_socket.h"
+#include "cli/recorder_socket.h"
 
 #include "base/file.h"
 #include "base/processes.h"
@@ -23,7 +23,6 @@
 namespace plumb {
 namespace {
 
-constexpr std::string_view name_start = "plumb-recorder-";
 constexpr int waiting_max = 16;
 
 struct Address {
@@ -32,11 +31,11 @@ struct Address {
 };
 
 /* A name that nobody can have taken before: everybody may bind any, and process ids can be guessed. */
-Result<std::string> new_name() {
+Result<std::string> new_name(const RecorderKind& kind) {
     std::uint64_t number = 0;
     if (getrandom(&number, sizeof(number), 0) != static_cast<ssize_t>(sizeof(number)))
         return Error::from_errno(errno, "Could not get a random number");
-    return fmt::format("{}{}-{:016x}", name_start, getpid(), number);
+    return fmt::format("{}{}-{:016x}", kind.socket_start, getpid(), number);
 }
 
 /* Abstract: the name begins with a NUL, and has none at its end. */
@@ -99,12 +98,12 @@ std::string word_before(const std::string& line, std::size_t at) {
                        end - (begin == std::string::npos ? 0 : begin + 1) + 1);
 }
 
-/* Of all sockets that are called as a flight recorder's; anybody can make one. */
-std::vector<RecorderName> recorder_names() {
+/* Of all sockets that are called as such a recorder's; anybody can make one. */
+std::vector<RecorderName> recorder_names(const RecorderKind& kind) {
     std::vector<RecorderName> found;
     std::ifstream sockets("/proc/net/unix");
     for (std::string line; std::getline(sockets, line);) {
-        const std::string start = "@" + std::string(name_start);
+        const std::string start = "@" + std::string(kind.socket_start);
         const std::size_t at = line.find(start);
         if (at == std::string::npos || line.size() - at > sizeof(sockaddr_un::sun_path)) continue;
         std::uint32_t process_id = 0;
@@ -129,9 +128,9 @@ bool is_own(const RecorderName& recorder) {
 }
 
 /* The one whose other end is that process. */
-Result<FileDescriptor> connect_to(std::uint32_t process_id) {
+Result<FileDescriptor> connect_to(const RecorderKind& kind, std::uint32_t process_id) {
     ucred other{};
-    for (const RecorderName& recorder : recorder_names()) {
+    for (const RecorderName& recorder : recorder_names(kind)) {
         if (recorder.process_id != process_id) continue;
         FileDescriptor asking(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
         if (!asking.is_open()) return Error::from_errno(errno, "Could not make a socket");
@@ -148,27 +147,27 @@ Result<FileDescriptor> connect_to(std::uint32_t process_id) {
     }
     if (other.pid != 0)
         return Error("Process {}, which answers for {}, is of another user.", other.pid, process_id);
-    return Error("Process {} is no flight recorder.", process_id)
-        .hint("Start it with `plumb record --snapshot`.");
+    return Error("Process {} is no {}.", process_id, kind.name).hint("Start it with `{}`.", kind.made_by);
 }
 
 } // namespace
 
-Result<SnapshotSocket> SnapshotSocket::listen() {
-    SnapshotSocket result;
+Result<RecorderSocket> RecorderSocket::listen(const RecorderKind& kind) {
+    RecorderSocket result;
+    result.kind_ = &kind;
     result.socket_ = FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const int fd = result.socket_.get();
-    const auto name = new_name();
+    const auto name = new_name(kind);
     if (!name) return name.error();
     const Address address = address_of(*name);
     if (fd < 0 || bind(fd, reinterpret_cast<const sockaddr*>(&address.bytes), address.length) != 0 ||
         ::listen(fd, waiting_max) != 0 || fcntl(fd, F_SETOWN, getpid()) != 0 ||
         fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK) != 0)
-        return Error::from_errno(errno, "Could not make the socket by which `plumb snapshot` asks");
+        return Error::from_errno(errno, "Could not make the socket by which a {} is asked for", kind.product);
     return result;
 }
 
-bool SnapshotSocket::serve(const std::function<Result<std::string>()>& take) {
+bool RecorderSocket::serve(const std::function<Result<std::string>()>& take) {
     for (int refused = 0; refused < waiting_max; refused++) {
         const FileDescriptor asking(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
         if (!asking.is_open()) return errno != EAGAIN; /* no descriptor is free, say */
@@ -176,7 +175,7 @@ bool SnapshotSocket::serve(const std::function<Result<std::string>()>& take) {
         const timeval patience{1, 0};
         setsockopt(asking.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
         if (!is_self_or_root(peer_of(asking.get()))) {
-            send_line(asking.get(), "error The flight recorder is of another user.");
+            send_line(asking.get(), fmt::format("error The {} is of another user.", kind_->name));
             continue;
         }
         const auto taken = take();
@@ -186,9 +185,9 @@ bool SnapshotSocket::serve(const std::function<Result<std::string>()>& take) {
     return true;
 }
 
-std::vector<std::uint32_t> find_flight_recorders() {
+std::vector<std::uint32_t> find_recorders(const RecorderKind& kind) {
     std::vector<std::uint32_t> found;
-    for (const RecorderName& recorder : recorder_names())
+    for (const RecorderName& recorder : recorder_names(kind))
         if (is_own(recorder)) found.push_back(recorder.process_id);
     /* A socket and each connection to it have a line. */
     std::sort(found.begin(), found.end());
@@ -196,9 +195,20 @@ std::vector<std::uint32_t> find_flight_recorders() {
     return found;
 }
 
-Result<std::string> ask_for_snapshot(std::uint32_t process_id,
-                                     const std::function<void(const std::string&)>& say) {
-    const auto connected = connect_to(process_id);
+Result<std::uint32_t> find_recorder(const RecorderKind& kind, const char* command) {
+    const std::vector<std::uint32_t> recorders = find_recorders(kind);
+    if (recorders.empty())
+        return Error("There is no {} of yours.", kind.name)
+            .hint("Start one with `{}`; root names one of another user by its process id.", kind.made_by);
+    if (recorders.size() > 1)
+        return Error("There are {} {}s: {}.", recorders.size(), kind.name, fmt::join(recorders, ", "))
+            .hint("Say which: `{} {}`.", command, recorders.front());
+    return recorders.front();
+}
+
+Result<std::string> ask_recorder(const RecorderKind& kind, std::uint32_t process_id,
+                                 const std::function<void(const std::string&)>& say) {
+    const auto connected = connect_to(kind, process_id);
     if (!connected) return connected.error();
     const FileDescriptor& asking = *connected;
     constexpr int patience_ms = 1000;
@@ -210,11 +220,11 @@ Result<std::string> ask_for_snapshot(std::uint32_t process_id,
                             process_id, process_id));
     const std::string answer = receive_all(asking.get());
     if (answer.size() > answer_bytes_max)
-        return Error("Process {} answers with more than a path: it is no flight recorder.", process_id);
+        return Error("Process {} answers with more than a path: it is no {}.", process_id, kind.name);
     constexpr std::string_view good = "ok ", bad = "error ";
     if (answer.starts_with(good)) return answer.substr(good.size());
     if (answer.starts_with(bad)) return Error("{}", answer.substr(bad.size()));
-    return Error("Recorder {} ended before the snapshot was complete.", process_id);
+    return Error("Recorder {} ended before the {} was complete.", process_id, kind.product);
 }
 
 } // namespace plumb

@@ -1,0 +1,100 @@
+/*
+ * plumb rotate [DIR | NAME | PID]: has a recorder that writes chunks (`plumb record --rotate`) end this one, and prints where it
+ * is.
+ */
+#include "base/output_buffer.h"
+#include "base/process_names.h"
+#include "cli/command.h"
+#include "cli/option_checks.h"
+#include "cli/output.h"
+#include "cli/recorder_socket.h"
+#include "cli/trace_directory.h"
+#include "consumerd/control/state.h"
+#include "consumerd/control/user_directory.h"
+
+#include <fmt/format.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+
+namespace plumb {
+namespace {
+
+/* Who keep sessions of that name. */
+std::vector<std::uint32_t> recorders_of_session(const std::string& name) {
+    std::vector<std::uint32_t> found;
+    const auto directories = UserDirectory::all_existing(::geteuid());
+    if (!directories) return found;
+    for (const UserDirectory& directory : *directories) {
+        const auto state = StateFile::open_existing(directory);
+        if (!state) continue;
+        const auto rules = state->rule_set();
+        if (!rules) continue;
+        for (const plumb_session& session : (*rules)->sessions)
+            if (session.cookie != 0 &&
+                name == std::string(session.name, ::strnlen(session.name, sizeof session.name)) &&
+                session.controller_namespace == own_namespace() &&
+                std::find(found.begin(), found.end(), session.controller_process_id) == found.end())
+                found.push_back(session.controller_process_id);
+    }
+    return found;
+}
+
+std::optional<std::uint32_t> number_in(const std::string& text) {
+    std::uint32_t number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, wrong] = std::from_chars(text.data(), end, number);
+    if (wrong != std::errc() || rest != end || number == 0) return {};
+    return number;
+}
+
+/* A directory that is there comes first, as `./NAME` can always be written, and then a session's name. */
+Result<std::uint32_t> choose_recorder(const std::string& wanted) {
+    if (wanted.empty()) return find_recorder(chunk_recorders, "plumb rotate");
+    struct stat info {};
+    if (::stat(wanted.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+        if (const std::uint32_t writer = writer_of(wanted); writer != 0) return writer;
+        return Error("Nobody who is seen from here records into {}.", wanted)
+            .hint("Name the directory that was given to `plumb record -o`, not one of its chunks.");
+    }
+    const std::vector<std::uint32_t> recorders = recorders_of_session(wanted);
+    if (recorders.size() > 1)
+        return Error("There are {} sessions called {}.", recorders.size(), wanted)
+            .hint("Say which by its process id: `plumb rotate {}`.", recorders.front());
+    if (!recorders.empty()) return recorders.front();
+    if (const auto number = number_in(wanted)) return *number;
+    return Error("There is no directory {}, and no session of yours of that name.", wanted)
+        .hint("`plumb list` shows the sessions.");
+}
+
+int run_rotate(const std::string& wanted) {
+    const auto recorder = choose_recorder(wanted);
+    if (!recorder) return complain(recorder.error());
+    const auto directory = ask_recorder(chunk_recorders, *recorder,
+                                        [](const std::string& line) { print_error("plumb: {}\n", line); });
+    if (!directory) return complain(directory.error());
+    print_out("{}\n", without_controls(*directory)); /* what answers root may be another user's */
+    return 0;
+}
+
+void add_rotate(CLI::App& app) {
+    auto wanted = std::make_shared<std::string>();
+    CLI::App* const command = app.add_subcommand(
+        "rotate", "End the chunk that a recording (plumb record --rotate) writes, and begin the next");
+    command
+        ->add_option("RECORDING", *wanted,
+                     "Directory, session or process id of the plumb record; not needed if there is only one")
+        ->check(not_empty());
+    command->footer("Prints the directory of the chunk, a trace for plumb view and others. Recording goes on "
+                    "in the next.");
+    command->callback([wanted] { finish(run_rotate(*wanted)); });
+}
+
+const Command rotate_command(add_rotate, 16);
+
+} // namespace
+} // namespace plumb
