@@ -122,6 +122,34 @@ ClockPair pair_at(double monotonic_s, double counter_s) {
             static_cast<uint64_t>(monotonic_s * static_cast<double>(second_ns)), 0};
 }
 
+/* As readers of CTF do, by a whole number of counts a second. */
+uint64_t read_ns(const plumb_clock_page& page, uint64_t cycles) {
+    const auto distance = static_cast<double>(static_cast<int64_t>(cycles - page.base_cycles));
+    return page.base_monotonic_ns +
+           static_cast<uint64_t>(distance * 1e9 / static_cast<double>(page.frequency_hz));
+}
+
+/* Readings that are 300 ns off, to and fro, and a counter whose rate is not what was told. */
+TEST(ClockCalibration, EachLineBeginsWhereTheOneBeforeHasGotToAndTheyFollowTheClock) {
+    std::vector<ClockPair> pairs;
+    for (int i = 0; i <= 100; i++)
+        pairs.push_back(pair_at(i + (i % 2 == 0 ? 300e-9 : -300e-9), i * 1.0001));
+    const std::vector<ClockPair> read = pairs;
+    auto calibration = of_pairs(std::move(pairs), RateSource::kernel);
+    for (size_t i = 1; i <= 100; i++) {
+        calibration.refine();
+        const plumb_clock_page before = calibration.page();
+        const uint64_t cut = read[i].cycles - 1000;
+        calibration.begin_line(cut);
+        const plumb_clock_page& next = calibration.page();
+        EXPECT_LE(read_ns(before, cut), read_ns(next, cut + 1)) << i;
+        EXPECT_LE(read_ns(next, cut), read_ns(before, cut) + 4) << i;
+        EXPECT_NEAR(static_cast<double>(read_ns(next, read[i].cycles)), static_cast<double>(i) * 1e9, 400)
+            << i;
+    }
+    EXPECT_LE(calibration.worst_deviation_ns(), 1'000'000u); /* the rate that was told at first */
+}
+
 TEST(ClockCalibration, KeepsItsRateWhereTheCounterRanOnInASuspend) {
     auto calibration = of_pairs({pair_at(0, 0), pair_at(600, 600), pair_at(601, 29'400), pair_at(602, 29'401),
                                  pair_at(700'000, 728'799)},
