@@ -253,20 +253,38 @@ std::vector<std::uint32_t> thread_ids(std::uint32_t process_id) {
     return ids;
 }
 
+/* 0: there is no such process. */
+static std::uint32_t thread_count(std::uint32_t process_id) {
+    const auto stat = stat_of(fmt::format("/proc/{0}/task/{0}", process_id));
+    return stat ? stat->thread_count : 0;
+}
+
+/* New threads stand behind the others. So where /proc ends at one that has just ended, it shows fewer than there were before, if
+ * that one was there then; else fewer than there are now. */
+ShownThreads shown_threads(std::uint32_t process_id) {
+    const std::uint32_t before = thread_count(process_id);
+    std::vector<std::uint32_t> ids = thread_ids(process_id);
+    const bool is_whole = ids.size() >= std::max(before, thread_count(process_id));
+    return {std::move(ids), is_whole};
+}
+
 FoundThreads found_threads(std::uint32_t process_id) {
     struct timespec now {};
     (void)::clock_gettime(CLOCK_BOOTTIME, &now); /* as /proc tells when they began */
     const std::uint64_t now_ns =
         static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
     const std::uint64_t tick_ns = 1'000'000'000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+    const ShownThreads shown = shown_threads(process_id);
     FoundThreads found;
-    for (const std::uint32_t thread_id : thread_ids(process_id)) {
+    found.is_whole = shown.is_whole;
+    for (const std::uint32_t thread_id : shown.ids) {
         const auto stat = stat_of(fmt::format("/proc/{}/task/{}", process_id, thread_id));
         const bool leads_others = stat && thread_id == process_id && stat->thread_count > 1;
         if (!stat || (stat->is_ending() && !leads_others))
             found.ended.push_back(thread_id);
         else
             found.living.push_back({thread_id, now_ns - std::min(now_ns, stat->start_ticks * tick_ns)});
+        found.goes_on |= stat && !stat->is_ending();
     }
     return found;
 }

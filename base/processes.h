@@ -80,6 +80,13 @@ std::optional<std::uint64_t> thread_run_ns(std::uint32_t process_id, std::uint32
  * read that has not ended. */
 Result<ProcessStatus> most_filtered_status(std::uint32_t process_id);
 std::vector<std::uint32_t> thread_ids(std::uint32_t process_id);
+struct ShownThreads {
+    std::vector<std::uint32_t> ids;
+    /* /proc shows nothing of one that has just ended, nor of those behind it. Whether nobody is missing, unless one of those
+     * that are shown has ended since. */
+    bool is_whole;
+};
+ShownThreads shown_threads(std::uint32_t process_id);
 struct LivingThread {
     std::uint32_t id;
     std::uint64_t age_ns; /* to the tick of /proc, 10 ms */
@@ -89,6 +96,9 @@ struct FoundThreads {
     std::vector<LivingThread> living;
     /* Gone while they were looked at, or on their way out: the kernel has told already, or will in a moment, that they ended. */
     std::vector<std::uint32_t> ended;
+    bool is_whole = false; /* as of those that are shown */
+    /* Whether one of the living goes on: the first one may be among them for others that are not shown. */
+    bool goes_on = false;
 };
 FoundThreads found_threads(std::uint32_t process_id);
 

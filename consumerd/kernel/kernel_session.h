@@ -202,7 +202,8 @@ private:
     struct Numbers {
         std::vector<std::uint32_t> all;
         std::vector<std::uint32_t> open; /* too young, or ended; by our numbers */
-        bool has_ended = false;
+        bool misses_some = false;        /* perhaps: threads ended while they were shown */
+        bool goes_on = false;            /* of the living, one does */
     };
     Result<Numbers> machine_numbers(std::uint32_t process_id, std::set<std::uint32_t>& known,
                                     std::uint64_t least_age_ns) const;

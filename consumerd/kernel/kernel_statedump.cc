@@ -177,8 +177,9 @@ public:
         std::set<std::uint32_t> dumped;
         bool has_missed = true;
         for (int looks = 0; looks < looks_max && has_missed; looks++) {
-            has_missed = false;
-            for (const std::uint32_t thread_id : thread_ids(process_id))
+            const ShownThreads shown = shown_threads(process_id);
+            has_missed = !shown.is_whole;
+            for (const std::uint32_t thread_id : shown.ids)
                 if (!dumped.contains(thread_id)) {
                     const bool is_there = thread(process_id, thread_id);
                     if (is_there) dumped.insert(thread_id);

@@ -82,7 +82,8 @@ Result<KernelSession::Numbers> KernelSession::machine_numbers(std::uint32_t proc
                                                               std::uint64_t least_age_ns) const {
     Numbers found;
     const FoundThreads threads = found_threads(process_id);
-    found.has_ended = !threads.ended.empty();
+    found.misses_some = !threads.ended.empty() || !threads.is_whole;
+    found.goes_on = threads.goes_on;
     for (const std::uint32_t thread_id : threads.ended)
         if (!known.contains(thread_id)) found.open.push_back(thread_id);
     for (const LivingThread& thread : threads.living) {
@@ -101,7 +102,7 @@ Result<KernelSession::Numbers> KernelSession::machine_numbers(std::uint32_t proc
             found.all.push_back(*number);
         else
             found.open.push_back(thread.id);
-        found.has_ended |= !number;
+        found.misses_some |= !number;
     }
     return found;
 }
@@ -227,12 +228,13 @@ Result<bool> KernelSession::add_all(const std::vector<std::uint32_t>& process_id
 Result<KernelSession::Look> KernelSession::add(const std::vector<std::uint32_t>& process_ids,
                                                std::set<std::uint32_t>& known, std::uint64_t least_age_ns) {
     Numbers found;
+    int certain = certain_enough;
     for (const std::uint32_t process_id : process_ids) {
         const auto of_process = machine_numbers(process_id, known, least_age_ns);
         if (!of_process) return of_process.error();
         found.all.insert(found.all.end(), of_process->all.begin(), of_process->all.end());
         found.open.insert(found.open.end(), of_process->open.begin(), of_process->open.end());
-        found.has_ended |= of_process->has_ended;
+        if (of_process->misses_some) certain = std::min(certain, of_process->goes_on ? 1 : 0);
     }
     const auto in_list = listed("set_event_pid");
     if (!in_list) return in_list.error();
@@ -243,8 +245,9 @@ Result<KernelSession::Look> KernelSession::add(const std::vector<std::uint32_t>&
     if (!found.all.empty())
         if (Status set = write_tracefs(path("set_event_pid"), separated_by_spaces(found.all), true); !set)
             return set.error();
-    /* /proc shows nothing of those behind one that ends while it is shown. */
-    return Look{found.all.size() + found.open.size(), found.has_ended ? 1 : certain_enough};
+    /* Somebody who goes on, and is in the list, has whoever he starts in it. Where only such are shown as have ended, nothing is
+     * known of the one that the last of them has started. */
+    return Look{found.all.size() + found.open.size(), certain};
 }
 
 Result<std::set<std::uint32_t>> KernelSession::named_here(const char* list) const {

@@ -79,10 +79,13 @@ TEST_F(FirstThreadEnded, ItsNumberIsOneOfThoseThatLive) {
     EXPECT_THAT(ids_of(id), Contains(id));
     EXPECT_THAT(ids_of(id), Contains(living_thread(id).value_or(0)));
     EXPECT_THAT(found_threads(id).ended, IsEmpty());
+    EXPECT_TRUE(found_threads(id).is_whole);
+    EXPECT_TRUE(found_threads(id).goes_on);
     kill(subject_->process_id(), SIGKILL);
     while (subject_->is_alive())
         usleep(1000);
     EXPECT_THAT(ids_of(id), IsEmpty());
+    EXPECT_FALSE(found_threads(id).goes_on);
 }
 
 TEST_F(FirstThreadEnded, AZombieIsNot) {
