@@ -314,7 +314,7 @@ Error no_channel_in(const MemoryDump& dump, const DumpedChannels& channels, cons
         return none.hint("{}", fmt::join(problems, " "));
     return none.hint(
         "{}", dump.is_of_machine()
-                  ? "A dump without the page cache (makedumpfile -d with 2, 4 or 8 in its sum) has none."
+                  ? "A dump without the page cache (makedumpfile -d with 2 or 4 in its sum) has none."
                   : "A core has the memory that is shared only with bit 3 in /proc/PID/coredump_filter.");
 }
 

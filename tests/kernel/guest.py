@@ -200,12 +200,13 @@ class GuestTests(unittest.TestCase):
 
 
 class Guest:
-    def __init__(self, version, parameters="", modules=(), processors=2, second_line=None, memory="1G"):
+    def __init__(self, version, parameters="", modules=(), processors=2, second_line=None, memory="1G", second_disk=None):
         """`parameters`: for the kernel's command line; `modules`: beside those that the disk needs; `second_line`: a file
-        that gets what the guest sends over /dev/ttyS1."""
+        that gets what the guest sends over /dev/ttyS1; `second_disk`: one that is /dev/vdb."""
         self.processors = processors
         self.memory = memory
         self.more = ["-serial", f"file:{second_line}"] if second_line else []
+        self.second_disk = second_disk
         self.kernel = KERNELS / version / "vmlinuz"
         self.parameters = parameters
         self.archive = Archive()
@@ -237,19 +238,25 @@ class Guest:
         self.steps.append(name)
         self.archive.add(f"/steps/{len(self.steps):02}_{name}", script.encode())
 
+    def write_initrd(self, file, step_seconds):
+        self.archive.add("/step_seconds", str(step_seconds).encode())
+        self.archive.write(file)
+
     def command(self, folder, step_seconds):
         """That of the emulator, with all that the guest needs in `folder`."""
-        self.archive.add("/step_seconds", str(step_seconds).encode())
-        self.archive.write(folder / "initrd")
-        with (folder / "disk").open("wb") as file:
-            file.truncate(DISK_BYTES)
+        self.write_initrd(folder / "initrd", step_seconds)
+        disks = []
+        for path in filter(None, (folder / "disk", self.second_disk)):
+            with path.open("wb") as file:
+                file.truncate(DISK_BYTES if path != self.second_disk else 2 * DISK_BYTES)
+            disks += ["-drive", f"file={path},format=raw,if=virtio,cache=unsafe"]
         return [QEMU, "-accel", ACCELERATOR, "-cpu", CPU, "-smp", str(self.processors), "-m", self.memory, "-nodefaults",
                 "-no-reboot", "-display", "none", "-serial", f"file:{folder / 'console'}", *self.more, "-kernel", self.kernel,
-                "-initrd", folder / "initrd", "-drive", f"file={folder / 'disk'},format=raw,if=virtio,cache=unsafe",
-                "-append", f"console=ttyS0 panic=-1 quiet {self.parameters}"]
+                "-initrd", folder / "initrd", *disks, "-append", f"console=ttyS0 panic=-1 quiet {self.parameters}"]
 
-    def boot(self, folder, timeout=550, step_seconds=200):
-        """Runs all steps; {name: StepResult}. `folder`: where everything goes."""
+    def boot(self, folder, timeout=550, step_seconds=200, until=None):
+        """Runs all steps; {name: StepResult}. `folder`: where everything goes. `until`: the guest that this one becomes when its
+        kernel crashes; the steps are that one's then."""
         disk, console = folder / "disk", folder / "console"
         start = time.monotonic()
         command = self.command(folder, step_seconds)
@@ -268,7 +275,7 @@ class Guest:
         with tarfile.open(disk) as results:
             results.extractall(folder / "results")
         disk.unlink()
-        return {name: StepResult(folder / "results" / name) for name in self.steps}
+        return {name: StepResult(folder / "results" / name) for name in (until or self).steps}
 
     def boot_to_panic(self, folder, dumps, timeout=200):
         """Runs the steps, one of which is to crash the kernel; the parameters have panic=0. Then QEMU writes the guest's memory

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from guest import KERNELS, SOURCE, Guest
 
+ADMINISTRATORS = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"  # where programs are that not everybody has in PATH
 BUILT = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "kmod"
 
 # Behind a program that had a directory of the module's open: the module looks ten times a second for whether all is closed.

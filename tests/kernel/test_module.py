@@ -5,8 +5,9 @@
 # cmake-cost: 600
 """plumb.ko on a stock kernel: built without a warning of the compiler's (W=1) or sparse's; what it answers by its system call and
 its device, right questions and wrong ones; its clock page against the kernel's own clocks; loaded and unloaded 100 times while
-threads ask it, and refused to unload while it is in use. Two hostile users, under the kernel's own checks of its memory
-(for 5 minutes with PLUMB_THOROUGH set).
+threads ask it, and refused to unload while it is in use. Two hostile users, under the kernel's own checks of its memory.
+With PLUMB_THOROUGH set that is for 5 minutes, and under these checks it is loaded, asked and unloaded 100 times, and
+records 100 programs that sleep 1,000 times; it takes some 40 minutes then.
 
     PLUMB_BUILD_DIR=build/dev PLUMB_SOURCE_DIR=. python3 tests/kernel/test_module.py 6.1 [TEST...]"""
 import json
@@ -20,14 +21,13 @@ import unittest
 from pathlib import Path
 
 from guest import KERNELS, GuestTests, run_tests
-from guest_module import COUNTER, complaints, guest_with_module, why_not_built
+from guest_module import ADMINISTRATORS, COUNTER, complaints, guest_with_module, why_not_built
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
 BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
 VERSION = sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else ""
 PARAMETERS = COUNTER
 LOADS = 100
-ADMINISTRATORS = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"  # not everybody has these
 DKMS = shutil.which("dkms", path=ADMINISTRATORS)
 CLOCK_LOOKS = 200_000
 PROCESSES = 100
@@ -96,7 +96,8 @@ for who in worker everybody; do
     rm $RESULTS/said
 done
 """
-HOSTILE_SECONDS = 300 if os.environ.get("PLUMB_THOROUGH") else 15
+THOROUGH = bool(os.environ.get("PLUMB_THOROUGH"))
+HOSTILE_SECONDS = 300 if THOROUGH else 15
 CHECKS = "slub_debug=FZPU page_poison=1 init_on_free=0 init_on_alloc=0"
 CHECKS_ARE_ON = """
 for check in sanity_checks poison red_zone store_user; do
@@ -116,12 +117,14 @@ unreclaimable >$RESULTS/after
 unload
 """
 THRASH = "insmod /plumb.ko\n" + HOSTILE.replace(f"hostile {HOSTILE_SECONDS}", f"thrash {HOSTILE_SECONDS * 2 // 3}").replace("hostile", "thrash")
-AGAIN_AND_AGAIN = f"""
+AGAIN_AND_AGAIN = """
+rm -f /tmp/over
 module_calls traffic /tmp/over 4 >$RESULTS/traffic & traffic=$!
 loads=0
 refused=0
-while [ $loads -lt {LOADS} ]; do
+while [ $loads -lt LOADS ]; do
     insmod /plumb.ko || exit 1
+    ASKED
     until rmmod plumb 2>/dev/null; do refused=$((refused + 1)); done
     loads=$((loads + 1))
 done
@@ -129,6 +132,33 @@ touch /tmp/over
 wait $traffic || exit 2
 echo $refused >$RESULTS/refused
 module_calls without
+"""
+
+
+def again_and_again(loads, asked=False):
+    return AGAIN_AND_AGAIN.replace("LOADS", str(loads)).replace("ASKED", "module_calls asked || exit 3" if asked else "")
+
+
+# Each recording switches on and off for all of them, while they sleep. Now and then they are woken, in a recording and behind it.
+ROUNDS = 1000
+SLEEPERS_AGAIN = f"""
+insmod /plumb.ko || exit 1
+mkdir /tmp/sleepers
+sleepers {PROCESSES} /tmp/sleepers >$RESULTS/said & sleepers=$!
+while ! [ -e /tmp/sleepers/ready ]; do sleep 0.05; done
+WAKE='touch /tmp/sleepers/wake; while [ -e /tmp/sleepers/wake ]; do sleep 0.05; done'
+for round in $(seq {ROUNDS}); do
+    if [ $((round % 50)) = 0 ]; then
+        plumb record -q --json -o /tmp/trace --force -e 'sleepers:*' --exe sleepers -- sh -c "$WAKE" || exit 2
+        sh -c "$WAKE"
+    else
+        plumb record -q --json -o /tmp/trace --force -e 'sleepers:*' --duration 10ms || exit 3
+    fi >>$RESULTS/summaries
+done
+touch /tmp/sleepers/end
+wait $sleepers || exit 4
+rm -r /tmp/sleepers
+unload
 """
 
 
@@ -174,7 +204,7 @@ class Module(GuestTests):
         guest.step("has_to_hear", HAS_TO_HEAR)
         guest.step("parameters", PARAMETERS_OF_INIT)
         guest.step("files", FILES)
-        guest.step("again", AGAIN_AND_AGAIN)
+        guest.step("again", again_and_again(LOADS))
         guest.step("stuck", STUCK)
         guest.step("log", "dmesg")
         return guest.boot(folder)
@@ -292,9 +322,9 @@ class UnderTheKernelsChecks(GuestTests):
                              ("updates", "module_calls updates"), ("channels", "module_calls channels"),
                              ("directories", "module_calls directories"), ("hostile", HOSTILE),
                              ("thrash", THRASH),
-                             ("again", AGAIN_AND_AGAIN.replace(str(LOADS), "20")), ("log", "dmesg")):
+                             ("again", again_and_again(LOADS if THOROUGH else 20, asked=THOROUGH)), ("log", "dmesg")):
             guest.step(name, script)
-        return guest.boot(folder, timeout=450 + 2 * HOSTILE_SECONDS, step_seconds=200 + HOSTILE_SECONDS)
+        return guest.boot(folder, timeout=450 + (4 if THOROUGH else 2) * HOSTILE_SECONDS, step_seconds=200 + HOSTILE_SECONDS)
 
     def test_the_checks_are_on(self):
         self.passed("checks")
@@ -317,6 +347,36 @@ class UnderTheKernelsChecks(GuestTests):
         before, after = (int((result.folder / name).read_text()) for name in ("before", "after"))
         print(f"unreclaimable slabs: {before} KiB before, {after} KiB after")
         self.assertLess(after - before, 4096)
+
+    def test_the_kernel_has_nothing_to_say(self):
+        self.assertEqual(complaints(self.passed("log").out), [])
+
+
+@unittest.skipUnless(THOROUGH, "it takes half an hour: with PLUMB_THOROUGH=1")
+class SleepersAgainAndAgain(GuestTests):
+    @classmethod
+    def boot(cls, folder):
+        guest, _ = guest_with_calls(folder, f"{PARAMETERS} {CHECKS}")
+        guest.add(BUILD / "cli/plumb", "/bin/plumb")
+        guest.add(BUILD / "tests/fixtures/sleepers", "/bin/sleepers")
+        guest.step("checks", CHECKS_ARE_ON)
+        guest.step("sleepers", SLEEPERS_AGAIN)
+        guest.step("log", "dmesg")
+        return guest.boot(folder, timeout=3600, step_seconds=3500)
+
+    def test_programs_that_sleep_are_recorded_and_none_of_their_calls_ends_early(self):
+        self.passed("checks")
+        folder = self.passed("sleepers").folder
+        woken = ROUNDS // 50
+        said = (folder / "said").read_text()
+        print(said)
+        self.assertEqual(said.split("\n")[0], f"{PROCESSES} asleep, {2 * woken * 10 * PROCESSES} events, 0 calls ended early")
+        summaries = [json.loads(text) for text in re.split(r"(?<=^})\n", (folder / "summaries").read_text(), flags=re.M) if text.strip()]
+        self.assertEqual(len(summaries), ROUNDS)
+        for number, summary in enumerate(summaries, 1):
+            recorded = 0 if number % 50 else 10 * PROCESSES
+            self.assertEqual((summary["events"], summary["events_lost"], summary["unreachable"], summary["disturbed"]),
+                             (recorded, 0, [], []), number)
 
     def test_the_kernel_has_nothing_to_say(self):
         self.assertEqual(complaints(self.passed("log").out), [])
