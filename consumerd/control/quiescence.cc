@@ -61,6 +61,7 @@ struct Attempt {
     std::uint64_t lacking_since_ns = 0; /* when no handler was seen */
     int lost = 0;
     std::uint64_t by_module_since_ns = 0; /* 0: not asked by that way */
+    int asked_again = 0;                  /* by that way, where the signal was blocked */
     bool is_beyond_module = false;
     std::optional<bool> is_concerned;
     std::set<std::uint32_t> threads;
@@ -303,8 +304,15 @@ private:
 
     /* Whether its first thread to go on follows before it does anything else. */
     bool is_asleep_behind_module(const ProcessSlot& slot, Attempt& attempt) {
-        const auto update = ModuleUpdates::of_machine()->look(slot.process_id(), slot.content.signal_number);
+        ModuleUpdates* const module = ModuleUpdates::of_machine();
+        const auto update = module->look(slot.process_id(), slot.content.signal_number);
         if (update && update->is_asleep) return true;
+        /* Perhaps only while the handler ran, for what it was asked before. */
+        constexpr int asks_again_max = 4;
+        if (update && update->is_blocked && attempt.asked_again++ < asks_again_max) {
+            const auto again = module->ask(slot.process_id(), slot.content.signal_number, slot.index);
+            return again && again->is_asleep;
+        }
         /* Those that run block the signal, or nobody gets there (a frozen cgroup): the other way may, and says why not. */
         const std::uint64_t patience_ns =
             update && update->is_blocked ? options_.patience_ns : module_patience_ns;
