@@ -170,7 +170,7 @@ class Rotation(TracedProgramTest):
         return whole, of_chunks
 
     def test_each_event_is_in_one_chunk_and_each_chunk_is_a_trace(self):
-        written = self.record("--rotate-period", "500ms", program=(WRITERS, 100, 4000, 21))
+        written = self.record("--rotate-period", "500ms", program=(WRITERS, 100, 4000, 8))
         self.assertEqual(len(written), WRITERS, self.said)
         chunks = self.chunks()
         self.assertGreaterEqual(len(chunks), 35)
@@ -418,7 +418,7 @@ class Rotation(TracedProgramTest):
     @unittest.skipUnless(HAS_KERNEL, "needs root and tracefs")
     def test_the_kernel_is_cut_at_the_same_moments(self):
         written = self.record("--rotate-period", "1s", "-k", "syscalls:getppid", "-k", "sched:sched_switch",
-                              program=(WRITERS, 160, 10000, 21))
+                              program=(WRITERS, 160, 10000, 8))
         self.check_whole(written)
         whole, of_chunks = self.check_summaries()
         self.assertEqual(whole["events_lost"], 0, self.said)
