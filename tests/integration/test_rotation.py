@@ -173,7 +173,7 @@ class Rotation(TracedProgramTest):
         written = self.record("--rotate-period", "500ms", program=(WRITERS, 100, 4000, 8))
         self.assertEqual(len(written), WRITERS, self.said)
         chunks = self.chunks()
-        self.assertGreaterEqual(len(chunks), 35)
+        self.assertGreaterEqual(len(chunks), 12)
         self.check_whole(written)
         whole, of_chunks = self.check_summaries()
         self.assertEqual((whole["complete"], whole["events_lost"], whole["events"]), (True, 0, sum(written) + 1))
@@ -423,7 +423,7 @@ class Rotation(TracedProgramTest):
         whole, of_chunks = self.check_summaries()
         self.assertEqual(whole["events_lost"], 0, self.said)
         chunks = self.chunks()
-        self.assertGreaterEqual(len(chunks), 18)
+        self.assertGreaterEqual(len(chunks), 6)
         calls = 0
         for chunk, summary in zip(chunks, of_chunks):
             _, text = self.read(chunk)
