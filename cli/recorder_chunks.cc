@@ -23,7 +23,7 @@ namespace {
 constexpr std::uint64_t size_look_ns = 25'000'000;
 /* Behind a rotation that failed, as on a full disk. */
 constexpr std::uint64_t retry_ns = 1'000'000'000;
-constexpr std::uint64_t summary_space_bytes = 64 * 1024;
+constexpr std::uint64_t chunk_summary_bytes = 64 * 1024;
 
 std::string absolute(const std::string& path) {
     char resolved[PATH_MAX];
@@ -43,7 +43,7 @@ Status Recorder::open_chunks() {
     const auto first = chunks_->make();
     if (!first) return first.error();
     chunks_->enter();
-    chunk_summary_space_ = reserve_space(*first, summary_space_bytes);
+    chunk_summary_space_ = reserve_space(*first, chunk_summary_bytes);
     auto socket = RecorderSocket::listen(chunk_recorders);
     if (!socket) return socket.error();
     socket_ = std::move(*socket);
@@ -147,7 +147,7 @@ Result<std::string> Recorder::rotate() {
     finish_chunk(std::move(ended.totals), std::move(problems), at);
     chunks_->enter();
     chunk_began_ = at;
-    chunk_summary_space_ = reserve_space(*directory, summary_space_bytes);
+    chunk_summary_space_ = reserve_space(*directory, chunk_summary_bytes);
     return absolute(path);
 }
 
