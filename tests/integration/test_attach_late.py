@@ -129,7 +129,7 @@ int main(int count, char** arguments) {
         process = self.start(self.program)
         self.assertEqual(process.stdout.readline(), "there\n")
         with open(f"/dev/shm/plumb-{os.geteuid()}/state", "r+b") as file, mmap.mmap(file.fileno(), 0) as state:
-            of_process = [at for at in range(143360, 143360 + 4096 * 64, 64)
+            of_process = [at for at in range(274432, 274432 + 4096 * 64, 64)
                           if struct.unpack_from("<Q", state, at)[0] >> 10 & 0x3fffff == process.pid]
             self.assertEqual(len(of_process), 1)
             struct.pack_into("<I", state, of_process[0] + 48, 1)

@@ -119,7 +119,7 @@ def check_directory():
 def check_state():
     expect("sound", state_file("pass"), "state-file", "ok", 0, "0 processes")
     expect("damaged", state_file("b[0] ^= 1"), "state-file", "limited", 0, "damaged", "replaces")
-    expect("newer", state_file("b[8] += 1"), "state-file", "limited", 0, "version 4.", "understands version 3",
+    expect("newer", state_file("b[8] += 1"), "state-file", "limited", 0, "version 5.", "understands version 4",
            "replaces")
     expect("short", state_file("del b[-1]"), "state-file", "limited", 0, "damaged")
     state = f"{DIRECTORY}/state"

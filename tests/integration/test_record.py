@@ -235,7 +235,6 @@ int main(int argc, char** argv) {
                 (["-e", "shop:"], "it has no event"),
                 (["-e", "shop:["], "has no end"),
                 (["-e", "!shop:[a"], "has no end"),
-                (["-e", "shop:order if id > 3"], "it has a space"),
                 (["-e", " shop:order"], "it has a space"),
                 (["-e", "shop:{a,b}"], "it has a '{'"),
                 (["-e", "!!shop:order"], "it has a '!'"),

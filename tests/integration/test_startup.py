@@ -171,7 +171,7 @@ class Startup(unittest.TestCase):
     def test_no_file_is_made_that_may_not_be_as_large(self):
         """The kernel would end the program by SIGXFSZ, in a constructor."""
         for way in (f"{self.folder}/traced speak", f"env LD_PRELOAD={shlex.quote(str(PROBE))} {self.folder}/bare speak"):
-            done = self.in_namespace(f"{SHM}\nulimit -f 395\nexec {way}")
+            done = self.in_namespace(f"{SHM}\nulimit -f 523\nexec {way}")
             self.assertEqual((done.returncode, done.stdout, done.stderr), (42, "to output\n", "to error\n"))
 
     def test_programs_run_whatever_shared_memory_is_like(self):
@@ -191,8 +191,8 @@ class Startup(unittest.TestCase):
             "state is a directory": f"{SHM}; mkdir -m 700 {directory} {directory}/state",
             "state is a FIFO": f"{SHM}; mkdir -m 700 {directory}; mkfifo -m 600 {directory}/state",
             "state is empty": f"{SHM}; mkdir -m 700 {directory}; umask 077; touch {directory}/state",
-            "state has holes": f"{SHM}; mkdir -m 700 {directory}; umask 077; truncate -s 405504 {directory}/state",
-            "state is noise": f"{SHM}; mkdir -m 700 {directory}; umask 077; head -c 405504 /dev/urandom >{directory}/state",
+            "state has holes": f"{SHM}; mkdir -m 700 {directory}; umask 077; truncate -s 536576 {directory}/state",
+            "state is noise": f"{SHM}; mkdir -m 700 {directory}; umask 077; head -c 536576 /dev/urandom >{directory}/state",
         }
         ways = {"linked": f"{self.folder}/traced speak",
                 "preloaded": f"LD_PRELOAD={shlex.quote(str(PROBE))} {self.folder}/bare speak",

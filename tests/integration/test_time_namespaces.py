@@ -143,7 +143,7 @@ class TimeNamespaces(traced_program.TracedProgramTest):
     @staticmethod
     def slots():
         """Claim and time of registering of each slot that is taken."""
-        words = memoryview(STATE.read_bytes()[143360:]).cast("Q")
+        words = memoryview(STATE.read_bytes()[274432:]).cast("Q")
         return [(words[i], words[i + 1]) for i in range(0, len(words), 8) if words[i] != 0]
 
     def test_times_are_those_of_the_machine(self):

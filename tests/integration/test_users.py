@@ -52,7 +52,7 @@ count = 0
 while True:
     count = (count + 1) % 1024
     for index in range(4096):
-        at = 143360 + 64 * index
+        at = 274432 + 64 * index
         number = others[index // 8 % len(others)] if index % 8 == 0 else os.getpid()
         claim = space << 32 | number << 10 | count
         struct.pack_into("<QQQI", state, at, claim, time.clock_gettime_ns(time.CLOCK_BOOTTIME), 0, count << 16 | 4)
