@@ -61,7 +61,7 @@ using Windows = std::array<Window, writer_count>;
 class Writers {
 public:
     explicit Writers(TestChannel& channel)
-        : channel_(channel), reader_(channel, [this](const SeenRecord& record) { take(record); }) {
+        : reader_(channel, [this](const SeenRecord& record) { take(record); }) {
         for (uint32_t i = 0; i < writer_count; i++)
             threads_.emplace_back([this, i] { write(i); });
         reading_ = std::thread([this] {
@@ -138,7 +138,6 @@ private:
         seen[number] = true;
     }
 
-    TestChannel& channel_;
     std::array<Writer, writer_count> writers_;
     RecordReader reader_;
     std::vector<std::thread> threads_;
