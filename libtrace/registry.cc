@@ -43,8 +43,6 @@ unsigned char writers_room[2 * page_bytes - 1];
 constexpr uint32_t writer_count = 2 * PLUMB_MAX_SESSIONS;
 static_assert(sizeof(plumb_writer) * writer_count + sizeof(uint64_t) <= page_bytes);
 
-// What the word behind the writers says; 0: wiped.
-constexpr uint64_t writers_are_live = 1;
 constexpr uint64_t writers_are_mended = 2; // by a thread that is in after_fork()
 
 // Whether this thread is the one that does it; the others wait until it is done, but not a handler for its own thread.
@@ -172,10 +170,6 @@ void arm_writers() {
     if (sys::call(SYS_madvise, runtime.writers, page_bytes, MADV_WIPEONFORK) != 0) return;
     store_relaxed(*runtime.writers_live, writers_are_live);
     store_release(runtime.writers_armed, true); // who sees it sees `writers_live`
-}
-
-bool writers_are_wiped() {
-    return load_acquire(runtime.writers_armed) && load_acquire(*runtime.writers_live) != writers_are_live;
 }
 
 // The first object that registers. glibc runs constructors one at a time; musl lets two threads run those of two plug-ins at

@@ -153,8 +153,13 @@ void run_in_forked_children(void (*function)());
 
 // registry.cc
 int initialise();
-void after_fork();        // in the child
-bool writers_are_wiped(); // a fork that ran no handlers
+void after_fork(); // in the child
+
+// What the word behind the writers says; 0: wiped.
+constexpr uint64_t writers_are_live = 1;
+inline bool writers_are_wiped() { // a fork that ran no handlers
+    return load_acquire(runtime.writers_armed) && load_acquire(*runtime.writers_live) != writers_are_live;
+}
 
 // update_signal.cc
 void install_handler();
@@ -179,12 +184,15 @@ void call_on_own_stack(void (*function)()); // as the owner of `updating`, with 
 
 // update.cc
 void request_update();
-void request_update_within(); // the same, with SignalsHeld, which that one would take for interrupted
-void switch_off_all();        // at once, for the fast path too; as the owner of `updating`
-bool rules_have_moved();      // since they were last asked for
-void follow_if_moved();       // updates if the rules have changed since; for who comes by anyway
-void quiesced();              // as the owner of `updating`
-void register_membarrier();   // in ordinary context, or before the first event is switched on
+void request_update_within();    // the same, with SignalsHeld, which that one would take for interrupted
+void switch_off_all();           // at once, for the fast path too; as the owner of `updating`
+inline bool rules_have_moved() { // since they were last asked for
+    return runtime.state != nullptr &&
+           load_relaxed(runtime.state->generation) != load_relaxed(runtime.generation);
+}
+void follow_if_moved();     // updates if the rules have changed since; for who comes by anyway
+void quiesced();            // as the owner of `updating`
+void register_membarrier(); // in ordinary context, or before the first event is switched on
 
 // With SignalsHeld, in ordinary context: waits, in the kernel, until this thread is the one that updates. False: another one
 // has not ended for ten seconds, or is this thread's own, which a handler has interrupted; then nothing is to be released.

@@ -420,11 +420,6 @@ void request_update_within() {
     }
 }
 
-bool rules_have_moved() {
-    return runtime.state != nullptr &&
-           load_relaxed(runtime.state->generation) != load_relaxed(runtime.generation);
-}
-
 // A process that cannot be signalled (every thread blocks the signal, or the program has a handler of its own for it)
 // follows here.
 void follow_if_moved() {

@@ -1,6 +1,6 @@
 // From the code in the state file, which knows names, to the program for one event, which knows places. The code is not
 // believed: what is no code makes a condition that never holds.
-#include "program.h"
+#include "tests.h"
 
 #include <plumb/detail/marker_names.h>
 
@@ -41,7 +41,7 @@ public:
     Linked end() {
         if (!is_sound_ || depth_ != 1 || known_[0] != Known::anything)
             return has_room_ ? Linked::never_holds : Linked::no_room;
-        if (!has_room_) return Linked::no_room;
+        if (!has_room_ || !make_tests(program_, step_count_, texts_from_)) return Linked::no_room;
         store_relaxed(program_.has_floats, has_floats_ ? 1u : 0u);
         store_relaxed(program_.step_count, step_count_);
         return Linked::done;
@@ -175,6 +175,10 @@ private:
         }
         Known& last = known_[depth_ - 1];
         if (last == Known::not_true) last = Known::anything;
+        Constant of;
+        if (code == PLUMB_CONDITION_BIT_NOT && find_constant(step_count_, of) &&
+            replace_by_constant(of.first_step, of_one(code, integer_value(of.value))))
+            return;
         add_step({code, 0, 0, 0, 0});
     }
 
@@ -194,24 +198,59 @@ private:
             result = one_is_open ? Known::anything : Known::not_true;
         else
             result = a == Known::none || b == Known::none ? Known::none : Known::anything;
-        if (!join_comparison(code)) add_step({code, 0, 0, 0, 0});
+        if (!join_constants(code) && !join_comparison(code)) add_step({code, 0, 0, 0, 0});
+    }
+
+    // A number, whose sign is a step of its own.
+    struct Constant {
+        __int128 value;
+        uint32_t first_step;
+    };
+    bool find_constant(uint32_t behind_step, Constant& constant) const {
+        const bool is_negated =
+            behind_step > 0 && step_at(behind_step - 1).operation == PLUMB_CONDITION_NEGATE;
+        const uint32_t count = is_negated ? 2 : 1;
+        if (!is_sound_ || behind_step < count) return false;
+        const Step number = step_at(behind_step - count);
+        if (number.operation != operation_integer) return false;
+        constant.value =
+            is_negated ? -static_cast<__int128>(number.operand) : static_cast<__int128>(number.operand);
+        constant.first_step = behind_step - count;
+        return true;
+    }
+    // False: it has no room in a step.
+    bool replace_by_constant(uint32_t first_step, const Value& value) {
+        constexpr __int128 most = UINT64_MAX;
+        if (value.kind != Value::Kind::integer || value.integer > most || value.integer < -most) return false;
+        const bool is_negative = value.integer < 0;
+        const __int128 amount = is_negative ? -value.integer : value.integer;
+        step_count_ = first_step;
+        add_step({operation_integer, 0, 0, 0, static_cast<uint64_t>(amount)});
+        if (is_negative) add_step({PLUMB_CONDITION_NEGATE, 0, 0, 0, 0});
+        return true;
+    }
+    // 1 << 20 is counted once.
+    bool join_constants(uint8_t code) {
+        Constant a, b;
+        return code >= PLUMB_CONDITION_BIT_OR && find_constant(step_count_, b) &&
+               find_constant(b.first_step, a) &&
+               replace_by_constant(a.first_step,
+                                   of_two(code, integer_value(a.value), integer_value(b.value)));
     }
 
     // A field that is compared with a number: one step of the last two, or three.
     bool join_comparison(uint8_t code) {
         if (!is_sound_ || code < PLUMB_CONDITION_EQUAL || code > PLUMB_CONDITION_GREATER_EQUAL) return false;
-        const bool is_negated =
-            step_count_ > 0 && step_at(step_count_ - 1).operation == PLUMB_CONDITION_NEGATE;
-        const uint32_t count = is_negated ? 3 : 2;
-        if (step_count_ < count) return false;
-        const Step field = step_at(step_count_ - count), number = step_at(step_count_ - count + 1);
-        if (number.operation != operation_integer ||
-            (field.operation != operation_integer_field && field.operation != operation_enumeration))
+        Constant number;
+        if (!find_constant(step_count_, number) || number.first_step == 0) return false;
+        const Step field = step_at(number.first_step - 1);
+        if (field.operation != operation_integer_field && field.operation != operation_enumeration)
             return false;
-        step_count_ -= count;
+        const bool is_negative = number.value < 0;
+        step_count_ = number.first_step - 1;
         add_step({operation_compare_integer,
-                  static_cast<uint8_t>(field.type | (is_negated ? type_operand_signed : 0)), code,
-                  field.place, number.operand});
+                  static_cast<uint8_t>(field.type | (is_negative ? type_operand_signed : 0)), code,
+                  field.place, static_cast<uint64_t>(is_negative ? -number.value : number.value)});
         return true;
     }
 
@@ -371,6 +410,7 @@ void link_nothing(Program& program) {
     store_relaxed(to[0], words[0]);
     store_relaxed(to[1], words[1]);
     store_relaxed(program.has_floats, 0u);
+    store_relaxed(program.test_count, 0u);
     store_relaxed(program.step_count, 1u);
 }
 

@@ -11,6 +11,7 @@
 #include "../atomic.h"
 
 #include <plumb/abi/condition.h>
+#include <plumb/abi/state.h>
 #include <plumb/runtime.h>
 
 namespace plumb::condition {
@@ -54,6 +55,27 @@ struct Step {
     uint64_t operand;
 };
 
+// Most conditions are comparisons of fields with what is written there, joined by && and ||. They are a row of tests, too, each of which
+// knows where to go on: nothing is kept between two of them, and none leads back. A payload that has no value where a test looks is
+// asked by the steps.
+enum TestKind : uint8_t {
+    test_integer, // the field's value, from `low` on, is within `span`; of signed fields with the sign's bit turned
+    test_text_begins, // the field begins with `span` bytes that stand `low` bytes behind the program's beginning
+    test_text_is,
+    test_text_matches // them as a pattern
+};
+constexpr uint8_t test_holds = 254, test_holds_not = 255;
+constexpr uint32_t tests_max = test_holds;
+
+struct Test {
+    uint8_t kind;
+    uint8_t type;              // as of a step; of a text: enum plumb_field_type
+    uint8_t when_not, when_so; // the index of a test, or what the answer is
+    uint32_t place;
+    uint64_t low;
+    uint64_t span;
+};
+
 // A field of variable length.
 struct Variable {
     uint32_t offset; // behind the one before it
@@ -62,7 +84,7 @@ struct Variable {
     uint16_t reserved;
 };
 
-// Then follow the steps, and behind them texts.
+// Then follow the steps, the tests, and texts.
 struct Program {
     uint32_t version;  // odd: it is being written, or free
     uint32_t bytes;    // of its place in memory, which never change
@@ -71,7 +93,7 @@ struct Program {
     uint32_t step_count;
     uint32_t variable_count;
     uint32_t has_floats; // it counts with floating point
-    uint32_t reserved;
+    uint32_t test_count; // 0: its steps alone say whether it holds
     Variable variables[PLUMB_EVENT_MAX_FIELDS];
 
     Step* steps() { return reinterpret_cast<Step*>(this + 1); }
@@ -99,8 +121,8 @@ void link_nothing(Program& program);
 // run.cc
 // not_known: it may hold, and what it depends on takes a system call to know, which may not be made.
 enum class Answer { holds, holds_not, not_known, changed };
-Answer ask(const Program& program, uint32_t version, const plumb_event_info& info, const void* payload,
-           uint32_t payload_bytes);
+Answer ask_steps(const Program& program, uint32_t version, const plumb_event_info& info, const void* payload,
+                 uint32_t payload_bytes);
 
 // store.cc; as the owner of `updating`
 // The conditions of one event in one session; of none, identity 0: what is written then is every record.
@@ -116,8 +138,21 @@ bool are_installed(const plumb_event& event, uint32_t session, uint64_t identity
 bool remove_conditions(plumb_event& event, uint32_t session); // whether there were any
 void forget_conditions(plumb_event& event);                   // of all sessions, and that it ever had any
 
+} // namespace plumb::condition
+
+// By session.
+struct plumb_event_conditions {
+    plumb::condition::Program* programs[PLUMB_MAX_SESSIONS];
+    plumb_event_conditions* next; // while it is free
+};
+
+namespace plumb::condition {
+
 // Which program a payload is asked by; nullptr: none. Behind the look at its version it is to be looked once more whether it is
 // this one: it may have become another event's in between.
-const Program* program_of(const plumb_event& event, uint32_t session);
+inline const Program* program_of(const plumb_event& event, uint32_t session) {
+    const plumb_event_conditions* const table = load_acquire(event.conditions);
+    return table == nullptr ? nullptr : load_acquire(table->programs[session]);
+}
 
 } // namespace plumb::condition

@@ -1,6 +1,7 @@
 // Asks a payload whether a condition holds. Nothing in the program is believed: it may be written anew meanwhile, and then
 // `version` says so behind.
-#include "program.h"
+#include "fields.h"
+#include "tests.h"
 
 #include "../ring/sequence.h"
 #include "../runtime.h"
@@ -17,10 +18,7 @@ public:
     bool is_something_unknown() const { return is_something_unknown_; }
 
     Run(const Program& program, const plumb_event_info& info, const void* payload, uint32_t payload_bytes)
-        : program_(program),
-          info_(info),
-          payload_(static_cast<const unsigned char*>(payload)),
-          payload_bytes_(payload_bytes) {
+        : program_(program), info_(info), fields_{static_cast<const unsigned char*>(payload), payload_bytes} {
         bases_[0] = 0;
     }
 
@@ -81,49 +79,28 @@ private:
 
     // Bytes in the payload behind the nth field of variable length; past its end if there are no such.
     uint32_t base_of(uint32_t variables) {
-        if (variables > PLUMB_EVENT_MAX_FIELDS) return payload_bytes_;
+        if (variables > PLUMB_EVENT_MAX_FIELDS) return fields_.bytes;
         for (; known_ < variables; known_++)
-            bases_[known_ + 1] = behind(program_.variables[known_], bases_[known_]);
+            bases_[known_ + 1] = fields_.behind(program_.variables[known_], bases_[known_]);
         return bases_[variables];
     }
-    uint32_t behind(const Variable& variable, uint32_t base) const {
-        const uint32_t begin = base + load_relaxed(variable.offset);
-        if (begin > payload_bytes_) return payload_bytes_;
-        if (load_relaxed(variable.type) == PLUMB_FIELD_STRING) return begin + string_at(begin).count + 1;
-        return begin + 2 + counted_at(begin) * load_relaxed(variable.size);
-    }
-    Bytes string_at(uint32_t begin) const {
-        if (begin >= payload_bytes_) return {nullptr, 0};
-        const auto* const at = reinterpret_cast<const char*>(payload_ + begin);
-        const uint32_t left = payload_bytes_ - begin;
-        const auto* const end = static_cast<const char*>(__builtin_memchr(at, 0, left));
-        return {at, end == nullptr ? left : static_cast<uint32_t>(end - at)};
-    }
-    uint32_t counted_at(uint32_t begin) const {
-        if (begin > payload_bytes_ || payload_bytes_ - begin < 2) return 0;
-        return payload_[begin] | static_cast<uint32_t>(payload_[begin + 1]) << 8;
-    }
-    uint32_t begin_of(uint32_t place) {
-        const uint32_t base = base_of(place >> place_offset_bits);
-        const uint32_t offset = place & ((1u << place_offset_bits) - 1);
-        return base < payload_bytes_ && offset <= payload_bytes_ - base ? base + offset : payload_bytes_;
-    }
+    uint32_t begin_of(uint32_t place) { return fields_.begin_of(place, base_of(place >> place_offset_bits)); }
 
     bool load(uint32_t begin, uint32_t bytes, uint64_t& bits) const {
         bits = 0;
-        if (begin > payload_bytes_ || payload_bytes_ - begin < bytes) return false;
+        if (begin > fields_.bytes || fields_.bytes - begin < bytes) return false;
         switch (bytes) {
         case 1:
-            bits = payload_[begin];
+            bits = fields_.payload[begin];
             return true;
         case 2:
-            __builtin_memcpy(&bits, payload_ + begin, 2);
+            __builtin_memcpy(&bits, fields_.payload + begin, 2);
             return true;
         case 4:
-            __builtin_memcpy(&bits, payload_ + begin, 4);
+            __builtin_memcpy(&bits, fields_.payload + begin, 4);
             return true;
         case 8:
-            __builtin_memcpy(&bits, payload_ + begin, 8);
+            __builtin_memcpy(&bits, fields_.payload + begin, 8);
             return true;
         default:
             return false;
@@ -175,9 +152,8 @@ private:
         case operation_float_field:
             return float_at(begin_of(step.place), step.type);
         case operation_string_field:
-            return string_value(begin_of(step.place));
         case operation_text_field:
-            return counted_value(begin_of(step.place));
+            return text_at(begin_of(step.place), step.operation == operation_text_field);
         case operation_element:
             return element(begin_of(step.place), step);
         case operation_floating: {
@@ -220,17 +196,13 @@ private:
         __builtin_memcpy(&number, &bits, sizeof(number));
         return floating_value(number);
     }
-    Value string_value(uint32_t begin) const {
-        return begin < payload_bytes_ ? text_value(string_at(begin)) : no_value();
-    }
-    Value counted_value(uint32_t begin) const {
-        const uint32_t count = counted_at(begin);
-        if (payload_bytes_ - begin < 2 || payload_bytes_ - begin - 2 < count) return no_value();
-        return text_value({reinterpret_cast<const char*>(payload_ + begin + 2), count});
+    Value text_at(uint32_t begin, bool is_counted) const {
+        Bytes text;
+        return fields_.find_text(is_counted, begin, text) ? text_value(text) : no_value();
     }
     Value element(uint32_t begin, const Step& step) const {
         const uint64_t which = step.operand;
-        if (which >= counted_at(begin)) return no_value();
+        if (which >= fields_.count_at(begin)) return no_value();
         return integer_at(begin + 2 + static_cast<uint32_t>(which) * (step.type & type_bytes), step.type);
     }
 
@@ -277,8 +249,7 @@ private:
 
     const Program& program_;
     const plumb_event_info& info_;
-    const unsigned char* const payload_;
-    const uint32_t payload_bytes_;
+    const Fields fields_;
     bool is_something_unknown_ = false;
     uint32_t depth_ = 0;
     uint32_t known_ = 0; // bases
@@ -327,8 +298,8 @@ __attribute__((noinline)) Answer run_with_floats(const Program& program, const p
 
 } // namespace
 
-Answer ask(const Program& program, uint32_t version, const plumb_event_info& info, const void* payload,
-           uint32_t payload_bytes) {
+Answer ask_steps(const Program& program, uint32_t version, const plumb_event_info& info, const void* payload,
+                 uint32_t payload_bytes) {
     const Answer answer = load_relaxed(program.has_floats) != 0
                               ? run_with_floats(program, info, payload, payload_bytes)
                               : run(program, info, payload, payload_bytes);

@@ -4,12 +4,6 @@
 
 #include "../runtime.h"
 
-// By session.
-struct plumb_event_conditions {
-    plumb::condition::Program* programs[PLUMB_MAX_SESSIONS];
-    plumb_event_conditions* next; // while it is free
-};
-
 namespace plumb::condition {
 
 namespace {
@@ -139,11 +133,6 @@ void forget_conditions(plumb_event& event) {
     store_seq_cst(event.conditions, static_cast<plumb_event_conditions*>(nullptr));
     store_seq_cst(table->next, memory.free_tables);
     store_seq_cst(memory.free_tables, table);
-}
-
-const Program* program_of(const plumb_event& event, uint32_t session) {
-    const plumb_event_conditions* const table = load_acquire(event.conditions);
-    return table == nullptr ? nullptr : load_acquire(table->programs[session]);
 }
 
 } // namespace plumb::condition

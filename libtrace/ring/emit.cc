@@ -2,6 +2,7 @@
 // the record written, quickly where that can be.
 #include "../runtime.h"
 
+#include "../condition/tests.h"
 #include "inject.h"
 #include "quick.h"
 #include "write.h"

@@ -53,11 +53,40 @@ bool write_in_sequence(const plumb_writer& writer, uint32_t clock_mode, const pl
     return false;
 }
 
+// By the sequence of the fast path, which asks the gate instead of the event.
+bool write_through(const plumb_writer* writer, const plumb_event* event, const Gate& gate,
+                   const void* payload, uint64_t payload_bytes) {
+#if defined(__x86_64__)
+    if (PLUMB_RECORD_HEADER_BYTES + payload_bytes > load_relaxed(writer->record_limit)) return false;
+    const struct {
+        const uint32_t* word;
+        uint32_t mask;
+        uint32_t wanted;
+        int64_t rseq_offset;
+    } through = {gate.word, gate.mask, gate.wanted, runtime.rseq_offset};
+    PLUMB_WRITE_SEQUENCE("movq 16(%[through]), %%rcx\n",
+                         "movq (%[through]), %%rdx\n"
+                         "movl (%%rdx), %%eax\n"
+                         "andl 8(%[through]), %%eax\n"
+                         "cmpl 12(%[through]), %%eax\n"
+                         "jne %l[off]\n",
+                         [through] "r"(&through));
+    return true;
+off:
+slow:
+    plumb_rseq_clear(runtime.rseq_offset);
+#endif
+    return false;
+}
+
 // The clock may take system calls: then with a permit for them.
 bool write_quickly(const plumb_writer& writer, const plumb_event& event, uint32_t session, const Gate& gate,
                    const void* payload, uint32_t payload_bytes) {
     const uint32_t clock_mode = load_relaxed(writer.clock_mode);
-    if (clock_mode == PLUMB_CLOCK_TSC && !gate.is_on_condition) return false; // the fast path's
+    if (clock_mode == PLUMB_CLOCK_TSC) {
+        if (!gate.is_on_condition) return false; // the fast path's
+        if (write_through(&writer, &event, gate, payload, payload_bytes)) return true;
+    }
     if (!clock_takes_calls(clock_mode))
         return write_in_sequence(writer, clock_mode, event, session, gate, payload, payload_bytes);
     const Permit permit;
@@ -69,7 +98,7 @@ bool write_quickly(const plumb_writer& writer, const plumb_event& event, uint32_
 bool count_quickly(const plumb_writer& writer, const Gate& gate, uint32_t payload_bytes) {
     if (rules_have_moved()) return false;
     for (int i = 0; i < sequence_tries; i++) {
-        Commit commit = {};
+        Commit commit; // but for a record
         if (!find_ring(writer, gate, commit) || load_relaxed(writer.mode) != PLUMB_MODE_DISCARD ||
             PLUMB_RECORD_HEADER_BYTES + uint64_t{payload_bytes} > load_relaxed(writer.record_limit))
             return false;

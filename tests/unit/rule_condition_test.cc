@@ -2,12 +2,13 @@
 /* Conditions of rules, from their text to a payload's answer: what the runtime makes of the code in the state file says what the
  * language means, for random events and conditions; what no controller would write harms nobody; and what never can hold. */
 #include "consumerd/control/rule_condition.h"
-#include "libtrace/condition/program.h"
+#include "libtrace/condition/tests.h"
 #include "tests/support/random_condition.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <memory>
 
 namespace plumb {
@@ -39,6 +40,9 @@ bool holds(ProgramPlace& place, const plumb_event_info& info, const void* payloa
     const Answer answer =
         condition::ask(place.program(), place.program().version, info, payload, static_cast<uint32_t>(bytes));
     EXPECT_NE(answer, Answer::changed);
+    EXPECT_EQ(answer, condition::ask_steps(place.program(), place.program().version, info, payload,
+                                           static_cast<uint32_t>(bytes)))
+        << "its tests say something else than its steps";
     return answer == Answer::holds;
 }
 
@@ -56,14 +60,16 @@ EventDescription described(const RandomEvent& event) {
     return description;
 }
 
+using MakeText = std::function<std::string(Random&, const RandomEvent&)>;
+
 /* One condition, or several of which one must hold, over some payloads. How often it held. */
-unsigned compare(Random& random, ProgramPlace& place) {
+unsigned compare(Random& random, ProgramPlace& place, const MakeText& make_text) {
     RandomEvent event(random);
     std::vector<ConditionTree> trees;
     std::vector<std::vector<std::uint8_t>> codes;
     bool can = false;
     for (uint64_t count = random.chance(80) ? 1 : 1 + random.below(3); count != 0; count--) {
-        const std::string text = RandomCondition(random).make();
+        const std::string text = make_text(random, event);
         auto tree = parse_condition(text);
         if (!tree) ADD_FAILURE() << text << ": " << tree.error().message();
         auto code = encode_condition(*tree);
@@ -96,9 +102,52 @@ TEST(RuleCondition, SaysWhatTheLanguageMeans) {
     ProgramPlace place(16384);
     unsigned held = 0;
     for (unsigned i = 0; i < conditions && !HasFailure(); i++)
-        held += compare(random, place);
+        held += compare(random, place,
+                        [](Random& from, const RandomEvent&) { return RandomCondition(from).make(); });
     EXPECT_GT(held, conditions / 4) << "or little was compared";
     EXPECT_LT(held, 3 * conditions * 3 / 4);
+}
+
+/* Fields compared with what is written there, joined. */
+std::string simple_condition(Random& random, const RandomEvent& event, unsigned depth) {
+    constexpr const char* signs[] = {" == ", " != ", " < ", " <= ", " > ", " >= "};
+    constexpr const char* patterns[] = {"a*",     "*",  "/api/*", "x\\\\*", "caf\xc3\xa9*", "caf\xc3*", "?b*",
+                                        "[a-c]*", "*1", "",       "ab"};
+    if (depth != 0 && random.chance(70)) {
+        if (random.chance(15)) return "!(" + simple_condition(random, event, depth - 1) + ")";
+        return "(" + simple_condition(random, event, depth - 1) + (random.chance(50) ? ") && (" : ") || (") +
+               simple_condition(random, event, depth - 1) + ")";
+    }
+    std::vector<const plumb_event_field*> fields;
+    for (const plumb_event_field& field : event.fields)
+        if (field.type == PLUMB_FIELD_INTEGER || field.type == PLUMB_FIELD_STRING ||
+            field.type == PLUMB_FIELD_TEXT)
+            fields.push_back(&field);
+    if (fields.empty()) return "f0 > 0";
+    const plumb_event_field& field = *fields[random.below(fields.size())];
+    const std::string name = field.name;
+    if (field.type == PLUMB_FIELD_INTEGER) {
+        if (random.chance(10)) return name;
+        return name + random.one_of(signs) + (random.chance(30) ? "-" : "") + std::to_string(random.number());
+    }
+    if (random.chance(60))
+        return name + (random.chance(70) ? " ~ \"" : " !~ \"") + random.one_of(patterns) + "\"";
+    return name + (random.chance(60) ? " == \"" : " != \"") + (random.chance(50) ? "/api/v1" : "ab") + "\"";
+}
+
+TEST(RuleCondition, IsTheSameAsARowOfTests) {
+    constexpr unsigned conditions = 60'000;
+    Random random(271126);
+    ProgramPlace place(16384);
+    unsigned held = 0, rows = 0;
+    for (unsigned i = 0; i < conditions && !HasFailure(); i++) {
+        held += compare(random, place, [](Random& from, const RandomEvent& event) {
+            return simple_condition(from, event, 3);
+        });
+        rows += place.program().test_count != 0;
+    }
+    EXPECT_GT(held, conditions / 4);
+    EXPECT_GT(rows, conditions / 2) << "or little of it was a row of tests";
 }
 
 /* Of each float that the shortest text of a float means. */

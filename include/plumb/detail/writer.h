@@ -117,90 +117,98 @@ static inline void plumb_rseq_clear(int64_t rseq_offset) {
 enum plumb_write_result { PLUMB_WRITTEN, PLUMB_OFF, PLUMB_SLOW };
 
 /*
- * One record to one session. `payload` is readable up to the next multiple of 8 bytes. What is cheap to load
- * again (the offset of struct rseq, the thread's own data) is not kept in registers: the caller saves fewer. An
- * abort is not tried again here: a thread that a debugger, or itself, single-steps would never come through.
+ * The sequence that writes one record to one session. `load_rseq` loads the offset of struct rseq to rcx; `is_on` jumps to `off`
+ * where the record is not to be written; the rest are operands of both. `payload` is readable up to the next multiple of
+ * 8 bytes. What is cheap to load again (the offset of struct rseq, the thread's own data) is not kept in registers: the caller
+ * saves fewer.
  */
 /* clang-format off */
+#define PLUMB_WRITE_SEQUENCE(load_rseq, is_on, ...)                                                  \
+    __asm__ volatile goto(                                                                           \
+        PLUMB_RSEQ_DESCRIPTOR                                                                        \
+        "leaq 3b(%%rip), %%rax\n"                                                                    \
+        load_rseq                                                                                    \
+        "movq %%rax, %%fs:8(%%rcx)\n"                                                                \
+        "1:\n"                                                                                       \
+        PLUMB_RSEQ_LOOP(0)                                                                           \
+        is_on                                                                                        \
+        /* does the channel know this thread? */                                                     \
+        "movq plumb_thread_self@gottpoff(%%rip), %%rdx\n"                                            \
+        "movl %%fs:4(%%rdx), %%eax\n"                                                                \
+        "cmpl %%eax, %c[epoch](%[writer])\n"                                                         \
+        "ja %l[slow]\n"                                                                              \
+        /* r8 = control and rcx = data of this CPU's ring */                                         \
+        "movl %%fs:4(%%rcx), %%ecx\n"                                                                \
+        "cmpl %c[ring_count](%[writer]), %%ecx\n"                                                    \
+        "jae %l[slow]\n"                                                                             \
+        "movl %%ecx, %%r8d\n"                                                                        \
+        "shlq $8, %%r8\n"                                                                            \
+        "addq %c[control](%[writer]), %%r8\n"                                                        \
+        "imulq %c[bytes](%[writer]), %%rcx\n"                                                        \
+        "addq %c[data](%[writer]), %%rcx\n"                                                          \
+        /* r9 = write_pos, r10 = where it will be; room? */                                          \
+        "movq (%%r8), %%r9\n"                                                                        \
+        "leaq 23(%[payload_bytes]), %%rax\n"                                                         \
+        "andq $-8, %%rax\n"                                                                          \
+        "leaq (%%r9, %%rax), %%r10\n"                                                                \
+        "cmpq 8(%%r8), %%r10\n"                                                                      \
+        "ja %l[slow]\n"                                                                              \
+        /* r9 = address of the record */                                                             \
+        "andq %c[position_mask](%[writer]), %%r9\n"                                                  \
+        "addq %%rcx, %%r9\n"                                                                         \
+        /* header: event id and length, thread id, time */                                           \
+        "movl %c[id_offset](%[writer]), %%ecx\n"                                                     \
+        "movzwl (%[event], %%rcx), %%ecx\n"                                                          \
+        "leal 16(%[payload_bytes]), %%eax\n"                                                         \
+        "shll $16, %%eax\n"                                                                          \
+        "orl %%eax, %%ecx\n"                                                                         \
+        "movl %%fs:(%%rdx), %%edx\n"                                                                 \
+        "orl %c[tag](%[writer]), %%edx\n"                                                            \
+        "shlq $32, %%rdx\n"                                                                          \
+        "orq %%rdx, %%rcx\n"                                                                         \
+        "rdtsc\n"                                                                                    \
+        "shlq $32, %%rdx\n"                                                                          \
+        "orq %%rdx, %%rax\n"                                                                         \
+        "movq %%rcx, 8(%%r9)\n"                                                                      \
+        "movq %%rax, (%%r9)\n"                                                                       \
+        PLUMB_RSEQ_LOOP(1)                                                                           \
+        /* payload, from its end to its start */                                                     \
+        "leaq 7(%[payload_bytes]), %%rcx\n"                                                          \
+        "andq $-8, %%rcx\n"                                                                          \
+        "jz 6f\n"                                                                                    \
+        "5: movq -8(%[payload], %%rcx), %%rax\n"                                                     \
+        "movq %%rax, 8(%%r9, %%rcx)\n"                                                               \
+        "subq $8, %%rcx\n"                                                                           \
+        "jnz 5b\n"                                                                                   \
+        "6:\n"                                                                                       \
+        PLUMB_RSEQ_LOOP(2)                                                                           \
+        load_rseq                                                                                    \
+        /* publish */                                                                                \
+        "movq %%r10, (%%r8)\n"                                                                       \
+        "2:\n"                                                                                       \
+        "movq $0, %%fs:8(%%rcx)\n"                                                                   \
+        PLUMB_RSEQ_ABORT("slow")                                                                     \
+        : /* no outputs */                                                                           \
+        : [event] "r"(event), [writer] "r"(writer), [payload] "r"(payload),                          \
+          [payload_bytes] "r"(payload_bytes), [control] "i"(PLUMB_WRITER_CONTROL),                   \
+          [data] "i"(PLUMB_WRITER_DATA), [bytes] "i"(PLUMB_WRITER_RING_BYTES),                       \
+          [position_mask] "i"(PLUMB_WRITER_MASK), [ring_count] "i"(PLUMB_WRITER_RING_COUNT),         \
+          [epoch] "i"(PLUMB_WRITER_EPOCH), [id_offset] "i"(PLUMB_WRITER_ID_OFFSET),                  \
+          [tag] "i"(PLUMB_WRITER_THREAD_TAG), __VA_ARGS__                                            \
+        : "rax", "rcx", "rdx", "r8", "r9", "r10", "memory", "cc"                                     \
+        : off, slow)
+/* clang-format on */
+
+/* Where the event is on (a disable aborts us, and the slow path sees it). An abort is not tried again here: a thread that a
+ * debugger, or itself, single-steps would never come through. */
 static inline enum plumb_write_result plumb_write_fast(struct plumb_event* event,
                                                        const struct plumb_writer* writer, const void* payload,
                                                        uint64_t payload_bytes) {
-    __asm__ volatile goto(
-        PLUMB_RSEQ_DESCRIPTOR
-        "leaq 3b(%%rip), %%rax\n"
-        "movq plumb_setup(%%rip), %%rcx\n"
-        "movq %%rax, %%fs:8(%%rcx)\n"
-        "1:\n"
-        PLUMB_RSEQ_LOOP(0)
-        /* still on? (a disable aborts us, and the slow path sees it) */
-        "movl (%[event]), %%eax\n"
-        "testl %c[bit](%[writer]), %%eax\n"
-        "jz %l[off]\n"
-        /* does the channel know this thread? */
-        "movq plumb_thread_self@gottpoff(%%rip), %%rdx\n"
-        "movl %%fs:4(%%rdx), %%eax\n"
-        "cmpl %%eax, %c[epoch](%[writer])\n"
-        "ja %l[slow]\n"
-        /* r8 = control and rcx = data of this CPU's ring */
-        "movl %%fs:4(%%rcx), %%ecx\n"
-        "cmpl %c[ring_count](%[writer]), %%ecx\n"
-        "jae %l[slow]\n"
-        "movl %%ecx, %%r8d\n"
-        "shlq $8, %%r8\n"
-        "addq %c[control](%[writer]), %%r8\n"
-        "imulq %c[bytes](%[writer]), %%rcx\n"
-        "addq %c[data](%[writer]), %%rcx\n"
-        /* r9 = write_pos, r10 = where it will be; room? */
-        "movq (%%r8), %%r9\n"
-        "leaq 23(%[payload_bytes]), %%rax\n"
-        "andq $-8, %%rax\n"
-        "leaq (%%r9, %%rax), %%r10\n"
-        "cmpq 8(%%r8), %%r10\n"
-        "ja %l[slow]\n"
-        /* r9 = address of the record */
-        "andq %c[mask](%[writer]), %%r9\n"
-        "addq %%rcx, %%r9\n"
-        /* header: event id and length, thread id, time */
-        "movl %c[id_offset](%[writer]), %%ecx\n"
-        "movzwl (%[event], %%rcx), %%ecx\n"
-        "leal 16(%[payload_bytes]), %%eax\n"
-        "shll $16, %%eax\n"
-        "orl %%eax, %%ecx\n"
-        "movl %%fs:(%%rdx), %%edx\n"
-        "orl %c[tag](%[writer]), %%edx\n"
-        "shlq $32, %%rdx\n"
-        "orq %%rdx, %%rcx\n"
-        "rdtsc\n"
-        "shlq $32, %%rdx\n"
-        "orq %%rdx, %%rax\n"
-        "movq %%rcx, 8(%%r9)\n"
-        "movq %%rax, (%%r9)\n"
-        PLUMB_RSEQ_LOOP(1)
-        /* payload, from its end to its start */
-        "leaq 7(%[payload_bytes]), %%rcx\n"
-        "andq $-8, %%rcx\n"
-        "jz 6f\n"
-        "5: movq -8(%[payload], %%rcx), %%rax\n"
-        "movq %%rax, 8(%%r9, %%rcx)\n"
-        "subq $8, %%rcx\n"
-        "jnz 5b\n"
-        "6:\n"
-        PLUMB_RSEQ_LOOP(2)
-        "movq plumb_setup(%%rip), %%rcx\n"
-        /* publish */
-        "movq %%r10, (%%r8)\n"
-        "2:\n"
-        "movq $0, %%fs:8(%%rcx)\n"
-        PLUMB_RSEQ_ABORT("slow")
-        : /* no outputs */
-        : [event] "r"(event), [writer] "r"(writer), [payload] "r"(payload),
-          [payload_bytes] "r"(payload_bytes), [control] "i"(PLUMB_WRITER_CONTROL),
-          [data] "i"(PLUMB_WRITER_DATA), [bytes] "i"(PLUMB_WRITER_RING_BYTES), [mask] "i"(PLUMB_WRITER_MASK),
-          [ring_count] "i"(PLUMB_WRITER_RING_COUNT), [epoch] "i"(PLUMB_WRITER_EPOCH),
-          [bit] "i"(PLUMB_WRITER_SESSION_BIT), [id_offset] "i"(PLUMB_WRITER_ID_OFFSET),
-          [tag] "i"(PLUMB_WRITER_THREAD_TAG)
-        : "rax", "rcx", "rdx", "r8", "r9", "r10", "memory", "cc"
-        : off, slow);
+    PLUMB_WRITE_SEQUENCE("movq plumb_setup(%%rip), %%rcx\n",
+                         "movl (%[event]), %%eax\n"
+                         "testl %c[bit](%[writer]), %%eax\n"
+                         "jz %l[off]\n",
+                         [bit] "i"(PLUMB_WRITER_SESSION_BIT));
     return PLUMB_WRITTEN;
 off:
     plumb_rseq_clear(plumb_setup.rseq_offset);
@@ -209,7 +217,6 @@ slow:
     plumb_rseq_clear(plumb_setup.rseq_offset);
     return PLUMB_SLOW;
 }
-/* clang-format on */
 
 #endif
 
