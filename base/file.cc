@@ -51,6 +51,20 @@ Result<std::string> read_small_file(const std::string& path, std::size_t limit_b
     return content;
 }
 
+Result<std::string> read_proc_file(const std::string& path) {
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (!file.is_open()) return Error::from_errno(errno, "Could not open {}", path);
+    std::string content;
+    char buffer[4096];
+    for (;;) {
+        const ssize_t got = ::read(file.get(), buffer, sizeof(buffer));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return Error::from_errno(errno, "Could not read {}", path);
+        content.append(buffer, static_cast<std::size_t>(got));
+        if (static_cast<std::size_t>(got) < sizeof(buffer)) return content;
+    }
+}
+
 Status replace_file(const std::string& path, std::string_view content) {
     return replace_file_in(AT_FDCWD, path, content, path);
 }

@@ -47,6 +47,8 @@ Result<FileDescriptor> open_regular_file(const std::string& path);
 
 /* The whole of a small regular file (at most `limit_bytes`), such as those of /proc. */
 Result<std::string> read_small_file(const std::string& path, std::size_t limit_bytes = std::size_t{1} << 20);
+/* The same of one below /proc that the kernel makes whole at once (stat, status, syscall, wchan, auxv; not maps): fewer system calls. */
+Result<std::string> read_proc_file(const std::string& path);
 
 /* Writes a file anew, whole or not at all: until it is complete, what was there before stays. Its own temporary file is
  * hidden, ".NAME.new", and gone afterwards. */

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
@@ -21,12 +22,6 @@ namespace plumb {
 
 namespace {
 
-/* The number in a line such as "SigBlk:\t0000000000000000". */
-std::uint64_t number_after(const std::string& text, const char* key, int base) {
-    const std::size_t at = text.find(key);
-    return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at + std::strlen(key), nullptr, base);
-}
-
 /* A name in a status file, where the kernel writes "\n" and "\\" for the two that would confuse its readers. */
 std::string name_in_status(std::string_view text) {
     std::string name;
@@ -38,28 +33,56 @@ std::string name_in_status(std::string_view text) {
     return name;
 }
 
+template <typename T>
+void take_number(std::string_view text, T& number, int base = 10) {
+    const std::size_t begin = text.find_first_not_of(" \t");
+    if (begin != std::string_view::npos)
+        (void)std::from_chars(text.data() + begin, text.data() + text.size(), number, base);
+}
+
+/* What stands behind the name of a line. */
+void take_line(std::string_view key, std::string_view value, ProcessStatus& status) {
+    if (key == "Name" && !value.empty()) {
+        status.name = name_in_status(value.substr(1));
+    } else if (key == "State" && value.size() > 1) {
+        status.state = value[1];
+    } else if (key == "SigCgt") {
+        take_number(value, status.caught, 16);
+    } else if (key == "SigBlk") {
+        take_number(value, status.blocked, 16);
+    } else if (key == "SigPnd") {
+        take_number(value, status.pending, 16);
+    } else if (key == "PPid") {
+        take_number(value, status.parent);
+    } else if (key == "Threads") {
+        take_number(value, status.thread_count);
+    } else if (key == "Uid") { /* real, effective, saved, that of file systems */
+        take_number(value, status.user_id);
+        const std::size_t second = value.find('\t', 1);
+        if (second != std::string_view::npos) take_number(value.substr(second), status.effective_user_id);
+        status.user_and_group_ids = value;
+    } else if (key == "Gid") {
+        status.user_and_group_ids += value;
+    } else if (key == "Seccomp") {
+        take_number(value, status.seccomp_mode);
+    } else if (key == "Seccomp_filters") {
+        take_number(value, status.seccomp_filters);
+    } else if (key == "voluntary_ctxt_switches") {
+        take_number(value, status.sleeps);
+    }
+}
+
 Result<ProcessStatus> parse_status(const std::string& path) {
-    const Result<std::string> text = read_small_file(path);
+    const Result<std::string> text = read_proc_file(path);
     if (!text) return text.error();
     ProcessStatus status;
-    const std::size_t state = text->find("\nState:\t");
-    if (state != std::string::npos && state + 8 < text->size()) status.state = (*text)[state + 8];
-    status.caught = number_after(*text, "\nSigCgt:", 16);
-    status.blocked = number_after(*text, "\nSigBlk:", 16);
-    status.pending = number_after(*text, "\nSigPnd:", 16);
-    status.parent = static_cast<std::uint32_t>(number_after(*text, "\nPPid:", 10));
-    if (const std::size_t at = text->find("\nUid:"); at != std::string::npos) {
-        char* end = nullptr; /* real, effective, saved, that of file systems */
-        status.user_id = static_cast<std::uint32_t>(std::strtoul(text->c_str() + at + 5, &end, 10));
-        status.effective_user_id = static_cast<std::uint32_t>(std::strtoul(end, nullptr, 10));
-        const std::size_t groups_at = text->find("\nGid:", at);
-        status.user_and_group_ids = text->substr(at, text->find('\n', groups_at + 1) - at);
+    for (std::string_view left = *text; !left.empty();) {
+        const std::size_t end = std::min(left.find('\n'), left.size());
+        const std::string_view line = left.substr(0, end);
+        left.remove_prefix(std::min(end + 1, left.size()));
+        const std::size_t colon = line.find(':');
+        if (colon != std::string_view::npos) take_line(line.substr(0, colon), line.substr(colon + 1), status);
     }
-    status.seccomp_mode = static_cast<std::uint32_t>(number_after(*text, "\nSeccomp:", 10));
-    status.seccomp_filters = static_cast<std::uint32_t>(number_after(*text, "\nSeccomp_filters:", 10));
-    status.sleeps = number_after(*text, "\nvoluntary_ctxt_switches:", 10);
-    if (text->compare(0, 6, "Name:\t") == 0)
-        status.name = name_in_status(text->substr(6, text->find('\n') - 6));
     return status;
 }
 
@@ -98,7 +121,7 @@ std::optional<TaskStat> parse_stat(const std::string& text) {
 }
 
 std::optional<TaskStat> stat_of(const std::string& folder) {
-    const Result<std::string> text = read_small_file(folder + "/stat");
+    const Result<std::string> text = read_proc_file(folder + "/stat");
     return text ? parse_stat(*text) : std::optional<TaskStat>();
 }
 
@@ -123,7 +146,7 @@ std::optional<std::uint64_t> process_start_boottime_ns(std::uint32_t process_id)
     if (process_id == 0 || process_id > INT_MAX) return {};
     const bool is_shown = proc_has_our_numbers();
     const Result<std::string> text =
-        is_shown ? read_small_file(fmt::format("/proc/{}/stat", process_id)) : std::string();
+        is_shown ? read_proc_file(fmt::format("/proc/{}/stat", process_id)) : std::string();
     if (!is_shown || !text) {
         const bool may_be_gone =
             !is_shown || text.error().number() == ENOENT || text.error().number() == ESRCH;
@@ -220,14 +243,14 @@ Result<ProcessStatus> thread_status(std::uint32_t process_id, std::uint32_t thre
 
 std::optional<std::uint64_t> thread_run_ns(std::uint32_t process_id, std::uint32_t thread_id) {
     const Result<std::string> text =
-        read_small_file(fmt::format("/proc/{}/task/{}/schedstat", process_id, thread_id));
+        read_proc_file(fmt::format("/proc/{}/task/{}/schedstat", process_id, thread_id));
     if (!text || text->empty()) return {};
     return std::strtoull(text->c_str(), nullptr, 10);
 }
 
 Result<ProcessStatus> most_filtered_status(std::uint32_t process_id) {
     Result<ProcessStatus> most = process_status(process_id);
-    if (!most) return most;
+    if (!most || most->thread_count == 1) return most;
     const Result<std::vector<std::string>> names = list_directory(fmt::format("/proc/{}/task", process_id));
     if (!names) return names.error();
     for (const std::string& name : *names) {

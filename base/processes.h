@@ -61,7 +61,8 @@ struct ProcessStatus {
     std::string user_and_group_ids;    /* all of them, as /proc writes them: to be compared */
     std::uint32_t seccomp_mode = 0;    /* 0: none, 1: strict, 2: filters */
     std::uint32_t seccomp_filters = 0; /* how many; 0 too before Linux 5.9 */
-    std::uint64_t sleeps = 0;          /* how often it gave up its CPU to wait for something */
+    std::uint32_t thread_count = 0;
+    std::uint64_t sleeps = 0; /* how often it gave up its CPU to wait for something */
     std::string name;
 };
 

@@ -57,8 +57,10 @@ class PlumbSession:
     def __enter__(self):
         self.process = subprocess.Popen([str(word) for word in self.command], text=True, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        if not self.process.stdout.readline():
+        line = self.process.stdout.readline()
+        if not line:
             raise Failure(f"the session of the benchmarks did not start: {self.process.stderr.read().strip()}")
+        self.begun = json.loads(line)
         return self
 
     def __exit__(self, kind, value, trace):
@@ -67,7 +69,7 @@ class PlumbSession:
             return
         if self.process.returncode != 0:
             raise Failure(f"the session of the benchmarks did not end well: {error.strip()}")
-        totals = json.loads(out)
+        totals = self.totals = json.loads(out)
         if (totals["bytes_written"] == 0) != self.empty:
             raise Failure("no event arrived in the session of the benchmarks, or some did that should not: the figures mean nothing")
         if (totals["lost"] != 0) != self.full:
@@ -78,12 +80,13 @@ class LttngSession:
     """LTTng's flight recorder with the same events and rings; or, with `to_files`, a recording with as large rings as
     Plumb's default, and each event with its thread. Starts a session daemon if none runs."""
 
-    def __init__(self, output, events="plumb_bench:*", to_files=False):
+    def __init__(self, output, events="plumb_bench:*", to_files=False, begins=True, name=""):
         self.output = output
+        self.begins = begins
         self.events = events
         self.to_files = to_files
         self.daemon = None
-        self.name = f"plumb-bench-{os.getpid()}"
+        self.name = f"plumb-bench-{os.getpid()}{name}"
 
     def __enter__(self):
         if subprocess.run(["lttng", "list"], capture_output=True).returncode != 0:
@@ -100,7 +103,8 @@ class LttngSession:
             if self.to_files:
                 call(["lttng", "add-context", "-u", "-s", self.name, "-c", "ring", "-t", "vtid"])
             call(["lttng", "enable-event", "-u", "-s", self.name, "-c", "ring", self.events])
-            call(["lttng", "start", self.name])
+            if self.begins:
+                call(["lttng", "start", self.name])
         except Failure:
             self.end()
             raise

@@ -4,12 +4,14 @@
 //   bench_session [--discard] SUBBUF_BYTES SUBBUF_COUNT PATTERN...     a PATTERN may be 'PATTERN if CONDITION'
 //
 // Prints one line when the session is on, and one at its end: bytes written and what was lost, so that a
-// figure of events that never arrived is not believed.
+// figure of events that never arrived is not believed; and how long each took, with how many processes acknowledged it.
 #include "consumerd/control/session.h"
+#include "consumerd/clock/clock_calibration.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fmt/format.h>
 #include <string>
 
 using namespace plumb;
@@ -21,7 +23,13 @@ int fail(const Error& error) {
     return 1;
 }
 
-void print_totals(const Channel& channel) {
+std::string taken(uint64_t begun_ns, const Report& report) {
+    return fmt::format(R"("ms": {:.1f}, "acknowledged": {}, "unreachable": {})",
+                       static_cast<double>(monotonic_now_ns() - begun_ns) / 1e6, report.acknowledged.size(),
+                       report.unreachable.size());
+}
+
+void print_totals(const Channel& channel, const std::string& end) {
     const auto* controls =
         reinterpret_cast<const plumb_ring_control*>(channel.bytes().data() + channel.layout().control_offset);
     const uint32_t rings = channel.layout().ring_count + channel.layout().extra_ring_count;
@@ -31,8 +39,8 @@ void print_totals(const Channel& channel) {
         for (const uint64_t count : controls[ring].lost)
             lost += count;
     }
-    std::printf("{\"bytes_written\": %llu, \"lost\": %llu}\n", static_cast<unsigned long long>(written),
-                static_cast<unsigned long long>(lost));
+    std::printf("{\"bytes_written\": %llu, \"lost\": %llu, %s}\n", static_cast<unsigned long long>(written),
+                static_cast<unsigned long long>(lost), end.c_str());
 }
 
 } // namespace
@@ -60,13 +68,17 @@ int main(int argc, char** argv) {
 
     auto session = Session::create(config);
     if (!session) return fail(session.error());
-    if (auto enabled = session->enable(rules); !enabled) return fail(enabled.error());
-    std::printf("{\"on\": true}\n");
+    uint64_t begun_ns = monotonic_now_ns();
+    auto enabled = session->enable(rules);
+    if (!enabled) return fail(enabled.error());
+    std::printf("{\"on\": true, %s}\n", taken(begun_ns, *enabled).c_str());
     std::fflush(stdout);
     while (std::getchar() != EOF) {
     }
-    if (auto ended = session->end(); !ended) return fail(ended.error());
-    print_totals(session->channel());
+    begun_ns = monotonic_now_ns();
+    auto ended = session->end();
+    if (!ended) return fail(ended.error());
+    print_totals(session->channel(), taken(begun_ns, *ended));
     if (auto removed = session->channel().unlink(); !removed) return fail(removed.error());
     return 0;
 }

@@ -74,6 +74,21 @@ bool claim_slot_for(Attachment& attachment, uint16_t type, uint32_t bytes, Claim
     return false;
 }
 
+// Who would look through all slots for an object's block learns that another one just did.
+bool are_objects_full(const Attachment& attachment) {
+    const plumb_channel_header& header = *attachment.header;
+    return load_relaxed(header.objects_full) == PLUMB_OBJECTS_FULL(load_seq_cst(header.entries_freed));
+}
+
+bool claim_slot_of(Attachment& attachment, uint16_t type, uint32_t bytes, Claim& claim) {
+    if (type != PLUMB_ENTRY_OBJECT) return claim_slot_for(attachment, type, bytes, claim);
+    if (are_objects_full(attachment)) return false;
+    const uint32_t freed = load_seq_cst(attachment.header->entries_freed); // before it looks
+    if (claim_slot_for(attachment, type, bytes, claim)) return true;
+    store_relaxed(attachment.header->objects_full, PLUMB_OBJECTS_FULL(freed));
+    return false;
+}
+
 // In the channel's copy: the entry may be for other channels as well, which have tags of their own.
 void tag_numbers(plumb_entry& placed, uint32_t tag) {
     placed.process_id |= tag;
@@ -102,7 +117,7 @@ void add_entry(Attachment& attachment, plumb_entry& entry, uint32_t bytes) {
     entry.timestamp = read_clock(attachment.clock_mode);
     if (entry.process_id == 0) entry.process_id = runtime.process_id;
     Claim claim;
-    if (bytes > PLUMB_ENTRY_MAX_BYTES || !claim_slot_for(attachment, entry.type, bytes, claim)) {
+    if (bytes > PLUMB_ENTRY_MAX_BYTES || !claim_slot_of(attachment, entry.type, bytes, claim)) {
         add_seq_cst(attachment.header->refused[PLUMB_REFUSED_ENTRY_SLOTS], uint64_t{1});
         return;
     }

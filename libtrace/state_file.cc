@@ -97,19 +97,9 @@ bool is_dead(uint32_t process_id) {
     return sys::call(SYS_kill, static_cast<int>(process_id), 0) == -ESRCH;
 }
 
-// A hash of what the kernel gave this program as random bytes at exec(). Short, since the C library makes its stack
-// guard of the same bytes.
 uint32_t image_of_program() {
     const auto* random = reinterpret_cast<const unsigned char*>(sys::auxiliary(AT_RANDOM));
-    if (random == nullptr) return 0;
-    uint64_t words[2];
-    __builtin_memcpy(words, random, sizeof(words));
-    uint64_t hash = 0;
-    for (const uint64_t word : words) {
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 29;
-    }
-    return static_cast<uint32_t>((hash * 0xbf58476d1ce4e5b9u) >> 32);
+    return random == nullptr ? 0 : plumb_state_image_of(random);
 }
 
 // Who wants a slot, and which he may take.

@@ -358,6 +358,8 @@ void ChannelReader::free_entry(uint32_t slot, uint64_t slot_value) {
     if (!__atomic_compare_exchange_n(slots + slot, &slot_value, freed, false, __ATOMIC_SEQ_CST,
                                      __ATOMIC_RELAXED))
         return;
+    auto* header = reinterpret_cast<plumb_channel_header*>(options_.shared);
+    __atomic_fetch_add(&header->entries_freed, 1u, __ATOMIC_SEQ_CST);
     entry_freed_[slot] = freed;
     entry_taken_[slot] = 0;
 }

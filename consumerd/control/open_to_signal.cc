@@ -23,11 +23,11 @@ struct Place {
 Place place_of(std::uint32_t process_id, std::uint32_t thread_id, std::uint32_t signal_number) {
     Place place;
     const std::string folder = fmt::format("/proc/{}/task/{}", process_id, thread_id);
-    if (const Result<std::string> line = read_small_file(folder + "/syscall"); line) {
+    if (const Result<std::string> line = read_proc_file(folder + "/syscall"); line) {
         long number = -1;
         place.is_waiting = std::sscanf(line->c_str(), "%ld", &number) == 1;
         place.is_in_sigwait = is_in_sigwait_for(process_id, thread_id, *line, signal_number);
-    } else if (const Result<std::string> function = read_small_file(folder + "/wchan"); function) {
+    } else if (const Result<std::string> function = read_proc_file(folder + "/wchan"); function) {
         place.is_waiting = !function->empty() && *function != "0";
         place.is_in_sigwait = interrupted_wait(*function) == "sigtimedwait";
     }

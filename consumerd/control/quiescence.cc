@@ -20,6 +20,7 @@
 #include "base/processes.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/module_updates.h"
+#include "consumerd/control/program_image.h"
 #include "consumerd/control/quiescence_reasons.h"
 #include "consumerd/control/seccomp.h"
 #include "consumerd/control/slotless.h"
@@ -230,13 +231,16 @@ private:
     }
 
     /* What is_pending() says of one that is another program by now, or has no handler any more. */
-    std::optional<bool> if_nobody_listens(const ProcessSlot& slot, Attempt& attempt) {
+    std::optional<bool> if_nobody_listens(const ProcessSlot& slot, Attempt& attempt,
+                                          std::uint64_t caught = 0) {
         const std::uint32_t signal_number = slot.content.signal_number;
-        if (!state_.may_be_mapped_by(slot.process_id())) {
+        if (!runs_image(slot.process_id(), slot.content.image) &&
+            !state_.may_be_mapped_by(slot.process_id())) {
             state_.free_slot(slot); /* it has called exec() since; the new program may have its own */
             return false;
         }
-        if (!lacks_handler(slot.process_id(), signal_number)) return {};
+        if ((caught >> (signal_number - 1) & 1) != 0 || !lacks_handler(slot.process_id(), signal_number))
+            return {};
         if (attempt.lacking_since_ns == 0) attempt.lacking_since_ns = now_ns_;
         if (now_ns_ - attempt.lacking_since_ns < handler_patience_ns) return true;
         return refuse(slot, fmt::format("it has no handler for signal {} any more", named(signal_number)));
@@ -261,10 +265,12 @@ private:
                 return refuse(slot, stopped_reason);
             if (!may_be_sent(slot, choice, attempt)) return settled_.count(key_of(slot)) == 0;
             if (!may_be_tried(slot, attempt)) return bear_silence(slot, attempt);
-            if (!is_checked) { /* takes its time: the choice is made once more behind it */
-                if (const auto answer = if_nobody_listens(slot, attempt)) return *answer;
+            if (!is_checked) { /* may take its time: then the choice is made once more behind it */
+                constexpr std::uint64_t is_short_ns = 100'000;
+                const std::uint64_t begun_ns = monotonic_now_ns();
+                if (const auto answer = if_nobody_listens(slot, attempt, choice.caught)) return *answer;
                 is_checked = true;
-                continue;
+                if (monotonic_now_ns() - begun_ns > is_short_ns) continue;
             }
             if (!state_.count_signal(slot)) return false;
             const int error = queue_update_signal(process_id, choice.thread_id,

@@ -190,11 +190,12 @@ Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t signal_number
     if (state == 'R') return Disturbance::none;
     if (state == 'T' || state == 't') return Disturbance::stopped;
     const Result<std::string> function =
-        read_small_file(fmt::format("/proc/{}/task/{}/wchan", process_id, thread_id));
+        read_proc_file(fmt::format("/proc/{}/task/{}/wchan", process_id, thread_id));
     if (function && is_frozen_in(*function)) return Disturbance::stopped;
     const Result<std::string> line =
-        read_small_file(fmt::format("/proc/{}/task/{}/syscall", process_id, thread_id));
+        read_proc_file(fmt::format("/proc/{}/task/{}/syscall", process_id, thread_id));
     if (line) {
+        choice.is_in_call = !line->empty() && !line->starts_with("running");
         if (is_in_sigwait_for(process_id, thread_id, *line, signal_number)) return Disturbance::blocked;
         call = interrupted_call(*line);
         if (call.empty() && is_one_of(perhaps_interrupted_calls, *line)) return Disturbance::perhaps;
@@ -243,6 +244,16 @@ int rank(const ThreadChoice& choice, bool runs, bool is_tried, bool is_stranger)
 /* What is stopped takes nothing before it goes on, and then looks once more by itself. */
 bool needs_second_look(Disturbance first) {
     return first == Disturbance::none || first == Disturbance::perhaps || first == Disturbance::interrupted;
+}
+
+/* Between two looks that see its mask open it has not gone to sleep, and was seen in a call that is not sigwait(): what most
+ * threads show, and is_open_to_signal() asks of the others at more length. */
+bool stays_open(std::uint32_t process_id, std::uint32_t signal_number, const ThreadChoice& choice,
+                std::uint64_t sleeps) {
+    if (!choice.is_in_call) return false;
+    const Result<ProcessStatus> status = thread_status(process_id, choice.thread_id);
+    return status && is_asleep(status->state) && status->sleeps == sleeps &&
+           (status->blocked >> (signal_number - 1) & 1) == 0;
 }
 
 Disturbance second_look(std::uint32_t process_id, std::uint32_t thread_id, std::uint32_t signal_number,
@@ -332,10 +343,15 @@ ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number
         return its_rank < best_rank || (its_rank == best_rank && is_worth_more);
     };
     const Result<ProcessStatus> leader = process_status(process_id);
-    for (const std::uint32_t thread_id : thread_ids(process_id)) {
-        const Result<ProcessStatus> status = thread_status(process_id, thread_id);
+    const bool is_alone = leader && leader->thread_count == 1;
+    for (const std::uint32_t thread_id :
+         is_alone ? std::vector<std::uint32_t>{process_id} : thread_ids(process_id)) {
+        const Result<ProcessStatus> status = is_alone ? leader : thread_status(process_id, thread_id);
         if (!status || status->state == 'Z' || status->state == 'X') continue;
-        ThreadChoice choice{Disturbance::blocked, thread_id, {}, false};
+        ThreadChoice choice;
+        choice.disturbance = Disturbance::blocked;
+        choice.thread_id = thread_id;
+        choice.caught = status->caught;
         if ((status->blocked >> (signal_number - 1) & 1) == 0)
             choice.disturbance = disturbance_of(process_id, signal_number, status->state, choice);
         const bool runs = status->state == 'R', is_tried = tried.count(thread_id) != 0;
@@ -345,7 +361,8 @@ ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number
                              : 0;
         int choice_rank = rank(choice, runs, is_tried, is_stranger);
         if (!is_better(choice, choice_rank, sleeps)) continue;
-        if (needs_second_look(choice.disturbance)) {
+        if (needs_second_look(choice.disturbance) &&
+            !stays_open(process_id, signal_number, choice, status->sleeps)) {
             choice.disturbance = second_look(process_id, thread_id, signal_number, choice.disturbance);
             choice_rank = rank(choice, runs, is_tried, is_stranger);
             if (!is_better(choice, choice_rank, sleeps)) continue;

@@ -37,8 +37,10 @@ enum class Disturbance {
 struct ThreadChoice {
     Disturbance disturbance = Disturbance::gone;
     std::uint32_t thread_id = 0;
-    std::string system_call; /* if interrupted */
-    bool is_sure = false;    /* it sleeps in a call that is restarted whatever comes */
+    std::string system_call;  /* if interrupted */
+    bool is_sure = false;     /* it sleeps in a call that is restarted whatever comes */
+    bool is_in_call = false;  /* it was seen in one, where it waits */
+    std::uint64_t caught = 0; /* by the process: signals with a handler, as in ProcessStatus */
 };
 
 /* How often each thread had gone to sleep when it was first looked at. */

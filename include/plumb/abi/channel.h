@@ -115,6 +115,8 @@
 /* Block mode. When the consumer has handed nothing back for a whole time-out, the writer that waited says so in
  * `gave_up`, and while space_futex still is what it saw, nobody waits: the consumer was killed, or is stopped. */
 #define PLUMB_GAVE_UP(space_futex) ((uint32_t)(space_futex) << 1 | 1u)
+/* The same of loaded objects, which have half of the entries' room only. */
+#define PLUMB_OBJECTS_FULL(entries_freed) ((uint32_t)(entries_freed) << 1 | 1u)
 
 /* Numbers of processes and threads, in records and entries: those of the writer's own process-id namespace. They have 22
  * bits at most, and the 10 above are a tag that tells namespaces apart, so that equal numbers of two are two threads: 0 is
@@ -251,7 +253,11 @@ struct plumb_channel_header {
     uint32_t memory_wanted; /* not 0: a writer may not take memory itself, the creator is to: for all rings */
     /* Atomic add: events that a process left off, since their conditions are too long together, or had no memory there. */
     uint64_t conditions_refused;
-    uint32_t reserved3[6];
+    uint32_t reserved3[4];
+    uint32_t entries_freed; /* the consumer adds 1 for each */
+    uint32_t
+        objects_full; /* any writer, that has found no room for a loaded object; until more are freed none
+                             * looks again: PLUMB_OBJECTS_FULL(entries_freed); 0: there was room */
 
     /* Shared: any writer. By tag: inode of a process-id namespace, 0 -> inode, once, by compare-and-swap. */
     PLUMB_ABI_ALIGNED(64) uint32_t namespaces[PLUMB_NAMESPACES];
@@ -297,6 +303,7 @@ PLUMB_ABI_OFFSET(struct plumb_channel_header, space_futex, 460);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, gave_up, 468);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, memory_wanted, 476);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, conditions_refused, 480);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, entries_freed, 504);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, creator_namespace, 156);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, namespaces, 512);
 PLUMB_ABI_SIZE(struct plumb_channel_header, 768);

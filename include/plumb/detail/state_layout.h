@@ -90,6 +90,20 @@ static inline void plumb_state_leave_words(struct plumb_state_header* state, str
     }
 }
 
+/* plumb_process.image: a hash of what the kernel gave the program as random bytes at exec() (AT_RANDOM). Short, since the C library
+ * makes its stack guard of the same bytes. */
+#define PLUMB_IMAGE_RANDOM_BYTES 16u
+static inline uint32_t plumb_state_image_of(const unsigned char* random) {
+    uint64_t hash = 0;
+    for (uint32_t at = 0; at < PLUMB_IMAGE_RANDOM_BYTES; at += 8) {
+        uint64_t word;
+        __builtin_memcpy(&word, random + at, sizeof(word));
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    return (uint32_t)((hash * 0xbf58476d1ce4e5b9u) >> 32);
+}
+
 /* Ends the strings of a copy of a rule: nobody else does. */
 static inline void plumb_rule_end_strings(struct plumb_rule* rule) {
     rule->pattern[sizeof(rule->pattern) - 1] = '\0';
