@@ -56,6 +56,8 @@ Result<uid_t> parse_user(const std::string& text) {
 }
 
 std::string folder_of(const UserPlace& place) {
+    if (place.container)
+        return fmt::format("ust-{}-in-{}", place.user_there, place.container->mount_namespace());
     if (place == main_place(place.user_id)) return fmt::format("ust-{}", place.user_id);
     return fmt::format("ust-{}-{}", place.user_id,
                        place.keeper == DirectoryKeeper::module ? "module" : "shm");
@@ -63,8 +65,9 @@ std::string folder_of(const UserPlace& place) {
 
 /* For messages. */
 static std::string described(const UserPlace& place) {
+    const bool has_path = place.container || has_several_keepers();
     return fmt::format("Programs of user {}{}", place.user_id,
-                       has_several_keepers() ? fmt::format(" ({})", shown_path_of(place)) : "");
+                       has_path ? fmt::format(" ({})", shown_path_of(place)) : "");
 }
 
 std::optional<uid_t> user_of(std::uint32_t process_id) {
@@ -125,8 +128,45 @@ Result<Report> OtherUsers::join_own(const std::function<bool(std::uint32_t)>& is
     return Report{};
 }
 
+/* What a container has of shared memory is often little, and no more than its programs use is taken of it. */
+Result<Report> OtherUsers::join_in_container(const UserPlace& place) {
+    if (has_part(place)) return Report{};
+    ChannelConfig config = options_.config;
+    config.rings_on_demand = true;
+    return tried(place, begin(place, config));
+}
+
+Result<Report> OtherUsers::join_container_of(std::uint32_t process_id) {
+    const auto container = containers_.of_process(process_id);
+    const auto user_id = user_of(process_id);
+    if (!container || !user_id) return Report{};
+    for (const UserPlace& place : places_in(container))
+        if (place.user_id == *user_id) return join_in_container(place);
+    return Report{};
+}
+
+void OtherUsers::join_everybody(const EachReport& each) {
+    std::vector<UserPlace> places;
+    if (auto outside = places_with_directory()) places = std::move(*outside);
+    for (const auto& container : containers_.all()) {
+        const std::vector<UserPlace> inside = places_in(container);
+        places.insert(places.end(), inside.begin(), inside.end());
+    }
+    const auto anybody = [](std::uint32_t) { return true; };
+    for (const UserPlace& place : places) {
+        if (place == main_place(::geteuid()) || tried_.count(place) != 0 || !has_programs(place, anybody))
+            continue;
+        each(place.container ? join_in_container(place) : join_place(place));
+    }
+}
+
 void OtherUsers::join_later(const EachReport& each) {
     const std::uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
+    if (is_open_for_everybody_ && now_ns >= next_everybody_look_ns_) {
+        const std::uint64_t before_ns = used_ns();
+        join_everybody(each);
+        next_everybody_look_ns_ = behind_pause_ns(used_ns() - before_ns);
+    }
     if (open_for_.empty() || now_ns < next_place_look_ns_) return;
     constexpr std::uint64_t pause_ns = 50'000'000;
     next_place_look_ns_ = now_ns + pause_ns;

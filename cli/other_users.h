@@ -3,7 +3,8 @@
  * that is named by -p. A program looks for the state and for channels in the directory of the user that it runs as, so
  * each user gets a session there, with the same name, rules and cookie, and a channel that belongs to that user; what is
  * written there goes into a folder of its own, `ust-UID`, of the one trace. Likewise where plumb.ko is loaded, for those that
- * look in /dev/shm all the same (consumerd/control/directory_keeper.h), our own ones, too: `ust-UID-shm`.
+ * look in /dev/shm all the same (consumerd/control/directory_keeper.h), our own ones, too: `ust-UID-shm`; and for those in
+ * containers, which have a /dev/shm of their own: `ust-UID-in-NAMESPACE`, by the number of the mount namespace.
  *
  * That directory, and all in it, is the user's to change: nothing there is believed, no link is followed, and no process
  * is signalled that is not really the user's and does not really use that state.
@@ -13,6 +14,7 @@
 
 #include "base/result.h"
 #include "consumerd/clock/clock_calibration.h"
+#include "consumerd/control/container_places.h"
 #include "consumerd/control/session.h"
 #include "consumerd/drain/channel_source.h"
 
@@ -62,6 +64,10 @@ public:
     /* Those of ours that look elsewhere than the recorder's session is: if there are any that `is_meant`, or, with `is_open`,
      * for whoever comes. */
     Result<Report> join_own(const std::function<bool(std::uint32_t)>& is_meant, bool is_open);
+    /* Begins to record where a process looks, if that is in a container's /dev/shm; which programs there, the rules say. */
+    Result<Report> join_container_of(std::uint32_t process_id);
+    /* From now on, whoever there is: all users, and those in containers. join_later() finds them. */
+    void open_for_everybody() { is_open_for_everybody_ = true; }
     /* Looks whether programs, of ours or of users that are recorded whoever comes, can be by now where nobody could when the
      * recording began, as before /dev/shm was mounted or plumb.ko loaded. `each` as below. */
     void join_later(const EachReport& each);
@@ -119,6 +125,8 @@ private:
     bool has_room_for(uid_t user_id) const;
     Result<Report> join_place(const UserPlace& place);
     Result<Report> join_awaited(const UserPlace& place);
+    Result<Report> join_in_container(const UserPlace& place);
+    void join_everybody(const EachReport& each);
     Result<Report> begin(const UserPlace& place, const ChannelConfig& config);
     Result<Report> tried(const UserPlace& place, Result<Report> begun);
     void finish(Part& part);
@@ -138,6 +146,9 @@ private:
     ClockCalibration calibration_; /* as it was when the recording began: one line for all folders */
     std::list<Part> parts_;
     std::set<uid_t> open_for_; /* users, whoever comes of them */
+    bool is_open_for_everybody_ = false;
+    std::uint64_t next_everybody_look_ns_ = 0;
+    ContainerSearch containers_;
     std::uint64_t next_place_look_ns_ = 0;
     std::map<UserPlace, std::string>
         awaited_problems_;                   /* why somebody could be there by now, and is not recorded */

@@ -72,6 +72,8 @@ void add_what(CLI::App& command, RecordOptions& options) {
                     "As root: programs of this user too, from their first event. May be repeated")
         ->type_name("USER")
         ->allow_extra_args(false);
+    command.add_flag("--all-users", options.all_users,
+                     "As root: programs of all users, also in containers with a /dev/shm of their own");
     command.add_flag(
         "--seccomp", options.seccomp,
         "Attach to programs with seccomp filters, too, though a filter may end its program for a call that "

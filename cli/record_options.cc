@@ -301,8 +301,8 @@ Result<ChannelConfig> channel_config(const RecordOptions& options) {
 
 bool wants_programs(const RecordOptions& options) {
     return !options.system_wide || !options.command.empty() || !options.process_ids.empty() ||
-           !options.executables.empty() || !options.users.empty() || !options.events.empty() ||
-           !options.log_level.empty();
+           !options.executables.empty() || !options.users.empty() || options.all_users ||
+           !options.events.empty() || !options.log_level.empty();
 }
 
 /* Who names events of the probe wants these, and not all of them. */

@@ -40,6 +40,7 @@ struct RecordOptions {
     std::vector<std::uint32_t> process_ids;
     std::vector<std::string> executables;
     std::vector<std::string> users; /* other ones, as root */
+    bool all_users = false;         /* and those in containers */
     std::string log_level;
     std::optional<std::string> duration;
     bool rotate = false; /* into chunks, also without the two below: when `plumb rotate` asks */

@@ -127,8 +127,8 @@ std::string Recorder::why_unreachable(std::uint32_t process_id) {
     const auto is_state = [&](const MappedFile& file) { return file.path.find(in_shm) != std::string::npos; };
     if (files && std::any_of(files->begin(), files->end(), is_state) &&
         !session_->state().may_be_mapped_by(process_id))
-        return "it has another /dev/shm, as in a container of its own: `plumb record` reaches it from in "
-               "there";
+        return "it has another /dev/shm, as in a container of its own: root reaches it from here, and "
+               "`plumb record` from in there";
     if (is_in_other_user_namespace(process_id))
         return "it is in a user namespace of its own, where it cannot use the directory in /dev/shm of the "
                "user that it "

@@ -30,6 +30,10 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
         named.push_back(*user_id);
     }
     const bool has_others = geteuid() == 0;
+    if (options_.all_users && (!has_others || options_.snapshot))
+        return Error("--all-users: {}.", options_.snapshot
+                                             ? "a flight recorder keeps events of one user alone"
+                                             : "only root can record programs of other users");
     if ((!has_others || options_.snapshot) && !named.empty())
         return Error("--user: {}.", options_.snapshot ? "a flight recorder keeps events of one user alone"
                                                       : "only root can record programs of other users");
@@ -45,6 +49,13 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
     if (has_others)
         for (const auto& [process_id, start_ns] : attached_)
             if (const auto user_id = user_of(process_id)) join(*user_id);
+    if (has_others)
+        for (const auto& [process_id, start_ns] : attached_)
+            take_join(other_users_->join_container_of(process_id));
+    if (options_.all_users) {
+        other_users_->open_for_everybody();
+        other_users_->join_later([this](const Result<Report>& joined) { take_join(joined); });
+    }
     /* A flight recorder joins nobody, and says so of those whom it was asked for. */
     const bool any = !options_.snapshot && attached_.empty() &&
                      (options_.command.empty() || !options_.executables.empty());

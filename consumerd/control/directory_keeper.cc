@@ -1,5 +1,6 @@
 #include "consumerd/control/directory_keeper.h"
 
+#include "consumerd/control/container_places.h"
 #include "consumerd/control/kernel_module.h"
 #include "consumerd/control/seccomp.h"
 
@@ -68,14 +69,20 @@ std::vector<UserPlace> places_of(uid_t user_id) {
     return places;
 }
 
+std::tuple<uid_t, DirectoryKeeper, std::uint64_t, uid_t> UserPlace::key() const {
+    return {user_id, keeper, container ? container->device() : 0, user_there};
+}
+
 std::string shown_path_of(const UserPlace& place) {
     if (place.keeper == DirectoryKeeper::module) return fmt::format("plumb.ko:/plumb-{}", place.user_id);
+    if (place.container) return fmt::format("{}/plumb-{}", place.container->shown_path(), place.user_there);
     char path[64];
     std::snprintf(path, sizeof(path), PLUMB_STATE_DIRECTORY, static_cast<unsigned>(place.user_id));
     return path;
 }
 
 Result<std::string> path_of(const UserPlace& place) {
+    if (place.container) return fmt::format("{}/plumb-{}", place.container->path(), place.user_there);
     if (place.keeper == DirectoryKeeper::shared_memory) return shown_path_of(place);
     if (!all_of_module().is_open())
         return Error("{}: only root reaches directories of others in plumb.ko.", shown_path_of(place))

@@ -12,20 +12,31 @@
 #include <sys/types.h>
 
 #include <compare>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace plumb {
 
 enum class DirectoryKeeper { module, shared_memory };
 
+class Container; /* container_places.h */
+
 /* Where programs of a user look. */
 struct UserPlace {
     uid_t user_id = 0;
     DirectoryKeeper keeper = DirectoryKeeper::shared_memory;
-    auto operator<=>(const UserPlace&) const = default;
+    std::shared_ptr<const Container> container = {}; /* whose /dev/shm it is; nullptr: ours */
+    uid_t user_there = user_id;                      /* the user's number in its user namespace */
+    auto operator<=>(const UserPlace& other) const { return key() <=> other.key(); }
+    bool operator==(const UserPlace& other) const { return key() == other.key(); }
+
+private:
+    std::tuple<uid_t, DirectoryKeeper, std::uint64_t, uid_t> key() const;
 };
 
 /* Those that there are, first where programs look that we start: with a filter of ours they look in /dev/shm. The first stays so;

@@ -283,10 +283,61 @@ class Containers(unittest.TestCase):
         self.assertEqual(self.status, 0, self.errors)
         self.assertEqual(self.numbers(), list(range(300)))
 
-    def test_who_has_a_memory_of_his_own_is_not_reached(self):
+    def test_root_reaches_who_has_a_memory_of_his_own(self):
         ticker = Ticker(self, *CONTAINER, *OWN_MEMORY)
+        self.assert_recorded(self.record("-p", ticker.process, "--duration", "500ms"), ticker)
+        self.assertEqual(self.threads(), {ticker.process: (ticker.inside, ticker.inside)})
+        self.assert_nothing_is_left_with(ticker)
+
+    def test_who_has_a_memory_of_his_own_and_another_user_is_reached(self):
+        ticker = Ticker(self, *CONTAINER, *OWN_MEMORY, *AS_NOBODY)
+        self.assert_recorded(self.record("-p", ticker.process, "--duration", "500ms"), ticker)
+
+    def test_root_of_a_user_namespace_with_a_memory_of_his_own_is_reached(self):
+        ticker = Ticker(self, *AS_NOBODY, "unshare", "--user", "--map-root-user", *CONTAINER, *OWN_MEMORY)
+        self.assert_recorded(self.record("-p", ticker.process, "--duration", "500ms"), ticker)
+
+    def test_what_a_container_puts_in_the_place_of_its_memory_leads_nowhere_else(self):
+        """Its root may make /dev/shm a link; what it leads to is looked for in the container."""
+        outside = self.folder / "outside"
+        outside.mkdir()
+        link = ("unshare", "--mount", "sh", "-c",
+                f'mount -t tmpfs -o mode=1777 tmpfs /mnt && mkdir /mnt/dev && mount --rbind /dev /mnt/dev && '
+                f'mount -t tmpfs tmpfs /dev && ln -s {outside} /dev/shm && exec "$@"', "sh")
+        ticker = Ticker(self, *link)
         summary = self.record("-p", ticker.process, "--duration", "300ms")
+        self.assertEqual((summary or {"events": 0})["events"], 0)
+        self.assertEqual(list(outside.iterdir()), [])
+
+    def test_another_user_is_told_of_a_memory_of_its_own(self):
+        ticker = Ticker(self, *CONTAINER, *OWN_MEMORY, *AS_NOBODY)
+        summary = self.record("-p", ticker.process, "--duration", "300ms", prefix=AS_NOBODY)
         self.assert_left_alone(summary, "it has another /dev/shm")
+
+    def test_all_users_and_containers_are_one_trace(self):
+        """Those that run already, and those that come."""
+        before = [Ticker(self), Ticker(self, *AS_NOBODY), Ticker(self, *CONTAINER, *OWN_MEMORY)]
+        recorder = self.start(["--all-users", "-e", "ticker:*"])
+        self.wait_for_session()
+        behind = [Ticker(self), Ticker(self, *CONTAINER, *OWN_MEMORY)]
+        time.sleep(1)
+        counts = {ticker.process: ticker.end() for ticker in before + behind}
+        recorder.send_signal(signal.SIGINT)
+        summary = self.finish(recorder)
+        self.assertIsNotNone(summary, self.errors)
+        self.assertEqual({process["pid"] for process in summary["processes"]}, set(counts))
+        numbers = {}
+        for event in events(self.trace):
+            if event.name == "ticker:tick":
+                numbers.setdefault(event.fields["vtid"], []).append(event.fields["number"])
+        self.assertEqual(set(numbers), set(counts))
+        for process, count in counts.items():  # from when they were found to their end, each once
+            self.assertEqual(numbers[process], list(range(numbers[process][0], count)))
+        self.assertEqual(numbers[behind[0].process][0], 0)
+
+    def assert_nothing_is_left_with(self, ticker):
+        left = os.listdir(f"/proc/{ticker.process}/root/dev/shm/plumb-0")
+        self.assertEqual([name for name in left if name.startswith("channel-")], [])
 
     def test_an_ipc_namespace_makes_no_difference(self):
         ticker = Ticker(self, *OWN_IPC)

@@ -1,0 +1,111 @@
+#include "consumerd/control/container_places.h"
+
+#include "base/processes.h"
+
+#include <plumb/abi/state.h>
+
+#include <fmt/format.h>
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <set>
+
+namespace plumb {
+namespace {
+
+/* Each keeps a descriptor open as long as it is recorded. */
+constexpr std::size_t containers_max = 256;
+
+std::optional<std::uint64_t> mount_namespace_of(const std::string& process) {
+    struct stat info {};
+    if (::stat(fmt::format("/proc/{}/ns/mnt", process).c_str(), &info) != 0) return {};
+    return info.st_ino;
+}
+
+std::optional<std::uint64_t> device_of(int fd) {
+    struct stat info {};
+    if (::fstat(fd, &info) != 0) return {};
+    return info.st_dev;
+}
+
+/* "dev/shm" in its root: links are followed as the container's own processes follow them. */
+FileDescriptor open_shared_memory(std::uint32_t process_id) {
+    const FileDescriptor root(
+        ::open(fmt::format("{}/root", proc_folder(process_id)).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!root.is_open()) return {};
+    open_how how{};
+    how.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+    how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+    FileDescriptor found(static_cast<int>(::syscall(SYS_openat2, root.get(), "dev/shm", &how, sizeof(how))));
+    struct statfs file_system {};
+    if (found.is_open() && (::fstatfs(found.get(), &file_system) != 0 || file_system.f_type != TMPFS_MAGIC))
+        found.reset();
+    return found;
+}
+
+} // namespace
+
+std::string Container::path() const {
+    return fmt::format("/proc/self/fd/{}", shared_memory_.get());
+}
+
+std::string Container::shown_path() const {
+    return fmt::format("/proc/{}/root/dev/shm", process_id_);
+}
+
+std::shared_ptr<const Container> ContainerSearch::look_into(std::uint32_t process_id,
+                                                            std::uint64_t mount_namespace) {
+    if (known_.size() >= containers_max) return nullptr;
+    FileDescriptor opened = open_shared_memory(process_id);
+    const auto device = opened.is_open() ? device_of(opened.get()) : std::nullopt;
+    struct stat ours {};
+    if (!device || ::stat("/dev/shm", &ours) != 0 || *device == ours.st_dev) return nullptr;
+    for (const auto& [other, container] : known_) /* that of one which several namespaces share */
+        if (container && container->device() == *device) return container;
+    return std::make_shared<const Container>(*device, process_id, mount_namespace, std::move(opened));
+}
+
+std::shared_ptr<const Container> ContainerSearch::of_process(std::uint32_t process_id) {
+    const auto ours = mount_namespace_of("self");
+    const auto its = mount_namespace_of(fmt::to_string(process_id));
+    if (!ours || !its || *its == *ours) return nullptr;
+    if (const auto known = known_.find(*its); known != known_.end() && known->second) return known->second;
+    return known_[*its] = look_into(process_id, *its);
+}
+
+std::vector<std::shared_ptr<const Container>> ContainerSearch::all() {
+    std::set<std::uint64_t> there;
+    std::set<std::shared_ptr<const Container>> found;
+    for (const std::uint32_t process_id : all_process_ids()) {
+        const auto its = mount_namespace_of(fmt::to_string(process_id));
+        if (!its || !there.insert(*its).second) continue;
+        if (auto container = of_process(process_id)) found.insert(std::move(container));
+    }
+    std::erase_if(known_, [&](const auto& each) { return !there.contains(each.first); });
+    return {found.begin(), found.end()};
+}
+
+std::vector<UserPlace> places_in(const std::shared_ptr<const Container>& container) {
+    std::vector<UserPlace> places;
+    constexpr std::string_view prefix = "plumb-";
+    const auto names = list_directory(container->path());
+    for (const std::string& name : names ? *names : std::vector<std::string>{}) {
+        const auto number = name.starts_with(prefix)
+                                ? user_number_in(std::string_view(name).substr(prefix.size()))
+                                : std::nullopt;
+        struct stat info {};
+        if (!number || ::lstat((container->path() + "/" + name).c_str(), &info) != 0 ||
+            !S_ISDIR(info.st_mode))
+            continue;
+        places.push_back({info.st_uid, DirectoryKeeper::shared_memory, container, *number});
+    }
+    return places;
+}
+
+} // namespace plumb

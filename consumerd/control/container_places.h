@@ -1,0 +1,65 @@
+/*
+ * Containers whose programs do not look where ours do: those in a mount namespace with a /dev/shm of its own. It is reached through
+ * /proc/PID/root of a process there, once, and kept open; no link in it leads out of the container.
+ *
+ * What is there is the container's to change, and whoever is root in it may have put anything there: as of every user's directory,
+ * nothing of it is believed (user_directory.h).
+ */
+#ifndef PLUMB_CONSUMERD_CONTROL_CONTAINER_PLACES_H
+#define PLUMB_CONSUMERD_CONTROL_CONTAINER_PLACES_H
+
+#include "base/file.h"
+#include "consumerd/control/directory_keeper.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+/* The shared memory of one. */
+class Container {
+public:
+    Container(std::uint64_t device, std::uint32_t process_id, std::uint64_t mount_namespace,
+              FileDescriptor shared_memory)
+        : device_(device),
+          process_id_(process_id),
+          mount_namespace_(mount_namespace),
+          shared_memory_(std::move(shared_memory)) {}
+
+    std::uint64_t device() const { return device_; } /* which it is */
+    std::uint64_t mount_namespace() const { return mount_namespace_; }
+    /* A path that leads there for this process, and one for messages, as long as the process lives by which it was found. */
+    std::string path() const;
+    std::string shown_path() const;
+
+private:
+    std::uint64_t device_;
+    std::uint32_t process_id_;
+    std::uint64_t mount_namespace_;
+    FileDescriptor shared_memory_;
+};
+
+/* Looks at processes for containers; of each mount namespace at one. Only root sees those of others. */
+class ContainerSearch {
+public:
+    /* Where a process of it looks; nothing if that is where ours do, or it can not be seen. */
+    std::shared_ptr<const Container> of_process(std::uint32_t process_id);
+    /* All that there are: a look at each process. */
+    std::vector<std::shared_ptr<const Container>> all();
+
+private:
+    std::shared_ptr<const Container> look_into(std::uint32_t process_id, std::uint64_t mount_namespace);
+    /* By mount namespace; nullptr: it has no shared memory of its own. Those that nobody needs any more are forgotten by all(). */
+    std::map<std::uint64_t, std::shared_ptr<const Container>> known_;
+};
+
+/* Users with a directory there, by whatever number it has in a user namespace. */
+std::vector<UserPlace> places_in(const std::shared_ptr<const Container>& container);
+
+} // namespace plumb
+
+#endif
