@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -236,11 +237,48 @@ Status UserDirectory::reserve(const FileDescriptor& file, const std::string& nam
     return Error::from_errno(number, "Could not reserve {} bytes for {}", bytes, path_of_file(name));
 }
 
+/* On a file system of a user namespace whoever has no number there, as root of outside, makes no files. This thread does it as the
+ * directory's owner. */
+class AsOwner {
+public:
+    explicit AsOwner(const UserPlace& place, int directory_fd) {
+        struct stat info {};
+        if (!place.container || place.user_there == place.user_id || ::fstat(directory_fd, &info) != 0)
+            return;
+        group_id_ = static_cast<gid_t>(::setfsgid(info.st_gid));
+        user_id_ = static_cast<uid_t>(::setfsuid(info.st_uid));
+        is_on_ = true;
+    }
+    ~AsOwner() {
+        if (!is_on_) return;
+        ::setfsuid(user_id_);
+        ::setfsgid(group_id_);
+    }
+    AsOwner(const AsOwner&) = delete;
+    AsOwner& operator=(const AsOwner&) = delete;
+
+private:
+    bool is_on_ = false;
+    uid_t user_id_ = 0;
+    gid_t group_id_ = 0;
+};
+
+static FileDescriptor open_unnamed(const UserPlace& place, int directory_fd) {
+    const AsOwner as_owner(place, directory_fd);
+    return FileDescriptor(::openat(directory_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+}
+
+static int name_file(const UserPlace& place, int directory_fd, int file_fd, const std::string& name) {
+    const AsOwner as_owner(place, directory_fd);
+    const std::string unnamed = fmt::format("/proc/self/fd/{}", file_fd);
+    return ::linkat(AT_FDCWD, unnamed.c_str(), directory_fd, name.c_str(), AT_SYMLINK_FOLLOW);
+}
+
 Result<FileDescriptor> UserDirectory::create_file(const std::string& name, std::uint64_t bytes,
                                                   const std::function<Status(std::span<std::byte>)>& fill,
                                                   const std::function<Status(int)>& before_it_is_named,
                                                   Hole hole) const {
-    FileDescriptor file(::openat(fd_.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    FileDescriptor file = open_unnamed(place_, fd_.get());
     if (!file.is_open())
         return explain_refusal(Error::from_errno(errno, "Could not make a file in {}", path_), path_,
                                user_id());
@@ -261,8 +299,7 @@ Result<FileDescriptor> UserDirectory::create_file(const std::string& name, std::
         const Status done = before_it_is_named(file.get());
         if (!done) return done.error();
     }
-    const std::string unnamed = fmt::format("/proc/self/fd/{}", file.get());
-    if (::linkat(AT_FDCWD, unnamed.c_str(), fd_.get(), name.c_str(), AT_SYMLINK_FOLLOW) != 0)
+    if (name_file(place_, fd_.get(), file.get(), name) != 0)
         return Error::from_errno(errno, "Could not name {}", path_of_file(name));
     return file;
 }

@@ -298,7 +298,7 @@ class Containers(unittest.TestCase):
         self.assert_recorded(self.record("-p", ticker.process, "--duration", "500ms"), ticker)
 
     def test_what_a_container_puts_in_the_place_of_its_memory_leads_nowhere_else(self):
-        """Its root may make /dev/shm a link; what it leads to is looked for in the container."""
+        """Its root may make /dev/shm a link."""
         outside = self.folder / "outside"
         outside.mkdir()
         link = ("unshare", "--mount", "sh", "-c",
@@ -307,7 +307,7 @@ class Containers(unittest.TestCase):
         ticker = Ticker(self, *link)
         summary = self.record("-p", ticker.process, "--duration", "300ms")
         self.assertEqual((summary or {"events": 0})["events"], 0)
-        self.assertEqual(list(outside.iterdir()), [])
+        self.assertEqual([path.name for path in outside.rglob("channel-*")], [])  # which is no shared memory
 
     def test_another_user_is_told_of_a_memory_of_its_own(self):
         ticker = Ticker(self, *CONTAINER, *OWN_MEMORY, *AS_NOBODY)
@@ -320,7 +320,7 @@ class Containers(unittest.TestCase):
         recorder = self.start(["--all-users", "-e", "ticker:*"])
         self.wait_for_session()
         behind = [Ticker(self), Ticker(self, *CONTAINER, *OWN_MEMORY)]
-        time.sleep(1)
+        time.sleep(3)
         counts = {ticker.process: ticker.end() for ticker in before + behind}
         recorder.send_signal(signal.SIGINT)
         summary = self.finish(recorder)
