@@ -72,6 +72,7 @@ struct ListedSession {
     plumb_session session;
     std::uint32_t process_id; /* of its controller, as it is called here; 0: it is not seen from here */
     bool is_alive;
+    bool is_kept; /* whoever is its controller */
     std::vector<std::string> patterns;
 };
 
@@ -86,7 +87,11 @@ std::vector<ListedSession> sessions_of(const plumb_rule_set& rules, const UserDi
     for (std::uint32_t index = 0; index < PLUMB_MAX_SESSIONS; index++) {
         const plumb_session& session = rules.sessions[index];
         if (session.cookie == 0) continue;
-        ListedSession listed{session, seen_from_here(session), session_lives(directory, session), {}};
+        ListedSession listed{session,
+                             seen_from_here(session),
+                             session_lives(directory, session),
+                             is_kept_for_next(directory, session),
+                             {}};
         for (std::uint32_t i = 0; i < rules.rule_count; i++) {
             const plumb_rule& rule = rules.rules[i];
             if (rule.session != index) continue;
@@ -196,19 +201,23 @@ void print_process(const RunningProcess& running, const ListOptions& options) {
         print_error("plumb: process {}: {}\n", process.process_id, escaped(note));
 }
 
+std::string whose_text(const ListedSession& listed) {
+    if (listed.is_alive && listed.process_id != 0) return fmt::format("of process {}", listed.process_id);
+    if (listed.is_alive)
+        return fmt::format("of process {} in another process-id namespace",
+                           listed.session.controller_process_id);
+    if (listed.is_kept) return "kept: programs write to it, and plumb-consumerd goes on with it when it runs";
+    return "left behind by a command that was killed; `plumb extract` saves what it had not written";
+}
+
 void print_sessions(const std::vector<ListedSession>& sessions) {
     if (sessions.empty()) return;
     print_out("\nSessions:\n");
     for (const ListedSession& listed : sessions)
-        print_out(
-            "    {}  {}{}\n", escaped(listed.session.name),
-            listed.is_alive
-                ? (listed.process_id != 0 ? fmt::format("of process {}", listed.process_id)
-                                          : fmt::format("of process {} in another process-id namespace",
-                                                        listed.session.controller_process_id))
-                : "left behind by a command that was killed; `plumb extract` saves what it had not written",
-            listed.patterns.empty() ? std::string(": nothing is on")
-                                    : ": " + escaped(fmt::format("{}", fmt::join(listed.patterns, " "))));
+        print_out("    {}  {}{}\n", escaped(listed.session.name), whose_text(listed),
+                  listed.patterns.empty()
+                      ? std::string(": nothing is on")
+                      : ": " + escaped(fmt::format("{}", fmt::join(listed.patterns, " "))));
 }
 
 void print_left(const std::vector<LeftChannel>& left) {
@@ -284,6 +293,7 @@ Json json_of(const ListedSession& listed) {
     return {{"name", listed.session.name},
             {"pid", listed.process_id != 0 ? listed.process_id : listed.session.controller_process_id},
             {"alive", listed.is_alive},
+            {"kept", listed.is_kept},
             {"patterns", listed.patterns}};
 }
 

@@ -53,7 +53,8 @@ bool descends_from_controller(const plumb_session& session, uint32_t index) {
     const uint64_t cookie = session.cookie;
     if (load_relaxed(descends[index]) == cookie) return true;
     if (load_relaxed(descends_not[index]) == cookie) return false;
-    const bool is_so = session.controller_namespace != 0 &&
+    // The controller of a session that is kept may be gone, and its number be somebody else's.
+    const bool is_so = (session.flags & PLUMB_SESSION_KEPT) == 0 && session.controller_namespace != 0 &&
                        session.controller_namespace == process_namespace() &&
                        session.controller_process_id != 0 && is_ancestor(session.controller_process_id);
     store_relaxed((is_so ? descends : descends_not)[index], cookie);

@@ -11,6 +11,7 @@
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -243,6 +244,84 @@ Result<Channel> Channel::create(const UserDirectory& directory, const ChannelCon
                     made_as);
     if (rings.begin == rings.end) channel.ring_memory().note_all_reserved();
     return channel;
+}
+
+namespace {
+
+/* What it must have been made with, if the header is one that is made here: then its layout follows from it. */
+ChannelConfig config_in(const plumb_channel_header& header) {
+    ChannelConfig config;
+    config.domain = static_cast<plumb_domain>(header.domain);
+    config.session_name.assign(header.session_name,
+                               ::strnlen(header.session_name, sizeof(header.session_name) - 1));
+    config.mode = static_cast<plumb_ring_mode>(header.mode);
+    config.is_kept = true;
+    config.subbuf_bytes = header.subbuf_bytes;
+    config.subbuf_count = header.subbuf_count;
+    config.block_timeout_ns = header.block_timeout_ns;
+    config.clock_mode = static_cast<plumb_clock_mode>(header.clock.mode);
+    config.event_slots = header.event_slots;
+    config.entry_slots = header.entry_slots;
+    config.heap_bytes = header.heap_bytes;
+    config.ring_count = header.ring_count;
+    config.extra_ring_count = header.extra_ring_count;
+    return config;
+}
+
+bool has_layout(const plumb_channel_header& header, const ChannelLayout& layout) {
+    return header.ring_count == layout.ring_count && header.extra_ring_count == layout.extra_ring_count &&
+           header.event_slots_offset == layout.event_slots_offset &&
+           header.entry_slots_offset == layout.entry_slots_offset &&
+           header.heap_offset == layout.heap_offset && header.heap_bytes == layout.heap_bytes &&
+           header.control_offset == layout.control_offset && header.data_offset == layout.data_offset &&
+           header.ring_bytes == layout.ring_bytes && header.total_bytes == layout.total_bytes;
+}
+
+/* Who only looks whether somebody has it holds it for a moment, too (channel_maker_lives()). */
+Result<LifeLock> take_left_lock(int fd) {
+    constexpr int tries_max = 50;
+    constexpr useconds_t pause_us = 1000;
+    for (int tries = 0;; tries++) {
+        Result<LifeLock> taken = LifeLock::hold(fd);
+        if (taken || taken.error().number() != EWOULDBLOCK || tries == tries_max) return taken;
+        ::usleep(pause_us);
+    }
+}
+
+} // namespace
+
+Result<Channel> Channel::adopt(const UserDirectory& directory, std::uint64_t cookie) {
+    const std::string name = channel_file_name(cookie), path = directory.path_of_file(name);
+    Result<FileDescriptor> file = directory.open_file(name, true);
+    if (!file) return file.error();
+    Result<LifeLock> lock = take_left_lock(file->get());
+    if (!lock && lock.error().number() == EWOULDBLOCK)
+        return Error("The session of {} has a controller, which lives.", path).as(EBUSY);
+    if (!lock) return lock.error();
+    struct stat info {};
+    if (::fstat(file->get(), &info) != 0) return Error::from_errno(errno, "Could not inspect {}", path);
+    const auto bytes = static_cast<std::uint64_t>(info.st_size);
+    if (bytes < PLUMB_CHANNEL_HEADER_BYTES)
+        return Error("{} is no channel: it has {} bytes.", path, bytes).as(EBADMSG);
+    Result<MappedRegion> region = map_file(*file, bytes, true, path);
+    if (!region) return region.error();
+    plumb_channel_header header; /* a copy, so that nobody changes it behind the checks */
+    std::memcpy(&header, region->get_address(), sizeof(header));
+    if (header.magic == PLUMB_CHANNEL_MAGIC && header.version_major != PLUMB_CHANNEL_VERSION_MAJOR)
+        return Error("{} has format version {}.{}.", path, header.version_major, header.version_minor)
+            .hint("Use the plumb command of the version that made it.")
+            .as(EPROTO);
+    ChannelConfig config = config_in(header);
+    const Result<ChannelLayout> layout = lay_out_channel(config);
+    if (header.magic != PLUMB_CHANNEL_MAGIC || header.session_cookie != cookie || !layout ||
+        !has_layout(header, *layout) || layout->total_bytes != bytes ||
+        (header.domain != PLUMB_DOMAIN_USER && header.domain != PLUMB_DOMAIN_KERNEL) ||
+        header.clock.mode == PLUMB_CLOCK_NONE || header.clock.mode > PLUMB_CLOCK_REALTIME)
+        return Error("{} is damaged: a program has written over its header.", path).as(EBADMSG);
+    constexpr std::uint64_t block_bytes = 512; /* of st_blocks */
+    config.rings_on_demand = static_cast<std::uint64_t>(info.st_blocks) * block_bytes < bytes;
+    return Channel(std::move(*file), std::move(*lock), std::move(*region), *layout, std::move(config), cookie,
+                   path, header);
 }
 
 Status Channel::add_event(std::uint16_t id, const EventDescription& event) {

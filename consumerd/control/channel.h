@@ -33,6 +33,7 @@ struct ChannelConfig {
     std::string session_name = "plumb"; /* at most 63 bytes */
     plumb_ring_mode mode = PLUMB_MODE_DISCARD;
     bool rings_on_demand = false; /* rings take their memory when they are written, where that is possible */
+    bool is_kept = false;         /* its session outlives its controller, and another one takes it over */
     std::uint32_t subbuf_bytes = 512 * 1024;        /* a power of two */
     std::uint32_t subbuf_count = 8;                 /* a power of two; of each ring */
     std::uint64_t block_timeout_ns = 0;             /* PLUMB_MODE_BLOCK: how long a writer waits for room */
@@ -84,6 +85,9 @@ public:
     /* Makes a channel in the user's directory. */
     static Result<Channel> create(const UserDirectory& directory, const ChannelConfig& config,
                                   std::uint64_t cookie = random_cookie());
+    /* Takes one over whose controller is gone, as it is: number() of the error is EBUSY if that lives, ENOENT if there is no such
+     * channel, EBADMSG if programs have damaged its header so that nobody can. */
+    static Result<Channel> adopt(const UserDirectory& directory, std::uint64_t cookie);
     Channel(Channel&&) noexcept = default;
     Channel& operator=(Channel&&) noexcept = default;
 

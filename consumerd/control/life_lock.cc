@@ -85,10 +85,19 @@ bool channel_maker_lives(const UserDirectory& directory, const std::string& file
     return true;
 }
 
+static bool is_there(const UserDirectory& directory, const std::string& file_name) {
+    return ::faccessat(directory.fd(), file_name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+bool is_kept_for_next(const UserDirectory& directory, const plumb_session& session) {
+    return (session.flags & PLUMB_SESSION_KEPT) != 0 &&
+           is_there(directory, channel_file_name(session.cookie));
+}
+
 bool session_lives(const UserDirectory& directory, const plumb_session& session) {
     const std::string channel = channel_file_name(session.cookie);
     if (channel_maker_lives(directory, channel)) return true;
-    if (::faccessat(directory.fd(), channel.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) return false;
+    if (is_there(directory, channel)) return false;
     /* Somebody removed its channel by hand. */
     return session.controller_namespace != 0 && session.controller_namespace == own_namespace() &&
            is_same_process(session.controller_process_id, session.controller_boottime_ns);

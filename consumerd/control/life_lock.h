@@ -38,6 +38,9 @@ bool channel_maker_lives(const UserDirectory& directory, const std::string& file
 /* Whether a session's controller does. */
 bool session_lives(const UserDirectory& directory, const plumb_session& session);
 
+/* Whether it is one that is kept, and can be taken over, if its controller is gone: its channel is there. */
+bool is_kept_for_next(const UserDirectory& directory, const plumb_session& session);
+
 } // namespace plumb
 
 #endif

@@ -90,6 +90,17 @@ void remove_rules(plumb_rule_set& set, const std::function<bool(const plumb_rule
     }
 }
 
+void be_controller_of(plumb_session& session) {
+    session.controller_boottime_ns = boottime_now_ns();
+    session.controller_process_id = static_cast<std::uint32_t>(::getpid());
+    session.controller_namespace = own_namespace();
+    session.controller_filters = own_seccomp_filters();
+}
+
+bool is_kept(const plumb_session& session) {
+    return session.cookie != 0 && (session.flags & PLUMB_SESSION_KEPT) != 0;
+}
+
 using ConditionCode = std::vector<std::uint8_t>; /* empty: the rule has none */
 
 /* Where the session's condition of this code stands, as a rule names it; 0 if it is not there. */
@@ -161,6 +172,7 @@ struct Session::Parts {
     QuiescenceOptions options;
     std::uint8_t index = 0;
     bool ended = false;
+    bool is_kept = false;
     std::uint64_t first_generation = 0; /* that knows the session with rules; 0: it never had any */
     FilterWatch filters{};
     LeftRings left_rings{};
@@ -334,6 +346,18 @@ struct Session::Parts {
         }
         return encoded;
     }
+
+    Status add(Encoded& encoded, plumb_rule_set& set) const {
+        for (std::size_t i = 0; i < encoded.rules.size(); i++) {
+            if (!encoded.conditions[i].empty()) {
+                const auto place = place_condition(set, index, encoded.conditions[i]);
+                if (!place) return place.error();
+                encoded.rules[i].condition = *place;
+            }
+            if (Status added = add_rule(set, encoded.rules[i]); !added) return added;
+        }
+        return ok();
+    }
 };
 
 Session::Session(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -341,7 +365,7 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
 Session::~Session() {
-    if (!parts_ || parts_->ended) return;
+    if (!parts_ || parts_->ended || parts_->is_kept) return;
     parts_->channel.close();
     const std::uint8_t index = parts_->index;
     const std::uint64_t cookie = parts_->channel.cookie();
@@ -387,11 +411,9 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
         plumb_session& session = set.sessions[index];
         session = {};
         session.cookie = cookie;
-        session.controller_boottime_ns = boottime_now_ns();
-        session.controller_process_id = static_cast<std::uint32_t>(::getpid());
-        session.controller_namespace = own_namespace();
-        session.controller_filters = own_seccomp_filters();
-        session.flags = options.filtered_too ? PLUMB_SESSION_FILTERED_TOO : 0;
+        be_controller_of(session);
+        session.flags = (options.filtered_too ? PLUMB_SESSION_FILTERED_TOO : 0) |
+                        (config.is_kept ? PLUMB_SESSION_KEPT : 0);
         return copy_text(session.name, config.session_name, "session name");
     });
     if (!taken) {
@@ -399,29 +421,60 @@ Result<Session> Session::create_in(UserDirectory directory, const ChannelConfig&
         return taken.error();
     }
     auto parts = std::unique_ptr<Parts>(
-        new Parts{std::move(kept), std::move(*state), std::move(*channel), options, index, false, 0, {}, {}});
-    parts->refused_before = parts->state.slots_refused();
-    parts->words = UnattachedWords(parts->state, index);
-    parts->claims_before = parts->state.claims();
+        new Parts{std::move(kept), std::move(*state), std::move(*channel), options, index});
     parts->left = std::move(left);
+    return of(std::move(parts));
+}
+
+Session Session::of(std::unique_ptr<Parts> parts) {
+    parts->is_kept = parts->channel.config().is_kept;
+    parts->refused_before = parts->state.slots_refused();
+    parts->words = UnattachedWords(parts->state, parts->index);
+    parts->claims_before = parts->state.claims();
     return Session(std::move(parts));
+}
+
+/* The lock on the channel comes first: with it nobody else is its controller, nor removes it. */
+Result<Session> Session::adopt_in(UserDirectory directory, std::uint64_t cookie,
+                                  const QuiescenceOptions& options) {
+    auto kept = std::make_unique<UserDirectory>(std::move(directory));
+    Result<StateFile> state = StateFile::open_or_create(*kept);
+    if (!state) return state.error();
+    Result<Channel> channel = Channel::adopt(*kept, cookie);
+    if (!channel) return channel.error();
+    const std::string name = channel_file_name(cookie);
+    std::uint8_t index = 0;
+    std::vector<plumb_rule> rules;
+    const Result<std::uint64_t> taken = state->edit([&](plumb_rule_set& set) -> Status {
+        auto* const found =
+            std::find_if(std::begin(set.sessions), std::end(set.sessions), [&](const plumb_session& session) {
+                return is_kept(session) && session.cookie == cookie;
+            });
+        if (found == std::end(set.sessions) || !kept->is_named(name, channel->fd()))
+            return Error("There is no session that {} is kept for.", kept->path_of_file(name)).as(ENOENT);
+        index = static_cast<std::uint8_t>(found - set.sessions);
+        be_controller_of(*found);
+        std::copy_if(set.rules, set.rules + set.rule_count, std::back_inserter(rules),
+                     [&](const plumb_rule& rule) { return rule.session == index; });
+        return ok();
+    });
+    if (!taken) return taken.error();
+    auto parts = std::unique_ptr<Parts>(
+        new Parts{std::move(kept), std::move(*state), std::move(*channel), options, index});
+    if (!rules.empty()) parts->first_generation = *taken;
+    parts->own_rules = std::move(rules);
+    return of(std::move(parts));
+}
+
+void Session::leave() {
+    parts_.reset();
 }
 
 Result<Report> Session::enable(const std::vector<Rule>& rules) {
     Result<Parts::Encoded> encoded = parts_->encode(rules);
     if (!encoded) return encoded.error();
-    return parts_->change(Parts::Switch::on, encoded->rules, [&](plumb_rule_set& set) -> Status {
-        for (std::size_t i = 0; i < encoded->rules.size(); i++) {
-            if (!encoded->conditions[i].empty()) {
-                const auto place = place_condition(set, parts_->index, encoded->conditions[i]);
-                if (!place) return place.error();
-                encoded->rules[i].condition = *place;
-            }
-            const Status added = add_rule(set, encoded->rules[i]);
-            if (!added) return added.error();
-        }
-        return ok();
-    });
+    return parts_->change(Parts::Switch::on, encoded->rules,
+                          [&](plumb_rule_set& set) -> Status { return parts_->add(*encoded, set); });
 }
 
 Result<Report> Session::disable(const std::vector<Rule>& rules) {
@@ -437,6 +490,40 @@ Result<Report> Session::disable(const std::vector<Rule>& rules) {
         }
         return ok();
     });
+}
+
+Result<Report> Session::set_rules(const std::vector<Rule>& rules) {
+    Result<Parts::Encoded> encoded = parts_->encode(rules);
+    if (!encoded) return encoded.error();
+    const auto before = this->rules();
+    if (!before) return before.error();
+    /* A condition's place says which it is only together with the set, so rules with one count as changed. */
+    std::vector<plumb_rule> changed;
+    const auto add_if_changed = [&](const plumb_rule& rule, const std::vector<plumb_rule>& others) {
+        if (rule.condition != 0 || std::none_of(others.begin(), others.end(), [&](const plumb_rule& other) {
+                return are_equal(rule, other);
+            }))
+            changed.push_back(rule);
+    };
+    for (const plumb_rule& rule : *before)
+        add_if_changed(rule, encoded->rules);
+    for (const plumb_rule& rule : encoded->rules)
+        add_if_changed(rule, *before);
+    Result<Report> report = parts_->change(Parts::Switch::on, changed, [&](plumb_rule_set& set) -> Status {
+        remove_rules(set, [&](const plumb_rule& rule) { return parts_->is_own(rule); });
+        return parts_->add(*encoded, set);
+    });
+    if (report) parts_->own_rules = encoded->rules;
+    return report;
+}
+
+Result<std::vector<plumb_rule>> Session::rules() const {
+    const auto set = parts_->state.rule_set();
+    if (!set) return set.error();
+    std::vector<plumb_rule> own;
+    std::copy_if((*set)->rules, (*set)->rules + (*set)->rule_count, std::back_inserter(own),
+                 [&](const plumb_rule& rule) { return parts_->is_own(rule); });
+    return own;
 }
 
 Result<Report> Session::end() {
@@ -534,6 +621,34 @@ const std::vector<Error>& Session::left_behind() const {
 
 const std::string& Session::name() const {
     return parts_->channel.config().session_name;
+}
+
+std::vector<KeptSession> kept_sessions(const UserDirectory& directory) {
+    const Result<StateFile> state = StateFile::open_existing(directory);
+    if (!state) return {};
+    const auto set = state->rule_set();
+    if (!set) return {};
+    std::vector<KeptSession> found;
+    for (const plumb_session& session : (*set)->sessions)
+        if (is_kept(session))
+            found.push_back({session.cookie, session.name, session_lives(directory, session)});
+    return found;
+}
+
+Status stop_keeping(const UserDirectory& directory, std::uint64_t cookie) {
+    Result<StateFile> state = StateFile::open_existing(directory);
+    if (!state) return state.error();
+    const auto edited = state->edit([&](plumb_rule_set& set) -> Status {
+        for (plumb_session& session : set.sessions) {
+            if (!is_kept(session) || session.cookie != cookie) continue;
+            session.flags &= ~PLUMB_SESSION_KEPT;
+            return ok();
+        }
+        return Error("There is no such session.").as(ENOENT);
+    });
+    if (!edited) return edited.error();
+    const auto cleaned = state->clean_up(); /* of this one, too, if nobody is its controller */
+    return cleaned ? ok() : Status(cleaned.error());
 }
 
 std::string Session::sessions_variable(const char* inherited) const {

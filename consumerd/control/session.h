@@ -11,6 +11,10 @@
  *
  * A session lives as long as its controller, the process that made it: another controller removes it when
  * that process is gone. One that goes out of scope without end() is removed without waiting.
+ *
+ * A session that is kept (ChannelConfig::is_kept) is not removed by anybody: programs go on writing to it while nobody reads,
+ * those that begin then join it, and the next controller takes it over as it is, with its rules. It ends as others do, by end()
+ * and remove_channel().
  */
 #ifndef PLUMB_CONSUMERD_CONTROL_SESSION_H
 #define PLUMB_CONSUMERD_CONTROL_SESSION_H
@@ -66,6 +70,10 @@ public:
     static Result<Session> create_in(UserDirectory directory, const ChannelConfig& config,
                                      const QuiescenceOptions& options = {},
                                      std::optional<std::uint64_t> cookie = {});
+    /* Takes over a session that is kept, whose controller is gone; nothing changes for its programs. number() of the error is
+     * EBUSY if its controller lives, ENOENT if there is no such session, EBADMSG if its channel can not be used any more. */
+    static Result<Session> adopt_in(UserDirectory directory, std::uint64_t cookie,
+                                    const QuiescenceOptions& options = {});
     Session(Session&&) noexcept;
     Session& operator=(Session&&) noexcept;
     ~Session();
@@ -75,9 +83,17 @@ public:
     /* Removes these rules, and waits. Afterwards no record of an event that they alone switched on appears.
      */
     Result<Report> disable(const std::vector<Rule>& rules);
+    /* Adds and removes rules so that it has these and no others, in one step, and waits. For who takes a session over, and knows
+     * what it should have. */
+    Result<Report> set_rules(const std::vector<Rule>& rules);
+    /* As they stand in the state file. */
+    Result<std::vector<plumb_rule>> rules() const;
     /* Removes all rules and the session itself, and waits; then closes the channel. What is in the channel
      * can still be read. The wait is repeated if end() is called again. */
     Result<Report> end();
+
+    /* Of a session that is kept: goes, and leaves it to the next controller, as being killed does, too, and the end of scope. */
+    void leave();
 
     /* Removes the channel's name, through the directory that was checked: by path, its user could lead us elsewhere. */
     Status remove_channel();
@@ -107,9 +123,22 @@ public:
 
 private:
     struct Parts;
+    static Session of(std::unique_ptr<Parts> parts);
     explicit Session(std::unique_ptr<Parts> parts);
     std::unique_ptr<Parts> parts_;
 };
+
+/* Sessions that are kept, of one directory. */
+struct KeptSession {
+    std::uint64_t cookie;
+    std::string name;
+    bool lives; /* its controller */
+};
+std::vector<KeptSession> kept_sessions(const UserDirectory& directory);
+
+/* It is kept no longer: where its controller is gone, it is removed as others are, and its channel left for `plumb extract` if
+ * there is anything to be had. */
+Status stop_keeping(const UserDirectory& directory, std::uint64_t cookie);
 
 } // namespace plumb
 

@@ -222,7 +222,9 @@ StateCleanup StateFile::remove_dead(plumb_rule_set& rules) {
     StateCleanup removed;
     for (std::uint32_t i = 0; i < PLUMB_MAX_SESSIONS; i++) {
         const plumb_session session = rules.sessions[i];
-        if (session.cookie == 0 || session_lives(*directory_, session)) continue;
+        if (session.cookie == 0 || session_lives(*directory_, session) ||
+            is_kept_for_next(*directory_, session))
+            continue;
         removed.sessions.emplace_back(session.name);
         remove_session(rules, i);
         /* Not all of its writers may ask again soon: a closed channel stops them. */

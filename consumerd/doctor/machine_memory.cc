@@ -102,10 +102,13 @@ MachineCheck check_sessions(const plumb_rule_set& rules, const UserDirectory& di
     MachineCheck check{"sessions", Finding::good, false, {}, {}};
     std::vector<std::string> live;
     std::vector<std::string> dead;
+    std::vector<std::string> kept; /* that nobody reads from now */
     for (const plumb_session& session : rules.sessions) {
         if (session.cookie == 0) continue;
         const bool lives = session_lives(directory, session);
-        (lives ? live : dead)
+        (lives                                  ? live
+         : is_kept_for_next(directory, session) ? kept
+                                                : dead)
             .push_back(fmt::format("{} (pid {}{})", session.name, session.controller_process_id,
                                    memory_text(directory, channel_file_name(session.cookie))));
     }
@@ -121,7 +124,15 @@ MachineCheck check_sessions(const plumb_rule_set& rules, const UserDirectory& di
     }
     check.found =
         live.empty() ? std::string("none is active") : fmt::format("active: {}", fmt::join(live, ", "));
-    if (dead.empty() && stale.empty()) return check;
+    if (!kept.empty())
+        check.found += fmt::format("; kept, and read by nobody now: {}", fmt::join(kept, ", "));
+    if (dead.empty() && stale.empty()) {
+        if (!kept.empty())
+            check.advice =
+                "plumb-consumerd goes on with sessions that are kept when it runs again; until then "
+                "their programs write as far as there is room.";
+        return check;
+    }
     check.finding = Finding::limited;
     if (!dead.empty()) check.found += fmt::format("; left behind: {}", fmt::join(dead, ", "));
     if (!stale.empty()) check.found += fmt::format("; channels left behind: {}", fmt::join(stale, ", "));

@@ -110,13 +110,15 @@ struct plumb_rule {
 
 /* plumb_session.flags */
 #define PLUMB_SESSION_FILTERED_TOO 0x1u /* its user insists on programs with seccomp filters */
+#define PLUMB_SESSION_KEPT \
+    0x2u /* it outlives its controller: who finds that gone leaves session, rules and channel as they are, for the next one */
 
 struct plumb_session {
     uint64_t cookie; /* random; 0: no session at this index */
     uint64_t
         controller_boottime_ns; /* CLOCK_BOOTTIME when the controller made it: tells a reused process id */
-    /* Who keeps the session, and in which namespace. It is removed when this process is gone: then nobody holds the lock
-     * on its channel's file any more (<plumb/abi/channel.h>), which shows in every namespace. */
+    /* Who keeps the session, and in which namespace. It is removed when this process is gone, unless it is one that is kept:
+     * then nobody holds the lock on its channel's file any more (<plumb/abi/channel.h>), which shows in every namespace. */
     uint32_t controller_process_id;
     uint32_t controller_namespace; /* 0: not known */
     uint32_t
