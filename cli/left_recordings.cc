@@ -3,10 +3,12 @@
 #include "base/output_buffer.h"
 #include "cli/losses.h"
 #include "cli/output.h"
+#include "consumerd/control/session.h"
 #include "consumerd/control/state.h"
 #include "consumerd/control/user_directory.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,6 +49,8 @@ public:
         end_dead_sessions(*directory);
         for (const Error& removed : tidy_left_channels(*directory, true))
             print_error("{}\n", without_controls(removed.message()));
+        for (const KeptSession& kept : kept_sessions(*directory))
+            if (!kept.lives) kept_.push_back(kept.name);
         auto left = left_channels(*directory);
         if (!left) note(left.error());
         for (LeftChannel& channel : left ? *left : std::vector<LeftChannel>{})
@@ -59,7 +63,11 @@ public:
 
     Result<std::vector<LeftRecording>> found() {
         if (!recordings_.empty()) return std::move(recordings_);
-        if (problems_ == 0) return nothing_left();
+        if (problems_ == 0 && kept_.empty()) return nothing_left();
+        if (problems_ == 0)
+            return nothing_left().hint(
+                "Of sessions that are kept, as {}, plumb-consumerd writes the rest when it runs again.",
+                escaped(fmt::format("{}", fmt::join(kept_, ", "))));
         return Error("What killed recorders left could not be opened, and is still there.");
     }
 
@@ -88,6 +96,7 @@ private:
     uid_t own_;
     bool is_removing_; /* what can not be opened can be removed */
     std::vector<LeftRecording> recordings_;
+    std::vector<std::string> kept_; /* by nobody now */
     std::size_t problems_ = 0;
 };
 

@@ -80,6 +80,24 @@ void RingReader::begin_at(uint64_t position) {
     if (position > position_ && position <= write_pos) position_ = position;
 }
 
+void RingReader::go_on_at(uint64_t position) {
+    position_ = last_write_pos_ = position;
+    released_ = round_down(position, channel_->geometry().subbuf_bytes);
+    plumb_ring_control& control = channel_->shared_control(ring_);
+    const uint64_t consumed = load_acquire(control.consumed);
+    if (consumed < released_ && consumed % channel_->geometry().subbuf_bytes == 0)
+        __atomic_store_n(&control.consumed, released_, __ATOMIC_RELEASE);
+}
+
+std::optional<uint64_t> RingReader::time_of_next() const {
+    uint64_t header[2];
+    const uint64_t write_pos = load_acquire(channel_->ring_control(ring_).write_pos);
+    if (position_ >= write_pos || write_pos - position_ < PLUMB_RECORD_HEADER_BYTES ||
+        !copy_header(position_, header) || static_cast<uint16_t>(header[1]) == PLUMB_EVENT_ID_PADDING)
+        return {};
+    return header[0];
+}
+
 void RingReader::report_position(const char* what, uint64_t value) {
     if (position_is_damaged_) return; /* told once, until it is sane again */
     position_is_damaged_ = true;

@@ -67,6 +67,11 @@ public:
      */
     uint64_t position() const { return position_; }
     void begin_at(uint64_t position);
+    /* Live, before the first next(): this is how far another one has come, for certain, whatever the channel says. What lies
+     * before it is handed back, as that one may have been about to do. */
+    void go_on_at(uint64_t position);
+    /* The time of the record there, if there is one now; it was not checked. */
+    std::optional<uint64_t> time_of_next() const;
     /* Up to here everything was read, in whole sub-buffers: what may be handed back to writers. */
     uint64_t releasable() const;
     /* Tells the reader that `consumed` was moved, so writers may be that far ahead. */

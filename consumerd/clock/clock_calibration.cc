@@ -366,6 +366,18 @@ void ClockCalibration::begin_line(uint64_t cycles) {
     baseline_ns_ = 0;
 }
 
+void ClockCalibration::go_on_from(const plumb_clock_page& page, uint64_t cycles) {
+    if (page.mode != page_.mode || page.frequency_hz == 0 || page.mult == 0 || page.shift > 62) return;
+    const ClockPair now = pairs_.front();
+    const auto apart = static_cast<int64_t>(clock_to_monotonic_ns(page, now.cycles) - now.monotonic_ns);
+    const uint64_t since_ns = now.monotonic_ns - std::min(now.monotonic_ns, page.base_monotonic_ns);
+    if (magnitude(apart) > slew_max_ns + since_ns / told_error_divisor) return;
+    const uint32_t flags = page_.flags;
+    page_ = page;
+    page_.flags = flags;
+    begin_line(cycles);
+}
+
 uint64_t ClockCalibration::worst_deviation_ns() const {
     uint64_t worst = std::max(magnitude(apart_ns_), deviation_before_ns_);
     for (const ClockPair& pair : pairs_)

@@ -88,6 +88,9 @@ public:
     /* Records from `cycles` on are converted by a line of their own, which begins where page() has got to: as readers of a trace
      * with that page compute it, or a moment later, so that what comes first stays first. Its rate is refined from there. */
     void begin_line(uint64_t cycles);
+    /* The same, where another calibration of the same clock has got to that page. Where the two clocks went apart since, the line
+     * is our own. */
+    void go_on_from(const plumb_clock_page& page, uint64_t cycles);
     /* The largest distance of any pair read so far from the line that the page describes, or described then. */
     uint64_t worst_deviation_ns() const;
     /* How long the baseline is; 0: not refined yet. */

@@ -234,6 +234,22 @@ void ChannelEntries::note_written(const std::vector<ChannelEntry>& entries) {
     });
 }
 
+Status ChannelEntries::take_over(Sink& sink, uint64_t since) {
+    const uint64_t now = clock_now();
+    const bool keeps_them = known_entries_.has_value();
+    if (!keeps_them) keep_for_chunks();
+    std::vector<ChannelEntry> ready = look_for_new(now, false);
+    for (const ChannelEntry& entry : ready) {
+        known_entries_->note(entry);
+        recycler_.note(entry);
+    }
+    std::erase_if(held_entries_,
+                  [=, this](const ChannelEntry& entry) { return is_ready(entry, now, false); });
+    Status written = begin_chunk(sink, since);
+    if (!keeps_them) known_entries_.reset();
+    return written;
+}
+
 /* What could not be written of it is nowhere else in the chunk. */
 Status ChannelEntries::begin_chunk(Sink& sink, uint64_t since) {
     chunk_writers_ = {};

@@ -38,6 +38,9 @@ public:
     void recycle();
     /* From now on what is written is kept, for a trace of several chunks. */
     void keep_for_chunks() { known_entries_.emplace(); }
+    /* Once, before write(): those that are there are in a chunk that another drain has written, and are told again in this one,
+     * which begins at that time. */
+    Status take_over(Sink& sink, uint64_t since);
     /* A chunk begins, with the records behind that time: all that may be of it is written again. */
     Status begin_chunk(Sink& sink, uint64_t since);
     /* Of this chunk alone. */

@@ -2,6 +2,7 @@
 
 #include "base/loss_growth.h"
 #include "consumerd/sink/ctf_writer.h"
+#include "consumerd/sink/kill_point.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -63,7 +64,7 @@ const char* clock_short_name(plumb_clock_mode mode) {
  * then, snapshots. Readers take streams of one identity for one stream, so each trace has its own. */
 TraceIdentity identity_of(const ChannelGeometry& geometry, const std::optional<ClockCalibration>& calibration,
                           const ChannelDrainOptions& options) {
-    const bool is_one_of_several = options.is_snapshot || !calibration;
+    const bool is_one_of_several = options.is_snapshot || options.left || !calibration;
     TraceIdentity identity;
     identity.trace_name = options.trace_name.empty() ? geometry.session_name : options.trace_name;
     identity.host_name = geometry.host_name;
@@ -77,6 +78,38 @@ TraceIdentity identity_of(const ChannelGeometry& geometry, const std::optional<C
     if (calibration)
         identity.environment.emplace_back("clock_rate_source", rate_source_name(calibration->rate_source()));
     return identity;
+}
+
+JournalShape shape_of(const ChannelGeometry& geometry, const TraceIdentity& identity) {
+    JournalShape shape;
+    shape.cookie = geometry.session_cookie;
+    shape.ring_count = geometry.ring_count;
+    shape.extra_ring_count = geometry.extra_ring_count;
+    shape.is_compact = identity.is_compact;
+    shape.is_kernel = identity.is_kernel();
+    shape.folder = identity.folder.empty() ? identity.domain : identity.folder;
+    return shape;
+}
+
+bool are_of_one_channel(const JournalShape& one, const JournalShape& other) {
+    return one.cookie == other.cookie && one.ring_count == other.ring_count &&
+           one.extra_ring_count == other.extra_ring_count;
+}
+
+/* The one that was left goes on, if the trace goes on as it was. */
+Status open_journal(ChannelDrainOptions& options, const JournalShape& shape, CtfWriter& writer) {
+    if (options.journal.empty()) return ok();
+    if (!writer.leave_to_journal()) return Error("What goes over a line has no journal.");
+    auto& left = options.left;
+    if (left && left->journal && left->journal->shape().is_compact == shape.is_compact &&
+        left->journal->shape().folder == shape.folder) {
+        options.drain_journal = std::move(left->journal);
+        return ok();
+    }
+    auto made = DrainJournal::create(options.journal, shape);
+    if (!made) return made.error();
+    options.drain_journal = std::move(*made);
+    return ok();
 }
 
 Result<std::unique_ptr<Drain>> drain_channel(std::span<const std::byte> channel, std::byte* shared,
@@ -93,9 +126,14 @@ Result<std::unique_ptr<Drain>> drain_channel(std::span<const std::byte> channel,
     auto writer = CtfWriter::create(options.directory, identity_of(geometry, calibration, options),
                                     geometry.ring_count, geometry.extra_ring_count, options.carrier);
     if (!writer) return writer.error();
+    const JournalShape shape = shape_of(geometry, (*writer)->identity());
     auto source = std::make_unique<ChannelSource>(shared, std::move(*reader), std::move(calibration),
                                                   options.ring_places, options.not_described_before,
                                                   options.names_found, options.ring_memory);
+    if (options.left && options.left->journal && !are_of_one_channel(options.left->journal->shape(), shape))
+        options.left->journal.reset();
+    if (options.left) options.begins_at = source->take_over(options.left->journal.get());
+    if (Status kept = open_journal(options, shape, **writer); !kept) return kept.error();
     return Drain::make(std::move(source), std::move(*writer), std::move(options));
 }
 
@@ -133,7 +171,12 @@ ChannelSource::ChannelSource(std::byte* shared, ChannelReader reader,
     }
     /* What the channel itself says of that any program may have written: only where nobody else knows. */
     if (shared_ != nullptr) return;
-    for (uint32_t i = 0; i < rings_.size(); i++) { /* where the one before us ended */
+    begin_by_channel();
+}
+
+/* Where the one before us ended, as he has said there. */
+void ChannelSource::begin_by_channel() {
+    for (uint32_t i = 0; i < rings_.size(); i++) {
         const plumb_ring_control& control = reader_.ring_control(i);
         if (const uint64_t taken = control.taken; taken % PLUMB_RECORD_ALIGNMENT == 0)
             rings_[i].reader.begin_at(taken);
@@ -143,6 +186,58 @@ ChannelSource::ChannelSource(std::byte* shared, ChannelReader reader,
         else
             report_damaged_losses(i, 0, control.not_stored);
     }
+}
+
+/* Nothing that is not in the trace is older than what its ring has there, nor than the chunk that it would have been in; and what
+ * is not even in the ring yet is younger than now. */
+std::optional<uint64_t> ChannelSource::unread_since(uint32_t ring, const DrainJournal& journal) const {
+    const auto first = rings_[ring].reader.time_of_next();
+    if (!first) return {};
+    const JournalRing state = journal.ring(ring);
+    const JournalChunk chunk = journal.current();
+    return std::max({*first, chunk.began, state.chunk == chunk.number ? state.stream.last_timestamp : 0});
+}
+
+uint64_t ChannelSource::take_over(const DrainJournal* journal) {
+    uint64_t since = now();
+    if (journal == nullptr) begin_by_channel();
+    for (uint32_t i = 0; journal != nullptr && i < rings_.size(); i++) {
+        const JournalRing state = journal->ring(i);
+        rings_[i].reader.go_on_at(state.position);
+        std::copy(state.counters.begin(), state.counters.end(), rings_[i].seen.begin());
+        if (const auto first = unread_since(i, *journal)) since = std::min(since, *first);
+    }
+    if (journal != nullptr && calibration_ && journal->clock().chunk == journal->current().number) {
+        calibration_->go_on_from(journal->clock().page, since);
+        calibration_->publish(shared_header()->clock);
+    }
+    taken_over_from_ = since;
+    pass(KillPoint::taken_over);
+    return since;
+}
+
+/* Who waited for room, or has given that up, hears that somebody reads again. */
+Status ChannelSource::begin(Sink& sink) {
+    if (!taken_over_from_) return ok();
+    wake_writers();
+    return entries_.take_over(sink, *taken_over_from_);
+}
+
+RingAccount ChannelSource::account(size_t ring) const {
+    const Ring& of = rings_[ring];
+    RingAccount account;
+    account.position = of.held_from.value_or(of.reader.position());
+    const LossPlaces::Counts counters = told(of);
+    std::copy_n(counters.begin(), account.counters.size(), account.counters.begin());
+    account.losses = {lost_events(of) - sum_of(of.places.untold()),
+                      of.reader.overwritten_subbufs() + of.reader.damaged_subbufs()};
+    for (size_t cause = 0; cause < account.lost.size(); cause++)
+        account.lost[cause] =
+            of.lost[cause] - (cause == PLUMB_LOST_OVERWRITTEN ? 0 : of.places.untold()[cause]);
+    account.lost[PLUMB_LOST_OVERWRITTEN] = of.reader.overwritten_subbufs();
+    account.damaged_records = of.reader.damaged_records();
+    account.damaged_subbufs = of.reader.damaged_subbufs();
+    return account;
 }
 
 plumb_clock_page ChannelSource::clock_page() const {
@@ -235,6 +330,10 @@ void ChannelSource::give_back(Ring& ring) {
     reader.set_released(position);
     __atomic_store_n(&control.consumed, position, __ATOMIC_RELEASE); /* the copy's loads come before */
     update_losses(ring, position + reader_.geometry().ring_bytes);   /* what it lost in between */
+    wake_writers();
+}
+
+void ChannelSource::wake_writers() {
     plumb_channel_header* header = shared_header();
     /* Before the addition, and looked at behind it: behind it, the flag may be one's who waits for the next addition. */
     const bool somebody_waited = __atomic_exchange_n(&header->space_waiters, 0u, __ATOMIC_SEQ_CST) != 0;
@@ -301,8 +400,13 @@ Status ChannelSource::begin_turn(Sink& sink) {
     return written;
 }
 
+/* Who is gone is still needed where records of his, which were read, are held back for the next chunk. */
 Status ChannelSource::end_turn(Sink&) {
+    if (std::any_of(rings_.begin(), rings_.end(),
+                    [](const Ring& ring) { return ring.held_from.has_value(); }))
+        return ok();
     entries_.recycle();
+    pass(KillPoint::entries_freed);
     return ok();
 }
 

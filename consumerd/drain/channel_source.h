@@ -15,6 +15,7 @@
 #include "consumerd/control/ring_memory.h"
 #include "consumerd/drain/channel_entries.h"
 #include "consumerd/drain/drain.h"
+#include "consumerd/drain/left_trace.h"
 #include "consumerd/drain/loss_places.h"
 #include "consumerd/drain/source.h"
 
@@ -42,6 +43,10 @@ struct ChannelDrainOptions : DrainOptions {
         names_found; /* a live snapshot's: what those before it found out, and now it */
     std::optional<plumb_channel_header> made_as; /* as in ReaderOptions */
     std::optional<RingMemory> ring_memory;       /* of a live channel: kept ahead of its writers */
+    /* Of a session that is kept: where the journal is, beside the chunk's directory; and, if there was a drain before this one that
+     * was killed, what it left. Without a `journal` in there, as far as the channel itself tells. */
+    std::string journal{};
+    std::optional<LeftTrace> left{};
 };
 
 /* Into a CTF directory. `channel` must stay mapped until the drain is gone. The clock page of a live channel is filled
@@ -64,6 +69,9 @@ public:
                   std::shared_ptr<NamesFound> names_found = nullptr,
                   std::optional<RingMemory> ring_memory = {});
 
+    /* Before anything else: goes on behind a drain that was killed. Returns when what it did not write begins. */
+    uint64_t take_over(const DrainJournal* journal);
+
     const std::vector<uint32_t>& rings() const override { return ring_numbers_; }
     const std::deque<ChannelEvent>& events() const override { return reader_.events(); }
     plumb_clock_page clock_page() const override;
@@ -74,12 +82,13 @@ public:
     Status introduce_writers(Sink& sink) override { return entries_.introduce_writers(sink); }
     std::vector<uint64_t>& counts() override { return buffer_.counts; }
     RingLosses losses(size_t ring) const override;
+    RingAccount account(size_t ring) const override;
     void hand_back(size_t ring) override;
     void hold_back(size_t ring, size_t bytes) override;
     void give_up(size_t ring, uint64_t records) override;
     bool leave(size_t ring) override;
 
-    Status begin(Sink&) override { return ok(); }
+    Status begin(Sink& sink) override;
     Status begin_turn(Sink& sink) override;
     Status end_turn(Sink& sink) override;
     bool keep_for_chunks() override;
@@ -119,6 +128,9 @@ private:
     LossPlaces::Counts told(const Ring& ring) const;
     void report_damaged_losses(uint32_t ring, uint64_t before, uint64_t now);
     void give_back(Ring& ring);
+    void wake_writers();
+    void begin_by_channel();
+    std::optional<uint64_t> unread_since(uint32_t ring, const DrainJournal& journal) const;
     void refine_clock(uint64_t now_ns);
 
     std::byte* shared_; /* nullptr: dead */
@@ -132,6 +144,7 @@ private:
     ChannelEntries entries_;
     uint64_t not_described_before_;
     std::optional<RingMemory> ring_memory_;
+    std::optional<uint64_t> taken_over_from_; /* what begins then, another drain has begun */
 };
 
 } // namespace plumb

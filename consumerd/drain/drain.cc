@@ -2,6 +2,7 @@
 
 #include "base/loss_growth.h"
 #include "consumerd/clock/clock_calibration.h"
+#include "consumerd/sink/kill_point.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -56,10 +57,13 @@ Status Drain::start(const std::function<Status()>& begin_tracing) {
             may_run.notify_all();
         }
     } const release{may_run_};
-    began_ = source_->now();
+    began_ = options_.begins_at != 0 ? options_.begins_at : source_->now();
     sink_->began(began_);
-    Status begun = begin_tracing ? begin_tracing() : ok();
+    Status begun = enter_chunk();
+    if (begun && begin_tracing) begun = begin_tracing();
     if (begun) begun = source_->begin(*sink_);
+    settle_statedump();
+    pass(KillPoint::chunk_begun);
     return begun;
 }
 
@@ -97,6 +101,7 @@ bool Drain::step(ReadWhat what) {
     if (is_whole_turn) {
         as_memory_allows([&] { look_for_files(monotonic_now_ns()); });
         as_memory_allows([&] { note(source_->begin_turn(*sink_)); });
+        settle_statedump();
         as_memory_allows([&] { metadata_is_current(); });
     }
     bool found = false;
@@ -129,11 +134,16 @@ bool Drain::drain_ring(size_t ring, ReadWhat what) {
         found = true;
         const uint64_t cut = cut_;
         if (cut != 0 && piece->last_timestamp > cut && write_until(cut, ring, *piece)) break;
-        if (const uint64_t not_written = write_parts(ring, *piece); not_written == 0)
+        const uint64_t not_written = write_parts(ring, *piece);
+        settle(ring);
+        if (not_written == 0)
             source_->hand_back(ring);
         else
             source_->give_up(ring, not_written);
+        pass(KillPoint::handed_back);
     }
+    /* What held nothing but damage is handed back, too. */
+    if (options_.drain_journal && source_->account(ring).position != rings_[ring].settled_until) settle(ring);
     return source_->leave(ring) || found;
 }
 
@@ -153,6 +163,7 @@ uint64_t Drain::write_parts(size_t ring, const Piece& piece) {
 bool Drain::write_piece(size_t ring, const Piece& piece) {
     Ring& to = rings_[ring];
     as_memory_allows([&] { note(source_->introduce_writers(*sink_)); });
+    settle_statedump();
     to.told = {piece.lost_events, piece.lost_subbufs};
     Status written = ok();
     const bool had_memory = as_memory_allows([&] {
@@ -160,6 +171,7 @@ bool Drain::write_piece(size_t ring, const Piece& piece) {
                                                                piece.lost_subbufs - to.told_before.subbufs)
                                         : Status(*failures_.first());
     });
+    pass(KillPoint::packet_written);
     if (written && had_memory) {
         events_written_ += piece.record_count;
         to.written += piece.record_count;
@@ -217,6 +229,7 @@ bool Drain::metadata_is_current() {
     }
     metadata_written_ = true;
     events_described_ = events;
+    if (options_.drain_journal && began_ != 0) options_.drain_journal->settle_clock(source_->clock_page());
     return true;
 }
 
@@ -241,6 +254,7 @@ Status Drain::finish(const plumb_clock_page* clock) {
             Status told =
                 sink_->write_losses(of.number, told_in_chunk(of), of.told.subbufs - of.told_before.subbufs,
                                     began_ != 0 ? began_ : now, now);
+            settle(ring);
             if (told) source_->hand_back(ring);
             note(told);
         });
@@ -253,6 +267,7 @@ Status Drain::finish(const plumb_clock_page* clock) {
     metadata_written_ = false; /* the clock is better known now */
     as_memory_allows([&] { metadata_is_current(); });
     close_streams();
+    settle_all();
     publish_progress();
     Status written = failures_.verdict(options_.directory);
     if (written && was_enough_)

@@ -17,6 +17,7 @@
 #define PLUMB_CONSUMERD_DRAIN_DRAIN_H
 
 #include "base/result.h"
+#include "consumerd/drain/drain_journal.h"
 #include "consumerd/drain/drain_totals.h"
 #include "consumerd/drain/source.h"
 #include "consumerd/drain/write_failures.h"
@@ -52,6 +53,8 @@ struct DrainOptions {
     /* The rest is not read any further when something could not be written: where what is not read is there at the next
      * try. */
     bool ends_at_failure = false;
+    std::shared_ptr<DrainJournal> drain_journal{}; /* says how far the trace is whole, should we be killed */
+    uint64_t begins_at = 0; /* the trace, by the source's clock, if not when it is started */
 };
 
 class Drain {
@@ -119,6 +122,9 @@ private:
         RingLosses
             told{}; /* by the last piece; in chunks before this one, with those that were not written: */
         RingLosses told_before{};
+        RingAccount account_before{}; /* when this chunk began; with: */
+        uint64_t not_written_before = 0;
+        uint64_t settled_until = 0;    /* position */
         bool is_cut = false;           /* nothing more of it is of the chunk that ends */
         std::vector<std::byte> held{}; /* records of the next one */
         Piece held_piece{};
@@ -145,6 +151,10 @@ private:
             return false;
         }
     }
+    Status enter_chunk();
+    void settle(size_t ring);
+    void settle_all();
+    void settle_statedump();
     void note_unread();
     bool is_cut_short();
     bool drain_ring(size_t ring, ReadWhat what);

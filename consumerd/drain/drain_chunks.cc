@@ -9,6 +9,7 @@
 
 #include "base/loss_growth.h"
 #include "consumerd/clock/clock_calibration.h"
+#include "consumerd/sink/kill_point.h"
 
 #include <algorithm>
 #include <utility>
@@ -51,6 +52,7 @@ void Drain::carry_out(Rotation& rotation) {
     cut_ = rotation.at;
     read_until_cut();
     cut_ = 0;
+    pass(KillPoint::chunk_cut);
     next_look_ns_ = 0;
     as_memory_allows([&] { look_for_files(monotonic_now_ns()); });
     sink_->begin_end();
@@ -61,6 +63,8 @@ void Drain::carry_out(Rotation& rotation) {
     metadata_written_ = false; /* the clock is better known now */
     as_memory_allows([&] { metadata_is_current(); });
     close_streams();
+    settle_all();
+    pass(KillPoint::chunk_closed);
     publish_progress();
     ended.clock = source_->clock_page();
     as_memory_allows([&] {
@@ -94,7 +98,9 @@ bool Drain::write_until(uint64_t cut, size_t ring, const Piece& piece) {
     of.told = {piece.lost_events,
                piece.lost_subbufs}; /* by the source, to whom it is a piece of this chunk */
     if (first.record_count == 0) return true;
-    if (const uint64_t not_written = write_parts(ring, first); not_written == 0)
+    const uint64_t not_written = write_parts(ring, first);
+    settle(ring);
+    if (not_written == 0)
         source_->hand_back(ring);
     else
         source_->give_up(ring, not_written);
@@ -102,8 +108,11 @@ bool Drain::write_until(uint64_t cut, size_t ring, const Piece& piece) {
 }
 
 void Drain::tell_losses_of_chunk(uint64_t at) {
-    for (const Ring& ring : rings_)
+    for (size_t i = 0; i < rings_.size(); i++)
         as_memory_allows([&] {
+            Ring& ring = rings_[i];
+            /* Of what is settled nothing may wait for the next chunk: nobody would know of it there. */
+            if (options_.drain_journal && !ring.is_cut) ring.told = source_->account(i).losses;
             note(sink_->write_losses(ring.number, told_in_chunk(ring),
                                      ring.told.subbufs - ring.told_before.subbufs, began_, at));
         });
@@ -128,9 +137,13 @@ void Drain::begin_next(Rotation& rotation) {
     packets_before_ += sink_->packets();
     bytes_before_ += sink_->bytes();
     failures_before_ = failures_.times();
-    for (Ring& ring : rings_) {
+    for (size_t i = 0; i < rings_.size(); i++) {
+        Ring& ring = rings_[i];
         ring.told_before = {sum_of_losses(ring.told.events, ring.not_written), ring.told.subbufs};
         ring.written = 0;
+        if (!options_.drain_journal) continue;
+        ring.account_before = source_->account(i);
+        ring.not_written_before = ring.not_written;
     }
     sink_ = std::move(rotation.sink);
     options_.directory = rotation.directory;
@@ -140,8 +153,12 @@ void Drain::begin_next(Rotation& rotation) {
     source_->begin_line(began_, rotation.before != nullptr ? &rotation.before->next_clock : nullptr);
     rotation.ended.next_clock = source_->clock_page();
     metadata_written_ = false;
+    as_memory_allows([&] { note(enter_chunk()); });
     as_memory_allows([&] { metadata_is_current(); });
+    pass(KillPoint::chunk_described);
     as_memory_allows([&] { note(source_->begin_chunk(*sink_, began_)); });
+    settle_statedump();
+    pass(KillPoint::chunk_begun);
     write_held();
     publish_progress();
 }
@@ -156,12 +173,59 @@ void Drain::write_held() {
         });
         const uint64_t not_written = write_parts(ring, of.held_piece);
         source_->hold_back(ring, 0);
+        settle(ring);
         if (not_written == 0)
             source_->hand_back(ring);
         else
             source_->give_up(ring, not_written);
         of.held = {};
     }
+}
+
+/* From here on the journal speaks of the chunk that sink_ is. */
+Status Drain::enter_chunk() {
+    if (!options_.drain_journal) return ok();
+    if (options_.drain_journal->current().number == 0) settle_all(); /* a new one: where we begin */
+    const std::string& directory = options_.directory;
+    Status entered = options_.drain_journal->enter_chunk(directory.substr(directory.rfind('/') + 1),
+                                                         sink_->identity().uuid, began_);
+    pass(KillPoint::chunk_entered);
+    if (entered && metadata_written_) options_.drain_journal->settle_clock(source_->clock_page());
+    return entered;
+}
+
+/* What is in the ring's stream by now, and what is counted, is of this chunk for good; before any of its place in the ring is used
+ * again. */
+void Drain::settle(size_t ring) {
+    if (!options_.drain_journal) return;
+    Ring& of = rings_[ring];
+    const RingAccount now = source_->account(ring);
+    JournalRing state;
+    state.chunk = options_.drain_journal->current().number;
+    state.position = of.settled_until = now.position;
+    state.counters = now.counters;
+    state.stream = sink_->place(of.number);
+    state.events = of.written;
+    state.events_lost = sum_of_losses(now.losses.events, of.not_written) - of.told_before.events;
+    state.subbufs_lost = now.losses.subbufs - of.told_before.subbufs;
+    for (size_t cause = 0; cause < now.lost.size(); cause++)
+        state.losses.lost[cause] = now.lost[cause] - of.account_before.lost[cause];
+    state.losses.damaged_records = now.damaged_records - of.account_before.damaged_records;
+    state.losses.damaged_subbufs = now.damaged_subbufs - of.account_before.damaged_subbufs;
+    state.losses.not_written = of.not_written - of.not_written_before;
+    options_.drain_journal->settle(of.number, state);
+    pass(KillPoint::settled);
+}
+
+void Drain::settle_all() {
+    for (size_t ring = 0; ring < rings_.size(); ring++)
+        if (!rings_[ring].is_cut) settle(ring);
+    settle_statedump();
+}
+
+/* Who is named in a packet stands there before any record of his does. */
+void Drain::settle_statedump() {
+    if (options_.drain_journal) options_.drain_journal->settle_statedump(sink_->statedump_place());
 }
 
 /* Of this chunk nothing is left. */

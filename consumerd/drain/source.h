@@ -39,6 +39,16 @@ struct RingPlace {
     std::array<uint64_t, PLUMB_LOSS_CAUSES> told{}; /* of its counters of losses, what is in a trace */
 };
 
+/* Of a ring: what is settled when its last piece is written, or given up. Losses: since it is drained. */
+struct RingAccount {
+    uint64_t position = 0; /* everything before it */
+    std::array<uint64_t, PLUMB_LOSS_COUNTERS>
+        counters{}; /* of the channel, as far as their growth is in `losses` */
+    RingLosses losses{};
+    std::array<uint64_t, PLUMB_LOSS_CAUSES> lost{}; /* the same by cause, with damage: */
+    uint64_t damaged_records = 0, damaged_subbufs = 0;
+};
+
 class Source {
 public:
     virtual ~Source() = default;
@@ -63,6 +73,8 @@ public:
     virtual std::vector<uint64_t>& counts() = 0;
     /* By the last look, also what no piece has told of yet. */
     virtual RingLosses losses(size_t ring) const = 0;
+    /* Where a journal is kept. */
+    virtual RingAccount account(size_t /*ring*/) const { return {}; }
     /* What was handed out is written, and with it what is lost so far: its place may be used again. */
     virtual void hand_back(size_t ring) = 0;
     /* Of what next() gave last, so many bytes at its end are to be written later: the next calls of these two are about what is

@@ -1,5 +1,8 @@
 #include "consumerd/sink/ctf_stream.h"
 
+#include "consumerd/sink/kill_point.h"
+
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -19,7 +22,33 @@ Status CtfStream::open() {
         return Error("{} was removed while the trace was written.", folder_->path());
     if (!made) return made.error();
     file_ = std::move(*made);
-    kept_.begin(file_.get());
+    if (has_keeper_) kept_.begin(file_.get());
+    return ok();
+}
+
+/* What is behind it was written by who was killed before it was whole, or before anybody could rely on it. */
+Status CtfStream::go_on(const StreamPlace& place) {
+    has_keeper_ = false;
+    bytes_ = place.bytes;
+    packets_ = place.packets;
+    packets_failed_ = place.packets_failed;
+    first_timestamp_ = place.first_timestamp;
+    last_timestamp_ = place.last_timestamp;
+    events_discarded_ = place.events_discarded;
+    packets_lost_ = place.packets_lost;
+    if (bytes_ == 0) {
+        folder_->remove_file(name_);
+        return ok();
+    }
+    file_ = FileDescriptor(
+        ::openat(folder_->fd(), name_.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!file_.is_open()) return Error::from_errno(errno, "Could not open {}", path());
+    struct stat info {};
+    if (::fstat(file_.get(), &info) != 0 || !S_ISREG(info.st_mode))
+        return Error("{} is not the file that it was.", path());
+    if (is_truncated()) return check();
+    if (::ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0)
+        return Error::from_errno(errno, "Could not cut {} back to {} bytes", path(), bytes_);
     return ok();
 }
 
@@ -67,7 +96,9 @@ Status CtfStream::put(std::span<const std::byte> records, uint64_t packet_bytes)
         std::exchange(start_.context.content_size, ctf_content_bytes(start_bytes_) * 8);
     Status status = write_at(bytes_, start, {}, 0);
     start_.context.content_size = content_bits;
+    pass(KillPoint::packet_begun);
     if (status) status = write_at(bytes_ + start_bytes_, {}, records, 0);
+    pass(KillPoint::packet_filled);
     return status ? write_at(bytes_ + content_size_at, content_size, {}, 0) : status;
 }
 

@@ -19,6 +19,7 @@
 #include "consumerd/sink/packet_carrier.h"
 #include "consumerd/sink/record_packer.h"
 #include "consumerd/sink/stream_keeper.h"
+#include "consumerd/sink/stream_place.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -48,6 +49,14 @@ public:
     void send_by(PacketCarrier& carrier, std::string name) {
         carrier_ = &carrier;
         name_ = std::move(name);
+    }
+    /* Before the first packet: somebody else knows how far the file is whole, and cuts it where we are killed. */
+    void leave_to_journal() { has_keeper_ = false; }
+    /* In place of the first packet: the stream is the one that is there, as far as that; what is behind it is cut off. */
+    Status go_on(const StreamPlace& place);
+    StreamPlace place() const {
+        return {bytes_,          packets_,          packets_failed_, first_timestamp_,
+                last_timestamp_, events_discarded_, packets_lost_};
     }
     /* Its records get small headers. */
     void pack_records(EventNumbers& numbers) { packer_.emplace(numbers); }
@@ -94,6 +103,7 @@ private:
     std::optional<RecordPacker> packer_;
     FileDescriptor file_;
     KeptStream kept_;
+    bool has_keeper_ = true;
     uint64_t bytes_ = 0;
     uint64_t packets_ = 0;
     uint64_t packets_failed_ = 0;

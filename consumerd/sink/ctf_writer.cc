@@ -45,26 +45,47 @@ Result<std::unique_ptr<CtfWriter>> CtfWriter::create(const std::string& director
     auto folder = Folder::open(path);
     if (!folder) return folder.error();
     std::unique_ptr<CtfWriter> writer(new CtfWriter(std::move(*folder), std::move(identity)));
-    writer->extra_ring_count_ = extra_ring_count;
     writer->reserve_ =
         reserve_space(path, reserve_bytes + reserve_ring_bytes * (uint64_t{ring_count} + extra_ring_count));
-    const size_t start_bytes = writer->identity_.is_compact ? ctf_start_bytes_compact : ctf_start_bytes;
-    for (uint32_t i = 0; i < ring_count; i++)
-        writer->rings_.emplace_back(writer->folder_, fmt::format("ring_{}", i),
-                                    packet_start(writer->identity_, ctf_stream_records, i, i), start_bytes);
-    for (uint32_t i = 0; i < extra_ring_count; i++)
-        writer->rings_.emplace_back(
-            writer->folder_, fmt::format("extra_ring_{}", i),
-            packet_start(writer->identity_, ctf_stream_records, uint64_t{ring_count} + i, ctf_no_cpu),
-            start_bytes);
-    if (writer->identity_.is_compact)
-        for (CtfStream& stream : writer->rings_)
-            stream.pack_records(writer->numbers_);
-    writer->statedump_.emplace_back(
-        writer->folder_, "statedump", packet_start(writer->identity_, ctf_stream_statedump, 0, 0),
-        writer->identity_.is_kernel() ? ctf_start_bytes : ctf_start_bytes_without_cpu);
+    writer->make_streams(ring_count, extra_ring_count);
     if (carrier) writer->send_by(std::move(carrier));
     return writer;
+}
+
+Result<std::unique_ptr<CtfWriter>> CtfWriter::open_left(const std::string& directory, TraceIdentity identity,
+                                                        uint32_t ring_count, uint32_t extra_ring_count) {
+    auto folder = Folder::open(directory + "/" + identity.folder);
+    if (!folder) return folder.error();
+    std::unique_ptr<CtfWriter> writer(new CtfWriter(std::move(*folder), std::move(identity)));
+    writer->make_streams(ring_count, extra_ring_count);
+    writer->folder_.remove_file(".metadata.new");
+    return writer;
+}
+
+void CtfWriter::make_streams(uint32_t ring_count, uint32_t extra_ring_count) {
+    extra_ring_count_ = extra_ring_count;
+    const size_t start_bytes = identity_.is_compact ? ctf_start_bytes_compact : ctf_start_bytes;
+    for (uint32_t i = 0; i < ring_count; i++)
+        rings_.emplace_back(folder_, fmt::format("ring_{}", i),
+                            packet_start(identity_, ctf_stream_records, i, i), start_bytes);
+    for (uint32_t i = 0; i < extra_ring_count; i++)
+        rings_.emplace_back(folder_, fmt::format("extra_ring_{}", i),
+                            packet_start(identity_, ctf_stream_records, uint64_t{ring_count} + i, ctf_no_cpu),
+                            start_bytes);
+    if (identity_.is_compact)
+        for (CtfStream& stream : rings_)
+            stream.pack_records(numbers_);
+    statedump_.emplace_back(folder_, "statedump", packet_start(identity_, ctf_stream_statedump, 0, 0),
+                            identity_.is_kernel() ? ctf_start_bytes : ctf_start_bytes_without_cpu);
+}
+
+bool CtfWriter::leave_to_journal() {
+    if (carrier_) return false;
+    is_left_to_journal_ = true;
+    statedump_.front().leave_to_journal();
+    for (CtfStream& stream : rings_)
+        stream.leave_to_journal();
+    return true;
 }
 
 Result<std::unique_ptr<Sink>> CtfWriter::make_next(const std::string& directory) const {
@@ -74,6 +95,7 @@ Result<std::unique_ptr<Sink>> CtfWriter::make_next(const std::string& directory)
     const auto ring_count = static_cast<uint32_t>(rings_.size()) - extra_ring_count_;
     auto made = create(directory, std::move(identity), ring_count, extra_ring_count_);
     if (!made) return made.error();
+    if (is_left_to_journal_) (*made)->leave_to_journal();
     return std::unique_ptr<Sink>(std::move(*made));
 }
 

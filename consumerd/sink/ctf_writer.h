@@ -37,6 +37,14 @@ public:
                                                      uint32_t ring_count, uint32_t extra_ring_count,
                                                      std::shared_ptr<PacketCarrier> carrier = {});
 
+    /* A domain's folder that a killed writer left: nothing is written before go_on(), and of `identity` only what packets and
+     * folders need is used. */
+    static Result<std::unique_ptr<CtfWriter>> open_left(const std::string& directory, TraceIdentity identity,
+                                                        uint32_t ring_count, uint32_t extra_ring_count);
+    /* Of each stream, how far it was whole. */
+    Status go_on(uint32_t ring, const StreamPlace& place) { return rings_[ring].go_on(place); }
+    Status go_on_with_statedump(const StreamPlace& place) { return statedump_.front().go_on(place); }
+
     Status write_metadata(const plumb_clock_page& clock, const std::deque<ChannelEvent>& events) override;
     size_t records_max() const override { return carrier_ ? carrier_->records_max() : SIZE_MAX; }
     Status write_records(uint32_t ring, const Piece& piece, uint64_t events_discarded,
@@ -54,6 +62,10 @@ public:
     Status close(uint32_t ring) override { return rings_[ring].close(); }
     Status close_statedump() override { return statedump_.front().close(); }
 
+    bool leave_to_journal() override;
+    StreamPlace place(uint32_t ring) const override { return rings_[ring].place(); }
+    StreamPlace statedump_place() const override { return statedump_.front().place(); }
+
     Result<std::unique_ptr<Sink>> make_next(const std::string& directory) const override;
 
     const TraceIdentity& identity() const override { return identity_; }
@@ -65,6 +77,7 @@ private:
     CtfWriter(Folder folder, TraceIdentity identity)
         : folder_(std::move(folder)), identity_(std::move(identity)) {}
 
+    void make_streams(uint32_t ring_count, uint32_t extra_ring_count);
     void send_by(std::shared_ptr<PacketCarrier> carrier);
 
     std::shared_ptr<PacketCarrier> carrier_;
@@ -73,6 +86,7 @@ private:
     FileDescriptor reserve_;
     TraceIdentity identity_;
     uint32_t extra_ring_count_ = 0;
+    bool is_left_to_journal_ = false;
     EventNumbers numbers_; /* of a compact trace */
     std::deque<CtfStream> rings_;
     std::deque<CtfStream> statedump_; /* one */

@@ -12,6 +12,7 @@
 #include "consumerd/channel/ring_reader.h"
 #include "consumerd/event/channel_event.h"
 #include "consumerd/sink/ctf_metadata.h"
+#include "consumerd/sink/stream_place.h"
 
 #include <plumb/abi/clock_page.h>
 
@@ -69,6 +70,11 @@ public:
     virtual Result<std::unique_ptr<Sink>> make_next(const std::string& directory) const {
         return Error("Nothing can follow this trace in {}.", directory);
     }
+
+    /* Before anything is written: a journal says how far streams are whole, should we be killed. False: nothing can go on there. */
+    virtual bool leave_to_journal() { return false; }
+    virtual StreamPlace place(uint32_t /*ring*/) const { return {}; }
+    virtual StreamPlace statedump_place() const { return {}; }
 
     virtual const TraceIdentity& identity() const = 0;
     /* Of all streams. */
