@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+# cmake-timeout: 400
+# cmake-cost: 90
+"""A session that is kept, whose drain is killed again and again, at any moment and between any two steps, while programs trace with
+room to spare, are killed and begin: the chunks together hold every event once, each is read alone, with everybody's names, and what
+is lost is told once."""
+import mmap
+import os
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+FIXTURES = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "tests/fixtures"
+PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
+# Longer by hand: so many seconds of kills.
+SECONDS = float(os.environ.get("PLUMB_TAKEN_OVER_SECONDS", "10"))
+KILL_PAUSE_S = tuple(float(part) for part in os.environ.get("PLUMB_TAKEN_OVER_PAUSES", "0.02,0.2").split(","))
+KILLS_OF_WRITERS = 100
+# In the order of consumerd/sink/kill_point.h.
+KILL_POINTS = ("packet_begun packet_filled packet_written settled handed_back entries_freed chunk_cut chunk_closed chunk_entered "
+               "chunk_described chunk_begun left_cut left_closed taken_over").split()
+WRITERS_MAX = 4096
+TICK = re.compile(rb"paced:tick: (?:.*?)_?tid = (\d+).*? writer = (\d+), number = (\d+)|(plumb_statedump:thread): .* tid = (\d+)")
+
+
+class Board:
+    """What writers say they have done: see paced_writer."""
+
+    def __init__(self, path):
+        self.path = path
+        path.write_bytes(bytes(16 * WRITERS_MAX))
+        with open(path, "r+b") as file:
+            self.memory = mmap.mmap(file.fileno(), 0)
+
+    def counts(self, writer):
+        return struct.unpack_from("QQ", self.memory, 16 * writer)
+
+
+class TakenOver(unittest.TestCase):
+    def setUp(self):
+        self.directory = Path(tempfile.mkdtemp(prefix="plumb-taken-over-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.trace = self.directory / "trace"
+        self.trace.mkdir()
+        self.board = Board(self.directory / "board")
+        self.writers, self.next_writer, self.options = [], 0, []
+        self.drainer = None
+        self.addCleanup(self.stop_all)
+
+    def stop_all(self):
+        if self.drainer and self.drainer.returncode != 0:  # the session must not be left to the next test
+            self.kill_drainer()
+            if self.start_drainer():
+                self.drainer.communicate(b"", timeout=60)
+        for process in [self.drainer] + self.writers:
+            if process and process.poll() is None:
+                process.kill()
+                process.wait()
+        for process in [self.drainer] + self.writers:
+            for pipe in (process.stdin, process.stdout, process.stderr) if process else ():
+                if pipe:
+                    pipe.close()
+
+    def start_drainer(self, *options):
+        """Returns whether it drains: else it was killed before."""
+        if self.drainer:
+            for pipe in (self.drainer.stdin, self.drainer.stdout, self.drainer.stderr):
+                pipe.close()
+        self.drainer = subprocess.Popen([FIXTURES / "kept_drainer", self.trace, *self.options, *options],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        is_ready = self.drainer.stdout.readline() == b"ready\n"
+        if not is_ready and self.drainer.wait() != -signal.SIGKILL:
+            self.fail(f"the drainer could not begin: {self.drainer.stderr.read().decode()}")
+        return is_ready
+
+    def kill_drainer(self):
+        self.drainer.kill()
+        self.drainer.wait()
+
+    def end_drainer(self):
+        _, errors = self.drainer.communicate(b"", timeout=60)
+        self.assertEqual((self.drainer.returncode, errors), (0, b""))
+
+    def start_writer(self, threads=3, burst=2, pause_us=2000):
+        process = subprocess.Popen([FIXTURES / "paced_writer", self.board.path, str(self.next_writer), str(threads), str(burst),
+                                    str(pause_us)], stdin=subprocess.PIPE)
+        self.next_writer += threads
+        self.writers.append(process)
+        return process
+
+    def end_writers(self):
+        for writer in self.writers:
+            if writer.poll() is None:
+                writer.communicate(b"")
+
+    def chunks(self):
+        self.assertEqual([path.name for path in self.trace.glob("*.part")], [])
+        return sorted(self.trace.glob("chunk-*"))
+
+    def read_chunk(self, chunk, may_lose):
+        """(writer, number) of each event. Every thread that has one is named in the chunk."""
+        read = subprocess.run(["babeltrace2", chunk], capture_output=True)
+        self.assertEqual(read.returncode, 0, (chunk, list(chunk.glob("*/*")), read.stderr))
+        self.assertRegex(read.stderr, rb"\A(WARNING: Tracer discarded .*\n)*\Z" if may_lose else rb"\A\Z")
+        ticks, named, seen = [], set(), set()
+        for thread, writer, number, statedump, named_thread in TICK.findall(read.stdout):
+            if statedump:
+                named.add(named_thread)
+            else:
+                seen.add(thread)
+                ticks.append((int(writer), int(number)))
+        self.assertLessEqual(seen, named, f"{chunk}: threads without a name")
+        return ticks
+
+    def check(self, is_complete=True):
+        """Every event that was done is there once, and of those that were only begun none twice; numbers of the chunks' totals are
+        those of what they hold. Returns how many events there are."""
+        found, total, lost = {}, 0, 0
+        for chunk in self.chunks():
+            ticks = self.read_chunk(chunk, not is_complete)
+            told = [int(word) for word in (chunk / "totals").read_text().split()]
+            self.assertEqual(told[0], len(ticks), chunk)
+            self.assertEqual(told[1], told[3], chunk)
+            lost += told[1]
+            for writer, number in ticks:
+                found.setdefault(writer, {}).setdefault(number, []).append(chunk.name[:14])
+            total += len(ticks)
+        done = 0
+        for writer in range(self.next_writer):
+            begun, ended = self.board.counts(writer)
+            numbers = sorted(found.get(writer, {}))
+            doubled = [(number, chunks) for number, chunks in found.get(writer, {}).items() if len(chunks) > 1]
+            self.assertEqual(doubled, [], f"writer {writer}: doubled events")
+            if is_complete:
+                self.assertIn(numbers, [list(range(count)) for count in {ended, begun}], f"writer {writer}")
+            done += begun
+        if is_complete:
+            self.assertEqual(lost, 0)
+        else:
+            self.assertEqual(done, total + lost)
+        return total
+
+    def test_killed_at_random_moments(self):
+        random.seed(7)
+        self.options = ["rotate=20"]
+        self.assertTrue(self.start_drainer())
+        for _ in range(3):
+            self.start_writer()
+        until, kills = time.monotonic() + SECONDS, 0
+        while time.monotonic() < until:
+            time.sleep(random.uniform(*KILL_PAUSE_S))
+            self.kill_drainer()
+            kills += 1
+            self.assertTrue(self.start_drainer())
+        self.end_writers()
+        self.end_drainer()
+        total = self.check()
+        print(f"killed {kills} times: {total} events in {len(self.chunks())} chunks")
+        self.assertGreater(kills, 20)
+
+    def test_killed_between_any_two_steps(self):
+        self.options = ["rotate=30"]
+        self.assertTrue(self.start_drainer())
+        for _ in range(2):
+            self.start_writer(burst=4)
+        for point in range(len(KILL_POINTS)):
+            for count in (1, 2, 7):
+                self.kill_drainer()
+                if self.start_drainer(f"kill={point}:{count}"):
+                    try:
+                        self.drainer.wait(timeout=2 if KILL_POINTS[point].startswith(("left", "taken")) else 20)
+                    except subprocess.TimeoutExpired:
+                        self.assertIn(KILL_POINTS[point], ("left_cut", "left_closed", "taken_over"), count)
+                        self.assertGreater(count, 1)
+                        self.kill_drainer()
+                self.assertEqual(self.drainer.returncode, -signal.SIGKILL)
+                self.assertTrue(self.start_drainer())
+        self.end_writers()
+        self.end_drainer()
+        self.check()
+
+    def test_programs_are_killed_too(self):
+        random.seed(8)
+        self.options = ["rotate=100"]
+        self.assertTrue(self.start_drainer())
+        self.start_writer()
+        for turn in range(KILLS_OF_WRITERS):
+            writer = self.start_writer(threads=2)
+            time.sleep(random.uniform(0.01, 0.07))
+            if turn % 5 == 0:
+                self.kill_drainer()
+            writer.kill()
+            writer.wait()
+            if turn % 5 == 0:
+                later = self.start_writer(threads=1)  # while nobody drains
+                time.sleep(0.02)
+                self.assertTrue(self.start_drainer())
+                later.communicate(b"")
+        self.end_writers()
+        self.end_drainer()
+        self.check()
+
+    def test_what_is_lost_is_told_once(self):
+        self.options = ["rotate=50", "full"]
+        self.assertTrue(self.start_drainer())
+        for _ in range(2):
+            self.start_writer(burst=200, pause_us=1000)
+        for _ in range(20):
+            time.sleep(0.1)
+            self.kill_drainer()
+            time.sleep(0.05)
+            self.assertTrue(self.start_drainer())
+        self.end_writers()
+        self.end_drainer()
+        self.check(is_complete=False)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
