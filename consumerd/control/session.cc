@@ -4,11 +4,10 @@
 #include "base/mapped_file.h"
 #include "base/processes.h"
 #include "consumerd/clock/clock_calibration.h"
-#include "consumerd/control/event_pattern.h"
 #include "consumerd/control/launched.h"
 #include "consumerd/control/left_channel.h"
 #include "consumerd/control/left_rings.h"
-#include "consumerd/control/rule_condition.h"
+#include "consumerd/control/rule_set.h"
 #include "consumerd/control/seccomp.h"
 #include "consumerd/control/unattached.h"
 
@@ -24,16 +23,6 @@
 namespace plumb {
 
 namespace {
-
-/* A text into a field of the ABI, with its NUL. */
-template <std::size_t Bytes>
-Status copy_text(char (&to)[Bytes], const std::string& text, const char* what) {
-    if (text.size() >= Bytes)
-        return Error("The {} '{}' is too long: {} bytes are possible.", what, text, Bytes - 1);
-    std::memset(to, 0, Bytes);
-    std::memcpy(to, text.data(), text.size());
-    return ok();
-}
 
 bool is_executable(std::uint32_t process_id, const std::string& glob) {
     const Result<std::string> path = executable_of(process_id);
@@ -63,33 +52,6 @@ bool is_for(const plumb_rule& rule, std::uint64_t cookie, const ProcessSlot& slo
     }
 }
 
-bool are_equal(const plumb_rule& a, const plumb_rule& b) {
-    return std::memcmp(&a, &b, sizeof(a)) == 0;
-}
-
-Status add_rule(plumb_rule_set& set, const plumb_rule& rule) {
-    for (std::uint32_t i = 0; i < set.rule_count; i++) {
-        if (are_equal(set.rules[i], rule)) return ok();
-    }
-    if (set.rule_count == PLUMB_MAX_RULES)
-        return Error("All {} rules are taken.", PLUMB_MAX_RULES)
-            .hint("Use patterns with * instead of many single events.");
-    set.rules[set.rule_count++] = rule;
-    return ok();
-}
-
-void remove_rules(plumb_rule_set& set, const std::function<bool(const plumb_rule&)>& which) {
-    plumb_rule* end = set.rules + set.rule_count;
-    plumb_rule* kept = std::remove_if(set.rules, end, which);
-    std::fill(kept, end, plumb_rule{});
-    set.rule_count = static_cast<std::uint32_t>(kept - set.rules);
-    for (std::uint32_t i = 0; i < PLUMB_MAX_CONDITIONS; i++) {
-        const bool is_used =
-            std::any_of(set.rules, kept, [i](const plumb_rule& rule) { return rule.condition == i + 1; });
-        if (!is_used) set.conditions[i] = {};
-    }
-}
-
 void be_controller_of(plumb_session& session) {
     session.controller_boottime_ns = boottime_now_ns();
     session.controller_process_id = static_cast<std::uint32_t>(::getpid());
@@ -101,69 +63,7 @@ bool is_kept(const plumb_session& session) {
     return session.cookie != 0 && (session.flags & PLUMB_SESSION_KEPT) != 0;
 }
 
-using ConditionCode = std::vector<std::uint8_t>; /* empty: the rule has none */
-
-/* Where the session's condition of this code stands, as a rule names it; 0 if it is not there. */
-std::uint16_t find_condition(const plumb_rule_set& set, std::uint8_t session, const ConditionCode& code) {
-    for (std::uint16_t i = 0; i < PLUMB_MAX_CONDITIONS; i++) {
-        const plumb_condition& condition = set.conditions[i];
-        if (condition.session == session &&
-            std::equal(code.begin(), code.end(), condition.code, condition.code + condition.code_bytes))
-            return i + 1;
-    }
-    return 0;
-}
-
-Result<std::uint16_t> place_condition(plumb_rule_set& set, std::uint8_t session, const ConditionCode& code) {
-    if (const std::uint16_t there = find_condition(set, session, code); there != 0) return there;
-    for (std::uint16_t i = 0; i < PLUMB_MAX_CONDITIONS; i++) {
-        plumb_condition& condition = set.conditions[i];
-        if (condition.code_bytes != 0) continue;
-        condition.code_bytes = static_cast<std::uint16_t>(code.size());
-        condition.session = session;
-        std::copy(code.begin(), code.end(), condition.code);
-        return static_cast<std::uint16_t>(i + 1);
-    }
-    return Error("All {} filters of this user are taken.", PLUMB_MAX_CONDITIONS)
-        .hint("Recordings and events with the same filter share it; wait for another recording to end.");
-}
-
 } // namespace
-
-Result<plumb_rule> encode_rule(const Rule& rule, std::uint8_t session_index) {
-    plumb_rule encoded{};
-    encoded.session = session_index;
-    encoded.who = static_cast<std::uint8_t>(rule.who.kind);
-    encoded.who_id = rule.who.id;
-    encoded.log_level = rule.log_level;
-    std::string pattern = rule.pattern;
-    if (!pattern.empty() && pattern[0] == '!') {
-        encoded.flags = PLUMB_RULE_EXCLUDE;
-        pattern.erase(0, 1);
-    }
-    if (Status possible = check_event_pattern(pattern); !possible) return possible.error();
-    if (pattern.find(':') == std::string::npos && pattern != "*") pattern += ":*";
-    const Status pattern_copied = copy_text(encoded.pattern, pattern, "event pattern");
-    if (!pattern_copied) return pattern_copied.error();
-    const char* const mistake =
-        rule.who.kind == PLUMB_WHO_EXECUTABLE ? glob_mistake(rule.who.executable) : nullptr;
-    if (mistake != nullptr)
-        return Error("\"{}\" can not be an executable: {}.", rule.who.executable, mistake)
-            .hint("Write a path or a name, where * stands for any characters.");
-    const Status executable_copied =
-        copy_text(encoded.executable, rule.who.executable, "executable's pattern");
-    if (!executable_copied) return executable_copied.error();
-    return encoded;
-}
-
-static Result<ConditionCode> encode_rule_condition(const Rule& rule) {
-    if (rule.condition.empty()) return ConditionCode();
-    if (!rule.pattern.empty() && rule.pattern[0] == '!')
-        return Error("\"{}\" leaves events out, and can have no filter.", rule.pattern);
-    const Result<ConditionTree> tree = parse_rule_condition(rule.condition);
-    if (!tree) return tree.error();
-    return encode_condition(*tree);
-}
 
 struct Session::Parts {
     std::unique_ptr<UserDirectory> directory; /* the state file keeps its address */
