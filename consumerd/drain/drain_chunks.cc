@@ -82,7 +82,7 @@ void Drain::read_until_cut() {
         if (!step(ReadWhat::everything) || std::all_of(rings_.begin(), rings_.end(), is_cut)) return;
 }
 
-/* False: nothing of it is cut off, since there is no memory to keep that. */
+/* False: nothing of it is cut off, since there is no memory to keep that, or no way to find it again. */
 bool Drain::write_until(uint64_t cut, size_t ring, const Piece& piece) {
     Ring& of = rings_[ring];
     const Piece first = first_until(piece, cut);
@@ -91,9 +91,15 @@ bool Drain::write_until(uint64_t cut, size_t ring, const Piece& piece) {
     if (of.held_piece.record_count == 0 ||
         !as_memory_allows([&] { of.held.assign(rest.begin(), rest.end()); }))
         return false;
+    source_->hold_back(ring, rest.size());
+    if (options_.drain_journal && source_->account(ring).position == piece.end_position) {
+        source_->hold_back(ring,
+                           0); /* where in the ring the rest begins is not known, and a kill would take it */
+        of.held = {};
+        return false;
+    }
     for_each_record(of.held_piece,
                     [&counts = source_->counts()](const plumb_record& record) { counts[record.event_id]--; });
-    source_->hold_back(ring, rest.size());
     of.is_cut = true;
     of.told = {piece.lost_events,
                piece.lost_subbufs}; /* by the source, to whom it is a piece of this chunk */
