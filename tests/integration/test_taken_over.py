@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# cmake-once
 # cmake-timeout: 400
 # cmake-cost: 90
 """A session that is kept, whose drain is killed again and again, at any moment and between any two steps, while programs trace with
@@ -120,16 +121,18 @@ class TakenOver(unittest.TestCase):
         self.assertLessEqual(seen, named, f"{chunk}: threads without a name")
         return ticks
 
-    def check(self, is_complete=True):
+    def check(self, is_complete=True, counts_losses=True):
         """Every event that was done is there once, and of those that were only begun none twice; numbers of the chunks' totals are
         those of what they hold. Returns how many events there are."""
         found, total, lost = {}, 0, 0
+        self.lost_in_chunks, self.last_numbers = [], {}
         for chunk in self.chunks():
             ticks = self.read_chunk(chunk, not is_complete)
             told = [int(word) for word in (chunk / "totals").read_text().split()]
             self.assertEqual(told[0], len(ticks), chunk)
             self.assertEqual(told[1], told[3], chunk)
             lost += told[1]
+            self.lost_in_chunks.append(told[1] + told[2])
             for writer, number in ticks:
                 found.setdefault(writer, {}).setdefault(number, []).append(chunk.name[:14])
             total += len(ticks)
@@ -141,10 +144,11 @@ class TakenOver(unittest.TestCase):
             self.assertEqual(doubled, [], f"writer {writer}: doubled events")
             if is_complete:
                 self.assertIn(numbers, [list(range(count)) for count in {ended, begun}], f"writer {writer}")
+            self.last_numbers[writer] = (numbers[-1] if numbers else None, begun - 1)
             done += begun
         if is_complete:
             self.assertEqual(lost, 0)
-        else:
+        elif counts_losses:
             self.assertEqual(done, total + lost)
         return total
 
@@ -166,26 +170,39 @@ class TakenOver(unittest.TestCase):
         print(f"killed {kills} times: {total} events in {len(self.chunks())} chunks")
         self.assertGreater(kills, 20)
 
+    def kill_at(self, points, counts):
+        for point in points:
+            for count in counts:
+                self.kill_drainer()
+                if self.start_drainer(f"kill={KILL_POINTS.index(point)}:{count}"):
+                    is_of_taking_over = point in ("left_cut", "left_closed", "taken_over")
+                    try:
+                        self.drainer.wait(timeout=2 if is_of_taking_over else 20)
+                    except subprocess.TimeoutExpired:
+                        self.assertTrue(is_of_taking_over and count > 1, (point, count))
+                        self.kill_drainer()
+                self.assertEqual(self.drainer.returncode, -signal.SIGKILL)
+                self.assertTrue(self.start_drainer())
+
     def test_killed_between_any_two_steps(self):
         self.options = ["rotate=30"]
         self.assertTrue(self.start_drainer())
         for _ in range(2):
             self.start_writer(burst=4)
-        for point in range(len(KILL_POINTS)):
-            for count in (1, 2, 7):
-                self.kill_drainer()
-                if self.start_drainer(f"kill={point}:{count}"):
-                    try:
-                        self.drainer.wait(timeout=2 if KILL_POINTS[point].startswith(("left", "taken")) else 20)
-                    except subprocess.TimeoutExpired:
-                        self.assertIn(KILL_POINTS[point], ("left_cut", "left_closed", "taken_over"), count)
-                        self.assertGreater(count, 1)
-                        self.kill_drainer()
-                self.assertEqual(self.drainer.returncode, -signal.SIGKILL)
-                self.assertTrue(self.start_drainer())
+        self.kill_at(KILL_POINTS, (1, 4))
         self.end_writers()
         self.end_drainer()
         self.check()
+
+    def test_killed_between_steps_where_writers_wait_for_room(self):
+        # What was handed back is written over at once.
+        self.options = ["rotate=30", "full"]
+        self.assertTrue(self.start_drainer())
+        self.start_writer(threads=2, burst=50, pause_us=500)
+        self.kill_at("packet_written settled handed_back chunk_cut chunk_entered taken_over".split(), (1, 8))
+        self.end_writers()
+        self.end_drainer()
+        self.check(is_complete=False)
 
     def test_programs_are_killed_too(self):
         random.seed(8)
@@ -221,6 +238,71 @@ class TakenOver(unittest.TestCase):
         self.end_writers()
         self.end_drainer()
         self.check(is_complete=False)
+
+    def test_who_waited_for_room_in_vain_waits_again(self):
+        self.options = ["rotate=50", "full", "block"]
+        self.assertTrue(self.start_drainer())
+        self.start_writer(threads=2, burst=100, pause_us=1000)
+        time.sleep(0.3)
+        self.kill_drainer()
+        before = len(list(self.trace.glob("chunk-*")))
+        time.sleep(0.5)  # the rings are full, and nobody waits any more
+        self.assertTrue(self.start_drainer())
+        time.sleep(0.5)
+        self.end_writers()
+        self.end_drainer()
+        self.check(is_complete=False)
+        self.assertEqual(sum(self.lost_in_chunks[:before - 1]), 0)
+        self.assertGreater(sum(self.lost_in_chunks[before - 1:before + 2]), 0)
+        self.assertEqual(sum(self.lost_in_chunks[before + 2:]), 0, self.lost_in_chunks)
+
+    def test_a_flight_recorder_keeps_the_newest(self):
+        self.options = ["full", "overwrite"]
+        self.assertTrue(self.start_drainer())
+        self.start_writer(threads=2, burst=100, pause_us=1000)
+        for _ in range(5):
+            time.sleep(0.1)
+            self.kill_drainer()
+            time.sleep(0.1)
+            self.assertTrue(self.start_drainer())
+        self.kill_drainer()
+        self.end_writers()
+        self.assertTrue(self.start_drainer())
+        self.end_drainer()
+        self.check(is_complete=False, counts_losses=False)
+        self.assertGreater(sum(self.lost_in_chunks), 0)
+        for writer, (found, done) in self.last_numbers.items():
+            self.assertEqual(found, done, f"writer {writer}: its last event")
+
+    def channel(self):
+        channels = list(Path("/dev/shm").glob("plumb-*/channel-*"))
+        if len(channels) != 1:
+            self.skipTest("this /dev/shm is not ours alone")
+        return channels[0]
+
+    def test_what_was_written_over_the_channel_costs_no_more_than_its_own_events(self):
+        random.seed(9)
+        self.options = ["rotate=50"]
+        self.assertTrue(self.start_drainer())
+        precious = self.directory / "precious"
+        precious.write_bytes(b"x" * 100_000)
+        self.start_writer()
+        for _ in range(12):
+            time.sleep(0.1)
+            self.kill_drainer()
+            with open(self.channel(), "r+b") as file:
+                size = file.seek(0, os.SEEK_END)
+                controls = struct.unpack_from("Q", os.pread(file.fileno(), 96, 0), 88)[0] if random.random() < 0.7 else 4096
+                for _ in range(200):
+                    at = controls + 8 * random.randrange(min(size - controls, 4096) // 8)
+                    os.pwrite(file.fileno(), struct.pack("Q", random.choice((0, 2**63, random.getrandbits(62), 8192))), at)
+            self.assertTrue(self.start_drainer())
+        self.end_writers()
+        _, errors = self.drainer.communicate(b"", timeout=60)
+        self.assertEqual(self.drainer.returncode, 0, errors)
+        for chunk in self.chunks():
+            self.assertEqual(subprocess.run(["babeltrace2", chunk], capture_output=True).returncode, 0, chunk)
+        self.assertEqual(precious.read_bytes(), b"x" * 100_000)
 
 
 if __name__ == "__main__":
