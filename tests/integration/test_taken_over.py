@@ -5,6 +5,7 @@
 """A session that is kept, whose drain is killed again and again, at any moment and between any two steps, while programs trace with
 room to spare, are killed and begin: the chunks together hold every event once, each is read alone, with everybody's names, and what
 is lost is told once."""
+import json
 import mmap
 import os
 import random
@@ -303,6 +304,32 @@ class TakenOver(unittest.TestCase):
         for chunk in self.chunks():
             self.assertEqual(subprocess.run(["babeltrace2", chunk], capture_output=True).returncode, 0, chunk)
         self.assertEqual(precious.read_bytes(), b"x" * 100_000)
+
+    def plumb(self, *arguments):
+        return subprocess.run([PLUMB, *arguments], capture_output=True, text=True, cwd=self.directory)
+
+    def test_commands_leave_it_alone_and_say_what_it_is(self):
+        self.assertTrue(self.start_drainer())
+        self.start_writer()
+        time.sleep(0.2)
+        self.kill_drainer()
+        channel = self.channel()
+        self.assertEqual(self.plumb("record", "-q", "-o", "other", "--duration", "100ms").returncode, 0)
+        self.assertIn("exact  kept: programs write to it", self.plumb("list").stdout)
+        session, = json.loads(self.plumb("list", "--json").stdout)["sessions"]
+        self.assertEqual((session["name"], session["alive"], session["kept"]), ("exact", False, True))
+        self.assertIn("kept, and read by nobody now: exact", self.plumb("doctor").stdout)
+        extracted = self.plumb("extract", "-o", "rest")
+        self.assertNotEqual(extracted.returncode, 0)
+        self.assertIn("Of sessions that are kept, as exact", extracted.stderr)
+        copied = self.directory / "copy"
+        copied.write_bytes(channel.read_bytes())
+        self.assertEqual(self.plumb("extract", "-o", "copied", "./copy").returncode, 0)
+        self.assertTrue(channel.exists())
+        self.assertTrue(self.start_drainer())
+        self.end_writers()
+        self.end_drainer()
+        self.check()
 
 
 if __name__ == "__main__":
