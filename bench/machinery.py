@@ -46,12 +46,13 @@ def build(source, folder):
 
 class PlumbSession:
     """A flight recorder with the given patterns, while the `with` block runs. No consumer is needed. With `full`, rings that
-    nobody reads: nearly all is lost; with `empty`, nothing is to arrive."""
+    nobody reads: nearly all is lost; with `empty`, nothing is to arrive; with `context`, PLUMB_CONTEXT_* of each event."""
 
-    def __init__(self, folder, *patterns, full=False, empty=False):
+    def __init__(self, folder, *patterns, full=False, empty=False, context=0):
         self.full = full
         self.empty = empty
-        self.command = [folder / "bench/bench_session", *(["--discard"] if full else []), RING_SUBBUF_BYTES,
+        self.command = [folder / "bench/bench_session", *(["--discard"] if full else []),
+                        *(["--context", context] if context else []), RING_SUBBUF_BYTES,
                         RING_SUBBUF_COUNT, *patterns]
 
     def __enter__(self):

@@ -48,12 +48,20 @@ void print_totals(const Channel& channel, const std::string& end) {
 int main(int argc, char** argv) {
     const bool discards = argc > 1 && std::strcmp(argv[1], "--discard") == 0;
     if (discards) argv++, argc--;
+    uint32_t context = 0;
+    if (argc > 2 && std::strcmp(argv[1], "--context") == 0) {
+        context = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 0));
+        argv += 2, argc -= 2;
+    }
     if (argc < 4) {
-        std::fprintf(stderr, "usage: bench_session [--discard] SUBBUF_BYTES SUBBUF_COUNT PATTERN...\n");
+        std::fprintf(
+            stderr,
+            "usage: bench_session [--discard] [--context BITS] SUBBUF_BYTES SUBBUF_COUNT PATTERN...\n");
         return 2;
     }
     ChannelConfig config;
     config.session_name = "bench";
+    config.context = context; /* PLUMB_CONTEXT_* */
     config.mode = discards ? PLUMB_MODE_DISCARD : PLUMB_MODE_OVERWRITE;
     config.subbuf_bytes = static_cast<uint32_t>(std::strtoul(argv[1], nullptr, 10));
     config.subbuf_count = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));

@@ -1,6 +1,7 @@
 #include "cli/record_options.h"
 
 #include "base/memory_room.h"
+#include "cli/context_names.h"
 #include "cli/rule_filters.h"
 #include "cli/status_line.h"
 #include "consumerd/control/rule_condition.h"
@@ -174,6 +175,8 @@ Status check_options(const RecordOptions& options) {
         {!options.filter.empty() && !wants_programs(options),
          "--filter is of programs' events, and none are recorded", nullptr,
          "The kernel has filters of its own: -k 'EVENT if FILTER'."},
+        {!options.context.empty() && !wants_programs(options),
+         "--context is of programs' events, and none are recorded", nullptr, "Leave it out."},
         {options.snapshot && blocks, "--snapshot keeps the newest events, and --mode block the oldest",
          nullptr, "Leave out one of them."},
         {options.snapshot && options.mode == "discard",
@@ -275,6 +278,10 @@ Result<ChunkOptions> chunk_options(const RecordOptions& options) {
 Result<ChannelConfig> channel_config(const RecordOptions& options) {
     ChannelConfig config;
     if (!options.name.empty()) config.session_name = options.name;
+    const auto context = parse_context(options.context);
+    if (!context) return context.error();
+    config.context = context->context;
+    config.callstack_depth = context->callstack_depth;
     config.rings_on_demand = options.rings_on_demand;
     config.mode = options.snapshot || options.mode == "overwrite" ? PLUMB_MODE_OVERWRITE
                   : options.mode == "block"                       ? PLUMB_MODE_BLOCK

@@ -21,6 +21,7 @@ struct RecordOptions {
     std::vector<std::string> event_conditions; /* of each of them; of none, if it is shorter */
     std::vector<std::string> filters;          /* conditions on all of them */
     std::string filter;                        /* these, joined */
+    std::vector<std::string> context;          /* lists of what records have besides */
     std::vector<std::string> preload;
     std::optional<std::string> mode; /* discard */
     bool snapshot = false; /* a flight recorder: nothing is written until somebody asks, or the end */

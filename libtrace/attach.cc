@@ -7,6 +7,7 @@
 #include "open_file.h"
 #include "runtime.h"
 
+#include "context/context.h"
 #include "ring/inject.h"
 
 #include <cstddef>
@@ -68,6 +69,11 @@ void copy_geometry(Attachment& attachment, const plumb_channel_header& header) {
     attachment.mode = header.mode;
     attachment.clock_mode = header.clock.mode;
     attachment.memory_refused_at = 0;
+    attachment.context = header.context & PLUMB_CONTEXT_ALL;
+    attachment.callstack_depth =
+        header.callstack_depth != 0 ? header.callstack_depth : uint32_t{PLUMB_CALLSTACK_DEPTH};
+    if (attachment.callstack_depth > PLUMB_CALLSTACK_MAX_DEPTH)
+        attachment.callstack_depth = PLUMB_CALLSTACK_MAX_DEPTH;
     know_clock(header.clock);
 }
 
@@ -166,6 +172,7 @@ int attach(uint32_t session, uint64_t cookie) {
         return -PLUMB_ERROR_TIME_NAMESPACE;
     }
     place.thread_tag = thread_tag_in(*place.header);
+    context::know_process(place.context);
     place.epoch = runtime.epoch + 1;
     // Last: a fork that happens in another thread meanwhile copies a place that is free, or a whole
     // attachment.

@@ -6,6 +6,8 @@
 // what the winner put there: an equal description is shared, and the loser's bytes in the heap stay unused.
 #include "runtime.h"
 
+#include "context/context.h"
+
 #include <plumb/detail/marker_names.h>
 
 namespace plumb {
@@ -47,20 +49,41 @@ T* at(uint32_t offset) {
     return reinterpret_cast<T*>(description + offset);
 }
 
-uint32_t label_count_of(const plumb_event_info& info) {
+// Context, and behind it the event's own.
+class Fields {
+public:
+    Fields(const plumb_event_info& info, uint32_t context) : info_(info), context_(context) {
+        while (context::field(context_, context_count_) != nullptr)
+            context_count_++;
+    }
+    uint32_t count() const { return context_count_ + info_.field_count; }
+    uint32_t context_count() const { return context_count_; }
+    const plumb_event_field& operator[](uint32_t index) const {
+        return index < context_count_ ? *context::field(context_, index)
+                                      : info_.fields[index - context_count_];
+    }
+
+private:
+    const plumb_event_info& info_;
+    uint32_t context_;
+    uint32_t context_count_ = 0;
+};
+
+uint32_t label_count_of(const Fields& all) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < info.field_count; i++)
-        count += info.fields[i].label_count;
+    for (uint32_t i = 0; i < all.count(); i++)
+        count += all[i].label_count;
     return count;
 }
 
-void add_names(Builder& builder, const plumb_event_info& info, plumb_field* fields, plumb_label* labels) {
+void add_names(Builder& builder, const plumb_event_info& info, const Fields& all, plumb_field* fields,
+               plumb_label* labels) {
     uint32_t label = 0;
-    for (uint32_t i = 0; i < info.field_count; i++) {
-        const plumb_event_field& from = info.fields[i];
+    for (uint32_t i = 0; i < all.count(); i++) {
+        const plumb_event_field& from = all[i];
         char name[64];
         if (from.name == nullptr && info.format != nullptr)
-            plumb_marker_field_name(info.format, i, name, sizeof(name));
+            plumb_marker_field_name(info.format, i - all.context_count(), name, sizeof(name));
         fields[i].type = from.type;
         fields[i].size = from.size;
         fields[i].flags = from.flags;
@@ -76,21 +99,22 @@ void add_names(Builder& builder, const plumb_event_info& info, plumb_field* fiel
 }
 
 // The number of bytes in `description`, or 0 if the event is too large to describe.
-uint32_t build(const plumb_event_info& info) {
+uint32_t build(const plumb_event_info& info, uint32_t context) {
     Builder builder;
-    const uint32_t label_count = label_count_of(info);
+    const Fields all(info, context);
+    const uint32_t label_count = label_count_of(all);
     if (info.field_count > PLUMB_EVENT_MAX_FIELDS || label_count > UINT16_MAX) return 0;
     builder.reserve(sizeof(plumb_event_header));
-    const uint32_t fields = builder.reserve(info.field_count * static_cast<uint32_t>(sizeof(plumb_field)));
+    const uint32_t fields = builder.reserve(all.count() * static_cast<uint32_t>(sizeof(plumb_field)));
     const uint32_t labels = builder.reserve(label_count * static_cast<uint32_t>(sizeof(plumb_label)));
     if (builder.overflow()) return 0;
     auto* header = at<plumb_event_header>(0);
     header->provider_offset = builder.add_string(info.provider);
     header->name_offset = builder.add_string(info.name);
-    header->field_count = info.field_count;
+    header->field_count = static_cast<uint16_t>(all.count());
     header->label_count = static_cast<uint16_t>(label_count);
     header->log_level = info.log_level;
-    add_names(builder, info, at<plumb_field>(fields), at<plumb_label>(labels));
+    add_names(builder, info, all, at<plumb_field>(fields), at<plumb_label>(labels));
     header->identity_end = builder.used();
     if (info.source_file != nullptr) {
         header->source_offset = builder.add_string(info.source_file);
@@ -130,7 +154,7 @@ bool is_same(const Attachment& attachment, uint64_t slot, uint32_t identity_end)
 } // namespace
 
 uint16_t event_id_in(Attachment& attachment, const plumb_event_info& info) {
-    const uint32_t bytes = build(info);
+    const uint32_t bytes = build(info, attachment.context);
     if (bytes == 0) {
         add_seq_cst(attachment.header->refused[PLUMB_REFUSED_HEAP], uint64_t{1});
         return 0;

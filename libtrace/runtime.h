@@ -74,6 +74,8 @@ struct Attachment {
     uint32_t record_limit = 0;
     uint32_t mode = 0;
     uint32_t clock_mode = 0;
+    uint32_t context = 0;           // of each record, in front: <plumb/abi/context.h>
+    uint32_t callstack_depth = 0;   // addresses in a call stack, at most
     uint32_t thread_tag = 0;        // of our namespace in this channel, where numbers have it
     uint64_t memory_refused_at = 0; // by the channel's clock; 0: not yet
 };
@@ -340,7 +342,9 @@ private:
     const void* payload_;
     bool is_lost_ = false;
 };
-void unpin_scratch(); // in a forked child
+bool is_scratch_lost(
+    const void* payload); // it was in such a buffer, in which there may be something else now
+void unpin_scratch();     // in a forked child
 
 // cut.cc
 bool may_be_cut_to(const plumb_event_info& info, uint32_t payload_limit); // without its variable fields

@@ -129,6 +129,13 @@ ScratchPin::~ScratchPin() {
     if (use.word != nullptr && !is_lost_) change(use, time_us(), in_use);
 }
 
+bool is_scratch_lost(const void* payload) {
+    const Use use = use_at(payload);
+    if (use.word == nullptr) return false;
+    const uint64_t word = load_seq_cst(*use.word);
+    return (word & in_use) == 0 || use_of(word) != use.number;
+}
+
 // In a forked child: what other threads were writing there nobody goes on with.
 void unpin_scratch() {
     for (Group& group : groups)

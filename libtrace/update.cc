@@ -217,8 +217,10 @@ void switch_on_in(plumb_event& event, uint32_t session, const Wanted& wanted) {
     store_release(event.ids[session], id);
     Code codes[PLUMB_MAX_CONDITIONS];
     const Conditions conditions = conditions_of(wanted, session, codes);
-    if (conditions.count != 0 && !may_be_on(event, session, conditions)) return;
-    const uint32_t place = session + (conditions.count != 0 ? PLUMB_MAX_SESSIONS : 0);
+    // What has context goes the way of what is on condition, and has none.
+    const bool has_program = conditions.count != 0 || attachment.context != 0;
+    if (has_program && !may_be_on(event, session, conditions)) return;
+    const uint32_t place = session + (has_program ? PLUMB_MAX_SESSIONS : 0);
     __atomic_fetch_or(&event.enabled, 1u << place, __ATOMIC_SEQ_CST);
 }
 

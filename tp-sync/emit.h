@@ -43,7 +43,8 @@ PLUMB_HIDDEN plumb_writer_setup plumb_setup;
 
 // The usual case, one session, stands alone, so that it needs no loop and saves fewer registers.
 __attribute__((always_inline)) static inline void emit_to(plumb_event* event, uint32_t session,
-                                                          const void* payload, uint64_t payload_bytes) {
+                                                          const void* payload, uint64_t payload_bytes,
+                                                          const void* entry) {
 #if defined(__x86_64__)
     const plumb_writer* writer = plumb_setup.writers + session;
     const uint64_t length = PLUMB_RECORD_HEADER_BYTES + payload_bytes;
@@ -53,13 +54,14 @@ __attribute__((always_inline)) static inline void emit_to(plumb_event* event, ui
         if (__builtin_expect(result != PLUMB_SLOW, 1)) return;
     }
 #endif
-    plumb_emit_slow(event, session, payload, static_cast<uint32_t>(payload_bytes));
+    plumb_emit_from(event, session, payload, static_cast<uint32_t>(payload_bytes), entry);
 }
 
 __attribute__((noinline, cold)) static void emit_to_many(plumb_event* event, uint32_t sessions,
-                                                         const void* payload, uint32_t payload_bytes) {
+                                                         const void* payload, uint32_t payload_bytes,
+                                                         const void* entry) {
     for (; sessions != 0; sessions &= sessions - 1)
-        emit_to(event, static_cast<uint32_t>(__builtin_ctz(sessions)), payload, payload_bytes);
+        emit_to(event, static_cast<uint32_t>(__builtin_ctz(sessions)), payload, payload_bytes, entry);
 }
 
 PLUMB_HIDDEN void plumb_emit(plumb_event* event, const void* payload, uint32_t payload_bytes) {
@@ -67,9 +69,10 @@ PLUMB_HIDDEN void plumb_emit(plumb_event* event, const void* payload, uint32_t p
     const uint32_t sessions = __atomic_load_n(&event->enabled, __ATOMIC_RELAXED);
     if (__builtin_expect((sessions & (sessions - 1)) == 0, 1)) {
         if (__builtin_expect(sessions != 0, 1))
-            emit_to(event, static_cast<uint32_t>(__builtin_ctz(sessions)), payload, payload_bytes);
+            emit_to(event, static_cast<uint32_t>(__builtin_ctz(sessions)), payload, payload_bytes,
+                    __builtin_dwarf_cfa());
     } else {
-        emit_to_many(event, sessions, payload, payload_bytes);
+        emit_to_many(event, sessions, payload, payload_bytes, __builtin_dwarf_cfa());
     }
 }
 

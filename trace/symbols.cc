@@ -27,7 +27,7 @@ SymbolTable SymbolTable::load(const std::string& path, const std::string& build_
     return table;
 }
 
-std::string SymbolTable::name_at(uint64_t file_address) const {
+std::string SymbolTable::name_at(uint64_t file_address, uint64_t behind) const {
     auto after = std::upper_bound(symbols_.begin(), symbols_.end(), file_address,
                                   [](uint64_t address, const FileSymbol& s) { return address < s.address; });
     /* The nearest ones may end before the address, inside one that began earlier. */
@@ -35,21 +35,22 @@ std::string SymbolTable::name_at(uint64_t file_address) const {
     for (int i = 0; i < max_steps_back && after != symbols_.begin(); i++) {
         const FileSymbol& symbol = *--after;
         const uint64_t offset = file_address - symbol.address;
-        if (offset == 0) return demangled(symbol.name);
-        if (offset < symbol.size) return fmt::format("{}+0x{:x}", demangled(symbol.name), offset);
+        if (offset + behind == 0) return demangled(symbol.name);
+        if (offset == 0 || offset < symbol.size)
+            return fmt::format("{}+0x{:x}", demangled(symbol.name), offset + behind);
     }
     return {};
 }
 
-std::string SymbolTable::function_at(uint64_t file_address) const {
+std::string SymbolTable::function_at(uint64_t file_address, uint64_t behind) const {
     const auto after = std::upper_bound(starts_.begin(), starts_.end(), file_address);
     const bool is_code = std::any_of(code_.begin(), code_.end(), [=](const AddressRange& range) {
         return file_address >= range.begin && file_address < range.end;
     });
     if (after == starts_.begin() || !is_code) return {};
     const uint64_t start = *std::prev(after);
-    if (start == file_address) return fmt::format("fn_{:x}", start);
-    return fmt::format("fn_{:x}+0x{:x}", start, file_address - start);
+    if (start == file_address + behind) return fmt::format("fn_{:x}", start);
+    return fmt::format("fn_{:x}+0x{:x}", start, file_address + behind - start);
 }
 
 /* A process that forked and never loaded anything has the objects of its parent; but one that called exec() has not, nor those
@@ -76,9 +77,10 @@ const ObjectRecord* Symbols::find_object(const TraceNames& names, uint32_t proce
     return nullptr;
 }
 
-std::string Symbols::name_at(const TraceNames& names, uint32_t process_id, uint64_t address) {
+std::string Symbols::name_at(const TraceNames& names, uint32_t process_id, uint64_t address,
+                             uint64_t behind) {
     const ObjectRecord* const object = find_object(names, process_id, address);
-    if (object == nullptr) return fmt::format("0x{:x}", address);
+    if (object == nullptr) return fmt::format("0x{:x}", address + behind);
     const auto [at, is_new] = tables_.try_emplace({object->path, object->build_id});
     if (is_new) at->second = SymbolTable::load(object->path, object->build_id);
     const SymbolTable& table = at->second;
@@ -86,11 +88,11 @@ std::string Symbols::name_at(const TraceNames& names, uint32_t process_id, uint6
     const std::string file = object->path.substr(object->path.rfind('/') + 1);
     if (!table.empty()) {
         const uint64_t file_address = table.first_address() + offset;
-        if (std::string name = table.name_at(file_address); !name.empty()) return name;
-        if (const std::string function = table.function_at(file_address); !function.empty())
+        if (std::string name = table.name_at(file_address, behind); !name.empty()) return name;
+        if (const std::string function = table.function_at(file_address, behind); !function.empty())
             return fmt::format("{}:{}", file, function);
     }
-    return fmt::format("{}+0x{:x}", file, offset);
+    return fmt::format("{}+0x{:x}", file, offset + behind);
 }
 
 } // namespace plumb

@@ -28,13 +28,13 @@ public:
      */
     static SymbolTable load(const std::string& path, const std::string& build_id);
 
-    /* "name" or "name+0x8", as C++ has it; empty if the address is in no symbol. */
-    std::string name_at(uint64_t file_address) const;
+    /* "name" or "name+0x8", as C++ has it; empty if the address is in no symbol. Shown is what is so many bytes behind it. */
+    std::string name_at(uint64_t file_address, uint64_t behind = 0) const;
     /* Address of the first byte that is loaded. */
     uint64_t first_address() const { return first_address_; }
     /* "fn_12f0" or "fn_12f0+0x8", by where the functions of a stripped file begin; empty if the address is in no code, or the
      * file does not tell. */
-    std::string function_at(uint64_t file_address) const;
+    std::string function_at(uint64_t file_address, uint64_t behind = 0) const;
     /* Nothing was read. */
     bool empty() const { return symbols_.empty() && starts_.empty(); }
 
@@ -48,9 +48,16 @@ private:
 class Symbols {
 public:
     /* `names`: of the trace that tells of the process. */
-    std::string name_at(const TraceNames& names, uint32_t process_id, uint64_t address);
+    std::string name_at(const TraceNames& names, uint32_t process_id, uint64_t address) {
+        return name_at(names, process_id, address, 0);
+    }
+    /* Of an address that something returns to: in the function that has called it, also where that is its last instruction. */
+    std::string name_behind(const TraceNames& names, uint32_t process_id, uint64_t return_address) {
+        return name_at(names, process_id, return_address - 1, 1);
+    }
 
 private:
+    std::string name_at(const TraceNames& names, uint32_t process_id, uint64_t address, uint64_t behind);
     static const ObjectRecord* find_object(const TraceNames& names, uint32_t process_id, uint64_t address);
 
     std::map<std::pair<std::string, std::string>, SymbolTable> tables_; /* by path and build id */

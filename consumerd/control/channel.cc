@@ -99,6 +99,8 @@ Status fill_header(plumb_channel_header& header, const ChannelConfig& config, co
     header.event_slots = config.event_slots;
     header.entry_slots = config.entry_slots;
     header.block_timeout_ns = config.block_timeout_ns;
+    header.context = config.context;
+    header.callstack_depth = config.callstack_depth;
     header.session_cookie = cookie;
     fill_random(header.trace_uuid, sizeof(header.trace_uuid));
     header.trace_uuid[6] =

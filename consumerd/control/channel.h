@@ -38,6 +38,8 @@ struct ChannelConfig {
     std::uint32_t subbuf_count = 8;                 /* a power of two; of each ring */
     std::uint64_t block_timeout_ns = 0;             /* PLUMB_MODE_BLOCK: how long a writer waits for room */
     plumb_clock_mode clock_mode = PLUMB_CLOCK_NONE; /* NONE: the best this machine has */
+    std::uint32_t context = 0;                      /* what every record is to have: PLUMB_CONTEXT_* */
+    std::uint32_t callstack_depth = 0;              /* 0: the usual one */
     std::uint32_t event_slots = 4096;               /* a power of two */
     std::uint32_t entry_slots = 16384;
     std::uint64_t heap_bytes = 0;       /* 0: an eighth of what the rings have, within the limits below */

@@ -30,6 +30,8 @@ struct EventField {
     /* Of an enumeration; of an integer, they are shown by readers that know of them. */
     std::vector<std::pair<std::int64_t, std::string>> labels;
     bool has_flags = false; /* the labels of an integer are of its bits */
+    /* Of the session, not the event's own; these stand before all others. */
+    bool is_context = false;
 
     /* As in the source: "u64", "x32", "string", "u16[4]", "u32[]", "enum u8 { new = 0, sent = 1 }"; of the kernel's events
      * also "flags x32 { IO = 0x40 }". */

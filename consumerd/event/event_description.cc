@@ -6,6 +6,8 @@
  */
 #include "consumerd/event/elf_events.h"
 
+#include <plumb/abi/context.h>
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -107,7 +109,8 @@ Result<EventDescription> decode_event_description(std::span<const std::byte> raw
     if (!header || header->total_bytes > raw.size()) return damaged("it is too short");
     if (header->total_bytes > PLUMB_EVENT_MAX_DESCRIPTION_BYTES) return damaged("it is too long");
     Bytes bytes(raw.first(header->total_bytes));
-    if (header->field_count > PLUMB_EVENT_MAX_FIELDS) return damaged("too many fields");
+    if (header->field_count > PLUMB_CONTEXT_MAX_FIELDS + PLUMB_EVENT_MAX_FIELDS)
+        return damaged("too many fields");
     const auto provider = bytes.string_at(header->provider_offset);
     const auto name = bytes.string_at(header->name_offset);
     if (!provider || !name || provider->empty() || name->empty()) return damaged("it has no name");
@@ -117,6 +120,7 @@ Result<EventDescription> decode_event_description(std::span<const std::byte> raw
     /* Readers know no others. */
     description.log_level =
         std::min(header->log_level, static_cast<decltype(header->log_level)>(PLUMB_DEBUG));
+    std::uint32_t own_fields = 0;
     for (std::uint32_t i = 0; i < header->field_count; i++) {
         const auto field = bytes.at<plumb_field>(sizeof(plumb_event_header) + i * sizeof(plumb_field));
         if (!field) return damaged("fields out of range");
@@ -131,7 +135,11 @@ Result<EventDescription> decode_event_description(std::span<const std::byte> raw
         to.size = field->size;
         to.is_signed = (field->flags & PLUMB_FIELD_SIGNED) != 0;
         to.hex = (field->flags & PLUMB_FIELD_HEX) != 0;
+        to.is_context = (field->flags & PLUMB_FIELD_CONTEXT) != 0;
+        if (to.is_context && !description.fields.empty() && !description.fields.back().is_context)
+            return damaged("context behind the event's own fields");
         to.array_length = field->array_length;
+        if (!to.is_context && ++own_fields > PLUMB_EVENT_MAX_FIELDS) return damaged("too many fields");
         const Status labels = read_labels(bytes, *header, *field, to);
         if (!labels) return labels.error();
         description.fields.push_back(std::move(to));
@@ -169,7 +177,8 @@ std::vector<std::byte> encode_event_description(const EventDescription& event) {
         out.type = static_cast<uint8_t>(each.type);
         out.size = each.size;
         out.flags = static_cast<uint8_t>((each.is_signed ? PLUMB_FIELD_SIGNED : 0u) |
-                                         (each.hex ? PLUMB_FIELD_HEX : 0u));
+                                         (each.hex ? PLUMB_FIELD_HEX : 0u) |
+                                         (each.is_context ? PLUMB_FIELD_CONTEXT : 0u));
         out.name_offset = place(each.name);
         out.array_length = each.array_length;
         out.label_count = static_cast<uint16_t>(each.labels.size());

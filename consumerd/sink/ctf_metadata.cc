@@ -10,6 +10,7 @@
 
 #include <ctime>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -143,23 +144,38 @@ std::string label_line(const EventField& field, const std::string& identifier) {
                        field.has_flags ? flags_alias : labels_alias, without_underscore(identifier));
 }
 
+/* Of the context that a session adds to each record; nothing, if it adds none. */
+std::string context_lines(const EventDescription& event) {
+    FieldIdentifiers identifiers;
+    identifiers.add("vtid"); /* which each record has */
+    std::string lines;
+    for (const EventField& field : event.fields)
+        if (field.is_context) lines += field_lines(field, identifiers.add(field.name), identifiers);
+    return lines;
+}
+
 /* Names come from memory that any traced program may write: what is not in quotes is made an identifier. */
-std::string event_block(const EventDescription& event, uint32_t stream_id, uint32_t id) {
+std::string event_block(const EventDescription& event, uint32_t stream_id, uint32_t id,
+                        bool has_own_context = false) {
     std::string block;
     if (!event.source_file.empty())
         block += fmt::format("/* {}:{} */\n", harmless(event.source_file), event.source_line);
     FieldIdentifiers identifiers;
     std::string labels, fields;
     for (const EventField& field : event.fields) {
+        if (field.is_context) continue;
         const std::string identifier = identifiers.add(field.name);
         labels += label_line(field, identifier);
         fields += field_lines(field, identifier, identifiers);
     }
+    std::string context;
+    if (has_own_context) context = context_lines(event);
+    if (!context.empty()) context = fmt::format("    context := struct {{\n{}    }};\n", context);
     return block +
            fmt::format(
-               "event {{\n    name = \"{}\";\n    id = {};\n    stream_id = {};\n    loglevel = {};\n{}"
+               "event {{\n    name = \"{}\";\n    id = {};\n    stream_id = {};\n    loglevel = {};\n{}{}"
                "    fields := struct {{\n{}    }};\n}};\n\n",
-               escaped(event.full_name()), id, stream_id, event.log_level, labels, fields);
+               escaped(event.full_name()), id, stream_id, event.log_level, labels, context, fields);
 }
 
 EventField integer_field(std::string name, uint8_t size, bool hex = false) {
@@ -307,9 +323,21 @@ std::string plain_header(const std::string& timestamp) {
                        timestamp);
 }
 
+/* If it is the same in all events, as it is but where processes with runtimes of different versions write to one channel. It is a part
+ * of the stream then, where LTTng has it: babeltrace2 (2.0.4) gives up on a sequence in an event's own context. */
+std::optional<std::string> shared_context(const std::deque<ChannelEvent>& events) {
+    std::optional<std::string> shared;
+    for (const ChannelEvent& event : events) {
+        std::string context = context_lines(event.description);
+        if (shared && *shared != context) return {};
+        shared = std::move(context);
+    }
+    return shared.value_or("");
+}
+
 /* `header`: of events, up to the name of the thread's number. */
 std::string stream_block(uint32_t id, const std::string& timestamp, bool has_cpu, const std::string& header,
-                         const char* thread_id) {
+                         const char* thread_id, const std::string& context = {}) {
     return fmt::format(R"(stream {{
     id = {};
     packet.context := struct {{
@@ -321,12 +349,12 @@ std::string stream_block(uint32_t id, const std::string& timestamp, bool has_cpu
         uint64_t events_discarded;
 {}    }};
 {}{};
-    }};
+{}    }};
 }};
 
 )",
                        id, timestamp, timestamp, has_cpu ? "        uint32_t cpu_id;\n" : "", header,
-                       thread_id);
+                       thread_id, context);
 }
 
 } // namespace
@@ -395,8 +423,9 @@ trace {{
     const char* const thread_id = identity.is_kernel() ? "tid" : "vtid";
     const std::string plain = plain_header(timestamp);
     const std::string header = identity.is_compact ? compact_header(clock_name(clock.mode)) : plain;
+    const std::optional<std::string> context = shared_context(events);
     text += "/* The rings, one stream each. */\n" +
-            stream_block(ctf_stream_records, timestamp, true, header, thread_id);
+            stream_block(ctf_stream_records, timestamp, true, header, thread_id, context.value_or(""));
     text += identity.is_kernel()
                 ? "/* What was there already. */\n"
                 : "/* Which processes and threads wrote, and the objects they had loaded. */\n";
@@ -404,7 +433,7 @@ trace {{
     text +=
         identity.statedump_events.empty() ? statedump_events() : statedump_blocks(identity.statedump_events);
     for (const ChannelEvent& event : events)
-        text += event_block(event.description, ctf_stream_records, event.id);
+        text += event_block(event.description, ctf_stream_records, event.id, !context);
     return text;
 }
 

@@ -113,6 +113,10 @@ int plumb_query(const struct plumb_query_request* request, struct plumb_query_re
 void plumb_emit_slow(struct plumb_event* event, uint32_t session, const void* payload,
                      uint32_t payload_bytes);
 
+/* The same. `entry`: the canonical frame address of a function that the tracepoint called, with which call stacks begin. */
+void plumb_emit_from(struct plumb_event* event, uint32_t session, const void* payload, uint32_t payload_bytes,
+                     const void* entry);
+
 /* Writes a record that did not fit the caller's stack buffer; `cut`: something was shortened already. */
 void plumb_emit_large(struct plumb_event* event, const void* payload, uint32_t payload_bytes, int cut);
 

@@ -94,6 +94,10 @@ struct Program {
     uint32_t variable_count;
     uint32_t has_floats; // it counts with floating point
     uint32_t test_count; // 0: its steps alone say whether it holds
+    // What is written in front of what fulfils it (../context/context.h), and what it has to fit.
+    uint32_t context;
+    uint32_t callstack_depth;
+    uint32_t record_limit;
     Variable variables[PLUMB_EVENT_MAX_FIELDS];
 
     Step* steps() { return reinterpret_cast<Step*>(this + 1); }

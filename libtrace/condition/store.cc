@@ -102,6 +102,9 @@ Linked install_conditions(plumb_event& event, uint32_t session, const Conditions
     const Linked linked = make_program(event, conditions, made);
     if (linked != Linked::done) return linked;
     store_relaxed(made->identity, conditions.identity);
+    store_relaxed(made->context, attachments[session].context);
+    store_relaxed(made->callstack_depth, attachments[session].callstack_depth);
+    store_relaxed(made->record_limit, attachments[session].record_limit);
     store_release(made->version, load_relaxed(made->version) + 1);
     Program* const before = table->programs[session];
     store_seq_cst(table->programs[session], made);

@@ -1,5 +1,6 @@
 // Where tracepoints come to when the fast path does not write their record: asks the session's condition, if it has one, and has
 // the record written, quickly where that can be.
+#include "../context/context.h"
 #include "../runtime.h"
 
 #include "../condition/tests.h"
@@ -38,7 +39,10 @@ void emit_on_condition(plumb_event& event, uint32_t session, const Payload& payl
         if (answer == condition::Answer::holds_not) return;
         if (answer == condition::Answer::not_known) return lose_held(event, session, payload);
         inject(InjectionPoint::condition_held);
-        if (write_through(gate_of(*program, version), event, session, payload)) return;
+        const Gate gate = gate_of(*program, version);
+        if (load_relaxed(program->context) != 0 ? context::write(*program, gate, event, session, payload)
+                                                : write_through(gate, event, session, payload))
+            return;
     }
     add_seq_cst(runtime.unguarded_losses, uint64_t{1});
 }
@@ -63,13 +67,18 @@ extern "C" {
 
 PLUMB_EXPORT void plumb_emit_slow(plumb_event* event, uint32_t session, const void* payload,
                                   uint32_t payload_bytes) {
-    emit_to(*event, session, {payload, payload_bytes, false, false});
+    emit_to(*event, session, {payload, payload_bytes, false, false, __builtin_dwarf_cfa()});
+}
+
+PLUMB_EXPORT void plumb_emit_from(plumb_event* event, uint32_t session, const void* payload,
+                                  uint32_t payload_bytes, const void* entry) {
+    emit_to(*event, session, {payload, payload_bytes, false, false, entry});
 }
 
 PLUMB_EXPORT void plumb_emit_large(plumb_event* event, const void* payload, uint32_t payload_bytes, int cut) {
     for (uint32_t sessions = load_relaxed(event->enabled); sessions != 0; sessions &= sessions - 1) {
         const auto place = static_cast<uint32_t>(__builtin_ctz(sessions));
-        emit_to(*event, place, {payload, payload_bytes, true, cut != 0});
+        emit_to(*event, place, {payload, payload_bytes, true, cut != 0, __builtin_dwarf_cfa()});
     }
 }
 

@@ -469,10 +469,14 @@ bool write_slowly(plumb_event& event, uint32_t session, const Payload& payload, 
     return emit({event, session, payload.at, payload.bytes, payload.is_cut, gate}) != Attempt::off;
 }
 
-void lose_held(plumb_event& event, uint32_t session, const Payload& payload) {
+void lose(plumb_event& event, uint32_t session, const Payload& payload, plumb_loss cause) {
     const Record record = {event,         session,        payload.at,
                            payload.bytes, payload.is_cut, gate_of(event, session)};
-    count_without_ring(record, known_thread_id(), PLUMB_LOST_HELD);
+    const Permit permit;
+    if (!permit.given()) return count_without_ring(record, known_thread_id(), cause);
+    const SignalsHeld signals;
+    count_without_ring(record, known_thread_id(), cause);
+    end_update_of_others();
 }
 
 } // namespace plumb

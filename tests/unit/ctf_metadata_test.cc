@@ -61,6 +61,43 @@ std::string event_block(std::vector<EventField> fields) {
     return all.substr(all.rfind("event {"));
 }
 
+EventDescription with_context(const std::string& name, bool has_context) {
+    EventField number{"vpid", PLUMB_FIELD_INTEGER, 4, true, false, 0, {}};
+    EventField stack{"stack", PLUMB_FIELD_SEQUENCE, 8, false, true, 0, {}};
+    number.is_context = stack.is_context = true;
+    EventDescription event;
+    event.provider = "shop";
+    event.name = name;
+    event.log_level = 13;
+    if (has_context) event.fields = {number, stack};
+    event.fields.push_back({"vpid", PLUMB_FIELD_INTEGER, 1, false, false, 0, {}});
+    return event;
+}
+
+/* Where all events have the same, it is the stream's; where they do not, each one's. */
+TEST(CtfMetadata, HasContextWhereReadersLookForIt) {
+    const std::string context =
+        "        integer { size = 32; align = 8; signed = true; encoding = none; base = 10; } _vpid;\n"
+        "        integer { size = 16; align = 8; signed = false; encoding = none; base = 10; } "
+        "__stack_length;\n"
+        "        integer { size = 64; align = 8; signed = false; encoding = none; base = 16; } _stack[ "
+        "__stack_length ];\n"
+        "    };\n";
+    const std::string fields = "    fields := struct {\n"
+                               "        integer { size = 8; align = 8; signed = false; encoding = none; base "
+                               "= 10; } _vpid;\n    };\n";
+    const auto all = [](bool second) {
+        return metadata(some_identity(), some_clock(),
+                        {{7, with_context("sold", true), {}}, {8, with_context("paid", second), {}}});
+    };
+    EXPECT_NE(all(true).find(" _vtid;\n" + context + "};\n"), std::string::npos) << all(true);
+    EXPECT_NE(all(true).find("    loglevel = 13;\n" + fields), std::string::npos);
+    EXPECT_EQ(all(false).find(" _vtid;\n" + context), std::string::npos);
+    EXPECT_NE(all(false).find("    loglevel = 13;\n    context := struct {\n" + context + fields),
+              std::string::npos);
+    EXPECT_NE(all(false).find("    loglevel = 13;\n" + fields), std::string::npos);
+}
+
 TEST(CtfMetadata, BeginsWithTheTraceAndItsEnvironment) {
     utsname system{};
     ::uname(&system);

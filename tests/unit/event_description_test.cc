@@ -5,6 +5,7 @@
 
 #include "tests/support/channel_builder.h"
 
+#include <plumb/abi/context.h>
 #include <plumb/abi/event.h>
 
 #include <gmock/gmock.h>
@@ -209,8 +210,9 @@ TEST_F(DamagedDescription, SaysWhatIsWrongWithIt) {
     EXPECT_EQ(complaint([](auto& h) { h.name_offset = UINT32_MAX; }), damaged("it has no name"));
     EXPECT_EQ(complaint([this](auto& h) { h.provider_offset = size_ - 1; }), damaged("it has no name"));
     EXPECT_EQ(complaint([this](auto& h) { h.name_offset = size_ - 1; }), damaged("it has no name"));
-    EXPECT_EQ(complaint([](auto& h) { h.field_count = PLUMB_EVENT_MAX_FIELDS + 1; }),
-              damaged("too many fields"));
+    EXPECT_EQ(
+        complaint([](auto& h) { h.field_count = PLUMB_CONTEXT_MAX_FIELDS + PLUMB_EVENT_MAX_FIELDS + 1; }),
+        damaged("too many fields"));
     EXPECT_EQ(complaint([](auto& h) { h.label_count = 5; }), damaged("labels out of range"));
     EXPECT_EQ(complaint([](auto& h) { h.label_count = 6; }), "");
     EXPECT_EQ(field_complaint(0, [this](auto& f) { f.name_offset = size_; }),
@@ -268,6 +270,32 @@ TEST_F(DamagedDescription, HasTheMostFieldsThatAnEventMayHave) {
     const auto found = decode_event_description(encode_event_description(many));
     ASSERT_TRUE(found);
     EXPECT_EQ(found->fields.back().name, "f31");
+
+    /* Beside those of its session's context. */
+    EventField context = integer("c", 4);
+    context.is_context = true;
+    many.fields.insert(many.fields.begin(), PLUMB_CONTEXT_MAX_FIELDS, context);
+    const auto with_context = decode_event_description(encode_event_description(many));
+    ASSERT_TRUE(with_context);
+    EXPECT_EQ(with_context->fields.size(), PLUMB_CONTEXT_MAX_FIELDS + PLUMB_EVENT_MAX_FIELDS);
+    EXPECT_TRUE(with_context->fields[PLUMB_CONTEXT_MAX_FIELDS - 1].is_context);
+    EXPECT_FALSE(with_context->fields[PLUMB_CONTEXT_MAX_FIELDS].is_context);
+    many.fields.erase(many.fields.begin());
+    many.fields.push_back(integer("one_more", 4));
+    EXPECT_EQ(decode_event_description(encode_event_description(many)).error().message(),
+              damaged("too many fields"));
+}
+
+TEST_F(DamagedDescription, HasContextInFrontOfItsOwnFields) {
+    EventDescription event;
+    event.provider = "p";
+    event.name = "n";
+    event.fields = {integer("own", 4), integer("context", 4)};
+    event.fields[1].is_context = true;
+    EXPECT_EQ(decode_event_description(encode_event_description(event)).error().message(),
+              damaged("context behind the event's own fields"));
+    std::swap(event.fields[0], event.fields[1]);
+    EXPECT_TRUE(decode_event_description(encode_event_description(event)));
 }
 
 /* Readers know no level behind the last one. */

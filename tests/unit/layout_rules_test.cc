@@ -142,6 +142,36 @@ TEST(LayoutRules, TakeTheClockThatEventsAreMappedTo) {
     EXPECT_EQ(clock("", " "), 1000) << "without any, a count is nanoseconds";
 }
 
+/* What a session adds is each event's, wherever the metadata has it; but it is no record of Plumb's if an event needs it for more. */
+TEST(LayoutRules, KnowWhatIsAddedToRecordsOfPlumb) {
+    const auto layout = [](const std::string& added, const std::string& event) {
+        return try_layout(
+            le +
+            "clock { name = c; };\nenv { plumb_version = \"1\"; };\n"
+            "stream { event.header := struct { integer { size = 64; map = clock.c.value; } timestamp; u16 "
+            "id; } align(64);\n event.context := struct { integer { size = 32; align = 32; } vtid; " +
+            added + " }; };\nevent { name = e; " + event + " fields := struct { u8 own; }; };");
+    };
+    const auto context_of = [](const Result<std::unique_ptr<TraceLayout>>& made) {
+        std::string names;
+        if (!made) return made.error().message();
+        for (const Step& step : (*made)->events().at(0)->context.steps)
+            names += fmt::format("{}>{} ", step.name, step.next);
+        EXPECT_EQ((*made)->streams()[0]->event_context.steps.size(), 1u);
+        return names + ((*made)->has_only_plumb_records() ? "plumb" : "other");
+    };
+    EXPECT_EQ(context_of(layout("", "")), "plumb");
+    EXPECT_EQ(context_of(layout("u8 n; u64 s[n]; string t;", "")), "n>1 s>3 >3 t>4 plumb");
+    EXPECT_EQ(context_of(layout("", "context := struct { u8 n; u64 s[n]; };")), "n>1 s>3 >3 plumb");
+    EXPECT_EQ(context_of(layout("u8 n;", "context := struct { u8 m; };")),
+              "Event e: its context and that of its stream are two.");
+    const auto fields_of = [](const std::string& event) {
+        return "context := struct { u8 n; }; fields := struct { " + event + " }; }; event { name = f;";
+    };
+    EXPECT_EQ(context_of(layout("", fields_of("u8 m; u8 s[m];"))), "n>1 plumb");
+    EXPECT_EQ(context_of(layout("", fields_of("u8 s[n];"))), "n>1 other");
+}
+
 TEST(LayoutRules, KnowTheTracersOwnEvents) {
     const auto kind = [](const std::string& name, bool is_of_plumb) {
         const std::string record =

@@ -289,7 +289,28 @@ bool StreamReader::next_plumb_event() {
     event_.stream_context_bit = at * 8 + offsetof(plumb_record, thread_id) * 8;
     event_.context_bit = event_.fields_bit = (at + sizeof record) * 8;
     event_.end_bit = bit_;
+    const bool is_whole = skip_plan(event_.info->context, event_.info->context_bytes, event_.fields_bit,
+                                    bit_) == Skipped::whole;
+    if (!is_whole) event_.fields_bit = bit_; /* who looks at either finds that it ends too early */
     return true;
+}
+
+/* To the byte behind what the plan describes. */
+StreamReader::Skipped StreamReader::skip_plan(const Plan& plan, uint32_t fixed_bytes, uint64_t& bit,
+                                              uint64_t end_bit) {
+    if (plan.empty()) return Skipped::whole;
+    if (fixed_bytes != EventInfo::variable_size && bit <= end_bit && fixed_bytes <= (end_bit - bit) >> 3) {
+        bit += uint64_t{fixed_bytes} * 8;
+        return Skipped::whole;
+    }
+    BitCursor cursor{event_.packet, bit, end_bit};
+    cursor.steps_left = steps_left_;
+    SkipVisitor skip;
+    if (!walk(plan, cursor, slots_.data(), skip))
+        return cursor.steps_left == 0 ? Skipped::too_many : Skipped::cut;
+    steps_left_ = cursor.steps_left;
+    bit = (cursor.bit + 7) & ~uint64_t{7};
+    return Skipped::whole;
 }
 
 /* The small headers that consumerd/sink/record_packer.h draws. Where the fields end, they say themselves. False: no event
@@ -335,22 +356,16 @@ bool StreamReader::next_compact_event() {
     event_.time_ns = stream_->clock(clock_);
     event_.stream_context_bit = (at + header_bytes) * 8;
     event_.context_bit = event_.fields_bit = (at + header_bytes + thread_bytes) * 8;
-    if (event_.info->fields_bytes != EventInfo::variable_size &&
-        event_.info->fields_bytes <= end - at - header_bytes - thread_bytes) {
-        bit_ = event_.fields_bit + uint64_t{event_.info->fields_bytes} * 8;
-    } else {
-        BitCursor cursor{event_.packet, event_.fields_bit, content_bits_};
-        cursor.steps_left = steps_left_;
-        SkipVisitor skip;
-        const bool whole = walk(event_.info->fields, cursor, slots_.data(), skip);
-        if (!whole && cursor.steps_left == 0)
-            return !give_up_packet(
-                fmt::format("its events have too many parts that take no space, {}", event_.info->name));
-        if (!whole) return cut();
-        steps_left_ = cursor.steps_left;
-        bit_ = (cursor.bit + 7) & ~uint64_t{7};
-    }
-    event_.end_bit = bit_;
+    const EventInfo& info = *event_.info;
+    Skipped skipped = skip_plan(info.context, info.context_bytes, event_.fields_bit, content_bits_);
+    uint64_t end_bit = event_.fields_bit;
+    if (skipped == Skipped::whole)
+        skipped = skip_plan(info.fields, info.fields_bytes, end_bit, content_bits_);
+    if (skipped == Skipped::too_many)
+        return !give_up_packet(
+            fmt::format("its events have too many parts that take no space, {}", info.name));
+    if (skipped == Skipped::cut) return cut();
+    event_.end_bit = bit_ = end_bit;
     return true;
 }
 

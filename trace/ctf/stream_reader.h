@@ -144,6 +144,8 @@ private:
     void count_losses();
     bool next_plumb_event();
     bool next_compact_event();
+    enum class Skipped { whole, cut, too_many };
+    Skipped skip_plan(const Plan& plan, uint32_t fixed_bytes, uint64_t& bit, uint64_t end_bit);
     bool next_other_event();
     bool give_up_packet(std::string_view why);
     bool give_up_file(std::string_view why);

@@ -133,6 +133,7 @@ private:
     Status make_stream(const tsdl::StreamClass& described);
     Status make_event(const tsdl::EventClass& described, StreamLayout& stream, uint32_t index);
     RecordLayout layout_of_records(const StreamLayout& stream) const;
+    void split_context(StreamLayout& stream, std::size_t visible_before);
     CyclesToNs clock_of(const tsdl::StreamClass& stream) const;
 
     TraceLayout& layout_;
@@ -215,6 +216,27 @@ RecordLayout LayoutMaker::layout_of_records(const StreamLayout& stream) const {
                                                                                    : RecordLayout::other;
 }
 
+/* What a session adds to the thread's number, which each record has, is read with each event. It is of itself alone: no field of an
+ * event names a part of it. */
+void LayoutMaker::split_context(StreamLayout& stream, std::size_t visible_before) {
+    Plan& whole = stream.event_context;
+    StreamLayout thread_alone;
+    thread_alone.event_header = stream.event_header;
+    thread_alone.event_context.align_mask = whole.align_mask;
+    if (!whole.empty()) thread_alone.event_context.steps = {whole.steps.front()};
+    stream.record_layout = layout_of_records(thread_alone);
+    if (!stream.is_plumb_record() || whole.steps.size() == 1) return;
+    if (!whole.choices.empty() || whole.steps.front().slot >= 0) {
+        stream.record_layout = RecordLayout::other;
+        return;
+    }
+    stream.further_context.steps.assign(whole.steps.begin() + 1, whole.steps.end());
+    for (Step& step : stream.further_context.steps)
+        step.next--;
+    whole.steps.resize(1);
+    hide_from(visible_before + 1);
+}
+
 Status LayoutMaker::make_stream(const tsdl::StreamClass& described) {
     auto stream = std::make_unique<StreamLayout>();
     stream->id = described.id;
@@ -224,9 +246,10 @@ Status LayoutMaker::make_stream(const tsdl::StreamClass& described) {
         return made;
     if (Status made = compile("stream.event.header", described.event_header, stream->event_header); !made)
         return made;
+    const std::size_t visible_before = visible_.size();
     if (Status made = compile("stream.event.context", described.event_context, stream->event_context); !made)
         return made;
-    if (layout_.is_of_plumb()) stream->record_layout = layout_of_records(*stream);
+    if (layout_.is_of_plumb()) split_context(*stream, visible_before);
     layout_.stream_by_id_.emplace(stream->id, stream.get());
     layout_.streams_.push_back(std::move(stream));
     return ok();
@@ -255,10 +278,19 @@ Status LayoutMaker::make_event(const tsdl::EventClass& described, StreamLayout& 
     }
     if (Status made = compile("event.context", described.context, event->context); !made)
         return made.error().with("Event {}", described.name);
+    const std::size_t outer_visible = std::exchange(outer_visible_, visible_.size());
+    const bool had_taken_outer_slot = std::exchange(has_taken_outer_slot_, false);
     if (Status made = compile("event.fields", described.fields, event->fields); !made)
         return made.error().with("Event {}", described.name);
-    /* An event with a context of its own is not laid out as a record of Plumb. */
-    if (!event->context.empty()) stream.record_layout = RecordLayout::other;
+    /* Fields that need what the context says of them are not laid out as a record of Plumb has them. */
+    if (!event->context.empty() && has_taken_outer_slot_) stream.record_layout = RecordLayout::other;
+    outer_visible_ = outer_visible;
+    has_taken_outer_slot_ = has_taken_outer_slot_ || had_taken_outer_slot;
+    if (!stream.further_context.empty() && event->context.empty())
+        event->context = stream.further_context;
+    else if (!stream.further_context.empty())
+        return Error("Event {}: its context and that of its stream are two.", described.name);
+    event->context_bytes = fixed_bytes_of(event->context);
     event->fields_bytes = fixed_bytes_of(event->fields);
     stream.add_event(event.get());
     layout_.events_.push_back(std::move(event));

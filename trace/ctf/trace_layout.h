@@ -30,6 +30,7 @@ struct EventInfo {
     Plan fields;
     /* Of all fields together, where each event has as many, and they stand on byte boundaries; else variable_size. */
     uint32_t fields_bytes = variable_size;
+    uint32_t context_bytes = variable_size; /* likewise */
     static constexpr uint32_t variable_size = UINT32_MAX;
 };
 
@@ -45,6 +46,8 @@ struct StreamLayout {
     Plan packet_context;
     Plan event_header;
     Plan event_context;
+    Plan
+        further_context; /* of records of Plumb: what its struct has behind the thread's number, as each event's own */
     CyclesToNs clock;
     RecordLayout record_layout = RecordLayout::other;
     /* No plan is needed to read header and context of events; who wrote them is told by the statedump. */

@@ -5,6 +5,8 @@
  */
 #include "trace/show/event_writer.h"
 
+#include "trace/stack_frames.h"
+
 #include <cmath>
 
 namespace plumb {
@@ -119,10 +121,10 @@ static_assert(tsdl::max_type_depth <= 64);
 
 class JsonWriter : public EventWriter {
 public:
-    JsonWriter(const TraceReader& reader, OutputBuffer& out) : reader_(reader), out_(out) {
+    JsonWriter(const TraceReader& reader, OutputBuffer& out) : reader_(reader), out_(out), frames_(reader) {
         for (const EventInfo* info : reader.event_infos())
             events_.push_back({TextPiece(",\"event\":" + json_string(info->name)), make_pieces(info->context),
-                               make_pieces(info->fields), names_of_steps(*info)});
+                               make_pieces(info->fields), names_of_steps(*info), StackStep(*info)});
     }
 
     void write(const Event& event) override {
@@ -135,7 +137,8 @@ public:
             out_.put_integer(event.cpu);
         }
         write_thread(event);
-        if (!event.stream->is_plumb_record()) write_contexts(event, pieces);
+        if (!event.stream->is_plumb_record()) write_stream_context(event);
+        if (!event.info->context.empty()) write_event_context(event, pieces);
         write_plan(event, ",\"fields\":{", event.info->fields, pieces.fields, visit_fields<JsonPrinter>,
                    &pieces.names);
         out_.put("}\n");
@@ -147,6 +150,7 @@ private:
         StepPieces context;
         StepPieces fields;
         StepNames names;
+        StackStep stack;
     };
 
     template <typename Visit>
@@ -179,17 +183,25 @@ private:
         }
     }
 
-    void write_contexts(const Event& event, const EventPieces& pieces) {
+    void write_stream_context(const Event& event) {
         const Plan& stream_plan = event.stream->event_context;
-        if (!stream_plan.empty()) {
-            StepPieces& stream_pieces = contexts_[&stream_plan];
-            if (stream_pieces.empty()) stream_pieces = make_pieces(stream_plan);
-            write_plan(event, ",\"context\":{", stream_plan, stream_pieces,
-                       visit_stream_context<JsonPrinter>);
+        if (stream_plan.empty()) return;
+        StepPieces& stream_pieces = contexts_[&stream_plan];
+        if (stream_pieces.empty()) stream_pieces = make_pieces(stream_plan);
+        write_plan(event, ",\"context\":{", stream_plan, stream_pieces, visit_stream_context<JsonPrinter>);
+    }
+    void write_event_context(const Event& event, const EventPieces& pieces) {
+        write_plan(event, ",\"event_context\":{", event.info->context, pieces.context,
+                   visit_event_context<JsonPrinter>);
+        if (pieces.stack.empty()) return;
+        out_.put(",\"callstack\":[");
+        const char* separator = "";
+        for (const std::string& frame : frames_.of(event, pieces.stack)) {
+            out_.put(separator);
+            put_json_string(out_, frame);
+            separator = ",";
         }
-        if (!event.info->context.empty())
-            write_plan(event, ",\"event_context\":{", event.info->context, pieces.context,
-                       visit_event_context<JsonPrinter>);
+        out_.put(']');
     }
 
     const TraceReader& reader_;
@@ -198,6 +210,7 @@ private:
     std::unordered_map<const Plan*, StepPieces> contexts_;
     ThreadPieces threads_;
     ThreadCache thread_cache_;
+    StackFrames frames_;
 };
 
 } // namespace

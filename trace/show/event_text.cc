@@ -1,6 +1,8 @@
 /* Events as lines of text; see event_writer.h. */
 #include "trace/show/event_writer.h"
 
+#include "trace/stack_frames.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -87,17 +89,24 @@ public:
     /* `names`: of the steps' numbers, as many as steps, or none. */
     FieldPrinter(OutputBuffer& out, const Plan& plan, const StepPieces& pieces, const Colors& colors,
                  const StepNames* names = nullptr, const Step* list = nullptr,
-                 const LateTexts* late = nullptr)
+                 const LateTexts* late = nullptr, const std::vector<std::string>* frames = nullptr)
         : out_(out),
           steps_(plan.steps.data()),
           pieces_(pieces.data()),
           colors_(colors),
           names_(names == nullptr || names->empty() ? nullptr : names->data()),
           list_(list),
-          late_(late) {}
+          late_(late),
+          frames_(frames) {}
 
     void integer(const Step& step, uint64_t value) {
         if (step.is_length) return;
+        if (is_in_stack_ && next_frame_ < frames_->size()) {
+            out_.put(first_ ? " " : ", "); /* without what stands before a number */
+            first_ = false;
+            put_escaped(out_, (*frames_)[next_frame_++]);
+            return;
+        }
         if (step.labels != nullptr) {
             labelled(step, value);
             return;
@@ -130,8 +139,10 @@ public:
     void begin(const Step& step, uint64_t) {
         lead(step);
         first_ = true;
+        is_in_stack_ = frames_ != nullptr && StackStep::is_stack(step);
     }
     void end(const Step& step) {
+        is_in_stack_ = false;
         if (!first_) out_.put(' ');
         out_.put(step.kind == StepKind::array ? ']' : '}');
         first_ = false;
@@ -183,6 +194,9 @@ private:
     const FieldNames* names_;
     const Step* list_;
     const LateTexts* late_;
+    const std::vector<std::string>* frames_; /* of the call stack, in place of its addresses */
+    std::size_t next_frame_ = 0;
+    bool is_in_stack_ = false;
     bool first_ = true;
 };
 
@@ -196,6 +210,7 @@ public:
           min_duration_ns_(style.min_duration_ns),
           lines_max_(style.lines_max),
           losses_(std::move(style.losses)),
+          frames_(reader),
           time_(style.time, reader.start_ns(), reader.monotonic_zero_ns().value_or(0)),
           time_end_(fmt::format("{}] (", colors_.end)),
           time_begin_(fmt::format("[{}", colors_.time)) {
@@ -206,6 +221,7 @@ public:
                  make_pieces(info->fields, colors_, list_of(*info)),
                  names_of_steps(*info),
                  list_of(*info),
+                 StackStep(*info),
                  {},
                  false,
                  false,
@@ -277,6 +293,7 @@ private:
         StepPieces fields;
         StepNames names;
         const Step* list;
+        StackStep stack;
         TextPiece system_call; /* the head of the pair's line; pieces of entry and exit are equal */
         bool is_call = false;  /* one of these: */
         bool is_entry = false;
@@ -411,7 +428,8 @@ private:
         if (event.stream->is_plumb_record())
             write_thread(event);
         else
-            write_contexts(event, events_[event.info->index]);
+            write_stream_context(event);
+        if (!event.info->context.empty()) write_event_context(event, events_[event.info->index]);
     }
 
     void write_fields(const Event& event, const LateTexts* late = nullptr) {
@@ -443,22 +461,25 @@ private:
         out_.put(" },");
     }
 
-    void write_contexts(const Event& event, const EventPieces& pieces) {
+    void write_stream_context(const Event& event) {
         const Plan& stream_plan = event.stream->event_context;
-        if (!stream_plan.empty()) {
-            StepPieces& stream_pieces = contexts_[&stream_plan];
-            if (stream_pieces.empty()) stream_pieces = make_pieces(stream_plan, colors_);
-            out_.put(" {");
-            FieldPrinter printer(out_, stream_plan, stream_pieces, colors_);
-            if (!visit_stream_context(event, printer)) ++damaged_events_;
-            out_.put(" },");
-        }
-        if (!event.info->context.empty()) {
-            out_.put(" {");
-            FieldPrinter printer(out_, event.info->context, pieces.context, colors_);
-            if (!visit_event_context(event, printer)) ++damaged_events_;
-            out_.put(" },");
-        }
+        if (stream_plan.empty()) return;
+        StepPieces& stream_pieces = contexts_[&stream_plan];
+        if (stream_pieces.empty()) stream_pieces = make_pieces(stream_plan, colors_);
+        out_.put(" {");
+        FieldPrinter printer(out_, stream_plan, stream_pieces, colors_);
+        if (!visit_stream_context(event, printer)) ++damaged_events_;
+        out_.put(" },");
+    }
+    /* Of a call stack, the functions in place of the addresses. */
+    void write_event_context(const Event& event, const EventPieces& pieces) {
+        out_.put(" {");
+        const std::vector<std::string>* const frames =
+            pieces.stack.empty() ? nullptr : &frames_.of(event, pieces.stack);
+        FieldPrinter printer(out_, event.info->context, pieces.context, colors_, nullptr, nullptr, nullptr,
+                             frames);
+        if (!visit_event_context(event, printer)) ++damaged_events_;
+        out_.put(" },");
     }
 
     const TraceReader& reader_;
@@ -471,6 +492,7 @@ private:
     int64_t newest_ns_ = 0;
     using ThreadKey = std::pair<uint32_t, uint32_t>; /* recording, thread */
     std::map<ThreadKey, OpenCall> entries_;          /* of system calls that have not returned */
+    StackFrames frames_;
     TimeFormat time_;
     std::vector<EventPieces> events_;
     std::unordered_map<const Plan*, StepPieces> contexts_;

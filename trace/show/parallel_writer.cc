@@ -39,7 +39,7 @@ void ParallelWriter::write(const Event& event) {
     if (filling_->events.empty()) filling_->before_ns = last_ns_;
     filling_->events.push_back(event);
     last_ns_ = event.time_ns;
-    filling_->bits += event.end_bit - event.fields_bit;
+    filling_->bits += event.end_bit - event.context_bit;
     if (filling_->events.size() < batch_events_ && filling_->bits < batch_bits_max) return;
     if (helpers_.empty() && helper_count_ > 0) begin_helpers();
     std::unique_lock lock(mutex_);

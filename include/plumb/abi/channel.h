@@ -76,13 +76,14 @@
 
 #include <plumb/abi/base.h>
 #include <plumb/abi/clock_page.h>
+#include <plumb/abi/context.h>
 #include <plumb/abi/event.h>
 #include <plumb/abi/record.h>
 
 /* "PLUMBCH1", little-endian. */
 #define PLUMB_CHANNEL_MAGIC 0x314843424d554c50ull
 #define PLUMB_CHANNEL_VERSION_MAJOR 4u
-#define PLUMB_CHANNEL_VERSION_MINOR 0u
+#define PLUMB_CHANNEL_VERSION_MINOR 1u
 
 #define PLUMB_CHANNEL_HEADER_BYTES 4096u
 #define PLUMB_CHANNEL_GUARD 65536u
@@ -253,7 +254,9 @@ struct plumb_channel_header {
     uint32_t memory_wanted; /* not 0: a writer may not take memory itself, the creator is to: for all rings */
     /* Atomic add: events that a process left off, since their conditions are too long together, or had no memory there. */
     uint64_t conditions_refused;
-    uint32_t reserved3[4];
+    uint32_t context;         /* the creator: what every record is to have, PLUMB_CONTEXT_* */
+    uint32_t callstack_depth; /* the creator: addresses in a call stack at most; 0: PLUMB_CALLSTACK_DEPTH */
+    uint32_t reserved3[2];
     uint32_t entries_freed; /* the consumer adds 1 for each */
     uint32_t
         objects_full; /* any writer, that has found no room for a loaded object; until more are freed none
@@ -304,6 +307,7 @@ PLUMB_ABI_OFFSET(struct plumb_channel_header, gave_up, 468);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, memory_wanted, 476);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, conditions_refused, 480);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, entries_freed, 504);
+PLUMB_ABI_OFFSET(struct plumb_channel_header, context, 488);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, creator_namespace, 156);
 PLUMB_ABI_OFFSET(struct plumb_channel_header, namespaces, 512);
 PLUMB_ABI_SIZE(struct plumb_channel_header, 768);

@@ -43,6 +43,8 @@ enum plumb_field_type {
 /* plumb_field.flags */
 #define PLUMB_FIELD_SIGNED 0x1u
 #define PLUMB_FIELD_HEX 0x2u /* show in base 16 */
+#define PLUMB_FIELD_CONTEXT \
+    0x4u /* of the session (context.h), not the event's own; these stand before all others */
 
 /* Numbers and names as in LTTng and syslog; a smaller number is more severe. */
 enum plumb_log_level {
@@ -63,7 +65,7 @@ enum plumb_log_level {
     PLUMB_DEBUG = 14
 };
 
-#define PLUMB_EVENT_MAX_FIELDS 32u
+#define PLUMB_EVENT_MAX_FIELDS 32u /* its own */
 #define PLUMB_EVENT_MAX_DESCRIPTION_BYTES 65536u
 
 #define PLUMB_EVENT_IDENTITY_START 16u
@@ -85,7 +87,7 @@ struct plumb_event_header {
 struct plumb_field {
     uint8_t type;          /* enum plumb_field_type */
     uint8_t size;          /* bytes of one integer or float: 1, 2, 4, 8; 1 for STRING and TEXT */
-    uint8_t flags;         /* PLUMB_FIELD_SIGNED, PLUMB_FIELD_HEX */
+    uint8_t flags;         /* PLUMB_FIELD_SIGNED, PLUMB_FIELD_HEX, PLUMB_FIELD_CONTEXT */
     uint8_t reserved;      /* 0 */
     uint32_t name_offset;  /* of its NUL-terminated name */
     uint16_t array_length; /* ARRAY: elements */

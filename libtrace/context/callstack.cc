@@ -1,0 +1,367 @@
+// Walks the stack of this thread, by what objects say of their frames (cfi.h), which compilers give all code unless they are told
+// not to; a program needs neither frame pointers nor symbols for it.
+//
+// What a frame needs is remembered by its return address: how its canonical frame address comes from a register, where the return
+// address is, and which registers it has saved where. So a frame that was seen before costs a look into a table and a few loads.
+// The table is one of a fixed size for the process. Its rows are written by anybody at any time: each has a sum over what stands in
+// it, and one that is half of one frame and half of another is none. What it says of an object that was unloaded since is not
+// taken for what is there now, as each row knows which object it is of; and if it were, it is only which words of the stack are read.
+//
+// Nothing is read that may not be there. The page that the stack pointer is in is; so is what is above it in the stack that the
+// process began with. Of any other page (another thread's, an alternate stack, a coroutine's, what tables say) the kernel is asked
+// first: rt_sigprocmask() with an operation that does not exist reads the set that it is given and does nothing. A held process
+// asks nothing, and its stacks end there, marked.
+#include "callstack.h"
+
+#include "../runtime.h"
+#include "cfi.h"
+
+#include <dlfcn.h>
+#include <features.h>
+
+#if defined(__x86_64__) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+#define PLUMB_WALKS_STACKS
+extern "C" int _dl_find_object(void* address, dl_find_object* result) noexcept __attribute__((weak));
+#endif
+
+namespace plumb::context {
+
+#if defined(PLUMB_WALKS_STACKS)
+
+namespace {
+
+constexpr uint64_t page_bytes = 4096;
+constexpr uint64_t page_mask = ~(page_bytes - 1);
+
+// The stack that the process began with: so much below what the kernel put at its end belongs to it whatever its limit is.
+constexpr uint64_t first_stack_bytes = 512 * 1024;
+uint64_t first_stack_end; // 0: not known
+bool may_ask_for_pages;   // the kernel answers as this counts on
+
+bool is_page_there(uint64_t address) {
+    constexpr int no_operation = 0x7fff;
+    return sys::call(SYS_rt_sigprocmask, no_operation, address & page_mask, nullptr, 8L) == -EINVAL;
+}
+
+// What is known to be there, for the time of one walk.
+class KnownMemory : public Memory {
+public:
+    explicit KnownMemory(uint64_t stack_pointer) : Memory{read_known} {
+        stack_ = {stack_pointer & page_mask, (stack_pointer & page_mask) + page_bytes};
+        if (stack_pointer < first_stack_end && first_stack_end - stack_pointer < first_stack_bytes)
+            stack_.end = first_stack_end;
+    }
+    bool load_word(uint64_t address, uint64_t& value) {
+        if (address < stack_.begin || address > stack_.end - sizeof(value)) {
+            if (!has(address, sizeof(value))) return false;
+        }
+        value = *reinterpret_cast<const volatile uint64_t*>(address);
+        return true;
+    }
+
+private:
+    struct Range {
+        uint64_t begin, end;
+        bool has(uint64_t address, uint64_t bytes) const {
+            return address >= begin && address < end && bytes <= end - address;
+        }
+    };
+
+    static bool read_known(Memory& memory, uint64_t address, void* to, uint32_t bytes) {
+        auto& self = static_cast<KnownMemory&>(memory);
+        if (!self.has(address, bytes)) return false;
+        __builtin_memcpy(to, reinterpret_cast<const void*>(address), bytes);
+        return true;
+    }
+    bool has(uint64_t address, uint32_t bytes) {
+        if (stack_.has(address, bytes) || other_.has(address, bytes)) return true;
+        if (address + bytes < address) return false;
+        for (uint64_t page = address & page_mask; page < address + bytes; page += page_bytes)
+            if (!stack_.has(page, page_bytes) && !other_.has(page, page_bytes) && !learn(page)) return false;
+        return true;
+    }
+    bool learn(uint64_t page) {
+        const Permit permit;
+        if (!permit.given() || !may_ask_for_pages || !is_page_there(page)) return false;
+        if (page == stack_.end)
+            stack_.end += page_bytes;
+        else if (page == other_.end)
+            other_.end += page_bytes;
+        else if (page + page_bytes == other_.begin)
+            other_.begin = page;
+        else
+            other_ = {page, page + page_bytes};
+        return true;
+    }
+
+    Range stack_;
+    Range other_ = {0, 0};
+};
+
+// Which object a frame is of: those that follow each other often are of the same.
+class Objects {
+public:
+    // False: of none that is known.
+    bool find(uint64_t address) {
+        if (object_.has(address)) return true;
+        dl_find_object found = {};
+        if (_dl_find_object(reinterpret_cast<void*>(address), &found) != 0) return false;
+        object_ = {reinterpret_cast<uint64_t>(found.dlfo_map_start),
+                   reinterpret_cast<uint64_t>(found.dlfo_map_end),
+                   reinterpret_cast<uint64_t>(found.dlfo_eh_frame)};
+        const uint64_t what =
+            object_.start ^ object_.frame_header << 7 ^ reinterpret_cast<uint64_t>(found.dlfo_link_map) << 13;
+        mark_ = static_cast<uint16_t>((what * 0x9e3779b97f4a7c15u) >> 48);
+        return object_.has(address);
+    }
+    const Object& object() const { return object_; }
+    uint16_t mark() const { return mark_; } // by which it is told from what was there before it
+
+private:
+    Object object_;
+    uint16_t mark_ = 0;
+};
+
+// What a usual frame needs, in two words: where registers are, in words below the canonical frame address.
+constexpr uint32_t kept[] = {register_rbx, register_rbp, 12, 13, 14, 15};
+constexpr uint32_t kept_count = sizeof(kept) / sizeof(kept[0]);
+
+struct Frame {
+    uint64_t how;   // canonical frame address: register, offset; flags; the object's mark
+    uint64_t where; // a byte for each register that is kept: 0: it still is what it was
+};
+
+constexpr uint64_t frame_is_outermost = 1u << 8;
+constexpr uint32_t offset_shift = 16, mark_shift = 48;
+
+bool make_frame(const Row& row, uint16_t mark, Frame& frame) {
+    frame = {};
+    const Rule& back = row.rules[register_rip];
+    frame.how = uint64_t{mark} << mark_shift;
+    if (back.kind == RuleKind::undefined) {
+        frame.how |= frame_is_outermost;
+        return true;
+    }
+    if (row.is_signal_frame || row.is_cfa_expression || back.kind != RuleKind::offset || back.value != -8)
+        return false;
+    if (row.cfa_register >= register_rip || row.cfa_offset < INT32_MIN || row.cfa_offset > INT32_MAX)
+        return false;
+    if (row.rules[register_rsp].kind != RuleKind::same) return false;
+    frame.how |= row.cfa_register | uint64_t{static_cast<uint32_t>(row.cfa_offset)} << offset_shift;
+    for (uint32_t i = 0; i < kept_count; i++) {
+        const Rule& rule = row.rules[kept[i]];
+        if (rule.kind == RuleKind::same) continue;
+        const int32_t words = -rule.value / 8;
+        if (rule.kind != RuleKind::offset || rule.value % 8 != 0 || words < 1 || words > 255) return false;
+        frame.where |= uint64_t{static_cast<uint32_t>(words)} << (8 * i);
+    }
+    return true;
+}
+
+// Of each frame, by the address that it returns to. Two places for each.
+class Known {
+public:
+    bool find(uint64_t address, uint16_t mark, Frame& frame) const {
+        if (rows_ == nullptr) return false;
+        for (uint32_t i = 0; i < 2; i++) {
+            const Row& row = rows_[(place_of(address) + i) % count];
+            if (load_relaxed(row.address) != address) continue;
+            frame = {load_relaxed(row.how), load_relaxed(row.where)};
+            if (load_relaxed(row.sum) == sum_of(address, frame) && frame.how >> mark_shift == mark)
+                return true;
+        }
+        return false;
+    }
+    void keep(uint64_t address, const Frame& frame) {
+        if (rows_ == nullptr) return;
+        const uint32_t first = place_of(address);
+        const uint64_t there = load_relaxed(rows_[first].address);
+        Row& row = rows_[there == 0 || there == address ? first : (first + 1) % count];
+        store_relaxed(row.sum, uint64_t{0});
+        store_relaxed(row.address, address);
+        store_relaxed(row.how, frame.how);
+        store_relaxed(row.where, frame.where);
+        store_release(row.sum, sum_of(address, frame));
+    }
+    void take_memory() {
+        if (rows_ != nullptr) return;
+        void* const memory =
+            sys::map(count * sizeof(Row), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        store_release(rows_, static_cast<Row*>(memory));
+    }
+
+private:
+    static constexpr uint32_t count = 4096;
+    struct Row {
+        uint64_t address;
+        uint64_t how;
+        uint64_t where;
+        uint64_t sum;
+    };
+    static uint32_t place_of(uint64_t address) {
+        return static_cast<uint32_t>((address * 0x9e3779b97f4a7c15u) >> 32) % count;
+    }
+    static uint64_t sum_of(uint64_t address, const Frame& frame) {
+        const uint64_t mixed = (address ^ frame.how) * 0x9e3779b97f4a7c15u + frame.where;
+        return (mixed ^ mixed >> 29) * 0xbf58476d1ce4e5b9u | 1;
+    }
+
+    Row* rows_ = nullptr;
+};
+constinit Known known;
+
+enum class Step { there, outermost, unknown, unreadable };
+
+class Walk {
+public:
+    explicit Walk(const Registers& registers)
+        : memory_(registers.value[register_rsp]), registers_(registers) {}
+
+    uint64_t address() const { return registers_.value[register_rip]; }
+    uint64_t stack_pointer() const { return registers_.value[register_rsp]; }
+
+    // To the caller.
+    Step up() {
+        // A return address is behind its call, which may be the last instruction of its function.
+        const uint64_t instruction = address() - (is_exact_ ? 0 : 1);
+        if (address() == 0) return Step::outermost;
+        if (!objects_.find(instruction)) return Step::unknown;
+        Frame frame;
+        if (is_remembered() && known.find(key(), objects_.mark(), frame)) return up_by(frame);
+        return up_by_tables(instruction);
+    }
+
+private:
+    static constexpr uint32_t signal_frames_max = 16;
+
+    Step up_by(const Frame& frame) {
+        if ((frame.how & frame_is_outermost) != 0) return Step::outermost;
+        const auto cfa_register = static_cast<uint32_t>(frame.how & 0xff);
+        if (!registers_.has(cfa_register)) return Step::unknown;
+        const auto offset = static_cast<int32_t>(static_cast<uint32_t>(frame.how >> offset_shift));
+        const uint64_t cfa = registers_.value[cfa_register] + static_cast<uint64_t>(int64_t{offset});
+        uint64_t back = 0;
+        if (cfa <= stack_pointer()) return Step::unknown;
+        if (!memory_.load_word(cfa - 8, back)) return Step::unreadable;
+        uint64_t where = frame.where;
+        for (uint32_t i = 0; where != 0; i++, where >>= 8) {
+            if ((where & 0xff) == 0) continue;
+            uint64_t value = 0;
+            if (!memory_.load_word(cfa - (where & 0xff) * 8, value)) return Step::unreadable;
+            registers_.set(kept[i], value);
+        }
+        registers_.known &= called_keeps;
+        registers_.set(register_rsp, cfa);
+        registers_.set(register_rip, back);
+        is_exact_ = is_first_ = false;
+        return Step::there;
+    }
+
+    __attribute__((noinline)) Step up_by_tables(uint64_t instruction) {
+        Row row;
+        if (!find_row(memory_, objects_.object(), instruction, row)) return Step::unknown;
+        Frame frame;
+        if (make_frame(row, objects_.mark(), frame)) {
+            if (is_remembered()) known.keep(key(), frame);
+            return up_by(frame);
+        }
+        if (row.rules[register_rip].kind == RuleKind::undefined) return Step::outermost;
+        Registers caller;
+        uint64_t cfa = 0;
+        if (!apply_row(memory_, row, registers_, caller, cfa)) return Step::unreadable;
+        if (!caller.has(register_rip)) return Step::unknown;
+        // A handler may run on another stack than what it has interrupted: anywhere.
+        if (row.is_signal_frame ? ++signal_frames_ > signal_frames_max : cfa <= stack_pointer())
+            return Step::unknown;
+        if (!row.is_signal_frame) caller.known &= called_keeps;
+        registers_ = caller;
+        is_exact_ = row.is_signal_frame;
+        is_first_ = false;
+        return Step::there;
+    }
+
+    // What a signal has interrupted is anywhere, and not there again so soon; where a walk begins is one place. That has a key of its
+    // own: it may be behind a call, too.
+    bool is_remembered() const { return !is_exact_ || is_first_; }
+    uint64_t key() const { return is_exact_ ? address() | uint64_t{1} << 63 : address(); }
+
+    static constexpr uint32_t called_keeps = 1u << register_rbx | 1u << register_rbp | 1u << register_rsp |
+                                             1u << 12 | 1u << 13 | 1u << 14 | 1u << 15 | 1u << register_rip;
+
+    KnownMemory memory_;
+    Objects objects_;
+    Registers registers_;
+    bool is_exact_ = true; // the next instruction is at the address, and not behind a call
+    bool is_first_ = true;
+    uint32_t signal_frames_ = 0;
+};
+
+plumb_callstack_end end_of(Step step) {
+    switch (step) {
+    case Step::outermost:
+        return PLUMB_CALLSTACK_WHOLE;
+    case Step::unknown:
+        return PLUMB_CALLSTACK_UNKNOWN;
+    default:
+        return PLUMB_CALLSTACK_UNREADABLE;
+    }
+}
+
+Walked walk(Walk& walk, const void* entry, unsigned char* to, uint32_t count_max) {
+    constexpr uint32_t own_frames_max = 64;
+    const auto entry_address = reinterpret_cast<uint64_t>(entry);
+    for (uint32_t i = 0; walk.stack_pointer() < entry_address; i++) { // of the runtime
+        const Step step = i < own_frames_max ? walk.up() : Step::unknown;
+        if (step != Step::there) return {0, end_of(step)};
+    }
+    uint32_t count = 0;
+    for (;;) {
+        const uint64_t address = walk.address();
+        if (address == 0) return {count, PLUMB_CALLSTACK_WHOLE};
+        if (count == count_max) return {count, PLUMB_CALLSTACK_DEEPER};
+        __builtin_memcpy(to + uint64_t{8} * count++, &address, sizeof(address));
+        if (const Step step = walk.up(); step != Step::there) return {count, end_of(step)};
+    }
+}
+
+} // namespace
+
+__attribute__((noinline)) Walked walk_stack(const void* entry, unsigned char* to, uint32_t count_max) {
+    if (_dl_find_object == nullptr) return {0, PLUMB_CALLSTACK_UNABLE};
+    Registers here;
+    __asm__ volatile("leaq 0f(%%rip), %%rax\n"
+                     "0: movq %%rax, 128(%0)\n"
+                     "movq %%rbx, 24(%0)\n"
+                     "movq %%rbp, 48(%0)\n"
+                     "movq %%rsp, 56(%0)\n"
+                     "movq %%r12, 96(%0)\n"
+                     "movq %%r13, 104(%0)\n"
+                     "movq %%r14, 112(%0)\n"
+                     "movq %%r15, 120(%0)"
+                     :
+                     : "r"(here.value)
+                     : "rax", "memory");
+    here.known = 1u << register_rbx | 1u << register_rbp | 1u << register_rsp | 0xf000u | 1u << register_rip;
+    Walk from_here(here);
+    return walk(from_here, entry, to, count_max);
+}
+
+void prepare_callstacks() {
+    first_stack_end = sys::auxiliary(AT_RANDOM) & page_mask; // the kernel's own words are behind it
+    // Where somebody else answers for the kernel, he may not look at the set at all.
+    may_ask_for_pages =
+        is_page_there(reinterpret_cast<uint64_t>(&may_ask_for_pages)) && !is_page_there(page_bytes);
+    known.take_memory();
+}
+
+#else
+
+Walked walk_stack(const void*, unsigned char*, uint32_t) {
+    return {0, PLUMB_CALLSTACK_UNABLE};
+}
+
+void prepare_callstacks() {}
+
+#endif
+
+} // namespace plumb::context
