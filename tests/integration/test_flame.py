@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# cmake-once
+"""plumb flame counts each stack where it was, in text and in a picture that is sound XML and shows every function, whatever the
+functions are called."""
+import subprocess
+import sys
+import unittest
+import xml.etree.ElementTree
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+from traced_program import BUILD, TracedProgramTest  # noqa: E402
+
+PLUMB = BUILD / "cli" / "plumb"
+
+
+class FlameTest(TracedProgramTest):
+    PROGRAM = r"""
+    #include <plumb/tracepoint.h>
+    #include <pthread.h>
+    PLUMB_EVENT(flame, spark, (u32, bytes))
+    PLUMB_EVENT(flame, other)
+    __attribute__((noinline)) void spark(int bytes) { plumb_trace(flame, spark, bytes); __asm__ volatile(""); }
+    __attribute__((noinline)) void first(void) { spark(10); __asm__ volatile(""); }
+    __attribute__((noinline)) void second(void) { spark(1); spark(2); first(); __asm__ volatile(""); }
+    static void* run(void* unused) { second(); return unused; }
+    int main(void) {
+        pthread_t thread;
+        for (int i = 0; i < 5; i++) first();
+        for (int i = 0; i < 3; i++) second();
+        spark(0);
+        plumb_trace(flame, other);
+        pthread_create(&thread, 0, run, 0);
+        pthread_join(thread, 0);
+        return 0;
+    }
+    """
+
+    def setUp(self):
+        super().setUp()
+        self.record("callstack")
+
+    def record(self, context):
+        subprocess.run([PLUMB, "record", "-q", "--force", *(["--context", context] if context else []), "-o", self.trace, "--",
+                        self.program], check=True)
+
+    def flame(self, *options, status=0):
+        done = subprocess.run([PLUMB, "flame", self.trace, *options], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.errors = done.stderr
+        return done.stdout
+
+    def folded(self, *options):
+        """Of the functions of the program: their sum."""
+        found = {}
+        for line in self.flame("--folded", *options).splitlines():
+            stack, count = line.rsplit(" ", 1)
+            names = stack.split(";")
+            begin = next(i for i, name in enumerate(names) if name in ("main", "run"))
+            found[";".join(names[begin:])] = int(count)
+        return found
+
+    def test_counts_each_stack_where_it_was(self):
+        self.assertEqual(self.folded("-e", "flame:spark"),
+                         {"main;first;spark": 5, "main;second;spark": 6, "main;second;first;spark": 3, "main;spark": 1,
+                          "run;second;spark": 2, "run;second;first;spark": 1})
+        self.assertEqual(self.errors, "")
+        self.assertEqual(self.folded("-e", "flame:other"), {"main": 1})
+
+    def test_weighs_by_a_field(self):
+        self.assertEqual(self.folded("-e", "flame:spark", "--weight", "bytes"),
+                         {"main;first;spark": 50, "main;second;spark": 9, "main;second;first;spark": 30,
+                          "run;second;spark": 3, "run;second;first;spark": 10})
+        self.assertIn("1 event left out, whose weight is not known, or not above 0.", self.errors)
+        self.assertEqual(self.folded("-e", "flame:spark", "--where", "bytes == 10 && tid != pid"), {"run;second;first;spark": 1})
+
+    def test_tells_threads_and_processes_apart(self):
+        lines = self.flame("--folded", "--by-process", "--by-thread").splitlines()
+        firsts = {tuple(line.split(";")[:2]) for line in lines}
+        self.assertEqual(len({process for process, _ in firsts}), 1)
+        self.assertEqual(len(firsts), 2)
+
+    def test_draws_a_picture(self):
+        picture = self.trace / "flame.svg"
+        self.assertEqual(self.flame("-o", picture, "--title", "sparks & <flames>"), "")
+        root = xml.etree.ElementTree.parse(picture).getroot()
+        space = "{http://www.w3.org/2000/svg}"
+        titles = [title.text for title in root.iter(f"{space}title")]
+        self.assertEqual(titles[0], "all (19 events, 100.00%)")
+        self.assertIn("main (16 events, 84.21%)", titles)
+        self.assertIn("sparks & <flames>", [text.text for text in root.iter(f"{space}text")])
+        self.assertEqual(len(list(root.iter(f"{space}script"))), 1)
+        width = {group.find(f"{space}title").text.split(" ")[0]: float(group.find(f"{space}rect").get("width"))
+                 for group in root.iter(f"{space}g")}
+        self.assertAlmostEqual(width["main"] / width["all"], 16 / 19, places=2)
+
+    def test_says_what_is_missing(self):
+        self.flame("-e", "nothing:*", status=1)
+        self.assertIn("has no events with call stacks, of those that were asked for.", self.errors)
+        self.flame("--weight", "nonsense", status=1)
+        self.assertIn("has a field nonsense that is a number above 0.", self.errors)
+        self.record(None)
+        self.flame(status=1)
+        self.assertIn("Record them with `plumb record --context callstack", self.errors)
+        self.record("callstack:1")
+        self.flame("--folded")
+        self.assertIn("shown below [not known]", self.errors)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,142 @@
+#include "trace/answers/call_tree.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <optional>
+
+namespace plumb {
+namespace {
+
+const Step* integer_or_float(const Plan& plan, std::string_view name) {
+    const auto found = std::find_if(plan.steps.begin(), plan.steps.end(), [&](const Step& step) {
+        return (step.kind == StepKind::integer || step.kind == StepKind::floating) && step.name == name;
+    });
+    return found == plan.steps.end() ? nullptr : &*found;
+}
+
+struct NumberFinder : SkipVisitor {
+    explicit NumberFinder(const Step* step) : wanted(step) {}
+    void integer(const Step& step, uint64_t value) {
+        if (&step != wanted) return;
+        if (step.is_signed && static_cast<int64_t>(value) < 0)
+            number = 0;
+        else
+            number = value;
+    }
+    void floating(const Step& step, double value) {
+        constexpr double limit = 9e18;
+        if (&step == wanted)
+            number = value > 0 ? static_cast<uint64_t>(std::llround(std::min(value, limit))) : 0;
+    }
+    const Step* wanted;
+    std::optional<uint64_t> number;
+};
+
+/* What runs between a tracepoint and its record: an event's own function in the program. */
+bool is_of_tracepoint(std::string_view function) {
+    return function.starts_with("plumb_trace_") || function == "plumb_emit" ||
+           function.starts_with("plumb_emit.");
+}
+
+/* Behind it other tools expect a number, and between functions a semicolon. */
+std::string folded_name(std::string_view name) {
+    std::string text(name);
+    for (char& c : text)
+        if (c == ';' || static_cast<unsigned char>(c) < ' ') c = c == ';' ? ':' : '?';
+    return text;
+}
+
+} // namespace
+
+CallNode& CallNode::callee(const std::string& function) {
+    std::unique_ptr<CallNode>& place = callees[function];
+    if (!place) place = std::make_unique<CallNode>(CallNode{function, 0, {}});
+    return *place;
+}
+
+uint64_t CallNode::own_weight() const {
+    uint64_t below = 0;
+    for (const auto& callee : callees)
+        below += callee.second->weight;
+    return weight - std::min(below, weight);
+}
+
+CallTree::CallTree(TraceReader& reader, CallTreeOptions options)
+    : reader_(reader), options_(std::move(options)), frames_(reader) {
+    for (const EventInfo* const info : reader.event_infos()) {
+        Places places;
+        places.stack = StackStep(*info);
+        places.end = integer_or_float(info->context, "callstack_user_end");
+        if (!options_.weight.empty()) places.weight = integer_or_float(info->fields, options_.weight);
+        places_.push_back(places);
+    }
+}
+
+std::vector<std::string> CallTree::who(const Event& event) {
+    std::vector<std::string> names;
+    const ThreadRecord* const thread = reader_.thread_of(event);
+    const uint32_t process_id = reader_.process_id_of(event);
+    if (options_.by_process) {
+        const ProcessRecord* const process = reader_.names_of(event).find_process(process_id, event.time_ns);
+        names.push_back(fmt::format("{} {}", process == nullptr ? "?" : process->name, process_id));
+    }
+    if (options_.by_thread)
+        names.push_back(fmt::format("{} {}", thread == nullptr ? "?" : thread->name, event.thread_id));
+    return names;
+}
+
+void CallTree::add(const Event& event) {
+    const Places& places = places_[event.info->index];
+    if (places.stack.empty()) {
+        ++without_stack_;
+        return;
+    }
+    uint64_t weight = 1;
+    if (!options_.weight.empty()) {
+        NumberFinder finder(places.weight);
+        if (places.weight != nullptr) (void)visit_fields(event, finder);
+        weight = finder.number.value_or(0);
+    }
+    if (weight == 0) {
+        ++without_weight_;
+        return;
+    }
+    ++stacks_;
+    NumberFinder end(places.end);
+    if (places.end != nullptr) (void)visit_event_context(event, end);
+    const bool is_whole = end.number.value_or(0) == 0;
+    if (!is_whole) ++unended_;
+    CallNode* node = &root_;
+    const auto enter = [&](const std::string& name) {
+        node = &node->callee(name);
+        node->weight += weight;
+    };
+    root_.weight += weight;
+    for (const std::string& name : who(event))
+        enter(name);
+    if (!is_whole) enter("[not known]");
+    const std::vector<std::string>& frames = frames_.of(event, places.stack);
+    std::size_t innermost = 0;
+    while (innermost < frames.size() && is_of_tracepoint(function_of_frame(frames[innermost])))
+        innermost++;
+    for (std::size_t i = frames.size(); i > innermost; i--)
+        enter(std::string(function_of_frame(frames[i - 1])));
+}
+
+std::string CallTree::folded() const {
+    std::string text;
+    const std::function<void(const CallNode&, const std::string&)> put = [&](const CallNode& node,
+                                                                             const std::string& path) {
+        if (!path.empty() && node.own_weight() > 0) text += fmt::format("{} {}\n", path, node.own_weight());
+        for (const auto& [name, callee] : node.callees)
+            put(*callee, path.empty() ? folded_name(name) : path + ";" + folded_name(name));
+    };
+    put(root_, "");
+    return text;
+}
+
+} // namespace plumb
