@@ -10,6 +10,8 @@
 #include "context/context.h"
 #include "ring/inject.h"
 
+#include <plumb/abi/counts.h>
+
 #include <cstddef>
 #include <sys/resource.h>
 
@@ -28,7 +30,9 @@ bool is_inside(uint64_t offset, uint64_t bytes, uint64_t total_bytes) {
 }
 
 int check_header(const plumb_channel_header& header, uint64_t mapped_bytes, uint64_t cookie) {
-    if (header.magic != PLUMB_CHANNEL_MAGIC || header.version_major != PLUMB_CHANNEL_VERSION_MAJOR)
+    const bool counts = header.mode == PLUMB_MODE_COUNT;
+    if (header.magic != (counts ? PLUMB_COUNTS_MAGIC : PLUMB_CHANNEL_MAGIC) ||
+        header.version_major != PLUMB_CHANNEL_VERSION_MAJOR)
         return -EPROTO;
     if (header.session_cookie != cookie || header.total_bytes != mapped_bytes) return -EPROTO;
     const uint64_t rings = static_cast<uint64_t>(header.ring_count) + header.extra_ring_count;
@@ -49,6 +53,13 @@ int check_header(const plumb_channel_header& header, uint64_t mapped_bytes, uint
         !is_inside(header.data_offset, rings * header.ring_bytes + PLUMB_CHANNEL_GUARD, mapped_bytes))
         return -EPROTO;
     return 0;
+}
+
+// Where nothing is counted by fields, `slots` is 0, and so are `buckets` then.
+bool are_counts_sound(const plumb_channel_header& header, const plumb_counts& counts) {
+    if (counts.slots > PLUMB_COUNT_SLOTS_MAX || counts.buckets > PLUMB_COUNT_BUCKETS) return false;
+    return PLUMB_COUNT_TABLE_BYTES(header.event_slots, counts.slots, counts.buckets) <= header.ring_bytes &&
+           header.data_offset % alignof(plumb_count) == 0;
 }
 
 void copy_geometry(Attachment& attachment, const plumb_channel_header& header) {
@@ -74,6 +85,8 @@ void copy_geometry(Attachment& attachment, const plumb_channel_header& header) {
         header.callstack_depth != 0 ? header.callstack_depth : uint32_t{PLUMB_CALLSTACK_DEPTH};
     if (attachment.callstack_depth > PLUMB_CALLSTACK_MAX_DEPTH)
         attachment.callstack_depth = PLUMB_CALLSTACK_MAX_DEPTH;
+    attachment.count_slots = 0;
+    attachment.count_buckets = 0;
     know_clock(header.clock);
 }
 
@@ -125,6 +138,11 @@ int map_channel(int fd, uint64_t cookie, Attachment& attachment) {
     __builtin_memcpy(&header, base, sizeof(header));
     error = check_header(header, bytes, cookie);
     if (error == 0 && memory_bytes < header.data_offset) error = -ENOSPC;
+    plumb_counts counts = {};
+    if (error == 0 && header.mode == PLUMB_MODE_COUNT) {
+        __builtin_memcpy(&counts, base + PLUMB_COUNTS_OFFSET, sizeof(counts));
+        if (!are_counts_sound(header, counts)) error = -EPROTO;
+    }
     if (error != 0) {
         sys::unmap(base, bytes);
         return error;
@@ -133,6 +151,8 @@ int map_channel(int fd, uint64_t cookie, Attachment& attachment) {
     attachment.header = reinterpret_cast<plumb_channel_header*>(base);
     attachment.mapped_bytes = bytes;
     copy_geometry(attachment, header);
+    attachment.count_slots = counts.slots;
+    attachment.count_buckets = counts.buckets;
     return 0;
 }
 
@@ -177,7 +197,7 @@ int attach(uint32_t session, uint64_t cookie) {
     // Last: a fork that happens in another thread meanwhile copies a place that is free, or a whole
     // attachment.
     store_release(place.cookie, cookie);
-    introduce_process(place, true);
+    if (!place.counts()) introduce_process(place, true);
     store_release(place.usable, 1u);
     inject(InjectionPoint::session_usable);
     store_release(runtime.epoch, place.epoch); // after `usable`: see introduce_thread()
@@ -190,7 +210,8 @@ int attach(uint32_t session, uint64_t cookie) {
 void publish_writer(uint32_t session) {
     const Attachment& attachment = attachments[session];
     plumb_writer& writer = runtime.writers[session];
-    const bool fast = uses_sequences() && attachment.clock_mode == PLUMB_CLOCK_TSC;
+    const bool fast = uses_sequences() && (attachment.counts() ? !attachment.counts_by_fields()
+                                                               : attachment.clock_mode == PLUMB_CLOCK_TSC);
     // A writer of the session that had this place before may still look; its sequence then finds the event
     // off.
     store_relaxed(writer.control, reinterpret_cast<unsigned char*>(attachment.controls));
@@ -208,7 +229,7 @@ void publish_writer(uint32_t session) {
     store_release(writer.ring_count, fast ? attachment.ring_count : 0);
     // Last: of a page that was wiped it alone sends everybody to the slow path. Without `session_bit`, the fast path takes each
     // event for one that is off.
-    store_release(writer.record_limit, attachment.record_limit);
+    store_release(writer.record_limit, attachment.counts() ? 0 : attachment.record_limit);
 }
 
 // Without membarrier nobody knows whether a sequence still sees the channel, so it stays mapped.

@@ -113,6 +113,7 @@ uint64_t reserve_heap(Attachment& attachment, uint64_t bytes) {
 
 // Puts a complete entry into the channel; of this process, unless it says which.
 void add_entry(Attachment& attachment, plumb_entry& entry, uint32_t bytes) {
+    if (attachment.counts()) return; // counts are nobody's
     entry.bytes = bytes;
     entry.timestamp = read_clock(attachment.clock_mode);
     if (entry.process_id == 0) entry.process_id = runtime.process_id;

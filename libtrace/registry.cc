@@ -6,6 +6,7 @@
 #include "signals_held.h"
 
 #include "condition/program.h"
+#include "count/link.h"
 
 #include <plumb/control.h>
 
@@ -154,7 +155,10 @@ bool take_from_list(plumb_object& object) {
 void remove_object(plumb_object& object) {
     const bool were_on = take_from_list(object);
     for (plumb_event** entry = object.events_begin; entry < object.events_end; entry++)
-        if (*entry != nullptr) condition::forget_conditions(**entry);
+        if (*entry != nullptr) {
+            condition::forget_conditions(**entry);
+            count::forget_links(**entry);
+        }
     if (!were_on) return;
     // Other threads may be in the middle of these events, which no later update would know of.
     begin_quiescence();

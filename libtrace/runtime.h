@@ -22,7 +22,7 @@
 //   signals_held.h  signals wait
 //   scratch.cc    buffers for records that do not fit the caller's stack
 //   clock.cc      reading a channel's clock; vdso.cc without the kernel
-//   ring/         writing records
+//   condition/    which records are written; ring/ writing them; count/ counting events in their place
 //
 // What always holds:
 //  - One thread at a time runs update(), the owner of `updating`; nobody waits for it: who finds it running
@@ -78,6 +78,12 @@ struct Attachment {
     uint32_t callstack_depth = 0;   // addresses in a call stack, at most
     uint32_t thread_tag = 0;        // of our namespace in this channel, where numbers have it
     uint64_t memory_refused_at = 0; // by the channel's clock; 0: not yet
+    uint32_t count_slots = 0;       // of a channel that counts: of each table
+    uint32_t count_buckets = 0;     // of each slot
+
+    bool counts() const { return mode == PLUMB_MODE_COUNT; }
+    // By a key, or a value: then there is more to do than to add one.
+    bool counts_by_fields() const { return count_buckets != 0; }
 };
 
 // Who writes a record.

@@ -12,6 +12,7 @@
 #include "signals_held.h"
 
 #include "condition/program.h"
+#include "count/link.h"
 #include "ring/inject.h"
 
 #include <linux/membarrier.h>
@@ -215,6 +216,7 @@ void switch_on_in(plumb_event& event, uint32_t session, const Wanted& wanted) {
     const uint16_t id = event_id_in(attachment, *event.info);
     if (id == 0) return;
     store_release(event.ids[session], id);
+    if (attachment.counts_by_fields()) count::link_event(event, session, attachment);
     Code codes[PLUMB_MAX_CONDITIONS];
     const Conditions conditions = conditions_of(wanted, session, codes);
     // What has context goes the way of what is on condition, and has none.
@@ -307,6 +309,7 @@ void switch_off_all() {
     for_each_event([](plumb_event& event) {
         store_seq_cst(event.enabled, 0u);
         condition::forget_conditions(event);
+        count::forget_links(event);
     });
 }
 

@@ -41,6 +41,21 @@ extern plumb_event* __stop_plumb_events[] __attribute__((weak, visibility("hidde
 
 PLUMB_HIDDEN plumb_writer_setup plumb_setup;
 
+// Where no record is written: a session that counts, or one that writes what fulfils a condition, or a page that fork has
+// wiped. By itself, so that who records goes no step further for it.
+__attribute__((noinline)) static void emit_no_record(plumb_event* event, uint32_t session,
+                                                     const void* payload, uint64_t payload_bytes,
+                                                     const void* entry) {
+#if defined(__x86_64__)
+    const plumb_writer* writer = plumb_setup.writers + session;
+    if (plumb_setup.rseq_offset != 0 &&
+        __atomic_load_n(&writer->mode, __ATOMIC_RELAXED) == PLUMB_MODE_COUNT) {
+        if (__builtin_expect(plumb_count_fast(event, writer) != PLUMB_SLOW, 1)) return;
+    }
+#endif
+    plumb_emit_from(event, session, payload, static_cast<uint32_t>(payload_bytes), entry);
+}
+
 // The usual case, one session, stands alone, so that it needs no loop and saves fewer registers.
 __attribute__((always_inline)) static inline void emit_to(plumb_event* event, uint32_t session,
                                                           const void* payload, uint64_t payload_bytes,
@@ -52,9 +67,11 @@ __attribute__((always_inline)) static inline void emit_to(plumb_event* event, ui
         __builtin_expect(length <= __atomic_load_n(&writer->record_limit, __ATOMIC_RELAXED), 1)) {
         const plumb_write_result result = plumb_write_fast(event, writer, payload, payload_bytes);
         if (__builtin_expect(result != PLUMB_SLOW, 1)) return;
+        plumb_emit_slow(event, session, payload, static_cast<uint32_t>(payload_bytes));
+        return;
     }
 #endif
-    plumb_emit_from(event, session, payload, static_cast<uint32_t>(payload_bytes), entry);
+    emit_no_record(event, session, payload, payload_bytes, entry);
 }
 
 __attribute__((noinline, cold)) static void emit_to_many(plumb_event* event, uint32_t sessions,

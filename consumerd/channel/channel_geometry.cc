@@ -3,6 +3,8 @@
  */
 #include "consumerd/channel/channel_geometry.h"
 
+#include <plumb/abi/counts.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -16,7 +18,7 @@ bool lies_within(uint64_t offset, uint64_t bytes, uint64_t first, uint64_t total
 }
 
 Status check_identity(const plumb_channel_header& header, uint64_t mapped_bytes) {
-    if (header.magic != PLUMB_CHANNEL_MAGIC)
+    if (header.magic != PLUMB_CHANNEL_MAGIC && header.magic != PLUMB_COUNTS_MAGIC)
         return Error("This is not a Plumb channel: its magic number is missing.");
     if (header.version_major != PLUMB_CHANNEL_VERSION_MAJOR)
         return Error("The channel has format version {}.{}, this reader knows version {}.x.",
@@ -33,7 +35,9 @@ Status check_identity(const plumb_channel_header& header, uint64_t mapped_bytes)
 Status check_kinds(const plumb_channel_header& header) {
     if (header.domain != PLUMB_DOMAIN_USER && header.domain != PLUMB_DOMAIN_KERNEL)
         return Error("The channel is damaged: domain {}.", header.domain);
-    if (header.mode < PLUMB_MODE_DISCARD || header.mode > PLUMB_MODE_BLOCK)
+    const bool counts = header.magic == PLUMB_COUNTS_MAGIC;
+    if (counts ? header.mode != PLUMB_MODE_COUNT
+               : header.mode < PLUMB_MODE_DISCARD || header.mode > PLUMB_MODE_BLOCK)
         return Error("The channel is damaged: ring mode {}.", header.mode);
     if (header.clock.mode > PLUMB_CLOCK_REALTIME)
         return Error("The channel is damaged: clock mode {}.", header.clock.mode);

@@ -98,6 +98,8 @@ const char* damage_name(Damage kind) {
         return "damaged_clock";
     case Damage::losses:
         return "times a counter of lost events was written over: how many were lost by then is not known";
+    case Damage::counts:
+        return "damaged_counts";
     }
     return "damaged";
 }
@@ -133,6 +135,9 @@ Result<ChannelReader> ChannelReader::open(std::span<const std::byte> bytes, Read
     if (!is_live) header.clock.mode = believable_clock_mode(header.clock);
     auto geometry = check_channel_header(header, bytes.size());
     if (!geometry) return geometry.error();
+    if ((geometry->mode == PLUMB_MODE_COUNT) != options.of_counts)
+        return options.of_counts ? Error("The channel holds records, and no counts.")
+                                 : Error("The channel holds counts, and no records.");
     ChannelReader reader(bytes, std::move(*geometry), std::move(options));
     if (!is_live) reader.check_clock();
     return reader;

@@ -44,8 +44,9 @@ enum class Damage : uint8_t {
     header,    /* what stands in the header for good */
     clock,     /* the clock page of a channel whose recorder is gone */
     losses,    /* counters of what was lost */
+    counts,    /* slots of tables of counts */
 };
-constexpr size_t damage_kinds = 8;
+constexpr size_t damage_kinds = 9;
 /* "damaged_records" ... */
 const char* damage_name(Damage kind);
 
@@ -79,6 +80,8 @@ struct ReaderOptions {
     std::function<int64_t()> realtime_offset = realtime_offset_ns;
     /* Live: the header as its creator wrote it, where writers have had time to damage it since. */
     std::optional<plumb_channel_header> made_as{};
+    /* A channel that counts (count_reader.h): who wants records has nothing of it. */
+    bool of_counts = false;
 };
 
 /* No clock of a machine gets there, and nanoseconds since 1970 still fit where readers keep them. */

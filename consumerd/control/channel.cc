@@ -45,7 +45,9 @@ Status check(const ChannelConfig& config) {
         config.heap_bytes > PLUMB_HEAP_BYTES_MAX)
         return Error("A heap of {} bytes is not possible.", config.heap_bytes)
             .hint("It must have from {} to {} bytes.", page_bytes, PLUMB_HEAP_BYTES_MAX);
-    if (config.mode < PLUMB_MODE_DISCARD || config.mode > PLUMB_MODE_BLOCK)
+    const bool counts = config.counts.has_value();
+    if (counts ? config.mode != PLUMB_MODE_COUNT
+               : config.mode < PLUMB_MODE_DISCARD || config.mode > PLUMB_MODE_BLOCK)
         return Error("There is no ring mode {}.", static_cast<int>(config.mode));
     return ok();
 }
@@ -78,7 +80,7 @@ void fill_random(void* to, std::size_t bytes) {
 
 Status fill_header(plumb_channel_header& header, const ChannelConfig& config, const ChannelLayout& layout,
                    std::uint64_t cookie) {
-    header.magic = PLUMB_CHANNEL_MAGIC;
+    header.magic = config.counts ? PLUMB_COUNTS_MAGIC : PLUMB_CHANNEL_MAGIC;
     header.version_major = PLUMB_CHANNEL_VERSION_MAJOR;
     header.version_minor = PLUMB_CHANNEL_VERSION_MINOR;
     header.header_bytes = sizeof(header);
@@ -122,6 +124,15 @@ Status fill_header(plumb_channel_header& header, const ChannelConfig& config, co
     return ok();
 }
 
+/* Tables that are open from the beginning. */
+void begin_counts(std::span<std::byte> bytes, const CountsConfig& config, const ChannelLayout& layout) {
+    const plumb_counts counts = config.encode();
+    std::memcpy(bytes.data() + PLUMB_COUNTS_OFFSET, &counts, sizeof(counts));
+    auto* const controls = reinterpret_cast<plumb_ring_control*>(bytes.data() + layout.control_offset);
+    for (std::uint32_t ring = 0; ring < layout.ring_count + layout.extra_ring_count; ring++)
+        controls[ring].limit = 1;
+}
+
 void wake_all(std::uint32_t& futex) {
     __atomic_fetch_add(&futex, 1u, __ATOMIC_SEQ_CST);
     ::syscall(SYS_futex, &futex, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
@@ -141,6 +152,44 @@ void close_rings(std::byte* base, std::uint64_t control_offset, std::uint64_t ri
 constexpr std::uint32_t subbuf_bytes_later_max = 4 << 20;
 
 } // namespace
+
+plumb_counts CountsConfig::encode() const {
+    plumb_counts counts{};
+    key.copy(counts.key, sizeof(counts.key) - 1);
+    sum.copy(counts.sum, sizeof(counts.sum) - 1);
+    hist.copy(counts.hist, sizeof(counts.hist) - 1);
+    counts.slots =
+        has_slots() ? keys + keys / 2 : 0; /* where so many are free, each is found in a few steps */
+    counts.buckets = !hist.empty() ? PLUMB_COUNT_BUCKETS : has_slots() || !sum.empty() ? 1 : 0;
+    return counts;
+}
+
+Result<ChannelConfig> counting_channel(const CountsConfig& counts) {
+    constexpr std::uint32_t event_slots = 2048;
+    constexpr std::uint64_t heap_bytes = 1 << 20; /* for what as many events look like */
+    for (const std::string* name : {&counts.key, &counts.sum, &counts.hist})
+        if (name->size() >= PLUMB_COUNT_FIELD_BYTES)
+            return Error("The field's name '{}' is too long: {} bytes are possible.", *name,
+                         PLUMB_COUNT_FIELD_BYTES - 1);
+    if (counts.keys == 0 || counts.keys > CountsConfig::keys_max)
+        return Error("{} keys are not possible.", counts.keys)
+            .hint("There can be 1 to {} of them.", CountsConfig::keys_max);
+    const plumb_counts encoded = counts.encode();
+    const std::uint64_t bytes = PLUMB_COUNT_TABLE_BYTES(event_slots, encoded.slots, encoded.buckets);
+    ChannelConfig config;
+    config.counts = counts;
+    config.mode = PLUMB_MODE_COUNT;
+    config.event_slots = event_slots;
+    config.entry_slots = 1;
+    config.heap_bytes = heap_bytes;
+    config.extra_ring_count = 1;
+    config.subbuf_count = PLUMB_SUBBUF_MIN_COUNT;
+    const std::uint64_t half = std::bit_ceil(bytes) / PLUMB_SUBBUF_MIN_COUNT;
+    if (half > PLUMB_SUBBUF_MAX_BYTES)
+        return Error("{} keys with a histogram each are more than a table holds.", counts.keys);
+    config.subbuf_bytes = static_cast<std::uint32_t>(std::max<std::uint64_t>(half, PLUMB_SUBBUF_MIN_BYTES));
+    return config;
+}
 
 bool do_rings_get_memory_later(const ChannelConfig& config) {
     if (!config.rings_on_demand) return false;
@@ -221,6 +270,7 @@ Result<Channel> Channel::create(const UserDirectory& directory, const ChannelCon
     const auto fill = [&](std::span<std::byte> bytes) {
         auto& header = *reinterpret_cast<plumb_channel_header*>(bytes.data());
         Status filled = fill_header(header, config, *layout, cookie);
+        if (config.counts) begin_counts(bytes, *config.counts, *layout);
         made_as = header;
         return filled;
     };
@@ -364,8 +414,9 @@ void close_dead_channel(const UserDirectory& directory, const std::string& file_
                 const std::uint64_t rings =
                     static_cast<std::uint64_t>(header.ring_count) + header.extra_ring_count;
                 const bool sound =
-                    header.magic == PLUMB_CHANNEL_MAGIC && header.control_offset % 64 == 0 &&
-                    header.control_offset < region->get_size() && rings <= PLUMB_CHANNEL_MAX_RINGS &&
+                    (header.magic == PLUMB_CHANNEL_MAGIC || header.magic == PLUMB_COUNTS_MAGIC) &&
+                    header.control_offset % 64 == 0 && header.control_offset < region->get_size() &&
+                    rings <= PLUMB_CHANNEL_MAX_RINGS &&
                     rings * PLUMB_RING_CONTROL_BYTES <= region->get_size() - header.control_offset;
                 if (sound) close_rings(base, header.control_offset, rings);
             }

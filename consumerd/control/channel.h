@@ -19,6 +19,7 @@
 #include "consumerd/event/elf_events.h"
 
 #include <plumb/abi/channel.h>
+#include <plumb/abi/counts.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,17 @@
 #include <string>
 
 namespace plumb {
+
+/* What a channel counts, in place of records (<plumb/abi/counts.h>): names of fields, empty if there is none. */
+struct CountsConfig {
+    static constexpr std::uint32_t keys_max = PLUMB_COUNT_SLOTS_MAX / 2;
+
+    std::string key, sum, hist;
+    std::uint32_t keys = 1024; /* that have room, on each CPU */
+
+    bool has_slots() const { return !key.empty() || !hist.empty(); }
+    plumb_counts encode() const;
+};
 
 struct ChannelConfig {
     plumb_domain domain = PLUMB_DOMAIN_USER;
@@ -45,7 +57,11 @@ struct ChannelConfig {
     std::uint64_t heap_bytes = 0;       /* 0: an eighth of what the rings have, within the limits below */
     std::uint32_t ring_count = 0;       /* 0: one for each CPU that this machine can have */
     std::uint32_t extra_ring_count = 0; /* 0: clamp(ring_count, 4, 16) */
+    std::optional<CountsConfig> counts = {};
 };
+
+/* A channel that counts, with tables that are large enough; or what of this can not be. */
+Result<ChannelConfig> counting_channel(const CountsConfig& counts);
 
 /* The larger one holds as many entries as there are slots for. */
 inline constexpr std::uint64_t usual_heap_bytes_min = 2 * 1024 * 1024;

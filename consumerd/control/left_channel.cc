@@ -6,6 +6,8 @@
 #include "base/processes.h"
 #include "consumerd/control/channel.h"
 
+#include <plumb/abi/counts.h>
+
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -68,6 +70,10 @@ Result<DeadChannel> open_dead(const UserDirectory& directory, const std::string&
     dead.file = std::move(*file);
     dead.region = std::move(*region);
     std::memcpy(&dead.header, dead.region.get_address(), sizeof(dead.header));
+    if (dead.header.magic == PLUMB_COUNTS_MAGIC)
+        return Error("Process {} was killed while it counted: what it had counted is gone, with {}.",
+                     dead.header.creator_pid, path)
+            .as(no_channel);
     if (dead.header.magic != PLUMB_CHANNEL_MAGIC) return Error("{} is no channel.", path).as(no_channel);
     if (dead.header.version_major != PLUMB_CHANNEL_VERSION_MAJOR)
         return Error("{} has format version {}.{}.", path, dead.header.version_major,

@@ -54,6 +54,7 @@ struct plumb_event_info {
 
 struct plumb_writer; /* the runtime's: where one session's channel is in this process */
 struct plumb_event_conditions;
+struct plumb_event_counts;
 
 /* The variable half: one cache line, written by the runtime alone. */
 struct plumb_event {
@@ -63,7 +64,7 @@ struct plumb_event {
     struct plumb_event_conditions* conditions; /* the runtime's; NULL: there never was one */
     uint16_t ids[PLUMB_MAX_SESSIONS];          /* the event's id in session s's channel */
     const struct plumb_event_info* info;
-    uint64_t reserved;
+    struct plumb_event_counts* counts; /* the runtime's; NULL: it was never counted by a field */
 } __attribute__((aligned(64)));
 
 /* plumb_object.flags */

@@ -4,6 +4,8 @@
 #include "../runtime.h"
 
 #include "../condition/tests.h"
+#include "../count/count.h"
+
 #include "inject.h"
 #include "quick.h"
 #include "write.h"
@@ -14,6 +16,10 @@ namespace {
 
 // False: the gate was closed.
 bool write_through(const Gate& gate, plumb_event& event, uint32_t session, const Payload& payload) {
+    if (is_counting(session)) {
+        if (!payload.is_large && count_quickly(event, session, gate, payload.at, payload.bytes)) return true;
+        return write_slowly(event, session, payload, gate);
+    }
     if (!payload.is_large && emit_quickly(event, session, gate, payload.at, payload.bytes)) return true;
     return write_slowly(event, session, payload, gate);
 }

@@ -22,6 +22,9 @@ enum class InjectionPoint : uint32_t {
     scratch_used_up,
     condition_found,
     condition_held,
+    count_placed,
+    count_slot_free,
+    count_slot_claimed,
     count
 };
 

@@ -13,6 +13,7 @@
 // done between tries, with nothing held.
 #include "write.h"
 
+#include "../count/count.h"
 #include "../runtime.h"
 #include "../signals_held.h"
 
@@ -338,6 +339,27 @@ Attempt write_cut(Attachment& attachment, const Record& record, SpaceWait& wait,
     return attempt;
 }
 
+// What a closed session is left by, one event after the other.
+Attempt leave_closed(const Record& record) {
+    const uint32_t bit = 1u << record.session;
+    __atomic_fetch_and(&record.event.enabled, ~(bit | bit << PLUMB_MAX_SESSIONS), __ATOMIC_SEQ_CST);
+    return Attempt::dropped;
+}
+
+// In a session that counts.
+Attempt count_record(const Attachment& attachment, const Record& record, bool has_sequences) {
+    switch (count_guarded(attachment, record.event, record.session, record.gate, record.payload,
+                          record.payload_bytes, has_sequences)) {
+    case Counted::counted:
+        return Attempt::recorded;
+    case Counted::closed:
+        return leave_closed(record);
+    case Counted::off:
+        break;
+    }
+    return Attempt::off;
+}
+
 // One try, with SignalsHeld.
 Attempt attempt_write(Record& record, SpaceWait& wait, bool thorough) {
     record.writer = this_writer();
@@ -346,11 +368,7 @@ Attempt attempt_write(Record& record, SpaceWait& wait, bool thorough) {
     Attachment& attachment = attachments[record.session];
     if (load_seq_cst(attachment.usable) == 0) return Attempt::dropped;
     if (!record.gate.is_open()) return Attempt::off;
-    if (load_relaxed(attachment.header->closed) != 0) {
-        const uint32_t bit = 1u << record.session;
-        __atomic_fetch_and(&record.event.enabled, ~(bit | bit << PLUMB_MAX_SESSIONS), __ATOMIC_SEQ_CST);
-        return Attempt::dropped;
-    }
+    if (load_relaxed(attachment.header->closed) != 0) return leave_closed(record);
     introduce_writer(record.writer, attachment);
     if (!record.writer.borrowed && !is_held()) register_thread();
     if (load_relaxed(runtime.unguarded_losses) != 0)
@@ -363,6 +381,8 @@ Attempt attempt_write(Record& record, SpaceWait& wait, bool thorough) {
         count_loss(attachment.controls[attachment.ring_count], PLUMB_LOST_CONTENDED);
         return Attempt::dropped;
     }
+    if (attachment.counts())
+        return count_record(attachment, record, uses_sequences() && !record.writer.borrowed);
     const bool too_large = record.padded_length() > attachment.record_limit;
     const Attempt attempt = too_large ? write_cut(attachment, record, wait, thorough)
                                       : write_to_channel(attachment, record, wait, thorough);
@@ -394,6 +414,17 @@ uint32_t known_thread_id() {
     return plumb_thread_self.id != 0 ? plumb_thread_self.id : runtime.process_id;
 }
 
+// In a held process a thread that is not known yet is counted as one without sequences, of which it may have none.
+Attempt count_unknown(const Record& record) {
+    const Guard guard(known_thread_id(), false);
+    if (!guard.held()) return Attempt::wait_for_others;
+    const Attachment& attachment = attachments[record.session];
+    if (load_seq_cst(attachment.usable) == 0) return Attempt::dropped;
+    if (!record.gate.is_open()) return Attempt::off;
+    if (load_relaxed(attachment.header->closed) != 0) return leave_closed(record);
+    return count_record(attachment, record, false);
+}
+
 // In a held process, without a system call: neither are signals blocked, nor does anybody wait, nor is a thread
 // introduced that the channel does not know, nor a clock read that takes one.
 Attempt write_held(Record& record) {
@@ -402,10 +433,13 @@ Attempt write_held(Record& record) {
     const uint32_t known = epoch_of_held_thread();
     plumb_loss cause = PLUMB_LOST_HELD;
     Attempt attempt = Attempt::again;
-    if (clock_takes_calls(attachment.clock_mode)) {
+    const bool is_known = known != 0 && known >= load_relaxed(attachment.epoch);
+    if (attachment.counts() && !is_known) {
+        attempt = count_unknown(record);
+    } else if (!attachment.counts() && clock_takes_calls(attachment.clock_mode)) {
         cause = PLUMB_LOST_CLOCK;
         say_without_clock();
-    } else if (known != 0 && known >= load_relaxed(attachment.epoch)) {
+    } else if (is_known) {
         attempt = attempt_write(record, space, false);
     }
     if (!is_done(attempt)) count_without_ring(record, known_thread_id(), cause);

@@ -147,7 +147,8 @@ enum plumb_domain { PLUMB_DOMAIN_USER = 1, PLUMB_DOMAIN_KERNEL = 2 };
 enum plumb_ring_mode {
     PLUMB_MODE_DISCARD = 1,   /* drop the new event, count it */
     PLUMB_MODE_OVERWRITE = 2, /* drop the oldest sub-buffer, count it */
-    PLUMB_MODE_BLOCK = 3      /* wait up to block_timeout_ns, then as discard */
+    PLUMB_MODE_BLOCK = 3,     /* wait up to block_timeout_ns, then as discard */
+    PLUMB_MODE_COUNT = 4      /* no ring: <plumb/abi/counts.h> */
 };
 
 /* Why an event is missing, or not whole. One counter each, in every ring, but for what the consumer counts. */

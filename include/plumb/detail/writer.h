@@ -32,13 +32,13 @@ struct plumb_writer {
     unsigned char* data;    /* of ring 0; the others follow at ring_bytes */
     uint64_t ring_bytes;
     uint64_t position_mask;  /* ring_bytes - 1 */
-    uint32_t ring_count;     /* rings that the fast path may write; 0: take the slow path */
+    uint32_t ring_count;     /* rings that the fast path may write, or count in; 0: take the slow path */
     uint32_t epoch;          /* threads introduced before it are not known to the channel */
-    uint32_t record_limit;   /* bytes */
+    uint32_t record_limit;   /* bytes; 0: no record is written here, but it may be counted (`mode`) */
     uint32_t session_bit;    /* in plumb_event.enabled */
     uint32_t id_offset;      /* in plumb_event, of the event's id in this session */
     uint16_t clock_mode;     /* of the channel */
-    uint16_t mode;           /* of the channel: enum plumb_ring_mode */
+    uint16_t mode;           /* of the channel: enum plumb_ring_mode; PLUMB_MODE_COUNT: events are counted */
     uint32_t sequence_rings; /* rings that the runtime's own sequences may write: with any clock */
     uint32_t thread_tag;     /* to be joined with thread ids: PLUMB_TAG */
 } __attribute__((aligned(64)));
@@ -217,6 +217,68 @@ slow:
     plumb_rseq_clear(plumb_setup.rseq_offset);
     return PLUMB_SLOW;
 }
+
+/* clang-format off */
+/*
+ * Adds one to the event's count of this CPU, in a session that counts (<plumb/abi/counts.h>). There is no work before the commit:
+ * the addition is the one store.
+ */
+static inline enum plumb_write_result plumb_count_fast(struct plumb_event* event,
+                                                       const struct plumb_writer* writer) {
+    __asm__ volatile goto(
+        PLUMB_RSEQ_DESCRIPTOR
+        "leaq 3b(%%rip), %%rax\n"
+        "movq plumb_setup(%%rip), %%rcx\n"
+        "movq %%rax, %%fs:8(%%rcx)\n"
+        "1:\n"
+        PLUMB_RSEQ_LOOP(0)
+        /* still on? */
+        "movl (%[event]), %%eax\n"
+        "testl %c[bit](%[writer]), %%eax\n"
+        "jz %l[off]\n"
+        /* is this thread one that the kernel restarts? (a child of vfork is not) */
+        "movq plumb_thread_self@gottpoff(%%rip), %%rdx\n"
+        "movl %%fs:4(%%rdx), %%eax\n"
+        "cmpl %%eax, %c[epoch](%[writer])\n"
+        "ja %l[slow]\n"
+        /* rcx = this CPU, and whether its table is open */
+        "movl %%fs:4(%%rcx), %%ecx\n"
+        "cmpl %c[ring_count](%[writer]), %%ecx\n"
+        "jae %l[slow]\n"
+        "movl %%ecx, %%r8d\n"
+        "shlq $8, %%r8\n"
+        "addq %c[control](%[writer]), %%r8\n"
+        "cmpq $0, 8(%%r8)\n"
+        "je %l[slow]\n"
+        /* rcx = its table, rdx = the event's place there */
+        "imulq %c[bytes](%[writer]), %%rcx\n"
+        "addq %c[data](%[writer]), %%rcx\n"
+        "movl %c[id_offset](%[writer]), %%edx\n"
+        "movzwl (%[event], %%rdx), %%edx\n"
+        "shlq $4, %%rdx\n"
+        PLUMB_RSEQ_LOOP(2)
+        /* publish */
+        "incq (%%rcx, %%rdx)\n"
+        "2:\n"
+        "movq plumb_setup(%%rip), %%rcx\n"
+        "movq $0, %%fs:8(%%rcx)\n"
+        PLUMB_RSEQ_ABORT("slow")
+        : /* no outputs */
+        : [event] "r"(event), [writer] "r"(writer), [control] "i"(PLUMB_WRITER_CONTROL),
+          [data] "i"(PLUMB_WRITER_DATA), [bytes] "i"(PLUMB_WRITER_RING_BYTES),
+          [ring_count] "i"(PLUMB_WRITER_RING_COUNT), [epoch] "i"(PLUMB_WRITER_EPOCH),
+          [bit] "i"(PLUMB_WRITER_SESSION_BIT), [id_offset] "i"(PLUMB_WRITER_ID_OFFSET)
+        : "rax", "rcx", "rdx", "r8", "memory", "cc"
+        : off, slow);
+    return PLUMB_WRITTEN;
+off:
+    plumb_rseq_clear(plumb_setup.rseq_offset);
+    return PLUMB_OFF;
+slow:
+    plumb_rseq_clear(plumb_setup.rseq_offset);
+    return PLUMB_SLOW;
+}
+/* clang-format on */
 
 #endif
 
