@@ -39,7 +39,7 @@ private:
     Command* next_;
 };
 
-/* The words behind the first "--" of `plumb record` and `plumb boot`: they are a command, or options for later, and none of
+/* The words behind the first "--" of `plumb record`, `plumb stat` and `plumb boot`: they are a command, or options for later, and none of
  * them is ours to parse. */
 struct WordsBehindDashes {
     bool present = false;

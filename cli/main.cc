@@ -28,10 +28,11 @@ constinit Command* first_command = nullptr;
 constinit int final_status = 0, signal_at_end = 0;
 WordsBehindDashes behind_dashes;
 
-/* Cuts the command off a command line of `plumb record`, or the recording's options off one of `plumb boot`; returns how many
+/* Cuts the command off a command line of `plumb record` or `plumb stat`, or the recording's options off one of `plumb boot`; returns how many
  * words are left. */
 int split_command(int argc, char** argv) {
-    if (argc < 2 || (std::strcmp(argv[1], "record") != 0 && std::strcmp(argv[1], "boot") != 0)) return argc;
+    const auto is = [&](const char* name) { return argc >= 2 && std::strcmp(argv[1], name) == 0; };
+    if (!is("record") && !is("stat") && !is("boot")) return argc;
     for (int i = 2; i < argc; i++) {
         if (std::strcmp(argv[i], "--") != 0) continue;
         behind_dashes = {true, {argv + i + 1, argv + argc}};
