@@ -99,7 +99,7 @@ def check_running(folder):
         assert process_of(result, subject.pid)["name"] == "subject"
         # /proc writes it with escapes.
         assert process_of(result, other.pid)["name"] == odd_name
-        assert result["sessions"] == [{"name": "first", "pid": record.pid, "alive": True,
+        assert result["sessions"] == [{"name": "first", "pid": record.pid, "alive": True, "kept": False,
                                        "patterns": ["subject:tick"]}], result["sessions"]
         out, _ = plumb("list")
         assert f"{subject.pid}  subject  {SUBJECT}" in out and "on in first" in out, out
