@@ -247,7 +247,7 @@ class TakenOver(unittest.TestCase):
         time.sleep(0.3)
         self.kill_drainer()
         before = len(list(self.trace.glob("chunk-*")))
-        time.sleep(0.5)  # the rings are full, and nobody waits any more
+        time.sleep(1.5)  # the rings are full, and nobody waits any more
         self.assertTrue(self.start_drainer())
         time.sleep(0.5)
         self.end_writers()
