@@ -74,52 +74,68 @@ private:
         return true;
     }
     bool has(uint64_t address, uint32_t bytes) {
-        if (stack_.has(address, bytes) || other_.has(address, bytes)) return true;
+        if (stack_.has(address, bytes)) return true;
         if (address + bytes < address) return false;
         for (uint64_t page = address & page_mask; page < address + bytes; page += page_bytes)
-            if (!stack_.has(page, page_bytes) && !other_.has(page, page_bytes) && !learn(page)) return false;
+            if (!stack_.has(page, page_bytes) && pages_[place_of(page)] != page && !learn(page)) return false;
         return true;
     }
     bool learn(uint64_t page) {
         const Permit permit;
-        if (!permit.given() || !may_ask_for_pages || !is_page_there(page)) return false;
+        if (page == 0 || !permit.given() || !may_ask_for_pages || !is_page_there(page)) return false;
         if (page == stack_.end)
             stack_.end += page_bytes;
-        else if (page == other_.end)
-            other_.end += page_bytes;
-        else if (page + page_bytes == other_.begin)
-            other_.begin = page;
         else
-            other_ = {page, page + page_bytes};
+            pages_[place_of(page)] = page;
         return true;
     }
 
+    // Those of tables, and of other stacks.
+    static constexpr uint32_t page_count = 16;
+    static uint32_t place_of(uint64_t page) { return static_cast<uint32_t>(page / page_bytes) % page_count; }
+    uint64_t pages_[page_count] = {};
     Range stack_;
-    Range other_ = {0, 0};
 };
 
-// Which object a frame is of: those that follow each other often are of the same.
+// Which object a frame is of: a stack goes to and fro between a few.
 class Objects {
 public:
     // False: of none that is known.
     bool find(uint64_t address) {
-        if (object_.has(address)) return true;
-        dl_find_object found = {};
-        if (_dl_find_object(reinterpret_cast<void*>(address), &found) != 0) return false;
-        object_ = {reinterpret_cast<uint64_t>(found.dlfo_map_start),
-                   reinterpret_cast<uint64_t>(found.dlfo_map_end),
-                   reinterpret_cast<uint64_t>(found.dlfo_eh_frame)};
-        const uint64_t what =
-            object_.start ^ object_.frame_header << 7 ^ reinterpret_cast<uint64_t>(found.dlfo_link_map) << 13;
-        mark_ = static_cast<uint16_t>((what * 0x9e3779b97f4a7c15u) >> 48);
-        return object_.has(address);
+        if (found_[current_].object.has(address)) return true;
+        for (uint32_t i = 0; i < used_; i++)
+            if (found_[i].object.has(address)) {
+                current_ = i;
+                return true;
+            }
+        return look_up(address);
     }
-    const Object& object() const { return object_; }
-    uint16_t mark() const { return mark_; } // by which it is told from what was there before it
+    const Object& object() const { return found_[current_].object; }
+    uint16_t mark() const { return found_[current_].mark; }
 
 private:
-    Object object_;
-    uint16_t mark_ = 0;
+    static constexpr uint32_t count_max = 4;
+    struct Found {
+        Object object;
+        uint16_t mark; // by which it is told from what was there before it
+    };
+
+    __attribute__((noinline)) bool look_up(uint64_t address) {
+        dl_find_object there = {};
+        if (_dl_find_object(reinterpret_cast<void*>(address), &there) != 0) return false;
+        const Object object = {reinterpret_cast<uint64_t>(there.dlfo_map_start),
+                               reinterpret_cast<uint64_t>(there.dlfo_map_end),
+                               reinterpret_cast<uint64_t>(there.dlfo_eh_frame)};
+        const uint64_t what =
+            object.start ^ object.frame_header << 7 ^ reinterpret_cast<uint64_t>(there.dlfo_link_map) << 13;
+        current_ = next_++ % count_max;
+        if (used_ <= current_) used_ = current_ + 1;
+        found_[current_] = {object, static_cast<uint16_t>((what * 0x9e3779b97f4a7c15u) >> 48)};
+        return object.has(address);
+    }
+
+    Found found_[count_max] = {};
+    uint32_t current_ = 0, used_ = 0, next_ = 0;
 };
 
 // What a usual frame needs, in two words: where registers are, in words below the canonical frame address.
@@ -158,30 +174,35 @@ bool make_frame(const Row& row, uint16_t mark, Frame& frame) {
     return true;
 }
 
-// Of each frame, by the address that it returns to. Two places for each.
+// Of each frame, by the address that it returns to. Four places for each, two lines of the cache.
 class Known {
 public:
-    bool find(uint64_t address, uint16_t mark, Frame& frame) const {
+    bool find(uint64_t key, uint16_t mark, Frame& frame) const {
         if (rows_ == nullptr) return false;
-        for (uint32_t i = 0; i < 2; i++) {
-            const Row& row = rows_[(place_of(address) + i) % count];
-            if (load_relaxed(row.address) != address) continue;
-            frame = {load_relaxed(row.how), load_relaxed(row.where)};
-            if (load_relaxed(row.sum) == sum_of(address, frame) && frame.how >> mark_shift == mark)
+        const Row* const row = rows_ + first_of(key);
+        for (uint32_t i = 0; i < places; i++) {
+            if (load_relaxed(row[i].key) != key) continue;
+            frame = {load_relaxed(row[i].how), load_relaxed(row[i].where)};
+            if (load_relaxed(row[i].sum) == sum_of(key, frame) && frame.how >> mark_shift == mark)
                 return true;
         }
         return false;
     }
-    void keep(uint64_t address, const Frame& frame) {
+    void keep(uint64_t key, const Frame& frame) {
         if (rows_ == nullptr) return;
-        const uint32_t first = place_of(address);
-        const uint64_t there = load_relaxed(rows_[first].address);
-        Row& row = rows_[there == 0 || there == address ? first : (first + 1) % count];
-        store_relaxed(row.sum, uint64_t{0});
-        store_relaxed(row.address, address);
-        store_relaxed(row.how, frame.how);
-        store_relaxed(row.where, frame.where);
-        store_release(row.sum, sum_of(address, frame));
+        Row* row = rows_ + first_of(key);
+        uint32_t place = static_cast<uint32_t>(key / 16) % places; // of another one, if all are taken
+        for (uint32_t i = 0; i < places; i++)
+            if (const uint64_t there = load_relaxed(row[i].key); there == 0 || there == key) {
+                place = i;
+                break;
+            }
+        row += place;
+        store_relaxed(row->sum, uint64_t{0});
+        store_relaxed(row->key, key);
+        store_relaxed(row->how, frame.how);
+        store_relaxed(row->where, frame.where);
+        store_release(row->sum, sum_of(key, frame));
     }
     void take_memory() {
         if (rows_ != nullptr) return;
@@ -191,19 +212,18 @@ public:
     }
 
 private:
-    static constexpr uint32_t count = 4096;
+    static constexpr uint32_t places = 4, count = 8192;
     struct Row {
-        uint64_t address;
+        uint64_t key;
         uint64_t how;
         uint64_t where;
         uint64_t sum;
     };
-    static uint32_t place_of(uint64_t address) {
-        return static_cast<uint32_t>((address * 0x9e3779b97f4a7c15u) >> 32) % count;
+    static uint32_t first_of(uint64_t key) {
+        return static_cast<uint32_t>((key * 0x9e3779b97f4a7c15u) >> 40) % (count / places) * places;
     }
-    static uint64_t sum_of(uint64_t address, const Frame& frame) {
-        const uint64_t mixed = (address ^ frame.how) * 0x9e3779b97f4a7c15u + frame.where;
-        return (mixed ^ mixed >> 29) * 0xbf58476d1ce4e5b9u | 1;
+    static uint64_t sum_of(uint64_t key, const Frame& frame) {
+        return (key * 0x9e3779b97f4a7c15u ^ frame.how * 0xbf58476d1ce4e5b9u) + frame.where + 1;
     }
 
     Row* rows_ = nullptr;
