@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <cstdlib>
 #include <thread>
@@ -41,6 +42,17 @@ void number_off(benchmark::State& state) {
 
 void nothing(benchmark::State& state) {
     report(state, measure(0, true, [](uint64_t) {}));
+}
+
+// The least that counting costs a program that counts for itself: by an addition to what all threads share, or has.
+std::atomic<uint64_t> shared_count;
+thread_local uint64_t own_count;
+void atomic_add(benchmark::State& state) {
+    report(state, measure(0, true, [](uint64_t) { shared_count.fetch_add(1, std::memory_order_relaxed); }));
+}
+void own_add(benchmark::State& state) {
+    report(state,
+           measure(0, true, [](uint64_t) { __atomic_store_n(&own_count, own_count + 1, __ATOMIC_RELAXED); }));
 }
 
 // Each CPU alone and both at the same time, in many short turns, so that all three see the same machine:
@@ -93,6 +105,8 @@ int main(int argc, char** argv) {
     add("what_does_a_tracepoint_cost_when_off", number_off);
     add("what_does_an_event_with_one_u64_cost", number_on);
     add("what_does_an_event_with_a_string_and_a_u64_cost", name_on);
+    add("what_does_an_atomic_add_cost", atomic_add);
+    add("what_does_an_add_to_a_variable_of_the_thread_cost", own_add);
     add("do_two_threads_cost_each_other_anything", two_threads);
     return run_all(argc, argv);
 }

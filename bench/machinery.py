@@ -46,14 +46,15 @@ def build(source, folder):
 
 class PlumbSession:
     """A flight recorder with the given patterns, while the `with` block runs. No consumer is needed. With `full`, rings that
-    nobody reads: nearly all is lost; with `empty`, nothing is to arrive; with `context`, PLUMB_CONTEXT_* of each event."""
+    nobody reads: nearly all is lost; with `empty`, nothing is to arrive; with `context`, PLUMB_CONTEXT_* of each event; with
+    `count`, tables that count by these fields: key, sum, histogram."""
 
-    def __init__(self, folder, *patterns, full=False, empty=False, context=0):
+    def __init__(self, folder, *patterns, full=False, empty=False, context=0, count=None):
         self.full = full
         self.empty = empty
-        self.command = [folder / "bench/bench_session", *(["--discard"] if full else []),
-                        *(["--context", context] if context else []), RING_SUBBUF_BYTES,
-                        RING_SUBBUF_COUNT, *patterns]
+        how = ["--count", *count] if count else [*(["--discard"] if full else []), *(["--context", context] if context else []),
+                                                 RING_SUBBUF_BYTES, RING_SUBBUF_COUNT]
+        self.command = [folder / "bench/bench_session", *how, *patterns]
 
     def __enter__(self):
         self.process = subprocess.Popen([str(word) for word in self.command], text=True, stdin=subprocess.PIPE,

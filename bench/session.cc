@@ -1,11 +1,14 @@
 // Keeps a session on for the benchmarks, until its standard input ends: a flight recorder, so that nothing
-// but the program that traces is at work; or, with --discard, rings that nobody reads, and that are soon full.
+// but the program that traces is at work; or, with --discard, rings that nobody reads, and that are soon full; or, with
+// --count, tables that count, by fields of these names, each of which may be empty.
 //
 //   bench_session [--discard] SUBBUF_BYTES SUBBUF_COUNT PATTERN...     a PATTERN may be 'PATTERN if CONDITION'
+//   bench_session --count KEY SUM HIST PATTERN...
 //
 // Prints one line when the session is on, and one at its end: bytes written and what was lost, so that a
 // figure of events that never arrived is not believed; and how long each took, with how many processes acknowledged it.
 #include "consumerd/control/session.h"
+#include "consumerd/channel/count_reader.h"
 #include "consumerd/clock/clock_calibration.h"
 
 #include <cstdio>
@@ -29,7 +32,19 @@ std::string taken(uint64_t begun_ns, const Report& report) {
                        report.unreachable.size());
 }
 
+void print_counts(const Channel& channel, const std::string& end) {
+    ReaderOptions options;
+    options.made_as = channel.made_as();
+    auto reader = CountReader::open(channel.bytes(), channel.config().counts->encode(), options);
+    uint64_t counted = 0;
+    for (const CountsOfEvent& event : reader->read())
+        counted += event.count;
+    std::printf("{\"bytes_written\": %llu, \"lost\": %llu, %s}\n", static_cast<unsigned long long>(counted),
+                static_cast<unsigned long long>(reader->not_counted()), end.c_str());
+}
+
 void print_totals(const Channel& channel, const std::string& end) {
+    if (channel.config().counts) return print_counts(channel, end);
     const auto* controls =
         reinterpret_cast<const plumb_ring_control*>(channel.bytes().data() + channel.layout().control_offset);
     const uint32_t rings = channel.layout().ring_count + channel.layout().extra_ring_count;
@@ -53,20 +68,27 @@ int main(int argc, char** argv) {
         context = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 0));
         argv += 2, argc -= 2;
     }
+    const bool counts = argc > 5 && std::strcmp(argv[1], "--count") == 0;
     if (argc < 4) {
         std::fprintf(
-            stderr,
-            "usage: bench_session [--discard] [--context BITS] SUBBUF_BYTES SUBBUF_COUNT PATTERN...\n");
+            stderr, "usage: bench_session [--discard] [--context BITS] SUBBUF_BYTES SUBBUF_COUNT PATTERN...\n"
+                    "       bench_session --count KEY SUM HIST PATTERN...\n");
         return 2;
     }
     ChannelConfig config;
+    if (counts) {
+        auto counting = counting_channel({argv[2], argv[3], argv[4]});
+        if (!counting) return fail(counting.error());
+        config = *counting;
+    } else {
+        config.mode = discards ? PLUMB_MODE_DISCARD : PLUMB_MODE_OVERWRITE;
+        config.subbuf_bytes = static_cast<uint32_t>(std::strtoul(argv[1], nullptr, 10));
+        config.subbuf_count = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));
+    }
     config.session_name = "bench";
     config.context = context; /* PLUMB_CONTEXT_* */
-    config.mode = discards ? PLUMB_MODE_DISCARD : PLUMB_MODE_OVERWRITE;
-    config.subbuf_bytes = static_cast<uint32_t>(std::strtoul(argv[1], nullptr, 10));
-    config.subbuf_count = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));
     std::vector<Rule> rules;
-    for (int i = 3; i < argc; i++) {
+    for (int i = counts ? 5 : 3; i < argc; i++) {
         const std::string words = argv[i];
         const std::size_t at = words.find(" if ");
         Rule rule{words.substr(0, at)};
