@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/output_buffer.h"
 #include "cli/output.h"
-#include "cli/trace_directory.h"
+#include "consumerd/sink/trace_directory.h"
 
 #include <fmt/format.h>
 
@@ -149,7 +149,7 @@ Status bring_boot_recording(const RecordOptions& options) {
     ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
     const auto lock = lock_boot_trace();
     if (!lock) return lock.error();
-    auto directory = TraceDirectory::claim(options.directory, options.force, true);
+    auto directory = TraceDirectory::claim(options.directory, options.force, true, say_error);
     if (!directory) return directory.error();
     const FileDescriptor recorder = holder ? recorder_of(*holder) : FileDescriptor();
     wait_for_end(ends, duration_ns);

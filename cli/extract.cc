@@ -15,7 +15,6 @@
 #include "cli/output.h"
 #include "cli/record_summary.h"
 #include "cli/status_line.h"
-#include "cli/trace_directory.h"
 #include "consumerd/control/left_channel.h"
 #include "consumerd/control/user_directory.h"
 #include "consumerd/drain/channel_source.h"
@@ -25,6 +24,7 @@
 #include "consumerd/dump/memory_dump.h"
 #include "consumerd/kernel/kernel_session.h"
 #include "consumerd/kernel/tracing_instances.h"
+#include "consumerd/sink/trace_directory.h"
 
 #include <plumb/abi/channel.h>
 
@@ -160,7 +160,7 @@ Result<bool> make_trace(std::vector<ToDrain>& channels, const ExtractOptions& op
     const EndNoted end_noted; /* until the directory is taken back */
     const bool is_of_others = ::geteuid() == 0 && (kernel_cookie != 0 || channels.size() > 1 ||
                                                    options.user_id || options.is_of_others);
-    auto directory = TraceDirectory::claim(options.directory, options.force, is_of_others);
+    auto directory = TraceDirectory::claim(options.directory, options.force, is_of_others, say_error);
     if (!directory) return directory.error();
     RecordSummary summary;
     summary.directory = options.directory.empty() ? directory->path() : options.directory;

@@ -4,9 +4,9 @@
 #include "base/trace_folders.h"
 #include "cli/status_line.h"
 #include "cli/summary_file.h"
-#include "cli/trace_directory.h"
-#include "cli/trace_files.h"
 #include "consumerd/control/channel.h"
+#include "consumerd/sink/trace_directory.h"
+#include "consumerd/sink/trace_files.h"
 
 #include <nlohmann/json.hpp>
 

@@ -123,6 +123,10 @@ Status flush_out(const std::function<bool()>& is_enough) {
     return Error::from_errno(out.error_number(), "Could not write to standard output");
 }
 
+void say_error(const std::string& line) {
+    print_error("plumb: {}\n", without_controls(line));
+}
+
 void put_error(std::string_view text) {
     const int kept = errno;
     if (is_apart) {

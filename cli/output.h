@@ -44,6 +44,8 @@ void put_out(std::string_view text);
 Status flush_out(const std::function<bool()>& is_enough = {});
 /* Standard error, at once, from any thread. errno is kept. */
 void put_error(std::string_view text);
+/* "plumb: LINE", without what controls a terminal. */
+void say_error(const std::string& line);
 /* Once, behind all other messages: the result, which finds room however much waits. */
 void put_result(std::string_view text);
 /* What is worth nothing later: only if nothing else waits to be said. Whether it was. */

@@ -10,9 +10,9 @@
 #include "cli/output.h"
 #include "cli/status_line.h"
 #include "cli/summary_file.h"
-#include "cli/trace_directory.h"
 #include "consumerd/line/line_receiver.h"
 #include "consumerd/line/serial_line.h"
+#include "consumerd/sink/trace_directory.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -169,7 +169,7 @@ int run_receive(const ReceiveOptions& options) {
         const int failed = complain(input.error());
         return input.error().number() == wrong_words ? exit_status_of_wrong_words : failed;
     }
-    auto directory = TraceDirectory::claim(options.directory, options.force, ::geteuid() == 0);
+    auto directory = TraceDirectory::claim(options.directory, options.force, ::geteuid() == 0, say_error);
     if (!directory) return complain(directory.error());
     const auto folder = Folder::open(directory->path());
     if (!folder) return complain(folder.error());

@@ -5,6 +5,7 @@
 #define PLUMB_CLI_RECORD_OPTIONS_H
 
 #include "base/result.h"
+#include "consumerd/control/ring_sizes.h"
 #include "consumerd/control/session.h"
 #include "consumerd/line/serial_line.h"
 
@@ -88,12 +89,6 @@ Result<ChunkOptions> chunk_options(const RecordOptions& options);
 
 /* The channel, without its clock. */
 Result<ChannelConfig> channel_config(const RecordOptions& options);
-
-/* Whether so much memory may be had at all: not in a memory cgroup that is nearly full, where somebody would be killed
- * for it, nor beyond a limit of file sizes. Of the room in /dev/shm the channel itself speaks. */
-Status check_memory_for(const ChannelConfig& config);
-/* RLIMIT_FSIZE, the largest number if there is none. */
-std::uint64_t file_size_limit();
 
 /* Whether tracepoints of programs are to be recorded at all: -a with nothing that names programs or their events asks for the
  * kernel's alone. */

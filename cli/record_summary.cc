@@ -4,7 +4,7 @@
 #include "base/output_buffer.h"
 #include "cli/losses.h"
 #include "cli/status_line.h"
-#include "cli/trace_files.h"
+#include "consumerd/drain/totals_json.h"
 
 #include <nlohmann/json.hpp>
 
@@ -96,34 +96,11 @@ std::string losses_text(const RecordSummary& summary) {
     return text + cut + not_described_lines(totals, "") + before;
 }
 
-/* "zero" numbers are left out by whoever made the list. */
-Json counts_json(const std::vector<NamedCount>& counts) {
-    Json object = Json::object();
-    for (const NamedCount& each : counts)
-        object[each.name] = each.count;
-    return object;
-}
-
-Json processes_json(const std::vector<TracedName>& processes) {
-    Json list = Json::array();
-    for (const TracedName& process : processes)
-        list.push_back(
-            {{"pid", process.process_id}, {"name", process.name}, {"executable", process.executable}});
-    return list;
-}
-
 Json unreachable_json(const std::vector<Unreachable>& processes) {
     Json list = Json::array();
     for (const Unreachable& each : processes)
         list.push_back({{"pid", each.process_id}, {"reason", each.reason}});
     return list;
-}
-
-Json files_json(const std::string& directory) {
-    Json files = Json::object();
-    for (const auto& [name, bytes] : files_of_trace(directory))
-        files[name] = bytes;
-    return files;
 }
 
 /* Of those that lack the same, one line. */
@@ -154,10 +131,6 @@ Json left_out_json(const std::vector<LeftOut>& left_out) {
     for (const LeftOut& each : left_out)
         list.push_back({{"event", each.event}, {"missing_fields", each.missing}});
     return list;
-}
-
-const char* mode_name(plumb_ring_mode mode) {
-    return mode == PLUMB_MODE_OVERWRITE ? "overwrite" : mode == PLUMB_MODE_BLOCK ? "block" : "discard";
 }
 
 std::string disturbed_text(const std::vector<Disturbed>& disturbed) {
@@ -262,40 +235,12 @@ std::string summary_json(const RecordSummary& summary) {
     root["problems"] = summary.problems;
     if (!summary.why_empty.lines.empty()) root["why_empty"] = summary.why_empty.lines;
     if (!summary.left_out.empty()) root["left_out_by_filter"] = left_out_json(summary.left_out);
-    root["events"] = totals.progress.events;
-    root["events_by_name"] = counts_json(totals.events);
-    root["kernel_events_read"] = totals.kernel_events_read;
-    root["events_lost"] = totals.progress.events_discarded;
-    root["events_lost_by_cause"] = counts_json(totals.events_lost);
-    root["subbufs_lost"] = totals.progress.subbufs_lost;
-    root["subbufs_lost_by_cause"] = counts_json(totals.subbufs_lost);
-    if (!totals.write_error.empty()) root["write_error"] = totals.write_error;
-    root["missed"] = counts_json(totals.missed);
-    root["not_switched_on"] = counts_json(totals.not_switched_on);
-    root["not_described"] = counts_json(totals.not_described);
-    root["notes"] = counts_json(totals.notes);
-    root["processes"] = processes_json(totals.processes);
-    if (totals.further_processes != 0) root["processes_not_named"] = totals.further_processes;
-    root["threads"] = totals.threads;
-    root["objects"] = totals.objects;
-    root["bytes"] = totals.progress.bytes;
-    root["files"] = files_json(summary.directory);
-    root["packets"] = totals.packets;
-    root["clock"] = {{"name", totals.clock.clock},
-                     {"frequency_hz", totals.clock.frequency_hz},
-                     {"rate_source", totals.clock.rate_source},
-                     {"baseline_ns", totals.clock.baseline_ns},
-                     {"uncertainty_ns", totals.clock.uncertainty_ns},
-                     {"worst_deviation_ns", totals.clock.worst_deviation_ns}};
-    if (totals.clock.apart_ns != 0) root["clock"]["apart_ns"] = totals.clock.apart_ns;
-    root["channel"] = {{"mode", mode_name(summary.channel.mode)},
-                       {"subbuf_bytes", summary.channel.subbuf_bytes},
-                       {"subbuf_count", summary.channel.subbuf_count}};
+    put_totals(root, totals, summary.channel, summary.directory);
     root["unreachable"] = unreachable_json(summary.unreachable);
     root["reached_late"] = unreachable_json(summary.reached_late);
     root["disturbed"] = disturbed;
-    root["left_running"] = processes_json(summary.left_running);
-    root["ended_since"] = processes_json(summary.ended_since);
+    root["left_running"] = processes_as_json(summary.left_running);
+    root["ended_since"] = processes_as_json(summary.ended_since);
     return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

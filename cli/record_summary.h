@@ -7,13 +7,13 @@
 #define PLUMB_CLI_RECORD_SUMMARY_H
 
 #include "base/result.h"
-#include "cli/chunk_folders.h"
-#include "cli/rule_filters.h"
 #include "cli/why_empty.h"
 #include "consumerd/control/channel.h"
 #include "consumerd/control/quiescence.h"
+#include "consumerd/control/rule_filters.h"
 #include "consumerd/drain/drain_totals.h"
 #include "consumerd/line/serial_line.h"
+#include "consumerd/sink/chunk_folders.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -197,7 +197,7 @@ Status Recorder::prepare() {
         line_ = std::move(*line);
         line_->end_when(is_end_waiting);
     }
-    auto claimed = TraceDirectory::claim(options_.directory, options_.force, is_of_others);
+    auto claimed = TraceDirectory::claim(options_.directory, options_.force, is_of_others, say_error);
     if (!claimed) return claimed.error();
     if (options_.directory.empty()) options_.directory = claimed->path();
     directory_.emplace(std::move(*claimed));

@@ -12,14 +12,12 @@
 #define PLUMB_CLI_RECORDER_H
 
 #include "base/file.h"
-#include "cli/chunk_folders.h"
 #include "cli/launch.h"
 #include "cli/other_users.h"
 #include "cli/record_options.h"
 #include "cli/record_summary.h"
 #include "cli/recorder_socket.h"
 #include "cli/status_line.h"
-#include "cli/trace_directory.h"
 #include "cli/why_empty.h"
 #include "consumerd/control/left_channel.h"
 #include "consumerd/control/session.h"
@@ -29,6 +27,8 @@
 #include "consumerd/kernel/executable_watch.h"
 #include "consumerd/kernel/kernel_session.h"
 #include "consumerd/line/serial_line.h"
+#include "consumerd/sink/chunk_folders.h"
+#include "consumerd/sink/trace_directory.h"
 
 #include <cstdint>
 #include <map>

@@ -1,5 +1,5 @@
 #include "cli/recorder.h"
-#include "cli/rule_filters.h"
+#include "consumerd/control/rule_filters.h"
 #include "consumerd/control/traced_processes.h"
 
 #include <fmt/format.h>

@@ -8,9 +8,9 @@
 #include "cli/option_checks.h"
 #include "cli/output.h"
 #include "cli/recorder_socket.h"
-#include "cli/trace_directory.h"
 #include "consumerd/control/state.h"
 #include "consumerd/control/user_directory.h"
+#include "consumerd/sink/trace_directory.h"
 
 #include <fmt/format.h>
 

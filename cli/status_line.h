@@ -4,6 +4,7 @@
 #ifndef PLUMB_CLI_STATUS_LINE_H
 #define PLUMB_CLI_STATUS_LINE_H
 
+#include "base/number_text.h"
 #include "consumerd/drain/drain_totals.h"
 
 #include <cstdint>
@@ -11,13 +12,6 @@
 #include <string>
 
 namespace plumb {
-
-/* "1,234,567" */
-std::string with_commas(std::uint64_t number);
-/* "12.3 MiB" */
-std::string size_text(std::uint64_t bytes);
-/* "1 event", "5 events" */
-std::string counted(std::uint64_t number, const std::string& noun);
 
 class StatusLine {
 public:

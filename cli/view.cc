@@ -7,7 +7,7 @@
 #include "cli/option_checks.h"
 #include "cli/output.h"
 #include "cli/record_options.h"
-#include "cli/trace_directory.h"
+#include "consumerd/sink/trace_directory.h"
 
 #include "trace/show/event_filter.h"
 #include "trace/show/event_writer.h"

@@ -1,4 +1,4 @@
-#include "cli/trace_files.h"
+#include "consumerd/sink/trace_files.h"
 
 #include "base/trace_folders.h"
 

@@ -1,4 +1,4 @@
-#include "cli/chunk_folders.h"
+#include "consumerd/sink/chunk_folders.h"
 
 #include "base/trace_folders.h"
 

@@ -2,8 +2,8 @@
  * The files that a trace consists of. Each is a trace of its own to a reader, so one that is missing looks like programs
  * that did nothing; its recorder writes down which there are, and how large.
  */
-#ifndef PLUMB_CLI_TRACE_FILES_H
-#define PLUMB_CLI_TRACE_FILES_H
+#ifndef PLUMB_CONSUMERD_SINK_TRACE_FILES_H
+#define PLUMB_CONSUMERD_SINK_TRACE_FILES_H
 
 #include <cstdint>
 #include <string>

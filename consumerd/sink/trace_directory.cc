@@ -1,10 +1,9 @@
-#include "cli/trace_directory.h"
+#include "consumerd/sink/trace_directory.h"
 
 #include "base/file.h"
 #include "base/output_buffer.h"
 #include "base/processes.h"
 #include "base/trace_folders.h"
-#include "cli/output.h"
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -156,14 +155,13 @@ int move_in(int folder, const std::string& from, const std::string& to) {
     return ::unlinkat(folder, from.c_str(), AT_REMOVEDIR) == 0 ? 0 : errno;
 }
 
-void remove_aside(const std::string& path) try {
+void remove_aside(const std::string& path, const TraceDirectory::Say& say) try {
     Status removed = remove_trace_files(path);
     if (removed && ::rmdir(path.c_str()) != 0) removed = Error::from_errno(errno, "Could not remove it");
     if (!removed)
-        print_error("plumb: the trace that was replaced is still in {}: {}\n", without_controls(path),
-                    without_controls(removed.error().message()));
+        say(fmt::format("the trace that was replaced is still in {}: {}", path, removed.error().message()));
 } catch (const std::bad_alloc&) {
-    put_error("plumb: the trace that was replaced is still there: memory ran out.\n");
+    say("the trace that was replaced is still there: memory ran out.");
 }
 
 /* The file system of an open file as /proc/locks names it, "00:2d:". That is not always what stat() says: btrfs has numbers of
@@ -217,18 +215,19 @@ bool is_being_written(const std::string& path) {
 }
 
 /* "plumb-trace-20240131-235959", with a number behind it if that is taken: by whoever made it first. */
-Result<TraceDirectory> TraceDirectory::claim_any(bool is_private) {
+Result<TraceDirectory> TraceDirectory::claim_any(bool is_private, const Say& say) {
     const std::string name = fmt::format("plumb-trace-{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr)));
     constexpr int numbers_max = 10'000;
     for (int i = 1; i < numbers_max; i++) {
-        auto claimed = claim(i == 1 ? name : fmt::format("{}-{}", name, i), false, is_private);
+        auto claimed = claim(i == 1 ? name : fmt::format("{}-{}", name, i), false, is_private, say);
         if (claimed || claimed.error().number() != EEXIST) return claimed;
     }
     return Error("{} and all names like it are taken.", name).hint("Choose a directory with -o.");
 }
 
-Result<TraceDirectory> TraceDirectory::claim(const std::string& as_given, bool force, bool is_private) {
-    if (as_given.empty()) return claim_any(is_private);
+Result<TraceDirectory> TraceDirectory::claim(const std::string& as_given, bool force, bool is_private,
+                                             const Say& say) {
+    if (as_given.empty()) return claim_any(is_private, say);
     const std::string path = without_slashes(as_given);
     constexpr int tries_max = 10; /* who has just finished there may remove it between our steps */
     for (int tries = 0; tries < tries_max; tries++) {
@@ -245,7 +244,7 @@ Result<TraceDirectory> TraceDirectory::claim(const std::string& as_given, bool f
             return Error("{} exists, and is not a directory: --force replaces nothing but an old trace.",
                          path);
         if (!folder) return folder.error();
-        TraceDirectory claimed(std::move(*folder));
+        TraceDirectory claimed(std::move(*folder), say);
         if (Status locked = claimed.lock(); !locked) return locked.error();
         if (!claimed.folder_.is_at(path)) continue;
         if (Status own = is_new ? ok() : claimed.check_owner(); !own) return own.error();
@@ -256,6 +255,15 @@ Result<TraceDirectory> TraceDirectory::claim(const std::string& as_given, bool f
         return claimed;
     }
     return Error("{} is made and removed by others all the time.", path);
+}
+
+Result<TraceDirectory> TraceDirectory::take_over(const std::string& path, const Say& say) {
+    auto folder = Folder::open(path);
+    if (!folder) return folder.error();
+    TraceDirectory taken(std::move(*folder), say);
+    if (Status locked = taken.lock(); !locked) return locked.error().as(EWOULDBLOCK);
+    if (Status own = taken.check_owner(); !own) return own.error();
+    return taken;
 }
 
 /* Where the file system has no locks, nobody is kept out. */
@@ -384,9 +392,9 @@ void TraceDirectory::keep() {
     const std::string folder = folder_.path_of(aside_);
     aside_.clear();
     try {
-        removal_ = std::thread([folder] { remove_aside(folder); });
+        removal_ = std::thread([folder, say = say_] { remove_aside(folder, say); });
     } catch (const std::system_error&) {
-        remove_aside(folder);
+        remove_aside(folder, say_);
     }
 }
 
@@ -395,7 +403,7 @@ TraceDirectory::~TraceDirectory() {
     if (!is_ours_ || !check()) return;
     const std::string now = path();
     const Status removed = remove_trace_files(now, aside_);
-    if (Status back = put_back(); !back) print_error("plumb: {}\n", without_controls(back.error().message()));
+    if (Status back = put_back(); !back) say_(back.error().message());
     if (removed && is_new_) ::rmdir(now.c_str());
 }
 

@@ -2,8 +2,8 @@
  * The filters of a recording's rules (--filter, -e 'shop:order if ...') beside the events that are known: what makes no sense of
  * them, and which of them a filter leaves out for want of a field.
  */
-#ifndef PLUMB_CLI_RULE_FILTERS_H
-#define PLUMB_CLI_RULE_FILTERS_H
+#ifndef PLUMB_CONSUMERD_CONTROL_RULE_FILTERS_H
+#define PLUMB_CONSUMERD_CONTROL_RULE_FILTERS_H
 
 #include "base/result.h"
 #include "consumerd/control/session.h"

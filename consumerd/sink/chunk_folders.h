@@ -5,11 +5,11 @@
  * watches one directory, and what was left unfinished says so. The number comes first, as time alone would not tell chunks of the
  * same second apart, and a clock may be set back.
  */
-#ifndef PLUMB_CLI_CHUNK_FOLDERS_H
-#define PLUMB_CLI_CHUNK_FOLDERS_H
+#ifndef PLUMB_CONSUMERD_SINK_CHUNK_FOLDERS_H
+#define PLUMB_CONSUMERD_SINK_CHUNK_FOLDERS_H
 
 #include "base/result.h"
-#include "cli/trace_directory.h"
+#include "consumerd/sink/trace_directory.h"
 
 #include <cstdint>
 #include <deque>

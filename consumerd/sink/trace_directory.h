@@ -3,13 +3,14 @@
  * folder of the same directory, and removes it when there is another one in its place: what comes to nothing costs nobody
  * a trace. Nothing but an old trace is replaced: a directory that holds anything else is left alone.
  */
-#ifndef PLUMB_CLI_TRACE_DIRECTORY_H
-#define PLUMB_CLI_TRACE_DIRECTORY_H
+#ifndef PLUMB_CONSUMERD_SINK_TRACE_DIRECTORY_H
+#define PLUMB_CONSUMERD_SINK_TRACE_DIRECTORY_H
 
 #include "base/folder.h"
 #include "base/result.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -24,10 +25,14 @@ std::uint32_t writer_of(const std::string& path);
 /* A directory that one process writes a trace into: locked meanwhile, so that no other --force removes it. */
 class TraceDirectory {
 public:
+    /* Takes a line for a person, from any thread: what goes wrong with an old trace does not stop the new one. */
+    using Say = std::function<void(const std::string&)>;
     /* Makes the directory, one named after the time if `path` is empty; with `force`, one that holds a trace of Plumb will do,
      * if nobody writes there: it is empty then, but for what was put aside. `is_private`: where it is made, nobody else may
      * enter it. */
-    static Result<TraceDirectory> claim(const std::string& path, bool force, bool is_private);
+    static Result<TraceDirectory> claim(const std::string& path, bool force, bool is_private, const Say& say);
+    /* One that somebody else has claimed, and kept, before: what is in it stays. EWOULDBLOCK: it is being written. */
+    static Result<TraceDirectory> take_over(const std::string& path, const Say& say);
     TraceDirectory(TraceDirectory&&) noexcept = default;
     TraceDirectory& operator=(TraceDirectory&&) = delete;
     /* Unless it was worth keeping, removes the trace in it, and puts the old one back; the directory goes if it was made here. */
@@ -48,8 +53,8 @@ public:
     Status check() const;
 
 private:
-    explicit TraceDirectory(Folder folder) : folder_(std::move(folder)) {}
-    static Result<TraceDirectory> claim_any(bool is_private);
+    TraceDirectory(Folder folder, Say say) : folder_(std::move(folder)), say_(std::move(say)) {}
+    static Result<TraceDirectory> claim_any(bool is_private, const Say& say);
     Status lock() const;
     Status check_owner() const;
     Status put_aside();
@@ -57,6 +62,7 @@ private:
     Status put_back();
 
     Folder folder_; /* holds the lock */
+    Say say_;
     bool is_ours_ = false;
     bool is_new_ = false;
     std::string aside_; /* the folder in it that holds the old trace; empty: there is none */

@@ -1,4 +1,4 @@
-#include "cli/rule_filters.h"
+#include "consumerd/control/rule_filters.h"
 
 #include "base/glob.h"
 #include "consumerd/control/rule_condition.h"
