@@ -49,6 +49,9 @@ inline bool is_aside_folder(std::string_view name) {
     return is_numbered(name, aside_start);
 }
 
+/* Beside the chunks of a session that is kept: how far they are whole, while they are written. */
+inline constexpr const char* journal_name = ".plumb-journal";
+
 } // namespace plumb
 
 #endif

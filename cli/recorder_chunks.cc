@@ -10,8 +10,6 @@
 
 #include <fmt/format.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
@@ -102,20 +100,12 @@ Status Recorder::make_next_sinks(const std::string& directory) {
     return other_users_ ? other_users_->make_next_sinks(directory) : ok();
 }
 
-/* The moment in which this chunk ends: shortly ahead, so that every domain has heard of it before it has a record that is younger,
- * and over when this returns. */
 std::uint64_t Recorder::cut() const {
-    constexpr std::uint64_t ahead =
-        std::uint64_t{1} << 19; /* counts of the clock: 0.2 ms of a cycle counter, 0.5 ms in nanoseconds */
-    constexpr unsigned pause_us = 100, tries_max = 100;
-    const std::uint64_t at = drain_->now() + ahead;
-    drain_->announce_cut(at);
-    if (kernel_drain_) kernel_drain_->announce_cut(at);
-    if (other_users_) other_users_->announce_cut(at);
-    for (unsigned tries = 0; drain_->now() <= at && tries < tries_max;
-         tries++) /* the clock may be set back */
-        ::usleep(pause_us);
-    return at;
+    return cut_soon(*drain_, [this](std::uint64_t at) {
+        drain_->announce_cut(at);
+        if (kernel_drain_) kernel_drain_->announce_cut(at);
+        if (other_users_) other_users_->announce_cut(at);
+    });
 }
 
 /* Returns where the chunk is that has ended. */

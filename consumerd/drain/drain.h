@@ -208,6 +208,10 @@ private:
     DrainProgress progress_;
 };
 
+/* The moment in which a chunk ends: shortly ahead, so that every domain has heard of it (`announce`) before it has a record that
+ * is younger, and over when this returns. */
+uint64_t cut_soon(const Drain& drain, const std::function<void(uint64_t at)>& announce);
+
 } // namespace plumb
 
 #endif

@@ -11,6 +11,8 @@
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/sink/kill_point.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -242,6 +244,17 @@ void Drain::forget_chunk() {
         std::fill(counts.begin(), counts.end(), 0);
     else
         std::copy(counts_before_.begin(), counts_before_.end(), counts.begin());
+}
+
+uint64_t cut_soon(const Drain& drain, const std::function<void(uint64_t at)>& announce) {
+    constexpr uint64_t ahead =
+        uint64_t{1} << 19; /* counts of the clock: 0.2 ms of a cycle counter, 0.5 ms in nanoseconds */
+    constexpr unsigned pause_us = 100, tries_max = 100;
+    const uint64_t at = drain.now() + ahead;
+    announce(at);
+    for (unsigned tries = 0; drain.now() <= at && tries < tries_max; tries++) /* the clock may be set back */
+        ::usleep(pause_us);
+    return at;
 }
 
 } // namespace plumb

@@ -37,6 +37,13 @@ public:
     ChunkFolders(const TraceDirectory& directory, ChunkLimits limits)
         : directory_(&directory), limits_(limits) {}
 
+    /* Those that another one of these has left are known from then on, and not made again. Of the unfinished ones, those in which
+     * nothing is go; the others are returned. */
+    std::vector<std::string> take_over();
+    /* One of those: it is whole by now. Or nothing is in it. */
+    Status finish_left(const std::string& name, std::uint64_t events, std::uint64_t bytes);
+    void drop_left(const std::string& name);
+
     /* The folder of the next chunk; where it is. Then it is entered: it is the one that is written from now on. Or it is
      * dropped. */
     Result<std::string> make();
@@ -47,12 +54,16 @@ public:
     std::string path() const { return path_of(name_ + unfinished_name_end); }
     std::string final_path() const { return path_of(name_); }
     std::uint64_t number() const { return number_; }
+    /* It is not worth a chunk. */
+    void drop_current();
     /* It is whole. */
     Status finish(std::uint64_t events, std::uint64_t bytes);
 
     /* Removes the oldest of the finished ones, as many as the limits ask. Why one could not be removed goes into `problems`; it
      * is not tried again. */
     void remove_old(std::uint64_t bytes_being_written, std::vector<Error>& problems);
+    /* All of them, whatever the limits; how many. */
+    std::uint64_t remove_finished(std::vector<Error>& problems);
     bool limits_bytes() const { return limits_.bytes.has_value(); }
 
     /* Names of those that were finished, and not removed here. */
@@ -64,6 +75,7 @@ private:
         std::string name;
         std::uint64_t events, bytes;
     };
+    bool remove_oldest(std::vector<Error>& problems);
     static constexpr const char* unfinished_name_end = ".part";
     std::string path_of(const std::string& name) const { return directory_->path() + "/" + name; }
 

@@ -74,7 +74,7 @@ Result<std::vector<TracePart>> trace_files(const fs::path& path, bool may_hold_o
     for (fs::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
         const fs::directory_entry& entry = *at;
         const std::string name = entry.path().filename();
-        if ((name == "summary.json" || name == ".summary.json.new") &&
+        if ((name == "summary.json" || name == ".summary.json.new" || name == journal_name) &&
             type_of(entry) == fs::file_type::regular) {
             files.push_back({entry.path(), true});
             continue;

@@ -1,0 +1,28 @@
+/*
+ * Who asks plumb-consumerd: connects to it, starts it if it is not there, and waits for what it says. The command and the library
+ * are made of this.
+ */
+#ifndef PLUMB_CONSUMERD_DAEMON_CLIENT_H
+#define PLUMB_CONSUMERD_DAEMON_CLIENT_H
+
+#include "base/result.h"
+#include "consumerd/daemon/message.h"
+
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+/* {"command": command, ...request}: the answer, without its "ok". A daemon is started where one is needed: to create a session, or to
+ * look after those that there are. Where there is neither, the error's number() is ENOENT. */
+Result<Json> ask_daemon(const std::string& command, Json request = Json::object());
+
+/* Of sessions that have a description; no daemon is asked. */
+std::vector<std::string> described_sessions();
+
+/* "plumb-consumerd" beside this executable, as installed or as built; else as PATH has it. */
+std::string daemon_program();
+
+} // namespace plumb
+
+#endif

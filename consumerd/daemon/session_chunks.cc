@@ -1,0 +1,227 @@
+/*
+ * What a session writes: chunks that end when they are asked to, by time or by size, and snapshots of a flight recorder.
+ */
+#include "consumerd/daemon/session_recording.h"
+
+#include "consumerd/drain/snapshot.h"
+#include "consumerd/drain/totals_json.h"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+namespace plumb {
+namespace {
+
+/* What is kept of what went wrong. */
+constexpr std::size_t problems_max = 8;
+/* Behind a rotation that failed, as on a full disk. */
+constexpr std::uint64_t retry_ns = 1'000'000'000;
+
+void keep_last(std::vector<std::string>& problems) {
+    if (problems.size() > problems_max)
+        problems.erase(problems.begin(), problems.end() - static_cast<std::ptrdiff_t>(problems_max));
+}
+
+} // namespace
+
+/* Returns where the chunk is that has ended; nothing where it holds nothing, and goes on. */
+Result<std::string> SessionRecording::end_chunk() {
+    if (Status there = directory_->check(); !there) return there.error().with("No chunk was ended");
+    const auto directory = chunks_->make();
+    if (!directory) return directory.error().with("The chunk goes on, since the next one can not begin");
+    auto sink = drain_->make_next_sink(*directory);
+    if (!sink) {
+        chunks_->drop();
+        return sink.error().with("The chunk goes on, since the next one can not begin");
+    }
+    const std::uint64_t at = cut_soon(*drain_, [this](std::uint64_t cut) { drain_->announce_cut(cut); });
+    Drain::Chunk ended = drain_->rotate(std::move(*sink), *directory, at);
+    std::vector<Error> problems;
+    if (!ended.written) problems.push_back(ended.written.error());
+    const std::string path = chunks_->final_path();
+    finish_chunk(std::move(ended.totals), problems, at);
+    chunks_->enter();
+    chunk_began_ = at;
+    chunk_began_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC);
+    remove_old_chunks();
+    return path;
+}
+
+Status SessionRecording::store_chunk_summary(const std::string& path, std::uint64_t number,
+                                             const plumb_clock_page& clock, std::uint64_t began,
+                                             std::uint64_t ended, const DrainTotals& totals,
+                                             const std::vector<Error>& problems) const {
+    const std::int64_t begin_ns = clock_to_wall_ns(clock, began), end_ns = clock_to_wall_ns(clock, ended);
+    std::string final_path = path;
+    if (final_path.ends_with(unfinished_end)) final_path.resize(final_path.size() - unfinished_end.size());
+    Json summary = {{"trace", final_path},
+                    {"chunk", {{"number", number}, {"begin_ns", begin_ns}, {"end_ns", end_ns}}},
+                    {"name", description_.name},
+                    {"duration_ns", end_ns - begin_ns},
+                    {"complete", problems.empty() && totals.write_error.empty()},
+                    {"problems", Json::array()}};
+    for (const Error& problem : problems)
+        summary["problems"].push_back(problem.message());
+    put_totals(summary, totals, session_ ? session_->channel().config() : description_.channel_config(),
+               path);
+    const auto folder = Folder::open(path);
+    if (!folder) return folder.error();
+    return folder->replace_file("summary.json",
+                                summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+/* The summary comes before the name that says that all is there. */
+void SessionRecording::finish_chunk(DrainTotals totals, const std::vector<Error>& problems,
+                                    std::uint64_t ended) {
+    for (const Error& problem : problems)
+        problems_.push_back(problem.message());
+    Status finished = store_chunk_summary(chunks_->path(), chunks_->number(), drain_->clock_page(),
+                                          chunk_began_, ended, totals, problems);
+    if (finished) finished = chunks_->finish(totals.progress.events, totals.progress.bytes);
+    if (!finished) {
+        log_(finished.error().message());
+        problems_.push_back(finished.error().message());
+    }
+    keep_last(problems_);
+}
+
+/* In the order of the chunks: the journal knows the last two, and the next chunk makes it forget the first of them. */
+Result<std::optional<LeftTrace>> SessionRecording::close_left_chunks() {
+    chunks_.emplace(*directory_, ChunkLimits{description_.keep_chunks, description_.keep_bytes});
+    const std::vector<std::string> unfinished = chunks_->take_over();
+    auto left = close_left_trace(journal_path());
+    if (!left && left.error().number() == ENOENT) return std::optional<LeftTrace>();
+    if (!left && left.error().number() == EBUSY) return left.error();
+    if (!left) {
+        log_(left.error().message());
+        problems_.push_back(left.error().message());
+        return std::optional<LeftTrace>();
+    }
+    for (const LeftChunk& chunk : left->chunks) {
+        const std::string name = chunk.directory.substr(chunk.directory.rfind('/') + 1);
+        if (std::find(unfinished.begin(), unfinished.end(), name) == unfinished.end()) continue;
+        if (chunk.is_empty) {
+            chunks_->drop_left(name);
+            continue;
+        }
+        const std::uint64_t number = std::strtoull(name.c_str() + name.find('-') + 1, nullptr, 10);
+        Status finished = store_chunk_summary(chunk.directory, number, chunk.clock, chunk.began, chunk.ended,
+                                              chunk.totals, chunk.problems);
+        if (finished)
+            finished = chunks_->finish_left(name, chunk.totals.progress.events, chunk.totals.progress.bytes);
+        if (!finished) return finished.error().with("The chunk that was left can not be finished");
+    }
+    return std::optional<LeftTrace>(std::move(*left));
+}
+
+void SessionRecording::remove_old_chunks() {
+    std::vector<Error> problems;
+    chunks_->remove_old(drain_->progress().chunk_bytes, problems);
+    for (const Error& problem : problems)
+        log_(problem.message());
+}
+
+/* Times that were missed, as while the worker was stopped, are passed over. */
+void SessionRecording::look_at_chunks(std::uint64_t now_ns) {
+    const DrainProgress so_far = drain_->progress();
+    const std::uint64_t period_ns = description_.rotate_period_ns;
+    const bool is_time = period_ns != 0 && now_ns >= next_rotation_ns_;
+    const bool is_large = description_.rotate_bytes != 0 && so_far.chunk_events != 0 &&
+                          so_far.chunk_bytes >= description_.rotate_bytes;
+    if (is_time) next_rotation_ns_ += ((now_ns - next_rotation_ns_) / period_ns + 1) * period_ns;
+    const bool is_idle = !description_.is_started && so_far.chunk_events == 0;
+    const bool may_try = !has_failed_to_rotate_ || now_ns >= chunk_began_ns_ + retry_ns;
+    if ((!is_time && !is_large) || is_idle || !may_try) return;
+    const auto ended = end_chunk();
+    if (!ended && !has_failed_to_rotate_) log_(ended.error().message());
+    has_failed_to_rotate_ = !ended;
+    if (!ended) chunk_began_ns_ = now_ns;
+}
+
+Result<Json> SessionRecording::rotate() {
+    if (!drain_)
+        return Error("Session {} is a flight recorder.", description_.name)
+            .hint("`plumb snapshot {}` writes what it holds.", description_.name);
+    const auto ended = end_chunk();
+    if (!ended) return ended.error();
+    return Json{{"directory", *ended}};
+}
+
+/* The last chunk, if nothing is in it and others are, says nothing. */
+void SessionRecording::end_drain() {
+    drain_->stop();
+    std::vector<Error> problems;
+    if (Status finished = drain_->finish(); !finished) problems.push_back(finished.error());
+    const DrainTotals totals = drain_->chunk_totals();
+    const bool is_empty = totals.progress.events == 0 && totals.progress.events_discarded == 0 &&
+                          totals.progress.subbufs_lost == 0 && problems.empty();
+    if (is_empty && chunks_->number() > 1)
+        chunks_->drop_current();
+    else
+        finish_chunk(totals, problems, drain_->now());
+    drain_.reset();
+    (void)!::unlink(journal_path().c_str());
+}
+
+Result<std::string> SessionRecording::take_snapshot() {
+    SnapshotOptions options;
+    if (Status there = directory_->check(); !there) return there.error().with("No snapshot was taken");
+    const auto folder = directory_->make_snapshot(description_.snapshots);
+    if (!folder) return folder.error().with("No snapshot was taken");
+    options.drain = drain_options(*folder);
+    options.drain.ring_places = description_.ring_places;
+    options.drain.names_found = names_found_;
+    auto taken = plumb::take_snapshot(*session_, *calibration_, nullptr, options);
+    if (!taken) return taken.error().with("No snapshot was taken");
+    description_.ring_places = taken->ring_places;
+    Json summary = {{"trace", *folder},
+                    {"name", description_.name},
+                    {"complete", taken->problems.empty() && taken->totals.write_error.empty()},
+                    {"problems", taken->problems}};
+    put_totals(summary, taken->totals, session_->channel().config(), *folder);
+    const auto opened = Folder::open(*folder);
+    if (!opened) return opened.error();
+    if (Status stored = opened->replace_file(
+            "summary.json", summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+        !stored)
+        return stored.error();
+    if (!taken->problems.empty())
+        return Error("The snapshot in {} is not complete: {}", *folder, taken->problems.front());
+    return *folder;
+}
+
+Result<Json> SessionRecording::snapshot() {
+    if (drain_)
+        return Error("Session {} is no flight recorder: what it records is in {} already.", description_.name,
+                     description_.output)
+            .hint("`plumb create --snapshot` makes one; `plumb rotate {}` ends a chunk.", description_.name);
+    const auto taken = take_snapshot();
+    if (!taken) return taken.error();
+    if (Status stored = store(); !stored) return stored.error();
+    return Json{{"directory", *taken}};
+}
+
+/* Of a flight recorder: all that it holds counts as read. */
+Result<Json> SessionRecording::clear() {
+    if (!drain_) {
+        const auto taken = take_snapshot();
+        if (!taken) return taken.error();
+        for (std::uint32_t number = 1; number <= description_.snapshots; number++)
+            (void)directory_->remove_trace(fmt::format("snapshot-{}", number)).has_value();
+        if (Status stored = store(); !stored) return stored.error();
+        return Json::object();
+    }
+    const auto ended = end_chunk();
+    if (!ended) return ended.error();
+    std::vector<Error> problems;
+    const std::uint64_t removed = chunks_->remove_finished(problems);
+    if (!problems.empty()) return problems.front();
+    return Json{{"chunks_removed", removed}};
+}
+
+} // namespace plumb

@@ -1,0 +1,310 @@
+#include "consumerd/daemon/session_description.h"
+
+#include "consumerd/control/rule_condition.h"
+#include "consumerd/daemon/daemon_folder.h"
+#include "consumerd/drain/totals_json.h"
+#include "consumerd/event/log_levels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <initializer_list>
+#include <limits>
+#include <string_view>
+
+namespace plumb {
+namespace {
+
+constexpr std::uint64_t format_version = 1;
+constexpr std::uint64_t least_period_ns = 100'000'000, least_rotate_bytes = 64 * 1024;
+
+struct Named {
+    plumb_clock_mode mode;
+    const char* name;
+};
+constexpr Named clocks[] = {{PLUMB_CLOCK_TSC, "tsc"},
+                            {PLUMB_CLOCK_MONOTONIC, "mono"},
+                            {PLUMB_CLOCK_BOOTTIME, "boot"},
+                            {PLUMB_CLOCK_REALTIME, "real"}};
+
+Status check_keys(const Json& object, std::initializer_list<std::string_view> known) {
+    for (const auto& [key, value] : object.items())
+        if (std::find(known.begin(), known.end(), key) == known.end())
+            return Error("\"{}\" is not known here.", key)
+                .hint("Is it of a newer version, or a slip?")
+                .as(EINVAL);
+    return ok();
+}
+
+/* Reads one member after the other; the first error is kept. */
+class Members {
+public:
+    explicit Members(const Json& object) : object_(object) {}
+    bool has(const char* name) const { return object_.contains(name); }
+    std::string text(const char* name, std::optional<std::string> fallback = {}) {
+        return take(text_in(object_, name, std::move(fallback)));
+    }
+    std::uint64_t number(const char* name, std::optional<std::uint64_t> fallback = {}) {
+        return take(number_in(object_, name, fallback));
+    }
+    std::uint32_t small_number(const char* name, std::uint32_t fallback) {
+        const std::uint64_t value = number(name, fallback);
+        if (value > std::numeric_limits<std::uint32_t>::max()) refuse(Error("\"{}\" is too large.", name));
+        return static_cast<std::uint32_t>(value);
+    }
+    bool flag(const char* name, bool fallback) { return take(flag_in(object_, name, fallback)); }
+    void refuse(const Error& error) {
+        if (!problem_) problem_ = error.as(EINVAL);
+    }
+    Status status() const { return problem_ ? Status(*problem_) : ok(); }
+
+private:
+    template <typename T>
+    T take(Result<T> result) {
+        if (result) return std::move(*result);
+        refuse(result.error());
+        return T{};
+    }
+    const Json& object_;
+    std::optional<Error> problem_;
+};
+
+std::optional<plumb_ring_mode> mode_of_name(const std::string& name) {
+    for (const plumb_ring_mode mode : {PLUMB_MODE_DISCARD, PLUMB_MODE_OVERWRITE, PLUMB_MODE_BLOCK})
+        if (name == ring_mode_name(mode)) return mode;
+    return {};
+}
+
+std::uint64_t cookie_in(Members& members) {
+    const std::string text = members.text("cookie", "0");
+    std::uint64_t cookie = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, wrong] = std::from_chars(text.data(), end, cookie, 16);
+    if (wrong != std::errc() || rest != end) members.refuse(Error("\"cookie\" is no number in base 16."));
+    return cookie;
+}
+
+void check_chunks(const SessionDescription& session, Members& members) {
+    const bool rotates = session.rotate_period_ns != 0 || session.rotate_bytes != 0;
+    if (session.rotate_period_ns != 0 && session.rotate_period_ns < least_period_ns)
+        members.refuse(Error("A chunk lasts at least 100ms."));
+    if (session.rotate_bytes != 0 && session.rotate_bytes < least_rotate_bytes)
+        members.refuse(Error("A chunk has at least 64K."));
+    if (session.is_flight_recorder() && (rotates || session.keep_chunks || session.keep_bytes))
+        members.refuse(Error("A flight recorder writes snapshots when it is asked, and no chunks."));
+}
+
+Json places_as_json(const std::vector<RingPlace>& places) {
+    Json list = Json::array();
+    for (const RingPlace& place : places)
+        list.push_back({{"position", place.position}, {"told", place.told}});
+    return list;
+}
+
+Result<std::vector<RingPlace>> read_places(const Json& object) {
+    std::vector<RingPlace> places;
+    const auto list = object.find("ring_places");
+    if (list == object.end()) return places;
+    const Error wrong = Error("\"ring_places\" is not what a worker writes.").as(EINVAL);
+    if (!list->is_array()) return wrong;
+    for (const Json& each : *list) {
+        RingPlace place;
+        const auto position = each.is_object() ? number_in(each, "position") : wrong;
+        const Json told = each.is_object() ? each.value("told", Json()) : Json();
+        if (!position || !told.is_array() || told.size() != place.told.size()) return wrong;
+        place.position = *position;
+        for (std::size_t i = 0; i < place.told.size(); i++) {
+            if (!told[i].is_number_unsigned()) return wrong;
+            place.told[i] = told[i].get<std::uint64_t>();
+        }
+        places.push_back(place);
+    }
+    return places;
+}
+
+} // namespace
+
+const char* clock_name(plumb_clock_mode clock) {
+    const auto* const found = std::find_if(std::begin(clocks), std::end(clocks),
+                                           [&](const Named& each) { return each.mode == clock; });
+    return found == std::end(clocks) ? "" : found->name;
+}
+
+std::optional<plumb_clock_mode> clock_of_name(const std::string& name) {
+    if (name.empty()) return PLUMB_CLOCK_NONE;
+    const auto* const found = std::find_if(std::begin(clocks), std::end(clocks),
+                                           [&](const Named& each) { return name == each.name; });
+    if (found == std::end(clocks)) return {};
+    return found->mode;
+}
+
+ChannelConfig SessionDescription::channel_config() const {
+    ChannelConfig config;
+    config.session_name = name;
+    config.mode = mode;
+    config.rings_on_demand = rings_on_demand;
+    if (subbuf_bytes != 0) config.subbuf_bytes = subbuf_bytes;
+    if (subbuf_count != 0) config.subbuf_count = subbuf_count;
+    if (mode == PLUMB_MODE_BLOCK) config.block_timeout_ns = block_timeout_ns;
+    config.clock_mode = clock;
+    return config;
+}
+
+Json rule_as_json(const Rule& rule) {
+    Json object = {{"event", rule.pattern}};
+    if (!rule.condition.empty()) object["filter"] = rule.condition;
+    if (rule.log_level != every_log_level) object["log_level"] = log_level_name(rule.log_level);
+    if (rule.who.kind == PLUMB_WHO_PROCESS) object["process"] = rule.who.id;
+    if (rule.who.kind == PLUMB_WHO_EXECUTABLE) object["executable"] = rule.who.executable;
+    return object;
+}
+
+Result<Rule> read_rule(const Json& object) {
+    if (!object.is_object()) return Error("A rule is no object.").as(EINVAL);
+    Members members(object);
+    Rule rule;
+    rule.pattern = members.text("event");
+    rule.condition = members.text("filter", "");
+    if (members.has("log_level")) {
+        const auto level = parse_log_level(members.text("log_level"));
+        if (level)
+            rule.log_level = *level;
+        else
+            members.refuse(level.error());
+    }
+    if (members.has("process") && members.has("executable"))
+        members.refuse(Error("A rule is for a process, or for an executable, and not for both."));
+    if (members.has("process")) rule.who = Who::process(members.small_number("process", 0));
+    if (members.has("executable")) rule.who = Who::with_executable(members.text("executable"));
+    if (Status sound = members.status(); !sound) return sound.error();
+    if (const auto encoded = encode_rule(rule, 0); !encoded) return encoded.error();
+    if (rule.condition.empty()) return rule;
+    if (rule.pattern.starts_with('!'))
+        return Error("\"{}\" leaves events out, all of them, and has no filter.", rule.pattern).as(EINVAL);
+    const auto tree = parse_rule_condition(rule.condition);
+    if (!tree) return tree.error().with("The filter of {}", rule.pattern);
+    if (const auto code = encode_condition(*tree); !code)
+        return code.error().with("The filter of {}", rule.pattern);
+    return rule;
+}
+
+Result<std::vector<Rule>> read_rules(const Json& request, const char* name) {
+    std::vector<Rule> rules;
+    const auto list = request.find(name);
+    if (list == request.end()) return rules;
+    if (!list->is_array()) return Error("\"{}\" is no list.", name).as(EINVAL);
+    if (list->size() > PLUMB_MAX_RULES)
+        return Error("{} rules are asked for, and {} are possible.", list->size(), PLUMB_MAX_RULES)
+            .hint("Use patterns with * instead of many single events.")
+            .as(EINVAL);
+    for (const Json& each : *list) {
+        auto rule = read_rule(each);
+        if (!rule) return rule.error();
+        rules.push_back(std::move(*rule));
+    }
+    return rules;
+}
+
+std::string rule_text(const Rule& rule) {
+    std::string text = rule.pattern;
+    if (!rule.condition.empty()) text += " if " + rule.condition;
+    if (rule.log_level != every_log_level)
+        text += fmt::format(", {} and more severe", log_level_name(rule.log_level));
+    if (rule.who.kind == PLUMB_WHO_PROCESS) text += fmt::format(", of process {}", rule.who.id);
+    if (rule.who.kind == PLUMB_WHO_EXECUTABLE) text += ", of " + rule.who.executable;
+    return text;
+}
+
+Json description_as_json(const SessionDescription& session, bool whole) {
+    Json object = {{"format", format_version}, {"name", session.name}, {"output", session.output}};
+    object["mode"] = ring_mode_name(session.mode);
+    if (session.subbuf_bytes != 0) object["subbuf_bytes"] = session.subbuf_bytes;
+    if (session.subbuf_count != 0) object["subbuf_count"] = session.subbuf_count;
+    if (session.mode == PLUMB_MODE_BLOCK) object["block_timeout_ns"] = session.block_timeout_ns;
+    if (session.rings_on_demand) object["rings_on_demand"] = true;
+    if (session.clock != PLUMB_CLOCK_NONE) object["clock"] = clock_name(session.clock);
+    if (session.is_plain) object["plain"] = true;
+    if (session.filtered_too) object["seccomp"] = true;
+    if (session.rotate_period_ns != 0) object["rotate_period_ns"] = session.rotate_period_ns;
+    if (session.rotate_bytes != 0) object["rotate_bytes"] = session.rotate_bytes;
+    if (session.keep_chunks) object["keep_chunks"] = *session.keep_chunks;
+    if (session.keep_bytes) object["keep_bytes"] = *session.keep_bytes;
+    object["rules"] = Json::array();
+    for (const DescribedRule& each : session.rules) {
+        Json rule = rule_as_json(each.rule);
+        if (whole && each.process_start_ns != 0) rule["process_start_ns"] = each.process_start_ns;
+        object["rules"].push_back(std::move(rule));
+    }
+    object["started"] = session.is_started;
+    if (!whole) return object;
+    if (session.cookie != 0) object["cookie"] = fmt::format("{:016x}", session.cookie);
+    if (session.snapshots != 0) object["snapshots"] = session.snapshots;
+    if (session.is_ending) object["ending"] = true;
+    if (!session.ring_places.empty()) object["ring_places"] = places_as_json(session.ring_places);
+    return object;
+}
+
+Result<SessionDescription> read_description(const Json& object) {
+    if (!object.is_object()) return Error("The description of a session is no object.").as(EINVAL);
+    if (Status known =
+            check_keys(object, {"format",       "name",         "output",           "mode",
+                                "subbuf_bytes", "subbuf_count", "block_timeout_ns", "rings_on_demand",
+                                "clock",        "plain",        "seccomp",          "rotate_period_ns",
+                                "rotate_bytes", "keep_chunks",  "keep_bytes",       "rules",
+                                "started",      "cookie",       "snapshots",        "ending",
+                                "ring_places"});
+        !known)
+        return known.error();
+    Members members(object);
+    SessionDescription session;
+    if (const std::uint64_t version = members.number("format"); members.status() && version != format_version)
+        members.refuse(Error("It is of format {}, and {} is known.", version, format_version));
+    session.name = members.text("name");
+    if (Status possible = check_session_name(session.name); !possible) members.refuse(possible.error());
+    session.output = members.text("output");
+    if (!session.output.starts_with('/') || session.output.find('\0') != std::string::npos)
+        members.refuse(Error("\"output\" is no path from the root on."));
+    const std::string mode = members.text("mode", "discard");
+    if (const auto known = mode_of_name(mode))
+        session.mode = *known;
+    else
+        members.refuse(Error("There is no mode \"{}\": discard, overwrite or block.", mode));
+    const std::string clock = members.text("clock", "");
+    if (const auto known = clock_of_name(clock))
+        session.clock = *known;
+    else
+        members.refuse(Error("There is no clock \"{}\": tsc, mono, boot or real.", clock));
+    session.subbuf_bytes = members.small_number("subbuf_bytes", 0);
+    session.subbuf_count = members.small_number("subbuf_count", 0);
+    session.block_timeout_ns = members.number("block_timeout_ns", session.block_timeout_ns);
+    session.rings_on_demand = members.flag("rings_on_demand", false);
+    session.is_plain = members.flag("plain", false);
+    session.filtered_too = members.flag("seccomp", false);
+    session.rotate_period_ns = members.number("rotate_period_ns", 0);
+    session.rotate_bytes = members.number("rotate_bytes", 0);
+    if (members.has("keep_chunks")) session.keep_chunks = members.number("keep_chunks");
+    if (members.has("keep_bytes")) session.keep_bytes = members.number("keep_bytes");
+    session.is_started = members.flag("started", false);
+    session.cookie = cookie_in(members);
+    session.snapshots = members.small_number("snapshots", 0);
+    session.is_ending = members.flag("ending", false);
+    check_chunks(session, members);
+    if (Status sound = members.status(); !sound) return sound.error();
+    const auto rules = read_rules(object, "rules");
+    if (!rules) return rules.error();
+    for (std::size_t i = 0; i < rules->size(); i++) {
+        const auto start_ns = number_in(object["rules"][i], "process_start_ns", 0);
+        if (!start_ns) return start_ns.error();
+        session.rules.push_back({(*rules)[i], *start_ns});
+    }
+    auto places = read_places(object);
+    if (!places) return places.error();
+    session.ring_places = std::move(*places);
+    if (const auto layout = lay_out_channel(session.channel_config()); !layout) return layout.error();
+    return session;
+}
+
+} // namespace plumb

@@ -1,0 +1,69 @@
+/*
+ * What a session of plumb-consumerd is: what it was asked to be, and what its worker must know to find it again. It stands in one
+ * JSON file (daemon_folder.h), which `plumb save` prints and `plumb load` reads. Together with the state file and the channel that
+ * is all there is of a session.
+ */
+#ifndef PLUMB_CONSUMERD_DAEMON_SESSION_DESCRIPTION_H
+#define PLUMB_CONSUMERD_DAEMON_SESSION_DESCRIPTION_H
+
+#include "base/result.h"
+#include "consumerd/control/session.h"
+#include "consumerd/daemon/message.h"
+#include "consumerd/drain/source.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+struct DescribedRule {
+    Rule rule;
+    std::uint64_t process_start_ns = 0; /* of a rule for one process: which that is */
+};
+
+struct SessionDescription {
+    std::string name;
+    std::string output; /* absolute */
+    plumb_ring_mode mode = PLUMB_MODE_DISCARD;
+    std::uint32_t subbuf_bytes = 0, subbuf_count = 0; /* 0: as there is room */
+    std::uint64_t block_timeout_ns = 1'000'000'000;
+    bool rings_on_demand = false;
+    plumb_clock_mode clock = PLUMB_CLOCK_NONE;            /* the best that there is */
+    bool is_plain = false;                                /* records as they lie in the rings */
+    bool filtered_too = false;                            /* programs with seccomp filters */
+    std::uint64_t rotate_period_ns = 0, rotate_bytes = 0; /* 0: not by that */
+    std::optional<std::uint64_t> keep_chunks, keep_bytes;
+    std::vector<DescribedRule> rules;
+    bool is_started = false;
+
+    /* The worker's: */
+    std::uint64_t cookie = 0;           /* 0: the session was never made */
+    std::vector<RingPlace> ring_places; /* of a flight recorder: what its last snapshot went up to */
+    std::uint32_t snapshots = 0;        /* that were tried */
+    bool is_ending = false;             /* it was to be destroyed: whoever finds it goes on with that */
+
+    bool is_flight_recorder() const { return mode == PLUMB_MODE_OVERWRITE; }
+    ChannelConfig channel_config() const;
+};
+
+/* `whole`: with what is the worker's. */
+Json description_as_json(const SessionDescription& description, bool whole);
+/* Everything is checked, and what is not known refused: it may be somebody's by hand, or of another version. */
+Result<SessionDescription> read_description(const Json& object);
+
+Json rule_as_json(const Rule& rule);
+/* As a request has them: {"event": "shop:*", "filter": "id > 7", "log_level": "warning", "process": 42, "executable": "*shop"}. */
+Result<Rule> read_rule(const Json& object);
+Result<std::vector<Rule>> read_rules(const Json& request, const char* name);
+
+/* "shop:* if id > 7, of process 42": for a person. */
+std::string rule_text(const Rule& rule);
+
+const char* clock_name(plumb_clock_mode clock);
+std::optional<plumb_clock_mode> clock_of_name(const std::string& name);
+
+} // namespace plumb
+
+#endif

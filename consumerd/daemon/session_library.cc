@@ -1,0 +1,179 @@
+/* libplumb-control: the functions of <plumb/session.h>, over the same client as the command's. */
+#include "consumerd/daemon/client.h"
+#include "consumerd/daemon/session_description.h"
+
+#include <plumb/session.h>
+
+#include <fmt/chrono.h>
+
+#include <cerrno>
+#include <ctime>
+#include <filesystem>
+#include <new>
+#include <string>
+
+struct plumb_control {
+    std::string error, answer;
+};
+
+namespace {
+
+using plumb::Json;
+
+std::string text(const char* words) {
+    return words != nullptr ? words : "";
+}
+
+/* No exception leaves the library. */
+template <typename Request>
+int ask(plumb_control* control, const char* command, const Request& request) {
+    if (control == nullptr) return -EINVAL;
+    try {
+        control->error.clear();
+        control->answer.clear();
+        const plumb::Result<Json> asked = request();
+        const auto answer = asked ? plumb::ask_daemon(command, *asked) : asked;
+        if (answer) {
+            control->answer = plumb::text_of(*answer);
+            return 0;
+        }
+        control->error = answer.error().message();
+        const int number = answer.error().number();
+        return number > 0 ? -number : -EIO;
+    } catch (const std::bad_alloc&) {
+        return -ENOMEM;
+    } catch (const std::exception&) {
+        return -EIO;
+    }
+}
+
+int ask_of(plumb_control* control, const char* command, const char* name) {
+    return ask(control, command, [=]() -> plumb::Result<Json> { return Json{{"session", text(name)}}; });
+}
+
+int change(plumb_control* control, const char* command, const char* name, const plumb_session_rule* rules,
+           std::size_t count) {
+    return ask(control, command, [=]() -> plumb::Result<Json> {
+        Json request = {{"session", text(name)}, {"rules", Json::array()}};
+        if (count == 0) request["all"] = true;
+        for (std::size_t i = 0; i < count; i++) {
+            Json rule = {{"event", text(rules[i].event)}};
+            if (rules[i].filter != nullptr) rule["filter"] = rules[i].filter;
+            if (rules[i].log_level != nullptr) rule["log_level"] = rules[i].log_level;
+            if (rules[i].executable != nullptr) rule["executable"] = rules[i].executable;
+            if (rules[i].process_id != 0) rule["process"] = rules[i].process_id;
+            request["rules"].push_back(std::move(rule));
+        }
+        return request;
+    });
+}
+
+Json description_of(const char* name, const plumb_session_options& options) {
+    std::error_code failed;
+    std::string output = text(options.output);
+    if (output.empty())
+        output =
+            fmt::format("plumb-trace-{}-{:%Y%m%d-%H%M%S}", text(name), fmt::localtime(std::time(nullptr)));
+    Json object = {{"format", 1},
+                   {"name", text(name)},
+                   {"output", std::filesystem::absolute(output, failed).lexically_normal().string()}};
+    const auto put_text = [&](const char* key, const char* value) {
+        if (value != nullptr) object[key] = value;
+    };
+    const auto put_number = [&](const char* key, std::uint64_t value) {
+        if (value != 0) object[key] = value;
+    };
+    put_text("mode", options.mode);
+    put_text("clock", options.clock);
+    put_number("subbuf_bytes", options.subbuf_bytes);
+    put_number("subbuf_count", options.subbuf_count);
+    put_number("block_timeout_ns", options.block_timeout_ns);
+    put_number("rotate_period_ns", options.rotate_period_ns);
+    put_number("rotate_bytes", options.rotate_bytes);
+    put_number("keep_chunks", options.keep_chunks);
+    put_number("keep_bytes", options.keep_bytes);
+    object["rings_on_demand"] = options.rings_on_demand != 0;
+    object["plain"] = options.plain != 0;
+    object["seccomp"] = options.seccomp != 0;
+    return object;
+}
+
+} // namespace
+
+#pragma GCC visibility push(default)
+
+plumb_control* plumb_control_open(void) {
+    return new (std::nothrow) plumb_control;
+}
+
+void plumb_control_close(plumb_control* control) {
+    delete control;
+}
+
+const char* plumb_control_error(const plumb_control* control) {
+    return control != nullptr ? control->error.c_str() : "There is no control: memory ran out.";
+}
+
+const char* plumb_control_answer(const plumb_control* control) {
+    return control != nullptr ? control->answer.c_str() : "";
+}
+
+int plumb_session_create(plumb_control* control, const char* name, const plumb_session_options* options) {
+    return ask(control, "create", [=]() -> plumb::Result<Json> {
+        return Json{
+            {"description", description_of(name, options != nullptr ? *options : plumb_session_options{})}};
+    });
+}
+
+int plumb_session_enable(plumb_control* control, const char* name, const plumb_session_rule* rules,
+                         std::size_t count) {
+    return change(control, "enable", name, rules, count);
+}
+
+int plumb_session_disable(plumb_control* control, const char* name, const plumb_session_rule* rules,
+                          std::size_t count) {
+    return change(control, "disable", name, rules, count);
+}
+
+int plumb_session_start(plumb_control* control, const char* name) {
+    return ask_of(control, "start", name);
+}
+
+int plumb_session_stop(plumb_control* control, const char* name) {
+    return ask_of(control, "stop", name);
+}
+
+int plumb_session_rotate(plumb_control* control, const char* name) {
+    return ask_of(control, "rotate", name);
+}
+
+int plumb_session_snapshot(plumb_control* control, const char* name) {
+    return ask_of(control, "snapshot", name);
+}
+
+int plumb_session_clear(plumb_control* control, const char* name) {
+    return ask_of(control, "clear", name);
+}
+
+int plumb_session_destroy(plumb_control* control, const char* name) {
+    return ask_of(control, "destroy", name);
+}
+
+int plumb_session_status(plumb_control* control, const char* name) {
+    if (name != nullptr) return ask_of(control, "status", name);
+    return ask(control, "status", []() -> plumb::Result<Json> { return Json::object(); });
+}
+
+int plumb_session_save(plumb_control* control, const char* name) {
+    return ask_of(control, "save", name);
+}
+
+int plumb_session_load(plumb_control* control, const char* description) {
+    return ask(control, "create", [=]() -> plumb::Result<Json> {
+        auto object = plumb::parse_message(text(description));
+        if (!object) return object.error();
+        return Json{{"description", std::move(*object)}};
+    });
+}
+
+#pragma GCC visibility pop

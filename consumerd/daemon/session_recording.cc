@@ -1,0 +1,431 @@
+#include "consumerd/daemon/session_recording.h"
+
+#include "base/processes.h"
+#include "consumerd/control/ring_sizes.h"
+#include "consumerd/control/rule_filters.h"
+#include "consumerd/control/traced_processes.h"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace plumb {
+namespace {
+
+/* Of events that come, as of the processor's wake-ups when none do: the drain has its own. */
+constexpr std::uint64_t idle_ns = 2'000'000'000;
+
+std::vector<Rule> rules_in(const std::vector<DescribedRule>& described) {
+    std::vector<Rule> rules;
+    for (const DescribedRule& each : described)
+        rules.push_back(each.rule);
+    return rules;
+}
+
+bool is_for_same(const Who& a, const Who& b) {
+    return a.kind == b.kind && a.id == b.id && a.executable == b.executable;
+}
+
+bool is_same_rule(const Rule& a, const Rule& b) {
+    return a.pattern == b.pattern && is_for_same(a.who, b.who) && a.log_level == b.log_level &&
+           a.condition == b.condition;
+}
+
+/* Whether a rule is what was named: by its pattern, and by whatever else was said. */
+bool is_named(const Rule& rule, const Rule& which) {
+    return rule.pattern == which.pattern &&
+           (which.who.kind == PLUMB_WHO_ALL || is_for_same(rule.who, which.who)) &&
+           (which.log_level == every_log_level || which.log_level == rule.log_level) &&
+           (which.condition.empty() || which.condition == rule.condition);
+}
+
+} // namespace
+
+Result<std::unique_ptr<SessionRecording>> SessionRecording::begin(const DaemonFolder& folder,
+                                                                  SessionDescription description, Log log) {
+    std::unique_ptr<SessionRecording> recording(
+        new SessionRecording(folder, std::move(description), std::move(log)));
+    if (Status opened = recording->open(); !opened) return opened.error();
+    return recording;
+}
+
+SessionRecording::~SessionRecording() {
+    if (!is_gone_) leave();
+}
+
+QuiescenceOptions SessionRecording::quiescence() const {
+    QuiescenceOptions options;
+    options.filtered_too = description_.filtered_too;
+    return options;
+}
+
+Status SessionRecording::store() const {
+    return folder_.write(description_.name, description_as_json(description_, true).dump(2) + "\n");
+}
+
+std::vector<Rule> SessionRecording::rules() const {
+    return rules_in(description_.rules);
+}
+
+Status SessionRecording::open() {
+    begun_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC);
+    auto calibration = ClockCalibration::start(description_.clock);
+    if (!calibration) return calibration.error();
+    description_.clock = calibration->mode();
+    ChannelConfig config = description_.channel_config();
+    config.clock_mode = calibration->mode();
+    if (description_.subbuf_count == 0) choose_ring_sizes(config, description_.subbuf_bytes == 0);
+    if (Status possible = check_memory_for(config); !possible) return possible;
+    description_.subbuf_bytes = config.subbuf_bytes;
+    description_.subbuf_count = config.subbuf_count;
+    if (Status opened = open_directory(); !opened) return opened;
+    if (Status opened = open_session(config); !opened) return opened;
+    calibration_ = std::move(*calibration);
+    if (Status opened = open_drain(); !opened) return opened;
+    directory_->keep();
+    /* Whatever is on: what is described is what is meant. */
+    auto begun = session_->set_rules(description_.is_started ? rules() : std::vector<Rule>());
+    if (!begun) return begun.error();
+    unreachable_ = begun->unreachable;
+    return ok();
+}
+
+Status SessionRecording::open_directory() {
+    const bool is_new = description_.cookie == 0;
+    auto directory = is_new ? TraceDirectory::claim(description_.output, false, ::geteuid() == 0, log_)
+                            : TraceDirectory::take_over(description_.output, log_);
+    if (!directory) return directory.error();
+    directory_.emplace(std::move(*directory));
+    return ok();
+}
+
+/* Programs of ours look in one of them, and it may be another one than it was: plumb.ko comes and goes. */
+Result<Session> SessionRecording::take_over() const {
+    std::optional<Error> problem;
+    for (const UserPlace& place : places_of(::geteuid())) {
+        auto directory = UserDirectory::open_existing(place);
+        if (!directory) continue;
+        auto session = Session::adopt_in(std::move(*directory), description_.cookie, quiescence());
+        if (session) return session;
+        if (!problem || problem->number() == ENOENT) problem = session.error();
+    }
+    return problem ? *problem : Error("There is no directory of user {}.", ::geteuid()).as(ENOENT);
+}
+
+/* The cookie is stored before there is anything of that name: whoever comes next finds what there is. */
+Status SessionRecording::open_session(ChannelConfig config) {
+    if (description_.cookie != 0) {
+        auto session = take_over();
+        if (session) {
+            session_ = std::move(*session);
+            return ok();
+        }
+        const Error& why = session.error();
+        if (why.number() != ENOENT && why.number() != EBADMSG) return why;
+        log_(why.with("The session begins anew, since its channel can not be taken over").message());
+        if (why.number() == EBADMSG)
+            for (const UserPlace& place : places_of(::geteuid()))
+                if (const auto directory = UserDirectory::open_existing(place))
+                    (void)stop_keeping(*directory, description_.cookie).has_value();
+        description_.ring_places.clear();
+    }
+    description_.cookie = random_cookie();
+    if (Status stored = store(); !stored) return stored;
+    config.is_kept = true;
+    auto session = Session::create(config, quiescence(), {}, description_.cookie);
+    if (!session) return session.error();
+    session_ = std::move(*session);
+    for (const Error& each : session_->left_behind())
+        log_(each.message());
+    return ok();
+}
+
+ChannelDrainOptions SessionRecording::drain_options(const std::string& directory) {
+    ChannelDrainOptions options;
+    options.directory = directory;
+    options.trace_name = description_.name;
+    options.is_compact = !description_.is_plain;
+    options.log = log_;
+    options.idle_interval_ns = idle_ns;
+    return options;
+}
+
+Status SessionRecording::open_drain() {
+    if (description_.is_flight_recorder()) {
+        calibration_->publish(session_->channel().header().clock);
+        return ok();
+    }
+    auto left = close_left_chunks();
+    if (!left) return left.error();
+    const auto first = chunks_->make();
+    if (!first) return first.error();
+    chunks_->enter();
+    ChannelDrainOptions options = drain_options(*first);
+    options.ring_memory = session_->channel().ring_memory();
+    options.made_as = session_->channel().made_as();
+    options.journal = journal_path();
+    options.left = std::move(*left);
+    auto drain = drain_live_channel(session_->channel().bytes(), *calibration_, std::move(options));
+    if (!drain) return drain.error();
+    drain_ = std::move(*drain);
+    if (Status kept = drain_->keep_for_chunks(); !kept) return kept;
+    if (Status started = drain_->start(); !started) return started;
+    chunk_began_ = drain_->now();
+    chunk_began_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC);
+    next_rotation_ns_ = chunk_began_ns_ + description_.rotate_period_ns;
+    return ok();
+}
+
+/* Of processes that are named all events are known, as far as they are loaded: a filter that makes no sense of them is a slip. */
+Status SessionRecording::check_filters_for(const std::vector<Rule>& added) const {
+    const bool has_filters =
+        std::any_of(added.begin(), added.end(), [](const Rule& rule) { return !rule.condition.empty(); });
+    if (!has_filters) return ok();
+    const auto running = traced_processes(const_cast<Session&>(*session_).state());
+    if (!running) return ok();
+    for (const Rule& rule : added) {
+        if (rule.who.kind != PLUMB_WHO_PROCESS) continue;
+        std::vector<EventDescription> events;
+        for (const TracedProcess& process : *running)
+            if (process.process_id == rule.who.id)
+                for (const TracedObject& object : process.objects)
+                    events.insert(events.end(), object.content.events.begin(), object.content.events.end());
+        if (Status sensible = check_filters({rule}, events); !sensible)
+            return sensible.error().with("The filter");
+    }
+    return ok();
+}
+
+Json SessionRecording::answer_of(const Report& report) const {
+    Json answer = Json::object();
+    answer["followed"] = report.acknowledged.size();
+    answer["unreachable"] = Json::array();
+    for (const Unreachable& each : report.unreachable)
+        answer["unreachable"].push_back({{"pid", each.process_id}, {"reason", each.reason}});
+    if (!report.disturbed.empty()) answer["disturbed_calls"] = report.disturbed.size();
+    return answer;
+}
+
+/* The description first: what is published and not described would be on, and nobody would know of it. */
+Result<Report> SessionRecording::change_rules(std::vector<DescribedRule> next, const std::vector<Rule>& added,
+                                              const std::vector<Rule>& removed) {
+    std::swap(description_.rules, next);
+    if (Status stored = store(); !stored) {
+        std::swap(description_.rules, next);
+        return stored.error();
+    }
+    Report report;
+    if (!description_.is_started) return report;
+    const auto go_back = [&](const Error& error) {
+        std::swap(description_.rules, next);
+        if (Status stored = store(); !stored) log_(stored.error().message());
+        return error;
+    };
+    if (!added.empty()) {
+        const auto enabled = session_->enable(added);
+        if (!enabled) return go_back(enabled.error());
+        report.add(*enabled);
+    }
+    if (!removed.empty()) {
+        const auto disabled = session_->disable(removed);
+        if (!disabled) return go_back(disabled.error());
+        report.add(*disabled);
+    }
+    unreachable_ = report.unreachable;
+    return report;
+}
+
+Result<Json> SessionRecording::enable(const std::vector<Rule>& rules) {
+    if (rules.empty()) return Error("No rule was given.").as(EINVAL);
+    if (Status sensible = check_filters_for(rules); !sensible) return sensible.error();
+    std::vector<DescribedRule> next = description_.rules;
+    std::vector<Rule> added;
+    for (const Rule& rule : rules) {
+        const auto is_it = [&](const DescribedRule& known) { return is_same_rule(known.rule, rule); };
+        if (std::any_of(next.begin(), next.end(), is_it)) continue;
+        DescribedRule described{rule, 0};
+        if (rule.who.kind == PLUMB_WHO_PROCESS) {
+            const auto start_ns = process_start_boottime_ns(rule.who.id);
+            if (!start_ns) return Error("There is no process {}.", rule.who.id).as(ESRCH);
+            described.process_start_ns = *start_ns;
+        }
+        next.push_back(std::move(described));
+        added.push_back(rule);
+    }
+    if (next.size() > PLUMB_MAX_RULES)
+        return Error("All {} rules are taken.", PLUMB_MAX_RULES)
+            .hint("Use patterns with * instead of many single events.");
+    const auto report = change_rules(std::move(next), added, {});
+    if (!report) return report.error();
+    Json answer = answer_of(*report);
+    answer["rules_added"] = added.size();
+    answer["started"] = description_.is_started;
+    return answer;
+}
+
+Result<Json> SessionRecording::disable(const std::vector<Rule>& which, bool all) {
+    std::vector<DescribedRule> next;
+    std::vector<Rule> removed;
+    for (const DescribedRule& each : description_.rules) {
+        const auto is_it = [&](const Rule& named) { return is_named(each.rule, named); };
+        if (all || std::any_of(which.begin(), which.end(), is_it))
+            removed.push_back(each.rule);
+        else
+            next.push_back(each);
+    }
+    for (const Rule& named : which)
+        if (std::none_of(removed.begin(), removed.end(),
+                         [&](const Rule& rule) { return is_named(rule, named); })) {
+            std::vector<std::string> known;
+            for (const DescribedRule& each : description_.rules)
+                known.push_back(rule_text(each.rule));
+            return Error("Session {} has no rule {}.", description_.name, rule_text(named))
+                .hint("{}", known.empty() ? "It has none at all."
+                                          : fmt::format("It has: {}.", fmt::join(known, "; ")))
+                .as(ENOENT);
+        }
+    const auto report = change_rules(std::move(next), {}, removed);
+    if (!report) return report.error();
+    Json answer = answer_of(*report);
+    answer["rules_removed"] = removed.size();
+    return answer;
+}
+
+Result<Report> SessionRecording::switch_on(bool is_on) {
+    description_.is_started = is_on;
+    if (Status stored = store(); !stored) {
+        description_.is_started = !is_on;
+        return stored.error();
+    }
+    const auto report = is_on ? session_->enable(rules()) : session_->disable(rules());
+    if (!report) {
+        description_.is_started = !is_on;
+        if (Status stored = store(); !stored) log_(stored.error().message());
+        return report.error();
+    }
+    unreachable_ = report->unreachable;
+    return report;
+}
+
+Result<Json> SessionRecording::start() {
+    if (description_.is_started)
+        return Error("Session {} is started already.", description_.name).as(EALREADY);
+    const auto report = switch_on(true);
+    if (!report) return report.error();
+    Json answer = answer_of(*report);
+    if (description_.rules.empty())
+        answer["notes"] = {fmt::format("Session {} has no rules yet, and records nothing: `plumb enable {} "
+                                       "PATTERN` adds some.",
+                                       description_.name, description_.name)};
+    return answer;
+}
+
+/* What was recorded is on disk and whole when it has stopped. */
+Result<Json> SessionRecording::stop() {
+    if (!description_.is_started)
+        return Error("Session {} is stopped already.", description_.name).as(EALREADY);
+    const auto report = switch_on(false);
+    if (!report) return report.error();
+    Json answer = answer_of(*report);
+    if (!drain_) return answer;
+    const auto ended = end_chunk();
+    if (!ended)
+        answer["notes"] = {ended.error().message()};
+    else if (!ended->empty())
+        answer["directory"] = *ended;
+    return answer;
+}
+
+/* Said first: who dies in the middle of it has it finished by the next worker. */
+Result<Json> SessionRecording::end() {
+    description_.is_ending = true;
+    if (Status stored = store(); !stored) return stored.error();
+    auto report = session_->end();
+    if (!report) {
+        description_.is_ending = false;
+        (void)store().has_value();
+        return report.error();
+    }
+    Json answer = answer_of(*report);
+    if (drain_)
+        end_drain();
+    else if (const auto taken = take_snapshot(); !taken)
+        problems_.push_back(taken.error().message());
+    if (Status unlinked = session_->remove_channel(); !unlinked && unlinked.error().number() != ENOENT)
+        problems_.push_back(unlinked.error().message());
+    answer["output"] = directory_->path();
+    answer["problems"] = problems_;
+    is_gone_ = true;
+    folder_.remove(description_.name);
+    return answer;
+}
+
+void SessionRecording::finish_ending(const DaemonFolder& folder, SessionDescription description, Log log) {
+    SessionRecording recording(folder, std::move(description), log);
+    recording.is_gone_ = true;
+    const std::string name = recording.description_.name;
+    const auto give_up = [&](const Error& why) {
+        log(why.with("Session {} is removed, though not all of it could be ended", name).message());
+        for (const UserPlace& place : places_of(::geteuid()))
+            if (const auto directory = UserDirectory::open_existing(place))
+                (void)stop_keeping(*directory, recording.description_.cookie).has_value();
+        folder.remove(name);
+    };
+    if (Status opened = recording.open_directory(); !opened) return give_up(opened.error());
+    auto session = recording.take_over();
+    if (!session) { /* it was ended; what was not read is left for `plumb extract` */
+        if (!recording.description_.is_flight_recorder())
+            if (const auto closed = recording.close_left_chunks(); !closed) log(closed.error().message());
+        (void)!::unlink(recording.journal_path().c_str());
+        recording.directory_->keep();
+        return give_up(session.error());
+    }
+    recording.session_ = std::move(*session);
+    auto calibration = ClockCalibration::start(recording.description_.clock);
+    if (!calibration) return give_up(calibration.error());
+    recording.calibration_ = std::move(*calibration);
+    if (Status opened = recording.open_drain(); !opened) return give_up(opened.error());
+    recording.directory_->keep();
+    if (const auto ended = recording.end(); !ended) give_up(ended.error());
+}
+
+void SessionRecording::leave() {
+    is_gone_ = true;
+    if (drain_) drain_->stop();
+    drain_.reset();
+    if (session_) session_->leave();
+    session_.reset();
+}
+
+/* Whoever gets the number of one that has ended was not asked for. */
+void SessionRecording::leave_off_ended() {
+    std::vector<DescribedRule> next;
+    std::vector<Rule> removed;
+    for (const DescribedRule& each : description_.rules)
+        if (each.rule.who.kind == PLUMB_WHO_PROCESS &&
+            !is_same_process(each.rule.who.id, each.process_start_ns))
+            removed.push_back(each.rule);
+        else
+            next.push_back(each);
+    if (removed.empty()) return;
+    if (const auto done = change_rules(std::move(next), {}, removed); !done) log_(done.error().message());
+}
+
+std::uint64_t SessionRecording::look() {
+    const std::uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
+    sample(now_ns);
+    leave_off_ended();
+    std::uint64_t again_ns = std::min(idle_ns, session_->hold_filtered());
+    if (!drain_) return again_ns;
+    look_at_chunks(now_ns);
+    if (description_.rotate_period_ns != 0) {
+        const std::uint64_t later_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
+        again_ns = std::min(again_ns, next_rotation_ns_ - std::min(next_rotation_ns_, later_ns));
+    }
+    return again_ns;
+}
+
+} // namespace plumb

@@ -1,0 +1,124 @@
+/*
+ * What a worker does for its session: the session itself, the drain of its channel, and the chunks or snapshots that it writes.
+ *
+ * A recording survives its worker: whatever is to be known is in the description (written before it is made true, so that who
+ * comes next makes it true), in the channel, and in the state file. So everything here begins with one of two: a session that was
+ * never made, or one that is taken over.
+ */
+#ifndef PLUMB_CONSUMERD_DAEMON_SESSION_RECORDING_H
+#define PLUMB_CONSUMERD_DAEMON_SESSION_RECORDING_H
+
+#include "base/trace_folders.h"
+#include "consumerd/clock/clock_calibration.h"
+#include "consumerd/control/session.h"
+#include "consumerd/daemon/daemon_folder.h"
+#include "consumerd/daemon/message.h"
+#include "consumerd/daemon/session_description.h"
+#include "consumerd/drain/channel_source.h"
+#include "consumerd/drain/drain.h"
+#include "consumerd/drain/left_trace.h"
+#include "consumerd/sink/chunk_folders.h"
+#include "consumerd/sink/trace_directory.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+class SessionRecording {
+public:
+    using Log = std::function<void(const std::string&)>;
+    /* Makes the session, or takes it over, as its description says. `folder` must stay. */
+    static Result<std::unique_ptr<SessionRecording>> begin(const DaemonFolder& folder,
+                                                           SessionDescription description, Log log);
+    /* One that was to be destroyed, in the middle of which its worker died, or whose worker can not begin: it is ended as far as that
+     * is possible. */
+    static void finish_ending(const DaemonFolder& folder, SessionDescription description, Log log);
+    ~SessionRecording();
+
+    /* The answers say who could not follow. */
+    Result<Json> enable(const std::vector<Rule>& rules);
+    /* Those of these patterns; where `which` says more of a rule than that, only those that have it. */
+    Result<Json> disable(const std::vector<Rule>& which, bool all);
+    Result<Json> start();
+    Result<Json> stop();
+    /* {"directory": ...}: what was ended, or taken. */
+    Result<Json> rotate();
+    Result<Json> snapshot();
+    /* Removes what was recorded so far. */
+    Result<Json> clear();
+    Json status() const;
+    /* Nothing is left but the trace. */
+    Result<Json> end();
+    /* Goes, and leaves everything to the next worker. */
+    void leave();
+
+    const SessionDescription& description() const { return description_; }
+
+    /* What is to be done now and then; returns in how long it is to be called again at the latest. */
+    std::uint64_t look();
+
+private:
+    SessionRecording(const DaemonFolder& folder, SessionDescription description, Log log)
+        : folder_(folder), description_(std::move(description)), log_(std::move(log)) {}
+
+    Status open();
+    Status open_directory();
+    Status open_session(ChannelConfig config);
+    Result<Session> take_over() const;
+    Status open_drain();
+    /* The chunks that the worker before us left, made whole; what the drain needs of them. */
+    Result<std::optional<LeftTrace>> close_left_chunks();
+    std::string journal_path() const { return directory_->path() + "/" + journal_name; }
+    QuiescenceOptions quiescence() const;
+    Status store() const;
+    std::vector<Rule> rules() const;
+    /* Makes `next` the rules, on disk and, if the session is started, in the state. */
+    Result<Report> change_rules(std::vector<DescribedRule> next, const std::vector<Rule>& added,
+                                const std::vector<Rule>& removed);
+    Result<Report> switch_on(bool is_on);
+    Status check_filters_for(const std::vector<Rule>& added) const;
+    Json answer_of(const Report& report) const;
+    ChannelDrainOptions drain_options(const std::string& directory);
+    void leave_off_ended();
+
+    Result<std::string> end_chunk();
+    void finish_chunk(DrainTotals totals, const std::vector<Error>& problems, std::uint64_t ended);
+    Status store_chunk_summary(const std::string& folder, std::uint64_t number, const plumb_clock_page& clock,
+                               std::uint64_t began, std::uint64_t ended, const DrainTotals& totals,
+                               const std::vector<Error>& problems) const;
+    void look_at_chunks(std::uint64_t now_ns);
+    void remove_old_chunks();
+    Result<std::string> take_snapshot();
+    void end_drain();
+    void sample(std::uint64_t now_ns);
+    Json processes_as_status() const;
+
+    const DaemonFolder& folder_;
+    SessionDescription description_;
+    Log log_;
+    std::optional<TraceDirectory> directory_; /* before what writes there */
+    std::optional<Session> session_;
+    std::optional<ClockCalibration> calibration_; /* of a flight recorder */
+    std::shared_ptr<NamesFound> names_found_ = std::make_shared<NamesFound>();
+    std::optional<ChunkFolders> chunks_;
+    std::unique_ptr<Drain> drain_;
+    std::uint64_t chunk_began_ = 0, chunk_began_ns_ = 0; /* by the clock of records, and by ours */
+    std::uint64_t next_rotation_ns_ = 0;
+    bool has_failed_to_rotate_ = false;
+    bool is_gone_ = false;
+    std::vector<Unreachable> unreachable_; /* at the last change */
+    std::vector<std::string> problems_;    /* the last ones */
+    /* For the rate: how many events there were, and when. */
+    std::uint64_t sampled_ns_ = 0, sampled_events_ = 0;
+    double events_per_s_ = 0;
+    std::uint64_t begun_ns_ = 0;
+};
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,108 @@
+/* What a worker can say of its session at any moment. */
+#include "consumerd/daemon/session_recording.h"
+
+#include "base/file.h"
+#include "consumerd/channel/channel_fill.h"
+#include "consumerd/control/traced_processes.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+namespace plumb {
+namespace {
+
+constexpr std::uint64_t rate_over_ns = 500'000'000;
+constexpr std::size_t processes_max = 1000;
+
+std::uint64_t own_memory_bytes() {
+    const auto words = read_small_file("/proc/self/statm");
+    if (!words) return 0;
+    char* end = nullptr;
+    (void)std::strtoull(words->c_str(), &end, 10);
+    return std::strtoull(end, nullptr, 10) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+} // namespace
+
+/* Between looks that are some time apart, so that it is a rate and no accident. */
+void SessionRecording::sample(std::uint64_t now_ns) {
+    if (!drain_) return;
+    const std::uint64_t events = drain_->progress().events;
+    if (sampled_ns_ != 0 && now_ns - sampled_ns_ < rate_over_ns) return;
+    if (sampled_ns_ != 0)
+        events_per_s_ = static_cast<double>(events - std::min(events, sampled_events_)) * 1e9 /
+                        static_cast<double>(now_ns - sampled_ns_);
+    sampled_ns_ = now_ns;
+    sampled_events_ = events;
+}
+
+Json SessionRecording::processes_as_status() const {
+    Json list = Json::array();
+    StateFile& state = const_cast<Session&>(*session_).state();
+    const auto rules = state.rule_set();
+    const auto processes = traced_processes(state);
+    if (!rules || !processes) return list;
+    /* Of this session alone: another one may bear its name. */
+    plumb_rule_set& set = **rules;
+    for (std::uint32_t i = 0; i < set.rule_count; i++)
+        if (set.sessions[set.rules[i].session].cookie != session_->cookie()) set.rules[i].pattern[0] = '\0';
+    for (const TracedProcess& process : *processes) {
+        std::size_t on = 0;
+        for (const TracedObject& object : process.objects)
+            on += static_cast<std::size_t>(std::count_if(
+                object.content.events.begin(), object.content.events.end(),
+                [&](const EventDescription& event) { return !sessions_with(set, process, event).empty(); }));
+        if (on == 0 || list.size() >= processes_max) continue;
+        list.push_back({{"pid", process.process_id},
+                        {"name", process.name},
+                        {"executable", process.executable},
+                        {"events", on}});
+    }
+    return list;
+}
+
+Json SessionRecording::status() const {
+    const Channel& channel = session_->channel();
+    Json root = description_as_json(description_, false);
+    root["output"] = directory_->path();
+    root["worker_pid"] = ::getpid();
+    root["worker_s"] = (read_clock(PLUMB_CLOCK_MONOTONIC) - begun_ns_) / 1'000'000'000;
+    root["processes"] = processes_as_status();
+    root["unreachable"] = Json::array();
+    for (const Unreachable& each : unreachable_)
+        root["unreachable"].push_back({{"pid", each.process_id}, {"reason", each.reason}});
+
+    const ChannelFill fill = fill_of(channel.bytes(), channel.made_as());
+    DrainProgress progress;
+    if (drain_) progress = drain_->progress();
+    root["events"] = progress.events;
+    root["events_per_s"] = std::round(events_per_s_ * 10) / 10;
+    root["bytes"] = progress.bytes;
+    root["events_lost"] = progress.events_discarded;
+    root["lost_by_cause"] = Json::object();
+    for (const auto& [cause, count] : fill.lost)
+        root["lost_by_cause"][cause] = count;
+    root["events_cut"] = fill.cut;
+    root["subbufs_lost"] = progress.subbufs_lost;
+    root["buffers"] = {{"rings", fill.rings},
+                       {"ring_bytes", channel.layout().ring_bytes},
+                       {"unread_bytes", fill.unread_bytes},
+                       {"fullest_percent", std::round(fill.fullest * 1000) / 10}};
+    struct stat info {};
+    const bool is_known = ::fstat(channel.fd(), &info) == 0;
+    root["memory"] = {{"channel_bytes", is_known ? static_cast<std::uint64_t>(info.st_blocks) * 512 : 0},
+                      {"worker_bytes", own_memory_bytes()}};
+    if (chunks_) {
+        root["chunks"] = chunks_->finished();
+        root["chunk"] = chunks_->path();
+    }
+    if (description_.is_flight_recorder()) root["snapshots"] = description_.snapshots;
+    root["problems"] = problems_;
+    return root;
+}
+
+} // namespace plumb

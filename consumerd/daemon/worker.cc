@@ -1,0 +1,162 @@
+#include "consumerd/daemon/worker.h"
+
+#include "consumerd/daemon/control_socket.h"
+#include "consumerd/daemon/daemon_folder.h"
+#include "consumerd/daemon/daemon_log.h"
+#include "consumerd/daemon/session_recording.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <memory>
+#include <new>
+
+namespace plumb {
+namespace {
+
+/* Before there are other threads. */
+FileDescriptor end_signal() {
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+    return FileDescriptor(::signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+class Worker {
+public:
+    Worker(std::string session, DaemonFolder folder)
+        : session_(std::move(session)), folder_(std::move(folder)) {}
+
+    Status open();
+    void run(const FileDescriptor& end);
+    /* Before it has run: it was only to be ended. */
+    bool is_over() const { return is_over_; }
+
+private:
+    void serve(std::uint64_t connection, const std::string& text);
+    Result<Json> carry_out(const Json& request);
+    void log(const std::string& line) const { log_line(session_, line); }
+
+    std::string session_;
+    DaemonFolder folder_;
+    FileDescriptor lock_;
+    std::unique_ptr<ControlServer> server_;
+    std::unique_ptr<SessionRecording> recording_;
+    bool is_over_ = false;
+};
+
+Status Worker::open() {
+    auto lock = take_lock(folder_.sessions(), DaemonFolder::lock_file(session_));
+    if (!lock) return lock.error();
+    lock_ = std::move(*lock);
+    const auto text = folder_.read(session_);
+    if (!text) return text.error();
+    auto object = parse_message(*text);
+    if (!object) return object.error();
+    auto description = read_description(*object);
+    if (!description) return description.error().with("The description of session {} is damaged", session_);
+    if (description->name != session_)
+        return Error("The description of session {} is that of {}.", session_, description->name);
+    if (description->is_ending) {
+        SessionRecording::finish_ending(folder_, std::move(*description),
+                                        [this](const std::string& line) { log(line); });
+        is_over_ = true;
+        return ok();
+    }
+    auto recording = SessionRecording::begin(folder_, std::move(*description),
+                                             [this](const std::string& line) { log(line); });
+    if (!recording) return recording.error();
+    recording_ = std::move(*recording);
+    auto listener = listen_in(folder_.sessions(), DaemonFolder::socket_file(session_));
+    if (!listener) return listener.error();
+    server_ = std::make_unique<ControlServer>(
+        std::move(*listener),
+        [this](std::uint64_t connection, const std::string& request) { serve(connection, request); });
+    return ok();
+}
+
+Result<Json> Worker::carry_out(const Json& request) {
+    const auto command = text_in(request, "command");
+    if (!command) return command.error();
+    if (*command == "status") return recording_->status();
+    if (*command == "start") return recording_->start();
+    if (*command == "stop") return recording_->stop();
+    if (*command == "rotate") return recording_->rotate();
+    if (*command == "snapshot") return recording_->snapshot();
+    if (*command == "clear") return recording_->clear();
+    if (*command == "enable" || *command == "disable") {
+        const auto rules = read_rules(request, "rules");
+        if (!rules) return rules.error();
+        if (*command == "enable") return recording_->enable(*rules);
+        const auto all = flag_in(request, "all", false);
+        if (!all) return all.error();
+        return recording_->disable(*rules, *all);
+    }
+    if (*command == "destroy") {
+        auto ended = recording_->end();
+        is_over_ = ended.has_value();
+        return ended;
+    }
+    return Error("There is no command \"{}\" for a session.", *command).as(ENOSYS);
+}
+
+void Worker::serve(std::uint64_t connection, const std::string& text) {
+    try {
+        const auto request = parse_message(text);
+        auto done = request ? carry_out(*request) : Result<Json>(request.error());
+        server_->answer(connection, done ? good_answer(std::move(*done)) : bad_answer(done.error()));
+    } catch (const std::bad_alloc&) {
+        server_->answer(connection, bad_answer(Error("Memory ran out.").as(ENOMEM)));
+    }
+}
+
+void Worker::run(const FileDescriptor& end) {
+    std::vector<pollfd> polled;
+    while (!is_over_) {
+        std::uint64_t wait_ns = recording_->look();
+        if (const std::uint64_t deadline_ns = server_->deadline_ns(); deadline_ns != 0) {
+            const std::uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
+            wait_ns = std::min(wait_ns, deadline_ns - std::min(deadline_ns, now_ns));
+        }
+        polled.assign(1, {end.get(), POLLIN, 0});
+        server_->add_to(polled);
+        if (::poll(polled.data(), polled.size(), static_cast<int>(wait_ns / 1'000'000 + 1)) < 0) continue;
+        if (polled[0].revents != 0) {
+            recording_->leave();
+            return;
+        }
+        server_->serve(polled);
+    }
+    server_->flush();
+}
+
+} // namespace
+
+int run_worker(const std::string& session, int report) {
+    const FileDescriptor end = end_signal();
+    for (const int ignored : {SIGINT, SIGHUP, SIGPIPE})
+        ::signal(ignored, SIG_IGN);
+    ::signal(SIGCHLD, SIG_DFL);
+    auto folder = DaemonFolder::open_existing();
+    std::optional<Worker> worker;
+    Status opened = ok();
+    if (folder) {
+        worker.emplace(session, std::move(*folder));
+        opened = worker->open();
+    } else {
+        opened = folder.error();
+    }
+    const bool is_over = opened && worker->is_over();
+    const std::string message =
+        encode_message(text_of(opened ? good_answer({{"over", is_over}}) : bad_answer(opened.error())));
+    (void)!::write(report, message.data(), message.size());
+    ::close(report);
+    if (!opened || is_over) return opened ? 0 : 1;
+    worker->run(end);
+    return 0;
+}
+
+} // namespace plumb
