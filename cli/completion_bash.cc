@@ -22,6 +22,8 @@ std::string compgen_for(ValueKind kind, const std::vector<std::string>& choices)
         return "compgen -f";
     case ValueKind::process:
         return "compgen -W \"$(cd /proc && printf '%s ' [0-9]*)\"";
+    case ValueKind::session:
+        return "compgen -W \"$(_plumb_sessions)\"";
     case ValueKind::command:
         return "compgen -c";
     case ValueKind::none:
@@ -59,6 +61,11 @@ constexpr const char* bash_beginning =
 
 # Offers what a compgen call prints.
 _plumb_offer() {{ mapfile -t COMPREPLY < <("$@"); }}
+
+# The user's sessions have a description each.
+_plumb_sessions() {{
+    (cd "/dev/shm/plumb-$UID/consumerd/sessions" 2>/dev/null && printf '%s ' *.json | sed 's/[*]*\.json//g')
+}}
 
 _plumb() {{
     local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}}

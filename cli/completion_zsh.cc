@@ -33,6 +33,8 @@ std::string zsh_action_for(ValueKind kind, const std::vector<std::string>& choic
         return "_files";
     case ValueKind::process:
         return "_pids";
+    case ValueKind::session:
+        return "_plumb_sessions";
     case ValueKind::command:
         return "_normal";
     case ValueKind::none:
@@ -73,6 +75,8 @@ void print_subcommand_for_zsh(const CommandWords& command) {
 void print_zsh_completion(const std::vector<CommandWords>& commands) {
     print_out("#compdef plumb\n"
               "# Completion of the plumb command for zsh; made by `plumb completion zsh`.\n\n"
+              "# The user's sessions have a description each.\n"
+              "_plumb_sessions() {{ compadd -- /dev/shm/plumb-$UID/consumerd/sessions/*.json(N:t:r) }}\n\n"
               "_plumb() {{\n"
               "    local context state state_descr line\n"
               "    local -a subcommands\n"

@@ -88,17 +88,12 @@ namespace {
 std::string by_another_name(const std::string& wanted) {
     static const std::map<std::string_view, const char*> known = {
         {"help", "`plumb COMMAND --help` explains one"},
-        {"start", "`plumb record` begins a recording, and ends it"},
-        {"stop", "What `plumb record` began ends with its command, with --duration, or with Ctrl+C"},
-        {"create", "`plumb record -o DIR` makes a recording"},
-        {"destroy", "A recording ends with its `plumb record`"},
-        {"enable-event", "`plumb record -e PATTERN`, -k for the kernel's"},
-        {"enable-rotation", "`plumb record --rotate-period` and --rotate-size"},
-        {"status", "`plumb list` shows what is recorded, `plumb doctor` what this machine offers"},
+        {"enable-event", "`plumb enable SESSION PATTERN`; `plumb record -e PATTERN`, -k for the kernel's"},
+        {"disable-event", "`plumb disable SESSION PATTERN`"},
+        {"enable-rotation", "`plumb create --rotate-period` and --rotate-size"},
         {"report", "`plumb view DIR`"},
         {"script", "`plumb view --json DIR`"},
-        {"trace", "`plumb record -- COMMAND`, and `plumb view DIR`"},
-        {"snapshot", "`plumb record --snapshot`"}};
+        {"trace", "`plumb record -- COMMAND`, and `plumb view DIR`"}};
     const auto found = known.find(wanted);
     return found == known.end() ? "" : fmt::format("{}. ", found->second);
 }

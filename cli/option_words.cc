@@ -31,6 +31,7 @@ ValueKind kind_of_type(std::string type) {
     if (type == "DIR") return ValueKind::directory;
     if (type == "FILE") return ValueKind::file;
     if (type == "PID") return ValueKind::process;
+    if (type == "SESSION") return ValueKind::session;
     return ValueKind::free;
 }
 
@@ -61,10 +62,11 @@ void note_argument(const CLI::App& command, CommandWords& words) {
         const std::string name = option->get_name(true);
         const OptionWords argument = words_of(*option);
         words.argument_choices = argument.choices;
-        words.argument = !argument.choices.empty()                ? ValueKind::choice
-                         : name.find("DIR") != std::string::npos  ? ValueKind::directory
-                         : name.find("FILE") != std::string::npos ? ValueKind::file
-                                                                  : argument.value;
+        words.argument = !argument.choices.empty()                   ? ValueKind::choice
+                         : name.find("SESSION") != std::string::npos ? ValueKind::session
+                         : name.find("DIR") != std::string::npos     ? ValueKind::directory
+                         : name.find("FILE") != std::string::npos    ? ValueKind::file
+                                                                     : argument.value;
         return;
     }
 }

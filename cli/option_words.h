@@ -12,7 +12,7 @@
 namespace plumb {
 
 /* What a value is; `none` is an option without one, `free` what only its user knows. */
-enum class ValueKind { none, free, choice, directory, file, process, command };
+enum class ValueKind { none, free, choice, directory, file, process, session, command };
 
 struct OptionWords {
     std::vector<std::string> short_names; /* "e" of "-e" */

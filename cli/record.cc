@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "cli/record_options.h"
 #include "cli/recorder.h"
+#include "cli/shared_options.h"
 
 #include <plumb/abi/state.h>
 
@@ -135,39 +136,7 @@ void add_kernel(CLI::App& command, RecordOptions& options) {
 }
 
 void add_how(CLI::App& command, RecordOptions& options) {
-    command
-        .add_option("--mode", options.mode,
-                    "What happens when a ring is full: drop the new event, drop the "
-                    "oldest, or wait for room")
-        ->check(CLI::IsMember({"discard", "overwrite", "block"}))
-        ->default_str("discard");
-    command.add_flag(
-        "--snapshot", options.snapshot,
-        "Flight recorder: keep the newest events in memory (--mode overwrite), and write them at the "
-        "end, and whenever plumb snapshot asks");
-    command
-        .add_option(
-            "--subbuf-size", options.subbuf_size,
-            "Bytes of a sub-buffer, a power of two; 64K, 1M. Default: 512K, less where there is little room")
-        ->check(not_empty())
-        ->type_name("SIZE");
-    command
-        .add_option(
-            "--subbuf-count", options.subbuf_count,
-            "Sub-buffers of a ring, a power of two. Default: a quarter of the room in /dev/shm and in memory "
-            "cgroups, at most 96M in all")
-        ->check(is_number("a number of sub-buffers", 0))
-        ->type_name("N");
-    command.add_flag(
-        "--rings-on-demand", options.rings_on_demand,
-        "Rings take shared memory when they are first written, at the expense of who writes (cgroups)");
-    command.add_option("--block-timeout", options.block_timeout, "How long --mode block waits for room")
-        ->type_name("TIME")
-        ->default_str("1s");
-    command
-        .add_option("--clock", options.clock,
-                    "Clock of the records; default: tsc where it is reliable, else mono")
-        ->check(CLI::IsMember({"tsc", "mono", "boot", "real"}));
+    add_ring_options(command, options);
     command
         .add_option("--duration", options.duration,
                     "End after this time (10, 1.5s, 5m); a command is then sent SIGTERM")
@@ -206,26 +175,7 @@ void add_chunks(CLI::App& command, RecordOptions& options) {
         "--rotate", options.rotate,
         "Write the trace in chunks, each a trace of its own: one ends, and the next begins, when "
         "plumb rotate asks, or as the next two say");
-    command
-        .add_option("--rotate-period", options.rotate_period,
-                    "Begin a new chunk each time so long has passed: 10s, 5m, 1h")
-        ->check(not_empty())
-        ->type_name("TIME");
-    command
-        .add_option("--rotate-size", options.rotate_size,
-                    "Begin a new chunk when this one has so many bytes on disk: 100M")
-        ->check(not_empty())
-        ->type_name("SIZE");
-    command
-        .add_option("--keep-chunks", options.keep_chunks,
-                    "Keep so many finished chunks, and remove older ones")
-        ->check(is_number("a number of chunks, 1 or more", 1))
-        ->type_name("N");
-    command
-        .add_option("--keep-size", options.keep_size,
-                    "Keep so many bytes of chunks, with the one that is written, and remove older ones")
-        ->check(not_empty())
-        ->type_name("SIZE");
+    add_chunk_options(command, options);
 }
 
 /* How and what it records was said before the boot. */

@@ -1,6 +1,6 @@
 /*
- * plumb rotate [DIR | NAME | PID]: has a recorder that writes chunks (`plumb record --rotate`) end this one, and prints where it
- * is.
+ * plumb rotate [DIR | NAME | PID]: has a session of plumb-consumerd, or a recorder that writes chunks (`plumb record --rotate`), end
+ * this one, and prints where it is.
  */
 #include "base/output_buffer.h"
 #include "base/process_names.h"
@@ -8,6 +8,7 @@
 #include "cli/option_checks.h"
 #include "cli/output.h"
 #include "cli/recorder_socket.h"
+#include "cli/session_commands.h"
 #include "consumerd/control/state.h"
 #include "consumerd/control/user_directory.h"
 #include "consumerd/sink/trace_directory.h"
@@ -18,7 +19,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 
 namespace plumb {
@@ -44,14 +44,6 @@ std::vector<std::uint32_t> recorders_of_session(const std::string& name) {
     return found;
 }
 
-std::optional<std::uint32_t> number_in(const std::string& text) {
-    std::uint32_t number = 0;
-    const char* const end = text.data() + text.size();
-    const auto [rest, wrong] = std::from_chars(text.data(), end, number);
-    if (wrong != std::errc() || rest != end || number == 0) return {};
-    return number;
-}
-
 /* A directory that is there comes first, as `./NAME` can always be written, and then a session's name. */
 Result<std::uint32_t> choose_recorder(const std::string& wanted) {
     if (wanted.empty()) return find_recorder(chunk_recorders, "plumb rotate");
@@ -66,32 +58,39 @@ Result<std::uint32_t> choose_recorder(const std::string& wanted) {
         return Error("There are {} sessions called {}.", recorders.size(), wanted)
             .hint("Say which by its process id: `plumb rotate {}`.", recorders.front());
     if (!recorders.empty()) return recorders.front();
-    if (const auto number = number_in(wanted)) return *number;
+    if (const auto number = process_id_in(wanted)) return *number;
     return Error("There is no directory {}, and no session of yours of that name.", wanted)
         .hint("`plumb list` shows the sessions.");
 }
 
-int run_rotate(const std::string& wanted) {
-    const auto recorder = choose_recorder(wanted);
+struct RotateWords {
+    std::string recorder;
+    bool json = false;
+};
+
+int run_rotate(const RotateWords& words) {
+    if (is_session(words.recorder))
+        return ask_for("rotate", {{"session", words.recorder}}, words.json, say_directory);
+    const auto recorder = choose_recorder(words.recorder);
     if (!recorder) return complain(recorder.error());
-    const auto directory = ask_recorder(chunk_recorders, *recorder,
-                                        [](const std::string& line) { print_error("plumb: {}\n", line); });
-    if (!directory) return complain(directory.error());
-    print_out("{}\n", without_controls(*directory)); /* what answers root may be another user's */
-    return 0;
+    return say_asked(chunk_recorders, *recorder, words.json);
 }
 
 void add_rotate(CLI::App& app) {
-    auto wanted = std::make_shared<std::string>();
+    auto words = std::make_shared<RotateWords>();
     CLI::App* const command = app.add_subcommand(
-        "rotate", "End the chunk that a recording (plumb record --rotate) writes, and begin the next");
+        "rotate",
+        "End the chunk that a session or a recording (plumb record --rotate) writes, and begin the next");
     command
-        ->add_option("RECORDING", *wanted,
-                     "Directory, session or process id of the plumb record; not needed if there is only one")
+        ->add_option(
+            "RECORDING", words->recorder,
+            "Session, or directory, name or process id of the plumb record; not needed if there is only "
+            "one of these")
         ->check(not_empty());
+    add_json(*command, words->json);
     command->footer("Prints the directory of the chunk, a trace for plumb view and others. Recording goes on "
                     "in the next.");
-    command->callback([wanted] { finish(run_rotate(*wanted)); });
+    command->callback([words] { finish(run_rotate(*words)); });
 }
 
 const Command rotate_command(add_rotate, 16);

@@ -8,6 +8,8 @@
 #   lib/cmake/plumb/                      find_package(plumb)
 #   lib/pkgconfig/plumb*.pc               plumb, plumb-sync, plumb-async, plumb-async-lib
 #   bin/plumb                             the command
+#   bin/plumb-consumerd                   keeps sessions; lib/systemd/... its units
+#   lib/libplumb-control.so.*             controls them: <plumb/session.h>, pkg-config plumb-control
 #   share/bash-completion/..., share/zsh/site-functions, share/fish/vendor_completions.d    its completions
 #   share/man/man1, share/man/man7        its manual, made of the docs
 #   share/doc/plumb/                      README.md, LICENSE, and docs/: its links lead there as in the source
@@ -49,6 +51,15 @@ function(plumb_install_all)
         install(FILES ${PROJECT_BINARY_DIR}/cli/completion/plumb.fish
                 DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
     endif()
+    if(TARGET plumb_daemon)
+        install(TARGETS plumb_daemon RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+        install(TARGETS plumb_control LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+        foreach(manager system user)
+            install(FILES ${PROJECT_SOURCE_DIR}/consumerd/daemon/systemd/${manager}/plumb-consumerd.service
+                          ${PROJECT_SOURCE_DIR}/consumerd/daemon/systemd/plumb-consumerd.socket
+                    DESTINATION lib/systemd/${manager})
+        endforeach()
+    endif()
     if(TARGET plumb_manual)
         foreach(section 1 7)
             install(DIRECTORY ${PROJECT_BINARY_DIR}/cli/manual/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section}
@@ -80,6 +91,8 @@ function(plumb_install_all)
     # `cmake --install --prefix` needs no new configuration.
     file(RELATIVE_PATH PLUMB_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
     string(REGEX REPLACE "/$" "" PLUMB_PC_TO_PREFIX "${PLUMB_PC_TO_PREFIX}")
+    configure_file(${templates}/plumb-control.pc.in ${PROJECT_BINARY_DIR}/plumb-control.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/plumb-control.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
     foreach(package plumb sync async async-lib)
         if(package STREQUAL plumb)
             configure_file(${templates}/plumb.pc.in ${PROJECT_BINARY_DIR}/plumb.pc @ONLY)

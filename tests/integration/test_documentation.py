@@ -81,7 +81,7 @@ def main():
             compile_block(page.relative_to(SOURCE), number, language, code)
             count += 1
         check_links(page)
-    for subcommand in ("record", "stat", "extract", "receive", "boot", "list", "view", "doctor"):
+    for subcommand in ("record", "stat", "extract", "receive", "boot", "list", "view", "doctor", "create", "enable", "status"):
         page = SOURCE / f"docs/plumb-{subcommand}.md"
         if page.exists():
             check_options(page, subcommand)

@@ -81,7 +81,7 @@ class Refused(unittest.TestCase):
                      "recrod", "-o", "trace", "--", "true")
         self.refused("plumb: There is no command `nosuch`. `plumb --help` lists them.\n", "nosuch")
         self.refused("plumb: There is no command `help`. `plumb COMMAND --help` explains one.", "help")
-        self.refused("plumb: There is no command `stop`. What `plumb record` began ends with its command", "stop")
+        self.refused("plumb: There is no command `enable-event`. `plumb enable SESSION PATTERN`", "enable-event")
         self.refused("several patterns have an option each", "record", "-e", "a:*,b:*", "--", "true")
         self.refused("It is in no folder of PATH.\n", "record", "--", "nosuchprogram")
         self.refused("/etc: Permission denied. It is a folder: name the program in it.\n", "record", "--", "/etc")

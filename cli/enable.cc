@@ -1,0 +1,69 @@
+/*
+ * plumb enable SESSION [PATTERN...] and plumb disable SESSION [PATTERN...]: what a session records, also while it does. They return
+ * when the change is true in every process that it concerns, and name those that could not follow.
+ */
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/session_commands.h"
+
+#include <memory>
+
+namespace plumb {
+namespace {
+
+struct ChangeWords {
+    SessionWords session;
+    RuleWords rules;
+    bool all = false;
+};
+
+int run_change(const std::string& command, const ChangeWords& words) {
+    const auto rules = rules_as_json(words.rules);
+    if (!rules) {
+        complain(rules.error());
+        return exit_status_of_wrong_words;
+    }
+    Json request = {{"session", words.session.session}, {"rules", *rules}};
+    if (words.all) request["all"] = true;
+    return ask_for(command, request, words.session.json);
+}
+
+void add_enable(CLI::App& app) {
+    auto words = std::make_shared<ChangeWords>();
+    CLI::App* const command =
+        app.add_subcommand("enable", "Add rules to a session: what it records, of whom");
+    add_session(*command, words->session);
+    add_rules(
+        *command, words->rules,
+        "Events, as globs over provider:event; a leading ! excludes, and \" if CONDITION\" is a filter. "
+        "Default: everything");
+    command->footer("Also while the session records. Returns when it is true in every process; those that "
+                    "could not\nfollow are named.");
+    command->callback([words] {
+        if (words->rules.patterns.empty()) words->rules.patterns = {"*"};
+        finish(run_change("enable", *words));
+    });
+}
+
+void add_disable(CLI::App& app) {
+    auto words = std::make_shared<ChangeWords>();
+    CLI::App* const command = app.add_subcommand("disable", "Remove rules from a session");
+    add_session(*command, words->session);
+    add_rules(*command, words->rules,
+              "Rules, by the patterns that they were enabled by; the options choose among those of one "
+              "pattern");
+    command->add_flag("--all", words->all, "All rules of the session");
+    command->footer("Returns when no further event of such a rule is recorded; processes that could not "
+                    "follow are named.");
+    command->callback([words] {
+        if (words->rules.patterns.empty() != words->all)
+            throw CLI::ValidationError("disable", words->all ? "give patterns, or --all"
+                                                             : "which rules? Give their patterns, or --all");
+        finish(run_change("disable", *words));
+    });
+}
+
+const Command enable_command(add_enable, 12), disable_command(add_disable, 12);
+
+} // namespace
+} // namespace plumb

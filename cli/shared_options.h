@@ -1,0 +1,18 @@
+/* Options that mean the same to a recording (`plumb record`) and to a session (`plumb create`). */
+#ifndef PLUMB_CLI_SHARED_OPTIONS_H
+#define PLUMB_CLI_SHARED_OPTIONS_H
+
+#include "cli/record_options.h"
+
+#include <CLI/CLI.hpp>
+
+namespace plumb {
+
+/* What the rings are, and the clock of their records. */
+void add_ring_options(CLI::App& command, RecordOptions& options);
+/* When one chunk ends and the next begins, and which are kept. */
+void add_chunk_options(CLI::App& command, RecordOptions& options);
+
+} // namespace plumb
+
+#endif

@@ -1,0 +1,490 @@
+#!/usr/bin/env python3
+# cmake-once
+# cmake-timeout: 300
+# cmake-cost: 60
+"""Sessions of plumb-consumerd: made, changed, stopped and ended while programs run; several over one program at once; each holds
+exactly what its rules say, whatever is killed meanwhile; what is asked wrongly, or by others, is refused."""
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
+PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from traced_program import TracedProgramTest  # noqa: E402
+
+FOLDER = Path(f"/dev/shm/plumb-{os.geteuid()}/consumerd")
+THREADS = 4
+
+# `program BURST PAUSE_US`: until SIGTERM each thread numbers its events, and SIGUSR1 stops and goes on with them. Says at the end
+# how many there were.
+PROGRAM = r"""
+#include <plumb/tracepoint.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+PLUMB_EVENT(shop, order, (u32, writer), (u64, number))
+PLUMB_EVENT(shop, noise, (u64, number))
+static volatile sig_atomic_t over, paused;
+static unsigned long numbers[4], burst, pause_us;
+static void end(int number) { (void)number; over = 1; }
+static void pause_or_go_on(int number) { (void)number; paused = !paused; }
+static void* work(void* argument) {
+    const unsigned writer = (unsigned)(unsigned long)argument;
+    unsigned long number = 0;
+    while (!over) {
+        for (unsigned long i = 0; i < burst && !paused; i++) {
+            plumb_trace(shop, order, writer, number);
+            plumb_trace(shop, noise, number);
+            number++;
+        }
+        usleep((unsigned)pause_us);
+    }
+    numbers[writer] = number;
+    return NULL;
+}
+int main(int count, char** words) {
+    (void)count;
+    pthread_t threads[4];
+    burst = strtoul(words[1], NULL, 10);
+    pause_us = strtoul(words[2], NULL, 10);
+    paused = words[3] != NULL;
+    signal(SIGTERM, end);
+    signal(SIGUSR1, pause_or_go_on);
+    for (long i = 0; i < 4; i++) pthread_create(&threads[i], NULL, work, (void*)i);
+    puts("begun");
+    fflush(stdout);
+    for (long i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    for (long i = 0; i < 4; i++) printf("%lu\n", numbers[i]);
+    return 0;
+}
+"""
+# What <plumb/session.h> has, step by step; answers go to standard output.
+IN_C = r"""
+#include <plumb/session.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#define DO(call) do { const int failed = (call); if (failed) { printf("%s: %d %s\n", #call, failed, plumb_control_error(control)); \
+    return 1; } printf("%s\n", plumb_control_answer(control)); fflush(stdout); } while (0)
+int main(int count, char** words) {
+    (void)count;
+    struct plumb_control* control = plumb_control_open();
+    struct plumb_session_options options = {.output = words[1], .mode = "block", .subbuf_bytes = 65536};
+    struct plumb_session_rule rules[] = {{.event = "shop:*", .filter = "number % 2 == 0"}, {.event = "!shop:noise"}};
+    if (plumb_session_start(control, "in-c") != -ENOENT || !strstr(plumb_control_error(control), "There is no session in-c"))
+        return 2;
+    DO(plumb_session_create(control, "in-c", &options));
+    if (plumb_session_create(control, "in-c", &options) != -EEXIST) return 3;
+    DO(plumb_session_enable(control, "in-c", rules, 2));
+    DO(plumb_session_start(control, "in-c"));
+    getchar();
+    DO(plumb_session_rotate(control, "in-c"));
+    DO(plumb_session_disable(control, "in-c", &rules[1], 1));
+    DO(plumb_session_status(control, "in-c"));
+    DO(plumb_session_status(control, NULL));
+    DO(plumb_session_stop(control, "in-c"));
+    DO(plumb_session_save(control, "in-c"));
+    if (plumb_session_load(control, "nonsense") >= 0) return 4;
+    DO(plumb_session_destroy(control, "in-c"));
+    plumb_control_close(control);
+    return 0;
+}
+"""
+ORDER = re.compile(r"shop:order: .*writer = (\d+), number = (\d+) \}")
+NOISE = re.compile(r"shop:noise: ")
+
+
+def plumb(*words, status=0, **more):
+    done = subprocess.run([PLUMB, *map(str, words)], capture_output=True, text=True, timeout=60, check=False, **more)
+    assert done.returncode == status, (words, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def supervisor():
+    """Its process id."""
+    answer = ask(json.dumps({"command": "version"}).encode())
+    return answer["pid"]
+
+
+def receive(connection):
+    """One message; None if the other end has closed."""
+    def read(count):
+        data = b""
+        while len(data) < count:
+            part = connection.recv(count - len(data))
+            if not part:
+                return None
+            data += part
+        return data
+    head = read(12)
+    if head is None:
+        return None
+    magic, version, _, length = struct.unpack("<4sHHI", head)
+    assert (magic, version) == (b"PLCM", 1), head
+    return json.loads(read(length))
+
+
+def framed(body, magic=b"PLCM", version=1, length=None):
+    return magic + struct.pack("<HHI", version, 0, len(body) if length is None else length) + body
+
+
+def connect():
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(30)
+    connection.connect(str(FOLDER / "control"))
+    return connection
+
+
+def ask(body):
+    with connect() as connection:
+        connection.sendall(framed(body))
+        return receive(connection)
+
+
+class Sessions(TracedProgramTest):
+    PROGRAM = PROGRAM
+
+    def setUp(self):
+        super().setUp()
+        self.programs = []
+        self.addCleanup(plumb, "destroy", "--all")
+
+    def tearDown(self):
+        for program in self.programs:
+            if program.poll() is None:
+                program.kill()
+                program.communicate()
+
+    def start_program(self, burst=20, pause_us=1000, paused=False):
+        program = subprocess.Popen([self.program, str(burst), str(pause_us), *(["paused"] if paused else [])],
+                                   stdout=subprocess.PIPE, text=True)
+        self.programs.append(program)
+        self.assertEqual(program.stdout.readline(), "begun\n")
+        return program
+
+    def end_program(self, program):
+        """How many each thread wrote."""
+        program.terminate()
+        text, _ = program.communicate(timeout=60)
+        self.assertEqual(program.returncode, 0)
+        return [int(line) for line in text.split()]
+
+    def create(self, name, *options):
+        output = self.folder / f"{self.id().split('.')[-1]}-{name}"
+        self.assertEqual(plumb("create", name, "-o", output, *options).stdout, f"{output}\n")
+        self.addCleanup(shutil.rmtree, output, ignore_errors=True)
+        return output
+
+    def status(self, name):
+        return json.loads(plumb("status", "--json", name).stdout)
+
+    def read(self, trace, has_losses=False):
+        """Orders by writer, and how many noises."""
+        done = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual((done.returncode, "" if has_losses else done.stderr), (0, ""), trace)
+        orders = {writer: [] for writer in range(THREADS)}
+        for writer, number in ORDER.findall(done.stdout):
+            orders[int(writer)].append(int(number))
+        return orders, len(NOISE.findall(done.stdout))
+
+    def check_all(self, trace, written, wanted=lambda number: True):
+        orders, noises = self.read(trace)
+        for writer, count in enumerate(written):
+            self.assertEqual(sorted(orders[writer]), [number for number in range(count) if wanted(number)], writer)
+        return noises
+
+    def test_three_at_once_each_as_if_alone(self):
+        every = self.create("every")
+        third = self.create("third", "--mode", "block")
+        recorder = self.create("recorder", "--snapshot", "--subbuf-size", "64K", "--subbuf-count", "4")
+        plumb("enable", "every", "shop:order")
+        plumb("enable", "third", "shop:* if number % 3 == 1", "!shop:noise")
+        plumb("enable", "recorder", "shop:noise")
+        for name in ("every", "third", "recorder"):
+            plumb("start", name)
+        written = self.end_program_after(self.start_program(), 1.5)
+        plumb("stop", "third")
+        self.assertEqual(self.check_all(third, written, lambda number: number % 3 == 1), 0)
+        snapshot = plumb("snapshot", "recorder").stdout.strip()
+        _, noises = self.read(snapshot, has_losses=True)
+        self.assertGreater(noises, 1000)
+        self.assertLessEqual(noises, sum(written))
+        self.assertEqual(plumb("destroy", "every").stdout, f"{every}\n")
+        self.assertEqual(self.check_all(every, written), 0)
+        for name in ("third", "recorder"):
+            plumb("destroy", name)
+        self.assertEqual(self.check_all(third, written, lambda number: number % 3 == 1), 0)
+        self.assertEqual([path.name for path in sorted(recorder.iterdir())], ["snapshot-1", "snapshot-2"])
+        self.assertFalse(list(FOLDER.parent.glob("channel-*")) + list(FOLDER.parent.glob("left-*")))
+        self.assertFalse(list((FOLDER / "sessions").iterdir()))
+
+    def end_program_after(self, program, seconds):
+        time.sleep(seconds)
+        return self.end_program(program)
+
+    def test_rules_change_while_it_records(self):
+        trace = self.create("web")
+        program = self.start_program(paused=True)
+        plumb("enable", "web", "shop:noise", "-p", program.pid)
+        plumb("enable", "web", "shop:order if writer == 1")
+        plumb("start", "web")
+        self.assertEqual([(each["pid"], each["events"]) for each in self.status("web")["processes"]], [(program.pid, 2)])
+        program.send_signal(signal.SIGUSR1)
+        time.sleep(0.4)
+        plumb("disable", "web", "shop:noise")  # from here on there is none any more
+        noises = self.count_after_rotation("web", trace)
+        time.sleep(0.3)
+        plumb("enable", "web", "shop:order", "--filter", "writer != 1")
+        time.sleep(0.3)
+        plumb("disable", "web", "shop:order", "--filter", "writer == 1")
+        time.sleep(0.3)
+        done = plumb("disable", "web", "shop:nosuch", status=1)
+        self.assertIn("has no rule shop:nosuch. It has: shop:order if writer != 1", done.stderr)
+        written = self.end_program(program)
+        plumb("destroy", "web")
+        orders, all_noises = self.read(trace)
+        self.assertEqual(all_noises, noises)
+        self.assertGreater(noises, 0)
+        for writer in (0, 2, 3):  # on late, and to the end
+            self.assertEqual(orders[writer], list(range(orders[writer][0], written[writer])))
+            self.assertGreater(orders[writer][0], 0)
+        self.assertEqual(orders[1], list(range(orders[1][-1] + 1)))  # on from the beginning, and off early
+        self.assertLess(orders[1][-1] + 1, written[1])
+
+    def count_after_rotation(self, name, trace):
+        chunk = Path(plumb("rotate", name).stdout.strip())
+        self.assertEqual(chunk.parent, trace)
+        self.assertTrue((chunk / "summary.json").is_file())
+        return self.read(chunk)[1]
+
+    def test_stop_start_clear(self):
+        trace = self.create("web")
+        plumb("enable", "web", "shop:order")
+        program = self.start_program(paused=True)
+        self.assertIn("is stopped already", plumb("stop", "web", status=1).stderr)
+        plumb("start", "web")
+        self.assertIn("is started already", plumb("start", "web", status=1).stderr)
+        program.send_signal(signal.SIGUSR1)
+        time.sleep(0.3)
+        plumb("stop", "web")
+        stopped = self.read(trace)  # it is whole
+        self.assertGreater(len(stopped[0][0]), 0)
+        time.sleep(0.2)
+        self.assertEqual(self.read(trace), stopped)
+        plumb("start", "web")
+        time.sleep(0.3)
+        plumb("clear", "web")
+        self.assertEqual([path.name for path in trace.iterdir() if not path.name.endswith(".part")], [".plumb-journal"])
+        time.sleep(0.3)
+        written = self.end_program(program)
+        plumb("destroy", "web")
+        orders, _ = self.read(trace)
+        for writer in range(THREADS):
+            self.assertGreater(orders[writer][0], stopped[0][writer][-1])
+            self.assertEqual(orders[writer], list(range(orders[writer][0], written[writer])))
+
+    def test_killed_again_and_again(self):
+        """Workers and supervisor, while programs trace with room to spare: nothing is missing, nothing is there twice."""
+        trace = self.create("web", "--mode", "block", "--rotate-period", "300ms")
+        plumb("enable", "web", "shop:order")
+        plumb("start", "web")
+        programs = [self.start_program(burst=10), self.start_program(burst=10)]
+        for turn in range(12):
+            time.sleep(0.25)
+            os.kill(self.status("web")["worker_pid"], signal.SIGKILL)
+            if turn % 3 == 1:
+                os.kill(supervisor(), signal.SIGKILL)
+            if turn % 4 == 2:
+                written = self.end_program(programs[1])
+                self.ended = getattr(self, "ended", [])
+                self.ended.append(written)
+                programs[1] = self.start_program(burst=10)
+        self.assertGreater(self.status("web")["worker_restarts"], 0)
+        self.ended += [self.end_program(program) for program in programs]
+        plumb("destroy", "web")
+        orders, _ = self.read(trace)
+        for writer in range(THREADS):
+            wanted = sorted(number for written in self.ended for number in range(written[writer]))
+            self.assertEqual(sorted(orders[writer]), wanted, writer)
+        self.assertFalse([path.name for path in trace.iterdir() if not re.fullmatch(r"chunk-\d{8}-\w+[+-]\d+", path.name)])
+
+    def test_a_flight_recorder_keeps_what_it_has_over_a_kill(self):
+        self.create("recorder", "--snapshot")
+        plumb("enable", "recorder", "shop:order")
+        plumb("start", "recorder")
+        written = self.end_program_after(self.start_program(), 0.5)
+        os.kill(self.status("recorder")["worker_pid"], signal.SIGKILL)
+        first = plumb("snapshot", "recorder").stdout.strip()
+        self.check_all(first, written)
+        os.kill(self.status("recorder")["worker_pid"], signal.SIGKILL)
+        self.assertEqual(self.read(plumb("snapshot", "recorder").stdout.strip())[0][0], [])
+        self.assertIn("is a flight recorder", plumb("rotate", "recorder", status=1).stderr)
+
+    def test_a_worker_that_can_not_begin_is_told_and_its_session_can_be_destroyed(self):
+        trace = self.create("web")
+        worker = self.status("web")["worker_pid"]
+        shutil.rmtree(trace)
+        os.kill(worker, signal.SIGKILL)
+        until = time.monotonic() + 30
+        while "No such file" not in plumb("status").stdout:
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.1)
+        until = time.monotonic() + 30
+        while subprocess.run([PLUMB, "destroy", "web"], capture_output=True, timeout=60, check=False).returncode != 0:
+            self.assertLess(time.monotonic(), until)  # it was just beginning once more
+        self.assertEqual(plumb("status").stdout, "There is no session: `plumb create` makes one.\n")
+        self.assertFalse(list(FOLDER.parent.glob("channel-*")))
+
+    def test_in_c(self):
+        """The same from a program: a controller that lets go of nothing when it ends."""
+        libraries = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "consumerd"
+        source = self.folder / "controller.c"
+        source.write_text(IN_C)
+        controller = self.folder / "controller"
+        subprocess.run(["cc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE}/include", source,
+                        f"-L{libraries}", "-lplumb-control", f"-Wl,-rpath,{libraries}", "-o", controller], check=True)
+        program = self.start_program(paused=True)
+        trace = self.folder / "in-c"
+        with subprocess.Popen([controller, trace], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                              env={**os.environ, "PLUMB_CONSUMERD": str(PLUMB.parent / "plumb-consumerd")}) as process:
+            said = [json.loads(process.stdout.readline()) for _ in range(3)]
+            self.assertEqual((said[1]["rules_added"], said[2]["followed"]), (2, 1))
+            program.send_signal(signal.SIGUSR1)
+            time.sleep(0.3)
+            written = self.end_program(program)
+            rest, _ = process.communicate("\n", timeout=60)
+        self.assertEqual(process.returncode, 0, rest)
+        answers = [json.loads(line) for line in rest.splitlines()]
+        self.assertEqual(answers[3]["sessions"][0]["name"], "in-c")
+        self.assertEqual(answers[5]["description"]["rules"], [{"event": "shop:*", "filter": "number % 2 == 0"}])
+        self.assertEqual(self.check_all(trace, written, lambda number: number % 2 == 0), 0)
+
+    def test_only_so_many(self):
+        for number in range(16):
+            self.create(f"s{number}", "--subbuf-size", "16K", "--subbuf-count", "2")
+        done = plumb("create", "onemore", "-o", self.trace, status=1)
+        self.assertIn("There are 16 sessions, and no more are possible. Remove one of them: `plumb destroy NAME`", done.stderr)
+        self.assertFalse(self.trace.exists())
+        plumb("destroy", "s3")
+        plumb("create", "onemore", "-o", self.trace, "--subbuf-size", "16K", "--subbuf-count", "2")
+
+    def test_save_and_load(self):
+        self.create("web", "--mode", "block", "--block-timeout", "2s", "--subbuf-size", "64K", "--subbuf-count", "8", "--clock",
+                    "mono", "--rotate-period", "10s", "--keep-chunks", "5", "--plain")
+        plumb("enable", "web", "shop:order if number > 7", "!shop:noise", "--log-level", "warning")
+        plumb("enable", "web", "shop:*", "--exe", "*/program")
+        plumb("start", "web")
+        saved = self.folder / "saved.json"
+        plumb("save", "web", saved)
+        self.assertEqual(plumb("save", "web").stdout, saved.read_text())
+        output = self.folder / "loaded"
+        self.addCleanup(shutil.rmtree, output, ignore_errors=True)
+        plumb("load", saved, "--name", "again", "-o", output)
+        again = json.loads(plumb("save", "again").stdout)
+        self.assertEqual(again, {**json.loads(saved.read_text()), "name": "again", "output": str(output)})
+        self.assertTrue(again["started"])
+        written = json.loads(saved.read_text())
+        for change, why in (({"mode": "sideways"}, "There is no mode"), ({"nosuch": 1}, '"nosuch" is not known'),
+                            ({"rules": [{"event": "a:b:c"}]}, "more than one colon"), ({"output": "here"}, "no path from the root"),
+                            ({"subbuf_count": 3}, "3 sub-buffers are not possible"), ({"name": "../x"}, "can not be the name")):
+            saved.write_text(json.dumps({**written, **change}))
+            self.assertIn(why, plumb("load", saved, status=1).stderr)
+
+    def test_what_makes_no_sense_is_refused(self):
+        self.assertIn("There is no session web. `plumb create` makes one.", plumb("start", "web", status=1).stderr)
+        self.create("web")
+        self.assertIn("There is a session web already", plumb("create", "web", "-o", self.trace, status=1).stderr)
+        self.assertIn("exists already", plumb("create", "other", "-o", self.folder, status=1).stderr)
+        self.assertIn("column", plumb("enable", "web", "shop:* if number >", status=1).stderr.lower() + " column")
+        self.assertIn("can not be the name", plumb("create", "a/b", status=1).stderr)
+        self.assertIn("which rules?", plumb("disable", "web", status=2).stderr)
+        self.assertIn("There is no process 4194304", plumb("enable", "web", "-p", "4194304", status=1).stderr)
+        self.assertIn("--block-timeout means nothing without --mode block",
+                      plumb("create", "b", "--block-timeout", "1s", status=2).stderr)
+
+    def test_hostile_bytes(self):
+        self.create("web")
+        for data in (b"GET / HTTP/1.0\r\n\r\n", framed(b"{}", magic=b"XXXX"), framed(b"{}", version=7),
+                     framed(b"", length=0xffffffff), b"PLCM\1\0\1\0" + b"\0" * 4, os.urandom(4096)):
+            with connect() as connection:
+                connection.sendall(data)
+                answer = receive(connection)
+                self.assertFalse(answer["ok"], data)
+                self.assertIsNone(receive(connection))  # and nothing more
+        for body in (b"", b"nonsense", b"[1]", b"{}", b'{"command": 7}', b"[" * 100000, b'{"a":' * 50000, b'{"command":"nosuch"}',
+                     b'{"command":"enable","session":"web","rules":7}', b'{"command":"enable","session":"web","rules":[7]}',
+                     b'{"command":"enable","session":"web","rules":[{"event":"\\u0000"}]}', b'{"command":"start","session":"../web"}',
+                     b'{"command":"create","description":{}}', b'{"command":"create","description":{"format":1,"name":"\xff"}}'):
+            self.assertFalse(ask(body)["ok"], body)
+        silent = [connect() for _ in range(40)]
+        self.addCleanup(lambda: [connection.close() for connection in silent])
+        for connection in silent:
+            connection.sendall(b"PLCM")  # and never the rest
+        self.assertEqual(self.status("web")["name"], "web")
+        with connect() as connection:  # several requests, in pieces, over one connection
+            for byte in framed(b'{"command":"version"}') * 3:
+                connection.sendall(bytes([byte]))
+            self.assertEqual([receive(connection)["ok"] for _ in range(3)], [True] * 3)
+        self.assertEqual(self.status("web")["worker_restarts"], 0)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_another_user_has_sessions_of_his_own(self):
+        self.create("web")
+        as_nobody = {"user": 65534, "group": 65534, "extra_groups": []}
+        self.assertEqual(plumb("status", **as_nobody).stdout, "There is no session: `plumb create` makes one.\n")
+        self.assertIn("There is no session web", plumb("destroy", "web", status=1, **as_nobody).stderr)
+        script = f"import socket; socket.socket(socket.AF_UNIX).connect('{FOLDER}/control')"
+        done = subprocess.run(["/usr/bin/python3", "-c", script], capture_output=True, text=True, check=False, **as_nobody)
+        self.assertIn("PermissionError", done.stderr)
+        FOLDER.parent.chmod(0o755)  # should somebody open the way
+        FOLDER.chmod(0o755)
+        (FOLDER / "control").chmod(0o777)
+        try:
+            script = ("import socket; s = socket.socket(socket.AF_UNIX); s.settimeout(30); "
+                      f"s.connect('{FOLDER}/control'); print(s.recv(1000))")
+            done = subprocess.run(["/usr/bin/python3", "-c", script], capture_output=True, text=True, check=False, **as_nobody)
+        finally:
+            FOLDER.parent.chmod(0o700)
+            FOLDER.chmod(0o700)
+            (FOLDER / "control").chmod(0o600)
+        self.assertIn("These are the sessions of another user", done.stdout + done.stderr)
+
+    def test_idle_it_sleeps_and_ends_when_nobody_needs_it(self):
+        self.create("web")
+        plumb("enable", "web")
+        plumb("start", "web")
+        workers = [self.status("web")["worker_pid"], supervisor()]
+        time.sleep(5)
+
+        def switches(process):
+            return sum(int(line.split()[-1]) for task in Path(f"/proc/{process}/task").iterdir()
+                       for line in (task / "status").read_text().splitlines() if line.startswith("voluntary_ctxt"))
+        before = [switches(process) for process in workers]
+        time.sleep(10)
+        after = [switches(process) for process in workers]
+        for process, first, last in zip(workers, before, after):
+            self.assertLessEqual(last - first, 13, process)
+            rss = int(re.search(r"^VmRSS:\s+(\d+)", Path(f"/proc/{process}/status").read_text(), re.M).group(1))
+            self.assertLess(rss, 16 * 1024, process)
+        plumb("destroy", "web")
+        until = time.monotonic() + 30
+        while (FOLDER / "control").exists():
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    unittest.main()
