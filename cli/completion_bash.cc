@@ -64,7 +64,7 @@ _plumb_offer() {{ mapfile -t COMPREPLY < <("$@"); }}
 
 # The user's sessions have a description each.
 _plumb_sessions() {{
-    (cd "/dev/shm/plumb-$UID/consumerd/sessions" 2>/dev/null && printf '%s ' *.json | sed 's/[*]*\.json//g')
+    (cd "/dev/shm/plumb-$UID/consumerd/sessions" 2>/dev/null && printf '%s ' *.json | sed 's/[*]*\.json//g') || true
 }}
 
 _plumb() {{

@@ -113,6 +113,19 @@ def options_in_help(subcommand):
     return options
 
 
+def check_sessions():
+    """Names of sessions are offered where one is asked for; there may be none, and no daemon."""
+    assert complete("plumb", "start", "") == set()
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("web", "weekly"):
+            subprocess.run([PLUMB, "create", name, "-o", f"{folder}/{name}"], check=True, stdout=subprocess.DEVNULL)
+        try:
+            assert complete("plumb", "start", "we") == {"web", "weekly"}
+            assert complete("plumb", "snapshot", "wee") == {"weekly"}
+        finally:
+            subprocess.run([PLUMB, "destroy", "--all"], check=True, stdout=subprocess.DEVNULL)
+
+
 def main():
     assert FILE.read_text() == output_of("completion", "bash"), "the installed file is not what the command prints"
     subcommands = set(re.findall(r"^  ([a-z]+) ", output_of("--help").split("Subcommands:")[1], re.M))
@@ -132,6 +145,7 @@ def main():
     assert "/etc/passwd" in complete("plumb", "list", "/etc/passw")
     assert "sleep" in complete("plumb", "record", "--mode", "block", "--", "slee")
     assert complete("plumb", "nonsense", "-") == set()
+    check_sessions()
     for shell, name in {"zsh": "_plumb", "fish": "plumb.fish"}.items():
         text = (BUILD / "cli/completion" / name).read_text()
         assert text == output_of("completion", shell), f"the installed file for {shell} is not what the command prints"
