@@ -7,9 +7,9 @@
 #include "cli/output.h"
 #include "cli/own_limits.h"
 #include "cli/preload.h"
-#include "cli/rule_filters.h"
 #include "cli/status_line.h"
 #include "consumerd/clock/clock_calibration.h"
+#include "consumerd/control/rule_filters.h"
 
 #include <fmt/format.h>
 
