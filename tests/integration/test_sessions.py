@@ -440,6 +440,31 @@ class Sessions(TracedProgramTest):
             self.assertEqual([receive(connection)["ok"] for _ in range(3)], [True] * 3)
         self.assertEqual(self.status("web")["worker_restarts"], 0)
 
+    def test_activated_by_its_socket(self):
+        """As systemd starts it: it is given a socket that listens, and leaves that there when it ends."""
+        self.create("before")  # makes the folders
+        plumb("destroy", "before")
+        os.kill(supervisor(), signal.SIGTERM)
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        (FOLDER / "control").unlink(missing_ok=True)
+        listener.bind(str(FOLDER / "control"))
+        self.addCleanup((FOLDER / "control").unlink)
+        listener.listen()
+
+        def give_socket():
+            os.dup2(listener.fileno(), 3)
+            os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
+            os.execv(PLUMB.parent / "plumb-consumerd", ["plumb-consumerd"])  # with this environment
+        with subprocess.Popen(["true"], preexec_fn=give_socket, pass_fds=[3], stderr=subprocess.PIPE) as daemon:
+            self.assertEqual(supervisor(), daemon.pid)
+            self.create("web")
+            self.assertEqual(self.status("web")["started"], False)
+            plumb("destroy", "web")
+            daemon.wait(30)
+        self.assertEqual(daemon.returncode, 0)
+        self.assertTrue((FOLDER / "control").exists())
+
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_another_user_has_sessions_of_his_own(self):
         self.create("web")
