@@ -296,3 +296,13 @@ TEST_F(Counts, are_of_what_fulfils_a_condition) {
     }
     state_.remove(0);
 }
+
+TEST_F(Counts, stay_off_where_the_tables_could_not_hold_them) {
+    const CountingChannel channel({"name", "value", "value"}, 1u << 19);
+    const uint64_t generation = state_.set(0, channel.cookie(), {{"counts:*"}});
+    state_.signal_all(generation);
+    ASSERT_TRUE(state_.wait(generation).empty());
+    EXPECT_FALSE(plumb_enabled(counts, tick));
+    write_events();
+    state_.remove(0);
+}
