@@ -166,7 +166,8 @@ TEST(LayoutRules, KnowWhatIsAddedToRecordsOfPlumb) {
     EXPECT_EQ(context_of(layout("u8 n;", "context := struct { u8 m; };")),
               "Event e: its context and that of its stream are two.");
     const auto fields_of = [](const std::string& event) {
-        return "context := struct { u8 n; }; fields := struct { " + event + " }; }; event { name = f;";
+        return "context := struct { u8 n; }; fields := struct { " + event +
+               " }; }; event { name = f; id = 5;";
     };
     EXPECT_EQ(context_of(layout("", fields_of("u8 m; u8 s[m];"))), "n>1 plumb");
     EXPECT_EQ(context_of(layout("", fields_of("u8 s[n];"))), "n>1 other");
