@@ -48,7 +48,7 @@ double measured; // of the last walk, ns; of several: each
 
 // Functions of their own for each path, so that its frames are new to who remembers them.
 template <int Path, int Left>
-__attribute__((noinline, noclone)) int descend(Walk* walk, uint32_t times) {
+__attribute__((noinline)) int descend(Walk* walk, uint32_t times) {
     if constexpr (Left == 0) {
         measured = time_events(times, [&](uint64_t) { frame_count = walk(); });
     } else {

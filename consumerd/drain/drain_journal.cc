@@ -55,7 +55,7 @@ std::string directory_of(const std::string& path) {
     return slash == std::string::npos ? "." : path.substr(0, std::max(slash, size_t{1}));
 }
 
-Result<LifeLock> lock(const FileDescriptor& file, const std::string& path) {
+Result<LifeLock> lock_journal(const FileDescriptor& file, const std::string& path) {
     Result<LifeLock> held = LifeLock::hold(file.get());
     if (!held && held.error().number() == EWOULDBLOCK)
         return Error("{} is in use: its session is drained.", path).as(EBUSY);
@@ -149,7 +149,7 @@ Result<std::unique_ptr<DrainJournal>> DrainJournal::create(const std::string& pa
         ::unlink(new_path.c_str());
         return error;
     };
-    Result<LifeLock> held = lock(file, new_path);
+    Result<LifeLock> held = lock_journal(file, new_path);
     if (!held) return drop(held.error());
     const uint64_t bytes = Content::bytes_for(shape.all_rings());
     if (const int number = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes)); number != 0)
@@ -180,7 +180,7 @@ Result<std::unique_ptr<DrainJournal>> DrainJournal::open(const std::string& path
         return Error("{} can not be believed: {}.", path, what).as(EBADMSG);
     };
     if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid()) return damaged("it is no file of this user's");
-    Result<LifeLock> held = lock(file, path);
+    Result<LifeLock> held = lock_journal(file, path);
     if (!held) return held.error();
     const auto bytes = static_cast<uint64_t>(info.st_size);
     if (bytes < sizeof(Content)) return damaged("it is too short");
