@@ -201,7 +201,8 @@ class GuardedContextTest(GuardedProgramTest):
         self.assertEqual((before["procname"], before["vuid"]), ("program", os.getuid()))
         self.assertEqual((behind["procname"], behind["vuid"], behind["vpid"]), ("", 0xffffffff, program.pid))
         self.assertIn(behind["callstack_user_end"]["label"], ("whole", "unreadable", "unknown_code"))
-        self.assertGreater(len(behind["callstack_user"]), 0)
+        if behind["callstack_user_end"]["label"] != "unreadable":  # where its first frame goes on in another page
+            self.assertGreater(len(behind["callstack_user"]), 0)
 
 
 if __name__ == "__main__":
