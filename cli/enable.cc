@@ -63,7 +63,7 @@ void add_disable(CLI::App& app) {
     });
 }
 
-const Command enable_command(add_enable, 12), disable_command(add_disable, 12);
+const Command enable_command(add_enable, 12), disable_command(add_disable, 13);
 
 } // namespace
 } // namespace plumb

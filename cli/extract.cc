@@ -482,7 +482,7 @@ void add_extract(CLI::App& app) {
     command->callback([options] { finish(run_extract(*options)); });
 }
 
-const Command extract_command(add_extract, 16);
+const Command extract_command(add_extract, 24);
 
 } // namespace
 } // namespace plumb

@@ -431,7 +431,7 @@ void add_list(CLI::App& app) {
     });
 }
 
-const Command list_command(add_list, 20);
+const Command list_command(add_list, 28);
 
 } // namespace
 } // namespace plumb

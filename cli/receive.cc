@@ -206,7 +206,7 @@ void add_receive(CLI::App& app) {
     command->callback([options] { finish(run_receive(*options)); });
 }
 
-const Command receive_command(add_receive, 17);
+const Command receive_command(add_receive, 25);
 
 } // namespace
 } // namespace plumb

@@ -93,7 +93,7 @@ void add_rotate(CLI::App& app) {
     command->callback([words] { finish(run_rotate(*words)); });
 }
 
-const Command rotate_command(add_rotate, 16);
+const Command rotate_command(add_rotate, 22);
 
 } // namespace
 } // namespace plumb

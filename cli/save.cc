@@ -81,7 +81,7 @@ void add_load(CLI::App& app) {
     command->callback([words] { finish(run_load(*words)); });
 }
 
-const Command save_command(add_save, 19), load_command(add_load, 19);
+const Command save_command(add_save, 19), load_command(add_load, 20);
 
 } // namespace
 } // namespace plumb

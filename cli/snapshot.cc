@@ -50,7 +50,7 @@ void add_snapshot(CLI::App& app) {
     command->callback([words] { finish(run_snapshot(*words)); });
 }
 
-const Command snapshot_command(add_snapshot, 15);
+const Command snapshot_command(add_snapshot, 21);
 
 } // namespace
 } // namespace plumb

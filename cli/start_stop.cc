@@ -24,7 +24,7 @@ void add_clear(CLI::App& app) {
         "Its finished chunks, or snapshots, are removed, and what is in its buffers. It goes on.");
 }
 
-const Command start_command(add_start, 13), stop_command(add_stop, 13), clear_command(add_clear, 17);
+const Command start_command(add_start, 14), stop_command(add_stop, 15), clear_command(add_clear, 17);
 
 } // namespace
 } // namespace plumb

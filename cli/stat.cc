@@ -153,7 +153,7 @@ void add_stat(CLI::App& app) {
     });
 }
 
-const Command stat_command(add_stat, 12);
+const Command stat_command(add_stat, 26);
 
 } // namespace
 } // namespace plumb

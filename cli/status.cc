@@ -138,7 +138,7 @@ void add_status(CLI::App& app) {
     });
 }
 
-const Command status_command(add_status, 14);
+const Command status_command(add_status, 16);
 
 } // namespace
 } // namespace plumb
