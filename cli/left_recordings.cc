@@ -3,6 +3,7 @@
 #include "base/output_buffer.h"
 #include "cli/losses.h"
 #include "cli/output.h"
+#include "consumerd/control/kept_sessions.h"
 #include "consumerd/control/session.h"
 #include "consumerd/control/state.h"
 #include "consumerd/control/user_directory.h"

@@ -38,6 +38,8 @@ Result<uid_t> parse_user(const std::string& text);
 
 /* Of a trace with programs of several places: where those of this one are, which is not the recorder's own. */
 std::string folder_of(const UserPlace& place);
+/* "Programs of user 1000", with the place where they look if there are several: for messages. */
+std::string programs_at(const UserPlace& place);
 /* As whom a process runs now; nothing if it has gone. */
 std::optional<uid_t> user_of(std::uint32_t process_id);
 

@@ -1,12 +1,12 @@
 #include "consumerd/control/session.h"
 
-#include "base/glob.h"
 #include "base/mapped_file.h"
 #include "base/processes.h"
 #include "consumerd/clock/clock_calibration.h"
-#include "consumerd/control/launched.h"
+#include "consumerd/control/kept_sessions.h"
 #include "consumerd/control/left_channel.h"
 #include "consumerd/control/left_rings.h"
+#include "consumerd/control/rule_reach.h"
 #include "consumerd/control/rule_set.h"
 #include "consumerd/control/seccomp.h"
 #include "consumerd/control/unattached.h"
@@ -24,43 +24,11 @@ namespace plumb {
 
 namespace {
 
-bool is_executable(std::uint32_t process_id, const std::string& glob) {
-    const Result<std::string> path = executable_of(process_id);
-    if (!path) return true;
-    const std::string last = path->substr(path->rfind('/') + 1);
-    return glob_matches(glob.c_str(), path->c_str()) || glob_matches(glob.c_str(), last.c_str());
-}
-
-/* Whether the rule is for the process. Of one that is not seen from here, little is known: it may be. */
-bool is_for(const plumb_rule& rule, std::uint64_t cookie, const ProcessSlot& slot) {
-    const std::uint32_t process_id = slot.process_id();
-    switch (rule.who) {
-    case PLUMB_WHO_PROCESS:
-        return OwnName{rule.who_namespace, rule.who_id} == slot.own_name();
-    case PLUMB_WHO_EXECUTABLE:
-        return process_id == 0 || is_executable(process_id, rule.executable);
-    case PLUMB_WHO_LAUNCHED: /* our children are seen */
-        return process_id != 0 &&
-               is_launched_by(process_id, {cookie, static_cast<std::uint32_t>(::getpid())});
-    case PLUMB_WHO_USER: {
-        if (process_id == 0) return true;
-        const Result<ProcessStatus> status = process_status(process_id);
-        return !status || status->user_id == rule.who_id;
-    }
-    default:
-        return true;
-    }
-}
-
 void be_controller_of(plumb_session& session) {
     session.controller_boottime_ns = boottime_now_ns();
     session.controller_process_id = static_cast<std::uint32_t>(::getpid());
     session.controller_namespace = own_namespace();
     session.controller_filters = own_seccomp_filters();
-}
-
-bool is_kept(const plumb_session& session) {
-    return session.cookie != 0 && (session.flags & PLUMB_SESSION_KEPT) != 0;
 }
 
 } // namespace
@@ -521,34 +489,6 @@ const std::vector<Error>& Session::left_behind() const {
 
 const std::string& Session::name() const {
     return parts_->channel.config().session_name;
-}
-
-std::vector<KeptSession> kept_sessions(const UserDirectory& directory) {
-    const Result<StateFile> state = StateFile::open_existing(directory);
-    if (!state) return {};
-    const auto set = state->rule_set();
-    if (!set) return {};
-    std::vector<KeptSession> found;
-    for (const plumb_session& session : (*set)->sessions)
-        if (is_kept(session))
-            found.push_back({session.cookie, session.name, session_lives(directory, session)});
-    return found;
-}
-
-Status stop_keeping(const UserDirectory& directory, std::uint64_t cookie) {
-    Result<StateFile> state = StateFile::open_existing(directory);
-    if (!state) return state.error();
-    const auto edited = state->edit([&](plumb_rule_set& set) -> Status {
-        for (plumb_session& session : set.sessions) {
-            if (!is_kept(session) || session.cookie != cookie) continue;
-            session.flags &= ~PLUMB_SESSION_KEPT;
-            return ok();
-        }
-        return Error("There is no such session.").as(ENOENT);
-    });
-    if (!edited) return edited.error();
-    const auto cleaned = state->clean_up(); /* of this one, too, if nobody is its controller */
-    return cleaned ? ok() : Status(cleaned.error());
 }
 
 std::string Session::sessions_variable(const char* inherited) const {

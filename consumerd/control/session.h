@@ -128,18 +128,6 @@ private:
     std::unique_ptr<Parts> parts_;
 };
 
-/* Sessions that are kept, of one directory. */
-struct KeptSession {
-    std::uint64_t cookie;
-    std::string name;
-    bool lives; /* its controller */
-};
-std::vector<KeptSession> kept_sessions(const UserDirectory& directory);
-
-/* It is kept no longer: where its controller is gone, it is removed as others are, and its channel left for `plumb extract` if
- * there is anything to be had. */
-Status stop_keeping(const UserDirectory& directory, std::uint64_t cookie);
-
 } // namespace plumb
 
 #endif

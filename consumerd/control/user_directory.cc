@@ -2,6 +2,7 @@
 
 #include "base/mapped_region.h"
 #include "base/memory_room.h"
+#include "consumerd/control/container_places.h"
 
 #include <plumb/abi/state.h>
 
@@ -64,6 +65,8 @@ Error describe_missing(int number, const std::string& path, uid_t user_id) {
 Status check_directory(int fd, const std::string& shown, const UserPlace& place) {
     struct stat info {};
     if (::fstat(fd, &info) != 0) return Error::from_errno(errno, "Could not inspect {}", shown);
+    if (place.container && info.st_dev != place.container->device())
+        return Error("The directory {} is of another file system than the /dev/shm around it.", shown);
     if (info.st_uid != place.user_id)
         return Error("The directory {} belongs to user {}, not to user {}.", shown, info.st_uid,
                      place.user_id)
@@ -313,6 +316,8 @@ Result<FileDescriptor> UserDirectory::open_file(const std::string& name, bool wr
     struct stat info {};
     if (::fstat(file.get(), &info) != 0)
         return Error::from_errno(errno, "Could not inspect {}", path_of_file(name));
+    if (place_.container && info.st_dev != place_.container->device())
+        return Error("{} is of another file system than the directory that it is in.", path_of_file(name));
     if (!S_ISREG(info.st_mode) || info.st_uid != user_id() || (info.st_mode & 077) != 0)
         return with_remedy(Error("{} is not a private file of user {}.", path_of_file(name), user_id()),
                            place_, "Nothing of Plumb makes such a file: remove it.");

@@ -1,4 +1,5 @@
 #include "consumerd/daemon/session_recording.h"
+#include "consumerd/control/kept_sessions.h"
 
 #include "base/processes.h"
 #include "consumerd/control/ring_sizes.h"

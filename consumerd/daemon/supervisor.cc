@@ -1,4 +1,5 @@
 #include "consumerd/daemon/supervisor.h"
+#include "consumerd/control/kept_sessions.h"
 
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/daemon/control_socket.h"

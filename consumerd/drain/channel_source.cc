@@ -491,34 +491,24 @@ void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) con
     const bool is_kernel = reader_.geometry().domain == PLUMB_DOMAIN_KERNEL;
     if (!is_kernel) entries_.add_to(totals);
 
-    std::array<uint64_t, PLUMB_LOSS_CAUSES> lost{};
-    uint64_t backward = 0, damaged_records = 0, damaged_subbufs = 0;
+    JournalLosses losses;
+    losses.not_written = events_not_written;
+    auto& lost = losses.lost;
+    uint64_t backward = 0;
     uint64_t set_back_ns = 0;
     for (const Ring& ring : rings_) {
         set_back_ns = std::max(set_back_ns, ring.reader.shift());
-        events_not_written = sum_of_losses(events_not_written, ring.not_stored_before);
+        losses.not_written = sum_of_losses(losses.not_written, ring.not_stored_before);
         /* What no record has been told of yet is the next chunk's. */
         for (size_t cause = 0; cause < lost.size(); cause++) {
             const uint64_t untold = cause == PLUMB_LOST_OVERWRITTEN ? 0 : ring.places.untold()[cause];
             lost[cause] = sum_of_losses(lost[cause], ring.lost[cause] - std::min(ring.lost[cause], untold));
         }
         backward += ring.reader.backward_records();
-        damaged_records += ring.reader.damaged_records();
-        damaged_subbufs += ring.reader.damaged_subbufs();
+        losses.damaged_records += ring.reader.damaged_records();
+        losses.damaged_subbufs += ring.reader.damaged_subbufs();
     }
-    add_if_any(totals.events_lost, is_kernel ? "kernel_dropped" : "full", lost[PLUMB_LOST_FULL]);
-    add_if_any(totals.events_lost, "block_timeout", lost[PLUMB_LOST_BLOCK_TIMEOUT]);
-    add_if_any(totals.events_lost, "too_large", lost[PLUMB_LOST_TOO_LARGE]);
-    add_if_any(totals.events_lost, "contended", lost[PLUMB_LOST_CONTENDED]);
-    add_if_any(totals.events_lost, "clock", lost[PLUMB_LOST_CLOCK]);
-    add_if_any(totals.events_lost, "held", lost[PLUMB_LOST_HELD]);
-    add_if_any(totals.events_lost, "no_memory", lost[PLUMB_LOST_NO_MEMORY]);
-    add_if_any(totals.events_lost, "not_written", events_not_written);
-    add_if_any(totals.events_lost, "damaged", damaged_records);
-    add_if_any(totals.subbufs_lost, "overwritten", lost[PLUMB_LOST_OVERWRITTEN]);
-    add_if_any(totals.subbufs_lost, "damaged", damaged_subbufs);
-
-    add_if_any(totals.notes, "cut", lost[PLUMB_CUT]);
+    losses.add_to(totals, is_kernel);
     add_if_any(totals.notes, "clock_went_back", backward);
     add_if_any(totals.notes, "clock_set_back_ms", set_back_ns / 1'000'000);
     add_if_any(totals.not_switched_on, "event_slots", reader_.refused(PLUMB_REFUSED_EVENT_SLOTS));

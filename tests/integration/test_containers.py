@@ -309,6 +309,15 @@ class Containers(unittest.TestCase):
         self.assertEqual((summary or {"events": 0})["events"], 0)
         self.assertEqual([path.name for path in outside.rglob("channel-*")], [])  # which is no shared memory
 
+    def test_what_a_container_mounts_on_the_directory_is_not_entered(self):
+        """Else its root could lead whoever opens files there to any file system of his."""
+        ticker = Ticker(self, *CONTAINER, *OWN_MEMORY)
+        inside = ("nsenter", "--target", str(ticker.process), "--mount")
+        subprocess.run([*inside, "mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", "/dev/shm/plumb-0"], check=True)
+        summary = self.record("-p", ticker.process, "--duration", "300ms")
+        self.assertRegex(self.errors + json.dumps(summary), "of another file system than the /dev/shm around it")
+        self.assertEqual(os.listdir(f"/proc/{ticker.process}/root/dev/shm/plumb-0"), [])
+
     def test_another_user_is_told_of_a_memory_of_its_own(self):
         ticker = Ticker(self, *CONTAINER, *OWN_MEMORY, *AS_NOBODY)
         summary = self.record("-p", ticker.process, "--duration", "300ms", prefix=AS_NOBODY)

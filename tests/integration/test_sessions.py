@@ -10,7 +10,6 @@ import re
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -20,9 +19,9 @@ from pathlib import Path
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
 sys.path.insert(0, str(SOURCE / "tests/support"))
+from control_socket import FOLDER, ask, connect, framed, receive  # noqa: E402
 from traced_program import TracedProgramTest  # noqa: E402
 
-FOLDER = Path(f"/dev/shm/plumb-{os.geteuid()}/consumerd")
 THREADS = 4
 
 # `program BURST PAUSE_US`: until SIGTERM each thread numbers its events, and SIGUSR1 stops and goes on with them. Says at the end
@@ -117,41 +116,6 @@ def supervisor():
     """Its process id."""
     answer = ask(json.dumps({"command": "version"}).encode())
     return answer["pid"]
-
-
-def receive(connection):
-    """One message; None if the other end has closed."""
-    def read(count):
-        data = b""
-        while len(data) < count:
-            part = connection.recv(count - len(data))
-            if not part:
-                return None
-            data += part
-        return data
-    head = read(12)
-    if head is None:
-        return None
-    magic, version, _, length = struct.unpack("<4sHHI", head)
-    assert (magic, version) == (b"PLCM", 1), head
-    return json.loads(read(length))
-
-
-def framed(body, magic=b"PLCM", version=1, length=None):
-    return magic + struct.pack("<HHI", version, 0, len(body) if length is None else length) + body
-
-
-def connect():
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(30)
-    connection.connect(str(FOLDER / "control"))
-    return connection
-
-
-def ask(body):
-    with connect() as connection:
-        connection.sendall(framed(body))
-        return receive(connection)
 
 
 class Sessions(TracedProgramTest):

@@ -1,6 +1,7 @@
 // cmake-once
 // A session that is kept: nobody removes it when its controller is gone, programs go on writing to it and join it, and the next
 // controller has it as it was.
+#include "consumerd/control/kept_sessions.h"
 #include "consumerd/control/left_channel.h"
 #include "consumerd/control/session.h"
 #include "tests/support/session_fixture.h"

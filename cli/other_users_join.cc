@@ -1,0 +1,315 @@
+/* Whom a recording of other users takes in: those who are named, those who were launched and have changed, whoever there is. */
+#include "cli/other_users.h"
+
+#include "base/file.h"
+#include "base/mapped_file.h"
+#include "base/processes.h"
+#include "consumerd/channel/channel_reader.h"
+#include "consumerd/clock/clock_calibration.h"
+#include "consumerd/control/launched.h"
+#include "consumerd/control/state.h"
+#include "consumerd/control/user_directory.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <filesystem>
+
+namespace plumb {
+namespace {
+
+/* Each costs a channel, and one more where programs look in several places. */
+constexpr std::size_t users_max = 16;
+/* Processes in one look at a user's slots, each some 0.1 ms, but for those with a long environment. */
+constexpr std::size_t asked_max = 64;
+
+/* Of the processor, by this thread: what it waited for others does not count. */
+std::uint64_t used_ns() {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+/* When that may be done again which took that time. */
+std::uint64_t behind_pause_ns(std::uint64_t work_ns) {
+    constexpr std::uint64_t pause_for_work = 20;
+    return read_clock(PLUMB_CLOCK_MONOTONIC) + pause_for_work * work_ns;
+}
+
+void forget_gone(std::set<std::uint64_t>& claims, const std::vector<ProcessSlot>& slots) {
+    std::set<std::uint64_t> there;
+    for (const ProcessSlot& slot : slots)
+        if (claims.count(slot.content.claim) != 0) there.insert(slot.content.claim);
+    claims = std::move(there);
+}
+
+} // namespace
+
+/* Whether a program looks there that is of the user, and is meant. */
+static bool has_programs(const UserPlace& place, const std::function<bool(std::uint32_t)>& is_meant) {
+    const auto directory = UserDirectory::open_existing(place);
+    if (!directory) return false;
+    const auto state = StateFile::open_existing(*directory);
+    if (!state) return false;
+    const std::vector<ProcessSlot> slots = state->processes();
+    return std::any_of(slots.begin(), slots.end(), [&](const ProcessSlot& slot) {
+        const std::uint32_t process_id = slot.process_id();
+        return process_id != 0 && is_meant(process_id) && user_of(process_id) == place.user_id &&
+               state->may_be_mapped_by(process_id);
+    });
+}
+
+/* Whom nobody asks for by name has a session in the second place only where somebody looks there: it costs a channel. */
+Result<Report> OtherUsers::join(uid_t user_id, bool for_whoever_comes) {
+    if (user_id == ::geteuid()) return Report{};
+    auto joined = join_place(main_place(user_id));
+    if (!joined) return joined;
+    if (for_whoever_comes && !options_.flight_recorder) open_for_.insert(user_id);
+    for (const UserPlace& place : places_of(user_id)) {
+        if (place == main_place(user_id)) continue;
+        const bool has_some = has_programs(place, [](std::uint32_t) { return true; });
+        if (!has_some && open_for_.count(user_id) == 0) continue;
+        auto beside = has_some ? join_place(place) : join_awaited(place);
+        if (!beside && has_some) return beside;
+        if (beside)
+            joined->add(*beside);
+        else
+            awaited_problems_.erase(place); /* told by who tries again */
+    }
+    return joined;
+}
+
+Result<Report> OtherUsers::join_own(const std::function<bool(std::uint32_t)>& is_meant, bool is_open) {
+    if (is_open && !options_.flight_recorder) open_for_.insert(::geteuid());
+    for (const UserPlace& place : places_of(::geteuid())) {
+        if (place == main_place(::geteuid())) continue;
+        if (has_programs(place, is_meant)) return join_place(place);
+        if (open_for_.count(::geteuid()) != 0) return join_awaited(place);
+    }
+    return Report{};
+}
+
+/* What a container has of shared memory is often little, and no more than its programs use is taken of it. */
+Result<Report> OtherUsers::join_in_container(const UserPlace& place) {
+    if (has_part(place)) return Report{};
+    ChannelConfig config = options_.config;
+    config.rings_on_demand = true;
+    return tried(place, begin(place, config));
+}
+
+Result<Report> OtherUsers::join_container_of(std::uint32_t process_id) {
+    const auto container = containers_.of_process(process_id);
+    const auto user_id = user_of(process_id);
+    if (!container || !user_id) return Report{};
+    for (const UserPlace& place : places_in(container))
+        if (place.user_id == *user_id) return join_in_container(place);
+    return Report{};
+}
+
+void OtherUsers::join_everybody(const EachReport& each) {
+    std::vector<UserPlace> places;
+    if (auto outside = places_with_directory()) places = std::move(*outside);
+    for (const auto& container : containers_.all()) {
+        const std::vector<UserPlace> inside = places_in(container);
+        places.insert(places.end(), inside.begin(), inside.end());
+    }
+    const auto anybody = [](std::uint32_t) { return true; };
+    for (const UserPlace& place : places) {
+        if (place == main_place(::geteuid()) || tried_.count(place) != 0 || !has_programs(place, anybody))
+            continue;
+        each(place.container ? join_in_container(place) : join_place(place));
+    }
+}
+
+void OtherUsers::join_later(const EachReport& each) {
+    const std::uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
+    if (is_open_for_everybody_ && now_ns >= next_everybody_look_ns_) {
+        const std::uint64_t before_ns = used_ns();
+        join_everybody(each);
+        next_everybody_look_ns_ = behind_pause_ns(used_ns() - before_ns);
+    }
+    if (open_for_.empty() || now_ns < next_place_look_ns_) return;
+    constexpr std::uint64_t pause_ns = 50'000'000;
+    next_place_look_ns_ = now_ns + pause_ns;
+    for (const uid_t user_id : open_for_)
+        for (const UserPlace& place : places_of(user_id)) {
+            if (place == main_place(user_id) || has_part(place) || tried_.count(place) != 0) continue;
+            const auto joined = join_awaited(place);
+            if (!joined || has_part(place)) each(joined);
+        }
+}
+
+/* Nobody is there yet: as little memory as possible. It may be that nobody can come yet either, and then it is tried again; why
+ * it can not be although somebody could come is told once. */
+Result<Report> OtherUsers::join_awaited(const UserPlace& place) {
+    ChannelConfig config = options_.config;
+    config.rings_on_demand = true;
+    Result<Report> begun = begin(place, config);
+    if (begun) {
+        parts_.back().was_awaited = true;
+        return tried(place, std::move(begun));
+    }
+    const int why = begun.error().number();
+    if (why == ENOENT || why == EROFS) return Report{};
+    std::string& told = awaited_problems_[place];
+    if (std::exchange(told, begun.error().message()) == begun.error().message()) return Report{};
+    return begun.error().with("{} can not be recorded", programs_at(place));
+}
+
+bool OtherUsers::has_part(const UserPlace& place) const {
+    return std::any_of(parts_.begin(), parts_.end(), [&](const Part& part) { return part.place == place; });
+}
+
+/* Our own programs, which look elsewhere, are nobody else's; and a user is one, in however many places. */
+bool OtherUsers::has_room_for(uid_t user_id) const {
+    std::set<uid_t> users = {::geteuid(), user_id};
+    for (const Part& part : parts_)
+        users.insert(part.place.user_id);
+    return users.size() <= 1 + users_max;
+}
+
+Result<Report> OtherUsers::join_place(const UserPlace& place) {
+    if (has_part(place)) return Report{};
+    return tried(place, begin(place, options_.config));
+}
+
+Result<Report> OtherUsers::tried(const UserPlace& place, Result<Report> begun) {
+    std::string& why_not = tried_[place];
+    if (begun) return begun;
+    why_not = begun.error().message();
+    return begun.error().with("{} can not be recorded", programs_at(place));
+}
+
+Result<Report> OtherUsers::begin(const UserPlace& place, const ChannelConfig& config) {
+    if (options_.flight_recorder && place.user_id == ::geteuid())
+        return Error("A flight recorder keeps the events of one place alone, and this program looks in "
+                     "another one: it began before "
+                     "plumb.ko was loaded, or has a seccomp filter.")
+            .hint("Record without --snapshot, or start the program again.");
+    if (options_.flight_recorder)
+        return Error("A flight recorder keeps events of one user alone.")
+            .hint("Record without --snapshot, or start one as that user.");
+    if (!has_room_for(place.user_id))
+        return Error("One recording takes programs of {} other users at most.", users_max)
+            .hint("Record the others with --user in one of their own.");
+    auto session = Session::create(config, options_.quiescence, place, options_.cookie);
+    if (!session) return session.error();
+    ChannelDrainOptions drain_options = options_.drain;
+    for (const Error& each : session->left_behind())
+        if (drain_options.log) drain_options.log(each.message());
+    drain_options.folder = folder_of(place);
+    drain_options.ring_memory = session->channel().ring_memory();
+    auto drain = drain_live_channel(session->channel().bytes(), calibration_, std::move(drain_options));
+    if (!drain) return drain.error();
+    if (options_.in_chunks)
+        if (Status kept = (*drain)->keep_for_chunks(); !kept) return kept.error();
+    parts_.push_back({place, std::move(*session), std::move(*drain)});
+    Part& part = parts_.back();
+    Result<Report> enabled = Report{};
+    if (Status started = part.drain->start(); !started)
+        enabled = started.error();
+    else
+        enabled = part.session.enable(options_.rules);
+    if (!enabled) drop(part);
+    return enabled;
+}
+
+/* Nobody is recorded by it. */
+void OtherUsers::drop(const Part& part) {
+    part.drain->stop();
+    remove_folder_of(part);
+    std::erase_if(parts_, [&](const Part& each) { return &each == &part; });
+}
+
+/* Programs that find no way into the directory or the state have no slot: what is left are signs of Plumb in them. One pass
+ * over the processes, for however many users. */
+std::set<uid_t> OtherUsers::launched_unseen(const std::map<uid_t, Error>& of_users) const {
+    std::set<uid_t> found;
+    for (const std::uint32_t process_id : all_process_ids()) {
+        const auto user_id = user_of(process_id);
+        if (!user_id || of_users.count(*user_id) == 0 || found.count(*user_id) != 0 ||
+            !is_launched_by(process_id, {options_.cookie, static_cast<std::uint32_t>(::getpid())}))
+            continue;
+        const auto files = mapped_files(process_id);
+        if (files && std::any_of(files->begin(), files->end(), [](const MappedFile& file) {
+                return file.path.find("/libplumb") != std::string::npos;
+            }))
+            found.insert(*user_id);
+    }
+    return found;
+}
+
+/* What the slots say is the user's to write, as often as he likes: so many are asked after in one look, each process once, and
+ * the next look goes on behind them. */
+Result<bool> OtherUsers::has_launched(const UserPlace& place, Look& look) const {
+    const auto unusable = [](const Error& error) -> Result<bool> {
+        if (error.number() == ENOENT) return false;
+        return error;
+    };
+    const auto directory = UserDirectory::open_existing(place);
+    if (!directory) return unusable(directory.error());
+    const auto state = StateFile::open_existing(*directory);
+    if (!state) return unusable(state.error());
+    const Launcher launcher{options_.cookie, static_cast<std::uint32_t>(::getpid())};
+    std::vector<ProcessSlot> slots = state->processes();
+    std::erase_if(slots, [](const ProcessSlot& slot) { return slot.process_id() == 0; });
+    forget_gone(look.strangers, slots);
+    std::rotate(slots.begin(),
+                std::find_if(slots.begin(), slots.end(),
+                             [&look](const ProcessSlot& slot) { return slot.index >= look.next_slot; }),
+                slots.end());
+    std::set<std::uint32_t> asked;
+    for (const ProcessSlot& slot : slots) {
+        const std::uint32_t process_id = slot.process_id();
+        if (look.strangers.count(slot.content.claim) != 0 || asked.count(process_id) != 0) continue;
+        look.next_slot = slot.index;
+        if (asked.size() >= asked_max) break;
+        asked.insert(process_id);
+        if (user_of(process_id) != place.user_id || !state->may_be_mapped_by(process_id)) continue;
+        const Launched launched = launched_by(process_id, launcher);
+        if (launched == Launched::yes) return true;
+        if (launched == Launched::no) look.strangers.insert(slot.content.claim);
+    }
+    return false;
+}
+
+/* However much there is to be looked at, that takes a small part of the time. Each user's state is left alone for as long as that
+ * very user has made it cost; directories that can not be used, which anybody can make any number of, are looked at less often
+ * all together, and the processes with them. */
+void OtherUsers::join_launched(const EachReport& each) {
+    const std::uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC), before_ns = used_ns();
+    const bool is_time = now_ns >= next_look_ns_;
+    if (is_time) unusable_.clear();
+    const auto places = places_with_directory();
+    for (const UserPlace& place : places ? *places : std::vector<UserPlace>{}) {
+        const uid_t user_id = place.user_id;
+        const bool is_ours = user_id == ::geteuid();
+        if (place == main_place(::geteuid()) || (!is_ours && ::geteuid() != 0) || tried_.count(place) != 0 ||
+            unusable_.count(user_id) != 0)
+            continue;
+        Look& look = looks_[place];
+        if (now_ns < look.next_ns) continue;
+        const std::uint64_t before_look_ns = used_ns();
+        const auto launched = has_launched(place, look);
+        look.next_ns = behind_pause_ns(used_ns() - before_look_ns);
+        if (launched && !*launched) continue;
+        looks_.erase(place);
+        if (launched)
+            each(join_place(place));
+        else if (!is_ours)
+            unusable_.emplace(user_id, launched.error());
+    }
+    if (!is_time) return;
+    if (!unusable_.empty()) look_for_unseen(each);
+    next_look_ns_ = behind_pause_ns(used_ns() - before_ns);
+}
+
+void OtherUsers::look_for_unseen(const EachReport& each) {
+    for (const uid_t user_id : launched_unseen(unusable_))
+        each(tried(main_place(user_id), unusable_.at(user_id)));
+}
+
+} // namespace plumb
