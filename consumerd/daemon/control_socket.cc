@@ -19,7 +19,7 @@ namespace {
 constexpr int waiting_max = 64;
 constexpr std::size_t connections_max = 128;
 /* For a request that has begun, and for an answer that is not read. */
-constexpr std::uint64_t patience_ns = 10'000'000'000;
+constexpr std::uint64_t request_patience_ns = 10'000'000'000;
 
 struct Address {
     sockaddr_un bytes{};
@@ -173,7 +173,7 @@ void ControlServer::look(std::uint64_t number, Connection& connection, short eve
     if (!is_hurried)
         connection.until_ns = 0;
     else if (connection.until_ns == 0)
-        connection.until_ns = read_clock(PLUMB_CLOCK_MONOTONIC) + patience_ns;
+        connection.until_ns = read_clock(PLUMB_CLOCK_MONOTONIC) + request_patience_ns;
 }
 
 void ControlServer::accept_all() {
@@ -209,7 +209,7 @@ void ControlServer::answer_text(std::uint64_t number, std::string_view text) {
     Connection& connection = found->second;
     connection.stream.send(text);
     connection.is_asked = false;
-    connection.until_ns = read_clock(PLUMB_CLOCK_MONOTONIC) + patience_ns;
+    connection.until_ns = read_clock(PLUMB_CLOCK_MONOTONIC) + request_patience_ns;
 }
 
 void ControlServer::flush() {
