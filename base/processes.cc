@@ -9,6 +9,7 @@
 #include <charconv>
 #include <climits>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -241,15 +242,20 @@ Result<ProcessStatus> thread_status(std::uint32_t process_id, std::uint32_t thre
     return parse_status(fmt::format("/proc/{}/task/{}/status", process_id, thread_id));
 }
 
-std::optional<std::uint64_t> thread_run_ns(std::uint32_t process_id, std::uint32_t thread_id) {
+std::optional<ThreadRuns> thread_runs(std::uint32_t process_id, std::uint32_t thread_id) {
     const Result<std::string> text =
         read_proc_file(fmt::format("/proc/{}/task/{}/schedstat", process_id, thread_id));
-    if (!text || text->empty()) return {};
-    return std::strtoull(text->c_str(), nullptr, 10);
+    unsigned long long run_ns = 0, count = 0;
+    if (!text || std::sscanf(text->c_str(), "%llu %*u %llu", &run_ns, &count) != 2 || count == 0) return {};
+    return ThreadRuns{run_ns, count};
 }
 
 Result<ProcessStatus> most_filtered_status(std::uint32_t process_id) {
-    Result<ProcessStatus> most = process_status(process_id);
+    return most_filtered_status(process_id, process_status(process_id));
+}
+
+Result<ProcessStatus> most_filtered_status(std::uint32_t process_id, Result<ProcessStatus> first) {
+    Result<ProcessStatus> most = std::move(first);
     if (!most || most->thread_count == 1) return most;
     const Result<std::vector<std::string>> names = list_directory(fmt::format("/proc/{}/task", process_id));
     if (!names) return names.error();

@@ -75,10 +75,17 @@ bool catches(const ProcessStatus& status, std::uint32_t signal_number);
 bool lacks_handler(std::uint32_t process_id, std::uint32_t signal_number);
 /* Whether one was sent to a thread of it, and waits there. */
 bool has_signal_waiting(std::uint32_t process_id, std::uint32_t signal_number);
-/* For how long the thread has run on a CPU. Nothing where the kernel does not say. */
-std::optional<std::uint64_t> thread_run_ns(std::uint32_t process_id, std::uint32_t thread_id);
+/* For how long the thread has run on a CPU, and how often it came to one. */
+struct ThreadRuns {
+    std::uint64_t run_ns = 0;
+    std::uint64_t count = 0;
+    bool operator==(const ThreadRuns&) const = default;
+};
+/* Nothing where the kernel does not say, and of a thread that has not run yet. */
+std::optional<ThreadRuns> thread_runs(std::uint32_t process_id, std::uint32_t thread_id);
 /* That of the thread with the most seccomp filters: threads may have different ones. An error where that of one could not be
- * read that has not ended. */
+ * read that has not ended. `first`: process_status() of it. */
+Result<ProcessStatus> most_filtered_status(std::uint32_t process_id, Result<ProcessStatus> first);
 Result<ProcessStatus> most_filtered_status(std::uint32_t process_id);
 std::vector<std::uint32_t> thread_ids(std::uint32_t process_id);
 struct ShownThreads {

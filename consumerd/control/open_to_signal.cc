@@ -37,17 +37,17 @@ Place place_of(std::uint32_t process_id, std::uint32_t thread_id, std::uint32_t 
 /* A mask that was seen open. */
 struct Look {
     std::uint64_t sleeps;
-    std::optional<std::uint64_t> run_before_ns, run_behind_ns; /* the look: it may run in the middle of it */
+    std::optional<ThreadRuns> runs_before, runs_behind; /* the look: it may run in the middle of it */
 };
 
 enum class Mask { open, blocked, not_known };
 
 Mask look_at(std::uint32_t process_id, std::uint32_t thread_id, std::uint32_t signal_number, Look& look) {
-    const std::optional<std::uint64_t> run_before_ns = thread_run_ns(process_id, thread_id);
+    const std::optional<ThreadRuns> runs_before = thread_runs(process_id, thread_id);
     const Result<ProcessStatus> status = thread_status(process_id, thread_id);
     const bool is_on_its_way = status && status->state != 'T' && status->state != 't';
     if (!is_on_its_way) return Mask::not_known;
-    look = {status->sleeps, run_before_ns, thread_run_ns(process_id, thread_id)};
+    look = {status->sleeps, runs_before, thread_runs(process_id, thread_id)};
     return (status->blocked >> (signal_number - 1) & 1) != 0 ? Mask::blocked : Mask::open;
 }
 
@@ -55,8 +55,8 @@ Mask look_at(std::uint32_t process_id, std::uint32_t thread_id, std::uint32_t si
 constexpr std::uint64_t ran_on_ns = 200'000;
 
 bool has_run_on(const Look& before, const Look& after) {
-    return !before.run_behind_ns || !after.run_before_ns ||
-           *after.run_before_ns >= *before.run_behind_ns + ran_on_ns;
+    return !before.runs_behind || !after.runs_before ||
+           after.runs_before->run_ns >= before.runs_behind->run_ns + ran_on_ns;
 }
 
 } // namespace

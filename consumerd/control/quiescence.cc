@@ -136,26 +136,30 @@ private:
         /* Who insists does so for those whom the change concerns, and for nobody else. */
         if (options_.filtered_too && process.held != 0) state_.insist(slot);
         /* The last look before each signal: filters are installed once and for good. */
+        const LeaderLook leader = look_at_leader(slot.process_id());
         if (!options_.filtered_too) {
-            if (const char* reason = reason_to_leave(slot)) return refuse(slot, reason);
+            if (const char* reason = reason_to_leave(slot, leader)) return refuse(slot, reason);
         }
         if (process.signal_number == 0)
             return refuse(slot,
                           "it has no handler (linked with tp-sync.o alone): it asked once, when it started");
         if (attempt.by_module_since_ns != 0 && is_asleep_behind_module(slot, attempt)) return sleeps(slot);
         if (was_lost(slot, attempt)) return true; /* and once more at the next look */
+        if (attempt.sent_ns != 0 && slot.content.unanswered != 0 &&
+            is_frozen(slot.process_id(), attempt.thread))
+            return refuse(slot, stopped_reason);
         if (attempt.sent_ns != 0 && now_ns_ - attempt.sent_ns < resend_after_ns) {
             attempt.next_look_ns = now_ns_ + life_check_interval_ns;
             return true;
         }
-        return send(slot, attempt);
+        return send(slot, attempt, leader);
     }
 
     /* For a filter that it has, or may have; nullptr: there is none. */
-    const char* reason_to_leave(const ProcessSlot& slot) {
+    const char* reason_to_leave(const ProcessSlot& slot, const LeaderLook& leader) {
         const std::uint32_t session = options_.holder.value_or(PLUMB_MAX_SESSIONS);
         if ((slot.content.held & PLUMB_HELD_BY_ITSELF) != 0) return reason_of_filtered(slot.content.flags);
-        switch (own_filter_of(slot.process_id())) {
+        switch (own_filter_of(slot.process_id(), leader.status)) {
         case OwnFilter::no:
             tell_unfiltered(state_, slot);
             return state_.let_go(slot, session) == 0 ? nullptr : held_by_other_reason;
@@ -246,7 +250,7 @@ private:
         return refuse(slot, fmt::format("it has no handler for signal {} any more", named(signal_number)));
     }
 
-    bool send(const ProcessSlot& slot, Attempt& attempt) {
+    bool send(const ProcessSlot& slot, Attempt& attempt, LeaderLook leader) {
         const std::uint32_t process_id = slot.process_id();
         const std::uint32_t signal_number = slot.content.signal_number;
         if (signal_number != SIGURG && signal_number != SIGWINCH)
@@ -257,8 +261,11 @@ private:
         constexpr int tries_max = 8;
         bool is_checked = false;
         for (int tries = 0; tries < tries_max; tries++) {
+            if (tries > 0) leader = look_at_leader(process_id);
+            /* Of who has not answered yet, it is asked before he is sent another one. */
+            leader.is_taken_for_thawed = slot.content.unanswered == 0 && attempt.sent_ns == 0;
             const ThreadChoice choice =
-                choose_thread(process_id, signal_number, attempt.threads, &attempt.sleeps);
+                choose_thread(process_id, signal_number, attempt.threads, &attempt.sleeps, leader);
             if (choice.disturbance == Disturbance::stopped && slot.content.unanswered != 0 &&
                 has_signal_waiting(process_id,
                                    signal_number)) /* what is not answered may have gone with a thread */
@@ -331,6 +338,8 @@ private:
 
     bool sent(const ProcessSlot& slot, Attempt& attempt, const ThreadChoice& choice) {
         attempt.sent_ns = now_ns_;
+        /* Others may end in a moment, and take it along. */
+        if (choice.thread_id == slot.process_id()) attempt.next_look_ns = now_ns_ + life_check_interval_ns;
         attempt.thread = choice.thread_id;
         attempt.threads.insert(choice.thread_id);
         if (choice.disturbance == Disturbance::stopped) return refuse(slot, stopped_reason);

@@ -10,7 +10,11 @@
 namespace plumb {
 
 OwnFilter own_filter_of(std::uint32_t process_id) {
-    const Result<ProcessStatus> status = most_filtered_status(process_id);
+    return own_filter_of(process_id, process_status(process_id));
+}
+
+OwnFilter own_filter_of(std::uint32_t process_id, const Result<ProcessStatus>& first) {
+    const Result<ProcessStatus> status = most_filtered_status(process_id, first);
     if (!status) {
         const int error = status.error().number();
         const bool is_hidden = error == ENOENT || error == ESRCH || error == EACCES || error == EPERM;
@@ -54,6 +58,8 @@ bool look_after(StateFile& state, const ProcessSlot& slot, std::uint32_t session
         state.hold(slot, session);
         return false;
     case OwnFilter::gone: /* who holds it would hold children that it leaves */
+        state.free_if_over(slot);
+        break;
     case OwnFilter::unknown:
         break;
     }
@@ -68,8 +74,10 @@ void hold_filtered(StateFile& state, std::uint32_t session, std::uint64_t for_ns
     for (const ProcessSlot& slot : state.processes()) {
         if (monotonic_now_ns() >= end_ns) {
             if (slot.is_ready()) state.hold(slot, session);
-        } else if (!state.free_if_over(slot)) {
+        } else if (slot.sight.kind != Sight::gone) {
             look_after(state, slot, session);
+        } else {
+            state.free_if_over(slot);
         }
     }
 }

@@ -5,6 +5,7 @@
 #ifndef PLUMB_CONSUMERD_CONTROL_SECCOMP_H
 #define PLUMB_CONSUMERD_CONTROL_SECCOMP_H
 
+#include "base/processes.h"
 #include "consumerd/control/state.h"
 
 #include <cstdint>
@@ -22,6 +23,8 @@ enum class OwnFilter {
     unknown /* it could not be read this time: no descriptor is free */
 };
 OwnFilter own_filter_of(std::uint32_t process_id);
+/* `first`: process_status() of it, as just read. */
+OwnFilter own_filter_of(std::uint32_t process_id, const Result<ProcessStatus>& first);
 /* How many this process has. */
 std::uint32_t own_seccomp_filters();
 

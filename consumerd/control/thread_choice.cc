@@ -183,24 +183,38 @@ bool tells_where(const Result<std::string>& function) {
     return function && !function->empty() && *function != "0";
 }
 
+Result<std::string> wait_function(std::uint32_t process_id, std::uint32_t thread_id) {
+    return read_proc_file(fmt::format("/proc/{}/task/{}/wchan", process_id, thread_id));
+}
+
+/* Of one that waits in this call; as far as it says. */
+Disturbance disturbance_in(const std::string& line, std::uint32_t process_id, std::uint32_t signal_number,
+                           char state, ThreadChoice& choice) {
+    choice.is_in_call = !line.empty() && !line.starts_with("running");
+    if (is_in_sigwait_for(process_id, choice.thread_id, line, signal_number)) return Disturbance::blocked;
+    choice.system_call = interrupted_call(line);
+    if (!choice.system_call.empty()) return Disturbance::interrupted;
+    if (is_one_of(perhaps_interrupted_calls, line)) return Disturbance::perhaps;
+    choice.is_sure = is_asleep(state) && is_one_of(restarted_calls, line);
+    return Disturbance::none;
+}
+
 Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t signal_number, char state,
-                           ThreadChoice& choice) {
+                           bool is_taken_for_thawed, ThreadChoice& choice) {
     const std::uint32_t thread_id = choice.thread_id;
     std::string& call = choice.system_call;
     if (state == 'R') return Disturbance::none;
     if (state == 'T' || state == 't') return Disturbance::stopped;
-    const Result<std::string> function =
-        read_proc_file(fmt::format("/proc/{}/task/{}/wchan", process_id, thread_id));
-    if (function && is_frozen_in(*function)) return Disturbance::stopped;
     const Result<std::string> line =
         read_proc_file(fmt::format("/proc/{}/task/{}/syscall", process_id, thread_id));
     if (line) {
-        choice.is_in_call = !line->empty() && !line->starts_with("running");
-        if (is_in_sigwait_for(process_id, thread_id, *line, signal_number)) return Disturbance::blocked;
-        call = interrupted_call(*line);
-        if (call.empty() && is_one_of(perhaps_interrupted_calls, *line)) return Disturbance::perhaps;
-        choice.is_sure = call.empty() && is_asleep(state) && is_one_of(restarted_calls, *line);
+        const Disturbance found = disturbance_in(*line, process_id, signal_number, state, choice);
+        const bool goes_on = found == Disturbance::none || found == Disturbance::perhaps;
+        if (choice.is_in_call && goes_on && is_taken_for_thawed) return found;
+        return is_frozen(process_id, thread_id) ? Disturbance::stopped : found;
     } else {
+        const Result<std::string> function = wait_function(process_id, thread_id);
+        if (function && is_frozen_in(*function)) return Disturbance::stopped;
         if (may_not_be_seen(line.error()) && is_asleep(state) && !tells_where(function))
             return Disturbance::hidden;
         /* Yama hides the system calls of processes that are not ours to debug, but not where they wait. */
@@ -246,11 +260,12 @@ bool needs_second_look(Disturbance first) {
     return first == Disturbance::none || first == Disturbance::perhaps || first == Disturbance::interrupted;
 }
 
-/* Between two looks that see its mask open it has not gone to sleep, and was seen in a call that is not sigwait(): what most
- * threads show, and is_open_to_signal() asks of the others at more length. */
+/* It was seen in a call that is not sigwait(), and has not run since before its mask was seen open; or between two looks that see
+ * that it has not gone to sleep. Most threads show one or the other, and is_open_to_signal() asks of the others at more length. */
 bool stays_open(std::uint32_t process_id, std::uint32_t signal_number, const ThreadChoice& choice,
-                std::uint64_t sleeps) {
+                std::optional<ThreadRuns> runs_before, std::uint64_t sleeps) {
     if (!choice.is_in_call) return false;
+    if (runs_before && runs_before == thread_runs(process_id, choice.thread_id)) return true;
     const Result<ProcessStatus> status = thread_status(process_id, choice.thread_id);
     return status && is_asleep(status->state) && status->sleeps == sleeps &&
            (status->blocked >> (signal_number - 1) & 1) == 0;
@@ -281,6 +296,11 @@ bool is_vfork(const std::string& line) {
 }
 
 } // namespace
+
+bool is_frozen(std::uint32_t process_id, std::uint32_t thread_id) {
+    const Result<std::string> function = wait_function(process_id, thread_id);
+    return function && is_frozen_in(*function);
+}
 
 bool waits_in_vfork(std::uint32_t process_id) {
     const std::vector<std::uint32_t> threads = thread_ids(process_id);
@@ -333,8 +353,18 @@ std::string interrupted_wait(const std::string& function) {
     return {};
 }
 
+LeaderLook look_at_leader(std::uint32_t process_id) {
+    const std::optional<ThreadRuns> runs = thread_runs(process_id, process_id);
+    return {runs, process_status(process_id)};
+}
+
 ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number,
                            const std::set<std::uint32_t>& tried, SleepCounts* first) {
+    return choose_thread(process_id, signal_number, tried, first, look_at_leader(process_id));
+}
+
+ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number,
+                           const std::set<std::uint32_t>& tried, SleepCounts* first, const LeaderLook& look) {
     ThreadChoice best;
     int best_rank = rank(best, false, false, false);
     std::uint64_t best_sleeps = 0;
@@ -342,10 +372,12 @@ ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number
         const bool is_worth_more = choice.disturbance == Disturbance::interrupted && sleeps > best_sleeps;
         return its_rank < best_rank || (its_rank == best_rank && is_worth_more);
     };
-    const Result<ProcessStatus> leader = process_status(process_id);
+    const Result<ProcessStatus>& leader = look.status;
     const bool is_alone = leader && leader->thread_count == 1;
     for (const std::uint32_t thread_id :
          is_alone ? std::vector<std::uint32_t>{process_id} : thread_ids(process_id)) {
+        const std::optional<ThreadRuns> runs_before =
+            is_alone ? look.runs : thread_runs(process_id, thread_id);
         const Result<ProcessStatus> status = is_alone ? leader : thread_status(process_id, thread_id);
         if (!status || status->state == 'Z' || status->state == 'X') continue;
         ThreadChoice choice;
@@ -353,7 +385,8 @@ ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number
         choice.thread_id = thread_id;
         choice.caught = status->caught;
         if ((status->blocked >> (signal_number - 1) & 1) == 0)
-            choice.disturbance = disturbance_of(process_id, signal_number, status->state, choice);
+            choice.disturbance =
+                disturbance_of(process_id, signal_number, status->state, look.is_taken_for_thawed, choice);
         const bool runs = status->state == 'R', is_tried = tried.count(thread_id) != 0;
         const bool is_stranger = leader && status->user_and_group_ids != leader->user_and_group_ids;
         const std::uint64_t sleeps =
@@ -362,7 +395,7 @@ ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number
         int choice_rank = rank(choice, runs, is_tried, is_stranger);
         if (!is_better(choice, choice_rank, sleeps)) continue;
         if (needs_second_look(choice.disturbance) &&
-            !stays_open(process_id, signal_number, choice, status->sleeps)) {
+            !stays_open(process_id, signal_number, choice, runs_before, status->sleeps)) {
             choice.disturbance = second_look(process_id, thread_id, signal_number, choice.disturbance);
             choice_rank = rank(choice, runs, is_tried, is_stranger);
             if (!is_better(choice, choice_rank, sleeps)) continue;

@@ -16,8 +16,12 @@
 #ifndef PLUMB_CONSUMERD_CONTROL_THREAD_CHOICE_H
 #define PLUMB_CONSUMERD_CONTROL_THREAD_CHOICE_H
 
+#include "base/processes.h"
+#include "base/result.h"
 #include <cstdint>
+
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -50,6 +54,19 @@ using SleepCounts = std::map<std::uint32_t, std::uint64_t>;
  * knows how often they wake. */
 ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number,
                            const std::set<std::uint32_t>& tried, SleepCounts* first = nullptr);
+
+/* What is known of its first thread already; and what need not be found out. */
+struct LeaderLook {
+    std::optional<ThreadRuns> runs; /* read before: so it is seen whether it has run since */
+    Result<ProcessStatus> status;
+    bool is_taken_for_thawed = false; /* the caller asks is_frozen() of who does not answer */
+};
+LeaderLook look_at_leader(std::uint32_t process_id);
+ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number,
+                           const std::set<std::uint32_t>& tried, SleepCounts* first,
+                           const LeaderLook& leader);
+/* By its cgroup, like all of its process. */
+bool is_frozen(std::uint32_t process_id, std::uint32_t thread_id);
 
 /* Whether a thread of it waits until its child of vfork() calls exec() or ends: it hears no signal until then. */
 bool waits_in_vfork(std::uint32_t process_id);

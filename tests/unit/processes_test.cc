@@ -154,7 +154,7 @@ TEST(ProcessStatus, OfWhatHasEndedNobodySaysThatItLacksAHandler) {
     EXPECT_FALSE(has_signal_waiting(child.id(), SIGURG));
     EXPECT_THAT(thread_ids(child.id()), IsEmpty());
     EXPECT_FALSE(most_filtered_status(child.id()));
-    EXPECT_EQ(thread_run_ns(child.id(), child.id()), std::nullopt);
+    EXPECT_EQ(thread_runs(child.id(), child.id()), std::nullopt);
 }
 
 TEST(ProcessStatus, NamesAreWhatThreadsCallThemselves) {
@@ -208,10 +208,10 @@ TEST(ProcessStatus, AThreadHasRunForAsLongAsItsClockSays) {
         constexpr std::uint64_t long_ns = 20'000'000;
         while (clock() < long_ns) {
         }
-        const auto said = thread_run_ns(own_id(), own_thread_id());
+        const auto said = thread_runs(own_id(), own_thread_id());
         if (!said) GTEST_SKIP() << "the kernel does not say";
         /* The kernel counts it at ticks and when threads change, so a little late. */
-        EXPECT_THAT(*said, AllOf(Ge(long_ns / 2), Le(clock())));
+        EXPECT_THAT(said->run_ns, AllOf(Ge(long_ns / 2), Le(clock())));
     });
 }
 
