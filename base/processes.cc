@@ -126,12 +126,12 @@ std::optional<TaskStat> stat_of(const std::string& folder) {
     return text ? parse_stat(*text) : std::optional<TaskStat>();
 }
 
-std::string folder_of_thread(std::uint32_t process_id, std::uint32_t thread_id) {
+} // namespace
+
+std::string thread_folder(std::uint32_t process_id, std::uint32_t thread_id) {
     return thread_id == process_id ? fmt::format("/proc/{}", process_id)
                                    : fmt::format("/proc/{}/task/{}", process_id, thread_id);
 }
-
-} // namespace
 
 std::string without_deleted(std::string path) {
     constexpr std::string_view mark = " (deleted)";
@@ -168,7 +168,7 @@ std::optional<std::uint32_t> living_thread(std::uint32_t process_id) {
     constexpr int looks_max = 20;
     std::optional<std::vector<std::uint32_t>> dead;
     for (int looks = 0; looks < looks_max; looks++) {
-        const std::optional<TaskStat> first = stat_of(folder_of_thread(process_id, process_id));
+        const std::optional<TaskStat> first = stat_of(thread_folder(process_id, process_id));
         if (!first) return {};
         if (!first->has_ended()) return process_id;
         if (first->state == 'Z' && first->thread_count <= 1) return {};
@@ -176,7 +176,7 @@ std::optional<std::uint32_t> living_thread(std::uint32_t process_id) {
         bool is_certain = true;
         for (const std::uint32_t thread_id : ids) {
             if (thread_id == process_id) continue;
-            const std::optional<TaskStat> stat = stat_of(folder_of_thread(process_id, thread_id));
+            const std::optional<TaskStat> stat = stat_of(thread_folder(process_id, thread_id));
             if (stat && !stat->has_ended()) return thread_id;
             if (!stat) is_certain = false;
         }
@@ -187,11 +187,11 @@ std::optional<std::uint32_t> living_thread(std::uint32_t process_id) {
 }
 
 std::string proc_folder(std::uint32_t process_id) {
-    return folder_of_thread(process_id, living_thread(process_id).value_or(process_id));
+    return thread_folder(process_id, living_thread(process_id).value_or(process_id));
 }
 
 Result<std::string> executable_of(std::uint32_t process_id) {
-    const std::string whole = folder_of_thread(process_id, process_id);
+    const std::string whole = thread_folder(process_id, process_id);
     Result<std::string> path = read_link(whole + "/exe");
     if (!path)
         if (const std::string folder = proc_folder(process_id); folder != whole)
@@ -202,7 +202,7 @@ Result<std::string> executable_of(std::uint32_t process_id) {
 bool descends_from(std::uint32_t process_id, std::uint32_t ancestor) {
     constexpr int generations_max = 256;
     for (int i = 0; i < generations_max && process_id > 1; i++) {
-        const std::optional<TaskStat> stat = stat_of(folder_of_thread(process_id, process_id));
+        const std::optional<TaskStat> stat = stat_of(thread_folder(process_id, process_id));
         if (!stat) return false;
         process_id = stat->parent;
         if (process_id == ancestor) return true;
@@ -243,8 +243,7 @@ Result<ProcessStatus> thread_status(std::uint32_t process_id, std::uint32_t thre
 }
 
 std::optional<ThreadRuns> thread_runs(std::uint32_t process_id, std::uint32_t thread_id) {
-    const Result<std::string> text =
-        read_proc_file(fmt::format("/proc/{}/task/{}/schedstat", process_id, thread_id));
+    const Result<std::string> text = read_proc_file(thread_folder(process_id, thread_id) + "/schedstat");
     unsigned long long run_ns = 0, count = 0;
     if (!text || std::sscanf(text->c_str(), "%llu %*u %llu", &run_ns, &count) != 2 || count == 0) return {};
     return ThreadRuns{run_ns, count};

@@ -291,8 +291,7 @@ private:
 
     /* Nothing where this way is not open. Of one that has yet to hear of what it was sent already, nothing more is counted. */
     std::optional<bool> send_by_module(const ProcessSlot& slot, Attempt& attempt) {
-        ModuleUpdates* const module =
-            attempt.is_beyond_module || shares_signal(slot) ? nullptr : ModuleUpdates::of_machine();
+        ModuleUpdates* const module = attempt.is_beyond_module || shares_signal(slot) ? nullptr : module_;
         if (module == nullptr) return {};
         if (!may_be_tried(slot, attempt)) return bear_silence(slot, attempt);
         if (const auto answer = if_nobody_listens(slot, attempt)) return answer;
@@ -317,13 +316,12 @@ private:
 
     /* Whether its first thread to go on follows before it does anything else. */
     bool is_asleep_behind_module(const ProcessSlot& slot, Attempt& attempt) {
-        ModuleUpdates* const module = ModuleUpdates::of_machine();
-        const auto update = module->look(slot.process_id(), slot.content.signal_number);
+        const auto update = module_->look(slot.process_id(), slot.content.signal_number);
         if (update && update->is_asleep) return true;
         /* Perhaps only while the handler ran, for what it was asked before. */
         constexpr int asks_again_max = 4;
         if (update && update->is_blocked && attempt.asked_again++ < asks_again_max) {
-            const auto again = module->ask(slot.process_id(), slot.content.signal_number, slot.index);
+            const auto again = module_->ask(slot.process_id(), slot.content.signal_number, slot.index);
             return again && again->is_asleep;
         }
         /* Those that run block the signal, or nobody gets there (a frozen cgroup): the other way may, and says why not. */
@@ -439,6 +437,7 @@ private:
     const QuiescenceOptions& options_;
     std::uint64_t start_ns_;
     std::uint64_t now_ns_ = 0;
+    ModuleUpdates* const module_ = ModuleUpdates::of_machine(); /* nullptr: not loaded */
     Report report_;
     std::vector<ProcessSlot> slots_; /* at this look */
     std::set<Key> settled_;

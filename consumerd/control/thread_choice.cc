@@ -184,7 +184,7 @@ bool tells_where(const Result<std::string>& function) {
 }
 
 Result<std::string> wait_function(std::uint32_t process_id, std::uint32_t thread_id) {
-    return read_proc_file(fmt::format("/proc/{}/task/{}/wchan", process_id, thread_id));
+    return read_proc_file(thread_folder(process_id, thread_id) + "/wchan");
 }
 
 /* Of one that waits in this call; as far as it says. */
@@ -205,8 +205,7 @@ Disturbance disturbance_of(std::uint32_t process_id, std::uint32_t signal_number
     std::string& call = choice.system_call;
     if (state == 'R') return Disturbance::none;
     if (state == 'T' || state == 't') return Disturbance::stopped;
-    const Result<std::string> line =
-        read_proc_file(fmt::format("/proc/{}/task/{}/syscall", process_id, thread_id));
+    const Result<std::string> line = read_proc_file(thread_folder(process_id, thread_id) + "/syscall");
     if (line) {
         const Disturbance found = disturbance_in(*line, process_id, signal_number, state, choice);
         const bool goes_on = found == Disturbance::none || found == Disturbance::perhaps;
