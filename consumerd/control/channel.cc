@@ -300,9 +300,11 @@ Result<Channel> Channel::create(const UserDirectory& directory, const ChannelCon
 
 namespace {
 
-/* What it must have been made with, if the header is one that is made here: then its layout follows from it. */
+/* What it must have been made with, if the header is one that is made here: then its layout follows from it. Of those that count
+ * only what counts events and nothing else is kept. */
 ChannelConfig config_in(const plumb_channel_header& header) {
     ChannelConfig config;
+    if (header.magic == PLUMB_COUNTS_MAGIC) config.counts.emplace();
     config.domain = static_cast<plumb_domain>(header.domain);
     config.session_name.assign(header.session_name,
                                ::strnlen(header.session_name, sizeof(header.session_name) - 1));
@@ -365,8 +367,9 @@ Result<Channel> Channel::adopt(const UserDirectory& directory, std::uint64_t coo
             .as(EPROTO);
     ChannelConfig config = config_in(header);
     const Result<ChannelLayout> layout = lay_out_channel(config);
-    if (header.magic != PLUMB_CHANNEL_MAGIC || header.session_cookie != cookie || !layout ||
-        !has_layout(header, *layout) || layout->total_bytes != bytes ||
+    if ((header.magic != PLUMB_CHANNEL_MAGIC && header.magic != PLUMB_COUNTS_MAGIC) ||
+        header.session_cookie != cookie || !layout || !has_layout(header, *layout) ||
+        layout->total_bytes != bytes ||
         (header.domain != PLUMB_DOMAIN_USER && header.domain != PLUMB_DOMAIN_KERNEL) ||
         header.clock.mode == PLUMB_CLOCK_NONE || header.clock.mode > PLUMB_CLOCK_REALTIME)
         return Error("{} is damaged: a program has written over its header.", path).as(EBADMSG);
