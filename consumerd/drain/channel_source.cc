@@ -324,6 +324,7 @@ void ChannelSource::give_back(Ring& ring) {
     const uint64_t position = std::min(reader.releasable(), whole_subbufs);
     if (shared_ == nullptr) return;
     plumb_ring_control& control = reader_.shared_control(reader.ring());
+    note_fill(control);
     __atomic_store_n(&control.taken, taken, __ATOMIC_RELAXED); /* for who comes after us */
     if (position <= reader.released()) return;
     update_losses(ring); /* while a full ring stands still */
@@ -331,6 +332,23 @@ void ChannelSource::give_back(Ring& ring) {
     __atomic_store_n(&control.consumed, position, __ATOMIC_RELEASE); /* the copy's loads come before */
     update_losses(ring, position + reader_.geometry().ring_bytes);   /* what it lost in between */
     wake_writers();
+}
+
+/* Only we make a ring less full: before we do, it is as full as it has been since the last time. */
+void ChannelSource::note_fill(const plumb_ring_control& control) {
+    const uint64_t written = __atomic_load_n(&control.write_pos, __ATOMIC_RELAXED);
+    const uint64_t read = std::max(__atomic_load_n(&control.consumed, __ATOMIC_RELAXED),
+                                   __atomic_load_n(&control.taken, __ATOMIC_RELAXED));
+    const uint64_t unread =
+        written > read ? std::min<uint64_t>(written - read, reader_.geometry().ring_bytes) : 0;
+    uint64_t known = fullest_bytes_.load(std::memory_order_relaxed);
+    while (unread > known && !fullest_bytes_.compare_exchange_weak(known, unread)) {
+    }
+}
+
+double ChannelSource::take_fullest() {
+    return static_cast<double>(fullest_bytes_.exchange(0)) /
+           static_cast<double>(reader_.geometry().ring_bytes);
 }
 
 void ChannelSource::wake_writers() {

@@ -20,6 +20,7 @@
 #include "consumerd/drain/source.h"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -104,6 +105,7 @@ public:
     void wait(uint32_t seen, bool progress, uint64_t until_ns) override;
     void wake() override;
 
+    double take_fullest() override;
     std::vector<RingPlace> places() const override;
     void add_to(DrainTotals& totals, uint64_t events_not_written) const override;
 
@@ -128,6 +130,7 @@ private:
     LossPlaces::Counts told(const Ring& ring) const;
     void report_damaged_losses(uint32_t ring, uint64_t before, uint64_t now);
     void give_back(Ring& ring);
+    void note_fill(const plumb_ring_control& control);
     void wake_writers();
     void begin_by_channel();
     std::optional<uint64_t> unread_since(uint32_t ring, const DrainJournal& journal) const;
@@ -138,6 +141,7 @@ private:
     std::optional<ClockCalibration> calibration_;
     ReadBuffer buffer_;
     std::vector<Ring> rings_;
+    std::atomic<uint64_t> fullest_bytes_{0};
     std::vector<uint32_t> ring_numbers_;
     uint32_t idle_wakes_ = 0; /* in a row */
     uint64_t next_refinement_ns_ = 0;

@@ -108,6 +108,7 @@ public:
 
     /* At any time, from any thread. */
     DrainProgress progress() const;
+    double take_fullest() { return source_->take_fullest(); }
     /* When the thread does not run. */
     DrainTotals totals() const;
     /* Adds to what another domain counted. */

@@ -118,6 +118,8 @@ public:
     /* Ends a wait(), from another thread; also one that begins a moment later. */
     virtual void wake() = 0;
 
+    /* How full the fullest ring has been since the last call, 0 to 1; from any thread. */
+    virtual double take_fullest() { return 0; }
     /* Of each ring; empty: that can not be had. */
     virtual std::vector<RingPlace> places() const { return {}; }
     /* Adds what the drain does not know itself: causes of losses, by name. */
