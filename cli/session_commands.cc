@@ -1,5 +1,6 @@
 #include "cli/session_commands.h"
 
+#include "base/number_text.h"
 #include "base/output_buffer.h"
 #include "cli/command.h"
 #include "cli/option_checks.h"
@@ -7,6 +8,7 @@
 #include "consumerd/control/rule_filters.h"
 #include "consumerd/daemon/client.h"
 #include "consumerd/daemon/session_description.h"
+#include "consumerd/daemon/trigger.h"
 
 #include <plumb/abi/state.h>
 
@@ -125,6 +127,30 @@ void say_directory(const Json& answer) {
     for (const char* const name : {"directory", "output"})
         if (const auto found = answer.find(name); found != answer.end() && found->is_string())
             print_out("{}\n", without_controls(found->get<std::string>()));
+}
+
+std::string trigger_line(const Json& trigger) {
+    Json described = Json::object();
+    for (const char* const key :
+         {"name", "on", "event", "filter", "percent", "signal", "do", "command", "at_most", "every_ns"})
+        if (trigger.contains(key)) described[key] = trigger[key];
+    const auto read = read_trigger(described);
+    if (!read) return "?";
+    std::string line = fmt::format("{}  on {}  do {}", read->name, cause_text(*read), action_text(*read));
+    const auto add = [&](const char* key, const char* text) {
+        const auto found = trigger.find(key);
+        if (found != trigger.end() && found->is_number_unsigned() && *found != 0)
+            line += fmt::format(", {} {}", with_commas(found->get<std::uint64_t>()), text);
+    };
+    line += fmt::format("  fired {} times", with_commas(trigger.value("fired", std::uint64_t{0})));
+    add("causes", "causes");
+    add("waiting", "not served yet");
+    add("left_out", "left out by --at-most or --every");
+    add("interrupted", "interrupted by a death of the worker");
+    add("events_not_counted", "events not counted");
+    add("events_not_switched_on", "events not switched on");
+    add("deaths_not_seen", "processes ended unseen");
+    return without_controls(line);
 }
 
 int say_asked(const RecorderKind& kind, std::uint32_t process_id, bool json) {

@@ -49,6 +49,9 @@ void add_session_command(CLI::App& app, const char* name, const char* descriptio
 /* "directory", "output" of an answer, on a line. */
 void say_directory(const Json& answer);
 
+/* Of a status: a trigger's name, what it does when, and how often it has. */
+std::string trigger_line(const Json& trigger);
+
 /* Asks a `plumb record`, and prints what it made. */
 int say_asked(const RecorderKind& kind, std::uint32_t process_id, bool json);
 /* A number, and nothing else. */

@@ -100,6 +100,8 @@ void print_session(const Json& session) {
         print_processes(session);
         print_counts(session);
         print_buffers(session);
+        for (const Json& each : session.value("triggers", Json::array()))
+            line("trigger", trigger_line(each));
         for (const Json& each : session.value("problems", Json::array()))
             if (each.is_string()) line("problem", without_controls(each.get<std::string>()));
     }

@@ -125,6 +125,24 @@ Result<std::vector<RingPlace>> read_places(const Json& object) {
     return places;
 }
 
+Status read_triggers(const Json& object, SessionDescription& session) {
+    const auto list = object.find("triggers");
+    if (list == object.end()) return ok();
+    if (!list->is_array() || list->size() > triggers_max)
+        return Error("\"triggers\" is no list of at most {}.", triggers_max).as(EINVAL);
+    for (const Json& each : *list) {
+        auto trigger = read_trigger(each);
+        if (!trigger) return trigger.error();
+        if (Status sensible = check_trigger_for(*trigger, session.is_flight_recorder()); !sensible)
+            return sensible.error().with("Trigger {}", trigger->name);
+        for (const Trigger& other : session.triggers)
+            if (other.name == trigger->name)
+                return Error("There are two triggers {}.", other.name).as(EINVAL);
+        session.triggers.push_back(std::move(*trigger));
+    }
+    return ok();
+}
+
 } // namespace
 
 const char* clock_name(plumb_clock_mode clock) {
@@ -238,6 +256,9 @@ Json description_as_json(const SessionDescription& session, bool whole) {
         if (whole && each.process_start_ns != 0) rule["process_start_ns"] = each.process_start_ns;
         object["rules"].push_back(std::move(rule));
     }
+    if (!session.triggers.empty()) object["triggers"] = Json::array();
+    for (const Trigger& each : session.triggers)
+        object["triggers"].push_back(trigger_as_json(each, whole));
     object["started"] = session.is_started;
     if (!whole) return object;
     if (session.cookie != 0) object["cookie"] = fmt::format("{:016x}", session.cookie);
@@ -255,7 +276,7 @@ Result<SessionDescription> read_description(const Json& object) {
                                 "clock",        "plain",        "seccomp",          "rotate_period_ns",
                                 "rotate_bytes", "keep_chunks",  "keep_bytes",       "rules",
                                 "started",      "cookie",       "snapshots",        "ending",
-                                "ring_places"});
+                                "ring_places",  "triggers"});
         !known)
         return known.error();
     Members members(object);
@@ -300,6 +321,7 @@ Result<SessionDescription> read_description(const Json& object) {
         if (!start_ns) return start_ns.error();
         session.rules.push_back({(*rules)[i], *start_ns});
     }
+    if (Status sound = read_triggers(object, session); !sound) return sound.error();
     auto places = read_places(object);
     if (!places) return places.error();
     session.ring_places = std::move(*places);

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "consumerd/control/session.h"
 #include "consumerd/daemon/message.h"
+#include "consumerd/daemon/trigger.h"
 #include "consumerd/drain/source.h"
 
 #include <cstdint>
@@ -36,6 +37,7 @@ struct SessionDescription {
     std::uint64_t rotate_period_ns = 0, rotate_bytes = 0; /* 0: not by that */
     std::optional<std::uint64_t> keep_chunks, keep_bytes;
     std::vector<DescribedRule> rules;
+    std::vector<Trigger> triggers;
     bool is_started = false;
 
     /* The worker's: */

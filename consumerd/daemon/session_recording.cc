@@ -91,6 +91,7 @@ Status SessionRecording::open() {
     auto begun = session_->set_rules(description_.is_started ? rules() : std::vector<Rule>());
     if (!begun) return begun.error();
     unreachable_ = begun->unreachable;
+    open_triggers();
     return ok();
 }
 
@@ -104,12 +105,12 @@ Status SessionRecording::open_directory() {
 }
 
 /* Programs of ours look in one of them, and it may be another one than it was: plumb.ko comes and goes. */
-Result<Session> SessionRecording::take_over() const {
+Result<Session> SessionRecording::adopt(std::uint64_t cookie) const {
     std::optional<Error> problem;
     for (const UserPlace& place : places_of(::geteuid())) {
         auto directory = UserDirectory::open_existing(place);
         if (!directory) continue;
-        auto session = Session::adopt_in(std::move(*directory), description_.cookie, quiescence());
+        auto session = Session::adopt_in(std::move(*directory), cookie, quiescence());
         if (session) return session;
         if (!problem || problem->number() == ENOENT) problem = session.error();
     }
@@ -119,7 +120,7 @@ Result<Session> SessionRecording::take_over() const {
 /* The cookie is stored before there is anything of that name: whoever comes next finds what there is. */
 Status SessionRecording::open_session(ChannelConfig config) {
     if (description_.cookie != 0) {
-        auto session = take_over();
+        auto session = adopt(description_.cookie);
         if (session) {
             session_ = std::move(*session);
             return ok();
@@ -236,6 +237,7 @@ Result<Report> SessionRecording::change_rules(std::vector<DescribedRule> next, c
         report.add(*disabled);
     }
     unreachable_ = report.unreachable;
+    watch_anew();
     return report;
 }
 
@@ -301,7 +303,11 @@ Result<Report> SessionRecording::switch_on(bool is_on) {
         description_.is_started = !is_on;
         return stored.error();
     }
+    /* What a trigger counts is recorded, too. */
+    if (!is_on) arm_triggers(false);
     const auto report = is_on ? session_->enable(rules()) : session_->disable(rules());
+    if (is_on == report.has_value()) arm_triggers(true);
+    watch_anew();
     if (!report) {
         description_.is_started = !is_on;
         if (Status stored = store(); !stored) log_(stored.error().message());
@@ -342,6 +348,8 @@ Result<Json> SessionRecording::stop() {
 
 /* Said first: who dies in the middle of it has it finished by the next worker. */
 Result<Json> SessionRecording::end() {
+    arm_triggers(false);
+    (void)look_at_triggers();
     description_.is_ending = true;
     if (Status stored = store(); !stored) return stored.error();
     auto report = session_->end();
@@ -351,6 +359,7 @@ Result<Json> SessionRecording::end() {
         return report.error();
     }
     Json answer = answer_of(*report);
+    end_triggers();
     if (drain_)
         end_drain();
     else if (const auto taken = take_snapshot(); !taken)
@@ -367,6 +376,8 @@ Result<Json> SessionRecording::end() {
 void SessionRecording::finish_ending(const DaemonFolder& folder, SessionDescription description, Log log) {
     SessionRecording recording(folder, std::move(description), log);
     recording.is_gone_ = true;
+    recording.end_triggers();
+    recording.description_.triggers.clear();
     const std::string name = recording.description_.name;
     const auto give_up = [&](const Error& why) {
         log(why.with("Session {} is removed, though not all of it could be ended", name).message());
@@ -376,7 +387,7 @@ void SessionRecording::finish_ending(const DaemonFolder& folder, SessionDescript
         folder.remove(name);
     };
     if (Status opened = recording.open_directory(); !opened) return give_up(opened.error());
-    auto session = recording.take_over();
+    auto session = recording.adopt(recording.description_.cookie);
     if (!session) { /* it was ended; what was not read is left for `plumb extract` */
         if (!recording.description_.is_flight_recorder())
             if (const auto closed = recording.close_left_chunks(); !closed) log(closed.error().message());
@@ -397,6 +408,7 @@ void SessionRecording::leave() {
     is_gone_ = true;
     if (drain_) drain_->stop();
     drain_.reset();
+    armed_.clear();
     if (session_) session_->leave();
     session_.reset();
 }
@@ -418,8 +430,9 @@ void SessionRecording::leave_off_ended() {
 std::uint64_t SessionRecording::look() {
     const std::uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
     sample(now_ns);
+    std::uint64_t again_ns = std::min(idle_ns, look_at_triggers());
     leave_off_ended();
-    std::uint64_t again_ns = std::min(idle_ns, session_->hold_filtered());
+    again_ns = std::min(again_ns, session_->hold_filtered());
     if (!drain_) return again_ns;
     look_at_chunks(now_ns);
     if (description_.rotate_period_ns != 0) {

@@ -12,6 +12,8 @@
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/session.h"
 #include "consumerd/daemon/daemon_folder.h"
+#include "consumerd/daemon/death_watch.h"
+#include "consumerd/daemon/event_count.h"
 #include "consumerd/daemon/message.h"
 #include "consumerd/daemon/session_description.h"
 #include "consumerd/drain/channel_source.h"
@@ -21,11 +23,15 @@
 #include "consumerd/sink/trace_directory.h"
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <sys/types.h>
 
 namespace plumb {
 
@@ -51,6 +57,9 @@ public:
     Result<Json> snapshot();
     /* Removes what was recorded so far. */
     Result<Json> clear();
+    Result<Json> add_trigger(Trigger trigger);
+    Result<Json> remove_trigger(const std::string& name);
+    Json triggers() const; /* and how often each has fired */
     Json status() const;
     /* Nothing is left but the trace. */
     Result<Json> end();
@@ -61,6 +70,11 @@ public:
 
     /* What is to be done now and then; returns in how long it is to be called again at the latest. */
     std::uint64_t look();
+    /* Becomes readable when a process has died whose death matters; -1: none does. */
+    int deaths_fd() const { return deaths_ ? deaths_->fd() : -1; }
+    /* A signal was sent to us, SIGCHLD among them. */
+    void signalled(int number);
+    void children_ended();
 
 private:
     SessionRecording(const DaemonFolder& folder, SessionDescription description, Log log)
@@ -69,7 +83,7 @@ private:
     Status open();
     Status open_directory();
     Status open_session(ChannelConfig config);
-    Result<Session> take_over() const;
+    Result<Session> adopt(std::uint64_t cookie) const;
     Status open_drain();
     /* The chunks that the worker before us left, made whole; what the drain needs of them. */
     Result<std::optional<LeftTrace>> close_left_chunks();
@@ -98,6 +112,31 @@ private:
     void sample(std::uint64_t now_ns);
     Json processes_as_status() const;
 
+    /* What a worker has of a trigger. */
+    struct ArmedTrigger {
+        std::optional<EventCount> count{};
+        std::deque<Death> dead{}; /* whose death it was not fired for yet */
+        pid_t command = 0;        /* that runs */
+        bool has_failed_to_store = false;
+    };
+    void tell(const std::string& line);
+    Status open_trigger(Trigger& trigger);
+    Result<Report> arm_trigger(const Trigger& trigger, bool is_on);
+    void arm_triggers(bool is_on);
+    void open_triggers();
+    static void give_up_count(const Trigger& trigger);
+    void end_trigger(const Trigger& trigger);
+    void end_triggers();
+    Json trigger_status(const Trigger& trigger) const;
+    void note_deaths();
+    void look_for_processes();
+    void watch_anew();
+    void note_fill();
+    void note_events();
+    void serve(Trigger& trigger);
+    void fire(const Trigger& trigger, std::uint64_t causes, const std::optional<Death>& death);
+    std::uint64_t look_at_triggers();
+
     const DaemonFolder& folder_;
     SessionDescription description_;
     Log log_;
@@ -107,6 +146,8 @@ private:
     std::shared_ptr<NamesFound> names_found_ = std::make_shared<NamesFound>();
     std::optional<ChunkFolders> chunks_;
     std::unique_ptr<Drain> drain_;
+    std::map<std::string, ArmedTrigger> armed_; /* by name */
+    std::optional<DeathWatch> deaths_;
     std::uint64_t chunk_began_ = 0, chunk_began_ns_ = 0; /* by the clock of records, and by ours */
     std::uint64_t next_rotation_ns_ = 0;
     bool has_failed_to_rotate_ = false;

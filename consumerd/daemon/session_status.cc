@@ -101,6 +101,7 @@ Json SessionRecording::status() const {
         root["chunk"] = chunks_->path();
     }
     if (description_.is_flight_recorder()) root["snapshots"] = description_.snapshots;
+    if (!description_.triggers.empty()) root["triggers"] = triggers();
     root["problems"] = problems_;
     return root;
 }

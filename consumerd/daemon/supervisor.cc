@@ -221,6 +221,8 @@ Status Supervisor::create(std::uint64_t connection, const Json& request) {
     description->cookie = 0;
     description->ring_places.clear();
     description->snapshots = 0;
+    for (Trigger& each : description->triggers)
+        each.so_far = {};
     const std::string& name = description->name;
     forget_destroyed();
     if (workers_.contains(name))

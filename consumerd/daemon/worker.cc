@@ -16,11 +16,14 @@
 namespace plumb {
 namespace {
 
-/* Before there are other threads. */
-FileDescriptor end_signal() {
+/* Before there are other threads: SIGTERM, what triggers may wait for, and the ends of commands that they run. */
+FileDescriptor signals_for_us() {
     sigset_t blocked;
     sigemptyset(&blocked);
-    sigaddset(&blocked, SIGTERM);
+    for (const int each : {SIGTERM, SIGCHLD, SIGUSR1, SIGUSR2})
+        sigaddset(&blocked, each);
+    for (int each = SIGRTMIN; each <= SIGRTMAX; each++)
+        sigaddset(&blocked, each);
     pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
     return FileDescriptor(::signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK));
 }
@@ -31,11 +34,12 @@ public:
         : session_(std::move(session)), folder_(std::move(folder)) {}
 
     Status open();
-    void run(const FileDescriptor& end);
+    void run(const FileDescriptor& signals);
     /* Before it has run: it was only to be ended. */
     bool is_over() const { return is_over_; }
 
 private:
+    bool take_signals(const FileDescriptor& signals);
     void serve(std::uint64_t connection, const std::string& text);
     Result<Json> carry_out(const Json& request);
     void log(const std::string& line) const { log_line(session_, line); }
@@ -95,6 +99,19 @@ Result<Json> Worker::carry_out(const Json& request) {
         if (!all) return all.error();
         return recording_->disable(*rules, *all);
     }
+    if (*command == "add-trigger") {
+        const auto object = request.find("trigger");
+        if (object == request.end()) return Error("\"trigger\" is missing.").as(EINVAL);
+        auto trigger = read_trigger(*object);
+        if (!trigger) return trigger.error();
+        return recording_->add_trigger(std::move(*trigger));
+    }
+    if (*command == "remove-trigger") {
+        const auto name = text_in(request, "trigger");
+        if (!name) return name.error();
+        return recording_->remove_trigger(*name);
+    }
+    if (*command == "triggers") return Json{{"triggers", recording_->triggers()}};
     if (*command == "destroy") {
         auto ended = recording_->end();
         is_over_ = ended.has_value();
@@ -113,7 +130,21 @@ void Worker::serve(std::uint64_t connection, const std::string& text) {
     }
 }
 
-void Worker::run(const FileDescriptor& end) {
+/* False: we are to go. */
+bool Worker::take_signals(const FileDescriptor& signals) {
+    signalfd_siginfo taken;
+    while (::read(signals.get(), &taken, sizeof(taken)) == static_cast<ssize_t>(sizeof(taken))) {
+        const int number = static_cast<int>(taken.ssi_signo);
+        if (number == SIGTERM) return false;
+        if (number == SIGCHLD)
+            recording_->children_ended();
+        else
+            recording_->signalled(number);
+    }
+    return true;
+}
+
+void Worker::run(const FileDescriptor& signals) {
     std::vector<pollfd> polled;
     while (!is_over_) {
         std::uint64_t wait_ns = recording_->look();
@@ -121,10 +152,10 @@ void Worker::run(const FileDescriptor& end) {
             const std::uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
             wait_ns = std::min(wait_ns, deadline_ns - std::min(deadline_ns, now_ns));
         }
-        polled.assign(1, {end.get(), POLLIN, 0});
+        polled.assign({{signals.get(), POLLIN, 0}, {recording_->deaths_fd(), POLLIN, 0}});
         server_->add_to(polled);
         if (::poll(polled.data(), polled.size(), static_cast<int>(wait_ns / 1'000'000 + 1)) < 0) continue;
-        if (polled[0].revents != 0) {
+        if (polled[0].revents != 0 && !take_signals(signals)) {
             recording_->leave();
             return;
         }
@@ -136,7 +167,7 @@ void Worker::run(const FileDescriptor& end) {
 } // namespace
 
 int run_worker(const std::string& session, int report) {
-    const FileDescriptor end = end_signal();
+    const FileDescriptor signals = signals_for_us();
     for (const int ignored : {SIGINT, SIGHUP, SIGPIPE})
         ::signal(ignored, SIG_IGN);
     ::signal(SIGCHLD, SIG_DFL);
@@ -155,7 +186,7 @@ int run_worker(const std::string& session, int report) {
     (void)!::write(report, message.data(), message.size());
     ::close(report);
     if (!opened || is_over) return opened ? 0 : 1;
-    worker->run(end);
+    worker->run(signals);
     return 0;
 }
 
