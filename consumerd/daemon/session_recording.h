@@ -29,6 +29,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -135,6 +136,7 @@ private:
     void note_events();
     void serve(Trigger& trigger);
     void fire(const Trigger& trigger, std::uint64_t causes, const std::optional<Death>& death);
+    bool has_ended(const std::string& trigger, pid_t command) const;
     std::uint64_t look_at_triggers();
 
     const DaemonFolder& folder_;
@@ -146,7 +148,8 @@ private:
     std::shared_ptr<NamesFound> names_found_ = std::make_shared<NamesFound>();
     std::optional<ChunkFolders> chunks_;
     std::unique_ptr<Drain> drain_;
-    std::map<std::string, ArmedTrigger> armed_; /* by name */
+    std::map<std::string, ArmedTrigger> armed_;                /* by name */
+    std::vector<std::pair<std::string, pid_t>> left_commands_; /* of triggers that were removed */
     std::optional<DeathWatch> deaths_;
     std::uint64_t chunk_began_ = 0, chunk_began_ns_ = 0; /* by the clock of records, and by ours */
     std::uint64_t next_rotation_ns_ = 0;

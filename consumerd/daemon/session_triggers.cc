@@ -157,11 +157,16 @@ void SessionRecording::give_up_count(const Trigger& trigger) {
             (void)stop_keeping(*directory, trigger.so_far.cookie).has_value();
 }
 
+/* A command of it goes on. */
 void SessionRecording::end_trigger(const Trigger& trigger) {
-    if (const auto armed = armed_.find(trigger.name); armed != armed_.end()) {
-        if (armed->second.count)
-            if (Status ended = armed->second.count->end(); !ended) log_(ended.error().message());
-        armed_.erase(armed);
+    ArmedTrigger armed;
+    if (const auto found = armed_.find(trigger.name); found != armed_.end()) {
+        armed = std::move(found->second);
+        armed_.erase(found);
+    }
+    if (armed.command != 0) left_commands_.emplace_back(trigger.name, armed.command);
+    if (armed.count) {
+        if (Status ended = armed.count->end(); !ended) log_(ended.error().message());
     } else if (trigger.so_far.cookie != 0) {
         auto session = adopt(trigger.so_far.cookie);
         if (!session) return give_up_count(trigger);
@@ -385,16 +390,21 @@ void SessionRecording::fire(const Trigger& trigger, std::uint64_t causes, const 
     log_(said);
 }
 
+/* Whether the command has. */
+bool SessionRecording::has_ended(const std::string& trigger, pid_t command) const {
+    int status = 0;
+    if (command == 0 || ::waitpid(command, &status, WNOHANG) != command) return false;
+    const bool is_by_signal = WIFSIGNALED(status);
+    log_(fmt::format("trigger {}: process {} has ended {} {}", trigger, command,
+                     is_by_signal ? "by signal" : "with status",
+                     is_by_signal ? signal_text(WTERMSIG(status)) : std::to_string(WEXITSTATUS(status))));
+    return true;
+}
+
 void SessionRecording::children_ended() {
-    for (auto& [name, armed] : armed_) {
-        int status = 0;
-        if (armed.command == 0 || ::waitpid(armed.command, &status, WNOHANG) != armed.command) continue;
-        const bool is_by_signal = WIFSIGNALED(status);
-        log_(fmt::format("trigger {}: process {} has ended {} {}", name, armed.command,
-                         is_by_signal ? "by signal" : "with status",
-                         is_by_signal ? signal_text(WTERMSIG(status)) : std::to_string(WEXITSTATUS(status))));
-        armed.command = 0;
-    }
+    for (auto& [name, armed] : armed_)
+        if (has_ended(name, armed.command)) armed.command = 0;
+    std::erase_if(left_commands_, [&](const auto& each) { return has_ended(each.first, each.second); });
 }
 
 /* In how long it is to be looked again. */
