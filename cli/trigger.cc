@@ -61,7 +61,7 @@ int run_trigger(const TriggerWords& words) {
                    words.session.json);
 }
 
-void check_words(const TriggerWords& words) {
+void check_trigger_words(const TriggerWords& words) {
     const bool adds = words.what == "add", lists = words.what == "list";
     const auto wrong = [](const char* what) { throw CLI::ValidationError("trigger", what); };
     if (lists && !words.name.empty()) wrong("list takes no name: it shows all triggers");
@@ -104,7 +104,7 @@ void add_trigger(CLI::App& app) {
                     "plumb trigger web list\n"
                     "plumb trigger web remove slow");
     command->callback([words] {
-        check_words(*words);
+        check_trigger_words(*words);
         finish(run_trigger(*words));
     });
 }

@@ -1,6 +1,6 @@
 /*
  * Which processes die, and by what signal, for who is not their parent: by a pidfd of each, of which Linux 6.15 tells how the
- * process ended even when its parent has taken that, and before by what /proc shows of one that has not been taken.
+ * process ended even when its parent has taken that. On older kernels root hears of all that end (the process connector).
  *
  * Only a process that was seen alive is known when it dies: who begins and dies between two looks is counted, and no more.
  */
@@ -26,8 +26,11 @@ struct Death {
 
 class DeathWatch {
 public:
+    enum class Means { pidfd, connector };
     /* ENOSYS: this kernel does not tell. */
     static Result<DeathWatch> open();
+    /* By one of them alone, for tests. */
+    static Result<DeathWatch> open_by(Means means);
 
     /* Who has come since. `is_wanted`: whether that one's death matters. */
     void look(const StateFile& state, const std::function<bool(const ProcessSlot&)>& is_wanted);
@@ -43,11 +46,20 @@ public:
     std::uint64_t unseen() const { return unseen_; }
 
 private:
-    explicit DeathWatch(FileDescriptor epoll) : epoll_(std::move(epoll)) {}
+    DeathWatch(FileDescriptor epoll, FileDescriptor connector)
+        : epoll_(std::move(epoll)), connector_(std::move(connector)) {}
+    /* Of one process, whoever it is. */
+    bool watch(std::uint32_t process_id, FileDescriptor pidfd);
     void watch(const ProcessSlot& slot);
+    bool hear(std::vector<Death>& deaths);
+    void ended(std::uint32_t process_id, bool is_waited_for, std::vector<Death>& deaths);
+    void leave_off_ended();
+    static bool works(DeathWatch& watch);
 
     FileDescriptor epoll_;
+    FileDescriptor connector_;                        /* if it is by that */
     std::map<std::uint32_t, FileDescriptor> watched_; /* by process id */
+    std::set<std::uint32_t> over_;                    /* at the last look, and nothing was heard of them */
     std::set<std::uint64_t> known_;                   /* claims of slots */
     bool has_looked_ = false;
     std::uint32_t claims_ = 0; /* at the last look */

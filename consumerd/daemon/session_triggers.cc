@@ -28,7 +28,7 @@ namespace plumb {
 namespace {
 
 /* Between two looks: at counts and rings, and for processes that have come, of which one that dies at once is not to be missed. */
-constexpr std::uint64_t look_interval_ns = 100'000'000, process_look_ns = 20'000'000;
+constexpr std::uint64_t trigger_look_ns = 100'000'000, process_look_ns = 20'000'000;
 constexpr std::size_t problems_kept = 8, deaths_kept = 1024;
 
 bool is_for_process(const Rule& rule, const ProcessSlot& slot) {
@@ -420,10 +420,10 @@ std::uint64_t SessionRecording::look_at_triggers() {
         Trigger& trigger = description_.triggers[i];
         serve(trigger);
         const bool is_looked_at = trigger.cause == TriggerCause::event || trigger.cause == TriggerCause::fill;
-        if (is_looked_at) again_ns = std::min(again_ns, look_interval_ns);
+        if (is_looked_at) again_ns = std::min(again_ns, trigger_look_ns);
         const bool is_waiting = trigger.so_far.causes != trigger.so_far.served;
         if (is_waiting && armed_[trigger.name].command == 0)
-            again_ns = armed_[trigger.name].has_failed_to_store ? std::min(again_ns, look_interval_ns) : 0;
+            again_ns = armed_[trigger.name].has_failed_to_store ? std::min(again_ns, trigger_look_ns) : 0;
     }
     return again_ns;
 }

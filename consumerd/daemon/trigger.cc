@@ -19,7 +19,7 @@ namespace plumb {
 namespace {
 
 constexpr std::size_t command_bytes_max = 4096;
-constexpr const char* cause_names[] = {"event", "fill", "signal", "death"};
+constexpr const char* trigger_cause_names[] = {"event", "fill", "signal", "death"};
 
 /* "a 'b c' d\ e": words as a shell has them, of which nothing else is meant. */
 Result<std::vector<std::string>> split_words(const std::string& text) {
@@ -103,10 +103,10 @@ Status read_pattern(const Json& object, Trigger& trigger) {
 Status read_cause_of(const Json& object, Trigger& trigger) {
     const auto on = text_in(object, "on");
     if (!on) return on.error().as(EINVAL);
-    const auto* const found = std::find(std::begin(cause_names), std::end(cause_names), *on);
-    if (found == std::end(cause_names))
+    const auto* const found = std::find(std::begin(trigger_cause_names), std::end(trigger_cause_names), *on);
+    if (found == std::end(trigger_cause_names))
         return Error("There is no cause \"{}\": event, fill, signal or death.", *on).as(EINVAL);
-    trigger.cause = static_cast<TriggerCause>(found - std::begin(cause_names));
+    trigger.cause = static_cast<TriggerCause>(found - std::begin(trigger_cause_names));
     if (trigger.cause == TriggerCause::event) return read_pattern(object, trigger);
     if (trigger.cause == TriggerCause::fill) {
         const auto percent = number_in(object, "percent");
@@ -196,7 +196,7 @@ std::string signal_text(int number) {
 }
 
 Json trigger_as_json(const Trigger& trigger, bool whole) {
-    Json object = {{"name", trigger.name}, {"on", cause_names[static_cast<int>(trigger.cause)]}};
+    Json object = {{"name", trigger.name}, {"on", trigger_cause_names[static_cast<int>(trigger.cause)]}};
     if (trigger.cause == TriggerCause::event) object.update(rule_as_json(trigger.rule));
     if (trigger.cause == TriggerCause::fill) object["percent"] = trigger.percent;
     if (trigger.signal != 0) object["signal"] = signal_text(trigger.signal);
