@@ -4,6 +4,7 @@
 #include "consumerd/control/quiescence.h"
 #include "consumerd/control/slotless.h"
 #include "consumerd/control/unattached.h"
+#include "tests/support/freezer.h"
 #include "tests/support/state_test.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +62,8 @@ void on_update(int) {
 
 class Child {
 public:
-    explicit Child(const std::function<void()>& prepare = {}) {
+    explicit Child(
+        const std::function<void()>& prepare = {}, void (*wait)() = [] { ::pause(); }) {
         std::array<int, 2> ends{};
         EXPECT_EQ(::pipe(ends.data()), 0);
         process_ = ::fork();
@@ -70,7 +72,7 @@ public:
             if (prepare) prepare();
             (void)!::write(ends[1], "", 1);
             for (;;)
-                ::pause();
+                wait();
         }
         char byte;
         EXPECT_EQ(::read(ends[0], &byte, 1), 1);
@@ -266,6 +268,25 @@ TEST_F(Quiescence, who_blocks_the_signal_or_is_stopped_is_named) {
     EXPECT_EQ(slot(7).unanswered, 1u) << "it hears of it then";
     EXPECT_EQ(reason(stopped), "it is stopped, or its cgroup is frozen: it will ask again when it goes on");
     EXPECT_EQ(slot(7).unanswered, 1u) << "once is enough";
+}
+
+/* What waits in a call that goes on is not looked at so closely before it has not answered. */
+TEST_F(Quiescence, whose_cgroup_is_frozen_is_named) {
+    test::Freezer freezer;
+    if (!freezer.is_there()) GTEST_SKIP() << "no cgroup to freeze";
+    const Child frozen(listen, [] {
+        int ends[2];
+        char byte;
+        if (::pipe(ends) == 0) (void)!::read(ends[0], &byte, 1);
+    });
+    ::usleep(20'000); /* until it waits */
+    ASSERT_TRUE(freezer.freeze(frozen.process()));
+    claim(frozen);
+    EXPECT_EQ(reason(frozen), "it is stopped, or its cgroup is frozen: it will ask again when it goes on");
+    EXPECT_EQ(slot(7).unanswered, 1u) << "it hears of it then";
+    EXPECT_EQ(reason(frozen), "it is stopped, or its cgroup is frozen: it will ask again when it goes on");
+    EXPECT_EQ(slot(7).unanswered, 1u) << "once is enough";
+    freezer.thaw();
 }
 
 TEST_F(Quiescence, who_does_not_answer_is_given_up) {

@@ -4,15 +4,14 @@
 #include "consumerd/control/thread_choice.h"
 
 #include "base/processes.h"
+#include "tests/support/freezer.h"
 #include "tests/support/private_shm.h"
 #include "tests/support/subject.h"
 
 #include <gtest/gtest.h>
 
 #include <csignal>
-#include <fstream>
 #include <string>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -158,26 +157,17 @@ TEST(ChooseThread, TakesAnotherOneWhereItWasTried) {
 }
 
 TEST(ChooseThread, TakesAFrozenProcessForStopped) {
-    const std::string cgroup = "/sys/fs/cgroup/freezer/plumb-test-" + std::to_string(getpid());
-    if (mkdir(cgroup.c_str(), 0700) != 0) GTEST_SKIP() << "no cgroup to freeze (version 1)";
-    {
-        ASSERT_TRUE(test::has_private_shm());
-        const Subject frozen({"spin", "read"});
-        std::ofstream(cgroup + "/cgroup.procs") << frozen.process_id() << std::flush;
-        std::ofstream(cgroup + "/freezer.state") << "FROZEN" << std::flush;
-        const auto is_frozen = [&] {
-            std::string state;
-            std::getline(std::ifstream(cgroup + "/freezer.state"), state);
-            return state == "FROZEN"; /* not "FREEZING": some of its threads still run */
-        };
-        for (int tries = 0; tries < 20'000 && !is_frozen(); tries++)
-            usleep(1000);
-        EXPECT_TRUE(is_frozen());
-        EXPECT_EQ(choose_thread(frozen.id(), SIGURG, {}).disturbance, Disturbance::stopped);
-        std::ofstream(cgroup + "/freezer.state") << "THAWED" << std::flush;
-    }
-    for (int tries = 0; tries < 1000 && rmdir(cgroup.c_str()) != 0; tries++)
-        usleep(1000);
+    ASSERT_TRUE(test::has_private_shm());
+    test::Freezer freezer;
+    if (!freezer.is_there()) GTEST_SKIP() << "no cgroup to freeze";
+    const Subject frozen({"read"});
+    ASSERT_TRUE(freezer.freeze(frozen.process_id()));
+    EXPECT_EQ(choose_thread(frozen.id(), SIGURG, {}).disturbance, Disturbance::stopped);
+    EXPECT_TRUE(is_frozen(frozen.id(), frozen.thread(0)));
+    LeaderLook look = look_at_leader(frozen.id());
+    look.is_taken_for_thawed = true;
+    EXPECT_EQ(choose_thread(frozen.id(), SIGURG, {}, nullptr, look).disturbance, Disturbance::perhaps);
+    freezer.thaw();
 }
 
 /* What it waits for looks as if it were not blocked, only while it waits. */
