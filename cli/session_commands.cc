@@ -142,8 +142,9 @@ std::string trigger_line(const Json& trigger) {
         if (found != trigger.end() && found->is_number_unsigned() && *found != 0)
             line += fmt::format(", {} {}", with_commas(found->get<std::uint64_t>()), text);
     };
-    line += fmt::format("  fired {} times", with_commas(trigger.value("fired", std::uint64_t{0})));
-    add("causes", "causes");
+    line += "  fired " + counted(trigger.value("fired", std::uint64_t{0}), "time");
+    if (const std::uint64_t causes = trigger.value("causes", std::uint64_t{0}); causes != 0)
+        line += ", " + counted(causes, "cause");
     add("waiting", "not served yet");
     add("left_out", "left out by --at-most or --every");
     add("interrupted", "interrupted by a death of the worker");
