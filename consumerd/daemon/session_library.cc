@@ -1,6 +1,7 @@
 /* libplumb-control: the functions of <plumb/session.h>, over the same client as the command's. */
 #include "consumerd/daemon/client.h"
 #include "consumerd/daemon/session_description.h"
+#include "consumerd/daemon/trigger.h"
 
 #include <plumb/session.h>
 
@@ -98,6 +99,20 @@ Json description_of(const char* name, const plumb_session_options& options) {
     return object;
 }
 
+plumb::Result<Json> trigger_of(const plumb_session_trigger& words) {
+    plumb::Trigger trigger;
+    trigger.name = text(words.name);
+    if (plumb::Status read = plumb::read_cause(text(words.cause), trigger); !read) return read.error();
+    for (std::size_t i = 0; i < words.action_count; i++)
+        if (plumb::Status read = plumb::read_action(text(words.actions[i]), trigger); !read)
+            return read.error();
+    if (words.at_most != 0) trigger.at_most = words.at_most;
+    trigger.every_ns = words.every_ns;
+    const auto checked = plumb::read_trigger(plumb::trigger_as_json(trigger, false));
+    if (!checked) return checked.error();
+    return plumb::trigger_as_json(*checked, false);
+}
+
 } // namespace
 
 #pragma GCC visibility push(default)
@@ -162,6 +177,25 @@ int plumb_session_destroy(plumb_control* control, const char* name) {
 int plumb_session_status(plumb_control* control, const char* name) {
     if (name != nullptr) return ask_of(control, "status", name);
     return ask(control, "status", []() -> plumb::Result<Json> { return Json::object(); });
+}
+
+int plumb_session_add_trigger(plumb_control* control, const char* name,
+                              const plumb_session_trigger* trigger) {
+    return ask(control, "add-trigger", [=]() -> plumb::Result<Json> {
+        auto checked = trigger_of(trigger != nullptr ? *trigger : plumb_session_trigger{});
+        if (!checked) return checked.error().as(EINVAL);
+        return Json{{"session", text(name)}, {"trigger", std::move(*checked)}};
+    });
+}
+
+int plumb_session_remove_trigger(plumb_control* control, const char* name, const char* trigger) {
+    return ask(control, "remove-trigger", [=]() -> plumb::Result<Json> {
+        return Json{{"session", text(name)}, {"trigger", text(trigger)}};
+    });
+}
+
+int plumb_session_triggers(plumb_control* control, const char* name) {
+    return ask_of(control, "triggers", name);
 }
 
 int plumb_session_save(plumb_control* control, const char* name) {

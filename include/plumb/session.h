@@ -58,6 +58,16 @@ struct plumb_session_rule {
     uint32_t process_id;    /* 0: of all processes */
 };
 
+/* What a session does by itself: the words are those of `plumb trigger SESSION add`. Begin with `= {0}`. */
+struct plumb_session_trigger {
+    const char* name;
+    const char* cause;          /* "event shop:order if id > 7", "fill 80%", "signal USR1", "death SIGSEGV" */
+    const char* const* actions; /* each "snapshot", "rotate", "stop" or "run CMD ARG" */
+    size_t action_count;
+    uint64_t at_most;  /* so many times; 0: any number of times */
+    uint64_t every_ns; /* at most once in this time; 0: each time */
+};
+
 /* `options` may be NULL. */
 int plumb_session_create(struct plumb_control* control, const char* name,
                          const struct plumb_session_options* options);
@@ -74,6 +84,11 @@ int plumb_session_clear(struct plumb_control* control, const char* name);
 int plumb_session_destroy(struct plumb_control* control, const char* name);
 /* `name` of NULL: of all sessions. */
 int plumb_session_status(struct plumb_control* control, const char* name);
+int plumb_session_add_trigger(struct plumb_control* control, const char* name,
+                              const struct plumb_session_trigger* trigger);
+int plumb_session_remove_trigger(struct plumb_control* control, const char* name, const char* trigger);
+/* The answer's "triggers" says how often each has fired. */
+int plumb_session_triggers(struct plumb_control* control, const char* name);
 /* The answer's "description" is what plumb_session_load() takes. */
 int plumb_session_save(struct plumb_control* control, const char* name);
 int plumb_session_load(struct plumb_control* control, const char* description);

@@ -89,6 +89,16 @@ int main(int count, char** words) {
     if (plumb_session_create(control, "in-c", &options) != -EEXIST) return 3;
     DO(plumb_session_enable(control, "in-c", rules, 2));
     DO(plumb_session_start(control, "in-c"));
+    const char* actions[] = {"rotate", "run /bin/true 'a b'"};
+    struct plumb_session_trigger trigger = {.name = "soon", .cause = "event shop:never if number > 7", .actions = actions,
+                                            .action_count = 2, .at_most = 1};
+    DO(plumb_session_add_trigger(control, "in-c", &trigger));
+    trigger.cause = "event";
+    if (plumb_session_add_trigger(control, "in-c", &trigger) != -EINVAL) return 5;
+    DO(plumb_session_triggers(control, "in-c"));
+    if (!strstr(plumb_control_answer(control), "shop:never")) return 6;
+    DO(plumb_session_remove_trigger(control, "in-c", "soon"));
+    if (plumb_session_remove_trigger(control, "in-c", "soon") != -ENOENT) return 7;
     getchar();
     DO(plumb_session_rotate(control, "in-c"));
     DO(plumb_session_disable(control, "in-c", &rules[1], 1));
@@ -324,8 +334,9 @@ class Sessions(TracedProgramTest):
         trace = self.folder / "in-c"
         with subprocess.Popen([controller, trace], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                               env={**os.environ, "PLUMB_CONSUMERD": str(PLUMB.parent / "plumb-consumerd")}) as process:
-            said = [json.loads(process.stdout.readline()) for _ in range(3)]
+            said = [json.loads(process.stdout.readline()) for _ in range(6)]
             self.assertEqual((said[1]["rules_added"], said[2]["followed"]), (2, 1))
+            self.assertEqual([each["name"] for each in said[4]["triggers"]], ["soon"])
             program.send_signal(signal.SIGUSR1)
             time.sleep(0.3)
             written = self.end_program(program)
