@@ -9,9 +9,21 @@ import xml.etree.ElementTree
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from traced_program import BUILD, TracedProgramTest  # noqa: E402
+from traced_program import BUILD, TracedProgramTest, compile_traced  # noqa: E402
 
 PLUMB = BUILD / "cli" / "plumb"
+
+# A thread with a name that nobody would give it, and numbers whose sum is more than one has room for.
+NAMED = r"""
+#include <plumb/tracepoint.h>
+#include <sys/prctl.h>
+PLUMB_EVENT(flame, named, (u64, large), (f64, real))
+int main(void) {
+    prctl(PR_SET_NAME, "@NAME@");
+    for (int i = 0; i < 5; i++) plumb_trace(flame, named, ~0ull >> 1, i == 0 ? 1e300 : 1.0);
+    return 0;
+}
+"""
 
 
 class FlameTest(TracedProgramTest):
@@ -93,6 +105,24 @@ class FlameTest(TracedProgramTest):
         width = {group.find(f"{space}title").text.split(" ")[0]: float(group.find(f"{space}rect").get("width"))
                  for group in root.iter(f"{space}g")}
         self.assertAlmostEqual(width["main"] / width["all"], 16 / 19, places=2)
+
+    def test_a_thread_may_have_any_name(self):
+        for name in (r"\xff<\x01&", r"\xed\xa0\x80\xef\xbf\xbe", r"\xc3\xa9\xc0\x80", r"fourteen_long_\xc3", r"\xf0\x9f\x98\x80\xf5\x80"):
+            program = compile_traced(NAMED.replace("@NAME@", name), self.folder / "named")
+            subprocess.run([PLUMB, "record", "-q", "--force", "--context", "callstack", "-o", self.trace, "--", program], check=True)
+            done = subprocess.run([PLUMB, "flame", self.trace, "--by-thread"], capture_output=True, check=True)
+            root = xml.etree.ElementTree.fromstring(done.stdout)
+            self.assertIn("main", " ".join(title.text for title in root.iter("{http://www.w3.org/2000/svg}title")))
+
+    def test_a_sum_that_does_not_fit_is_said(self):
+        program = compile_traced(NAMED.replace("@NAME@", "name"), self.folder / "named")
+        subprocess.run([PLUMB, "record", "-q", "--force", "--context", "callstack", "-o", self.trace, "--", program], check=True)
+        [line] = self.flame("--folded", "--weight", "large").splitlines()
+        self.assertEqual(int(line.rsplit(" ", 1)[1]), 2 * (2**63 - 1))
+        self.assertIn("3 events left out: the sum of the weights would not fit into 64 bits with them.", self.errors)
+        [line] = self.flame("--folded", "--weight", "real").splitlines()
+        self.assertEqual(int(line.rsplit(" ", 1)[1]), 4)
+        self.assertIn("1 event left out, whose weight is not known, or not above 0.", self.errors)
 
     def test_says_what_is_missing(self):
         self.flame("-e", "nothing:*", status=1)

@@ -28,9 +28,9 @@ struct NumberFinder : SkipVisitor {
             number = value;
     }
     void floating(const Step& step, double value) {
-        constexpr double limit = 9e18;
-        if (&step == wanted)
-            number = value > 0 ? static_cast<uint64_t>(std::llround(std::min(value, limit))) : 0;
+        constexpr double limit = 9e18; /* what is larger has no exact place in a sum of integers */
+        if (&step == wanted && !(value > limit))
+            number = value > 0 ? static_cast<uint64_t>(std::llround(value)) : 0;
     }
     const Step* wanted;
     std::optional<uint64_t> number;
@@ -103,6 +103,11 @@ void CallTree::add(const Event& event) {
     }
     if (weight == 0) {
         ++without_weight_;
+        return;
+    }
+    /* No node has more than the root, so none of them overflows either. */
+    if (weight > std::numeric_limits<uint64_t>::max() - root_.weight) {
+        ++beyond_sum_;
         return;
     }
     ++stacks_;

@@ -46,6 +46,8 @@ public:
     uint64_t without_stack() const { return without_stack_; }
     /* Had a stack, and no such field, or one that is no number above 0. */
     uint64_t without_weight() const { return without_weight_; }
+    /* Left out, since with their weights the sum would be 2^64 or more. */
+    uint64_t beyond_sum() const { return beyond_sum_; }
     /* Do not reach the outermost function. */
     uint64_t unended() const { return unended_; }
 
@@ -65,7 +67,7 @@ private:
     StackFrames frames_;
     std::vector<Places> places_; /* by EventInfo::index */
     CallNode root_{"all", 0, {}};
-    uint64_t stacks_ = 0, without_stack_ = 0, without_weight_ = 0, unended_ = 0;
+    uint64_t stacks_ = 0, without_stack_ = 0, without_weight_ = 0, beyond_sum_ = 0, unended_ = 0;
 };
 
 } // namespace plumb

@@ -12,9 +12,38 @@ constexpr double least_width = 0.1; /* narrower ones are not drawn */
 constexpr double character_width = 7;
 constexpr uint32_t depth_max = 1024;
 
+/* How long the character is that `text` begins with, in UTF-8; 0: it is none that XML may have. */
+std::size_t character_bytes(std::string_view text) {
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+    const unsigned char first = byte(0);
+    const std::size_t bytes = first < 0x80   ? 1
+                              : first < 0xc2 ? 0
+                              : first < 0xe0 ? 2
+                              : first < 0xf0 ? 3
+                              : first < 0xf5 ? 4
+                                             : 0;
+    if (bytes <= 1) return bytes == 1 && first >= ' ' && first != 0x7f ? 1 : 0;
+    if (text.size() < bytes) return 0;
+    uint32_t code = first & (0x7fu >> bytes);
+    for (std::size_t i = 1; i < bytes; i++) {
+        if ((byte(i) & 0xc0) != 0x80) return 0;
+        code = code << 6 | (byte(i) & 0x3fu);
+    }
+    constexpr uint32_t least[] = {0x80, 0x800, 0x10000};
+    const bool is_surrogate = code >= 0xd800 && code < 0xe000;
+    return code < least[bytes - 2] || code > 0x10ffff || is_surrogate || code == 0xfffe || code == 0xffff
+               ? 0
+               : bytes;
+}
+
+/* Names come from programs: what would make the picture no XML is a question mark. */
 std::string escaped_for_xml(std::string_view text) {
     std::string result;
-    for (const char c : text) {
+    while (!text.empty()) {
+        const std::size_t bytes = character_bytes(text);
+        const std::string_view character = text.substr(0, std::max<std::size_t>(bytes, 1));
+        text.remove_prefix(character.size());
+        const char c = character[0];
         if (c == '<')
             result += "&lt;";
         else if (c == '>')
@@ -24,7 +53,7 @@ std::string escaped_for_xml(std::string_view text) {
         else if (c == '"')
             result += "&quot;";
         else
-            result += static_cast<unsigned char>(c) < ' ' || c == 0x7f ? '?' : c;
+            result += bytes == 0 ? "?" : character;
     }
     return result;
 }
