@@ -37,7 +37,10 @@ ChannelFill fill_of(std::span<const std::byte> channel, const plumb_channel_head
         fill.fullest =
             std::max(fill.fullest, static_cast<double>(unread) / static_cast<double>(made_as.ring_bytes));
         for (std::size_t cause = 0; cause < lost.size(); cause++)
-            lost[cause] = sum_of_losses(lost[cause], load(control.lost[cause]));
+            if (const auto count = loss_growth(0, load(control.lost[cause])))
+                lost[cause] = sum_of_losses(lost[cause], *count);
+            else
+                fill.counters_written_over++;
     }
     for (std::size_t cause = 0; cause < lost.size(); cause++)
         if (cause != PLUMB_CUT && lost[cause] != 0) fill.lost.emplace_back(cause_names[cause], lost[cause]);

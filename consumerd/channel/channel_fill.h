@@ -20,10 +20,12 @@ struct ChannelFill {
     /* Events, by cause, since the channel was made; those that happened. */
     std::vector<std::pair<std::string, std::uint64_t>> lost;
     std::uint64_t cut = 0; /* recorded, with a part missing */
+    /* Counters of these that no time allows to be what they are, and which are in none of the numbers above. */
+    std::uint64_t counters_written_over = 0;
 };
 
-/* `made_as`: the header as its creator wrote it. What writers did to positions and counters makes numbers wrong, and nothing
- * else. */
+/* `made_as`: the header as its creator wrote it. What writers did to positions, and a little to counters, makes numbers wrong,
+ * and nothing else. */
 ChannelFill fill_of(std::span<const std::byte> channel, const plumb_channel_header& made_as);
 
 } // namespace plumb

@@ -2,6 +2,7 @@
 #include "consumerd/daemon/session_recording.h"
 
 #include "base/file.h"
+#include "base/number_text.h"
 #include "consumerd/channel/channel_fill.h"
 #include "consumerd/control/traced_processes.h"
 
@@ -24,6 +25,18 @@ std::uint64_t own_memory_bytes() {
     char* end = nullptr;
     (void)std::strtoull(words->c_str(), &end, 10);
     return std::strtoull(end, nullptr, 10) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+/* Empty if there is none. */
+std::string damage_text(const ChannelFill& fill, const DrainProgress& progress) {
+    if (fill.counters_written_over == 0 && progress.damaged_records == 0 && progress.damaged_subbufs == 0)
+        return {};
+    return fmt::format(
+        "Some program wrote over the session's channel: {} and {} are left out, and {} of lost events "
+        "can not be believed. Other sessions are not touched by it. End that program, and make the "
+        "session anew.",
+        counted(progress.damaged_records, "record"), counted(progress.damaged_subbufs, "sub-buffer"),
+        counted(fill.counters_written_over, "counter"));
 }
 
 } // namespace
@@ -86,6 +99,7 @@ Json SessionRecording::status() const {
     root["lost_by_cause"] = Json::object();
     for (const auto& [cause, count] : fill.lost)
         root["lost_by_cause"][cause] = count;
+    if (progress.damaged_records != 0) root["lost_by_cause"]["damaged"] = progress.damaged_records;
     root["events_cut"] = fill.cut;
     root["subbufs_lost"] = progress.subbufs_lost;
     root["buffers"] = {{"rings", fill.rings},
@@ -103,6 +117,8 @@ Json SessionRecording::status() const {
     if (description_.is_flight_recorder()) root["snapshots"] = description_.snapshots;
     if (!description_.triggers.empty()) root["triggers"] = triggers();
     root["problems"] = problems_;
+    if (const std::string damage = damage_text(fill, progress); !damage.empty())
+        root["problems"].push_back(damage);
     return root;
 }
 

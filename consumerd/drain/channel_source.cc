@@ -505,6 +505,26 @@ void ChannelSource::wake() {
     futex_wake_all(shared_header()->data_futex);
 }
 
+/* The header's counters, which any program may have written over as well as those of the rings. */
+void ChannelSource::add_refused_to(DrainTotals& totals) const {
+    uint64_t written_over = 0;
+    const auto believable = [&written_over](uint64_t counter) {
+        const auto count = loss_growth(0, counter);
+        if (!count) written_over++;
+        return count.value_or(0);
+    };
+    const auto refused = [&](plumb_refusal what) { return believable(reader_.refused(what)); };
+    add_if_any(totals.not_switched_on, "event_slots", refused(PLUMB_REFUSED_EVENT_SLOTS));
+    add_if_any(totals.not_switched_on, "heap", refused(PLUMB_REFUSED_HEAP));
+    const uint64_t not_described = refused(PLUMB_REFUSED_ENTRY_SLOTS);
+    add_if_any(totals.not_described, "refused_entry_slots",
+               not_described - std::min(not_described, not_described_before_));
+    add_if_any(totals.not_switched_on, "refused_clock", refused(PLUMB_REFUSED_CLOCK));
+    add_if_any(totals.not_switched_on, "filters", believable(reader_.conditions_refused()));
+    add_if_any(totals.missed, left_off_name, believable(reader_.left_off()));
+    add_if_any(totals.missed, refusals_written_over_name, written_over);
+}
+
 void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) const {
     const bool is_kernel = reader_.geometry().domain == PLUMB_DOMAIN_KERNEL;
     if (!is_kernel) entries_.add_to(totals);
@@ -529,14 +549,7 @@ void ChannelSource::add_to(DrainTotals& totals, uint64_t events_not_written) con
     losses.add_to(totals, is_kernel);
     add_if_any(totals.notes, "clock_went_back", backward);
     add_if_any(totals.notes, "clock_set_back_ms", set_back_ns / 1'000'000);
-    add_if_any(totals.not_switched_on, "event_slots", reader_.refused(PLUMB_REFUSED_EVENT_SLOTS));
-    add_if_any(totals.not_switched_on, "heap", reader_.refused(PLUMB_REFUSED_HEAP));
-    const uint64_t not_described = reader_.refused(PLUMB_REFUSED_ENTRY_SLOTS);
-    add_if_any(totals.not_described, "refused_entry_slots",
-               not_described - std::min(not_described, not_described_before_));
-    add_if_any(totals.not_switched_on, "refused_clock", reader_.refused(PLUMB_REFUSED_CLOCK));
-    add_if_any(totals.not_switched_on, "filters", reader_.conditions_refused());
-    add_if_any(totals.missed, left_off_name, reader_.left_off());
+    add_refused_to(totals);
     for (size_t kind = 0; kind < damage_kinds; kind++)
         add_if_any(static_cast<Damage>(kind) == Damage::losses ? totals.missed : totals.notes,
                    damage_name(static_cast<Damage>(kind)), reader_.damage()[kind]);

@@ -61,6 +61,11 @@ Result<std::unique_ptr<Drain>> drain_dead_channel(std::span<const std::byte> cha
 inline constexpr const char* left_off_name =
     "processes and objects that programs with seccomp filters began later, and that were not traced";
 
+/* Likewise. */
+inline constexpr const char* refusals_written_over_name =
+    "counters of what was not switched on, or not described, were written over: how much that was is not "
+    "known";
+
 class ChannelSource : public Source {
 public:
     /* `shared`: the reader's first byte if the channel is live, else nullptr. `begin_at`: as places() said.
@@ -135,6 +140,7 @@ private:
     void begin_by_channel();
     std::optional<uint64_t> unread_since(uint32_t ring, const DrainJournal& journal) const;
     void refine_clock(uint64_t now_ns);
+    void add_refused_to(DrainTotals& totals) const;
 
     std::byte* shared_; /* nullptr: dead */
     ChannelReader reader_;

@@ -300,6 +300,9 @@ void Drain::publish_progress() {
     for (size_t ring = 0; ring < rings_.size(); ring++) {
         now.events_discarded = sum_of_losses(now.events_discarded, discarded(ring));
         now.subbufs_lost += source_->losses(ring).subbufs;
+        const RingAccount account = source_->account(ring);
+        now.damaged_records += account.damaged_records;
+        now.damaged_subbufs += account.damaged_subbufs;
     }
     const std::lock_guard<std::mutex> lock(progress_lock_);
     progress_ = now;

@@ -43,6 +43,8 @@ void add_progress(DrainProgress& to, const DrainProgress& from) {
     to.events += from.events;
     to.events_discarded = sum_of_losses(to.events_discarded, from.events_discarded);
     to.subbufs_lost += from.subbufs_lost;
+    to.damaged_records += from.damaged_records;
+    to.damaged_subbufs += from.damaged_subbufs;
     to.bytes += from.bytes;
     to.chunk_events += from.chunk_events;
     to.chunk_bytes += from.chunk_bytes;

@@ -189,6 +189,24 @@ TEST_F(DrainTest, an_entry_that_found_no_room_counts_in_one_snapshot) {
     EXPECT_THAT(live(channel, options)->totals().not_described, testing::IsEmpty());
 }
 
+TEST_F(DrainTest, counters_of_the_header_that_were_written_over_are_told_and_not_believed) {
+    ChannelBuilder channel;
+    plumb_channel_header& header = channel.header();
+    header.refused[PLUMB_REFUSED_EVENT_SLOTS] = all_ones;
+    header.refused[PLUMB_REFUSED_HEAP] = 2;
+    header.refused[PLUMB_REFUSED_ENTRY_SLOTS] = uint64_t{1} << 63;
+    header.conditions_refused = uint64_t{1} << 50;
+    header.left_off = 0x8000000080000000u;
+    const DrainTotals totals = live(channel)->totals();
+    ASSERT_THAT(totals.not_switched_on, testing::SizeIs(1));
+    EXPECT_EQ(totals.not_switched_on[0].name, "heap");
+    EXPECT_EQ(totals.not_switched_on[0].count, 2u);
+    EXPECT_THAT(totals.not_described, testing::IsEmpty());
+    ASSERT_THAT(totals.missed, testing::SizeIs(1));
+    EXPECT_EQ(totals.missed[0].name, refusals_written_over_name);
+    EXPECT_EQ(totals.missed[0].count, 4u);
+}
+
 TEST_F(DrainTest, names_that_there_is_no_memory_for_cost_no_event) {
     ChannelBuilder channel;
     const uint16_t id = channel.add_event("n", {test::integer("value", 8)});
