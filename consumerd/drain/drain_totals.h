@@ -17,10 +17,10 @@ struct DrainProgress {
     uint64_t events = 0;                        /* written to the trace */
     uint64_t events_discarded = 0;              /* lost one by one, whatever the cause */
     uint64_t subbufs_lost = 0;                  /* lost as a whole: overwritten, damaged */
-    uint64_t damaged_records = 0;               /* of events_discarded */
-    uint64_t damaged_subbufs = 0;               /* of subbufs_lost */
     uint64_t bytes = 0;                         /* of the trace */
     uint64_t chunk_events = 0, chunk_bytes = 0; /* of the chunk that is written, where there are several */
+    uint64_t damaged_records = 0;               /* of events_discarded */
+    uint64_t damaged_subbufs = 0;               /* of subbufs_lost */
 };
 
 struct NamedCount {

@@ -32,6 +32,8 @@ using Counts = std::vector<NamedCount>;
 DrainTotals some_totals(uint64_t n) {
     DrainTotals totals;
     totals.progress = {n, 10 * n, 100 * n, 1000 * n};
+    totals.progress.damaged_records = 10'000 * n;
+    totals.progress.damaged_subbufs = 100'000 * n;
     totals.packets = 2 * n;
     totals.events = {{"a", 3 * n}, {"b", n}};
     totals.processes = {{static_cast<uint32_t>(n), "name", "/bin/x", 5}};
@@ -59,6 +61,8 @@ TEST(DrainTotalsSum, HasEverythingOfBoth) {
     EXPECT_EQ(sum.progress.events_discarded, 90u);
     EXPECT_EQ(sum.progress.subbufs_lost, 900u);
     EXPECT_EQ(sum.progress.bytes, 9000u);
+    EXPECT_EQ(sum.progress.damaged_records, 90'000u);
+    EXPECT_EQ(sum.progress.damaged_subbufs, 900'000u);
     EXPECT_EQ(sum.packets, 18u);
     EXPECT_EQ(sum.events, (Counts{{"c", 100}, {"a", 27}, {"b", 9}})) << "the most frequent first";
     ASSERT_EQ(sum.processes.size(), 2u);
