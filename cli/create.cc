@@ -55,6 +55,7 @@ Result<SessionDescription> description_of(const CreateWords& words) {
     if (!options.subbuf_size.empty()) session.subbuf_bytes = config->subbuf_bytes;
     if (options.subbuf_count) session.subbuf_count = config->subbuf_count;
     if (config->block_timeout_ns != 0) session.block_timeout_ns = config->block_timeout_ns;
+    session.context = fmt::format("{}", fmt::join(options.context, ","));
     session.rings_on_demand = options.rings_on_demand;
     session.clock = *clock;
     session.is_plain = options.plain;
@@ -86,6 +87,7 @@ void add_create(CLI::App& app) {
                      "Directory of its trace, which must be new; default: plumb-trace-SESSION-<date>")
         ->check(not_empty())
         ->type_name("DIR");
+    add_context_option(*command, words->options);
     add_ring_options(*command, words->options);
     add_chunk_options(*command, words->options);
     command->add_flag("--plain", words->options.plain, "Write records as they lie in the rings");

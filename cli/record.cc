@@ -45,15 +45,7 @@ void add_what(CLI::App& command, RecordOptions& options) {
         ->check(not_empty())
         ->type_name("CONDITION")
         ->allow_extra_args(false);
-    command
-        .add_option(
-            "--context", options.context,
-            "What every record of a program has besides its fields: vpid, vtid, procname, cpu, uid, "
-            "cgroup, pid_ns, namespaces, callstack, callstack:DEPTH and others, with commas between. May "
-            "be repeated")
-        ->check(not_empty())
-        ->type_name("LIST")
-        ->allow_extra_args(false);
+    add_context_option(command, options);
     command
         .add_option("--log-level", options.log_level,
                     "Only events of this level or more severe (\"warning\", 4)")

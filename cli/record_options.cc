@@ -1,6 +1,6 @@
 #include "cli/record_options.h"
 
-#include "cli/context_names.h"
+#include "consumerd/control/context_names.h"
 #include "consumerd/control/rule_condition.h"
 #include "consumerd/control/rule_filters.h"
 
@@ -209,7 +209,7 @@ Result<ChannelConfig> channel_config(const RecordOptions& options) {
     ChannelConfig config;
     if (!options.name.empty()) config.session_name = options.name;
     const auto context = parse_context(options.context);
-    if (!context) return context.error();
+    if (!context) return context.error().with("--context");
     config.context = context->context;
     config.callstack_depth = context->callstack_depth;
     config.rings_on_demand = options.rings_on_demand;

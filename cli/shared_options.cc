@@ -5,6 +5,18 @@
 
 namespace plumb {
 
+void add_context_option(CLI::App& command, RecordOptions& options) {
+    command
+        .add_option(
+            "--context", options.context,
+            "What every record of a program has besides its fields: vpid, vtid, procname, cpu, uid, "
+            "cgroup, pid_ns, namespaces, callstack, callstack:DEPTH and others, with commas between. May "
+            "be repeated")
+        ->check(not_empty())
+        ->type_name("LIST")
+        ->allow_extra_args(false);
+}
+
 void add_ring_options(CLI::App& command, RecordOptions& options) {
     command
         .add_option("--mode", options.mode,

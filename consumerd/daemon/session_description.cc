@@ -1,5 +1,6 @@
 #include "consumerd/daemon/session_description.h"
 
+#include "consumerd/control/context_names.h"
 #include "consumerd/control/rule_condition.h"
 #include "consumerd/daemon/daemon_folder.h"
 #include "consumerd/drain/totals_json.h"
@@ -168,6 +169,10 @@ ChannelConfig SessionDescription::channel_config() const {
     if (subbuf_count != 0) config.subbuf_count = subbuf_count;
     if (mode == PLUMB_MODE_BLOCK) config.block_timeout_ns = block_timeout_ns;
     config.clock_mode = clock;
+    const auto choice =
+        context.empty() ? ContextChoice() : parse_context({context}).value_or(ContextChoice());
+    config.context = choice.context;
+    config.callstack_depth = choice.callstack_depth;
     return config;
 }
 
@@ -238,6 +243,7 @@ std::string rule_text(const Rule& rule) {
 
 Json description_as_json(const SessionDescription& session, bool whole) {
     Json object = {{"format", format_version}, {"name", session.name}, {"output", session.output}};
+    if (!session.context.empty()) object["context"] = session.context;
     object["mode"] = ring_mode_name(session.mode);
     if (session.subbuf_bytes != 0) object["subbuf_bytes"] = session.subbuf_bytes;
     if (session.subbuf_count != 0) object["subbuf_count"] = session.subbuf_count;
@@ -276,7 +282,7 @@ Result<SessionDescription> read_description(const Json& object) {
                                 "clock",        "plain",        "seccomp",          "rotate_period_ns",
                                 "rotate_bytes", "keep_chunks",  "keep_bytes",       "rules",
                                 "started",      "cookie",       "snapshots",        "ending",
-                                "ring_places",  "triggers"});
+                                "ring_places",  "triggers",     "context"});
         !known)
         return known.error();
     Members members(object);
@@ -293,6 +299,9 @@ Result<SessionDescription> read_description(const Json& object) {
         session.mode = *known;
     else
         members.refuse(Error("There is no mode \"{}\": discard, overwrite or block.", mode));
+    session.context = members.text("context", "");
+    if (const auto known = parse_context({session.context}); !session.context.empty() && !known)
+        members.refuse(known.error().with("\"context\""));
     const std::string clock = members.text("clock", "");
     if (const auto known = clock_of_name(clock))
         session.clock = *known;

@@ -26,7 +26,8 @@ struct DescribedRule {
 
 struct SessionDescription {
     std::string name;
-    std::string output; /* absolute */
+    std::string output;  /* absolute */
+    std::string context; /* "vpid,callstack:32": what every record is to have; empty: nothing */
     plumb_ring_mode mode = PLUMB_MODE_DISCARD;
     std::uint32_t subbuf_bytes = 0, subbuf_count = 0; /* 0: as there is room */
     std::uint64_t block_timeout_ns = 1'000'000'000;

@@ -86,6 +86,7 @@ Json description_of(const char* name, const plumb_session_options& options) {
     };
     put_text("mode", options.mode);
     put_text("clock", options.clock);
+    put_text("context", options.context);
     put_number("subbuf_bytes", options.subbuf_bytes);
     put_number("subbuf_count", options.subbuf_count);
     put_number("block_timeout_ns", options.block_timeout_ns);

@@ -40,9 +40,10 @@ const char* plumb_control_answer(const struct plumb_control* control);
 
 /* What is 0 or NULL is as `plumb create` has it without an option. Begin with `= {0}`. */
 struct plumb_session_options {
-    const char* output; /* directory of the trace, which must be new */
-    const char* mode;   /* "discard", "overwrite" (a flight recorder), "block" */
-    const char* clock;  /* "tsc", "mono", "boot", "real" */
+    const char* output;  /* directory of the trace, which must be new */
+    const char* mode;    /* "discard", "overwrite" (a flight recorder), "block" */
+    const char* clock;   /* "tsc", "mono", "boot", "real" */
+    const char* context; /* "vpid,callstack:32": what every record has besides its fields */
     uint32_t subbuf_bytes, subbuf_count;
     uint64_t block_timeout_ns;
     uint64_t rotate_period_ns, rotate_bytes;

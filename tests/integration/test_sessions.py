@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import unittest
+from collections import Counter
 from pathlib import Path
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
@@ -294,6 +295,30 @@ class Sessions(TracedProgramTest):
             wanted = sorted(number for written in self.ended for number in range(written[writer]))
             self.assertEqual(sorted(orders[writer]), wanted, writer)
         self.assertFalse([path.name for path in trace.iterdir() if not re.fullmatch(r"chunk-\d{8}-\w+[+-]\d+", path.name)])
+
+    def test_context_stays_over_a_kill(self):
+        trace = self.create("deep", "--mode", "block", "--context", "procname,vpid", "--context", "callstack:3")
+        self.assertEqual(json.loads(plumb("save", "deep").stdout)["context"], "procname,vpid,callstack:3")
+        plumb("enable", "deep", "shop:order")
+        plumb("start", "deep")
+        program = self.start_program()
+        for _ in range(3):
+            time.sleep(0.4)
+            os.kill(self.status("deep")["worker_pid"], signal.SIGKILL)
+            os.kill(supervisor(), signal.SIGKILL)
+        written = self.end_program_after(program, 0.5)
+        plumb("destroy", "deep")
+        self.check_all(trace, written)
+        lines = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, check=True).stdout.splitlines()
+        lines = [line for line in lines if "shop:order" in line]
+        for here in (f"vpid = {program.pid},", 'procname = "program"'):
+            self.assertEqual([line for line in lines if here not in line][:2], [])
+        stacks = Counter(len(re.findall("0x", line[line.index("callstack"):])) for line in lines)
+        self.assertEqual(set(stacks) - {1, 2, 3}, set(), stacks)
+        plumb("create", "odd", "-o", self.trace, "--context", "vpid,nonsense", status=2)
+        answer = ask(json.dumps({"command": "create", "description": {"format": 1, "name": "odd", "output": "/tmp/odd",
+                                                                      "context": "nonsense"}}).encode())
+        self.assertIn("There is no context", answer["error"])
 
     def test_a_flight_recorder_keeps_what_it_has_over_a_kill(self):
         self.create("recorder", "--snapshot")

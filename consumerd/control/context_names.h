@@ -1,8 +1,8 @@
 /*
  * The words of --context: what every record of a session is to have besides its event's fields.
  */
-#ifndef PLUMB_CLI_CONTEXT_NAMES_H
-#define PLUMB_CLI_CONTEXT_NAMES_H
+#ifndef PLUMB_CONSUMERD_CONTROL_CONTEXT_NAMES_H
+#define PLUMB_CONSUMERD_CONTROL_CONTEXT_NAMES_H
 
 #include "base/result.h"
 

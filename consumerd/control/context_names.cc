@@ -1,4 +1,4 @@
-#include "cli/context_names.h"
+#include "consumerd/control/context_names.h"
 
 #include <plumb/abi/context.h>
 
@@ -17,7 +17,7 @@ struct ContextName {
 };
 
 /* The first name of each is the one that is told. */
-constexpr ContextName names[] = {
+constexpr ContextName context_names[] = {
     {"vpid", PLUMB_CONTEXT_VPID},       {"procname", PLUMB_CONTEXT_PROCNAME},
     {"cpu", PLUMB_CONTEXT_CPU},         {"uid", PLUMB_CONTEXT_UID},
     {"euid", PLUMB_CONTEXT_EUID},       {"gid", PLUMB_CONTEXT_GID},
@@ -28,7 +28,7 @@ constexpr ContextName names[] = {
     {"time_ns", PLUMB_CONTEXT_TIME_NS}, {"namespaces", PLUMB_CONTEXT_NAMESPACES},
     {"cgroup", PLUMB_CONTEXT_CGROUP},   {"callstack", PLUMB_CONTEXT_CALLSTACK},
 };
-constexpr ContextName other_names[] = {
+constexpr ContextName other_context_names[] = {
     {"cpu_id", PLUMB_CONTEXT_CPU},
     {"vuid", PLUMB_CONTEXT_UID},
     {"veuid", PLUMB_CONTEXT_EUID},
@@ -39,16 +39,16 @@ constexpr ContextName other_names[] = {
 };
 
 std::uint32_t context_of(std::string_view word) {
-    for (const ContextName& each : names)
+    for (const ContextName& each : context_names)
         if (each.name == word) return each.context;
-    for (const ContextName& each : other_names)
+    for (const ContextName& each : other_context_names)
         if (each.name == word) return each.context;
     return 0;
 }
 
-std::string all_names() {
+std::string all_context_names() {
     std::string text;
-    for (const ContextName& each : names)
+    for (const ContextName& each : context_names)
         text += fmt::format("{}{}", text.empty() ? "" : ", ", each.name);
     return text;
 }
@@ -56,13 +56,13 @@ std::string all_names() {
 /* The thread's number is in every record. */
 constexpr std::string_view always_there = "vtid";
 
-Status add_word(std::string_view word, ContextChoice& choice) {
+Status add_context_word(std::string_view word, ContextChoice& choice) {
     if (word == always_there) return ok();
     const std::size_t colon = word.find(':');
     const std::uint32_t context = context_of(word.substr(0, colon));
     if (context == 0)
         return Error("There is no context \"{}\".", word)
-            .hint("Choose of {}; callstack:32 is one of 32 frames at most.", all_names());
+            .hint("Choose of {}; callstack:32 is one of 32 frames at most.", all_context_names());
     if (colon != std::string_view::npos) {
         const std::string_view digits = word.substr(colon + 1);
         const char* const end = digits.data() + digits.size();
@@ -86,8 +86,8 @@ Result<ContextChoice> parse_context(const std::vector<std::string>& lists) {
     for (const std::string& list : lists)
         for (std::size_t at = 0; at <= list.size();) {
             const std::size_t comma = std::min(list.find(',', at), list.size());
-            const Status added = add_word(std::string_view(list).substr(at, comma - at), choice);
-            if (!added) return added.error().with("--context");
+            const Status added = add_context_word(std::string_view(list).substr(at, comma - at), choice);
+            if (!added) return added.error();
             at = comma + 1;
         }
     return choice;
