@@ -53,14 +53,16 @@ class CallStacksTest(unittest.TestCase):
             is_in_handler = event["fields"]["number"] > 1000000
             # A restartable sequence that a signal interrupts has jumped to where it begins anew: there are no tables of that.
             ends = ("whole", "unknown_code") if is_in_handler else ("whole",)
-            self.assertIn(event["event_context"]["callstack_user_end"]["label"], ends, event)
-            self.assertEqual(stack_of(event)[1:], peer[1:], event)
+            end, stack = event["event_context"]["callstack_user_end"]["label"], stack_of(event)
+            self.assertIn(end, ends, event)
+            # libunwind guesses there, and sometimes goes on.
+            self.assertEqual(stack[1:], peer[1:] if end == "whole" else peer[1:len(stack)], event)
             compared += 1
             in_handlers += is_in_handler
-            ended += event["event_context"]["callstack_user_end"]["label"] != "whole"
+            ended += end != "whole"
         self.assertGreaterEqual(compared, 3000)
         self.assertLess(ended, 30 + in_handlers / 3)
-        print(f"{compared} stacks compared, {in_handlers} in handlers, {ended} ended early in both")
+        print(f"{compared} stacks compared, {in_handlers} in handlers, {ended} ended early")
 
     def test_they_are_what_gdb_says(self):
         if shutil.which("gdb") is None:
