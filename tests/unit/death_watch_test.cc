@@ -47,7 +47,7 @@ void check_deaths(DeathWatch::Means means) {
     std::vector<std::unique_ptr<Subject>> subjects;
     std::map<std::uint32_t, int> expected;
     std::uint32_t unwanted = 0;
-    for (const int number : {SIGKILL, SIGSEGV, SIGTERM, SIGKILL, SIGKILL, 0}) {
+    for (const int number : {SIGKILL, SIGQUIT, SIGTERM, SIGKILL, SIGKILL, 0}) {
         subjects.push_back(std::make_unique<Subject>(std::vector<std::string>{"spin"}));
         const auto process_id = subjects.back()->id();
         if (number == 0)
