@@ -27,9 +27,16 @@ inline bool is_snapshot_folder(std::string_view name) {
     return is_numbered(name, "snapshot-");
 }
 
+inline constexpr std::string_view unfinished_end = ".part";
+
+/* snapshot-1.part: one that is being taken by a session, and is no trace yet */
+inline bool is_unfinished_snapshot(std::string_view name) {
+    return name.ends_with(unfinished_end) &&
+           is_snapshot_folder(name.substr(0, name.size() - unfinished_end.size()));
+}
+
 /* chunk-00000012-20240131T235959+0100: the number sorts them, whatever becomes of the clock, and the time is when it began. Until
  * it is finished, chunk-00000012-20240131T235959+0100.part */
-inline constexpr std::string_view unfinished_end = ".part";
 inline bool is_chunk_folder(std::string_view name) {
     if (name.ends_with(unfinished_end)) name.remove_suffix(unfinished_end.size());
     constexpr std::string_view start = "chunk-";

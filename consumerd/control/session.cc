@@ -39,7 +39,7 @@ struct Session::Parts {
     Channel channel;
     QuiescenceOptions options;
     std::uint8_t index = 0;
-    bool ended = false;
+    bool closed = false, ended = false;
     bool is_kept = false;
     std::uint64_t first_generation = 0; /* that knows the session with rules; 0: it never had any */
     FilterWatch filters{};
@@ -394,11 +394,27 @@ Result<std::vector<plumb_rule>> Session::rules() const {
     return own;
 }
 
+Result<Report> Session::close() {
+    return stop_all(false);
+}
+
 Result<Report> Session::end() {
     if (parts_->ended) {
         QuiescenceOptions wait = parts_->options;
         return wait_until_quiescent(parts_->state, parts_->state.generation(), wait);
     }
+    if (!parts_->closed) return stop_all(true);
+    const auto removed = parts_->state.edit([&](plumb_rule_set& set) -> Status {
+        if (set.sessions[parts_->index].cookie == cookie()) set.sessions[parts_->index] = {};
+        return ok();
+    });
+    if (!removed) return removed.error();
+    parts_->ended = true;
+    return Report();
+}
+
+/* with_session: which is removed in the same step. */
+Result<Report> Session::stop_all(bool with_session) {
     const auto before = parts_->state.rule_set();
     if (!before) {
         parts_->channel.close();
@@ -412,14 +428,15 @@ Result<Report> Session::end() {
     /* Behind: word is left before the slot forgets. */
     const std::vector<Unreachable> reached_late = parts_->words.of_reached_late(parts_->state);
     Result<Report> report = parts_->change(Parts::Switch::off, own, [&](plumb_rule_set& set) -> Status {
-        set.sessions[parts_->index] = {};
+        if (with_session) set.sessions[parts_->index] = {};
         remove_rules(set, [&](const plumb_rule& rule) { return parts_->is_own(rule); });
         return ok();
     });
     /* Those that could not be reached stop at their next record. */
     parts_->channel.close();
     if (!report) return report;
-    parts_->ended = true;
+    parts_->closed = true;
+    parts_->ended = with_session;
     for (Disturbed& each : report->disturbed)
         each.is_at_end = true;
     for (Unreachable& each : report->unreachable)

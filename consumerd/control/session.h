@@ -88,6 +88,9 @@ public:
     Result<Report> set_rules(const std::vector<Rule>& rules);
     /* As they stand in the state file. */
     Result<std::vector<plumb_rule>> rules() const;
+    /* The first half of end(): removes all rules, waits, and closes the channel, for who reads what is in it before the session is
+     * gone. Until then it can be taken over by others, who then have the rest to read. */
+    Result<Report> close();
     /* Removes all rules and the session itself, and waits; then closes the channel. What is in the channel
      * can still be read. The wait is repeated if end() is called again. */
     Result<Report> end();
@@ -125,6 +128,7 @@ private:
     struct Parts;
     static Session of(std::unique_ptr<Parts> parts);
     explicit Session(std::unique_ptr<Parts> parts);
+    Result<Report> stop_all(bool with_session);
     std::unique_ptr<Parts> parts_;
 };
 

@@ -27,6 +27,14 @@ void keep_last(std::vector<std::string>& problems) {
         problems.erase(problems.begin(), problems.end() - static_cast<std::ptrdiff_t>(problems_max));
 }
 
+std::string snapshot_folder(std::uint32_t number) {
+    return fmt::format("snapshot-{}", number);
+}
+
+std::string unfinished(const std::string& name) {
+    return name + std::string(unfinished_end);
+}
+
 } // namespace
 
 /* Returns where the chunk is that has ended; nothing where it holds nothing, and goes on. */
@@ -152,7 +160,8 @@ Result<Json> SessionRecording::rotate() {
     return Json{{"directory", *ended}};
 }
 
-/* The last chunk, if nothing is in it and others are, says nothing. */
+/* The last chunk, if nothing is in it and others are, says nothing. The journal stays as long as the session: behind a death of ours it
+ * says that all was read. */
 void SessionRecording::end_drain() {
     drain_->stop();
     std::vector<Error> problems;
@@ -165,34 +174,58 @@ void SessionRecording::end_drain() {
     else
         finish_chunk(totals, problems, drain_->now());
     drain_.reset();
-    (void)!::unlink(journal_path().c_str());
 }
 
+/* A snapshot is taken when the description says so, as that is where the next one begins. It has its name from then on: the worker
+ * behind a death of ours throws away what is not taken yet, and names what is. */
 Result<std::string> SessionRecording::take_snapshot() {
-    SnapshotOptions options;
     if (Status there = directory_->check(); !there) return there.error().with("No snapshot was taken");
-    const auto folder = directory_->make_snapshot(description_.snapshots);
+    std::uint32_t number = description_.snapshots;
+    const auto folder = directory_->make_unfinished_snapshot(number);
     if (!folder) return folder.error().with("No snapshot was taken");
+    const std::string name = snapshot_folder(number), path = directory_->path() + "/" + name;
+    const auto give_up = [&](const Error& why) {
+        (void)directory_->remove_trace(unfinished(name)).has_value();
+        return why.with("No snapshot was taken");
+    };
+    SnapshotOptions options;
     options.drain = drain_options(*folder);
     options.drain.ring_places = description_.ring_places;
     options.drain.names_found = names_found_;
     auto taken = plumb::take_snapshot(*session_, *calibration_, nullptr, options);
-    if (!taken) return taken.error().with("No snapshot was taken");
-    description_.ring_places = taken->ring_places;
-    Json summary = {{"trace", *folder},
+    if (!taken) return give_up(taken.error());
+    Json summary = {{"trace", path},
                     {"name", description_.name},
                     {"complete", taken->problems.empty() && taken->totals.write_error.empty()},
                     {"problems", taken->problems}};
     put_totals(summary, taken->totals, session_->channel().config(), *folder);
     const auto opened = Folder::open(*folder);
-    if (!opened) return opened.error();
+    if (!opened) return give_up(opened.error());
     if (Status stored = opened->replace_file(
             "summary.json", summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
         !stored)
-        return stored.error();
+        return give_up(stored.error());
+    std::swap(description_.ring_places, taken->ring_places);
+    std::swap(description_.snapshots, number);
+    if (Status stored = store(); !stored) {
+        std::swap(description_.ring_places, taken->ring_places);
+        std::swap(description_.snapshots, number);
+        return give_up(stored.error());
+    }
+    if (Status named = directory_->rename_folder(unfinished(name), name); !named) return named.error();
     if (!taken->problems.empty())
-        return Error("The snapshot in {} is not complete: {}", *folder, taken->problems.front());
-    return *folder;
+        return Error("The snapshot in {} is not complete: {}", path, taken->problems.front());
+    return path;
+}
+
+void SessionRecording::finish_left_snapshot() {
+    const std::string last = snapshot_folder(description_.snapshots);
+    Status named = directory_->rename_folder(unfinished(last), last);
+    if (!named && named.error().number() != ENOENT) log_(named.error().message());
+    const auto names = list_directory(directory_->path());
+    for (const std::string& name : names ? *names : std::vector<std::string>())
+        if (is_unfinished_snapshot(name) && name != unfinished(last))
+            if (Status removed = directory_->remove_trace(name); !removed) log_(removed.error().message());
 }
 
 Result<Json> SessionRecording::snapshot() {
@@ -202,7 +235,6 @@ Result<Json> SessionRecording::snapshot() {
             .hint("`plumb create --snapshot` makes one; `plumb rotate {}` ends a chunk.", description_.name);
     const auto taken = take_snapshot();
     if (!taken) return taken.error();
-    if (Status stored = store(); !stored) return stored.error();
     return Json{{"directory", *taken}};
 }
 
@@ -212,8 +244,7 @@ Result<Json> SessionRecording::clear() {
         const auto taken = take_snapshot();
         if (!taken) return taken.error();
         for (std::uint32_t number = 1; number <= description_.snapshots; number++)
-            (void)directory_->remove_trace(fmt::format("snapshot-{}", number)).has_value();
-        if (Status stored = store(); !stored) return stored.error();
+            (void)directory_->remove_trace(snapshot_folder(number)).has_value();
         return Json::object();
     }
     const auto ended = end_chunk();

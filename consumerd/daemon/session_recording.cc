@@ -157,6 +157,7 @@ ChannelDrainOptions SessionRecording::drain_options(const std::string& directory
 
 Status SessionRecording::open_drain() {
     if (description_.is_flight_recorder()) {
+        finish_left_snapshot();
         calibration_->publish(session_->channel().header().clock);
         return ok();
     }
@@ -346,13 +347,14 @@ Result<Json> SessionRecording::stop() {
     return answer;
 }
 
-/* Said first: who dies in the middle of it has it finished by the next worker. */
+/* Said first, and the session is removed when all of it has been read: who dies in the middle of it has it finished by the next
+ * worker, which finds either a session with what is left to read, or nothing to read. */
 Result<Json> SessionRecording::end() {
     arm_triggers(false);
     (void)look_at_triggers();
     description_.is_ending = true;
     if (Status stored = store(); !stored) return stored.error();
-    auto report = session_->end();
+    auto report = session_->close();
     if (!report) {
         description_.is_ending = false;
         (void)store().has_value();
@@ -366,6 +368,8 @@ Result<Json> SessionRecording::end() {
         problems_.push_back(taken.error().message());
     if (Status unlinked = session_->remove_channel(); !unlinked && unlinked.error().number() != ENOENT)
         problems_.push_back(unlinked.error().message());
+    if (const auto ended = session_->end(); !ended) problems_.push_back(ended.error().message());
+    (void)!::unlink(journal_path().c_str());
     answer["output"] = directory_->path();
     answer["problems"] = problems_;
     is_gone_ = true;

@@ -109,6 +109,7 @@ private:
     void look_at_chunks(std::uint64_t now_ns);
     void remove_old_chunks();
     Result<std::string> take_snapshot();
+    void finish_left_snapshot();
     void end_drain();
     void sample(std::uint64_t now_ns);
     Json processes_as_status() const;

@@ -9,6 +9,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <memory>
 #include <new>
@@ -85,6 +86,8 @@ Status Worker::open() {
 Result<Json> Worker::carry_out(const Json& request) {
     const auto command = text_in(request, "command");
     if (!command) return command.error();
+    /* It was sent together with the request that ended the session. */
+    if (is_over_) return Error("Session {} was destroyed.", session_).as(ENOENT);
     if (*command == "status") return recording_->status();
     if (*command == "start") return recording_->start();
     if (*command == "stop") return recording_->stop();

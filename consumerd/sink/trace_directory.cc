@@ -80,7 +80,8 @@ Result<std::vector<TracePart>> trace_files(const fs::path& path, bool may_hold_o
             continue;
         }
         const bool is_folder = type_of(entry) == fs::file_type::directory;
-        if (may_hold_others && is_folder && (is_one_of_several(name) || is_aside_folder(name))) {
+        if (may_hold_others && is_folder &&
+            (is_one_of_several(name) || is_unfinished_snapshot(name) || is_aside_folder(name))) {
             auto inner = trace_files(entry.path(), is_aside_folder(name));
             if (!inner) return inner.error();
             for (TracePart& part : *inner)
@@ -295,6 +296,17 @@ Result<std::string> TraceDirectory::make_snapshot(std::uint32_t& number) const {
         if (errno != EEXIST)
             return Error::from_errno(errno, "Could not make the trace directory {}", folder_.path_of(name));
     }
+}
+
+/* One that was begun, and not finished, gives way. */
+Result<std::string> TraceDirectory::make_unfinished_snapshot(std::uint32_t& number) const {
+    std::string name;
+    do
+        name = fmt::format("snapshot-{}", ++number);
+    while (::faccessat(folder_.fd(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0);
+    name += unfinished_end;
+    (void)remove_trace(name).has_value();
+    return make_folder(name);
 }
 
 Result<std::string> TraceDirectory::make_folder(const std::string& name) const {

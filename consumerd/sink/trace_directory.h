@@ -44,6 +44,8 @@ public:
     std::string path() const { return folder_.path(); }
     /* A folder that is new there, "snapshot-3": the next number that is free behind `number`, which is set to it. */
     Result<std::string> make_snapshot(std::uint32_t& number) const;
+    /* The same, "snapshot-3.part": to be renamed when it is finished. */
+    Result<std::string> make_unfinished_snapshot(std::uint32_t& number) const;
     /* A folder that is new there. */
     Result<std::string> make_folder(const std::string& name) const;
     Status rename_folder(const std::string& from, const std::string& to) const;

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+# cmake-once
+# cmake-timeout: 300
+# cmake-cost: 60
+"""A worker that is killed at each step of a command, at one of its system calls after the other: whatever the step was, what the session
+recorded is in its trace exactly once, and nothing of it stays behind. And a command that comes to a worker together with the end of
+its session."""
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
+PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from control_socket import FOLDER, framed, receive  # noqa: E402
+from traced_program import TracedProgramTest  # noqa: E402
+
+# `program FIRST COUNT`: numbers so many events.
+PROGRAM = r"""
+#include <plumb/tracepoint.h>
+#include <stdlib.h>
+PLUMB_EVENT(step, taken, (u64, number))
+int main(int count, char** words) {
+    (void)count;
+    const unsigned long first = strtoul(words[1], NULL, 10), events = strtoul(words[2], NULL, 10);
+    for (unsigned long i = first; i < first + events; i++) plumb_trace(step, taken, i);
+    return 0;
+}
+"""
+EVENTS = 2000
+# What changes something that the next worker sees.
+CALLS = "openat,mkdirat,renameat,renameat2,unlinkat,unlink,write,pwrite64,ftruncate,rmdir,mmap,futex"
+STEPS_MAX = 400
+STRACE = shutil.which("strace")
+
+
+def plumb(*words, status=0):
+    done = subprocess.run([PLUMB, *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
+    assert status is None or done.returncode == status, (words, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def may_be_traced():
+    """Whether strace may attach to what is no child of its own."""
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        try:
+            strace = subprocess.Popen([STRACE, "-qq", "-o", "/dev/null", "-p", str(sleeper.pid)], stderr=subprocess.DEVNULL)
+            time.sleep(0.3)
+            attached = strace.poll() is None
+            strace.terminate()
+            strace.wait(timeout=30)
+            return attached
+        finally:
+            sleeper.kill()
+
+
+class Steps(TracedProgramTest):
+    PROGRAM = PROGRAM
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(plumb, "destroy", "--all", status=None)
+
+    def write(self, first):
+        subprocess.run([self.program, str(first), str(EVENTS)], check=True, timeout=60)
+
+    def numbers(self, trace):
+        done = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), trace)
+        return sorted(int(number) for number in re.findall(r"step:taken: .*number = (\d+) \}", done.stdout))
+
+    def worker(self, name):
+        return json.loads(plumb("status", "--json", name).stdout)["worker_pid"]
+
+    def killed_at(self, worker, step, *words):
+        """Whether the worker got as far as this system call of the command, and was killed there."""
+        seen = self.folder / "calls"
+        strace = subprocess.Popen([STRACE, "-f", "-qq", "-o", seen, "-p", str(worker), "-e", f"trace={CALLS}",
+                                   "-e", f"inject={CALLS}:signal=KILL:when={step}"], stderr=subprocess.DEVNULL)
+        until = time.monotonic() + 30
+        while not self.is_followed(worker):
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.01)
+        plumb(*words, status=None)
+        strace.terminate()
+        strace.wait(timeout=30)
+        return "killed by SIGKILL" in seen.read_text()
+
+    @staticmethod
+    def is_followed(process):
+        try:
+            statuses = [path.read_text() for path in Path(f"/proc/{process}/task").glob("*/status")]
+        except OSError:
+            return True
+        return all(not re.search(r"TracerPid:\s+0\n", status) for status in statuses)
+
+    def at_each_step(self, command, *options, then=()):
+        """Once the command, killed at its first step, its second, ... until it is through; what else is asked, and the end."""
+        kills, in_a_row, step = 0, 0, 1
+        while in_a_row < 3:
+            self.assertLess(step, STEPS_MAX)
+            trace = self.folder / f"{command}-{step}"
+            plumb("create", "step", "-o", trace, *options)
+            plumb("enable", "step", "step:taken")
+            plumb("start", "step")
+            self.write(0)
+            was_killed = self.killed_at(self.worker("step"), step, command, "step")
+            kills += was_killed
+            in_a_row = 0 if was_killed else in_a_row + 1
+            for words in then:
+                plumb(*words)
+            until = time.monotonic() + 30
+            while plumb("destroy", "step", status=None).returncode == 0 or "step" in plumb("status").stdout:
+                self.assertLess(time.monotonic(), until)
+                time.sleep(0.02)
+            self.assertEqual(self.numbers(trace), list(range(EVENTS)), f"{command}, killed at step {step}")
+            self.assertEqual([path.name for path in trace.iterdir() if not re.fullmatch(r"(chunk-\d{8}-[\dT+-]+|snapshot-\d+)", path.name)],
+                             [], f"{command}, killed at step {step}")
+            self.assertEqual([path.name for path in FOLDER.parent.iterdir() if path.name.startswith(("channel-", "left-"))], [],
+                             f"{command}, killed at step {step}")
+            shutil.rmtree(trace)
+            step += 1 if step < 40 else 7
+        print(f"{command} {' '.join(options)}: killed at {kills} steps")
+        self.assertGreater(kills, 5)
+
+    @unittest.skipUnless(STRACE and may_be_traced(), "strace can not attach to other processes here")
+    def test_a_snapshot_is_taken_once(self):
+        self.at_each_step("snapshot", "--snapshot", "--subbuf-size", "256K", "--subbuf-count", "4")
+
+    @unittest.skipUnless(STRACE and may_be_traced(), "strace can not attach to other processes here")
+    def test_a_flight_recorder_that_ends_has_its_last_snapshot(self):
+        self.at_each_step("destroy", "--snapshot", "--subbuf-size", "256K", "--subbuf-count", "4")
+
+    @unittest.skipUnless(STRACE and may_be_traced(), "strace can not attach to other processes here")
+    def test_a_session_that_ends_is_whole(self):
+        self.at_each_step("destroy", "--mode", "block", "--subbuf-size", "256K", "--subbuf-count", "4")
+
+    def test_what_comes_behind_the_end_finds_no_session(self):
+        """Several at once, all of which the worker reads in one look."""
+        for last in ("destroy", "snapshot", "clear", "start", "stop", "enable", "status"):
+            trace = self.folder / f"late-{last}"
+            plumb("create", "late", "-o", trace)
+            plumb("enable", "late", "step:taken")
+            plumb("start", "late")
+            self.write(0)
+            worker = self.worker("late")
+            os.kill(worker, signal.SIGSTOP)
+            connections = []
+            for command in ("destroy", last):
+                connection = socket.socket(socket.AF_UNIX)
+                self.addCleanup(connection.close)
+                connection.settimeout(30)
+                connection.connect(str(FOLDER / "sessions/late.socket"))
+                connection.sendall(framed(json.dumps({"command": command, "session": "late", "rules": [{"event": "a:b"}]}).encode()))
+                connections.append(connection)
+            os.kill(worker, signal.SIGCONT)
+            first, second = (receive(connection) for connection in connections)
+            self.assertTrue(first["ok"], (last, first))
+            if second is not None:
+                self.assertFalse(second["ok"], (last, second))
+                self.assertIn("Session late was destroyed", second["error"])
+            self.assertEqual(self.numbers(trace), list(range(EVENTS)), last)
+            self.assertFalse([path.name for path in trace.iterdir() if path.name.startswith("snapshot")], last)
+            until = time.monotonic() + 10
+            while Path(f"/proc/{worker}").exists():
+                self.assertLess(time.monotonic(), until)
+                time.sleep(0.02)
+            self.assertFalse((FOLDER / "sessions/late.json").exists(), last)
+
+
+if __name__ == "__main__":
+    unittest.main()
