@@ -329,6 +329,7 @@ TEST_F(Quiescence, signals_that_do_not_reach_plumb_are_not_sent_for_ever) {
     EXPECT_EQ(shared->signals, 2u);
 }
 
+#if !defined(__SANITIZE_THREAD__) /* it makes a fork() of it, for which nobody waits */
 TEST_F(Quiescence, who_waits_in_vfork_is_told_so) {
     const Child waits([] {
         listen();
@@ -342,6 +343,7 @@ TEST_F(Quiescence, who_waits_in_vfork_is_told_so) {
                    "that: it will ask again when it goes on");
     EXPECT_EQ(reason_when_late(why), "it waited in vfork() for its child when it was to be switched on");
 }
+#endif
 
 TEST_F(Quiescence, a_child_that_was_not_heard_of_and_hears_nothing_is_named) {
     const Child parent([] { shared->grandchild = make_child(); });
