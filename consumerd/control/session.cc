@@ -365,18 +365,9 @@ Result<Report> Session::set_rules(const std::vector<Rule>& rules) {
     if (!encoded) return encoded.error();
     const auto before = this->rules();
     if (!before) return before.error();
-    /* A condition's place says which it is only together with the set, so rules with one count as changed. */
-    std::vector<plumb_rule> changed;
-    const auto add_if_changed = [&](const plumb_rule& rule, const std::vector<plumb_rule>& others) {
-        if (rule.condition != 0 || std::none_of(others.begin(), others.end(), [&](const plumb_rule& other) {
-                return are_equal(rule, other);
-            }))
-            changed.push_back(rule);
-    };
-    for (const plumb_rule& rule : *before)
-        add_if_changed(rule, encoded->rules);
-    for (const plumb_rule& rule : encoded->rules)
-        add_if_changed(rule, *before);
+    /* Those that are there as well: who was controller before may have died between publishing them and telling the programs. */
+    std::vector<plumb_rule> changed = *before;
+    changed.insert(changed.end(), encoded->rules.begin(), encoded->rules.end());
     Result<Report> report = parts_->change(Parts::Switch::on, changed, [&](plumb_rule_set& set) -> Status {
         remove_rules(set, [&](const plumb_rule& rule) { return parts_->is_own(rule); });
         return parts_->add(*encoded, set);

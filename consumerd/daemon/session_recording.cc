@@ -405,6 +405,8 @@ void SessionRecording::finish_ending(const DaemonFolder& folder, SessionDescript
     recording.calibration_ = std::move(*calibration);
     if (Status opened = recording.open_drain(); !opened) return give_up(opened.error());
     recording.directory_->keep();
+    /* The rules may be gone already, and not everybody have been told: nobody may write any more when the channel closes. */
+    if (const auto off = recording.session_->disable(recording.rules()); !off) log(off.error().message());
     if (const auto ended = recording.end(); !ended) give_up(ended.error());
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # cmake-once
-# cmake-timeout: 300
-# cmake-cost: 60
+# cmake-timeout: 600
+# cmake-cost: 120
 """A worker that is killed at each step of a command, at one of its system calls after the other: whatever the step was, what the session
 recorded is in its trace exactly once, and nothing of it stays behind. And a command that comes to a worker together with the end of
 its session."""
@@ -20,16 +20,21 @@ from pathlib import Path
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
 sys.path.insert(0, str(SOURCE / "tests/support"))
-from control_socket import FOLDER, framed, receive  # noqa: E402
+from control_socket import FOLDER, ask, framed, receive  # noqa: E402
 from traced_program import TracedProgramTest  # noqa: E402
 
-# `program FIRST COUNT`: numbers so many events.
+# `program FIRST COUNT`: numbers so many events. `program FIRST COUNT wait`: says that it has begun, and does so when it is told to.
 PROGRAM = r"""
 #include <plumb/tracepoint.h>
+#include <stdio.h>
 #include <stdlib.h>
 PLUMB_EVENT(step, taken, (u64, number))
 int main(int count, char** words) {
-    (void)count;
+    if (count > 3) {
+        puts("begun");
+        fflush(stdout);
+        (void)getchar();
+    }
     const unsigned long first = strtoul(words[1], NULL, 10), events = strtoul(words[2], NULL, 10);
     for (unsigned long i = first; i < first + events; i++) plumb_trace(step, taken, i);
     return 0;
@@ -37,7 +42,7 @@ int main(int count, char** words) {
 """
 EVENTS = 2000
 # What changes something that the next worker sees.
-CALLS = "openat,mkdirat,renameat,renameat2,unlinkat,unlink,write,pwrite64,ftruncate,rmdir,mmap,futex"
+CALLS = "openat,close,sendto,rt_tgsigqueueinfo,rt_sigqueueinfo,pidfd_send_signal,mkdirat,renameat,renameat2,unlinkat,unlink,write,pwrite64,ftruncate,rmdir,mmap,futex"
 STEPS_MAX = 400
 STRACE = shutil.which("strace")
 
@@ -87,11 +92,16 @@ class Steps(TracedProgramTest):
                                    "-e", f"inject={CALLS}:signal=KILL:when={step}"], stderr=subprocess.DEVNULL)
         until = time.monotonic() + 30
         while not self.is_followed(worker):
+            self.assertIsNone(strace.poll())
             self.assertLess(time.monotonic(), until)
             time.sleep(0.01)
         plumb(*words, status=None)
         strace.terminate()
-        strace.wait(timeout=30)
+        try:
+            strace.wait(timeout=3)
+        except subprocess.TimeoutExpired:  # it waits for threads of the killed one now and then
+            strace.kill()
+            strace.wait(timeout=30)
         return "killed by SIGKILL" in seen.read_text()
 
     @staticmethod
@@ -127,7 +137,7 @@ class Steps(TracedProgramTest):
             self.assertEqual([path.name for path in FOLDER.parent.iterdir() if path.name.startswith(("channel-", "left-"))], [],
                              f"{command}, killed at step {step}")
             shutil.rmtree(trace)
-            step += 1 if step < 40 else 7
+            step += 1 if step < 30 else 9
         print(f"{command} {' '.join(options)}: killed at {kills} steps")
         self.assertGreater(kills, 5)
 
@@ -142,6 +152,42 @@ class Steps(TracedProgramTest):
     @unittest.skipUnless(STRACE and may_be_traced(), "strace can not attach to other processes here")
     def test_a_session_that_ends_is_whole(self):
         self.at_each_step("destroy", "--mode", "block", "--subbuf-size", "256K", "--subbuf-count", "4")
+
+    def changed_at_each_step(self, command, *words):
+        """Of a program that runs meanwhile, and that the next worker has to tell what the one before did not."""
+        in_a_row, step, kills = 0, 1, 0
+        while in_a_row < 3:
+            self.assertLess(step, STEPS_MAX)
+            trace = self.folder / f"{command}-{step}"
+            plumb("create", "step", "-o", trace, "--subbuf-size", "256K", "--subbuf-count", "4")
+            if command == "enable":
+                plumb("start", "step")
+            else:
+                plumb("enable", "step", "step:taken")
+            with subprocess.Popen([self.program, "0", str(EVENTS), "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  text=True) as program:
+                self.assertEqual(program.stdout.readline(), "begun\n")
+                was_killed = self.killed_at(self.worker("step"), step, command, "step", *words)
+                kills += was_killed
+                in_a_row = 0 if was_killed else in_a_row + 1
+                status = json.loads(plumb("status", "--json", "step").stdout)
+                if not (status["started"] and status["rules"]):
+                    plumb(command, "step", *words)
+                program.communicate("\n", timeout=60)
+            plumb("destroy", "step")
+            self.assertEqual(len(self.numbers(trace)), EVENTS, f"{command}, killed at step {step}")
+            shutil.rmtree(trace)
+            step += 1 if step < 30 else 9
+        print(f"{command}: killed at {kills} steps")
+        self.assertGreater(kills, 5)
+
+    @unittest.skipUnless(STRACE and may_be_traced(), "strace can not attach to other processes here")
+    def test_what_is_started_is_on_behind_a_kill(self):
+        self.changed_at_each_step("start")
+
+    @unittest.skipUnless(STRACE and may_be_traced(), "strace can not attach to other processes here")
+    def test_what_is_enabled_is_on_behind_a_kill(self):
+        self.changed_at_each_step("enable", "step:taken")
 
     def test_what_comes_behind_the_end_finds_no_session(self):
         """Several at once, all of which the worker reads in one look."""
@@ -174,6 +220,25 @@ class Steps(TracedProgramTest):
                 self.assertLess(time.monotonic(), until)
                 time.sleep(0.02)
             self.assertFalse((FOLDER / "sessions/late.json").exists(), last)
+
+    def test_a_worker_that_is_not_found_at_once_is_found_later(self):
+        """As one that was just beginning when the daemon was killed: it holds the session, and can not be spoken to yet."""
+        trace = self.folder / "found"
+        plumb("create", "found", "-o", trace)
+        plumb("enable", "found", "step:taken")
+        plumb("start", "found")
+        self.write(0)
+        worker = self.worker("found")
+        here, away = FOLDER / "sessions/found.socket", FOLDER / "sessions/found.away"
+        here.rename(away)
+        os.kill(ask(json.dumps({"command": "version"}).encode())["pid"], signal.SIGKILL)
+        with subprocess.Popen([PLUMB, "status", "--json", "found"], stdout=subprocess.PIPE, text=True) as asked:
+            time.sleep(0.25)
+            away.rename(here)
+            answer, _ = asked.communicate(timeout=30)
+        self.assertEqual(json.loads(answer)["worker_pid"], worker)
+        self.assertEqual(plumb("destroy", "found").stdout, f"{trace}\n")
+        self.assertEqual(self.numbers(trace), list(range(EVENTS)))
 
 
 if __name__ == "__main__":
