@@ -72,6 +72,7 @@ private:
     void look_at_workers(const std::vector<pollfd>& polled);
     void began(WorkerProcess& worker);
     void has_not_begun(WorkerProcess& worker, const Error& why);
+    void was_destroyed(WorkerProcess& worker);
     void refuse_waiting(WorkerProcess& worker, const Error& why);
     Json with_what_we_know(const std::string& session, Json status) const;
     int timeout_ms() const;
@@ -176,6 +177,7 @@ Status Supervisor::carry_out(std::uint64_t connection, const std::string& text) 
         server_->answer(connection, good_answer({{"version", PLUMB_VERSION}, {"pid", ::getpid()}}));
         return ok();
     }
+    forget_destroyed();
     if (*command == "create") return create(connection, *request);
     const auto session = text_in(*request, "session", "");
     if (!session) return session.error();
@@ -206,8 +208,7 @@ void Supervisor::forget_destroyed() {
     const std::vector<std::string> names = folder_.session_names();
     for (auto each = workers_.begin(); each != workers_.end();) {
         const bool is_there = std::binary_search(names.begin(), names.end(), each->first);
-        if (!is_there)
-            refuse_waiting(each->second, Error("Session {} was destroyed.", each->first).as(ENOENT));
+        if (!is_there) was_destroyed(each->second);
         each = is_there ? std::next(each) : workers_.erase(each);
     }
 }
@@ -224,7 +225,6 @@ Status Supervisor::create(std::uint64_t connection, const Json& request) {
     for (Trigger& each : description->triggers)
         each.so_far = {};
     const std::string& name = description->name;
-    forget_destroyed();
     if (workers_.contains(name))
         return Error("There is a session {} already.", name)
             .hint("Choose another name, or remove that one: `plumb destroy {}`.", name)
@@ -383,6 +383,12 @@ void Supervisor::take_answers(const std::vector<pollfd>& polled) {
     }
 }
 
+void Supervisor::was_destroyed(WorkerProcess& worker) {
+    if (worker.destroyer) server_->answer(*worker.destroyer, good_answer());
+    worker.destroyer.reset();
+    refuse_waiting(worker, Error("Session {} was destroyed.", worker.name()).as(ENOENT));
+}
+
 void Supervisor::refuse_waiting(WorkerProcess& worker, const Error& why) {
     for (const WorkerProcess::Waiting& each : worker.waiting)
         server_->answer(each.connection, bad_answer(why));
@@ -400,6 +406,10 @@ void Supervisor::began(WorkerProcess& worker) {
         server_->answer(*worker.creator, good_answer(std::move(answer)));
         worker.creator.reset();
     }
+    /* It was there all the time, and could not be found. */
+    if (worker.destroyer)
+        pass_on(worker, *std::exchange(worker.destroyer, {}),
+                text_of({{"command", "destroy"}, {"session", worker.name()}}), false, 0);
     for (const WorkerProcess::Waiting& each : std::exchange(worker.waiting, {}))
         pass_on(worker, each.connection, each.text, each.is_status, 0);
 }
@@ -428,8 +438,7 @@ void Supervisor::look_at_workers(const std::vector<pollfd>& polled) {
             has_not_begun(worker, Error("{}", worker.last_end()));
         }
         if (happened == WorkerProcess::Happened::ended) {
-            if (worker.destroyer) server_->answer(*worker.destroyer, good_answer());
-            refuse_waiting(worker, Error("Session {} was destroyed.", worker.name()).as(ENOENT));
+            was_destroyed(worker);
             is_over = true;
         }
         each = is_over ? workers_.erase(each) : std::next(each);

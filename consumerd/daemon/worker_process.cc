@@ -19,6 +19,8 @@ namespace {
 /* Between an end and the next start: at once if it has run for some time, and longer each time that it has not. */
 constexpr std::uint64_t first_pause_ns = 100'000'000, longest_pause_ns = 10'000'000'000,
                         sound_ns = 30'000'000'000;
+/* With one that holds its session's lock, and is not to be found. */
+constexpr std::uint64_t patience_ns = 1'000'000'000;
 
 } // namespace
 
@@ -28,11 +30,17 @@ short events_of(const std::vector<pollfd>& polled, int fd) {
     return fd < 0 || found == polled.end() ? short{0} : found->revents;
 }
 
-void WorkerProcess::find_or_start() {
+bool WorkerProcess::find() {
     auto found = connect_without_wait(folder_.sessions(), DaemonFolder::socket_file(name_));
-    if (!found) return start();
+    if (!found) return false;
     life_ = std::move(*found);
     began_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC);
+    start_at_ns_ = 0;
+    return true;
+}
+
+void WorkerProcess::find_or_start() {
+    if (!find()) start();
 }
 
 void WorkerProcess::start() {
@@ -118,6 +126,8 @@ WorkerProcess::Happened WorkerProcess::take_report() {
         start_later(life.error().message());
     } else {
         start_later(begun.error().message());
+        /* Another one was just beginning, under the supervisor before us: it will be found. */
+        if (begun.error().number() == EWOULDBLOCK && pause_ns_ <= patience_ns) return Happened::nothing;
     }
     return Happened::failed;
 }
@@ -137,7 +147,10 @@ WorkerProcess::Happened WorkerProcess::look(const std::vector<pollfd>& polled) {
         start_later("It ended without having been asked to.");
         return Happened::nothing;
     }
-    if (start_at_ns_ != 0 && read_clock(PLUMB_CLOCK_MONOTONIC) >= start_at_ns_) start();
+    if (start_at_ns_ != 0 && read_clock(PLUMB_CLOCK_MONOTONIC) >= start_at_ns_) {
+        if (find()) return Happened::began;
+        start();
+    }
     return Happened::nothing;
 }
 

@@ -55,6 +55,7 @@ public:
     std::vector<Waiting> waiting;
 
 private:
+    bool find();
     Status spawn();
     Happened take_report();
     void start_later(const std::string& why);
