@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t first_pause_ns = 100'000'000, longest_pause_ns = 10'000'000'000,
                         sound_ns = 30'000'000'000;
 /* With one that holds its session's lock, and is not to be found. */
-constexpr std::uint64_t patience_ns = 1'000'000'000;
+constexpr std::uint64_t found_within_ns = 1'000'000'000;
 
 } // namespace
 
@@ -127,7 +127,7 @@ WorkerProcess::Happened WorkerProcess::take_report() {
     } else {
         start_later(begun.error().message());
         /* Another one was just beginning, under the supervisor before us: it will be found. */
-        if (begun.error().number() == EWOULDBLOCK && pause_ns_ <= patience_ns) return Happened::nothing;
+        if (begun.error().number() == EWOULDBLOCK && pause_ns_ <= found_within_ns) return Happened::nothing;
     }
     return Happened::failed;
 }
