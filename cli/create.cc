@@ -8,6 +8,7 @@
 #include "cli/session_commands.h"
 #include "cli/shared_options.h"
 #include "consumerd/daemon/session_description.h"
+#include "consumerd/places/other_users.h"
 
 #include <fmt/chrono.h>
 
@@ -60,6 +61,13 @@ Result<SessionDescription> description_of(const CreateWords& words) {
     session.clock = *clock;
     session.is_plain = options.plain;
     session.filtered_too = options.seccomp;
+    for (const std::string& text : options.users) {
+        const auto user_id = parse_user(text);
+        if (!user_id) return user_id.error().with("--user");
+        session.users.push_back(*user_id);
+    }
+    session.all_users = options.all_users;
+    if (Status possible = check_users(session); !possible) return possible.error();
     session.rotate_period_ns = chunks->period_ns;
     session.rotate_bytes = chunks->rotate_bytes;
     session.keep_chunks = chunks->keep_count;
@@ -88,6 +96,7 @@ void add_create(CLI::App& app) {
         ->check(not_empty())
         ->type_name("DIR");
     add_context_option(*command, words->options);
+    add_user_options(*command, words->options);
     add_ring_options(*command, words->options);
     add_chunk_options(*command, words->options);
     command->add_flag("--plain", words->options.plain, "Write records as they lie in the rings");

@@ -11,7 +11,6 @@
 #include "cli/losses.h"
 #include "cli/open_files.h"
 #include "cli/option_checks.h"
-#include "cli/other_users.h"
 #include "cli/output.h"
 #include "cli/record_summary.h"
 #include "cli/status_line.h"
@@ -24,6 +23,7 @@
 #include "consumerd/dump/memory_dump.h"
 #include "consumerd/kernel/kernel_session.h"
 #include "consumerd/kernel/tracing_instances.h"
+#include "consumerd/places/other_users.h"
 #include "consumerd/sink/trace_directory.h"
 
 #include <plumb/abi/channel.h>

@@ -2,11 +2,11 @@
 
 #include "base/output_buffer.h"
 #include "cli/losses.h"
-#include "cli/other_users.h"
 #include "cli/status_line.h"
 #include "consumerd/control/left_channel.h"
 #include "consumerd/control/state.h"
 #include "consumerd/control/user_directory.h"
+#include "consumerd/places/other_users.h"
 
 #include <fmt/format.h>
 

@@ -69,13 +69,7 @@ void add_what(CLI::App& command, RecordOptions& options) {
             "events of those. May be repeated")
         ->type_name("GLOB")
         ->allow_extra_args(false);
-    command
-        .add_option("--user", options.users,
-                    "As root: programs of this user too, from their first event. May be repeated")
-        ->type_name("USER")
-        ->allow_extra_args(false);
-    command.add_flag("--all-users", options.all_users,
-                     "As root: programs of all users, also in containers with a /dev/shm of their own");
+    add_user_options(command, options);
     command.add_flag(
         "--seccomp", options.seccomp,
         "Attach to programs with seccomp filters, too, though a filter may end its program for a call that "

@@ -13,7 +13,6 @@
 
 #include "base/file.h"
 #include "cli/launch.h"
-#include "cli/other_users.h"
 #include "cli/record_options.h"
 #include "cli/record_summary.h"
 #include "cli/recorder_socket.h"
@@ -27,6 +26,7 @@
 #include "consumerd/kernel/executable_watch.h"
 #include "consumerd/kernel/kernel_session.h"
 #include "consumerd/line/serial_line.h"
+#include "consumerd/places/other_users.h"
 #include "consumerd/sink/chunk_folders.h"
 #include "consumerd/sink/trace_directory.h"
 

@@ -17,6 +17,16 @@ void add_context_option(CLI::App& command, RecordOptions& options) {
         ->allow_extra_args(false);
 }
 
+void add_user_options(CLI::App& command, RecordOptions& options) {
+    command
+        .add_option("--user", options.users,
+                    "As root: programs of this user too, from their first event. May be repeated")
+        ->type_name("USER")
+        ->allow_extra_args(false);
+    command.add_flag("--all-users", options.all_users,
+                     "As root: programs of all users, also in containers with a /dev/shm of their own");
+}
+
 void add_ring_options(CLI::App& command, RecordOptions& options) {
     command
         .add_option("--mode", options.mode,

@@ -10,6 +10,8 @@ namespace plumb {
 
 /* What every record has besides its fields. */
 void add_context_option(CLI::App& command, RecordOptions& options);
+/* Whose programs, besides one's own. */
+void add_user_options(CLI::App& command, RecordOptions& options);
 /* What the rings are, and the clock of their records. */
 void add_ring_options(CLI::App& command, RecordOptions& options);
 /* When one chunk ends and the next begins, and which are kept. */

@@ -78,6 +78,18 @@ void print_counts(const Json& session) {
     }
 }
 
+void print_places(const Json& session) {
+    const char* what = "others";
+    for (const Json& each : session.value("places", Json::array())) {
+        line(what, fmt::format("user {}  {}  {}, {} lost", number_of(each, "user"),
+                               text_of_member(each, "path"), counted(number_of(each, "events"), "event"),
+                               with_commas(number_of(each, "events_lost"))));
+        what = "";
+    }
+    for (const Json& each : session.value("reached_late", Json::array()))
+        line("found late", fmt::format("{}  {}", number_of(each, "pid"), text_of_member(each, "reason")));
+}
+
 void print_buffers(const Json& session) {
     const Json buffers = session.value("buffers", Json::object()),
                memory = session.value("memory", Json::object());
@@ -99,6 +111,7 @@ void print_session(const Json& session) {
         print_rules(session);
         print_processes(session);
         print_counts(session);
+        print_places(session);
         print_buffers(session);
         for (const Json& each : session.value("triggers", Json::array()))
             line("trigger", trigger_line(each));

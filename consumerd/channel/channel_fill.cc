@@ -48,4 +48,20 @@ ChannelFill fill_of(std::span<const std::byte> channel, const plumb_channel_head
     return fill;
 }
 
+void add_fill(ChannelFill& to, const ChannelFill& from) {
+    to.rings += from.rings;
+    to.unread_bytes += from.unread_bytes;
+    to.fullest = std::max(to.fullest, from.fullest);
+    to.cut += from.cut;
+    to.counters_written_over += from.counters_written_over;
+    for (const auto& [cause, count] : from.lost) {
+        const auto known = std::find_if(to.lost.begin(), to.lost.end(),
+                                        [&](const auto& each) { return each.first == cause; });
+        if (known == to.lost.end())
+            to.lost.emplace_back(cause, count);
+        else
+            known->second += count;
+    }
+}
+
 } // namespace plumb

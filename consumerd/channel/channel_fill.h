@@ -27,6 +27,8 @@ struct ChannelFill {
 /* `made_as`: the header as its creator wrote it. What writers did to positions, and a little to counters, makes numbers wrong,
  * and nothing else. */
 ChannelFill fill_of(std::span<const std::byte> channel, const plumb_channel_header& made_as);
+/* Of two channels together. */
+void add_fill(ChannelFill& to, const ChannelFill& from);
 
 } // namespace plumb
 

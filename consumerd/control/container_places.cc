@@ -59,6 +59,12 @@ std::string Container::shown_path() const {
     return fmt::format("/proc/{}/root/dev/shm", process_id_);
 }
 
+std::shared_ptr<const Container> Container::called(std::uint64_t mount_namespace) const {
+    FileDescriptor again(::fcntl(shared_memory_.get(), F_DUPFD_CLOEXEC, 0));
+    if (!again.is_open()) return nullptr;
+    return std::make_shared<const Container>(device_, process_id_, mount_namespace, std::move(again));
+}
+
 std::shared_ptr<const Container> ContainerSearch::look_into(std::uint32_t process_id,
                                                             std::uint64_t mount_namespace) {
     if (known_.size() >= containers_max) return nullptr;
@@ -77,6 +83,20 @@ std::shared_ptr<const Container> ContainerSearch::of_process(std::uint32_t proce
     if (!ours || !its || *its == *ours) return nullptr;
     if (const auto known = known_.find(*its); known != known_.end() && known->second) return known->second;
     return known_[*its] = look_into(process_id, *its);
+}
+
+/* Under the number by which it was called. */
+std::shared_ptr<const Container> ContainerSearch::find(std::uint64_t device, std::uint64_t mount_namespace) {
+    for (const auto& container : all()) {
+        if (container->device() != device) continue;
+        if (container->mount_namespace() == mount_namespace) return container;
+        auto same = container->called(mount_namespace);
+        if (!same) return nullptr;
+        for (auto& [other, known] : known_)
+            if (known == container) known = same;
+        return same;
+    }
+    return nullptr;
 }
 
 std::vector<std::shared_ptr<const Container>> ContainerSearch::all() {

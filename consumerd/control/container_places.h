@@ -32,6 +32,8 @@ public:
 
     std::uint64_t device() const { return device_; } /* which it is */
     std::uint64_t mount_namespace() const { return mount_namespace_; }
+    /* The same, by another of its namespaces; nothing if there is no descriptor left. */
+    std::shared_ptr<const Container> called(std::uint64_t mount_namespace) const;
     /* A path that leads there for this process, and one for messages, as long as the process lives by which it was found. */
     std::string path() const;
     std::string shown_path() const;
@@ -48,6 +50,8 @@ class ContainerSearch {
 public:
     /* Where a process of it looks; nothing if that is where ours do, or it can not be seen. */
     std::shared_ptr<const Container> of_process(std::uint32_t process_id);
+    /* One that was found before, by another search; nothing if it is gone. */
+    std::shared_ptr<const Container> find(std::uint64_t device, std::uint64_t mount_namespace);
     /* All that there are: a look at each process. */
     std::vector<std::shared_ptr<const Container>> all();
 

@@ -27,6 +27,31 @@ void keep_last(std::vector<std::string>& problems) {
         problems.erase(problems.begin(), problems.end() - static_cast<std::ptrdiff_t>(problems_max));
 }
 
+std::string name_of_left(const LeftChunk& chunk) {
+    return chunk.directory.substr(chunk.directory.rfind('/') + 1);
+}
+
+/* "chunk-NUMBER-TIME.part" */
+std::uint64_t number_of_chunk(const std::string& name) {
+    return std::strtoull(name.c_str() + name.find('-') + 1, nullptr, 10);
+}
+
+/* What several journals say of one: it is as long, and as damaged, as its parts together. */
+void add_left_chunk(std::vector<LeftChunk>& chunks, const LeftChunk& part) {
+    const auto known = std::find_if(chunks.begin(), chunks.end(),
+                                    [&](const LeftChunk& each) { return each.directory == part.directory; });
+    if (known == chunks.end()) {
+        chunks.push_back(part);
+        return;
+    }
+    add_totals(known->totals, part.totals);
+    if (known->is_empty) known->clock = part.clock;
+    known->began = std::min(known->began, part.began);
+    known->ended = std::max(known->ended, part.ended);
+    known->is_empty = known->is_empty && part.is_empty;
+    known->problems.insert(known->problems.end(), part.problems.begin(), part.problems.end());
+}
+
 std::string snapshot_folder(std::uint32_t number) {
     return fmt::format("snapshot-{}", number);
 }
@@ -43,14 +68,23 @@ Result<std::string> SessionRecording::end_chunk() {
     const auto directory = chunks_->make();
     if (!directory) return directory.error().with("The chunk goes on, since the next one can not begin");
     auto sink = drain_->make_next_sink(*directory);
-    if (!sink) {
+    Status made = sink ? ok() : Status(sink.error());
+    if (made && places_) made = places_->make_next_sinks(*directory);
+    if (!made) {
         chunks_->drop();
-        return sink.error().with("The chunk goes on, since the next one can not begin");
+        return made.error().with("The chunk goes on, since the next one can not begin");
     }
-    const std::uint64_t at = cut_soon(*drain_, [this](std::uint64_t cut) { drain_->announce_cut(cut); });
+    const std::uint64_t at = cut_soon(*drain_, [this](std::uint64_t cut) {
+        drain_->announce_cut(cut);
+        if (places_) places_->announce_cut(cut);
+    });
     Drain::Chunk ended = drain_->rotate(std::move(*sink), *directory, at);
     std::vector<Error> problems;
     if (!ended.written) problems.push_back(ended.written.error());
+    if (places_) {
+        places_->rotate(*directory, at, problems);
+        add_totals(ended.totals, places_->take_chunk_totals());
+    }
     const std::string path = chunks_->final_path();
     finish_chunk(std::move(ended.totals), problems, at);
     chunks_->enter();
@@ -75,6 +109,8 @@ Status SessionRecording::store_chunk_summary(const std::string& path, std::uint6
                     {"problems", Json::array()}};
     for (const Error& problem : problems)
         summary["problems"].push_back(problem.message());
+    for (const Unreachable& each : late_)
+        summary["reached_late"].push_back({{"pid", each.process_id}, {"reason", each.reason}});
     put_totals(summary, totals, session_ ? session_->channel().config() : description_.channel_config(),
                path);
     const auto folder = Folder::open(path);
@@ -98,45 +134,62 @@ void SessionRecording::finish_chunk(DrainTotals totals, const std::vector<Error>
     keep_last(problems_);
 }
 
-/* In the order of the chunks: the journal knows the last two, and the next chunk makes it forget the first of them. */
-Result<std::optional<LeftTrace>> SessionRecording::close_left_chunks() {
+/* What the journals of all places say: one chunk has a folder of each. */
+Result<std::map<std::string, LeftTrace>>
+SessionRecording::close_left_journals(std::vector<LeftChunk>& chunks) {
+    std::map<std::string, LeftTrace> all;
+    for (const std::string& folder : journal_folders()) {
+        auto left = close_left_trace(journal_path(folder));
+        if (!left && left.error().number() == ENOENT) continue;
+        if (!left && left.error().number() == EBUSY) return left.error();
+        if (!left) {
+            log_(left.error().message());
+            problems_.push_back(left.error().message());
+            continue;
+        }
+        for (const LeftChunk& chunk : left->chunks)
+            add_left_chunk(chunks, chunk);
+        all.emplace(folder, std::move(*left));
+    }
+    std::stable_sort(chunks.begin(), chunks.end(), [](const LeftChunk& a, const LeftChunk& b) {
+        return number_of_chunk(name_of_left(a)) < number_of_chunk(name_of_left(b));
+    });
+    return all;
+}
+
+/* In the order of the chunks: a journal knows the last two, and the next chunk makes it forget the first of them. */
+Result<std::map<std::string, LeftTrace>> SessionRecording::close_left_chunks() {
     chunks_.emplace(*directory_, ChunkLimits{description_.keep_chunks, description_.keep_bytes});
     const std::vector<std::string> unfinished = chunks_->take_over();
-    auto left = close_left_trace(journal_path());
-    if (!left && left.error().number() == ENOENT) return std::optional<LeftTrace>();
-    if (!left && left.error().number() == EBUSY) return left.error();
-    if (!left) {
-        log_(left.error().message());
-        problems_.push_back(left.error().message());
-        return std::optional<LeftTrace>();
-    }
-    for (const LeftChunk& chunk : left->chunks) {
-        const std::string name = chunk.directory.substr(chunk.directory.rfind('/') + 1);
+    std::vector<LeftChunk> chunks;
+    auto left = close_left_journals(chunks);
+    if (!left) return left;
+    for (const LeftChunk& chunk : chunks) {
+        const std::string name = name_of_left(chunk);
         if (std::find(unfinished.begin(), unfinished.end(), name) == unfinished.end()) continue;
         if (chunk.is_empty) {
             chunks_->drop_left(name);
             continue;
         }
-        const std::uint64_t number = std::strtoull(name.c_str() + name.find('-') + 1, nullptr, 10);
-        Status finished = store_chunk_summary(chunk.directory, number, chunk.clock, chunk.began, chunk.ended,
-                                              chunk.totals, chunk.problems);
+        Status finished = store_chunk_summary(chunk.directory, number_of_chunk(name), chunk.clock,
+                                              chunk.began, chunk.ended, chunk.totals, chunk.problems);
         if (finished)
             finished = chunks_->finish_left(name, chunk.totals.progress.events, chunk.totals.progress.bytes);
         if (!finished) return finished.error().with("The chunk that was left can not be finished");
     }
-    return std::optional<LeftTrace>(std::move(*left));
+    return left;
 }
 
 void SessionRecording::remove_old_chunks() {
     std::vector<Error> problems;
-    chunks_->remove_old(drain_->progress().chunk_bytes, problems);
+    chunks_->remove_old(progress().chunk_bytes, problems);
     for (const Error& problem : problems)
         log_(problem.message());
 }
 
 /* Times that were missed, as while the worker was stopped, are passed over. */
 void SessionRecording::look_at_chunks(std::uint64_t now_ns) {
-    const DrainProgress so_far = drain_->progress();
+    const DrainProgress so_far = progress();
     const std::uint64_t period_ns = description_.rotate_period_ns;
     const bool is_time = period_ns != 0 && now_ns >= next_rotation_ns_;
     const bool is_large = description_.rotate_bytes != 0 && so_far.chunk_events != 0 &&
@@ -166,13 +219,19 @@ void SessionRecording::end_drain() {
     drain_->stop();
     std::vector<Error> problems;
     if (Status finished = drain_->finish(); !finished) problems.push_back(finished.error());
-    const DrainTotals totals = drain_->chunk_totals();
+    DrainTotals totals = drain_->chunk_totals();
+    if (places_) {
+        DrainTotals of_all;
+        places_->finish(of_all, problems);
+        add_totals(totals, places_->take_chunk_totals());
+        places_.reset();
+    }
     const bool is_empty = totals.progress.events == 0 && totals.progress.events_discarded == 0 &&
                           totals.progress.subbufs_lost == 0 && problems.empty();
     if (is_empty && chunks_->number() > 1)
         chunks_->drop_current();
     else
-        finish_chunk(totals, problems, drain_->now());
+        finish_chunk(std::move(totals), problems, drain_->now());
     drain_.reset();
 }
 

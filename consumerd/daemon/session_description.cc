@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -124,6 +126,44 @@ Result<std::vector<RingPlace>> read_places(const Json& object) {
         places.push_back(place);
     }
     return places;
+}
+
+Json place_as_json(const DescribedPlace& place) {
+    Json object = {{"user", place.user_id},
+                   {"user_there", place.user_there},
+                   {"keeper", place.keeper == DirectoryKeeper::module ? "module" : "shm"}};
+    if (place.device != 0) object["device"] = place.device;
+    if (place.mount_namespace != 0) object["mount_namespace"] = place.mount_namespace;
+    return object;
+}
+
+void read_users(const Json& object, SessionDescription& session, Members& members) {
+    constexpr std::uint64_t nobody_at_all = std::numeric_limits<uid_t>::max();
+    if (const auto list = object.find("users"); list != object.end()) {
+        if (!list->is_array()) return members.refuse(Error("\"users\" is no list of numbers."));
+        for (const Json& each : *list) {
+            if (!each.is_number_unsigned() || each.get<std::uint64_t>() >= nobody_at_all)
+                return members.refuse(Error("\"users\" is no list of numbers of users."));
+            session.users.push_back(each.get<uid_t>());
+        }
+    }
+    if (Status possible = check_users(session); !possible) members.refuse(possible.error());
+    const auto places = object.find("places");
+    if (places == object.end()) return;
+    if (!places->is_array()) return members.refuse(Error("\"places\" is no list."));
+    for (const Json& each : *places) {
+        if (!each.is_object()) return members.refuse(Error("\"places\" is not what a worker writes."));
+        Members of_place(each);
+        DescribedPlace place;
+        place.user_id = of_place.small_number("user", 0);
+        place.user_there = of_place.small_number("user_there", 0);
+        place.keeper = of_place.text("keeper", "shm") == "module" ? DirectoryKeeper::module
+                                                                  : DirectoryKeeper::shared_memory;
+        place.device = of_place.number("device", 0);
+        place.mount_namespace = of_place.number("mount_namespace", 0);
+        if (Status sound = of_place.status(); !sound) return members.refuse(sound.error());
+        session.places.push_back(place);
+    }
 }
 
 Status read_triggers(const Json& object, SessionDescription& session) {
@@ -252,6 +292,8 @@ Json description_as_json(const SessionDescription& session, bool whole) {
     if (session.clock != PLUMB_CLOCK_NONE) object["clock"] = clock_name(session.clock);
     if (session.is_plain) object["plain"] = true;
     if (session.filtered_too) object["seccomp"] = true;
+    if (!session.users.empty()) object["users"] = session.users;
+    if (session.all_users) object["all_users"] = true;
     if (session.rotate_period_ns != 0) object["rotate_period_ns"] = session.rotate_period_ns;
     if (session.rotate_bytes != 0) object["rotate_bytes"] = session.rotate_bytes;
     if (session.keep_chunks) object["keep_chunks"] = *session.keep_chunks;
@@ -271,7 +313,18 @@ Json description_as_json(const SessionDescription& session, bool whole) {
     if (session.snapshots != 0) object["snapshots"] = session.snapshots;
     if (session.is_ending) object["ending"] = true;
     if (!session.ring_places.empty()) object["ring_places"] = places_as_json(session.ring_places);
+    for (const DescribedPlace& each : session.places)
+        object["places"].push_back(place_as_json(each));
     return object;
+}
+
+Status check_users(const SessionDescription& session) {
+    if (!session.all_users && session.users.empty()) return ok();
+    const char* const option = session.all_users ? "--all-users" : "--user";
+    if (session.is_flight_recorder())
+        return Error("{}: a flight recorder keeps events of one user alone.", option).as(EINVAL);
+    if (::geteuid() != 0) return Error("{}: only root can record programs of other users.", option).as(EPERM);
+    return ok();
 }
 
 Result<SessionDescription> read_description(const Json& object) {
@@ -282,7 +335,8 @@ Result<SessionDescription> read_description(const Json& object) {
                                 "clock",        "plain",        "seccomp",          "rotate_period_ns",
                                 "rotate_bytes", "keep_chunks",  "keep_bytes",       "rules",
                                 "started",      "cookie",       "snapshots",        "ending",
-                                "ring_places",  "triggers",     "context"});
+                                "ring_places",  "triggers",     "context",          "users",
+                                "all_users",    "places"});
         !known)
         return known.error();
     Members members(object);
@@ -317,6 +371,8 @@ Result<SessionDescription> read_description(const Json& object) {
     session.rotate_bytes = members.number("rotate_bytes", 0);
     if (members.has("keep_chunks")) session.keep_chunks = members.number("keep_chunks");
     if (members.has("keep_bytes")) session.keep_bytes = members.number("keep_bytes");
+    session.all_users = members.flag("all_users", false);
+    read_users(object, session, members);
     session.is_started = members.flag("started", false);
     session.cookie = cookie_in(members);
     session.snapshots = members.small_number("snapshots", 0);

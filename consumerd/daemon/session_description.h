@@ -7,6 +7,7 @@
 #define PLUMB_CONSUMERD_DAEMON_SESSION_DESCRIPTION_H
 
 #include "base/result.h"
+#include "consumerd/control/directory_keeper.h"
 #include "consumerd/control/session.h"
 #include "consumerd/daemon/message.h"
 #include "consumerd/daemon/trigger.h"
@@ -17,11 +18,21 @@
 #include <string>
 #include <vector>
 
+#include <sys/types.h>
+
 namespace plumb {
 
 struct DescribedRule {
     Rule rule;
     std::uint64_t process_start_ns = 0; /* of a rule for one process: which that is */
+};
+
+/* Where programs of others look that are recorded, too (consumerd/places), as the next worker finds it again. */
+struct DescribedPlace {
+    uid_t user_id = 0, user_there = 0;
+    DirectoryKeeper keeper = DirectoryKeeper::shared_memory;
+    std::uint64_t device = 0, mount_namespace = 0; /* of a container's /dev/shm; 0: it is ours */
+    bool operator==(const DescribedPlace& other) const = default;
 };
 
 struct SessionDescription {
@@ -35,6 +46,8 @@ struct SessionDescription {
     plumb_clock_mode clock = PLUMB_CLOCK_NONE;            /* the best that there is */
     bool is_plain = false;                                /* records as they lie in the rings */
     bool filtered_too = false;                            /* programs with seccomp filters */
+    std::vector<uid_t> users;                             /* whose programs are recorded, too: of root's */
+    bool all_users = false;                               /* and those in containers */
     std::uint64_t rotate_period_ns = 0, rotate_bytes = 0; /* 0: not by that */
     std::optional<std::uint64_t> keep_chunks, keep_bytes;
     std::vector<DescribedRule> rules;
@@ -45,6 +58,7 @@ struct SessionDescription {
     std::uint64_t cookie = 0;           /* 0: the session was never made */
     std::vector<RingPlace> ring_places; /* of a flight recorder: what its last snapshot went up to */
     std::uint32_t snapshots = 0;        /* that were tried */
+    std::vector<DescribedPlace> places; /* where a session of this cookie may be, besides our own */
     bool is_ending = false;             /* it was to be destroyed: whoever finds it goes on with that */
 
     bool is_flight_recorder() const { return mode == PLUMB_MODE_OVERWRITE; }
@@ -55,6 +69,9 @@ struct SessionDescription {
 Json description_as_json(const SessionDescription& description, bool whole);
 /* Everything is checked, and what is not known refused: it may be somebody's by hand, or of another version. */
 Result<SessionDescription> read_description(const Json& object);
+
+/* Only root's sessions have programs of other users, and no flight recorder has. */
+Status check_users(const SessionDescription& description);
 
 Json rule_as_json(const Rule& rule);
 /* As a request has them: {"event": "shop:*", "filter": "id > 7", "log_level": "warning", "process": 42, "executable": "*shop"}. */

@@ -85,12 +85,14 @@ Status SessionRecording::open() {
     if (Status opened = open_directory(); !opened) return opened;
     if (Status opened = open_session(config); !opened) return opened;
     calibration_ = std::move(*calibration);
-    if (Status opened = open_drain(); !opened) return opened;
+    auto left = open_drain();
+    if (!left) return left.error();
     directory_->keep();
+    if (Status opened = open_places(std::move(*left)); !opened) return opened;
     /* Whatever is on: what is described is what is meant. */
     auto begun = session_->set_rules(description_.is_started ? rules() : std::vector<Rule>());
     if (!begun) return begun.error();
-    unreachable_ = begun->unreachable;
+    unreachable_.insert(unreachable_.end(), begun->unreachable.begin(), begun->unreachable.end());
     open_triggers();
     return ok();
 }
@@ -155,11 +157,11 @@ ChannelDrainOptions SessionRecording::drain_options(const std::string& directory
     return options;
 }
 
-Status SessionRecording::open_drain() {
+Result<std::map<std::string, LeftTrace>> SessionRecording::open_drain() {
     if (description_.is_flight_recorder()) {
         finish_left_snapshot();
         calibration_->publish(session_->channel().header().clock);
-        return ok();
+        return std::map<std::string, LeftTrace>();
     }
     auto left = close_left_chunks();
     if (!left) return left.error();
@@ -170,16 +172,16 @@ Status SessionRecording::open_drain() {
     options.ring_memory = session_->channel().ring_memory();
     options.made_as = session_->channel().made_as();
     options.journal = journal_path();
-    options.left = std::move(*left);
+    if (auto own = left->extract(""); !own.empty()) options.left = std::move(own.mapped());
     auto drain = drain_live_channel(session_->channel().bytes(), *calibration_, std::move(options));
     if (!drain) return drain.error();
     drain_ = std::move(*drain);
-    if (Status kept = drain_->keep_for_chunks(); !kept) return kept;
-    if (Status started = drain_->start(); !started) return started;
+    if (Status kept = drain_->keep_for_chunks(); !kept) return kept.error();
+    if (Status started = drain_->start(); !started) return started.error();
     chunk_began_ = drain_->now();
     chunk_began_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC);
     next_rotation_ns_ = chunk_began_ns_ + description_.rotate_period_ns;
-    return ok();
+    return left;
 }
 
 /* Of processes that are named all events are known, as far as they are loaded: a filter that makes no sense of them is a slip. */
@@ -237,6 +239,7 @@ Result<Report> SessionRecording::change_rules(std::vector<DescribedRule> next, c
         if (!disabled) return go_back(disabled.error());
         report.add(*disabled);
     }
+    report.add(tell_places());
     unreachable_ = report.unreachable;
     watch_anew();
     return report;
@@ -306,7 +309,8 @@ Result<Report> SessionRecording::switch_on(bool is_on) {
     }
     /* What a trigger counts is recorded, too. */
     if (!is_on) arm_triggers(false);
-    const auto report = is_on ? session_->enable(rules()) : session_->disable(rules());
+    if (is_on) join_places(false);
+    auto report = is_on ? session_->enable(rules()) : session_->disable(rules());
     if (is_on == report.has_value()) arm_triggers(true);
     watch_anew();
     if (!report) {
@@ -314,6 +318,7 @@ Result<Report> SessionRecording::switch_on(bool is_on) {
         if (Status stored = store(); !stored) log_(stored.error().message());
         return report.error();
     }
+    report->add(tell_places());
     unreachable_ = report->unreachable;
     return report;
 }
@@ -360,6 +365,13 @@ Result<Json> SessionRecording::end() {
         (void)store().has_value();
         return report.error();
     }
+    if (places_)
+        places_->close([&](const Result<Report>& each) {
+            if (each)
+                report->add(*each);
+            else
+                problems_.push_back(each.error().message());
+        });
     Json answer = answer_of(*report);
     end_triggers();
     if (drain_)
@@ -369,7 +381,8 @@ Result<Json> SessionRecording::end() {
     if (Status unlinked = session_->remove_channel(); !unlinked && unlinked.error().number() != ENOENT)
         problems_.push_back(unlinked.error().message());
     if (const auto ended = session_->end(); !ended) problems_.push_back(ended.error().message());
-    (void)!::unlink(journal_path().c_str());
+    for (const std::string& folder : journal_folders())
+        (void)!::unlink(journal_path(folder).c_str());
     answer["output"] = directory_->path();
     answer["problems"] = problems_;
     is_gone_ = true;
@@ -388,6 +401,7 @@ void SessionRecording::finish_ending(const DaemonFolder& folder, SessionDescript
         for (const UserPlace& place : places_of(::geteuid()))
             if (const auto directory = UserDirectory::open_existing(place))
                 (void)stop_keeping(*directory, recording.description_.cookie).has_value();
+        recording.give_up_places();
         folder.remove(name);
     };
     if (Status opened = recording.open_directory(); !opened) return give_up(opened.error());
@@ -395,7 +409,8 @@ void SessionRecording::finish_ending(const DaemonFolder& folder, SessionDescript
     if (!session) { /* it was ended; what was not read is left for `plumb extract` */
         if (!recording.description_.is_flight_recorder())
             if (const auto closed = recording.close_left_chunks(); !closed) log(closed.error().message());
-        (void)!::unlink(recording.journal_path().c_str());
+        for (const std::string& each : recording.journal_folders())
+            (void)!::unlink(recording.journal_path(each).c_str());
         recording.directory_->keep();
         return give_up(session.error());
     }
@@ -403,8 +418,11 @@ void SessionRecording::finish_ending(const DaemonFolder& folder, SessionDescript
     auto calibration = ClockCalibration::start(recording.description_.clock);
     if (!calibration) return give_up(calibration.error());
     recording.calibration_ = std::move(*calibration);
-    if (Status opened = recording.open_drain(); !opened) return give_up(opened.error());
+    auto left = recording.open_drain();
+    if (!left) return give_up(left.error());
     recording.directory_->keep();
+    recording.description_.is_started = false; /* whose rules are not to come back */
+    if (Status opened = recording.open_places(std::move(*left)); !opened) log(opened.error().message());
     /* The rules may be gone already, and not everybody have been told: nobody may write any more when the channel closes. */
     if (const auto off = recording.session_->disable(recording.rules()); !off) log(off.error().message());
     if (const auto ended = recording.end(); !ended) give_up(ended.error());
@@ -412,6 +430,8 @@ void SessionRecording::finish_ending(const DaemonFolder& folder, SessionDescript
 
 void SessionRecording::leave() {
     is_gone_ = true;
+    if (places_) places_->leave();
+    places_.reset();
     if (drain_) drain_->stop();
     drain_.reset();
     armed_.clear();
@@ -438,7 +458,7 @@ std::uint64_t SessionRecording::look() {
     sample(now_ns);
     std::uint64_t again_ns = std::min(idle_ns, look_at_triggers());
     leave_off_ended();
-    again_ns = std::min(again_ns, session_->hold_filtered());
+    again_ns = std::min({again_ns, session_->hold_filtered(), look_at_places()});
     if (!drain_) return again_ns;
     look_at_chunks(now_ns);
     if (description_.rotate_period_ns != 0) {

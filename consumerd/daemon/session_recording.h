@@ -19,6 +19,7 @@
 #include "consumerd/drain/channel_source.h"
 #include "consumerd/drain/drain.h"
 #include "consumerd/drain/left_trace.h"
+#include "consumerd/places/other_users.h"
 #include "consumerd/sink/chunk_folders.h"
 #include "consumerd/sink/trace_directory.h"
 
@@ -85,10 +86,15 @@ private:
     Status open_directory();
     Status open_session(ChannelConfig config);
     Result<Session> adopt(std::uint64_t cookie) const;
-    Status open_drain();
-    /* The chunks that the worker before us left, made whole; what the drain needs of them. */
-    Result<std::optional<LeftTrace>> close_left_chunks();
-    std::string journal_path() const { return directory_->path() + "/" + journal_name; }
+    /* Returns what was left of other places. */
+    Result<std::map<std::string, LeftTrace>> open_drain();
+    /* The chunks that the worker before us left, made whole; what the drains need of them, by the folder of their place. */
+    Result<std::map<std::string, LeftTrace>> close_left_chunks();
+    /* Of a place's folder; of our own, without. */
+    std::string journal_path(const std::string& folder = {}) const {
+        return directory_->path() + "/" + journal_name + (folder.empty() ? "" : "-" + folder);
+    }
+    Result<std::map<std::string, LeftTrace>> close_left_journals(std::vector<LeftChunk>& chunks);
     QuiescenceOptions quiescence() const;
     Status store() const;
     std::vector<Rule> rules() const;
@@ -113,6 +119,27 @@ private:
     void end_drain();
     void sample(std::uint64_t now_ns);
     Json processes_as_status() const;
+    void add_processes(const StateFile& state, Json& list) const;
+    Json places_as_status() const;
+
+    /* Other places than ours: session_places.cc. */
+    struct AwaitedPlace {
+        DescribedPlace words;
+        std::optional<LeftTrace> left;
+        std::string told; /* why it could not be taken over so far */
+    };
+    std::vector<std::string> journal_folders() const;
+    Status note_place(const UserPlace& place);
+    void forget_place(const DescribedPlace& words);
+    OtherUsers::Options place_options();
+    Status open_places(std::map<std::string, LeftTrace> left);
+    void take_over_places();
+    void give_up_places();
+    void join_places(bool is_late);
+    void take_joined(const Result<Report>& joined, bool is_late);
+    Report tell_places();
+    std::uint64_t look_at_places();
+    DrainProgress progress() const; /* of all places */
 
     /* What a worker has of a trigger. */
     struct ArmedTrigger {
@@ -149,6 +176,10 @@ private:
     std::shared_ptr<NamesFound> names_found_ = std::make_shared<NamesFound>();
     std::optional<ChunkFolders> chunks_;
     std::unique_ptr<Drain> drain_;
+    std::unique_ptr<OtherUsers> places_; /* what is recorded besides */
+    std::vector<AwaitedPlace> awaited_places_;
+    ContainerSearch containers_;
+    std::vector<Unreachable> late_;                            /* found late */
     std::map<std::string, ArmedTrigger> armed_;                /* by name */
     std::vector<std::pair<std::string, pid_t>> left_commands_; /* of triggers that were removed */
     std::optional<DeathWatch> deaths_;

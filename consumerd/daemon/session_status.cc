@@ -27,6 +27,11 @@ std::uint64_t own_memory_bytes() {
     return std::strtoull(end, nullptr, 10) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
+std::uint64_t memory_of(const Channel& channel) {
+    struct stat info {};
+    return ::fstat(channel.fd(), &info) == 0 ? static_cast<std::uint64_t>(info.st_blocks) * 512 : 0;
+}
+
 /* Empty if there is none. */
 std::string damage_text(const ChannelFill& fill, const DrainProgress& progress) {
     if (fill.counters_written_over == 0 && progress.damaged_records == 0 && progress.damaged_subbufs == 0)
@@ -44,7 +49,7 @@ std::string damage_text(const ChannelFill& fill, const DrainProgress& progress) 
 /* Between looks that are some time apart, so that it is a rate and no accident. */
 void SessionRecording::sample(std::uint64_t now_ns) {
     if (!drain_) return;
-    const std::uint64_t events = drain_->progress().events;
+    const std::uint64_t events = progress().events;
     if (sampled_ns_ != 0 && now_ns - sampled_ns_ < rate_over_ns) return;
     if (sampled_ns_ != 0)
         events_per_s_ = static_cast<double>(events - std::min(events, sampled_events_)) * 1e9 /
@@ -55,10 +60,33 @@ void SessionRecording::sample(std::uint64_t now_ns) {
 
 Json SessionRecording::processes_as_status() const {
     Json list = Json::array();
-    StateFile& state = const_cast<Session&>(*session_).state();
+    add_processes(const_cast<Session&>(*session_).state(), list);
+    if (places_)
+        places_->for_each([&](const UserPlace&, const Session& session, const DrainProgress&) {
+            add_processes(const_cast<Session&>(session).state(), list);
+        });
+    return list;
+}
+
+Json SessionRecording::places_as_status() const {
+    Json list = Json::array();
+    places_->for_each([&](const UserPlace& place, const Session& session, const DrainProgress& progress) {
+        const ChannelFill fill = fill_of(session.channel().bytes(), session.channel().made_as());
+        list.push_back({{"user", place.user_id},
+                        {"path", shown_path_of(place)},
+                        {"folder", folder_of(place)},
+                        {"events", progress.events},
+                        {"events_lost", progress.events_discarded},
+                        {"channel_bytes", memory_of(session.channel())},
+                        {"fullest_percent", std::round(fill.fullest * 1000) / 10}});
+    });
+    return list;
+}
+
+void SessionRecording::add_processes(const StateFile& state, Json& list) const {
     const auto rules = state.rule_set();
-    const auto processes = traced_processes(state);
-    if (!rules || !processes) return list;
+    const auto processes = traced_processes(const_cast<StateFile&>(state));
+    if (!rules || !processes) return;
     /* Of this session alone: another one may bear its name. */
     plumb_rule_set& set = **rules;
     for (std::uint32_t i = 0; i < set.rule_count; i++)
@@ -75,7 +103,6 @@ Json SessionRecording::processes_as_status() const {
                         {"executable", process.executable},
                         {"events", on}});
     }
-    return list;
 }
 
 Json SessionRecording::status() const {
@@ -89,9 +116,14 @@ Json SessionRecording::status() const {
     for (const Unreachable& each : unreachable_)
         root["unreachable"].push_back({{"pid", each.process_id}, {"reason", each.reason}});
 
-    const ChannelFill fill = fill_of(channel.bytes(), channel.made_as());
-    DrainProgress progress;
-    if (drain_) progress = drain_->progress();
+    ChannelFill fill = fill_of(channel.bytes(), channel.made_as());
+    std::uint64_t channel_bytes = memory_of(channel);
+    if (places_)
+        places_->for_each([&](const UserPlace&, const Session& session, const DrainProgress&) {
+            add_fill(fill, fill_of(session.channel().bytes(), session.channel().made_as()));
+            channel_bytes += memory_of(session.channel());
+        });
+    const DrainProgress progress = this->progress();
     root["events"] = progress.events;
     root["events_per_s"] = std::round(events_per_s_ * 10) / 10;
     root["bytes"] = progress.bytes;
@@ -106,10 +138,11 @@ Json SessionRecording::status() const {
                        {"ring_bytes", channel.layout().ring_bytes},
                        {"unread_bytes", fill.unread_bytes},
                        {"fullest_percent", std::round(fill.fullest * 1000) / 10}};
-    struct stat info {};
-    const bool is_known = ::fstat(channel.fd(), &info) == 0;
-    root["memory"] = {{"channel_bytes", is_known ? static_cast<std::uint64_t>(info.st_blocks) * 512 : 0},
-                      {"worker_bytes", own_memory_bytes()}};
+    root["memory"] = {{"channel_bytes", channel_bytes}, {"worker_bytes", own_memory_bytes()}};
+    if (places_) root["places"] = places_as_status();
+    root["reached_late"] = Json::array();
+    for (const Unreachable& each : late_)
+        root["reached_late"].push_back({{"pid", each.process_id}, {"reason", each.reason}});
     if (chunks_) {
         root["chunks"] = chunks_->finished();
         root["chunk"] = chunks_->path();

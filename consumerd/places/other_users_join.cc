@@ -1,5 +1,5 @@
 /* Whom a recording of other users takes in: those who are named, those who were launched and have changed, whoever there is. */
-#include "cli/other_users.h"
+#include "consumerd/places/other_users.h"
 
 #include "base/file.h"
 #include "base/mapped_file.h"
@@ -112,16 +112,49 @@ Result<Report> OtherUsers::join_container_of(std::uint32_t process_id) {
 void OtherUsers::join_everybody(const EachReport& each) {
     std::vector<UserPlace> places;
     if (auto outside = places_with_directory()) places = std::move(*outside);
-    for (const auto& container : containers_.all()) {
+    const auto containers = containers_.all();
+    for (const auto& container : containers) {
         const std::vector<UserPlace> inside = places_in(container);
         places.insert(places.end(), inside.begin(), inside.end());
     }
+    if (options_.config.is_kept) retire_containers(containers, each);
     const auto anybody = [](std::uint32_t) { return true; };
     for (const UserPlace& place : places) {
         if (place == main_place(::geteuid()) || tried_.count(place) != 0 || !has_programs(place, anybody))
             continue;
         each(place.container ? join_in_container(place) : join_place(place));
     }
+}
+
+/* A container that is gone comes back as another one. Not at the first look: one may be between two of its processes. */
+void OtherUsers::retire_containers(const std::vector<std::shared_ptr<const Container>>& there,
+                                   const EachReport& each) {
+    for (auto part = parts_.begin(); part != parts_.end();) {
+        const auto& container = part->place.container;
+        const bool is_there = !container || std::any_of(there.begin(), there.end(), [&](const auto& known) {
+            return known->device() == container->device();
+        });
+        const bool was_vanishing = std::exchange(part->is_vanishing, !is_there);
+        if (is_there || !was_vanishing) {
+            ++part;
+            continue;
+        }
+        each(part->session.close());
+        finish(*part);
+        tried_.erase(part->place);
+        part = parts_.erase(part);
+    }
+}
+
+void OtherUsers::join_changed(const StateFile& own_state, const EachReport& each) {
+    if (::geteuid() != 0 || read_clock(PLUMB_CLOCK_MONOTONIC) < next_changed_look_ns_) return;
+    const std::uint64_t before_ns = used_ns();
+    for (const ProcessSlot& slot : own_state.processes()) {
+        const auto user_id = slot.process_id() != 0 ? user_of(slot.process_id()) : std::nullopt;
+        if (!user_id || *user_id == ::geteuid() || tried_.count(main_place(*user_id)) != 0) continue;
+        each(join(*user_id));
+    }
+    next_changed_look_ns_ = behind_pause_ns(used_ns() - before_ns);
 }
 
 void OtherUsers::join_later(const EachReport& each) {
@@ -178,6 +211,7 @@ Result<Report> OtherUsers::join_place(const UserPlace& place) {
 
 Result<Report> OtherUsers::tried(const UserPlace& place, Result<Report> begun) {
     std::string& why_not = tried_[place];
+    why_not.clear();
     if (begun) return begun;
     why_not = begun.error().message();
     return begun.error().with("{} can not be recorded", programs_at(place));
@@ -195,31 +229,73 @@ Result<Report> OtherUsers::begin(const UserPlace& place, const ChannelConfig& co
     if (!has_room_for(place.user_id))
         return Error("One recording takes programs of {} other users at most.", users_max)
             .hint("Record the others with --user in one of their own.");
+    if (options_.before_joining)
+        if (Status said = options_.before_joining(place); !said) return said.error();
     auto session = Session::create(config, options_.quiescence, place, options_.cookie);
     if (!session) return session.error();
-    ChannelDrainOptions drain_options = options_.drain;
     for (const Error& each : session->left_behind())
-        if (drain_options.log) drain_options.log(each.message());
-    drain_options.folder = folder_of(place);
-    drain_options.ring_memory = session->channel().ring_memory();
-    auto drain = drain_live_channel(session->channel().bytes(), calibration_, std::move(drain_options));
-    if (!drain) return drain.error();
-    if (options_.in_chunks)
-        if (Status kept = (*drain)->keep_for_chunks(); !kept) return kept.error();
-    parts_.push_back({place, std::move(*session), std::move(*drain)});
+        if (options_.drain.log) options_.drain.log(each.message());
+    if (Status recorded = record(place, *session, {}); !recorded) {
+        if (!config.is_kept) return recorded.error();
+        (void)session->end().has_value();
+        (void)session->remove_channel().has_value();
+        return recorded.error();
+    }
     Part& part = parts_.back();
     Result<Report> enabled = Report{};
     if (Status started = part.drain->start(); !started)
         enabled = started.error();
-    else
+    else if (!options_.rules.empty())
         enabled = part.session.enable(options_.rules);
     if (!enabled) drop(part);
     return enabled;
 }
 
+/* Makes it a part, whose drain is to be started. */
+Status OtherUsers::record(const UserPlace& place, Session& session, std::optional<LeftTrace> left) {
+    ChannelDrainOptions drain_options = options_.drain;
+    drain_options.folder = folder_of(place);
+    drain_options.ring_memory = session.channel().ring_memory();
+    drain_options.made_as = session.channel().made_as();
+    if (options_.journal) drain_options.journal = options_.journal(drain_options.folder);
+    drain_options.left = std::move(left);
+    auto drain = drain_live_channel(session.channel().bytes(), calibration_, std::move(drain_options));
+    if (!drain) return drain.error();
+    if (options_.in_chunks)
+        if (Status kept = (*drain)->keep_for_chunks(); !kept) return kept;
+    parts_.push_back({place, std::move(session), std::move(*drain)});
+    return ok();
+}
+
+Result<Report> OtherUsers::take_over(const UserPlace& place, std::optional<LeftTrace> left) {
+    auto taken = tried(place, take_over_at(place, std::move(left)));
+    if (!taken && (taken.error().number() == ENOENT || taken.error().number() == EBADMSG))
+        tried_.erase(place);
+    return taken;
+}
+
+Result<Report> OtherUsers::take_over_at(const UserPlace& place, std::optional<LeftTrace> left) {
+    auto directory = UserDirectory::open_existing(place);
+    if (!directory) return directory.error();
+    auto session = Session::adopt_in(std::move(*directory), options_.cookie, options_.quiescence);
+    if (!session) return session.error();
+    if (Status recorded = record(place, *session, std::move(left)); !recorded) return recorded.error();
+    Part& part = parts_.back();
+    part.was_awaited = true;
+    if (Status started = part.drain->start(); !started) { /* it stays for the next try */
+        std::erase_if(parts_, [&](const Part& each) { return &each == &part; });
+        return started.error();
+    }
+    return part.session.set_rules(options_.rules);
+}
+
 /* Nobody is recorded by it. */
-void OtherUsers::drop(const Part& part) {
+void OtherUsers::drop(Part& part) {
     part.drain->stop();
+    if (options_.config.is_kept) {
+        (void)part.session.remove_channel().has_value();
+        remove_kept(part);
+    }
     remove_folder_of(part);
     std::erase_if(parts_, [&](const Part& each) { return &each == &part; });
 }

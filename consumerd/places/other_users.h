@@ -9,13 +9,14 @@
  * That directory, and all in it, is the user's to change: nothing there is believed, no link is followed, and no process
  * is signalled that is not really the user's and does not really use that state.
  */
-#ifndef PLUMB_CLI_OTHER_USERS_H
-#define PLUMB_CLI_OTHER_USERS_H
+#ifndef PLUMB_CONSUMERD_PLACES_OTHER_USERS_H
+#define PLUMB_CONSUMERD_PLACES_OTHER_USERS_H
 
 #include "base/result.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/container_places.h"
 #include "consumerd/control/session.h"
+#include "consumerd/control/state.h"
 #include "consumerd/drain/channel_source.h"
 
 #include <sys/types.h>
@@ -38,6 +39,7 @@ Result<uid_t> parse_user(const std::string& text);
 
 /* Of a trace with programs of several places: where those of this one are, which is not the recorder's own. */
 std::string folder_of(const UserPlace& place);
+std::string folder_in_container(uid_t user_there, std::uint64_t mount_namespace);
 /* "Programs of user 1000", with the place where they look if there are several: for messages. */
 std::string programs_at(const UserPlace& place);
 /* As whom a process runs now; nothing if it has gone. */
@@ -56,6 +58,11 @@ public:
         ChannelDrainOptions drain;    /* of the recorder's own user */
         bool flight_recorder = false; /* they are not recorded then: join() says so */
         bool in_chunks = false;
+        /* Of a session that is kept (config.is_kept): where the journal of such a folder is; and what is to be done before anything
+         * is made at a place, so that who comes next finds it. */
+        std::function<std::string(const std::string& folder)> journal{};
+        std::function<Status(const UserPlace&)> before_joining{};
+        std::function<void(const UserPlace&)> after_leaving{}; /* nothing is left there */
     };
     OtherUsers(Options options, const ClockCalibration& calibration)
         : options_(std::move(options)), calibration_(calibration) {}
@@ -68,6 +75,11 @@ public:
     Result<Report> join_own(const std::function<bool(std::uint32_t)>& is_meant, bool is_open);
     /* Begins to record where a process looks, if that is in a container's /dev/shm; which programs there, the rules say. */
     Result<Report> join_container_of(std::uint32_t process_id);
+    /* Programs of the session's own user that have changed their user since look in that user's directory. */
+    void join_changed(const StateFile& own_state, const EachReport& each);
+    /* Goes on with what another one of these, which was killed, recorded at a place. `left`: of its trace. The rules become
+     * these. number() of the error as Session::adopt_in() has it. */
+    Result<Report> take_over(const UserPlace& place, std::optional<LeftTrace> left);
     /* From now on, whoever there is: all users, and those in containers. join_later() finds them. */
     void open_for_everybody() { is_open_for_everybody_ = true; }
     /* Looks whether programs, of ours or of users that are recorded whoever comes, can be by now where nobody could when the
@@ -87,6 +99,8 @@ public:
 
     /* These rules are not to be followed any more. */
     void leave_off(const std::vector<Rule>& rules);
+    /* These, and no others, are from now on. */
+    void set_rules(std::vector<Rule> rules, const EachReport& each);
 
     /* As Session::hold_filtered(). */
     std::uint64_t hold_filtered();
@@ -109,6 +123,13 @@ public:
     void announce_cut(std::uint64_t at);
     void rotate(const std::string& directory, std::uint64_t at, std::vector<Error>& problems);
     DrainTotals take_chunk_totals() { return std::exchange(chunk_totals_, {}); }
+    /* The first half of end(), for sessions that are kept: nobody writes any more, and finish() removes them. */
+    void close(const EachReport& each);
+    /* Of sessions that are kept: goes, and leaves them to who takes over. */
+    void leave();
+    /* One after the other: where its programs look, its session, and how far its drain is. */
+    void
+    for_each(const std::function<void(const UserPlace&, const Session&, const DrainProgress&)>& look) const;
     /* Ends the sessions; `each` is given what was reported. */
     void end(const EachReport& each);
     /* The rest of the rings. What failed, then or before, goes into `problems`. Adds to the totals. */
@@ -122,6 +143,7 @@ private:
         std::unique_ptr<Sink> next_sink{};
         bool entrance_is_lost = false;
         bool was_awaited = false;
+        bool is_vanishing = false; /* its container was not there at the last look */
     };
     bool has_part(const UserPlace& place) const;
     bool has_room_for(uid_t user_id) const;
@@ -130,9 +152,14 @@ private:
     Result<Report> join_in_container(const UserPlace& place);
     void join_everybody(const EachReport& each);
     Result<Report> begin(const UserPlace& place, const ChannelConfig& config);
+    Result<Report> take_over_at(const UserPlace& place, std::optional<LeftTrace> left);
+    Status record(const UserPlace& place, Session& session, std::optional<LeftTrace> left);
+    void retire_containers(const std::vector<std::shared_ptr<const Container>>& there,
+                           const EachReport& each);
+    void remove_kept(Part& part);
     Result<Report> tried(const UserPlace& place, Result<Report> begun);
     void finish(Part& part);
-    void drop(const Part& part);
+    void drop(Part& part);
     void remove_folder_of(const Part& part) const;
     /* Whether there are launched programs of the user; an error if there are, but what they share with us is not usable. */
     struct Look {
@@ -148,6 +175,7 @@ private:
     ClockCalibration calibration_; /* as it was when the recording began: one line for all folders */
     std::list<Part> parts_;
     std::set<uid_t> open_for_; /* users, whoever comes of them */
+    std::uint64_t next_changed_look_ns_ = 0;
     bool is_open_for_everybody_ = false;
     std::uint64_t next_everybody_look_ns_ = 0;
     ContainerSearch containers_;

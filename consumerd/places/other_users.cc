@@ -1,4 +1,4 @@
-#include "cli/other_users.h"
+#include "consumerd/places/other_users.h"
 
 #include "base/file.h"
 #include "base/mapped_file.h"
@@ -26,9 +26,12 @@ Result<uid_t> parse_user(const std::string& text) {
     return entry->pw_uid;
 }
 
+std::string folder_in_container(uid_t user_there, std::uint64_t mount_namespace) {
+    return fmt::format("ust-{}-in-{}", user_there, mount_namespace);
+}
+
 std::string folder_of(const UserPlace& place) {
-    if (place.container)
-        return fmt::format("ust-{}-in-{}", place.user_there, place.container->mount_namespace());
+    if (place.container) return folder_in_container(place.user_there, place.container->mount_namespace());
     if (place == main_place(place.user_id)) return fmt::format("ust-{}", place.user_id);
     return fmt::format("ust-{}-{}", place.user_id,
                        place.keeper == DirectoryKeeper::module ? "module" : "shm");
@@ -76,6 +79,20 @@ std::uint64_t OtherUsers::hold_filtered() {
 void OtherUsers::leave_off(const std::vector<Rule>& rules) {
     for (Part& part : parts_)
         (void)part.session.disable(rules).has_value();
+}
+
+void OtherUsers::set_rules(std::vector<Rule> rules, const EachReport& each) {
+    options_.rules = std::move(rules);
+    for (Part& part : parts_) {
+        auto report = part.session.set_rules(options_.rules);
+        each(report ? std::move(report) : Result<Report>(report.error().with("{}", programs_at(part.place))));
+    }
+}
+
+void OtherUsers::for_each(
+    const std::function<void(const UserPlace&, const Session&, const DrainProgress&)>& look) const {
+    for (const Part& part : parts_)
+        look(part.place, part.session, part.drain->progress());
 }
 
 bool OtherUsers::has(std::uint32_t process_id) const {
@@ -176,6 +193,30 @@ void OtherUsers::end(const EachReport& each) {
         each(part.session.end());
 }
 
+void OtherUsers::close(const EachReport& each) {
+    for (Part& part : parts_) {
+        auto report = part.session.close();
+        each(report ? std::move(report) : Result<Report>(report.error().with("{}", programs_at(part.place))));
+    }
+}
+
+void OtherUsers::leave() {
+    for (Part& part : parts_) {
+        part.drain->stop();
+        part.drain.reset();
+        part.session.leave();
+    }
+    parts_.clear();
+}
+
+/* When all of it was read. */
+void OtherUsers::remove_kept(Part& part) {
+    if (const auto ended = part.session.end(); !ended)
+        finished_problems_.push_back(ended.error().with("{}", programs_at(part.place)));
+    if (options_.journal) (void)!::unlink(options_.journal(folder_of(part.place)).c_str());
+    if (options_.after_leaving) options_.after_leaving(part.place);
+}
+
 /* Nobody came, and its folder says nothing. */
 void OtherUsers::remove_folder_of(const Part& part) const {
     namespace fs = std::filesystem;
@@ -202,6 +243,7 @@ void OtherUsers::finish(Part& part) {
                                            part.place.user_id, part.session.channel().path()));
     if (Status removed = part.session.remove_channel(); !removed)
         finished_problems_.push_back(removed.error().with("{}", programs_at(part.place)));
+    if (options_.config.is_kept) remove_kept(part);
 }
 
 void OtherUsers::finish(DrainTotals& totals, std::vector<Error>& problems) {
