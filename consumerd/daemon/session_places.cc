@@ -24,7 +24,7 @@ constexpr std::uint64_t place_look_ns = 200'000'000;
 /* What is kept of who was found late. */
 constexpr std::size_t late_max = 1000;
 
-constexpr const char* found_late =
+const std::string found_late =
     "what it traced before is missing, since it is another user's than the session, or looks in another "
     "directory, and was found after it had begun";
 
