@@ -330,7 +330,9 @@ Status UserDirectory::check() const {
     if (::fstat(fd_.get(), &own) != 0) return Error::from_errno(errno, "Could not inspect {}", path_);
     /* A path leads there in /dev/shm alone. In the module it is its own user's by its name, unless root has removed it. */
     const auto is_named = [&] {
-        return ::lstat(path_.c_str(), &named) == 0 && named.st_ino == own.st_ino &&
+        /* The process may be gone by whose number messages name a container. */
+        const Result<std::string> path = place_.container ? path_of(place_) : Result<std::string>(path_);
+        return path && ::lstat(path->c_str(), &named) == 0 && named.st_ino == own.st_ino &&
                named.st_dev == own.st_dev;
     };
     if (place_.keeper == DirectoryKeeper::module ? own.st_nlink == 0 : !is_named())

@@ -129,7 +129,8 @@ Result<std::vector<RingPlace>> read_places(const Json& object) {
 }
 
 Json place_as_json(const DescribedPlace& place) {
-    Json object = {{"user", place.user_id},
+    Json object = {{"folder", place.folder},
+                   {"user", place.user_id},
                    {"user_there", place.user_there},
                    {"keeper", place.keeper == DirectoryKeeper::module ? "module" : "shm"}};
     if (place.device != 0) object["device"] = place.device;
@@ -161,6 +162,9 @@ void read_users(const Json& object, SessionDescription& session, Members& member
                                                                   : DirectoryKeeper::shared_memory;
         place.device = of_place.number("device", 0);
         place.mount_namespace = of_place.number("mount_namespace", 0);
+        place.folder = of_place.text("folder");
+        if (!place.folder.starts_with("ust-") || place.folder.find('/') != std::string::npos)
+            of_place.refuse(Error("\"places\" is not what a worker writes."));
         if (Status sound = of_place.status(); !sound) return members.refuse(sound.error());
         session.places.push_back(place);
     }

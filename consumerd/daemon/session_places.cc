@@ -29,7 +29,7 @@ const std::string found_late =
     "directory, and was found after it had begun";
 
 DescribedPlace described(const UserPlace& place) {
-    DescribedPlace words{place.user_id, place.user_there, place.keeper, 0, 0};
+    DescribedPlace words{place.user_id, place.user_there, place.keeper};
     if (place.container) {
         words.device = place.container->device();
         words.mount_namespace = place.container->mount_namespace();
@@ -37,9 +37,11 @@ DescribedPlace described(const UserPlace& place) {
     return words;
 }
 
-std::string folder_of(const DescribedPlace& words) {
-    if (words.device != 0) return folder_in_container(words.user_there, words.mount_namespace);
-    return folder_of(UserPlace{words.user_id, words.keeper, {}, words.user_there});
+bool is_at(const DescribedPlace& words, const UserPlace& place) {
+    DescribedPlace same = described(place);
+    same.folder = words.folder;
+    same.mount_namespace = words.mount_namespace; /* which one of those that share it */
+    return same == words;
 }
 
 std::string in_words(const DescribedPlace& words) {
@@ -53,24 +55,25 @@ std::string in_words(const DescribedPlace& words) {
 std::vector<std::string> SessionRecording::journal_folders() const {
     std::vector<std::string> folders = {""};
     for (const DescribedPlace& words : description_.places)
-        folders.push_back(folder_of(words));
+        folders.push_back(words.folder);
     return folders;
 }
 
-Status SessionRecording::note_place(const UserPlace& place) {
-    const DescribedPlace words = described(place);
-    auto& known = description_.places;
-    if (std::find(known.begin(), known.end(), words) != known.end()) return ok();
-    known.push_back(words);
+Status SessionRecording::note_place(const UserPlace& place, const std::string& folder) {
+    description_.places.push_back(described(place));
+    description_.places.back().folder = folder;
     Status stored = store();
-    if (!stored) known.pop_back();
+    if (!stored) description_.places.pop_back();
     return stored;
 }
 
-void SessionRecording::forget_place(const DescribedPlace& words) {
-    std::erase(description_.places, words);
+/* The journals go with it. */
+void SessionRecording::forget_place(const UserPlace& place) {
+    auto& known = description_.places;
+    for (const DescribedPlace& words : known)
+        if (is_at(words, place)) (void)!::unlink(journal_path(words.folder).c_str());
+    std::erase_if(known, [&](const DescribedPlace& words) { return is_at(words, place); });
     if (Status stored = store(); !stored) log_(stored.error().message());
-    (void)!::unlink(journal_path(folder_of(words)).c_str());
 }
 
 OtherUsers::Options SessionRecording::place_options() {
@@ -83,8 +86,10 @@ OtherUsers::Options SessionRecording::place_options() {
     options.drain = drain_options(chunks_->path());
     options.in_chunks = true;
     options.journal = [this](const std::string& folder) { return journal_path(folder); };
-    options.before_joining = [this](const UserPlace& place) { return note_place(place); };
-    options.after_leaving = [this](const UserPlace& place) { forget_place(described(place)); };
+    options.before_joining = [this](const UserPlace& place, const std::string& folder) {
+        return note_place(place, folder);
+    };
+    options.after_leaving = [this](const UserPlace& place) { forget_place(place); };
     return options;
 }
 
@@ -94,7 +99,7 @@ Status SessionRecording::open_places(std::map<std::string, LeftTrace> left) {
     const bool is_new = description_.places.empty();
     places_ = std::make_unique<OtherUsers>(place_options(), *calibration_);
     for (const DescribedPlace& words : std::vector<DescribedPlace>(description_.places)) {
-        const auto found = left.find(folder_of(words));
+        const auto found = left.find(words.folder);
         awaited_places_.push_back({words,
                                    found == left.end() ? std::optional<LeftTrace>()
                                                        : std::optional<LeftTrace>(std::move(found->second)),
@@ -117,7 +122,7 @@ void SessionRecording::take_over_places() {
         UserPlace place{words.user_id, words.keeper, {}, words.user_there};
         if (words.device != 0) place.container = containers_.find(words.device, words.mount_namespace);
         const bool is_there = words.device == 0 || place.container != nullptr;
-        const auto taken = is_there ? places_->take_over(place, each->left)
+        const auto taken = is_there ? places_->take_over(place, words.folder, each->left)
                                     : Result<Report>(Error("The container is gone.").as(ENOENT));
         const int number = taken ? 0 : taken.error().number();
         if (!taken && number != ENOENT && number != EBADMSG) {
@@ -137,7 +142,9 @@ void SessionRecording::take_over_places() {
             if (number == EBADMSG)
                 if (const auto directory = UserDirectory::open_existing(place))
                     (void)stop_keeping(*directory, description_.cookie).has_value();
-            forget_place(words);
+            std::erase(description_.places, words);
+            if (Status stored = store(); !stored) log_(stored.error().message());
+            (void)!::unlink(journal_path(words.folder).c_str());
         } else {
             take_joined(taken, false);
         }

@@ -129,8 +129,8 @@ private:
         std::string told; /* why it could not be taken over so far */
     };
     std::vector<std::string> journal_folders() const;
-    Status note_place(const UserPlace& place);
-    void forget_place(const DescribedPlace& words);
+    Status note_place(const UserPlace& place, const std::string& folder);
+    void forget_place(const UserPlace& place);
     OtherUsers::Options place_options();
     Status open_places(std::map<std::string, LeftTrace> left);
     void take_over_places();

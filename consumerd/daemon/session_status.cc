@@ -62,22 +62,23 @@ Json SessionRecording::processes_as_status() const {
     Json list = Json::array();
     add_processes(const_cast<Session&>(*session_).state(), list);
     if (places_)
-        places_->for_each([&](const UserPlace&, const Session& session, const DrainProgress&) {
-            add_processes(const_cast<Session&>(session).state(), list);
+        places_->for_each([&](const OtherUsers::Glance& each) {
+            add_processes(const_cast<Session&>(each.session).state(), list);
         });
     return list;
 }
 
 Json SessionRecording::places_as_status() const {
     Json list = Json::array();
-    places_->for_each([&](const UserPlace& place, const Session& session, const DrainProgress& progress) {
-        const ChannelFill fill = fill_of(session.channel().bytes(), session.channel().made_as());
-        list.push_back({{"user", place.user_id},
-                        {"path", shown_path_of(place)},
-                        {"folder", folder_of(place)},
-                        {"events", progress.events},
-                        {"events_lost", progress.events_discarded},
-                        {"channel_bytes", memory_of(session.channel())},
+    places_->for_each([&](const OtherUsers::Glance& each) {
+        const Channel& channel = each.session.channel();
+        const ChannelFill fill = fill_of(channel.bytes(), channel.made_as());
+        list.push_back({{"user", each.place.user_id},
+                        {"path", shown_path_of(each.place)},
+                        {"folder", each.folder},
+                        {"events", each.progress.events},
+                        {"events_lost", each.progress.events_discarded},
+                        {"channel_bytes", memory_of(channel)},
                         {"fullest_percent", std::round(fill.fullest * 1000) / 10}});
     });
     return list;
@@ -119,9 +120,9 @@ Json SessionRecording::status() const {
     ChannelFill fill = fill_of(channel.bytes(), channel.made_as());
     std::uint64_t channel_bytes = memory_of(channel);
     if (places_)
-        places_->for_each([&](const UserPlace&, const Session& session, const DrainProgress&) {
-            add_fill(fill, fill_of(session.channel().bytes(), session.channel().made_as()));
-            channel_bytes += memory_of(session.channel());
+        places_->for_each([&](const OtherUsers::Glance& each) {
+            add_fill(fill, fill_of(each.session.channel().bytes(), each.session.channel().made_as()));
+            channel_bytes += memory_of(each.session.channel());
         });
     const DrainProgress progress = this->progress();
     root["events"] = progress.events;

@@ -89,10 +89,9 @@ void OtherUsers::set_rules(std::vector<Rule> rules, const EachReport& each) {
     }
 }
 
-void OtherUsers::for_each(
-    const std::function<void(const UserPlace&, const Session&, const DrainProgress&)>& look) const {
+void OtherUsers::for_each(const std::function<void(const Glance&)>& look) const {
     for (const Part& part : parts_)
-        look(part.place, part.session, part.drain->progress());
+        look({part.place, part.folder, part.session, part.drain->progress()});
 }
 
 bool OtherUsers::has(std::uint32_t process_id) const {
@@ -213,14 +212,14 @@ void OtherUsers::leave() {
 void OtherUsers::remove_kept(Part& part) {
     if (const auto ended = part.session.end(); !ended)
         finished_problems_.push_back(ended.error().with("{}", programs_at(part.place)));
-    if (options_.journal) (void)!::unlink(options_.journal(folder_of(part.place)).c_str());
+    if (options_.journal) (void)!::unlink(options_.journal(part.folder).c_str());
     if (options_.after_leaving) options_.after_leaving(part.place);
 }
 
 /* Nobody came, and its folder says nothing. */
 void OtherUsers::remove_folder_of(const Part& part) const {
     namespace fs = std::filesystem;
-    const fs::path folder = fs::path(options_.drain.directory) / folder_of(part.place);
+    const fs::path folder = fs::path(options_.drain.directory) / part.folder;
     std::error_code failed;
     for (const char* const name : {"metadata", "statedump"})
         fs::remove(folder / name, failed);

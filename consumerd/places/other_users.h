@@ -61,7 +61,7 @@ public:
         /* Of a session that is kept (config.is_kept): where the journal of such a folder is; and what is to be done before anything
          * is made at a place, so that who comes next finds it. */
         std::function<std::string(const std::string& folder)> journal{};
-        std::function<Status(const UserPlace&)> before_joining{};
+        std::function<Status(const UserPlace&, const std::string& folder)> before_joining{};
         std::function<void(const UserPlace&)> after_leaving{}; /* nothing is left there */
     };
     OtherUsers(Options options, const ClockCalibration& calibration)
@@ -77,9 +77,10 @@ public:
     Result<Report> join_container_of(std::uint32_t process_id);
     /* Programs of the session's own user that have changed their user since look in that user's directory. */
     void join_changed(const StateFile& own_state, const EachReport& each);
-    /* Goes on with what another one of these, which was killed, recorded at a place. `left`: of its trace. The rules become
+    /* Goes on with what another one of these, which was killed, recorded at a place, in that folder. `left`: of its trace. The rules become
      * these. number() of the error as Session::adopt_in() has it. */
-    Result<Report> take_over(const UserPlace& place, std::optional<LeftTrace> left);
+    Result<Report> take_over(const UserPlace& place, const std::string& folder,
+                             std::optional<LeftTrace> left);
     /* From now on, whoever there is: all users, and those in containers. join_later() finds them. */
     void open_for_everybody() { is_open_for_everybody_ = true; }
     /* Looks whether programs, of ours or of users that are recorded whoever comes, can be by now where nobody could when the
@@ -128,8 +129,13 @@ public:
     /* Of sessions that are kept: goes, and leaves them to who takes over. */
     void leave();
     /* One after the other: where its programs look, its session, and how far its drain is. */
-    void
-    for_each(const std::function<void(const UserPlace&, const Session&, const DrainProgress&)>& look) const;
+    struct Glance {
+        const UserPlace& place;
+        const std::string& folder;
+        const Session& session;
+        DrainProgress progress;
+    };
+    void for_each(const std::function<void(const Glance&)>& look) const;
     /* Ends the sessions; `each` is given what was reported. */
     void end(const EachReport& each);
     /* The rest of the rings. What failed, then or before, goes into `problems`. Adds to the totals. */
@@ -140,6 +146,7 @@ private:
         UserPlace place;
         Session session;
         std::unique_ptr<Drain> drain;
+        std::string folder;
         std::unique_ptr<Sink> next_sink{};
         bool entrance_is_lost = false;
         bool was_awaited = false;
@@ -152,8 +159,11 @@ private:
     Result<Report> join_in_container(const UserPlace& place);
     void join_everybody(const EachReport& each);
     Result<Report> begin(const UserPlace& place, const ChannelConfig& config);
-    Result<Report> take_over_at(const UserPlace& place, std::optional<LeftTrace> left);
-    Status record(const UserPlace& place, Session& session, std::optional<LeftTrace> left);
+    Result<Report> take_over_at(const UserPlace& place, const std::string& folder,
+                                std::optional<LeftTrace> left);
+    std::string new_folder_of(const UserPlace& place) const;
+    Status record(const UserPlace& place, const std::string& folder, Session& session,
+                  std::optional<LeftTrace> left);
     void retire_containers(const std::vector<std::shared_ptr<const Container>>& there,
                            const EachReport& each);
     void remove_kept(Part& part);

@@ -11,6 +11,7 @@
 #include "consumerd/control/user_directory.h"
 
 #include <pwd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -229,13 +230,14 @@ Result<Report> OtherUsers::begin(const UserPlace& place, const ChannelConfig& co
     if (!has_room_for(place.user_id))
         return Error("One recording takes programs of {} other users at most.", users_max)
             .hint("Record the others with --user in one of their own.");
+    const std::string folder = new_folder_of(place);
     if (options_.before_joining)
-        if (Status said = options_.before_joining(place); !said) return said.error();
+        if (Status said = options_.before_joining(place, folder); !said) return said.error();
     auto session = Session::create(config, options_.quiescence, place, options_.cookie);
     if (!session) return session.error();
     for (const Error& each : session->left_behind())
         if (options_.drain.log) options_.drain.log(each.message());
-    if (Status recorded = record(place, *session, {}); !recorded) {
+    if (Status recorded = record(place, folder, *session, {}); !recorded) {
         if (!config.is_kept) return recorded.error();
         (void)session->end().has_value();
         (void)session->remove_channel().has_value();
@@ -251,35 +253,50 @@ Result<Report> OtherUsers::begin(const UserPlace& place, const ChannelConfig& co
     return enabled;
 }
 
+/* A container that is gone may have had the same number, and its folder is there. */
+std::string OtherUsers::new_folder_of(const UserPlace& place) const {
+    const std::string name = folder_of(place);
+    std::string folder = name;
+    struct stat info {};
+    for (unsigned number = 2; ::lstat((options_.drain.directory + "/" + folder).c_str(), &info) == 0;
+         number++)
+        folder = fmt::format("{}-{}", name, number);
+    return folder;
+}
+
 /* Makes it a part, whose drain is to be started. */
-Status OtherUsers::record(const UserPlace& place, Session& session, std::optional<LeftTrace> left) {
+Status OtherUsers::record(const UserPlace& place, const std::string& folder, Session& session,
+                          std::optional<LeftTrace> left) {
     ChannelDrainOptions drain_options = options_.drain;
-    drain_options.folder = folder_of(place);
+    drain_options.folder = folder;
     drain_options.ring_memory = session.channel().ring_memory();
     drain_options.made_as = session.channel().made_as();
-    if (options_.journal) drain_options.journal = options_.journal(drain_options.folder);
+    if (options_.journal) drain_options.journal = options_.journal(folder);
     drain_options.left = std::move(left);
     auto drain = drain_live_channel(session.channel().bytes(), calibration_, std::move(drain_options));
     if (!drain) return drain.error();
     if (options_.in_chunks)
         if (Status kept = (*drain)->keep_for_chunks(); !kept) return kept;
-    parts_.push_back({place, std::move(session), std::move(*drain)});
+    parts_.push_back({place, std::move(session), std::move(*drain), folder});
     return ok();
 }
 
-Result<Report> OtherUsers::take_over(const UserPlace& place, std::optional<LeftTrace> left) {
-    auto taken = tried(place, take_over_at(place, std::move(left)));
+Result<Report> OtherUsers::take_over(const UserPlace& place, const std::string& folder,
+                                     std::optional<LeftTrace> left) {
+    auto taken = tried(place, take_over_at(place, folder, std::move(left)));
     if (!taken && (taken.error().number() == ENOENT || taken.error().number() == EBADMSG))
         tried_.erase(place);
     return taken;
 }
 
-Result<Report> OtherUsers::take_over_at(const UserPlace& place, std::optional<LeftTrace> left) {
+Result<Report> OtherUsers::take_over_at(const UserPlace& place, const std::string& folder,
+                                        std::optional<LeftTrace> left) {
     auto directory = UserDirectory::open_existing(place);
     if (!directory) return directory.error();
     auto session = Session::adopt_in(std::move(*directory), options_.cookie, options_.quiescence);
     if (!session) return session.error();
-    if (Status recorded = record(place, *session, std::move(left)); !recorded) return recorded.error();
+    if (Status recorded = record(place, folder, *session, std::move(left)); !recorded)
+        return recorded.error();
     Part& part = parts_.back();
     part.was_awaited = true;
     if (Status started = part.drain->start(); !started) { /* it stays for the next try */

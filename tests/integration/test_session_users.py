@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
+# cmake-serial
 # cmake-timeout: 300
 """Sessions of root's plumb-consumerd over programs of other users and in containers: each is recorded exactly, whatever is killed
 meanwhile; a place that vanishes, or whose user is hostile, costs the others nothing; who is not root is refused."""
@@ -81,6 +82,7 @@ class Ticker:
         self.process = self.starter.pid
         while children := Path(f"/proc/{self.process}/task/{self.process}/children").read_text().split():
             self.process = int(children[0])
+        self.mounts = os.stat(f"/proc/{self.process}/ns/mnt").st_ino
         test.addCleanup(self.end)
 
     def end(self):
@@ -155,9 +157,10 @@ class SessionUsers(TracedProgramTest):
         self.wait_for_places(3)
         for turn in range(4):
             time.sleep(0.5)
+            worker = self.status()["worker_pid"]
             if turn % 2:
                 self.kill_daemon()
-            self.kill_worker()
+            os.kill(worker, signal.SIGKILL)
             self.wait_for_places(3)
             if turn == 1:
                 self.plumb("rotate", "all")
@@ -182,9 +185,7 @@ class SessionUsers(TracedProgramTest):
         for user, prefix in ((NOBODY, as_user(NOBODY)),):
             self.plumb("status", "all", status=1, prefix=prefix)
         folders = {path.name for chunk in self.trace.iterdir() if chunk.is_dir() for path in chunk.iterdir() if path.is_dir()}
-        self.assertIn(f"ust-{NOBODY}", folders)
-        self.assertEqual(len([name for name in folders if re.fullmatch(r"ust-0-in-\d+", name)]), 1, folders)
-        self.assertEqual(len([name for name in folders if re.fullmatch(rf"ust-{OTHER}-in-\d+", name)]), 1, folders)
+        self.assertLessEqual({f"ust-{NOBODY}", f"ust-0-in-{inside.mounts}", f"ust-{OTHER}-in-{user_inside.mounts}"}, folders)
         self.assertEqual(list(self.trace.glob(".plumb-journal*")), [])
         self.assertEqual(list(self.trace.glob("*.part")), [])
 
@@ -282,7 +283,7 @@ class SessionUsers(TracedProgramTest):
             self.assertEqual(done.returncode, 2)
             self.assertIn("only root can record programs of other users", done.stderr)
             done = self.plumb("create", "all", "--snapshot", *option, status=2)
-            self.assertIn("a flight recorder keeps events of one user alone", done.stderr)
+            self.assertIn("keeps events of one user alone", done.stderr)
         self.assertIn("There is no user", self.plumb("create", "all", "--user", "no-such-one", status=2).stderr)
 
 
