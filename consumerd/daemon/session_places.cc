@@ -60,6 +60,10 @@ std::vector<std::string> SessionRecording::journal_folders() const {
 }
 
 Status SessionRecording::note_place(const UserPlace& place, const std::string& folder) {
+    const auto& known = description_.places;
+    if (std::any_of(known.begin(), known.end(),
+                    [&](const DescribedPlace& each) { return is_at(each, place); }))
+        return Error("What the last worker recorded there is to be taken over first.").as(EBUSY);
     description_.places.push_back(described(place));
     description_.places.back().folder = folder;
     Status stored = store();

@@ -148,7 +148,9 @@ class SessionUsers(TracedProgramTest):
         os.kill(self.status()["worker_pid"], signal.SIGKILL)
 
     def kill_daemon(self):
-        os.kill(ask(json.dumps({"command": "version"}).encode())["pid"], signal.SIGKILL)
+        daemon = ask(json.dumps({"command": "version"}).encode())["pid"]
+        os.kill(daemon, signal.SIGKILL)
+        self.wait_until(lambda: not Path(f"/proc/{daemon}/cmdline").exists() or not Path(f"/proc/{daemon}/cmdline").read_bytes())
 
     def test_everybody_exactly_whoever_is_killed(self):
         of_root, of_nobody = Ticker(self), Ticker(self, *as_user(NOBODY))
