@@ -299,6 +299,10 @@ class Sessions(TracedProgramTest):
     def test_context_stays_over_a_kill(self):
         trace = self.create("deep", "--mode", "block", "--context", "procname,vpid", "--context", "callstack:3")
         self.assertEqual(json.loads(plumb("save", "deep").stdout)["context"], "procname,vpid,callstack:3")
+        plumb("create", "odd", "-o", self.trace, "--context", "vpid,nonsense", status=2)
+        answer = ask(json.dumps({"command": "create", "description": {"format": 1, "name": "odd", "output": "/tmp/odd",
+                                                                      "context": "nonsense"}}).encode())
+        self.assertIn("There is no context", answer["error"])
         plumb("enable", "deep", "shop:order")
         plumb("start", "deep")
         program = self.start_program()
@@ -315,10 +319,6 @@ class Sessions(TracedProgramTest):
             self.assertEqual([line for line in lines if here not in line][:2], [])
         stacks = Counter(len(re.findall("0x", line[line.index("callstack"):])) for line in lines)
         self.assertEqual(set(stacks), {3}, "from work() through the C library")
-        plumb("create", "odd", "-o", self.trace, "--context", "vpid,nonsense", status=2)
-        answer = ask(json.dumps({"command": "create", "description": {"format": 1, "name": "odd", "output": "/tmp/odd",
-                                                                      "context": "nonsense"}}).encode())
-        self.assertIn("There is no context", answer["error"])
 
     def test_a_flight_recorder_keeps_what_it_has_over_a_kill(self):
         self.create("recorder", "--snapshot")
