@@ -58,6 +58,7 @@ Result<SessionDescription> description_of(const CreateWords& words) {
     if (config->block_timeout_ns != 0) session.block_timeout_ns = config->block_timeout_ns;
     session.context = fmt::format("{}", fmt::join(options.context, ","));
     session.rings_on_demand = options.rings_on_demand;
+    session.is_global = config->is_global;
     session.clock = *clock;
     session.is_plain = options.plain;
     session.filtered_too = options.seccomp;

@@ -213,6 +213,7 @@ Result<ChannelConfig> channel_config(const RecordOptions& options) {
     config.context = context->context;
     config.callstack_depth = context->callstack_depth;
     config.rings_on_demand = options.rings_on_demand;
+    config.is_global = options.buffers == "global";
     config.mode = options.snapshot || options.mode == "overwrite" ? PLUMB_MODE_OVERWRITE
                   : options.mode == "block"                       ? PLUMB_MODE_BLOCK
                                                                   : PLUMB_MODE_DISCARD;

@@ -52,7 +52,8 @@ struct RecordOptions {
     std::string to;     /* "serial:LINE": where the streams go, in place of the directory */
     bool plain = false; /* records as they lie in the rings, not with small headers */
     bool rings_on_demand = false;
-    bool boot = false; /* the recording of this boot */
+    std::string buffers = "cpu"; /* or "global" */
+    bool boot = false;           /* the recording of this boot */
     std::string name;
     bool force = false;
     bool json = false;

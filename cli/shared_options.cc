@@ -51,6 +51,11 @@ void add_ring_options(CLI::App& command, RecordOptions& options) {
             "cgroups, at most 96M in all")
         ->check(is_number("a number of sub-buffers", 0))
         ->type_name("N");
+    command
+        .add_option("--buffers", options.buffers,
+                    "A ring for each CPU, or a global one that all share: little memory, for rare events")
+        ->check(CLI::IsMember({"cpu", "global"}))
+        ->default_str("cpu");
     command.add_flag(
         "--rings-on-demand", options.rings_on_demand,
         "Rings take shared memory when they are first written, at the expense of who writes (cgroups)");

@@ -36,8 +36,7 @@ int check_header(const plumb_channel_header& header, uint64_t mapped_bytes, uint
         return -EPROTO;
     if (header.session_cookie != cookie || header.total_bytes != mapped_bytes) return -EPROTO;
     const uint64_t rings = static_cast<uint64_t>(header.ring_count) + header.extra_ring_count;
-    if (header.ring_count == 0 || header.extra_ring_count == 0 || rings > PLUMB_CHANNEL_MAX_RINGS)
-        return -EPROTO;
+    if (header.extra_ring_count == 0 || rings > PLUMB_CHANNEL_MAX_RINGS) return -EPROTO;
     if (!is_power_of_two(header.subbuf_bytes) || header.subbuf_bytes < PLUMB_SUBBUF_MIN_BYTES ||
         header.subbuf_bytes > PLUMB_SUBBUF_MAX_BYTES || !is_power_of_two(header.subbuf_count) ||
         header.subbuf_count < PLUMB_SUBBUF_MIN_COUNT ||

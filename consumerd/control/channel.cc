@@ -215,13 +215,19 @@ std::uint32_t possible_ring_count() {
     return std::min(count, PLUMB_CHANNEL_MAX_RINGS - 16);
 }
 
+RingCounts ring_counts(const ChannelConfig& config) {
+    if (config.is_global) return {0, 1};
+    const std::uint32_t cpus = config.ring_count != 0 ? config.ring_count : possible_ring_count();
+    return {cpus, config.extra_ring_count != 0 ? config.extra_ring_count : std::clamp(cpus, 4u, 16u)};
+}
+
 Result<ChannelLayout> lay_out_channel(const ChannelConfig& config) {
     const Status possible = check(config);
     if (!possible) return possible.error();
     ChannelLayout layout{};
-    layout.ring_count = config.ring_count != 0 ? config.ring_count : possible_ring_count();
-    layout.extra_ring_count =
-        config.extra_ring_count != 0 ? config.extra_ring_count : std::clamp(layout.ring_count, 4u, 16u);
+    const RingCounts count = ring_counts(config);
+    layout.ring_count = count.of_cpus;
+    layout.extra_ring_count = count.extra;
     const std::uint64_t rings = static_cast<std::uint64_t>(layout.ring_count) + layout.extra_ring_count;
     if (rings > PLUMB_CHANNEL_MAX_RINGS)
         return Error("{} rings are more than the {} that are possible.", rings, PLUMB_CHANNEL_MAX_RINGS);
@@ -317,6 +323,7 @@ ChannelConfig config_in(const plumb_channel_header& header) {
     config.event_slots = header.event_slots;
     config.entry_slots = header.entry_slots;
     config.heap_bytes = header.heap_bytes;
+    config.is_global = header.ring_count == 0;
     config.ring_count = header.ring_count;
     config.extra_ring_count = header.extra_ring_count;
     return config;

@@ -45,6 +45,7 @@ struct ChannelConfig {
     std::string session_name = "plumb"; /* at most 63 bytes */
     plumb_ring_mode mode = PLUMB_MODE_DISCARD;
     bool rings_on_demand = false; /* rings take their memory when they are written, where that is possible */
+    bool is_global = false;       /* one ring for all CPUs, which writers take turns at */
     bool is_kept = false;         /* its session outlives its controller, and another one takes it over */
     std::uint32_t subbuf_bytes = 512 * 1024;        /* a power of two */
     std::uint32_t subbuf_count = 8;                 /* a power of two; of each ring */
@@ -80,6 +81,12 @@ struct ChannelLayout {
     std::uint64_t ring_bytes;
     std::uint64_t total_bytes;
 };
+
+/* Rings of CPUs, and those that are taken in turns. */
+struct RingCounts {
+    std::uint32_t of_cpus, extra;
+};
+RingCounts ring_counts(const ChannelConfig& config);
 
 /* Refuses what the ABI does not allow, naming the setting and its limits. */
 Result<ChannelLayout> lay_out_channel(const ChannelConfig& config);

@@ -41,8 +41,8 @@ void choose_ring_sizes(ChannelConfig& config, bool may_choose_bytes,
                        const std::vector<std::uint32_t>& attached) {
     constexpr std::uint32_t most_count = 64;
     constexpr std::uint32_t least_subbuf_bytes = 32 * 1024;
-    const std::uint32_t cpus = possible_ring_count();
-    const std::uint64_t rings = cpus + std::clamp(cpus, 4u, 16u);
+    const RingCounts count_of = ring_counts(config);
+    const std::uint64_t rings = std::uint64_t{count_of.of_cpus} + count_of.extra;
     const std::uint64_t each = default_ring_bytes(config, rings, attached) / rings;
     while (may_choose_bytes && config.subbuf_bytes > least_subbuf_bytes &&
            each / config.subbuf_bytes < least_default_count)

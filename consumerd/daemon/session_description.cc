@@ -209,6 +209,7 @@ ChannelConfig SessionDescription::channel_config() const {
     config.session_name = name;
     config.mode = mode;
     config.rings_on_demand = rings_on_demand;
+    config.is_global = is_global;
     if (subbuf_bytes != 0) config.subbuf_bytes = subbuf_bytes;
     if (subbuf_count != 0) config.subbuf_count = subbuf_count;
     if (mode == PLUMB_MODE_BLOCK) config.block_timeout_ns = block_timeout_ns;
@@ -293,6 +294,7 @@ Json description_as_json(const SessionDescription& session, bool whole) {
     if (session.subbuf_count != 0) object["subbuf_count"] = session.subbuf_count;
     if (session.mode == PLUMB_MODE_BLOCK) object["block_timeout_ns"] = session.block_timeout_ns;
     if (session.rings_on_demand) object["rings_on_demand"] = true;
+    if (session.is_global) object["buffers"] = "global";
     if (session.clock != PLUMB_CLOCK_NONE) object["clock"] = clock_name(session.clock);
     if (session.is_plain) object["plain"] = true;
     if (session.filtered_too) object["seccomp"] = true;
@@ -340,7 +342,7 @@ Result<SessionDescription> read_description(const Json& object) {
                                 "rotate_bytes", "keep_chunks",  "keep_bytes",       "rules",
                                 "started",      "cookie",       "snapshots",        "ending",
                                 "ring_places",  "triggers",     "context",          "users",
-                                "all_users",    "places"});
+                                "all_users",    "places",       "buffers"});
         !known)
         return known.error();
     Members members(object);
@@ -369,6 +371,10 @@ Result<SessionDescription> read_description(const Json& object) {
     session.subbuf_count = members.small_number("subbuf_count", 0);
     session.block_timeout_ns = members.number("block_timeout_ns", session.block_timeout_ns);
     session.rings_on_demand = members.flag("rings_on_demand", false);
+    const std::string buffers = members.text("buffers", "cpu");
+    session.is_global = buffers == "global";
+    if (!session.is_global && buffers != "cpu")
+        members.refuse(Error("There are no buffers \"{}\": cpu or global.", buffers));
     session.is_plain = members.flag("plain", false);
     session.filtered_too = members.flag("seccomp", false);
     session.rotate_period_ns = members.number("rotate_period_ns", 0);

@@ -44,6 +44,7 @@ struct SessionDescription {
     std::uint32_t subbuf_bytes = 0, subbuf_count = 0; /* 0: as there is room */
     std::uint64_t block_timeout_ns = 1'000'000'000;
     bool rings_on_demand = false;
+    bool is_global = false;                               /* one ring for all CPUs */
     plumb_clock_mode clock = PLUMB_CLOCK_NONE;            /* the best that there is */
     bool is_plain = false;                                /* records as they lie in the rings */
     bool filtered_too = false;                            /* programs with seccomp filters */

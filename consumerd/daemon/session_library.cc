@@ -97,6 +97,7 @@ Json description_of(const char* name, const plumb_session_options& options) {
     object["rings_on_demand"] = options.rings_on_demand != 0;
     object["plain"] = options.plain != 0;
     object["seccomp"] = options.seccomp != 0;
+    if (options.buffers != nullptr) object["buffers"] = options.buffers;
     object["all_users"] = options.all_users != 0;
     if (options.user_count != 0)
         object["users"] = std::vector<std::uint32_t>(options.users, options.users + options.user_count);

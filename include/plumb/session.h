@@ -49,6 +49,7 @@ struct plumb_session_options {
     uint64_t rotate_period_ns, rotate_bytes;
     uint64_t keep_chunks, keep_bytes;
     int rings_on_demand, plain, seccomp; /* flags */
+    const char* buffers;                 /* "cpu", "global": one ring for all CPUs */
     int all_users;                       /* a flag: as root, programs of all users, also in containers */
     const uint32_t* users;               /* as root: programs of these users, too */
     size_t user_count;
