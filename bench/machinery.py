@@ -47,12 +47,13 @@ def build(source, folder):
 class PlumbSession:
     """A flight recorder with the given patterns, while the `with` block runs. No consumer is needed. With `full`, rings that
     nobody reads: nearly all is lost; with `empty`, nothing is to arrive; with `context`, PLUMB_CONTEXT_* of each event; with
-    `count`, tables that count by these fields: key, sum, histogram."""
+    `count`, tables that count by these fields: key, sum, histogram; with `buffers` "global", one ring for all CPUs."""
 
-    def __init__(self, folder, *patterns, full=False, empty=False, context=0, count=None):
+    def __init__(self, folder, *patterns, full=False, empty=False, context=0, count=None, buffers="cpu"):
         self.full = full
         self.empty = empty
-        how = ["--count", *count] if count else [*(["--discard"] if full else []), *(["--context", context] if context else []),
+        how = ["--count", *count] if count else [*(["--discard"] if full else []), *(["--global"] if buffers == "global" else []),
+                                                 *(["--context", context] if context else []),
                                                  RING_SUBBUF_BYTES, RING_SUBBUF_COUNT]
         self.command = [folder / "bench/bench_session", *how, *patterns]
 

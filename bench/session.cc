@@ -63,6 +63,8 @@ void print_totals(const Channel& channel, const std::string& end) {
 int main(int argc, char** argv) {
     const bool discards = argc > 1 && std::strcmp(argv[1], "--discard") == 0;
     if (discards) argv++, argc--;
+    const bool is_global = argc > 1 && std::strcmp(argv[1], "--global") == 0;
+    if (is_global) argv++, argc--;
     uint32_t context = 0;
     if (argc > 2 && std::strcmp(argv[1], "--context") == 0) {
         context = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 0));
@@ -70,9 +72,9 @@ int main(int argc, char** argv) {
     }
     const bool counts = argc > 5 && std::strcmp(argv[1], "--count") == 0;
     if (argc < 4) {
-        std::fprintf(
-            stderr, "usage: bench_session [--discard] [--context BITS] SUBBUF_BYTES SUBBUF_COUNT PATTERN...\n"
-                    "       bench_session --count KEY SUM HIST PATTERN...\n");
+        std::fprintf(stderr, "usage: bench_session [--discard] [--global] [--context BITS] SUBBUF_BYTES "
+                             "SUBBUF_COUNT PATTERN...\n"
+                             "       bench_session --count KEY SUM HIST PATTERN...\n");
         return 2;
     }
     ChannelConfig config;
@@ -86,6 +88,7 @@ int main(int argc, char** argv) {
         config.subbuf_count = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));
     }
     config.session_name = "bench";
+    config.is_global = is_global;
     config.context = context; /* PLUMB_CONTEXT_* */
     std::vector<Rule> rules;
     for (int i = counts ? 5 : 3; i < argc; i++) {
