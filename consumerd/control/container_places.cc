@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <set>
 
 namespace plumb {
@@ -87,16 +88,17 @@ std::shared_ptr<const Container> ContainerSearch::of_process(std::uint32_t proce
 
 /* Under the number by which it was called. */
 std::shared_ptr<const Container> ContainerSearch::find(std::uint64_t device, std::uint64_t mount_namespace) {
-    for (const auto& container : all()) {
-        if (container->device() != device) continue;
-        if (container->mount_namespace() == mount_namespace) return container;
-        auto same = container->called(mount_namespace);
-        if (!same) return nullptr;
-        for (auto& [other, known] : known_)
-            if (known == container) known = same;
-        return same;
-    }
-    return nullptr;
+    const auto found = std::find_if(known_.begin(), known_.end(), [&](const auto& each) {
+        return each.second && each.second->device() == device;
+    });
+    if (found == known_.end()) return nullptr;
+    const std::shared_ptr<const Container> container = found->second;
+    if (container->mount_namespace() == mount_namespace) return container;
+    auto same = container->called(mount_namespace);
+    if (!same) return nullptr;
+    for (auto& [other, known] : known_)
+        if (known == container) known = same;
+    return same;
 }
 
 std::vector<std::shared_ptr<const Container>> ContainerSearch::all() {

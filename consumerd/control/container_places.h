@@ -50,7 +50,7 @@ class ContainerSearch {
 public:
     /* Where a process of it looks; nothing if that is where ours do, or it can not be seen. */
     std::shared_ptr<const Container> of_process(std::uint32_t process_id);
-    /* One that was found before, by another search; nothing if it is gone. */
+    /* One that another search found before; nothing if all() has not found it. */
     std::shared_ptr<const Container> find(std::uint64_t device, std::uint64_t mount_namespace);
     /* All that there are: a look at each process. */
     std::vector<std::shared_ptr<const Container>> all();

@@ -121,6 +121,8 @@ Status SessionRecording::open_places(std::map<std::string, LeftTrace> left) {
 
 /* One that can not be had now is tried again: another user may hold it, and only his own programs are to suffer from that. */
 void SessionRecording::take_over_places() {
+    if (awaited_places_.empty()) return;
+    (void)containers_.all();
     for (auto each = awaited_places_.begin(); each != awaited_places_.end();) {
         const DescribedPlace words = each->words;
         UserPlace place{words.user_id, words.keeper, {}, words.user_there};
@@ -158,6 +160,8 @@ void SessionRecording::take_over_places() {
 
 /* Nobody is to wait for a controller any more. */
 void SessionRecording::give_up_places() {
+    if (description_.places.empty()) return;
+    (void)containers_.all();
     for (const DescribedPlace& words : description_.places) {
         UserPlace place{words.user_id, words.keeper, {}, words.user_there};
         if (words.device != 0) place.container = containers_.find(words.device, words.mount_namespace);
@@ -212,7 +216,7 @@ Report SessionRecording::tell_places() {
 std::uint64_t SessionRecording::look_at_places() {
     if (!places_) return UINT64_MAX;
     places_->goes_to(chunks_->path());
-    if (!awaited_places_.empty()) take_over_places();
+    take_over_places();
     const auto take_late = [this](const Result<Report>& joined) { take_joined(joined, true); };
     for (const Error& why : places_->end_truncated(take_late))
         tell(why.message());

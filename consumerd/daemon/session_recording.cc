@@ -381,6 +381,10 @@ Result<Json> SessionRecording::end() {
     if (Status unlinked = session_->remove_channel(); !unlinked && unlinked.error().number() != ENOENT)
         problems_.push_back(unlinked.error().message());
     if (const auto ended = session_->end(); !ended) problems_.push_back(ended.error().message());
+    for (const AwaitedPlace& each : awaited_places_)
+        problems_.push_back(
+            fmt::format("{} What was written there since is left for `plumb extract`.", each.told));
+    give_up_places();
     for (const std::string& folder : journal_folders())
         (void)!::unlink(journal_path(folder).c_str());
     answer["output"] = directory_->path();

@@ -246,7 +246,7 @@ class SessionUsers(TracedProgramTest):
         self.kill_worker()
         fcntl.flock(held, fcntl.LOCK_EX)
         self.wait_until(lambda: self.status().get("worker_pid", before) != before)
-        self.assertEqual(self.status()["places"], [])
+        self.assertEqual([place for place in self.status()["places"] if place["user"] == NOBODY], [])
         self.assertRegex(" ".join(self.status()["problems"]), rf"Programs of user {NOBODY}.*")
         held.close()
         self.wait_for_places(1)
@@ -255,6 +255,23 @@ class SessionUsers(TracedProgramTest):
         found = self.numbers()
         self.assert_exact(found[of_root.inside], last=counts[0] - 1)
         self.assert_exact(found[of_nobody.inside], last=counts[1] - 1)
+
+    def test_who_holds_his_channel_can_not_keep_a_session_that_is_destroyed(self):
+        program = Ticker(self, *as_user(NOBODY))
+        self.begin("--all-users")
+        self.wait_for_places(1)
+        channel = next(Path(f"/dev/shm/plumb-{NOBODY}").glob("channel-*"))
+        before = self.status()["worker_pid"]
+        with channel.open("rb") as held:
+            self.kill_worker()
+            fcntl.flock(held, fcntl.LOCK_EX)
+            self.wait_until(lambda: self.status().get("worker_pid", before) != before)
+            said = self.plumb("destroy", "all").stderr
+        self.assertRegex(said, rf"Programs of user {NOBODY}.*left for `plumb extract`")
+        program.end()
+        # Whoever makes a session there next does away with it.
+        self.plumb("record", "-q", "--user", NOBODY, "-o", f"{self.trace}-next", "--duration", "100ms")
+        self.assertFalse(channel.exists())
 
     def test_containers_that_vanish(self):
         self.begin("--all-users")
