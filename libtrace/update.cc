@@ -239,6 +239,12 @@ void switch_on() {
     });
 }
 
+// Before the generation is acknowledged: what is on has to be on in their words, too.
+void tell_objects() {
+    for (plumb_object* object = load_acquire(runtime.objects); object != nullptr; object = object->next)
+        if (object->updated != nullptr) object->updated(object);
+}
+
 bool ask() {
     request.version = PLUMB_QUERY_VERSION;
     request.process_id = runtime.process_id;
@@ -300,6 +306,7 @@ void update() {
     }
     attach_new();
     switch_on();
+    tell_objects();
     if (load_relaxed(runtime.quiesce_pending) == 0) acknowledge(answer.generation);
 }
 

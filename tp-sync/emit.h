@@ -174,6 +174,12 @@ PLUMB_HIDDEN uint64_t plumb_copy_view(unsigned char* to, const char* from, uint6
 
 // What a small object registers; initialised by the linker, so that a start does not touch more pages.
 constexpr plumb_object describe_this_object(uint32_t flags) {
-    return {
-        PLUMB_RUNTIME_VERSION, flags, __start_plumb_events, __stop_plumb_events, &plumb_setup, nullptr, {}};
+    return {PLUMB_RUNTIME_VERSION,
+            flags,
+            __start_plumb_events,
+            __stop_plumb_events,
+            &plumb_setup,
+            nullptr,
+            nullptr,
+            {}};
 }

@@ -85,7 +85,11 @@ struct plumb_object {
     struct plumb_event** events_end;
     struct plumb_writer_setup* setup; /* filled by plumb_register_object */
     struct plumb_object* next;        /* the runtime's */
-    uint64_t reserved[3];
+    /* NULL, or called at the end of each update, when `enabled` of all events of the process is what the rules want: for who keeps
+     * a word of his own beside it. As in a signal handler, with signals blocked, on a stack of the runtime's; an event may
+     * be switched off without a call, when its session ends. The object may have no events. Not behind plumb_unregister_object(). */
+    void (*updated)(struct plumb_object* object);
+    uint64_t reserved[2];
 };
 
 /*

@@ -19,8 +19,8 @@ extern "C" void (*plumb_inject_hook)(uint32_t point);
 namespace {
 
 plumb_writer_setup setup;
-plumb_object object = {PLUMB_RUNTIME_VERSION, 0, nullptr, nullptr, &setup, nullptr, {}};
-plumb_object second = {PLUMB_RUNTIME_VERSION, 0, nullptr, nullptr, &setup, nullptr, {}};
+plumb_object object = {PLUMB_RUNTIME_VERSION, 0, nullptr, nullptr, &setup, nullptr, nullptr, {}};
+plumb_object second = {PLUMB_RUNTIME_VERSION, 0, nullptr, nullptr, &setup, nullptr, nullptr, {}};
 
 thread_local bool is_slow = false;
 std::atomic<bool> is_in_update = false;
