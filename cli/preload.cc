@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -43,6 +44,17 @@ std::string runtime_of(const fs::path& probe) {
     return {};
 }
 
+/* What stands beside a probe in a folder of its name: libraries that are to be taken for others, by their names. The loader has to
+ * have them before those that the program needs, so they can not come as what the probe needs. */
+std::vector<fs::path> stand_ins_of(const fs::path& probe, const std::string& name) {
+    std::vector<fs::path> found;
+    std::error_code failed;
+    for (const fs::directory_entry& entry : fs::directory_iterator(probe.parent_path() / name, failed))
+        if (entry.path().filename().string().ends_with(".so.1")) found.push_back(entry.path());
+    std::sort(found.begin(), found.end());
+    return found;
+}
+
 Status append(std::string& value, const std::string& path) {
     if (path.find_first_of(": ") != std::string::npos)
         return Error("{} cannot be preloaded: the loader separates names by spaces and colons.", path);
@@ -73,6 +85,8 @@ Result<std::string> preload_variable(const std::vector<std::string>& probes, con
         const auto path = find_probe(probe);
         if (!path) return path.error();
         if (const auto added = append(value, *path); !added) return added.error();
+        for (const fs::path& stand_in : stand_ins_of(*path, probe))
+            if (const auto added = append(value, stand_in.string()); !added) return added.error();
         if (runtime.empty()) runtime = runtime_of(*path);
     }
     if (!runtime.empty())

@@ -4,6 +4,7 @@
 #   lib/libplumb.so.*, lib/libplumb.a     the runtime
 #   lib/plumb/tp-sync.o ...               the objects that applications link, by these names
 #   lib/plumb/libplumb-pthread.so         probes, for plumb record --preload
+#   lib/plumb/lttng/liblttng-ust*.so.1    stand in for LTTng-UST where libplumb-lttng.so is preloaded
 #   lib/plumb/plumb-init                  for plumb boot
 #   lib/cmake/plumb/                      find_package(plumb)
 #   lib/pkgconfig/plumb*.pc               plumb, plumb-sync, plumb-async, plumb-async-lib
@@ -38,6 +39,14 @@ function(plumb_install_all)
         file(RELATIVE_PATH up /${PLUMB_OBJECTS_DIR} /${CMAKE_INSTALL_LIBDIR})
         set_target_properties(plumb-pthread PROPERTIES INSTALL_RPATH "$ORIGIN/${up}")
         install(TARGETS plumb-pthread LIBRARY DESTINATION ${PLUMB_OBJECTS_DIR} NAMELINK_SKIP)
+    endif()
+    if(TARGET plumb-lttng)
+        file(RELATIVE_PATH up /${PLUMB_OBJECTS_DIR} /${CMAKE_INSTALL_LIBDIR})
+        set_target_properties(plumb-lttng PROPERTIES INSTALL_RPATH "$ORIGIN/${up}")
+        install(TARGETS plumb-lttng LIBRARY DESTINATION ${PLUMB_OBJECTS_DIR} NAMELINK_SKIP)
+        get_property(stand_ins GLOBAL PROPERTY plumb_lttng_stand_ins)
+        set_target_properties(${stand_ins} PROPERTIES INSTALL_RPATH "$ORIGIN/..;$ORIGIN/../${up}")
+        install(TARGETS ${stand_ins} LIBRARY DESTINATION ${PLUMB_OBJECTS_DIR}/lttng NAMELINK_SKIP)
     endif()
     if(TARGET plumb-init)
         install(TARGETS plumb-init RUNTIME DESTINATION ${PLUMB_OBJECTS_DIR})

@@ -1,0 +1,272 @@
+/*
+ * LTTng's description of an event becomes Plumb's, with the steps by which its probe function's writes become a payload.
+ *
+ * What Plumb's descriptions have no place for: more than 32 fields (those behind are left out, and each record counts as cut), integers
+ * of other than 1, 2, 4 or 8 bytes (shown as their bytes), arrays of more than 65,535 elements (become sequences, cut), bases 2
+ * and 8 (shown in base 10), ranges in enumerations that name more than 256 values (the field is an integer), model_emf_uri.
+ */
+#include "event.h"
+
+#include <plumb/abi/event.h>
+
+#include <string.h>
+
+#define LABELS_MAX 256u
+#define LABEL_TEXT_MAX 16384u
+#define DEFAULT_LOG_LEVEL PLUMB_DEBUG_LINE
+
+struct description {
+    struct plumb_event_field* fields;
+    struct step* steps;
+    struct arena* arena;
+    uint32_t field_count;
+    uint32_t step_count;
+    uint32_t more_bytes;
+    bool is_cut;
+    bool has_failed;
+};
+
+static struct plumb_event_field* new_field(struct description* to, const char* name, uint8_t type,
+                                           uint32_t size) {
+    struct plumb_event_field* const field = &to->fields[to->field_count++];
+    field->name = name;
+    field->type = type;
+    field->size = (uint8_t)size;
+    return field;
+}
+
+static void add_step(struct description* to, enum step_kind kind, uint32_t size, bool is_reversed) {
+    struct step* const step = &to->steps[to->step_count++];
+    step->kind = (uint8_t)kind;
+    step->size = (uint8_t)size;
+    step->is_reversed = is_reversed;
+}
+
+static bool is_plumb_size(uint32_t bytes) {
+    return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+}
+
+static uint8_t flags_of(const struct ust_integer* integer) {
+    return (uint8_t)((integer->is_signed ? PLUMB_FIELD_SIGNED : 0u) |
+                     (integer->base == 16 ? PLUMB_FIELD_HEX : 0u));
+}
+
+static bool is_swapped(const struct ust_integer* integer) {
+    return integer->is_reversed && integer->size_bits > 8;
+}
+
+static void add_fixed_step(struct description* to, const struct ust_integer* integer) {
+    const bool swapped = is_swapped(integer);
+    add_step(to, swapped ? STEP_REVERSE : STEP_COPY, integer->size_bits / 8, swapped);
+}
+
+/* What has no type of Plumb's is shown as its bytes, in the order in which they lie. */
+static void add_bytes(struct description* to, const char* name, uint64_t bytes) {
+    struct plumb_event_field* const field = new_field(to, name, PLUMB_FIELD_ARRAY, 1);
+    field->array_length = (uint16_t)bytes;
+    field->flags = PLUMB_FIELD_HEX;
+    add_step(to, STEP_COPY, 1, false);
+}
+
+static void add_integer(struct description* to, const char* name, const struct ust_integer* integer) {
+    const uint32_t size = integer->size_bits / 8;
+    if (!is_plumb_size(size)) {
+        add_bytes(to, name, size);
+        return;
+    }
+    new_field(to, name, PLUMB_FIELD_INTEGER, size)->flags = flags_of(integer);
+    add_fixed_step(to, integer);
+}
+
+static void add_float(struct description* to, const char* name, const struct ust_float* number) {
+    const uint32_t size = (number->exponent_bits + number->mantissa_bits) / 8;
+    if (size != 4 && size != 8) {
+        add_bytes(to, name, size != 0 ? size : sizeof(long double));
+        return;
+    }
+    new_field(to, name, PLUMB_FIELD_FLOAT, size);
+    add_step(to, number->is_reversed ? STEP_REVERSE : STEP_COPY, size, number->is_reversed);
+}
+
+/* ---- enumerations ---- */
+
+/* First and last value that an entry names; `next`: what it is if it does not say. */
+static void bounds_of(const struct ust_enum_entry* entry, uint64_t next, uint64_t* first, uint64_t* last) {
+    const bool is_auto = (entry->options & UST_ENUM_AUTO) != 0;
+    *first = is_auto ? next : entry->first.value;
+    *last = is_auto ? next : entry->last.value;
+}
+
+/* How many labels it takes, one for each value; 0: too many. */
+static uint32_t label_count_of(const struct ust_enumeration* from) {
+    uint64_t count = 0, text = 0, next = 0;
+    for (unsigned i = 0; i < from->entry_count; i++) {
+        uint64_t first, last;
+        bounds_of(from->entries[i], next, &first, &last);
+        if (last - first >= LABELS_MAX) return 0;
+        count += last - first + 1;
+        text += (last - first + 1) * (strlen(from->entries[i]->name) + 1);
+        if (count > LABELS_MAX || text > LABEL_TEXT_MAX) return 0;
+        next = last + 1;
+    }
+    return (uint32_t)count;
+}
+
+static void add_labels(struct description* to, struct plumb_event_field* field,
+                       const struct ust_enumeration* from) {
+    const uint32_t count = label_count_of(from);
+    uint64_t next = 0;
+    uint32_t used = 0;
+    if (count == 0) return;
+    struct plumb_event_label* const labels = arena_take(to->arena, count * sizeof(*labels));
+    if (labels == NULL) {
+        to->has_failed = true;
+        return;
+    }
+    for (unsigned i = 0; i < from->entry_count; i++) {
+        uint64_t first, last;
+        bounds_of(from->entries[i], next, &first, &last);
+        for (next = first; next != last + 1; next++, used++) {
+            labels[used].value = (int64_t)next;
+            labels[used].name = from->entries[i]->name;
+        }
+    }
+    field->type = PLUMB_FIELD_ENUM;
+    field->labels = labels;
+    field->label_count = (uint16_t)count;
+}
+
+static void add_enum(struct description* to, const char* name, const struct ust_enum* from) {
+    const struct ust_integer* const container = (const struct ust_integer*)from->container;
+    const uint32_t field_count = to->field_count;
+    add_integer(to, name, container);
+    if (is_plumb_size(container->size_bits / 8)) add_labels(to, &to->fields[field_count], from->enumeration);
+}
+
+/* ---- arrays and sequences ---- */
+
+static void add_array(struct description* to, const char* name, const struct ust_array* array) {
+    const struct ust_integer* const element = (const struct ust_integer*)array->element;
+    const uint32_t size = element->size_bits / 8;
+    if (array->encoding != UST_NO_TEXT) {
+        new_field(to, name, PLUMB_FIELD_STRING, 1);
+        add_step(to, STEP_STRING, 1, false);
+        to->more_bytes += 1;
+        return;
+    }
+    if (!is_plumb_size(size) || array->length > UINT16_MAX) {
+        new_field(to, name, PLUMB_FIELD_SEQUENCE, is_plumb_size(size) ? size : 1)->flags = flags_of(element);
+        add_step(to, STEP_SEQUENCE, is_plumb_size(size) ? size : 1, is_swapped(element));
+        to->more_bytes += 2;
+        return;
+    }
+    struct plumb_event_field* const field = new_field(to, name, PLUMB_FIELD_ARRAY, size);
+    field->array_length = (uint16_t)array->length;
+    field->flags = flags_of(element);
+    add_fixed_step(to, element);
+}
+
+static void add_sequence(struct description* to, const char* name, const struct ust_sequence* sequence) {
+    const struct ust_integer* const element = (const struct ust_integer*)sequence->element;
+    const uint32_t bytes = element->size_bits / 8;
+    const uint32_t size = is_plumb_size(bytes) ? bytes : 1;
+    const bool is_text = sequence->encoding != UST_NO_TEXT;
+    struct plumb_event_field* const field =
+        new_field(to, name, is_text ? PLUMB_FIELD_TEXT : PLUMB_FIELD_SEQUENCE, is_text ? 1 : size);
+    if (!is_text) field->flags = flags_of(element);
+    add_step(to, is_text ? STEP_TEXT : STEP_SEQUENCE, is_text ? 1 : size, is_swapped(element) && !is_text);
+    to->more_bytes += 2;
+}
+
+static void add_field(struct description* to, const struct ust_field* field) {
+    const struct ust_type* const type = field->type;
+    if (to->field_count == PLUMB_EVENT_MAX_FIELDS) {
+        add_step(to, STEP_SKIP, 1, false);
+        to->is_cut = true;
+        return;
+    }
+    switch (type->kind) {
+    case UST_INTEGER:
+        add_integer(to, field->name, (const struct ust_integer*)type);
+        return;
+    case UST_FLOAT:
+        add_float(to, field->name, (const struct ust_float*)type);
+        return;
+    case UST_ENUM:
+        add_enum(to, field->name, (const struct ust_enum*)type);
+        return;
+    case UST_STRING:
+        new_field(to, field->name, PLUMB_FIELD_STRING, 1);
+        add_step(to, STEP_STRING, 1, false);
+        to->more_bytes += 1;
+        return;
+    case UST_ARRAY:
+        add_array(to, field->name, (const struct ust_array*)type);
+        return;
+    case UST_SEQUENCE:
+        add_sequence(to, field->name, (const struct ust_sequence*)type);
+        return;
+    case UST_DYNAMIC:
+    case UST_STRUCT:
+        break;
+    }
+    add_step(to, STEP_SKIP, 1, false);
+    to->is_cut = true;
+}
+
+/* Whether the field is the length of the sequence behind it, which has a count of its own. */
+static bool is_length(const struct ust_class* from, size_t index) {
+    if (index + 1 == from->field_count) return false;
+    const struct ust_type* const behind = from->fields[index + 1]->type;
+    return behind->kind == UST_SEQUENCE && ((const struct ust_sequence*)behind)->length_name == NULL;
+}
+
+static void add_fields(struct description* to, const struct ust_class* from) {
+    for (size_t i = 0; i < from->field_count; i++) {
+        if (from->fields[i]->is_not_written) continue;
+        if (is_length(from, i))
+            add_step(to, STEP_SKIP, 1, false);
+        else
+            add_field(to, from->fields[i]);
+    }
+    add_step(to, STEP_END, 1, false);
+}
+
+static uint8_t log_level_of(const struct ust_event* from) {
+    if (from->log_level == NULL || *from->log_level == NULL) return DEFAULT_LOG_LEVEL;
+    const int level = **from->log_level;
+    return level >= PLUMB_EMERG && level <= PLUMB_DEBUG ? (uint8_t)level : DEFAULT_LOG_LEVEL;
+}
+
+static void connect(struct traced_event* traced, const struct ust_event* from) {
+    traced->common.struct_size = sizeof(traced->common);
+    traced->common.child = &traced->recorder;
+    traced->common.is_enabled = 1;
+    traced->recorder.struct_size = sizeof(traced->recorder);
+    traced->recorder.parent = &traced->common;
+    traced->recorder.channel = &record_channel;
+    traced->probes[0].function = from->class_of->callback;
+    traced->probes[0].data = &traced->common;
+    traced->signature = from->class_of->signature;
+    traced->event.info = &traced->info;
+}
+
+bool describe_event(struct traced_event* traced, const struct ust_event* from, struct arena* arena) {
+    const size_t count = from->class_of->field_count;
+    struct description to = {.arena = arena};
+    to.fields = arena_take(arena, (PLUMB_EVENT_MAX_FIELDS + 1) * sizeof(*to.fields));
+    to.steps = arena_take(arena, (count + 1) * sizeof(*to.steps));
+    if (to.fields == NULL || to.steps == NULL) return false;
+    add_fields(&to, from->class_of);
+    traced->info.provider = from->provider->name;
+    traced->info.name = from->name;
+    traced->info.fields = to.fields;
+    traced->info.field_count = (uint16_t)to.field_count;
+    traced->info.log_level = log_level_of(from);
+    traced->info.version = PLUMB_RUNTIME_VERSION;
+    traced->steps = to.steps;
+    traced->more_bytes = to.more_bytes;
+    traced->is_cut = to.is_cut;
+    connect(traced, from);
+    return !to.has_failed;
+}

@@ -1,0 +1,51 @@
+/*
+ * An event of a provider, between LTTng's description and Plumb's: what the provider's probe function is handed as its data,
+ * the event in Plumb's registry, and the steps by which one becomes a payload of the other.
+ */
+#ifndef PLUMB_PROBES_LTTNG_EVENT_H
+#define PLUMB_PROBES_LTTNG_EVENT_H
+
+#include "abi.h"
+#include "arena.h"
+
+#include <plumb/runtime.h>
+
+#include <stdbool.h>
+
+/* What is made of each call by which a probe function writes: one a field, two where a sequence's length goes before it. */
+enum step_kind {
+    STEP_END,     /* there should be no more; ignored */
+    STEP_SKIP,    /* of a field that is not recorded: the length before a sequence, what is behind the 32nd */
+    STEP_COPY,    /* as it lies there */
+    STEP_REVERSE, /* elements of the other byte order */
+    STEP_STRING,  /* a string, or an array of text */
+    STEP_SEQUENCE, /* a count, and elements */
+    STEP_TEXT      /* a count, and text */
+};
+
+struct step {
+    uint8_t kind; /* enum step_kind */
+    uint8_t size; /* bytes of an element */
+    uint8_t is_reversed;
+};
+
+struct traced_event {
+    struct plumb_event event;
+    struct ust_event_common common; /* the data of the probe function */
+    struct ust_recorder recorder;
+    struct ust_tracepoint_probe probes[2]; /* what the tracepoint calls: the probe function, and an end */
+    struct plumb_event_info info;
+    const char* signature;
+    const struct step* steps;
+    uint32_t name_hash;
+    uint32_t more_bytes; /* that a payload may take beyond what LTTng's takes */
+    bool is_cut;         /* not all of its fields are recorded */
+};
+
+/* Fills a zeroed event, with memory of the arena. False: there is none. */
+bool describe_event(struct traced_event* traced, const struct ust_event* from, struct arena* arena);
+
+/* What the events' probe functions call (record.c). */
+extern struct ust_channel record_channel;
+
+#endif

@@ -1,0 +1,93 @@
+/* Providers come and go: what their constructors and destructors call. */
+#include "reader.h"
+#include "registry.h"
+#include "ust.h"
+
+#include <plumb/control.h>
+#include <plumb/detail/writer.h>
+
+#include <stddef.h>
+
+/* What is returned for a provider that is not taken: its constructor ends the program where it gets NULL. */
+static struct provider refused;
+
+static bool fill(struct provider* provider) {
+    struct arena* const arena = &provider->arena;
+    const uint32_t count = provider->from->event_count;
+    struct plumb_event** const pointers = arena_take(arena, (count + 1) * sizeof(*pointers));
+    provider->events = arena_take(arena, (count + 1) * sizeof(*provider->events));
+    if (pointers == NULL || provider->events == NULL) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct ust_event* const from = provider->from->events[i];
+        struct traced_event* const traced = &provider->events[i];
+        if (!describe_event(traced, from, arena)) return false;
+        traced->name_hash = hash_of_name(traced->info.provider, traced->info.name);
+        pointers[i] = &traced->event;
+    }
+    provider->event_count = count;
+    provider->object.version = PLUMB_RUNTIME_VERSION;
+    provider->object.flags = PLUMB_OBJECT_ASYNC;
+    provider->object.setup = &plumb_setup;
+    provider->object.events_begin = pointers;
+    provider->object.events_end = pointers + count;
+    return true;
+}
+
+static struct provider* new_provider(const struct ust_provider* from) {
+    struct arena arena = {NULL};
+    struct provider* const provider = arena_take(&arena, sizeof(*provider));
+    if (provider == NULL) return NULL;
+    provider->arena = arena;
+    provider->from = from;
+    provider->stays = is_of_executable(from);
+    if (fill(provider)) return provider;
+    arena = provider->arena;
+    arena_give_back(&arena);
+    return NULL;
+}
+
+/* At the end: of two that have the same event, the first is recorded. */
+static void append(struct provider* provider) {
+    struct provider** place = &first_provider;
+    while (*place != NULL)
+        place = &(*place)->next;
+    *place = provider;
+}
+
+void* lttng_ust_probe_register(const struct ust_provider* from) {
+    if (from == NULL || from->major != UST_PROVIDER_MAJOR) return &refused;
+    if (!registry_lock()) return &refused;
+    struct provider* const provider = new_provider(from);
+    if (provider != NULL) {
+        append(provider);
+        link_all_modules();
+        plumb_register_object(&provider->object);
+    }
+    registry_unlock();
+    return provider != NULL ? provider : &refused;
+}
+
+static void take_from_list(const struct provider* provider) {
+    for (struct provider** place = &first_provider; *place != NULL; place = &(*place)->next)
+        if (*place == provider) {
+            *place = provider->next;
+            return;
+        }
+}
+
+/*
+ * In this order: no tracepoint leads to it; no update sees it, nor a state that was seen through it; nobody is in a probe function
+ * that a tracepoint had led to. Then it may be unmapped.
+ */
+void lttng_ust_probe_unregister(void* registered) {
+    struct provider* const provider = registered;
+    if (provider == NULL || provider == &refused || provider->stays || !registry_lock()) return;
+    take_from_list(provider);
+    unlink_provider(provider);
+    plumb_unregister_object(&provider->object);
+    plumb_refresh(); /* of what went over to another provider the state follows that one's */
+    wait_for_readers();
+    struct arena arena = provider->arena;
+    registry_unlock();
+    arena_give_back(&arena);
+}

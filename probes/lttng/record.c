@@ -1,0 +1,292 @@
+/*
+ * From a probe function's calls (reserve, a write for each field, commit) to one record.
+ *
+ * The payload is put together in the thread's own room, above that of whatever it has interrupted, and is written to the ring
+ * as a whole by commit: until then there is nothing that a kill, a jump or a fork could leave half done.
+ */
+#include "event.h"
+#include "reader.h"
+
+#include <plumb/abi/record.h>
+#include <plumb/detail/writer.h>
+
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+
+/* A record that is being put together; its payload stands behind it. */
+struct record {
+    struct traced_event* traced;
+    const struct step* step; /* of the next write */
+    unsigned char* at;
+    unsigned char* end;
+    struct ust_context* context; /* in the probe function's frame */
+    uint32_t used_before;        /* of the room, to be put back */
+    bool is_cut;
+    bool is_large; /* it is in a scratch buffer */
+    unsigned char payload[] __attribute__((aligned(16)));
+};
+
+/* The copy of strings, and the one into the ring, touch a little more than they use. */
+#define SLACK_BYTES 32u
+#define LARGE_BYTES (PLUMB_RECORD_MAX_BYTES - PLUMB_RECORD_HEADER_BYTES)
+_Static_assert(sizeof(struct record) + LARGE_BYTES + 8 <= PLUMB_SCRATCH_BYTES,
+               "a record fits a scratch buffer");
+
+static void begin(struct record* record, struct ust_context* context, struct traced_event* traced,
+                  uint32_t used_before, uint64_t room_bytes) {
+    record->traced = traced;
+    record->step = traced->steps;
+    record->at = record->payload;
+    record->end = record->payload + room_bytes;
+    record->context = context;
+    record->used_before = used_before;
+    record->is_cut = traced->is_cut;
+    record->is_large = false;
+    context->own = record;
+}
+
+/*
+ * The room is full: of records of handlers that jumped away, or because this one is large. On the stack that a thread usually runs on,
+ * who jumped away is whoever had his frame below ours. On an alternate stack nothing is known.
+ */
+static void take_back_room(struct reader* reader, const struct ust_context* context) {
+    stack_t stack;
+    if (sigaltstack(NULL, &stack) != 0 || (stack.ss_flags & SS_ONSTACK) != 0) return;
+    for (uint32_t at = 0; at < reader->used;) {
+        const struct record* const record = (const struct record*)(reader->room + at);
+        if ((uintptr_t)record->context < (uintptr_t)context) {
+            reader->used = at;
+            return;
+        }
+        at += (uint32_t)(sizeof(*record) + (size_t)(record->end - record->payload) + SLACK_BYTES);
+    }
+}
+
+static int reserve_large(struct ust_context* context, struct traced_event* traced) {
+    struct record* const record = plumb_scratch_acquire();
+    if (record == NULL) return -1;
+    begin(record, context, traced, 0, LARGE_BYTES - SLACK_BYTES);
+    record->is_large = true;
+    return 0;
+}
+
+static int reserve(struct ust_context* context) {
+    const struct ust_recorder* const recorder = context->recorder;
+    struct traced_event* const traced =
+        (struct traced_event*)((unsigned char*)recorder - offsetof(struct traced_event, recorder));
+    struct reader* const reader = lttng_ust_urcu_reader;
+    if (__builtin_expect(__atomic_load_n(&traced->event.enabled, __ATOMIC_RELAXED) == 0, 0)) return -1;
+    if (__builtin_expect(reader == NULL, 0)) return -1;
+    const uint64_t room_bytes = (context->data_bytes + traced->more_bytes + 15) & ~15ull;
+    const uint64_t bytes = sizeof(struct record) + room_bytes + SLACK_BYTES;
+    uint32_t used = reader->used;
+    if (__builtin_expect(context->data_bytes > READER_ROOM_BYTES || bytes > READER_ROOM_BYTES - used, 0)) {
+        if (context->data_bytes > READER_ROOM_BYTES || bytes > READER_ROOM_BYTES)
+            return reserve_large(context, traced);
+        take_back_room(reader, context);
+        used = reader->used;
+        if (bytes > READER_ROOM_BYTES - used) return reserve_large(context, traced);
+    }
+    struct record* const record = (struct record*)(reader->room + used);
+    record->context = context;
+    record->end = record->payload + room_bytes;
+    __atomic_signal_fence(__ATOMIC_RELEASE); /* a handler that looks through the room finds a whole record */
+    __atomic_store_n(&reader->used, used + (uint32_t)bytes, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_ACQUIRE);
+    begin(record, context, traced, used, room_bytes);
+    return 0;
+}
+
+static void commit(struct ust_context* context) {
+    struct record* const record = context->own;
+    struct plumb_event* const event = &record->traced->event;
+    const uint32_t bytes = (uint32_t)(record->at - record->payload);
+    memset(record->at, 0, 8); /* what is behind the payload goes into the ring, too */
+    if (__builtin_expect(!record->is_large && !record->is_cut, 1))
+        plumb_emit(event, record->payload, bytes);
+    else
+        plumb_emit_large(event, record->payload, bytes, record->is_cut);
+    if (__builtin_expect(record->is_large, 0)) {
+        plumb_scratch_release(record);
+        return;
+    }
+    struct reader* const reader = lttng_ust_urcu_reader;
+    reader->thread_id = plumb_thread_self.id;
+    __atomic_signal_fence(__ATOMIC_RELEASE);
+    __atomic_store_n(&reader->used, record->used_before, __ATOMIC_RELAXED);
+}
+
+static uint64_t room_of(const struct record* record) {
+    return (uint64_t)(record->end - record->at);
+}
+
+static const struct step* next_step(struct record* record) {
+    const struct step* const step = record->step;
+    if (step->kind != STEP_END) record->step++;
+    return step;
+}
+
+/* What is not there, or does not fit, becomes zeros, so that all that follows stands where it should; and is told. */
+static void put_nothing(struct record* record, uint64_t bytes) {
+    const uint64_t put = bytes < room_of(record) ? bytes : room_of(record);
+    memset(record->at, 0, put);
+    record->at += put;
+    record->is_cut = true;
+}
+
+static void reverse(unsigned char* at, uint64_t bytes, uint32_t size) {
+    for (; bytes >= size; at += size, bytes -= size) {
+        uint16_t two;
+        uint32_t four;
+        uint64_t eight;
+        switch (size) {
+        case 2:
+            memcpy(&two, at, 2);
+            two = __builtin_bswap16(two);
+            memcpy(at, &two, 2);
+            break;
+        case 4:
+            memcpy(&four, at, 4);
+            four = __builtin_bswap32(four);
+            memcpy(at, &four, 4);
+            break;
+        case 8:
+            memcpy(&eight, at, 8);
+            eight = __builtin_bswap64(eight);
+            memcpy(at, &eight, 8);
+            break;
+        default:
+            return;
+        }
+    }
+}
+
+/* Bytes of `count` elements that fit behind their count, which is written. */
+static uint64_t put_count(struct record* record, uint64_t count, uint32_t size) {
+    const uint64_t room = room_of(record);
+    uint64_t fits = room < 2 ? 0 : (room - 2) / size;
+    if (room < 2) {
+        put_nothing(record, 2);
+        return 0;
+    }
+    if (fits > UINT16_MAX) fits = UINT16_MAX;
+    if (fits > count) fits = count;
+    if (fits < count) record->is_cut = true;
+    const uint16_t written = (uint16_t)fits;
+    memcpy(record->at, &written, 2);
+    record->at += 2;
+    return fits * size;
+}
+
+static void put_sequence(struct record* record, const struct step* step, const void* from, uint64_t bytes) {
+    const uint64_t put = put_count(record, from != NULL ? bytes / step->size : 0, step->size);
+    if (put != 0) memcpy(record->at, from, put);
+    if (step->is_reversed) reverse(record->at, put, step->size);
+    record->at += put;
+}
+
+static void write_field(struct ust_context* context, const void* from, size_t bytes, size_t alignment) {
+    struct record* const record = context->own;
+    const struct step* const step = next_step(record);
+    (void)alignment;
+    if (__builtin_expect(step->kind == STEP_COPY, 1)) {
+        if (__builtin_expect(bytes > room_of(record) || from == NULL, 0)) {
+            put_nothing(record, bytes);
+            return;
+        }
+        unsigned char* const at = record->at;
+        record->at = at + bytes;
+        switch (bytes) {
+        case 8:
+            memcpy(at, from, 8);
+            return;
+        case 4:
+            memcpy(at, from, 4);
+            return;
+        case 2:
+            memcpy(at, from, 2);
+            return;
+        case 1:
+            *at = *(const unsigned char*)from;
+            return;
+        default:
+            memcpy(at, from, bytes);
+            return;
+        }
+    }
+    switch (step->kind) {
+    case STEP_REVERSE:
+        if (bytes > room_of(record) || from == NULL) {
+            put_nothing(record, bytes);
+            return;
+        }
+        memcpy(record->at, from, bytes);
+        reverse(record->at, bytes, step->size);
+        record->at += bytes;
+        return;
+    case STEP_SEQUENCE:
+    case STEP_TEXT:
+        put_sequence(record, step, from, bytes);
+        return;
+    case STEP_STRING: /* never: those come by the functions below */
+        put_nothing(record, 1);
+        return;
+    default:
+        return;
+    }
+}
+
+/* Up to its NUL, or `bytes_max`. Where the program changes it meanwhile, its length is that of what was copied. */
+static void put_string(struct record* record, const char* from, uint64_t bytes_max) {
+    uint64_t room = room_of(record);
+    if (room == 0 || from == NULL) {
+        put_nothing(record, 1);
+        return;
+    }
+    room -= 1;
+    const bool is_cut = bytes_max > room;
+    if (bytes_max < room) room = bytes_max;
+    const uint64_t copied = plumb_copy_string(record->at, from, room);
+    if (copied > room && is_cut) record->is_cut = true;
+    record->at += copied > room ? room : copied;
+    *record->at++ = 0;
+}
+
+/* The rest of a text that ends before is zeros, as LTTng has it. */
+static void put_text(struct record* record, const char* from, uint64_t bytes) {
+    const uint64_t put = put_count(record, from != NULL ? bytes : 0, 1);
+    uint64_t done = 0;
+    for (; done < put && from[done] != '\0'; done++)
+        record->at[done] = (unsigned char)from[done];
+    memset(record->at + done, 0, put - done);
+    record->at += put;
+}
+
+static void write_text(struct ust_context* context, const char* from, size_t bytes) {
+    struct record* const record = context->own;
+    const struct step* const step = next_step(record);
+    if (step->kind == STEP_STRING)
+        put_string(record, from, bytes);
+    else if (step->kind == STEP_TEXT || step->kind == STEP_SEQUENCE)
+        put_text(record, from, bytes / step->size);
+}
+
+/* `bytes` counts the NUL. */
+static void write_string(struct ust_context* context, const char* from, size_t bytes) {
+    write_text(context, from, bytes != 0 ? bytes - 1 : 0);
+}
+
+static struct ust_operations operations = {
+    .struct_size = sizeof(operations),
+    .reserve = reserve,
+    .commit = commit,
+    .write = write_field,
+    .write_string = write_string,
+    .write_padded = write_text,
+};
+static struct ust_session session = {.struct_size = sizeof(session), .is_active = 1};
+static struct ust_channel_common common = {
+    .struct_size = sizeof(common), .child = &record_channel, .is_enabled = 1, .session = &session};
+struct ust_channel record_channel = {
+    .struct_size = sizeof(record_channel), .parent = &common, .operations = &operations};

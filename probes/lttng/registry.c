@@ -1,0 +1,135 @@
+#include "registry.h"
+
+#include <link.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+struct provider* first_provider;
+struct module* first_module;
+
+/* ---- the lock ---- */
+
+/* The thread that has it; 0: nobody. In a forked child it may be one of the parent's. */
+static uint32_t owner;
+
+#define LOCK_TRIES 20000 /* of a millisecond: longer than anybody has it */
+
+static uint32_t own_thread_id(void) {
+    return (uint32_t)syscall(SYS_gettid);
+}
+
+bool registry_lock(void) {
+    const struct timespec millisecond = {0, 1000000};
+    const uint32_t self = own_thread_id();
+    for (int tries = 0; tries < LOCK_TRIES; tries++) {
+        uint32_t there = 0;
+        if (__atomic_compare_exchange_n(&owner, &there, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return true;
+        if (there == self) return false;
+        if (syscall(SYS_tgkill, getpid(), there, 0) != 0 && /* it was the parent's, or was killed */
+            __atomic_compare_exchange_n(&owner, &there, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return true;
+        nanosleep(&millisecond, NULL);
+    }
+    return false;
+}
+
+void registry_unlock(void) {
+    __atomic_store_n(&owner, 0, __ATOMIC_RELEASE);
+}
+
+/* ---- names ---- */
+
+uint32_t hash_of_name(const char* provider, const char* event) {
+    uint32_t hash = 0x811c9dc5u;
+    for (; *provider != '\0'; provider++)
+        hash = (hash ^ (unsigned char)*provider) * 0x01000193u;
+    hash = (hash ^ ':') * 0x01000193u;
+    for (; *event != '\0'; event++)
+        hash = (hash ^ (unsigned char)*event) * 0x01000193u;
+    return hash;
+}
+
+struct place {
+    uintptr_t address;
+    int is_there;
+};
+
+static int look_into_first(struct dl_phdr_info* info, size_t bytes, void* data) {
+    struct place* const place = data;
+    (void)bytes;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr)* const segment = &info->dlpi_phdr[i];
+        const uintptr_t begin = info->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_LOAD && place->address - begin < segment->p_memsz) place->is_there = 1;
+    }
+    return 1; /* the executable is the first; no further */
+}
+
+bool is_of_executable(const void* address) {
+    struct place place = {(uintptr_t)address, 0};
+    dl_iterate_phdr(look_into_first, &place);
+    return place.is_there != 0;
+}
+
+/* ---- links ---- */
+
+static bool is_same(const struct link* link, const struct traced_event* traced) {
+    const struct ust_tracepoint* const tracepoint = link->tracepoint;
+    return link->name_hash == traced->name_hash && strcmp(tracepoint->event_name, traced->info.name) == 0 &&
+           strcmp(tracepoint->provider_name, traced->info.provider) == 0 &&
+           strcmp(tracepoint->signature, traced->signature) == 0;
+}
+
+static struct traced_event* event_of(const struct link* link) {
+    for (struct provider* provider = first_provider; provider != NULL; provider = provider->next)
+        for (uint32_t i = 0; i < provider->event_count; i++)
+            if (is_same(link, &provider->events[i])) return &provider->events[i];
+    return NULL;
+}
+
+/* The array before the word that leads to it, and the state by the next update. */
+static void set_link(struct link* link, struct traced_event* traced) {
+    __atomic_store_n(&link->tracepoint->probes, traced->probes, __ATOMIC_RELEASE);
+    __atomic_store_n(&link->event, traced, __ATOMIC_RELEASE);
+}
+
+static void clear_link(struct link* link) {
+    __atomic_store_n(&link->event, NULL, __ATOMIC_RELEASE);
+    __atomic_store_n(&link->tracepoint->state, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&link->tracepoint->probes, NULL, __ATOMIC_RELEASE);
+}
+
+void link_module(struct module* module) {
+    for (uint32_t i = 0; i < module->link_count; i++) {
+        struct link* const link = &module->links[i];
+        struct traced_event* const traced = link->event == NULL ? event_of(link) : NULL;
+        if (traced != NULL) set_link(link, traced);
+    }
+}
+
+void link_all_modules(void) {
+    for (struct module* module = first_module; module != NULL; module = module->next)
+        link_module(module);
+}
+
+static bool is_event_of(const struct provider* provider, const struct traced_event* traced) {
+    return traced >= provider->events && traced < provider->events + provider->event_count;
+}
+
+/* The provider is not among those that are registered any more. */
+void unlink_provider(const struct provider* provider) {
+    for (struct module* module = first_module; module != NULL; module = module->next)
+        for (uint32_t i = 0; i < module->link_count; i++) {
+            struct link* const link = &module->links[i];
+            if (!is_event_of(provider, link->event)) continue;
+            struct traced_event* const other = event_of(link);
+            if (other != NULL)
+                set_link(link, other);
+            else
+                clear_link(link);
+        }
+}

@@ -1,0 +1,64 @@
+/*
+ * Providers and the tracepoints that are theirs, met by name and signature whichever comes first.
+ *
+ *   provider   a list of events with probe functions: one object in Plumb's registry, with as many events
+ *   module     the tracepoints of one executable or shared object: one object without events, which has their `state` follow
+ *              that of the events they are linked to
+ *
+ * An event may have any number of tracepoints, a tracepoint one event: that of the provider which came first, and when that
+ * goes, of the next one. Of the executable nothing is ever taken back: when its destructors run, other threads trace on.
+ *
+ * What update signals read of this (the links of modules) is changed by single stores, and freed only behind
+ * plumb_unregister_object(), which waits for updates.
+ */
+#ifndef PLUMB_PROBES_LTTNG_REGISTRY_H
+#define PLUMB_PROBES_LTTNG_REGISTRY_H
+
+#include "event.h"
+
+struct provider {
+    struct plumb_object object; /* first: this is how an update finds it */
+    const struct ust_provider* from;
+    struct provider* next; /* that came later */
+    struct arena arena;
+    uint32_t event_count;
+    bool stays; /* of the executable */
+    struct traced_event* events;
+};
+
+struct link {
+    struct ust_tracepoint* tracepoint;
+    struct traced_event* event; /* NULL: there is none */
+    uint32_t name_hash;
+};
+
+struct module {
+    struct plumb_object object;
+    struct ust_tracepoint* const* tracepoints;
+    struct module* next;
+    struct arena arena;
+    uint32_t link_count;
+    bool stays;
+    struct link* links;
+};
+
+/* Held for as long as something is registered or taken back. False: this thread has it already, and a handler came in between. */
+bool registry_lock(void);
+void registry_unlock(void);
+
+/* Registered, in the order in which they came. With the lock held. */
+extern struct provider* first_provider;
+extern struct module* first_module;
+
+uint32_t hash_of_name(const char* provider, const char* event);
+
+/* Whether the address belongs to the executable. */
+bool is_of_executable(const void* address);
+
+/* With the lock held: links what is not linked and can be. */
+void link_module(struct module* module);
+void link_all_modules(void);
+/* Takes all tracepoints from the provider's events, and gives them to others that have them. */
+void unlink_provider(const struct provider* provider);
+
+#endif

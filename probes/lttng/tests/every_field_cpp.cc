@@ -1,0 +1,1 @@
+#include "every_field.c"
