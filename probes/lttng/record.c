@@ -48,14 +48,14 @@ static void begin(struct record* record, struct ust_context* context, struct tra
 
 /*
  * The room is full: of records of handlers that jumped away, or because this one is large. On the stack that a thread usually runs on,
- * who jumped away is whoever had his frame below ours. On an alternate stack nothing is known.
+ * who jumped away is whoever had his frame below ours, or in its place. On an alternate stack nothing is known.
  */
 static void take_back_room(struct reader* reader, const struct ust_context* context) {
     stack_t stack;
     if (sigaltstack(NULL, &stack) != 0 || (stack.ss_flags & SS_ONSTACK) != 0) return;
     for (uint32_t at = 0; at < reader->used;) {
         const struct record* const record = (const struct record*)(reader->room + at);
-        if ((uintptr_t)record->context < (uintptr_t)context) {
+        if ((uintptr_t)record->context <= (uintptr_t)context) {
             reader->used = at;
             return;
         }
