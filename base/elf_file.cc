@@ -88,7 +88,8 @@ Status ElfFile::load(const std::string& name) {
     if (!segments) return segments.error();
     const Status sections = load_sections(header, name);
     if (!sections) return sections.error();
-    if (section("plumb_events") != nullptr) load_relocations();
+    if (section("plumb_events") != nullptr || section("lttng_ust_tracepoints_ptrs") != nullptr)
+        load_relocations();
     return ok();
 }
 

@@ -4,6 +4,7 @@
  */
 #include "cli/command.h"
 #include "cli/list_kernel.h"
+#include "cli/list_lttng.h"
 #include "cli/list_markers.h"
 #include "cli/list_users.h"
 #include "cli/losses.h"
@@ -66,6 +67,13 @@ std::vector<EventDescription> chosen(const std::vector<EventDescription>& all, c
     for (const EventDescription& event : all)
         if (patterns_want(options.patterns, event.full_name())) events.push_back(event);
     return events;
+}
+
+std::vector<LttngTracepoint> chosen(const std::vector<LttngTracepoint>& all, const ListOptions& options) {
+    std::vector<LttngTracepoint> tracepoints;
+    for (const LttngTracepoint& tracepoint : all)
+        if (patterns_want(options.patterns, tracepoint.full_name())) tracepoints.push_back(tracepoint);
+    return tracepoints;
 }
 
 struct ListedSession {
@@ -171,9 +179,10 @@ void print_event(const EventDescription& event, std::size_t width, const std::ve
         print_out("        {}: {}\n", escaped(field.name), escaped(field.type_name()));
 }
 
-std::size_t width_of(const std::vector<EventDescription>& events) {
+template <typename Named>
+std::size_t width_of(const std::vector<Named>& events) {
     std::size_t width = 0;
-    for (const EventDescription& event : events)
+    for (const Named& event : events)
         width = std::max(width, escaped(event.full_name()).size());
     return width;
 }
@@ -188,14 +197,19 @@ void print_process(const RunningProcess& running, const ListOptions& options) {
     std::set<std::string> shown;
     for (const TracedObject& object : process.objects) {
         const std::vector<EventDescription> events = chosen(object.content.events, options);
-        if (events.empty()) continue;
-        const std::size_t width = width_of(events);
+        const std::vector<LttngTracepoint> lttng = chosen(object.content.lttng, options);
+        if (events.empty() && lttng.empty()) continue;
+        const std::size_t width = std::max(width_of(events), width_of(lttng));
         if (options.verbose && process.objects.size() > 1) print_out("  {}\n", escaped(object.path));
         for (const EventDescription& event : events) {
             /* The same event of several objects is one event. */
             if (!options.verbose && !shown.insert(event.full_name()).second) continue;
             print_event(event, width, sessions_with(*running.rules, process, event), options.verbose);
         }
+        for (const LttngTracepoint& tracepoint : lttng)
+            if (options.verbose || shown.insert(tracepoint.full_name()).second)
+                print_lttng(tracepoint, width, sessions_with(*running.rules, process, as_event(tracepoint)),
+                            options.verbose);
     }
     for (const std::string& note : process.notes)
         print_error("plumb: process {}: {}\n", process.process_id, escaped(note));
@@ -236,7 +250,8 @@ void print_left(const std::vector<LeftChannel>& left) {
 bool has_chosen(const TracedProcess& process, const ListOptions& options) {
     if (options.patterns.empty()) return true;
     return std::any_of(process.objects.begin(), process.objects.end(), [&](const TracedObject& object) {
-        return !chosen(object.content.events, options).empty();
+        return !chosen(object.content.events, options).empty() ||
+               !chosen(object.content.lttng, options).empty();
     });
 }
 
@@ -277,7 +292,16 @@ Json json_of(const RunningProcess& running, const ListOptions& options) {
             json["sessions"] = sessions_with(*running.rules, process, event);
             events.push_back(std::move(json));
         }
-        objects.push_back({{"path", object.path}, {"base", object.base}, {"events", std::move(events)}});
+        Json lttng = Json::array();
+        for (const LttngTracepoint& tracepoint : chosen(object.content.lttng, options)) {
+            Json json = json_of(tracepoint);
+            json["sessions"] = sessions_with(*running.rules, process, as_event(tracepoint));
+            lttng.push_back(std::move(json));
+        }
+        objects.push_back({{"path", object.path},
+                           {"base", object.base},
+                           {"events", std::move(events)},
+                           {"lttng", std::move(lttng)}});
     }
     return {{"pid", process.process_id},
             {"name", process.name},
@@ -376,6 +400,7 @@ int list_files(const ListOptions& options) {
         for (const std::string& note : found->notes)
             print_error("plumb: {}: {}\n", escaped(file), escaped(note));
         const std::vector<EventDescription> events = chosen(found->events, options);
+        const std::vector<LttngTracepoint> lttng = chosen(found->lttng, options);
         std::vector<Marker> markers = markers_of_file(file);
         std::erase_if(markers, [&](const Marker& marker) {
             return !patterns_want(options.patterns, marker.full_name());
@@ -384,19 +409,25 @@ int list_files(const ListOptions& options) {
             Json list = Json::array();
             for (const EventDescription& event : events)
                 list.push_back(json_of(event));
+            Json lttng_list = Json::array();
+            for (const LttngTracepoint& tracepoint : lttng)
+                lttng_list.push_back(json_of(tracepoint));
             files.push_back({{"path", file},
                              {"links_plumb", found->links_plumb},
                              {"events", std::move(list)},
+                             {"lttng", std::move(lttng_list)},
                              {"markers", json_of(markers)},
                              {"notes", found->notes}});
             continue;
         }
         if (options.files.size() > 1) print_out("{}\n", escaped(file));
-        const std::size_t width = width_of(events);
+        const std::size_t width = std::max(width_of(events), width_of(lttng));
         for (const EventDescription& event : events)
             print_event(event, width, {}, options.verbose);
+        for (const LttngTracepoint& tracepoint : lttng)
+            print_lttng(tracepoint, width, {}, options.verbose);
         print_markers(markers, options.verbose);
-        if (events.empty() && markers.empty()) print_none(file, found->events);
+        if (events.empty() && lttng.empty() && markers.empty()) print_none(file, found->events);
     }
     if (options.json) print_object({{"files", std::move(files)}});
     return status;

@@ -1,0 +1,27 @@
+/*
+ * The part of `plumb list` that shows tracepoints of LTTng-UST: what `plumb record --preload lttng` records.
+ */
+#ifndef PLUMB_CLI_LIST_LTTNG_H
+#define PLUMB_CLI_LIST_LTTNG_H
+
+#include "consumerd/event/elf_events.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+#include <vector>
+
+namespace plumb {
+
+/* One line; with `verbose`, the arguments below. `sessions`: in which it is on. */
+void print_lttng(const LttngTracepoint& tracepoint, std::size_t width,
+                 const std::vector<std::string>& sessions, bool verbose);
+
+/* For the rules of sessions: its log level is not known, and taken to be LTTng's usual one. */
+EventDescription as_event(const LttngTracepoint& tracepoint);
+
+nlohmann::ordered_json json_of(const LttngTracepoint& tracepoint);
+
+} // namespace plumb
+
+#endif
