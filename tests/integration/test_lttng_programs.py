@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+# cmake-timeout: 600
+# cmake-lock: lttng
+"""Programs that are instrumented for LTTng-UST: what Plumb records of them is what LTTng records, and exact; nothing ends them."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+BUILD = Path(os.environ["PLUMB_BUILD_DIR"]).resolve()
+PLUMB = BUILD / "cli/plumb"
+PROBE = BUILD / "probes/lttng/libplumb-lttng.so"
+STAND_INS = BUILD / "probes/lttng/lttng"
+PROGRAMS = BUILD / "probes/lttng/tests"
+BUFFERS = ["--subbuf-size", "1M", "--subbuf-count", "16"]
+
+
+def is_sanitized():
+    symbols = subprocess.run(["nm", "-D", PROBE], capture_output=True, text=True, check=True).stdout
+    return any(name in symbols for name in ("__asan_", "__tsan_", "__ubsan_"))
+
+
+def lines_of(trace):
+    """Events and fields as babeltrace2 prints them, without times and contexts."""
+    done = subprocess.run(["babeltrace2", "--no-delta", "--names=payload", trace], capture_output=True, text=True,
+                          timeout=200, check=True)
+    lines = []
+    for line in done.stdout.splitlines():
+        found = re.search(r"\s([\w.-]+:[\w.-]+): (?:\{ [^{}]* \}, )*(\{.*\})$", line)
+        assert found, line
+        if not found.group(1).startswith("plumb_statedump:"):
+            lines.append(f"{found.group(1)}: {found.group(2)}")
+    return lines
+
+
+def program_counts(output):
+    """{"storm:number": 17, ...} of what a program says that it has traced."""
+    counts = {}
+    for name, count in re.findall(r"^(number|name|in_handler) (\d+)$", output, re.MULTILINE):
+        counts[f"storm:{name}"] = counts.get(f"storm:{name}", 0) + int(count)
+    return {name: count for name, count in counts.items() if count}
+
+
+class LttngProgramTest(unittest.TestCase):
+    def setUp(self):
+        self.directory = Path(tempfile.mkdtemp(prefix="plumb-lttng-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.trace = self.directory / "trace"
+
+    def record(self, *command, preload=True, options=(), timeout=100, environment=None):
+        """What the program printed. It has to end well, and nothing may be lost."""
+        shutil.rmtree(self.trace, ignore_errors=True)
+        done = subprocess.run(
+            [PLUMB, "record", *BUFFERS, "-o", self.trace, *(["--preload", "lttng"] if preload else []), *options,
+             "--", *map(str, command)], capture_output=True, text=True, timeout=timeout, check=False,
+            env=dict(os.environ, **(environment or {})))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("Nothing was lost.", done.stderr, done.stdout + done.stderr)
+        self.recorded = {name: int(count.replace(",", ""))
+                         for count, name in re.findall(r"^ +([\d,]+)  (\S+:\S+)$", done.stderr, re.MULTILINE)}
+        return done.stdout
+
+    def events(self):
+        """How many of each name, as babeltrace2 counts them."""
+        counts = {}
+        for line in lines_of(self.trace):
+            name = line.split(": ", 1)[0]
+            counts[name] = counts.get(name, 0) + 1
+        return counts
+
+    def check_counts(self, *command, **how):
+        output = self.record(*command, **how)
+        self.assertTrue(program_counts(output), output)
+        self.assertEqual(self.events(), program_counts(output))
+
+
+class SessionDaemon:
+    """LTTng's own, where none runs."""
+
+    def __enter__(self):
+        self.daemon = None
+        if subprocess.run(["lttng", "list"], capture_output=True, check=False).returncode != 0:
+            self.daemon = subprocess.Popen(["lttng-sessiond", "--no-kernel"], stdin=subprocess.DEVNULL,
+                                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            for _ in range(100):
+                time.sleep(0.1)
+                if subprocess.run(["lttng", "list"], capture_output=True, check=False).returncode == 0:
+                    break
+        return self
+
+    def __exit__(self, *_):
+        if self.daemon is not None:
+            self.daemon.terminate()
+            self.daemon.wait(timeout=60)
+
+    @staticmethod
+    def record(directory, *command):
+        name = f"plumb-test-{os.getpid()}"
+        for step in (["create", name, f"--output={directory}"],
+                     ["enable-event", "-u", "-s", name, "every_field:*,lttng_ust_tracef:*,lttng_ust_tracelog:*"],
+                     ["start", name]):
+            subprocess.run(["lttng", *step], capture_output=True, check=True, timeout=60)
+        try:
+            subprocess.run(list(map(str, command)), check=True, timeout=60)
+        finally:
+            subprocess.run(["lttng", "destroy", name], capture_output=True, check=True, timeout=60)
+
+
+class SameAsLttng(LttngProgramTest):
+    """The same binary under both."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = SessionDaemon()
+        cls.daemon.__enter__()
+        cls.addClassCleanup(cls.daemon.__exit__)
+
+    def check(self, *command):
+        self.daemon.record(self.directory / "lttng", *command)
+        theirs = lines_of(self.directory / "lttng")
+        self.record(*command)
+        ours = lines_of(self.trace)
+        self.assertEqual(len(theirs), 34 * 3)
+        # An enumeration with ranges of more than 256 values is an integer in Plumb's description.
+        theirs = [re.sub(r'(wide_enum: .* b = )\( "\w+" : container = (\d+) \)', r"\1\2", line) for line in theirs]
+        self.assertEqual(ours, theirs)
+
+    def test_c(self):
+        self.check(PROGRAMS / "lttng_every_field", 3)
+
+    def test_cpp(self):
+        self.check(PROGRAMS / "lttng_every_field_cpp", 3)
+
+    def test_not_position_independent_and_not_optimised(self):
+        self.check(PROGRAMS / "lttng_every_field_plain", 3)
+
+    def test_with_read_side_inlined(self):
+        self.check(PROGRAMS / "lttng_every_field_lgpl", 3)
+
+    def test_loaded_provider(self):
+        self.check(PROGRAMS / "lttng_every_field_loaded", 3, PROGRAMS / "liblttng_every_field_probe.so")
+
+
+class Exact(LttngProgramTest):
+    """Against what the programs count themselves."""
+
+    def test_threads(self):
+        self.check_counts(PROGRAMS / "lttng_storm", "threads", 8, 20000)
+
+    def test_handlers(self):
+        self.check_counts(PROGRAMS / "lttng_storm", "handlers", 4, 30000)
+
+    def test_handlers_with_read_side_inlined(self):
+        self.check_counts(PROGRAMS / "lttng_storm_lgpl", "handlers", 4, 30000)
+
+    def test_forks(self):
+        self.check_counts(PROGRAMS / "lttng_storm", "forks", 40, 100)
+
+    def test_execs(self):
+        self.check_counts(PROGRAMS / "lttng_storm", "execs", 40, 100)
+
+    def test_threads_that_end(self):
+        self.check_counts(PROGRAMS / "lttng_storm", "leave", 300)
+
+    def test_plugins(self):
+        output = self.record(PROGRAMS / "lttng_storm", "plugins", PROGRAMS / "liblttng_storm_plugin.so", 100, 10)
+        self.assertEqual(self.recorded["storm:name"], program_counts(output)["storm:name"])
+
+    def test_path_alone(self):
+        self.check_counts(PROGRAMS / "lttng_storm", "threads", 2, 1000, preload=False,
+                          environment={"LD_LIBRARY_PATH": str(STAND_INS)})
+
+    def test_killed(self):
+        said = self.directory / "said"
+        self.record("sh", "-c", f"'{PROGRAMS}/lttng_storm' endless > '{said}' & sleep 0.5; kill -9 $!; wait $! || true")
+        said = int(said.read_text().splitlines()[-2])
+        numbers = [int(re.search(r"number = (\d+)", line).group(1)) for line in lines_of(self.trace)]
+        self.assertEqual(numbers, list(range(len(numbers))))
+        self.assertGreater(len(numbers), said)
+
+    def test_filter(self):
+        self.record(PROGRAMS / "lttng_storm", "threads", 2, 1000,
+                    options=["-e", "storm:name", "--filter", 'name == "short" && number < 10'])
+        self.assertEqual(self.events(), {"storm:name": 12})
+
+    def test_log_levels(self):
+        self.record(PROGRAMS / "lttng_every_field", 1, options=["--log-level", "warning"])
+        self.assertEqual(self.events(), {"every_field:instance": 1,
+                                         "lttng_ust_tracelog:LTTNG_UST_TRACEPOINT_LOGLEVEL_WARNING": 1,
+                                         "lttng_ust_tracelog:LTTNG_UST_TRACEPOINT_LOGLEVEL_EMERG": 1})
+
+
+class Survives(LttngProgramTest):
+    """What is not exact by its nature: the program ends as it would."""
+
+    def test_jumps_out_of_tracepoints(self):
+        for program in ("lttng_storm", "lttng_storm_lgpl"):
+            self.record(PROGRAMS / program, "jumps", 300)
+            self.assertGreater(self.recorded["storm:name"], 300)
+
+    def test_providers_unloaded_under_fire(self):
+        self.record(PROGRAMS / "lttng_storm_dynamic", "providers", PROGRAMS / "liblttng_storm_provider.so", 100)
+        self.assertGreater(self.recorded["storm:number"], 1000)
+
+    def test_ends_while_threads_trace(self):
+        for _ in range(20):
+            self.record(PROGRAMS / "lttng_storm", "exit", 4)
+
+    def test_not_recorded(self):
+        """Through the path alone, with nobody who records."""
+        for command in (["threads", "4", "1000"], ["providers", PROGRAMS / "liblttng_storm_provider.so", "300"],
+                        ["exit", "4"], ["forks", "10", "10"]):
+            program = "lttng_storm_dynamic" if command[0] == "providers" else "lttng_storm"
+            done = subprocess.run([PROGRAMS / program, *command], timeout=100, check=False, capture_output=True,
+                                  env=dict(os.environ, LD_LIBRARY_PATH=str(STAND_INS)))
+            self.assertEqual((done.returncode, done.stderr), (0, b""), command)
+
+
+class OnAndOff(LttngProgramTest):
+    """A program that runs: recorded for a while, several times, and not between."""
+
+    def test_late(self):
+        with subprocess.Popen([PROGRAMS / "lttng_storm", "endless"], stdout=subprocess.DEVNULL,
+                              env=dict(os.environ, LD_LIBRARY_PATH=str(STAND_INS))) as program:
+            try:
+                last = -1
+                for _ in range(3):
+                    shutil.rmtree(self.trace, ignore_errors=True)
+                    subprocess.run([PLUMB, "record", *BUFFERS, "-o", self.trace, "--duration", "0.2s", "-p",
+                                    str(program.pid)], check=True, timeout=60, capture_output=True)
+                    numbers = [int(re.search(r"number = (\d+)", line).group(1)) for line in lines_of(self.trace)]
+                    self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(numbers))))
+                    self.assertGreater(numbers[0], last + 1)
+                    last = numbers[-1]
+            finally:
+                program.send_signal(signal.SIGKILL)
+
+
+class Listed(LttngProgramTest):
+    def test_file(self):
+        done = subprocess.run([PLUMB, "list", "--json", PROGRAMS / "lttng_storm", PROGRAMS / "lttng_every_field_plain"],
+                              capture_output=True, text=True, check=True)
+        storm, every_field = json.loads(done.stdout)["files"]
+        self.assertEqual([each["tracepoint"] for each in storm["lttng"]],
+                         ["storm:in_handler", "storm:name", "storm:number"])
+        self.assertEqual(storm["lttng"][1]["arguments"], "const char*, name, uint64_t, number")
+        self.assertIn("every_field:sequences", [each["tracepoint"] for each in every_field["lttng"]])
+
+    def test_process(self):
+        with subprocess.Popen([PROGRAMS / "lttng_storm", "endless"], stdout=subprocess.DEVNULL,
+                              env=dict(os.environ, LD_LIBRARY_PATH=str(STAND_INS))) as program:
+            try:
+                time.sleep(0.5)
+                done = subprocess.run([PLUMB, "list", "--json"], capture_output=True, text=True, check=True)
+                found = [process for process in json.loads(done.stdout)["processes"] if process["pid"] == program.pid]
+                names = [each["tracepoint"] for part in found[0]["objects"] for each in part["lttng"]]
+                self.assertEqual(names, ["storm:in_handler", "storm:name", "storm:number"])
+            finally:
+                program.send_signal(signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    if not (PROGRAMS / "lttng_storm").exists() or is_sanitized():
+        print("the programs are not built (LTTng-UST's headers are not installed), or the probe is built with a sanitizer")
+        sys.exit(77)
+    unittest.main(verbosity=2)
