@@ -114,6 +114,7 @@ std::vector<ListedSession> sessions_of(const plumb_rule_set& rules, const UserDi
 struct RunningProcess {
     TracedProcess process;
     std::shared_ptr<const plumb_rule_set> rules; /* where it looks */
+    std::vector<LttngTracepoint> lttng;
 };
 
 /* What there is to say of a user's running programs. A recording may have a part in each directory. */
@@ -145,8 +146,10 @@ Status find_running_in(const UserDirectory& directory, Running& running) {
             }))
             running.sessions.push_back(std::move(listed));
     const std::shared_ptr<const plumb_rule_set> shared = std::move(*rules);
-    for (TracedProcess& process : *processes)
-        running.processes.push_back({std::move(process), shared});
+    for (TracedProcess& process : *processes) {
+        std::vector<LttngTracepoint> lttng = lttng_of_process(process.process_id);
+        running.processes.push_back({std::move(process), shared, std::move(lttng)});
+    }
     return ok();
 }
 
@@ -197,20 +200,19 @@ void print_process(const RunningProcess& running, const ListOptions& options) {
     std::set<std::string> shown;
     for (const TracedObject& object : process.objects) {
         const std::vector<EventDescription> events = chosen(object.content.events, options);
-        const std::vector<LttngTracepoint> lttng = chosen(object.content.lttng, options);
-        if (events.empty() && lttng.empty()) continue;
-        const std::size_t width = std::max(width_of(events), width_of(lttng));
+        if (events.empty()) continue;
+        const std::size_t width = width_of(events);
         if (options.verbose && process.objects.size() > 1) print_out("  {}\n", escaped(object.path));
         for (const EventDescription& event : events) {
             /* The same event of several objects is one event. */
             if (!options.verbose && !shown.insert(event.full_name()).second) continue;
             print_event(event, width, sessions_with(*running.rules, process, event), options.verbose);
         }
-        for (const LttngTracepoint& tracepoint : lttng)
-            if (options.verbose || shown.insert(tracepoint.full_name()).second)
-                print_lttng(tracepoint, width, sessions_with(*running.rules, process, as_event(tracepoint)),
-                            options.verbose);
     }
+    const std::vector<LttngTracepoint> lttng = chosen(running.lttng, options);
+    for (const LttngTracepoint& tracepoint : lttng)
+        print_lttng(tracepoint, width_of(lttng), sessions_with(*running.rules, process, as_event(tracepoint)),
+                    options.verbose);
     for (const std::string& note : process.notes)
         print_error("plumb: process {}: {}\n", process.process_id, escaped(note));
 }
@@ -247,11 +249,11 @@ void print_left(const std::vector<LeftChannel>& left) {
                       channel.age_s / 60, channel.recorder_process_id);
 }
 
-bool has_chosen(const TracedProcess& process, const ListOptions& options) {
-    if (options.patterns.empty()) return true;
-    return std::any_of(process.objects.begin(), process.objects.end(), [&](const TracedObject& object) {
-        return !chosen(object.content.events, options).empty() ||
-               !chosen(object.content.lttng, options).empty();
+bool has_chosen(const RunningProcess& running, const ListOptions& options) {
+    const std::vector<TracedObject>& objects = running.process.objects;
+    if (options.patterns.empty() || !chosen(running.lttng, options).empty()) return true;
+    return std::any_of(objects.begin(), objects.end(), [&](const TracedObject& object) {
+        return !chosen(object.content.events, options).empty();
     });
 }
 
@@ -292,16 +294,13 @@ Json json_of(const RunningProcess& running, const ListOptions& options) {
             json["sessions"] = sessions_with(*running.rules, process, event);
             events.push_back(std::move(json));
         }
-        Json lttng = Json::array();
-        for (const LttngTracepoint& tracepoint : chosen(object.content.lttng, options)) {
-            Json json = json_of(tracepoint);
-            json["sessions"] = sessions_with(*running.rules, process, as_event(tracepoint));
-            lttng.push_back(std::move(json));
-        }
-        objects.push_back({{"path", object.path},
-                           {"base", object.base},
-                           {"events", std::move(events)},
-                           {"lttng", std::move(lttng)}});
+        objects.push_back({{"path", object.path}, {"base", object.base}, {"events", std::move(events)}});
+    }
+    Json lttng = Json::array();
+    for (const LttngTracepoint& tracepoint : chosen(running.lttng, options)) {
+        Json json = json_of(tracepoint);
+        json["sessions"] = sessions_with(*running.rules, process, as_event(tracepoint));
+        lttng.push_back(std::move(json));
     }
     return {{"pid", process.process_id},
             {"name", process.name},
@@ -310,6 +309,7 @@ Json json_of(const RunningProcess& running, const ListOptions& options) {
             {"rseq", (process.flags & PLUMB_PROCESS_RSEQ) != 0},
             {"error", process.error == 0 ? "" : errno_text(process.error)},
             {"objects", std::move(objects)},
+            {"lttng", std::move(lttng)},
             {"notes", process.notes}};
 }
 
@@ -330,8 +330,7 @@ void print_object(const Json& json) {
 int list_running(const ListOptions& options) {
     Result<Running> running = find_running();
     if (!running) return complain(running.error());
-    std::erase_if(running->processes,
-                  [&](const RunningProcess& each) { return !has_chosen(each.process, options); });
+    std::erase_if(running->processes, [&](const RunningProcess& each) { return !has_chosen(each, options); });
     if (options.json) {
         Json processes = Json::array();
         for (const RunningProcess& each : running->processes)
@@ -400,7 +399,7 @@ int list_files(const ListOptions& options) {
         for (const std::string& note : found->notes)
             print_error("plumb: {}: {}\n", escaped(file), escaped(note));
         const std::vector<EventDescription> events = chosen(found->events, options);
-        const std::vector<LttngTracepoint> lttng = chosen(found->lttng, options);
+        const std::vector<LttngTracepoint> lttng = chosen(lttng_of_file(file), options);
         std::vector<Marker> markers = markers_of_file(file);
         std::erase_if(markers, [&](const Marker& marker) {
             return !patterns_want(options.patterns, marker.full_name());

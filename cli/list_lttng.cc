@@ -1,12 +1,50 @@
 #include "cli/list_lttng.h"
 
+#include "base/mapped_file.h"
 #include "base/output_buffer.h"
 #include "cli/output.h"
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <iterator>
+
 namespace plumb {
+
+namespace {
+
+bool is_lttng_probe(const MappedFile& file) {
+    return file.path.substr(file.path.rfind('/') + 1).starts_with("libplumb-lttng.so");
+}
+
+} // namespace
+
+std::vector<LttngTracepoint> lttng_of_file(const std::string& path) {
+    const auto elf = ElfFile::open(path);
+    return elf ? lttng_tracepoints_of(*elf) : std::vector<LttngTracepoint>{};
+}
+
+std::vector<LttngTracepoint> lttng_of_process(std::uint32_t process_id) {
+    std::vector<LttngTracepoint> found;
+    const auto files = mapped_files(process_id);
+    if (!files || std::none_of(files->begin(), files->end(), is_lttng_probe)) return found;
+    for (const MappedFile& file : *files) {
+        if (!file.executable || !file.path.starts_with('/')) continue;
+        Result<FileDescriptor> opened = open_mapped_file(process_id, file);
+        if (!opened) continue;
+        const auto elf = ElfFile::of_file(std::move(*opened), file.path);
+        if (!elf) continue;
+        std::vector<LttngTracepoint> more = lttng_tracepoints_of(*elf);
+        std::move(more.begin(), more.end(), std::back_inserter(found));
+    }
+    std::sort(found.begin(), found.end(),
+              [](const auto& a, const auto& b) { return a.full_name() < b.full_name(); });
+    found.erase(std::unique(found.begin(), found.end(),
+                            [](const auto& a, const auto& b) { return a.full_name() == b.full_name(); }),
+                found.end());
+    return found;
+}
 
 void print_lttng(const LttngTracepoint& tracepoint, std::size_t width,
                  const std::vector<std::string>& sessions, bool verbose) {

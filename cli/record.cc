@@ -52,7 +52,8 @@ void add_what(CLI::App& command, RecordOptions& options) {
         ->check(not_empty())
         ->type_name("LEVEL");
     command
-        .add_option("--preload", options.preload, "Load a probe into the command: pthread. May be repeated")
+        .add_option("--preload", options.preload,
+                    "Load a probe into the command: pthread, lttng. May be repeated")
         ->type_name("PROBE")
         ->allow_extra_args(false);
     command

@@ -268,7 +268,8 @@ Result<std::vector<Rule>> rules_of(const RecordOptions& options) {
         patterns.insert(patterns.begin(), {"*", ""});
     else
         for (const std::string& probe : options.preload)
-            if (!is_probe_named(patterns, probe)) patterns.push_back({probe + ":*", ""});
+            /* Of `lttng` the events are the program's own, by its own names. */
+            if (probe != "lttng" && !is_probe_named(patterns, probe)) patterns.push_back({probe + ":*", ""});
 
     std::vector<Who> whom;
     if (!options.command.empty()) whom.push_back(Who::launched());

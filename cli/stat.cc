@@ -48,7 +48,9 @@ void add_counted(CLI::App& command, RecordOptions& what) {
                     "Only events of this level or more severe (\"warning\", 4)")
         ->check(not_empty())
         ->type_name("LEVEL");
-    command.add_option("--preload", what.preload, "Load a probe into the command: pthread. May be repeated")
+    command
+        .add_option("--preload", what.preload,
+                    "Load a probe into the command: pthread, lttng. May be repeated")
         ->type_name("PROBE")
         ->allow_extra_args(false);
     command.add_option("-p,--pid", what.process_ids, "Attach to a running process. May be repeated")

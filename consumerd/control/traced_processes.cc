@@ -42,13 +42,7 @@ bool is_object(const MappedFile& file) {
     return file.executable && file.path.starts_with('/');
 }
 
-/* The probe that has tracepoints of LTTng-UST recorded. */
-bool is_lttng_probe(const MappedFile& file) {
-    return file.path.substr(file.path.rfind('/') + 1).starts_with("libplumb-lttng.so");
-}
-
 void add_objects(TracedProcess& process, const std::vector<MappedFile>& files, ObjectReader& reader) {
-    const bool has_lttng = std::any_of(files.begin(), files.end(), is_lttng_probe);
     for (const MappedFile& file : files) {
         if (!is_object(file)) continue;
         const Result<ElfEvents>& content = reader.events_of(process.process_id, file);
@@ -58,8 +52,7 @@ void add_objects(TracedProcess& process, const std::vector<MappedFile>& files, O
         }
         for (const std::string& note : content->notes)
             if (content->links_plumb) process.notes.push_back(fmt::format("{}: {}", file.path, note));
-        if (!content->events.empty() || (has_lttng && !content->lttng.empty()))
-            process.objects.push_back({file.path, file.base, *content});
+        if (!content->events.empty()) process.objects.push_back({file.path, file.base, *content});
     }
 }
 

@@ -6,7 +6,6 @@
 #include "consumerd/event/elf_events.h"
 
 #include "base/elf_file.h"
-#include "consumerd/event/elf_lttng.h"
 
 #include <plumb/detail/marker_names.h>
 #include <plumb/runtime.h>
@@ -163,7 +162,6 @@ private:
 ElfEvents read_events(const ElfFile& elf) {
     ElfEvents found;
     found.notes = elf.notes();
-    found.lttng = lttng_tracepoints_of(elf);
     const Elf64_Shdr* section = elf.section("plumb_events");
     found.links_plumb = section != nullptr || elf.needs_library("libplumb.so");
     if (section != nullptr) EventReader(elf, found).read_section(*section);

@@ -56,20 +56,10 @@ Result<EventDescription> decode_event_description(std::span<const std::byte> byt
 /* As it stands in a channel's heap. */
 std::vector<std::byte> encode_event_description(const EventDescription& event);
 
-/* As the program's sections have it. Its fields are the provider's, which may be in another file, and so are log levels. */
-struct LttngTracepoint {
-    std::string provider;
-    std::string name;
-    std::string arguments; /* types and names, as in the source */
-
-    std::string full_name() const { return provider + ":" + name; }
-};
-
 struct ElfEvents {
     std::vector<EventDescription> events;
-    std::vector<LttngTracepoint> lttng; /* of LTTng-UST (2.13 and later): recorded with --preload lttng */
-    bool links_plumb = false;           /* holds a plumb_events section, or needs libplumb */
-    std::vector<std::string> notes;     /* what could not be read, and why */
+    bool links_plumb = false;       /* holds a plumb_events section, or needs libplumb */
+    std::vector<std::string> notes; /* what could not be read, and why */
 };
 
 Result<ElfEvents> elf_events_of_file(const std::string& path);

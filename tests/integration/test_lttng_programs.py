@@ -260,7 +260,7 @@ class Listed(LttngProgramTest):
                 time.sleep(0.5)
                 done = subprocess.run([PLUMB, "list", "--json"], capture_output=True, text=True, check=True)
                 found = [process for process in json.loads(done.stdout)["processes"] if process["pid"] == program.pid]
-                names = [each["tracepoint"] for part in found[0]["objects"] for each in part["lttng"]]
+                names = [each["tracepoint"] for each in found[0]["lttng"]]
                 self.assertEqual(names, ["storm:in_handler", "storm:name", "storm:number"])
             finally:
                 program.send_signal(signal.SIGKILL)
