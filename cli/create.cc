@@ -69,6 +69,16 @@ Result<SessionDescription> description_of(const CreateWords& words) {
     }
     session.all_users = options.all_users;
     if (Status possible = check_users(session); !possible) return possible.error();
+    if (options.kernel_by == "module")
+        return Error("--kernel-by module is for `plumb record`.")
+            .hint("Leave it out: a session has the kernel's events from the kernel's own tracing.");
+    const auto buffer_bytes = kernel_buffer_bytes(options);
+    if (!buffer_bytes) return buffer_bytes.error();
+    session.kernel.events = options.kernel_events;
+    session.kernel.buffer_bytes = *buffer_bytes;
+    session.kernel.file_names = !options.no_file_names;
+    session.kernel.open_files = options.statedump_files;
+    if (Status possible = check_kernel(session); !possible) return possible.error();
     session.rotate_period_ns = chunks->period_ns;
     session.rotate_bytes = chunks->rotate_bytes;
     session.keep_chunks = chunks->keep_count;
@@ -98,6 +108,7 @@ void add_create(CLI::App& app) {
         ->type_name("DIR");
     add_context_option(*command, words->options);
     add_user_options(*command, words->options);
+    add_kernel_options(*command, words->options);
     add_ring_options(*command, words->options);
     add_chunk_options(*command, words->options);
     command->add_flag("--plain", words->options.plain, "Write records as they lie in the rings");

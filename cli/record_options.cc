@@ -3,6 +3,7 @@
 #include "consumerd/control/context_names.h"
 #include "consumerd/control/rule_condition.h"
 #include "consumerd/control/rule_filters.h"
+#include "consumerd/kernel/kernel_choice.h"
 
 #include <algorithm>
 #include <cctype>
@@ -70,6 +71,15 @@ Result<plumb_clock_mode> parse_clock(const std::string& text) {
     if (text == "boot") return PLUMB_CLOCK_BOOTTIME;
     if (text == "real") return PLUMB_CLOCK_REALTIME;
     return Error("There is no clock \"{}\".", text).hint("Choose tsc, mono, boot or real.");
+}
+
+Result<std::uint64_t> kernel_buffer_bytes(const RecordOptions& options) {
+    if (!options.kernel_buffer_size) return KernelConfig().buffer_bytes;
+    const auto bytes = parse_size(*options.kernel_buffer_size);
+    if (!bytes) return bytes.error().with("--kernel-buffer-size");
+    if (Status sensible = check_kernel_buffer(*bytes, *options.kernel_buffer_size); !sensible)
+        return sensible.error();
+    return *bytes;
 }
 
 /* As far as the words tell. */

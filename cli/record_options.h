@@ -69,6 +69,9 @@ Result<std::uint64_t> parse_size(const std::string& text);
 Result<std::uint64_t> parse_duration_ns(const std::string& text);
 Result<plumb_clock_mode> parse_clock(const std::string& text);
 
+/* Of each CPU. */
+Result<std::uint64_t> kernel_buffer_bytes(const RecordOptions& options);
+
 /* "serial:/dev/ttyS1:921600". */
 Result<SerialPlace> parse_line(const std::string& text);
 

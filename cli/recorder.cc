@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "cli/own_limits.h"
 #include "cli/preload.h"
+#include "consumerd/kernel/kernel_choice.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/left_channel.h"
 #include "consumerd/sink/stream_keeper.h"
@@ -144,19 +145,11 @@ Status Recorder::check_words() {
     if (!config) return config.error();
     if (const auto layout = lay_out_channel(*config); !layout) return layout.error();
     if (const auto clock = parse_clock(options_.clock); !clock) return clock.error();
-    for (const std::string& text : options_.kernel_events) {
-        auto selector = KernelSelector::parse(text);
-        if (!selector) return selector.error();
-        kernel_selectors_.push_back(std::move(*selector));
-    }
-    if (!options_.kernel_buffer_size) return ok();
-    const auto bytes = parse_size(*options_.kernel_buffer_size);
-    if (!bytes) return bytes.error().with("--kernel-buffer-size");
-    constexpr std::uint64_t least_bytes = 4096;
-    if (*bytes >= least_bytes) return ok();
-    return Error("--kernel-buffer-size {}: a buffer holds something, a page at least.",
-                 *options_.kernel_buffer_size)
-        .hint("Give it with its unit, as 8M; 64K is the smallest that is made.");
+    auto selectors = parse_kernel_events(options_.kernel_events);
+    if (!selectors) return selectors.error();
+    kernel_selectors_ = std::move(*selectors);
+    const auto bytes = kernel_buffer_bytes(options_);
+    return bytes ? ok() : Status(bytes.error());
 }
 
 /* Before the recording, nobody takes them. */

@@ -6,6 +6,7 @@
 #include "base/output_buffer.h"
 #include "base/process_names.h"
 #include "cli/losses.h"
+#include "consumerd/kernel/kernel_choice.h"
 
 #include <unistd.h>
 
@@ -26,8 +27,7 @@ Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
         return go_on_without_kernel(root.error());
     KernelConfig config;
     config.clock_mode = clock_mode;
-    if (options_.kernel_buffer_size)
-        config.buffer_bytes = parse_size(*options_.kernel_buffer_size).value_or(config.buffer_bytes);
+    config.buffer_bytes = kernel_buffer_bytes(options_).value_or(config.buffer_bytes);
     config.overwrite = options_.snapshot || options_.mode == "overwrite";
     config.session_cookie = session_->cookie();
     config.file_names = !options_.no_file_names;
@@ -38,11 +38,8 @@ Status Recorder::open_kernel(plumb_clock_mode clock_mode) {
     if (Status known = know_numbers(); !known) return known;
     if (!kernel_session_) return ok();
     if (Status selected = kernel_session_->select(kernel_selectors_); !selected) return selected;
-    for (const std::string& note : kernel_session_->notes())
+    for (const std::string& note : told_of_choice(*kernel_session_))
         status_.say(escaped(note));
-    if (const auto& problem = kernel_session_->texts_problem())
-        status_.say("File names of system calls are not read, their addresses stand there instead: " +
-                    problem->message());
     if (options_.kernel_start)
         if (Status found = kernel_session_->find_start(); !found) tell_of_missing_start(found.error());
     return options_.snapshot ? ok() : open_kernel_drain();

@@ -27,6 +27,36 @@ void add_user_options(CLI::App& command, RecordOptions& options) {
                      "As root: programs of all users, also in containers with a /dev/shm of their own");
 }
 
+void add_kernel_options(CLI::App& command, RecordOptions& options) {
+    command
+        .add_option(
+            "-k,--kernel", options.kernel_events,
+            "Events of the kernel to record: sched:*, syscalls:openat, kprobe:SYMBOL, kretprobe:SYMBOL, "
+            "uprobe:FILE:SYMBOL, uretprobe:FILE:SYMBOL, usdt:FILE:PROVIDER:NAME, globs allowed; a leading ! "
+            "excludes, "
+            "(ARGUMENTS) behind a probe are recorded with it, and \" if FILTER\" is a filter, both in the "
+            "kernel's syntax. May be repeated. Needs root")
+        ->type_name("PATTERN")
+        ->allow_extra_args(false);
+    command
+        .add_option("--kernel-buffer-size", options.kernel_buffer_size,
+                    "Bytes of the kernel's buffer for each CPU")
+        ->type_name("SIZE")
+        ->default_str("8M");
+    command
+        .add_option(
+            "--kernel-by", options.kernel_by,
+            "Who records the kernel's events: the kernel's own tracing, or plumb.ko into a channel as "
+            "programs have, of the whole machine")
+        ->check(CLI::IsMember({"tracefs", "module"}))
+        ->type_name("WHO")
+        ->capture_default_str();
+    command.add_flag("--no-file-names", options.no_file_names,
+                     "Record the addresses of file names and other strings of system calls, not the strings");
+    command.add_flag("--statedump-files", options.statedump_files,
+                     "List the open files of all processes at the start of the kernel's trace");
+}
+
 void add_ring_options(CLI::App& command, RecordOptions& options) {
     command
         .add_option("--mode", options.mode,

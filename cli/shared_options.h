@@ -12,6 +12,8 @@ namespace plumb {
 void add_context_option(CLI::App& command, RecordOptions& options);
 /* Whose programs, besides one's own. */
 void add_user_options(CLI::App& command, RecordOptions& options);
+/* Which events of the kernel, and how they are recorded. */
+void add_kernel_options(CLI::App& command, RecordOptions& options);
 /* What the rings are, and the clock of their records. */
 void add_ring_options(CLI::App& command, RecordOptions& options);
 /* When one chunk ends and the next begins, and which are kept. */

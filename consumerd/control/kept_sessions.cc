@@ -3,6 +3,8 @@
 #include "consumerd/control/life_lock.h"
 #include "consumerd/control/state.h"
 
+#include <unistd.h>
+
 namespace plumb {
 
 bool is_kept(const plumb_session& session) {
@@ -19,6 +21,16 @@ std::vector<KeptSession> kept_sessions(const UserDirectory& directory) {
         if (is_kept(session))
             found.push_back({session.cookie, session.name, session_lives(directory, session)});
     return found;
+}
+
+bool is_session_kept(std::uint64_t cookie) {
+    for (const UserPlace& place : places_of(::geteuid())) {
+        const auto directory = UserDirectory::open_existing(place);
+        if (!directory) continue;
+        for (const KeptSession& each : kept_sessions(*directory))
+            if (each.cookie == cookie) return true;
+    }
+    return false;
 }
 
 Status stop_keeping(const UserDirectory& directory, std::uint64_t cookie) {

@@ -26,6 +26,9 @@ struct KeptSession {
 };
 std::vector<KeptSession> kept_sessions(const UserDirectory& directory);
 
+/* Whether there is one of this cookie at any place where sessions of this user may be. */
+bool is_session_kept(std::uint64_t cookie);
+
 /* It is kept no longer: where its controller is gone, it is removed as others are, and its channel left for `plumb extract` if
  * there is anything to be had. */
 Status stop_keeping(const UserDirectory& directory, std::uint64_t cookie);

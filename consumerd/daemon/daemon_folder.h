@@ -8,6 +8,7 @@
  *                                /sessions/NAME.json     a session's description
  *                                         /NAME.socket   of its worker
  *                                         /NAME.lock     held by its worker
+ *                                         /NAME.kernel-pages   what it has of the kernel's events, and has not written yet
  */
 #ifndef PLUMB_CONSUMERD_DAEMON_DAEMON_FOLDER_H
 #define PLUMB_CONSUMERD_DAEMON_DAEMON_FOLDER_H
@@ -36,6 +37,9 @@ public:
     static std::string description_file(const std::string& session) { return session + ".json"; }
     static std::string socket_file(const std::string& session) { return session + ".socket"; }
     static std::string lock_file(const std::string& session) { return session + ".lock"; }
+
+    /* What a worker has read out of the kernel's buffers, and has not written yet. */
+    static std::string kernel_pages_file(const std::string& session) { return session + ".kernel-pages"; }
 
     Result<std::string> read(const std::string& session) const;
     /* Whole or not at all. */

@@ -69,6 +69,7 @@ Result<std::string> SessionRecording::end_chunk() {
     if (!directory) return directory.error().with("The chunk goes on, since the next one can not begin");
     auto sink = drain_->make_next_sink(*directory);
     Status made = sink ? ok() : Status(sink.error());
+    if (made && kernel_) made = kernel_->make_next_sink(*directory);
     if (made && places_) made = places_->make_next_sinks(*directory);
     if (!made) {
         chunks_->drop();
@@ -76,11 +77,13 @@ Result<std::string> SessionRecording::end_chunk() {
     }
     const std::uint64_t at = cut_soon(*drain_, [this](std::uint64_t cut) {
         drain_->announce_cut(cut);
+        if (kernel_) kernel_->announce_cut(cut);
         if (places_) places_->announce_cut(cut);
     });
     Drain::Chunk ended = drain_->rotate(std::move(*sink), *directory, at);
     std::vector<Error> problems;
     if (!ended.written) problems.push_back(ended.written.error());
+    if (kernel_) kernel_->rotate(*directory, at, ended, problems);
     if (places_) {
         places_->rotate(*directory, at, problems);
         add_totals(ended.totals, places_->take_chunk_totals());
@@ -139,7 +142,9 @@ Result<std::map<std::string, LeftTrace>>
 SessionRecording::close_left_journals(std::vector<LeftChunk>& chunks) {
     std::map<std::string, LeftTrace> all;
     for (const std::string& folder : journal_folders()) {
-        auto left = close_left_trace(journal_path(folder));
+        auto left = close_left_trace(journal_path(folder), [&](DrainJournal& journal) {
+            if (kernel_ && folder == KernelPart::folder) kernel_->settle_left(journal);
+        });
         if (!left && left.error().number() == ENOENT) continue;
         if (!left && left.error().number() == EBUSY) return left.error();
         if (!left) {
@@ -220,6 +225,7 @@ void SessionRecording::end_drain() {
     std::vector<Error> problems;
     if (Status finished = drain_->finish(); !finished) problems.push_back(finished.error());
     DrainTotals totals = drain_->chunk_totals();
+    if (kernel_) kernel_->finish(drain_->clock_page(), totals, problems);
     if (places_) {
         DrainTotals of_all;
         places_->finish(of_all, problems);

@@ -5,6 +5,7 @@
 #include "consumerd/daemon/daemon_folder.h"
 #include "consumerd/drain/totals_json.h"
 #include "consumerd/event/log_levels.h"
+#include "consumerd/kernel/kernel_choice.h"
 
 #include <fmt/format.h>
 
@@ -136,6 +137,38 @@ Json place_as_json(const DescribedPlace& place) {
     if (place.device != 0) object["device"] = place.device;
     if (place.mount_namespace != 0) object["mount_namespace"] = place.mount_namespace;
     return object;
+}
+
+void put_kernel(Json& object, const DescribedKernel& kernel, bool whole) {
+    if (!kernel.is_recorded()) return;
+    Json words = {{"events", kernel.events}, {"buffer_bytes", kernel.buffer_bytes}};
+    if (!kernel.file_names) words["file_names"] = false;
+    if (kernel.open_files) words["open_files"] = true;
+    if (whole && kernel.is_made) words["made"] = true;
+    object["kernel"] = std::move(words);
+}
+
+void read_kernel(const Json& object, SessionDescription& session, Members& members) {
+    const auto words = object.find("kernel");
+    if (words == object.end()) return;
+    if (!words->is_object()) return members.refuse(Error("\"kernel\" is no object."));
+    DescribedKernel& kernel = session.kernel;
+    if (Status known = check_keys(*words, {"events", "buffer_bytes", "file_names", "open_files", "made"}); !known)
+        return members.refuse(known.error().with("\"kernel\""));
+    const auto events = words->find("events");
+    if (events == words->end() || !events->is_array() || events->empty())
+        return members.refuse(Error("\"kernel\" has no list of \"events\"."));
+    for (const Json& each : *events) {
+        if (!each.is_string()) return members.refuse(Error("\"events\" of the kernel is no list of texts."));
+        kernel.events.push_back(each.get<std::string>());
+    }
+    Members of_kernel(*words);
+    kernel.buffer_bytes = of_kernel.number("buffer_bytes", kernel.buffer_bytes);
+    kernel.file_names = of_kernel.flag("file_names", true);
+    kernel.open_files = of_kernel.flag("open_files", false);
+    kernel.is_made = of_kernel.flag("made", false);
+    if (Status sound = of_kernel.status(); !sound) return members.refuse(sound.error());
+    if (Status possible = check_kernel(session); !possible) members.refuse(possible.error());
 }
 
 void read_users(const Json& object, SessionDescription& session, Members& members) {
@@ -300,6 +333,7 @@ Json description_as_json(const SessionDescription& session, bool whole) {
     if (session.filtered_too) object["seccomp"] = true;
     if (!session.users.empty()) object["users"] = session.users;
     if (session.all_users) object["all_users"] = true;
+    put_kernel(object, session.kernel, whole);
     if (session.rotate_period_ns != 0) object["rotate_period_ns"] = session.rotate_period_ns;
     if (session.rotate_bytes != 0) object["rotate_bytes"] = session.rotate_bytes;
     if (session.keep_chunks) object["keep_chunks"] = *session.keep_chunks;
@@ -324,6 +358,22 @@ Json description_as_json(const SessionDescription& session, bool whole) {
     return object;
 }
 
+Status check_kernel(const SessionDescription& session) {
+    if (!session.kernel.is_recorded()) return ok();
+    if (session.is_flight_recorder())
+        return Error("-k: a flight recorder that is kept has no events of the kernel.")
+            .hint("`plumb record --snapshot -k` keeps them, as long as it runs.")
+            .as(EINVAL);
+    if (session.clock == PLUMB_CLOCK_REALTIME)
+        return Error("-k: the kernel's tracer has no clock of real time.")
+            .hint("Use another --clock than real.")
+            .as(EINVAL);
+    if (::geteuid() != 0) return Error("-k: only root can record events of the kernel.").as(EPERM);
+    if (const auto selectors = parse_kernel_events(session.kernel.events); !selectors)
+        return selectors.error().as(EINVAL);
+    return check_kernel_buffer(session.kernel.buffer_bytes, std::to_string(session.kernel.buffer_bytes));
+}
+
 Status check_users(const SessionDescription& session) {
     if (!session.all_users && session.users.empty()) return ok();
     const char* const option = session.all_users ? "--all-users" : "--user";
@@ -342,7 +392,7 @@ Result<SessionDescription> read_description(const Json& object) {
                                 "rotate_bytes", "keep_chunks",  "keep_bytes",       "rules",
                                 "started",      "cookie",       "snapshots",        "ending",
                                 "ring_places",  "triggers",     "context",          "users",
-                                "all_users",    "places",       "buffers"});
+                                "all_users",    "places",       "kernel",           "buffers"});
         !known)
         return known.error();
     Members members(object);
@@ -383,6 +433,7 @@ Result<SessionDescription> read_description(const Json& object) {
     if (members.has("keep_bytes")) session.keep_bytes = members.number("keep_bytes");
     session.all_users = members.flag("all_users", false);
     read_users(object, session, members);
+    read_kernel(object, session, members);
     session.is_started = members.flag("started", false);
     session.cookie = cookie_in(members);
     session.snapshots = members.small_number("snapshots", 0);

@@ -36,6 +36,18 @@ struct DescribedPlace {
     bool operator==(const DescribedPlace& other) const = default;
 };
 
+/* The kernel's events of a session: of the whole machine. */
+struct DescribedKernel {
+    std::vector<std::string> events; /* as -k has them; empty: none */
+    std::uint64_t buffer_bytes = std::uint64_t{8} << 20; /* of each CPU */
+    bool file_names = true;                              /* and other strings of system calls */
+    bool open_files = false;                             /* are listed */
+    /* The worker's: there is a tracing instance with the session's cookie, and all is chosen in it. */
+    bool is_made = false;
+
+    bool is_recorded() const { return !events.empty(); }
+};
+
 struct SessionDescription {
     std::string name;
     std::string output;  /* absolute */
@@ -50,6 +62,7 @@ struct SessionDescription {
     bool filtered_too = false;                            /* programs with seccomp filters */
     std::vector<uid_t> users;                             /* whose programs are recorded, too: of root's */
     bool all_users = false;                               /* and those in containers */
+    DescribedKernel kernel;
     std::uint64_t rotate_period_ns = 0, rotate_bytes = 0; /* 0: not by that */
     std::optional<std::uint64_t> keep_chunks, keep_bytes;
     std::vector<DescribedRule> rules;
@@ -74,6 +87,9 @@ Result<SessionDescription> read_description(const Json& object);
 
 /* Only root's sessions have programs of other users, and no flight recorder has. */
 Status check_users(const SessionDescription& description);
+
+/* Only root's sessions have events of the kernel, and no flight recorder has; and which are asked for can be understood. */
+Status check_kernel(const SessionDescription& description);
 
 Json rule_as_json(const Rule& rule);
 /* As a request has them: {"event": "shop:*", "filter": "id > 7", "log_level": "warning", "process": 42, "executable": "*shop"}. */

@@ -101,6 +101,15 @@ Json description_of(const char* name, const plumb_session_options& options) {
     object["all_users"] = options.all_users != 0;
     if (options.user_count != 0)
         object["users"] = std::vector<std::uint32_t>(options.users, options.users + options.user_count);
+    if (options.kernel_event_count != 0) {
+        Json kernel = {{"events", Json::array()}};
+        for (std::size_t i = 0; i < options.kernel_event_count; i++)
+            kernel["events"].push_back(text(options.kernel_events[i]));
+        if (options.kernel_buffer_bytes != 0) kernel["buffer_bytes"] = options.kernel_buffer_bytes;
+        kernel["file_names"] = options.no_file_names == 0;
+        kernel["open_files"] = options.statedump_files != 0;
+        object["kernel"] = std::move(kernel);
+    }
     return object;
 }
 

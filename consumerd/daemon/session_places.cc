@@ -54,6 +54,7 @@ std::string in_words(const DescribedPlace& words) {
 
 std::vector<std::string> SessionRecording::journal_folders() const {
     std::vector<std::string> folders = {""};
+    if (description_.kernel.is_recorded()) folders.emplace_back(KernelPart::folder);
     for (const DescribedPlace& words : description_.places)
         folders.push_back(words.folder);
     return folders;
@@ -232,6 +233,7 @@ std::uint64_t SessionRecording::look_at_places() {
 DrainProgress SessionRecording::progress() const {
     DrainProgress sum;
     if (drain_) sum = drain_->progress();
+    if (kernel_) add_progress(sum, kernel_->progress());
     if (places_) add_progress(sum, places_->progress());
     return sum;
 }

@@ -2,6 +2,7 @@
 #include "consumerd/control/kept_sessions.h"
 
 #include "base/processes.h"
+#include "consumerd/control/left_channel.h"
 #include "consumerd/control/ring_sizes.h"
 #include "consumerd/control/rule_filters.h"
 #include "consumerd/control/traced_processes.h"
@@ -85,8 +86,10 @@ Status SessionRecording::open() {
     if (Status opened = open_directory(); !opened) return opened;
     if (Status opened = open_session(config); !opened) return opened;
     calibration_ = std::move(*calibration);
+    if (Status opened = open_kernel(); !opened) return opened.error();
     auto left = open_drain();
     if (!left) return left.error();
+    if (Status started = start_kernel(*left); !started) return started.error();
     directory_->keep();
     if (Status opened = open_places(std::move(*left)); !opened) return opened;
     /* Whatever is on: what is described is what is meant. */
@@ -135,6 +138,8 @@ Status SessionRecording::open_session(ChannelConfig config) {
                 if (const auto directory = UserDirectory::open_existing(place))
                     (void)stop_keeping(*directory, description_.cookie).has_value();
         description_.ring_places.clear();
+        if (description_.kernel.is_recorded()) KernelSession::remove_kept(description_.cookie);
+        description_.kernel.is_made = false;
     }
     description_.cookie = random_cookie();
     if (Status stored = store(); !stored) return stored;
@@ -145,6 +150,39 @@ Status SessionRecording::open_session(ChannelConfig config) {
     for (const Error& each : session_->left_behind())
         log_(each.message());
     return ok();
+}
+
+/* Before what the worker before us left is closed: of that the kernel knows what is missing. */
+Status SessionRecording::open_kernel() {
+    if (!description_.kernel.is_recorded()) return ok();
+    note_kernel_events(session_->channel().header());
+    KernelPart::Options options;
+    options.cookie = description_.cookie;
+    options.clock = calibration_->mode();
+    options.staged_path =
+        folder_.sessions().path_of_file(DaemonFolder::kernel_pages_file(description_.name));
+    options.log = log_;
+    const bool was_made = description_.kernel.is_made;
+    auto kernel = KernelPart::open(description_.kernel, std::move(options));
+    if (!kernel) return kernel.error();
+    kernel_ = std::move(*kernel);
+    take_kernel_problems();
+    return was_made ? ok() : store();
+}
+
+Status SessionRecording::start_kernel(std::map<std::string, LeftTrace>& left) {
+    if (!kernel_) return ok();
+    std::optional<LeftTrace> of_kernel;
+    if (auto found = left.extract(KernelPart::folder); !found.empty()) of_kernel = std::move(found.mapped());
+    Status started = kernel_->start(chunks_->path(), journal_path(KernelPart::folder), std::move(of_kernel),
+                                    *drain_, description_.is_started && !description_.is_ending);
+    take_kernel_problems();
+    return started;
+}
+
+void SessionRecording::take_kernel_problems() {
+    for (const std::string& text : kernel_->take_problems())
+        problems_.push_back(text);
 }
 
 ChannelDrainOptions SessionRecording::drain_options(const std::string& directory) {
@@ -310,14 +348,19 @@ Result<Report> SessionRecording::switch_on(bool is_on) {
     /* What a trigger counts is recorded, too. */
     if (!is_on) arm_triggers(false);
     if (is_on) join_places(false);
+    if (kernel_ && is_on)
+        if (Status switched = kernel_->switch_on(true); !switched) problems_.push_back(switched.error().message());
     auto report = is_on ? session_->enable(rules()) : session_->disable(rules());
     if (is_on == report.has_value()) arm_triggers(true);
     watch_anew();
     if (!report) {
+        if (kernel_ && is_on) (void)kernel_->switch_on(false).has_value();
         description_.is_started = !is_on;
         if (Status stored = store(); !stored) log_(stored.error().message());
         return report.error();
     }
+    if (kernel_ && !is_on)
+        if (Status switched = kernel_->switch_on(false); !switched) problems_.push_back(switched.error().message());
     report->add(tell_places());
     unreachable_ = report->unreachable;
     return report;
@@ -329,7 +372,7 @@ Result<Json> SessionRecording::start() {
     const auto report = switch_on(true);
     if (!report) return report.error();
     Json answer = answer_of(*report);
-    if (description_.rules.empty())
+    if (description_.rules.empty() && !kernel_)
         answer["notes"] = {fmt::format("Session {} has no rules yet, and records nothing: `plumb enable {} "
                                        "PATTERN` adds some.",
                                        description_.name, description_.name)};
@@ -385,6 +428,9 @@ Result<Json> SessionRecording::end() {
         problems_.push_back(
             fmt::format("{} What was written there since is left for `plumb extract`.", each.told));
     give_up_places();
+    if (kernel_)
+        if (Status removed = kernel_->remove(); !removed) problems_.push_back(removed.error().message());
+    kernel_.reset();
     for (const std::string& folder : journal_folders())
         (void)!::unlink(journal_path(folder).c_str());
     answer["output"] = directory_->path();
@@ -406,6 +452,10 @@ void SessionRecording::finish_ending(const DaemonFolder& folder, SessionDescript
             if (const auto directory = UserDirectory::open_existing(place))
                 (void)stop_keeping(*directory, recording.description_.cookie).has_value();
         recording.give_up_places();
+        if (recording.description_.kernel.is_recorded()) {
+            recording.kernel_.reset();
+            KernelSession::remove_kept(recording.description_.cookie);
+        }
         folder.remove(name);
     };
     if (Status opened = recording.open_directory(); !opened) return give_up(opened.error());
@@ -422,8 +472,10 @@ void SessionRecording::finish_ending(const DaemonFolder& folder, SessionDescript
     auto calibration = ClockCalibration::start(recording.description_.clock);
     if (!calibration) return give_up(calibration.error());
     recording.calibration_ = std::move(*calibration);
+    if (Status opened = recording.open_kernel(); !opened) log(opened.error().message());
     auto left = recording.open_drain();
     if (!left) return give_up(left.error());
+    if (Status started = recording.start_kernel(*left); !started) log(started.error().message());
     recording.directory_->keep();
     recording.description_.is_started = false; /* whose rules are not to come back */
     if (Status opened = recording.open_places(std::move(*left)); !opened) log(opened.error().message());
@@ -436,6 +488,7 @@ void SessionRecording::leave() {
     is_gone_ = true;
     if (places_) places_->leave();
     places_.reset();
+    kernel_.reset();
     if (drain_) drain_->stop();
     drain_.reset();
     armed_.clear();
@@ -464,6 +517,10 @@ std::uint64_t SessionRecording::look() {
     leave_off_ended();
     again_ns = std::min({again_ns, session_->hold_filtered(), look_at_places()});
     if (!drain_) return again_ns;
+    if (kernel_) {
+        kernel_->look();
+        take_kernel_problems();
+    }
     look_at_chunks(now_ns);
     if (description_.rotate_period_ns != 0) {
         const std::uint64_t later_ns = read_clock(PLUMB_CLOCK_MONOTONIC);

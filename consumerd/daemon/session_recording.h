@@ -16,6 +16,7 @@
 #include "consumerd/daemon/event_count.h"
 #include "consumerd/daemon/message.h"
 #include "consumerd/daemon/session_description.h"
+#include "consumerd/daemon/session_kernel.h"
 #include "consumerd/drain/channel_source.h"
 #include "consumerd/drain/drain.h"
 #include "consumerd/drain/left_trace.h"
@@ -122,6 +123,10 @@ private:
     void add_processes(const StateFile& state, Json& list) const;
     Json places_as_status() const;
 
+    Status open_kernel();
+    Status start_kernel(std::map<std::string, LeftTrace>& left);
+    void take_kernel_problems();
+
     /* Other places than ours: session_places.cc. */
     struct AwaitedPlace {
         DescribedPlace words;
@@ -177,6 +182,7 @@ private:
     std::optional<ChunkFolders> chunks_;
     std::unique_ptr<Drain> drain_;
     std::unique_ptr<OtherUsers> places_; /* what is recorded besides */
+    std::unique_ptr<KernelPart> kernel_;
     std::vector<AwaitedPlace> awaited_places_;
     ContainerSearch containers_;
     std::vector<Unreachable> late_;                            /* found late */

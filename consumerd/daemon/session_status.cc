@@ -140,6 +140,11 @@ Json SessionRecording::status() const {
                        {"unread_bytes", fill.unread_bytes},
                        {"fullest_percent", std::round(fill.fullest * 1000) / 10}};
     root["memory"] = {{"channel_bytes", channel_bytes}, {"worker_bytes", own_memory_bytes()}};
+    if (kernel_) {
+        const Json of_kernel = kernel_->status();
+        for (const auto& [key, value] : of_kernel.items())
+            root["kernel"][key == "events" ? "events_recorded" : key] = value;
+    }
     if (places_) root["places"] = places_as_status();
     root["reached_late"] = Json::array();
     for (const Unreachable& each : late_)

@@ -16,7 +16,7 @@ namespace plumb {
 namespace {
 
 constexpr uint64_t journal_magic = 0x314c4a424d554c50ull; /* "PLUMBJL1" */
-constexpr uint32_t journal_version = 1;
+constexpr uint32_t journal_version = 2;
 constexpr uint64_t position_limit = uint64_t{1} << 62;
 
 /* Two places, and which of them holds: one store says that the other does. */
@@ -99,6 +99,7 @@ void JournalLosses::add(const JournalLosses& other) {
     damaged_records = sum_of_losses(damaged_records, other.damaged_records);
     damaged_subbufs = sum_of_losses(damaged_subbufs, other.damaged_subbufs);
     not_written = sum_of_losses(not_written, other.not_written);
+    taken_along = sum_of_losses(taken_along, other.taken_along);
 }
 
 void JournalLosses::add_to(DrainTotals& totals, bool is_kernel) const {
@@ -109,7 +110,8 @@ void JournalLosses::add_to(DrainTotals& totals, bool is_kernel) const {
     add_if_any(totals.events_lost, "clock", lost[PLUMB_LOST_CLOCK]);
     add_if_any(totals.events_lost, "held", lost[PLUMB_LOST_HELD]);
     add_if_any(totals.events_lost, "no_memory", lost[PLUMB_LOST_NO_MEMORY]);
-    add_if_any(totals.events_lost, "not_written", not_written);
+    add_if_any(totals.events_lost, is_kernel ? "kernel_not_written" : "not_written", not_written);
+    add_if_any(totals.events_lost, "kernel_reader_killed", taken_along);
     add_if_any(totals.events_lost, "damaged", damaged_records);
     add_if_any(totals.subbufs_lost, "overwritten", lost[PLUMB_LOST_OVERWRITTEN]);
     add_if_any(totals.subbufs_lost, "damaged", damaged_subbufs);

@@ -42,10 +42,13 @@ Result<std::unique_ptr<Drain>> drain_kernel(KernelSession& session, KernelDrainO
     const uint32_t rings = session.cpus().empty() ? 0 : session.cpus().back() + 1;
     auto writer = CtfWriter::create(options.directory, options.identity, rings, 0, options.carrier);
     if (!writer) return writer.error();
-    DrainOptions of_drain = options;
-    of_drain.directory += "/kernel";
+    KernelDrainOptions of_drain = options;
+    const bool is_in_chunks = !options.journal.empty(); /* whose folder is named there */
+    if (!is_in_chunks) of_drain.directory += "/kernel";
     auto source = KernelSource::make(session, std::move(options));
     if (!source) return source.error();
+    if (is_in_chunks)
+        if (Status kept = (*source)->keep_journal(of_drain, rings, **writer); !kept) return kept.error();
     return Drain::make(std::move(*source), std::move(*writer), std::move(of_drain));
 }
 
@@ -86,7 +89,8 @@ Status KernelSource::open() {
         Cpu& cpu = cpus_.emplace_back();
         cpu.number = number;
         cpu.records = TranslatedRecords(number);
-        const bool keeps_oldest = !session_.overwrites() && !session_.is_adopted() && !options_.is_snapshot;
+        const bool keeps_oldest = !session_.overwrites() && !session_.is_adopted() &&
+                                  !options_.is_snapshot && !options_.staged; /* which pages are whole, is not seen there */
         cpu.drops = DropPlaces(keeps_oldest ? session_.pages_of_buffer() : 0);
         cpu.raw = std::move(*raw);
         cpu.pipe_out = FileDescriptor(ends[0]);
@@ -95,6 +99,7 @@ Status KernelSource::open() {
         (void)fcntl(cpu.pipe_in.get(), F_SETPIPE_SZ, static_cast<int>(room_bytes));
         watched_.push_back({cpu.raw.get(), POLLIN, 0});
     }
+    if (options_.staged) open_staged();
     if (options_.is_snapshot) {
         find_from_ = now();
         dump_ = kernel_statedump(options_.statedump);
@@ -159,6 +164,7 @@ bool KernelSource::take_next_page(Cpu& cpu, ReadWhat what) {
 std::optional<Piece> KernelSource::next(size_t ring, ReadWhat what) {
     Cpu& cpu = cpus_[ring];
     cpu.records.clear();
+    cpu.piece_position = cpu.position;
     try {
         while (cpu.records.bytes() < packet_bytes && take_next_page(cpu, what)) {
         }
@@ -168,6 +174,7 @@ std::optional<Piece> KernelSource::next(size_t ring, ReadWhat what) {
     if (cpu.records.empty()) return {};
     Piece piece = cpu.records.piece();
     piece.lost_events = losses(ring).events;
+    piece.end_position = account(ring).position;
     cpu.read_until = std::max(cpu.read_until, piece.last_timestamp);
     first_read_ = std::min(first_read_, piece.first_timestamp);
     for_each_record(piece, [this](const plumb_record& record) { counts_[record.event_id]++; });
@@ -181,6 +188,7 @@ bool KernelSource::leave(size_t ring) {
 /* Everything of this CPU that was read is taken. */
 bool KernelSource::read_more(Cpu& cpu, ReadWhat what) {
     if (cpu.read_bytes >= turn_bytes) return false;
+    if (has_no_room(cpu)) return false;
     const uint64_t looked_at = now();
     if (fill(cpu, what) > 0) return true;
     cpu.drops.settle(cpu.counts.dropped);
@@ -190,6 +198,7 @@ bool KernelSource::read_more(Cpu& cpu, ReadWhat what) {
 
 /* Behind what was read of this CPU; the number of bytes. */
 size_t KernelSource::fill(Cpu& cpu, ReadWhat what) {
+    if (!cpu.staged.empty()) return fill_staged(cpu);
     const size_t room_bytes = size_t{session_.page_bytes()} * pages_per_splice;
     if (!cpu.has_unread()) {
         cpu.taken = cpu.filled = cpu.noted = cpu.start_bytes = 0;
@@ -200,7 +209,7 @@ size_t KernelSource::fill(Cpu& cpu, ReadWhat what) {
     size_t bytes = splice_pages(cpu);
     cpu.drops.read((bytes + session_.page_bytes() - 1) / session_.page_bytes(), now());
     if (bytes == 0 && what == ReadWhat::everything) {
-        bytes = read_page(cpu);
+        bytes = read_page(cpu, cpu.pages.data() + cpu.filled);
         if (bytes > 0) cpu.unfinished.push_back(cpu.filled);
     }
     if (bytes > 0) catch_up();
@@ -233,10 +242,10 @@ size_t KernelSource::splice_pages(Cpu& cpu) {
 }
 
 /* One page that may still be written to: what it has by now. */
-size_t KernelSource::read_page(Cpu& cpu) {
+size_t KernelSource::read_page(Cpu& cpu, std::byte* to) {
     ssize_t got;
     do
-        got = read(cpu.raw.get(), cpu.pages.data() + cpu.filled, session_.page_bytes());
+        got = read(cpu.raw.get(), to, session_.page_bytes());
     while (got < 0 && errno == EINTR);
     /* A processor that was never on has no buffer (ENODEV). Else, as for want of memory, there may be events. */
     if (got < 0 && errno != EAGAIN && errno != ENODEV) {
@@ -282,6 +291,7 @@ bool KernelSource::take_page(Cpu& cpu) {
     const TimeSpan wanted = cpu.wanted(cpu.taken);
     cpu.taken += bytes.size();
     translated_ = &cpu;
+    if (!cpu.staged.empty()) cpu.position += events_in_page(bytes, session_.page_format());
     const uint64_t begin = page.time(), seen = translator_.seen_events();
     if (!translator_.translate(page, cpu.records, was_noted, wanted)) damaged_pages_++;
     if (is_of_start) return true;
@@ -292,7 +302,7 @@ bool KernelSource::take_page(Cpu& cpu) {
 }
 
 std::span<const std::byte> KernelSource::page_at(const Cpu& cpu, size_t place) const {
-    return std::span(cpu.pages).subspan(place, std::min<size_t>(cpu.filled - place, session_.page_bytes()));
+    return cpu.bytes().subspan(place, std::min<size_t>(cpu.filled - place, session_.page_bytes()));
 }
 
 ForkProcesses KernelSource::of_fork(uint32_t parent_thread, uint32_t child_thread, uint64_t timestamp) {
@@ -316,6 +326,7 @@ void KernelSource::note_until(Cpu& cpu, uint64_t time) {
     cpu.noted_until = std::max(cpu.noted_until, cpu.read_until);
     while (cpu.noted_until < time) {
         cpu.noted = std::max(cpu.noted, cpu.taken);
+        if (cpu.noted == cpu.filled && has_no_room(cpu)) return;
         const uint64_t looked_at = now();
         if (cpu.noted == cpu.filled && fill(cpu, ReadWhat::everything) == 0) {
             cpu.noted_until = looked_at;

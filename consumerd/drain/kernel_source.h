@@ -18,12 +18,14 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "consumerd/drain/drain.h"
+#include "consumerd/drain/left_trace.h"
 #include "consumerd/drain/source.h"
 #include "consumerd/event/channel_event.h"
 #include "consumerd/kernel/drop_places.h"
 #include "consumerd/kernel/kernel_session.h"
 #include "consumerd/kernel/kernel_statedump.h"
 #include "consumerd/kernel/page_copy.h"
+#include "consumerd/kernel/staged_pages.h"
 #include "consumerd/kernel/thread_owners.h"
 #include "consumerd/kernel/translator.h"
 #include "consumerd/sink/ctf_metadata.h"
@@ -52,6 +54,10 @@ struct KernelDrainOptions : DrainOptions {
     /* What the buffers hold now, while recording goes on, by finish() alone; what this one counts as lost is left out
      * of the next one. */
     bool is_snapshot = false;
+    /* Of a session that is kept: where its journal is, what a drain before this one left, and the pages that are read, or were. */
+    std::string journal{};
+    std::optional<LeftTrace> left{};
+    std::shared_ptr<StagedPages> staged{};
 };
 
 /* What is counted where another tool has read the buffers of ours (trace_pipe), or has emptied them (`trace-cmd clear -a`). */
@@ -67,6 +73,10 @@ inline constexpr const char* text_calls_not_recorded =
 /* `session` must live as long; its events are chosen already. */
 Result<std::unique_ptr<Drain>> drain_kernel(KernelSession& session, KernelDrainOptions options);
 
+/* Behind the death of a drain, before its trace is closed: tells the journal of what that one had read of the kernel's buffers and what
+ * is nowhere any more. `staged` may be missing. */
+void settle_taken_along(DrainJournal& journal, const KernelSession& session, StagedPages* staged);
+
 /* Of the kernel's domain in the same trace. */
 TraceIdentity kernel_identity(TraceIdentity of_programs);
 
@@ -74,9 +84,14 @@ TraceIdentity kernel_identity(TraceIdentity of_programs);
 std::vector<KnownThread> known_threads(const KernelStatedump& dump, const plumb_clock_page& clock,
                                        uint64_t now);
 
+class CtfWriter;
+
 class KernelSource : public Source, private ForkLookup {
 public:
     static Result<std::unique_ptr<KernelSource>> make(KernelSession& session, KernelDrainOptions options);
+
+    /* Of one whose session is kept: the journal goes on, or begins. */
+    Status keep_journal(KernelDrainOptions& of_drain, uint32_t rings, CtfWriter& writer);
 
     const std::vector<uint32_t>& rings() const override { return session_.cpus(); }
     const std::deque<ChannelEvent>& events() const override { return described_; }
@@ -88,8 +103,10 @@ public:
     Status introduce_writers(Sink&) override { return ok(); }
     std::vector<uint64_t>& counts() override { return counts_; }
     RingLosses losses(size_t ring) const override;
-    void hand_back(size_t) override {}
-    void give_up(size_t, uint64_t) override {}
+    RingAccount account(size_t ring) const override;
+    void hand_back(size_t ring) override { cpus_[ring].records.clear(); }
+    void hold_back(size_t ring, size_t bytes) override;
+    void give_up(size_t ring, uint64_t) override { cpus_[ring].records.clear(); }
     bool leave(size_t ring) override;
 
     Status begin(Sink& sink) override;
@@ -132,23 +149,43 @@ private:
         size_t start_bytes = 0;
         uint64_t start_until = 0;
         uint64_t start_read = 0, start_lost = 0;
+        /* Where pages are staged: their room, in place of `pages`; and in numbers of events, as the kernel counts those that were
+         * read: before the page that is taken next, before the first page of the piece, and of what is told to be lost behind the
+         * last page that was left. */
+        std::span<std::byte> staged{};
+        uint64_t position = 0, piece_position = 0, gap = 0;
+        uint64_t held_from = 0; /* the time of the first record that is held back; 0: none is */
+        /* Of pages that were left, up to there: records from then on are not in the trace. */
+        size_t left_bytes = 0;
+        uint64_t left_from = 0;
+        KernelCounts before{}; /* what drains before this one told of losses */
+
+        std::span<std::byte> bytes() { return staged.empty() ? std::span(pages) : staged; }
+        std::span<const std::byte> bytes() const { return staged.empty() ? std::span(pages) : staged; }
 
         bool has_unread() const { return taken < filled; }
         bool is_of_start(size_t place) const { return place < start_bytes; }
         /* Of the page there. */
         TimeSpan wanted(size_t place) const {
+            if (place < left_bytes) return TimeSpan{.from = left_from};
             return is_of_start(place) ? TimeSpan{.until = start_until} : TimeSpan{.from = start_until};
         }
     };
 
     KernelSource(KernelSession& session, KernelDrainOptions options);
     Status open();
+    void open_staged();
+    uint64_t begin_behind(const DrainJournal* journal) const;
+    void take_over(Cpu& cpu, const JournalRing* state);
+    static bool may_begin_anew(const Cpu& cpu);
+    bool has_no_room(const Cpu& cpu) const;
+    size_t fill_staged(Cpu& cpu);
     void catch_up();
     void take_start();
     bool read_more(Cpu& cpu, ReadWhat what);
     size_t fill(Cpu& cpu, ReadWhat what);
     size_t splice_pages(Cpu& cpu);
-    size_t read_page(Cpu& cpu);
+    size_t read_page(Cpu& cpu, std::byte* to);
     std::span<const std::byte> page_at(const Cpu& cpu, size_t place) const;
     bool take_next_page(Cpu& cpu, ReadWhat what);
     bool take_page(Cpu& cpu);

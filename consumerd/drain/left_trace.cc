@@ -117,11 +117,13 @@ std::vector<std::string> unentered_beside(const DrainJournal& journal) {
 
 } // namespace
 
-Result<LeftTrace> close_left_trace(const std::string& journal_path) {
+Result<LeftTrace> close_left_trace(const std::string& journal_path,
+                                   const std::function<void(DrainJournal&)>& before) {
     auto journal = DrainJournal::open(journal_path);
     if (!journal) return journal.error();
     LeftTrace left;
     if ((*journal)->current().number == 0) return left;
+    if (before) before(**journal);
     left.journal = std::move(*journal);
     const auto is_there = [&](const JournalChunk& chunk) {
         return chunk.number != 0 && is_directory(left.journal->directory() + "/" + chunk.folder_name());

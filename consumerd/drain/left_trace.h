@@ -21,6 +21,7 @@
 #include <plumb/abi/clock_page.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,7 +49,9 @@ struct LeftTrace {
 
 /* number() of the error is ENOENT if there is no journal, EBUSY if its drain lives, EBADMSG if it can not be believed: then only
  * the channel itself tells how far its records were taken, and the chunk stays as it is. */
-Result<LeftTrace> close_left_trace(const std::string& journal_path);
+/* `before` may tell the journal of further losses of the chunk that was written. */
+Result<LeftTrace> close_left_trace(const std::string& journal_path,
+                                   const std::function<void(DrainJournal&)>& before = {});
 
 } // namespace plumb
 

@@ -71,7 +71,7 @@ KernelSession::KernelSession(std::string root, std::string name, const KernelCon
       parser_(std::make_unique<FormatParser>()) {}
 
 KernelSession::~KernelSession() {
-    if (!path_.empty() && !is_adopted_) (void)remove();
+    if (!path_.empty() && !is_adopted_ && !config_.is_kept) (void)remove();
 }
 
 Result<std::unique_ptr<KernelSession>> KernelSession::create(const KernelConfig& config) {
@@ -245,6 +245,14 @@ static Error changed_by_others(const std::string& what) {
                  what)
         .hint("`trace-cmd stop -a` and `trace-cmd reset -a` reach all instances; without -a they leave this "
               "one alone.");
+}
+
+Status KernelSession::pause() {
+    const std::string changes = std::exchange(settings_, {}).changes();
+    count_text_probe_hits();
+    const Status stopped = write_tracefs(path("tracing_on"), "0");
+    if (!stopped || changes.empty() || was_stopped_) return stopped;
+    return changed_by_others(changes);
 }
 
 Status KernelSession::check_running() {

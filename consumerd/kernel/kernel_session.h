@@ -52,6 +52,7 @@ struct KernelConfig {
     bool overwrite = false;                              /* when full: the oldest goes, not the newest */
     std::uint64_t session_cookie = 0;                    /* of the channel beside it; 0: none */
     bool file_names = true;                              /* and other strings of system calls */
+    bool is_kept = false; /* it stays, and records on, without who made it, until somebody takes it over */
 };
 
 /* What to say where counts tell of it. */
@@ -69,9 +70,14 @@ public:
     /* In `root`, where tracefs is mounted. */
     static Result<std::unique_ptr<KernelSession>>
     adopt_in(const std::string& root, std::uint64_t session_cookie, bool has_other_numbers = false);
+    /* One that is kept, behind the death of who had it: as it runs. Its events were chosen: they are what is switched on in it. Strings
+     * of system calls are not read any more: texts_problem(). number() of the error as above. */
+    static Result<std::unique_ptr<KernelSession>> take_over(const KernelConfig& config);
+    /* Removes what there is of a session that is kept no longer. */
+    static void remove_kept(std::uint64_t session_cookie);
     KernelSession(const KernelSession&) = delete;
     KernelSession& operator=(const KernelSession&) = delete;
-    /* Removes an instance that was made here if remove() did not. One that was adopted stays, and the events in it. */
+    /* Removes an instance that was made here if remove() did not. One that was adopted, or is kept, stays, and the events in it. */
     ~KernelSession();
 
     /* Chooses events; once. An error names the first that does not work. */
@@ -118,8 +124,10 @@ public:
     TakenInThreads& taken_in() { return taken_in_; }
     /* By the clock of the records. */
     std::uint64_t now() const;
-    /* All but the threads that this process has now. */
+    /* All but the threads that this process has now, */
     Status leave_out_self();
+    /* and whoever is left out already, and these. */
+    Status leave_out_too(const std::vector<std::uint32_t>& process_ids);
     /* Nor those that it makes from then on, and its children: when all that is to be recorded has been started. */
     Status leave_out_later_threads();
 
@@ -131,6 +139,8 @@ public:
     KernelStart::Cpu* start_of(std::uint32_t cpu) { return start_ ? start_->of(cpu) : nullptr; }
 
     Status start();
+    /* It records no further until start(); what was chosen stays so. An error as stop() has it. */
+    Status pause();
     /* An error, once, if somebody else has stopped it. */
     Status check_running();
     /* An error, once, if somebody has emptied the buffers since it was asked last; whether that was so. */
@@ -157,6 +167,7 @@ public:
     const RawPageFormat& page_format() const { return page_format_; }
     std::uint32_t page_bytes() const { return page_bytes_; }
     std::uint64_t buffer_bytes() const { return config_.buffer_bytes; }
+    std::uint64_t cookie() const { return config_.session_cookie; }
     bool overwrites() const { return config_.overwrite; }
     const std::string& name() const { return name_; }
     /* Of a killed recorder: stopped. */
@@ -168,7 +179,10 @@ private:
     Status end();
     Status configure();
     Status know_layout();
+    static Result<std::unique_ptr<KernelSession>> open_left(const std::string& root, const KernelConfig& config);
+    void know_buffer_size();
     Status know_events();
+    void know_filters();
     Status choose(const KernelSelector& selector);
     void choose_ours();
     Result<KernelEvent> described(const std::string& system, const std::string& name);

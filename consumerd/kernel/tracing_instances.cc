@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/processes.h"
+#include "consumerd/control/kept_sessions.h"
 #include "consumerd/control/left_channel.h"
 #include "consumerd/kernel/tracefs.h"
 
@@ -214,6 +215,8 @@ TracefsLeftovers find_tracefs_leftovers(const std::string& root) {
         const std::uint64_t cookie = session_cookie_in(name);
         if (*maker == Maker::not_known)
             leftovers.not_judged.push_back(name);
+        else if (cookie != 0 && is_session_kept(cookie))
+            continue; /* between two of its workers: it records on */
         else if (memory && cookie != 0 && (memory->device == 0 || *memory != own))
             elsewhere.push_back(name);
         else

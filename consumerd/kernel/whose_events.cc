@@ -310,6 +310,14 @@ Status KernelSession::leave_out_self() {
     return write_tracefs(path("set_event_notrace_pid"), separated_by_spaces(own->all));
 }
 
+Status KernelSession::leave_out_too(const std::vector<std::uint32_t>& process_ids) {
+    std::vector<std::uint32_t> threads;
+    for (const std::uint32_t process_id : process_ids)
+        for (const std::uint32_t thread_id : thread_ids(process_id))
+            threads.push_back(thread_id);
+    return hide(threads);
+}
+
 /* Who is in the list hands that on; threads that were made meanwhile, by one that did not yet, are found by looking again. */
 Status KernelSession::leave_out_later_threads() {
     constexpr int looks_max = 100;

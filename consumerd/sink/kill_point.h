@@ -23,6 +23,7 @@ enum class KillPoint : uint32_t {
     left_cut,        /* of what was left behind, a stream was cut back */
     left_closed,     /* its last packets are written */
     taken_over,      /* positions are those of the journal; nothing was read yet */
+    page_read,       /* of the kernel's buffers, which do not have it any more */
     count
 };
 
