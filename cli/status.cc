@@ -45,7 +45,7 @@ void print_rules(const Json& session) {
         line(what, rule ? escaped(rule_text(*rule)) : std::string("?"));
         what = "";
     }
-    if (session.value("rules", Json::array()).empty()) line(what, "none yet: plumb enable adds some");
+    if (session.value("rules", Json::array()).empty() && !session.contains("kernel")) line(what, "none yet: plumb enable adds some");
 }
 
 void print_processes(const Json& session) {
@@ -76,6 +76,22 @@ void print_counts(const Json& session) {
         line(what, fmt::format("{} {}", counted(count.get<std::uint64_t>(), "event"), escaped(cause)));
         what = "";
     }
+}
+
+void print_kernel(const Json& session) {
+    if (!session.contains("kernel")) return;
+    const Json kernel = session.value("kernel", Json::object());
+    const char* what = "kernel";
+    for (const Json& each : kernel.value("events", Json::array())) {
+        line(what, each.is_string() ? escaped(each.get<std::string>()) : std::string("?"));
+        what = "";
+    }
+    line("", fmt::format("{}, {} unread in {} of {}, {} lost",
+                         counted(number_of(kernel, "events_recorded"), "event"),
+                         with_commas(number_of(kernel, "events_unread")),
+                         counted(number_of(kernel, "cpus"), "buffer"),
+                         size_text(number_of(kernel, "buffer_bytes")),
+                         with_commas(number_of(kernel, "events_lost"))));
 }
 
 void print_places(const Json& session) {
@@ -111,6 +127,7 @@ void print_session(const Json& session) {
         print_rules(session);
         print_processes(session);
         print_counts(session);
+        print_kernel(session);
         print_places(session);
         print_buffers(session);
         for (const Json& each : session.value("triggers", Json::array()))

@@ -1,5 +1,6 @@
 #include "consumerd/daemon/session_kernel.h"
 
+#include "base/number_text.h"
 #include "base/process_names.h"
 #include "base/processes.h"
 #include "consumerd/kernel/kernel_choice.h"
@@ -15,7 +16,6 @@
 namespace plumb {
 namespace {
 
-/* As the description has it; a cause of its own is where the kernel's tracing can not be had at all. */
 KernelConfig config_of(const DescribedKernel& words, std::uint64_t cookie, plumb_clock_mode clock) {
     KernelConfig config;
     config.clock_mode = clock;
@@ -114,7 +114,14 @@ Status KernelPart::open_staged() {
 }
 
 void KernelPart::settle_left(DrainJournal& journal) {
-    if (is_taken_over_) settle_taken_along(journal, *session_, was_staged_ ? staged_.get() : nullptr);
+    if (!is_taken_over_) return;
+    const std::uint64_t before = journal.ended_current(0).losses.taken_along;
+    settle_taken_along(journal, *session_, was_staged_ ? staged_.get() : nullptr);
+    const std::uint64_t lost = journal.ended_current(0).losses.taken_along - before;
+    if (lost != 0)
+        problem(fmt::format("{} of the kernel that the worker before had read when it was killed are lost: they are "
+                            "told in the last packets of its chunk.",
+                            counted(lost, "event")));
 }
 
 /* Also whom we start: drains of other places, and commands of triggers. */
@@ -199,17 +206,21 @@ void KernelPart::leave() {
     staged_.reset();
 }
 
+/* Of losses and of what is unread, since there is the instance: whichever worker it had. */
 Json KernelPart::status() const {
     const DrainProgress so_far = progress();
     KernelCounts sum;
+    const auto root = mounted_tracefs();
     for (const std::uint32_t cpu : session_->cpus()) {
-        const KernelCounts counts = session_->counts(cpu);
-        sum.overrun += counts.overrun;
-        sum.dropped += counts.dropped;
-        sum.unread += counts.unread;
+        const auto counts =
+            root ? kernel_counts(*root + "/instances/" + session_->name(), cpu) : std::nullopt;
+        if (!counts) continue;
+        sum.overrun += counts->overrun;
+        sum.dropped += counts->dropped;
+        sum.unread += counts->unread;
     }
-    return {{"events", so_far.events},
-            {"events_lost", std::max(so_far.events_discarded, sum.overrun + sum.dropped)},
+    return {{"events_recorded", so_far.events},
+            {"events_lost", sum.overrun + sum.dropped},
             {"events_unread", sum.unread},
             {"cpus", session_->cpus().size()},
             {"buffer_bytes", session_->buffer_bytes()},

@@ -50,8 +50,20 @@ Result<std::unique_ptr<SessionRecording>> SessionRecording::begin(const DaemonFo
                                                                   SessionDescription description, Log log) {
     std::unique_ptr<SessionRecording> recording(
         new SessionRecording(folder, std::move(description), std::move(log)));
-    if (Status opened = recording->open(); !opened) return opened.error();
-    return recording;
+    const bool is_new = recording->description_.cookie == 0;
+    Status opened = recording->open();
+    if (opened) return recording;
+    if (!is_new) return opened.error();
+    /* Nobody will look for it again. */
+    if (recording->kernel_) (void)recording->kernel_->remove();
+    for (const std::string& each : recording->journal_folders())
+        if (recording->directory_) (void)!::unlink(recording->journal_path(each).c_str());
+    const std::uint64_t cookie = recording->description_.cookie;
+    recording->leave();
+    for (const UserPlace& place : places_of(::geteuid()))
+        if (const auto directory = UserDirectory::open_existing(place))
+            (void)stop_keeping(*directory, cookie).has_value();
+    return opened.error();
 }
 
 SessionRecording::~SessionRecording() {

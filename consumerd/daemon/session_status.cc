@@ -143,7 +143,8 @@ Json SessionRecording::status() const {
     if (kernel_) {
         const Json of_kernel = kernel_->status();
         for (const auto& [key, value] : of_kernel.items())
-            root["kernel"][key == "events" ? "events_recorded" : key] = value;
+            root["kernel"][key] = value;
+        if (of_kernel["events_lost"] != 0) root["lost_by_cause"]["kernel_dropped"] = of_kernel["events_lost"];
     }
     if (places_) root["places"] = places_as_status();
     root["reached_late"] = Json::array();

@@ -222,6 +222,7 @@ Status Supervisor::create(std::uint64_t connection, const Json& request) {
     description->cookie = 0;
     description->ring_places.clear();
     description->snapshots = 0;
+    description->kernel.is_made = false;
     for (Trigger& each : description->triggers)
         each.so_far = {};
     const std::string& name = description->name;
