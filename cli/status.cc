@@ -45,7 +45,8 @@ void print_rules(const Json& session) {
         line(what, rule ? escaped(rule_text(*rule)) : std::string("?"));
         what = "";
     }
-    if (session.value("rules", Json::array()).empty() && !session.contains("kernel")) line(what, "none yet: plumb enable adds some");
+    if (session.value("rules", Json::array()).empty() && !session.contains("kernel"))
+        line(what, "none yet: plumb enable adds some");
 }
 
 void print_processes(const Json& session) {
@@ -86,12 +87,11 @@ void print_kernel(const Json& session) {
         line(what, each.is_string() ? escaped(each.get<std::string>()) : std::string("?"));
         what = "";
     }
-    line("", fmt::format("{}, {} unread in {} of {}, {} lost",
-                         counted(number_of(kernel, "events_recorded"), "event"),
-                         with_commas(number_of(kernel, "events_unread")),
-                         counted(number_of(kernel, "cpus"), "buffer"),
-                         size_text(number_of(kernel, "buffer_bytes")),
-                         with_commas(number_of(kernel, "events_lost"))));
+    line("",
+         fmt::format(
+             "{}, {} unread in {} of {}, {} lost", counted(number_of(kernel, "events_recorded"), "event"),
+             with_commas(number_of(kernel, "events_unread")), counted(number_of(kernel, "cpus"), "buffer"),
+             size_text(number_of(kernel, "buffer_bytes")), with_commas(number_of(kernel, "events_lost"))));
 }
 
 void print_places(const Json& session) {

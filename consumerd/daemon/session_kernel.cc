@@ -45,7 +45,8 @@ std::vector<std::uint32_t> own_processes() {
 
 Result<std::unique_ptr<KernelPart>> KernelPart::open(DescribedKernel& words, Options options) {
     if (!in_first_namespace())
-        return Error("-k: the kernel's tracer knows processes by the machine's own numbers, which are not those "
+        return Error("-k: the kernel's tracer knows processes by the machine's own numbers, which are not "
+                     "those "
                      "of here.")
             .hint("Make the session outside of the container, or use `plumb record -k`.");
     std::unique_ptr<KernelPart> part(new KernelPart(words, std::move(options)));
@@ -86,7 +87,8 @@ Status KernelPart::make() {
 Status KernelPart::take_over() {
     auto session = KernelSession::take_over(config_of(words_, options_.cookie, options_.clock));
     if (!session && session.error().number() == ENOENT) {
-        problem("The tracing instance of the kernel's events is gone: what it held is lost, and nobody has counted "
+        problem("The tracing instance of the kernel's events is gone: what it held is lost, and nobody has "
+                "counted "
                 "it. It is made anew.");
         return make();
     }
@@ -119,9 +121,10 @@ void KernelPart::settle_left(DrainJournal& journal) {
     settle_taken_along(journal, *session_, was_staged_ ? staged_.get() : nullptr);
     const std::uint64_t lost = journal.ended_current(0).losses.taken_along - before;
     if (lost != 0)
-        problem(fmt::format("{} of the kernel that the worker before had read when it was killed are lost: they are "
-                            "told in the last packets of its chunk.",
-                            counted(lost, "event")));
+        problem(fmt::format(
+            "{} of the kernel that the worker before had read when it was killed are lost: they are "
+            "told in the last packets of its chunk.",
+            counted(lost, "event")));
 }
 
 /* Also whom we start: drains of other places, and commands of triggers. */

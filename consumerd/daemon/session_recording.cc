@@ -171,8 +171,7 @@ Status SessionRecording::open_kernel() {
     KernelPart::Options options;
     options.cookie = description_.cookie;
     options.clock = calibration_->mode();
-    options.staged_path =
-        folder_.sessions().path_of_file(DaemonFolder::kernel_pages_file(description_.name));
+    options.staged_path = folder_.sessions().path_of_file(DaemonFolder::kernel_pages_file(description_.name));
     options.log = log_;
     const bool was_made = description_.kernel.is_made;
     auto kernel = KernelPart::open(description_.kernel, std::move(options));
@@ -361,7 +360,8 @@ Result<Report> SessionRecording::switch_on(bool is_on) {
     if (!is_on) arm_triggers(false);
     if (is_on) join_places(false);
     if (kernel_ && is_on)
-        if (Status switched = kernel_->switch_on(true); !switched) problems_.push_back(switched.error().message());
+        if (Status switched = kernel_->switch_on(true); !switched)
+            problems_.push_back(switched.error().message());
     auto report = is_on ? session_->enable(rules()) : session_->disable(rules());
     if (is_on == report.has_value()) arm_triggers(true);
     watch_anew();
@@ -372,7 +372,8 @@ Result<Report> SessionRecording::switch_on(bool is_on) {
         return report.error();
     }
     if (kernel_ && !is_on)
-        if (Status switched = kernel_->switch_on(false); !switched) problems_.push_back(switched.error().message());
+        if (Status switched = kernel_->switch_on(false); !switched)
+            problems_.push_back(switched.error().message());
     report->add(tell_places());
     unreachable_ = report->unreachable;
     return report;
@@ -440,8 +441,12 @@ Result<Json> SessionRecording::end() {
         problems_.push_back(
             fmt::format("{} What was written there since is left for `plumb extract`.", each.told));
     give_up_places();
-    if (kernel_)
+    if (kernel_) {
+        take_kernel_problems();
         if (Status removed = kernel_->remove(); !removed) problems_.push_back(removed.error().message());
+    } else if (description_.kernel.is_recorded()) {
+        KernelSession::remove_kept(description_.cookie);
+    }
     kernel_.reset();
     for (const std::string& folder : journal_folders())
         (void)!::unlink(journal_path(folder).c_str());
