@@ -1,5 +1,6 @@
 #include "consumerd/daemon/session_kernel.h"
 
+#include "base/file.h"
 #include "base/number_text.h"
 #include "base/process_names.h"
 #include "base/processes.h"
@@ -39,6 +40,13 @@ std::vector<std::uint32_t> own_processes() {
     if (const std::string ours = executable_of(own[0]); !ours.empty() && executable_of(parent) == ours)
         own.push_back(parent);
     return own;
+}
+
+bool is_switched_off(const std::string& instance) {
+    const auto root = mounted_tracefs();
+    if (!root) return false;
+    const auto is_on = read_small_file(*root + "/instances/" + instance + "/tracing_on");
+    return is_on && is_on->starts_with('0');
 }
 
 } // namespace
@@ -156,8 +164,12 @@ Status KernelPart::start(const std::string& directory, const std::string& journa
     });
 }
 
-/* One that was taken over may be on already, and goes on. */
+/* One that was taken over is on already, and goes on. */
 Status KernelPart::switch_on(bool is_on) {
+    const bool is_first = std::exchange(is_taken_over_, false);
+    if (is_on && is_first && is_switched_off(session_->name()))
+        problem("The kernel's tracing instance was switched off while no worker lived: events of the kernel are "
+                "missing from then on, and nobody has counted them.");
     is_on_ = is_on;
     return is_on ? session_->start() : session_->pause();
 }
