@@ -88,6 +88,7 @@ Result<std::unique_ptr<KernelSession>> KernelSession::create(const KernelConfig&
     if (!lock) return lock.error();
     std::unique_ptr<KernelSession> session(new KernelSession(*root, std::move(name), config));
     session->lock_ = std::move(*lock);
+    if (config.is_kept) mark_as_kept(session->path_);
     if (Status configured = session->configure(); !configured) return configured.error();
     return session;
 }

@@ -126,6 +126,14 @@ void keep_newest(const std::string& folder, std::vector<std::string> elsewhere, 
     }
 }
 
+/* A time that no directory has otherwise. */
+constexpr std::time_t kept_mark = 1;
+
+bool is_marked_as_kept(const std::string& path) {
+    struct stat info {};
+    return stat(path.c_str(), &info) == 0 && info.st_mtime == kept_mark;
+}
+
 bool contains(const std::vector<std::string>& names, std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -193,6 +201,11 @@ Result<LifeLock> make_tracing_instance(const std::string& path) {
     }
 }
 
+void mark_as_kept(const std::string& path) {
+    const timespec times[2] = {{kept_mark, 0}, {kept_mark, 0}};
+    utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW);
+}
+
 /* Stacks would be events of their own behind each of ours; with "block", poll() says at once that there is something to be
  * read; without "markers" nothing can be written to the instance. Names of threads come from the statedump: the kernel needs
  * not keep them. Not every kernel has all of these. */
@@ -217,6 +230,9 @@ TracefsLeftovers find_tracefs_leftovers(const std::string& root) {
             leftovers.not_judged.push_back(name);
         else if (cookie != 0 && is_session_kept(cookie))
             continue; /* between two of its workers: it records on */
+        else if (memory && cookie != 0 && (memory->device == 0 || *memory != own) &&
+                 is_marked_as_kept(folder + name))
+            leftovers.not_judged.push_back(name);
         else if (memory && cookie != 0 && (memory->device == 0 || *memory != own))
             elsewhere.push_back(name);
         else

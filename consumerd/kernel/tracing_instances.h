@@ -30,6 +30,9 @@ std::uint64_t session_cookie_in(std::string_view name);
 
 /* Makes the instance `path`, ours from the first moment that others may remove it. */
 Result<LifeLock> make_tracing_instance(const std::string& path);
+/* It is of a session that is kept, and records on between two that have it: also who sees it from another /dev/shm, and so does not
+ * know of the session, leaves it alone. */
+void mark_as_kept(const std::string& path);
 /* What it has taken over from the options of the machine's first buffer, which are somebody else's. */
 void set_own_options(const std::string& path);
 /* That of a dead recorder. number() of the error is EBUSY if somebody has it. */
