@@ -19,7 +19,7 @@ struct SaveWords {
 };
 
 int run_save(const SaveWords& words) {
-    const auto answer = ask_daemon("save", {{"session", words.session.session}});
+    const auto answer = ask_daemon("save", {{"session", words.session.session}}, say_error);
     if (!answer) return complain(answer.error());
     const Json description = answer->value("description", Json::object());
     const std::string text = description.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

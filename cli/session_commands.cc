@@ -101,7 +101,7 @@ Result<Json> rules_as_json(const RuleWords& words) {
 
 int ask_for(const std::string& command, const Json& request, bool json,
             const std::function<void(const Json&)>& say) {
-    const auto answer = ask_daemon(command, request);
+    const auto answer = ask_daemon(command, request, say_error);
     if (!answer) return complain(answer.error());
     if (json) {
         put_out(answer->dump(2, ' ', false, Json::error_handler_t::replace) + "\n");

@@ -160,7 +160,7 @@ void add_status(CLI::App& app) {
         "what else records.");
     command->callback([words] {
         const Json request = words->session.empty() ? Json::object() : Json{{"session", words->session}};
-        const auto answer = ask_daemon("status", request);
+        const auto answer = ask_daemon("status", request, say_error);
         if (!answer) return finish(complain(answer.error()));
         if (words->json)
             put_out(answer->dump(2, ' ', false, Json::error_handler_t::replace) + "\n");

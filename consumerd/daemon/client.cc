@@ -4,6 +4,9 @@
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/daemon/control_socket.h"
 #include "consumerd/daemon/daemon_folder.h"
+#include "consumerd/daemon/descriptor_limit.h"
+
+#include <fmt/format.h>
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -46,25 +49,41 @@ Status start_daemon(const std::string& program) {
     return ok();
 }
 
+/* What we are short of ourselves. */
+Error with_advice(const Error& error) {
+    return error.number() == EMFILE ? error.hint("`ulimit -n` says how many files may be open here.") : error;
+}
+
+/* EAGAIN: the queue of those who wait for it was full for long. */
+Error why_not_connected(const Error& error, const DaemonFolder& folder) {
+    const std::uint32_t daemon = holder_of_lock(folder.top(), DaemonFolder::lock_name);
+    if (error.number() != EAGAIN || daemon == 0) return with_advice(error);
+    return Error("{} (process {}) lets nobody in: {}.", program_name, daemon, why_silent(daemon))
+        .as(ETIMEDOUT);
+}
+
 bool is_nobody(const Error& error) {
     return error.number() == ENOENT || error.number() == ECONNREFUSED;
 }
 
 Result<FileDescriptor> connect_or_start() {
     const auto folder = DaemonFolder::open_or_create();
-    if (!folder) return folder.error();
+    if (!folder) return with_advice(folder.error());
     const std::string program = daemon_program();
     const std::uint64_t begun_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
     std::uint64_t start_ns = begun_ns;
     for (;;) {
         auto socket = connect_in(folder->top(), DaemonFolder::socket_name);
-        if (socket || !is_nobody(socket.error())) return socket;
+        if (!socket && !is_nobody(socket.error())) return why_not_connected(socket.error(), *folder);
+        if (socket) return socket;
         const std::uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
         if (now_ns > begun_ns + start_patience_ns)
             return Error("{} does not begin.", program_name)
                 .hint("{} may say why; was it found, as {}?",
                       folder->top().path_of_file(DaemonFolder::log_name), program);
         if (now_ns >= start_ns) {
+            if (Status enough = check_descriptor_limit(program_name, daemon_descriptors_min); !enough)
+                return enough.error();
             if (Status started = start_daemon(program); !started) return started.error();
             start_ns = now_ns + again_ns;
         }
@@ -75,16 +94,39 @@ Result<FileDescriptor> connect_or_start() {
 /* Without starting one. */
 Result<FileDescriptor> connect_if_there() {
     const auto folder = DaemonFolder::open_existing();
-    if (!folder) return folder.error();
+    if (!folder) return with_advice(folder.error());
     auto socket = connect_in(folder->top(), DaemonFolder::socket_name);
     if (!socket && is_nobody(socket.error()) && !folder->session_names().empty()) return connect_or_start();
+    if (!socket) return why_not_connected(socket.error(), *folder);
     return socket;
 }
 
-Result<Json> ask_once(bool may_start, const std::string& text) {
+/* Of a request, empty: of all of them. */
+std::string session_in(const Json& request) {
+    const auto session = text_in(request, "session", "");
+    const auto description = request.find("description");
+    if (description == request.end() || !description->is_object()) return session.value_or("");
+    return text_in(*description, "name", "").value_or("");
+}
+
+/* The supervisor, and the worker that it asks in turn, as soon as there is one. */
+void watch_workers_of(const DaemonFolder& folder, const std::string& session, Patience& patience) {
+    if (!patience.is_watched(program_name))
+        patience.watch(program_name, holder_of_lock(folder.top(), DaemonFolder::lock_name));
+    const std::string worker = fmt::format("The worker of session {}", session);
+    if (!session.empty() && check_session_name(session) && !patience.is_watched(worker))
+        patience.watch(worker, holder_of_lock(folder.sessions(), DaemonFolder::lock_file(session)));
+}
+
+Result<Json> ask_once(bool may_start, const std::string& text, const std::string& session,
+                      Patience& patience) {
     const auto socket = may_start ? connect_or_start() : connect_if_there();
     if (!socket) return is_nobody(socket.error()) ? socket.error().as(ENOENT) : socket.error();
-    const auto answer = ask(socket->get(), text);
+    const auto folder = DaemonFolder::open_existing();
+    const auto answer = ask(socket->get(), text, [&] {
+        if (folder) watch_workers_of(*folder, session, patience);
+        return patience.look();
+    });
     if (!answer) return answer.error();
     return result_of_answer(*answer);
 }
@@ -101,7 +143,7 @@ std::string daemon_program() {
     return ::access(beside.c_str(), X_OK) == 0 ? beside : program_name;
 }
 
-Result<Json> ask_daemon(const std::string& command, Json request) {
+Result<Json> ask_daemon(const std::string& command, Json request, const Patience::Say& say) {
     Json whole = {{"command", command}};
     whole.update(request);
     const std::string text = text_of(whole);
@@ -109,7 +151,9 @@ Result<Json> ask_daemon(const std::string& command, Json request) {
         return Error("That is too much for one request: {} bytes, where {} are possible.", text.size(),
                      request_bytes_max);
     const bool may_start = command == "create";
-    auto answer = ask_once(may_start, text);
+    const bool is_short = command == "status" || command == "save" || command == "triggers";
+    Patience patience(is_short, say);
+    auto answer = ask_once(may_start, text, session_in(request), patience);
     if (answer || may_start || answer.error().number() != ENOENT || !described_sessions().empty())
         return answer;
     if (command == "status" && !request.contains("session")) return Json{{"sessions", Json::array()}};

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "consumerd/daemon/message.h"
+#include "consumerd/daemon/patience.h"
 
 #include <string>
 #include <vector>
@@ -15,7 +16,9 @@ namespace plumb {
 
 /* {"command": command, ...request}: the answer, without its "ok". A daemon is started where one is needed: to create a session, or to
  * look after those that there are. Where there is neither, the error's number() is ENOENT. */
-Result<Json> ask_daemon(const std::string& command, Json request = Json::object());
+/* One that is stopped is given up after some seconds (ETIMEDOUT), and `say`, if there is one, told of before. */
+Result<Json> ask_daemon(const std::string& command, Json request = Json::object(),
+                        const Patience::Say& say = {});
 
 /* Of sessions that have a description; no daemon is asked. */
 std::vector<std::string> described_sessions();

@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -20,6 +22,12 @@ constexpr int waiting_max = 64;
 constexpr std::size_t connections_max = 128;
 /* For a request that has begun, and for an answer that is not read. */
 constexpr std::uint64_t request_patience_ns = 10'000'000'000;
+/* Between looks at who is waited for. */
+constexpr int look_ms = 200;
+/* For a place in the queue of who listens, which nobody takes while that is stopped. */
+constexpr timeval connect_patience{10, 0};
+/* Where no descriptor is to be had at all. */
+constexpr std::uint64_t closed_ns = 100'000'000;
 
 struct Address {
     sockaddr_un bytes{};
@@ -54,6 +62,9 @@ Result<FileDescriptor> listen_in(const UserDirectory& directory, const std::stri
 static Result<FileDescriptor> connect_as(int kind, const UserDirectory& directory, const std::string& name) {
     FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | kind, 0));
     const Address address = address_in(directory, name);
+    if (socket.is_open())
+        (void)::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &connect_patience,
+                           sizeof(connect_patience));
     if (!socket.is_open() || ::connect(socket.get(), address.get(), sizeof(address.bytes)) != 0)
         return Error::from_errno(errno, "Could not connect to {}", directory.path_of_file(name));
     if (!is_peer_trusted(socket.get()))
@@ -76,15 +87,28 @@ bool is_peer_trusted(int socket) {
            (who.uid == ::geteuid() || who.uid == 0);
 }
 
-Result<std::string> ask(int socket, std::string_view request) {
+/* Until it can be written to or read from; then true. Meanwhile `look` is asked. */
+static Status wait_for(int socket, short events, const std::function<Status()>& look) {
+    pollfd polled{socket, events, 0};
+    for (;;) {
+        const int ready = ::poll(&polled, 1, look_ms);
+        if (ready > 0) return ok();
+        if (ready < 0 && errno != EINTR)
+            return Error::from_errno(errno, "Could not wait for plumb-consumerd");
+        if (Status patient = look(); !patient) return patient;
+    }
+}
+
+Result<std::string> ask(int socket, std::string_view request, const std::function<Status()>& look) {
     const Error gone = Error("plumb-consumerd ended before it answered.")
                            .hint("`plumb status` starts it again, and shows what is there.")
                            .as(ECONNRESET);
     const std::string message = encode_message(request);
     for (std::string_view left = message; !left.empty();) {
-        const ssize_t sent = ::send(socket, left.data(), left.size(), MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR) continue;
-        if (sent <= 0) return gone;
+        if (Status ready = wait_for(socket, POLLOUT, look); !ready) return ready.error();
+        const ssize_t sent = ::send(socket, left.data(), left.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (sent <= 0) break; /* why it does not listen may be there to be read */
         left.remove_prefix(static_cast<std::size_t>(sent));
     }
     MessageReader reader(answer_bytes_max);
@@ -92,9 +116,10 @@ Result<std::string> ask(int socket, std::string_view request) {
         auto answer = reader.next();
         if (!answer) return answer.error();
         if (*answer) return std::move(**answer);
+        if (Status ready = wait_for(socket, POLLIN, look); !ready) return ready.error();
         char part[65536];
-        const ssize_t got = ::recv(socket, part, sizeof(part), 0);
-        if (got < 0 && errno == EINTR) continue;
+        const ssize_t got = ::recv(socket, part, sizeof(part), MSG_DONTWAIT);
+        if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         if (got <= 0) return gone;
         reader.add({part, static_cast<std::size_t>(got)});
     }
@@ -124,7 +149,7 @@ bool MessageStream::move(short events) {
 }
 
 void ControlServer::add_to(std::vector<pollfd>& polled) const {
-    polled.push_back({listener_.get(), POLLIN, 0});
+    if (closed_until_ns_ == 0) polled.push_back({listener_.get(), POLLIN, 0});
     for (const auto& [number, connection] : connections_) {
         /* While one is asked, what it sends besides stays where it is. */
         const short wanted = static_cast<short>((connection.is_asked || connection.is_over ? 0 : POLLIN) |
@@ -140,6 +165,7 @@ void ControlServer::serve(const std::vector<pollfd>& polled) {
         return found == polled.end() ? short{0} : found->revents;
     };
     const std::uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
+    if (now_ns > closed_until_ns_) closed_until_ns_ = 0;
     for (auto each = connections_.begin(); each != connections_.end();) {
         Connection& connection = each->second;
         look(each->first, connection, events_of(connection.stream.fd()));
@@ -157,8 +183,11 @@ void ControlServer::look(std::uint64_t number, Connection& connection, short eve
         connection = {MessageStream(FileDescriptor(), 0), false, true, 0};
         return;
     }
+    /* Who has given up takes back what was not begun. */
+    const bool has_gone = (events & POLLHUP) != 0;
     while (!connection.is_asked && !connection.is_over) {
         auto request = connection.stream.next();
+        if (has_gone) request = std::optional<std::string>();
         if (request && !*request) break;
         if (request) {
             connection.is_asked = true;
@@ -176,27 +205,59 @@ void ControlServer::look(std::uint64_t number, Connection& connection, short eve
         connection.until_ns = read_clock(PLUMB_CLOCK_MONOTONIC) + request_patience_ns;
 }
 
-void ControlServer::accept_all() {
-    for (int accepted = 0; accepted < waiting_max; accepted++) {
-        FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        if (!socket.is_open()) return;
-        const bool is_trusted = is_peer_trusted(socket.get());
-        if (!is_trusted || connections_.size() >= connections_max) {
-            const Error why =
-                is_trusted
-                    ? Error("Too many others ask plumb-consumerd at this moment: try it again.").as(EAGAIN)
-                    : Error("These are the sessions of another user.").as(EPERM);
-            const std::string message = encode_message(bad_answer(why).dump());
-            (void)!::send(socket.get(), message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-            continue;
-        }
+/* A number for a descriptor, and nothing more. */
+static FileDescriptor open_spare() {
+    return FileDescriptor(::open("/", O_PATH | O_CLOEXEC));
+}
+
+static void refuse(int socket, const Error& why) {
+    const std::string message = encode_message(bad_answer(why).dump());
+    (void)!::send(socket, message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+ControlServer::ControlServer(FileDescriptor listener, Handler handler)
+    : listener_(std::move(listener)), handler_(std::move(handler)), spare_(open_spare()) {}
+
+/* Who is not accepted waits for ever, and has poll() return at once each time. */
+void ControlServer::refuse_one() {
+    spare_.reset();
+    FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket.is_open())
+        refuse(socket.get(),
+               Error("Process {} of plumb-consumerd has no descriptor left for who asks it.", ::getpid())
+                   .hint("Try it again when others have been answered, or begin it with a higher limit "
+                         "(`ulimit -Hn`).")
+                   .as(EMFILE));
+    else if (errno != EAGAIN)
+        closed_until_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC) + closed_ns;
+    socket.reset();
+    spare_ = open_spare();
+}
+
+bool ControlServer::accept_one() {
+    FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.is_open()) {
+        if (errno == EMFILE || errno == ENFILE) refuse_one();
+        return false;
+    }
+    if (!is_peer_trusted(socket.get()))
+        refuse(socket.get(), Error("These are the sessions of another user.").as(EPERM));
+    else if (connections_.size() >= connections_max)
+        refuse(socket.get(),
+               Error("Too many others ask plumb-consumerd at this moment: try it again.").as(EAGAIN));
+    else
         connections_.emplace(
             ++last_number_, Connection{MessageStream(std::move(socket), request_bytes_max), false, false, 0});
+    return true;
+}
+
+void ControlServer::accept_all() {
+    for (int accepted = 0; accepted < waiting_max && accept_one(); accepted++) {
     }
 }
 
 std::uint64_t ControlServer::deadline_ns() const {
-    std::uint64_t first = 0;
+    std::uint64_t first = closed_until_ns_;
     for (const auto& [number, connection] : connections_)
         if (connection.until_ns != 0 && (first == 0 || connection.until_ns < first))
             first = connection.until_ns;

@@ -32,8 +32,9 @@ Result<FileDescriptor> connect_without_wait(const UserDirectory& directory, cons
 /* Whether the other end is of our user, or root. */
 bool is_peer_trusted(int socket);
 
-/* For who waits: sends a message, and takes the answer. It may be long in coming, as a program is waited for. */
-Result<std::string> ask(int socket, std::string_view request);
+/* For who waits: sends a message, and takes the answer. It may be long in coming, as a program is waited for: `look` is called
+ * meanwhile, some times a second, and its error gives it up. */
+Result<std::string> ask(int socket, std::string_view request, const std::function<Status()>& look);
 
 /* One end of a connection that is written to and read from as poll() says. */
 class MessageStream {
@@ -64,8 +65,7 @@ private:
 class ControlServer {
 public:
     using Handler = std::function<void(std::uint64_t connection, const std::string& request)>;
-    ControlServer(FileDescriptor listener, Handler handler)
-        : listener_(std::move(listener)), handler_(std::move(handler)) {}
+    ControlServer(FileDescriptor listener, Handler handler);
 
     /* What is to be waited for; and what came of that, by the same list. */
     void add_to(std::vector<pollfd>& polled) const;
@@ -75,6 +75,8 @@ public:
     void answer(std::uint64_t connection, const Json& answer) { answer_text(connection, text_of(answer)); }
     void answer_text(std::uint64_t connection, std::string_view text);
     std::size_t connections() const { return connections_.size(); }
+    /* Whether who has asked is still there. */
+    bool is_there(std::uint64_t connection) const { return connections_.contains(connection); }
     /* Who is waiting to be heard. */
     void accept_all();
     void listen_at(FileDescriptor listener) { listener_ = std::move(listener); }
@@ -89,9 +91,13 @@ private:
         std::uint64_t until_ns = 0;
     };
     void look(std::uint64_t number, Connection& connection, short events);
+    bool accept_one();
+    void refuse_one();
 
     FileDescriptor listener_;
     Handler handler_;
+    FileDescriptor spare_;              /* given up for who comes when there is no other: to refuse him */
+    std::uint64_t closed_until_ns_ = 0; /* not even that could be had */
     std::map<std::uint64_t, Connection> connections_;
     std::uint64_t last_number_ = 0;
 };

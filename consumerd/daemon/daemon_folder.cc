@@ -1,8 +1,11 @@
 #include "consumerd/daemon/daemon_folder.h"
 
 #include "base/folder.h"
+#include "base/processes.h"
 
 #include <plumb/abi/state.h>
+
+#include <fmt/format.h>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -11,6 +14,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
+#include <limits>
 
 namespace plumb {
 namespace {
@@ -81,6 +86,27 @@ void DaemonFolder::remove(const std::string& session) const {
         (void)!::unlinkat(sessions_.fd(), file.c_str(), 0);
 }
 
+/* Who it is is known by its number and its start. */
+static void note_holder(int file) {
+    const auto start_ns = process_start_boottime_ns(static_cast<std::uint32_t>(::getpid()));
+    const std::string text = fmt::format("{} {}\n", ::getpid(), start_ns.value_or(0));
+    if (::ftruncate(file, 0) != 0) return;
+    (void)!::pwrite(file, text.data(), text.size(), 0);
+}
+
+std::uint32_t holder_of_lock(const UserDirectory& directory, const std::string& name) {
+    const FileDescriptor file(
+        ::openat(directory.fd(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    char text[64] = {};
+    if (!file.is_open() || ::pread(file.get(), text, sizeof(text) - 1, 0) <= 0) return 0;
+    char* end = nullptr;
+    const unsigned long long process_id = std::strtoull(text, &end, 10);
+    const unsigned long long start_ns = std::strtoull(end, nullptr, 10);
+    if (process_id == 0 || process_id > std::numeric_limits<std::int32_t>::max()) return 0;
+    const auto number = static_cast<std::uint32_t>(process_id);
+    return is_same_process(number, start_ns) ? number : 0;
+}
+
 Result<FileDescriptor> take_lock(const UserDirectory& directory, const std::string& name) {
     const std::string shown = directory.path_of_file(name);
     for (;;) {
@@ -89,7 +115,9 @@ Result<FileDescriptor> take_lock(const UserDirectory& directory, const std::stri
         if (!file.is_open()) return Error::from_errno(errno, "Could not open {}", shown);
         if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0)
             return Error::from_errno(errno, "Could not lock {}", shown);
-        if (directory.is_named(name, file.get())) return file;
+        if (!directory.is_named(name, file.get())) continue;
+        note_holder(file.get());
+        return file;
         /* Removed by its last holder since it was opened. */
     }
 }

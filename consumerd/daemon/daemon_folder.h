@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "consumerd/control/user_directory.h"
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,6 +60,8 @@ private:
 
 /* Held until it is closed, or its process ends. EWOULDBLOCK: another process has it. */
 Result<FileDescriptor> take_lock(const UserDirectory& directory, const std::string& name);
+/* The process that took it last, if it lives; 0: none is known. */
+std::uint32_t holder_of_lock(const UserDirectory& directory, const std::string& name);
 
 /* Letters, digits, and ._- behind the first one: it is a part of names of files. */
 Status check_session_name(const std::string& name);

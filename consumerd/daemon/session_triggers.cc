@@ -4,6 +4,7 @@
  */
 #include "consumerd/channel/channel_fill.h"
 #include "consumerd/control/kept_sessions.h"
+#include "consumerd/daemon/descriptor_limit.h"
 #include "consumerd/daemon/session_recording.h"
 
 #include "base/file.h"
@@ -79,6 +80,7 @@ Result<pid_t> spawn_command(const std::vector<std::string>& command,
     ::posix_spawn_file_actions_destroy(&files);
     ::posix_spawnattr_destroy(&attributes);
     if (failed != 0) return Error::from_errno(failed, "Could not run {}", command[0]);
+    restore_descriptor_limit_of(process);
     return process;
 }
 

@@ -5,6 +5,8 @@
 #include "consumerd/daemon/control_socket.h"
 #include "consumerd/daemon/daemon_folder.h"
 #include "consumerd/daemon/daemon_log.h"
+#include "consumerd/daemon/descriptor_limit.h"
+#include "consumerd/daemon/patience.h"
 #include "consumerd/daemon/session_description.h"
 #include "consumerd/daemon/worker_process.h"
 
@@ -68,6 +70,7 @@ private:
     void pass_on(WorkerProcess& worker, std::uint64_t connection, const std::string& text, bool is_status,
                  std::uint64_t gathering);
     void take_answers(const std::vector<pollfd>& polled);
+    void forget_given_up();
     void answered(PassedOn& passed, Json answer);
     void look_at_workers(const std::vector<pollfd>& polled);
     void began(WorkerProcess& worker);
@@ -328,6 +331,14 @@ void Supervisor::pass_on(WorkerProcess& worker, std::uint64_t connection, const 
     passed_on_.push_back(std::move(passed));
 }
 
+/* Whose asker has: a worker that is stopped has not begun with it, and then will not. */
+void Supervisor::forget_given_up() {
+    std::erase_if(gatherings_, [&](const auto& each) { return !server_->is_there(each.second.connection); });
+    passed_on_.remove_if([&](const PassedOn& each) { return !server_->is_there(each.connection); });
+    for (auto& [name, worker] : workers_)
+        std::erase_if(worker.waiting, [&](const auto& each) { return !server_->is_there(each.connection); });
+}
+
 void Supervisor::answered(PassedOn& passed, Json answer) {
     const bool is_good = answer.value("ok", false);
     if (passed.gathering == 0) {
@@ -377,7 +388,11 @@ void Supervisor::take_answers(const std::vector<pollfd>& polled) {
                                      passed.session)
                                .as(ECONNRESET));
         } else if (passed.until_ns != 0 && now_ns > passed.until_ns) {
-            answer = bad_answer(Error("Its worker does not answer: is it stopped?").as(ETIMEDOUT));
+            const std::uint32_t process =
+                holder_of_lock(folder_.sessions(), DaemonFolder::lock_file(passed.session));
+            answer = bad_answer(Error("The worker of session {} (process {}) does not answer: {}.",
+                                      passed.session, process, why_silent(process))
+                                    .as(ETIMEDOUT));
         }
         if (answer) answered(passed, std::move(*answer));
         each = answer ? passed_on_.erase(each) : std::next(each);
@@ -496,12 +511,14 @@ void Supervisor::run() {
         take_answers(polled);
         look_at_workers(polled);
         server_->serve(polled);
+        forget_given_up();
     }
 }
 
 } // namespace
 
 Status run_supervisor() {
+    if (Status enough = prepare_descriptors_of_supervisor(); !enough) return enough;
     auto folder = DaemonFolder::open_or_create();
     if (!folder) return folder.error();
     auto lock = take_lock(folder->top(), DaemonFolder::lock_name);

@@ -3,6 +3,7 @@
 #include "consumerd/daemon/control_socket.h"
 #include "consumerd/daemon/daemon_folder.h"
 #include "consumerd/daemon/daemon_log.h"
+#include "consumerd/daemon/descriptor_limit.h"
 #include "consumerd/daemon/session_recording.h"
 
 #include <poll.h>
@@ -174,9 +175,9 @@ int run_worker(const std::string& session, int report) {
     for (const int ignored : {SIGINT, SIGHUP, SIGPIPE})
         ::signal(ignored, SIG_IGN);
     ::signal(SIGCHLD, SIG_DFL);
-    auto folder = DaemonFolder::open_existing();
+    Status opened = prepare_descriptors_of_worker();
+    auto folder = opened ? DaemonFolder::open_existing() : Result<DaemonFolder>(opened.error());
     std::optional<Worker> worker;
-    Status opened = ok();
     if (folder) {
         worker.emplace(session, std::move(*folder));
         opened = worker->open();
