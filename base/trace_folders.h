@@ -15,11 +15,17 @@ inline bool is_numbered(std::string_view name, std::string_view start) {
            name.find_first_not_of("0123456789", start.size()) == std::string_view::npos;
 }
 
-/* ust, kernel, ust-65534, and where a user's programs looked in two places, ust-65534-shm */
+/* ust, kernel, ust-65534; where a user's programs looked in two places, ust-65534-shm; in a container, ust-65534-in-4026532191 */
 inline bool is_domain_folder(std::string_view name) {
-    const std::size_t place = name.find_last_not_of("abcdefghijklmnopqrstuvwxyz");
-    const bool has_place = place != std::string_view::npos && name[place] == '-' && place + 1 < name.size();
-    return name == "ust" || name == "kernel" || is_numbered(has_place ? name.substr(0, place) : name, "ust-");
+    constexpr std::string_view start = "ust-";
+    if (name == "ust" || name == "kernel") return true;
+    const std::size_t place = name.find('-', start.size());
+    if (!is_numbered(name.substr(0, place), start)) return false;
+    if (place == std::string_view::npos) return true;
+    const std::string_view where = name.substr(place + 1);
+    return is_numbered(where, "in-") ||
+           (!where.empty() &&
+            where.find_first_not_of("abcdefghijklmnopqrstuvwxyz") == std::string_view::npos);
 }
 
 /* snapshot-1 */

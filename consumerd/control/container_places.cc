@@ -35,6 +35,13 @@ std::optional<std::uint64_t> device_of(int fd) {
     return info.st_dev;
 }
 
+/* Cheaper than to open it, and good enough to ask whether it is what was opened: as long as that is open, its number is no other's. */
+bool has_memory(std::uint32_t process_id, std::uint64_t device) {
+    struct stat info {};
+    return ::stat(fmt::format("{}/root/dev/shm", proc_folder(process_id)).c_str(), &info) != 0 ||
+           info.st_dev == device;
+}
+
 /* "dev/shm" in its root: links are followed as the container's own processes follow them. */
 FileDescriptor open_shared_memory(std::uint32_t process_id) {
     const FileDescriptor root(
@@ -60,6 +67,10 @@ std::string Container::shown_path() const {
     return fmt::format("/proc/{}/root/dev/shm", process_id_);
 }
 
+bool Container::is_shown_by_its_process() const {
+    return mount_namespace_of(fmt::to_string(process_id_)) == mount_namespace_;
+}
+
 std::shared_ptr<const Container> Container::called(std::uint64_t mount_namespace) const {
     FileDescriptor again(::fcntl(shared_memory_.get(), F_DUPFD_CLOEXEC, 0));
     if (!again.is_open()) return nullptr;
@@ -82,7 +93,10 @@ std::shared_ptr<const Container> ContainerSearch::of_process(std::uint32_t proce
     const auto ours = mount_namespace_of("self");
     const auto its = mount_namespace_of(fmt::to_string(process_id));
     if (!ours || !its || *its == *ours) return nullptr;
-    if (const auto known = known_.find(*its); known != known_.end() && known->second) return known->second;
+    /* The kernel gives a new namespace the number of one that has just gone. */
+    if (const auto known = known_.find(*its);
+        known != known_.end() && known->second && has_memory(process_id, known->second->device()))
+        return known->second;
     return known_[*its] = look_into(process_id, *its);
 }
 

@@ -34,9 +34,11 @@ public:
     std::uint64_t mount_namespace() const { return mount_namespace_; }
     /* The same, by another of its namespaces; nothing if there is no descriptor left. */
     std::shared_ptr<const Container> called(std::uint64_t mount_namespace) const;
-    /* A path that leads there for this process, and one for messages, as long as the process lives by which it was found. */
+    /* A path that leads there for this process, and one for messages. */
     std::string path() const;
     std::string shown_path() const;
+    /* Whether the latter leads there: as long as the process lives by which it was found. */
+    bool is_shown_by_its_process() const;
 
 private:
     std::uint64_t device_;

@@ -326,17 +326,20 @@ Result<FileDescriptor> UserDirectory::open_file(const std::string& name, bool wr
 
 Status UserDirectory::check() const {
     struct stat own {};
-    struct stat named {};
     if (::fstat(fd_.get(), &own) != 0) return Error::from_errno(errno, "Could not inspect {}", path_);
-    /* A path leads there in /dev/shm alone. In the module it is its own user's by its name, unless root has removed it. */
-    const auto is_named = [&] {
-        /* The process may be gone by whose number messages name a container. */
-        const Result<std::string> path = place_.container ? path_of(place_) : Result<std::string>(path_);
-        return path && ::lstat(path->c_str(), &named) == 0 && named.st_ino == own.st_ino &&
-               named.st_dev == own.st_dev;
+    const auto is_named_at = [&](const std::string& path) {
+        struct stat named {};
+        return ::lstat(path.c_str(), &named) == 0 && named.st_ino == own.st_ino && named.st_dev == own.st_dev;
     };
-    if (place_.keeper == DirectoryKeeper::module ? own.st_nlink == 0 : !is_named())
-        return Error("The directory {} was removed or replaced.", path_);
+    /* A path leads there in /dev/shm alone. In the module it is its own user's by its name, unless root has removed it. That of a
+     * container's is some process's, which may have ended while others go on, or as the last one. */
+    const auto is_still_there = [&] {
+        if (place_.keeper == DirectoryKeeper::module) return own.st_nlink != 0;
+        if (!place_.container || place_.container->is_shown_by_its_process()) return is_named_at(path_);
+        const auto path = path_of(place_);
+        return path && is_named_at(*path);
+    };
+    if (!is_still_there()) return Error("The directory {} was removed or replaced.", path_);
     return check_directory(fd_.get(), path_, place_);
 }
 

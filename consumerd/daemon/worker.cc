@@ -7,6 +7,7 @@
 #include "consumerd/daemon/session_recording.h"
 
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -171,6 +172,8 @@ void Worker::run(const FileDescriptor& signals) {
 } // namespace
 
 int run_worker(const std::string& session, int report) {
+    /* Not as /proc/self/exe, by which it was started, is called. */
+    ::prctl(PR_SET_NAME, "plumb-consumerd", 0, 0, 0);
     const FileDescriptor signals = signals_for_us();
     for (const int ignored : {SIGINT, SIGHUP, SIGPIPE})
         ::signal(ignored, SIG_IGN);

@@ -105,7 +105,7 @@ bool OtherUsers::has(std::uint32_t process_id) const {
 }
 
 std::uint32_t OtherUsers::processes_without_slot() const {
-    std::uint32_t count = 0;
+    std::uint32_t count = without_slot_before_;
     for (const Part& part : parts_)
         count += part.session.processes_without_slot();
     return count;
@@ -138,15 +138,29 @@ std::vector<Error> OtherUsers::check_entrances() {
 }
 
 void OtherUsers::add_kinds_on(std::vector<EventDescription>& kinds) const {
+    kinds.insert(kinds.end(), kinds_before_.begin(), kinds_before_.end());
     for (const Part& part : parts_)
         plumb::add_kinds_on(part.session.channel(), kinds);
 }
 
 std::uint32_t OtherUsers::programs_begun() const {
-    std::uint32_t count = 0;
+    std::uint32_t count = programs_begun_before_;
     for (const Part& part : parts_)
         count += part.session.programs_begun();
     return count;
+}
+
+/* What is asked of it when it is no part any more. */
+void OtherUsers::remember(const Part& part) {
+    programs_begun_before_ += part.session.programs_begun();
+    without_slot_before_ += part.session.processes_without_slot();
+    std::vector<EventDescription> kinds;
+    plumb::add_kinds_on(part.session.channel(), kinds);
+    for (EventDescription& kind : kinds)
+        if (std::none_of(kinds_before_.begin(), kinds_before_.end(), [&](const EventDescription& known) {
+                return known.full_name() == kind.full_name();
+            }))
+            kinds_before_.push_back(std::move(kind));
 }
 
 DrainProgress OtherUsers::progress() const {

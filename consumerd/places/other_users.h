@@ -166,6 +166,7 @@ private:
                   std::optional<LeftTrace> left);
     void retire_containers(const std::vector<std::shared_ptr<const Container>>& there,
                            const EachReport& each);
+    void remember(const Part& part);
     void remove_kept(Part& part);
     Result<Report> tried(const UserPlace& place, Result<Report> begun);
     void finish(Part& part);
@@ -199,6 +200,9 @@ private:
     DrainTotals finished_totals_;            /* of those that are no part any more */
     DrainTotals chunk_totals_;               /* of those, and of all when a chunk ends */
     std::vector<Error> finished_problems_;
+    /* Of containers that are gone. */
+    std::uint32_t programs_begun_before_ = 0, without_slot_before_ = 0;
+    std::vector<EventDescription> kinds_before_;
 };
 
 } // namespace plumb

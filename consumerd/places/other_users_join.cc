@@ -93,12 +93,33 @@ Result<Report> OtherUsers::join_own(const std::function<bool(std::uint32_t)>& is
     return Report{};
 }
 
+/* The kernel gives a new namespace the number of one that has just gone, whose events are in the folder of that number. */
+static UserPlace with_own_folder(UserPlace place, const std::function<bool(const UserPlace&)>& is_taken) {
+    constexpr std::uint64_t places_for_turn = 1000;
+    const auto container = place.container;
+    for (std::uint64_t turn = 2; turn < places_for_turn && is_taken(place); turn++) {
+        auto renamed = container->called(container->mount_namespace() * places_for_turn + turn);
+        if (!renamed) break; /* no descriptor is left: the folder will be refused */
+        place.container = std::move(renamed);
+    }
+    return place;
+}
+
 /* What a container has of shared memory is often little, and no more than its programs use is taken of it. */
 Result<Report> OtherUsers::join_in_container(const UserPlace& place) {
     if (has_part(place)) return Report{};
     ChannelConfig config = options_.config;
     config.rings_on_demand = true;
-    return tried(place, begin(place, config));
+    const auto is_taken = [&](const UserPlace& wanted) {
+        const std::string folder = folder_of(wanted);
+        std::error_code unreadable;
+        return std::any_of(parts_.begin(), parts_.end(),
+                           [&](const Part& part) { return folder_of(part.place) == folder; }) ||
+               std::filesystem::exists(options_.drain.directory + "/" + folder, unreadable) ||
+               (options_.journal && std::filesystem::exists(options_.journal(folder), unreadable));
+    };
+    const UserPlace own = with_own_folder(place, is_taken);
+    return tried(own, begin(own, config));
 }
 
 Result<Report> OtherUsers::join_container_of(std::uint32_t process_id) {
@@ -118,7 +139,7 @@ void OtherUsers::join_everybody(const EachReport& each) {
         const std::vector<UserPlace> inside = places_in(container);
         places.insert(places.end(), inside.begin(), inside.end());
     }
-    if (options_.config.is_kept) retire_containers(containers, each);
+    retire_containers(containers, each);
     const auto anybody = [](std::uint32_t) { return true; };
     for (const UserPlace& place : places) {
         if (place == main_place(::geteuid()) || tried_.count(place) != 0 || !has_programs(place, anybody))
@@ -140,7 +161,8 @@ void OtherUsers::retire_containers(const std::vector<std::shared_ptr<const Conta
             ++part;
             continue;
         }
-        each(part->session.close());
+        each(options_.config.is_kept ? part->session.close() : part->session.end());
+        remember(*part);
         finish(*part);
         tried_.erase(part->place);
         part = parts_.erase(part);

@@ -344,6 +344,59 @@ class Containers(unittest.TestCase):
             self.assertEqual(numbers[process], list(range(numbers[process][0], count)))
         self.assertEqual(numbers[behind[0].process][0], 0)
 
+    def wait_for_events_of_container(self, number):
+        """Until there are some of so many containers in the trace."""
+        for _ in range(400):
+            if len([path for path in self.trace.glob("ust-0-in-*/metadata") if b"ticker:tick" in path.read_bytes()]) >= number:
+                time.sleep(0.3)
+                return
+            time.sleep(0.05)
+        self.fail("it is not found")
+
+    def numbers_by_process(self):
+        numbers = {}
+        for event in events(self.trace):
+            if event.name == "ticker:tick":
+                numbers.setdefault(event.fields["vtid"], []).append(event.fields["number"])
+        return numbers
+
+    def test_containers_that_end_are_recorded_to_their_end_and_cost_nothing_after_it(self):
+        recorder = self.start(["--all-users", "-e", "ticker:*"])
+        self.wait_for_session()
+        counts = {}
+        for number in range(4):  # the kernel gives them all the same number
+            ticker = Ticker(self, *CONTAINER, *OWN_MEMORY)
+            self.wait_for_events_of_container(number + 1)
+            counts[ticker.process] = ticker.end()
+        time.sleep(3)  # whether somebody's directory was removed is looked at every two seconds
+        open_files = [os.readlink(path) for path in Path(f"/proc/{recorder.pid}/fd").iterdir()]
+        self.assertEqual(len([name for name in open_files if "/channel-" in name]), 1, open_files)
+        recorder.send_signal(signal.SIGINT)
+        summary = self.finish(recorder)
+        self.assertEqual((self.status, self.errors, summary["complete"], summary["problems"]), (0, "", True, []))
+        numbers = self.numbers_by_process()
+        self.assertEqual(set(numbers), set(counts))
+        for process, count in counts.items():
+            self.assertEqual(numbers[process], list(range(numbers[process][0], count)))
+
+    def test_a_container_goes_on_without_the_process_by_which_it_was_found(self):
+        recorder = self.start(["--all-users", "-e", "ticker:*"])
+        self.wait_for_session()
+        first = Ticker(self, *OWN_MEMORY)
+        self.wait_for_events_of_container(1)
+        second = Ticker(self, "nsenter", "--target", str(first.process), "--mount")
+        first.end()
+        time.sleep(3)
+        third = Ticker(self, "nsenter", "--target", str(second.process), "--mount")
+        time.sleep(0.3)
+        counts = {ticker.process: ticker.end() for ticker in (second, third)}
+        recorder.send_signal(signal.SIGINT)
+        summary = self.finish(recorder)
+        self.assertEqual((self.status, self.errors, summary["complete"], summary["problems"]), (0, "", True, []))
+        numbers = self.numbers_by_process()
+        for process, count in counts.items():
+            self.assertEqual(numbers[process], list(range(count)))
+
     def assert_nothing_is_left_with(self, ticker):
         left = os.listdir(f"/proc/{ticker.process}/root/dev/shm/plumb-0")
         self.assertEqual([name for name in left if name.startswith("channel-")], [])

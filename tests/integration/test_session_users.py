@@ -289,10 +289,13 @@ class SessionUsers(TracedProgramTest):
         description = json.loads(Path("/dev/shm/plumb-0/consumerd/sessions/all.json").read_text())
         self.assertEqual([place for place in description.get("places", []) if str(inside.mounts) in place["folder"]], [])
         self.plumb("destroy", "all")
-        numbers = self.numbers()
-        self.assertEqual(len(numbers), 1)  # they have the same number
+        # They have the same number, and so have their namespaces.
+        found = [[event.fields["number"] for event in events(folder) if event.name == "ticker:tick"]
+                 for folder in self.trace.glob("chunk-*/ust-0-in-*")]
         for count in counts.values():
-            self.assertIn(count - 1, next(iter(numbers.values())))
+            of_it = [numbers for numbers in found if numbers and numbers[-1] == count - 1]
+            self.assertEqual(len(of_it), 1, count)
+            self.assert_exact(of_it[0])
 
     def test_who_may_not_is_told(self):
         as_nobody = as_user(NOBODY)

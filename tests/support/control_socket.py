@@ -33,7 +33,11 @@ def framed(body, magic=b"PLCM", version=1, length=None):
 def connect():
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(30)
-    connection.connect(str(FOLDER / "control"))
+    try:
+        connection.connect(str(FOLDER / "control"))
+    except OSError:
+        connection.close()
+        raise
     return connection
 
 

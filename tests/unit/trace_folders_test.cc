@@ -57,11 +57,29 @@ protected:
 };
 
 TEST(TraceFolderNames, AreThoseThatRecordersGive) {
-    for (const char* name : {"ust", "kernel", "ust-0", "ust-65534", "ust-0-shm", "ust-1001-module"})
-        EXPECT_TRUE(is_domain_folder(name)) << name;
     for (const char* name :
-         {"", "ust-", "usta", "ust-x", "ust-shm", "ust-1-", "ust-1-shm-", "ust-1--shm", "ust-1shm",
-          "ust-1-SHM", "ust-1-shm/x", "-1-shm", "kernel-1-shm", "ust--shm", "snapshot-1"})
+         {"ust", "kernel", "ust-0", "ust-65534", "ust-0-shm", "ust-1001-module", "ust-0-in-4026532191"})
+        EXPECT_TRUE(is_domain_folder(name)) << name;
+    for (const char* name : {"",
+                             "ust-",
+                             "usta",
+                             "ust-x",
+                             "ust-shm",
+                             "ust-1-",
+                             "ust-1-shm-",
+                             "ust-1--shm",
+                             "ust-1shm",
+                             "ust-1-SHM",
+                             "ust-1-shm/x",
+                             "-1-shm",
+                             "kernel-1-shm",
+                             "ust--shm",
+                             "ust-0-in-",
+                             "ust-0-in-x",
+                             "ust-0-on-7",
+                             "ust-in-7",
+                             "ust-0-in-7-",
+                             "snapshot-1"})
         EXPECT_FALSE(is_domain_folder(name)) << name;
 }
 
