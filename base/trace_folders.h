@@ -15,7 +15,8 @@ inline bool is_numbered(std::string_view name, std::string_view start) {
            name.find_first_not_of("0123456789", start.size()) == std::string_view::npos;
 }
 
-/* ust, kernel, ust-65534; where a user's programs looked in two places, ust-65534-shm; in a container, ust-65534-in-4026532191 */
+/* ust, kernel, ust-65534; where a user's programs looked in two places, ust-65534-shm; in a container, ust-65534-in-4026532191,
+ * and in a later one of the same number, ust-65534-in-4026532191-2 */
 inline bool is_domain_folder(std::string_view name) {
     constexpr std::string_view start = "ust-";
     if (name == "ust" || name == "kernel") return true;
@@ -23,8 +24,13 @@ inline bool is_domain_folder(std::string_view name) {
     if (!is_numbered(name.substr(0, place), start)) return false;
     if (place == std::string_view::npos) return true;
     const std::string_view where = name.substr(place + 1);
-    return is_numbered(where, "in-") ||
-           (!where.empty() &&
+    constexpr std::string_view in = "in-";
+    if (where.starts_with(in)) {
+        const std::size_t later = where.find('-', in.size());
+        return is_numbered(where.substr(0, later), in) &&
+               (later == std::string_view::npos || is_numbered(where.substr(later), "-"));
+    }
+    return (!where.empty() &&
             where.find_first_not_of("abcdefghijklmnopqrstuvwxyz") == std::string_view::npos);
 }
 

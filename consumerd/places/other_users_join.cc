@@ -93,33 +93,12 @@ Result<Report> OtherUsers::join_own(const std::function<bool(std::uint32_t)>& is
     return Report{};
 }
 
-/* The kernel gives a new namespace the number of one that has just gone, whose events are in the folder of that number. */
-static UserPlace with_own_folder(UserPlace place, const std::function<bool(const UserPlace&)>& is_taken) {
-    constexpr std::uint64_t places_for_turn = 1000;
-    const auto container = place.container;
-    for (std::uint64_t turn = 2; turn < places_for_turn && is_taken(place); turn++) {
-        auto renamed = container->called(container->mount_namespace() * places_for_turn + turn);
-        if (!renamed) break; /* no descriptor is left: the folder will be refused */
-        place.container = std::move(renamed);
-    }
-    return place;
-}
-
 /* What a container has of shared memory is often little, and no more than its programs use is taken of it. */
 Result<Report> OtherUsers::join_in_container(const UserPlace& place) {
     if (has_part(place)) return Report{};
     ChannelConfig config = options_.config;
     config.rings_on_demand = true;
-    const auto is_taken = [&](const UserPlace& wanted) {
-        const std::string folder = folder_of(wanted);
-        std::error_code unreadable;
-        return std::any_of(parts_.begin(), parts_.end(),
-                           [&](const Part& part) { return folder_of(part.place) == folder; }) ||
-               std::filesystem::exists(options_.drain.directory + "/" + folder, unreadable) ||
-               (options_.journal && std::filesystem::exists(options_.journal(folder), unreadable));
-    };
-    const UserPlace own = with_own_folder(place, is_taken);
-    return tried(own, begin(own, config));
+    return tried(place, begin(place, config));
 }
 
 Result<Report> OtherUsers::join_container_of(std::uint32_t process_id) {
@@ -275,13 +254,17 @@ Result<Report> OtherUsers::begin(const UserPlace& place, const ChannelConfig& co
     return enabled;
 }
 
-/* A container that is gone may have had the same number, and its folder is there. */
+/* The kernel gives a new mount namespace the number of one that has just gone, whose events are in the folder of that number. */
 std::string OtherUsers::new_folder_of(const UserPlace& place) const {
+    const auto is_taken = [&](const std::string& folder) {
+        struct stat info {};
+        return ::lstat((options_.drain.directory + "/" + folder).c_str(), &info) == 0 ||
+               std::any_of(parts_.begin(), parts_.end(),
+                           [&](const Part& part) { return part.folder == folder; });
+    };
     const std::string name = folder_of(place);
     std::string folder = name;
-    struct stat info {};
-    for (unsigned number = 2; ::lstat((options_.drain.directory + "/" + folder).c_str(), &info) == 0;
-         number++)
+    for (unsigned number = 2; is_taken(folder); number++)
         folder = fmt::format("{}-{}", name, number);
     return folder;
 }

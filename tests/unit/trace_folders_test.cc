@@ -57,8 +57,8 @@ protected:
 };
 
 TEST(TraceFolderNames, AreThoseThatRecordersGive) {
-    for (const char* name :
-         {"ust", "kernel", "ust-0", "ust-65534", "ust-0-shm", "ust-1001-module", "ust-0-in-4026532191"})
+    for (const char* name : {"ust", "kernel", "ust-0", "ust-65534", "ust-0-shm", "ust-1001-module",
+                             "ust-0-in-4026532191", "ust-0-in-4026532191-2"})
         EXPECT_TRUE(is_domain_folder(name)) << name;
     for (const char* name : {"",
                              "ust-",
@@ -79,6 +79,8 @@ TEST(TraceFolderNames, AreThoseThatRecordersGive) {
                              "ust-0-on-7",
                              "ust-in-7",
                              "ust-0-in-7-",
+                             "ust-0-in-7-x",
+                             "ust-0-in-7-2-3",
                              "snapshot-1"})
         EXPECT_FALSE(is_domain_folder(name)) << name;
 }
