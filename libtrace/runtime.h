@@ -313,6 +313,12 @@ void leave_word_of_unattached();                                           // be
 bool is_zombie(uint32_t process_id, uint32_t thread_id);
 bool is_thread_gone(uint32_t thread_id);
 bool descends_from_controller(const plumb_session& session, uint32_t index); // descent.cc
+
+// control_group.cc
+enum class Membership { is_in, is_out, not_known };
+void forget_control_group(); // before each query: a process may have been moved
+Membership membership_in(const plumb_rule_cgroup& group);
+int control_group_error();                                 // PLUMB_ERROR_NO_CGROUP()
 uint32_t process_namespace();                              // inode of our process-id namespace; 0: not known
 void forget_process_namespace(uint32_t parent_process_id); // in a forked child
 bool is_in_executable(const void* address);                // false: it is not, or that is not known

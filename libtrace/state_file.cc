@@ -159,9 +159,12 @@ bool is_controller(const plumb_session& session, const plumb_query_request& aske
            session.controller_namespace == asked.process_namespace;
 }
 
-bool concerns(const plumb_rule& rule, const plumb_session& session, const plumb_query_request& asked) {
-    if (rule.who != PLUMB_WHO_PROCESS && is_controller(session, asked)) return false;
-    switch (rule.who) {
+// is_known: whether the answer is one.
+bool concerns(const plumb_rule& rule, const plumb_session& session, const plumb_query_request& asked,
+              bool& is_known) {
+    is_known = true;
+    if (PLUMB_WHO_OF(rule.who) != PLUMB_WHO_PROCESS && is_controller(session, asked)) return false;
+    switch (PLUMB_WHO_OF(rule.who)) {
     case PLUMB_WHO_ALL:
         return true;
     case PLUMB_WHO_PROCESS:
@@ -172,8 +175,14 @@ bool concerns(const plumb_rule& rule, const plumb_session& session, const plumb_
         return names_launched(asked, session.cookie) || descends_from_controller(session, rule.session);
     case PLUMB_WHO_EXECUTABLE:
         know_executable();
+        is_known = asked.executable[0] != '\0'; // a root without /proc
         return pattern_matches(rule.executable, asked.executable) ||
                pattern_matches(rule.executable, last_part(asked.executable));
+    case PLUMB_WHO_CGROUP: {
+        const Membership membership = membership_in(rule.cgroup);
+        is_known = membership != Membership::not_known;
+        return membership == Membership::is_in;
+    }
     default:
         return false;
     }
@@ -200,10 +209,11 @@ void copy_rules(const plumb_rule_set& set, const plumb_query_request& asked, plu
         plumb_rule_end_strings(&rule);
         if (rule.session >= PLUMB_MAX_SESSIONS || result.sessions[rule.session].cookie == 0) continue;
         if (rule.condition > PLUMB_MAX_CONDITIONS) continue;
-        if (concerns(rule, result.sessions[rule.session], asked)) {
+        bool is_known = false;
+        if (concerns(rule, result.sessions[rule.session], asked, is_known)) {
             copy_condition(set, rule, result);
             result.rule_count++;
-        } else if (rule.who == PLUMB_WHO_EXECUTABLE && asked.executable[0] == '\0') { // a root without /proc
+        } else if (!is_known) {
             result.not_judged |= 1u << rule.session;
         }
     }
@@ -279,7 +289,8 @@ void announce_handler() {
     if (runtime.slot == nullptr) return;
     store_relaxed(runtime.slot->handler, handler_address());
     store_release(runtime.slot->signal_number, static_cast<uint32_t>(runtime.signal_number));
-    const uint32_t flags = PLUMB_PROCESS_READY | (runtime.signal_number != 0 ? PLUMB_PROCESS_ASYNC : 0u) |
+    const uint32_t flags = PLUMB_PROCESS_READY | PLUMB_PROCESS_RULES_4_1 |
+                           (runtime.signal_number != 0 ? PLUMB_PROCESS_ASYNC : 0u) |
                            (runtime.rseq_offset != 0 ? PLUMB_PROCESS_RSEQ : 0u);
     const uint32_t there = load_relaxed(runtime.slot->flags);
     const uint32_t seen = PLUMB_IS_READY(runtime.claim, there) ? there & PLUMB_PROCESS_UNFILTERED : 0;
@@ -357,6 +368,7 @@ using namespace plumb;
 extern "C" __attribute__((visibility("default"))) int plumb_query(const plumb_query_request* asked,
                                                                   plumb_query_result* result) {
     if (runtime.state == nullptr) return -ENOENT;
+    forget_control_group();
     constexpr int tries = 100;
     for (int i = 0; i < tries; i++) {
         const uint64_t generation = plumb_state_generation(runtime.state);

@@ -27,7 +27,8 @@ constinit plumb_query_result answer = {};
 namespace {
 
 bool matches(const plumb_rule& rule, const plumb_event_info& info, const char* full_name) {
-    return info.log_level <= rule.log_level && pattern_matches(rule.pattern, full_name);
+    return info.log_level <= rule.log_level && info.log_level >= rule.log_level_from &&
+           pattern_matches(rule.pattern, full_name);
 }
 
 // "provider:event"; too long a name is cut, and then only patterns with a star match it.
@@ -196,10 +197,12 @@ void attach_new() {
     uint32_t wanted = 0;
     NotAttached failed[PLUMB_MAX_SESSIONS] = {};
     const uint32_t not_judged = answer.not_judged & ~current_sessions();
+    const bool has_no_name = runtime.executable_known && request.executable[0] == '\0';
+    const int why_not_judged = has_no_name ? PLUMB_ERROR_NO_EXECUTABLE : control_group_error();
     for_each_event([&](plumb_event& event) { wanted |= wanted_by(*event.info); });
     for (uint32_t s = 0; s < PLUMB_MAX_SESSIONS; s++) {
         const uint64_t cookie = answer.sessions[s].cookie;
-        if ((not_judged >> s & 1) != 0) failed[s] = {cookie, PLUMB_ERROR_NO_EXECUTABLE, false};
+        if ((not_judged >> s & 1) != 0) failed[s] = {cookie, why_not_judged, false};
         if ((wanted >> s & 1) == 0 || attachments[s].cookie != 0) continue;
         const int forbidden = why_forbidden_by_filters(answer.sessions[s]);
         const int error = forbidden != 0 ? forbidden : -attach(s, cookie);

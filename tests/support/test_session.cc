@@ -279,6 +279,9 @@ uint64_t TestState::set(uint32_t index, uint64_t cookie, const std::vector<TestR
             to.log_level = rule.log_level;
             rule.pattern.copy(to.pattern, sizeof(to.pattern) - 1);
             rule.executable.copy(to.executable, sizeof(to.executable) - 1);
+            to.log_level_from = rule.log_level_from;
+            if (rule.log_level_from != 0) to.who |= PLUMB_WHO_LEVELS;
+            if (rule.who == PLUMB_WHO_CGROUP) to.cgroup = rule.cgroup;
             if (!rule.condition.empty()) to.condition = place_condition(set, to.session, rule.condition);
         }
         set.rule_count = kept;

@@ -71,6 +71,8 @@ struct TestRule {
     uint8_t log_level = 255;
     std::string executable = {};
     std::vector<uint8_t> condition = {}; // its code; empty: none
+    uint8_t log_level_from = 0;
+    plumb_rule_cgroup cgroup = {};
 };
 
 // The state file. Controllers in several processes may use it at once: edits are under its lock.

@@ -125,10 +125,17 @@ TEST_F(Tracepoint, follows_rules_by_level_process_and_executable) {
     on({{.pattern = "*", .log_level = PLUMB_WARNING}});
     EXPECT_TRUE(plumb_enabled(kinds, grave));
     EXPECT_FALSE(plumb_enabled(kinds, empty));
+    on({{.pattern = "*", .log_level_from = PLUMB_WARNING}});
+    EXPECT_FALSE(plumb_enabled(kinds, grave));
+    EXPECT_TRUE(plumb_enabled(kinds, empty));
     const struct {
         TestRule rule;
         bool expected;
     } cases[] = {
+        {{.pattern = "*", .log_level = PLUMB_DEBUG_LINE, .log_level_from = PLUMB_WARNING}, true},
+        {{.pattern = "*", .log_level = PLUMB_DEBUG, .log_level_from = PLUMB_DEBUG}, false},
+        {{.pattern = "*", .who = PLUMB_WHO_PROCESS, .who_id = pid + 1, .log_level_from = PLUMB_WARNING},
+         false},
         {{.pattern = "*", .who = PLUMB_WHO_PROCESS, .who_id = pid}, true},
         {{.pattern = "*", .who = PLUMB_WHO_PROCESS, .who_id = pid + 1}, false},
         {{.pattern = "*", .who = PLUMB_WHO_USER, .who_id = getuid()}, true},

@@ -61,7 +61,7 @@
 /* "PLUMBST1", little-endian. */
 #define PLUMB_STATE_MAGIC 0x315453424d554c50ull
 #define PLUMB_STATE_VERSION_MAJOR 4u
-#define PLUMB_STATE_VERSION_MINOR 0u
+#define PLUMB_STATE_VERSION_MINOR 1u
 
 /* printf format of the per-user directory (argument: effective user id) and the names in it. */
 #define PLUMB_STATE_DIRECTORY "/dev/shm/plumb-%u"
@@ -90,22 +90,44 @@ enum plumb_who {
     PLUMB_WHO_PROCESS = 1,    /* process id `who_id` in namespace `who_namespace` */
     PLUMB_WHO_USER = 2,       /* real user id `who_id` */
     PLUMB_WHO_EXECUTABLE = 3, /* glob `executable` over the path of the executable, or its last part */
-    PLUMB_WHO_LAUNCHED =
-        4 /* those whose environment names the session (PLUMB_SESSIONS_VARIABLE), and descendants of
-                               * its controller that the environment was taken from */
+    /* Those whose environment names the session (PLUMB_SESSIONS_VARIABLE), and descendants of its controller that the
+     * environment was taken from. */
+    PLUMB_WHO_LAUNCHED = 4,
+    /* Those in the control group `cgroup`, or below it. Before 4.1 nobody knew this one, and took the rule for nobody's. */
+    PLUMB_WHO_CGROUP = 5
 };
+
+/* A control group of version 2, by what processes call it that see it from different cgroup namespaces: a hash of its path as
+ * /proc/self/cgroup there would have it, plumb_cgroup_hash(). Of a namespace that is within the group it is that of no path
+ * at all, and 0 of one that has nothing to do with it. A process whose namespace is not here can not know. */
+#define PLUMB_CGROUP_PLACES 9u
+struct plumb_rule_cgroup {
+    uint64_t path_hash[PLUMB_CGROUP_PLACES];
+    uint32_t name_space[PLUMB_CGROUP_PLACES]; /* inode; 0: unused. The first: of who made the rule */
+    uint32_t reserved;
+};
+#define PLUMB_CGROUP_HASH_START 0xcbf29ce484222325ull
+
+/* A bit of `who`: the rule has a `log_level_from`. Runtimes and controllers before 4.1, which do not look at that, find a `who`
+ * that they do not know, and take the rule for nobody's. */
+#define PLUMB_WHO_LEVELS 0x80u
+#define PLUMB_WHO_OF(who) ((who)&0x7fu)
 
 struct plumb_rule {
     uint8_t session;   /* index of its session */
-    uint8_t who;       /* enum plumb_who */
+    uint8_t who;       /* enum plumb_who, and PLUMB_WHO_LEVELS */
     uint8_t flags;     /* PLUMB_RULE_* */
     uint8_t log_level; /* matches events of this level and more severe ones; 255: every level */
     uint32_t who_id;
     uint32_t who_namespace; /* as in a claim; 0: that of processes that do not know theirs */
     uint16_t condition;     /* 1 + its index in the set; 0: none. None of rules that exclude */
-    uint16_t reserved;
-    char pattern[PLUMB_PATTERN_BYTES];       /* NUL-terminated */
-    char executable[PLUMB_EXECUTABLE_BYTES]; /* NUL-terminated */
+    uint8_t log_level_from; /* matches no event that is more severe; 0: any. Not 0 with PLUMB_WHO_LEVELS */
+    uint8_t reserved;
+    char pattern[PLUMB_PATTERN_BYTES]; /* NUL-terminated */
+    union {
+        char executable[PLUMB_EXECUTABLE_BYTES]; /* NUL-terminated */
+        struct plumb_rule_cgroup cgroup;         /* of PLUMB_WHO_CGROUP */
+    };
 };
 
 /* plumb_session.flags */
@@ -154,6 +176,8 @@ struct plumb_rule_set {
 #define PLUMB_PROCESS_UNFILTERED \
     0x80u /* set by a controller, that has seen in /proc that none of its threads has a seccomp filter: the process may not see it */
 
+#define PLUMB_PROCESS_RULES_4_1 0x100u /* it knows rules of version 4.1: PLUMB_WHO_LEVELS, PLUMB_WHO_CGROUP */
+
 /* A claim: inode of the process-id namespace (0: not known), process id in it (at most 22 bits, PID_MAX_LIMIT), and a
  * count, plumb_state_header.claims, that differs from one claim to the next. */
 #define PLUMB_CLAIM(space, process_id, count)                                       \
@@ -176,6 +200,11 @@ struct plumb_rule_set {
 #define PLUMB_ERROR_NO_EXECUTABLE 4097
 #define PLUMB_ERROR_NO_CLOCK 4098
 #define PLUMB_ERROR_TIME_NAMESPACE 4099
+/* It can not know whether it is in a control group that the session's rules ask for: its own one is so many levels below the root
+ * of its cgroup namespace, which the rules do not name; PLUMB_CGROUP_DEPTH_UNKNOWN if it does not see that either. */
+#define PLUMB_ERROR_NO_CGROUP(depth) (4160 + (depth))
+#define PLUMB_IS_NO_CGROUP(error) ((error) >= 4160 && (error) < 4224)
+#define PLUMB_CGROUP_DEPTH_UNKNOWN 63
 /* It could not look whether it has a filter from the start, for this errno, and is left alone as if it had one. */
 #define PLUMB_ERROR_FILTERS_UNKNOWN(number) (8192 + (number))
 #define PLUMB_IS_FILTERS_UNKNOWN(error) ((error) >= 8192)
@@ -281,8 +310,10 @@ struct plumb_state_header {
 PLUMB_ABI_SIZE(struct plumb_rule, 256);
 PLUMB_ABI_OFFSET(struct plumb_rule, who_namespace, 8);
 PLUMB_ABI_OFFSET(struct plumb_rule, condition, 12);
+PLUMB_ABI_OFFSET(struct plumb_rule, log_level_from, 14);
 PLUMB_ABI_OFFSET(struct plumb_rule, pattern, 16);
 PLUMB_ABI_OFFSET(struct plumb_rule, executable, 144);
+PLUMB_ABI_SIZE(struct plumb_rule_cgroup, PLUMB_EXECUTABLE_BYTES);
 PLUMB_ABI_SIZE(struct plumb_session, 128);
 PLUMB_ABI_OFFSET(struct plumb_session, controller_process_id, 16);
 PLUMB_ABI_OFFSET(struct plumb_session, controller_namespace, 20);

@@ -29,7 +29,7 @@ struct plumb_query_result {
     uint64_t generation;
     uint32_t rule_count;
     uint32_t
-        not_judged; /* sessions, a bit for each index, with rules by executable where the executable is not known */
+        not_judged; /* sessions, a bit for each index, with rules by executable or control group where that is not known */
     struct plumb_session sessions[PLUMB_MAX_SESSIONS];
     struct plumb_rule rules[PLUMB_MAX_RULES];
     struct plumb_condition

@@ -104,6 +104,11 @@ static inline uint32_t plumb_state_image_of(const unsigned char* random) {
     return (uint32_t)((hash * 0xbf58476d1ce4e5b9u) >> 32);
 }
 
+/* FNV-1a: of the path that is hashed so far and the next byte of it, beginning with PLUMB_CGROUP_HASH_START. */
+static inline uint64_t plumb_cgroup_hash(uint64_t hash, char byte) {
+    return (hash ^ (unsigned char)byte) * 0x100000001b3u;
+}
+
 /* Ends the strings of a copy of a rule: nobody else does. */
 static inline void plumb_rule_end_strings(struct plumb_rule* rule) {
     rule->pattern[sizeof(rule->pattern) - 1] = '\0';
