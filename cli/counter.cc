@@ -112,6 +112,7 @@ Status Counter::check_words() {
         return Error("--preload means nothing without a command that is started.")
             .hint("For a program that runs already, start it with the probe in LD_PRELOAD.");
     if (Status sound = check_conditions(what); !sound) return sound;
+    if (Status there = check_cgroups(what); !there) return there;
     const auto rules = rules_of(what);
     if (!rules) return rules.error();
     for (const Rule& rule : *rules)
@@ -192,8 +193,7 @@ Status Counter::look_at_attached() {
     }
     for (const Unreachable& each : result_.unreachable)
         tell_of_counting(fmt::format("process {} could not be reached: {}", each.process_id, each.reason));
-    if (attached_.empty() || reachable != 0 || !options_.what.command.empty() ||
-        !options_.what.executables.empty())
+    if (attached_.empty() || reachable != 0 || !options_.what.command.empty() || options_.what.names_open())
         return ok();
     return Error("In none of the processes anything can be counted.")
         .hint("`plumb list` shows those with tracepoints.");

@@ -73,13 +73,13 @@ WhyEmpty Counter::why_nothing() const {
     if (!result_.unreachable.empty() || !result_.problems.empty()) return {};
     RecordingFacts facts;
     facts.patterns = what.events;
-    if (!what.log_level.empty()) facts.log_level = parse_log_level(what.log_level).value_or(every_log_level);
+    facts.levels = levels_of(what).value_or(LogLevels());
     facts.has_probe = !what.preload.empty();
     facts.is_empty = std::none_of(taken_.events.begin(), taken_.events.end(),
                                   [](const CountsOfEvent& event) { return event.count != 0; });
     if (!facts.is_empty && facts.patterns.empty() && !facts.has_probe) return {};
     facts.is_command = !what.command.empty();
-    facts.is_open = !what.executables.empty() || (!facts.is_command && what.process_ids.empty());
+    facts.is_open = what.names_open() || (!facts.is_command && what.process_ids.empty());
     facts.had_children = !command_ || command_->had_children() || stop_asked_ns_ != 0;
     facts.begun = session_->programs_begun();
     facts.is_attached = !attached_.empty();

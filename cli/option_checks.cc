@@ -2,6 +2,7 @@
 
 #include "base/glob.h"
 #include "base/output_buffer.h"
+#include "consumerd/event/log_levels.h"
 
 #include <fmt/format.h>
 
@@ -32,6 +33,15 @@ CLI::Validator is_glob() {
             return mistake == nullptr
                        ? std::string()
                        : fmt::format("\"{}\" can not be a pattern: {}", escaped(text), mistake);
+        },
+        "");
+}
+
+CLI::Validator is_log_level() {
+    return CLI::Validator(
+        [](std::string& text) {
+            const auto level = parse_log_level(text);
+            return level ? std::string() : level.error().message();
         },
         "");
 }

@@ -17,6 +17,7 @@ namespace plumb {
 CLI::Validator not_empty();
 CLI::Validator is_name(std::size_t most_bytes);
 CLI::Validator is_glob();
+CLI::Validator is_log_level();
 
 /* `what`: "a process id". Decimal digits, and nothing else. */
 CLI::Validator is_number(const std::string& what, std::uint64_t least = 0,

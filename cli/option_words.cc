@@ -28,7 +28,7 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
 
 ValueKind kind_of_type(std::string type) {
     type = type.substr(0, type.find_first_of(": "));
-    if (type == "DIR") return ValueKind::directory;
+    if (type == "DIR" || type == "CGROUP") return ValueKind::directory;
     if (type == "FILE") return ValueKind::file;
     if (type == "PID") return ValueKind::process;
     if (type == "SESSION") return ValueKind::session;

@@ -46,11 +46,7 @@ void add_what(CLI::App& command, RecordOptions& options) {
         ->type_name("CONDITION")
         ->allow_extra_args(false);
     add_context_option(command, options);
-    command
-        .add_option("--log-level", options.log_level,
-                    "Only events of this level or more severe (\"warning\", 4)")
-        ->check(not_empty())
-        ->type_name("LEVEL");
+    add_level_options(command, options.log_level);
     command
         .add_option("--preload", options.preload,
                     "Load a probe into the command: pthread, lttng. May be repeated")
@@ -70,6 +66,7 @@ void add_what(CLI::App& command, RecordOptions& options) {
             "events of those. May be repeated")
         ->type_name("GLOB")
         ->allow_extra_args(false);
+    add_cgroup_option(command, options.cgroups);
     add_user_options(command, options);
     command.add_flag(
         "--seccomp", options.seccomp,

@@ -1,6 +1,7 @@
 #include "cli/record_options.h"
 
 #include "consumerd/control/context_names.h"
+#include "consumerd/control/control_groups.h"
 #include "consumerd/control/rule_condition.h"
 #include "consumerd/control/rule_filters.h"
 #include "consumerd/kernel/kernel_choice.h"
@@ -108,8 +109,7 @@ Status check_options(const RecordOptions& options) {
     };
     const bool no_kernel = options.kernel_events.empty();
     const bool by_module = options.kernel_by == "module";
-    const bool are_named =
-        !options.command.empty() || !options.process_ids.empty() || !options.executables.empty();
+    const bool are_named = !options.command.empty() || !options.process_ids.empty() || options.names_open();
     const bool blocks = options.mode == "block";
     const Pair pairs[] = {
         {!options.filter.empty() && !wants_programs(options),
@@ -175,6 +175,9 @@ Status check_options(const RecordOptions& options) {
         {(options.keep_chunks || options.keep_size) && !options.has_chunks(),
          options.keep_chunks ? "--keep-chunks" : "--keep-size", "--rotate, --rotate-period or --rotate-size",
          nullptr},
+        {!options.cgroups.empty() && !no_kernel && !options.system_wide,
+         "--cgroup is of programs' events, and those of the kernel can not be limited to control groups",
+         nullptr, "Add --system-wide: then they are those of everybody."},
         {!options.preload.empty() && options.command.empty(), "--preload", "a command that is started",
          "For a program that runs already, start it with the probe in LD_PRELOAD."},
     };
@@ -249,8 +252,8 @@ Result<ChannelConfig> channel_config(const RecordOptions& options) {
 
 bool wants_programs(const RecordOptions& options) {
     return !options.system_wide || !options.command.empty() || !options.process_ids.empty() ||
-           !options.executables.empty() || !options.users.empty() || options.all_users ||
-           !options.events.empty() || !options.log_level.empty();
+           options.names_open() || !options.users.empty() || options.all_users || !options.events.empty() ||
+           !options.log_level.empty();
 }
 
 /* Who names events of the probe wants these, and not all of them. */
@@ -260,13 +263,15 @@ static bool is_probe_named(const std::vector<FilteredPattern>& patterns, const s
     });
 }
 
+Result<LogLevels> levels_of(const RecordOptions& options) {
+    if (options.log_level.empty()) return LogLevels();
+    const auto levels = parse_log_levels(options.log_level);
+    return levels ? levels : levels.error().with("--log-level");
+}
+
 Result<std::vector<Rule>> rules_of(const RecordOptions& options) {
-    std::uint8_t log_level = every_log_level;
-    if (!options.log_level.empty()) {
-        const auto level = parse_log_level(options.log_level);
-        if (!level) return level.error().with("--log-level");
-        log_level = *level;
-    }
+    const auto levels = levels_of(options);
+    if (!levels) return levels.error();
     std::vector<FilteredPattern> patterns;
     for (std::size_t i = 0; i < options.events.size(); i++)
         patterns.push_back(
@@ -287,6 +292,11 @@ Result<std::vector<Rule>> rules_of(const RecordOptions& options) {
         whom.push_back(Who::process(process_id));
     for (const std::string& executable : options.executables)
         whom.push_back(Who::with_executable(executable));
+    for (const std::string& cgroup : options.cgroups) {
+        const auto path = control_group_path(cgroup);
+        if (!path) return path.error().with("--cgroup");
+        whom.push_back(Who::in_cgroup(*path));
+    }
     if (whom.empty()) whom.push_back(Who::all());
 
     std::vector<Rule> rules;
@@ -294,10 +304,19 @@ Result<std::vector<Rule>> rules_of(const RecordOptions& options) {
     for (const Who& who : whom)
         for (const auto& [pattern, condition] : patterns) {
             const bool excludes = pattern[0] == '!';
-            rules.push_back({pattern, who, excludes ? every_log_level : log_level,
+            rules.push_back({pattern, who, excludes ? LogLevels() : *levels,
                              excludes ? condition : both_conditions(condition, options.filter)});
         }
     return rules;
+}
+
+Status check_cgroups(const RecordOptions& options) {
+    for (const std::string& cgroup : options.cgroups) {
+        const auto path = control_group_path(cgroup);
+        if (!path) return path.error().with("--cgroup");
+        if (Status there = check_control_group(*path); !there) return there.error().with("--cgroup");
+    }
+    return ok();
 }
 
 void split_event_conditions(RecordOptions& options) {

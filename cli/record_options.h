@@ -41,9 +41,10 @@ struct RecordOptions {
     bool seccomp = false; /* programs with seccomp filters, too */
     std::vector<std::uint32_t> process_ids;
     std::vector<std::string> executables;
+    std::vector<std::string> cgroups;
     std::vector<std::string> users; /* other ones, as root */
     bool all_users = false;         /* and those in containers */
-    std::string log_level;
+    std::string log_level;          /* as parse_log_levels() reads it; empty: all */
     std::optional<std::string> duration;
     bool rotate = false; /* into chunks, also without the two below: when `plumb rotate` asks */
     std::optional<std::string> rotate_period, rotate_size;
@@ -60,6 +61,8 @@ struct RecordOptions {
     bool quiet = false;
     std::vector<std::string> command; /* with its arguments; may be empty */
 
+    /* Programs that are named without saying which processes these are. */
+    bool names_open() const { return !executables.empty() || !cgroups.empty(); }
     bool has_chunks() const { return rotate || rotate_period || rotate_size; }
 };
 
@@ -74,6 +77,9 @@ Result<std::uint64_t> kernel_buffer_bytes(const RecordOptions& options);
 
 /* "serial:/dev/ttyS1:921600". */
 Result<SerialPlace> parse_line(const std::string& text);
+
+/* Whether the control groups are there that --cgroup names. */
+Status check_cgroups(const RecordOptions& options);
 
 /* -e 'shop:order if id > 7': the pattern stays in `events`. */
 void split_event_conditions(RecordOptions& options);
@@ -94,6 +100,8 @@ Result<ChunkOptions> chunk_options(const RecordOptions& options);
 /* The channel, without its clock. */
 Result<ChannelConfig> channel_config(const RecordOptions& options);
 
+/* What --log-level leaves; all, if nothing is said. */
+Result<LogLevels> levels_of(const RecordOptions& options);
 /* Whether tracepoints of programs are to be recorded at all: -a with nothing that names programs or their events asks for the
  * kernel's alone. */
 bool wants_programs(const RecordOptions& options);

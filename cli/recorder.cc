@@ -88,7 +88,7 @@ Result<int> Recorder::run() {
             return begun.error();
         }
     }
-    if (!options_.process_ids.empty() || !options_.executables.empty() || options_.command.empty())
+    if (!options_.process_ids.empty() || options_.names_open() || options_.command.empty())
         if (Status attached = attach(); !attached) return attached.error();
     Status started = ok();
     try {
@@ -134,6 +134,7 @@ Status Recorder::check_words() {
         duration_ns_ = *duration_ns;
     }
     if (Status sound = check_conditions(options_); !sound) return sound;
+    if (Status there = check_cgroups(options_); !there) return there;
     const auto chunks = chunk_options(options_);
     if (!chunks) return chunks.error();
     chunk_options_ = *chunks;
@@ -181,7 +182,7 @@ Status Recorder::prepare() {
     const bool is_of_others =
         ::geteuid() == 0 &&
         (options_.command.empty() || !options_.kernel_events.empty() || !options_.users.empty() ||
-         !options_.executables.empty() || !options_.process_ids.empty());
+         options_.names_open() || !options_.process_ids.empty());
     if (!options_.to.empty()) {
         const auto place = parse_line(options_.to);
         if (!place) return place.error().with("--to").as(wrong_words);

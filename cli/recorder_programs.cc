@@ -90,10 +90,10 @@ bool is_in_other_user_namespace(std::uint32_t process_id) {
 void Recorder::note_insisted() {
     if (!options_.seccomp) return;
     const bool any = options_.command.empty() && options_.process_ids.empty();
-    if (!any && options_.process_ids.empty() && options_.executables.empty()) return;
+    if (!any && options_.process_ids.empty() && !options_.names_open()) return;
     for (const ProcessSlot& slot : session_->state().processes()) {
         const std::uint32_t process_id = slot.process_id();
-        const bool is_named = any || !options_.executables.empty() || attached_.count(process_id) != 0;
+        const bool is_named = any || options_.names_open() || attached_.count(process_id) != 0;
         if (process_id == 0 || !is_named || own_filter_of(process_id) != OwnFilter::yes) continue;
         if (const auto start_ns = process_start_boottime_ns(process_id))
             insisted_.emplace_back(process_id, *start_ns);
@@ -216,10 +216,10 @@ Status Recorder::attach() {
         if (attached_.count(each.process_id) != 0)
             status_.say(fmt::format("process {} could not be reached: {}", each.process_id, each.reason));
     if (reachable > 0) without_tracepoints_.insert(missing.begin(), missing.end());
-    if (has_kernel() && reachable == 0 && options_.command.empty() && options_.executables.empty())
+    if (has_kernel() && reachable == 0 && options_.command.empty() && !options_.names_open())
         begun_ns_ = kernel_begun_ns_;
     if (attached_.empty() || reachable > 0 || has_kernel() || !options_.command.empty() ||
-        !options_.executables.empty())
+        options_.names_open())
         return ok();
     summary_.problems.push_back("No process could be traced.");
     close();
@@ -305,7 +305,7 @@ void Recorder::find_reached_late() {
 /* Who was attached to has a slot, or was reported when it began. */
 void Recorder::look_for_refused() {
     const bool by_number_alone =
-        !options_.process_ids.empty() && options_.executables.empty() && options_.command.empty();
+        !options_.process_ids.empty() && !options_.names_open() && options_.command.empty();
     const bool any = wants_programs(options_) && !by_number_alone;
     const std::uint32_t of_others = other_users_ ? other_users_->processes_without_slot() : 0;
     const std::uint32_t count = !any ? 0 : session_->processes_without_slot() + of_others;
@@ -335,9 +335,9 @@ bool Recorder::is_nobody_reached() const {
         return std::any_of(summary_.unreachable.begin(), summary_.unreachable.end(),
                            [&](const Unreachable& each) { return each.process_id == attached.first; });
     };
-    return !attached_.empty() && options_.executables.empty() && !has_kernel() &&
-           summary_.snapshots.empty() && progress.events == 0 && progress.events_discarded == 0 &&
-           progress.subbufs_lost == 0 && std::all_of(attached_.begin(), attached_.end(), is_unreachable);
+    return !attached_.empty() && !options_.names_open() && !has_kernel() && summary_.snapshots.empty() &&
+           progress.events == 0 && progress.events_discarded == 0 && progress.subbufs_lost == 0 &&
+           std::all_of(attached_.begin(), attached_.end(), is_unreachable);
 }
 
 /* A few of what was recorded beside those that were named, as a shell's children: what their files say, which may be others by
@@ -369,8 +369,7 @@ WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, const std::vecto
         return {};
     RecordingFacts facts;
     facts.patterns = options_.events;
-    if (!options_.log_level.empty())
-        facts.log_level = parse_log_level(options_.log_level).value_or(every_log_level);
+    facts.levels = levels_of(options_).value_or(LogLevels());
     facts.has_probe = !options_.preload.empty();
     facts.has_kernel_events = has_kernel();
     facts.is_empty = totals.progress.events == 0 && totals.progress.events_discarded == 0 &&
@@ -378,7 +377,7 @@ WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, const std::vecto
     if (!facts.is_empty && facts.patterns.empty() && !facts.has_probe) return {};
     if (facts.is_empty && ended_as_unseen_user()) return {};
     facts.is_command = !options_.command.empty();
-    facts.is_open = !options_.executables.empty() || (!facts.is_command && options_.process_ids.empty());
+    facts.is_open = options_.names_open() || (!facts.is_command && options_.process_ids.empty());
     /* One that was asked to end might have started others yet. */
     facts.had_children =
         !command_ || command_->had_children() || stop_asked_ns_ != 0 || !summary_.left_running.empty();
@@ -406,9 +405,7 @@ void Recorder::look_at_attached() {
     if (attached_.empty() || (options_.events.empty() && options_.log_level.empty())) return;
     const auto running = traced_processes(session_->state());
     if (!running) return;
-    const std::uint8_t log_level = options_.log_level.empty()
-                                       ? every_log_level
-                                       : parse_log_level(options_.log_level).value_or(every_log_level);
+    const LogLevels levels = levels_of(options_).value_or(LogLevels());
     for (const TracedProcess& process : *running) {
         if (attached_.count(process.process_id) == 0) continue;
         RecordedProgram program;
@@ -417,7 +414,7 @@ void Recorder::look_at_attached() {
         for (const TracedObject& object : process.objects)
             program.events.insert(program.events.end(), object.content.events.begin(),
                                   object.content.events.end());
-        if (const std::string why = why_no_event(program, options_.events, log_level); !why.empty())
+        if (const std::string why = why_no_event(program, options_.events, levels); !why.empty())
             status_.say(why);
         attached_programs_.push_back(std::move(program));
     }

@@ -57,8 +57,8 @@ Status Recorder::open_other_users(const ChannelConfig& config, const ClockCalibr
         other_users_->join_later([this](const Result<Report>& joined) { take_join(joined); });
     }
     /* A flight recorder joins nobody, and says so of those whom it was asked for. */
-    const bool any = !options_.snapshot && attached_.empty() &&
-                     (options_.command.empty() || !options_.executables.empty());
+    const bool any =
+        !options_.snapshot && attached_.empty() && (options_.command.empty() || options_.names_open());
     const auto is_meant = [&](std::uint32_t process_id) { return any || attached_.count(process_id) != 0; };
     take_join(other_users_->join_own(is_meant, any || !options_.command.empty()));
     if (!has_others) return ok();

@@ -5,6 +5,8 @@
 #include "cli/command.h"
 #include "cli/option_checks.h"
 #include "cli/output.h"
+#include "cli/shared_options.h"
+#include "consumerd/control/control_groups.h"
 #include "consumerd/control/rule_filters.h"
 #include "consumerd/daemon/client.h"
 #include "consumerd/daemon/session_description.h"
@@ -50,11 +52,7 @@ void add_rules(CLI::App& command, RuleWords& words, const char* patterns_help) {
         ->check(not_empty())
         ->type_name("CONDITION")
         ->allow_extra_args(false);
-    command
-        .add_option("--log-level", words.log_level,
-                    "Only events of this level or more severe (\"warning\", 4)")
-        ->check(not_empty())
-        ->type_name("LEVEL");
+    add_level_options(command, words.log_level);
     command.add_option("-p,--pid", words.process_ids, "Of this process, as long as it runs. May be repeated")
         ->check(is_process_id())
         ->type_name("PID")
@@ -64,6 +62,7 @@ void add_rules(CLI::App& command, RuleWords& words, const char* patterns_help) {
                     "Of all processes, running or yet to start, whose executable matches. May be repeated")
         ->type_name("GLOB")
         ->allow_extra_args(false);
+    add_cgroup_option(command, words.cgroups);
 }
 
 Result<Json> rules_as_json(const RuleWords& words) {
@@ -75,6 +74,11 @@ Result<Json> rules_as_json(const RuleWords& words) {
         whom.push_back(Who::process(process_id));
     for (const std::string& executable : words.executables)
         whom.push_back(Who::with_executable(executable));
+    for (const std::string& cgroup : words.cgroups) {
+        const auto path = control_group_path(cgroup);
+        if (!path) return path.error().with("--cgroup");
+        whom.push_back(Who::in_cgroup(*path));
+    }
     if (whom.empty()) whom.push_back(Who::all());
     Json rules = Json::array();
     for (const std::string& text : words.patterns) {
@@ -87,9 +91,9 @@ Result<Json> rules_as_json(const RuleWords& words) {
         rule.pattern = pattern;
         rule.condition = excludes ? condition : both_conditions(condition, filter);
         if (!words.log_level.empty() && !excludes) {
-            const auto level = parse_log_level(words.log_level);
-            if (!level) return level.error().with("--log-level");
-            rule.log_level = *level;
+            const auto levels = parse_log_levels(words.log_level);
+            if (!levels) return levels.error().with("--log-level");
+            rule.levels = *levels;
         }
         for (const Who& who : whom) {
             rule.who = who;

@@ -31,7 +31,7 @@ struct RuleWords {
     std::vector<std::string> patterns, filters;
     std::string log_level;
     std::vector<std::uint32_t> process_ids;
-    std::vector<std::string> executables;
+    std::vector<std::string> executables, cgroups;
 };
 void add_rules(CLI::App& command, RuleWords& words, const char* patterns_help);
 /* A rule for each pattern and whom it is for. */

@@ -17,6 +17,33 @@ void add_context_option(CLI::App& command, RecordOptions& options) {
         ->allow_extra_args(false);
 }
 
+void add_level_options(CLI::App& command, std::string& levels) {
+    auto* const upto =
+        command
+            .add_option("--log-level", levels,
+                        "Only events of this level or more severe (\"warning\", 4), or from one level to "
+                        "another, the more severe one first (\"err..warning\", \"notice..\")")
+            ->check(not_empty())
+            ->type_name("LEVEL");
+    command
+        .add_option_function<std::string>(
+            "--log-level-only", [&levels](const std::string& level) { levels = level + ".." + level; },
+            "Only events of this very level")
+        ->check(is_log_level())
+        ->type_name("LEVEL")
+        ->excludes(upto);
+}
+
+void add_cgroup_option(CLI::App& command, std::vector<std::string>& cgroups) {
+    command
+        .add_option("--cgroup", cgroups,
+                    "All processes, running or yet to start, in this control group of version 2 or below it: "
+                    "system.slice/nginx.service, or its directory. May be repeated")
+        ->check(not_empty())
+        ->type_name("CGROUP")
+        ->allow_extra_args(false);
+}
+
 void add_user_options(CLI::App& command, RecordOptions& options) {
     command
         .add_option("--user", options.users,

@@ -10,6 +10,10 @@ namespace plumb {
 
 /* What every record has besides its fields. */
 void add_context_option(CLI::App& command, RecordOptions& options);
+/* Which log levels, in the words of parse_log_levels(). */
+void add_level_options(CLI::App& command, std::string& levels);
+/* Of which control groups. */
+void add_cgroup_option(CLI::App& command, std::vector<std::string>& cgroups);
 /* Whose programs, besides one's own. */
 void add_user_options(CLI::App& command, RecordOptions& options);
 /* Which events of the kernel, and how they are recorded. */

@@ -6,6 +6,7 @@
 #include "cli/counter.h"
 #include "cli/option_checks.h"
 #include "cli/output.h"
+#include "cli/shared_options.h"
 #include "cli/stat_options.h"
 
 #include <plumb/abi/counts.h>
@@ -43,11 +44,7 @@ void add_counted(CLI::App& command, RecordOptions& what) {
         ->check(not_empty())
         ->type_name("CONDITION")
         ->allow_extra_args(false);
-    command
-        .add_option("--log-level", what.log_level,
-                    "Only events of this level or more severe (\"warning\", 4)")
-        ->check(not_empty())
-        ->type_name("LEVEL");
+    add_level_options(command, what.log_level);
     command
         .add_option("--preload", what.preload,
                     "Load a probe into the command: pthread, lttng. May be repeated")
@@ -62,6 +59,7 @@ void add_counted(CLI::App& command, RecordOptions& what) {
                     "All processes, running or yet to start, whose executable matches. May be repeated")
         ->type_name("GLOB")
         ->allow_extra_args(false);
+    add_cgroup_option(command, what.cgroups);
     command.add_flag(
         "--seccomp", what.seccomp,
         "Attach to programs with seccomp filters, too, though a filter may end its program for a "

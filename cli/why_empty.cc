@@ -204,7 +204,7 @@ std::string of_kernel(const std::vector<std::string>& idle) {
 
 std::string idle_text(const RecordingFacts& facts, const std::vector<std::string>& idle) {
     for (const RecordedProgram& program : facts.programs)
-        if (!program.events.empty()) return why_no_event(program, idle, every_log_level);
+        if (!program.events.empty()) return why_no_event(program, idle, {});
     std::string text = fmt::format("No event of the recorded programs matches {}", patterns_text(idle));
     if (facts.on.empty())
         text += " (`plumb list FILE` shows those of a program).";
@@ -233,24 +233,24 @@ RecordedProgram program_of_command(const std::string& command) {
 }
 
 std::string why_no_event(const RecordedProgram& program, const std::vector<std::string>& patterns,
-                         std::uint8_t log_level) {
+                         const LogLevels& levels) {
     if (program.events.empty()) return {};
     const bool includes = includes_something(patterns);
-    const EventDescription *left_out = nullptr, *too_mild = nullptr;
+    const EventDescription *left_out = nullptr, *of_another_level = nullptr;
     for (const EventDescription& event : program.events) {
         if (includes && !any_matches(patterns, event.full_name(), false)) continue;
         if (any_matches(patterns, event.full_name(), true))
             left_out = &event;
-        else if (event.log_level > log_level)
-            too_mild = &event;
+        else if (!levels.has(event.log_level))
+            of_another_level = &event;
         else
             return {};
     }
-    if (too_mild != nullptr)
+    if (of_another_level != nullptr)
         return fmt::format("{} of {} is of level {}, which --log-level {} leaves out, and so is all else "
                            "that matches.",
-                           too_mild->full_name(), escaped(program.name), log_level_name(too_mild->log_level),
-                           log_level_name(log_level));
+                           of_another_level->full_name(), escaped(program.name),
+                           log_level_name(of_another_level->log_level), log_levels_text(levels));
     if (left_out != nullptr)
         return fmt::format("{} of {} is left out by -e {}, and so is all else that matches.",
                            left_out->full_name(), escaped(program.name),
@@ -288,16 +288,17 @@ WhyEmpty why_empty(const RecordingFacts& facts) {
         why.could_never_match = !facts.is_open && !facts.has_kernel_events;
         return why;
     }
-    const bool is_selective = !facts.patterns.empty() || facts.log_level != every_log_level;
+    const bool is_selective = !facts.patterns.empty() || !facts.levels.are_all();
     if (is_selective && facts.on.empty()) {
         const std::size_t lines_before = why.lines.size();
         for (const RecordedProgram& program : facts.programs)
-            if (std::string line = why_no_event(program, facts.patterns, facts.log_level); !line.empty())
+            if (std::string line = why_no_event(program, facts.patterns, facts.levels); !line.empty())
                 why.lines.push_back(std::move(line));
         const bool are_told = why.lines.size() > lines_before;
         if (!are_told && facts.patterns.empty())
-            why.lines.push_back(fmt::format("No tracepoint of theirs is as severe as --log-level {}.",
-                                            log_level_name(facts.log_level)));
+            why.lines.push_back(fmt::format("No tracepoint of theirs is {} --log-level {}.",
+                                            facts.levels.from == 0 ? "as severe as" : "of",
+                                            log_levels_text(facts.levels)));
         if (!are_told && !facts.patterns.empty())
             why.lines.push_back(fmt::format(
                 "No tracepoint of theirs is named by -e {} (`plumb list FILE` shows those of a program).",

@@ -31,7 +31,7 @@ RecordedProgram program_of_command(const std::string& command);
 
 struct RecordingFacts {
     std::vector<std::string> patterns; /* of -e */
-    std::uint8_t log_level = every_log_level;
+    LogLevels levels = {};
     bool has_probe = false;
     bool has_kernel_events = false; /* were recorded, too */
     bool is_empty = false;          /* nothing was recorded, and nothing lost */
@@ -59,7 +59,7 @@ WhyEmpty why_empty(const RecordingFacts& facts);
 
 /* "No event of shop matches -e 'nosuch:*'; it has web:request, web:response."; nothing where one does. */
 std::string why_no_event(const RecordedProgram& program, const std::vector<std::string>& patterns,
-                         std::uint8_t log_level);
+                         const LogLevels& levels);
 
 } // namespace plumb
 

@@ -32,6 +32,9 @@ std::string not_attached_reason(std::int32_t error) {
         return "it can not see in which time namespace it is (it has no /proc), which the session's clock "
                "may be shifted "
                "by (those of --clock tsc and real are not)";
+    if (PLUMB_IS_NO_CGROUP(error))
+        return "it can not see whether it is in the control group that the rules ask for (it is in a cgroup "
+               "namespace of its own, or has no /proc)";
     if (PLUMB_IS_FILTERS_UNKNOWN(error))
         return filters_unknown_reason(error - PLUMB_ERROR_FILTERS_UNKNOWN(0));
     return fmt::format("it could not open the session's channel: {}", errno_text(error));

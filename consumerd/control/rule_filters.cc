@@ -16,7 +16,7 @@ bool is_for(const Rule& rule, const EventDescription& event) {
     std::string pattern = rule.pattern;
     if (pattern.starts_with('!')) pattern.erase(0, 1);
     if (pattern.find(':') == std::string::npos && pattern != "*") pattern += ":*";
-    return event.log_level <= rule.log_level && glob_matches(pattern, event.full_name());
+    return rule.levels.has(event.log_level) && glob_matches(pattern, event.full_name());
 }
 
 bool leaves_out(const Rule& rule) {

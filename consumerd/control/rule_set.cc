@@ -1,6 +1,7 @@
 #include "consumerd/control/rule_set.h"
 
 #include "base/glob.h"
+#include "consumerd/control/control_groups.h"
 #include "consumerd/control/event_pattern.h"
 #include "consumerd/control/rule_condition.h"
 
@@ -13,7 +14,9 @@ Result<plumb_rule> encode_rule(const Rule& rule, std::uint8_t session_index) {
     encoded.session = session_index;
     encoded.who = static_cast<std::uint8_t>(rule.who.kind);
     encoded.who_id = rule.who.id;
-    encoded.log_level = rule.log_level;
+    encoded.log_level = rule.levels.to;
+    encoded.log_level_from = rule.levels.from;
+    if (rule.levels.from != 0) encoded.who |= PLUMB_WHO_LEVELS;
     std::string pattern = rule.pattern;
     if (!pattern.empty() && pattern[0] == '!') {
         encoded.flags = PLUMB_RULE_EXCLUDE;
@@ -31,6 +34,7 @@ Result<plumb_rule> encode_rule(const Rule& rule, std::uint8_t session_index) {
     const Status executable_copied =
         copy_text(encoded.executable, rule.who.executable, "executable's pattern");
     if (!executable_copied) return executable_copied.error();
+    if (rule.who.kind == PLUMB_WHO_CGROUP) encoded.cgroup = encode_control_group(rule.who.cgroup);
     return encoded;
 }
 

@@ -3,6 +3,7 @@
 #include "base/mapped_file.h"
 #include "base/processes.h"
 #include "consumerd/clock/clock_calibration.h"
+#include "consumerd/control/group_rules.h"
 #include "consumerd/control/kept_sessions.h"
 #include "consumerd/control/left_channel.h"
 #include "consumerd/control/left_rings.h"
@@ -31,6 +32,8 @@ void be_controller_of(plumb_session& session) {
     session.controller_filters = own_seccomp_filters();
 }
 
+constexpr std::uint64_t group_look_ns = 250'000'000;
+
 } // namespace
 
 struct Session::Parts {
@@ -49,6 +52,8 @@ struct Session::Parts {
     std::uint32_t refused_before = 0;             /* processes, for want of a slot */
     UnattachedWords words{};
     std::uint32_t claims_before = 0;
+    GroupRules groups{};
+    std::vector<Disturbed> disturbed_later{}; /* those that were told of groups */
     std::vector<Error> left{}; /* what killed recorders left, and was removed or can not be opened now */
 
     bool is_own(const plumb_rule& rule) const { return rule.session == index; }
@@ -57,10 +62,12 @@ struct Session::Parts {
      * that the process may have written over since it asked, so one that maps the channel is concerned too; who
      * neither shows that it was launched nor maps it has nothing to do with the session. */
     bool concerns(const plumb_rule& rule, const ProcessSlot& slot) const {
-        if (rule.who != PLUMB_WHO_PROCESS && slot.process_id() == static_cast<std::uint32_t>(::getpid()))
+        if (PLUMB_WHO_OF(rule.who) != PLUMB_WHO_PROCESS &&
+            slot.process_id() == static_cast<std::uint32_t>(::getpid()))
             return false; /* nor does the runtime take it for ours */
         if (is_for(rule, channel.cookie(), slot)) return true;
-        return rule.who == PLUMB_WHO_LAUNCHED && slot.process_id() != 0 && maps_channel(slot.process_id());
+        return PLUMB_WHO_OF(rule.who) == PLUMB_WHO_LAUNCHED && slot.process_id() != 0 &&
+               maps_channel(slot.process_id());
     }
 
     /* Another user may have written any process id into a state file of that user's: who does not run as that user, and
@@ -109,7 +116,63 @@ struct Session::Parts {
         }
         const std::vector<Unreachable> gone = words.of_ended(state);
         all.insert(all.end(), gone.begin(), gone.end());
+        const std::vector<Unreachable> old = too_old_for(own_rules);
+        all.insert(all.end(), old.begin(), old.end());
         return all;
+    }
+
+    /* Those that are meant by rules which the runtime in them does not know. */
+    std::vector<Unreachable> too_old_for(const std::vector<plumb_rule>& rules) const {
+        std::vector<plumb_rule> newer;
+        std::copy_if(rules.begin(), rules.end(), std::back_inserter(newer), is_unknown_before_4_1);
+        std::vector<Unreachable> all;
+        if (newer.empty()) return all;
+        for (const ProcessSlot& slot : state.processes()) {
+            if (!slot.is_ready() || slot.process_id() == 0 || has_ended(slot)) continue;
+            if ((slot.content.flags & PLUMB_PROCESS_RULES_4_1) != 0 || !is_of_user(slot.process_id()))
+                continue;
+            if (std::any_of(newer.begin(), newer.end(),
+                            [&](const plumb_rule& rule) { return concerns(rule, slot); }))
+                all.push_back({slot.process_id(), older_than_rules_reason});
+        }
+        return all;
+    }
+
+    /* A process in a cgroup namespace that rules do not name can not know: it says so in its slot, and is told. Who was, and
+     * follows. */
+    std::set<std::uint32_t> look_at_groups() {
+        std::set<std::uint32_t> told = groups.name_to_new(
+            state, index, [this](std::uint32_t process_id) { return is_of_user(process_id); });
+        if (told.empty()) return told;
+        const auto rename = [&](plumb_rule& rule) {
+            if (is_own(rule)) groups.rename(rule);
+        };
+        const auto generation = state.edit([&](plumb_rule_set& set) -> Status {
+            std::for_each(set.rules, set.rules + set.rule_count, rename);
+            return ok();
+        });
+        if (!generation) return {}; /* check_entrance() says why */
+        std::for_each(own_rules.begin(), own_rules.end(), rename);
+        QuiescenceOptions wait = options;
+        wait.holder = index;
+        wait.session = index;
+        wait.concerns = [&](const ProcessSlot& slot) { return told.contains(slot.process_id()); };
+        const auto report = wait_until_quiescent(state, *generation, wait);
+        if (!report) return {};
+        disturbed_later.insert(disturbed_later.end(), report->disturbed.begin(), report->disturbed.end());
+        for (const Unreachable& each : report->unreachable)
+            told.erase(each.process_id);
+        return told;
+    }
+
+    /* Those that run when rules are first switched on are told before that is done, and nothing of theirs is missing. */
+    void tell_of_groups(Report& report, bool is_first) {
+        if (groups.empty()) return;
+        const std::set<std::uint32_t> told = look_at_groups();
+        std::erase_if(report.unreachable,
+                      [&](const Unreachable& each) { return told.contains(each.process_id); });
+        report.acknowledged.insert(report.acknowledged.end(), told.begin(), told.end());
+        if (is_first && !told.empty()) words = UnattachedWords(state, index);
     }
 
     /* Those whose every runtime writes to it, as far as it should. */
@@ -140,8 +203,8 @@ struct Session::Parts {
     std::optional<std::vector<std::uint32_t>> to_look_for(const std::vector<plumb_rule>& changed) const {
         std::vector<std::uint32_t> named;
         for (const plumb_rule& rule : changed) {
-            if (rule.who == PLUMB_WHO_LAUNCHED) continue;
-            if (rule.who != PLUMB_WHO_PROCESS) return std::vector<std::uint32_t>();
+            if (PLUMB_WHO_OF(rule.who) == PLUMB_WHO_LAUNCHED) continue;
+            if (PLUMB_WHO_OF(rule.who) != PLUMB_WHO_PROCESS) return std::vector<std::uint32_t>();
             for (const auto& [process_id, own] : own_names) /* rules call it by its own number */
                 if (own.process_id == rule.who_id && own.space == rule.who_namespace)
                     named.push_back(process_id);
@@ -165,7 +228,8 @@ struct Session::Parts {
             return edit(set);
         });
         if (!generation) return generation.error();
-        if (first_generation == 0) first_generation = *generation;
+        const bool is_first = first_generation == 0;
+        if (is_first) first_generation = *generation;
         std::erase_if(own_rules, [&](const plumb_rule& own) {
             return std::any_of(changed.begin(), changed.end(),
                                [&](const plumb_rule& rule) { return are_equal(rule, own); });
@@ -181,7 +245,13 @@ struct Session::Parts {
                    std::any_of(changed.begin(), changed.end(),
                                [&](const plumb_rule& rule) { return concerns(rule, slot); });
         };
-        return wait_until_quiescent(state, *generation, wait);
+        Result<Report> report = wait_until_quiescent(state, *generation, wait);
+        if (report && direction == Switch::on) {
+            tell_of_groups(*report, is_first);
+            for (Unreachable& each : too_old_for(changed))
+                report->unreachable.push_back(std::move(each));
+        }
+        return report;
     }
 
     /* A process looks for itself in the rules, so a rule calls it by its own number. Remembered: the rule must be found
@@ -209,6 +279,7 @@ struct Session::Parts {
                 one->who_id = name.process_id;
                 one->who_namespace = name.space;
             }
+            if (rule.who.kind == PLUMB_WHO_CGROUP) groups.encode(rule.who.cgroup, *one);
             encoded.rules.push_back(*one);
             encoded.conditions.push_back(std::move(*code));
         }
@@ -330,6 +401,8 @@ Result<Session> Session::adopt_in(UserDirectory directory, std::uint64_t cookie,
     auto parts = std::unique_ptr<Parts>(
         new Parts{std::move(kept), std::move(*state), std::move(*channel), options, index});
     if (!rules.empty()) parts->first_generation = *taken;
+    for (const plumb_rule& rule : rules)
+        parts->groups.adopt(rule);
     parts->own_rules = std::move(rules);
     return of(std::move(parts));
 }
@@ -430,6 +503,8 @@ Result<Report> Session::stop_all(bool with_session) {
     parts_->ended = with_session;
     for (Disturbed& each : report->disturbed)
         each.is_at_end = true;
+    report->disturbed.insert(report->disturbed.end(), parts_->disturbed_later.begin(),
+                             parts_->disturbed_later.end());
     for (Unreachable& each : report->unreachable)
         if (followed.contains(each.process_id))
             each.reason =
@@ -473,10 +548,14 @@ std::uint32_t Session::programs_begun() const {
 std::uint64_t Session::hold_filtered() {
     parts_->channel.ring_memory().reserve_all_if_wanted();
     parts_->left_rings.look(parts_->channel, read_clock(PLUMB_CLOCK_MONOTONIC));
-    if (parts_->ended || parts_->options.filtered_too) return FilterWatch::round_every_ns;
+    const bool is_by_groups =
+        !parts_->ended && std::any_of(parts_->own_rules.begin(), parts_->own_rules.end(), is_by_group);
+    if (is_by_groups) (void)parts_->look_at_groups();
+    const std::uint64_t wanted_in_ns = is_by_groups ? group_look_ns : FilterWatch::round_every_ns;
+    if (parts_->ended || parts_->options.filtered_too) return wanted_in_ns;
     ask_again(parts_->state, parts_->filters.look(parts_->state, parts_->index),
               [this](std::uint32_t process_id) { return parts_->is_of_user(process_id); });
-    return parts_->filters.wanted_in_ns();
+    return std::min(wanted_in_ns, parts_->filters.wanted_in_ns());
 }
 
 Channel& Session::channel() {

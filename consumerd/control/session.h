@@ -37,14 +37,17 @@ namespace plumb {
 /* Which processes a rule is for. */
 struct Who {
     plumb_who kind = PLUMB_WHO_ALL;
-    std::uint32_t id = 0;   /* process or user id */
-    std::string executable; /* glob */
+    std::uint32_t id = 0;    /* process or user id */
+    std::string executable;  /* glob */
+    std::string cgroup = {}; /* its path (control_groups.h) */
 
     static Who all() { return {}; }
     /* By the number that we call it. */
     static Who process(std::uint32_t process_id) { return {PLUMB_WHO_PROCESS, process_id, {}}; }
     static Who user(std::uint32_t user_id) { return {PLUMB_WHO_USER, user_id, {}}; }
     static Who with_executable(std::string glob) { return {PLUMB_WHO_EXECUTABLE, 0, std::move(glob)}; }
+    /* Those in this control group, as control_group_path() has it, and in those below. */
+    static Who in_cgroup(std::string path) { return {PLUMB_WHO_CGROUP, 0, {}, std::move(path)}; }
     /* Those started with PLUMB_SESSIONS naming the session, and their children. */
     static Who launched() { return {PLUMB_WHO_LAUNCHED, 0, {}}; }
 };
@@ -52,8 +55,8 @@ struct Who {
 struct Rule {
     std::string pattern; /* glob over "provider:event"; a leading '!' excludes; "shop" means "shop:*" */
     Who who = {};
-    std::uint8_t log_level = every_log_level; /* this level and more severe ones */
-    std::string condition = {};               /* that a record must fulfil (rule_condition.h); empty: none */
+    LogLevels levels = {};
+    std::string condition = {}; /* that a record must fulfil (rule_condition.h); empty: none */
 };
 
 /* The rule as it stands in the state file, without its condition; of a process, by the number that was given. */
@@ -111,7 +114,8 @@ public:
     /* How many programs with tracepoints have begun since, of this user's; those that found no slot are among them, and an
      * exec() begins another one. */
     std::uint32_t programs_begun() const;
-    /* Now and then while the session lasts: leaves alone those that have installed a seccomp filter since. Returns in how long it
+    /* Now and then while the session lasts: leaves alone those that have installed a seccomp filter since, and tells those that
+     * can not see themselves whether they are in a control group that rules ask for. Returns in how long it
      * should be called again at the latest. */
     std::uint64_t hold_filtered();
 

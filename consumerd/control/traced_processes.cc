@@ -8,6 +8,7 @@
 #include "base/mapped_file.h"
 #include "base/process_names.h"
 #include "base/processes.h"
+#include "consumerd/control/control_groups.h"
 #include "consumerd/control/launched.h"
 
 #include <algorithm>
@@ -93,7 +94,7 @@ bool matches_executable(const char* glob, const std::string& path) {
 }
 
 bool is_for(const plumb_rule& rule, const plumb_session& session, const TracedProcess& process) {
-    switch (rule.who) {
+    switch (PLUMB_WHO_OF(rule.who)) {
     case PLUMB_WHO_ALL:
         return true;
     case PLUMB_WHO_PROCESS:
@@ -102,6 +103,10 @@ bool is_for(const plumb_rule& rule, const plumb_session& session, const TracedPr
         return rule.who_id == process.user_id;
     case PLUMB_WHO_EXECUTABLE:
         return matches_executable(rule.executable, process.executable);
+    case PLUMB_WHO_CGROUP: {
+        const auto group = control_group_of(process.process_id);
+        return group && is_in(rule.cgroup, *group).value_or(false);
+    }
     case PLUMB_WHO_LAUNCHED:
         return is_launched_by(process.process_id,
                               {session.cookie, session.controller_namespace == own_namespace()
@@ -138,7 +143,8 @@ std::vector<std::string> sessions_with(const plumb_rule_set& rules, const Traced
         const std::uint32_t bit = 1u << rule.session;
         std::uint32_t& set = (rule.flags & PLUMB_RULE_EXCLUDE) != 0 ? excluded : included;
         if ((set & bit) != 0 || session.cookie == 0 || event.log_level > rule.log_level ||
-            !glob_matches(rule.pattern, event.full_name().c_str()) || !is_for(rule, session, process))
+            event.log_level < rule.log_level_from || !glob_matches(rule.pattern, event.full_name().c_str()) ||
+            !is_for(rule, session, process))
             continue;
         set |= bit;
     }

@@ -1,6 +1,7 @@
 #include "consumerd/daemon/session_description.h"
 
 #include "consumerd/control/context_names.h"
+#include "consumerd/control/control_groups.h"
 #include "consumerd/control/rule_condition.h"
 #include "consumerd/daemon/daemon_folder.h"
 #include "consumerd/drain/totals_json.h"
@@ -257,9 +258,10 @@ ChannelConfig SessionDescription::channel_config() const {
 Json rule_as_json(const Rule& rule) {
     Json object = {{"event", rule.pattern}};
     if (!rule.condition.empty()) object["filter"] = rule.condition;
-    if (rule.log_level != every_log_level) object["log_level"] = log_level_name(rule.log_level);
+    if (!rule.levels.are_all()) object["log_level"] = log_levels_text(rule.levels);
     if (rule.who.kind == PLUMB_WHO_PROCESS) object["process"] = rule.who.id;
     if (rule.who.kind == PLUMB_WHO_EXECUTABLE) object["executable"] = rule.who.executable;
+    if (rule.who.kind == PLUMB_WHO_CGROUP) object["cgroup"] = rule.who.cgroup;
     return object;
 }
 
@@ -270,16 +272,24 @@ Result<Rule> read_rule(const Json& object) {
     rule.pattern = members.text("event");
     rule.condition = members.text("filter", "");
     if (members.has("log_level")) {
-        const auto level = parse_log_level(members.text("log_level"));
-        if (level)
-            rule.log_level = *level;
+        const auto levels = parse_log_levels(members.text("log_level"));
+        if (levels)
+            rule.levels = *levels;
         else
-            members.refuse(level.error());
+            members.refuse(levels.error());
     }
-    if (members.has("process") && members.has("executable"))
-        members.refuse(Error("A rule is for a process, or for an executable, and not for both."));
+    if (members.has("process") + members.has("executable") + members.has("cgroup") > 1)
+        members.refuse(Error(
+            "A rule is for a process, for an executable or for a control group, and not for two of these."));
     if (members.has("process")) rule.who = Who::process(members.small_number("process", 0));
     if (members.has("executable")) rule.who = Who::with_executable(members.text("executable"));
+    if (members.has("cgroup")) {
+        const auto path = control_group_path(members.text("cgroup"));
+        if (path)
+            rule.who = Who::in_cgroup(*path);
+        else
+            members.refuse(path.error());
+    }
     if (Status sound = members.status(); !sound) return sound.error();
     if (const auto encoded = encode_rule(rule, 0); !encoded) return encoded.error();
     if (rule.condition.empty()) return rule;
@@ -309,13 +319,21 @@ Result<std::vector<Rule>> read_rules(const Json& request, const char* name) {
     return rules;
 }
 
+static std::string levels_in_words(const LogLevels& levels) {
+    if (levels.from == levels.to) return log_level_name(levels.to) + " alone";
+    if (levels.from == 0) return log_level_name(levels.to) + " and more severe";
+    const std::string from = log_level_name(levels.from);
+    return levels.to == every_log_level ? from + " and less severe"
+                                        : from + " to " + log_level_name(levels.to);
+}
+
 std::string rule_text(const Rule& rule) {
     std::string text = rule.pattern;
     if (!rule.condition.empty()) text += " if " + rule.condition;
-    if (rule.log_level != every_log_level)
-        text += fmt::format(", {} and more severe", log_level_name(rule.log_level));
+    if (!rule.levels.are_all()) text += ", " + levels_in_words(rule.levels);
     if (rule.who.kind == PLUMB_WHO_PROCESS) text += fmt::format(", of process {}", rule.who.id);
     if (rule.who.kind == PLUMB_WHO_EXECUTABLE) text += ", of " + rule.who.executable;
+    if (rule.who.kind == PLUMB_WHO_CGROUP) text += ", in " + rule.who.cgroup;
     return text;
 }
 

@@ -62,6 +62,7 @@ int change(plumb_control* control, const char* command, const char* name, const 
             if (rules[i].filter != nullptr) rule["filter"] = rules[i].filter;
             if (rules[i].log_level != nullptr) rule["log_level"] = rules[i].log_level;
             if (rules[i].executable != nullptr) rule["executable"] = rules[i].executable;
+            if (rules[i].cgroup != nullptr) rule["cgroup"] = rules[i].cgroup;
             if (rules[i].process_id != 0) rule["process"] = rules[i].process_id;
             request["rules"].push_back(std::move(rule));
         }

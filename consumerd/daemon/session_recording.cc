@@ -2,6 +2,7 @@
 #include "consumerd/control/kept_sessions.h"
 
 #include "base/processes.h"
+#include "consumerd/control/control_groups.h"
 #include "consumerd/control/left_channel.h"
 #include "consumerd/control/ring_sizes.h"
 #include "consumerd/control/rule_filters.h"
@@ -28,11 +29,11 @@ std::vector<Rule> rules_in(const std::vector<DescribedRule>& described) {
 }
 
 bool is_for_same(const Who& a, const Who& b) {
-    return a.kind == b.kind && a.id == b.id && a.executable == b.executable;
+    return a.kind == b.kind && a.id == b.id && a.executable == b.executable && a.cgroup == b.cgroup;
 }
 
 bool is_same_rule(const Rule& a, const Rule& b) {
-    return a.pattern == b.pattern && is_for_same(a.who, b.who) && a.log_level == b.log_level &&
+    return a.pattern == b.pattern && is_for_same(a.who, b.who) && a.levels == b.levels &&
            a.condition == b.condition;
 }
 
@@ -40,7 +41,7 @@ bool is_same_rule(const Rule& a, const Rule& b) {
 bool is_named(const Rule& rule, const Rule& which) {
     return rule.pattern == which.pattern &&
            (which.who.kind == PLUMB_WHO_ALL || is_for_same(rule.who, which.who)) &&
-           (which.log_level == every_log_level || which.log_level == rule.log_level) &&
+           (which.levels.are_all() || which.levels == rule.levels) &&
            (which.condition.empty() || which.condition == rule.condition);
 }
 
@@ -302,6 +303,8 @@ Result<Json> SessionRecording::enable(const std::vector<Rule>& rules) {
     for (const Rule& rule : rules) {
         const auto is_it = [&](const DescribedRule& known) { return is_same_rule(known.rule, rule); };
         if (std::any_of(next.begin(), next.end(), is_it)) continue;
+        if (rule.who.kind == PLUMB_WHO_CGROUP)
+            if (Status there = check_control_group(rule.who.cgroup); !there) return there.error();
         DescribedRule described{rule, 0};
         if (rule.who.kind == PLUMB_WHO_PROCESS) {
             const auto start_ns = process_start_boottime_ns(rule.who.id);

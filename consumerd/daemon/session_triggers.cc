@@ -3,6 +3,7 @@
  * it is done: behind a kill nothing is done twice, and what was being done is told.
  */
 #include "consumerd/channel/channel_fill.h"
+#include "consumerd/control/control_groups.h"
 #include "consumerd/control/kept_sessions.h"
 #include "consumerd/daemon/descriptor_limit.h"
 #include "consumerd/daemon/session_recording.h"
@@ -35,6 +36,10 @@ constexpr std::size_t problems_kept = 8, deaths_kept = 1024;
 bool is_for_process(const Rule& rule, const ProcessSlot& slot) {
     if (rule.pattern.starts_with('!')) return false;
     if (rule.who.kind == PLUMB_WHO_PROCESS) return rule.who.id == slot.process_id();
+    if (rule.who.kind == PLUMB_WHO_CGROUP) {
+        const auto group = control_group_of(slot.process_id());
+        return group && is_within(*group, rule.who.cgroup);
+    }
     if (rule.who.kind != PLUMB_WHO_EXECUTABLE) return true;
     const auto path = executable_of(slot.process_id());
     return path && (glob_matches(rule.who.executable, *path) ||

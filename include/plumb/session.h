@@ -62,9 +62,10 @@ struct plumb_session_options {
 struct plumb_session_rule {
     const char* event;      /* glob over provider:event; a leading ! excludes */
     const char* filter;     /* NULL: none */
-    const char* log_level;  /* this and more severe ones: "warning", "4"; NULL: all */
+    const char* log_level;  /* "warning": and more severe; "err..warning": a range; NULL: all */
     const char* executable; /* glob; NULL: of all processes */
     uint32_t process_id;    /* 0: of all processes */
+    const char* cgroup;     /* control group, as "system.slice/nginx.service"; NULL: of all */
 };
 
 /* What a session does by itself: the words are those of `plumb trigger SESSION add`. Begin with `= {0}`. */

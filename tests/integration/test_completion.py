@@ -138,6 +138,8 @@ def main():
     assert complete("plumb", "record", "--mode", "") == {"discard", "overwrite", "block"}
     assert complete("plumb", "record", "--log-level", "debug_") >= {"debug_system", "debug_line"}
     assert complete("plumb", "record", "--log-level", "w") == {"warning"}
+    assert complete("plumb", "record", "--log-level-only", "w") == {"warning"}
+    assert complete("plumb", "enable", "--cgroup", "/sys/fs/cg") == {"/sys/fs/cgroup"}
     assert complete("plumb", "record", "-o", "/us") == {"/usr"}
     assert str(os.getpid()) in complete("plumb", "record", "-p", "")
     assert complete("plumb", "record", "--duration", "") == set()

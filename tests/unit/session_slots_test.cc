@@ -168,6 +168,28 @@ TEST_F(SessionSlotsTest, CountsErrorsOfItsOwnChannelAlone) {
     raw.slot(7) = {};
 }
 
+TEST_F(SessionSlotsTest, NamesThoseWhoseRuntimeIsOlderThanARule) {
+    Session session = make();
+    test::RawState raw(session.state());
+    const Bystander process;
+    const auto is_named = [&](const Rule& rule) {
+        raw.slot(7) = slot_of(process.id(), static_cast<std::uint32_t>(SIGURG));
+        raw.slot(7).acknowledged = UINT64_MAX;
+        const std::string reason = reason_for(enable(session, {rule}), process.id());
+        raw.slot(7).flags |= PLUMB_PROCESS_RULES_4_1;
+        EXPECT_TRUE(disable(session, {rule}).complete());
+        EXPECT_EQ(reason_for(enable(session, {rule}), process.id()), "") << "it knows them";
+        EXPECT_TRUE(disable(session, {rule}).complete());
+        EXPECT_THAT(reason, testing::AnyOf(IsEmpty(), HasSubstr("its libplumb is older")));
+        return !reason.empty();
+    };
+    EXPECT_FALSE(is_named({"subject:*", Who::all(), {PLUMB_WARNING}}));
+    EXPECT_TRUE(is_named({"subject:*", Who::all(), {PLUMB_WARNING, PLUMB_ERR}}));
+    EXPECT_TRUE(is_named({"subject:*", Who::in_cgroup("/")}));
+    EXPECT_FALSE(is_named({"subject:*", Who::in_cgroup("/no/such/group")}));
+    raw.slot(7) = {};
+}
+
 TEST_F(SessionSlotsTest, HearsOfWhoCouldNotAttachAndWhoseSlotIsTakenOver) {
     Session session = make();
     ASSERT_TRUE(enable(session, {{"subject:*"}}).complete());
