@@ -66,7 +66,7 @@ int main(int count, char** words) {
 }
 """
 CALLS = "syscalls:sys_enter_ioprio_get"
-CALL = re.compile(r"sys_enter_ioprio_get: .*which = (\w+), who = (\w+)")
+CALL = re.compile(r"syscall_entry_ioprio_get: .*which = (\w+), who = (\w+)")
 EVENT = re.compile(r"shop:call: .*writer = (\d+), number = (\d+) \}")
 
 
@@ -216,7 +216,7 @@ class KernelOfSessions(TracedProgramTest):
 
     def test_killed_again_and_again(self):
         """Nothing is missing, nothing is there twice."""
-        trace, written = self.killed(10, 20, 1000, "--rotate-period", "300ms")
+        trace, written = self.killed(8, 20, 1000, "--rotate-period", "300ms")
         calls, _ = self.read(trace)
         self.assertEqual(self.lost(trace), {})
         for writer in range(2):
@@ -286,7 +286,7 @@ class KernelOfSessions(TracedProgramTest):
             os.kill(worker, signal.SIGKILL)
         plumb("destroy", "web")
         text = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, check=True, timeout=120).stdout
-        seen = [int(tid) for tid in re.findall(r" sys_enter_\w+: \{[^}]*\}, \{ tid = (\d+) \}", text)]
+        seen = [int(tid) for tid in re.findall(r" syscall_entry_\w+: \{[^}]*\}, \{ tid = (\d+) \}", text)]
         self.assertGreater(len(seen), 100)
         self.assertEqual([tid for tid in seen if tid in own][:3], [])
         self.check_nothing_is_left()
