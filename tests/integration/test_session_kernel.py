@@ -121,7 +121,7 @@ class KernelOfSessions(TracedProgramTest):
 
     def read(self, trace):
         """Numbers by thread: of calls, as the kernel has them, and of events."""
-        done = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, errors="replace", timeout=120, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""), trace)
         calls, events = {0: [], 1: []}, {0: [], 1: []}
         for which, number in CALL.findall(done.stdout):
@@ -285,7 +285,7 @@ class KernelOfSessions(TracedProgramTest):
             time.sleep(0.3)
             os.kill(worker, signal.SIGKILL)
         plumb("destroy", "web")
-        text = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, check=True, timeout=120).stdout
+        text = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, errors="replace", check=True, timeout=120).stdout
         seen = [int(tid) for tid in re.findall(r" syscall_entry_\w+: \{[^}]*\}, \{ tid = (\d+) \}", text)]
         self.assertGreater(len(seen), 100)
         self.assertEqual([tid for tid in seen if tid in own][:3], [])
