@@ -45,7 +45,8 @@ constexpr std::pair<const char*, const char*> advice_for[] = {
     {"kernel_start",
      "of the kernel's own start: its buffer was full; try a larger trace_buf_size= on its command line"},
     {"kernel_not_written", "the trace could not be written"},
-    {"kernel_reader_killed", "read out of the kernel's buffers by a worker that was killed before it had written them"}};
+    {"kernel_reader_killed",
+     "read out of the kernel's buffers by a worker that was killed before it had written them"}};
 
 std::vector<NamedCount> counts_in(const Json& root, const char* list) {
     std::vector<NamedCount> counts;

@@ -8,9 +8,9 @@
 #include "cli/output.h"
 #include "cli/own_limits.h"
 #include "cli/preload.h"
-#include "consumerd/kernel/kernel_choice.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/left_channel.h"
+#include "consumerd/kernel/kernel_choice.h"
 #include "consumerd/sink/stream_keeper.h"
 
 #include <fmt/format.h>

@@ -154,7 +154,8 @@ void read_kernel(const Json& object, SessionDescription& session, Members& membe
     if (words == object.end()) return;
     if (!words->is_object()) return members.refuse(Error("\"kernel\" is no object."));
     DescribedKernel& kernel = session.kernel;
-    if (Status known = check_keys(*words, {"events", "buffer_bytes", "file_names", "open_files", "made"}); !known)
+    if (Status known = check_keys(*words, {"events", "buffer_bytes", "file_names", "open_files", "made"});
+        !known)
         return members.refuse(known.error().with("\"kernel\""));
     const auto events = words->find("events");
     if (events == words->end() || !events->is_array() || events->empty())

@@ -38,7 +38,7 @@ struct DescribedPlace {
 
 /* The kernel's events of a session: of the whole machine. */
 struct DescribedKernel {
-    std::vector<std::string> events; /* as -k has them; empty: none */
+    std::vector<std::string> events;                     /* as -k has them; empty: none */
     std::uint64_t buffer_bytes = std::uint64_t{8} << 20; /* of each CPU */
     bool file_names = true;                              /* and other strings of system calls */
     bool open_files = false;                             /* are listed */

@@ -168,8 +168,9 @@ Status KernelPart::start(const std::string& directory, const std::string& journa
 Status KernelPart::switch_on(bool is_on) {
     const bool is_first = std::exchange(is_taken_over_, false);
     if (is_on && is_first && is_switched_off(session_->name()))
-        problem("The kernel's tracing instance was switched off while no worker lived: events of the kernel are "
-                "missing from then on, and nobody has counted them.");
+        problem(
+            "The kernel's tracing instance was switched off while no worker lived: events of the kernel are "
+            "missing from then on, and nobody has counted them.");
     is_on_ = is_on;
     return is_on ? session_->start() : session_->pause();
 }

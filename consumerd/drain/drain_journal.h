@@ -37,7 +37,8 @@ namespace plumb {
 struct JournalLosses {
     std::array<uint64_t, PLUMB_LOSS_CAUSES> lost{};
     uint64_t damaged_records = 0, damaged_subbufs = 0, not_written = 0;
-    uint64_t taken_along = 0; /* read out of the kernel's buffers by a drain that was killed, and in no trace */
+    uint64_t taken_along =
+        0; /* read out of the kernel's buffers by a drain that was killed, and in no trace */
 
     void add(const JournalLosses& other);
     void add_to(DrainTotals& totals, bool is_kernel) const;

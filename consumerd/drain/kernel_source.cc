@@ -89,8 +89,8 @@ Status KernelSource::open() {
         Cpu& cpu = cpus_.emplace_back();
         cpu.number = number;
         cpu.records = TranslatedRecords(number);
-        const bool keeps_oldest = !session_.overwrites() && !session_.is_adopted() &&
-                                  !options_.is_snapshot && !options_.staged; /* which pages are whole, is not seen there */
+        const bool keeps_oldest = !session_.overwrites() && !session_.is_adopted() && !options_.is_snapshot &&
+                                  !options_.staged; /* which pages are whole, is not seen there */
         cpu.drops = DropPlaces(keeps_oldest ? session_.pages_of_buffer() : 0);
         cpu.raw = std::move(*raw);
         cpu.pipe_out = FileDescriptor(ends[0]);

@@ -105,8 +105,8 @@ uint64_t KernelSource::begin_behind(const DrainJournal* journal) const {
     const JournalChunk chunk = journal->current();
     for (const Cpu& cpu : cpus_) {
         const JournalRing state = journal->ring(cpu.number);
-        since = std::min(since, std::max(chunk.began,
-                                         state.chunk == chunk.number ? state.stream.last_timestamp : 0));
+        since = std::min(
+            since, std::max(chunk.began, state.chunk == chunk.number ? state.stream.last_timestamp : 0));
     }
     return since;
 }
@@ -136,8 +136,7 @@ void KernelSource::take_over(Cpu& cpu, const JournalRing* state) {
         const std::span<const std::byte> page = page_at(cpu, cpu.taken);
         const uint64_t events = events_in_page(page, format);
         if (cpu.position + events > settled) {
-            if (cpu.position < settled)
-                cpu.left_from = time_of_event(page, format, settled - cpu.position);
+            if (cpu.position < settled) cpu.left_from = time_of_event(page, format, settled - cpu.position);
             break;
         }
         cpu.taken += page.size();

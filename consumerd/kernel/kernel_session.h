@@ -179,7 +179,8 @@ private:
     Status end();
     Status configure();
     Status know_layout();
-    static Result<std::unique_ptr<KernelSession>> open_left(const std::string& root, const KernelConfig& config);
+    static Result<std::unique_ptr<KernelSession>> open_left(const std::string& root,
+                                                            const KernelConfig& config);
     void know_buffer_size();
     Status know_events();
     void know_filters();

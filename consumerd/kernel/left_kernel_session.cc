@@ -83,9 +83,8 @@ Result<std::unique_ptr<KernelSession>> KernelSession::take_over(const KernelConf
     if (Status known = session->know_events(); !known) return known.error();
     session->know_filters();
     session->is_adopted_ = false;
-    const bool had_texts =
-        std::any_of(session->events_.begin(), session->events_.end(),
-                    [](const KernelEvent& event) { return event.id == late_text_id; });
+    const bool had_texts = std::any_of(session->events_.begin(), session->events_.end(),
+                                       [](const KernelEvent& event) { return event.id == late_text_id; });
     if (had_texts)
         session->texts_problem_ = Error("What reads them ended with the worker that had begun with it.");
     return opened;

@@ -96,8 +96,8 @@ Result<std::unique_ptr<StagedPages>> StagedPages::open(const std::string& path, 
 }
 
 StagedPages::CpuHeader& StagedPages::header_of(std::uint32_t cpu) const {
-    auto* const first = reinterpret_cast<CpuHeader*>(static_cast<std::byte*>(region_.get_address()) +
-                                                     sizeof(Header));
+    auto* const first =
+        reinterpret_cast<CpuHeader*>(static_cast<std::byte*>(region_.get_address()) + sizeof(Header));
     return first[cpu];
 }
 

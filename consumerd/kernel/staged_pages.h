@@ -44,8 +44,8 @@ public:
 
     struct Content {
         std::uint64_t base = 0;
-        std::uint64_t filled = 0; /* bytes */
-        std::uint64_t gap = 0;    /* events behind them that are told to be lost */
+        std::uint64_t filled = 0;     /* bytes */
+        std::uint64_t gap = 0;        /* events behind them that are told to be lost */
         std::uint64_t is_reading = 0; /* the page behind them was cleared, and is read */
     };
     /* Of a CPU: room for its pages, */

@@ -53,7 +53,8 @@ struct plumb_session_options {
     int all_users;                       /* a flag: as root, programs of all users, also in containers */
     const uint32_t* users;               /* as root: programs of these users, too */
     size_t user_count;
-    const char* const* kernel_events; /* as root: of the kernel, "sched:*", "syscalls:openat", as `plumb create -k` */
+    const char* const*
+        kernel_events; /* as root: of the kernel, "sched:*", "syscalls:openat", as `plumb create -k` */
     size_t kernel_event_count;
     uint64_t kernel_buffer_bytes;       /* of each CPU */
     int no_file_names, statedump_files; /* flags */

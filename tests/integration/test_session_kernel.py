@@ -216,7 +216,7 @@ class KernelOfSessions(TracedProgramTest):
 
     def test_killed_again_and_again(self):
         """Nothing is missing, nothing is there twice."""
-        trace, written = self.killed(8, 20, 1000, "--rotate-period", "300ms")
+        trace, written = self.killed(9, 20, 1000, "--rotate-period", "300ms")
         calls, _ = self.read(trace)
         self.assertEqual(self.lost(trace), {})
         for writer in range(2):
