@@ -152,6 +152,8 @@ Status KernelPart::start(const std::string& directory, const std::string& journa
     options.statedump.open_files = words_.open_files;
     options.log = options_.log;
     options.journal = journal;
+    if (left && !is_taken_over_)
+        left->journal.reset(); /* it speaks of the buffers of an instance that is gone */
     options.left = std::move(left);
     options.staged = staged_;
     auto drain = drain_kernel(*session_, std::move(options));
