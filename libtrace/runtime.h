@@ -198,6 +198,7 @@ inline bool rules_have_moved() { // since they were last asked for
     return runtime.state != nullptr &&
            load_relaxed(runtime.state->generation) != load_relaxed(runtime.generation);
 }
+void tell_watches();        // that an update is through
 void follow_if_moved();     // updates if the rules have changed since; for who comes by anyway
 void quiesced();            // as the owner of `updating`
 void register_membarrier(); // in ordinary context, or before the first event is switched on

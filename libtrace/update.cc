@@ -427,7 +427,9 @@ void request_update_within() {
         uint32_t served;
         do {
             served = load_seq_cst(runtime.update_requests);
-            if (!is_served_at_once()) call_on_own_stack(update);
+            if (is_served_at_once()) continue;
+            call_on_own_stack(update);
+            tell_watches();
         } while (load_seq_cst(runtime.update_requests) != served);
         end_update();
         // A request that came between the last look and the store found us still there: look once more.

@@ -29,6 +29,24 @@ int plumb_refresh(void);
 
 void plumb_get_status(struct plumb_status* status);
 
+/*
+ * For libraries that have to do something themselves when tracepoints are switched: ask somebody else for events only while
+ * they are wanted, and not to be called by an update, where next to nothing may be done. `changes` is one more behind every
+ * update that may have switched something, and who waits for that with FUTEX_WAIT (not private) is woken. Start with a
+ * watch of zeros.
+ */
+struct plumb_watch {
+    uint32_t changes;
+    uint32_t reserved;
+    struct plumb_watch* next; /* the runtime's */
+};
+
+/*
+ * From now on, and for as long as the process lives: the object that holds `watch` is never unloaded (-z nodelete). Once for each
+ * watch. A child of fork() goes on with its own copy, in which nobody waits.
+ */
+void plumb_watch_changes(struct plumb_watch* watch);
+
 #ifdef __cplusplus
 } // extern "C"
 #endif
