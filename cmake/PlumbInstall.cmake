@@ -4,6 +4,7 @@
 #   lib/libplumb.so.*, lib/libplumb.a     the runtime
 #   lib/plumb/tp-sync.o ...               the objects that applications link, by these names
 #   lib/plumb/libplumb-pthread.so         probes, for plumb record --preload
+#   lib/plumb/libplumb-jvm.so             the agent for Java, for plumb record --jvm; where a JDK was at hand
 #   lib/plumb/lttng/liblttng-ust*.so.1    stand in for LTTng-UST where libplumb-lttng.so is preloaded
 #   lib/plumb/plumb-init                  for plumb boot
 #   lib/cmake/plumb/                      find_package(plumb)
@@ -35,15 +36,14 @@ function(plumb_install_all)
             install(FILES $<TARGET_OBJECTS:${object}> DESTINATION ${PLUMB_OBJECTS_DIR} RENAME ${object}.o)
         endif()
     endforeach()
-    if(TARGET plumb-pthread)
-        file(RELATIVE_PATH up /${PLUMB_OBJECTS_DIR} /${CMAKE_INSTALL_LIBDIR})
-        set_target_properties(plumb-pthread PROPERTIES INSTALL_RPATH "$ORIGIN/${up}")
-        install(TARGETS plumb-pthread LIBRARY DESTINATION ${PLUMB_OBJECTS_DIR} NAMELINK_SKIP)
-    endif()
+    file(RELATIVE_PATH up /${PLUMB_OBJECTS_DIR} /${CMAKE_INSTALL_LIBDIR})
+    foreach(probe plumb-pthread plumb-jvm plumb-lttng)
+        if(TARGET ${probe})
+            set_target_properties(${probe} PROPERTIES INSTALL_RPATH "$ORIGIN/${up}")
+            install(TARGETS ${probe} LIBRARY DESTINATION ${PLUMB_OBJECTS_DIR} NAMELINK_SKIP)
+        endif()
+    endforeach()
     if(TARGET plumb-lttng)
-        file(RELATIVE_PATH up /${PLUMB_OBJECTS_DIR} /${CMAKE_INSTALL_LIBDIR})
-        set_target_properties(plumb-lttng PROPERTIES INSTALL_RPATH "$ORIGIN/${up}")
-        install(TARGETS plumb-lttng LIBRARY DESTINATION ${PLUMB_OBJECTS_DIR} NAMELINK_SKIP)
         get_property(stand_ins GLOBAL PROPERTY plumb_lttng_stand_ins)
         set_target_properties(${stand_ins} PROPERTIES INSTALL_RPATH "$ORIGIN/..;$ORIGIN/../${up}")
         install(TARGETS ${stand_ins} LIBRARY DESTINATION ${PLUMB_OBJECTS_DIR}/lttng NAMELINK_SKIP)

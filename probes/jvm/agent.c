@@ -1,0 +1,123 @@
+/*
+ * libplumb-jvm.so: how the JVM finds the agent (JVM Tool Interface), and how it begins. In OnLoad what is on already is asked of the JVM,
+ * so that a recording that was there first misses nothing; from VMInit on, or from an attach, a thread follows (watch.c).
+ *
+ * Whatever happens, JNI_OK is returned: the JVM ends where an agent that it was started with says anything else.
+ */
+#include "agent.h"
+
+#include <link.h>
+#include <string.h>
+
+struct plumb_jvm plumb_jvm;
+
+static bool agent_has_begun;
+
+static void JNICALL on_vm_init(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread) {
+    (void)jvmti, (void)thread;
+    plumb_follow(jni, true);
+    plumb_begin_watching();
+}
+
+static void JNICALL on_vm_death(jvmtiEnv* jvmti, JNIEnv* jni) {
+    (void)jvmti, (void)jni;
+    plumb_end_watching();
+}
+
+static const jvmtiEventCallbacks agent_callbacks = {
+    .VMInit = on_vm_init,
+    .VMDeath = on_vm_death,
+    .ThreadStart = plumb_on_thread_start,
+    .ThreadEnd = plumb_on_thread_end,
+    .GarbageCollectionStart = plumb_on_gc_start,
+    .GarbageCollectionFinish = plumb_on_gc_finish,
+    .MonitorContendedEnter = plumb_on_contended_enter,
+    .MonitorContendedEntered = plumb_on_contended_entered,
+    .MonitorWait = plumb_on_wait,
+    .MonitorWaited = plumb_on_waited,
+    .ClassPrepare = plumb_on_class_prepare,
+    .CompiledMethodLoad = plumb_on_compiled_method_load,
+    .CompiledMethodUnload = plumb_on_compiled_method_unload,
+    .DynamicCodeGenerated = plumb_on_code_generated,
+    .Exception = plumb_on_exception,
+    .ExceptionCatch = plumb_on_exception_catch,
+};
+
+/* Another file of the same name that was loaded before this one: it tells everything already. */
+struct copies {
+    const void* own;
+    bool own_is_first, found;
+};
+
+static int look_at_object(struct dl_phdr_info* info, size_t bytes, void* argument) {
+    static const char file_name[] = "libplumb-jvm.so";
+    struct copies* const copies = argument;
+    const char* const path = info->dlpi_name;
+    const size_t length = path ? strlen(path) : 0;
+    (void)bytes;
+    if (length < sizeof(file_name) - 1 || strcmp(path + length - (sizeof(file_name) - 1), file_name) != 0)
+        return 0;
+    copies->found = true;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && (uintptr_t)copies->own >= begin &&
+            (uintptr_t)copies->own - begin < info->dlpi_phdr[i].p_memsz)
+            copies->own_is_first = true;
+    }
+    return 1;
+}
+
+static bool is_a_second_copy(void) {
+    struct copies copies = {&agent_has_begun, false, false};
+    dl_iterate_phdr(look_at_object, &copies);
+    return copies.found && !copies.own_is_first;
+}
+
+static bool has_word(const char* options, const char* word) {
+    const size_t length = strlen(word);
+    for (const char* at = options; at && *at; at += *at == ',') {
+        const size_t bytes = strcspn(at, ",");
+        if (bytes == length && strncmp(at, word, length) == 0) return true;
+        at += bytes;
+    }
+    return false;
+}
+
+/* Returns whether the agent is there to begin with; not if it has begun before. */
+static bool set_up(JavaVM* vm, const char* options) {
+    if (is_a_second_copy() || __atomic_exchange_n(&agent_has_begun, true, __ATOMIC_SEQ_CST)) return false;
+    void* found = NULL;
+    if ((*vm)->GetEnv(vm, &found, JVMTI_VERSION_1_2) != JNI_OK || !found) return false;
+    plumb_jvm.vm = vm;
+    plumb_jvm.jvmti = found;
+    plumb_jvm.wants_exceptions = has_word(options, "exceptions");
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    return (*jvmti)->SetEventCallbacks(jvmti, &agent_callbacks, sizeof(agent_callbacks)) ==
+               JVMTI_ERROR_NONE &&
+           (*jvmti)->SetEventNotificationMode(jvmti, JVMTI_ENABLE, JVMTI_EVENT_VM_DEATH, NULL) ==
+               JVMTI_ERROR_NONE;
+}
+
+JNIEXPORT jint JNICALL Agent_OnLoad(JavaVM* vm, char* options, void* reserved) {
+    (void)reserved;
+    if (!set_up(vm, options)) return JNI_OK;
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    (*jvmti)->SetEventNotificationMode(jvmti, JVMTI_ENABLE, JVMTI_EVENT_VM_INIT, NULL);
+    plumb_follow(NULL, false);
+    return JNI_OK;
+}
+
+JNIEXPORT jint JNICALL Agent_OnAttach(JavaVM* vm, char* options, void* reserved) {
+    (void)reserved;
+    if (!set_up(vm, options)) return JNI_OK;
+    JNIEnv* jni = NULL;
+    if ((*vm)->GetEnv(vm, (void**)&jni, JNI_VERSION_1_6) != JNI_OK) return JNI_OK;
+    plumb_follow(jni, true);
+    plumb_begin_watching();
+    return JNI_OK;
+}
+
+uint64_t plumb_next_id(void) {
+    static uint64_t last_id;
+    return __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
+}

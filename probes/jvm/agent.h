@@ -1,0 +1,104 @@
+/*
+ * What the agent's files share.
+ *
+ * What always holds:
+ *  - The JVM runs on whatever goes wrong here: nothing is printed, no failure is returned to it.
+ *  - No method of Java is called from an event. Fields of java.lang.Thread and Throwable are read as they are.
+ *  - No lock of ours is held over a call into the JVM, but for one that others wait for a limited time only (monitors.c):
+ *    such a call may stop for a safepoint, or for a debugger.
+ *  - A callback does nothing for an event that is off but one load.
+ */
+#ifndef PLUMB_PROBES_JVM_AGENT_H
+#define PLUMB_PROBES_JVM_AGENT_H
+
+#include "events.h"
+#include "text.h"
+
+#include <jvmti.h>
+
+#include <stdbool.h>
+
+/* Events that are asked of the JVM, and given back, together. */
+enum plumb_group {
+    PLUMB_THREADS, /* before PLUMB_MONITORS, which needs its table */
+    PLUMB_COLLECTIONS,
+    PLUMB_MONITORS,
+    PLUMB_CLASSES,
+    PLUMB_COMPILED_METHODS,
+    PLUMB_GENERATED_CODE,
+    PLUMB_EXCEPTIONS,
+    PLUMB_GROUP_COUNT
+};
+
+/* agent.c: the one JVM of the process */
+struct plumb_jvm {
+    JavaVM* vm;
+    jvmtiEnv* jvmti;
+    bool wants_exceptions; /* by the agent's option, for later */
+};
+extern struct plumb_jvm plumb_jvm;
+
+bool plumb_is_own_thread(void); /* the agent's own, that no event speaks of */
+
+/* follow.c: who calls it is the only one, and a thread that may call JVMTI. `is_live`: VMInit has been. */
+void plumb_follow(JNIEnv* jni, bool is_live);
+bool plumb_is_to_follow(void);
+/* From any thread: an event of this group came that nobody wants. If that is so of all, a recording has ended without a word. */
+void plumb_came_unwanted(enum plumb_group group);
+
+/* watch.c: a thread that follows from now on */
+void plumb_begin_watching(void);
+void plumb_end_watching(void); /* the JVM is about to end; the thread does no more */
+void plumb_wake_watcher(void);
+
+/* names.c: what JVMTI allocated, made UTF-8; empty if it can not be had */
+struct plumb_name {
+    char* allocated;
+    struct plumb_text text;
+};
+struct plumb_name plumb_name_of_class(jclass class);
+struct plumb_name plumb_name_of_class_of(JNIEnv* jni, jobject object);
+void plumb_release_name(struct plumb_name* name);
+
+struct plumb_method_names {
+    struct plumb_name class_name, method, signature;
+};
+void plumb_names_of_method(jmethodID method, struct plumb_method_names* names);
+void plumb_release_method_names(struct plumb_method_names* names);
+
+/* threads.c */
+bool plumb_threads_prepare(JNIEnv* jni); /* before the others; false: threads have no numbers */
+void plumb_threads_tell_running(JNIEnv* jni);
+void plumb_threads_forget_all(void);
+struct plumb_owner {
+    int32_t os_thread_id; /* 0: not known, and so is the rest */
+    uint64_t java_thread_id;
+    size_t name_bytes;
+    char name[256];
+};
+/* Of the monitor that this thread is about to wait for. Within MonitorContendedEnter only. */
+void plumb_owner_of_pending(JNIEnv* jni, jthread thread, struct plumb_owner* owner);
+
+/* The callbacks, by file. */
+void JNICALL plumb_on_thread_start(jvmtiEnv*, JNIEnv*, jthread);
+void JNICALL plumb_on_thread_end(jvmtiEnv*, JNIEnv*, jthread);
+void JNICALL plumb_on_gc_start(jvmtiEnv*);
+void JNICALL plumb_on_gc_finish(jvmtiEnv*);
+void JNICALL plumb_on_contended_enter(jvmtiEnv*, JNIEnv*, jthread, jobject);
+void JNICALL plumb_on_contended_entered(jvmtiEnv*, JNIEnv*, jthread, jobject);
+void JNICALL plumb_on_wait(jvmtiEnv*, JNIEnv*, jthread, jobject, jlong);
+void JNICALL plumb_on_waited(jvmtiEnv*, JNIEnv*, jthread, jobject, jboolean);
+void JNICALL plumb_on_class_prepare(jvmtiEnv*, JNIEnv*, jthread, jclass);
+void JNICALL plumb_on_compiled_method_load(jvmtiEnv*, jmethodID, jint, const void*, jint,
+                                           const jvmtiAddrLocationMap*, const void*);
+void JNICALL plumb_on_compiled_method_unload(jvmtiEnv*, jmethodID, const void*);
+void JNICALL plumb_on_code_generated(jvmtiEnv*, const char*, const void*, jint);
+void JNICALL plumb_on_exception(jvmtiEnv*, JNIEnv*, jthread, jmethodID, jlocation, jobject, jmethodID,
+                                jlocation);
+void JNICALL plumb_on_exception_catch(jvmtiEnv*, JNIEnv*, jthread, jmethodID, jlocation, jobject);
+void plumb_exceptions_prepare(JNIEnv* jni);
+
+/* A number that no other begin of the process has. */
+uint64_t plumb_next_id(void);
+
+#endif

@@ -1,0 +1,42 @@
+/* Classes that are loaded, and the machine code that is made of their methods. */
+#include "agent.h"
+
+#include <string.h>
+
+void JNICALL plumb_on_class_prepare(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread, jclass class) {
+    (void)thread;
+    if (!plumb_enabled(jvm, class_prepare)) return plumb_came_unwanted(PLUMB_CLASSES);
+    jobject loader = NULL;
+    if ((*jvmti)->GetClassLoader(jvmti, class, &loader) != JVMTI_ERROR_NONE) loader = NULL;
+    struct plumb_name name = plumb_name_of_class(class), loader_name = plumb_name_of_class_of(jni, loader);
+    plumb_trace(jvm, class_prepare, name.text.at, name.text.bytes, loader_name.text.at,
+                loader_name.text.bytes);
+    plumb_release_name(&name);
+    plumb_release_name(&loader_name);
+}
+
+void JNICALL plumb_on_compiled_method_load(jvmtiEnv* jvmti, jmethodID method, jint code_bytes,
+                                           const void* code, jint map_length, const jvmtiAddrLocationMap* map,
+                                           const void* compile_info) {
+    (void)jvmti, (void)map_length, (void)map, (void)compile_info;
+    if (!plumb_enabled(jvm, compiled_method_load)) return plumb_came_unwanted(PLUMB_COMPILED_METHODS);
+    struct plumb_method_names names;
+    plumb_names_of_method(method, &names);
+    plumb_trace(jvm, compiled_method_load, code, (uint32_t)code_bytes, names.class_name.text.at,
+                names.class_name.text.bytes, names.method.text.at, names.method.text.bytes,
+                names.signature.text.at, names.signature.text.bytes);
+    plumb_release_method_names(&names);
+}
+
+/* The method's class may be gone, and the JVM's number of it with it. */
+void JNICALL plumb_on_compiled_method_unload(jvmtiEnv* jvmti, jmethodID method, const void* code) {
+    (void)jvmti, (void)method;
+    if (!plumb_enabled(jvm, compiled_method_unload)) return plumb_came_unwanted(PLUMB_COMPILED_METHODS);
+    plumb_trace(jvm, compiled_method_unload, code);
+}
+
+void JNICALL plumb_on_code_generated(jvmtiEnv* jvmti, const char* name, const void* code, jint code_bytes) {
+    (void)jvmti;
+    if (!plumb_enabled(jvm, dynamic_code_generated)) return plumb_came_unwanted(PLUMB_GENERATED_CODE);
+    plumb_trace(jvm, dynamic_code_generated, code, (uint32_t)code_bytes, name, name ? strlen(name) : 0);
+}

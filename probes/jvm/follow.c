@@ -1,0 +1,194 @@
+/*
+ * What the JVM is asked for is what recordings want: capabilities and notifications come and go with the tracepoints. Nothing that is off
+ * costs the program anything; a capability alone may (with that for exceptions, compiled code throws more slowly).
+ */
+#include "agent.h"
+
+#include <string.h>
+
+/* A bit for each session, whether it wants all of the event or what fulfils a condition. */
+static uint32_t sessions_of_event(const struct plumb_event* event) {
+    const uint32_t enabled = __atomic_load_n(&event->enabled, __ATOMIC_RELAXED);
+    return (enabled | enabled >> PLUMB_MAX_SESSIONS) & ((1u << PLUMB_MAX_SESSIONS) - 1);
+}
+#define SESSIONS_OF(event) sessions_of_event(&plumb_event_jvm__##event)
+
+static bool group_is_on[PLUMB_GROUP_COUNT];
+static bool group_is_refused[PLUMB_GROUP_COUNT]; /* until nobody wants it any more */
+static bool is_followed_live;                    /* once, when Java could run */
+
+struct group_description {
+    const char* events;
+    jvmtiEvent kinds[4];
+    int kind_count;
+};
+
+static const struct group_description groups[PLUMB_GROUP_COUNT] = {
+    [PLUMB_THREADS] = {"jvm:thread_*", {JVMTI_EVENT_THREAD_START, JVMTI_EVENT_THREAD_END}, 2},
+    [PLUMB_COLLECTIONS] = {"jvm:gc_*",
+                           {JVMTI_EVENT_GARBAGE_COLLECTION_START, JVMTI_EVENT_GARBAGE_COLLECTION_FINISH},
+                           2},
+    [PLUMB_MONITORS] = {"jvm:monitor_*",
+                        {JVMTI_EVENT_MONITOR_CONTENDED_ENTER, JVMTI_EVENT_MONITOR_CONTENDED_ENTERED,
+                         JVMTI_EVENT_MONITOR_WAIT, JVMTI_EVENT_MONITOR_WAITED},
+                        4},
+    [PLUMB_CLASSES] = {"jvm:class_prepare", {JVMTI_EVENT_CLASS_PREPARE}, 1},
+    [PLUMB_COMPILED_METHODS] = {"jvm:compiled_method_*",
+                                {JVMTI_EVENT_COMPILED_METHOD_LOAD, JVMTI_EVENT_COMPILED_METHOD_UNLOAD},
+                                2},
+    [PLUMB_GENERATED_CODE] = {"jvm:dynamic_code_generated", {JVMTI_EVENT_DYNAMIC_CODE_GENERATED}, 1},
+    [PLUMB_EXCEPTIONS] = {"jvm:exception_*", {JVMTI_EVENT_EXCEPTION, JVMTI_EVENT_EXCEPTION_CATCH}, 2},
+};
+
+static bool wants_monitors(void) {
+    return plumb_enabled(jvm, monitor_contended_enter) || plumb_enabled(jvm, monitor_contended_entered) ||
+           plumb_enabled(jvm, monitor_wait) || plumb_enabled(jvm, monitor_waited);
+}
+
+static bool is_wanted(enum plumb_group group) {
+    switch (group) {
+    case PLUMB_THREADS: /* the owners of monitors are looked up in its table */
+        return plumb_enabled(jvm, thread_start) || plumb_enabled(jvm, thread_end) ||
+               plumb_enabled(jvm, thread_running) || plumb_enabled(jvm, monitor_contended_enter);
+    case PLUMB_COLLECTIONS:
+        return plumb_enabled(jvm, gc_start) || plumb_enabled(jvm, gc_finish);
+    case PLUMB_MONITORS:
+        return wants_monitors();
+    case PLUMB_CLASSES:
+        return plumb_enabled(jvm, class_prepare);
+    case PLUMB_COMPILED_METHODS:
+        return plumb_enabled(jvm, compiled_method_load) || plumb_enabled(jvm, compiled_method_unload);
+    case PLUMB_GENERATED_CODE:
+        return plumb_enabled(jvm, dynamic_code_generated);
+    case PLUMB_EXCEPTIONS:
+        return plumb_enabled(jvm, exception_throw) || plumb_enabled(jvm, exception_catch);
+    case PLUMB_GROUP_COUNT:
+        break;
+    }
+    return false;
+}
+
+static jvmtiCapabilities capabilities_of(enum plumb_group group) {
+    jvmtiCapabilities needed;
+    memset(&needed, 0, sizeof(needed));
+    switch (group) {
+    case PLUMB_COLLECTIONS:
+        needed.can_generate_garbage_collection_events = 1;
+        break;
+    case PLUMB_MONITORS:
+        needed.can_generate_monitor_events = 1;
+        needed.can_tag_objects = 1;
+        break;
+    case PLUMB_COMPILED_METHODS:
+        needed.can_generate_compiled_method_load_events = 1;
+        break;
+    case PLUMB_EXCEPTIONS:
+        needed.can_generate_exception_events = 1;
+        needed.can_get_line_numbers = 1;
+        break;
+    case PLUMB_THREADS:
+    case PLUMB_CLASSES:
+    case PLUMB_GENERATED_CODE:
+    case PLUMB_GROUP_COUNT:
+        break;
+    }
+    return needed;
+}
+
+static void notify(enum plumb_group group, jvmtiEventMode mode) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    for (int i = 0; i < groups[group].kind_count; i++)
+        (*jvmti)->SetEventNotificationMode(jvmti, mode, groups[group].kinds[i], NULL);
+}
+
+static void switch_group_on(enum plumb_group group, bool is_live) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    const jvmtiCapabilities needed = capabilities_of(group);
+    if ((*jvmti)->AddCapabilities(jvmti, &needed) != JVMTI_ERROR_NONE) {
+        group_is_refused[group] = true;
+        plumb_trace(jvm, not_available, groups[group].events,
+                    is_live && group == PLUMB_EXCEPTIONS
+                        ? "the JVM gives them only to an agent that asks at its start"
+                        : "the JVM does not give them");
+        return;
+    }
+    group_is_on[group] = true;
+    notify(group, JVMTI_ENABLE);
+}
+
+/* The one for exceptions stays: the JVM does not give it a second time. */
+static void switch_group_off(enum plumb_group group) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    const jvmtiCapabilities needed = capabilities_of(group);
+    group_is_on[group] = false;
+    notify(group, JVMTI_DISABLE);
+    if (group != PLUMB_EXCEPTIONS) (*jvmti)->RelinquishCapabilities(jvmti, &needed);
+    if (group == PLUMB_THREADS) plumb_threads_forget_all();
+}
+
+static void follow_group(enum plumb_group group, bool is_live) {
+    const bool wanted = is_wanted(group);
+    if (!wanted) group_is_refused[group] = false;
+    if (wanted == group_is_on[group] || group_is_refused[group]) return;
+    if (wanted)
+        switch_group_on(group, is_live);
+    else
+        switch_group_off(group);
+}
+
+/* Which sessions have been told what was there before them. */
+struct listeners {
+    uint32_t threads, methods, code;
+};
+static struct listeners told_to;
+
+static struct listeners listeners_now(void) {
+    return (struct listeners){SESSIONS_OF(thread_running), SESSIONS_OF(compiled_method_load),
+                              SESSIONS_OF(dynamic_code_generated)};
+}
+
+static void tell_what_is_there(JNIEnv* jni, bool threads_were_off) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    const struct listeners now = listeners_now(), before = told_to;
+    told_to = now;
+    if (group_is_on[PLUMB_THREADS] && (threads_were_off || (now.threads & ~before.threads) != 0))
+        plumb_threads_tell_running(jni);
+    if (group_is_on[PLUMB_COMPILED_METHODS] && (now.methods & ~before.methods) != 0)
+        (*jvmti)->GenerateEvents(jvmti, JVMTI_EVENT_COMPILED_METHOD_LOAD);
+    if (group_is_on[PLUMB_GENERATED_CODE] && (now.code & ~before.code) != 0)
+        (*jvmti)->GenerateEvents(jvmti, JVMTI_EVENT_DYNAMIC_CODE_GENERATED);
+}
+
+void plumb_follow(JNIEnv* jni, bool is_live) {
+    const bool is_first_live = is_live && !is_followed_live;
+    const bool threads_were_off = is_first_live || !group_is_on[PLUMB_THREADS];
+    if (is_first_live) {
+        is_followed_live = true;
+        plumb_threads_prepare(jni);
+        plumb_exceptions_prepare(jni);
+    }
+    if (!is_live && plumb_jvm.wants_exceptions) {
+        const jvmtiCapabilities needed = capabilities_of(PLUMB_EXCEPTIONS);
+        (*plumb_jvm.jvmti)->AddCapabilities(plumb_jvm.jvmti, &needed);
+    }
+    for (int group = 0; group < PLUMB_GROUP_COUNT; group++)
+        follow_group((enum plumb_group)group, is_live);
+    if (is_live) tell_what_is_there(jni, threads_were_off);
+}
+
+bool plumb_is_to_follow(void) {
+    for (int group = 0; group < PLUMB_GROUP_COUNT; group++) {
+        const bool wanted = is_wanted((enum plumb_group)group);
+        if (!wanted) group_is_refused[group] = false;
+        if (wanted != group_is_on[group] && !group_is_refused[group]) return true;
+    }
+    const struct listeners now = listeners_now();
+    told_to.threads &= now.threads;
+    told_to.methods &= now.methods;
+    told_to.code &= now.code;
+    return now.threads != told_to.threads || now.methods != told_to.methods || now.code != told_to.code;
+}
+
+void plumb_came_unwanted(enum plumb_group group) {
+    if (!is_wanted(group)) plumb_wake_watcher();
+}

@@ -1,0 +1,45 @@
+/* Names of classes and methods, as JVMTI has them. */
+#include "agent.h"
+
+struct plumb_name plumb_name_of_class(jclass class) {
+    struct plumb_name name = {NULL, {NULL, 0}};
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    if (!class || (*jvmti)->GetClassSignature(jvmti, class, &name.allocated, NULL) != JVMTI_ERROR_NONE)
+        name.allocated = NULL;
+    name.text = plumb_class_name_in_place(name.allocated);
+    return name;
+}
+
+struct plumb_name plumb_name_of_class_of(JNIEnv* jni, jobject object) {
+    if (!object) return plumb_name_of_class(NULL);
+    const jclass class = (*jni)->GetObjectClass(jni, object);
+    const struct plumb_name name = plumb_name_of_class(class);
+    (*jni)->DeleteLocalRef(jni, class);
+    return name;
+}
+
+void plumb_release_name(struct plumb_name* name) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    if (name->allocated) (*jvmti)->Deallocate(jvmti, (unsigned char*)name->allocated);
+    name->allocated = NULL;
+}
+
+void plumb_names_of_method(jmethodID method, struct plumb_method_names* names) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    *names = (struct plumb_method_names){{NULL, {NULL, 0}}, {NULL, {NULL, 0}}, {NULL, {NULL, 0}}};
+    if (!method) return;
+    jclass class = NULL;
+    if ((*jvmti)->GetMethodDeclaringClass(jvmti, method, &class) == JVMTI_ERROR_NONE)
+        names->class_name = plumb_name_of_class(class);
+    if ((*jvmti)->GetMethodName(jvmti, method, &names->method.allocated, &names->signature.allocated, NULL) !=
+        JVMTI_ERROR_NONE)
+        names->method.allocated = names->signature.allocated = NULL;
+    names->method.text = plumb_utf8_in_place(names->method.allocated);
+    names->signature.text = plumb_utf8_in_place(names->signature.allocated);
+}
+
+void plumb_release_method_names(struct plumb_method_names* names) {
+    plumb_release_name(&names->class_name);
+    plumb_release_name(&names->method);
+    plumb_release_name(&names->signature);
+}

@@ -1,0 +1,279 @@
+/*
+ * Threads that begin and end, and a table of those that are there, by which the owner of a monitor gets its name. The table is
+ * there while events of threads or monitors are on; its lock is never held over a call into the JVM.
+ */
+#include "agent.h"
+#include "vm_structs.h"
+
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct known_thread {
+    struct known_thread* next;
+    uintptr_t vm_thread;
+    struct plumb_vm_thread vm;
+    uint64_t java_thread_id;
+    size_t name_bytes;
+    char name[];
+};
+
+enum { bucket_count = 512 };
+static struct known_thread* thread_buckets[bucket_count];
+static jfieldID eetop_field, tid_field; /* NULL: not known */
+
+/* 0: free, 1: held, 2: held, and somebody may sleep. Not the C library's, whose events the pthread probe would tell. */
+static uint32_t table_lock;
+
+static void lock_table(void) {
+    uint32_t there = 0;
+    if (__atomic_compare_exchange_n(&table_lock, &there, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return;
+    while (__atomic_exchange_n(&table_lock, 2, __ATOMIC_ACQUIRE) != 0)
+        syscall(SYS_futex, &table_lock, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+}
+
+static void unlock_table(void) {
+    if (__atomic_exchange_n(&table_lock, 0, __ATOMIC_RELEASE) == 2)
+        syscall(SYS_futex, &table_lock, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static size_t bucket_of(uintptr_t vm_thread) {
+    return (vm_thread >> 6 ^ vm_thread >> 15) % bucket_count;
+}
+
+static jfieldID field_of(JNIEnv* jni, jclass class, const char* name) {
+    const jfieldID field = class ? (*jni)->GetFieldID(jni, class, name, "J") : NULL;
+    if ((*jni)->ExceptionCheck(jni)) (*jni)->ExceptionClear(jni);
+    return field;
+}
+
+bool plumb_threads_prepare(JNIEnv* jni) {
+    const jclass class = (*jni)->FindClass(jni, "java/lang/Thread");
+    if ((*jni)->ExceptionCheck(jni)) (*jni)->ExceptionClear(jni);
+    const jfieldID eetop = field_of(jni, class, "eetop"), tid = field_of(jni, class, "tid");
+    plumb_vm_structs_prepare(plumb_jvm.jvmti);
+    __atomic_store_n(&tid_field, tid, __ATOMIC_RELEASE);
+    __atomic_store_n(&eetop_field, eetop, __ATOMIC_RELEASE);
+    if (class) (*jni)->DeleteLocalRef(jni, class);
+    return eetop && tid;
+}
+
+static uint64_t read_field(JNIEnv* jni, jthread thread, const jfieldID* which) {
+    const jfieldID field = __atomic_load_n(which, __ATOMIC_ACQUIRE);
+    return field && thread ? (uint64_t)(*jni)->GetLongField(jni, thread, field) : 0;
+}
+
+/* What JVMTI and the object say of a thread. */
+struct thread_facts {
+    uint64_t java_thread_id;
+    uintptr_t vm_thread; /* 0: it has ended, or has not begun */
+    struct plumb_vm_thread vm;
+    struct plumb_name name, group;
+    bool daemon;
+};
+
+static void read_group_name(JNIEnv* jni, jthreadGroup group, struct plumb_name* name) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    jvmtiThreadGroupInfo info;
+    if (!group || (*jvmti)->GetThreadGroupInfo(jvmti, group, &info) != JVMTI_ERROR_NONE) return;
+    name->allocated = info.name;
+    name->text = plumb_utf8_in_place(info.name);
+    if (info.parent) (*jni)->DeleteLocalRef(jni, info.parent);
+}
+
+/* As the memory of a thread that ends may be another one's, its number counts only if the thread was there behind the look, too. */
+static void read_vm_thread(JNIEnv* jni, jthread thread, struct thread_facts* facts) {
+    facts->vm_thread = (uintptr_t)read_field(jni, thread, &eetop_field);
+    if (!plumb_vm_thread_read(facts->vm_thread, &facts->vm)) return;
+    if ((uintptr_t)read_field(jni, thread, &eetop_field) == facts->vm_thread) return;
+    facts->vm_thread = 0;
+    facts->vm = (struct plumb_vm_thread){0, 0, 0};
+}
+
+static void read_facts(JNIEnv* jni, jthread thread, struct thread_facts* facts) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    jvmtiThreadInfo info;
+    memset(facts, 0, sizeof(*facts));
+    read_vm_thread(jni, thread, facts);
+    facts->java_thread_id = read_field(jni, thread, &tid_field);
+    if ((*jvmti)->GetThreadInfo(jvmti, thread, &info) != JVMTI_ERROR_NONE) return;
+    facts->name.allocated = info.name;
+    facts->name.text = plumb_utf8_in_place(info.name);
+    facts->daemon = info.is_daemon == JNI_TRUE;
+    read_group_name(jni, info.thread_group, &facts->group);
+    if (info.thread_group) (*jni)->DeleteLocalRef(jni, info.thread_group);
+    if (info.context_class_loader) (*jni)->DeleteLocalRef(jni, info.context_class_loader);
+}
+
+static void release_facts(struct thread_facts* facts) {
+    plumb_release_name(&facts->name);
+    plumb_release_name(&facts->group);
+}
+
+/* The place that points to it, or to NULL. With the lock. */
+static struct known_thread** find_thread(uintptr_t vm_thread) {
+    struct known_thread** place = &thread_buckets[bucket_of(vm_thread)];
+    while (*place && (*place)->vm_thread != vm_thread)
+        place = &(*place)->next;
+    return place;
+}
+
+static void forget_thread(uintptr_t vm_thread) {
+    lock_table();
+    struct known_thread** const place = find_thread(vm_thread);
+    struct known_thread* const known = *place;
+    if (known) *place = known->next;
+    unlock_table();
+    free(known);
+}
+
+static void remember_thread(const struct thread_facts* facts) {
+    if (facts->vm_thread == 0) return;
+    struct known_thread* const known = malloc(sizeof(*known) + facts->name.text.bytes);
+    if (!known) return forget_thread(facts->vm_thread);
+    known->vm_thread = facts->vm_thread;
+    known->vm = facts->vm;
+    known->java_thread_id = facts->java_thread_id;
+    known->name_bytes = facts->name.text.bytes;
+    if (known->name_bytes != 0) memcpy(known->name, facts->name.text.at, known->name_bytes);
+    lock_table();
+    struct known_thread** const place = find_thread(facts->vm_thread);
+    struct known_thread* const before = *place;
+    known->next = before ? before->next : NULL;
+    *place = known;
+    unlock_table();
+    free(before);
+}
+
+void plumb_threads_forget_all(void) {
+    for (size_t i = 0; i < bucket_count; i++) {
+        lock_table();
+        struct known_thread* known = thread_buckets[i];
+        thread_buckets[i] = NULL;
+        unlock_table();
+        while (known) {
+            struct known_thread* const next = known->next;
+            free(known);
+            known = next;
+        }
+    }
+}
+
+/* Before VMInit nothing can be asked of an object; who begins then is told as one that runs. */
+static bool is_told(void) {
+    return !plumb_is_own_thread() && __atomic_load_n(&eetop_field, __ATOMIC_ACQUIRE) != NULL;
+}
+
+void JNICALL plumb_on_thread_start(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread) {
+    (void)jvmti;
+    if (!is_told()) return;
+    struct thread_facts facts;
+    read_facts(jni, thread, &facts);
+    remember_thread(&facts);
+    plumb_trace(jvm, thread_start, facts.java_thread_id, facts.name.text.at, facts.name.text.bytes,
+                facts.group.text.at, facts.group.text.bytes, facts.daemon);
+    release_facts(&facts);
+    plumb_came_unwanted(PLUMB_THREADS);
+}
+
+void JNICALL plumb_on_thread_end(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread) {
+    (void)jvmti;
+    if (!is_told()) return;
+    forget_thread((uintptr_t)read_field(jni, thread, &eetop_field));
+    if (plumb_enabled(jvm, thread_end)) {
+        struct thread_facts facts;
+        read_facts(jni, thread, &facts);
+        plumb_trace(jvm, thread_end, facts.java_thread_id, facts.name.text.at, facts.name.text.bytes);
+        release_facts(&facts);
+    }
+    plumb_came_unwanted(PLUMB_THREADS);
+}
+
+/* The agent's own one is a Java thread while it asks. */
+static bool is_this_thread(JNIEnv* jni, jthread thread) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    jthread current = NULL;
+    if ((*jvmti)->GetCurrentThread(jvmti, &current) != JVMTI_ERROR_NONE) return false;
+    const bool is_same = (*jni)->IsSameObject(jni, current, thread);
+    (*jni)->DeleteLocalRef(jni, current);
+    return is_same;
+}
+
+void plumb_threads_tell_running(JNIEnv* jni) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    jint count = 0;
+    jthread* threads = NULL;
+    if ((*jvmti)->GetAllThreads(jvmti, &count, &threads) != JVMTI_ERROR_NONE) return;
+    for (jint i = 0; i < count; i++) {
+        struct thread_facts facts;
+        read_facts(jni, threads[i], &facts);
+        /* One that has ended by now would not be forgotten any more. */
+        if (facts.vm_thread != 0 && !(plumb_is_own_thread() && is_this_thread(jni, threads[i]))) {
+            remember_thread(&facts);
+            if ((uintptr_t)read_field(jni, threads[i], &eetop_field) != facts.vm_thread)
+                forget_thread(facts.vm_thread);
+            plumb_trace(jvm, thread_running, facts.java_thread_id, facts.vm.os_thread_id, facts.name.text.at,
+                        facts.name.text.bytes, facts.group.text.at, facts.group.text.bytes, facts.daemon);
+        }
+        release_facts(&facts);
+        (*jni)->DeleteLocalRef(jni, threads[i]);
+    }
+    (*jvmti)->Deallocate(jvmti, (unsigned char*)threads);
+}
+
+static bool is_owner(const struct known_thread* known, uintptr_t word) {
+    if (plumb_vm_owner_is_java_thread_id()) return known->java_thread_id == word;
+    return known->vm_thread == word || (word >= known->vm.stack_low && word < known->vm.stack_high);
+}
+
+static const struct known_thread* owner_of_word(uintptr_t word) {
+    if (!plumb_vm_owner_is_java_thread_id()) {
+        const struct known_thread* const known = *find_thread(word);
+        if (known) return known;
+    }
+    for (size_t i = 0; i < bucket_count; i++) {
+        for (const struct known_thread* known = thread_buckets[i]; known; known = known->next) {
+            if (is_owner(known, word)) return known;
+        }
+    }
+    return NULL;
+}
+
+static void copy_owner(uintptr_t word, struct plumb_owner* owner) {
+    lock_table();
+    const struct known_thread* const known = owner_of_word(word);
+    if (known) {
+        size_t bytes = known->name_bytes;
+        if (bytes > sizeof(owner->name)) {
+            bytes = sizeof(owner->name);
+            while (bytes > 0 && ((unsigned char)known->name[bytes] & 0xc0) == 0x80)
+                bytes--; /* not in the middle of a character */
+        }
+        memcpy(owner->name, known->name, bytes);
+        owner->name_bytes = bytes;
+        owner->os_thread_id = known->vm.os_thread_id;
+        owner->java_thread_id = known->java_thread_id;
+    }
+    unlock_table();
+}
+
+/* If it is the same word before and behind the look into the table, the thread that the table has is the owner. */
+void plumb_owner_of_pending(JNIEnv* jni, jthread thread, struct plumb_owner* owner) {
+    enum { attempts = 3 };
+    const uintptr_t own = (uintptr_t)read_field(jni, thread, &eetop_field);
+    for (int i = 0; i < attempts; i++) {
+        owner->os_thread_id = 0;
+        owner->java_thread_id = 0;
+        owner->name_bytes = 0;
+        const uintptr_t word = plumb_vm_pending_owner(own);
+        if (word == 0) return;
+        copy_owner(word, owner);
+        if (plumb_vm_pending_owner(own) == word) return;
+    }
+    owner->os_thread_id = 0;
+    owner->java_thread_id = 0;
+    owner->name_bytes = 0;
+}

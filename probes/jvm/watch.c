@@ -1,0 +1,74 @@
+/*
+ * A thread that makes the JVM follow what recordings want. It is none of Java's: asleep until tracepoints are switched, it becomes a
+ * Java thread for as long as it then asks for events or gives them back. So the program does not see it in between, and one that is
+ * recorded from its start to its end has no further thread of Java's at all.
+ */
+#include "agent.h"
+
+#include <plumb/control.h>
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static struct plumb_watch agent_watch;
+static bool jvm_is_ending;
+static __thread bool is_watcher;
+
+bool plumb_is_own_thread(void) {
+    return is_watcher;
+}
+
+/* Its events are left out (plumb_is_own_thread). */
+static void follow_as_java_thread(void) {
+    static char thread_name[] = "plumb-jvm";
+    JavaVM* const vm = plumb_jvm.vm;
+    JavaVMAttachArgs arguments = {JNI_VERSION_1_6, thread_name, NULL};
+    JNIEnv* jni = NULL;
+    if ((*vm)->AttachCurrentThreadAsDaemon(vm, (void**)&jni, &arguments) != JNI_OK) return;
+    plumb_follow(jni, true);
+    (*vm)->DetachCurrentThread(vm);
+}
+
+static void* watch(void* unused) {
+    is_watcher = true;
+    while (!__atomic_load_n(&jvm_is_ending, __ATOMIC_ACQUIRE)) {
+        const uint32_t seen = __atomic_load_n(&agent_watch.changes, __ATOMIC_ACQUIRE);
+        if (plumb_is_to_follow()) follow_as_java_thread();
+        syscall(SYS_futex, &agent_watch.changes, FUTEX_WAIT, seen, NULL, NULL, 0);
+    }
+    return unused;
+}
+
+/* With all signals blocked, but those by which the kernel answers what a thread does: the program's are for its own threads. */
+void plumb_begin_watching(void) {
+    enum { stack_bytes = 1 << 20 };
+    plumb_watch_changes(&agent_watch);
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) != 0) return;
+    pthread_attr_setstacksize(&attributes, stack_bytes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    const int answers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
+        sigdelset(&blocked, answers[i]);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    pthread_t thread;
+    if (pthread_create(&thread, &attributes, watch, NULL) == 0) pthread_setname_np(thread, "plumb-jvm");
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+}
+
+void plumb_wake_watcher(void) {
+    __atomic_add_fetch(&agent_watch.changes, 1, __ATOMIC_SEQ_CST);
+    syscall(SYS_futex, &agent_watch.changes, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void plumb_end_watching(void) {
+    __atomic_store_n(&jvm_is_ending, true, __ATOMIC_RELEASE);
+    plumb_wake_watcher();
+}
