@@ -94,6 +94,16 @@ Result<std::string> preload_variable(const std::vector<std::string>& probes, con
     return value;
 }
 
+Result<std::string> runtime_variable(const std::string& probe, const char* inherited) {
+    std::string value = inherited != nullptr ? inherited : "";
+    const auto path = find_probe(probe);
+    if (!path) return path.error();
+    const std::string runtime = runtime_of(*path);
+    if (!runtime.empty())
+        if (const auto added = append(value, runtime); !added) return added.error();
+    return value;
+}
+
 std::string asan_options(const char* inherited) {
     const std::string value = inherited != nullptr ? inherited : "";
     if (value.find("verify_asan_link_order") != std::string::npos) return value;

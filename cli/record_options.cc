@@ -180,6 +180,8 @@ Status check_options(const RecordOptions& options) {
          nullptr, "Add --system-wide: then they are those of everybody."},
         {!options.preload.empty() && options.command.empty(), "--preload", "a command that is started",
          "For a program that runs already, start it with the probe in LD_PRELOAD."},
+        {options.jvm && options.command.empty() && options.process_ids.empty(), "--jvm",
+         "a command that is started, or -p", "For other JVMs, put the agent into their JAVA_TOOL_OPTIONS."},
     };
     for (const Pair& pair : pairs) {
         if (!pair.is_given) continue;
@@ -256,6 +258,9 @@ bool wants_programs(const RecordOptions& options) {
            !options.log_level.empty();
 }
 
+/* Not without being asked for: a JVM that has to tell of exceptions throws each many times more slowly (docs/jvm.md). */
+static constexpr const char* jvm_costly_events = "!jvm:exception_*";
+
 /* Who names events of the probe wants these, and not all of them. */
 static bool is_probe_named(const std::vector<FilteredPattern>& patterns, const std::string& probe) {
     return std::any_of(patterns.begin(), patterns.end(), [&](const FilteredPattern& each) {
@@ -285,6 +290,10 @@ Result<std::vector<Rule>> rules_of(const RecordOptions& options) {
         for (const std::string& probe : options.preload)
             /* Of `lttng` the events are the program's own, by its own names. */
             if (probe != "lttng" && !is_probe_named(patterns, probe)) patterns.push_back({probe + ":*", ""});
+    if (options.jvm && !is_probe_named(patterns, "jvm")) {
+        if (has_including) patterns.push_back({"jvm:*", ""});
+        patterns.push_back({jvm_costly_events, ""});
+    }
 
     std::vector<Who> whom;
     if (!options.command.empty()) whom.push_back(Who::launched());

@@ -3,6 +3,7 @@
 #include "base/output_buffer.h"
 #include "base/processes.h"
 #include "cli/command.h"
+#include "cli/jvm.h"
 #include "cli/losses.h"
 #include "cli/open_files.h"
 #include "cli/output.h"
@@ -168,6 +169,15 @@ Status Recorder::prepare() {
         auto preload = preload_variable(options_.preload, std::getenv("LD_PRELOAD"));
         if (!preload) return preload.error();
         preload_ = *preload;
+    }
+    if (options_.jvm) {
+        auto java = java_tool_options(std::getenv("JAVA_TOOL_OPTIONS"));
+        if (!java) return java.error();
+        java_options_ = *java;
+        const char* const inherited = preload_.empty() ? std::getenv("LD_PRELOAD") : preload_.c_str();
+        auto runtime = runtime_variable("jvm", inherited);
+        if (!runtime) return runtime.error();
+        if (options_.preload.empty()) preload_ = *runtime;
     }
     while (options_.directory.size() > 1 && options_.directory.back() == '/')
         options_.directory.pop_back();

@@ -95,6 +95,7 @@ private:
     bool is_waited_for(std::uint32_t process_id, std::uint64_t start_ns);
     void leave_off_ended();
     Status attach();
+    void attach_agents();
     void wait_for_end();
     void wait_a_turn(std::uint64_t begun_ns, std::uint64_t& look_again_ns);
     void end_as_memory_allows();
@@ -201,6 +202,7 @@ private:
     std::set<std::uint32_t> left_off_;               /* the same: they have ended */
     std::vector<RecordedProgram> attached_programs_; /* of these, where not all of their events are wanted */
     std::string preload_;
+    std::string java_options_; /* with --jvm */
     /* Where the trace is in chunks: */
     ChunkOptions chunk_options_;
     std::optional<ChunkFolders> chunks_;

@@ -3,6 +3,7 @@
 #include "base/mapped_file.h"
 #include "base/process_names.h"
 #include "base/processes.h"
+#include "cli/jvm.h"
 #include "cli/output.h"
 #include "cli/preload.h"
 #include "cli/recorder.h"
@@ -54,6 +55,13 @@ constexpr std::string_view maybe_ended_by_filter =
     "may have ended it "
     "for a call that tracing makes, or the return from a signal's handler (rt_sigreturn)";
 constexpr const char* kernel_thread_reason = "it is a thread of the kernel";
+
+/* Without it they are left out: record_options.cc. */
+bool names_exceptions(const std::vector<std::string>& patterns) {
+    return std::any_of(patterns.begin(), patterns.end(), [](const std::string& pattern) {
+        return pattern == "jvm:*" || pattern.starts_with("jvm:exception");
+    });
+}
 
 /* What is no program of anybody's. */
 std::string why_no_program(std::uint32_t process_id) {
@@ -194,9 +202,25 @@ void Recorder::leave_off_ended() {
     }
 }
 
+/* The session is there by now, so that each JVM is asked for all that is wanted as the agent comes. */
+void Recorder::attach_agents() {
+    for (const auto& [process_id, start_ns] : attached_) {
+        const bool was_there = has_jvm_agent(process_id);
+        if (const Status attached = attach_jvm_agent(process_id); !attached) {
+            summary_.unreachable.push_back({process_id, attached.error().message()});
+        } else if (!was_there && names_exceptions(options_.events)) {
+            status_.say(fmt::format(
+                "process {}: a JVM that runs already gives no jvm:exception_*; for those, start it with "
+                "--jvm",
+                process_id));
+        }
+    }
+}
+
 /* Says which of the named processes cannot be traced, and fails if that leaves nobody. The kernel's events need no
  * tracepoints. */
 Status Recorder::attach() {
+    if (options_.jvm) attach_agents();
     look_at_attached();
     const std::vector<std::uint32_t> missing = look_for_attached();
     const std::size_t reachable = attached_.size() - missing.size();
@@ -237,6 +261,7 @@ Status Recorder::start_command() {
         environment.emplace_back("LD_PRELOAD", preload_);
         environment.emplace_back("ASAN_OPTIONS", asan_options(std::getenv("ASAN_OPTIONS")));
     }
+    if (!java_options_.empty()) environment.emplace_back("JAVA_TOOL_OPTIONS", java_options_);
     LaunchedCommand::LastSteps last_steps;
     if (kernel_session_) last_steps.in_child = [this] { kernel_session_->own_calls().end(); };
     const auto tell_own_calls = [this](std::uint32_t number) {

@@ -1,0 +1,227 @@
+#include "cli/jvm.h"
+
+#include "base/file.h"
+#include "base/processes.h"
+#include "cli/preload.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <utility>
+
+namespace plumb {
+namespace {
+
+constexpr unsigned jvm_attach_look_us = 5'000;
+constexpr unsigned jvm_attach_looks = 2'000; /* ten seconds, as jcmd waits */
+constexpr long jvm_answer_seconds = 20;
+
+/* How a word stands in JAVA_TOOL_OPTIONS, which knows two kinds of quotes and no other way. */
+Result<std::string> quoted_for_java(const std::string& word) {
+    if (word.find_first_of(" \t\n\v\f\r\"'") == std::string::npos) return word;
+    const char quote = word.find('"') == std::string::npos ? '"' : '\'';
+    if (word.find(quote) != std::string::npos)
+        return Error("{} can not stand in JAVA_TOOL_OPTIONS: it has both kinds of quotes in it.", word);
+    return quote + word + quote;
+}
+
+/* Files are made, and sockets connected, as the user whom the JVM runs as: it believes nobody else but root of its own
+ * user namespace. Of this thread alone, which is why the C library is not asked. */
+class AsUserOf {
+public:
+    explicit AsUserOf(const struct stat& process) {
+        if (::geteuid() != 0 || process.st_uid == 0) return;
+        changed_ = ::syscall(SYS_setresgid, -1, process.st_gid, -1) == 0 &&
+                   ::syscall(SYS_setresuid, -1, process.st_uid, -1) == 0;
+    }
+    ~AsUserOf() {
+        if (!changed_) return;
+        ::syscall(SYS_setresuid, -1, 0, -1);
+        ::syscall(SYS_setresgid, -1, 0, -1);
+    }
+    AsUserOf(const AsUserOf&) = delete;
+    AsUserOf& operator=(const AsUserOf&) = delete;
+
+private:
+    bool changed_ = false;
+};
+
+class OpenSocket {
+public:
+    OpenSocket() : number_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+        const timeval limit = {jvm_answer_seconds, 0};
+        ::setsockopt(number_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+        ::setsockopt(number_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    }
+    ~OpenSocket() {
+        if (number_ >= 0) ::close(number_);
+    }
+    OpenSocket(const OpenSocket&) = delete;
+    OpenSocket& operator=(const OpenSocket&) = delete;
+    int number() const { return number_; }
+
+private:
+    int number_;
+};
+
+std::string jvm_file(std::uint32_t process_id, const char* name) {
+    return read_small_file(fmt::format("/proc/{}/{}", process_id, name)).value_or("");
+}
+
+/* What the process itself is called in its own namespace: its files are named by that. */
+std::uint32_t innermost_number(std::uint32_t process_id) {
+    const std::string status = jvm_file(process_id, "status");
+    const std::size_t line = status.find("\nNSpid:");
+    if (line == std::string::npos) return process_id;
+    const std::string numbers = status.substr(line + 1, status.find('\n', line + 1) - line - 1);
+    const std::size_t last = numbers.find_last_of("\t ");
+    return static_cast<std::uint32_t>(std::strtoul(numbers.c_str() + last + 1, nullptr, 10));
+}
+
+bool maps_file_named(std::uint32_t process_id, std::string_view name) {
+    const auto maps = read_small_file(fmt::format("/proc/{}/maps", process_id));
+    return maps && maps->find(name) != std::string::npos;
+}
+
+/* SIGQUIT asks a JVM to listen, if the file is there. One that does not attach answers with a list of its threads on its
+ * output, one without a handler ends. */
+Status may_be_asked(std::uint32_t process_id) {
+    if (!maps_file_named(process_id, "/libjvm.so"))
+        return Error("Process {} is no Java virtual machine: it has no libjvm.so.", process_id);
+    const auto status = process_status(process_id);
+    if (!status) return status.error();
+    if (!catches(*status, SIGQUIT))
+        return Error("The JVM of process {} does not listen for SIGQUIT (it has only begun, or was started "
+                     "with -Xrs), "
+                     "by which it is asked to attach.",
+                     process_id)
+            .hint("Start it with `plumb record --jvm -- java ...`.");
+    for (const char* const place : {"cmdline", "environ"})
+        if (jvm_file(process_id, place).find("+DisableAttachMechanism") != std::string::npos)
+            return Error("The JVM of process {} was started with -XX:+DisableAttachMechanism.", process_id)
+                .hint("Start it with `plumb record --jvm -- java ...`.");
+    return ok();
+}
+
+bool is_socket(const std::string& path) {
+    struct stat found = {};
+    return ::lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode);
+}
+
+/* In the process's own folder, or, where that can not be written, in its /tmp: both are looked into. */
+Result<std::string> make_attach_file(const std::string& folder, std::uint32_t number) {
+    for (const char* const place : {"cwd", "root/tmp"}) {
+        const std::string path = fmt::format("{}/{}/.attach_pid{}", folder, place, number);
+        const int file = ::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (file < 0 && errno != EEXIST) continue;
+        if (file >= 0) ::close(file);
+        return path;
+    }
+    return Error::from_errno(errno, "Could not make .attach_pid{} in the process's folder, nor in its /tmp",
+                             number);
+}
+
+/* Has the JVM listen, if it does not yet. */
+Status begin_listening(std::uint32_t process_id, const std::string& folder, std::uint32_t number,
+                       const std::string& path) {
+    if (is_socket(path)) return ok();
+    const auto asked = make_attach_file(folder, number);
+    if (!asked) return asked.error();
+    const bool was_sent = ::kill(static_cast<pid_t>(process_id), SIGQUIT) == 0;
+    const int error = errno;
+    for (unsigned i = 0; was_sent && i < jvm_attach_looks && !is_socket(path); i++) {
+        if (!process_start_boottime_ns(process_id)) break;
+        ::usleep(jvm_attach_look_us);
+    }
+    ::unlink(asked->c_str());
+    if (!was_sent) return Error::from_errno(error, "Could not signal process {}", process_id);
+    if (is_socket(path)) return ok();
+    return Error("The JVM of process {} did not answer within 10 s ({} is not there).", process_id, path)
+        .hint("It may be stopped, or have ended.");
+}
+
+/* Each word ends with a NUL. The answer is a number in a line, and what the command says. */
+Result<std::string> ask_jvm(const std::string& path, const std::string& words) {
+    const OpenSocket socket;
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof(address.sun_path)) return Error("{} is too long a name for a socket.", path);
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    if (::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+        return Error::from_errno(errno, "Could not connect to {}", path);
+    if (::send(socket.number(), words.data(), words.size(), MSG_NOSIGNAL) !=
+        static_cast<ssize_t>(words.size()))
+        return Error::from_errno(errno, "Could not write to {}", path);
+    std::string answer;
+    char buffer[1024];
+    constexpr std::size_t answer_bytes_max = 65536;
+    while (answer.size() < answer_bytes_max) {
+        const ssize_t got = ::recv(socket.number(), buffer, sizeof(buffer), 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return Error::from_errno(errno, "Could not read the JVM's answer");
+        if (got == 0) break;
+        answer.append(buffer, static_cast<std::size_t>(got));
+    }
+    return answer;
+}
+
+/* The same file in the process's root. */
+bool sees_same_file(const std::string& folder, const std::string& path) {
+    struct stat here = {}, there = {};
+    return ::stat(path.c_str(), &here) == 0 && ::stat((folder + "/root" + path).c_str(), &there) == 0 &&
+           here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
+} // namespace
+
+Result<std::string> java_tool_options(const char* inherited) {
+    const auto agent = find_probe("jvm");
+    if (!agent) return agent.error();
+    if (agent->find('=') != std::string::npos)
+        return Error("{} cannot be an agent: a JVM takes what follows a \"=\" for the agent's options.",
+                     *agent);
+    const auto option = quoted_for_java("-agentpath:" + *agent);
+    if (!option) return option.error();
+    std::string value = inherited != nullptr ? inherited : "";
+    return value + (value.empty() ? "" : " ") + *option;
+}
+
+bool has_jvm_agent(std::uint32_t process_id) {
+    return maps_file_named(process_id, "/libplumb-jvm.so");
+}
+
+Status attach_jvm_agent(std::uint32_t process_id) {
+    const auto agent = find_probe("jvm");
+    if (!agent) return agent.error();
+    if (const Status may = may_be_asked(process_id); !may) return may.error();
+    const std::string folder = fmt::format("/proc/{}", process_id);
+    if (!sees_same_file(folder, *agent))
+        return Error("The JVM of process {} has another root, in which {} is not the same file.", process_id,
+                     *agent)
+            .hint("Bring Plumb to the same place there.");
+    struct stat process = {};
+    if (::stat(folder.c_str(), &process) != 0) return Error("There is no process {}.", process_id);
+    const std::uint32_t number = innermost_number(process_id);
+    const std::string path = fmt::format("{}/root/tmp/.java_pid{}", folder, number);
+    const AsUserOf user(process);
+    if (const Status listens = begin_listening(process_id, folder, number, path); !listens)
+        return listens.error();
+    using std::string_literals::operator""s;
+    const auto answer = ask_jvm(path, "1\0load\0"s + *agent + "\0true\0\0"s);
+    if (!answer) return answer.error().with("The JVM of process {}", process_id);
+    if (answer->starts_with("0\n") && answer->find("not loaded") == std::string::npos &&
+        has_jvm_agent(process_id))
+        return ok();
+    return Error("The JVM of process {} did not load {}: {}", process_id, *agent, *answer);
+}
+
+} // namespace plumb

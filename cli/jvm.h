@@ -1,0 +1,26 @@
+/*
+ * Brings the agent for Java (libplumb-jvm.so, docs/jvm.md) into a command, by its environment, and into a JVM that runs.
+ */
+#ifndef PLUMB_CLI_JVM_H
+#define PLUMB_CLI_JVM_H
+
+#include "base/result.h"
+
+#include <cstdint>
+#include <string>
+
+namespace plumb {
+
+/* JAVA_TOOL_OPTIONS with the agent behind what is there already. `inherited` may be nullptr. */
+Result<std::string> java_tool_options(const char* inherited);
+
+/* Has the JVM load the agent, as jcmd would. When this returns, what recordings want of it is asked for already. An agent that is there
+ * stays as it is. Nothing is sent to a process that is no JVM, or that would do anything else than attach. */
+Status attach_jvm_agent(std::uint32_t process_id);
+
+/* Whether the agent is in it. */
+bool has_jvm_agent(std::uint32_t process_id);
+
+} // namespace plumb
+
+#endif
