@@ -45,7 +45,7 @@ OptionWords words_of(const CLI::Option& option) {
     if (option.get_expected_max() <= 0 || option.get_items_expected_max() <= 0) return words;
     words.choices = choices_of(option);
     const std::string type = option.get_type_name();
-    if (words.choices.empty() && type.compare(0, 5, "PROBE") == 0) words.choices = {"pthread"};
+    if (words.choices.empty() && type.compare(0, 5, "PROBE") == 0) words.choices = {"pthread", "lttng"};
     if (words.choices.empty() && type.compare(0, 5, "LEVEL") == 0) words.choices = all_log_level_names();
     words.value = words.choices.empty() ? kind_of_type(type) : ValueKind::choice;
     return words;
