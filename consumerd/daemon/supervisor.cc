@@ -9,11 +9,16 @@
 #include "consumerd/daemon/patience.h"
 #include "consumerd/daemon/session_description.h"
 #include "consumerd/daemon/worker_process.h"
+#include "consumerd/sink/trace_directory.h"
+
+#include "base/file.h"
+#include "base/trace_folders.h"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -74,7 +79,11 @@ private:
     void answered(PassedOn& passed, Json answer);
     void look_at_workers(const std::vector<pollfd>& polled);
     void began(WorkerProcess& worker);
-    void has_not_begun(WorkerProcess& worker, const Error& why);
+    bool has_not_begun(WorkerProcess& worker, const Error& why);
+    bool undo_creation(WorkerProcess& worker, const Error& why);
+    void remove_undone_trace(const WorkerProcess& worker) const;
+    void destroy_again(WorkerProcess& worker, std::uint64_t connection, const std::string& text);
+    Result<SessionDescription> description_of(const std::string& session) const;
     void was_destroyed(WorkerProcess& worker);
     void refuse_waiting(WorkerProcess& worker, const Error& why);
     Json with_what_we_know(const std::string& session, Json status) const;
@@ -91,6 +100,12 @@ private:
     std::uint64_t last_gathering_ = 0;
     std::uint64_t idle_since_ns_ = 0;
 };
+
+bool is_destruction(const std::string& request) {
+    const auto message = parse_message(request);
+    const auto command = message ? text_in(*message, "command") : Result<std::string>(message.error());
+    return command && *command == "destroy";
+}
 
 /* One that systemd listens at (sd_listen_fds(3)), if it started us for that. */
 FileDescriptor activated_listener() {
@@ -241,6 +256,8 @@ Status Supervisor::create(std::uint64_t connection, const Json& request) {
         return stored;
     WorkerProcess& worker = workers_.try_emplace(name, name, folder_).first->second;
     worker.creator = connection;
+    if (struct stat info{}; ::lstat(description->output.c_str(), &info) != 0)
+        worker.output = description->output;
     worker.start();
     if (worker.is_beginning()) return ok();
     const Error why("{}", worker.last_end());
@@ -249,12 +266,18 @@ Status Supervisor::create(std::uint64_t connection, const Json& request) {
     return why;
 }
 
+Result<SessionDescription> Supervisor::description_of(const std::string& session) const {
+    const auto text = folder_.read(session);
+    if (!text) return text.error();
+    const auto object = parse_message(*text);
+    if (!object) return object.error();
+    return read_description(*object);
+}
+
 /* A worker that can not begin can end its session all the same. */
 Status Supervisor::destroy_without_worker(std::uint64_t connection, WorkerProcess& worker) {
     const std::string name = worker.name();
-    const auto text = folder_.read(name);
-    const auto object = text ? parse_message(*text) : Result<Json>(text.error());
-    auto description = object ? read_description(*object) : Result<SessionDescription>(object.error());
+    auto description = description_of(name);
     if (!description) {
         folder_.remove(name);
         workers_.erase(name);
@@ -266,16 +289,23 @@ Status Supervisor::destroy_without_worker(std::uint64_t connection, WorkerProces
     if (Status stored = folder_.write(name, description_as_json(*description, true).dump(2) + "\n"); !stored)
         return stored;
     worker.destroyer = connection;
+    worker.output = description->output;
     worker.start();
     return worker.is_beginning() ? ok() : Status(Error("{}", worker.last_end()));
 }
 
+/* Its worker ended in the middle of that: whoever comes next goes on with it, or is asked anew. */
+void Supervisor::destroy_again(WorkerProcess& worker, std::uint64_t connection, const std::string& text) {
+    if (worker.destroyer) {
+        worker.waiting.push_back({connection, text, false});
+        return;
+    }
+    if (const auto description = description_of(worker.name())) worker.output = description->output;
+    worker.destroyer = connection;
+}
+
 Status Supervisor::save(std::uint64_t connection, const std::string& session) {
-    const auto text = folder_.read(session);
-    if (!text) return text.error();
-    const auto object = parse_message(*text);
-    if (!object) return object.error();
-    const auto description = read_description(*object);
+    const auto description = description_of(session);
     if (!description) return description.error();
     server_->answer(connection, good_answer({{"description", description_as_json(*description, false)}}));
     return ok();
@@ -372,6 +402,11 @@ void Supervisor::take_answers(const std::vector<pollfd>& polled) {
         std::optional<Json> answer;
         const auto worker = workers_.find(passed.session);
         const bool is_gone = !is_there && text && !*text;
+        if (is_gone && is_destruction(passed.text) && worker != workers_.end()) {
+            destroy_again(worker->second, passed.connection, passed.text);
+            each = passed_on_.erase(each);
+            continue;
+        }
         if (is_gone && passed.is_status && passed.gathering == 0 && worker != workers_.end()) {
             worker->second.waiting.push_back(
                 {passed.connection, passed.text, true}); /* the next one says it */
@@ -400,8 +435,16 @@ void Supervisor::take_answers(const std::vector<pollfd>& polled) {
 }
 
 void Supervisor::was_destroyed(WorkerProcess& worker) {
-    if (worker.destroyer) server_->answer(*worker.destroyer, good_answer());
+    if (worker.destroyer && worker.output.empty()) server_->answer(*worker.destroyer, good_answer());
+    if (worker.destroyer && !worker.output.empty())
+        server_->answer(*worker.destroyer, good_answer({{"output", worker.output}}));
     worker.destroyer.reset();
+    if (worker.undoing) {
+        remove_undone_trace(worker);
+        if (worker.creator) server_->answer(*worker.creator, bad_answer(*worker.undoing));
+        worker.creator.reset();
+        refuse_waiting(worker, *worker.undoing);
+    }
     refuse_waiting(worker, Error("Session {} was destroyed.", worker.name()).as(ENOENT));
 }
 
@@ -413,10 +456,7 @@ void Supervisor::refuse_waiting(WorkerProcess& worker, const Error& why) {
 
 void Supervisor::began(WorkerProcess& worker) {
     if (worker.creator) {
-        const auto text = folder_.read(worker.name());
-        const auto object = text ? parse_message(*text) : Result<Json>(text.error());
-        const auto description =
-            object ? read_description(*object) : Result<SessionDescription>(object.error());
+        const auto description = description_of(worker.name());
         Json answer = Json::object();
         if (description) answer["description"] = description_as_json(*description, false);
         server_->answer(*worker.creator, good_answer(std::move(answer)));
@@ -430,16 +470,44 @@ void Supervisor::began(WorkerProcess& worker) {
         pass_on(worker, each.connection, each.text, each.is_status, 0);
 }
 
-void Supervisor::has_not_begun(WorkerProcess& worker, const Error& why) {
+/* Of a session that was never to be had: a worker ends what another one had begun. False: there is nothing of it. */
+bool Supervisor::undo_creation(WorkerProcess& worker, const Error& why) {
+    auto description = description_of(worker.name());
+    if (!description || description->cookie == 0) return false;
+    description->is_ending = true;
+    worker.undoing = why;
+    worker.output = description->output;
+    if (!folder_.write(worker.name(), description_as_json(*description, true).dump(2) + "\n")) return false;
+    worker.start();
+    return worker.is_beginning();
+}
+
+/* Nothing was recorded. */
+void Supervisor::remove_undone_trace(const WorkerProcess& worker) const {
+    const auto names = list_directory(worker.output);
+    if (!names) return;
+    const auto directory = TraceDirectory::take_over(worker.output, [](const std::string&) {});
+    if (!directory) return;
+    for (const std::string& name : *names)
+        if (is_chunk_folder(name) || name.starts_with("snapshot-"))
+            (void)directory->remove_trace(name).has_value();
+    (void)!::rmdir(worker.output.c_str());
+}
+
+/* Whether that is the end of it. */
+bool Supervisor::has_not_begun(WorkerProcess& worker, const Error& why) {
+    if (worker.creator && !worker.undoing && undo_creation(worker, why)) return false;
     refuse_waiting(worker, why.with("The worker of session {} does not run", worker.name()));
     if (worker.destroyer) server_->answer(*worker.destroyer, bad_answer(why));
     worker.destroyer.reset();
-    if (!worker.creator) {
+    if (!worker.creator && !worker.undoing) {
         log_line("plumb-consumerd", why.with("session {}", worker.name()).message());
-        return;
+        return false;
     }
-    server_->answer(*worker.creator, bad_answer(why));
+    if (worker.creator) server_->answer(*worker.creator, bad_answer(worker.undoing.value_or(why)));
+    if (!worker.output.empty()) (void)!::rmdir(worker.output.c_str()); /* it was not there before */
     folder_.remove(worker.name());
+    return true;
 }
 
 /* What became of each since the last look. */
@@ -449,10 +517,8 @@ void Supervisor::look_at_workers(const std::vector<pollfd>& polled) {
         const auto happened = worker.look(polled);
         if (happened == WorkerProcess::Happened::began) began(worker);
         bool is_over = false;
-        if (happened == WorkerProcess::Happened::failed) {
-            is_over = worker.creator.has_value();
-            has_not_begun(worker, Error("{}", worker.last_end()));
-        }
+        if (happened == WorkerProcess::Happened::failed)
+            is_over = has_not_begun(worker, Error("{}", worker.last_end()));
         if (happened == WorkerProcess::Happened::ended) {
             was_destroyed(worker);
             is_over = true;

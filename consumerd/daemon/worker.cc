@@ -88,6 +88,11 @@ Status Worker::open() {
 Result<Json> Worker::carry_out(const Json& request) {
     const auto command = text_in(request, "command");
     if (!command) return command.error();
+    const auto session = text_in(request, "session", session_);
+    if (!session) return session.error();
+    /* A supervisor that asks all of them names none. */
+    if (*session != session_)
+        return Error("This is the worker of session {}, and not of {}.", session_, *session).as(ENOENT);
     /* It was sent together with the request that ended the session. */
     if (is_over_) return Error("Session {} was destroyed.", session_).as(ENOENT);
     if (*command == "status") return recording_->status();

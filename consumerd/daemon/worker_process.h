@@ -47,6 +47,8 @@ public:
 
     /* Who waits for it: */
     std::optional<std::uint64_t> creator, destroyer;
+    std::string output;             /* of the session, for the destroyer */
+    std::optional<Error> undoing{}; /* why it could not be made: what there is of it is removed */
     struct Waiting {
         std::uint64_t connection;
         std::string text;
