@@ -3,6 +3,7 @@
  */
 #include "consumerd/daemon/session_recording.h"
 
+#include "base/number_text.h"
 #include "consumerd/drain/snapshot.h"
 #include "consumerd/drain/totals_json.h"
 
@@ -52,6 +53,19 @@ void add_left_chunk(std::vector<LeftChunk>& chunks, const LeftChunk& part) {
     known->problems.insert(known->problems.end(), part.problems.begin(), part.problems.end());
 }
 
+bool is_for_want_of_room(int number) {
+    return number == ENOSPC || number == EDQUOT;
+}
+
+/* Of a chunk that a worker left which could not write all of it. */
+std::string unwritten_text(const LeftChunk& chunk) {
+    std::uint64_t events = 0;
+    for (const NamedCount& each : chunk.totals.events_lost)
+        if (each.name == "not_written") events = each.count;
+    return fmt::format("{} of {} are missing: {}.", counted(events, "event"), name_of_left(chunk),
+                       chunk.totals.write_error);
+}
+
 std::string snapshot_folder(std::uint32_t number) {
     return fmt::format("snapshot-{}", number);
 }
@@ -88,8 +102,8 @@ Result<std::string> SessionRecording::end_chunk() {
         places_->rotate(*directory, at, problems);
         add_totals(ended.totals, places_->take_chunk_totals());
     }
-    const std::string path = chunks_->final_path();
-    finish_chunk(std::move(ended.totals), problems, at);
+    std::string path = chunks_->path();
+    if (finish_chunk(std::move(ended.totals), problems, at)) path = chunks_->final_path();
     chunks_->enter();
     chunk_began_ = at;
     chunk_began_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC);
@@ -122,19 +136,47 @@ Status SessionRecording::store_chunk_summary(const std::string& path, std::uint6
                                 summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-/* The summary comes before the name that says that all is there. */
-void SessionRecording::finish_chunk(DrainTotals totals, const std::vector<Error>& problems,
+/* The summary comes before the name that says that all is there. False: that has to wait until there is room. */
+bool SessionRecording::finish_chunk(DrainTotals totals, const std::vector<Error>& problems,
                                     std::uint64_t ended) {
     for (const Error& problem : problems)
         problems_.push_back(problem.message());
-    Status finished = store_chunk_summary(chunks_->path(), chunks_->number(), drain_->clock_page(),
-                                          chunk_began_, ended, totals, problems);
-    if (finished) finished = chunks_->finish(totals.progress.events, totals.progress.bytes);
-    if (!finished) {
-        log_(finished.error().message());
-        problems_.push_back(finished.error().message());
-    }
     keep_last(problems_);
+    const plumb_clock_page clock = drain_->clock_page();
+    Status finished =
+        store_chunk_summary(chunks_->path(), chunks_->number(), clock, chunk_began_, ended, totals, problems);
+    if (finished) finished = chunks_->finish(totals.progress.events, totals.progress.bytes);
+    if (finished) return true;
+    waiting_chunks_.push_back({chunks_->path(), chunks_->number(), chunk_began_, ended, clock,
+                               std::move(totals), problems, finished.error().message()});
+    log_(waiting_text(waiting_chunks_.back()));
+    next_finish_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC) + retry_ns;
+    return false;
+}
+
+std::string SessionRecording::waiting_text(const WaitingChunk& chunk) {
+    return fmt::format("The chunk in {} has no summary yet, and keeps that name until there is room for one: "
+                       "{} It is tried again. What is in it can be read.",
+                       chunk.path, chunk.why);
+}
+
+/* The disk was full. */
+void SessionRecording::finish_waiting_chunks() {
+    for (auto each = waiting_chunks_.begin(); each != waiting_chunks_.end();) {
+        Status finished = store_chunk_summary(each->path, each->number, each->clock, each->began, each->ended,
+                                              each->totals, each->problems);
+        if (finished)
+            finished = chunks_->finish_left(each->path.substr(each->path.rfind('/') + 1),
+                                            each->totals.progress.events, each->totals.progress.bytes);
+        if (!finished && finished.error().number() != ENOENT) {
+            each->why = finished.error().message();
+            ++each;
+            continue;
+        }
+        log_(finished ? fmt::format("The chunk in {} is finished", each->path) : finished.error().message());
+        each = waiting_chunks_.erase(each);
+    }
+    next_finish_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC) + retry_ns;
 }
 
 /* What the journals of all places say: one chunk has a folder of each. */
@@ -180,7 +222,15 @@ Result<std::map<std::string, LeftTrace>> SessionRecording::close_left_chunks() {
                                               chunk.began, chunk.ended, chunk.totals, chunk.problems);
         if (finished)
             finished = chunks_->finish_left(name, chunk.totals.progress.events, chunk.totals.progress.bytes);
-        if (!finished) return finished.error().with("The chunk that was left can not be finished");
+        for (const Error& problem : chunk.problems)
+            tell(problem.message());
+        if (!chunk.totals.write_error.empty()) tell(unwritten_text(chunk));
+        if (!finished && !is_for_want_of_room(finished.error().number()))
+            return finished.error().with("The chunk that was left can not be finished");
+        if (finished) continue;
+        waiting_chunks_.push_back({chunk.directory, number_of_chunk(name), chunk.began, chunk.ended,
+                                   chunk.clock, chunk.totals, chunk.problems, finished.error().message()});
+        log_(waiting_text(waiting_chunks_.back()));
     }
     return left;
 }
@@ -215,7 +265,9 @@ Result<Json> SessionRecording::rotate() {
             .hint("`plumb snapshot {}` writes what it holds.", description_.name);
     const auto ended = end_chunk();
     if (!ended) return ended.error();
-    return Json{{"directory", *ended}};
+    Json answer = {{"directory", *ended}};
+    if (ended->ends_with(unfinished_end)) answer["notes"] = {waiting_text(waiting_chunks_.back())};
+    return answer;
 }
 
 /* The last chunk, if nothing is in it and others are, says nothing. The journal stays as long as the session: behind a death of ours it
@@ -225,6 +277,7 @@ void SessionRecording::end_drain() {
     std::vector<Error> problems;
     if (Status finished = drain_->finish(); !finished) problems.push_back(finished.error());
     DrainTotals totals = drain_->chunk_totals();
+    tell_damage();
     if (kernel_) kernel_->finish(drain_->clock_page(), totals, problems);
     if (places_) {
         DrainTotals of_all;
@@ -237,7 +290,10 @@ void SessionRecording::end_drain() {
     if (is_empty && chunks_->number() > 1)
         chunks_->drop_current();
     else
-        finish_chunk(std::move(totals), problems, drain_->now());
+        (void)finish_chunk(std::move(totals), problems, drain_->now());
+    finish_waiting_chunks();
+    for (const WaitingChunk& chunk : waiting_chunks_)
+        problems_.push_back(fmt::format("The chunk in {} has no summary: {}", chunk.path, chunk.why));
     drain_.reset();
 }
 

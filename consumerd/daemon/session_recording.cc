@@ -7,6 +7,7 @@
 #include "consumerd/control/ring_sizes.h"
 #include "consumerd/control/rule_filters.h"
 #include "consumerd/control/traced_processes.h"
+#include "consumerd/daemon/drain_lines.h"
 
 #include <fmt/format.h>
 
@@ -202,7 +203,10 @@ ChannelDrainOptions SessionRecording::drain_options(const std::string& directory
     options.directory = directory;
     options.trace_name = description_.name;
     options.is_compact = !description_.is_plain;
-    options.log = log_;
+    options.log = [log = log_](const std::string& line) {
+        note_drain_line(line);
+        log(line);
+    };
     options.idle_interval_ns = idle_ns;
     return options;
 }
@@ -408,6 +412,7 @@ Result<Json> SessionRecording::stop() {
         answer["notes"] = {ended.error().message()};
     else if (!ended->empty())
         answer["directory"] = *ended;
+    if (ended && ended->ends_with(unfinished_end)) answer["notes"] = {waiting_text(waiting_chunks_.back())};
     return answer;
 }
 
@@ -433,10 +438,12 @@ Result<Json> SessionRecording::end() {
         });
     Json answer = answer_of(*report);
     end_triggers();
-    if (drain_)
+    if (drain_) {
         end_drain();
-    else if (const auto taken = take_snapshot(); !taken)
-        problems_.push_back(taken.error().message());
+    } else {
+        tell_damage();
+        if (const auto taken = take_snapshot(); !taken) problems_.push_back(taken.error().message());
+    }
     if (Status unlinked = session_->remove_channel(); !unlinked && unlinked.error().number() != ENOENT)
         problems_.push_back(unlinked.error().message());
     if (const auto ended = session_->end(); !ended) problems_.push_back(ended.error().message());
@@ -542,6 +549,7 @@ std::uint64_t SessionRecording::look() {
         take_kernel_problems();
     }
     look_at_chunks(now_ns);
+    if (!waiting_chunks_.empty() && now_ns >= next_finish_ns_) finish_waiting_chunks();
     if (description_.rotate_period_ns != 0) {
         const std::uint64_t later_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
         again_ns = std::min(again_ns, next_rotation_ns_ - std::min(next_rotation_ns_, later_ns));

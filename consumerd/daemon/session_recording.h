@@ -108,8 +108,19 @@ private:
     ChannelDrainOptions drain_options(const std::string& directory);
     void leave_off_ended();
 
+    /* One that has ended, whose summary found no room. */
+    struct WaitingChunk {
+        std::string path;
+        std::uint64_t number, began, ended;
+        plumb_clock_page clock;
+        DrainTotals totals;
+        std::vector<Error> problems;
+        std::string why;
+    };
     Result<std::string> end_chunk();
-    void finish_chunk(DrainTotals totals, const std::vector<Error>& problems, std::uint64_t ended);
+    bool finish_chunk(DrainTotals totals, const std::vector<Error>& problems, std::uint64_t ended);
+    void finish_waiting_chunks();
+    static std::string waiting_text(const WaitingChunk& chunk);
     Status store_chunk_summary(const std::string& folder, std::uint64_t number, const plumb_clock_page& clock,
                                std::uint64_t began, std::uint64_t ended, const DrainTotals& totals,
                                const std::vector<Error>& problems) const;
@@ -122,6 +133,8 @@ private:
     Json processes_as_status() const;
     void add_processes(const StateFile& state, Json& list) const;
     Json places_as_status() const;
+    std::string damage() const;
+    void tell_damage();
 
     Status open_kernel();
     Status start_kernel(std::map<std::string, LeftTrace>& left);
@@ -180,6 +193,8 @@ private:
     std::optional<ClockCalibration> calibration_; /* of a flight recorder */
     std::shared_ptr<NamesFound> names_found_ = std::make_shared<NamesFound>();
     std::optional<ChunkFolders> chunks_;
+    std::vector<WaitingChunk> waiting_chunks_;
+    std::uint64_t next_finish_ns_ = 0;
     std::unique_ptr<Drain> drain_;
     std::unique_ptr<OtherUsers> places_; /* what is recorded besides */
     std::unique_ptr<KernelPart> kernel_;

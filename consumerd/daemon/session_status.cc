@@ -5,6 +5,7 @@
 #include "base/number_text.h"
 #include "consumerd/channel/channel_fill.h"
 #include "consumerd/control/traced_processes.h"
+#include "consumerd/daemon/drain_lines.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -106,6 +107,21 @@ void SessionRecording::add_processes(const StateFile& state, Json& list) const {
     }
 }
 
+/* Whether some program wrote over a channel of it, in words. */
+std::string SessionRecording::damage() const {
+    ChannelFill fill = fill_of(session_->channel().bytes(), session_->channel().made_as());
+    if (places_)
+        places_->for_each([&](const UserPlace&, const Session& session, const DrainProgress&) {
+            add_fill(fill, fill_of(session.channel().bytes(), session.channel().made_as()));
+        });
+    return damage_text(fill, progress());
+}
+
+/* Who ends it may never have asked how it was. */
+void SessionRecording::tell_damage() {
+    if (const std::string text = damage(); !text.empty()) tell(text);
+}
+
 Json SessionRecording::status() const {
     const Channel& channel = session_->channel();
     Json root = description_as_json(description_, false);
@@ -157,8 +173,11 @@ Json SessionRecording::status() const {
     if (description_.is_flight_recorder()) root["snapshots"] = description_.snapshots;
     if (!description_.triggers.empty()) root["triggers"] = triggers();
     root["problems"] = problems_;
-    if (const std::string damage = damage_text(fill, progress); !damage.empty())
-        root["problems"].push_back(damage);
+    for (const std::string& line : drain_lines())
+        root["problems"].push_back(line);
+    for (const WaitingChunk& chunk : waiting_chunks_)
+        root["problems"].push_back(waiting_text(chunk));
+    if (const std::string text = damage_text(fill, progress); !text.empty()) root["problems"].push_back(text);
     return root;
 }
 

@@ -130,6 +130,10 @@ DrainTotals JournalChunk::totals(bool is_kernel) const {
     totals.progress.subbufs_lost = subbufs_lost;
     totals.packets = packets;
     losses.add_to(totals, is_kernel);
+    /* Why is not known any more. */
+    if (losses.not_written != 0)
+        totals.write_error =
+            "they could not be written, as on a full disk, by a recorder that has ended since";
     return totals;
 }
 

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+# cmake-once
+# cmake-timeout: 300
+# cmake-cost: 60
+"""Sessions that are disturbed: whose worker is killed while they are made or ended, whose disk is full, whose channel a program
+has written over, whose answer nobody could be given. What is said is what is true, and nothing stays behind."""
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
+PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from control_socket import FOLDER, ask, framed, receive  # noqa: E402
+from traced_program import TracedProgramTest  # noqa: E402
+
+PROGRAM = r"""
+#include <plumb/tracepoint.h>
+#include <stdlib.h>
+PLUMB_EVENT(upset, taken, (u64, number))
+int main(int count, char** words) {
+    const unsigned long events = count > 1 ? strtoul(words[1], NULL, 10) : 1000;
+    for (unsigned long i = 0; i < events; i++) plumb_trace(upset, taken, i);
+    return 0;
+}
+"""
+STRACE = shutil.which("strace")
+# What a supervisor does none of while a worker begins; and what changes something while a session ends.
+MAKING = "mkdirat,mkdir,fallocate,bind"
+ENDING = "openat,close,mkdirat,renameat,renameat2,unlinkat,unlink,write,pwrite64,ftruncate,rmdir"
+
+
+def plumb(*words, status=0, **more):
+    done = subprocess.run([PLUMB, *map(str, words)], capture_output=True, text=True, timeout=60, check=False, **more)
+    assert status is None or done.returncode == status, (words, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def may_be_traced():
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        try:
+            strace = subprocess.Popen([STRACE, "-qq", "-o", "/dev/null", "-p", str(sleeper.pid)], stderr=subprocess.DEVNULL)
+            time.sleep(0.3)
+            attached = strace.poll() is None
+            strace.terminate()
+            strace.wait(timeout=30)
+            return attached
+        finally:
+            sleeper.kill()
+
+
+IS_STRACED = bool(STRACE) and may_be_traced()
+
+
+class Disturbed(TracedProgramTest):
+    PROGRAM = PROGRAM
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(plumb, "destroy", "--all", status=None)
+
+    def begin(self, name, *options, trace=None):
+        plumb("create", name, "-o", trace or self.trace, *options)
+        plumb("enable", name, "upset:*")
+        plumb("start", name)
+
+    def status(self, name):
+        return json.loads(plumb("status", "--json", name).stdout)
+
+    def until(self, is_so, what):
+        end = time.monotonic() + 30
+        while not is_so():
+            self.assertLess(time.monotonic(), end, what)
+            time.sleep(0.05)
+
+    def killed_at(self, process, calls, step, *words):
+        """What the command said, and whether somebody was killed at this call of that process or its children."""
+        seen = self.folder / "calls"
+        strace = subprocess.Popen([STRACE, "-f", "-qq", "-o", seen, "-p", str(process), "-e", f"trace={calls}",
+                                   "-e", f"inject={calls}:signal=KILL:when={step}"], stderr=subprocess.DEVNULL)
+        self.until(lambda: self.is_followed(process), "strace")
+        done = plumb(*words, status=None)
+        strace.terminate()
+        try:
+            strace.wait(timeout=3)
+        except subprocess.TimeoutExpired:
+            strace.kill()
+            strace.wait(timeout=30)
+        return done, "killed by SIGKILL" in seen.read_text()
+
+    @staticmethod
+    def is_followed(process):
+        try:
+            statuses = [path.read_text() for path in Path(f"/proc/{process}/task").glob("*/status")]
+        except OSError:
+            return True
+        return all(not re.search(r"TracerPid:\s+0\n", status) for status in statuses)
+
+    @unittest.skipUnless(IS_STRACED, "strace can not attach to other processes here")
+    def test_a_creation_that_is_killed_leaves_nothing(self):
+        plumb("create", "keeps-the-daemon", "-o", self.folder / "keeper")
+        daemon = ask(json.dumps({"command": "version"}).encode())["pid"]
+        before = {path.name for path in FOLDER.parent.iterdir()}
+        step, kills, was_killed = 1, 0, True
+        while was_killed:
+            trace = self.folder / f"made-{step}"
+            done, was_killed = self.killed_at(daemon, MAKING, step, "create", "made", "-o", trace)
+            if was_killed:
+                self.assertEqual(done.returncode, 1, (step, done.stdout, done.stderr))
+                self.assertIn("ended as it began", done.stderr, step)
+                sessions = [each["name"] for each in json.loads(plumb("list", "--json").stdout)["sessions"]]
+                self.assertEqual(sessions, ["keeps-the-daemon"], step)
+                self.assertFalse(trace.exists(), (step, list(trace.rglob("*")) if trace.exists() else ()))
+                self.assertEqual({path.name for path in FOLDER.parent.iterdir()} - before, set(), step)
+                self.assertEqual([path.name for path in (FOLDER / "sessions").iterdir() if path.name.startswith("made")], [], step)
+                kills += 1
+            step += 1
+        print(f"create: killed at {kills} steps")
+        self.assertGreater(kills, 3)
+        plumb("destroy", "made")
+
+    @unittest.skipUnless(IS_STRACED, "strace can not attach to other processes here")
+    def test_an_end_that_is_killed_is_gone_on_with_and_told(self):
+        kills = 0
+        for step in (1, 2, 4, 7, 11, 16, 24, 40):
+            trace = self.folder / f"ended-{step}"
+            self.begin("ended", trace=trace)
+            subprocess.run([self.program], check=True, timeout=60)
+            done, was_killed = self.killed_at(self.status("ended")["worker_pid"], ENDING, step, "destroy", "ended")
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, f"{trace}\n", ""), step)
+            self.assertNotIn("ended", [each["name"] for each in json.loads(plumb("status", "--json").stdout)["sessions"]], step)
+            read = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, timeout=60, check=True)
+            self.assertEqual(read.stdout.count("upset:taken: "), 1000, step)
+            kills += was_killed
+        self.assertGreater(kills, 3)
+
+    def test_an_answer_that_can_not_be_given(self):
+        done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", PLUMB, "create", "mute", "-o", self.trace], stderr=subprocess.PIPE,
+                              text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("is done all the same", done.stderr)
+        self.assertIn("mute  stopped", plumb("status", "mute").stdout)
+
+    def test_a_worker_is_of_its_session_alone(self):
+        plumb("create", "mine", "-o", self.trace)
+        for name, is_ok in (("mine", True), ("yours", False)):
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(30)
+                connection.connect(str(FOLDER / "sessions/mine.socket"))
+                connection.sendall(framed(json.dumps({"command": "start", "session": name}).encode()))
+                answer = receive(connection)
+            self.assertEqual(answer["ok"], is_ok, answer)
+        self.assertIn("This is the worker of session mine, and not of yours", answer["error"])
+
+    def test_a_trigger_is_no_session_of_its_own(self):
+        self.begin("web")
+        plumb("trigger", "web", "add", "slow", "--on", "event upset:taken", "--do", "rotate", "--at-most", "1")
+        sessions = json.loads(plumb("list", "--json").stdout)["sessions"]
+        self.assertEqual(sorted((each["name"], each.get("trigger", "")) for each in sessions), [("web", ""), ("web", "slow")])
+        self.assertIn("web, its trigger slow  ", plumb("list").stdout)
+
+    def test_damage_is_told_at_the_end(self):
+        self.begin("torn")
+        [channel] = FOLDER.parent.glob("channel-*")
+        with open(channel, "r+b", buffering=0) as file:
+            for at in range(4096, min(channel.stat().st_size, 32 << 20), 1 << 20):
+                os.pwrite(file.fileno(), b"\x5a" * (1 << 20), at)
+        subprocess.run([self.program], check=False, timeout=60)
+        done = plumb("destroy", "torn", status=None)
+        self.assertIn("Some program wrote over the session's channel", done.stderr)
+
+    def disk(self, size):
+        disk = self.folder / f"disk-{self.id().rsplit('.', 1)[-1]}"
+        disk.mkdir()
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], check=False).returncode != 0:
+            self.skipTest("may not mount")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=False)
+        self.addCleanup(plumb, "destroy", "--all", status=None)
+        return disk
+
+    def fill(self, disk):
+        """Not a byte is left."""
+        with open(disk / "filler", "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(b"x" * 4096)
+            except OSError:
+                pass
+
+    def test_a_chunk_waits_for_its_summary(self):
+        """A folder in its place stands for a disk without room."""
+        self.begin("full")
+        subprocess.run([self.program], check=True, timeout=60)
+        self.until(lambda: self.status("full")["events"] == 1000, "written")
+        in_its_place = Path(self.status("full")["chunk"]) / "summary.json"
+        in_its_place.mkdir()
+        done = plumb("rotate", "full")
+        self.assertEqual(done.stdout, f"{in_its_place.parent}\n")
+        self.assertIn("has no summary yet", done.stderr)
+        self.assertIn("has no summary yet", plumb("status", "full").stdout)
+        in_its_place.rmdir()
+        finished = Path(str(in_its_place.parent).removesuffix(".part"))
+        self.until(finished.exists, sorted(map(str, self.trace.rglob("*"))))
+        self.assertEqual(json.loads((finished / "summary.json").read_text())["events"], 1000)
+        self.assertNotIn("has no summary yet", plumb("status", "full").stdout)
+        self.assertEqual(plumb("destroy", "full").stderr, "")
+
+    def test_what_a_full_disk_took_is_told_behind_a_kill(self):
+        disk = self.disk("2m")
+        self.begin("full", trace=disk / "trace")
+        subprocess.run([self.program, "400000"], check=True, timeout=60)
+        is_told = "No space left on device. Events are lost from the trace until this is mended"
+        self.until(lambda: is_told in " ".join(self.status("full")["problems"]), "status says nothing of it")
+        self.assertGreater(self.status("full")["events_lost"], 0)
+        worker = self.status("full")["worker_pid"]
+        subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
+        os.kill(worker, signal.SIGKILL)
+        self.until(lambda: self.status("full")["worker_pid"] != worker, "the next worker")
+        [summary] = [json.loads(path.read_text()) for path in disk.glob("trace/chunk-00000001-*/summary.json")]
+        self.assertGreater(summary["events_lost_by_cause"].get("not_written", 0), 0, summary)
+        self.assertFalse(summary["complete"], summary)
+        self.assertIn("as on a full disk", summary["write_error"])
+        self.assertRegex(" ".join(self.status("full")["problems"]), r"[\d,]+ events of chunk-00000001-.* are missing")
+
+
+if __name__ == "__main__":
+    unittest.main()
