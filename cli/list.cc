@@ -21,6 +21,8 @@
 #include "consumerd/control/state.h"
 #include "consumerd/control/traced_processes.h"
 #include "consumerd/control/user_directory.h"
+#include "consumerd/daemon/daemon_folder.h"
+#include "consumerd/daemon/session_description.h"
 #include "consumerd/event/elf_events.h"
 
 #include <fmt/format.h>
@@ -82,6 +84,7 @@ struct ListedSession {
     bool is_alive;
     bool is_kept; /* whoever is its controller */
     std::vector<std::string> patterns;
+    std::string trigger{}; /* which counts its events by this, for the session of that name */
 };
 
 std::uint32_t seen_from_here(const plumb_session& session) {
@@ -153,12 +156,30 @@ Status find_running_in(const UserDirectory& directory, Running& running) {
     return ok();
 }
 
+/* A trigger on an event has a session of its own, which bears the name of the one that it belongs to. */
+void name_triggers(std::vector<ListedSession>& sessions) {
+    const auto folder = DaemonFolder::open_existing();
+    if (!folder) return;
+    for (const std::string& name : folder->session_names()) {
+        const auto text = folder->read(name);
+        const auto object = text ? parse_message(*text) : Result<Json>(text.error());
+        const auto described =
+            object ? read_description(*object) : Result<SessionDescription>(object.error());
+        if (!described) continue;
+        for (const Trigger& trigger : described->triggers)
+            for (ListedSession& listed : sessions)
+                if (trigger.so_far.cookie != 0 && listed.session.cookie == trigger.so_far.cookie)
+                    listed.trigger = trigger.name;
+    }
+}
+
 Result<Running> find_running() {
     Running running;
     const auto directories = UserDirectory::all_existing(::geteuid());
     if (!directories) return directories.error().hint("`plumb doctor` says more.");
     for (const UserDirectory& directory : *directories)
         if (Status found = find_running_in(directory, running); !found) return found.error();
+    name_triggers(running.sessions);
     return running;
 }
 
@@ -230,7 +251,9 @@ void print_sessions(const std::vector<ListedSession>& sessions) {
     if (sessions.empty()) return;
     print_out("\nSessions:\n");
     for (const ListedSession& listed : sessions)
-        print_out("    {}  {}{}\n", escaped(listed.session.name), whose_text(listed),
+        print_out("    {}{}  {}{}\n", escaped(listed.session.name),
+                  listed.trigger.empty() ? std::string() : ", its trigger " + escaped(listed.trigger),
+                  whose_text(listed),
                   listed.patterns.empty()
                       ? std::string(": nothing is on")
                       : ": " + escaped(fmt::format("{}", fmt::join(listed.patterns, " "))));
@@ -314,11 +337,13 @@ Json json_of(const RunningProcess& running, const ListOptions& options) {
 }
 
 Json json_of(const ListedSession& listed) {
-    return {{"name", listed.session.name},
-            {"pid", listed.process_id != 0 ? listed.process_id : listed.session.controller_process_id},
-            {"alive", listed.is_alive},
-            {"kept", listed.is_kept},
-            {"patterns", listed.patterns}};
+    Json json = {{"name", listed.session.name},
+                 {"pid", listed.process_id != 0 ? listed.process_id : listed.session.controller_process_id},
+                 {"alive", listed.is_alive},
+                 {"kept", listed.is_kept},
+                 {"patterns", listed.patterns}};
+    if (!listed.trigger.empty()) json["trigger"] = listed.trigger;
+    return json;
 }
 
 void print_object(const Json& json) {

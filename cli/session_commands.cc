@@ -109,10 +109,13 @@ int ask_for(const std::string& command, const Json& request, bool json,
     if (!answer) return complain(answer.error());
     if (json) {
         put_out(answer->dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-        return 0;
+    } else {
+        if (say) say(*answer);
+        say_notes(*answer);
     }
-    if (say) say(*answer);
-    say_notes(*answer);
+    /* The exit status will be 1, since the answer is missing; who sees that must not take it for a refusal. */
+    if (command != "triggers" && !flush_out())
+        print_error("plumb: What was asked for is done all the same, though that can not be said there.\n");
     return 0;
 }
 
