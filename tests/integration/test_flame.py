@@ -114,6 +114,13 @@ class FlameTest(TracedProgramTest):
             root = xml.etree.ElementTree.fromstring(done.stdout)
             self.assertIn("main", " ".join(title.text for title in root.iter("{http://www.w3.org/2000/svg}title")))
 
+    def test_folded_text_is_text(self):
+        """Whatever bytes a name has, and a semicolon is between functions alone."""
+        program = compile_traced(NAMED.replace("@NAME@", "caf\\xe9;\\xc3\\xa9\\x7f"), self.folder / "named")
+        subprocess.run([PLUMB, "record", "-q", "--force", "--context", "callstack", "-o", self.trace, "--", program], check=True)
+        done = subprocess.run([PLUMB, "flame", self.trace, "--folded", "--by-thread"], capture_output=True, check=True)
+        self.assertTrue(done.stdout.decode().startswith("caf\\xe9:\u00e9\\x7f "), done.stdout)
+
     def test_a_sum_that_does_not_fit_is_said(self):
         program = compile_traced(NAMED.replace("@NAME@", "name"), self.folder / "named")
         subprocess.run([PLUMB, "record", "-q", "--force", "--context", "callstack", "-o", self.trace, "--", program], check=True)

@@ -1,5 +1,7 @@
 #include "trace/answers/call_tree.h"
 
+#include "base/output_buffer.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,12 +44,12 @@ bool is_of_tracepoint(std::string_view function) {
            function.starts_with("plumb_emit.");
 }
 
-/* Behind it other tools expect a number, and between functions a semicolon. */
+/* Behind it other tools expect a number, and between functions a semicolon; and text in UTF-8, which a name need not be. */
 std::string folded_name(std::string_view name) {
     std::string text(name);
     for (char& c : text)
         if (c == ';' || static_cast<unsigned char>(c) < ' ') c = c == ';' ? ':' : '?';
-    return text;
+    return without_controls(text);
 }
 
 } // namespace
