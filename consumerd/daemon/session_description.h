@@ -56,12 +56,12 @@ struct SessionDescription {
     std::uint32_t subbuf_bytes = 0, subbuf_count = 0; /* 0: as there is room */
     std::uint64_t block_timeout_ns = 1'000'000'000;
     bool rings_on_demand = false;
-    bool is_global = false;                               /* one ring for all CPUs */
-    plumb_clock_mode clock = PLUMB_CLOCK_NONE;            /* the best that there is */
-    bool is_plain = false;                                /* records as they lie in the rings */
-    bool filtered_too = false;                            /* programs with seccomp filters */
-    std::vector<uid_t> users;                             /* whose programs are recorded, too: of root's */
-    bool all_users = false;                               /* and those in containers */
+    bool is_global = false;                    /* one ring for all CPUs */
+    plumb_clock_mode clock = PLUMB_CLOCK_NONE; /* the best that there is */
+    bool is_plain = false;                     /* records as they lie in the rings */
+    bool filtered_too = false;                 /* programs with seccomp filters */
+    std::vector<uid_t> users;                  /* whose programs are recorded, too: of root's */
+    bool all_users = false;                    /* and those in containers */
     DescribedKernel kernel;
     std::uint64_t rotate_period_ns = 0, rotate_bytes = 0; /* 0: not by that */
     std::optional<std::uint64_t> keep_chunks, keep_bytes;
