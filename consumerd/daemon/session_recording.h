@@ -167,6 +167,7 @@ private:
         bool has_failed_to_store = false;
     };
     void tell(const std::string& line);
+    Status open_deaths();
     Status open_trigger(Trigger& trigger);
     Result<Report> arm_trigger(const Trigger& trigger, bool is_on);
     void arm_triggers(bool is_on);

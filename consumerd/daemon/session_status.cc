@@ -111,8 +111,8 @@ void SessionRecording::add_processes(const StateFile& state, Json& list) const {
 std::string SessionRecording::damage() const {
     ChannelFill fill = fill_of(session_->channel().bytes(), session_->channel().made_as());
     if (places_)
-        places_->for_each([&](const UserPlace&, const Session& session, const DrainProgress&) {
-            add_fill(fill, fill_of(session.channel().bytes(), session.channel().made_as()));
+        places_->for_each([&](const OtherUsers::Glance& each) {
+            add_fill(fill, fill_of(each.session.channel().bytes(), each.session.channel().made_as()));
         });
     return damage_text(fill, progress());
 }

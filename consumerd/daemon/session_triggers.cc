@@ -97,12 +97,17 @@ void SessionRecording::tell(const std::string& line) {
     if (problems_.size() > problems_kept) problems_.erase(problems_.begin());
 }
 
+Status SessionRecording::open_deaths() {
+    auto deaths = DeathWatch::open();
+    if (!deaths) return deaths.error();
+    deaths_.emplace(std::move(*deaths));
+    return ok();
+}
+
 Status SessionRecording::open_trigger(Trigger& trigger) {
     ArmedTrigger& armed = armed_[trigger.name];
     if (trigger.cause == TriggerCause::death && !deaths_) {
-        auto deaths = DeathWatch::open();
-        if (!deaths) return deaths.error();
-        deaths_.emplace(std::move(*deaths));
+        if (Status opened = open_deaths(); !opened) return opened;
     }
     if (trigger.cause != TriggerCause::event) return ok();
     if (trigger.so_far.cookie != 0) {
