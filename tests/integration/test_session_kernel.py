@@ -119,10 +119,11 @@ class KernelOfSessions(TracedProgramTest):
     def status(self, name):
         return json.loads(plumb("status", "--json", name).stdout)
 
-    def read(self, trace):
+    def read(self, trace, has_losses=False):
         """Numbers by thread: of calls, as the kernel has them, and of events."""
         done = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, errors="replace", timeout=120, check=False)
-        self.assertEqual((done.returncode, done.stderr), (0, ""), trace)
+        said = [line for line in done.stderr.splitlines() if not has_losses or "Tracer discarded" not in line]
+        self.assertEqual((done.returncode, said), (0, []), trace)
         calls, events = {0: [], 1: []}, {0: [], 1: []}
         for which, number in CALL.findall(done.stdout):
             if int(which, 0) >= 1000:
@@ -226,12 +227,14 @@ class KernelOfSessions(TracedProgramTest):
     def test_killed_while_much_comes(self):
         """As fast as two threads can, and what found no room is counted."""
         trace, written = self.killed(6, 1000, 200)
-        calls, _ = self.read(trace)
+        calls, _ = self.read(trace, has_losses=True)
         for writer in range(2):
             self.assertEqual(len(calls[writer]), len(set(calls[writer])))
         lost = self.lost(trace)
         self.assertLessEqual(set(lost), {"kernel_dropped"})
-        self.assertEqual(sum(written), len(calls[0]) + len(calls[1]) + sum(lost.values()))
+        told = len(calls[0]) + len(calls[1]) + sum(lost.values())
+        self.assertGreaterEqual(told, sum(written))
+        self.assertLess(told, sum(written) + 1000)  # calls of others may be among what found no room
         self.check_nothing_is_left()
 
     def test_nobody_removes_it_between_two_workers(self):
