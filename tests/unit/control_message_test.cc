@@ -92,7 +92,7 @@ TEST(SessionDescriptionTest, WhatMakesNoSenseIsNamed) {
     EXPECT_THAT(why_refused("id > 7", "id >"), HasSubstr("The filter of shop:*"));
     EXPECT_THAT(why_refused("\"process\":42", "\"process\":-42"), HasSubstr("\"process\" is not a number"));
     EXPECT_THAT(why_refused("\"process\":42", "\"process\":42,\"executable\":\"x\""),
-                HasSubstr("not for both"));
+                HasSubstr("not for two of these"));
     EXPECT_THAT(why_refused("\"started\"", "\"sTarted\""), HasSubstr("\"sTarted\" is not known"));
     EXPECT_THAT(why_refused("\"block_timeout_ns\":5", "\"rotate_period_ns\":5"), HasSubstr("at least 100ms"));
 }
