@@ -8,11 +8,10 @@
 #include "consumerd/daemon/descriptor_limit.h"
 #include "consumerd/daemon/patience.h"
 #include "consumerd/daemon/session_description.h"
+#include "consumerd/daemon/supervision.h"
 #include "consumerd/daemon/worker_process.h"
-#include "consumerd/sink/trace_directory.h"
 
 #include "base/file.h"
-#include "base/trace_folders.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -35,77 +34,6 @@ namespace {
 
 /* With nothing to do, for whoever comes next. */
 constexpr std::uint64_t idle_end_ns = 5'000'000'000;
-/* How long a worker may take to say how it is: one that is stopped says nothing. */
-constexpr std::uint64_t status_patience_ns = 3'000'000'000;
-
-/* A request that was passed on to a worker. */
-struct PassedOn {
-    MessageStream stream;
-    std::string session, text;
-    std::uint64_t connection;    /* that waits for the answer */
-    std::uint64_t gathering = 0; /* of several workers; 0: of this one */
-    bool is_status = false;      /* what we know of the worker is added */
-    std::uint64_t until_ns = 0;  /* 0: as long as it takes */
-};
-
-/* The status of all sessions, as far as it is there. */
-struct Gathering {
-    std::uint64_t connection;
-    std::size_t missing;
-    std::map<std::string, Json> sessions{};
-};
-
-class Supervisor {
-public:
-    Supervisor(DaemonFolder folder, FileDescriptor lock)
-        : folder_(std::move(folder)), lock_(std::move(lock)) {}
-    Status open();
-    void run();
-
-private:
-    void find_sessions();
-    void end_forgotten();
-    void forget_destroyed();
-    void serve(std::uint64_t connection, const std::string& text);
-    Status carry_out(std::uint64_t connection, const std::string& text);
-    Status create(std::uint64_t connection, const Json& request);
-    Status destroy_without_worker(std::uint64_t connection, WorkerProcess& worker);
-    Status save(std::uint64_t connection, const std::string& session);
-    void gather(std::uint64_t connection, const std::string& text);
-    void pass_on(WorkerProcess& worker, std::uint64_t connection, const std::string& text, bool is_status,
-                 std::uint64_t gathering);
-    void take_answers(const std::vector<pollfd>& polled);
-    void forget_given_up();
-    void answered(PassedOn& passed, Json answer);
-    void look_at_workers(const std::vector<pollfd>& polled);
-    void began(WorkerProcess& worker);
-    bool has_not_begun(WorkerProcess& worker, const Error& why);
-    bool undo_creation(WorkerProcess& worker, const Error& why);
-    void remove_undone_trace(const WorkerProcess& worker) const;
-    void destroy_again(WorkerProcess& worker, std::uint64_t connection, const std::string& text);
-    Result<SessionDescription> description_of(const std::string& session) const;
-    void was_destroyed(WorkerProcess& worker);
-    void refuse_waiting(WorkerProcess& worker, const Error& why);
-    Json with_what_we_know(const std::string& session, Json status) const;
-    int timeout_ms() const;
-    bool is_idle();
-
-    DaemonFolder folder_;
-    FileDescriptor lock_, end_;
-    bool is_activated_ = false; /* by systemd, which listens on */
-    std::unique_ptr<ControlServer> server_;
-    std::map<std::string, WorkerProcess> workers_;
-    std::list<PassedOn> passed_on_;
-    std::map<std::uint64_t, Gathering> gatherings_;
-    std::uint64_t last_gathering_ = 0;
-    std::uint64_t idle_since_ns_ = 0;
-};
-
-bool is_destruction(const std::string& request) {
-    const auto message = parse_message(request);
-    const auto command = message ? text_in(*message, "command") : Result<std::string>(message.error());
-    return command && *command == "destroy";
-}
 
 /* One that systemd listens at (sd_listen_fds(3)), if it started us for that. */
 FileDescriptor activated_listener() {
@@ -119,6 +47,8 @@ FileDescriptor activated_listener() {
     if (::fcntl(first, F_SETFD, FD_CLOEXEC) != 0 || ::fcntl(first, F_SETFL, O_NONBLOCK) != 0) return {};
     return FileDescriptor(first);
 }
+
+} // namespace
 
 Status Supervisor::open() {
     FileDescriptor listener = activated_listener();
@@ -166,14 +96,6 @@ void Supervisor::end_forgotten() {
                             "trace of what it held{}",
                             session.name, ended ? "" : ": " + ended.error().message()));
         }
-}
-
-Json Supervisor::with_what_we_know(const std::string& session, Json status) const {
-    const auto worker = workers_.find(session);
-    if (worker == workers_.end()) return status;
-    status["worker_restarts"] = worker->second.restarts();
-    if (!worker->second.last_end().empty()) status["worker_last_end"] = worker->second.last_end();
-    return status;
 }
 
 void Supervisor::serve(std::uint64_t connection, const std::string& text) {
@@ -294,237 +216,11 @@ Status Supervisor::destroy_without_worker(std::uint64_t connection, WorkerProces
     return worker.is_beginning() ? ok() : Status(Error("{}", worker.last_end()));
 }
 
-/* Its worker ended in the middle of that: whoever comes next goes on with it, or is asked anew. */
-void Supervisor::destroy_again(WorkerProcess& worker, std::uint64_t connection, const std::string& text) {
-    if (worker.destroyer) {
-        worker.waiting.push_back({connection, text, false});
-        return;
-    }
-    if (const auto description = description_of(worker.name())) worker.output = description->output;
-    worker.destroyer = connection;
-}
-
 Status Supervisor::save(std::uint64_t connection, const std::string& session) {
     const auto description = description_of(session);
     if (!description) return description.error();
     server_->answer(connection, good_answer({{"description", description_as_json(*description, false)}}));
     return ok();
-}
-
-void Supervisor::gather(std::uint64_t connection, const std::string& text) {
-    const std::uint64_t number = ++last_gathering_;
-    gatherings_[number] = {connection, workers_.size()};
-    if (workers_.empty()) {
-        gatherings_.erase(number);
-        server_->answer(connection, good_answer({{"sessions", Json::array()}}));
-        return;
-    }
-    for (auto& [name, worker] : workers_)
-        pass_on(worker, connection, text, true, number);
-}
-
-void Supervisor::pass_on(WorkerProcess& worker, std::uint64_t connection, const std::string& text,
-                         bool is_status, std::uint64_t gathering) {
-    const std::uint64_t until_ns = is_status ? read_clock(PLUMB_CLOCK_MONOTONIC) + status_patience_ns : 0;
-    PassedOn passed{MessageStream(FileDescriptor(), answer_bytes_max),
-                    worker.name(),
-                    text,
-                    connection,
-                    gathering,
-                    is_status,
-                    until_ns};
-    if (!worker.is_running() && worker.begins_soon() && gathering == 0) {
-        worker.waiting.push_back({connection, text, is_status});
-        return;
-    }
-    if (!worker.is_running()) {
-        answered(passed, bad_answer(Error("The worker of session {} does not run{}", worker.name(),
-                                          worker.last_end().empty() ? std::string(" yet.")
-                                                                    : fmt::format(": {}", worker.last_end()))
-                                        .as(EAGAIN)));
-        return;
-    }
-    auto socket = connect_without_wait(folder_.sessions(), DaemonFolder::socket_file(worker.name()));
-    /* It has just died, and has not heard of it. */
-    if (!socket && gathering == 0 && socket.error().number() == ECONNREFUSED) {
-        worker.waiting.push_back({connection, text, is_status});
-        return;
-    }
-    if (!socket) {
-        answered(passed,
-                 bad_answer(socket.error().with("The worker of session {} does not answer", worker.name())));
-        return;
-    }
-    passed.stream = MessageStream(std::move(*socket), answer_bytes_max);
-    passed.stream.send(text);
-    (void)passed.stream.move(0);
-    passed_on_.push_back(std::move(passed));
-}
-
-/* Whose asker has: a worker that is stopped has not begun with it, and then will not. */
-void Supervisor::forget_given_up() {
-    std::erase_if(gatherings_, [&](const auto& each) { return !server_->is_there(each.second.connection); });
-    passed_on_.remove_if([&](const PassedOn& each) { return !server_->is_there(each.connection); });
-    for (auto& [name, worker] : workers_)
-        std::erase_if(worker.waiting, [&](const auto& each) { return !server_->is_there(each.connection); });
-}
-
-void Supervisor::answered(PassedOn& passed, Json answer) {
-    const bool is_good = answer.value("ok", false);
-    if (passed.gathering == 0) {
-        if (passed.is_status && is_good) answer = with_what_we_know(passed.session, std::move(answer));
-        server_->answer(passed.connection, answer);
-        return;
-    }
-    const auto found = gatherings_.find(passed.gathering);
-    if (found == gatherings_.end()) return;
-    Gathering& gathering = found->second;
-    if (is_good)
-        answer.erase("ok");
-    else
-        answer = {{"name", passed.session}, {"problem", answer.value("error", "")}};
-    gathering.sessions[passed.session] = with_what_we_know(passed.session, std::move(answer));
-    if (--gathering.missing != 0) return;
-    Json all = Json::array();
-    for (auto& [name, status] : gathering.sessions)
-        all.push_back(std::move(status));
-    server_->answer(gathering.connection, good_answer({{"sessions", std::move(all)}}));
-    gatherings_.erase(found);
-}
-
-void Supervisor::take_answers(const std::vector<pollfd>& polled) {
-    const std::uint64_t now_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
-    for (auto each = passed_on_.begin(); each != passed_on_.end();) {
-        PassedOn& passed = *each;
-        const short events = events_of(polled, passed.stream.fd());
-        const bool is_there = passed.stream.move(events);
-        const auto text = passed.stream.next();
-        std::optional<Json> answer;
-        const auto worker = workers_.find(passed.session);
-        const bool is_gone = !is_there && text && !*text;
-        if (is_gone && is_destruction(passed.text) && worker != workers_.end()) {
-            destroy_again(worker->second, passed.connection, passed.text);
-            each = passed_on_.erase(each);
-            continue;
-        }
-        if (is_gone && passed.is_status && passed.gathering == 0 && worker != workers_.end()) {
-            worker->second.waiting.push_back(
-                {passed.connection, passed.text, true}); /* the next one says it */
-            each = passed_on_.erase(each);
-            continue;
-        }
-        if (text && *text) {
-            auto parsed = parse_message(**text);
-            answer = parsed ? std::move(*parsed) : bad_answer(parsed.error());
-        } else if (!text || !is_there) {
-            answer =
-                bad_answer(Error("The worker of session {} ended before it answered.", passed.session)
-                               .hint("It is started again: `plumb status {}` shows what has become of it.",
-                                     passed.session)
-                               .as(ECONNRESET));
-        } else if (passed.until_ns != 0 && now_ns > passed.until_ns) {
-            const std::uint32_t process =
-                holder_of_lock(folder_.sessions(), DaemonFolder::lock_file(passed.session));
-            answer = bad_answer(Error("The worker of session {} (process {}) does not answer: {}.",
-                                      passed.session, process, why_silent(process))
-                                    .as(ETIMEDOUT));
-        }
-        if (answer) answered(passed, std::move(*answer));
-        each = answer ? passed_on_.erase(each) : std::next(each);
-    }
-}
-
-void Supervisor::was_destroyed(WorkerProcess& worker) {
-    if (worker.destroyer && worker.output.empty()) server_->answer(*worker.destroyer, good_answer());
-    if (worker.destroyer && !worker.output.empty())
-        server_->answer(*worker.destroyer, good_answer({{"output", worker.output}}));
-    worker.destroyer.reset();
-    if (worker.undoing) {
-        remove_undone_trace(worker);
-        if (worker.creator) server_->answer(*worker.creator, bad_answer(*worker.undoing));
-        worker.creator.reset();
-        refuse_waiting(worker, *worker.undoing);
-    }
-    refuse_waiting(worker, Error("Session {} was destroyed.", worker.name()).as(ENOENT));
-}
-
-void Supervisor::refuse_waiting(WorkerProcess& worker, const Error& why) {
-    for (const WorkerProcess::Waiting& each : worker.waiting)
-        server_->answer(each.connection, bad_answer(why));
-    worker.waiting.clear();
-}
-
-void Supervisor::began(WorkerProcess& worker) {
-    if (worker.creator) {
-        const auto description = description_of(worker.name());
-        Json answer = Json::object();
-        if (description) answer["description"] = description_as_json(*description, false);
-        server_->answer(*worker.creator, good_answer(std::move(answer)));
-        worker.creator.reset();
-    }
-    /* It was there all the time, and could not be found. */
-    if (worker.destroyer)
-        pass_on(worker, *std::exchange(worker.destroyer, {}),
-                text_of({{"command", "destroy"}, {"session", worker.name()}}), false, 0);
-    for (const WorkerProcess::Waiting& each : std::exchange(worker.waiting, {}))
-        pass_on(worker, each.connection, each.text, each.is_status, 0);
-}
-
-/* Of a session that was never to be had: a worker ends what another one had begun. False: there is nothing of it. */
-bool Supervisor::undo_creation(WorkerProcess& worker, const Error& why) {
-    auto description = description_of(worker.name());
-    if (!description || description->cookie == 0) return false;
-    description->is_ending = true;
-    worker.undoing = why;
-    worker.output = description->output;
-    if (!folder_.write(worker.name(), description_as_json(*description, true).dump(2) + "\n")) return false;
-    worker.start();
-    return worker.is_beginning();
-}
-
-/* Nothing was recorded. */
-void Supervisor::remove_undone_trace(const WorkerProcess& worker) const {
-    const auto names = list_directory(worker.output);
-    if (!names) return;
-    const auto directory = TraceDirectory::take_over(worker.output, [](const std::string&) {});
-    if (!directory) return;
-    for (const std::string& name : *names)
-        if (is_chunk_folder(name) || name.starts_with("snapshot-"))
-            (void)directory->remove_trace(name).has_value();
-    (void)!::rmdir(worker.output.c_str());
-}
-
-/* Whether that is the end of it. */
-bool Supervisor::has_not_begun(WorkerProcess& worker, const Error& why) {
-    if (worker.creator && !worker.undoing && undo_creation(worker, why)) return false;
-    refuse_waiting(worker, why.with("The worker of session {} does not run", worker.name()));
-    if (worker.destroyer) server_->answer(*worker.destroyer, bad_answer(why));
-    worker.destroyer.reset();
-    if (!worker.creator && !worker.undoing) {
-        log_line("plumb-consumerd", why.with("session {}", worker.name()).message());
-        return false;
-    }
-    if (worker.creator) server_->answer(*worker.creator, bad_answer(worker.undoing.value_or(why)));
-    if (!worker.output.empty()) (void)!::rmdir(worker.output.c_str()); /* it was not there before */
-    folder_.remove(worker.name());
-    return true;
-}
-
-/* What became of each since the last look. */
-void Supervisor::look_at_workers(const std::vector<pollfd>& polled) {
-    for (auto each = workers_.begin(); each != workers_.end();) {
-        WorkerProcess& worker = each->second;
-        const auto happened = worker.look(polled);
-        if (happened == WorkerProcess::Happened::began) began(worker);
-        bool is_over = false;
-        if (happened == WorkerProcess::Happened::failed)
-            is_over = has_not_begun(worker, Error("{}", worker.last_end()));
-        if (happened == WorkerProcess::Happened::ended) {
-            was_destroyed(worker);
-            is_over = true;
-        }
-        each = is_over ? workers_.erase(each) : std::next(each);
-    }
 }
 
 int Supervisor::timeout_ms() const {
@@ -580,8 +276,6 @@ void Supervisor::run() {
         forget_given_up();
     }
 }
-
-} // namespace
 
 Status run_supervisor() {
     if (Status enough = prepare_descriptors_of_supervisor(); !enough) return enough;

@@ -1,0 +1,118 @@
+/* What becomes of workers, and what it is for those who wait. */
+#include "consumerd/daemon/supervision.h"
+
+#include "base/trace_folders.h"
+#include "consumerd/daemon/daemon_log.h"
+#include "consumerd/sink/trace_directory.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace plumb {
+
+/* Its worker ended in the middle of that: whoever comes next goes on with it, or is asked anew. */
+void Supervisor::destroy_again(WorkerProcess& worker, std::uint64_t connection, const std::string& text) {
+    if (worker.destroyer) {
+        worker.waiting.push_back({connection, text, false});
+        return;
+    }
+    if (const auto description = description_of(worker.name())) worker.output = description->output;
+    worker.destroyer = connection;
+}
+
+void Supervisor::was_destroyed(WorkerProcess& worker) {
+    if (worker.destroyer && worker.output.empty()) server_->answer(*worker.destroyer, good_answer());
+    if (worker.destroyer && !worker.output.empty())
+        server_->answer(*worker.destroyer, good_answer({{"output", worker.output}}));
+    worker.destroyer.reset();
+    if (worker.undoing) {
+        remove_undone_trace(worker);
+        if (worker.creator) server_->answer(*worker.creator, bad_answer(*worker.undoing));
+        worker.creator.reset();
+        refuse_waiting(worker, *worker.undoing);
+    }
+    refuse_waiting(worker, Error("Session {} was destroyed.", worker.name()).as(ENOENT));
+}
+
+void Supervisor::refuse_waiting(WorkerProcess& worker, const Error& why) {
+    for (const WorkerProcess::Waiting& each : worker.waiting)
+        server_->answer(each.connection, bad_answer(why));
+    worker.waiting.clear();
+}
+
+void Supervisor::began(WorkerProcess& worker) {
+    if (worker.creator) {
+        const auto description = description_of(worker.name());
+        Json answer = Json::object();
+        if (description) answer["description"] = description_as_json(*description, false);
+        server_->answer(*worker.creator, good_answer(std::move(answer)));
+        worker.creator.reset();
+    }
+    /* It was there all the time, and could not be found. */
+    if (worker.destroyer)
+        pass_on(worker, *std::exchange(worker.destroyer, {}),
+                text_of({{"command", "destroy"}, {"session", worker.name()}}), false, 0);
+    for (const WorkerProcess::Waiting& each : std::exchange(worker.waiting, {}))
+        pass_on(worker, each.connection, each.text, each.is_status, 0);
+}
+
+/* Of a session that was never to be had: a worker ends what another one had begun. False: there is nothing of it. */
+bool Supervisor::undo_creation(WorkerProcess& worker, const Error& why) {
+    auto description = description_of(worker.name());
+    if (!description || description->cookie == 0) return false;
+    description->is_ending = true;
+    worker.undoing = why;
+    worker.output = description->output;
+    if (!folder_.write(worker.name(), description_as_json(*description, true).dump(2) + "\n")) return false;
+    worker.start();
+    return worker.is_beginning();
+}
+
+/* Nothing was recorded. */
+void Supervisor::remove_undone_trace(const WorkerProcess& worker) const {
+    const auto names = list_directory(worker.output);
+    if (!names) return;
+    const auto directory = TraceDirectory::take_over(worker.output, [](const std::string&) {});
+    if (!directory) return;
+    for (const std::string& name : *names)
+        if (is_chunk_folder(name) || name.starts_with("snapshot-"))
+            (void)directory->remove_trace(name).has_value();
+    (void)!::rmdir(worker.output.c_str());
+}
+
+/* Whether that is the end of it. */
+bool Supervisor::has_not_begun(WorkerProcess& worker, const Error& why) {
+    if (worker.creator && !worker.undoing && undo_creation(worker, why)) return false;
+    refuse_waiting(worker, why.with("The worker of session {} does not run", worker.name()));
+    if (worker.destroyer) server_->answer(*worker.destroyer, bad_answer(why));
+    worker.destroyer.reset();
+    if (!worker.creator && !worker.undoing) {
+        log_line("plumb-consumerd", why.with("session {}", worker.name()).message());
+        return false;
+    }
+    if (worker.creator) server_->answer(*worker.creator, bad_answer(worker.undoing.value_or(why)));
+    if (!worker.output.empty()) (void)!::rmdir(worker.output.c_str()); /* it was not there before */
+    folder_.remove(worker.name());
+    return true;
+}
+
+/* What became of each since the last look. */
+void Supervisor::look_at_workers(const std::vector<pollfd>& polled) {
+    for (auto each = workers_.begin(); each != workers_.end();) {
+        WorkerProcess& worker = each->second;
+        const auto happened = worker.look(polled);
+        if (happened == WorkerProcess::Happened::began) began(worker);
+        bool is_over = false;
+        if (happened == WorkerProcess::Happened::failed)
+            is_over = has_not_begun(worker, Error("{}", worker.last_end()));
+        if (happened == WorkerProcess::Happened::ended) {
+            was_destroyed(worker);
+            is_over = true;
+        }
+        each = is_over ? workers_.erase(each) : std::next(each);
+    }
+}
+
+} // namespace plumb
