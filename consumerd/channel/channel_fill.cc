@@ -54,13 +54,13 @@ void add_fill(ChannelFill& to, const ChannelFill& from) {
     to.fullest = std::max(to.fullest, from.fullest);
     to.cut += from.cut;
     to.counters_written_over += from.counters_written_over;
-    for (const auto& [cause, count] : from.lost) {
+    for (const auto& lost : from.lost) {
         const auto known = std::find_if(to.lost.begin(), to.lost.end(),
-                                        [&](const auto& each) { return each.first == cause; });
+                                        [&](const auto& each) { return each.first == lost.first; });
         if (known == to.lost.end())
-            to.lost.emplace_back(cause, count);
+            to.lost.push_back(lost);
         else
-            known->second += count;
+            known->second += lost.second;
     }
 }
 
