@@ -15,7 +15,9 @@ constinit plumb_watch* first_watch = nullptr;
 void tell_watches() {
     for (plumb_watch* watch = load_acquire(first_watch); watch != nullptr; watch = watch->next) {
         add_seq_cst(watch->changes, 1u);
-        sys::futex_wake_all(watch->changes);
+        if (!is_held())
+            sys::futex_wake_all(
+                watch->changes); // who waits hears of it with the next update that may call the kernel
     }
 }
 
