@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# cmake-timeout: 600
+# cmake-timeout: 900
 # cmake-once
 # cmake-lock: boot
 # cmake-cost: 600
