@@ -143,8 +143,12 @@ bool MessageStream::read() {
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
+/* Who takes nothing any more may have said why before he went: that is read all the same. */
 bool MessageStream::move(short events) {
-    if (!write()) return false;
+    if (!write()) {
+        (void)read();
+        return false;
+    }
     return (events & (POLLIN | POLLHUP | POLLERR)) == 0 || read();
 }
 

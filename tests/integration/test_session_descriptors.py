@@ -19,6 +19,7 @@ SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
 sys.path.insert(0, str(SOURCE / "tests/support"))
 from control_socket import FOLDER, ask, connect  # noqa: E402
+import sessions  # noqa: E402
 from traced_program import TracedProgramTest  # noqa: E402
 
 PROGRAM = r"""
@@ -40,7 +41,7 @@ def limited(soft, hard=None):
 
 def plumb(*words, **more):
     """Fails if it is not answered."""
-    return subprocess.run([PLUMB, *map(str, words)], capture_output=True, text=True, timeout=30, check=False, **more)
+    return sessions.plumb(*words, status=None, timeout=30, **more)
 
 
 def end_daemon():

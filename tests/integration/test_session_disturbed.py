@@ -7,7 +7,6 @@ has written over, whose answer nobody could be given. What is said is what is tr
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,9 +16,9 @@ import unittest
 from pathlib import Path
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
-PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
 sys.path.insert(0, str(SOURCE / "tests/support"))
 from control_socket import FOLDER, ask, framed, receive  # noqa: E402
+from sessions import PLUMB, STRACE, may_be_traced, plumb  # noqa: E402
 from traced_program import TracedProgramTest  # noqa: E402
 
 PROGRAM = r"""
@@ -32,32 +31,12 @@ int main(int count, char** words) {
     return 0;
 }
 """
-STRACE = shutil.which("strace")
 # What a supervisor does none of while a worker begins; and what changes something while a session ends.
 MAKING = "mkdirat,mkdir,fallocate,bind"
 ENDING = "openat,close,mkdirat,renameat,renameat2,unlinkat,unlink,write,pwrite64,ftruncate,rmdir"
 
 
-def plumb(*words, status=0, **more):
-    done = subprocess.run([PLUMB, *map(str, words)], capture_output=True, text=True, timeout=60, check=False, **more)
-    assert status is None or done.returncode == status, (words, done.returncode, done.stdout, done.stderr)
-    return done
-
-
-def may_be_traced():
-    with subprocess.Popen(["sleep", "60"]) as sleeper:
-        try:
-            strace = subprocess.Popen([STRACE, "-qq", "-o", "/dev/null", "-p", str(sleeper.pid)], stderr=subprocess.DEVNULL)
-            time.sleep(0.3)
-            attached = strace.poll() is None
-            strace.terminate()
-            strace.wait(timeout=30)
-            return attached
-        finally:
-            sleeper.kill()
-
-
-IS_STRACED = bool(STRACE) and may_be_traced()
+IS_STRACED = may_be_traced()
 
 
 class Disturbed(TracedProgramTest):

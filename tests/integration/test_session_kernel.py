@@ -17,12 +17,11 @@ import unittest
 from pathlib import Path
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
-PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
 INSTANCES = Path("/sys/kernel/tracing/instances")
 sys.path.insert(0, str(SOURCE / "tests/support"))
-from control_socket import FOLDER, ask  # noqa: E402
+from control_socket import FOLDER  # noqa: E402
 from kernel_events import leave_out_without_kernel_events  # noqa: E402
-from traced_program import TracedProgramTest  # noqa: E402
+from sessions import PLUMB, SessionTest, plumb, supervisor  # noqa: E402
 
 # `program BURST PAUSE_US`: until SIGTERM, two threads make a system call of a rare kind, whose arguments say which it is, and an event
 # before each. Says at the end how many there were.
@@ -70,54 +69,16 @@ CALL = re.compile(r"syscall_entry_ioprio_get: .*which = (\w+), who = (\w+)")
 EVENT = re.compile(r"shop:call: .*writer = (\d+), number = (\d+) \}")
 
 
-def plumb(*words, status=0):
-    done = subprocess.run([PLUMB, *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == status, (words, done.returncode, done.stdout, done.stderr)
-    return done
-
-
-def supervisor():
-    return ask(json.dumps({"command": "version"}).encode())["pid"]
-
-
 def instances():
     return {path.name for path in INSTANCES.iterdir() if path.name.startswith("plumb_")}
 
 
-class KernelOfSessions(TracedProgramTest):
+class KernelOfSessions(SessionTest):
     PROGRAM = PROGRAM
 
     def setUp(self):
         super().setUp()
-        self.programs = []
         self.instances = instances()
-        self.addCleanup(plumb, "destroy", "--all")
-
-    def tearDown(self):
-        for program in self.programs:
-            if program.poll() is None:
-                program.kill()
-                program.communicate()
-
-    def start_program(self, burst=20, pause_us=1000):
-        program = subprocess.Popen([self.program, str(burst), str(pause_us)], stdout=subprocess.PIPE, text=True)
-        self.programs.append(program)
-        self.assertEqual(program.stdout.readline(), "begun\n")
-        return program
-
-    def end_program(self, program):
-        program.terminate()
-        text, _ = program.communicate(timeout=60)
-        return [int(line) for line in text.split()]
-
-    def create(self, name, *options):
-        output = self.folder / f"{self.id().split('.')[-1]}-{name}"
-        self.assertEqual(plumb("create", name, "-o", output, *options).stdout, f"{output}\n")
-        self.addCleanup(shutil.rmtree, output, ignore_errors=True)
-        return output
-
-    def status(self, name):
-        return json.loads(plumb("status", "--json", name).stdout)
 
     def read(self, trace, has_losses=False):
         """Numbers by thread: of calls, as the kernel has them, and of events."""

@@ -18,9 +18,9 @@ import unittest
 from pathlib import Path
 
 SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
-PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
 sys.path.insert(0, str(SOURCE / "tests/support"))
 from control_socket import FOLDER, ask, framed, receive  # noqa: E402
+from sessions import PLUMB, STRACE, may_be_traced, plumb  # noqa: E402
 from traced_program import TracedProgramTest  # noqa: E402
 
 # `program FIRST COUNT`: numbers so many events. `program FIRST COUNT wait`: says that it has begun, and does so when it is told to.
@@ -44,27 +44,7 @@ EVENTS = 2000
 # What changes something that the next worker sees.
 CALLS = "openat,close,sendto,rt_tgsigqueueinfo,rt_sigqueueinfo,pidfd_send_signal,mkdirat,renameat,renameat2,unlinkat,unlink,write,pwrite64,ftruncate,rmdir,mmap,futex"
 STEPS_MAX = 400
-STRACE = shutil.which("strace")
-
-
-def plumb(*words, status=0):
-    done = subprocess.run([PLUMB, *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
-    assert status is None or done.returncode == status, (words, done.returncode, done.stdout, done.stderr)
-    return done
-
-
-def may_be_traced():
-    """Whether strace may attach to what is no child of its own."""
-    with subprocess.Popen(["sleep", "60"]) as sleeper:
-        try:
-            strace = subprocess.Popen([STRACE, "-qq", "-o", "/dev/null", "-p", str(sleeper.pid)], stderr=subprocess.DEVNULL)
-            time.sleep(0.3)
-            attached = strace.poll() is None
-            strace.terminate()
-            strace.wait(timeout=30)
-            return attached
-        finally:
-            sleeper.kill()
+IS_STRACED = may_be_traced()
 
 
 class Steps(TracedProgramTest):
@@ -141,15 +121,15 @@ class Steps(TracedProgramTest):
         print(f"{command} {' '.join(options)}: killed at {kills} steps")
         self.assertGreater(kills, 5)
 
-    @unittest.skipUnless(STRACE and may_be_traced(), "strace can not attach to other processes here")
+    @unittest.skipUnless(IS_STRACED, "strace can not attach to other processes here")
     def test_a_snapshot_is_taken_once(self):
         self.at_each_step("snapshot", "--snapshot", "--subbuf-size", "256K", "--subbuf-count", "4")
 
-    @unittest.skipUnless(STRACE and may_be_traced(), "strace can not attach to other processes here")
+    @unittest.skipUnless(IS_STRACED, "strace can not attach to other processes here")
     def test_a_flight_recorder_that_ends_has_its_last_snapshot(self):
         self.at_each_step("destroy", "--snapshot", "--subbuf-size", "256K", "--subbuf-count", "4")
 
-    @unittest.skipUnless(STRACE and may_be_traced(), "strace can not attach to other processes here")
+    @unittest.skipUnless(IS_STRACED, "strace can not attach to other processes here")
     def test_a_session_that_ends_is_whole(self):
         self.at_each_step("destroy", "--mode", "block", "--subbuf-size", "256K", "--subbuf-count", "4")
 
@@ -181,11 +161,11 @@ class Steps(TracedProgramTest):
         print(f"{command}: killed at {kills} steps")
         self.assertGreater(kills, 5)
 
-    @unittest.skipUnless(STRACE and may_be_traced(), "strace can not attach to other processes here")
+    @unittest.skipUnless(IS_STRACED, "strace can not attach to other processes here")
     def test_what_is_started_is_on_behind_a_kill(self):
         self.changed_at_each_step("start")
 
-    @unittest.skipUnless(STRACE and may_be_traced(), "strace can not attach to other processes here")
+    @unittest.skipUnless(IS_STRACED, "strace can not attach to other processes here")
     def test_what_is_enabled_is_on_behind_a_kill(self):
         self.changed_at_each_step("enable", "step:taken")
 

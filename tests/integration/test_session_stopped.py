@@ -17,6 +17,7 @@ SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
 sys.path.insert(0, str(SOURCE / "tests/support"))
 from control_socket import ask  # noqa: E402
+import sessions  # noqa: E402
 from traced_program import TracedProgramTest  # noqa: E402
 
 PROGRAM = r"""
@@ -31,9 +32,9 @@ int main(void) {
 SHORT_S, LONG_S = 5, 10
 
 
-def plumb(*words):
+def plumb(*words, **more):
     """Fails if it is not answered."""
-    return subprocess.run([PLUMB, *map(str, words)], capture_output=True, text=True, timeout=50, check=False)
+    return sessions.plumb(*words, status=None, timeout=50, **more)
 
 
 class Stopped(TracedProgramTest):

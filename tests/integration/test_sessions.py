@@ -21,7 +21,7 @@ SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"])
 PLUMB = Path(os.environ["PLUMB_BUILD_DIR"]).resolve() / "cli/plumb"
 sys.path.insert(0, str(SOURCE / "tests/support"))
 from control_socket import FOLDER, ask, connect, framed, receive  # noqa: E402
-from traced_program import TracedProgramTest  # noqa: E402
+from sessions import SessionTest, plumb, supervisor  # noqa: E402
 
 THREADS = 4
 
@@ -117,54 +117,8 @@ ORDER = re.compile(r"shop:order: .*writer = (\d+), number = (\d+) \}")
 NOISE = re.compile(r"shop:noise: ")
 
 
-def plumb(*words, status=0, **more):
-    done = subprocess.run([PLUMB, *map(str, words)], capture_output=True, text=True, timeout=60, check=False, **more)
-    assert done.returncode == status, (words, done.returncode, done.stdout, done.stderr)
-    return done
-
-
-def supervisor():
-    """Its process id."""
-    answer = ask(json.dumps({"command": "version"}).encode())
-    return answer["pid"]
-
-
-class Sessions(TracedProgramTest):
+class Sessions(SessionTest):
     PROGRAM = PROGRAM
-
-    def setUp(self):
-        super().setUp()
-        self.programs = []
-        self.addCleanup(plumb, "destroy", "--all")
-
-    def tearDown(self):
-        for program in self.programs:
-            if program.poll() is None:
-                program.kill()
-                program.communicate()
-
-    def start_program(self, burst=20, pause_us=1000, paused=False):
-        program = subprocess.Popen([self.program, str(burst), str(pause_us), *(["paused"] if paused else [])],
-                                   stdout=subprocess.PIPE, text=True)
-        self.programs.append(program)
-        self.assertEqual(program.stdout.readline(), "begun\n")
-        return program
-
-    def end_program(self, program):
-        """How many each thread wrote."""
-        program.terminate()
-        text, _ = program.communicate(timeout=60)
-        self.assertEqual(program.returncode, 0)
-        return [int(line) for line in text.split()]
-
-    def create(self, name, *options):
-        output = self.folder / f"{self.id().split('.')[-1]}-{name}"
-        self.assertEqual(plumb("create", name, "-o", output, *options).stdout, f"{output}\n")
-        self.addCleanup(shutil.rmtree, output, ignore_errors=True)
-        return output
-
-    def status(self, name):
-        return json.loads(plumb("status", "--json", name).stdout)
 
     def read(self, trace, has_losses=False):
         """Orders by writer, and how many noises."""
@@ -212,7 +166,7 @@ class Sessions(TracedProgramTest):
 
     def test_rules_change_while_it_records(self):
         trace = self.create("web")
-        program = self.start_program(paused=True)
+        program = self.start_program(20, 1000, "paused")
         plumb("enable", "web", "shop:noise", "-p", program.pid)
         plumb("enable", "web", "shop:order if writer == 1")
         plumb("start", "web")
@@ -248,7 +202,7 @@ class Sessions(TracedProgramTest):
     def test_stop_start_clear(self):
         trace = self.create("web")
         plumb("enable", "web", "shop:order")
-        program = self.start_program(paused=True)
+        program = self.start_program(20, 1000, "paused")
         self.assertIn("is stopped already", plumb("stop", "web", status=1).stderr)
         plumb("start", "web")
         self.assertIn("is started already", plumb("start", "web", status=1).stderr)
@@ -355,7 +309,7 @@ class Sessions(TracedProgramTest):
         controller = self.folder / "controller"
         subprocess.run(["cc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE}/include", source,
                         f"-L{libraries}", "-lplumb-control", f"-Wl,-rpath,{libraries}", "-o", controller], check=True)
-        program = self.start_program(paused=True)
+        program = self.start_program(20, 1000, "paused")
         trace = self.folder / "in-c"
         with subprocess.Popen([controller, trace], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                               env={**os.environ, "PLUMB_CONSUMERD": str(PLUMB.parent / "plumb-consumerd")}) as process:

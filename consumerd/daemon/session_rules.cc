@@ -1,0 +1,229 @@
+/* What a session records, and whether: its rules are changed, and it is started and stopped, in all places at once. */
+#include "consumerd/daemon/session_recording.h"
+
+#include "base/processes.h"
+#include "consumerd/control/control_groups.h"
+#include "consumerd/control/rule_filters.h"
+#include "consumerd/control/traced_processes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace plumb {
+namespace {
+
+bool is_for_same(const Who& a, const Who& b) {
+    return a.kind == b.kind && a.id == b.id && a.executable == b.executable && a.cgroup == b.cgroup;
+}
+
+bool is_same_rule(const Rule& a, const Rule& b) {
+    return a.pattern == b.pattern && is_for_same(a.who, b.who) && a.levels == b.levels &&
+           a.condition == b.condition;
+}
+
+/* Whether a rule is what was named: by its pattern, and by whatever else was said. */
+bool is_named(const Rule& rule, const Rule& which) {
+    return rule.pattern == which.pattern &&
+           (which.who.kind == PLUMB_WHO_ALL || is_for_same(rule.who, which.who)) &&
+           (which.levels.are_all() || which.levels == rule.levels) &&
+           (which.condition.empty() || which.condition == rule.condition);
+}
+
+} // namespace
+
+/* Of processes that are named all events are known, as far as they are loaded: a filter that makes no sense of them is a slip. */
+Status SessionRecording::check_filters_for(const std::vector<Rule>& added) const {
+    const bool has_filters =
+        std::any_of(added.begin(), added.end(), [](const Rule& rule) { return !rule.condition.empty(); });
+    if (!has_filters) return ok();
+    const auto running = traced_processes(const_cast<Session&>(*session_).state());
+    if (!running) return ok();
+    for (const Rule& rule : added) {
+        if (rule.who.kind != PLUMB_WHO_PROCESS) continue;
+        std::vector<EventDescription> events;
+        for (const TracedProcess& process : *running)
+            if (process.process_id == rule.who.id)
+                for (const TracedObject& object : process.objects)
+                    events.insert(events.end(), object.content.events.begin(), object.content.events.end());
+        if (Status sensible = check_filters({rule}, events); !sensible)
+            return sensible.error().with("The filter");
+    }
+    return ok();
+}
+
+Json SessionRecording::answer_of(const Report& report) const {
+    Json answer = Json::object();
+    answer["followed"] = report.acknowledged.size();
+    answer["unreachable"] = Json::array();
+    for (const Unreachable& each : report.unreachable)
+        answer["unreachable"].push_back({{"pid", each.process_id}, {"reason", each.reason}});
+    if (!report.disturbed.empty()) answer["disturbed_calls"] = report.disturbed.size();
+    return answer;
+}
+
+/* The description first: what is published and not described would be on, and nobody would know of it. */
+Result<Report> SessionRecording::change_rules(std::vector<DescribedRule> next, const std::vector<Rule>& added,
+                                              const std::vector<Rule>& removed) {
+    std::swap(description_.rules, next);
+    if (Status stored = store(); !stored) {
+        std::swap(description_.rules, next);
+        return stored.error();
+    }
+    Report report;
+    if (!description_.is_started) return report;
+    const auto go_back = [&](const Error& error) {
+        std::swap(description_.rules, next);
+        if (Status stored = store(); !stored) log_(stored.error().message());
+        return error;
+    };
+    if (!added.empty()) {
+        const auto enabled = session_->enable(added);
+        if (!enabled) return go_back(enabled.error());
+        report.add(*enabled);
+    }
+    if (!removed.empty()) {
+        const auto disabled = session_->disable(removed);
+        if (!disabled) return go_back(disabled.error());
+        report.add(*disabled);
+    }
+    report.add(tell_places());
+    unreachable_ = report.unreachable;
+    watch_anew();
+    return report;
+}
+
+Result<Json> SessionRecording::enable(const std::vector<Rule>& rules) {
+    if (rules.empty()) return Error("No rule was given.").as(EINVAL);
+    if (Status sensible = check_filters_for(rules); !sensible) return sensible.error();
+    std::vector<DescribedRule> next = description_.rules;
+    std::vector<Rule> added;
+    for (const Rule& rule : rules) {
+        const auto is_it = [&](const DescribedRule& known) { return is_same_rule(known.rule, rule); };
+        if (std::any_of(next.begin(), next.end(), is_it)) continue;
+        if (rule.who.kind == PLUMB_WHO_CGROUP)
+            if (Status there = check_control_group(rule.who.cgroup); !there) return there.error();
+        DescribedRule described{rule, 0};
+        if (rule.who.kind == PLUMB_WHO_PROCESS) {
+            const auto start_ns = process_start_boottime_ns(rule.who.id);
+            if (!start_ns) return Error("There is no process {}.", rule.who.id).as(ESRCH);
+            described.process_start_ns = *start_ns;
+        }
+        next.push_back(std::move(described));
+        added.push_back(rule);
+    }
+    if (next.size() > PLUMB_MAX_RULES)
+        return Error("All {} rules are taken.", PLUMB_MAX_RULES)
+            .hint("Use patterns with * instead of many single events.");
+    const auto report = change_rules(std::move(next), added, {});
+    if (!report) return report.error();
+    Json answer = answer_of(*report);
+    answer["rules_added"] = added.size();
+    answer["started"] = description_.is_started;
+    return answer;
+}
+
+Result<Json> SessionRecording::disable(const std::vector<Rule>& which, bool all) {
+    std::vector<DescribedRule> next;
+    std::vector<Rule> removed;
+    for (const DescribedRule& each : description_.rules) {
+        const auto is_it = [&](const Rule& named) { return is_named(each.rule, named); };
+        if (all || std::any_of(which.begin(), which.end(), is_it))
+            removed.push_back(each.rule);
+        else
+            next.push_back(each);
+    }
+    for (const Rule& named : which)
+        if (std::none_of(removed.begin(), removed.end(),
+                         [&](const Rule& rule) { return is_named(rule, named); })) {
+            std::vector<std::string> known;
+            for (const DescribedRule& each : description_.rules)
+                known.push_back(rule_text(each.rule));
+            return Error("Session {} has no rule {}.", description_.name, rule_text(named))
+                .hint("{}", known.empty() ? "It has none at all."
+                                          : fmt::format("It has: {}.", fmt::join(known, "; ")))
+                .as(ENOENT);
+        }
+    const auto report = change_rules(std::move(next), {}, removed);
+    if (!report) return report.error();
+    Json answer = answer_of(*report);
+    answer["rules_removed"] = removed.size();
+    return answer;
+}
+
+Result<Report> SessionRecording::switch_on(bool is_on) {
+    description_.is_started = is_on;
+    if (Status stored = store(); !stored) {
+        description_.is_started = !is_on;
+        return stored.error();
+    }
+    /* What a trigger counts is recorded, too. */
+    if (!is_on) arm_triggers(false);
+    if (is_on) join_places(false);
+    if (kernel_ && is_on)
+        if (Status switched = kernel_->switch_on(true); !switched)
+            problems_.push_back(switched.error().message());
+    auto report = is_on ? session_->enable(rules()) : session_->disable(rules());
+    if (is_on == report.has_value()) arm_triggers(true);
+    watch_anew();
+    if (!report) {
+        if (kernel_ && is_on) (void)kernel_->switch_on(false).has_value();
+        description_.is_started = !is_on;
+        if (Status stored = store(); !stored) log_(stored.error().message());
+        return report.error();
+    }
+    if (kernel_ && !is_on)
+        if (Status switched = kernel_->switch_on(false); !switched)
+            problems_.push_back(switched.error().message());
+    report->add(tell_places());
+    unreachable_ = report->unreachable;
+    return report;
+}
+
+Result<Json> SessionRecording::start() {
+    if (description_.is_started)
+        return Error("Session {} is started already.", description_.name).as(EALREADY);
+    const auto report = switch_on(true);
+    if (!report) return report.error();
+    Json answer = answer_of(*report);
+    if (description_.rules.empty() && !kernel_)
+        answer["notes"] = {fmt::format("Session {} has no rules yet, and records nothing: `plumb enable {} "
+                                       "PATTERN` adds some.",
+                                       description_.name, description_.name)};
+    return answer;
+}
+
+/* What was recorded is on disk and whole when it has stopped. */
+Result<Json> SessionRecording::stop() {
+    if (!description_.is_started)
+        return Error("Session {} is stopped already.", description_.name).as(EALREADY);
+    const auto report = switch_on(false);
+    if (!report) return report.error();
+    Json answer = answer_of(*report);
+    if (!drain_) return answer;
+    const auto ended = end_chunk();
+    if (!ended)
+        answer["notes"] = {ended.error().message()};
+    else if (!ended->empty())
+        answer["directory"] = *ended;
+    if (ended && ended->ends_with(unfinished_end)) answer["notes"] = {waiting_text(waiting_chunks_.back())};
+    return answer;
+}
+
+/* Whoever gets the number of one that has ended was not asked for. */
+void SessionRecording::leave_off_ended() {
+    std::vector<DescribedRule> next;
+    std::vector<Rule> removed;
+    for (const DescribedRule& each : description_.rules)
+        if (each.rule.who.kind == PLUMB_WHO_PROCESS &&
+            !is_same_process(each.rule.who.id, each.process_start_ns))
+            removed.push_back(each.rule);
+        else
+            next.push_back(each);
+    if (removed.empty()) return;
+    if (const auto done = change_rules(std::move(next), {}, removed); !done) log_(done.error().message());
+}
+
+} // namespace plumb
