@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 # cmake-once
-# cmake-cost: 5
 """plumb boot, without a boot: what it writes into a system, and that nothing of it is left. (A real boot: tests/kernel/test_boot.py.)"""
 import os
 import subprocess

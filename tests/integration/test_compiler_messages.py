@@ -1,6 +1,5 @@
 # cmake-once
 # cmake-timeout: 900
-# cmake-cost: 150
 """What a compiler says of a mistake, as a newcomer makes it: the first error is a sentence that says what to do, and only a
 few follow, with every compiler and every standard that the headers work with. And what is no mistake compiles."""
 import itertools

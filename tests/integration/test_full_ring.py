@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 # cmake-once
-# cmake-cost: 5
 """An event that finds its ring full is counted, and costs its program no system call."""
 import re
 import shutil

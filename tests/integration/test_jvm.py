@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
 # cmake-timeout: 600
-# cmake-cost: 90
 """The agent for Java: a JVM does what it does without it, and the trace says what it did."""
 import collections
 import json

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 # cmake-timeout: 900
-# cmake-cost: 120
 # cmake-once
 # cmake-serial
 """lttnganalyses, made for traces of LTTng's kernel tracer, on those of Plumb: every tool ends without an error, and what it

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 # cmake-once
-# cmake-cost: 115
 # cmake-timeout: 600
 # cmake-lock: lttng
 """Programs that are instrumented for LTTng-UST: what Plumb records of them is what LTTng records, and exact; nothing ends them."""

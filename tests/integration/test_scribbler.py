@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
 # cmake-timeout: 300
-# cmake-cost: 30
 """A program of the same user writes at random over all of one session's channel, header, tables and rings, for PLUMB_SCRIBBLE_SECONDS:
 the traced program and the daemon live on, a session and a `plumb stat` beside it are exact, and the damage is counted and named."""
 import json

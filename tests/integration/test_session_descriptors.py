@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
 # cmake-timeout: 300
-# cmake-cost: 30
 """plumb-consumerd under a small limit of descriptors: it takes what the hard limit allows, says what to do where that is too little,
 and nobody who asks it waits for an answer that can not come."""
 import json

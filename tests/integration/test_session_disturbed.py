@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
 # cmake-timeout: 300
-# cmake-cost: 60
 """Sessions that are disturbed: whose worker is killed while they are made or ended, whose disk is full, whose channel a program
 has written over, whose answer nobody could be given. What is said is what is true, and nothing stays behind."""
 import json

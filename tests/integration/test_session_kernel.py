@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
 # cmake-timeout: 300
-# cmake-cost: 60
 # cmake-serial
 """The kernel's events in sessions of plumb-consumerd: each that a program counted is there once, whatever is killed meanwhile; chunks
 have both domains, cut at the same moment; stopped, nothing is recorded; nothing is left in the kernel in the end."""

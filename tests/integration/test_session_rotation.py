@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
 # cmake-timeout: 300
-# cmake-cost: 20
 """A session under load that begins a chunk again and again, by hand and by time: the chunks together hold every event exactly once,
 each in its order, and each can be read alone.
 

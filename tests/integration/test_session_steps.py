@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
 # cmake-timeout: 600
-# cmake-cost: 120
 """A worker that is killed at each step of a command, at one of its system calls after the other: whatever the step was, what the session
 recorded is in its trace exactly once, and nothing of it stays behind. And a command that comes to a worker together with the end of
 its session."""

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
 # cmake-timeout: 300
-# cmake-cost: 40
 """A daemon or worker that is stopped: commands say whom they wait for, and give up; what was given up is not done later; and who is
 only slow is waited for."""
 import json

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
 # cmake-timeout: 300
-# cmake-cost: 60
 """Sessions of plumb-consumerd: made, changed, stopped and ended while programs run; several over one program at once; each holds
 exactly what its rules say, whatever is killed meanwhile; what is asked wrongly, or by others, is refused."""
 import json

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
 # cmake-timeout: 300
-# cmake-cost: 40
 """Three sessions at once over one service of 8 threads: one that discards what a filter leaves out, a flight recorder with call stacks,
 and one that counts. Each has exactly what it would have alone: the same program runs once more below each of them by itself."""
 import json

@@ -87,8 +87,8 @@ static void threads(int number) {
     for (int i = 0; i < number; i++) pthread_create(&made[i], NULL, orders, NULL);
     for (int i = 0; i < number; i++) pthread_join(made[i], NULL);
 }
-static unsigned handled;
-static void handle(int number) { plumb_trace(shop, by_handler, handled++); (void)number; }
+static unsigned handled; /* by several threads at the same time */
+static void handle(int number) { plumb_trace(shop, by_handler, __atomic_fetch_add(&handled, 1, __ATOMIC_RELAXED)); (void)number; }
 /* What the test is told of a program that ends by a signal: how far it was. */
 static volatile unsigned long* progress;
 int main(int argc, char** argv) {

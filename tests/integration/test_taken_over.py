@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
 # cmake-timeout: 400
-# cmake-cost: 90
 """A session that is kept, whose drain is killed again and again, at any moment and between any two steps, while programs trace with
 room to spare, are killed and begin: the chunks together hold every event once, each is read alone, with everybody's names, and what
 is lost is told once."""

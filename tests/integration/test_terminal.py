@@ -276,7 +276,10 @@ class Jobs(TerminalTest):
         recorder = self.recorder()
         for _ in range(2000):
             for child in Path(f"/proc/{recorder}/task/{recorder}/children").read_text().split():
-                status = Path(f"/proc/{child}/status").read_text()
+                try:
+                    status = Path(f"/proc/{child}/status").read_text()
+                except FileNotFoundError:  # another child, which has ended
+                    continue
                 if "SigBlk:\t0000000000000000" in status and "Name:\tplumb\n" in status:
                     return int(child)
             time.sleep(0.001)

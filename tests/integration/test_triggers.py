@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
 # cmake-timeout: 300
-# cmake-cost: 40
 """Triggers of sessions: each cause with each action; they fire once for each cause, whatever is killed meanwhile; what makes no sense
 is refused."""
 import json

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
 # cmake-timeout: 300
-# cmake-cost: 60
 # cmake-serial
 """A whole machine in one recording of root's, with events of the kernel: a database server of its own user under load, a program in a
 container with process ids and a /dev/shm of its own, one of root's, and those of two ordinary users. Names, numbers and counts are what

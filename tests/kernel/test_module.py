@@ -2,7 +2,6 @@
 # cmake-timeout: 900
 # cmake-once
 # cmake-lock: boot
-# cmake-cost: 600
 """plumb.ko on a stock kernel: built without a warning of the compiler's (W=1) or sparse's; what it answers by its system call and
 its device, right questions and wrong ones; its clock page against the kernel's own clocks; loaded and unloaded 100 times while
 threads ask it, and refused to unload while it is in use. Two hostile users, under the kernel's own checks of its memory.

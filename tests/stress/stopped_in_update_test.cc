@@ -1,5 +1,4 @@
 // cmake-once
-// cmake-cost: 12
 // cmake-timeout: 60
 // Who waits for an update that was stopped in the middle gives up after ten seconds, and does not take its place.
 #include "tests/support/child.h"

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
 # cmake-timeout: 300
-# cmake-cost: 40
 """Sessions of plumb-consumerd that are made, changed and ended, one after the other, while processes come and go by the thousand: nothing
 grows, in the daemon, in a worker that stays, or in /dev/shm; also when daemon and workers are killed all the time. What a session
 records that stays meanwhile is whole. One in eight is asked for by the command, which takes longer to begin than a session does; the

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
 # cmake-timeout: 300
-# cmake-cost: 40
 """A service traces into a session with room to spare, while plumb-consumerd is killed again and again, supervisor and worker by turns and
 both at once; and while the service itself is killed, and started again. Nothing is lost, nothing is there twice, nothing is left behind.
 

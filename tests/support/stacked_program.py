@@ -100,7 +100,7 @@ extern "C" __attribute__((noinline)) int outer(int depth, unsigned choice) {
 }
 """
 
-# PLACES RATE: from so many places, and from a handler that interrupts whatever is there each RATE microseconds (0: never).
+# PLACES RATE: from so many places, and from a handler that interrupts whatever is there RATE microseconds behind the last one (0: never).
 MAIN = r"""
 #include <csignal>
 #include <cstdio>
@@ -112,17 +112,26 @@ extern "C" void traced_place(unsigned long number);
 extern "C" void find_peer();
 extern "C" unsigned long next_number;
 static volatile sig_atomic_t is_busy;
+static long rate;
+/* Once: what a handler does may take longer than the time between two, and nothing else would go on. And not in step with
+   what it interrupts. */
+static void set_timer() {
+    static unsigned turn;
+    const itimerval timer = {{0, 0}, {0, rate == 0 ? 0 : rate / 2 + 1 + (long)(turn++ * 2654435761u % (unsigned long)rate)}};
+    setitimer(ITIMER_REAL, &timer, nullptr);
+}
 static void on_timer(int) {
     if (is_busy) return;
     is_busy = 1;
     traced_place(1000000 + __atomic_add_fetch(&next_number, 1, __ATOMIC_RELAXED));
     is_busy = 0;
+    set_timer();
 }
 static char other_stack[65536];
 int main(int argc, char** argv) {
     find_peer();
     const unsigned long places = argc > 1 ? strtoul(argv[1], nullptr, 10) : 10;
-    const long rate = argc > 2 ? atol(argv[2]) : 0;
+    rate = argc > 2 ? atol(argv[2]) : 0;
     stack_t stack = {};
     stack.ss_sp = other_stack;
     stack.ss_size = sizeof(other_stack);
@@ -131,8 +140,7 @@ int main(int argc, char** argv) {
     action.sa_handler = on_timer;
     action.sa_flags = SA_ONSTACK | SA_RESTART;
     sigaction(SIGALRM, &action, nullptr);
-    itimerval timer = {{0, rate}, {0, rate}};
-    setitimer(ITIMER_REAL, &timer, nullptr);
+    set_timer();
     unsigned seed = argc > 3 ? (unsigned)atoi(argv[3]) : 1;
     int sum = 0;
     while (next_number < places) {

@@ -1,5 +1,4 @@
 // cmake-once
-// cmake-cost: 40
 //
 // A compact trace says the same as one of whole records: to babeltrace2, and to our own reader, which must not trust it.
 #include "base/ctf_layout.h"

@@ -1,4 +1,3 @@
-// cmake-cost: 40
 // Where a trace says that events were lost: where they are missing. The writer is made here, and so knows what was lost
 // before each of its records.
 #include "consumerd/drain/channel_source.h"

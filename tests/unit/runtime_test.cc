@@ -1,4 +1,3 @@
-// cmake-cost: 60
 // The parts of the runtime that can be looked at alone: patterns, room arithmetic, cutting, names of marker
 // fields, the table of events. cmake-once
 #include "base/glob.h"

@@ -1,5 +1,4 @@
 // cmake-once
-// cmake-cost: 60
 /* A trace whose bytes are damaged, or made to harm: what is sound is read, what is not is counted and told once, and
  * there is no crash whatever the bytes are. */
 #include "tests/support/opened_trace.h"

@@ -1,5 +1,4 @@
 // cmake-once
-// cmake-cost: 40
 /* What plans of decoding promise: lengths and tags are those that the metadata names, the nearest first, and a small
  * metadata takes neither much memory nor much time, whoever wrote it. */
 #include "trace/ctf/trace_layout.h"

@@ -1,5 +1,4 @@
 // cmake-once
-// cmake-cost: 30
 /* What the trace reader promises: every event of every stream, in time order, with its exact values and the
  * names of who wrote it, and every loss counted. (Damage: trace_damage_test.cc.) */
 #include "tests/support/kernel_like_trace.h"
