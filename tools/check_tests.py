@@ -21,7 +21,9 @@ import xml.etree.ElementTree as tree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DURATIONS = os.path.join(ROOT, "tests/durations.txt")
-SHORT = 6  # seconds; what takes no longer has no turns
+# As tests/CMakeLists.txt has them: seconds; what takes no longer has no turns, and the COST by which ctest begins with it.
+SHORT = 6
+BEFORE_OTHERS = 10000
 LATELY = 60  # commits
 # What the same test takes longer with a sanitizer.
 SLOWER = {"asan": 3, "tsan": 4}
@@ -40,7 +42,8 @@ def tests_of(preset):
     tests = []
     for one in json.loads(output_of("ctest", "--preset", preset, "--show-only=json-v1"))["tests"]:
         properties = {p["name"]: p["value"] for p in one.get("properties", [])}
-        cost = float(properties.get("COST", 0)) * SLOWER.get(preset, 1)
+        cost = float(properties.get("COST", 0))
+        cost = (SHORT / 2 if cost == BEFORE_OTHERS else cost) * SLOWER.get(preset, 1)
         tests.append(Test(one["name"], cost, properties.get("LABELS", []), properties.get("RESOURCE_LOCK", []),
                           bool(properties.get("RUN_SERIAL")), float(properties.get("TIMEOUT", 1500))))
     return tests
@@ -68,13 +71,13 @@ def estimate(tests, slots):
     return alone + max([sum(beside) / slots, max(beside, default=0), *rows.values()])
 
 
-def plan(tests, seconds, slots, commit, changed):
+def plan(preset, tests, seconds, slots, commit, changed):
     """The names that do not fit, the last in turn first of all."""
     def turn(test):
         second_run = {"no_rseq", "own_rseq"} & set(test.labels)
         # A model says the same each time.
         settled = "model" in test.labels and source_of(test) not in changed
-        return (test.seconds > SHORT, bool(second_run) or settled, source_of(test) not in changed,
+        return (test.seconds > SHORT * SLOWER.get(preset, 1), bool(second_run) or settled, source_of(test) not in changed,
                 hashlib.sha256(f"{commit} {test.name}".encode()).digest())
 
     taken, left = [], []
@@ -88,28 +91,32 @@ def print_plan(arguments):
     slots = int(os.environ.get("CTEST_PARALLEL_LEVEL", os.cpu_count()))
     changed = set(output_of("git", "diff", "--name-only", f"HEAD~{LATELY}", "--", "tests").split())
     tests = tests_of(arguments.preset)
-    for name in plan(tests, arguments.seconds, slots, output_of("git", "rev-parse", "HEAD").strip(), changed):
+    for name in plan(arguments.preset, tests, arguments.seconds, slots, output_of("git", "rev-parse", "HEAD").strip(), changed):
         print(name)
 
 
-def cut_off(log, preset):
+def cut_off(log, timeouts):
     """Names of tests that ended since ctest had to stop, before their own time was over; what ctest has not begun is in
     no report."""
-    timeouts = {t.name: t.timeout for t in tests_of(preset)}
     with open(log, errors="replace") as lines:
         found = re.findall(r"Test +#\d+: (\S+) \.*\*\*\*Timeout +([\d.]+) sec", lines.read())
     return {name for name, took in found if float(took) < timeouts.get(name, 0) - 2}
 
 
-def print_counts(arguments):
+def results(report, log, timeouts):
+    """Names: of those that passed, failed, were skipped, and were cut off."""
     states = {}
-    for case in tree.parse(arguments.report).getroot().iter("testcase"):
+    for case in tree.parse(report).getroot().iter("testcase"):
         states.setdefault(case.get("status"), []).append(case.get("name"))
     skipped = states.pop("notrun", []) + states.pop("disabled", [])
     good = states.pop("run", [])
-    bad = [name for names in states.values() for name in names]
-    cut = cut_off(arguments.log, arguments.preset) if arguments.log else set()
-    bad = [name for name in bad if name not in cut]
+    cut = cut_off(log, timeouts) if log else set()
+    return good, [name for names in states.values() for name in names if name not in cut], skipped, cut
+
+
+def print_counts(arguments):
+    timeouts = {t.name: t.timeout for t in tests_of(arguments.preset)} if arguments.log else {}
+    good, bad, skipped, cut = results(arguments.report, arguments.log, timeouts)
     print(len(good), len(bad), len(skipped), len(cut))
     for names in (good, bad, skipped):
         print(*names)
