@@ -5,6 +5,7 @@
 #   lib/plumb/tp-sync.o ...               the objects that applications link, by these names
 #   lib/plumb/libplumb-pthread.so         probes, for plumb record --preload
 #   lib/plumb/libplumb-jvm.so             the agent for Java, for plumb record --jvm; where a JDK was at hand
+#   lib/plumb/python/plumb_logging.py     Python's logging, beside its libplumb-python.so
 #   lib/plumb/lttng/liblttng-ust*.so.1    stand in for LTTng-UST where libplumb-lttng.so is preloaded
 #   lib/plumb/plumb-init                  for plumb boot
 #   lib/cmake/plumb/                      find_package(plumb)
@@ -37,12 +38,15 @@ function(plumb_install_all)
         endif()
     endforeach()
     file(RELATIVE_PATH up /${PLUMB_OBJECTS_DIR} /${CMAKE_INSTALL_LIBDIR})
-    foreach(probe plumb-pthread plumb-jvm plumb-lttng)
+    foreach(probe plumb-pthread plumb-jvm plumb-lttng plumb-python)
         if(TARGET ${probe})
             set_target_properties(${probe} PROPERTIES INSTALL_RPATH "$ORIGIN/${up}")
             install(TARGETS ${probe} LIBRARY DESTINATION ${PLUMB_OBJECTS_DIR} NAMELINK_SKIP)
         endif()
     endforeach()
+    if(TARGET plumb-python)
+        install(FILES ${PROJECT_SOURCE_DIR}/probes/python/plumb_logging.py DESTINATION ${PLUMB_OBJECTS_DIR}/python)
+    endif()
     if(TARGET plumb-lttng)
         get_property(stand_ins GLOBAL PROPERTY plumb_lttng_stand_ins)
         set_target_properties(${stand_ins} PROPERTIES INSTALL_RPATH "$ORIGIN/..;$ORIGIN/../${up}")

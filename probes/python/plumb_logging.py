@@ -1,0 +1,90 @@
+"""Python's log records as events of Plumb.
+
+    import logging
+    import plumb_logging
+
+    logging.getLogger().addHandler(plumb_logging.Handler())
+
+    plumb record -e 'python:*' -- python3 app.py
+    plumb record -e 'python:*' --log-level warning -p PID
+
+The events are python:critical, error, warning, info and debug, with logger, message, level, thread, file, line and function. While
+nobody records them a record costs the look at one word. docs/python.md has more.
+"""
+import ctypes
+import logging
+import os
+
+__all__ = ["Handler", "is_on"]
+
+_LEVELS = (logging.CRITICAL, logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+
+
+def _load():
+    here = os.path.dirname(os.path.abspath(__file__))
+    chosen = os.environ.get("PLUMB_PROBE_DIR")
+    tried = [os.path.join(folder, "libplumb-python.so")
+             for folder in ([chosen] if chosen else [os.path.dirname(here), here])]
+    for path in tried:
+        if os.path.exists(path):
+            try:
+                return ctypes.CDLL(path)
+            except OSError as error:
+                raise ImportError(f"plumb_logging: {path} can not be loaded: {error}") from error
+    raise ImportError(f"plumb_logging: there is no {' and no '.join(tried)}. Leave plumb_logging.py where Plumb was installed, "
+                      "lib/plumb/python, and name that folder in PYTHONPATH; or name the folder of the library in PLUMB_PROBE_DIR.")
+
+
+class _Text(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char_p), ("length", ctypes.c_ulong)]
+
+
+class _Record(ctypes.Structure):
+    _fields_ = [("level", ctypes.c_int), ("line", ctypes.c_int), ("logger", _Text), ("message", _Text), ("thread", _Text),
+                ("file", _Text), ("function", _Text)]
+
+
+_library = _load()
+_library.plumb_python_word.restype = ctypes.c_void_p
+_log = _library.plumb_python_log
+_log.argtypes, _log.restype = [ctypes.POINTER(_Record)], None
+# The words that say which are on: of debug, info, warning, error, critical.
+_words = [ctypes.c_uint32.from_address(_library.plumb_python_word(level)) for level in reversed(_LEVELS)]
+_LAST = len(_words) - 1
+
+
+def is_on(level):
+    """Whether somebody records what is logged at this level just now."""
+    return _words[min(max(int(level) // 10 - 1, 0), _LAST)].value != 0
+
+
+def _text(value):
+    encoded = str(value).encode("utf-8", "backslashreplace") if value is not None else b""
+    return _Text(encoded, len(encoded))
+
+
+def _number(value):
+    return value if isinstance(value, int) and -2**31 <= value < 2**31 else 0
+
+
+class Handler(logging.Handler):
+    """Turns records into events. Nothing is formatted while they are off, and no lock is taken: a record of one thread never waits for
+    another thread's. A formatter, if one is set, makes the message; without, it is the record's own, with the exception's
+    traceback behind it."""
+
+    def createLock(self):  # noqa: N802 - the name is logging's
+        self.lock = None
+
+    def handle(self, record):
+        if not is_on(record.levelno):
+            return False
+        return super().handle(record)
+
+    def emit(self, record):
+        try:
+            _log(_Record(_number(record.levelno), _number(record.lineno), _text(record.name), _text(self.format(record)),
+                         _text(record.threadName), _text(record.pathname), _text(record.funcName)))
+        except RecursionError:
+            raise
+        except Exception:  # as all of logging's handlers do
+            self.handleError(record)

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# cmake-once
+"""Python's log records become events: each with its level, fields in any script, and none while it is off."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import shutil
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+from recorded_program import BUILD, PLUMB, leave_out_if_sanitized  # noqa: E402
+
+SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
+MODULE = BUILD / "probes/python/python"
+BEGIN = "import logging, sys, threading\nimport plumb_logging\nroot = logging.getLogger()\nroot.setLevel(1)\n" \
+        "root.addHandler(plumb_logging.Handler())\nlog = logging.getLogger('shop.orders')\n"
+
+
+class PythonLogging(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="plumb-test-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.environment = dict(os.environ, PYTHONPATH=str(MODULE))
+
+    def run_python(self, program, *options, begin=BEGIN, environment=None):
+        script = self.folder / "app.py"
+        script.write_text(begin + program)
+        return subprocess.run([*options, sys.executable, script], env=environment or self.environment, capture_output=True, text=True,
+                              timeout=200, check=False)
+
+    def record(self, program, *options, begin=BEGIN):
+        trace = self.folder / "trace"
+        done = self.run_python(program, PLUMB, "record", "-q", "--force", "-o", trace, *(options or ("-e", "python:*")), "--",
+                               begin=begin)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        shown = subprocess.run([PLUMB, "view", "--json", trace], capture_output=True, text=True, timeout=100, check=True)
+        self.said = done.stdout
+        return [json.loads(line) for line in shown.stdout.splitlines()]
+
+    def named(self, events):
+        return [(event["event"], event["fields"]["level"], event["fields"]["message"]) for event in events]
+
+    def test_each_level_is_an_event(self):
+        events = self.record("for level in (60, 50, 45, 40, 30, 25, 20, 10, 5):\n    log.log(level, 'at %d', level)\n")
+        self.assertEqual(self.named(events), [
+            (f"python:{name}", level, f"at {level}") for name, level in
+            (("critical", 60), ("critical", 50), ("error", 45), ("error", 40), ("warning", 30), ("info", 25), ("info", 20),
+             ("debug", 10), ("debug", 5))])
+
+    def test_fields(self):
+        events = self.record("def order():\n    log.warning('%s: %s', 'Größe', '小さい 🙂 \\ud800')\n"
+                             "thread = threading.Thread(target=order, name='Köchin')\nthread.start(); thread.join()\n")
+        fields = events[0]["fields"]
+        self.assertEqual(fields["message"], "Größe: 小さい 🙂 \\ud800")
+        self.assertEqual((fields["logger"], fields["thread"], fields["function"]), ("shop.orders", "Köchin", "order"))
+        self.assertEqual((fields["file"], fields["line"]), (str(self.folder / "app.py"), BEGIN.count("\n") + 2))
+
+    def test_exceptions_and_formatters(self):
+        events = self.record("try:\n    {}['key']\nexcept KeyError:\n    log.exception('lost')\n"
+                             "root.handlers[0].setFormatter(logging.Formatter('<%(message)s>'))\nlog.info('x')\n")
+        self.assertTrue(events[0]["fields"]["message"].startswith("lost\nTraceback"), events[0])
+        self.assertTrue(events[0]["fields"]["message"].endswith("KeyError: 'key'"), events[0])
+        self.assertEqual(events[1]["fields"]["message"], "<x>")
+
+    def test_levels_are_chosen(self):
+        program = "for level in (50, 40, 30, 20, 10):\n    log.log(level, '%d', level)\n"
+        self.assertEqual([level for _, level, _ in self.named(self.record(program, "-e", "python:*", "--log-level", "warning"))],
+                         [50, 40, 30])
+        self.assertEqual([level for _, level, _ in self.named(self.record(program, "-e", "python:info"))], [20])
+
+    def test_what_is_off_is_not_formatted(self):
+        program = "class Told:\n    def __str__(self):\n        print('asked')\n        return 'told'\n" \
+                  "log.debug('%s', Told())\nlog.error('%s', Told())\n" \
+                  "print(plumb_logging.is_on(logging.DEBUG), plumb_logging.is_on(logging.ERROR))\n"
+        events = self.record(program, "-e", "python:error")
+        self.assertEqual(self.named(events), [("python:error", 40, "told")])
+        self.assertEqual(self.said, "asked\nFalse True\n")
+        done = self.run_python(program)
+        self.assertEqual((done.stdout, done.stderr, done.returncode), ("False False\n", "", 0))
+
+    def test_many_threads_and_children(self):
+        count = 5000
+        events = self.record(f"""
+import os
+def many(who):
+    for i in range({count}):
+        log.info('%s %d', who, i)
+threads = [threading.Thread(target=many, args=(f't{{i}}',)) for i in range(4)]
+child = os.fork()
+if child == 0:
+    many('child')
+    os._exit(0)
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+os.waitpid(child, 0)
+""", "-e", "python:*", "--mode", "block")
+        for who in ("t0", "t1", "t2", "t3", "child"):
+            self.assertEqual([event["fields"]["message"] for event in events if event["fields"]["message"].startswith(who + " ")],
+                             [f"{who} {i}" for i in range(count)])
+        self.assertEqual(len(events), 5 * count)
+
+    def test_what_can_not_be_logged_is_told_as_logging_does(self):
+        done = self.run_python("log.error('%d', 'no number')\nprint('goes on')\n", PLUMB, "record", "-q", "-o", self.folder / "bad", "-e",
+                               "python:*", "--")
+        self.assertEqual((done.returncode, done.stdout), (0, "goes on\n"))
+        self.assertIn("--- Logging error ---", done.stderr)
+
+    def test_the_example_of_the_docs(self):
+        page = (SOURCE / "docs/python.md").read_text()
+        (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        trace = self.folder / "trace"
+        (self.folder / "app.py").write_text(example)
+        done = subprocess.run([PLUMB, "record", "-q", "-o", trace, "-e", "python:*", "--", sys.executable, self.folder / "app.py"],
+                              env=self.environment, capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, "WARNING:shop:only 3 left\n"))
+        shown = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, timeout=100, check=True)
+        self.assertRegex(shown.stdout, r'^\S+ \S+ (\S+ )?python:warning: .*\{ logger = "shop", message = "only 3 left", level = 30, '
+                                       r'thread = "MainThread", file = "\S+/app.py", line = 7, function = "<module>" \}\n$')
+
+    def test_without_the_library_it_says_where_it_looked(self):
+        shutil.copy(MODULE / "plumb_logging.py", self.folder)
+        done = self.run_python("", begin="import plumb_logging\n", environment=dict(os.environ, PYTHONPATH=str(self.folder)))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("ImportError: plumb_logging: there is no ", done.stderr)
+        self.assertIn("PLUMB_PROBE_DIR", done.stderr)
+
+
+if __name__ == "__main__":
+    leave_out_if_sanitized()
+    unittest.main()
