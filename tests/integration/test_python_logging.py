@@ -4,10 +4,10 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
-import shutil
 import unittest
 from pathlib import Path
 
@@ -118,8 +118,10 @@ os.waitpid(child, 0)
                               env=self.environment, capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, "WARNING:shop:only 3 left\n"))
         shown = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, timeout=100, check=True)
-        self.assertRegex(shown.stdout, r'^\S+ \S+ (\S+ )?python:warning: .*\{ logger = "shop", message = "only 3 left", level = 30, '
-                                       r'thread = "MainThread", file = "\S+/app.py", line = 7, function = "<module>" \}\n$')
+        (line,) = [line for line in shown.stdout.splitlines() if " python:" in line]
+        for part in ("python:warning: ", 'logger = "shop"', 'message = "only 3 left"', "level = 30", 'thread = "MainThread"',
+                     f'file = "{self.folder}/app.py"', "line = 7", 'function = "<module>"'):
+            self.assertIn(part, line)
 
     def test_without_the_library_it_says_where_it_looked(self):
         shutil.copy(MODULE / "plumb_logging.py", self.folder)
