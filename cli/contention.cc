@@ -1,6 +1,6 @@
 /*
  * plumb contention DIR: which locks of the traced programs are waited for, as a table, the worst first. Needs
- * the events of the pthread probe: plumb record --preload pthread.
+ * the events of the pthread probe, plumb record --preload pthread, or those of monitors of the agent for Java, --jvm.
  */
 #include "cli/command.h"
 #include "cli/losses.h"
@@ -40,32 +40,62 @@ double ratio(uint64_t part, uint64_t whole) {
     return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
+std::string process_text(const LockUse& lock) {
+    const ProcessRecord* const process =
+        lock.names->find_process(lock.process_id, std::numeric_limits<int64_t>::max());
+    return process == nullptr ? fmt::format("{}", lock.process_id)
+                              : fmt::format("{} {}", escaped(process->name), lock.process_id);
+}
+
+std::string lock_text(const LockUse& lock, Symbols& symbols) {
+    if (lock.kind == LockKind::monitor) {
+        std::string name = fmt::format("{} #{}", escaped(lock.class_name), lock.address);
+        if (lock.busiest_owner_count != 0)
+            name += fmt::format(", held by \"{}\"", escaped(lock.busiest_owner));
+        return name;
+    }
+    std::string name = symbols.name_at(*lock.names, lock.process_id, lock.address);
+    if (lock.busiest_caller != 0)
+        name += fmt::format(", waited for in {}",
+                            symbols.name_at(*lock.names, lock.process_id, lock.busiest_caller));
+    return escaped(name);
+}
+
+/* What is not known of a lock is "-". */
 void put_table(OutputBuffer& out, const std::vector<LockUse>& locks, Symbols& symbols) {
     out.put("  acquired   waited      %  wait total    wait avg    wait max    held avg    held max  threads "
             " lock\n");
     for (const LockUse& lock : locks) {
         const auto time = [](double ns) { return duration_text(ns); };
-        std::string name = symbols.name_at(*lock.names, lock.process_id, lock.address);
-        if (lock.busiest_caller != 0)
-            name += fmt::format(", waited for in {}",
-                                symbols.name_at(*lock.names, lock.process_id, lock.busiest_caller));
-        const ProcessRecord* const process =
-            lock.names->find_process(lock.process_id, std::numeric_limits<int64_t>::max());
+        const auto known = [&](std::string text) {
+            return lock.kind == LockKind::monitor ? std::string("-") : text;
+        };
+        const double share = ratio(lock.contended_count, lock.acquired_count + lock.in_vain_count);
         out.put(fmt::format(
-            "{:>10}  {:>7}  {:>5.1f}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>7}  {} {} [{}]\n",
-            lock.acquired_count, lock.contended_count,
-            100 * ratio(lock.contended_count, lock.acquired_count + lock.in_vain_count),
-            time(static_cast<double>(lock.waited_ns)), time(ratio(lock.waited_ns, lock.contended_count)),
-            time(static_cast<double>(lock.max_waited_ns)), time(ratio(lock.held.total_ns, lock.held.count)),
-            time(static_cast<double>(lock.held.max_ns)), lock.thread_count, lock_kind_name(lock.kind),
-            escaped(name),
-            process == nullptr ? fmt::format("{}", lock.process_id)
-                               : fmt::format("{} {}", escaped(process->name), lock.process_id)));
+            "{:>10}  {:>7}  {:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>7}  {} {} [{}]\n",
+            known(fmt::to_string(lock.acquired_count)), lock.contended_count,
+            known(fmt::format("{:.1f}", 100 * share)), time(static_cast<double>(lock.waited_ns)),
+            time(ratio(lock.waited_ns, lock.contended_count)), time(static_cast<double>(lock.max_waited_ns)),
+            known(time(ratio(lock.held.total_ns, lock.held.count))),
+            known(time(static_cast<double>(lock.held.max_ns))), lock.thread_count, lock_kind_name(lock.kind),
+            lock_text(lock, symbols), process_text(lock)));
     }
+}
+
+void put_monitor_json(OutputBuffer& out, const LockUse& lock) {
+    out.put(fmt::format("{{\"kind\":\"monitor\",\"pid\":{},\"monitor\":{},\"name\":{},\"contended\":{},"
+                        "\"waited_ns\":{},\"max_waited_ns\":{},\"threads\":{},\"held_by\":{}}}\n",
+                        lock.process_id, lock.address, json_string(lock.class_name), lock.contended_count,
+                        lock.waited_ns, lock.max_waited_ns, lock.thread_count,
+                        lock.busiest_owner_count == 0 ? "null" : json_string(lock.busiest_owner)));
 }
 
 void put_json(OutputBuffer& out, const std::vector<LockUse>& locks, Symbols& symbols) {
     for (const LockUse& lock : locks) {
+        if (lock.kind == LockKind::monitor) {
+            put_monitor_json(out, lock);
+            continue;
+        }
         const std::string caller =
             lock.busiest_caller == 0
                 ? "null"
@@ -99,7 +129,8 @@ int run_contention(const ContentionOptions& options) {
         return complain(Error("{} has no events of locks. {}", options.trace, fmt::join(why_empty, " ")));
     if (!contention.has_lock_events())
         return complain(Error("{} has no events of locks.", options.trace)
-                            .hint("Record with `plumb record --preload pthread -o DIR -- COMMAND`."));
+                            .hint("Record with `plumb record --preload pthread -o DIR -- COMMAND`; of Java's "
+                                  "monitors with `plumb record --jvm`."));
     std::vector<LockUse> locks = contention.result();
     const std::size_t lock_count = locks.size();
     if (options.limit > 0 && locks.size() > options.limit) locks.resize(options.limit);
@@ -133,8 +164,8 @@ int run_contention(const ContentionOptions& options) {
 
 void add_contention(CLI::App& app) {
     auto options = std::make_shared<ContentionOptions>();
-    CLI::App* const command =
-        app.add_subcommand("contention", "Show which locks were waited for, of a trace with pthread events");
+    CLI::App* const command = app.add_subcommand(
+        "contention", "Show which locks were waited for, of a trace with pthread or jvm events");
     command->add_option("DIR", options->trace, "Folder that holds the trace")->required();
     command->add_option("-n,--limit", options->limit, "Show so many locks, the most waited for (0: all)")
         ->check(is_number("a number of locks"))

@@ -95,6 +95,15 @@ class Recorded(InFolder):
                              ("main", main["os_thread_id"], 1))
             self.assertEqual((entered[enter["id"]]["tid"], entered[enter["id"]]["monitor"]), (enter["tid"], enter["monitor"]))
             self.assertGreater(entered[enter["id"]]["waited_ns"], 0)
+        waited = [entered[enter["id"]]["waited_ns"] for enter in enters]
+        status, output, errors = run([PLUMB, "contention", "--json", "--limit", "0", self.trace])
+        self.assertEqual((status, errors), (0, ""))
+        (lock,) = [lock for lock in map(json.loads, output.splitlines()) if lock["name"] == "Deeds$Lock"]
+        self.assertEqual(lock, {"kind": "monitor", "pid": lock["pid"], "monitor": enters[0]["monitor"], "name": "Deeds$Lock",
+                                "contended": rounds, "waited_ns": sum(waited), "max_waited_ns": max(waited), "threads": rounds,
+                                "held_by": "main"})
+        status, output, errors = run([PLUMB, "contention", self.trace])
+        self.assertRegex(output, rf'(?m)^ +- +{rounds} +- .* - +- +{rounds}  monitor Deeds\$Lock #\d+, held by "main" \[java {lock["pid"]}\]$')
 
     def check_threads(self, events, count):
         expected = ["plain", "größe-ß", "поток", "线程二", "スレッド", "نسيج", "तार", "😀-𝕏", "half-\ufffd", "nul\\?inside", "x" * 5000]

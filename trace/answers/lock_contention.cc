@@ -12,6 +12,12 @@ const Step* find_step(const Plan& plan, std::string_view name) {
     return nullptr;
 }
 
+const Step* find_text(const Plan& plan, std::string_view name) {
+    for (const Step& step : plan.steps)
+        if ((step.kind == StepKind::string || step.kind == StepKind::text) && step.name == name) return &step;
+    return nullptr;
+}
+
 } // namespace
 
 const char* lock_kind_name(LockKind kind) {
@@ -20,6 +26,8 @@ const char* lock_kind_name(LockKind kind) {
         return "rwlock";
     case LockKind::spin:
         return "spin";
+    case LockKind::monitor:
+        return "monitor";
     default:
         return "mutex";
     }
@@ -34,6 +42,11 @@ struct LockContention::Fields : SkipVisitor {
         if (&step == meaning_.mode) mode = value;
         if (&step == meaning_.nature) nature = value;
     }
+    void text(const Step& step, std::string_view value) {
+        if (&step == meaning_.class_name) class_name = value;
+        if (&step == meaning_.owner_name) owner_name = value;
+    }
+    std::string_view class_name, owner_name;
     uint64_t address = 0, waited_ns = 0, caller = 0, mode = 0, nature = 0;
 
 private:
@@ -43,7 +56,7 @@ private:
 LockContention::LockContention(TraceReader& reader) : reader_(reader) {
     for (const auto& layout : reader.layouts()) {
         const std::size_t first = meanings_.size();
-        std::array<bool, 3> has_waits{};
+        std::array<bool, lock_kinds> has_waits{};
         for (const auto& info : layout->events()) {
             meanings_.push_back(meaning_of(*info));
             if (meanings_.back().action == Action::wait)
@@ -58,6 +71,7 @@ LockContention::Meaning LockContention::meaning_of(const EventInfo& info) {
     static constexpr std::pair<std::string_view, Action> actions[] = {
         {"init", Action::made},          {"wait", Action::wait},         {"acquired", Action::acquired},
         {"lock_failed", Action::failed}, {"released", Action::released}, {"unlock_failed", Action::refused}};
+    if (info.name.starts_with("jvm:")) return meaning_of_monitors(info);
     Meaning meaning;
     for (const LockKind kind : {LockKind::mutex, LockKind::rwlock, LockKind::spin}) {
         const std::string lock = lock_kind_name(kind);
@@ -77,6 +91,19 @@ LockContention::Meaning LockContention::meaning_of(const EventInfo& info) {
     return meaning;
 }
 
+LockContention::Meaning LockContention::meaning_of_monitors(const EventInfo& info) {
+    Meaning meaning;
+    meaning.kind = LockKind::monitor;
+    meaning.address = find_step(info.fields, "monitor");
+    meaning.waited_ns = find_step(info.fields, "waited_ns");
+    meaning.class_name = find_text(info.fields, "class_name");
+    meaning.owner_name = find_text(info.fields, "owner_name");
+    if (meaning.address == nullptr) return {};
+    if (info.name == "jvm:monitor_contended_enter") meaning.action = Action::wait;
+    if (info.name == "jvm:monitor_contended_entered") meaning.action = Action::acquired;
+    return meaning;
+}
+
 /* A trace without events of waiting has the times alone. */
 bool LockContention::ends_wait(Lock& lock, const Meaning& meaning, uint32_t thread_id, uint64_t waited_ns) {
     const bool waited = lock.waiting.erase(thread_id) > 0 || (!meaning.has_waits && waited_ns > 0);
@@ -93,6 +120,7 @@ void LockContention::acquire(Lock& lock, const Meaning& meaning, const Event& ev
     const bool waited = ends_wait(lock, meaning, thread, fields.waited_ns);
     const auto place = std::lower_bound(lock.threads.begin(), lock.threads.end(), thread);
     if (place == lock.threads.end() || *place != thread) lock.threads.insert(place, thread);
+    if (meaning.kind == LockKind::monitor) return; /* when it is given up is in no event */
     constexpr uint64_t mode_read = 0;
     if (meaning.kind == LockKind::rwlock && fields.mode == mode_read)
         lock.holds.acquire_shared(thread, event.time_ns);
@@ -111,6 +139,13 @@ static LockNature nature_of(LockKind kind, uint64_t value) {
     return value == 1 ? LockNature::recursive : value == 2 ? LockNature::checked : LockNature::unknown;
 }
 
+void LockContention::wait(Lock& lock, const Meaning& meaning, uint32_t thread_id, const Fields& fields) {
+    if (meaning.caller != nullptr) ++lock.callers[fields.caller];
+    if (!fields.owner_name.empty()) ++lock.owners[std::string(fields.owner_name)];
+    lock.waiting.insert(thread_id);
+    lock.holds.settle(thread_id);
+}
+
 void LockContention::apply(Lock& lock, const Meaning& meaning, const Event& event, const Fields& fields) {
     const uint32_t thread = event.thread_id;
     switch (meaning.action) {
@@ -121,9 +156,7 @@ void LockContention::apply(Lock& lock, const Meaning& meaning, const Event& even
         lock.waiting.clear();
         break;
     case Action::wait:
-        if (meaning.caller != nullptr) ++lock.callers[fields.caller];
-        lock.waiting.insert(thread);
-        lock.holds.settle(thread);
+        wait(lock, meaning, thread, fields);
         break;
     case Action::acquired:
         acquire(lock, meaning, event, fields);
@@ -157,6 +190,7 @@ void LockContention::add(const Event& event) {
     lock.use.names = &reader_.names_of(event);
     lock.use.process_id = process_id;
     lock.use.address = fields.address;
+    if (lock.use.class_name.empty()) lock.use.class_name = fields.class_name;
     apply(lock, meaning, event, fields);
 }
 
@@ -172,7 +206,12 @@ std::vector<LockUse> LockContention::result() const {
                 use.busiest_caller = caller;
                 use.busiest_caller_count = count;
             }
-        uses.push_back(use);
+        for (const auto& [owner, count] : lock.owners)
+            if (count > use.busiest_owner_count) {
+                use.busiest_owner = owner;
+                use.busiest_owner_count = count;
+            }
+        uses.push_back(std::move(use));
     }
     std::sort(uses.begin(), uses.end(), [](const LockUse& a, const LockUse& b) {
         if (a.waited_ns != b.waited_ns) return a.waited_ns > b.waited_ns;

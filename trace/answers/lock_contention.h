@@ -1,6 +1,7 @@
 /*
  * Which locks of a traced program are waited for: counts, times waited and times held for each mutex,
- * read/write lock and spin lock, from the events of the pthread probe (probes/pthread/events.h).
+ * read/write lock and spin lock, from the events of the pthread probe (probes/pthread/events.h), and the waits for each monitor
+ * of Java, from those of the agent for Java (probes/jvm/events.h), which tells of no others.
  *
  * A lock is named by recording, process and address; a lock made where another one was destroyed counts as the same.
  * Times come from the events themselves (waited) and from the time between them (held). A lock was waited for where
@@ -22,7 +23,8 @@
 
 namespace plumb {
 
-enum class LockKind : uint8_t { mutex, rwlock, spin };
+enum class LockKind : uint8_t { mutex, rwlock, spin, monitor };
+constexpr std::size_t lock_kinds = 4;
 const char* lock_kind_name(LockKind kind);
 
 struct LockUse {
@@ -30,8 +32,8 @@ struct LockUse {
     const TraceNames* names =
         nullptr; /* of the trace that spoke of it last: as long as the reader is there */
     uint32_t process_id = 0;
-    uint64_t address = 0;
-    uint64_t acquired_count = 0;
+    uint64_t address = 0;         /* of a monitor, its number */
+    uint64_t acquired_count = 0;  /* of a monitor, behind a wait */
     uint64_t released_count = 0;  /* and not refused */
     uint64_t contended_count = 0; /* waited for, whether in vain or not */
     uint64_t in_vain_count = 0;   /* a time-out, an error */
@@ -41,6 +43,10 @@ struct LockUse {
     uint64_t thread_count = 0;
     uint64_t busiest_caller = 0; /* the code that waited most often; 0: not known */
     uint64_t busiest_caller_count = 0;
+    std::string class_name; /* of a monitor: its object's */
+    std::string
+        busiest_owner; /* of a monitor: the thread that had it most often when another one began to wait */
+    uint64_t busiest_owner_count = 0;
 };
 
 class LockContention {
@@ -68,12 +74,15 @@ private:
         const Step* caller = nullptr;
         const Step* mode = nullptr;
         const Step* nature = nullptr;
+        const Step* class_name = nullptr;
+        const Step* owner_name = nullptr;
     };
     struct Lock {
         LockUse use;
         LockHolds holds;
         std::unordered_set<uint32_t> waiting; /* threads */
         std::unordered_map<uint64_t, uint64_t> callers;
+        std::map<std::string, uint64_t> owners;
         std::vector<uint32_t> threads; /* sorted */
     };
     struct Key {
@@ -91,6 +100,8 @@ private:
 
     struct Fields;
     static Meaning meaning_of(const EventInfo& info);
+    static Meaning meaning_of_monitors(const EventInfo& info);
+    static void wait(Lock& lock, const Meaning& meaning, uint32_t thread_id, const Fields& fields);
     static bool ends_wait(Lock& lock, const Meaning& meaning, uint32_t thread_id, uint64_t waited_ns);
     static void acquire(Lock& lock, const Meaning& meaning, const Event& event, const Fields& fields);
     static void fail(Lock& lock, const Meaning& meaning, const Event& event, const Fields& fields);
