@@ -5,6 +5,7 @@
 #   lib/plumb/tp-sync.o ...               the objects that applications link, by these names
 #   lib/plumb/libplumb-pthread.so         probes, for plumb record --preload
 #   lib/plumb/libplumb-jvm.so             the agent for Java, for plumb record --jvm; where a JDK was at hand
+#   lib/plumb/java/plumb.jar              java.util.logging, beside its libplumb-java.so; where a JDK was at hand
 #   lib/plumb/python/plumb_logging.py     Python's logging, beside its libplumb-python.so
 #   lib/plumb/lttng/liblttng-ust*.so.1    stand in for LTTng-UST where libplumb-lttng.so is preloaded
 #   lib/plumb/plumb-init                  for plumb boot
@@ -38,12 +39,16 @@ function(plumb_install_all)
         endif()
     endforeach()
     file(RELATIVE_PATH up /${PLUMB_OBJECTS_DIR} /${CMAKE_INSTALL_LIBDIR})
-    foreach(probe plumb-pthread plumb-jvm plumb-lttng plumb-python)
+    foreach(probe plumb-pthread plumb-jvm plumb-lttng plumb-python plumb-java)
         if(TARGET ${probe})
             set_target_properties(${probe} PROPERTIES INSTALL_RPATH "$ORIGIN/${up}")
             install(TARGETS ${probe} LIBRARY DESTINATION ${PLUMB_OBJECTS_DIR} NAMELINK_SKIP)
         endif()
     endforeach()
+    if(TARGET plumb-jar)
+        get_target_property(jar plumb-jar PLUMB_JAR_FILE)
+        install(FILES ${jar} DESTINATION ${PLUMB_OBJECTS_DIR}/java)
+    endif()
     if(TARGET plumb-python)
         install(FILES ${PROJECT_SOURCE_DIR}/probes/python/plumb_logging.py DESTINATION ${PLUMB_OBJECTS_DIR}/python)
     endif()

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+# cmake-once
+"""Records of java.util.logging become events: each with its level, fields in any script, and none while it is off."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+from recorded_program import BUILD, PLUMB, leave_out_if_sanitized  # noqa: E402
+
+SOURCE = Path(os.environ["PLUMB_SOURCE_DIR"]).resolve()
+JAR = BUILD / "probes/java/java/plumb.jar"
+if not JAR.exists() or not shutil.which("javac"):
+    print("skipped: no JDK, or none when this was built (openjdk-17-jdk-headless)")
+    sys.exit(77)
+
+PROGRAM = r"""
+import java.util.logging.*;
+import plumb.logging.PlumbHandler;
+
+public class Logs {
+    static final Logger log = Logger.getLogger("shop.orders");
+
+    static class Between extends Level {
+        Between(int value) { super("between", value); }
+    }
+
+    static class Told {
+        public String toString() {
+            System.out.println("asked");
+            return "told";
+        }
+    }
+
+    public static void main(String[] words) throws Exception {
+        final PlumbHandler handler = new PlumbHandler();
+        log.setUseParentHandlers(false);
+        log.setLevel(Level.ALL);
+        log.addHandler(handler);
+        switch (words[0]) {
+            case "levels":
+                for (int level : new int[] {1200, 1000, 950, 900, 800, 750, 700, 600, 500, 400, 300, 100})
+                    log.log(new Between(level), "at {0}", level);
+                break;
+            case "fields":
+                final Thread thread = new Thread(() -> log.logp(Level.INFO, "Größe", "計る", "小さい 🙂 \ud800 {0}", "ß"), "Köchin");
+                thread.start();
+                thread.join();
+                log.log(Level.SEVERE, "lost", new IllegalStateException("why"));
+                log.info((String) null);
+                log.info("x".repeat(30000) + "я".repeat(2000) + "end");
+                handler.setFormatter(new Formatter() {
+                    public String format(LogRecord record) { return "<" + record.getMessage() + ">"; }
+                });
+                log.info("formatted");
+                break;
+            case "off":
+                log.log(Level.FINE, "{0}", new Told());
+                log.log(Level.SEVERE, "{0}", new Told());
+                System.out.println(PlumbHandler.isOn(Level.FINE) + " " + PlumbHandler.isOn(Level.SEVERE));
+                break;
+            case "many":
+                final Thread[] threads = new Thread[8];
+                for (int i = 0; i < threads.length; i++) {
+                    final int number = i;
+                    threads[i] = new Thread(() -> {
+                        for (int j = 0; j < 20000; j++) log.log(Level.INFO, "t" + number + " " + j);
+                    });
+                }
+                for (Thread each : threads) each.start();
+                for (Thread each : threads) each.join();
+                break;
+            default:
+        }
+    }
+}
+"""
+
+
+class JavaLogging(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.classes = Path(tempfile.mkdtemp(prefix="plumb-test-"))
+        cls.addClassCleanup(shutil.rmtree, cls.classes)
+        (cls.classes / "Logs.java").write_text(PROGRAM)
+        subprocess.run(["javac", "-encoding", "UTF-8", "-cp", JAR, "-d", cls.classes, cls.classes / "Logs.java"], check=True)
+
+    def setUp(self):
+        self.trace = Path(tempfile.mkdtemp(prefix="plumb-test-")) / "trace"
+        self.addCleanup(shutil.rmtree, self.trace.parent)
+
+    def java(self, *words, classes=None, name="Logs", options=()):
+        return ["java", "-Xshare:auto", *options, "-cp", f"{JAR}:{classes or self.classes}", name, *words]
+
+    def record(self, what, *options):
+        done = subprocess.run([PLUMB, "record", "-q", "-o", self.trace, *(options or ("-e", "java:*")), "--", *self.java(what)],
+                              capture_output=True, text=True, timeout=200, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.said = done.stdout
+        shown = subprocess.run([PLUMB, "view", "--json", self.trace], capture_output=True, text=True, timeout=100, check=True)
+        return [json.loads(line) for line in shown.stdout.splitlines()]
+
+    def test_each_level_is_an_event(self):
+        events = self.record("levels")
+        self.assertEqual([(event["event"], event["fields"]["level"], event["fields"]["message"]) for event in events], [
+            (f"java:{name}", level, f"at {level:,}") for name, level in
+            (("severe", 1200), ("severe", 1000), ("warning", 950), ("warning", 900), ("info", 800), ("config", 750), ("config", 700),
+             ("fine", 600), ("fine", 500), ("finer", 400), ("finest", 300), ("finest", 100))])
+
+    def test_levels_are_chosen(self):
+        events = self.record("levels", "-e", "java:*", "--log-level", "warning")
+        self.assertEqual([event["fields"]["level"] for event in events], [1200, 1000, 950, 900])
+
+    def test_fields(self):
+        small, lost, nothing, long, formatted = [event["fields"] for event in self.record("fields")]
+        self.assertEqual(small["message"], "小さい 🙂 ? ß")
+        self.assertEqual((small["logger"], small["thread"], small["class_name"], small["method"]),
+                         ("shop.orders", "Köchin", "Größe", "計る"))
+        self.assertRegex(lost["message"], r"\Alost\njava\.lang\.IllegalStateException: why\n\tat Logs\.main\(Logs\.java:\d+\)\Z")
+        self.assertEqual((lost["thread"], lost["class_name"], lost["method"]), ("main", "Logs", "main"))
+        self.assertEqual(nothing["message"], "")
+        self.assertEqual(long["message"], "x" * 30000 + "я" * 2000 + "end")
+        self.assertEqual(formatted["message"], "<formatted>")
+
+    def test_what_is_off_is_not_formatted(self):
+        events = self.record("off", "-e", "java:severe")
+        self.assertEqual([event["fields"]["message"] for event in events], ["told"])
+        self.assertEqual(self.said, "asked\nfalse true\n")
+        done = subprocess.run(self.java("off"), capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "false false\n", ""))
+
+    def test_many_threads(self):
+        events = self.record("many", "-e", "java:*", "--mode", "block")
+        self.assertEqual(len(events), 160000)
+        for who in range(8):
+            own = [event["fields"]["message"] for event in events if event["fields"]["message"].startswith(f"t{who} ")]
+            self.assertEqual(own, [f"t{who} {i}" for i in range(20000)])
+
+    def test_the_example_of_the_docs(self):
+        (example,) = re.findall(r"^```java\n(.*?)^```$", (SOURCE / "docs/java-logging.md").read_text(), re.MULTILINE | re.DOTALL)
+        folder = self.trace.parent
+        (folder / "Shop.java").write_text(example)
+        subprocess.run(["javac", "-cp", JAR, "-d", folder, folder / "Shop.java"], check=True)
+        subprocess.run([PLUMB, "record", "-q", "-o", self.trace, "-e", "java:*", "--", *self.java(classes=folder, name="Shop")],
+                       capture_output=True, timeout=100, check=True)
+        shown = subprocess.run(["babeltrace2", self.trace], capture_output=True, text=True, timeout=100, check=True)
+        (line,) = [line for line in shown.stdout.splitlines() if " java:" in line]
+        for part in ("java:warning: ", 'logger = "shop"', 'message = "only 3 left"', "level = 900", 'thread = "main"',
+                     'class_name = "Shop"', 'method = "main"'):
+            self.assertIn(part, line)
+
+    def test_by_properties_alone(self):
+        properties = self.trace.parent / "logging.properties"
+        properties.write_text("handlers = plumb.logging.PlumbHandler\n.level = FINE\n")
+        (self.trace.parent / "Plain.java").write_text(
+            'public class Plain { public static void main(String[] words) { java.util.logging.Logger.getLogger("plain").fine("said"); } }')
+        subprocess.run(["javac", "-d", self.trace.parent, self.trace.parent / "Plain.java"], check=True)
+        subprocess.run([PLUMB, "record", "-q", "-o", self.trace, "-e", "java:fine", "--",
+                        *self.java(classes=self.trace.parent, name="Plain",
+                                   options=(f"-Djava.util.logging.config.file={properties}",))], timeout=100, check=True)
+        shown = subprocess.run([PLUMB, "view", self.trace], capture_output=True, text=True, timeout=100, check=True)
+        self.assertIn('message = "said"', shown.stdout)
+
+    def test_without_the_library_it_says_where_it_looked(self):
+        jar = shutil.copy(JAR, self.trace.parent)
+        done = subprocess.run(["java", "-cp", f"{jar}:{self.classes}", "Logs", "off"], capture_output=True, text=True, timeout=100,
+                              check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"libplumb-java.so is none of [{self.trace.parent}/libplumb-java.so, ", done.stderr)
+        self.assertIn("PLUMB_PROBE_DIR", done.stderr)
+
+
+if __name__ == "__main__":
+    leave_out_if_sanitized()
+    unittest.main()
