@@ -12,6 +12,7 @@
 #include "cli/stat_options.h"
 #include "cli/why_empty.h"
 #include "consumerd/channel/count_reader.h"
+#include "consumerd/control/rule_filters.h"
 #include "consumerd/control/session.h"
 
 #include <cstdint>
@@ -51,6 +52,7 @@ private:
     void close();
     Status say_result();
     WhyEmpty why_nothing() const;
+    std::vector<LeftOut> left_out() const;
     void take_report(const Result<Report>& report);
     std::uint64_t elapsed_ns() const;
 

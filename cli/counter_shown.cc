@@ -2,6 +2,7 @@
 #include "base/output_buffer.h"
 #include "cli/counter.h"
 #include "cli/output.h"
+#include "cli/record_summary.h"
 #include "cli/status_line.h"
 #include "cli/why_empty.h"
 
@@ -67,6 +68,15 @@ void Counter::draw(const std::string& text) {
     lines_drawn_ = static_cast<std::size_t>(std::count(shown.begin(), shown.end(), '\n'));
 }
 
+/* Events that were wanted, and that no filter can be true of. */
+std::vector<LeftOut> Counter::left_out() const {
+    const auto rules = rules_of(options_.what);
+    std::vector<EventDescription> events;
+    for (const CountsOfEvent& event : taken_.events)
+        events.push_back(event.event->description);
+    return rules ? left_out_by_filters(*rules, events) : std::vector<LeftOut>();
+}
+
 /* Where a pattern can not match, and not only has not, that is a mistake. */
 WhyEmpty Counter::why_nothing() const {
     const RecordOptions& what = options_.what;
@@ -86,6 +96,8 @@ WhyEmpty Counter::why_nothing() const {
     facts.recorded = facts.begun;
     for (const CountsOfEvent& event : taken_.events)
         facts.on.insert(event.event->description.full_name());
+    for (const LeftOut& each : left_out())
+        facts.is_any_left_out |= facts.on.erase(each.event) != 0;
     facts.has_filters =
         !what.filter.empty() || std::any_of(what.event_conditions.begin(), what.event_conditions.end(),
                                             [](const std::string& condition) { return !condition.empty(); });
@@ -99,6 +111,13 @@ Status Counter::say_result() {
     const WhyEmpty why = why_nothing();
     could_never_match_ = why.could_never_match;
     std::vector<std::string> notes = why.lines;
+    if (std::string lines = left_out_text(left_out()); !lines.empty()) {
+        lines.pop_back();
+        if (why.could_never_match)
+            result_.problems.push_back(lines);
+        else
+            notes.push_back(lines);
+    }
     const std::vector<std::string> of_fields = notes_on_fields(taken_, options_);
     notes.insert(notes.end(), of_fields.begin(), of_fields.end());
     if (taken_.not_counted != 0)

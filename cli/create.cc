@@ -7,12 +7,10 @@
 #include "cli/record_options.h"
 #include "cli/session_commands.h"
 #include "cli/shared_options.h"
+#include "consumerd/daemon/client.h"
 #include "consumerd/daemon/session_description.h"
 #include "consumerd/places/other_users.h"
 
-#include <fmt/chrono.h>
-
-#include <ctime>
 #include <filesystem>
 #include <memory>
 
@@ -29,9 +27,7 @@ std::string absolute_output(const CreateWords& words) {
     std::string path = words.options.directory;
     while (path.size() > 1 && path.back() == '/')
         path.pop_back();
-    if (path.empty())
-        path = fmt::format("plumb-trace-{}-{:%Y%m%d-%H%M%S}", words.session.session,
-                           fmt::localtime(std::time(nullptr)));
+    if (path.empty()) path = new_output_of(words.session.session);
     std::error_code failed;
     const std::filesystem::path absolute = std::filesystem::absolute(path, failed);
     return failed ? path : absolute.lexically_normal().string();

@@ -87,16 +87,22 @@ std::uint32_t innermost_number(std::uint32_t process_id) {
     return static_cast<std::uint32_t>(std::strtoul(numbers.c_str() + last + 1, nullptr, 10));
 }
 
-bool maps_file_named(std::uint32_t process_id, std::string_view name) {
+Result<bool> maps_file_named(std::uint32_t process_id, std::string_view name) {
     const auto maps = read_small_file(fmt::format("/proc/{}/maps", process_id));
-    return maps && maps->find(name) != std::string::npos;
+    if (!maps) return maps.error();
+    return maps->find(name) != std::string::npos;
 }
 
 /* SIGQUIT asks a JVM to listen, if the file is there. One that does not attach answers with a list of its threads on its
  * output, one without a handler ends. */
 Status may_be_asked(std::uint32_t process_id) {
-    if (!maps_file_named(process_id, "/libjvm.so"))
-        return Error("Process {} is no Java virtual machine: it has no libjvm.so.", process_id);
+    const auto is_jvm = maps_file_named(process_id, "/libjvm.so");
+    if (!is_jvm && (is_jvm.error().number() == EACCES || is_jvm.error().number() == EPERM))
+        return is_jvm.error()
+            .with("Whether process {} is a Java virtual machine can not be seen", process_id)
+            .hint("Record it as its own user, or as root.");
+    if (!is_jvm) return is_jvm.error().with("Process {}", process_id);
+    if (!*is_jvm) return Error("Process {} is no Java virtual machine: it has no libjvm.so.", process_id);
     const auto status = process_status(process_id);
     if (!status) return status.error();
     if (!catches(*status, SIGQUIT))
@@ -196,7 +202,7 @@ Result<std::string> java_tool_options(const char* inherited) {
 }
 
 bool has_jvm_agent(std::uint32_t process_id) {
-    return maps_file_named(process_id, "/libplumb-jvm.so");
+    return maps_file_named(process_id, "/libplumb-jvm.so").value_or(false);
 }
 
 Status attach_jvm_agent(std::uint32_t process_id) {

@@ -291,6 +291,12 @@ std::vector<std::string> missing_from(const std::string& opened, const TraceRead
     for (const std::string& folder : reader.closed())
         lines.push_back(fmt::format("{} could not be read: {}. What it holds is not shown.", escaped(folder),
                                     errno_text(EACCES)));
+    for (const std::string& folder : reader.bare())
+        lines.push_back(
+            fmt::format("{} has a summary, and no trace (no metadata in it): none was written, for "
+                        "which there may have been no room, or it is gone. summary.json there says "
+                        "what was recorded.",
+                        escaped(folder)));
     for (const std::string& problem : reader.problems())
         lines.push_back(escaped(problem));
     if (losses.unknown_events > 0)

@@ -115,6 +115,22 @@ plumb::Status check_command(const CLI::App& app, int argc, char** argv) {
         .hint("{}`plumb --help` lists them.", other);
 }
 
+/* "--rotate=10s" is not taken for --rotate. */
+void forbid_values_of_flags(CLI::App& app) {
+    for (CLI::Option* const option : app.get_options([](const CLI::Option*) { return true; }))
+        if (option->get_items_expected_max() == 0) option->disable_flag_override();
+    for (CLI::App* const command : app.get_subcommands([](CLI::App*) { return true; }))
+        forbid_values_of_flags(*command);
+}
+
+/* As CLI11 says it, and as a person would. */
+std::string in_plain_words(const std::string& complaint) {
+    constexpr std::string_view override = " was given a disallowed flag override";
+    const std::size_t at = complaint.find(override);
+    if (at == std::string::npos) return complaint;
+    return "--" + complaint.substr(0, at) + " takes no value" + complaint.substr(at + override.size());
+}
+
 /* The whole command line, from its words to the exit status. */
 int run(int argc, char** argv) {
     CLI::App app("Plumb records what programs and the kernel do, with little cost to them.", "plumb");
@@ -122,6 +138,7 @@ int run(int argc, char** argv) {
     app.require_subcommand(0, 1);
     app.failure_message(CLI::FailureMessage::simple);
     plumb::Command::add_all(app);
+    forbid_values_of_flags(app);
     if (const plumb::Status known = check_command(app, argc, argv); !known) {
         plumb::complain(known.error());
         return 2;
@@ -135,7 +152,8 @@ int run(int argc, char** argv) {
         std::ostringstream help, complaint;
         const int status = app.exit(wrong, help, complaint);
         plumb::put_out(help.str());
-        if (!complaint.str().empty()) plumb::put_error("plumb: " + plumb::without_controls(complaint.str()));
+        if (!complaint.str().empty())
+            plumb::put_error("plumb: " + plumb::without_controls(in_plain_words(complaint.str())));
         return status == 0 ? 0 : 2;
     } catch (const std::bad_alloc&) {
         plumb::put_error("plumb: Memory ran out (`ulimit -v`, `-d`, or a memory limit of the container?).\n");

@@ -103,29 +103,6 @@ Json unreachable_json(const std::vector<Unreachable>& processes) {
     return list;
 }
 
-/* Of those that lack the same, one line. */
-std::string left_out_text(const std::vector<LeftOut>& left_out) {
-    constexpr std::size_t names_max = 8;
-    std::map<std::vector<std::string>, std::vector<std::string>> by_missing;
-    for (const LeftOut& each : left_out)
-        by_missing[each.missing].push_back(each.event);
-    std::string text;
-    for (const auto& [missing, events] : by_missing) {
-        const bool is_one = events.size() == 1;
-        const std::size_t named = std::min(events.size(), names_max);
-        std::string names = fmt::format(
-            "{}", fmt::join(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(named), ", "));
-        if (named < events.size()) names += fmt::format(" and {} more", events.size() - named);
-        text +=
-            fmt::format("{} {} left out: {}\n", escaped(names), is_one ? "was" : "were",
-                        missing.empty() ? "no filter can be true of it."
-                                        : fmt::format("the filter asks for {}, which {} not have.",
-                                                      escaped(fmt::format("{}", fmt::join(missing, ", "))),
-                                                      is_one ? "it does" : "they do"));
-    }
-    return text;
-}
-
 Json left_out_json(const std::vector<LeftOut>& left_out) {
     Json list = Json::array();
     for (const LeftOut& each : left_out)
@@ -157,6 +134,28 @@ std::string removed_text(const RemovedChunks& removed) {
 }
 
 } // namespace
+
+std::string left_out_text(const std::vector<LeftOut>& left_out) {
+    constexpr std::size_t names_max = 8;
+    std::map<std::vector<std::string>, std::vector<std::string>> by_missing;
+    for (const LeftOut& each : left_out)
+        by_missing[each.missing].push_back(each.event);
+    std::string text;
+    for (const auto& [missing, events] : by_missing) {
+        const bool is_one = events.size() == 1;
+        const std::size_t named = std::min(events.size(), names_max);
+        std::string names = fmt::format(
+            "{}", fmt::join(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(named), ", "));
+        if (named < events.size()) names += fmt::format(" and {} more", events.size() - named);
+        text +=
+            fmt::format("{} {} left out: {}\n", escaped(names), is_one ? "was" : "were",
+                        missing.empty() ? "no filter can be true of it."
+                                        : fmt::format("the filter asks for {}, which {} not have.",
+                                                      escaped(fmt::format("{}", fmt::join(missing, ", "))),
+                                                      is_one ? "it does" : "they do"));
+    }
+    return text;
+}
 
 std::string summary_text(const RecordSummary& summary) {
     const DrainTotals& totals = summary.totals;

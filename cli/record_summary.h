@@ -64,6 +64,8 @@ struct RecordSummary {
     }
 };
 
+/* A line for those that lack the same. */
+std::string left_out_text(const std::vector<LeftOut>& left_out);
 std::string summary_text(const RecordSummary& summary);
 std::string summary_json(const RecordSummary& summary);
 Status store_summary(const RecordSummary& summary);

@@ -7,6 +7,12 @@
 #include "consumerd/daemon/client.h"
 #include "consumerd/daemon/session_description.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 
@@ -18,6 +24,28 @@ struct SaveWords {
     std::string file;
 };
 
+/* Into a terminal, a FIFO or another device, as a shell's `>` would. */
+Status write_into(const std::string& path, std::string_view text) {
+    const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+    if (!file.is_open()) return Error::from_errno(errno, "Could not open {}", path);
+    while (!text.empty()) {
+        const ssize_t written = ::write(file.get(), text.data(), text.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return Error::from_errno(errno, "Could not write to {}", path);
+        text.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return ok();
+}
+
+/* What a link leads to is written, and the link stays; nothing but a regular file is replaced. */
+Status keep(const std::string& path, std::string_view text) {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0) return replace_file(path, text);
+    if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) return write_into(path, text);
+    const std::unique_ptr<char, void (*)(void*)> target(::realpath(path.c_str(), nullptr), std::free);
+    return replace_file(target ? target.get() : path, text);
+}
+
 int run_save(const SaveWords& words) {
     const auto answer = ask_daemon("save", {{"session", words.session.session}}, say_error);
     if (!answer) return complain(answer.error());
@@ -27,7 +55,7 @@ int run_save(const SaveWords& words) {
         put_out(text);
         return 0;
     }
-    if (Status stored = replace_file(words.file, text); !stored) return complain(stored.error());
+    if (Status stored = keep(words.file, text); !stored) return complain(stored.error());
     if (words.session.json) put_out(Json{{"file", words.file}}.dump(2) + "\n");
     return 0;
 }

@@ -94,7 +94,7 @@ bool warn_about_losses(const std::string& trace, const TraceReader& reader, bool
         warn(fmt::format("{} events have fields that reach beyond their end.", grouped(damaged_events)));
     /* The last packet of a trace that is still written may be on its way. */
     return (losses.damaged_packets == 0 || is_being_written(trace)) && damaged_events == 0 &&
-           losses.unknown_events == 0 && reader.closed().empty() &&
+           losses.unknown_events == 0 && reader.closed().empty() && reader.bare().empty() &&
            recorded_losses(trace, reader).missing_files.empty();
 }
 

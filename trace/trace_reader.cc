@@ -30,6 +30,7 @@ struct FoundTraces {
     std::vector<std::string> folders; /* each with a trace */
     std::vector<std::string> aside;   /* not looked into */
     std::vector<std::string> closed;  /* nor these, which may not be read */
+    std::vector<std::string> bare;    /* nor these, which have a summary and no trace */
 };
 
 /* Whoever may not list one, or not reach what is in it, can not tell that there is no trace. */
@@ -59,6 +60,7 @@ Result<std::vector<fs::path>> folders_in(const fs::path& folder) {
 
 Status look_through(const fs::path& folder, int depth, FoundTraces& found) {
     std::error_code ignored;
+    const std::size_t found_before = found.folders.size() + found.closed.size();
     if (is_closed(folder))
         found.closed.push_back(folder.string());
     else if (fs::is_regular_file(folder / "metadata", ignored))
@@ -72,6 +74,9 @@ Status look_through(const fs::path& folder, int depth, FoundTraces& found) {
         else if (Status looked = look_through(each, depth + 1, found); !looked)
             return looked;
     }
+    if (found.folders.size() + found.closed.size() == found_before &&
+        fs::is_regular_file(folder / "summary.json", ignored))
+        found.bare.push_back(folder.string());
     return ok();
 }
 
@@ -96,6 +101,7 @@ Result<FoundTraces> find_traces(const std::string& path) {
     std::sort(found.folders.begin(), found.folders.end());
     std::sort(found.aside.begin(), found.aside.end());
     std::sort(found.closed.begin(), found.closed.end());
+    std::sort(found.bare.begin(), found.bare.end());
     return found;
 }
 
@@ -141,6 +147,7 @@ Result<TraceReader> TraceReader::open_once(const std::string& path) {
     TraceReader reader;
     reader.aside_ = std::move(found->aside);
     reader.closed_ = std::move(found->closed);
+    reader.bare_ = std::move(found->bare);
     for (const std::string& folder : found->folders)
         if (Status added = reader.add_folder(folder); !added) return added.error();
     if (Status prepared = reader.prepare(); !prepared) return prepared.error();

@@ -106,6 +106,8 @@ public:
     const std::vector<std::string>& aside() const { return aside_; }
     /* Folders that may not be read, and may hold more. */
     const std::vector<std::string>& closed() const { return closed_; }
+    /* Folders that have a summary and no trace: it was not written, or is gone. */
+    const std::vector<std::string>& bare() const { return bare_; }
     const std::vector<std::unique_ptr<StreamReader>>& streams() const { return streams_; }
 
     /* Of all streams in which something is missing. Before the first next(). */
@@ -143,7 +145,7 @@ private:
     void sift_down();
 
     std::vector<std::unique_ptr<TraceLayout>> layouts_;
-    std::vector<std::string> folders_, aside_, closed_;
+    std::vector<std::string> folders_, aside_, closed_, bare_;
     std::vector<const EventInfo*> event_infos_;
     std::vector<MappedRegion> files_;
     std::vector<std::unique_ptr<StreamReader>> streams_;

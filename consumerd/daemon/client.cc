@@ -6,15 +6,19 @@
 #include "consumerd/daemon/daemon_folder.h"
 #include "consumerd/daemon/descriptor_limit.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 
 namespace plumb {
 namespace {
@@ -23,6 +27,17 @@ namespace {
 constexpr std::uint64_t start_patience_ns = 10'000'000'000, again_ns = 1'000'000'000;
 constexpr unsigned look_us = 5'000;
 constexpr const char* program_name = "plumb-consumerd";
+
+/* What somebody's shell has set for itself, and the daemon is not to keep. Of what it may raise. */
+void forget_shell() {
+    ::umask(022);
+    for (const auto resource : {RLIMIT_FSIZE, RLIMIT_CPU, RLIMIT_AS, RLIMIT_DATA}) {
+        rlimit limit{};
+        if (::getrlimit(resource, &limit) != 0) continue;
+        limit.rlim_cur = limit.rlim_max;
+        (void)::setrlimit(resource, &limit);
+    }
+}
 
 /* In a process that is nobody's child, so that nobody has to wait for it, and in a session of its own, so that no terminal ends
  * it. Between fork() and exec() only what a program with threads may do there. */
@@ -38,6 +53,7 @@ Status start_daemon(const std::string& program) {
             ::dup2(nothing, standard);
         close_files_from(STDERR_FILENO + 1);
         if (::chdir("/") != 0) ::_exit(1);
+        forget_shell();
         sigset_t none;
         ::sigemptyset(&none);
         ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -147,6 +163,10 @@ Result<Json> ask_daemon(const std::string& command, Json request, const Patience
     Json whole = {{"command", command}};
     whole.update(request);
     const std::string text = text_of(whole);
+    if (!is_utf8(whole))
+        return Error("What was asked for has bytes that are no UTF-8, and messages to {} have none.",
+                     program_name)
+            .hint("Give files and sessions other names.");
     if (text.size() > request_bytes_max)
         return Error("That is too much for one request: {} bytes, where {} are possible.", text.size(),
                      request_bytes_max);
@@ -161,6 +181,17 @@ Result<Json> ask_daemon(const std::string& command, Json request, const Patience
     return Error("There is no session {}.", session ? *session : "")
         .hint("`plumb create` makes one.")
         .as(ENOENT);
+}
+
+std::string new_output_of(const std::string& session) {
+    const std::string name =
+        fmt::format("plumb-trace-{}-{:%Y%m%d-%H%M%S}", session, fmt::localtime(std::time(nullptr)));
+    constexpr int most = 1000;
+    std::string path = name;
+    struct stat info {};
+    for (int number = 2; number < most && ::lstat(path.c_str(), &info) == 0; number++)
+        path = fmt::format("{}-{}", name, number);
+    return path;
 }
 
 std::vector<std::string> described_sessions() {

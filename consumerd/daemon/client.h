@@ -20,6 +20,10 @@ namespace plumb {
 Result<Json> ask_daemon(const std::string& command, Json request = Json::object(),
                         const Patience::Say& say = {});
 
+/* Where the trace of a session will be if nobody says: "plumb-trace-NAME-20240131-235959", with a number behind it if that is
+ * there already. */
+std::string new_output_of(const std::string& session);
+
 /* Of sessions that have a description; no daemon is asked. */
 std::vector<std::string> described_sessions();
 

@@ -70,6 +70,15 @@ std::string text_of(const Json& message) {
     return message.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+bool is_utf8(const Json& message) {
+    try {
+        (void)message.dump();
+        return true;
+    } catch (const Json::type_error&) {
+        return false;
+    }
+}
+
 Json good_answer(Json result) {
     Json answer = {{"ok", true}};
     answer.update(result);

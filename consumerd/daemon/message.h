@@ -51,7 +51,9 @@ private:
 };
 
 /* On one line; bytes of names that are no text are replaced. */
+/* Bytes that are no UTF-8 become U+FFFD; whether there are none: */
 std::string text_of(const Json& message);
+bool is_utf8(const Json& message);
 /* An object, not nested deeper than anything that is meant. */
 Result<Json> parse_message(std::string_view text);
 

@@ -5,10 +5,7 @@
 
 #include <plumb/session.h>
 
-#include <fmt/chrono.h>
-
 #include <cerrno>
-#include <ctime>
 #include <filesystem>
 #include <new>
 #include <string>
@@ -73,9 +70,7 @@ int change(plumb_control* control, const char* command, const char* name, const 
 Json description_of(const char* name, const plumb_session_options& options) {
     std::error_code failed;
     std::string output = text(options.output);
-    if (output.empty())
-        output =
-            fmt::format("plumb-trace-{}-{:%Y%m%d-%H%M%S}", text(name), fmt::localtime(std::time(nullptr)));
+    if (output.empty()) output = plumb::new_output_of(text(name));
     Json object = {{"format", 1},
                    {"name", text(name)},
                    {"output", std::filesystem::absolute(output, failed).lexically_normal().string()}};

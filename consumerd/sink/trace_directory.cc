@@ -237,7 +237,7 @@ Result<TraceDirectory> TraceDirectory::claim(const std::string& as_given, bool f
             return Error::from_errno(errno, "Could not make the trace directory {}", path);
         if (!is_new && !force)
             return Error("{} exists already.", path)
-                .hint("Choose another directory with -o, or replace an old trace with --force.")
+                .hint("Choose another directory with -o; `plumb record --force` replaces an old trace.")
                 .as(EEXIST);
         auto folder = Folder::open(path);
         if (!folder && folder.error().number() == ENOENT) continue;

@@ -67,6 +67,10 @@ class Refused(unittest.TestCase):
         self.refused("a buffer holds something", "record", "-k", "sched", "--kernel-buffer-size", "0", "--", "true")
         self.refused("nothing can be recorded in no time", "record", "--duration", "0", "--", "true")
 
+    def test_flags_take_no_value(self):
+        self.refused("--rotate takes no value", "record", "--rotate=10s", "--", "true")
+        self.refused("--json takes no value", "view", "--json=0", ".")
+
     def test_options_that_there_are_not(self):
         """They are no commands: one that is called so would be run with what follows as its arguments."""
         for option in ("--nosuch", "-x", "--event-s", "-0"):

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -356,6 +357,35 @@ class Sessions(SessionTest):
                             ({"subbuf_count": 3}, "3 sub-buffers are not possible"), ({"name": "../x"}, "can not be the name")):
             saved.write_text(json.dumps({**written, **change}))
             self.assertIn(why, plumb("load", saved, status=1).stderr)
+
+    def test_save_replaces_nothing_but_files(self):
+        self.create("web")
+        text = plumb("save", "web").stdout
+        fifo, target, link = (self.folder / name for name in ("fifo", "target", "link"))
+        os.mkfifo(fifo)
+        with subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE, text=True) as reader:
+            plumb("save", "web", fifo)
+            self.assertEqual(reader.communicate(timeout=60)[0], text)
+        self.assertTrue(stat.S_ISFIFO(fifo.lstat().st_mode))
+        target.write_text("before")
+        link.symlink_to(target)
+        plumb("save", "web", link)
+        self.assertTrue(link.is_symlink())
+        self.assertEqual(target.read_text(), text)
+        plumb("save", "web", "/dev/null")
+        self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
+        self.assertIn("No space left", plumb("save", "web", "/dev/full", status=1).stderr)
+
+    def test_a_name_for_the_trace_that_is_free(self):
+        here = os.getcwd()
+        self.addCleanup(os.chdir, here)
+        os.chdir(self.folder)
+        made = set()
+        for _ in range(3):
+            made.add(plumb("create", "web").stdout)
+            plumb("destroy", "web")
+        self.assertEqual(len(made), 3)
+        self.assertIn("no UTF-8", plumb("create", "web", "-o", os.fsdecode(b"a\xff"), status=1).stderr)
 
     def test_what_makes_no_sense_is_refused(self):
         self.assertIn("There is no session web. `plumb create` makes one.", plumb("start", "web", status=1).stderr)

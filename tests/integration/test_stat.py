@@ -373,6 +373,8 @@ int main(int argc, char** argv) {
                 (["--hist", "price", "-e", "shop:order"], 1, "price of shop:order is f64: --hist takes integers. --sum adds"),
                 (["--sum", "path", "-e", "shop:order"], 1, "path of shop:order is string: --sum takes numbers. --by counts"),
                 (["-e", "nosuch:*"], 1, "No event of "),
+                (["-e", "shop:order if nosuch == 1"], 1, "shop:order was left out: the filter asks for nosuch, which it does not have."),
+                (["-e", "shop:order", "--filter", "path == 1"], 1, "shop:order was left out: no filter can be true of it."),
                 (["--interval", "1ms"], 2, "--interval 1ms is less than 10ms"),
                 (["--keys", "0"], 2, "--keys"),
                 (["--filter", "id >"], 2, "--filter"),

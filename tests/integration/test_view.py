@@ -282,6 +282,15 @@ class Manners(unittest.TestCase):
         self.assertIn("is not a folder", plumb("view", "/bin/sh", status=1).stderr)
         self.assertEqual(plumb("view", status=2).stdout, "")
 
+    def test_a_chunk_without_its_trace_is_told(self):
+        with tempfile.TemporaryDirectory() as name:
+            shutil.copytree(shop, pathlib.Path(name) / "chunk-1")
+            (pathlib.Path(name) / "chunk-2").mkdir()
+            (pathlib.Path(name) / "chunk-2/summary.json").write_text("{}")
+            done = plumb("view", name, status=1)
+            self.assertEqual(len(done.stdout.splitlines()), len(view(shop)))
+            self.assertIn(f"{name}/chunk-2 has a summary, and no trace", done.stderr)
+
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_a_folder_that_may_not_be_read(self):
         """It may well hold a trace: who is told that there is none looks for it elsewhere."""
