@@ -28,7 +28,8 @@ constexpr std::pair<const char*, const char*> advice_for[] = {
     {"too_large", "longer than 65,528 bytes, or than a quarter of a sub-buffer: where sub-buffers are "
                   "smaller than 256K, a larger "
                   "--subbuf-size helps"},
-    {"contended", "no ring was free (without restartable sequences), or no buffer for large events"},
+    {"contended", "no ring was free (without restartable sequences, or of --buffers global), or no buffer "
+                  "for large events"},
     {"held", "of a program with a seccomp filter: of its new threads, and what it could not wait for; "
              "--seccomp records "
              "them, if the filter allows what tracing calls"},
