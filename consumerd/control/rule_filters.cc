@@ -70,8 +70,9 @@ std::string filtered_patterns(const std::vector<Rule>& rules) {
     std::vector<std::string> all;
     bool is_any_filtered = false;
     for (const Rule& rule : rules) {
+        const std::size_t begin = std::min(rule.condition.find_first_not_of(" \t\n"), rule.condition.size());
         const std::string words =
-            rule.condition.empty() ? rule.pattern : rule.pattern + " if " + rule.condition;
+            rule.condition.empty() ? rule.pattern : rule.pattern + " if " + rule.condition.substr(begin);
         is_any_filtered |= !rule.condition.empty();
         if (std::find(all.begin(), all.end(), words) == all.end()) all.push_back(words);
     }
