@@ -122,7 +122,11 @@ void plumb_emit_slow(struct plumb_event* event, uint32_t session, const void* pa
 void plumb_emit_from(struct plumb_event* event, uint32_t session, const void* payload, uint32_t payload_bytes,
                      const void* entry);
 
-/* Writes a record that did not fit the caller's stack buffer; `cut`: something was shortened already. */
+/*
+ * Writes a record that did not fit the caller's stack buffer; `cut`: something was shortened already. The payload may stand
+ * anywhere; in a scratch buffer it begins where that does: elsewhere in it the buffer is taken to be somebody else's by
+ * now, and the record is counted as lost.
+ */
 void plumb_emit_large(struct plumb_event* event, const void* payload, uint32_t payload_bytes, int cut);
 
 /*
@@ -131,7 +135,8 @@ void plumb_emit_large(struct plumb_event* event, const void* payload, uint32_t p
  */
 uint64_t plumb_monotonic_ns(void);
 
-/* PLUMB_SCRATCH_BYTES of memory for such a record, or NULL; given back with plumb_scratch_release(). */
+/* PLUMB_SCRATCH_BYTES of memory, whose start is for such a record's payload, or NULL; given back with
+ * plumb_scratch_release(). */
 void* plumb_scratch_acquire(void) __attribute__((cold));
 void plumb_scratch_release(void* scratch);
 #define PLUMB_SCRATCH_BYTES 65600u

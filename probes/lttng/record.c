@@ -23,22 +23,24 @@ struct record {
     struct ust_context* context; /* in the probe function's frame */
     uint32_t used_before;        /* of the room, to be put back */
     bool is_cut;
-    bool is_large; /* it is in a scratch buffer */
+    bool is_large; /* it is in a scratch buffer, behind its payload */
     unsigned char payload[] __attribute__((aligned(16)));
 };
 
 /* The copy of strings, and the one into the ring, touch a little more than they use. */
 #define SLACK_BYTES 32u
-#define LARGE_BYTES (PLUMB_RECORD_MAX_BYTES - PLUMB_RECORD_HEADER_BYTES)
-_Static_assert(sizeof(struct record) + LARGE_BYTES + 8 <= PLUMB_SCRATCH_BYTES,
+/* In a scratch buffer, at whose start plumb_emit_large() wants the payload. */
+#define LARGE_ROOM_BYTES (PLUMB_RECORD_MAX_BYTES - PLUMB_RECORD_HEADER_BYTES - SLACK_BYTES)
+#define LARGE_RECORD_AT ((LARGE_ROOM_BYTES + SLACK_BYTES + 15u) & ~15u)
+_Static_assert(LARGE_RECORD_AT + sizeof(struct record) <= PLUMB_SCRATCH_BYTES,
                "a record fits a scratch buffer");
 
 static void begin(struct record* record, struct ust_context* context, struct traced_event* traced,
-                  uint32_t used_before, uint64_t room_bytes) {
+                  uint32_t used_before, unsigned char* payload, uint64_t room_bytes) {
     record->traced = traced;
     record->step = traced->steps;
-    record->at = record->payload;
-    record->end = record->payload + room_bytes;
+    record->at = payload;
+    record->end = payload + room_bytes;
     record->context = context;
     record->used_before = used_before;
     record->is_cut = traced->is_cut;
@@ -64,9 +66,10 @@ static void take_back_room(struct reader* reader, const struct ust_context* cont
 }
 
 static int reserve_large(struct ust_context* context, struct traced_event* traced) {
-    struct record* const record = plumb_scratch_acquire();
-    if (record == NULL) return -1;
-    begin(record, context, traced, 0, LARGE_BYTES - SLACK_BYTES);
+    unsigned char* const scratch = plumb_scratch_acquire();
+    if (scratch == NULL) return -1;
+    struct record* const record = (struct record*)(scratch + LARGE_RECORD_AT);
+    begin(record, context, traced, 0, scratch, LARGE_ROOM_BYTES);
     record->is_large = true;
     return 0;
 }
@@ -94,23 +97,29 @@ static int reserve(struct ust_context* context) {
     __atomic_signal_fence(__ATOMIC_RELEASE); /* a handler that looks through the room finds a whole record */
     __atomic_store_n(&reader->used, used + (uint32_t)bytes, __ATOMIC_RELAXED);
     __atomic_signal_fence(__ATOMIC_ACQUIRE);
-    begin(record, context, traced, used, room_bytes);
+    begin(record, context, traced, used, record->payload, room_bytes);
     return 0;
+}
+
+__attribute__((cold)) static void commit_large(const struct record* record) {
+    unsigned char* const scratch = (unsigned char*)record - LARGE_RECORD_AT;
+    plumb_emit_large(&record->traced->event, scratch, (uint32_t)(record->at - scratch), record->is_cut);
+    plumb_scratch_release(scratch);
 }
 
 static void commit(struct ust_context* context) {
     struct record* const record = context->own;
     struct plumb_event* const event = &record->traced->event;
-    const uint32_t bytes = (uint32_t)(record->at - record->payload);
     memset(record->at, 0, 8); /* what is behind the payload goes into the ring, too */
-    if (__builtin_expect(!record->is_large && !record->is_cut, 1))
-        plumb_emit(event, record->payload, bytes);
-    else
-        plumb_emit_large(event, record->payload, bytes, record->is_cut);
     if (__builtin_expect(record->is_large, 0)) {
-        plumb_scratch_release(record);
+        commit_large(record);
         return;
     }
+    const uint32_t bytes = (uint32_t)(record->at - record->payload);
+    if (__builtin_expect(!record->is_cut, 1))
+        plumb_emit(event, record->payload, bytes);
+    else
+        plumb_emit_large(event, record->payload, bytes, true);
     struct reader* const reader = lttng_ust_urcu_reader;
     reader->thread_id = plumb_thread_self.id;
     __atomic_signal_fence(__ATOMIC_RELEASE);

@@ -200,6 +200,30 @@ class Exact(LttngProgramTest):
                                          "lttng_ust_tracelog:LTTNG_UST_TRACEPOINT_LOGLEVEL_EMERG": 1})
 
 
+class Large(LttngProgramTest):
+    """Events that outgrow the room that a thread has for them."""
+
+    SIZES = (3800, 3900, 3990, 4032, 4100, 5000, 30000, 65000)
+
+    def names(self):
+        """What each event's name was, in order."""
+        return [re.search(r'name = "([a-z.]*)", number', line).group(1) for line in lines_of(self.trace)]
+
+    def test_are_recorded_whole(self):
+        whole = [("abcdefghijklmnopqrstuvwxyz" * 3000)[:size - 10] + "." for size in self.SIZES]
+        for options in ([], ["--context", "vpid,procname"], ["--context", "callstack"], ["--filter", "number < 100"],
+                        ["--buffers", "global"]):
+            with self.subTest(options=options):
+                self.record(PROGRAMS / "lttng_storm", "large", *self.SIZES, options=options)
+                self.assertEqual(self.names(), whole)
+
+    def test_are_counted(self):
+        done = subprocess.run([PLUMB, "stat", "--preload", "lttng", "-e", "storm:*", "--", PROGRAMS / "lttng_storm", "large",
+                               *map(str, self.SIZES)], capture_output=True, text=True, timeout=100, check=True)
+        self.assertRegex(done.stdout + done.stderr, rf"(?m)^ *{len(self.SIZES)} .*storm:name|storm:name +{len(self.SIZES)}\b")
+        self.assertNotIn("contended", done.stdout + done.stderr)
+
+
 class Survives(LttngProgramTest):
     """What is not exact by its nature: the program ends as it would."""
 

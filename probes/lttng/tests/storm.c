@@ -11,6 +11,7 @@
  *   providers PROVIDER TIMES       (DYNAMIC) loads and unloads it, while threads trace what it is for
  *   exit THREADS                   ends while they trace
  *   leave THREADS                  threads that end, many behind each other
+ *   large BYTES...                 events `name` whose fields take so many bytes: letters in order, and a full stop
  *   endless                        traces until it is killed; writes the number of each event to standard output first
  */
 #ifdef DYNAMIC
@@ -167,6 +168,19 @@ static void beside_threads(int thread_count, const char* path, int times, int co
         pthread_join(threads[i], NULL);
 }
 
+static void run_large(int count, char** sizes) {
+    static char name[1 << 17];
+    for (int i = 0; i < count; i++) {
+        const size_t bytes = strtoul(sizes[i], NULL, 10) - sizeof(uint64_t) - 1;
+        for (size_t at = 0; at < bytes; at++)
+            name[at] = (char)('a' + at % 26);
+        name[bytes - 1] = '.';
+        name[bytes] = '\0';
+        lttng_ust_tracepoint(storm, name, name, (uint64_t)i);
+    }
+    atomic_fetch_add(&names, count);
+}
+
 static void run_endless(void) {
     for (unsigned long i = 0;; i++) {
         lttng_ust_tracepoint(storm, number, i);
@@ -205,6 +219,8 @@ int main(int argc, char** argv) {
         count_each = 10;
         for (int i = 0; i < second; i++)
             run_threads(4, trace_in_thread);
+    } else if (strcmp(mode, "large") == 0) {
+        run_large(argc - 2, argv + 2);
     } else if (strcmp(mode, "endless") == 0) {
         run_endless();
     }
