@@ -232,6 +232,29 @@ static void add_fields(struct description* to, const struct ust_class* from) {
     add_step(to, STEP_END, 1, false);
 }
 
+static uint32_t least_bytes_of(const struct plumb_event_field* field) {
+    switch (field->type) {
+    case PLUMB_FIELD_STRING:
+        return 1;
+    case PLUMB_FIELD_TEXT:
+    case PLUMB_FIELD_SEQUENCE:
+        return 2;
+    case PLUMB_FIELD_ARRAY:
+        return (uint32_t)field->size * field->array_length;
+    default:
+        return field->size;
+    }
+}
+
+static void know_rest_of_steps(const struct description* to) {
+    uint32_t bytes = 0, field = to->field_count;
+    for (uint32_t i = to->step_count; i-- > 0;) {
+        struct step* const step = &to->steps[i];
+        step->rest_bytes = bytes;
+        if (step->kind != STEP_SKIP && step->kind != STEP_END) bytes += least_bytes_of(&to->fields[--field]);
+    }
+}
+
 static uint8_t log_level_of(const struct ust_event* from) {
     if (from->log_level == NULL || *from->log_level == NULL) return DEFAULT_LOG_LEVEL;
     const int level = **from->log_level;
@@ -258,6 +281,7 @@ bool describe_event(struct traced_event* traced, const struct ust_event* from, s
     to.steps = arena_take(arena, (count + 1) * sizeof(*to.steps));
     if (to.fields == NULL || to.steps == NULL) return false;
     add_fields(&to, from->class_of);
+    know_rest_of_steps(&to);
     traced->info.provider = from->provider->name;
     traced->info.name = from->name;
     traced->info.fields = to.fields;

@@ -27,6 +27,7 @@ struct step {
     uint8_t kind; /* enum step_kind */
     uint8_t size; /* bytes of an element */
     uint8_t is_reversed;
+    uint32_t rest_bytes; /* that the fields behind it take at least */
 };
 
 struct traced_event {

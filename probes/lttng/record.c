@@ -130,6 +130,13 @@ static uint64_t room_of(const struct record* record) {
     return (uint64_t)(record->end - record->at);
 }
 
+/* For a string, text or sequence: a large one leaves what the fields behind it need. Elsewhere there is room for all. */
+static uint64_t room_to_vary(const struct record* record, const struct step* step) {
+    const uint64_t room = room_of(record);
+    if (__builtin_expect(!record->is_large, 1)) return room;
+    return room > step->rest_bytes ? room - step->rest_bytes : 0;
+}
+
 static const struct step* next_step(struct record* record) {
     const struct step* const step = record->step;
     if (step->kind != STEP_END) record->step++;
@@ -172,8 +179,8 @@ static void reverse(unsigned char* at, uint64_t bytes, uint32_t size) {
 }
 
 /* Bytes of `count` elements that fit behind their count, which is written. */
-static uint64_t put_count(struct record* record, uint64_t count, uint32_t size) {
-    const uint64_t room = room_of(record);
+static uint64_t put_count(struct record* record, const struct step* step, uint64_t count, uint32_t size) {
+    const uint64_t room = room_to_vary(record, step);
     uint64_t fits = room < 2 ? 0 : (room - 2) / size;
     if (room < 2) {
         put_nothing(record, 2);
@@ -189,7 +196,7 @@ static uint64_t put_count(struct record* record, uint64_t count, uint32_t size) 
 }
 
 static void put_sequence(struct record* record, const struct step* step, const void* from, uint64_t bytes) {
-    const uint64_t put = put_count(record, from != NULL ? bytes / step->size : 0, step->size);
+    const uint64_t put = put_count(record, step, from != NULL ? bytes / step->size : 0, step->size);
     if (put != 0) memcpy(record->at, from, put);
     if (step->is_reversed) reverse(record->at, put, step->size);
     record->at += put;
@@ -247,8 +254,8 @@ static void write_field(struct ust_context* context, const void* from, size_t by
 }
 
 /* Up to its NUL, or `bytes_max`. Where the program changes it meanwhile, its length is that of what was copied. */
-static void put_string(struct record* record, const char* from, uint64_t bytes_max) {
-    uint64_t room = room_of(record);
+static void put_string(struct record* record, const struct step* step, const char* from, uint64_t bytes_max) {
+    uint64_t room = room_to_vary(record, step);
     if (room == 0 || from == NULL) {
         put_nothing(record, 1);
         return;
@@ -263,8 +270,8 @@ static void put_string(struct record* record, const char* from, uint64_t bytes_m
 }
 
 /* The rest of a text that ends before is zeros, as LTTng has it. */
-static void put_text(struct record* record, const char* from, uint64_t bytes) {
-    const uint64_t put = put_count(record, from != NULL ? bytes : 0, 1);
+static void put_text(struct record* record, const struct step* step, const char* from, uint64_t bytes) {
+    const uint64_t put = put_count(record, step, from != NULL ? bytes : 0, 1);
     uint64_t done = 0;
     for (; done < put && from[done] != '\0'; done++)
         record->at[done] = (unsigned char)from[done];
@@ -276,9 +283,9 @@ static void write_text(struct ust_context* context, const char* from, size_t byt
     struct record* const record = context->own;
     const struct step* const step = next_step(record);
     if (step->kind == STEP_STRING)
-        put_string(record, from, bytes);
+        put_string(record, step, from, bytes);
     else if (step->kind == STEP_TEXT || step->kind == STEP_SEQUENCE)
-        put_text(record, from, bytes / step->size);
+        put_text(record, step, from, bytes / step->size);
 }
 
 /* `bytes` counts the NUL. */

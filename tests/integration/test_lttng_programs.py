@@ -217,6 +217,15 @@ class Large(LttngProgramTest):
                 self.record(PROGRAMS / "lttng_storm", "large", *self.SIZES, options=options)
                 self.assertEqual(self.names(), whole)
 
+    def test_are_cut_above_what_an_event_may_have_and_counted(self):
+        done = subprocess.run([PLUMB, "record", "--json", "-q", "--subbuf-size", "1M", "-o", self.trace, "--preload", "lttng", "--",
+                               PROGRAMS / "lttng_storm", "large", "66000", "100000"],
+                              capture_output=True, text=True, timeout=100, check=True)
+        summary = json.loads(done.stdout[done.stdout.index("{"):])
+        self.assertEqual((summary["events"], summary["events_lost"], summary["notes"]), (2, 0, {"cut": 2}), summary)
+        for number, line in enumerate(lines_of(self.trace)):
+            self.assertRegex(line, rf'name = "[a-z]{{65400,65500}}", number = {number} ')
+
     def test_are_counted(self):
         done = subprocess.run([PLUMB, "stat", "--preload", "lttng", "-e", "storm:*", "--", PROGRAMS / "lttng_storm", "large",
                                *map(str, self.SIZES)], capture_output=True, text=True, timeout=100, check=True)
