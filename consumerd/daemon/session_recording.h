@@ -45,8 +45,9 @@ public:
     static Result<std::unique_ptr<SessionRecording>> begin(const DaemonFolder& folder,
                                                            SessionDescription description, Log log);
     /* One that was to be destroyed, in the middle of which its worker died, or whose worker can not begin: it is ended as far as that
-     * is possible. */
-    static void finish_ending(const DaemonFolder& folder, SessionDescription description, Log log);
+     * is possible. Returns what was wrong. */
+    static std::vector<std::string> finish_ending(const DaemonFolder& folder, SessionDescription description,
+                                                  Log log);
     ~SessionRecording();
 
     /* The answers say who could not follow. */
@@ -107,6 +108,7 @@ private:
     Json answer_of(const Report& report) const;
     ChannelDrainOptions drain_options(const std::string& directory);
     void leave_off_ended();
+    void give_up(const Error& why);
 
     /* One that has ended, whose summary found no room. */
     struct WaitingChunk {

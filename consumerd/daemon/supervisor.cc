@@ -143,11 +143,12 @@ Status Supervisor::carry_out(std::uint64_t connection, const std::string& text) 
     return ok();
 }
 
-/* Whose worker has answered that it is over, and has not ended yet. */
+/* Whose worker has answered that it is over, and has not ended yet. One that only ends it has still to say how that went. */
 void Supervisor::forget_destroyed() {
     const std::vector<std::string> names = folder_.session_names();
     for (auto each = workers_.begin(); each != workers_.end();) {
-        const bool is_there = std::binary_search(names.begin(), names.end(), each->first);
+        const bool is_there =
+            each->second.is_beginning() || std::binary_search(names.begin(), names.end(), each->first);
         if (!is_there) was_destroyed(each->second);
         each = is_there ? std::next(each) : workers_.erase(each);
     }

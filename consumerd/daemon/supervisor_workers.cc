@@ -23,9 +23,11 @@ void Supervisor::destroy_again(WorkerProcess& worker, std::uint64_t connection, 
 }
 
 void Supervisor::was_destroyed(WorkerProcess& worker) {
-    if (worker.destroyer && worker.output.empty()) server_->answer(*worker.destroyer, good_answer());
-    if (worker.destroyer && !worker.output.empty())
-        server_->answer(*worker.destroyer, good_answer({{"output", worker.output}}));
+    if (worker.destroyer) {
+        Json answer = {{"problems", worker.problems}};
+        if (!worker.output.empty()) answer["output"] = worker.output;
+        server_->answer(*worker.destroyer, good_answer(std::move(answer)));
+    }
     worker.destroyer.reset();
     if (worker.undoing) {
         remove_undone_trace(worker);

@@ -15,6 +15,8 @@
 #include <csignal>
 #include <memory>
 #include <new>
+#include <string>
+#include <vector>
 
 namespace plumb {
 namespace {
@@ -40,6 +42,7 @@ public:
     void run(const FileDescriptor& signals);
     /* Before it has run: it was only to be ended. */
     bool is_over() const { return is_over_; }
+    const std::vector<std::string>& ending_problems() const { return ending_problems_; }
 
 private:
     bool take_signals(const FileDescriptor& signals);
@@ -53,6 +56,7 @@ private:
     std::unique_ptr<ControlServer> server_;
     std::unique_ptr<SessionRecording> recording_;
     bool is_over_ = false;
+    std::vector<std::string> ending_problems_;
 };
 
 Status Worker::open() {
@@ -68,8 +72,8 @@ Status Worker::open() {
     if (description->name != session_)
         return Error("The description of session {} is that of {}.", session_, description->name);
     if (description->is_ending) {
-        SessionRecording::finish_ending(folder_, std::move(*description),
-                                        [this](const std::string& line) { log(line); });
+        ending_problems_ = SessionRecording::finish_ending(folder_, std::move(*description),
+                                                           [this](const std::string& line) { log(line); });
         is_over_ = true;
         return ok();
     }
@@ -193,8 +197,10 @@ int run_worker(const std::string& session, int report) {
         opened = folder.error();
     }
     const bool is_over = opened && worker->is_over();
+    Json begun = {{"over", is_over}};
+    if (is_over) begun["problems"] = worker->ending_problems();
     const std::string message =
-        encode_message(text_of(opened ? good_answer({{"over", is_over}}) : bad_answer(opened.error())));
+        encode_message(text_of(opened ? good_answer(std::move(begun)) : bad_answer(opened.error())));
     (void)!::write(report, message.data(), message.size());
     ::close(report);
     if (!opened || is_over) return opened ? 0 : 1;

@@ -115,7 +115,10 @@ WorkerProcess::Happened WorkerProcess::take_report() {
     const auto begun = text && *text
                            ? result_of_answer(**text)
                            : Result<Json>(Error("The worker of session {} ended as it began.", name_));
-    if (begun && begun->value("over", false)) return Happened::ended;
+    if (begun && begun->value("over", false)) {
+        problems = begun->value("problems", Json::array());
+        return Happened::ended;
+    }
     if (begun) {
         auto life = connect_without_wait(folder_.sessions(), DaemonFolder::socket_file(name_));
         if (life) {

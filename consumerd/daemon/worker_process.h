@@ -48,6 +48,7 @@ public:
     /* Who waits for it: */
     std::optional<std::uint64_t> creator, destroyer;
     std::string output;             /* of the session, for the destroyer */
+    Json problems = Json::array();  /* with which it ended, likewise */
     std::optional<Error> undoing{}; /* why it could not be made: what there is of it is removed */
     struct Waiting {
         std::uint64_t connection;

@@ -155,6 +155,22 @@ class Disturbed(TracedProgramTest):
         done = plumb("destroy", "torn", status=None)
         self.assertIn("Some program wrote over the session's channel", done.stderr)
 
+    def test_what_a_removed_directory_takes_is_told_and_can_be_extracted(self):
+        self.begin("moved")
+        subprocess.run([self.program], check=True, timeout=60)
+        self.until(lambda: self.status("moved")["events"] == 1000, "written")
+        elsewhere = self.folder / "elsewhere"
+        self.trace.rename(elsewhere)
+        os.kill(self.status("moved")["worker_pid"], signal.SIGKILL)
+        self.until(lambda: "Could not open the directory" in plumb("status", "moved", status=None).stderr, "the next worker")
+        subprocess.run([self.program], check=True, timeout=60)
+        problems = " ".join(json.loads(plumb("destroy", "moved", "--json").stdout)["problems"])
+        self.assertIn(f"Could not open the directory {self.trace}: No such file", problems)
+        self.assertRegex(problems, r"Not in the trace: [\d,]+ bytes of what its programs wrote.*plumb extract")
+        plumb("extract", "-o", self.folder / "extracted")
+        for trace in (elsewhere, self.folder / "extracted"):
+            self.assertEqual(plumb("view", trace).stdout.count("upset:taken"), 1000, trace)
+
     def disk(self, size):
         disk = self.folder / f"disk-{self.id().rsplit('.', 1)[-1]}"
         disk.mkdir()
