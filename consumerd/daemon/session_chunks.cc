@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <utility>
 
 namespace plumb {
 namespace {
@@ -137,11 +138,13 @@ Status SessionRecording::store_chunk_summary(const std::string& path, std::uint6
 }
 
 /* The summary comes before the name that says that all is there. False: that has to wait until there is room. */
-bool SessionRecording::finish_chunk(DrainTotals totals, const std::vector<Error>& problems,
+bool SessionRecording::finish_chunk(DrainTotals totals, const std::vector<Error>& at_end,
                                     std::uint64_t ended) {
-    for (const Error& problem : problems)
+    for (const Error& problem : at_end)
         problems_.push_back(problem.message());
     keep_last(problems_);
+    std::vector<Error> problems = std::exchange(chunk_problems_, {});
+    problems.insert(problems.end(), at_end.begin(), at_end.end());
     const plumb_clock_page clock = drain_->clock_page();
     Status finished =
         store_chunk_summary(chunks_->path(), chunks_->number(), clock, chunk_began_, ended, totals, problems);
@@ -286,7 +289,7 @@ void SessionRecording::end_drain() {
         places_.reset();
     }
     const bool is_empty = totals.progress.events == 0 && totals.progress.events_discarded == 0 &&
-                          totals.progress.subbufs_lost == 0 && problems.empty();
+                          totals.progress.subbufs_lost == 0 && problems.empty() && chunk_problems_.empty();
     if (is_empty && chunks_->number() > 1)
         chunks_->drop_current();
     else

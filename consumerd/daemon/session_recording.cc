@@ -191,7 +191,18 @@ ChannelDrainOptions SessionRecording::drain_options(const std::string& directory
         log(line);
     };
     options.idle_interval_ns = idle_ns;
+    options.without_journal = [this](const std::string& journal) { tell_without_journal(journal); };
     return options;
+}
+
+void SessionRecording::tell_without_journal(const std::string& journal) {
+    Error problem(
+        "{} is not there, or can not be believed, so it is not known how far the worker before had come. Its "
+        "last events may be there twice, here and in the chunk before, which has no summary; of what it lost "
+        "nothing is known.",
+        journal);
+    tell(problem.message());
+    chunk_problems_.push_back(std::move(problem));
 }
 
 Result<std::map<std::string, LeftTrace>> SessionRecording::open_drain() {

@@ -107,6 +107,7 @@ private:
     Status check_filters_for(const std::vector<Rule>& added) const;
     Json answer_of(const Report& report) const;
     ChannelDrainOptions drain_options(const std::string& directory);
+    void tell_without_journal(const std::string& journal);
     void leave_off_ended();
     void give_up(const Error& why);
 
@@ -197,6 +198,7 @@ private:
     std::shared_ptr<NamesFound> names_found_ = std::make_shared<NamesFound>();
     std::optional<ChunkFolders> chunks_;
     std::vector<WaitingChunk> waiting_chunks_;
+    std::vector<Error> chunk_problems_; /* of the one that is written: for its summary */
     std::uint64_t next_finish_ns_ = 0;
     std::unique_ptr<Drain> drain_;
     std::unique_ptr<OtherUsers> places_; /* what is recorded besides */

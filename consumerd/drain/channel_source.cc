@@ -112,6 +112,22 @@ Status open_journal(ChannelDrainOptions& options, const JournalShape& shape, Ctf
     return ok();
 }
 
+/* A drain before us has said so. */
+bool was_read_before(const ChannelReader& reader) {
+    for (uint32_t ring = 0; ring < reader.geometry().all_rings(); ring++)
+        if (__atomic_load_n(&reader.ring_control(ring).taken, __ATOMIC_RELAXED) != 0) return true;
+    return false;
+}
+
+/* Its journal may have been removed by hand, or be damaged. From what the rings have, all would be recorded that is not handed
+ * back yet, once more. */
+void go_on_without_journal(const ChannelReader& reader, ChannelDrainOptions& options) {
+    const bool has_journal = options.left && options.left->journal;
+    if (options.journal.empty() || has_journal || !was_read_before(reader)) return;
+    if (!options.left) options.left.emplace();
+    if (options.without_journal) options.without_journal(options.journal);
+}
+
 Result<std::unique_ptr<Drain>> drain_channel(std::span<const std::byte> channel, std::byte* shared,
                                              std::optional<ClockCalibration> calibration,
                                              ChannelDrainOptions options) {
@@ -123,6 +139,7 @@ Result<std::unique_ptr<Drain>> drain_channel(std::span<const std::byte> channel,
     if (calibration && calibration->mode() != geometry.clock_mode)
         return Error("The channel was made for another clock (mode {}) than the session's (mode {}).",
                      static_cast<int>(geometry.clock_mode), static_cast<int>(calibration->mode()));
+    go_on_without_journal(*reader, options);
     auto writer = CtfWriter::create(options.directory, identity_of(geometry, calibration, options),
                                     geometry.ring_count, geometry.extra_ring_count, options.carrier);
     if (!writer) return writer.error();
@@ -200,7 +217,11 @@ std::optional<uint64_t> ChannelSource::unread_since(uint32_t ring, const DrainJo
 
 uint64_t ChannelSource::take_over(const DrainJournal* journal) {
     uint64_t since = now();
-    if (journal == nullptr) begin_by_channel();
+    if (journal == nullptr) {
+        begin_by_channel();
+        for (const Ring& ring : rings_)
+            if (const auto first = ring.reader.time_of_next()) since = std::min(since, *first);
+    }
     for (uint32_t i = 0; journal != nullptr && i < rings_.size(); i++) {
         const JournalRing state = journal->ring(i);
         rings_[i].reader.go_on_at(state.position);

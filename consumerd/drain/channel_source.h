@@ -22,6 +22,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -48,6 +49,9 @@ struct ChannelDrainOptions : DrainOptions {
      * was killed, what it left. Without a `journal` in there, as far as the channel itself tells. */
     std::string journal{};
     std::optional<LeftTrace> left{};
+    /* Called when the channel was read before, and no journal says how far: it goes on from where the channel says, which is
+     * behind all that was written to a trace but for the last moment. */
+    std::function<void(const std::string& journal)> without_journal{};
 };
 
 /* Into a CTF directory. `channel` must stay mapped until the drain is gone. The clock page of a live channel is filled

@@ -171,6 +171,26 @@ class Disturbed(TracedProgramTest):
         for trace in (elsewhere, self.folder / "extracted"):
             self.assertEqual(plumb("view", trace).stdout.count("upset:taken"), 1000, trace)
 
+    def test_a_lost_journal_doubles_nothing_and_is_told(self):
+        """Removed, or damaged, and the worker killed: the channel alone says how far it was read."""
+        for name, disturb in (("gone", Path.unlink), ("short", lambda journal: os.truncate(journal, 10))):
+            trace = self.folder / f"journal-{name}"
+            self.begin(name, trace=trace)
+            subprocess.run([self.program], check=True, timeout=60)
+            self.until(lambda: self.status(name)["events"] == 1000, "written")
+            disturb(trace / ".plumb-journal")
+            worker = self.status(name)["worker_pid"]
+            os.kill(worker, signal.SIGKILL)
+            self.until(lambda: self.status(name).get("worker_pid", worker) != worker, "the next worker")
+            subprocess.run([self.program], check=True, timeout=60)
+            is_told = "may be there twice, here and in the chunk before"
+            self.assertIn(is_told, " ".join(self.status(name)["problems"]))
+            self.assertIn(is_told, plumb("destroy", name).stderr)
+            [summary] = [json.loads(path.read_text()) for path in trace.glob("chunk-00000002-*/summary.json")]
+            self.assertIn(is_told, " ".join(summary["problems"]))
+            self.assertFalse(summary["complete"])
+            self.assertEqual(plumb("view", trace).stdout.count("upset:taken"), 2000, name)
+
     def disk(self, size):
         disk = self.folder / f"disk-{self.id().rsplit('.', 1)[-1]}"
         disk.mkdir()
