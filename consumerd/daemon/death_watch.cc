@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -36,6 +37,9 @@ struct PidfdInfo {
 static_assert(sizeof(PidfdInfo) == 64);
 constexpr std::uint64_t pidfd_info_exit = 1u << 3;
 constexpr unsigned long pidfd_get_info = _IOWR(0xFF, 11, PidfdInfo);
+
+/* For so long a claim that was counted is looked for at each look: a process counts it, and has its slot, within some us. */
+constexpr std::uint64_t claim_patience_ns = 1'000'000'000;
 
 FileDescriptor open_pidfd(std::uint32_t process_id) {
     return FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, process_id, 0)));
@@ -181,18 +185,35 @@ void DeathWatch::watch(const ProcessSlot& slot) {
     if (is_it) (void)watch(process_id, std::move(pidfd));
 }
 
+bool ClaimsUnderWay::may_have_come(std::uint32_t claims, std::uint64_t now_ns) {
+    std::erase_if(since_ns_, [&](const auto& each) { return now_ns - each.second >= claim_patience_ns; });
+    return !has_looked_ || claims != claims_ || !since_ns_.empty() ||
+           now_ns - looked_ns_ >= claim_patience_ns;
+}
+
+/* Before the first look anybody may have been counted. Of more than there are numbers in claims, the last. */
+void ClaimsUnderWay::looked(std::uint32_t claims, std::uint64_t now_ns) {
+    constexpr std::uint32_t numbers = PLUMB_CLAIM_COUNT(~0ull) + 1;
+    const std::uint32_t since = has_looked_ ? claims - claims_ : claims;
+    for (std::uint32_t back = std::min(since, numbers); back > 0; back--)
+        since_ns_.insert_or_assign(PLUMB_CLAIM_COUNT(claims - back), now_ns);
+    has_looked_ = true;
+    claims_ = claims;
+    looked_ns_ = now_ns;
+}
+
 void DeathWatch::look(const StateFile& state, const std::function<bool(const ProcessSlot&)>& is_wanted) {
-    const std::uint32_t claims = state.claims();
-    if (has_looked_ && claims == claims_) return;
-    bool is_whole = true;
+    const std::uint64_t now_ns = boottime_now_ns();
+    if (!under_way_.may_have_come(state.claims(), now_ns)) return;
+    const std::vector<ProcessSlot> slots = state.processes();
+    under_way_.looked(state.claims(), now_ns); /* read behind the slots: whose is seen has been counted */
     std::set<std::uint64_t> known;
-    for (const ProcessSlot& slot : state.processes()) {
-        if (!slot.is_ready()) { /* in a moment */
-            is_whole = false;
-            continue;
-        }
+    for (const ProcessSlot& slot : slots) {
+        if (!slot.is_ready()) continue; /* in a moment */
         known.insert(slot.content.claim);
-        if (known_.contains(slot.content.claim) || slot.process_id() == 0) continue;
+        if (known_.contains(slot.content.claim)) continue;
+        if (has_looked_) under_way_.seen(slot.content.claim); /* older ones may have the same number */
+        if (slot.process_id() == 0) continue;
         if (is_wanted(slot))
             watch(slot);
         else
@@ -200,7 +221,6 @@ void DeathWatch::look(const StateFile& state, const std::function<bool(const Pro
     }
     if (connector_.is_open()) leave_off_ended();
     known_ = std::move(known);
-    claims_ = is_whole ? claims : claims - 1;
     has_looked_ = true;
 }
 

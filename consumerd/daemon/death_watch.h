@@ -24,6 +24,29 @@ struct Death {
     int signal; /* 0: by none */
 };
 
+/*
+ * Claims that were counted and whose slots were not seen. A process counts its claim before it takes a slot, and may stand still in
+ * between: the count says that somebody comes, not that he is there. So who was counted is looked for until he is seen, for a while
+ * at each look; he may never come, since he was refused a slot, or has ended by now. Behind that it is looked once in as long,
+ * whoever was counted: one that was stopped on the way is found by that.
+ */
+class ClaimsUnderWay {
+public:
+    /* Whether there may be slots that the last look has not seen. */
+    bool may_have_come(std::uint32_t claims, std::uint64_t now_ns);
+    /* Behind a look at all slots, before their seen(). */
+    void looked(std::uint32_t claims, std::uint64_t now_ns);
+    /* A slot that was not there at the last look. */
+    void seen(std::uint64_t claim) { since_ns_.erase(PLUMB_CLAIM_COUNT(claim)); }
+
+private:
+    std::map<std::uint32_t, std::uint64_t>
+        since_ns_; /* when it was first looked for, by PLUMB_CLAIM_COUNT() */
+    bool has_looked_ = false;
+    std::uint32_t claims_ = 0; /* at the last look */
+    std::uint64_t looked_ns_ = 0;
+};
+
 class DeathWatch {
 public:
     enum class Means { pidfd, connector };
@@ -37,6 +60,7 @@ public:
     /* Behind a change of whose death matters. */
     void look_anew() {
         known_.clear();
+        under_way_ = {};
         has_looked_ = false;
     }
     /* To be waited for. */
@@ -61,8 +85,8 @@ private:
     std::map<std::uint32_t, FileDescriptor> watched_; /* by process id */
     std::set<std::uint32_t> over_;                    /* at the last look, and nothing was heard of them */
     std::set<std::uint64_t> known_;                   /* claims of slots */
+    ClaimsUnderWay under_way_;
     bool has_looked_ = false;
-    std::uint32_t claims_ = 0; /* at the last look */
     std::uint64_t unseen_ = 0;
 };
 
