@@ -30,9 +30,10 @@ constexpr std::pair<const char*, const char*> advice_for[] = {
                   "--subbuf-size helps"},
     {"contended", "no ring was free (without restartable sequences, or of --buffers global), or no buffer "
                   "for large events"},
-    {"held", "of a program with a seccomp filter: of its new threads, and what it could not wait for; "
-             "--seccomp records "
-             "them, if the filter allows what tracing calls"},
+    {"held",
+     "of a program with a seccomp filter: of its new threads, what it could not wait for, and large ones "
+     "that it had no buffer for; --seccomp records "
+     "them, if the filter allows what tracing calls"},
     {"no_memory",
      "/dev/shm was full when a ring needed its memory, or what plumb.ko has in its place: try fewer "
      "or smaller sub-buffers (--subbuf-count, --subbuf-size), or remove files there"},
@@ -192,11 +193,12 @@ std::string not_switched_on_text(const NamedCount& missing) {
 }
 
 std::string cut_text(std::uint64_t count) {
-    return fmt::format("{} cut (recorded with a string, text or sequence shortened, since no event is longer "
-                       "than 65,528 bytes, or than a quarter of a sub-buffer: where sub-buffers are smaller "
-                       "than 256K, a larger "
-                       "--subbuf-size helps)",
-                       counted(count, "event"));
+    return fmt::format(
+        "{} cut (recorded with a string, text or sequence shortened, since no event is longer "
+        "than 65,528 bytes, or than a quarter of a sub-buffer: where sub-buffers are smaller "
+        "than 256K, a larger --subbuf-size helps; or since it had no buffer for one of more than "
+        "some 200 bytes, as in a program with a seccomp filter)",
+        counted(count, "event"));
 }
 
 std::string not_described_text(const NamedCount& missing) {

@@ -151,6 +151,7 @@ bool announce(Restriction restriction) {
     {
         const SignalsHeld signals;
         const bool is_alone = hold_updates(); // an update that was stopped goes on at its own risk
+        take_scratch_ahead();
         add_seq_cst(runtime.restrictions, 1u);
         say_in_slot(restriction);
         if (restriction == Restriction::no_clock) {

@@ -356,8 +356,10 @@ private:
     bool is_lost_ = false;
 };
 bool is_scratch_lost(
-    const void* payload); // it was in such a buffer, in which there may be something else now
-void unpin_scratch();     // in a forked child
+    const void* payload);  // it was in such a buffer, in which there may be something else now
+void unpin_scratch();      // in a forked child
+void take_scratch_ahead(); // before a traced process is held, for as many events at once as there are CPUs
+plumb_loss cause_without_scratch(); // of an event's loss
 
 // cut.cc
 bool may_be_cut_to(const plumb_event_info& info, uint32_t payload_limit); // without its variable fields

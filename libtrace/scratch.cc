@@ -6,6 +6,8 @@
 // nobody else's for however long; whoever comes back to a buffer that was taken over finds that it can not be pinned, and
 // counts its record as lost. What is left: a thread that is stopped for ten seconds within the filling itself, beside 255
 // others. Whoever finds no buffer cuts its record to what fits the stack, and says so.
+//
+// A held process maps nothing: what it may need is taken when it says that it is.
 #include "runtime.h"
 #include "signals_held.h"
 
@@ -58,17 +60,21 @@ uint64_t time_us() {
     return now_us;
 }
 
-unsigned char* memory_of(Group& group) {
-    unsigned char* known = load_acquire(group.memory);
-    if (known != nullptr) return known;
-    const Permit permit;
-    if (!permit.given()) return nullptr;
+unsigned char* map_for(Group& group) {
+    unsigned char* known = nullptr;
     const SignalsHeld signals; // nobody leaves between these two
     void* const mapped = sys::map(group_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     if (mapped == nullptr || compare_exchange(group.memory, known, static_cast<unsigned char*>(mapped)))
         return static_cast<unsigned char*>(mapped);
     sys::unmap(mapped, group_bytes); // another thread was first
     return known;
+}
+
+unsigned char* memory_of(Group& group) {
+    unsigned char* const known = load_acquire(group.memory);
+    if (known != nullptr) return known;
+    const Permit permit;
+    return permit.given() ? map_for(group) : nullptr;
 }
 
 // The time is asked for behind the word: a buffer that was taken since would seem to be taken in the future.
@@ -134,6 +140,23 @@ bool is_scratch_lost(const void* payload) {
     if (use.word == nullptr) return false;
     const uint64_t word = load_seq_cst(*use.word);
     return (word & in_use) == 0 || use_of(word) != use.number;
+}
+
+// An event takes three at most: for its fields, for its context and them, and for what is left when it is cut.
+void take_scratch_ahead() {
+    constexpr uint32_t buffers_each = 3;
+    uint64_t wanted = 0; // groups
+    for (const Attachment& attachment : attachments) {
+        if (load_seq_cst(attachment.usable) == 0) continue;
+        const uint64_t groups_here = uint64_t{attachment.ring_count} * buffers_each / group_buffers + 1;
+        if (groups_here > wanted) wanted = groups_here;
+    }
+    for (uint64_t i = 0; i < group_count && i < wanted; i++)
+        if (load_acquire(groups[i].memory) == nullptr && map_for(groups[i]) == nullptr) return;
+}
+
+plumb_loss cause_without_scratch() {
+    return is_held() ? PLUMB_LOST_HELD : PLUMB_LOST_CONTENDED;
 }
 
 // In a forked child: what other threads were writing there nobody goes on with.

@@ -171,7 +171,7 @@ bool write_large(const Wanted& wanted, const Gate& gate, plumb_event& event, uin
                  const Payload& payload) {
     auto* const scratch = static_cast<unsigned char*>(plumb_scratch_acquire());
     if (scratch == nullptr) {
-        lose(event, session, payload, PLUMB_LOST_CONTENDED);
+        lose(event, session, payload, cause_without_scratch());
         return true;
     }
     Buffer buffer(scratch);

@@ -316,7 +316,7 @@ Attempt write_cut(Attachment& attachment, const Record& record, SpaceWait& wait,
     }
     auto* const scratch = static_cast<unsigned char*>(plumb_scratch_acquire());
     if (scratch == nullptr) { // all are taken: what it could have been cut to does not matter
-        count_loss(ring_for_losses(attachment, record), PLUMB_LOST_CONTENDED);
+        count_loss(ring_for_losses(attachment, record), cause_without_scratch());
         return Attempt::dropped;
     }
     Attempt attempt = Attempt::dropped;

@@ -279,6 +279,80 @@ int main(void) {
                 self.assertEqual(program.wait(timeout=6), 3)
 
 
+class LargeEvents(traced_program.TracedProgramTest):
+    """Events that outgrow the stack's buffer, behind a filter that ends the program for mapping another."""
+    # COUNT BYTES JUMPS: so many events of so many bytes, behind so many that a handler jumps out of.
+    PROGRAM = r"""
+#define _GNU_SOURCE
+#include <plumb/tracepoint.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+PLUMB_EVENT(held, small, (u64, number))
+PLUMB_EVENT(held, large, (u64, number), (sequence, u8, bytes))
+PLUMB_EVENT(held, text, (string, text))
+#define KILL(number) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+static sigjmp_buf place;
+static void jump(int number) { (void)number; siglongjmp(place, 1); }
+int main(int argc, char** argv) {
+    static unsigned char bytes[65536];
+    (void)argc;
+    char* const pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(pages, 'a', 4096);
+    mprotect(pages + 4096, 4096, PROT_NONE);
+    signal(SIGSEGV, jump);
+    plumb_trace(held, small, 0);
+    struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        KILL(SYS_mmap), KILL(SYS_madvise), KILL(SYS_gettid), KILL(SYS_futex), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 3;
+    for (volatile int i = 0; i < atoi(argv[3]); i++)
+        if (sigsetjmp(place, 1) == 0) plumb_trace(held, text, pages + 1000); /* has no end */
+    for (int i = 0; i < atoi(argv[1]); i++)
+        plumb_trace(held, large, (unsigned long)i, bytes, (unsigned long)atoi(argv[2]));
+    return 0;
+}
+"""
+    COUNT = 12
+
+    def record(self, size, *options, jumps=0, subbufs="1M"):
+        """How many were recorded, what was lost, what else is told of them, and all that was said."""
+        shutil.rmtree(self.trace, ignore_errors=True)
+        done = subprocess.run([PLUMB, "record", "--subbuf-size", subbufs, *options, "-o", self.trace, "--", self.program,
+                               str(self.COUNT), str(size), str(jumps)],
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        summary = json.loads((self.trace / "summary.json").read_text())
+        return (summary["events_by_name"].get("held:large", 0), summary["events_lost_by_cause"], summary["notes"], done.stderr)
+
+    def test_are_recorded_whole(self):
+        for size in (230, 400, 5000, 60000):
+            for options in ([], ["--context", "vpid"], ["--context", "callstack"]):
+                with self.subTest(size=size, options=options):
+                    self.assertEqual(self.record(size, *options)[:3], (self.COUNT, {}, {}))
+
+    def test_are_cut_where_sub_buffers_are_small(self):
+        self.assertEqual(self.record(2000, "--subbuf-count", "16", subbufs="4K")[:3], (self.COUNT, {}, {"cut": self.COUNT}))
+
+    def test_are_lost_as_held_or_cut_when_all_buffers_are_taken(self):
+        """And so are those to be jumped out of: what fits the stack is before the fault."""
+        recorded, lost, notes, said = self.record(400, "--context", "vpid", jumps=260)
+        self.assertEqual((recorded, set(lost), notes), (0, {"held"}, {}))
+        self.assertGreaterEqual(lost["held"], self.COUNT)
+        self.assertRegex(said, r"held \(of a program with a seccomp filter: .*large ones")
+        recorded, lost, notes, said = self.record(400, jumps=260)
+        self.assertEqual((recorded, lost, set(notes)), (self.COUNT, {}, {"cut"}))
+        self.assertGreaterEqual(notes["cut"], self.COUNT)
+        self.assertRegex(said, r"cut \(.*no buffer.*seccomp filter")
+
+
 class Preloaded(unittest.TestCase):
     """The probe's libplumb has to stand in front of the C library, or it does not hear of the filter."""
     say, ask, filter_of = guarded_program.GuardedProgramTest.say, guarded_program.GuardedProgramTest.ask, guarded_program.GuardedProgramTest.filter_of
