@@ -38,17 +38,39 @@ Result<std::unique_ptr<SessionRecording>> SessionRecording::begin(const DaemonFo
     const bool is_new = recording->description_.cookie == 0;
     Status opened = recording->open();
     if (opened) return recording;
-    if (!is_new) return opened.error();
-    /* Nobody will look for it again. */
-    if (recording->kernel_) (void)recording->kernel_->remove();
-    for (const std::string& each : recording->journal_folders())
-        if (recording->directory_) (void)!::unlink(recording->journal_path(each).c_str());
-    const std::uint64_t cookie = recording->description_.cookie;
-    recording->leave();
-    for (const UserPlace& place : places_of(::geteuid()))
-        if (const auto directory = UserDirectory::open_existing(place))
-            (void)stop_keeping(*directory, cookie).has_value();
+    if (is_new) recording->undo();
     return opened.error();
+}
+
+/* Nobody will look for it again, and nobody was killed: no channel is left for `plumb extract`. What could not be removed is found by
+ * the description's cookie. */
+void SessionRecording::undo() {
+    bool is_all = true;
+    const auto note = [&is_all](bool done) { is_all = is_all && done; };
+    if (session_) note(session_->end().has_value());
+    if (places_) places_->close([&](const Result<Report>& each) { note(each.has_value()); });
+    if (drain_) {
+        drain_->stop();
+        (void)drain_->finish().has_value();
+    }
+    if (places_) {
+        DrainTotals totals;
+        std::vector<Error> problems;
+        places_->finish(totals, problems);
+        places_.reset();
+    }
+    if (kernel_)
+        note(kernel_->remove().has_value());
+    else if (description_.kernel.is_recorded())
+        KernelSession::remove_kept(description_.cookie);
+    if (session_) note(session_->remove_channel().has_value());
+    if (directory_)
+        for (const std::string& each : journal_folders())
+            (void)!::unlink(journal_path(each).c_str());
+    leave();
+    if (!is_all || !description_.places.empty()) return;
+    description_.cookie = 0;
+    (void)store().has_value();
 }
 
 SessionRecording::~SessionRecording() {

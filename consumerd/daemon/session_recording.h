@@ -85,6 +85,8 @@ private:
         : folder_(folder), description_(std::move(description)), log_(std::move(log)) {}
 
     Status open();
+    /* What could not be made. */
+    void undo();
     Status open_directory();
     Status open_session(ChannelConfig config);
     Result<Session> adopt(std::uint64_t cookie) const;

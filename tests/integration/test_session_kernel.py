@@ -265,6 +265,19 @@ class KernelOfSessions(SessionTest):
         self.assertIn("The kernel has no event nosuch:event", plumb("create", "web", "-o", self.trace, "-k", "nosuch:event", status=1).stderr)
         self.check_nothing_is_left()
 
+    def test_a_refused_one_leaves_nothing(self):
+        """Nobody was killed: no channel is kept for `plumb extract`, where it would take the place of another one's."""
+        self.create("keeps-the-daemon")
+        files = {path.name for path in FOLDER.parent.iterdir()}
+        for number, event in enumerate(("nosuch:event", "kprobe:nosuch", "uprobe:/bin/ls:nosuch")):
+            trace = self.folder / f"refused-{number}"
+            plumb("create", "web", "-o", trace, "-k", event, status=1)
+            self.assertFalse(trace.exists(), event)
+            self.assertEqual({path.name for path in FOLDER.parent.iterdir()} - files, set(), event)
+        self.assertNotIn("Left by killed recorders", plumb("list").stdout)
+        self.assertNotIn("is removed, though", (FOLDER / "log").read_text())
+        self.assertEqual(instances(), self.instances)
+
 
 if __name__ == "__main__":
     leave_out_without_kernel_events(PLUMB)
