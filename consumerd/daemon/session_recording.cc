@@ -119,10 +119,9 @@ Status SessionRecording::open() {
     return ok();
 }
 
+/* The supervisor has made it. */
 Status SessionRecording::open_directory() {
-    const bool is_new = description_.cookie == 0;
-    auto directory = is_new ? TraceDirectory::claim(description_.output, false, ::geteuid() == 0, log_)
-                            : TraceDirectory::take_over(description_.output, log_);
+    auto directory = TraceDirectory::take_over(description_.output, log_);
     if (!directory) return directory.error();
     directory_.emplace(std::move(*directory));
     return ok();

@@ -66,7 +66,7 @@ private:
     void began(WorkerProcess& worker);
     bool has_not_begun(WorkerProcess& worker, const Error& why);
     bool undo_creation(WorkerProcess& worker, const Error& why);
-    void remove_undone_trace(const WorkerProcess& worker) const;
+    static void remove_undone_trace(WorkerProcess& worker);
     void destroy_again(WorkerProcess& worker, std::uint64_t connection, const std::string& text);
     Result<SessionDescription> description_of(const std::string& session) const;
     void was_destroyed(WorkerProcess& worker);

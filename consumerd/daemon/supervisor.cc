@@ -10,6 +10,7 @@
 #include "consumerd/daemon/session_description.h"
 #include "consumerd/daemon/supervision.h"
 #include "consumerd/daemon/worker_process.h"
+#include "consumerd/sink/trace_directory.h"
 
 #include "base/file.h"
 
@@ -17,7 +18,6 @@
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,6 +46,15 @@ FileDescriptor activated_listener() {
     ::unsetenv("LISTEN_FDS");
     if (::fcntl(first, F_SETFD, FD_CLOEXEC) != 0 || ::fcntl(first, F_SETFL, O_NONBLOCK) != 0) return {};
     return FileDescriptor(first);
+}
+
+/* Open, so that no other one gets its number: whoever finds it later knows that it is the same. */
+Result<Folder> make_output(const std::string& path) {
+    auto claimed = TraceDirectory::claim(path, false, ::geteuid() == 0, [](const std::string&) {});
+    if (!claimed) return claimed.error();
+    auto folder = Folder::open(path);
+    if (folder) claimed->keep(); /* for its worker, who takes it over */
+    return folder;
 }
 
 } // namespace
@@ -175,15 +184,20 @@ Status Supervisor::create(std::uint64_t connection, const Json& request) {
         return Error("There are {} sessions, and no more are possible.", workers_.size())
             .hint("Remove one of them: `plumb destroy NAME`; `plumb status` shows them.")
             .as(ENOSPC);
-    if (Status stored = folder_.write(name, description_as_json(*description, true).dump(2) + "\n"); !stored)
+    auto made = make_output(description->output);
+    if (!made) return made.error();
+    if (Status stored = folder_.write(name, description_as_json(*description, true).dump(2) + "\n");
+        !stored) {
+        if (made->is_at(description->output)) (void)!::rmdir(description->output.c_str());
         return stored;
+    }
     WorkerProcess& worker = workers_.try_emplace(name, name, folder_).first->second;
     worker.creator = connection;
-    if (struct stat info{}; ::lstat(description->output.c_str(), &info) != 0)
-        worker.output = description->output;
+    worker.made = std::move(*made);
     worker.start();
     if (worker.is_beginning()) return ok();
     const Error why("{}", worker.last_end());
+    remove_undone_trace(worker);
     folder_.remove(name);
     workers_.erase(name);
     return why;

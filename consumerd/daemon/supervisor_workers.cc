@@ -11,6 +11,19 @@
 #include <utility>
 
 namespace plumb {
+namespace {
+
+/* A worker that was killed may hold it for a moment longer than we hear of it. */
+Result<TraceDirectory> take_back(const std::string& path) {
+    constexpr int tries = 20, pause_us = 5'000;
+    for (int i = 0;; i++) {
+        auto taken = TraceDirectory::take_over(path, [](const std::string&) {});
+        if (taken || taken.error().number() != EWOULDBLOCK || i == tries) return taken;
+        ::usleep(pause_us);
+    }
+}
+
+} // namespace
 
 /* Its worker ended in the middle of that: whoever comes next goes on with it, or is asked anew. */
 void Supervisor::destroy_again(WorkerProcess& worker, std::uint64_t connection, const std::string& text) {
@@ -45,6 +58,7 @@ void Supervisor::refuse_waiting(WorkerProcess& worker, const Error& why) {
 }
 
 void Supervisor::began(WorkerProcess& worker) {
+    worker.made.reset();
     if (worker.creator) {
         const auto description = description_of(worker.name());
         Json answer = Json::object();
@@ -72,16 +86,21 @@ bool Supervisor::undo_creation(WorkerProcess& worker, const Error& why) {
     return worker.is_beginning();
 }
 
-/* Nothing was recorded. */
-void Supervisor::remove_undone_trace(const WorkerProcess& worker) const {
-    const auto names = list_directory(worker.output);
-    if (!names) return;
-    const auto directory = TraceDirectory::take_over(worker.output, [](const std::string&) {});
-    if (!directory) return;
-    for (const std::string& name : *names)
+/* Nothing was recorded. What we have made goes, and no other directory that stands there now; nor this one, where somebody else
+ * records in it by now. */
+void Supervisor::remove_undone_trace(WorkerProcess& worker) {
+    if (!worker.made) return;
+    const Folder made = std::move(*std::exchange(worker.made, {}));
+    const std::string path = made.path();
+    const auto directory = take_back(path);
+    const auto names = list_directory(path);
+    if (!directory || !names || !made.is_at(path)) return;
+    for (const std::string& name : *names) {
         if (is_chunk_folder(name) || name.starts_with("snapshot-"))
             (void)directory->remove_trace(name).has_value();
-    (void)!::rmdir(worker.output.c_str());
+        if (name.starts_with(journal_name)) made.remove_file(name);
+    }
+    if (made.is_at(path)) (void)!::rmdir(path.c_str());
 }
 
 /* Whether that is the end of it. */
@@ -95,7 +114,7 @@ bool Supervisor::has_not_begun(WorkerProcess& worker, const Error& why) {
         return false;
     }
     if (worker.creator) server_->answer(*worker.creator, bad_answer(worker.undoing.value_or(why)));
-    if (!worker.output.empty()) (void)!::rmdir(worker.output.c_str()); /* it was not there before */
+    remove_undone_trace(worker);
     folder_.remove(worker.name());
     return true;
 }

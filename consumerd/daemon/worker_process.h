@@ -7,6 +7,7 @@
 #define PLUMB_CONSUMERD_DAEMON_WORKER_PROCESS_H
 
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/result.h"
 #include "consumerd/daemon/daemon_folder.h"
 #include "consumerd/daemon/message.h"
@@ -50,6 +51,8 @@ public:
     std::string output;             /* of the session, for the destroyer */
     Json problems = Json::array();  /* with which it ended, likewise */
     std::optional<Error> undoing{}; /* why it could not be made: what there is of it is removed */
+    std::optional<Folder>
+        made; /* the directory, until the worker has begun: it goes if that comes to nothing */
     struct Waiting {
         std::uint64_t connection;
         std::string text;

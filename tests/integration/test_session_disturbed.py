@@ -30,8 +30,8 @@ int main(int count, char** words) {
     return 0;
 }
 """
-# What a supervisor does none of while a worker begins; and what changes something while a session ends.
-MAKING = "mkdirat,mkdir,fallocate,bind"
+# What a supervisor does none of while a session is made; and what changes something while one ends.
+MAKING = "mkdirat,fallocate,bind"
 ENDING = "openat,close,mkdirat,renameat,renameat2,unlinkat,unlink,write,pwrite64,ftruncate,rmdir"
 
 
@@ -104,6 +104,30 @@ class Disturbed(TracedProgramTest):
         print(f"create: killed at {kills} steps")
         self.assertGreater(kills, 3)
         plumb("destroy", "made")
+
+    def test_a_creation_that_fails_removes_nobody_elses_directory(self):
+        """Which another one makes at the same moment."""
+        plumb("create", "keeps-the-daemon", "-o", self.folder / "keeper")
+        made = 0
+        for turn in range(60):
+            trace = self.folder / f"both-{turn}"
+            with subprocess.Popen([PLUMB, "create", "both", "-o", trace], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                  text=True) as creation:
+                time.sleep(turn / 2000)
+                try:
+                    trace.mkdir()
+                    is_ours = True
+                except FileExistsError:
+                    is_ours = False
+                _, said = creation.communicate(timeout=60)
+            self.assertEqual(creation.returncode, 1 if is_ours else 0, said)
+            self.assertTrue(trace.is_dir(), turn)
+            if is_ours:
+                self.assertIn("exists already", said)
+                made += 1
+            else:
+                plumb("destroy", "both")
+        print(f"{made} of 60 directories were made before the session's")
 
     @unittest.skipUnless(IS_STRACED, "strace can not attach to other processes here")
     def test_an_end_that_is_killed_is_gone_on_with_and_told(self):
