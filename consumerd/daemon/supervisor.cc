@@ -57,6 +57,22 @@ Result<Folder> make_output(const std::string& path) {
     return folder;
 }
 
+/* Without what a worker alone can know. */
+Status check_new(const SessionDescription& description) {
+    const auto refused = [](const char* key) -> Status {
+        return Error("\"{}\" is the daemon's own, and nobody else's to say.", key)
+            .hint("Leave it out of the description.")
+            .as(EINVAL);
+    };
+    if (description.cookie != 0) return refused("cookie");
+    if (description.is_ending) return refused("ending");
+    if (description.snapshots != 0) return refused("snapshots");
+    if (!description.ring_places.empty()) return refused("ring_places");
+    if (!description.places.empty()) return refused("places");
+    if (description.kernel.is_made) return refused("made");
+    return ok();
+}
+
 } // namespace
 
 Status Supervisor::open() {
@@ -168,11 +184,7 @@ Status Supervisor::create(std::uint64_t connection, const Json& request) {
     if (found == request.end()) return Error("\"description\" is missing.").as(EINVAL);
     auto description = read_description(*found);
     if (!description) return description.error();
-    /* A worker's alone. */
-    description->cookie = 0;
-    description->ring_places.clear();
-    description->snapshots = 0;
-    description->kernel.is_made = false;
+    if (Status possible = check_new(*description); !possible) return possible;
     for (Trigger& each : description->triggers)
         each.so_far = {};
     const std::string& name = description->name;

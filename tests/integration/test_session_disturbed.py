@@ -129,6 +129,15 @@ class Disturbed(TracedProgramTest):
                 plumb("destroy", "both")
         print(f"{made} of 60 directories were made before the session's")
 
+    def test_what_is_the_daemons_own_is_refused(self):
+        """And answered."""
+        for key, value in {"ending": True, "cookie": "0000000000000005", "snapshots": 3}.items():
+            description = {"format": 1, "name": "odd", "output": str(self.trace), key: value}
+            answer = ask(json.dumps({"command": "create", "description": description}).encode())
+            self.assertFalse(answer["ok"], key)
+            self.assertIn(f'"{key}" is the daemon\'s own', answer["error"])
+            self.assertFalse(self.trace.exists(), key)
+
     @unittest.skipUnless(IS_STRACED, "strace can not attach to other processes here")
     def test_an_end_that_is_killed_is_gone_on_with_and_told(self):
         kills = 0
