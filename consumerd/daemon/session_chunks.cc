@@ -67,6 +67,23 @@ std::string unwritten_text(const LeftChunk& chunk) {
                        chunk.totals.write_error);
 }
 
+/* As `plumb record` has it: what rings had no room for is counted, and does not change it. */
+bool is_whole(const DrainTotals& totals) {
+    return totals.write_error.empty() && totals.not_switched_on.empty();
+}
+
+std::string not_switched_on_in(const std::string& path, const NamedCount& missing) {
+    const std::string name = path.substr(path.rfind('/') + 1);
+    if (missing.name == "refused_clock")
+        return fmt::format("{}: {} forbade reading the cycle counter (PR_SET_TSC, seccomp's strict mode): "
+                           "what was traced there from then on is missing.",
+                           name, counted(missing.count, "process"));
+    return fmt::format(
+        "{}: {} could not be switched on, and nothing of them was recorded ({}): choose fewer, "
+        "or use shorter filters.",
+        name, counted(missing.count, "event"), missing.name);
+}
+
 std::string snapshot_folder(std::uint32_t number) {
     return fmt::format("snapshot-{}", number);
 }
@@ -123,7 +140,7 @@ Status SessionRecording::store_chunk_summary(const std::string& path, std::uint6
                     {"chunk", {{"number", number}, {"begin_ns", begin_ns}, {"end_ns", end_ns}}},
                     {"name", description_.name},
                     {"duration_ns", end_ns - begin_ns},
-                    {"complete", problems.empty() && totals.write_error.empty()},
+                    {"complete", problems.empty() && is_whole(totals)},
                     {"problems", Json::array()}};
     for (const Error& problem : problems)
         summary["problems"].push_back(problem.message());
@@ -142,6 +159,8 @@ bool SessionRecording::finish_chunk(DrainTotals totals, const std::vector<Error>
                                     std::uint64_t ended) {
     for (const Error& problem : at_end)
         problems_.push_back(problem.message());
+    for (const NamedCount& missing : totals.not_switched_on)
+        problems_.push_back(not_switched_on_in(chunks_->final_path(), missing));
     keep_last(problems_);
     std::vector<Error> problems = std::exchange(chunk_problems_, {});
     problems.insert(problems.end(), at_end.begin(), at_end.end());
@@ -320,7 +339,7 @@ Result<std::string> SessionRecording::take_snapshot() {
     if (!taken) return give_up(taken.error());
     Json summary = {{"trace", path},
                     {"name", description_.name},
-                    {"complete", taken->problems.empty() && taken->totals.write_error.empty()},
+                    {"complete", taken->problems.empty() && is_whole(taken->totals)},
                     {"problems", taken->problems}};
     put_totals(summary, taken->totals, session_->channel().config(), *folder);
     const auto opened = Folder::open(*folder);
@@ -337,6 +356,9 @@ Result<std::string> SessionRecording::take_snapshot() {
         return give_up(stored.error());
     }
     if (Status named = directory_->rename_folder(unfinished(name), name); !named) return named.error();
+    for (const NamedCount& missing : taken->totals.not_switched_on)
+        problems_.push_back(not_switched_on_in(path, missing));
+    keep_last(problems_);
     if (!taken->problems.empty())
         return Error("The snapshot in {} is not complete: {}", path, taken->problems.front());
     return path;

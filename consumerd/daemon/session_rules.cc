@@ -203,7 +203,10 @@ Result<Json> SessionRecording::stop() {
     if (!report) return report.error();
     Json answer = answer_of(*report);
     if (!drain_) return answer;
+    const std::vector<std::string> before = problems_;
     const auto ended = end_chunk();
+    for (const std::string& each : problems_)
+        if (std::find(before.begin(), before.end(), each) == before.end()) answer["problems"].push_back(each);
     if (!ended)
         answer["notes"] = {ended.error().message()};
     else if (!ended->empty())

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # cmake-timeout: 300
 """Programs that forbid themselves to read the cycle counter, or all but a few calls, are not recorded from then on, and named."""
+import json
 import pathlib
 import subprocess
 import sys
@@ -64,6 +65,24 @@ class CycleCounter(guarded_program.GuardedProgramTest):
         for self.trace, recorder in zip(traces, recorders):
             self.assertIn("PR_SET_TSC", self.finish(recorder, is_complete=False))
             self.assertEqual(self.summary()["events"], EVENTS)
+        self.end(program)
+
+    def test_nor_in_a_session_that_is_kept(self):
+        """The chunk is not complete, and whoever stops the session hears of it."""
+        def plumb(*words):
+            return subprocess.run([PLUMB, *words], capture_output=True, text=True, timeout=60, check=True)
+        program = self.start()
+        plumb("create", "kept", "-o", self.trace)
+        self.addCleanup(subprocess.run, [PLUMB, "destroy", "--all"], capture_output=True, timeout=60)
+        plumb("enable", "kept", "*")
+        plumb("start", "kept")
+        for command in ("trace", "notsc", "trace"):
+            self.ask(program, command)
+        self.assertIn("PR_SET_TSC", plumb("stop", "kept").stderr)
+        [chunk] = [path for path in self.trace.glob("chunk-*") if not path.name.endswith(".part")]
+        summary = json.loads((chunk / "summary.json").read_text())
+        self.assertEqual((summary["complete"], summary["not_switched_on"]), (False, {"refused_clock": 1}))
+        self.assertIn("PR_SET_TSC", plumb("destroy", "kept").stderr)
         self.end(program)
 
     # Forbids the cycle counter, and becomes another program.
