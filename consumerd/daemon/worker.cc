@@ -95,7 +95,8 @@ Result<Json> Worker::carry_out(const Json& request) {
     const auto session = text_in(request, "session", session_);
     if (!session) return session.error();
     /* A supervisor that asks all of them names none. */
-    if (*session != session_)
+    const bool is_for_all = session->empty() && *command == "status";
+    if (*session != session_ && !is_for_all)
         return Error("This is the worker of session {}, and not of {}.", session_, *session).as(ENOENT);
     /* It was sent together with the request that ended the session. */
     if (is_over_) return Error("Session {} was destroyed.", session_).as(ENOENT);

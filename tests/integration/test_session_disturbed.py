@@ -131,6 +131,7 @@ class Disturbed(TracedProgramTest):
 
     def test_what_is_the_daemons_own_is_refused(self):
         """And answered."""
+        plumb("create", "keeps-the-daemon", "-o", self.folder / "keeper")
         for key, value in {"ending": True, "cookie": "0000000000000005", "snapshots": 3}.items():
             description = {"format": 1, "name": "odd", "output": str(self.trace), key: value}
             answer = ask(json.dumps({"command": "create", "description": description}).encode())
@@ -170,6 +171,8 @@ class Disturbed(TracedProgramTest):
                 answer = receive(connection)
             self.assertEqual(answer["ok"], is_ok, answer)
         self.assertIn("This is the worker of session mine, and not of yours", answer["error"])
+        answer = ask(json.dumps({"command": "status", "session": ""}).encode())
+        self.assertEqual([each.get("problem") for each in answer["sessions"]], [None])
 
     def test_a_trigger_is_no_session_of_its_own(self):
         self.begin("web")
