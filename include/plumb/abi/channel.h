@@ -160,7 +160,7 @@ enum plumb_loss {
     PLUMB_LOST_NO_MEMORY = 4, /* events: there was no shared memory left for the sub-buffer */
     PLUMB_CUT = 5,            /* events: recorded, but a string, text or sequence was shortened */
     PLUMB_LOST_CLOCK = 6,     /* events: the process is held, and the clock takes a system call to read */
-    PLUMB_LOST_HELD = 7, /* events: the process is held; of its new threads, or it would have had to wait */
+    PLUMB_LOST_HELD = 7, /* events: the process is held; of its new threads, or a wait or memory was needed */
     PLUMB_LOSS_COUNTERS = 8,
     PLUMB_LOST_OVERWRITTEN = 8, /* sub-buffers: overwritten before they were read; counted by the consumer */
     PLUMB_LOSS_CAUSES = 9
