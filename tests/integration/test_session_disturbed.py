@@ -269,7 +269,7 @@ class Disturbed(TracedProgramTest):
         subprocess.run([self.program, "400000"], check=True, timeout=60)
         is_told = "No space left on device. Events are lost from the trace until this is mended"
         self.until(lambda: is_told in " ".join(self.status("full")["problems"]), "status says nothing of it")
-        self.assertGreater(self.status("full")["events_lost"], 0)
+        self.until(lambda: self.status("full")["events_lost"] > 0, "status has no count of it")
         worker = self.status("full")["worker_pid"]
         subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
         os.kill(worker, signal.SIGKILL)
