@@ -2,6 +2,7 @@
 #include "consumerd/daemon/supervision.h"
 
 #include "base/trace_folders.h"
+#include "consumerd/control/kept_sessions.h"
 #include "consumerd/daemon/daemon_log.h"
 #include "consumerd/sink/trace_directory.h"
 
@@ -115,6 +116,11 @@ bool Supervisor::has_not_begun(WorkerProcess& worker, const Error& why) {
     }
     if (worker.creator) server_->answer(*worker.creator, bad_answer(worker.undoing.value_or(why)));
     remove_undone_trace(worker);
+    /* Who was to undo it may have been killed, too. */
+    if (const auto description = description_of(worker.name()); description && description->cookie != 0)
+        for (const UserPlace& place : places_of(::geteuid()))
+            if (const auto directory = UserDirectory::open_existing(place))
+                (void)stop_keeping(*directory, description->cookie).has_value();
     folder_.remove(worker.name());
     return true;
 }
