@@ -13,6 +13,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 namespace plumb {
 namespace {
@@ -23,14 +24,18 @@ struct CreateWords {
 };
 
 /* The daemon stands elsewhere. */
-std::string absolute_output(const CreateWords& words) {
+Result<std::string> absolute_output(const CreateWords& words) {
     std::string path = words.options.directory;
     while (path.size() > 1 && path.back() == '/')
         path.pop_back();
     if (path.empty()) path = new_output_of(words.session.session);
     std::error_code failed;
     const std::filesystem::path absolute = std::filesystem::absolute(path, failed);
-    return failed ? path : absolute.lexically_normal().string();
+    if (failed)
+        return Error("{} is meant from the current directory on, which can not be told: {}.", path,
+                     failed.message())
+            .hint("It may have been removed: go to another one, or give -o as a path from the root on.");
+    return absolute.lexically_normal().string();
 }
 
 Result<SessionDescription> description_of(const CreateWords& words) {
@@ -46,7 +51,9 @@ Result<SessionDescription> description_of(const CreateWords& words) {
     if (!clock) return clock.error();
     SessionDescription session;
     session.name = words.session.session;
-    session.output = absolute_output(words);
+    auto output = absolute_output(words);
+    if (!output) return output.error();
+    session.output = std::move(*output);
     session.mode = config->mode;
     /* What is not given is left to the daemon, which knows what room there is. */
     if (!options.subbuf_size.empty()) session.subbuf_bytes = config->subbuf_bytes;
