@@ -84,7 +84,7 @@ class Disturbed(TracedProgramTest):
 
     @unittest.skipUnless(IS_STRACED, "strace can not attach to other processes here")
     def test_a_creation_that_is_killed_leaves_nothing(self):
-        plumb("create", "keeps-the-daemon", "-o", self.folder / "keeper")
+        plumb("create", "keeps-the-daemon", "-o", self.folder / f"{self._testMethodName}-keeper")
         daemon = ask(json.dumps({"command": "version"}).encode())["pid"]
         before = {path.name for path in FOLDER.parent.iterdir()}
         step, kills, was_killed = 1, 0, True
@@ -107,7 +107,7 @@ class Disturbed(TracedProgramTest):
 
     def test_a_creation_that_fails_removes_nobody_elses_directory(self):
         """Which another one makes at the same moment."""
-        plumb("create", "keeps-the-daemon", "-o", self.folder / "keeper")
+        plumb("create", "keeps-the-daemon", "-o", self.folder / f"{self._testMethodName}-keeper")
         made = 0
         for turn in range(12):
             trace = self.folder / f"both-{turn}"
@@ -132,7 +132,7 @@ class Disturbed(TracedProgramTest):
 
     def test_what_is_the_daemons_own_is_refused(self):
         """And answered."""
-        plumb("create", "keeps-the-daemon", "-o", self.folder / "keeper")
+        plumb("create", "keeps-the-daemon", "-o", self.folder / f"{self._testMethodName}-keeper")
         for key, value in {"ending": True, "cookie": "0000000000000005", "snapshots": 3}.items():
             description = {"format": 1, "name": "odd", "output": str(self.trace), key: value}
             answer = ask(json.dumps({"command": "create", "description": description}).encode())

@@ -204,10 +204,10 @@ class Churn(TracedProgramTest):
         self.assertEqual(odd, 0)
         written = self.end(stays)[0]
         self.assertEqual(plumb("destroy", "stays").returncode, 0)
-        done = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, timeout=240, check=False)
+        print(f"{self.made} sessions, {processes} processes, {written} events, seed {SEED}", file=sys.stderr)
+        done = subprocess.run(["babeltrace2", trace], capture_output=True, text=True, timeout=240 + SECONDS, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual([int(number) for number in STAYS.findall(done.stdout)], list(range(written)))
-        print(f"{self.made} sessions, {processes} processes, {written} events, seed {SEED}", file=sys.stderr)
 
 
 if __name__ == "__main__":
