@@ -280,7 +280,8 @@ class Jobs(TerminalTest):
                     status = Path(f"/proc/{child}/status").read_text()
                 except FileNotFoundError:  # another child, which has ended
                     continue
-                if "SigBlk:\t0000000000000000" in status and "Name:\tplumb\n" in status:
+                # One that looks for something else comes before there is a trace.
+                if "SigBlk:\t0000000000000000" in status and "Name:\tplumb\n" in status and (self.trace / "ust").is_dir():
                     return int(child)
             time.sleep(0.001)
         self.fail("the command is not on its way")
