@@ -195,7 +195,7 @@ void OtherUsers::rotate(const std::string& directory, std::uint64_t at, std::vec
         const Drain::Chunk ended = part.drain->rotate(std::move(part.next_sink), directory, at);
         if (!ended.written) problems.push_back(ended.written.error().with("{}", programs_at(part.place)));
         add_totals(chunk_totals_, ended.totals);
-        if (part.was_awaited && is_empty(ended.totals)) remove_folder_of(part);
+        if (part.was_awaited && is_empty(ended.totals)) remove_folder(part.folder);
     }
     finished_totals_.progress.chunk_bytes = finished_totals_.progress.chunk_events = 0;
     goes_to(directory);
@@ -231,9 +231,9 @@ void OtherUsers::remove_kept(Part& part) {
 }
 
 /* Nobody came, and its folder says nothing. */
-void OtherUsers::remove_folder_of(const Part& part) const {
+void OtherUsers::remove_folder(const std::string& folder_name) const {
     namespace fs = std::filesystem;
-    const fs::path folder = fs::path(options_.drain.directory) / part.folder;
+    const fs::path folder = fs::path(options_.drain.directory) / folder_name;
     std::error_code failed;
     for (const char* const name : {"metadata", "statedump"})
         fs::remove(folder / name, failed);
@@ -248,7 +248,7 @@ void OtherUsers::finish(Part& part) {
     add_totals(finished_totals_, totals);
     const DrainTotals of_chunk = options_.in_chunks ? part.drain->chunk_totals() : totals;
     add_totals(chunk_totals_, of_chunk);
-    if (part.was_awaited && is_empty(of_chunk)) remove_folder_of(part);
+    if (part.was_awaited && is_empty(of_chunk)) remove_folder(part.folder);
     if (part.session.channel().was_truncated())
         finished_problems_.push_back(Error("A program of user {} has shortened a channel ({}) while it was "
                                            "recorded: events of that user's programs "

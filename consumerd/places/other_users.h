@@ -169,9 +169,11 @@ private:
     void remember(const Part& part);
     void remove_kept(Part& part);
     Result<Report> tried(const UserPlace& place, Result<Report> begun);
+    bool is_settled(const UserPlace& place) const;
+    void forget(const UserPlace& place);
     void finish(Part& part);
     void drop(Part& part);
-    void remove_folder_of(const Part& part) const;
+    void remove_folder(const std::string& name) const;
     /* Whether there are launched programs of the user; an error if there are, but what they share with us is not usable. */
     struct Look {
         std::uint64_t next_ns = 0;
@@ -197,8 +199,9 @@ private:
     std::map<uid_t, Error> unusable_;        /* directories, and why; anybody can make any number of them */
     std::uint64_t next_look_ns_ = 0;         /* at those */
     std::map<UserPlace, std::string> tried_; /* and what went wrong, if anything did */
-    DrainTotals finished_totals_;            /* of those that are no part any more */
-    DrainTotals chunk_totals_;               /* of those, and of all when a chunk ends */
+    std::map<UserPlace, std::uint64_t> next_try_ns_; /* when those are tried again that found no room */
+    DrainTotals finished_totals_;                    /* of those that are no part any more */
+    DrainTotals chunk_totals_;                       /* of those, and of all when a chunk ends */
     std::vector<Error> finished_problems_;
     /* Of containers that are gone. */
     std::uint32_t programs_begun_before_ = 0, without_slot_before_ = 0;

@@ -26,6 +26,13 @@ namespace {
 constexpr std::size_t users_max = 16;
 /* Processes in one look at a user's slots, each some 0.1 ms, but for those with a long environment. */
 constexpr std::size_t asked_max = 64;
+/* A place that lack of room has kept out is tried again so late. */
+constexpr std::uint64_t retry_pause_ns = 1'000'000'000;
+
+/* Of the disk, of shared memory, of the recorder's own: it may be there later. */
+bool is_for_want_of_room(int number) {
+    return number == ENOSPC || number == EDQUOT || number == ENOMEM || number == EMFILE || number == ENFILE;
+}
 
 /* Of the processor, by this thread: what it waited for others does not count. */
 std::uint64_t used_ns() {
@@ -67,8 +74,9 @@ static bool has_programs(const UserPlace& place, const std::function<bool(std::u
 Result<Report> OtherUsers::join(uid_t user_id, bool for_whoever_comes) {
     if (user_id == ::geteuid()) return Report{};
     auto joined = join_place(main_place(user_id));
+    const bool is_to_come = joined || next_try_ns_.count(main_place(user_id)) != 0;
+    if (for_whoever_comes && !options_.flight_recorder && is_to_come) open_for_.insert(user_id);
     if (!joined) return joined;
-    if (for_whoever_comes && !options_.flight_recorder) open_for_.insert(user_id);
     for (const UserPlace& place : places_of(user_id)) {
         if (place == main_place(user_id)) continue;
         const bool has_some = has_programs(place, [](std::uint32_t) { return true; });
@@ -121,8 +129,7 @@ void OtherUsers::join_everybody(const EachReport& each) {
     retire_containers(containers, each);
     const auto anybody = [](std::uint32_t) { return true; };
     for (const UserPlace& place : places) {
-        if (place == main_place(::geteuid()) || tried_.count(place) != 0 || !has_programs(place, anybody))
-            continue;
+        if (place == main_place(::geteuid()) || is_settled(place) || !has_programs(place, anybody)) continue;
         each(place.container ? join_in_container(place) : join_place(place));
     }
 }
@@ -143,7 +150,7 @@ void OtherUsers::retire_containers(const std::vector<std::shared_ptr<const Conta
         each(options_.config.is_kept ? part->session.close() : part->session.end());
         remember(*part);
         finish(*part);
-        tried_.erase(part->place);
+        forget(part->place);
         part = parts_.erase(part);
     }
 }
@@ -153,7 +160,7 @@ void OtherUsers::join_changed(const StateFile& own_state, const EachReport& each
     const std::uint64_t before_ns = used_ns();
     for (const ProcessSlot& slot : own_state.processes()) {
         const auto user_id = slot.process_id() != 0 ? user_of(slot.process_id()) : std::nullopt;
-        if (!user_id || *user_id == ::geteuid() || tried_.count(main_place(*user_id)) != 0) continue;
+        if (!user_id || *user_id == ::geteuid() || is_settled(main_place(*user_id))) continue;
         each(join(*user_id));
     }
     next_changed_look_ns_ = behind_pause_ns(used_ns() - before_ns);
@@ -171,7 +178,11 @@ void OtherUsers::join_later(const EachReport& each) {
     next_place_look_ns_ = now_ns + pause_ns;
     for (const uid_t user_id : open_for_)
         for (const UserPlace& place : places_of(user_id)) {
-            if (place == main_place(user_id) || has_part(place) || tried_.count(place) != 0) continue;
+            if (has_part(place) || is_settled(place)) continue;
+            if (place == main_place(user_id)) {
+                if (tried_.count(place) != 0) each(join_place(place));
+                continue;
+            }
             const auto joined = join_awaited(place);
             if (!joined || has_part(place)) each(joined);
         }
@@ -188,6 +199,7 @@ Result<Report> OtherUsers::join_awaited(const UserPlace& place) {
         return tried(place, std::move(begun));
     }
     const int why = begun.error().number();
+    if (is_for_want_of_room(why)) next_try_ns_[place] = read_clock(PLUMB_CLOCK_MONOTONIC) + retry_pause_ns;
     if (why == ENOENT || why == EROFS) return Report{};
     std::string& told = awaited_problems_[place];
     if (std::exchange(told, begun.error().message()) == begun.error().message()) return Report{};
@@ -211,11 +223,31 @@ Result<Report> OtherUsers::join_place(const UserPlace& place) {
     return tried(place, begin(place, options_.config));
 }
 
+bool OtherUsers::is_settled(const UserPlace& place) const {
+    const auto again = next_try_ns_.find(place);
+    if (again != next_try_ns_.end()) return read_clock(PLUMB_CLOCK_MONOTONIC) < again->second;
+    return tried_.count(place) != 0;
+}
+
+void OtherUsers::forget(const UserPlace& place) {
+    tried_.erase(place);
+    next_try_ns_.erase(place);
+}
+
+/* What is tried again and fails as before is told once. */
 Result<Report> OtherUsers::tried(const UserPlace& place, Result<Report> begun) {
     std::string& why_not = tried_[place];
-    why_not.clear();
-    if (begun) return begun;
-    why_not = begun.error().message();
+    const bool is_again = next_try_ns_.erase(place) != 0;
+    if (begun) {
+        if (is_again && options_.drain.log)
+            options_.drain.log(fmt::format("{} are recorded from now on.", programs_at(place)));
+        why_not.clear();
+        return begun;
+    }
+    const bool is_told = std::exchange(why_not, begun.error().message()) == begun.error().message();
+    if (is_for_want_of_room(begun.error().number()))
+        next_try_ns_[place] = read_clock(PLUMB_CLOCK_MONOTONIC) + retry_pause_ns;
+    if (is_again && is_told) return Report{};
     return begun.error().with("{} can not be recorded", programs_at(place));
 }
 
@@ -235,13 +267,19 @@ Result<Report> OtherUsers::begin(const UserPlace& place, const ChannelConfig& co
     if (options_.before_joining)
         if (Status said = options_.before_joining(place, folder); !said) return said.error();
     auto session = Session::create(config, options_.quiescence, place, options_.cookie);
-    if (!session) return session.error();
+    if (!session) {
+        if (options_.after_leaving) options_.after_leaving(place);
+        return session.error();
+    }
     for (const Error& each : session->left_behind())
         if (options_.drain.log) options_.drain.log(each.message());
     if (Status recorded = record(place, folder, *session, {}); !recorded) {
-        if (!config.is_kept) return recorded.error();
-        (void)session->end().has_value();
-        (void)session->remove_channel().has_value();
+        remove_folder(folder);
+        if (config.is_kept) {
+            (void)session->end().has_value();
+            (void)session->remove_channel().has_value();
+            if (options_.after_leaving) options_.after_leaving(place);
+        }
         return recorded.error();
     }
     Part& part = parts_.back();
@@ -288,9 +326,10 @@ Status OtherUsers::record(const UserPlace& place, const std::string& folder, Ses
 
 Result<Report> OtherUsers::take_over(const UserPlace& place, const std::string& folder,
                                      std::optional<LeftTrace> left) {
-    auto taken = tried(place, take_over_at(place, folder, std::move(left)));
-    if (!taken && (taken.error().number() == ENOENT || taken.error().number() == EBADMSG))
-        tried_.erase(place);
+    const auto taken = take_over_at(place, folder, std::move(left));
+    (void)tried(place, taken).has_value();
+    next_try_ns_.erase(place); /* by who takes over */
+    if (!taken && (taken.error().number() == ENOENT || taken.error().number() == EBADMSG)) forget(place);
     return taken;
 }
 
@@ -300,13 +339,18 @@ Result<Report> OtherUsers::take_over_at(const UserPlace& place, const std::strin
     if (!directory) return directory.error();
     auto session = Session::adopt_in(std::move(*directory), options_.cookie, options_.quiescence);
     if (!session) return session.error();
+    const bool is_new = ::access((options_.drain.directory + "/" + folder).c_str(), F_OK) != 0;
+    const auto undo = [&](const Error& why) { /* it stays for the next try */
+                                              if (is_new) remove_folder(folder);
+                                              return why;
+    };
     if (Status recorded = record(place, folder, *session, std::move(left)); !recorded)
-        return recorded.error();
+        return undo(recorded.error());
     Part& part = parts_.back();
     part.was_awaited = true;
-    if (Status started = part.drain->start(); !started) { /* it stays for the next try */
+    if (Status started = part.drain->start(); !started) {
         std::erase_if(parts_, [&](const Part& each) { return &each == &part; });
-        return started.error();
+        return undo(started.error());
     }
     return part.session.set_rules(options_.rules);
 }
@@ -318,7 +362,7 @@ void OtherUsers::drop(Part& part) {
         (void)part.session.remove_channel().has_value();
         remove_kept(part);
     }
-    remove_folder_of(part);
+    remove_folder(part.folder);
     std::erase_if(parts_, [&](const Part& each) { return &each == &part; });
 }
 
@@ -385,7 +429,7 @@ void OtherUsers::join_launched(const EachReport& each) {
     for (const UserPlace& place : places ? *places : std::vector<UserPlace>{}) {
         const uid_t user_id = place.user_id;
         const bool is_ours = user_id == ::geteuid();
-        if (place == main_place(::geteuid()) || (!is_ours && ::geteuid() != 0) || tried_.count(place) != 0 ||
+        if (place == main_place(::geteuid()) || (!is_ours && ::geteuid() != 0) || is_settled(place) ||
             unusable_.count(user_id) != 0)
             continue;
         Look& look = looks_[place];

@@ -4,6 +4,7 @@
 # cmake-timeout: 300
 """Sessions of root's plumb-consumerd over programs of other users and in containers: each is recorded exactly, whatever is killed
 meanwhile; a place that vanishes, or whose user is hostile, costs the others nothing; who is not root is refused."""
+import contextlib
 import fcntl
 import json
 import os
@@ -189,6 +190,36 @@ class SessionUsers(TracedProgramTest):
         self.assertLessEqual({f"ust-{NOBODY}", f"ust-0-in-{inside.mounts}", f"ust-{OTHER}-in-{user_inside.mounts}"}, folders)
         self.assertEqual(list(self.trace.glob(".plumb-journal*")), [])
         self.assertEqual(list(self.trace.glob("*.part")), [])
+
+    def test_a_place_that_comes_while_the_disk_is_full(self):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=False)
+        self.trace = disk / "trace"
+        self.begin("--all-users")
+        with open(disk / "filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
+            while True:
+                filler.write(b"x" * 4096)
+        of_nobody, inside = Ticker(self, *as_user(NOBODY)), Ticker(self, *CONTAINER)
+
+        def told():
+            return [each for each in self.status()["problems"] if f"of user {NOBODY} can not be recorded" in each]
+        self.wait_until(told)
+        time.sleep(2.5)  # tried again, and not told again
+        self.assertEqual(len(told()), 1, told())
+        folders = (f"ust-{NOBODY}", f"ust-0-in-{inside.mounts}")
+        self.wait_until(lambda: not any(list(self.trace.glob(f"*/{name}")) for name in folders))  # but in the middle of a try
+        (disk / "filler").unlink()
+        self.wait_until(lambda: {each["folder"] for each in self.status()["places"]} >= set(folders))
+        time.sleep(0.3)
+        counts = {each.process: each.end() for each in (of_nobody, inside)}
+        late = {each["pid"] for each in self.status()["reached_late"] if each["reason"].startswith("what it traced before")}
+        self.assertLessEqual({of_nobody.process, inside.process}, late)
+        self.plumb("destroy", "all")
+        found = self.numbers()
+        for each in (of_nobody, inside):
+            self.assert_exact(found[each.inside], None, counts[each.process] - 1)
 
     def test_each_in_a_container_once(self):
         inside = Ticker(self, *CONTAINER)
