@@ -15,6 +15,7 @@
 #include <plumb/abi/state.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <memory>
 
@@ -106,7 +107,10 @@ Result<Json> rules_as_json(const RuleWords& words) {
 int ask_for(const std::string& command, const Json& request, bool json,
             const std::function<void(const Json&)>& say) {
     const auto answer = ask_daemon(command, request, say_error);
-    if (!answer) return complain(answer.error());
+    if (!answer) {
+        const int status = complain(answer.error());
+        return answer.error().number() == EINVAL ? exit_status_of_wrong_words : status;
+    }
     if (json) {
         put_out(answer->dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
     } else {

@@ -64,7 +64,10 @@ public:
     void refuse(const Error& error) {
         if (!problem_) problem_ = error.as(EINVAL);
     }
-    Status status() const { return problem_ ? Status(*problem_) : ok(); }
+    Status status() const {
+        if (!problem_) return ok();
+        return problem_->number() != 0 ? Status(*problem_) : Status(Error(*problem_).as(EINVAL));
+    }
 
 private:
     template <typename T>
@@ -292,14 +295,14 @@ Result<Rule> read_rule(const Json& object) {
             members.refuse(path.error());
     }
     if (Status sound = members.status(); !sound) return sound.error();
-    if (const auto encoded = encode_rule(rule, 0); !encoded) return encoded.error();
+    if (const auto encoded = encode_rule(rule, 0); !encoded) return encoded.error().as(EINVAL);
     if (rule.condition.empty()) return rule;
     if (rule.pattern.starts_with('!'))
         return Error("\"{}\" leaves events out, all of them, and has no filter.", rule.pattern).as(EINVAL);
     const auto tree = parse_rule_condition(rule.condition);
-    if (!tree) return tree.error().with("The filter of {}", rule.pattern);
+    if (!tree) return tree.error().with("The filter of {}", rule.pattern).as(EINVAL);
     if (const auto code = encode_condition(*tree); !code)
-        return code.error().with("The filter of {}", rule.pattern);
+        return code.error().with("The filter of {}", rule.pattern).as(EINVAL);
     return rule;
 }
 

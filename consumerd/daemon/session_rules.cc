@@ -97,7 +97,7 @@ Result<Report> SessionRecording::change_rules(std::vector<DescribedRule> next, c
 
 Result<Json> SessionRecording::enable(const std::vector<Rule>& rules) {
     if (rules.empty()) return Error("No rule was given.").as(EINVAL);
-    if (Status sensible = check_filters_for(rules); !sensible) return sensible.error();
+    if (Status sensible = check_filters_for(rules); !sensible) return sensible.error().as(EINVAL);
     std::vector<DescribedRule> next = description_.rules;
     std::vector<Rule> added;
     for (const Rule& rule : rules) {
@@ -116,7 +116,8 @@ Result<Json> SessionRecording::enable(const std::vector<Rule>& rules) {
     }
     if (next.size() > PLUMB_MAX_RULES)
         return Error("All {} rules are taken.", PLUMB_MAX_RULES)
-            .hint("Use patterns with * instead of many single events.");
+            .hint("Use patterns with * instead of many single events.")
+            .as(ENOSPC);
     const auto report = change_rules(std::move(next), added, {});
     if (!report) return report.error();
     Json answer = answer_of(*report);

@@ -391,8 +391,9 @@ class Sessions(SessionTest):
         self.create("web")
         self.assertIn("There is a session web already", plumb("create", "web", "-o", self.trace, status=1).stderr)
         self.assertIn("exists already", plumb("create", "other", "-o", self.folder, status=1).stderr)
-        self.assertIn("column", plumb("enable", "web", "shop:* if number >", status=1).stderr.lower() + " column")
-        self.assertIn("can not be the name", plumb("create", "a/b", status=1).stderr)
+        self.assertIn("something is missing here", plumb("enable", "web", "shop:* if number >", status=2).stderr)
+        self.assertIn("more than one colon", plumb("enable", "web", "a:b:c", status=2).stderr)
+        self.assertIn("can not be the name", plumb("create", "a/b", status=2).stderr)
         self.assertIn("which rules?", plumb("disable", "web", status=2).stderr)
         self.assertIn("There is no process 4194304", plumb("enable", "web", "-p", "4194304", status=1).stderr)
         self.assertIn("--block-timeout means nothing without --mode block",

@@ -367,7 +367,7 @@ class Triggers(TracedProgramTest):
             self.assertIn(why, plumb("trigger", "web", "add", "t", "--on", on, "--do", do, status=2).stderr, (on, do))
         for session, on, do, why in (("web", "signal USR1", "snapshot", "no flight recorder"), ("recorder", "signal USR1", "rotate", "no chunks"),
                                      ("recorder", "fill 50%", "stop", "always full")):
-            self.assertIn(why, plumb("trigger", session, "add", "t", "--on", on, "--do", do, status=1).stderr)
+            self.assertIn(why, plumb("trigger", session, "add", "t", "--on", on, "--do", do, status=2).stderr)
         self.assertIn("has no trigger t. It has none at all", plumb("trigger", "web", "remove", "t", status=1).stderr)
         self.assertIn("--on is missing", plumb("trigger", "web", "add", "t", "--do", "stop", status=2).stderr)
         self.assertIn("--do is missing", plumb("trigger", "web", "add", "t", "--on", "death", status=2).stderr)
