@@ -3,6 +3,7 @@
 #include "base/output_buffer.h"
 #include "base/processes.h"
 #include "cli/command.h"
+#include "cli/no_tracepoints.h"
 #include "cli/open_files.h"
 #include "cli/output.h"
 #include "cli/own_limits.h"
@@ -187,9 +188,7 @@ Status Counter::look_at_attached() {
             std::any_of(slots.begin(), slots.end(),
                         [id = process_id](const ProcessSlot& slot) { return slot.process_id() == id; });
         reachable += is_there ? 1 : 0;
-        if (!is_there)
-            result_.unreachable.push_back(
-                {process_id, "it has no tracepoints: it neither links plumb nor preloads a probe"});
+        if (!is_there) result_.unreachable.push_back({process_id, why_no_tracepoints(process_id)});
     }
     for (const Unreachable& each : result_.unreachable)
         tell_of_counting(fmt::format("process {} could not be reached: {}", each.process_id, each.reason));

@@ -85,6 +85,8 @@ WhyEmpty Counter::why_nothing() const {
     facts.patterns = what.events;
     facts.levels = levels_of(what).value_or(LogLevels());
     facts.has_probe = !what.preload.empty();
+    facts.has_lttng_probe =
+        std::find(what.preload.begin(), what.preload.end(), "lttng") != what.preload.end();
     facts.is_empty = std::none_of(taken_.events.begin(), taken_.events.end(),
                                   [](const CountsOfEvent& event) { return event.count != 0; });
     if (!facts.is_empty && facts.patterns.empty() && !facts.has_probe) return {};

@@ -4,6 +4,7 @@
 #include "base/process_names.h"
 #include "base/processes.h"
 #include "cli/jvm.h"
+#include "cli/no_tracepoints.h"
 #include "cli/output.h"
 #include "cli/preload.h"
 #include "cli/recorder.h"
@@ -37,9 +38,6 @@ constexpr std::uint64_t begin_look_ns = 20'000'000;
 
 /* The machine's own process-id namespace: the kernel's records have its numbers. */
 constexpr std::uint32_t first_namespace = 0xeffffffc;
-/* The kernel's events are recorded of these all the same. */
-constexpr const char* no_tracepoints_reason =
-    "it has no tracepoints: it neither links plumb nor preloads a probe";
 /* Its fork was not heard of, or all places were taken. */
 constexpr const char* unlisted_reason =
     "Plumb is in it, but it is not in the list of traced programs: start it "
@@ -147,7 +145,7 @@ std::string Recorder::why_unreachable(std::uint32_t process_id) {
         return file.path.substr(file.path.rfind('/') + 1).starts_with("libplumb.so");
     };
     if (files && std::any_of(files->begin(), files->end(), is_runtime)) return without_state_reason;
-    return no_tracepoints_reason;
+    return why_no_tracepoints(process_id);
 }
 
 /* Whom nothing tells to ask again (tp-sync.o alone) is reached if it asked when the rules were there already. It may ask by
@@ -230,7 +228,7 @@ Status Recorder::attach() {
         const std::string why = why_unreachable(process_id);
         /* It was there at the first look: what it did until it ended is recorded. */
         const bool is_no_program =
-            why == no_tracepoints_reason || why == kernel_thread_reason || why == ended_reason;
+            is_why_no_tracepoints(why) || why == kernel_thread_reason || why == ended_reason;
         const bool is_enough = has_kernel() && options_.events.empty() && options_.log_level.empty();
         if (!is_no_program || !is_enough)
             summary_.unreachable.push_back(
@@ -396,6 +394,8 @@ WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, const std::vecto
     facts.patterns = options_.events;
     facts.levels = levels_of(options_).value_or(LogLevels());
     facts.has_probe = !options_.preload.empty();
+    facts.has_lttng_probe =
+        std::find(options_.preload.begin(), options_.preload.end(), "lttng") != options_.preload.end();
     facts.has_kernel_events = has_kernel();
     facts.is_empty = totals.progress.events == 0 && totals.progress.events_discarded == 0 &&
                      totals.progress.subbufs_lost == 0 && !has_kernel() && summary_.snapshots.empty();

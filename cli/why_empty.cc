@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/glob.h"
 #include "base/output_buffer.h"
+#include "cli/no_tracepoints.h"
 #include "consumerd/probe/similar_names.h"
 
 #include <fmt/format.h>
@@ -260,8 +261,23 @@ std::string why_no_event(const RecordedProgram& program, const std::vector<std::
                        patterns_text(wanted), names_text(program.events), of_kernel(wanted));
 }
 
+/* Its tracepoints stay off, whatever else of it is recorded. */
+std::vector<std::string> of_old_lttng(const RecordingFacts& facts) {
+    std::vector<std::string> lines;
+    if (!facts.has_lttng_probe) return lines;
+    for (const auto* const programs : {&facts.programs, &facts.others})
+        for (const RecordedProgram& program : *programs)
+            if (needs_old_lttng(program.elf_path))
+                lines.push_back(fmt::format(
+                    "{} is linked with LTTng-UST 2.12 or older (liblttng-ust.so.0), whose tracepoints are "
+                    "not recorded: build it with 2.13 or later, or record it with `lttng`.",
+                    escaped(program.name)));
+    return lines;
+}
+
 WhyEmpty why_empty(const RecordingFacts& facts) {
     WhyEmpty why;
+    why.lines = of_old_lttng(facts);
     const bool is_seen = facts.begun != 0 || facts.is_attached || facts.recorded != 0;
     if (!is_seen) {
         if (!facts.is_empty) return why;

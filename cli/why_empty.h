@@ -33,6 +33,7 @@ struct RecordingFacts {
     std::vector<std::string> patterns; /* of -e */
     LogLevels levels = {};
     bool has_probe = false;
+    bool has_lttng_probe = false;
     bool has_kernel_events = false; /* were recorded, too */
     bool is_empty = false;          /* nothing was recorded, and nothing lost */
     bool is_open = false;           /* anybody might have come: no command, and nobody was named */

@@ -302,6 +302,50 @@ class Listed(LttngProgramTest):
                 program.send_signal(signal.SIGKILL)
 
 
+
+class InTheWay(LttngProgramTest):
+    """What can not be recorded as it is, and what to do is said."""
+
+    def build(self, soname):
+        """A program that is linked with a library of that name, and sleeps."""
+        folder = self.directory / soname
+        folder.mkdir()
+        (folder / "library.c").write_text("int library_value(void);\nint library_value(void) { return 0; }\n")
+        (folder / "program.c").write_text("#include <unistd.h>\nint library_value(void);\n"
+                                          "int main(int argc, char** argv) { (void)argv; if (argc > 1) sleep(60);"
+                                          " return library_value(); }\n")
+        library = folder / soname
+        subprocess.run(["gcc", "-shared", "-fPIC", f"-Wl,-soname,{soname}", folder / "library.c", "-o", library], check=True)
+        subprocess.run(["gcc", folder / "program.c", library, f"-Wl,-rpath,{folder}", "-o", folder / "program"], check=True)
+        return folder / "program"
+
+    def refusal(self, program):
+        """What is said of the running one by -p."""
+        process = subprocess.Popen([program, "sleeps"])
+        try:
+            time.sleep(0.3)
+            for command in ("record", "stat"):
+                done = subprocess.run([PLUMB, command, *(["-o", self.trace] if command == "record" else []), "-p", str(process.pid)],
+                                      capture_output=True, text=True, timeout=60, check=False)
+                self.assertNotEqual(done.returncode, 0)
+                yield done.stderr
+        finally:
+            process.kill()
+            process.wait()
+
+    def test_its_own_library_is_loaded(self):
+        for said in self.refusal(self.build("liblttng-ust.so.1")):
+            self.assertIn("start it by `plumb record --preload lttng -- COMMAND`", said)
+
+    def test_the_library_is_an_old_one(self):
+        program = self.build("liblttng-ust.so.0")
+        for said in self.refusal(program):
+            self.assertIn("LTTng-UST 2.12 or older", said)
+        done = subprocess.run([PLUMB, "record", "-o", self.trace, "--preload", "lttng", "--", program], capture_output=True,
+                              text=True, timeout=60, check=False)
+        self.assertIn("is linked with LTTng-UST 2.12 or older (liblttng-ust.so.0)", done.stderr)
+
+
 if __name__ == "__main__":
     if not (PROGRAMS / "lttng_storm").exists() or is_sanitized():
         print("the programs are not built (LTTng-UST's headers are not installed), or the probe is built with a sanitizer")

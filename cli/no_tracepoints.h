@@ -1,0 +1,21 @@
+/*
+ * Why a process, or a program, that shows no sign of Plumb can not be recorded; and what to do if its tracepoints are LTTng-UST's.
+ */
+#ifndef PLUMB_CLI_NO_TRACEPOINTS_H
+#define PLUMB_CLI_NO_TRACEPOINTS_H
+
+#include <cstdint>
+#include <string>
+
+namespace plumb {
+
+/* Of a running process, by what it maps. */
+std::string why_no_tracepoints(std::uint32_t process_id);
+bool is_why_no_tracepoints(const std::string& why);
+
+/* Whether it is linked with the library of LTTng-UST 2.12 or older, whose tracepoints nothing here records. */
+bool needs_old_lttng(const std::string& elf_path);
+
+} // namespace plumb
+
+#endif
