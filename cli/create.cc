@@ -11,7 +11,6 @@
 #include "consumerd/daemon/session_description.h"
 #include "consumerd/places/other_users.h"
 
-#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -22,21 +21,6 @@ struct CreateWords {
     SessionWords session;
     RecordOptions options;
 };
-
-/* The daemon stands elsewhere. */
-Result<std::string> absolute_output(const CreateWords& words) {
-    std::string path = words.options.directory;
-    while (path.size() > 1 && path.back() == '/')
-        path.pop_back();
-    if (path.empty()) path = new_output_of(words.session.session);
-    std::error_code failed;
-    const std::filesystem::path absolute = std::filesystem::absolute(path, failed);
-    if (failed)
-        return Error("{} is meant from the current directory on, which can not be told: {}.", path,
-                     failed.message())
-            .hint("It may have been removed: go to another one, or give -o as a path from the root on.");
-    return absolute.lexically_normal().string();
-}
 
 Result<SessionDescription> description_of(const CreateWords& words) {
     RecordOptions options = words.options;
@@ -51,7 +35,7 @@ Result<SessionDescription> description_of(const CreateWords& words) {
     if (!clock) return clock.error();
     SessionDescription session;
     session.name = words.session.session;
-    auto output = absolute_output(words);
+    auto output = output_from_root(words.options.directory, words.session.session);
     if (!output) return output.error();
     session.output = std::move(*output);
     session.mode = config->mode;

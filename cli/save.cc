@@ -13,7 +13,6 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 
 namespace plumb {
@@ -76,8 +75,9 @@ int run_load(const LoadWords& words) {
     if (!description) return complain(description.error().with("{}", words.file));
     if (!words.name.empty()) description->name = words.name;
     if (!words.output.empty()) {
-        std::error_code failed;
-        description->output = std::filesystem::absolute(words.output, failed).lexically_normal().string();
+        const auto output = output_from_root(words.output, description->name);
+        if (!output) return complain(output.error());
+        description->output = *output;
     }
     return ask_for("create", {{"description", description_as_json(*description, false)}}, words.json,
                    [](const Json& answer) { say_directory(answer.value("description", Json::object())); });

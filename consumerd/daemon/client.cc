@@ -19,6 +19,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 
 namespace plumb {
 namespace {
@@ -192,6 +193,20 @@ std::string new_output_of(const std::string& session) {
     for (int number = 2; number < most && ::lstat(path.c_str(), &info) == 0; number++)
         path = fmt::format("{}-{}", name, number);
     return path;
+}
+
+Result<std::string> output_from_root(std::string path, const std::string& session) {
+    while (path.size() > 1 && path.back() == '/')
+        path.pop_back();
+    if (path.empty()) path = new_output_of(session);
+    std::error_code failed;
+    const std::filesystem::path absolute = std::filesystem::absolute(path, failed);
+    if (failed)
+        return Error("{} is meant from the current directory on, which can not be told: {}.", path,
+                     failed.message())
+            .hint("It may have been removed: go to another one, or give a path from the root on.")
+            .as(failed.value());
+    return absolute.lexically_normal().string();
 }
 
 std::vector<std::string> described_sessions() {

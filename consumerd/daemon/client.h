@@ -23,6 +23,8 @@ Result<Json> ask_daemon(const std::string& command, Json request = Json::object(
 /* Where the trace of a session will be if nobody says: "plumb-trace-NAME-20240131-235959", with a number behind it if that is
  * there already. */
 std::string new_output_of(const std::string& session);
+/* From the root on, as the daemon, which stands elsewhere, wants it. Empty: where new_output_of() says. */
+Result<std::string> output_from_root(std::string path, const std::string& session);
 
 /* Of sessions that have a description; no daemon is asked. */
 std::vector<std::string> described_sessions();

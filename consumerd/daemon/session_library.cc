@@ -6,7 +6,6 @@
 #include <plumb/session.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <new>
 #include <string>
 
@@ -67,13 +66,10 @@ int change(plumb_control* control, const char* command, const char* name, const 
     });
 }
 
-Json description_of(const char* name, const plumb_session_options& options) {
-    std::error_code failed;
-    std::string output = text(options.output);
-    if (output.empty()) output = plumb::new_output_of(text(name));
-    Json object = {{"format", 1},
-                   {"name", text(name)},
-                   {"output", std::filesystem::absolute(output, failed).lexically_normal().string()}};
+plumb::Result<Json> description_of(const char* name, const plumb_session_options& options) {
+    const auto output = plumb::output_from_root(text(options.output), text(name));
+    if (!output) return output.error();
+    Json object = {{"format", 1}, {"name", text(name)}, {"output", *output}};
     const auto put_text = [&](const char* key, const char* value) {
         if (value != nullptr) object[key] = value;
     };
@@ -145,8 +141,9 @@ const char* plumb_control_answer(const plumb_control* control) {
 
 int plumb_session_create(plumb_control* control, const char* name, const plumb_session_options* options) {
     return ask(control, "create", [=]() -> plumb::Result<Json> {
-        return Json{
-            {"description", description_of(name, options != nullptr ? *options : plumb_session_options{})}};
+        auto described = description_of(name, options != nullptr ? *options : plumb_session_options{});
+        if (!described) return described.error();
+        return Json{{"description", std::move(*described)}};
     });
 }
 

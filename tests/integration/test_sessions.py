@@ -75,6 +75,7 @@ IN_C = r"""
 #include <plumb/session.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #define DO(call) do { const int failed = (call); if (failed) { printf("%s: %d %s\n", #call, failed, plumb_control_error(control)); \
@@ -109,6 +110,11 @@ int main(int count, char** words) {
     DO(plumb_session_save(control, "in-c"));
     if (plumb_session_load(control, "nonsense") >= 0) return 4;
     DO(plumb_session_destroy(control, "in-c"));
+    char gone[] = "/tmp/plumb-gone-XXXXXX";
+    options.output = "here";
+    if (!mkdtemp(gone) || chdir(gone) != 0 || rmdir(gone) != 0 || plumb_session_create(control, "in-c", &options) != -ENOENT ||
+        !strstr(plumb_control_error(control), "is meant from the current directory on"))
+        return 8;
     plumb_control_close(control);
     return 0;
 }
