@@ -2,8 +2,6 @@
 
 #include "../signals_held.h"
 
-#include <sched.h>
-
 namespace plumb {
 
 namespace {
@@ -20,24 +18,39 @@ bool is_gone(uint64_t owner, uint64_t mine) {
     return sys::call(SYS_tgkill, process_id, thread_id, 0) == -ESRCH || is_zombie(process_id, thread_id);
 }
 
-// Only a hint; that of the CPU may take a system call.
-uint32_t where_to_begin(const Writer& writer) {
-    if (is_held()) return writer.thread_id;
-    const int saved = errno;
-    const int cpu = sched_getcpu();
-    errno = saved;
-    return cpu < 0 ? 0 : static_cast<uint32_t>(cpu);
+// Not by sched_getcpu() of the C library: a program may have one of its own in its place, which may write events (clock.cc).
+using CpuFunction = long (*)(unsigned*, unsigned*, void*);
+CpuFunction vdso_getcpu; // nullptr: not looked for yet, or there is none
+uint32_t looked_for_getcpu;
+
+#if defined(__x86_64__)
+constexpr const char* vdso_getcpu_name = "__vdso_getcpu";
+#else
+constexpr const char* vdso_getcpu_name = "__kernel_getcpu";
+#endif
+
+// Only a hint, for which no system call is made.
+uint32_t where_to_begin(const Attachment& attachment, const Writer& writer) {
+    if (attachment.extra_ring_count == 1) return 0;
+    if (load_relaxed(looked_for_getcpu) == 0) {
+        store_release(vdso_getcpu, reinterpret_cast<CpuFunction>(find_in_vdso(vdso_getcpu_name)));
+        store_release(looked_for_getcpu, 1u);
+    }
+    const CpuFunction function = load_acquire(vdso_getcpu);
+    unsigned cpu = 0;
+    if (is_held() || function == nullptr || function(&cpu, nullptr, nullptr) != 0) return writer.thread_id;
+    return cpu;
 }
 
 } // namespace
 
 uint32_t first_extra_ring(const Attachment& attachment, const Writer& writer) {
-    return attachment.ring_count + where_to_begin(writer) % attachment.extra_ring_count;
+    return attachment.ring_count + where_to_begin(attachment, writer) % attachment.extra_ring_count;
 }
 
 uint32_t take_extra_ring(Attachment& attachment, const Writer& writer, bool thorough) {
     const uint64_t mine = owner_word(writer);
-    const uint32_t start = where_to_begin(writer);
+    const uint32_t start = where_to_begin(attachment, writer);
     for (uint32_t i = 0; i < attachment.extra_ring_count; i++) {
         const uint32_t ring = attachment.ring_count + (start + i) % attachment.extra_ring_count;
         uint64_t owner = load_relaxed(attachment.controls[ring].owner);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A program whose clock_gettime() is not the C library's is recorded as any other: the runtime and the probe read the time
+"""A program whose clock_gettime() or sched_getcpu() is not the C library's is recorded as any other: the runtime and the probe go
 past it. Such a function may take a lock that is traced, write events, or stand still."""
+import os
 import re
 import signal
 import subprocess
@@ -58,7 +59,13 @@ class ReplacedClock(traced_program.TracedProgramTest):
     #include <unistd.h>
     PLUMB_EVENT(replaced, asked, (u32, clock))
     PLUMB_EVENT(replaced, tick, (u64, number))
+    PLUMB_EVENT(replaced, placed, (u32, cpu))
     static int frozen;
+    int sched_getcpu(void) {
+        unsigned cpu = 0;
+        plumb_trace(replaced, placed, 0);
+        return syscall(SYS_getcpu, &cpu, NULL, NULL) == 0 ? (int)cpu : -1;
+    }
     int clock_gettime(clockid_t clock, struct timespec* time) {
         if (!frozen) {
             plumb_trace(replaced, asked, clock);
@@ -79,9 +86,9 @@ class ReplacedClock(traced_program.TracedProgramTest):
     }
     """
 
-    def record(self, *command, options=()):
+    def record(self, *command, options=(), environment=None):
         return subprocess.run([PLUMB, "record", "--force", "-o", self.trace, *options, "--", *command],
-                              capture_output=True, text=True, timeout=100, check=False)
+                              capture_output=True, text=True, timeout=100, check=False, env=environment)
 
     def test_one_that_takes_a_lock_in_a_program_whose_locks_are_traced(self):
         library, asks, script = self.folder / "liblocks.so", self.folder / "asks", self.folder / "asks.sh"
@@ -100,6 +107,17 @@ class ReplacedClock(traced_program.TracedProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("Nothing was lost", done.stdout + done.stderr)
 
+    def test_nobody_asks_the_program_for_its_cpu(self):
+        """In one ring for all, and without restartable sequences, where a writer looks for a free ring by its CPU."""
+        libc_alone = dict(os.environ, PLUMB_RSEQ="libc", GLIBC_TUNABLES="glibc.pthread.rseq=0")
+        for options, environment in (["--buffers", "global"], None), ([], libc_alone), (["--buffers", "global"], libc_alone):
+            with self.subTest(options=options, environment=environment and "no sequences"):
+                done = self.record(self.program, "traced", options=["-e", "replaced:tick", "-e", "replaced:placed", *options],
+                                   environment=environment)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("20,000  replaced:tick", done.stdout + done.stderr)
+                self.assertNotRegex(done.stdout + done.stderr, r"\d  replaced:placed")
+
     def test_one_that_stands_still_does_not_keep_a_writer_waiting_for_ever(self):
         recorder = subprocess.Popen([PLUMB, "record", "-q", "-o", self.trace, "--mode", "block", "--block-timeout", "300ms",
                                      *SMALL_RINGS, "--exe", self.program], stdout=subprocess.DEVNULL)
@@ -116,15 +134,16 @@ class ReplacedClock(traced_program.TracedProgramTest):
 
 
 class Imports(unittest.TestCase):
-    def test_no_object_of_ours_asks_the_c_library_for_the_time(self):
+    def test_no_object_of_ours_asks_the_c_library_for_the_time_or_the_cpu(self):
         """Whoever replaces its functions would be called from within a record, or by a wait of ours."""
-        clocks = re.compile(r"(clock_(gettime|getres|nanosleep)|gettimeofday|time|times|clock|timespec_get|nanosleep|usleep)$")
+        replaced = re.compile(r"((sched_)?getcpu|clock_(gettime|getres|nanosleep)|gettimeofday|time|times|clock|timespec_get|nanosleep"
+                              r"|usleep)$")
         for path in (BUILD / "libtrace/libplumb.so", BUILD / "libtrace/libplumb.a", PROBE):
             output = subprocess.run(["nm", *(["-D"] if path.suffix == ".so" else []), "--undefined-only", path], check=True,
                                     capture_output=True, text=True).stdout
             names = {line.split()[-1].split("@")[0] for line in output.splitlines() if line.strip() and not line.endswith(":")}
             self.assertTrue(names, path)
-            self.assertEqual({name for name in names if clocks.match(name)}, set(), path)
+            self.assertEqual({name for name in names if replaced.match(name)}, set(), path)
 
 
 if __name__ == "__main__":
