@@ -171,14 +171,17 @@ Result<Report> Session::disable(const std::vector<Rule>& rules) {
     });
 }
 
-Result<Report> Session::set_rules(const std::vector<Rule>& rules) {
+Result<Report> Session::set_rules(const std::vector<Rule>& rules, const std::vector<Rule>& off_since) {
     Result<Parts::Encoded> encoded = parts_->encode(rules);
     if (!encoded) return encoded.error();
+    const Result<Parts::Encoded> off = parts_->encode(off_since);
+    if (!off) return off.error();
     const auto before = this->rules();
     if (!before) return before.error();
     /* Those that are there as well: who was controller before may have died between publishing them and telling the programs. */
     std::vector<plumb_rule> changed = *before;
     changed.insert(changed.end(), encoded->rules.begin(), encoded->rules.end());
+    changed.insert(changed.end(), off->rules.begin(), off->rules.end());
     Result<Report> report = parts_->change(Parts::Switch::on, changed, [&](plumb_rule_set& set) -> Status {
         remove_rules(set, [&](const plumb_rule& rule) { return parts_->is_own(rule); });
         return parts_->add(*encoded, set);

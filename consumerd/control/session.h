@@ -87,8 +87,8 @@ public:
      */
     Result<Report> disable(const std::vector<Rule>& rules);
     /* Adds and removes rules so that it has these and no others, in one step, and waits. For who takes a session over, and knows
-     * what it should have. */
-    Result<Report> set_rules(const std::vector<Rule>& rules);
+     * what it should have. `off_since`: who was controller before may have removed them, and died before it told all programs. */
+    Result<Report> set_rules(const std::vector<Rule>& rules, const std::vector<Rule>& off_since = {});
     /* As they stand in the state file. */
     Result<std::vector<plumb_rule>> rules() const;
     /* The first half of end(): removes all rules, waits, and closes the channel, for who reads what is in it before the session is

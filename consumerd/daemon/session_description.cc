@@ -374,6 +374,8 @@ Json description_as_json(const SessionDescription& session, bool whole) {
     if (session.cookie != 0) object["cookie"] = fmt::format("{:016x}", session.cookie);
     if (session.snapshots != 0) object["snapshots"] = session.snapshots;
     if (session.is_ending) object["ending"] = true;
+    for (const Rule& each : session.rules_off_since)
+        object["rules_off_since"].push_back(rule_as_json(each));
     if (!session.ring_places.empty()) object["ring_places"] = places_as_json(session.ring_places);
     for (const DescribedPlace& each : session.places)
         object["places"].push_back(place_as_json(each));
@@ -408,13 +410,14 @@ Status check_users(const SessionDescription& session) {
 Result<SessionDescription> read_description(const Json& object) {
     if (!object.is_object()) return Error("The description of a session is no object.").as(EINVAL);
     if (Status known =
-            check_keys(object, {"format",       "name",         "output",           "mode",
-                                "subbuf_bytes", "subbuf_count", "block_timeout_ns", "rings_on_demand",
-                                "clock",        "plain",        "seccomp",          "rotate_period_ns",
-                                "rotate_bytes", "keep_chunks",  "keep_bytes",       "rules",
-                                "started",      "cookie",       "snapshots",        "ending",
-                                "ring_places",  "triggers",     "context",          "users",
-                                "all_users",    "places",       "kernel",           "buffers"});
+            check_keys(object, {"format",         "name",         "output",           "mode",
+                                "subbuf_bytes",   "subbuf_count", "block_timeout_ns", "rings_on_demand",
+                                "clock",          "plain",        "seccomp",          "rotate_period_ns",
+                                "rotate_bytes",   "keep_chunks",  "keep_bytes",       "rules",
+                                "started",        "cookie",       "snapshots",        "ending",
+                                "ring_places",    "triggers",     "context",          "users",
+                                "all_users",      "places",       "kernel",           "buffers",
+                                "rules_off_since"});
         !known)
         return known.error();
     Members members(object);
@@ -469,6 +472,9 @@ Result<SessionDescription> read_description(const Json& object) {
         if (!start_ns) return start_ns.error();
         session.rules.push_back({(*rules)[i], *start_ns});
     }
+    auto off_since = read_rules(object, "rules_off_since");
+    if (!off_since) return off_since.error();
+    session.rules_off_since = std::move(*off_since);
     if (Status sound = read_triggers(object, session); !sound) return sound.error();
     auto places = read_places(object);
     if (!places) return places.error();

@@ -66,6 +66,7 @@ struct SessionDescription {
     std::uint64_t rotate_period_ns = 0, rotate_bytes = 0; /* 0: not by that */
     std::optional<std::uint64_t> keep_chunks, keep_bytes;
     std::vector<DescribedRule> rules;
+    std::vector<Rule> rules_off_since; /* they are being switched off: some programs may follow them still */
     std::vector<Trigger> triggers;
     bool is_started = false;
 

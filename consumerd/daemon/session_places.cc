@@ -86,6 +86,7 @@ OtherUsers::Options SessionRecording::place_options() {
     options.config = description_.channel_config();
     options.config.is_kept = true;
     if (description_.is_started) options.rules = rules();
+    options.rules_off_since = rules_off_since();
     options.cookie = description_.cookie;
     options.quiescence = quiescence();
     options.drain = drain_options(chunks_->path());

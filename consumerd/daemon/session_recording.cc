@@ -112,8 +112,10 @@ Status SessionRecording::open() {
     directory_->keep();
     if (Status opened = open_places(std::move(*left)); !opened) return opened;
     /* Whatever is on: what is described is what is meant. */
-    auto begun = session_->set_rules(description_.is_started ? rules() : std::vector<Rule>());
+    auto begun =
+        session_->set_rules(description_.is_started ? rules() : std::vector<Rule>(), rules_off_since());
     if (!begun) return begun.error();
+    if (Status stored = note_rules_off({}); !stored) return stored;
     unreachable_.insert(unreachable_.end(), begun->unreachable.begin(), begun->unreachable.end());
     open_triggers();
     return ok();

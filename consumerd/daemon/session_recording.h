@@ -102,6 +102,8 @@ private:
     QuiescenceOptions quiescence() const;
     Status store() const;
     std::vector<Rule> rules() const;
+    std::vector<Rule> rules_off_since() const;
+    Status note_rules_off(std::vector<Rule> off);
     /* Makes `next` the rules, on disk and, if the session is started, in the state. */
     Result<Report> change_rules(std::vector<DescribedRule> next, const std::vector<Rule>& added,
                                 const std::vector<Rule>& removed);

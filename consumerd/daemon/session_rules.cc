@@ -64,18 +64,38 @@ Json SessionRecording::answer_of(const Report& report) const {
     return answer;
 }
 
+/* What programs may follow still though it is not meant, if the worker before us was killed while it switched that off. */
+std::vector<Rule> SessionRecording::rules_off_since() const {
+    std::vector<Rule> off = description_.rules_off_since;
+    if (description_.is_started) return off;
+    const std::vector<Rule> all = rules();
+    off.insert(off.end(), all.begin(), all.end());
+    return off;
+}
+
+Status SessionRecording::note_rules_off(std::vector<Rule> off) {
+    if (description_.rules_off_since.empty() && off.empty()) return ok();
+    std::swap(description_.rules_off_since, off);
+    Status stored = store();
+    if (!stored) std::swap(description_.rules_off_since, off);
+    return stored;
+}
+
 /* The description first: what is published and not described would be on, and nobody would know of it. */
 Result<Report> SessionRecording::change_rules(std::vector<DescribedRule> next, const std::vector<Rule>& added,
                                               const std::vector<Rule>& removed) {
     std::swap(description_.rules, next);
+    if (description_.is_started) description_.rules_off_since = removed;
     if (Status stored = store(); !stored) {
         std::swap(description_.rules, next);
+        description_.rules_off_since.clear();
         return stored.error();
     }
     Report report;
     if (!description_.is_started) return report;
     const auto go_back = [&](const Error& error) {
         std::swap(description_.rules, next);
+        description_.rules_off_since.clear();
         if (Status stored = store(); !stored) log_(stored.error().message());
         return error;
     };
@@ -92,6 +112,7 @@ Result<Report> SessionRecording::change_rules(std::vector<DescribedRule> next, c
     report.add(tell_places());
     unreachable_ = report.unreachable;
     watch_anew();
+    if (Status stored = note_rules_off({}); !stored) log_(stored.error().message());
     return report;
 }
 

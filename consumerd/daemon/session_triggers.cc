@@ -136,7 +136,8 @@ Status SessionRecording::open_trigger(Trigger& trigger) {
 Result<Report> SessionRecording::arm_trigger(const Trigger& trigger, bool is_on) {
     ArmedTrigger& armed = armed_[trigger.name];
     if (!armed.count) return Report();
-    return armed.count->session().set_rules(is_on ? std::vector<Rule>{trigger.rule} : std::vector<Rule>());
+    return armed.count->session().set_rules(is_on ? std::vector<Rule>{trigger.rule} : std::vector<Rule>(),
+                                            {trigger.rule});
 }
 
 void SessionRecording::arm_triggers(bool is_on) {

@@ -63,6 +63,7 @@ public:
         std::function<std::string(const std::string& folder)> journal{};
         std::function<Status(const UserPlace&, const std::string& folder)> before_joining{};
         std::function<void(const UserPlace&)> after_leaving{}; /* nothing is left there */
+        std::vector<Rule> rules_off_since{}; /* of sessions that are taken over: Session::set_rules() */
     };
     OtherUsers(Options options, const ClockCalibration& calibration)
         : options_(std::move(options)), calibration_(calibration) {}

@@ -352,7 +352,7 @@ Result<Report> OtherUsers::take_over_at(const UserPlace& place, const std::strin
         std::erase_if(parts_, [&](const Part& each) { return &each == &part; });
         return undo(started.error());
     }
-    return part.session.set_rules(options_.rules);
+    return part.session.set_rules(options_.rules, options_.rules_off_since);
 }
 
 /* Nobody is recorded by it. */
