@@ -50,6 +50,21 @@ bool is_plain(char c) {
     return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
 }
 
+/* U+0080 to U+009F in UTF-8. */
+bool is_c1_control(std::string_view text) {
+    return text.size() >= 2 && text[0] == '\xc2' && static_cast<unsigned char>(text[1]) >= 0x80 &&
+           static_cast<unsigned char>(text[1]) < 0xa0;
+}
+
+constexpr char hex_digits[] = "0123456789abcdef";
+
+/* As JSON has a character up to U+00FF. */
+void put_json_escape(OutputBuffer& out, unsigned char c) {
+    out.put("\\u00");
+    out.put(hex_digits[c >> 4]);
+    out.put(hex_digits[c & 15]);
+}
+
 /* For whom a text is: a terminal shows it in the direction that it says. */
 enum class Reader { person, program };
 
@@ -71,14 +86,15 @@ void put_with(OutputBuffer& out, std::string_view text, Strange strange) {
         } else if (length > 0) {
             out.put(text.substr(0, length));
             text.remove_prefix(length);
+        } else if (reader == Reader::program && is_c1_control(text)) {
+            put_json_escape(out, static_cast<unsigned char>(text[1]));
+            text.remove_prefix(2);
         } else {
             strange(text[0]);
             text.remove_prefix(1);
         }
     }
 }
-
-constexpr char hex_digits[] = "0123456789abcdef";
 
 char short_escape(char c) {
     switch (c) {
@@ -178,9 +194,7 @@ void put_json_string(OutputBuffer& out, std::string_view text) {
             out.put('\\');
             out.put(letter);
         } else if (static_cast<unsigned char>(c) < 0x80) {
-            out.put("\\u00");
-            out.put(hex_digits[static_cast<unsigned char>(c) >> 4]);
-            out.put(hex_digits[static_cast<unsigned char>(c) & 15]);
+            put_json_escape(out, static_cast<unsigned char>(c));
         } else {
             out.put("\xef\xbf\xbd");
         }

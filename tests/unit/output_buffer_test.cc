@@ -66,6 +66,8 @@ TEST(output_buffer, characters_that_mean_something_are_escaped) {
     EXPECT_EQ(escaped("\"\\\n\t\r\x01\x7f"), "\\\"\\\\\\n\\t\\r\\x01\\x7f");
     EXPECT_EQ(json_string("\"\\\n\t\r\x01\x7f"), "\"\\\"\\\\\\n\\t\\r\\u0001\\u007f\"");
     EXPECT_EQ(json_string("a\x80z"), "\"a\xef\xbf\xbdz\"");
+    EXPECT_EQ(json_string("a\xc2\x80\xc2\x9fz"), "\"a\\u0080\\u009fz\""); /* they steer terminals, too */
+    EXPECT_EQ(json_string("a\xc2"), "\"a\xef\xbf\xbd\"");
 }
 
 TEST(output_buffer, what_does_not_fit_makes_the_buffer_grow) {
