@@ -10,16 +10,13 @@ import java.nio.CharBuffer;
 import java.nio.charset.CharsetEncoder;
 import java.nio.charset.CodingErrorAction;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.logging.ErrorManager;
 import java.util.logging.Formatter;
 import java.util.logging.Handler;
 import java.util.logging.Level;
 import java.util.logging.LogRecord;
 import java.util.logging.SimpleFormatter;
+import plumb.internal.Library;
 
 /**
  * Turns records of java.util.logging into events of Plumb: java:severe, warning, info, config, fine, finer and finest, with logger,
@@ -42,7 +39,7 @@ public final class PlumbHandler extends Handler {
     private static final Formatter MESSAGES = new SimpleFormatter();
 
     static {
-        load();
+        Library.load("plumb.logging.PlumbHandler");
         for (int kind = 0; kind < WORDS.length; kind++) WORDS[kind] = word(kind);
     }
 
@@ -131,32 +128,6 @@ public final class PlumbHandler extends Handler {
             larger.put(bytes);
             bytes = larger;
         }
-    }
-
-    /** Beside plumb.jar as installed, lib/plumb/java; or in the folder that PLUMB_PROBE_DIR names. */
-    private static void load() {
-        final String name = "libplumb-java.so";
-        final List<Path> tried = new ArrayList<>();
-        final String chosen = System.getenv("PLUMB_PROBE_DIR");
-        if (chosen != null && !chosen.isEmpty()) {
-            tried.add(Path.of(chosen, name));
-        } else {
-            try {
-                final Path jar =
-                    Path.of(PlumbHandler.class.getProtectionDomain().getCodeSource().getLocation().toURI());
-                for (Path folder = jar.getParent(); folder != null && tried.size() < 2; folder = folder.getParent())
-                    tried.add(folder.resolve(name));
-            } catch (java.net.URISyntaxException | RuntimeException unknown) {
-                // of no file: nothing is beside it
-            }
-        }
-        for (Path path : tried) {
-            if (!Files.exists(path)) continue;
-            System.load(path.toAbsolutePath().toString());
-            return;
-        }
-        throw new UnsatisfiedLinkError("plumb.logging.PlumbHandler: " + name + " is none of " + tried
-            + ". Leave plumb.jar where Plumb was installed, lib/plumb/java, or name the library's folder in PLUMB_PROBE_DIR.");
     }
 
     private static native ByteBuffer word(int kind);

@@ -1,0 +1,91 @@
+package plumb.internal;
+
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
+import java.lang.ref.WeakReference;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/** All events of the process, by name. One that was declared stays in native code, for whoever declares it again. */
+public final class Events {
+    private static final class Known {
+        Declaration.Shape shape;
+        long event;
+        final List<WeakReference<Class<?>>> declaredBy = new ArrayList<>();
+
+        /** One that is not gone; null: all are. */
+        Class<?> someone() {
+            declaredBy.removeIf(each -> each.get() == null);
+            return declaredBy.isEmpty() ? null : declaredBy.get(0).get();
+        }
+    }
+
+    private static final Map<String, Known> ALL = new HashMap<>();
+    private static final String PROBLEM = load();
+
+    private Events() {}
+
+    private static String load() {
+        try {
+            Library.load("plumb.Plumb");
+            return null;
+        } catch (UnsatisfiedLinkError | RuntimeException problem) {
+            return problem.getMessage();
+        }
+    }
+
+    public static String problem() {
+        return PROBLEM;
+    }
+
+    public static <T> T declare(Class<T> type, MethodHandles.Lookup lookup) {
+        final Declaration declaration = new Declaration(type);
+        final MethodType emitType = MethodType.methodType(void.class, declaration.emit.getParameterTypes());
+        try {
+            final MethodHandles.Lookup beside = lookup != null ? lookup : MethodHandles.privateLookupIn(type, MethodHandles.lookup());
+            final long event = register(declaration);
+            final MethodHandle writer = event == 0 ? null : Emitters.makeWriter(declaration, event);
+            final Switch way = new Switch(event, emitType, writer);
+            final Object front = Emitters.makeFront(declaration, beside, List.of(way.emit(), way.isOn(), way));
+            if (event != 0) way.connect();
+            return type.cast(front);
+        } catch (IllegalAccessException | LinkageError refused) {
+            throw new IllegalArgumentException("plumb: " + type.getName() + " can not be implemented from "
+                + (lookup != null ? "this lookup; it takes MethodHandles.lookup() of a class in the interface's package"
+                                  : "here; Plumb.event(" + type.getSimpleName() + ".class, MethodHandles.lookup()) can")
+                + ": " + refused.getMessage(), refused);
+        }
+    }
+
+    /** The event's address; 0: it is off for good. */
+    private static long register(Declaration declaration) {
+        synchronized (ALL) {
+            final Known known = ALL.computeIfAbsent(declaration.shape.name(), name -> new Known());
+            final Class<?> other = known.someone();
+            final boolean isSame = declaration.shape.equals(known.shape);
+            if (other != null && !isSame)
+                throw declaration.wrong("declares " + declaration.shape + ", which " + other.getName() + " has declared as " + known.shape
+                    + ": give one of them another name");
+            if (!isSame || known.event == 0) {
+                known.shape = declaration.shape;
+                known.event = PROBLEM == null ? tell(declaration) : 0;
+            }
+            known.declaredBy.add(new WeakReference<>(declaration.type));
+            return known.event;
+        }
+    }
+
+    private static long tell(Declaration declaration) {
+        final StackWalker.StackFrame caller = StackWalker.getInstance().walk(frames -> frames
+            .filter(frame -> !frame.getClassName().startsWith("plumb.internal.") && !frame.getClassName().equals("plumb.Plumb"))
+            .findFirst().orElse(null));
+        final String file = caller == null || caller.getFileName() == null ? "" : caller.getFileName();
+        final int line = caller == null ? 0 : Math.max(caller.getLineNumber(), 0);
+        final ByteBuffer description = declaration.describe(file, line);
+        return Native.declare(description, description.position());
+    }
+}
