@@ -48,6 +48,16 @@ def whole_number(text):
     return -0.0 if text == "-0" else int(text)
 
 
+def newer_java():
+    """One that has virtual threads."""
+    for folder in Path("/usr/lib/jvm").glob("*"):
+        release = folder / "release"
+        version = re.search(r'^JAVA_VERSION="(\d+)', release.read_text(), re.MULTILINE) if release.exists() else None
+        if version and int(version[1]) >= 21 and (folder / "bin/java").exists():
+            return folder / "bin/java"
+    return None
+
+
 class InFolder(unittest.TestCase):
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp(prefix="plumb-test-"))
@@ -143,6 +153,203 @@ class Fields(InFolder):
         shutil.rmtree(self.trace)
         self.record("Edges", options=("--filter", 'customer == "(null)"'))
         self.assertEqual([event["fields"]["customer"] for event in self.events() if event["event"] == "shop:order"], ["(null)"])
+
+
+class Many(InFolder):
+    def test_a_million_of_eight_threads(self):
+        each = 125000
+        self.record("Many", "threads", str(each), options=("--mode", "block"))
+        numbers = [[] for _ in range(8)]
+        with subprocess.Popen([PLUMB, "view", "--json", self.trace], stdout=subprocess.PIPE, text=True) as view:
+            for line in view.stdout:
+                event = json.loads(line)
+                fields = event["fields"]
+                if event["event"] == "shop:number":
+                    numbers[fields["thread"]].append(fields["number"])
+                else:
+                    number = fields["items"][1]
+                    self.assertEqual(fields, {"id": fields["id"], "customer": f"customer {number}", "total": number,
+                                              "items": [fields["id"], number]})
+                    numbers[fields["id"]].append(number)
+        self.assertEqual(view.returncode, 0)
+        for own in numbers:
+            self.assertEqual(own, list(range(each)))
+
+    def test_nothing_is_allocated(self):
+        said = self.record("Many", "allocation", options=("--mode", "block", "-e", "shop:*"))
+        self.assertEqual(said, "0\n0\n")
+        self.assertEqual(self.run_java("Many", "allocation").stdout, "0\n0\n")
+        self.assertEqual(len(self.events()), 2 * (10 * 100 + 100000 + 10 * 1000))
+
+
+    def test_virtual_threads(self):
+        newer = newer_java()
+        if newer is None:
+            self.skipTest("no Java 21 or newer in /usr/lib/jvm")
+        each = 200
+        command = java("Many", "virtual", str(each), options=("--enable-native-access=ALL-UNNAMED",))
+        done = subprocess.run([PLUMB, "record", "-q", "-o", self.trace, "-e", "shop:*", "--mode", "block", "--", newer, *command[1:]],
+                              capture_output=True, text=True, timeout=300, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        orders = [[] for _ in range(200)]
+        for order in self.fields("order"):
+            orders[order["id"]].append((order["customer"], order["total"], order["items"]))
+        for own, found in enumerate(orders):
+            self.assertEqual(found, [(f"customer {number}", number, [own, number]) for number in range(each)])
+
+
+class Switching(InFolder):
+    """Of a program that runs."""
+
+    def start(self, *words):
+        program = subprocess.Popen(java(*words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(program.stdout.close)
+        self.addCleanup(program.stdin.close)
+        self.addCleanup(program.wait, timeout=60)
+        self.addCleanup(program.kill)
+        self.assertEqual(program.stdout.readline(), "ready false false\n")
+        return program
+
+    def tell(self, program, line):
+        program.stdin.write(line + "\n")
+        program.stdin.flush()
+        return program.stdout.readline().strip()
+
+    def begin(self, program, *patterns):
+        shutil.rmtree(self.trace, ignore_errors=True)
+        recorder = subprocess.Popen([PLUMB, "record", "-q", "-o", self.trace, "-p", str(program.pid), "--mode", "block",
+                                     *(word for pattern in patterns for word in ("-e", pattern))],
+                                    stderr=subprocess.PIPE, text=True)
+        self.addCleanup(recorder.stderr.close)
+        self.addCleanup(recorder.wait, timeout=60)
+        self.addCleanup(recorder.kill)
+        return recorder
+
+    def end(self, recorder):
+        recorder.send_signal(2)
+        self.assertEqual(recorder.wait(timeout=60), 0, recorder.stderr.read())
+
+    def test_again_and_again(self):
+        program = self.start("Switched")
+        self.assertEqual(self.tell(program, "emit 0 100000"), "done")  # which compiles it, with nothing in it
+        for turn in range(6):
+            recorder = self.begin(program, *(("shop:first",), ("shop:*",))[turn % 2])
+            self.assertEqual(self.tell(program, f"await true {'true' if turn % 2 else 'false'}"), "done")
+            self.assertEqual(self.tell(program, "emit 0 20000"), "done")
+            self.end(recorder)
+            self.assertEqual(self.tell(program, "emit 30000 30100"), "done")  # off, wherever Java's call sites lead
+            self.assertEqual(self.tell(program, "await false false"), "done")
+            self.assertEqual(self.tell(program, "emit 40000 60000"), "done")
+            self.assertEqual(self.fields("first"), [{"number": number} for number in range(20000)])
+            self.assertEqual(len(self.fields("second")), 20000 if turn % 2 else 0)
+        self.assertEqual(self.tell(program, "threads"), "[plumb-updates true]")
+        program.stdin.close()
+        self.assertEqual(program.wait(timeout=60), 0)
+
+    def test_its_recorder_is_killed(self):
+        program = self.start("Switched")
+        recorder = self.begin(program, "shop:*")
+        self.assertEqual(self.tell(program, "await true true"), "done")
+        self.assertEqual(self.tell(program, "emit 0 1000"), "done")
+        recorder.kill()
+        recorder.wait(timeout=60)
+        self.trace = self.folder / "second"
+        recorder = self.begin(program, "shop:second")
+        self.assertEqual(self.tell(program, "await false true"), "done")
+        self.assertEqual(self.tell(program, "emit 1000 1010"), "done")
+        self.end(recorder)
+        self.assertEqual([event["fields"]["number"] for event in self.events()], list(range(1000, 1010)))
+
+
+class Declarations(InFolder):
+    def test_what_is_wrong_is_said(self):
+        said = self.record("Wrong").splitlines()
+        expected = (
+            ("Name", 'has the name "shop order": it has to be provider:event, of ASCII letters, digits and _'),
+            ("Letters", 'has the name "shop:größe"'),
+            ("Plain", 'is no interface with @Event("provider:event")'),
+            ("NoInterface", "is no interface with"),
+            ("Type", "has a field what of type java.lang.Object: a field is of a primitive type, String, an enum, or an array"),
+            ("Floats", "has a field all of type float[]"),
+            ("Boxed", "has a field id of type java.lang.Integer"),
+            ("Result", "may have one abstract method that returns void, and boolean isOn(); not also public abstract int"),
+            ("Two", "may have one abstract method that returns void"),
+            ("None", "has no abstract method that returns void"),
+            ("UnsignedDouble", "has @Unsigned or @Hex at total, which is not a byte, short, int or long"),
+            ("HexEnum", "has @Unsigned or @Hex at the enum state"),
+            ("FieldName", 'has a field "two words": names are made of'),
+            ("SameNames", "has two fields id"),
+            ("Sealed", "is sealed or hidden, and can not be implemented"),
+            ("Fuller", "has 33 fields; an event has at most 32"),
+            ("Other", "declares shop:order(i32 id, text customer) at level DEBUG_LINE, which Wrong$Order has declared as "
+                      "shop:order(i32 id) at level DEBUG_LINE: give one of them another name"),
+            ("Order", "can not be implemented from this lookup; it takes MethodHandles.lookup() of a class in the interface's package"))
+        self.assertEqual(len(said), len(expected), said)
+        for line, (name, problem) in zip(said, expected):
+            self.assertTrue(line.startswith(f"plumb: Wrong${name} {problem}"), line)
+        # What is right beside it is recorded, and equal declarations are one event.
+        self.assertEqual([each["id"] for each in self.fields("order")], [1, 2, 3])
+        self.assertEqual([list(each.values()) for each in self.fields("full")], [list(range(1, 33))])
+
+    def test_names_are_needed(self):
+        (self.folder / "Nameless.java").write_text("""
+            public class Nameless {
+                @plumb.Event("shop:nameless") interface Order { void emit(int id); }
+                public static void main(String[] words) { plumb.Plumb.event(Order.class); }
+            }""")
+        compile_java(self.folder / "Nameless.java", to=self.folder, options=())
+        done = self.run_java("Nameless", classes=self.folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("plumb: Nameless$Order was compiled without names of parameters: compile it with -parameters, or give each "
+                      'its name by @Field("name")', done.stderr)
+
+    def test_without_the_library_it_is_off(self):
+        jar = shutil.copy(JAR, self.folder)
+        (self.folder / "Off.java").write_text("""
+            public class Off {
+                @plumb.Event("shop:off") interface Order { void emit(int id, String customer); boolean isOn(); }
+                public static void main(String[] words) {
+                    final Order order = plumb.Plumb.event(Order.class);
+                    order.emit(1, "bob");
+                    System.out.println(order.isOn() + " " + plumb.Plumb.problem());
+                }
+            }""")
+        compile_java(self.folder / "Off.java", to=self.folder)
+        done = self.run_java("Off", classes=self.folder, jar=jar)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertTrue(done.stdout.startswith(f"false plumb.Plumb: libplumb-java.so is none of [{self.folder}/libplumb-java.so, "),
+                        done.stdout)
+        self.assertIn("PLUMB_PROBE_DIR", done.stdout)
+        done = self.run_java("Off", classes=self.folder)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "false null\n", ""))
+
+    def test_another_loader(self):
+        """Whose classes only their own lookup can stand beside; and which goes, with all that its events had."""
+        for name, fields, values in (("one", "int id", "7"), ("two", "int id, String customer", '8, "bob"')):
+            (self.folder / name).mkdir()
+            (self.folder / name / "Loaded.java").write_text(f"""
+                public class Loaded {{
+                    enum Status {{ NEW }}
+                    @plumb.Event("shop:loaded") interface Order {{ void emit({fields}, Status status); }}
+                    static final Order ORDER = plumb.Plumb.event(Order.class, java.lang.invoke.MethodHandles.lookup());
+                    public static void emit() {{ ORDER.emit({values}, Status.NEW); }}
+                }}""")
+            compile_java(self.folder / name / "Loaded.java", to=self.folder / name)
+        one, two = f"{self.folder}/one/", f"{self.folder}/two/"
+        self.assertEqual(self.record("Collected", one, one, two), "gone\ngone\ngone\n")
+        self.assertEqual([each.get("customer", each["id"]) for each in self.fields("loaded")], [7, 7, "bob"])
+
+    def test_the_first_lookup_says_which_it_needs(self):
+        (self.folder / "Loaded.java").write_text("""
+            public class Loaded {
+                @plumb.Event("shop:loaded") interface Order { void emit(int id); }
+                public static void emit() { plumb.Plumb.event(Order.class); }
+            }""")
+        compile_java(self.folder / "Loaded.java", to=self.folder)
+        done = self.run_java("Collected", f"{self.folder}/")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("plumb: Loaded$Order can not be implemented from here; Plumb.event(Order.class, MethodHandles.lookup()) can",
+                      done.stderr)
 
 
 if __name__ == "__main__":

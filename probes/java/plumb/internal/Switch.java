@@ -5,6 +5,8 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.lang.invoke.MutableCallSite;
 import java.lang.ref.WeakReference;
+import java.security.AccessController;
+import java.security.PrivilegedAction;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
@@ -49,7 +51,11 @@ final class Switch {
             final List<MutableCallSite> turned = new ArrayList<>();
             turn(turned);
             publish(turned);
-            if (!isWatching) beginWatching();
+            try {
+                if (!isWatching) beginWatching();
+            } catch (OutOfMemoryError none) {
+                // there may be no more threads: the next event tries again
+            }
         }
     }
 
@@ -81,14 +87,21 @@ final class Switch {
         }
     }
 
-    /** A daemon, which keeps neither the program from ending nor the loader of whoever was first from going. */
+    /**
+     * A daemon, which keeps neither the program from ending nor the loader of whoever was first from going: a thread remembers whose code
+     * has made it, up to what is privileged.
+     */
+    @SuppressWarnings("removal")
     private static void beginWatching() {
-        ThreadGroup group = Thread.currentThread().getThreadGroup();
-        while (group != null && group.getParent() != null) group = group.getParent();
-        final Thread thread = new Thread(group, Switch::watch, "plumb-updates", 0, false);
-        thread.setDaemon(true);
-        thread.setContextClassLoader(null);
-        thread.start();
+        AccessController.doPrivileged((PrivilegedAction<Void>) () -> {
+            ThreadGroup group = Thread.currentThread().getThreadGroup();
+            while (group != null && group.getParent() != null) group = group.getParent();
+            final Thread thread = new Thread(group, Switch::watch, "plumb-updates", 0, false);
+            thread.setDaemon(true);
+            thread.setContextClassLoader(null);
+            thread.start();
+            return null;
+        });
         isWatching = true;
     }
 
