@@ -352,6 +352,23 @@ class Declarations(InFolder):
                       done.stderr)
 
 
+class Documented(InFolder):
+    def test_the_examples_of_the_docs(self):
+        text = (SOURCE / "docs/java-events.md").read_text()
+        shop, stock = re.findall(r"^```java\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        for name, example in (("Shop", shop), ("Stock", stock)):
+            (self.folder / f"{name}.java").write_text(example)
+            compile_java(self.folder / f"{name}.java", to=self.folder)
+            shutil.rmtree(self.trace, ignore_errors=True)
+            self.record(name, classes=self.folder)
+            (event,) = [event for event in babeltrace_exact.read(self.trace) if event.name.startswith("shop:")]
+            expected = {"Shop": ("shop:order", {"id": 7, "customer": "bob", "total": 12.5}), "Stock": ("shop:stock", {"items": 42})}[name]
+            self.assertEqual((event.name, {key: value for key, value in event.fields.items() if key in expected[1]}), expected)
+            if name == "Shop":
+                shown = subprocess.run([PLUMB, "view", self.trace], capture_output=True, text=True, timeout=100, check=True).stdout
+                self.assertIn(re.search(r"shop:order: \{.*", text)[0].rsplit(", { ", 1)[1], shown)
+
+
 if __name__ == "__main__":
     leave_out_if_sanitized()
     unittest.main()
