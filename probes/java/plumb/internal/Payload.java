@@ -33,6 +33,7 @@ final class Payload {
 
     private ByteBuffer bytes;
     private long address;
+    private byte[] array; // as large: where a text is put together
     private int at;
     private int room;
     private boolean isCut;
@@ -43,7 +44,9 @@ final class Payload {
     }
 
     private void allocate(int capacity) {
+        final byte[] largerArray = new byte[capacity];
         bytes = ByteBuffer.allocateDirect(capacity).order(ByteOrder.LITTLE_ENDIAN);
+        array = largerArray;
         address = Native.addressOf(bytes);
     }
 
@@ -155,49 +158,58 @@ final class Payload {
         return value == null ? -1 : value.ordinal();
     }
 
-    /** In UTF-8; half of a surrogate pair is '?'. */
+    /**
+     * In UTF-8; half of a surrogate pair is '?'. By an array, since single bytes of a direct buffer take longer; and as nearly all text is
+     * ASCII, as the JVM copies that, with a look whether it was.
+     */
+    @SuppressWarnings("deprecation") // getBytes() of the lower halves
     Payload text(String text) {
         final String known = text == null ? "(null)" : text;
         final int chars = known.length();
         reserve(3L * chars);
-        final int begin = at + 2;
-        final int end = begin + room;
-        final int most = Math.min(chars, room);
-        final ByteBuffer to = bytes;
-        int next = begin;
-        int i = 0;
-        for (; i < most; i++) {
-            final char c = known.charAt(i);
-            if (c >= 0x80) break;
-            to.put(next++, (byte) c);
-        }
-        if (i < chars) next = encode(known, i, next, end);
-        to.putShort(at, (short) (next - begin));
-        room -= next - begin;
-        at = next;
+        int used = chars;
+        if (chars <= room) known.getBytes(0, chars, array, 0);
+        if (chars > room || !isAscii(known)) used = encode(known);
+        bytes.putShort(at, (short) used);
+        bytes.put(at + 2, array, 0, used);
+        at += 2 + used;
+        room -= used;
         return this;
     }
 
-    /** From the character `i` on. Where it ends. */
-    private int encode(String text, int i, int from, int end) {
-        int next = from;
-        while (i < text.length()) {
-            final int code = text.codePointAt(i);
-            i += Character.charCount(code);
-            final boolean isHalf = code >= Character.MIN_SURROGATE && code <= Character.MAX_SURROGATE;
-            final int size = code < 0x80 || isHalf ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-            if (size > end - next) {
+    private static boolean isAscii(String text) {
+        int bits = 0;
+        for (int i = 0; i < text.length(); i++) bits |= text.charAt(i);
+        return bits < 0x80;
+    }
+
+    /** What fits of it, into the array; how many bytes that are. */
+    private int encode(String text) {
+        final byte[] to = array;
+        int used = 0;
+        for (int i = 0; i < text.length(); i++) {
+            final char c = text.charAt(i);
+            final boolean isPair = Character.isHighSurrogate(c) && i + 1 < text.length() && Character.isLowSurrogate(text.charAt(i + 1));
+            final boolean isHalf = !isPair && Character.isSurrogate(c);
+            final int size = c < 0x80 || isHalf ? 1 : c < 0x800 ? 2 : isPair ? 4 : 3;
+            if (size > room - used) {
                 isCut = true;
-                return next;
+                break;
             }
             if (size == 1) {
-                bytes.put(next++, isHalf ? (byte) '?' : (byte) code);
-                continue;
+                to[used++] = isHalf ? (byte) '?' : (byte) c;
+            } else if (size == 2) {
+                to[used++] = (byte) (0xc0 | c >> 6);
+                to[used++] = (byte) (0x80 | c & 0x3f);
+            } else {
+                final int code = isPair ? Character.toCodePoint(c, text.charAt(++i)) : c;
+                if (isPair) to[used++] = (byte) (0xf0 | code >> 18);
+                to[used++] = (byte) (isPair ? 0x80 | code >> 12 & 0x3f : 0xe0 | code >> 12);
+                to[used++] = (byte) (0x80 | code >> 6 & 0x3f);
+                to[used++] = (byte) (0x80 | code & 0x3f);
             }
-            bytes.put(next++, (byte) ((0xf00 >> size & 0xf0) | code >> 6 * (size - 1)));
-            for (int left = size - 2; left >= 0; left--) bytes.put(next++, (byte) (0x80 | (code >> 6 * left & 0x3f)));
         }
-        return next;
+        return used;
     }
 
     Payload bytes(byte[] values) {
