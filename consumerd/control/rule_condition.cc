@@ -35,7 +35,7 @@ bool has_elements(const EventField& field) {
 }
 
 ConditionTypes types_of(const EventField& field, bool by_element) {
-    if (has_elements(field) != by_element) return {};
+    if (has_elements(field) != by_element || field.has_floats) return {};
     switch (field.type) {
     case PLUMB_FIELD_FLOAT:
         return {true, false, false};
@@ -66,6 +66,9 @@ std::string why_no_value(const std::vector<EventDescription>& events, const Fiel
     for (const EventDescription& event : events) {
         if (const EventField* const field = field_of(event, wanted)) {
             if (!has_elements(*field)) return fmt::format("{} has no elements", field->name);
+            if (field->has_floats)
+                return fmt::format("the elements of {} are floating-point numbers, which no filter compares",
+                                   field->name);
             return wanted.element
                        ? fmt::format("{} has {} elements, from [0] on", field->name, field->array_length)
                        : fmt::format("{} has elements: name one, {}[0]", field->name, field->name);

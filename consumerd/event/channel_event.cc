@@ -42,6 +42,7 @@ bool PayloadShape::add(const EventField& field) {
     case PLUMB_FIELD_TEXT:
     case PLUMB_FIELD_SEQUENCE:
         if (!is_integer_size(field.size) || (field.type == PLUMB_FIELD_TEXT && field.size != 1)) return false;
+        if (field.has_floats && field.size < 4) return false;
         steps_.push_back({Kind::counted, field.size});
         least_bytes_ += 2;
         return true;

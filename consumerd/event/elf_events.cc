@@ -106,6 +106,7 @@ private:
             to.size = field.size;
             to.is_signed = (field.flags & PLUMB_FIELD_SIGNED) != 0;
             to.hex = (field.flags & PLUMB_FIELD_HEX) != 0;
+            to.has_floats = field.type == PLUMB_FIELD_SEQUENCE && (field.flags & PLUMB_FIELD_FLOATS) != 0;
             to.array_length = field.array_length;
             if (!read_field_name(to, address, format, i) || !read_labels(to, address, field.label_count))
                 return false;

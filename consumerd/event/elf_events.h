@@ -32,6 +32,7 @@ struct EventField {
     bool has_flags = false; /* the labels of an integer are of its bits */
     /* Of the session, not the event's own; these stand before all others. */
     bool is_context = false;
+    bool has_floats = false; /* of a sequence: its elements are floating-point numbers */
 
     /* As in the source: "u64", "x32", "string", "u16[4]", "u32[]", "enum u8 { new = 0, sent = 1 }"; of the kernel's events
      * also "flags x32 { IO = 0x40 }". */

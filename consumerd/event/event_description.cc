@@ -68,7 +68,8 @@ void append(std::vector<std::byte>& to, const T& value) {
     to.insert(to.end(), from, from + sizeof(value));
 }
 
-std::string integer_type_name(const EventField& field) {
+std::string element_type_name(const EventField& field) {
+    if (field.has_floats) return fmt::format("f{}", field.size * 8);
     return fmt::format("{}{}", field.hex ? "x" : field.is_signed ? "i" : "u", field.size * 8);
 }
 
@@ -83,25 +84,25 @@ std::string EventField::type_name() const {
     case PLUMB_FIELD_TEXT:
         return "text";
     case PLUMB_FIELD_ARRAY:
-        return fmt::format("{}[{}]", integer_type_name(*this), array_length);
+        return fmt::format("{}[{}]", element_type_name(*this), array_length);
     case PLUMB_FIELD_SEQUENCE:
-        return integer_type_name(*this) + "[]";
+        return element_type_name(*this) + "[]";
     case PLUMB_FIELD_ENUM: {
         std::vector<std::string> shown;
         for (const auto& [value, label] : labels)
             shown.push_back(is_signed ? fmt::format("{} = {}", label, value)
                                       : fmt::format("{} = {}", label, static_cast<std::uint64_t>(value)));
-        return fmt::format("enum {} {{ {} }}", integer_type_name(*this), fmt::join(shown, ", "));
+        return fmt::format("enum {} {{ {} }}", element_type_name(*this), fmt::join(shown, ", "));
     }
     case PLUMB_FIELD_INTEGER:
         break;
     }
-    if (!has_flags) return integer_type_name(*this);
+    if (!has_flags) return element_type_name(*this);
     std::vector<std::string> shown;
     for (const auto& [bits, label] : labels)
         shown.push_back(fmt::format("{} = {:#x}", label,
                                     static_cast<std::uint64_t>(bits) << (64 - size * 8) >> (64 - size * 8)));
-    return fmt::format("flags {} {{ {} }}", integer_type_name(*this), fmt::join(shown, ", "));
+    return fmt::format("flags {} {{ {} }}", element_type_name(*this), fmt::join(shown, ", "));
 }
 
 Result<EventDescription> decode_event_description(std::span<const std::byte> raw) {
@@ -135,6 +136,7 @@ Result<EventDescription> decode_event_description(std::span<const std::byte> raw
         to.size = field->size;
         to.is_signed = (field->flags & PLUMB_FIELD_SIGNED) != 0;
         to.hex = (field->flags & PLUMB_FIELD_HEX) != 0;
+        to.has_floats = field->type == PLUMB_FIELD_SEQUENCE && (field->flags & PLUMB_FIELD_FLOATS) != 0;
         to.is_context = (field->flags & PLUMB_FIELD_CONTEXT) != 0;
         if (to.is_context && !description.fields.empty() && !description.fields.back().is_context)
             return damaged("context behind the event's own fields");
@@ -176,9 +178,9 @@ std::vector<std::byte> encode_event_description(const EventDescription& event) {
         plumb_field out{};
         out.type = static_cast<uint8_t>(each.type);
         out.size = each.size;
-        out.flags = static_cast<uint8_t>((each.is_signed ? PLUMB_FIELD_SIGNED : 0u) |
-                                         (each.hex ? PLUMB_FIELD_HEX : 0u) |
-                                         (each.is_context ? PLUMB_FIELD_CONTEXT : 0u));
+        out.flags = static_cast<uint8_t>(
+            (each.is_signed ? PLUMB_FIELD_SIGNED : 0u) | (each.hex ? PLUMB_FIELD_HEX : 0u) |
+            (each.has_floats ? PLUMB_FIELD_FLOATS : 0u) | (each.is_context ? PLUMB_FIELD_CONTEXT : 0u));
         out.name_offset = place(each.name);
         out.array_length = each.array_length;
         out.label_count = static_cast<uint16_t>(each.labels.size());

@@ -94,6 +94,11 @@ bool label_fits(int64_t value, const EventField& field) {
     return value >= 0 && value < (int64_t{1} << bits);
 }
 
+std::string float_type(uint32_t size_bytes) {
+    return fmt::format("floating_point {{ exp_dig = {}; mant_dig = {}; align = 8; }}",
+                       size_bytes == 4 ? 8 : 11, size_bytes == 4 ? 24 : 53);
+}
+
 std::string enum_type(const EventField& field) {
     const std::string container = integer_type(field.size, field.is_signed, field.hex);
     std::string labels;
@@ -121,7 +126,7 @@ std::string field_lines(const EventField& field, const std::string& identifier,
     case PLUMB_FIELD_TEXT:
         return counted("integer { size = 8; align = 8; signed = false; encoding = UTF8; base = 10; }");
     case PLUMB_FIELD_SEQUENCE:
-        return counted(integer);
+        return counted(field.has_floats ? float_type(field.size) : integer);
     case PLUMB_FIELD_ARRAY:
         return fmt::format("        {} {}[ {} ];\n", integer, identifier, field.array_length);
     case PLUMB_FIELD_STRING:
@@ -129,8 +134,7 @@ std::string field_lines(const EventField& field, const std::string& identifier,
     case PLUMB_FIELD_ENUM:
         return fmt::format("        {} {};\n", enum_type(field), identifier);
     case PLUMB_FIELD_FLOAT:
-        return fmt::format("        floating_point {{ exp_dig = {}; mant_dig = {}; align = 8; }} {};\n",
-                           field.size == 4 ? 8 : 11, field.size == 4 ? 24 : 53, identifier);
+        return fmt::format("        {} {};\n", float_type(field.size), identifier);
     case PLUMB_FIELD_INTEGER:
         break;
     }

@@ -343,6 +343,7 @@ private:
         }
     }
     void add_element(const plumb_event_field& field, uint32_t element, uint32_t variables, uint32_t offset) {
+        if ((field.flags & PLUMB_FIELD_FLOATS) != 0) return add_nothing();
         if (field.type == PLUMB_FIELD_SEQUENCE)
             return push(Known::anything,
                         {operation_element, integer_type(field), 0, place_of(variables, offset), element});

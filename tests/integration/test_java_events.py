@@ -85,6 +85,8 @@ class InFolder(unittest.TestCase):
 
 def comparable(value):
     """A float by its bits, but for those of a NaN; an enum by both that it is shown by."""
+    if isinstance(value, list):
+        return [comparable(each) for each in value]
     if isinstance(value, dict) and "double" in value:
         number = struct.unpack("<d", struct.pack("<Q", value["double"]))[0]
         return "NaN" if math.isnan(number) else struct.pack("<d", number)
@@ -95,6 +97,8 @@ def comparable(value):
 
 
 def shown_as(value, given):
+    if isinstance(given, list):
+        return [shown_as(*both) for both in zip(value, given)] + value[len(given):]
     special = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
     if isinstance(given, dict) and ("double" in given or "float" in given):
         number = special.get(value, value)
@@ -125,13 +129,15 @@ class Fields(InFolder):
         self.assertEqual(math.copysign(1, order[3]["total"]), -1)
         self.assertEqual(self.fields("state"), [{"was": {"value": -1, "label": "null"}, "is": {"value": 2, "label": "größer"}}])
         self.assertEqual(self.fields("nothing"), [{}])
-        self.assertEqual(self.fields("lists"), [{"bytes": [], "names": []}, {"bytes": [], "names": []},
-                                                {"bytes": [255, 0, 128], "names": [0xd800, 0, 0xffff]}])
+        self.assertEqual(self.fields("lists"), [{"bytes": [], "names": [], "totals": []}] * 2 +
+                         [{"bytes": [255, 0, 128], "names": [0xd800, 0, 0xffff], "totals": [0.1, "NaN", -0.0]}])
         self.assertEqual(self.fields("shown"), [{"word": 0xffffffff, "small": 255, "long": 2 ** 64 - 1}])
         # The other reader: text ends at its NUL there, and the length says what was behind.
         theirs = [event for event in babeltrace_exact.read(self.trace) if event.name.startswith("shop:")]
         ours = self.events()
         self.assertEqual([event.name for event in theirs], [event["event"] for event in ours])
+        (last,) = [event.fields["totals"] for event in theirs if event.name == "shop:lists" and event.fields["totals"]]
+        self.assertEqual((float(last[0]), math.isnan(last[1]), len(last)), (0.1, True, 3))
         self.assertEqual([event.fields["customer"] for event in theirs if event.name == "shop:order"],
                          ["Köchin 小さい 🙂 ? ? ß ", "(null)", "", "ends in half ?"])
         shown = subprocess.run([PLUMB, "view", self.trace], capture_output=True, text=True, timeout=100, check=True).stdout
@@ -153,6 +159,10 @@ class Fields(InFolder):
         shutil.rmtree(self.trace)
         self.record("Edges", options=("--filter", 'customer == "(null)"'))
         self.assertEqual([event["fields"]["customer"] for event in self.events() if event["event"] == "shop:order"], ["(null)"])
+        shutil.rmtree(self.trace)
+        # An element that is a floating-point number has no value for a program's filter; its bits would be some number.
+        self.record("Edges", options=("--filter", 'customer == "(null)" || totals[0] != 5'), warns=True)
+        self.assertEqual({event["event"] for event in self.events()}, {"shop:order"})
 
 
 class Many(InFolder):
@@ -270,12 +280,13 @@ class Declarations(InFolder):
             ("Plain", 'is no interface with @Event("provider:event")'),
             ("NoInterface", "is no interface with"),
             ("Type", "has a field what of type java.lang.Object: a field is of a primitive type, String, an enum, or an array"),
-            ("Floats", "has a field all of type float[]"),
+            ("Arrays", "has a field all of type java.lang.String[]"),
             ("Boxed", "has a field id of type java.lang.Integer"),
             ("Result", "may have one abstract method that returns void, and boolean isOn(); not also public abstract int"),
             ("Two", "may have one abstract method that returns void"),
             ("None", "has no abstract method that returns void"),
             ("UnsignedDouble", "has @Unsigned or @Hex at total, which is not a byte, short, int or long"),
+            ("UnsignedFloats", "has @Unsigned or @Hex at all, which is not"),
             ("HexEnum", "has @Unsigned or @Hex at the enum state"),
             ("FieldName", 'has a field "two words": names are made of'),
             ("SameNames", "has two fields id"),

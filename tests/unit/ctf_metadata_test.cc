@@ -296,12 +296,19 @@ EventField with_labels(EventField field, std::vector<std::pair<int64_t, std::str
     return field;
 }
 
+EventField floats(const std::string& name, uint8_t size) {
+    EventField sequence = field(name, PLUMB_FIELD_SEQUENCE, size);
+    sequence.has_floats = true;
+    return sequence;
+}
+
 TEST(CtfMetadata, DeclaresEveryKindOfField) {
-    EXPECT_EQ(event_block({integer("i", 1, true), integer("x", 8, false, true),
-                           field("f", PLUMB_FIELD_FLOAT, 4), field("d", PLUMB_FIELD_FLOAT, 8),
-                           field("s", PLUMB_FIELD_STRING, 1), field("t", PLUMB_FIELD_TEXT, 1),
-                           field("a", PLUMB_FIELD_ARRAY, 2, 12), field("q", PLUMB_FIELD_SEQUENCE, 4)}),
-              R"(event {
+    EXPECT_EQ(
+        event_block({integer("i", 1, true), integer("x", 8, false, true), field("f", PLUMB_FIELD_FLOAT, 4),
+                     field("d", PLUMB_FIELD_FLOAT, 8), field("s", PLUMB_FIELD_STRING, 1),
+                     field("t", PLUMB_FIELD_TEXT, 1), field("a", PLUMB_FIELD_ARRAY, 2, 12),
+                     field("q", PLUMB_FIELD_SEQUENCE, 4), floats("p", 8)}),
+        R"(event {
     name = "shop:sold";
     id = 7;
     stream_id = 0;
@@ -317,6 +324,8 @@ TEST(CtfMetadata, DeclaresEveryKindOfField) {
         integer { size = 16; align = 8; signed = false; encoding = none; base = 10; } _a[ 12 ];
         integer { size = 16; align = 8; signed = false; encoding = none; base = 10; } __q_length;
         integer { size = 32; align = 8; signed = false; encoding = none; base = 10; } _q[ __q_length ];
+        integer { size = 16; align = 8; signed = false; encoding = none; base = 10; } __p_length;
+        floating_point { exp_dig = 11; mant_dig = 53; align = 8; } _p[ __p_length ];
     };
 };
 

@@ -29,6 +29,12 @@ EventField with_labels(EventField field, std::vector<std::pair<int64_t, std::str
     return field;
 }
 
+EventField floats(const std::string& name, uint8_t size) {
+    EventField sequence = field(name, PLUMB_FIELD_SEQUENCE, size);
+    sequence.has_floats = true;
+    return sequence;
+}
+
 EventDescription everything() {
     EventDescription event;
     event.provider = "shop";
@@ -51,6 +57,8 @@ EventDescription everything() {
                     field("t", PLUMB_FIELD_TEXT, 1),
                     field("a", PLUMB_FIELD_ARRAY, 4, 300),
                     field("q", PLUMB_FIELD_SEQUENCE, 2),
+                    floats("prices", 4),
+                    floats("totals", 8),
                     with_labels(levels, {{-5, "low"}, {300, "high"}}),
                     with_labels(states, {{-1, "last"}, {0, "first"}, {7, "seventh"}}),
                     with_labels(colors, {{1, "red"}})};
@@ -69,6 +77,7 @@ void expect_equal(const EventDescription& found, const EventDescription& expecte
         EXPECT_EQ(found.fields[i].size, expected.fields[i].size);
         EXPECT_EQ(found.fields[i].is_signed, expected.fields[i].is_signed);
         EXPECT_EQ(found.fields[i].hex, expected.fields[i].hex);
+        EXPECT_EQ(found.fields[i].has_floats, expected.fields[i].has_floats);
         EXPECT_EQ(found.fields[i].array_length, expected.fields[i].array_length);
         EXPECT_EQ(found.fields[i].labels, expected.fields[i].labels);
     }
@@ -126,6 +135,8 @@ TEST(EventDescription, TypesAreNamedAsInTheSource) {
                                          "text",
                                          "u32[300]",
                                          "u16[]",
+                                         "f32[]",
+                                         "f64[]",
                                          "enum i16 { low = -5, high = 300 }",
                                          "enum u64 { last = 18446744073709551615, first = 0, seventh = 7 }",
                                          "enum x32 { red = 1 }"};
@@ -226,9 +237,9 @@ TEST_F(DamagedDescription, SaysWhatIsWrongWithIt) {
     EXPECT_EQ(field_complaint(0, [](auto& f) { f.type = PLUMB_FIELD_SEQUENCE; }), "");
     EXPECT_EQ(field_complaint(0, [](auto& f) { f.label_first = 6; }), "") << "none of them";
     EXPECT_EQ(field_complaint(0, [](auto& f) { f.label_first = 7; }), damaged("labels out of range"));
-    EXPECT_EQ(field_complaint(12, [](auto& f) { f.label_first = 6; }), damaged("labels out of range"));
-    EXPECT_EQ(field_complaint(12, [](auto& f) { f.label_first = 4; }), "");
-    EXPECT_EQ(field_complaint(12, [](auto& f) { f.label_count = 2; }), damaged("labels out of range"));
+    EXPECT_EQ(field_complaint(14, [](auto& f) { f.label_first = 6; }), damaged("labels out of range"));
+    EXPECT_EQ(field_complaint(14, [](auto& f) { f.label_first = 4; }), "");
+    EXPECT_EQ(field_complaint(14, [](auto& f) { f.label_count = 2; }), damaged("labels out of range"));
 
     std::vector<std::byte> nameless = bytes_;
     const size_t label = sizeof(plumb_event_header) + fields_ * sizeof(plumb_field);

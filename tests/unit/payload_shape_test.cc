@@ -52,6 +52,15 @@ TEST_F(PayloadShapeTest, a_sequence_has_as_many_elements_as_it_says) {
     EXPECT_FALSE(matches({"\1", 1}));
 }
 
+TEST(PayloadShape, a_floating_point_number_has_four_or_eight_bytes) {
+    for (const uint8_t size : {uint8_t{1}, uint8_t{2}, uint8_t{4}, uint8_t{8}}) {
+        EventField field{"f", PLUMB_FIELD_SEQUENCE, size, false, false, 0, {}};
+        field.has_floats = true;
+        PayloadShape shape;
+        EXPECT_EQ(shape.add(field), size >= 4) << int{size};
+    }
+}
+
 TEST_F(PayloadShapeTest, no_payload_is_shorter_than_its_fixed_fields_ends_of_strings_and_counts) {
     add(PLUMB_FIELD_STRING, 1);
     EXPECT_EQ(shape_.least_bytes(), 1u);

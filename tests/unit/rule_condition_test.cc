@@ -241,13 +241,15 @@ TEST_F(OneEvent, TakesALargerPlaceWhereItHasNoRoom) {
 }
 
 TEST_F(OneEvent, ErrorsPointAtTheColumn) {
-    const EventDescription order{"shop",
-                                 "order",
-                                 13,
-                                 {{"id", PLUMB_FIELD_INTEGER, 4, false, false, 0, {}, false},
-                                  {"path", PLUMB_FIELD_STRING, 1, false, false, 0, {}, false}},
-                                 "",
-                                 0};
+    const EventDescription order{
+        "shop",
+        "order",
+        13,
+        {{"id", PLUMB_FIELD_INTEGER, 4, false, false, 0, {}, false},
+         {"path", PLUMB_FIELD_STRING, 1, false, false, 0, {}, false},
+         {"prices", PLUMB_FIELD_SEQUENCE, 8, false, false, 0, {}, false, false, true}},
+        "",
+        0};
     const auto wrong = [&](const std::string& text) {
         const Status sensible = check_condition_for(*parse_condition(text), {order});
         return sensible ? std::string("sensible") : sensible.error().message();
@@ -258,6 +260,9 @@ TEST_F(OneEvent, ErrorsPointAtTheColumn) {
     EXPECT_EQ(wrong("id > \"3\""),
               "id is a number, and \"3\" is a text: they can not be compared:\n    id > \"3\"\n       ^");
     EXPECT_EQ(wrong("duration > 1"), "shop:order has no field duration:\n    duration > 1\n    ^");
+    EXPECT_EQ(wrong("prices[0] > 1.5"),
+              "the elements of prices are floating-point numbers, which no filter compares:\n    "
+              "prices[0] > 1.5\n    ^");
     const auto long_text = parse_rule_condition("path == \"" + std::string(300, 'a') + "\"");
     ASSERT_FALSE(long_text);
     EXPECT_NE(long_text.error().message().find("at most 255 bytes"), std::string::npos);

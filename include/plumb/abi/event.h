@@ -23,7 +23,7 @@
  *   STRING                 bytes up to and including a NUL
  *   TEXT                   uint16 count, then that many bytes of UTF-8
  *   ARRAY                  `array_length` integers of `size` bytes
- *   SEQUENCE               uint16 count, then that many integers of `size` bytes
+ *   SEQUENCE               uint16 count, then that many integers (with PLUMB_FIELD_FLOATS: floating-point numbers) of `size` bytes
  */
 #ifndef PLUMB_ABI_EVENT_H
 #define PLUMB_ABI_EVENT_H
@@ -45,6 +45,8 @@ enum plumb_field_type {
 #define PLUMB_FIELD_HEX 0x2u /* show in base 16 */
 #define PLUMB_FIELD_CONTEXT \
     0x4u /* of the session (context.h), not the event's own; these stand before all others */
+#define PLUMB_FIELD_FLOATS \
+    0x8u /* a SEQUENCE of numbers as FLOAT has them, which conditions know nothing of */
 
 /* Numbers and names as in LTTng and syslog; a smaller number is more severe. */
 enum plumb_log_level {
@@ -87,7 +89,7 @@ struct plumb_event_header {
 struct plumb_field {
     uint8_t type;          /* enum plumb_field_type */
     uint8_t size;          /* bytes of one integer or float: 1, 2, 4, 8; 1 for STRING and TEXT */
-    uint8_t flags;         /* PLUMB_FIELD_SIGNED, PLUMB_FIELD_HEX, PLUMB_FIELD_CONTEXT */
+    uint8_t flags;         /* PLUMB_FIELD_SIGNED, and others of these */
     uint8_t reserved;      /* 0 */
     uint32_t name_offset;  /* of its NUL-terminated name */
     uint16_t array_length; /* ARRAY: elements */

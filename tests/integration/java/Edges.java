@@ -31,7 +31,7 @@ public class Edges {
 
     @Event("shop:lists")
     interface Lists {
-        void emit(@Unsigned byte[] bytes, char[] names);
+        void emit(@Unsigned byte[] bytes, char[] names, double[] totals);
     }
 
     @Event("shop:shown")
@@ -48,9 +48,9 @@ public class Edges {
         Plumb.event(State.class).began(Status.größer);
         Plumb.event(Nothing.class, java.lang.invoke.MethodHandles.lookup()).happened();
         final Lists lists = Plumb.event(Lists.class);
-        lists.emit(null, null);
-        lists.emit(new byte[0], new char[0]);
-        lists.emit(new byte[] {-1, 0, -128}, new char[] {'\ud800', 0, '\uffff'});
+        lists.emit(null, null, null);
+        lists.emit(new byte[0], new char[0], new double[0]);
+        lists.emit(new byte[] {-1, 0, -128}, new char[] {'\ud800', 0, '\uffff'}, new double[] {0.1, Double.NaN, -0.0});
         Plumb.event(Shown.class).emit(-1, (byte) -1, -1);
     }
 }

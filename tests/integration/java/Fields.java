@@ -35,7 +35,7 @@ public class Fields {
     @Event("shop:arrays")
     interface Arrays {
         void emit(boolean[] b, byte[] i8, short[] i16, char[] c, int[] i32, long[] i64, @Unsigned byte[] u8, @Unsigned short[] u16,
-            @Hex int[] x32, @Unsigned long[] u64, int last);
+            @Hex int[] x32, @Unsigned long[] u64, float[] f32, double[] f64, int last);
     }
 
     static final Few FEW = Plumb.event(Few.class);
@@ -92,7 +92,9 @@ public class Fields {
         final char[] c = new char[count];
         final long[] i64 = r.longs(count).toArray();
         final int[] i32 = r.ints(count).toArray(), bits = new int[count], u8 = new int[count], u16 = new int[count], chars = new int[count];
-        final String[] u32 = new String[count], u64 = new String[count];
+        final float[] f32 = new float[count];
+        final double[] f64 = new double[count];
+        final String[] u32 = new String[count], u64 = new String[count], floats = new String[count], doubles = new String[count];
         for (int i = 0; i < count; i++) {
             b[i] = r.nextBoolean();
             bits[i] = b[i] ? 1 : 0;
@@ -103,12 +105,16 @@ public class Fields {
             chars[i] = c[i] = (char) r.nextInt();
             u32[i] = Integer.toUnsignedString(i32[i]);
             u64[i] = Long.toUnsignedString(i64[i]);
+            f32[i] = Float.intBitsToFloat(i32[i]);
+            f64[i] = Double.longBitsToDouble(i64[i]);
+            floats[i] = bits(f32[i]);
+            doubles[i] = bits(f64[i]);
         }
         final int last = r.nextInt();
-        ARRAYS.emit(b, i8, i16, c, i32, i64, i8, i16, i32, i64, last);
+        ARRAYS.emit(b, i8, i16, c, i32, i64, i8, i16, i32, i64, f32, f64, last);
         say("arrays", "b", list(bits), "i8", java.util.Arrays.toString(i8), "i16", java.util.Arrays.toString(i16), "c", list(chars), "i32",
             list(i32), "i64", java.util.Arrays.toString(i64), "u8", list(u8), "u16", list(u16), "x32", java.util.Arrays.toString(u32), "u64",
-            java.util.Arrays.toString(u64), "last", last);
+            java.util.Arrays.toString(u64), "f32", java.util.Arrays.toString(floats), "f64", java.util.Arrays.toString(doubles), "last", last);
     }
 
     static String list(int[] values) { return java.util.Arrays.toString(values); }

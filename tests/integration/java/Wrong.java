@@ -12,12 +12,13 @@ public class Wrong {
     interface Plain { void emit(); }
     @Event("shop:class") abstract static class NoInterface { abstract void emit(); }
     @Event("shop:type") interface Type { void emit(int id, Object what); }
-    @Event("shop:floats") interface Floats { void emit(float[] all); }
+    @Event("shop:arrays") interface Arrays { void emit(String[] all); }
     @Event("shop:boxed") interface Boxed { void emit(Integer id); }
     @Event("shop:result") interface Result { int emit(int id); }
     @Event("shop:two") interface Two { void emit(int id); void send(int id); }
     @Event("shop:none") interface None { boolean isOn(); }
     @Event("shop:unsigned") interface UnsignedDouble { void emit(@Unsigned double total); }
+    @Event("shop:arrayed") interface UnsignedFloats { void emit(@Unsigned float[] all); }
     @Event("shop:hex") interface HexEnum { void emit(@Hex Thread.State state); }
     @Event("shop:field") interface FieldName { void emit(@Field("two words") int id); }
     @Event("shop:same") interface SameNames { void emit(@Field("id") int one, @Field("id") int two); }
@@ -43,8 +44,8 @@ public class Wrong {
         Plumb.event(Order.class, MethodHandles.lookup()).emit(3);
         Plumb.event(Full.class).emit(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
             30, 31, 32);
-        final Class<?>[] all = {Name.class, Letters.class, Plain.class, NoInterface.class, Type.class, Floats.class, Boxed.class, Result.class,
-            Two.class, None.class, UnsignedDouble.class, HexEnum.class, FieldName.class, SameNames.class, Sealed.class, Fuller.class,
+        final Class<?>[] all = {Name.class, Letters.class, Plain.class, NoInterface.class, Type.class, Arrays.class, Boxed.class, Result.class,
+            Two.class, None.class, UnsignedDouble.class, UnsignedFloats.class, HexEnum.class, FieldName.class, SameNames.class, Sealed.class, Fuller.class,
             Other.class};
         for (Class<?> each : all) {
             try {

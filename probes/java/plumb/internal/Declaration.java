@@ -108,7 +108,7 @@ final class Declaration {
         final FieldType known = FieldType.of(java);
         if (known == null)
             throw wrong("has a field " + name + " of type " + java.getTypeName()
-                + ": a field is of a primitive type, String, an enum, or an array of integers, booleans or chars");
+                + ": a field is of a primitive type, String, an enum, or an array of a primitive type");
         if (!isUnsigned) return new FieldShape(known, name, List.of());
         if (!known.isSigned()) throw wrong("has @Unsigned or @Hex at " + name + ", which is not a byte, short, int or long");
         return new FieldShape(known.unsigned(isHex), name, List.of());

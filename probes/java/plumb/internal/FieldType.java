@@ -8,13 +8,13 @@ import java.util.Map;
  * @param name as docs/tracepoints.md has it
  * @param kind enum plumb_field_type
  * @param size bytes of one number
- * @param flags PLUMB_FIELD_SIGNED, PLUMB_FIELD_HEX
+ * @param flags PLUMB_FIELD_SIGNED, PLUMB_FIELD_HEX, PLUMB_FIELD_FLOATS
  * @param put the method of {@link Payload} that writes it
  * @param given what that method takes, as a descriptor
  */
 record FieldType(String name, int kind, int size, int flags, String put, String given) {
     private static final int INTEGER = 1, FLOAT = 2, ENUM = 3, TEXT = 5, SEQUENCE = 7;
-    private static final int SIGNED = 1, HEX = 2;
+    private static final int SIGNED = 1, HEX = 2, FLOATS = 8;
 
     private static final Map<Class<?>, FieldType> KNOWN = Map.ofEntries(
         Map.entry(boolean.class, new FieldType("bool", INTEGER, 1, 0, "i8", "I")),
@@ -31,7 +31,9 @@ record FieldType(String name, int kind, int size, int flags, String put, String 
         Map.entry(short[].class, new FieldType("i16[]", SEQUENCE, 2, SIGNED, "shorts", "[S")),
         Map.entry(char[].class, new FieldType("u16[]", SEQUENCE, 2, 0, "chars", "[C")),
         Map.entry(int[].class, new FieldType("i32[]", SEQUENCE, 4, SIGNED, "ints", "[I")),
-        Map.entry(long[].class, new FieldType("i64[]", SEQUENCE, 8, SIGNED, "longs", "[J")));
+        Map.entry(long[].class, new FieldType("i64[]", SEQUENCE, 8, SIGNED, "longs", "[J")),
+        Map.entry(float[].class, new FieldType("f32[]", SEQUENCE, 4, FLOATS, "floats", "[F")),
+        Map.entry(double[].class, new FieldType("f64[]", SEQUENCE, 8, FLOATS, "doubles", "[D")));
 
     /** Null: no field is of that type. */
     static FieldType of(Class<?> java) {

@@ -254,6 +254,20 @@ final class Payload {
         return this;
     }
 
+    Payload floats(float[] values) {
+        final int count = beginSequence(values == null ? 0 : values.length, 4);
+        for (int i = 0; i < count; i++) bytes.putInt(at + 4 * i, Float.floatToRawIntBits(values[i]));
+        at += 4 * count;
+        return this;
+    }
+
+    Payload doubles(double[] values) {
+        final int count = beginSequence(values == null ? 0 : values.length, 8);
+        for (int i = 0; i < count; i++) bytes.putLong(at + 8 * i, Double.doubleToRawLongBits(values[i]));
+        at += 8 * count;
+        return this;
+    }
+
     /** How many of the elements there is room for: they are to be written where `at` is then. */
     private int beginSequence(int count, int size) {
         reserve((long) count * size);
