@@ -82,8 +82,8 @@ Status DaemonFolder::write(const std::string& session, std::string_view content)
 }
 
 void DaemonFolder::remove(const std::string& session) const {
-    for (const std::string& file :
-         {description_file(session), socket_file(session), lock_file(session), kernel_pages_file(session)})
+    for (const std::string& file : {description_file(session), socket_file(session), lock_file(session),
+                                    kernel_pages_file(session), waiting_chunks_file(session)})
         (void)!::unlinkat(sessions_.fd(), file.c_str(), 0);
 }
 

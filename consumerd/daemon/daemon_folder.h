@@ -9,6 +9,7 @@
  *                                         /NAME.socket   of its worker
  *                                         /NAME.lock     held by its worker
  *                                         /NAME.kernel-pages   what it has of the kernel's events, and has not written yet
+ *                                         /NAME.waiting-chunks   what chunks lack for whose summaries there is no room yet
  */
 #ifndef PLUMB_CONSUMERD_DAEMON_DAEMON_FOLDER_H
 #define PLUMB_CONSUMERD_DAEMON_DAEMON_FOLDER_H
@@ -41,6 +42,7 @@ public:
 
     /* What a worker has read out of the kernel's buffers, and has not written yet. */
     static std::string kernel_pages_file(const std::string& session) { return session + ".kernel-pages"; }
+    static std::string waiting_chunks_file(const std::string& session) { return session + ".waiting-chunks"; }
 
     Result<std::string> read(const std::string& session) const;
     /* Whole or not at all. */

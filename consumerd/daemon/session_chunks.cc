@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <utility>
 
 namespace plumb {
@@ -31,11 +30,6 @@ void keep_last(std::vector<std::string>& problems) {
 
 std::string name_of_left(const LeftChunk& chunk) {
     return chunk.directory.substr(chunk.directory.rfind('/') + 1);
-}
-
-/* "chunk-NUMBER-TIME.part" */
-std::uint64_t number_of_chunk(const std::string& name) {
-    return std::strtoull(name.c_str() + name.find('-') + 1, nullptr, 10);
 }
 
 /* What several journals say of one: it is as long, and as damaged, as its parts together. */
@@ -129,32 +123,27 @@ Result<std::string> SessionRecording::end_chunk() {
     return path;
 }
 
-Status SessionRecording::store_chunk_summary(const std::string& path, std::uint64_t number,
-                                             const plumb_clock_page& clock, std::uint64_t began,
-                                             std::uint64_t ended, const DrainTotals& totals,
-                                             const std::vector<Error>& problems) const {
-    const std::int64_t begin_ns = clock_to_wall_ns(clock, began), end_ns = clock_to_wall_ns(clock, ended);
-    std::string final_path = path;
-    if (final_path.ends_with(unfinished_end)) final_path.resize(final_path.size() - unfinished_end.size());
-    Json summary = {{"trace", final_path},
+WaitingChunk SessionRecording::ended_chunk(const std::string& folder, const LeftChunk& chunk) const {
+    const std::int64_t begin_ns = clock_to_wall_ns(chunk.clock, chunk.began),
+                       end_ns = clock_to_wall_ns(chunk.clock, chunk.ended);
+    const std::string path = directory_->path() + "/" + folder;
+    const std::uint64_t number = number_of_chunk(folder);
+    Json summary = {{"trace", path.substr(0, path.size() - unfinished_end.size())},
                     {"chunk", {{"number", number}, {"begin_ns", begin_ns}, {"end_ns", end_ns}}},
                     {"name", description_.name},
                     {"duration_ns", end_ns - begin_ns},
-                    {"complete", problems.empty() && is_whole(totals)},
+                    {"complete", chunk.problems.empty() && is_whole(chunk.totals)},
                     {"problems", Json::array()}};
-    for (const Error& problem : problems)
+    for (const Error& problem : chunk.problems)
         summary["problems"].push_back(problem.message());
     for (const Unreachable& each : late_)
         summary["reached_late"].push_back({{"pid", each.process_id}, {"reason", each.reason}});
-    put_totals(summary, totals, session_ ? session_->channel().config() : description_.channel_config(),
+    put_totals(summary, chunk.totals, session_ ? session_->channel().config() : description_.channel_config(),
                path);
-    const auto folder = Folder::open(path);
-    if (!folder) return folder.error();
-    return folder->replace_file("summary.json",
-                                summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    return {folder, number, chunk.began, chunk.ended, chunk.clock, std::move(summary), {}};
 }
 
-/* The summary comes before the name that says that all is there. False: that has to wait until there is room. */
+/* False: it has to wait until there is room for its summary. */
 bool SessionRecording::finish_chunk(DrainTotals totals, const std::vector<Error>& at_end,
                                     std::uint64_t ended) {
     for (const Error& problem : at_end)
@@ -162,43 +151,18 @@ bool SessionRecording::finish_chunk(DrainTotals totals, const std::vector<Error>
     for (const NamedCount& missing : totals.not_switched_on)
         problems_.push_back(not_switched_on_in(chunks_->final_path(), missing));
     keep_last(problems_);
-    std::vector<Error> problems = std::exchange(chunk_problems_, {});
-    problems.insert(problems.end(), at_end.begin(), at_end.end());
-    const plumb_clock_page clock = drain_->clock_page();
-    Status finished =
-        store_chunk_summary(chunks_->path(), chunks_->number(), clock, chunk_began_, ended, totals, problems);
-    if (finished) finished = chunks_->finish(totals.progress.events, totals.progress.bytes);
+    LeftChunk chunk;
+    chunk.totals = std::move(totals);
+    chunk.began = chunk_began_;
+    chunk.ended = ended;
+    chunk.clock = drain_->clock_page();
+    chunk.problems = std::exchange(chunk_problems_, {});
+    chunk.problems.insert(chunk.problems.end(), at_end.begin(), at_end.end());
+    WaitingChunk waiting = ended_chunk(chunks_->folder_name(), chunk);
+    const Status finished = store_and_rename(waiting);
     if (finished) return true;
-    waiting_chunks_.push_back({chunks_->path(), chunks_->number(), chunk_began_, ended, clock,
-                               std::move(totals), problems, finished.error().message()});
-    log_(waiting_text(waiting_chunks_.back()));
-    next_finish_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC) + retry_ns;
+    wait_for_room(std::move(waiting), finished.error());
     return false;
-}
-
-std::string SessionRecording::waiting_text(const WaitingChunk& chunk) {
-    return fmt::format("The chunk in {} has no summary yet, and keeps that name until there is room for one: "
-                       "{} It is tried again. What is in it can be read.",
-                       chunk.path, chunk.why);
-}
-
-/* The disk was full. */
-void SessionRecording::finish_waiting_chunks() {
-    for (auto each = waiting_chunks_.begin(); each != waiting_chunks_.end();) {
-        Status finished = store_chunk_summary(each->path, each->number, each->clock, each->began, each->ended,
-                                              each->totals, each->problems);
-        if (finished)
-            finished = chunks_->finish_left(each->path.substr(each->path.rfind('/') + 1),
-                                            each->totals.progress.events, each->totals.progress.bytes);
-        if (!finished && finished.error().number() != ENOENT) {
-            each->why = finished.error().message();
-            ++each;
-            continue;
-        }
-        log_(finished ? fmt::format("The chunk in {} is finished", each->path) : finished.error().message());
-        each = waiting_chunks_.erase(each);
-    }
-    next_finish_ns_ = read_clock(PLUMB_CLOCK_MONOTONIC) + retry_ns;
 }
 
 /* What the journals of all places say: one chunk has a folder of each. */
@@ -226,34 +190,37 @@ SessionRecording::close_left_journals(std::vector<LeftChunk>& chunks) {
     return all;
 }
 
-/* In the order of the chunks: a journal knows the last two, and the next chunk makes it forget the first of them. */
+/* In the order of the chunks: a journal knows the last two, and the next chunk makes it forget the first of them. What it says of one
+ * that waits was known before. */
 Result<std::map<std::string, LeftTrace>> SessionRecording::close_left_chunks() {
     chunks_.emplace(*directory_, ChunkLimits{description_.keep_chunks, description_.keep_bytes});
-    const std::vector<std::string> unfinished = chunks_->take_over();
+    load_waiting_chunks();
     std::vector<LeftChunk> chunks;
     auto left = close_left_journals(chunks);
     if (!left) return left;
+    const std::vector<std::string> unfinished = chunks_->take_over([&](const std::string& name) {
+        return waiting_chunks_.has(name) || std::any_of(chunks.begin(), chunks.end(), [&](const auto& each) {
+                   return !each.is_empty && name_of_left(each) == name;
+               });
+    });
     for (const LeftChunk& chunk : chunks) {
         const std::string name = name_of_left(chunk);
         if (std::find(unfinished.begin(), unfinished.end(), name) == unfinished.end()) continue;
+        if (waiting_chunks_.has(name)) continue;
         if (chunk.is_empty) {
             chunks_->drop_left(name);
             continue;
         }
-        Status finished = store_chunk_summary(chunk.directory, number_of_chunk(name), chunk.clock,
-                                              chunk.began, chunk.ended, chunk.totals, chunk.problems);
-        if (finished)
-            finished = chunks_->finish_left(name, chunk.totals.progress.events, chunk.totals.progress.bytes);
+        WaitingChunk waiting = ended_chunk(name, chunk);
+        const Status finished = store_and_rename(waiting);
         for (const Error& problem : chunk.problems)
             tell(problem.message());
         if (!chunk.totals.write_error.empty()) tell(unwritten_text(chunk));
         if (!finished && !is_for_want_of_room(finished.error().number()))
             return finished.error().with("The chunk that was left can not be finished");
-        if (finished) continue;
-        waiting_chunks_.push_back({chunk.directory, number_of_chunk(name), chunk.began, chunk.ended,
-                                   chunk.clock, chunk.totals, chunk.problems, finished.error().message()});
-        log_(waiting_text(waiting_chunks_.back()));
+        if (!finished) wait_for_room(std::move(waiting), finished.error());
     }
+    finish_waiting_chunks();
     return left;
 }
 
@@ -288,7 +255,7 @@ Result<Json> SessionRecording::rotate() {
     const auto ended = end_chunk();
     if (!ended) return ended.error();
     Json answer = {{"directory", *ended}};
-    if (ended->ends_with(unfinished_end)) answer["notes"] = {waiting_text(waiting_chunks_.back())};
+    if (ended->ends_with(unfinished_end)) answer["notes"] = {waiting_text(waiting_chunks_.all().back())};
     return answer;
 }
 
@@ -314,8 +281,7 @@ void SessionRecording::end_drain() {
     else
         (void)finish_chunk(std::move(totals), problems, drain_->now());
     finish_waiting_chunks();
-    for (const WaitingChunk& chunk : waiting_chunks_)
-        problems_.push_back(fmt::format("The chunk in {} has no summary: {}", chunk.path, chunk.why));
+    give_up_waiting_chunks();
     drain_.reset();
 }
 

@@ -101,6 +101,7 @@ void SessionRecording::give_up(const Error& why) {
     }
     give_up_places();
     if (description_.kernel.is_recorded()) KernelSession::remove_kept(description_.cookie);
+    if (!directory_) load_waiting_chunks(); /* which are not to be had either */
     folder_.remove(description_.name);
 }
 
@@ -120,6 +121,7 @@ std::vector<std::string> SessionRecording::finish_ending(const DaemonFolder& fol
         if (!recording.description_.is_flight_recorder())
             if (const auto closed = recording.close_left_chunks(); !closed)
                 recording.tell(closed.error().message());
+        recording.give_up_waiting_chunks();
         for (const std::string& each : recording.journal_folders())
             (void)!::unlink(recording.journal_path(each).c_str());
         recording.directory_->keep();

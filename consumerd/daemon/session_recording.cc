@@ -279,7 +279,7 @@ std::uint64_t SessionRecording::look() {
         take_kernel_problems();
     }
     look_at_chunks(now_ns);
-    if (!waiting_chunks_.empty() && now_ns >= next_finish_ns_) finish_waiting_chunks();
+    if (!waiting_chunks_.is_empty() && now_ns >= next_finish_ns_) finish_waiting_chunks();
     if (description_.rotate_period_ns != 0) {
         const std::uint64_t later_ns = read_clock(PLUMB_CLOCK_MONOTONIC);
         again_ns = std::min(again_ns, next_rotation_ns_ - std::min(next_rotation_ns_, later_ns));

@@ -17,6 +17,7 @@
 #include "consumerd/daemon/message.h"
 #include "consumerd/daemon/session_description.h"
 #include "consumerd/daemon/session_kernel.h"
+#include "consumerd/daemon/waiting_chunks.h"
 #include "consumerd/drain/channel_source.h"
 #include "consumerd/drain/drain.h"
 #include "consumerd/drain/left_trace.h"
@@ -82,7 +83,12 @@ public:
 
 private:
     SessionRecording(const DaemonFolder& folder, SessionDescription description, Log log)
-        : folder_(folder), description_(std::move(description)), log_(std::move(log)) {}
+        : folder_(folder),
+          description_(std::move(description)),
+          log_(std::move(log)),
+          waiting_chunks_(
+              folder.sessions().path_of_file(DaemonFolder::waiting_chunks_file(description_.name)),
+              description_.output) {}
 
     Status open();
     /* What could not be made. */
@@ -115,22 +121,18 @@ private:
     void leave_off_ended();
     void give_up(const Error& why);
 
-    /* One that has ended, whose summary found no room. */
-    struct WaitingChunk {
-        std::string path;
-        std::uint64_t number, began, ended;
-        plumb_clock_page clock;
-        DrainTotals totals;
-        std::vector<Error> problems;
-        std::string why;
-    };
     Result<std::string> end_chunk();
     bool finish_chunk(DrainTotals totals, const std::vector<Error>& problems, std::uint64_t ended);
+    /* Its folder's name; of the rest of `chunk`, where it is does not matter. */
+    WaitingChunk ended_chunk(const std::string& folder, const LeftChunk& chunk) const;
+    Status store_and_rename(const WaitingChunk& chunk);
+    Status describe_lost(const std::string& path, const WaitingChunk& chunk) const;
+    Status finish_summed(const WaitingChunk& sum);
+    void wait_for_room(WaitingChunk chunk, const Error& why);
+    void load_waiting_chunks();
     void finish_waiting_chunks();
-    static std::string waiting_text(const WaitingChunk& chunk);
-    Status store_chunk_summary(const std::string& folder, std::uint64_t number, const plumb_clock_page& clock,
-                               std::uint64_t began, std::uint64_t ended, const DrainTotals& totals,
-                               const std::vector<Error>& problems) const;
+    void give_up_waiting_chunks();
+    std::string waiting_text(const WaitingChunk& chunk) const;
     void look_at_chunks(std::uint64_t now_ns);
     void remove_old_chunks();
     Result<std::string> take_snapshot();
@@ -201,7 +203,7 @@ private:
     std::optional<ClockCalibration> calibration_; /* of a flight recorder */
     std::shared_ptr<NamesFound> names_found_ = std::make_shared<NamesFound>();
     std::optional<ChunkFolders> chunks_;
-    std::vector<WaitingChunk> waiting_chunks_;
+    WaitingChunks waiting_chunks_;
     std::vector<Error> chunk_problems_; /* of the one that is written: for its summary */
     std::uint64_t next_finish_ns_ = 0;
     std::unique_ptr<Drain> drain_;

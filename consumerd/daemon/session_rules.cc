@@ -233,7 +233,8 @@ Result<Json> SessionRecording::stop() {
         answer["notes"] = {ended.error().message()};
     else if (!ended->empty())
         answer["directory"] = *ended;
-    if (ended && ended->ends_with(unfinished_end)) answer["notes"] = {waiting_text(waiting_chunks_.back())};
+    if (ended && ended->ends_with(unfinished_end))
+        answer["notes"] = {waiting_text(waiting_chunks_.all().back())};
     return answer;
 }
 

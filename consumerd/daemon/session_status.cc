@@ -175,7 +175,7 @@ Json SessionRecording::status() const {
     root["problems"] = problems_;
     for (const std::string& line : drain_lines())
         root["problems"].push_back(line);
-    for (const WaitingChunk& chunk : waiting_chunks_)
+    for (const WaitingChunk& chunk : waiting_chunks_.all())
         root["problems"].push_back(waiting_text(chunk));
     if (const std::string text = damage_text(fill, progress); !text.empty()) root["problems"].push_back(text);
     return root;

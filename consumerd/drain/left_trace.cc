@@ -23,7 +23,8 @@ LeftChunk left_chunk(const DrainJournal& journal, const JournalChunk& chunk) {
     left.totals = chunk.totals(journal.shape().is_kernel);
     left.began = chunk.began;
     left.ended = chunk.ended;
-    left.clock = chunk.clock;
+    /* Where it could not be described, the line of an earlier chunk is near enough. */
+    left.clock = chunk.clock.frequency_hz != 0 ? chunk.clock : journal.clock().page;
     return left;
 }
 

@@ -8,16 +8,12 @@ namespace plumb {
 
 using Json = nlohmann::ordered_json;
 
-namespace {
-
-Json files_json(const std::string& directory) {
+Json files_as_json(const std::string& directory) {
     Json files = Json::object();
     for (const auto& [name, bytes] : files_of_trace(directory))
         files[name] = bytes;
     return files;
 }
-
-} // namespace
 
 Json counts_as_json(const std::vector<NamedCount>& counts) {
     Json object = Json::object();
@@ -57,7 +53,7 @@ void put_totals(Json& root, const DrainTotals& totals, const ChannelConfig& chan
     root["threads"] = totals.threads;
     root["objects"] = totals.objects;
     root["bytes"] = totals.progress.bytes;
-    root["files"] = files_json(directory);
+    root["files"] = files_as_json(directory);
     root["packets"] = totals.packets;
     root["clock"] = {{"name", totals.clock.clock},
                      {"frequency_hz", totals.clock.frequency_hz},

@@ -15,6 +15,8 @@ namespace plumb {
 /* "zero" numbers are left out by whoever made the list. */
 nlohmann::ordered_json counts_as_json(const std::vector<NamedCount>& counts);
 nlohmann::ordered_json processes_as_json(const std::vector<TracedName>& processes);
+/* Which files a trace has, and how long they are. */
+nlohmann::ordered_json files_as_json(const std::string& directory);
 /* "discard", "overwrite", "block" */
 const char* ring_mode_name(plumb_ring_mode mode);
 

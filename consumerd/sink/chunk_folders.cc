@@ -15,7 +15,8 @@
 
 namespace plumb {
 
-std::vector<std::string> ChunkFolders::take_over() {
+std::vector<std::string>
+ChunkFolders::take_over(const std::function<bool(const std::string& name)>& is_to_be_told) {
     std::vector<std::string> unfinished;
     const auto names = list_directory(directory_->path());
     for (const std::string& name : names ? *names : std::vector<std::string>()) {
@@ -28,7 +29,7 @@ std::vector<std::string> ChunkFolders::take_over() {
                 bytes += file_bytes;
             finished_.push_back({name, 0, bytes});
             finished_bytes_ += bytes;
-        } else if (files_of_trace(path_of(name)).empty()) {
+        } else if (files_of_trace(path_of(name)).empty() && !is_to_be_told(name)) {
             (void)directory_->remove_trace(name).has_value();
         } else {
             unfinished.push_back(name);

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,8 +39,8 @@ public:
         : directory_(&directory), limits_(limits) {}
 
     /* Those that another one of these has left are known from then on, and not made again. Of the unfinished ones, those in which
-     * nothing is go; the others are returned. */
-    std::vector<std::string> take_over();
+     * nothing is go, unless something of them is to be told; the others are returned. */
+    std::vector<std::string> take_over(const std::function<bool(const std::string& name)>& is_to_be_told);
     /* One of those: it is whole by now. Or nothing is in it. */
     Status finish_left(const std::string& name, std::uint64_t events, std::uint64_t bytes);
     void drop_left(const std::string& name);
@@ -53,6 +54,7 @@ public:
     /* Of the one that is written: where it is, and where it will be. */
     std::string path() const { return path_of(name_ + unfinished_name_end); }
     std::string final_path() const { return path_of(name_); }
+    std::string folder_name() const { return name_ + unfinished_name_end; }
     std::uint64_t number() const { return number_; }
     /* It is not worth a chunk. */
     void drop_current();

@@ -56,7 +56,7 @@ class Disturbed(TracedProgramTest):
     def until(self, is_so, what):
         end = time.monotonic() + 30
         while not is_so():
-            self.assertLess(time.monotonic(), end, what)
+            self.assertLess(time.monotonic(), end, what() if callable(what) and time.monotonic() >= end else what)
             time.sleep(0.05)
 
     def killed_at(self, process, calls, step, *words):
@@ -228,8 +228,8 @@ class Disturbed(TracedProgramTest):
             self.assertFalse(summary["complete"])
             self.assertEqual(plumb("view", trace).stdout.count("upset:taken"), 2000, name)
 
-    def disk(self, size):
-        disk = self.folder / f"disk-{self.id().rsplit('.', 1)[-1]}"
+    def disk(self, size, which=""):
+        disk = self.folder / f"disk-{self.id().rsplit('.', 1)[-1]}{which}"
         disk.mkdir()
         if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], check=False).returncode != 0:
             self.skipTest("may not mount")
@@ -239,7 +239,7 @@ class Disturbed(TracedProgramTest):
 
     def fill(self, disk):
         """Not a byte is left."""
-        with open(disk / "filler", "wb", buffering=0) as file:
+        with open(disk / "filler", "ab", buffering=0) as file:
             try:
                 while True:
                     file.write(b"x" * 4096)
@@ -280,6 +280,76 @@ class Disturbed(TracedProgramTest):
         self.assertFalse(summary["complete"], summary)
         self.assertIn("as on a full disk", summary["write_error"])
         self.assertRegex(" ".join(self.status("full")["problems"]), r"[\d,]+ events of chunk-00000001-.* are missing")
+
+    @staticmethod
+    def sum_up(path):
+        """As a worker does where more chunks wait than the file has room for."""
+        waiting = json.loads(path.read_text())
+        *others, last = waiting["chunks"]
+        last["since"] = others[0]["since"]
+        for each in others:
+            last["summary"]["events"] += each["summary"]["events"]
+            last["summary"]["events_lost"] += each["summary"]["events_lost"]
+            last["summary"]["complete"] &= each["summary"]["complete"]
+        waiting["chunks"] = [last]
+        path.write_text(json.dumps(waiting))
+
+    def test_what_a_full_disk_took_over_the_ends_of_chunks_is_told_behind_a_kill(self):
+        """Of chunks that wait for their summaries, too. Room is made before the next worker comes, or behind that, or so late that
+        chunks were summed up."""
+        for when in ("before", "behind", "late"):
+            disk = self.disk("4m", f"-{when}")
+            name, trace, emitted = f"full-{when}", disk / "trace", 0
+            self.begin(name, trace=trace)
+            for events in (100000, 50000, 20000, 10000, 5000):
+                subprocess.run([self.program, str(events)], check=True, timeout=60)
+                emitted += events
+                self.until(lambda: self.status(name)["buffers"]["unread_bytes"] == 0, "read")
+                self.fill(disk)  # the end of the first chunk has room that it kept
+                waits = "has no summary yet" in plumb("rotate", name).stderr
+            self.assertTrue(waits)
+            waiting = " ".join(self.status(name)["problems"]).count("has no summary yet")
+            self.assertGreater(waiting, 2)
+            subprocess.run([self.program, "3000"], check=True, timeout=60)
+            emitted += 3000
+            worker = self.status(name)["worker_pid"]
+            if when == "before":
+                (disk / "filler").unlink()
+            os.kill(worker, signal.SIGKILL)
+            if when != "before":  # no worker can begin, and those that try take nothing with them
+                self.until(lambda: "No space left" in plumb("status", name, status=None).stderr, "tried")
+                if when == "late":
+                    self.sum_up(FOLDER / f"sessions/{name}.waiting-chunks")
+                (disk / "filler").unlink()
+            self.until(lambda: plumb("status", name, status=None).returncode == 0,
+                       lambda: plumb("status", name, status=None))
+            self.until(lambda: self.status(name)["worker_pid"] != worker, "another one")
+            self.assertRegex(" ".join(self.status(name)["problems"]), r"[\d,]+ events of \d+ chunks are missing, which waited for room")
+            self.until(lambda: len(list(trace.glob("*.part"))) == 1, sorted(map(str, trace.rglob("*"))))
+            subprocess.run([self.program], check=True, timeout=60)
+            emitted += 1000
+            told = plumb("destroy", name).stderr
+            recorded, lost = 0, 0
+            chunks = sorted(trace.glob("chunk-*"))
+            self.assertGreater(len(chunks), 4)
+            for chunk in chunks:
+                self.assertNotIn(".part", chunk.name)
+                read = subprocess.run(["babeltrace2", chunk], capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(read.returncode, 0, (chunk, read.stderr, sorted(chunk.rglob("*"))))
+                summary = json.loads((chunk / "summary.json").read_text())
+                if "are kept apart" in " ".join(summary["problems"]):
+                    self.assertEqual(when, "late")
+                    self.assertFalse(summary["complete"])
+                    recorded += summary.get("events", 0)
+                    lost += summary.get("events_lost", 0)
+                    continue
+                self.assertEqual(summary["events"], read.stdout.count("upset:taken: "), chunk)
+                self.assertEqual(summary["complete"], summary["events_lost_by_cause"].get("not_written", 0) == 0, summary)
+                recorded += summary["events"]
+                lost += summary["events_lost"]
+            self.assertEqual(recorded + lost, emitted, told)
+            self.assertEqual(sorted((FOLDER / "sessions").glob(f"{name}*")), [])
+            print(f"{emitted} events: {recorded} in {len(chunks)} chunks, {lost} told as lost")
 
 
 if __name__ == "__main__":
