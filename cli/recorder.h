@@ -126,7 +126,7 @@ private:
     std::uint64_t cut() const;
     void finish_chunk(DrainTotals totals, std::vector<Error> problems, std::uint64_t ended);
     void remove_old_chunks();
-    void finish_last_chunk(DrainTotals of_others, const std::vector<Error>& problems);
+    void finish_last_chunk();
     DrainProgress progress() const;
     void close();
     void close_drains();

@@ -169,12 +169,22 @@ void Recorder::finish_chunk(DrainTotals totals, std::vector<Error> problems, std
     not_written(finished.error());
 }
 
-void Recorder::finish_last_chunk(DrainTotals of_others, const std::vector<Error>& problems) {
+/* What went wrong in the chunks before it is in the summary of all. */
+void Recorder::finish_last_chunk() {
     DrainTotals totals = drain_->chunk_totals();
-    if (kernel_drain_) add_totals(totals, kernel_drain_->chunk_totals());
-    add_totals(totals, of_others);
+    std::vector<Error> problems;
+    if (Status written = drain_->chunk_written(); !written) problems.push_back(written.error());
+    if (kernel_drain_) {
+        add_totals(totals, kernel_drain_->chunk_totals());
+        if (Status written = kernel_drain_->chunk_written(); !written) problems.push_back(written.error());
+    }
+    if (other_users_) {
+        add_totals(totals, other_users_->take_chunk_totals());
+        for (Error& problem : other_users_->take_chunk_problems())
+            problems.push_back(std::move(problem));
+    }
     if (!directory_->check()) return; /* told by who stores the summary */
-    finish_chunk(std::move(totals), problems, drain_->now());
+    finish_chunk(std::move(totals), std::move(problems), drain_->now());
     remove_old_chunks();
     summary_.chunks = chunks_->finished();
     summary_.removed_chunks = chunks_->removed();

@@ -120,8 +120,7 @@ void Recorder::close_drains() {
     if (other_users_) other_users_->finish(summary_.totals, problems);
     for (const Error& problem : problems)
         not_written(problem);
-    if (chunks_)
-        finish_last_chunk(other_users_ ? other_users_->take_chunk_totals() : DrainTotals{}, problems);
+    if (chunks_) finish_last_chunk();
     if (kernel_drain_) kernel_drain_->add_to(summary_.totals);
     tell_of_other_readers();
     kernel_drain_.reset(); /* an instance that is read from can not be removed */

@@ -114,6 +114,7 @@ Result<std::string> SessionRecording::end_chunk() {
         places_->rotate(*directory, at, problems);
         add_totals(ended.totals, places_->take_chunk_totals());
     }
+    note_problems(problems);
     std::string path = chunks_->path();
     if (finish_chunk(std::move(ended.totals), problems, at)) path = chunks_->final_path();
     chunks_->enter();
@@ -143,11 +144,15 @@ WaitingChunk SessionRecording::ended_chunk(const std::string& folder, const Left
     return {folder, number, chunk.began, chunk.ended, chunk.clock, std::move(summary), {}};
 }
 
+void SessionRecording::note_problems(const std::vector<Error>& problems) {
+    for (const Error& problem : problems)
+        problems_.push_back(problem.message());
+    keep_last(problems_);
+}
+
 /* False: it has to wait until there is room for its summary. */
 bool SessionRecording::finish_chunk(DrainTotals totals, const std::vector<Error>& at_end,
                                     std::uint64_t ended) {
-    for (const Error& problem : at_end)
-        problems_.push_back(problem.message());
     for (const NamedCount& missing : totals.not_switched_on)
         problems_.push_back(not_switched_on_in(chunks_->final_path(), missing));
     keep_last(problems_);
@@ -263,23 +268,27 @@ Result<Json> SessionRecording::rotate() {
  * says that all was read. */
 void SessionRecording::end_drain() {
     drain_->stop();
-    std::vector<Error> problems;
+    std::vector<Error> problems, of_chunk;
     if (Status finished = drain_->finish(); !finished) problems.push_back(finished.error());
+    if (Status written = drain_->chunk_written(); !written) of_chunk.push_back(written.error());
     DrainTotals totals = drain_->chunk_totals();
     tell_damage();
-    if (kernel_) kernel_->finish(drain_->clock_page(), totals, problems);
+    if (kernel_) kernel_->finish(drain_->clock_page(), totals, problems, of_chunk);
     if (places_) {
         DrainTotals of_all;
         places_->finish(of_all, problems);
         add_totals(totals, places_->take_chunk_totals());
+        for (Error& problem : places_->take_chunk_problems())
+            of_chunk.push_back(std::move(problem));
         places_.reset();
     }
+    note_problems(problems);
     const bool is_empty = totals.progress.events == 0 && totals.progress.events_discarded == 0 &&
-                          totals.progress.subbufs_lost == 0 && problems.empty() && chunk_problems_.empty();
+                          totals.progress.subbufs_lost == 0 && of_chunk.empty() && chunk_problems_.empty();
     if (is_empty && chunks_->number() > 1)
         chunks_->drop_current();
     else
-        (void)finish_chunk(std::move(totals), problems, drain_->now());
+        (void)finish_chunk(std::move(totals), of_chunk, drain_->now());
     finish_waiting_chunks();
     give_up_waiting_chunks();
     drain_.reset();

@@ -197,13 +197,15 @@ void KernelPart::rotate(const std::string& directory, std::uint64_t at, Drain::C
     add_totals(of_programs.totals, ended.totals);
 }
 
-void KernelPart::finish(const plumb_clock_page& clock, DrainTotals& totals, std::vector<Error>& problems) {
+void KernelPart::finish(const plumb_clock_page& clock, DrainTotals& totals, std::vector<Error>& problems,
+                        std::vector<Error>& of_chunk) {
     if (!drain_) return;
     look();
     if (Status stopped = session_->pause(); !stopped) problems.push_back(stopped.error());
     is_on_ = false;
     drain_->stop();
     if (Status finished = drain_->finish(&clock); !finished) problems.push_back(finished.error());
+    if (Status written = drain_->chunk_written(); !written) of_chunk.push_back(written.error());
     add_totals(totals, drain_->chunk_totals());
     drain_.reset(); /* an instance that is read from can not be removed */
 }

@@ -58,7 +58,9 @@ public:
     void rotate(const std::string& directory, std::uint64_t at, Drain::Chunk& of_programs,
                 std::vector<Error>& problems);
     /* The rest, at the end of the session; nothing is recorded any more. */
-    void finish(const plumb_clock_page& clock, DrainTotals& totals, std::vector<Error>& problems);
+    /* `of_chunk`: the problems of the last chunk. */
+    void finish(const plumb_clock_page& clock, DrainTotals& totals, std::vector<Error>& problems,
+                std::vector<Error>& of_chunk);
     /* With the instance. */
     Status remove();
     /* Everything stays for the next worker. */

@@ -122,7 +122,8 @@ private:
     void give_up(const Error& why);
 
     Result<std::string> end_chunk();
-    bool finish_chunk(DrainTotals totals, const std::vector<Error>& problems, std::uint64_t ended);
+    bool finish_chunk(DrainTotals totals, const std::vector<Error>& at_end, std::uint64_t ended);
+    void note_problems(const std::vector<Error>& problems);
     /* Its folder's name; of the rest of `chunk`, where it is does not matter. */
     WaitingChunk ended_chunk(const std::string& folder, const LeftChunk& chunk) const;
     Status store_and_rename(const WaitingChunk& chunk);

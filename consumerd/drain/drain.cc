@@ -269,13 +269,17 @@ Status Drain::finish(const plumb_clock_page* clock) {
     close_streams();
     settle_all();
     publish_progress();
-    Status written = failures_.verdict(options_.directory);
-    if (written && was_enough_)
-        return Error("Not everything was read that had been recorded, since the end was asked for again: the "
-                     "last events "
-                     "are missing in {}.",
-                     options_.directory);
-    return written;
+    const std::string& chunk = options_.directory;
+    Status written = failures_.verdict(is_in_chunks_ ? chunk.substr(0, chunk.rfind('/')) : chunk);
+    return written ? not_all_was_read() : written;
+}
+
+Status Drain::not_all_was_read() const {
+    if (!was_enough_) return ok();
+    return Error(
+        "Not everything was read that had been recorded, since the end was asked for again: the last events "
+        "are missing in {}.",
+        options_.directory);
 }
 
 /* How many events of each kind a stream that could not be closed had is not known. */

@@ -74,8 +74,8 @@ public:
     /* One pass over all rings; returns whether there was anything. For use without the thread. */
     bool step(ReadWhat what);
 
-    /* Stops the thread, reads the rest, closes the trace. Fails if the trace is not complete for want of
-     * room, or because that was enough. `clock`: as another domain of the same trace knows it by now. */
+    /* Stops the thread, reads the rest, closes the trace. Fails if the trace, with all of its chunks, is not complete for want
+     * of room, or because that was enough. `clock`: as another domain of the same trace knows it by now. */
     Status finish(const plumb_clock_page* clock = nullptr);
 
     /* What is recorded from now on goes into chunks, each a trace of its own, until the last one ends with finish(). Before
@@ -84,7 +84,7 @@ public:
     /* A chunk that has ended. */
     struct Chunk {
         DrainTotals totals;
-        Status written = ok();    /* as finish() has it */
+        Status written = ok();    /* of it alone */
         plumb_clock_page clock{}; /* of its metadata; and of that of the next one, as it begins: */
         plumb_clock_page next_clock{};
     };
@@ -98,8 +98,9 @@ public:
      * thread, which does so between two turns. `before`: the same of another domain, whose clock is that of all. */
     Chunk rotate(std::unique_ptr<Sink> next, const std::string& directory, uint64_t at,
                  const Chunk* before = nullptr);
-    /* Of the chunk that finish() has ended. */
+    /* Of the chunk that finish() has ended: what went wrong in those before it is not its own. */
     DrainTotals chunk_totals() const;
+    Status chunk_written() const;
     uint64_t now() const { return source_->now(); }
 
     /* What other domains of the same trace say of themselves, too; the clock when the thread does not run. */
@@ -168,6 +169,7 @@ private:
     void note(const Status& status, uint64_t events = 0);
     void look_for_files(uint64_t now_ns);
     void close_streams();
+    Status not_all_was_read() const;
     void publish_progress();
     void rotate_if_asked();
     void carry_out(Rotation& rotation);
@@ -185,6 +187,7 @@ private:
 
     size_t events_described_ = 0; /* in the metadata */
     bool metadata_written_ = false;
+    bool is_in_chunks_ = false;
     WriteFailures failures_;
     bool is_gone_ = false; /* the trace's files */
     uint64_t next_look_ns_ = 0;

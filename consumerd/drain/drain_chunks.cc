@@ -20,6 +20,7 @@ namespace plumb {
 
 Status Drain::keep_for_chunks() {
     if (!source_->keep_for_chunks()) return Error("What is recorded there can not be cut into chunks.");
+    is_in_chunks_ = true;
     return ok();
 }
 
@@ -71,8 +72,7 @@ void Drain::carry_out(Rotation& rotation) {
     ended.clock = source_->clock_page();
     as_memory_allows([&] {
         ended.totals = chunk_totals();
-        if (failures_.times() != failures_before_)
-            ended.written = failures_.last()->with("The chunk in {} is not complete", options_.directory);
+        ended.written = chunk_written();
     });
     begin_next(rotation);
 }
@@ -135,6 +135,12 @@ DrainTotals Drain::chunk_totals() const {
     }
     source_->tell_writers_of_chunk(chunk);
     return chunk;
+}
+
+Status Drain::chunk_written() const {
+    if (failures_.times() != failures_before_)
+        return failures_.last()->with("The chunk in {} is not complete", options_.directory);
+    return not_all_was_read();
 }
 
 void Drain::begin_next(Rotation& rotation) {

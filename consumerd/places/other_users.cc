@@ -197,6 +197,8 @@ void OtherUsers::rotate(const std::string& directory, std::uint64_t at, std::vec
         add_totals(chunk_totals_, ended.totals);
         if (part.was_awaited && is_empty(ended.totals)) remove_folder(part.folder);
     }
+    for (Error& problem : take_chunk_problems())
+        problems.push_back(std::move(problem));
     finished_totals_.progress.chunk_bytes = finished_totals_.progress.chunk_events = 0;
     goes_to(directory);
 }
@@ -244,16 +246,20 @@ void OtherUsers::remove_folder(const std::string& folder_name) const {
 void OtherUsers::finish(Part& part) {
     if (Status finished = part.drain->finish(); !finished)
         finished_problems_.push_back(finished.error().with("{}", programs_at(part.place)));
+    if (Status written = part.drain->chunk_written(); !written)
+        chunk_problems_.push_back(written.error().with("{}", programs_at(part.place)));
     const DrainTotals totals = part.drain->totals();
     add_totals(finished_totals_, totals);
     const DrainTotals of_chunk = options_.in_chunks ? part.drain->chunk_totals() : totals;
     add_totals(chunk_totals_, of_chunk);
     if (part.was_awaited && is_empty(of_chunk)) remove_folder(part.folder);
-    if (part.session.channel().was_truncated())
+    if (part.session.channel().was_truncated()) {
         finished_problems_.push_back(Error("A program of user {} has shortened a channel ({}) while it was "
                                            "recorded: events of that user's programs "
                                            "are lost.",
                                            part.place.user_id, part.session.channel().path()));
+        chunk_problems_.push_back(finished_problems_.back());
+    }
     if (Status removed = part.session.remove_channel(); !removed)
         finished_problems_.push_back(removed.error().with("{}", programs_at(part.place)));
     if (options_.config.is_kept) remove_kept(part);

@@ -125,6 +125,8 @@ public:
     void announce_cut(std::uint64_t at);
     void rotate(const std::string& directory, std::uint64_t at, std::vector<Error>& problems);
     DrainTotals take_chunk_totals() { return std::exchange(chunk_totals_, {}); }
+    /* Likewise, behind finish(): what of it could not be written. */
+    std::vector<Error> take_chunk_problems() { return std::exchange(chunk_problems_, {}); }
     /* The first half of end(), for sessions that are kept: nobody writes any more, and finish() removes them. */
     void close(const EachReport& each);
     /* Of sessions that are kept: goes, and leaves them to who takes over. */
@@ -204,6 +206,7 @@ private:
     DrainTotals finished_totals_;                    /* of those that are no part any more */
     DrainTotals chunk_totals_;                       /* of those, and of all when a chunk ends */
     std::vector<Error> finished_problems_;
+    std::vector<Error> chunk_problems_; /* of those that ended in the chunk that is written */
     /* Of containers that are gone. */
     std::uint32_t programs_begun_before_ = 0, without_slot_before_ = 0;
     std::vector<EventDescription> kinds_before_;

@@ -5,6 +5,7 @@
 """A recording in chunks: each is a trace that is read alone, with everybody's names; together they hold every event once, in
 order; what is finished is named so, may be taken away, and is removed when it is too much. Whatever happens in between (a killed
 recorder, a full disk, an end in the middle) leaves chunks that are whole."""
+import contextlib
 import json
 import os
 import re
@@ -360,6 +361,33 @@ class Rotation(TracedProgramTest):
                 continue
             summary = json.loads((chunk / "summary.json").read_text())
             self.assertEqual(len(STEP.findall(done.stdout)), summary["events_by_name"].get("turn:step", 0), chunk)
+
+    @unittest.skipUnless(os.geteuid() == 0, "mounts a disk")
+    def test_a_chunk_is_complete_whatever_one_before_it_lacks(self):
+        disk = self.directory_for_taken()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", disk], check=False).returncode != 0:
+            self.skipTest("may not mount")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=False)
+        trace = disk / "trace"
+        recorder = self.start("--rotate-period", "300ms", trace=trace)
+        self.wait_for_chunks(1, trace)
+        with open(disk / "filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
+            while True:
+                filler.write(b"x" * 4096)
+        time.sleep(1)
+        (disk / "filler").unlink()
+        time.sleep(1.2)
+        self.end(recorder, signal.SIGTERM)
+        whole = json.loads((trace / "summary.json").read_text())
+        self.assertEqual((whole["complete"], len(whole["problems"]) > 0), (False, True))
+        summaries = [json.loads(path.read_text()) for path in sorted(trace.glob("chunk-*/summary.json"))]
+        for each in summaries:
+            lacks = each["events_lost_by_cause"].get("not_written", 0)
+            self.assertEqual(each["complete"], not each["problems"], each["trace"])
+            self.assertFalse(lacks and each["complete"], each["trace"])
+        self.assertEqual((summaries[-1]["complete"], summaries[-1]["problems"]), (True, []))
+        self.assertNotIn("not complete", self.view(summaries[-1]["trace"]).stderr)
+        self.assertRegex(self.said, rf"The trace in {trace} is not complete, [\d,]+ events are missing: ")
 
     def test_losses_are_told_in_the_chunk_where_they_happened_and_add_up(self):
         written = self.record("--rotate-period", "300ms", "--subbuf-size", "16K", "--subbuf-count", "4",

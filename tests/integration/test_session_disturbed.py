@@ -351,6 +351,25 @@ class Disturbed(TracedProgramTest):
             self.assertEqual(sorted((FOLDER / "sessions").glob(f"{name}*")), [])
             print(f"{emitted} events: {recorded} in {len(chunks)} chunks, {lost} told as lost")
 
+    def test_a_chunk_is_complete_whatever_one_before_it_lacks(self):
+        """And the end of the session tells what that one lacks."""
+        disk = self.disk("4m")
+        self.begin("full", trace=disk / "trace")
+        self.fill(disk)
+        subprocess.run([self.program, "50000"], check=True, timeout=60)
+        self.until(lambda: self.status("full")["buffers"]["unread_bytes"] == 0, "read")
+        (disk / "filler").unlink()
+        plumb("rotate", "full")
+        self.until(lambda: not list(disk.glob("trace/chunk-00000001-*.part")), "the summary of the first chunk")
+        subprocess.run([self.program], check=True, timeout=60)
+        told = plumb("destroy", "full").stderr
+        first, last = [json.loads(path.read_text()) for path in sorted(disk.glob("trace/chunk-*/summary.json"))]
+        self.assertFalse(first["complete"])
+        self.assertEqual((last["complete"], last["problems"], last["events"]), (True, [], 1000))
+        self.assertNotIn("not complete", plumb("view", last["trace"]).stderr)
+        missing = first["events_lost_by_cause"]["not_written"]
+        self.assertRegex(told, rf"The trace in {disk}/trace is not complete, {missing} events are missing: ")
+
 
 if __name__ == "__main__":
     unittest.main()
