@@ -29,6 +29,19 @@ std::string Folder::path_of(std::string_view name) const {
     return fmt::format("{}/{}", path(), name);
 }
 
+FolderIdentity Folder::identity() const {
+    FolderIdentity identity;
+    struct stat info {};
+    if (::fstat(fd_.get(), &info) != 0) return identity;
+    identity.inode = info.st_ino;
+    identity.device = info.st_dev;
+    struct statx more {};
+    if (::statx(fd_.get(), "", AT_EMPTY_PATH, STATX_BTIME, &more) == 0 && (more.stx_mask & STATX_BTIME) != 0)
+        identity.made_ns =
+            static_cast<std::uint64_t>(more.stx_btime.tv_sec) * 1'000'000'000 + more.stx_btime.tv_nsec;
+    return identity;
+}
+
 bool Folder::is_removed() const {
     struct stat opened {};
     return ::fstat(fd_.get(), &opened) == 0 && opened.st_nlink == 0;

@@ -8,11 +8,26 @@
 #include "base/file.h"
 #include "base/result.h"
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 
 namespace plumb {
+
+/* Tells a directory from another one at its path. A file system that is mounted anew may have another device number, so where it knows
+ * when a directory was made, that counts. */
+struct FolderIdentity {
+    std::uint64_t inode = 0; /* 0: nothing is known */
+    std::uint64_t device = 0;
+    std::uint64_t made_ns = 0; /* 0: it is not known when */
+
+    bool is_known() const { return inode != 0; }
+    bool is_same(const FolderIdentity& other) const {
+        if (inode != other.inode) return false;
+        return made_ns != 0 && other.made_ns != 0 ? made_ns == other.made_ns : device == other.device;
+    }
+};
 
 class Folder {
 public:
@@ -25,6 +40,7 @@ public:
     bool is_at(const std::string& path) const;
     bool is_removed() const;
     int fd() const { return fd_.get(); }
+    FolderIdentity identity() const;
 
     /* A file that must be new, open for writing. */
     Result<FileDescriptor> make_file(const std::string& name) const;

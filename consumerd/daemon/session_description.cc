@@ -341,6 +341,21 @@ std::string rule_text(const Rule& rule) {
     return text;
 }
 
+static Json directory_as_json(const FolderIdentity& directory) {
+    return {{"inode", directory.inode}, {"device", directory.device}, {"made_ns", directory.made_ns}};
+}
+
+static Status read_directory(const Json& object, FolderIdentity& directory) {
+    const auto found = object.find("directory");
+    if (found == object.end()) return ok();
+    const auto inode = number_in(*found, "inode"), device = number_in(*found, "device"),
+               made_ns = number_in(*found, "made_ns");
+    for (const auto* each : {&inode, &device, &made_ns})
+        if (!*each) return each->error().with("\"directory\"");
+    directory = {*inode, *device, *made_ns};
+    return ok();
+}
+
 Json description_as_json(const SessionDescription& session, bool whole) {
     Json object = {{"format", format_version}, {"name", session.name}, {"output", session.output}};
     if (!session.context.empty()) object["context"] = session.context;
@@ -373,6 +388,7 @@ Json description_as_json(const SessionDescription& session, bool whole) {
     if (!whole) return object;
     if (session.cookie != 0) object["cookie"] = fmt::format("{:016x}", session.cookie);
     if (session.snapshots != 0) object["snapshots"] = session.snapshots;
+    if (session.directory.is_known()) object["directory"] = directory_as_json(session.directory);
     if (session.is_ending) object["ending"] = true;
     for (const Rule& each : session.rules_off_since)
         object["rules_off_since"].push_back(rule_as_json(each));
@@ -417,7 +433,7 @@ Result<SessionDescription> read_description(const Json& object) {
                                 "started",        "cookie",       "snapshots",        "ending",
                                 "ring_places",    "triggers",     "context",          "users",
                                 "all_users",      "places",       "kernel",           "buffers",
-                                "rules_off_since"});
+                                "rules_off_since", "directory"});
         !known)
         return known.error();
     Members members(object);
@@ -476,6 +492,7 @@ Result<SessionDescription> read_description(const Json& object) {
     if (!off_since) return off_since.error();
     session.rules_off_since = std::move(*off_since);
     if (Status sound = read_triggers(object, session); !sound) return sound.error();
+    if (Status sound = read_directory(object, session.directory); !sound) return sound.error();
     auto places = read_places(object);
     if (!places) return places.error();
     session.ring_places = std::move(*places);

@@ -6,6 +6,7 @@
 #ifndef PLUMB_CONSUMERD_DAEMON_SESSION_DESCRIPTION_H
 #define PLUMB_CONSUMERD_DAEMON_SESSION_DESCRIPTION_H
 
+#include "base/folder.h"
 #include "base/result.h"
 #include "consumerd/control/directory_keeper.h"
 #include "consumerd/control/session.h"
@@ -74,6 +75,7 @@ struct SessionDescription {
     std::uint64_t cookie = 0;           /* 0: the session was never made */
     std::vector<RingPlace> ring_places; /* of a flight recorder: what its last snapshot went up to */
     std::uint32_t snapshots = 0;        /* that were tried */
+    FolderIdentity directory;           /* the one that `output` was: another one may stand there */
     std::vector<DescribedPlace> places; /* where a session of this cookie may be, besides our own */
     bool is_ending = false;             /* it was to be destroyed: whoever finds it goes on with that */
 

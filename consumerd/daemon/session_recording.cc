@@ -121,10 +121,21 @@ Status SessionRecording::open() {
     return ok();
 }
 
-/* The supervisor has made it. */
+/* The supervisor has made it. What stands there now may be another one, without the journal that says what is written already, or with
+ * a copy of it. Snapshots may go to any: what they hold is in the description. */
 Status SessionRecording::open_directory() {
     auto directory = TraceDirectory::take_over(description_.output, log_);
     if (!directory) return directory.error();
+    const FolderIdentity found = directory->identity();
+    const bool is_another = description_.directory.is_known() && !description_.directory.is_same(found);
+    if (is_another && !description_.is_flight_recorder())
+        return Error("{} is not the directory of the session, but another one in its place: what the session "
+                     "has "
+                     "written is in the one that was moved away, or removed.",
+                     description_.output)
+            .hint("Move that one back, and the session goes on; or end it with `plumb destroy`, and `plumb "
+                  "extract` makes a trace of what is in none yet.");
+    description_.directory = found; /* stored with the cookie, or with the next change */
     directory_.emplace(std::move(*directory));
     return ok();
 }

@@ -69,6 +69,7 @@ Status check_new(const SessionDescription& description) {
     if (description.snapshots != 0) return refused("snapshots");
     if (!description.ring_places.empty()) return refused("ring_places");
     if (!description.places.empty()) return refused("places");
+    if (description.directory.is_known()) return refused("directory");
     if (description.kernel.is_made) return refused("made");
     return ok();
 }

@@ -42,6 +42,7 @@ public:
 
     /* Where it is now, if it was moved. */
     std::string path() const { return folder_.path(); }
+    FolderIdentity identity() const { return folder_.identity(); }
     /* A folder that is new there, "snapshot-3": the next number that is free behind `number`, which is set to it. */
     Result<std::string> make_snapshot(std::uint32_t& number) const;
     /* The same, "snapshot-3.part": to be renamed when it is finished. */

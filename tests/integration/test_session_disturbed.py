@@ -6,6 +6,7 @@ has written over, whose answer nobody could be given. What is said is what is tr
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -133,7 +134,8 @@ class Disturbed(TracedProgramTest):
     def test_what_is_the_daemons_own_is_refused(self):
         """And answered."""
         plumb("create", "keeps-the-daemon", "-o", self.folder / f"{self._testMethodName}-keeper")
-        for key, value in {"ending": True, "cookie": "0000000000000005", "snapshots": 3}.items():
+        own = {"ending": True, "cookie": "0000000000000005", "snapshots": 3, "directory": {"inode": 1, "device": 1, "made_ns": 1}}
+        for key, value in own.items():
             description = {"format": 1, "name": "odd", "output": str(self.trace), key: value}
             answer = ask(json.dumps({"command": "create", "description": description}).encode())
             self.assertFalse(answer["ok"], key)
@@ -207,6 +209,46 @@ class Disturbed(TracedProgramTest):
         plumb("extract", "-o", self.folder / "extracted")
         for trace in (elsewhere, self.folder / "extracted"):
             self.assertEqual(plumb("view", trace).stdout.count("upset:taken"), 1000, trace)
+
+    def move_away(self, name, makes_it_anew):
+        """Kills the worker, too; where the session's directory is now."""
+        self.begin(name)
+        subprocess.run([self.program], check=True, timeout=60)
+        self.until(lambda: self.status(name)["events"] == 1000, "written")
+        elsewhere = self.folder / f"{self._testMethodName}-elsewhere"
+        worker = self.status(name)["worker_pid"]
+        self.trace.rename(elsewhere)
+        makes_it_anew(elsewhere, self.trace)
+        os.kill(worker, signal.SIGKILL)
+        return elsewhere
+
+    def test_a_directory_in_the_place_of_a_sessions_own_gets_nothing(self):
+        """Neither an empty one, nor one with what the session had written."""
+        for which, make in (("new", lambda _, new: new.mkdir()), ("copied", shutil.copytree)):
+            elsewhere = self.move_away(which, make)
+            self.until(lambda: "is not the directory of the session" in plumb("status", which, status=None).stderr, "noticed")
+            before = sorted(self.trace.rglob("*"))
+            subprocess.run([self.program], check=True, timeout=60)
+            problems = " ".join(json.loads(plumb("destroy", which, "--json").stdout)["problems"])
+            self.assertIn(f"{self.trace} is not the directory of the session", problems)
+            self.assertRegex(problems, r"Not in the trace: [\d,]+ bytes of what its programs wrote.*plumb extract")
+            self.assertEqual(sorted(self.trace.rglob("*")), before)
+            extracted = self.folder / f"extracted-{which}"
+            plumb("extract", "-o", extracted)
+            for trace in (elsewhere, extracted):
+                self.assertEqual(plumb("view", trace).stdout.count("upset:taken"), 1000, trace)
+            shutil.rmtree(self.trace)
+            shutil.rmtree(elsewhere)
+
+    def test_a_directory_that_is_moved_back_is_gone_on_with(self):
+        elsewhere = self.move_away("back", lambda _, new: new.mkdir())
+        self.until(lambda: "is not the directory of the session" in plumb("status", "back", status=None).stderr, "noticed")
+        self.trace.rmdir()
+        elsewhere.rename(self.trace)
+        self.until(lambda: plumb("status", "back", status=None).returncode == 0, "the next worker")
+        subprocess.run([self.program], check=True, timeout=60)
+        self.assertEqual(plumb("destroy", "back").stderr, "")
+        self.assertEqual(plumb("view", self.trace).stdout.count("upset:taken"), 2000)
 
     def test_a_lost_journal_doubles_nothing_and_is_told(self):
         """Removed, or damaged, and the worker killed: the channel alone says how far it was read."""
