@@ -129,9 +129,8 @@ Status SessionRecording::open_directory() {
     const FolderIdentity found = directory->identity();
     const bool is_another = description_.directory.is_known() && !description_.directory.is_same(found);
     if (is_another && !description_.is_flight_recorder())
-        return Error("{} is not the directory of the session, but another one in its place: what the session "
-                     "has "
-                     "written is in the one that was moved away, or removed.",
+        return Error("{} is not the directory of the session, but another one in its place: what was written "
+                     "is in the one that was moved away, or removed.",
                      description_.output)
             .hint("Move that one back, and the session goes on; or end it with `plumb destroy`, and `plumb "
                   "extract` makes a trace of what is in none yet.");
