@@ -378,6 +378,7 @@ class Disturbed(TracedProgramTest):
                 self.assertNotIn(".part", chunk.name)
                 read = subprocess.run(["babeltrace2", chunk], capture_output=True, text=True, timeout=60, check=False)
                 self.assertEqual(read.returncode, 0, (chunk, read.stderr, sorted(chunk.rglob("*"))))
+                plumb("view", "--summary", chunk)
                 summary = json.loads((chunk / "summary.json").read_text())
                 if "are kept apart" in " ".join(summary["problems"]):
                     self.assertEqual(when, "late")
