@@ -54,6 +54,7 @@ private:
     void serve(std::uint64_t connection, const std::string& text);
     Status carry_out(std::uint64_t connection, const std::string& text);
     Status create(std::uint64_t connection, const Json& request);
+    static bool is_destruction(const std::string& request);
     Status destroy_without_worker(std::uint64_t connection, WorkerProcess& worker);
     Status save(std::uint64_t connection, const std::string& session);
     void gather(std::uint64_t connection, const std::string& text);

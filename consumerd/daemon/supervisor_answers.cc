@@ -16,13 +16,13 @@ namespace {
 /* How long a worker may take to say how it is: one that is stopped says nothing. */
 constexpr std::uint64_t status_patience_ns = 3'000'000'000;
 
-bool is_destruction(const std::string& request) {
+} // namespace
+
+bool Supervisor::is_destruction(const std::string& request) {
     const auto message = parse_message(request);
     const auto command = message ? text_in(*message, "command") : Result<std::string>(message.error());
     return command && *command == "destroy";
 }
-
-} // namespace
 
 Json Supervisor::with_what_we_know(const std::string& session, Json status) const {
     const auto worker = workers_.find(session);

@@ -8,7 +8,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 namespace plumb {
@@ -107,14 +109,25 @@ void Supervisor::remove_undone_trace(WorkerProcess& worker) {
 /* Whether that is the end of it. */
 bool Supervisor::has_not_begun(WorkerProcess& worker, const Error& why) {
     if (worker.creator && !worker.undoing && undo_creation(worker, why)) return false;
+    const auto waits_to_destroy = std::find_if(worker.waiting.begin(), worker.waiting.end(),
+                                               [](const auto& each) { return is_destruction(each.text); });
+    std::optional<std::uint64_t> next_destroyer;
+    if (waits_to_destroy != worker.waiting.end() && description_of(worker.name())) {
+        next_destroyer = waits_to_destroy->connection;
+        worker.waiting.erase(waits_to_destroy);
+    }
     refuse_waiting(worker, why.with("The worker of session {} does not run", worker.name()));
     if (worker.destroyer) server_->answer(*worker.destroyer, bad_answer(why));
     worker.destroyer.reset();
     if (!worker.creator && !worker.undoing) {
         log_line("plumb-consumerd", why.with("session {}", worker.name()).message());
+        /* Asked while that one was tried, and not by who has just been answered. */
+        Status begun = next_destroyer ? destroy_without_worker(*next_destroyer, worker) : ok();
+        if (!begun) server_->answer(*next_destroyer, bad_answer(begun.error()));
         return false;
     }
     if (worker.creator) server_->answer(*worker.creator, bad_answer(worker.undoing.value_or(why)));
+    if (next_destroyer) server_->answer(*next_destroyer, bad_answer(why));
     remove_undone_trace(worker);
     /* Who was to undo it may have been killed, too. */
     if (const auto description = description_of(worker.name()); description && description->cookie != 0)

@@ -250,6 +250,17 @@ class Disturbed(TracedProgramTest):
         self.assertEqual(plumb("destroy", "back").stderr, "")
         self.assertEqual(plumb("view", self.trace).stdout.count("upset:taken"), 2000)
 
+    def test_a_session_is_destroyed_though_its_next_worker_can_not_begin(self):
+        """Asked for while that one is tried."""
+        for turn in range(5):
+            name, trace = f"gone-{turn}", self.folder / f"gone-{turn}"
+            self.begin(name, trace=trace)
+            worker = self.status(name)["worker_pid"]
+            trace.rename(self.folder / f"gone-elsewhere-{turn}")
+            os.kill(worker, signal.SIGKILL)
+            problems = " ".join(json.loads(plumb("destroy", name, "--json").stdout)["problems"])
+            self.assertIn(f"Could not open the directory {trace}: No such file", problems)
+
     def test_a_lost_journal_doubles_nothing_and_is_told(self):
         """Removed, or damaged, and the worker killed: the channel alone says how far it was read."""
         for name, disturb in (("gone", Path.unlink), ("short", lambda journal: os.truncate(journal, 10))):
