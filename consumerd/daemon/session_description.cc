@@ -426,13 +426,13 @@ Status check_users(const SessionDescription& session) {
 Result<SessionDescription> read_description(const Json& object) {
     if (!object.is_object()) return Error("The description of a session is no object.").as(EINVAL);
     if (Status known =
-            check_keys(object, {"format",         "name",         "output",           "mode",
-                                "subbuf_bytes",   "subbuf_count", "block_timeout_ns", "rings_on_demand",
-                                "clock",          "plain",        "seccomp",          "rotate_period_ns",
-                                "rotate_bytes",   "keep_chunks",  "keep_bytes",       "rules",
-                                "started",        "cookie",       "snapshots",        "ending",
-                                "ring_places",    "triggers",     "context",          "users",
-                                "all_users",      "places",       "kernel",           "buffers",
+            check_keys(object, {"format",          "name",         "output",           "mode",
+                                "subbuf_bytes",    "subbuf_count", "block_timeout_ns", "rings_on_demand",
+                                "clock",           "plain",        "seccomp",          "rotate_period_ns",
+                                "rotate_bytes",    "keep_chunks",  "keep_bytes",       "rules",
+                                "started",         "cookie",       "snapshots",        "ending",
+                                "ring_places",     "triggers",     "context",          "users",
+                                "all_users",       "places",       "kernel",           "buffers",
                                 "rules_off_since", "directory"});
         !known)
         return known.error();
