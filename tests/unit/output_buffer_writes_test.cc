@@ -239,6 +239,12 @@ TEST(Utf8, BytesThatAreNoCharacterAreReplacedOneByOne) {
                         expected = '"';
                         while (!left.empty()) {
                             const std::size_t length = character_bytes(left);
+                            const unsigned char next = left.size() > 1 ? left[1] : 0;
+                            if (left[0] == '\xc2' && next >= 0x80 && next < 0xa0) {
+                                expected += fmt::format("\\u00{:02x}", next);
+                                left.remove_prefix(2);
+                                continue;
+                            }
                             if (left[0] == '\x7f')
                                 expected += "\\u007f";
                             else if (length == 0)
