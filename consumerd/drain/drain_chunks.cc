@@ -231,9 +231,10 @@ void Drain::settle(size_t ring) {
     pass(KillPoint::settled);
 }
 
+/* Also where nothing of what was read belongs to this chunk but losses: who comes behind a kill tells of them from here. */
 void Drain::settle_all() {
     for (size_t ring = 0; ring < rings_.size(); ring++)
-        if (!rings_[ring].is_cut) settle(ring);
+        settle(ring);
     settle_statedump();
 }
 
