@@ -4,6 +4,7 @@
 #include "consumerd/control/control_groups.h"
 #include "consumerd/control/rule_condition.h"
 #include "consumerd/daemon/daemon_folder.h"
+#include "consumerd/daemon/members.h"
 #include "consumerd/drain/totals_json.h"
 #include "consumerd/event/log_levels.h"
 #include "consumerd/kernel/kernel_choice.h"
@@ -16,8 +17,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <initializer_list>
-#include <limits>
 #include <string_view>
 
 namespace plumb {
@@ -34,51 +33,6 @@ constexpr Named clocks[] = {{PLUMB_CLOCK_TSC, "tsc"},
                             {PLUMB_CLOCK_MONOTONIC, "mono"},
                             {PLUMB_CLOCK_BOOTTIME, "boot"},
                             {PLUMB_CLOCK_REALTIME, "real"}};
-
-Status check_keys(const Json& object, std::initializer_list<std::string_view> known) {
-    for (const auto& [key, value] : object.items())
-        if (std::find(known.begin(), known.end(), key) == known.end())
-            return Error("\"{}\" is not known here.", key)
-                .hint("Is it of a newer version, or a slip?")
-                .as(EINVAL);
-    return ok();
-}
-
-/* Reads one member after the other; the first error is kept. */
-class Members {
-public:
-    explicit Members(const Json& object) : object_(object) {}
-    bool has(const char* name) const { return object_.contains(name); }
-    std::string text(const char* name, std::optional<std::string> fallback = {}) {
-        return take(text_in(object_, name, std::move(fallback)));
-    }
-    std::uint64_t number(const char* name, std::optional<std::uint64_t> fallback = {}) {
-        return take(number_in(object_, name, fallback));
-    }
-    std::uint32_t small_number(const char* name, std::uint32_t fallback) {
-        const std::uint64_t value = number(name, fallback);
-        if (value > std::numeric_limits<std::uint32_t>::max()) refuse(Error("\"{}\" is too large.", name));
-        return static_cast<std::uint32_t>(value);
-    }
-    bool flag(const char* name, bool fallback) { return take(flag_in(object_, name, fallback)); }
-    void refuse(const Error& error) {
-        if (!problem_) problem_ = error.as(EINVAL);
-    }
-    Status status() const {
-        if (!problem_) return ok();
-        return problem_->number() != 0 ? Status(*problem_) : Status(Error(*problem_).as(EINVAL));
-    }
-
-private:
-    template <typename T>
-    T take(Result<T> result) {
-        if (result) return std::move(*result);
-        refuse(result.error());
-        return T{};
-    }
-    const Json& object_;
-    std::optional<Error> problem_;
-};
 
 std::optional<plumb_ring_mode> mode_of_name(const std::string& name) {
     for (const plumb_ring_mode mode : {PLUMB_MODE_DISCARD, PLUMB_MODE_OVERWRITE, PLUMB_MODE_BLOCK})

@@ -115,7 +115,7 @@ Status SessionRecording::open() {
     auto begun =
         session_->set_rules(description_.is_started ? rules() : std::vector<Rule>(), rules_off_since());
     if (!begun) return begun.error();
-    if (Status stored = note_rules_off({}); !stored) return stored;
+    if (Status stored = note_rules_off({}); !stored) log_(stored.error().message()); /* told once more */
     unreachable_.insert(unreachable_.end(), begun->unreachable.begin(), begun->unreachable.end());
     open_triggers();
     return ok();
