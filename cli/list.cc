@@ -161,10 +161,7 @@ void name_triggers(std::vector<ListedSession>& sessions) {
     const auto folder = DaemonFolder::open_existing();
     if (!folder) return;
     for (const std::string& name : folder->session_names()) {
-        const auto text = folder->read(name);
-        const auto object = text ? parse_message(*text) : Result<Json>(text.error());
-        const auto described =
-            object ? read_description(*object) : Result<SessionDescription>(object.error());
+        const auto described = stored_description(*folder, name);
         if (!described) continue;
         for (const Trigger& trigger : described->triggers)
             for (ListedSession& listed : sessions)

@@ -454,4 +454,20 @@ Result<SessionDescription> read_description(const Json& object) {
     return session;
 }
 
+Result<SessionDescription> stored_description(const DaemonFolder& folder, const std::string& session) {
+    const auto text = folder.read(session);
+    if (!text) return text.error();
+    const std::string file = folder.sessions().path_of_file(DaemonFolder::description_file(session));
+    const auto damaged = [&](const Error& why) {
+        return why.with("The description of session {} ({}) is damaged", session, file)
+            .hint("Mend that file, or give the session up: `plumb destroy {}`.", session);
+    };
+    const Json object = Json::parse(*text, nullptr, false);
+    if (object.is_discarded()) return damaged(Error("It is no JSON.").as(EPROTO));
+    auto description = read_description(object);
+    if (!description) return damaged(description.error());
+    if (description->name != session) return damaged(Error("It is that of {}.", description->name));
+    return description;
+}
+
 } // namespace plumb

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "consumerd/control/directory_keeper.h"
 #include "consumerd/control/session.h"
+#include "consumerd/daemon/daemon_folder.h"
 #include "consumerd/daemon/message.h"
 #include "consumerd/daemon/trigger.h"
 #include "consumerd/drain/source.h"
@@ -87,6 +88,8 @@ struct SessionDescription {
 Json description_as_json(const SessionDescription& description, bool whole);
 /* Everything is checked, and what is not known refused: it may be somebody's by hand, or of another version. */
 Result<SessionDescription> read_description(const Json& object);
+/* The one that stands in `folder`: an error names its file. */
+Result<SessionDescription> stored_description(const DaemonFolder& folder, const std::string& session);
 
 /* Only root's sessions have programs of other users, and no flight recorder has. */
 Status check_users(const SessionDescription& description);

@@ -149,6 +149,7 @@ Json SessionRecording::status() const {
     for (const auto& [cause, count] : fill.lost)
         root["lost_by_cause"][cause] = count;
     if (progress.damaged_records != 0) root["lost_by_cause"]["damaged"] = progress.damaged_records;
+    if (progress.events_not_written != 0) root["lost_by_cause"]["not_written"] = progress.events_not_written;
     root["events_cut"] = fill.cut;
     root["subbufs_lost"] = progress.subbufs_lost;
     root["buffers"] = {{"rings", fill.rings},

@@ -73,6 +73,7 @@ private:
     void was_destroyed(WorkerProcess& worker);
     void refuse_waiting(WorkerProcess& worker, const Error& why);
     Json with_what_we_know(const std::string& session, Json status) const;
+    void reap();
     int timeout_ms() const;
     bool is_idle();
 

@@ -18,6 +18,7 @@
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -93,8 +94,8 @@ Status Supervisor::open() {
     sigaddset(&blocked, SIGINT);
     ::sigprocmask(SIG_BLOCK, &blocked, nullptr);
     end_ = FileDescriptor(::signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK));
-    /* Nobody waits for workers: they are the system's as soon as they have begun. */
-    ::signal(SIGCHLD, SIG_IGN);
+    /* Of workers that end is waited for: how they did is told. */
+    ::signal(SIGCHLD, SIG_DFL);
     ::signal(SIGPIPE, SIG_IGN);
     ::signal(SIGHUP, SIG_IGN);
     find_sessions();
@@ -217,11 +218,7 @@ Status Supervisor::create(std::uint64_t connection, const Json& request) {
 }
 
 Result<SessionDescription> Supervisor::description_of(const std::string& session) const {
-    const auto text = folder_.read(session);
-    if (!text) return text.error();
-    const auto object = parse_message(*text);
-    if (!object) return object.error();
-    return read_description(*object);
+    return stored_description(folder_, session);
 }
 
 /* A worker that can not begin can end its session all the same. */
@@ -286,6 +283,13 @@ bool Supervisor::is_idle() {
     return false;
 }
 
+void Supervisor::reap() {
+    int status = 0;
+    for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;)
+        for (auto& [name, worker] : workers_)
+            worker.heard_of_end(ended, status);
+}
+
 void Supervisor::run() {
     std::vector<pollfd> polled;
     while (!is_idle()) {
@@ -298,6 +302,7 @@ void Supervisor::run() {
                               static_cast<short>(POLLIN | (passed.stream.has_unsent() ? POLLOUT : 0)), 0});
         if (::poll(polled.data(), polled.size(), timeout_ms()) < 0) continue;
         if (polled[0].revents != 0) return; /* the workers go on */
+        reap();
         take_answers(polled);
         look_at_workers(polled);
         server_->serve(polled);

@@ -63,14 +63,8 @@ Status Worker::open() {
     auto lock = take_lock(folder_.sessions(), DaemonFolder::lock_file(session_));
     if (!lock) return lock.error();
     lock_ = std::move(*lock);
-    const auto text = folder_.read(session_);
-    if (!text) return text.error();
-    auto object = parse_message(*text);
-    if (!object) return object.error();
-    auto description = read_description(*object);
-    if (!description) return description.error().with("The description of session {} is damaged", session_);
-    if (description->name != session_)
-        return Error("The description of session {} is that of {}.", session_, description->name);
+    auto description = stored_description(folder_, session_);
+    if (!description) return description.error();
     if (description->is_ending) {
         ending_problems_ = SessionRecording::finish_ending(folder_, std::move(*description),
                                                            [this](const std::string& line) { log(line); });

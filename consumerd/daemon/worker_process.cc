@@ -7,11 +7,13 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 
 namespace plumb {
 namespace {
@@ -79,6 +81,8 @@ Status WorkerProcess::spawn() {
     ::posix_spawn_file_actions_destroy(&files);
     ::posix_spawnattr_destroy(&attributes);
     if (failed != 0) return Error::from_errno(failed, "Could not start the worker of session {}", name_);
+    process_ = process;
+    wait_status_.reset();
     report_ = std::move(ours);
     ::fcntl(report_.get(), F_SETFL, O_NONBLOCK);
     return ok();
@@ -91,6 +95,32 @@ void WorkerProcess::start_later(const std::string& why) {
     pause_ns_ = was_sound || pause_ns_ == 0 ? first_pause_ns : std::min(pause_ns_ * 2, longest_pause_ns);
     began_ns_ = 0;
     start_at_ns_ = now_ns + (was_sound ? 1 : pause_ns_);
+}
+
+void WorkerProcess::heard_of_end(pid_t process, int status) {
+    if (process != process_) return;
+    process_ = 0;
+    wait_status_ = status;
+}
+
+/* Its connections are closed a moment before it can be waited for. One that another supervisor has started is not our child. */
+std::string WorkerProcess::how_it_ended() {
+    constexpr int looks = 100, pause_us = 1'000;
+    for (int i = 0; process_ != 0 && i < looks; i++) {
+        int status = 0;
+        if (const pid_t ended = ::waitpid(process_, &status, WNOHANG); ended != 0)
+            heard_of_end(process_, ended > 0 ? status : 0);
+        else
+            ::usleep(pause_us);
+    }
+    const int status = wait_status_.value_or(0);
+    if (WIFSIGNALED(status)) {
+        const char* const name = ::sigabbrev_np(WTERMSIG(status));
+        return fmt::format("It was ended by SIG{}{}.",
+                           name != nullptr ? name : std::to_string(WTERMSIG(status)),
+                           WCOREDUMP(status) ? ", and left a core" : "");
+    }
+    return "It ended without having been asked to.";
 }
 
 bool WorkerProcess::begins_soon() const {
@@ -112,9 +142,10 @@ WorkerProcess::Happened WorkerProcess::take_report() {
     const auto text = reader_.next();
     if (got > 0 && text && !*text) return Happened::nothing;
     report_.reset();
-    const auto begun = text && *text
-                           ? result_of_answer(**text)
-                           : Result<Json>(Error("The worker of session {} ended as it began.", name_));
+    const auto begun =
+        text && *text
+            ? result_of_answer(**text)
+            : Result<Json>(Error("The worker of session {} ended as it began. {}", name_, how_it_ended()));
     if (begun && begun->value("over", false)) {
         problems = begun->value("problems", Json::array());
         return Happened::ended;
@@ -145,9 +176,10 @@ WorkerProcess::Happened WorkerProcess::look(const std::vector<pollfd>& polled) {
         const auto names = folder_.session_names();
         if (!std::binary_search(names.begin(), names.end(), name_)) return Happened::ended;
         restarts_++;
+        const std::string how = how_it_ended();
         log_line("plumb-consumerd",
-                 fmt::format("the worker of session {} ended, and is started again", name_));
-        start_later("It ended without having been asked to.");
+                 fmt::format("the worker of session {} ended, and is started again. {}", name_, how));
+        start_later(how);
         return Happened::nothing;
     }
     if (start_at_ns_ != 0 && read_clock(PLUMB_CLOCK_MONOTONIC) >= start_at_ns_) {

@@ -42,6 +42,8 @@ public:
     void add_to(std::vector<pollfd>& polled) const;
     /* When it is to be started again; 0: it runs. */
     std::uint64_t wanted_at_ns() const { return start_at_ns_; }
+    /* A child of the supervisor's has ended. Which of the workers that was, this one knows. */
+    void heard_of_end(pid_t process, int status);
     enum class Happened { nothing, began, failed, ended };
     /* Ended: and its session is no more. */
     Happened look(const std::vector<pollfd>& polled);
@@ -65,12 +67,15 @@ private:
     Status spawn();
     Happened take_report();
     void start_later(const std::string& why);
+    std::string how_it_ended();
 
     std::string name_;
     const DaemonFolder& folder_;
     FileDescriptor report_; /* while it begins */
     MessageReader reader_{request_bytes_max};
     FileDescriptor life_; /* while it runs */
+    pid_t process_ = 0;   /* a child of ours; 0: it is none, or has ended */
+    std::optional<int> wait_status_{};
     std::uint32_t restarts_ = 0;
     std::string last_end_;
     std::uint64_t began_ns_ = 0, start_at_ns_ = 0, pause_ns_ = 0;

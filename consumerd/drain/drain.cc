@@ -303,6 +303,7 @@ void Drain::publish_progress() {
     now.bytes = bytes_before_ + now.chunk_bytes;
     for (size_t ring = 0; ring < rings_.size(); ring++) {
         now.events_discarded = sum_of_losses(now.events_discarded, discarded(ring));
+        now.events_not_written = sum_of_losses(now.events_not_written, rings_[ring].not_written);
         now.subbufs_lost += source_->losses(ring).subbufs;
         const RingAccount account = source_->account(ring);
         now.damaged_records += account.damaged_records;

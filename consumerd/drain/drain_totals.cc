@@ -44,6 +44,7 @@ void add_progress(DrainProgress& to, const DrainProgress& from) {
     to.events_discarded = sum_of_losses(to.events_discarded, from.events_discarded);
     to.subbufs_lost += from.subbufs_lost;
     to.damaged_records += from.damaged_records;
+    to.events_not_written = sum_of_losses(to.events_not_written, from.events_not_written);
     to.damaged_subbufs += from.damaged_subbufs;
     to.bytes += from.bytes;
     to.chunk_events += from.chunk_events;

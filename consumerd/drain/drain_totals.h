@@ -21,6 +21,7 @@ struct DrainProgress {
     uint64_t chunk_events = 0, chunk_bytes = 0; /* of the chunk that is written, where there are several */
     uint64_t damaged_records = 0;               /* of events_discarded */
     uint64_t damaged_subbufs = 0;               /* of subbufs_lost */
+    uint64_t events_not_written = 0;            /* of events_discarded: the trace's disk took them not */
 };
 
 struct NamedCount {

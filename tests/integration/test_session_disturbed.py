@@ -56,9 +56,10 @@ class Disturbed(TracedProgramTest):
 
     def until(self, is_so, what):
         end = time.monotonic() + 30
-        while not is_so():
+        while not (value := is_so()):
             self.assertLess(time.monotonic(), end, what() if callable(what) and time.monotonic() >= end else what)
             time.sleep(0.05)
+        return value
 
     def killed_at(self, process, calls, step, *words):
         """What the command said, and whether somebody was killed at this call of that process or its children."""
@@ -261,6 +262,28 @@ class Disturbed(TracedProgramTest):
             problems = " ".join(json.loads(plumb("destroy", name, "--json").stdout)["problems"])
             self.assertIn(f"Could not open the directory {trace}: No such file", problems)
 
+    def test_a_killed_worker_is_told_with_its_signal(self):
+        self.begin("killed")
+        for number, name in ((signal.SIGKILL, "SIGKILL"), (signal.SIGSEGV, "SIGSEGV")):
+            worker = self.status("killed")["worker_pid"]
+            os.kill(worker, number)
+            self.until(lambda: self.status("killed").get("worker_pid", worker) != worker, "the next worker")
+            self.assertIn(f"It was ended by {name}", self.status("killed")["worker_last_end"])
+        plumb("destroy", "killed")
+
+    def test_a_damaged_description_is_named_with_its_file(self):
+        self.begin("damaged")
+        described = Path(f"/dev/shm/plumb-{os.geteuid()}/consumerd/sessions/damaged.json")
+        whole = json.loads(described.read_text())
+        for content, why in (("{", "It is no JSON"), (json.dumps(whole | {"mode": "odd"}), 'There is no mode "odd"'),
+                             (json.dumps(whole | {"name": "other"}), "It is that of other")):
+            described.write_text(content)
+            os.kill(self.status("damaged")["worker_pid"], signal.SIGKILL)
+            self.until(lambda: f"({described}) is damaged: {why}" in plumb("status", "damaged", status=None).stderr, why)
+            described.write_text(json.dumps(whole))
+            self.until(lambda: plumb("status", "damaged", status=None).returncode == 0, "the next worker")
+        plumb("destroy", "damaged")
+
     def test_a_lost_journal_doubles_nothing_and_is_told(self):
         """Removed, or damaged, and the worker killed: the channel alone says how far it was read."""
         for name, disturb in (("gone", Path.unlink), ("short", lambda journal: os.truncate(journal, 10))):
@@ -416,12 +439,15 @@ class Disturbed(TracedProgramTest):
         plumb("rotate", "full")
         self.until(lambda: not list(disk.glob("trace/chunk-00000001-*.part")), "the summary of the first chunk")
         subprocess.run([self.program], check=True, timeout=60)
+        self.until(lambda: self.status("full")["events"] >= 1000, "written")
+        causes = self.status("full")["lost_by_cause"]
         told = plumb("destroy", "full").stderr
         first, last = [json.loads(path.read_text()) for path in sorted(disk.glob("trace/chunk-*/summary.json"))]
         self.assertFalse(first["complete"])
         self.assertEqual((last["complete"], last["problems"], last["events"]), (True, [], 1000))
         self.assertNotIn("not complete", plumb("view", last["trace"]).stderr)
         missing = first["events_lost_by_cause"]["not_written"]
+        self.assertEqual(causes, {"not_written": missing})
         self.assertRegex(told, rf"The trace in {disk}/trace is not complete, {missing} events are missing: ")
 
 
