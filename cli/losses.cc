@@ -133,7 +133,28 @@ bool is_name_of_file(const std::string& name) {
            name.find('/', slash + 1) == std::string::npos;
 }
 
-Result<RecordedLosses> losses_in(const std::string& folder) {
+/* `t/ust` may have been opened alone, of a recording that has events of the kernel as well. */
+bool is_opened_whole(const std::filesystem::path& folder, const std::vector<NamedCount>& files,
+                     const TraceReader& reader) {
+    namespace fs = std::filesystem;
+    return std::all_of(files.begin(), files.end(), [&](const NamedCount& file) {
+        const fs::path domain = folder / file.name.substr(0, file.name.find('/'));
+        return std::any_of(reader.folders().begin(), reader.folders().end(), [&](const auto& opened) {
+            std::error_code failed;
+            return fs::equivalent(opened, domain, failed);
+        });
+    });
+}
+
+std::optional<std::uint64_t> events_written(const Json& root) {
+    const auto complete = root.find("complete");
+    const auto events = root.find("events");
+    if (complete == root.end() || *complete != true || events == root.end() || !events->is_number_unsigned())
+        return {};
+    return events->get<std::uint64_t>();
+}
+
+Result<RecordedLosses> losses_in(const std::string& folder, const TraceReader& reader) {
     const auto read = read_summary(folder + "/summary.json");
     if (!read) return read.error();
     const Json& root = *read;
@@ -150,6 +171,9 @@ Result<RecordedLosses> losses_in(const std::string& folder) {
     for (const NamedCount& file : counts_in(root, "files"))
         if (is_name_of_file(file.name)) files.emplace_back(file.name, file.count);
     lines.missing_files = missing_files(folder, files);
+    if (is_opened_whole(folder, counts_in(root, "files"), reader)) lines.events = events_written(root);
+    for (const NamedCount& each : counts_in(root, "events_by_name"))
+        lines.events_by_name[each.name] += each.count;
     return lines;
 }
 
@@ -229,11 +253,14 @@ RecordedLosses recorded_losses(const std::string& opened, const TraceReader& rea
     RecordedLosses all;
     const std::vector<Recorded> recordings = recordings_of(opened, reader);
     all.is_known = !recordings.empty();
+    const auto is_ours = [](const auto& layout) { return layout->is_of_plumb(); };
+    if (all.is_known && std::all_of(reader.layouts().begin(), reader.layouts().end(), is_ours))
+        all.events = 0;
     for (const Recorded& each : recordings) {
         const std::string start = each.name.empty() ? "" : escaped(each.name) + ": ";
         const bool is_written =
             is_written_now(each.folder); /* first: it may end now, and then there is one */
-        const auto losses = losses_in(each.folder);
+        const auto losses = losses_in(each.folder, reader);
         if (losses) {
             for (const std::string& line : losses->lost)
                 all.lost.push_back(start + line);
@@ -243,9 +270,16 @@ RecordedLosses recorded_losses(const std::string& opened, const TraceReader& rea
                 all.missing_files.push_back(start + escaped(line));
             for (const std::string& line : losses->why_empty)
                 all.why_empty.push_back(start + line);
+            for (const auto& [name, count] : losses->events_by_name)
+                all.events_by_name[name] += count;
+            if (is_written || !losses->events)
+                all.events.reset();
+            else if (all.events)
+                *all.events += *losses->events;
             continue;
         }
         all.is_known = false;
+        all.events.reset();
         if (losses.error().number() != ENOENT)
             all.without_summary.push_back(start + escaped(losses.error().message()));
         else if (!is_written)
@@ -256,6 +290,23 @@ RecordedLosses recorded_losses(const std::string& opened, const TraceReader& rea
                                                   "makes a trace of what a killed one left).");
     }
     return all;
+}
+
+std::string count_that_differs(const RecordedLosses& recorded, const EventsRead& read) {
+    if (!recorded.events) return {};
+    const auto text = [](std::uint64_t there, const std::string& what, std::uint64_t written) {
+        return fmt::format(
+            "{}{} in the trace, and its recorder wrote {} (summary.json): its files are damaged, "
+            "or were changed since.",
+            counted(there, "event"), what, with_commas(written));
+    };
+    if (*recorded.events != read.events) return text(read.events, "", *recorded.events);
+    for (const auto& [name, count] : read.by_name) {
+        const auto written = recorded.events_by_name.find(name);
+        const std::uint64_t expected = written != recorded.events_by_name.end() ? written->second : 0;
+        if (expected != count) return text(count, " " + escaped(name), expected);
+    }
+    return {};
 }
 
 /* The streams say how much is missing; why, only who recorded them can say. */

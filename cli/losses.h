@@ -9,6 +9,8 @@
 #include "trace/trace_reader.h"
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,8 +49,20 @@ struct RecordedLosses {
     std::vector<std::string> missing_files; /* or such that are shorter than they were */
     std::vector<std::string> why_empty;     /* where there is no event to show */
     bool is_known = false;                  /* each trace has a summary */
+    /* How many were written, and of each kind, if that can be compared with what is read: all traces are whole, and were opened
+     * whole. */
+    std::optional<std::uint64_t> events;
+    std::map<std::string, std::uint64_t> events_by_name;
 };
 RecordedLosses recorded_losses(const std::string& opened, const TraceReader& reader);
+
+/* What was read where nothing was left out. */
+struct EventsRead {
+    std::uint64_t events = 0;
+    std::map<std::string, std::uint64_t> by_name; /* if anybody has counted that */
+};
+/* What of it is not as it was written; empty: nothing, or nobody knows. */
+std::string count_that_differs(const RecordedLosses& recorded, const EventsRead& read);
 
 /* What is missing from the part of a trace, or of several, that was read, for a person. */
 std::vector<std::string> missing_from(const std::string& opened, const TraceReader& reader,

@@ -84,18 +84,21 @@ void warn(const std::string& text) {
     print_error("plumb: warning: {}\n", text);
 }
 
-/* Returns whether all that is in the files could be read. */
+/* Returns whether all that is in the files could be read. `all_events`: if nothing was left out. */
 bool warn_about_losses(const std::string& trace, const TraceReader& reader, bool is_read_to_its_end,
-                       uint64_t damaged_events) {
+                       const std::optional<EventsRead>& all_events, uint64_t damaged_events) {
     const StreamLosses losses = reader.losses();
     for (const std::string& line : missing_from(trace, reader, is_read_to_its_end))
         warn(line);
+    const RecordedLosses recorded = recorded_losses(trace, reader);
+    const std::string differs = all_events ? count_that_differs(recorded, *all_events) : std::string();
+    if (!differs.empty()) warn(differs);
     if (damaged_events > 0)
         warn(fmt::format("{} events have fields that reach beyond their end.", grouped(damaged_events)));
     /* The last packet of a trace that is still written may be on its way. */
     return (losses.damaged_packets == 0 || is_being_written(trace)) && damaged_events == 0 &&
            losses.unknown_events == 0 && reader.closed().empty() && reader.bare().empty() &&
-           recorded_losses(trace, reader).missing_files.empty();
+           recorded.missing_files.empty() && differs.empty();
 }
 
 struct Shown {
@@ -215,7 +218,14 @@ int run_view(ViewOptions options) {
         return complain(Error::from_errno(out.error_number(), "Could not write to standard output"));
     if (out.is_closed()) return 0;
     if (count == 0) tell_why_nothing(options, reader);
-    const bool is_sound = warn_about_losses(options.trace, reader, is_read_to_its_end,
+    std::optional<EventsRead> all_events;
+    if (is_read_to_its_end && !options.filter.selects() && !options.filter.statedump && !options.pairs &&
+        (shown.writer || shown.summary))
+        all_events = EventsRead{count, {}};
+    if (all_events && shown.summary)
+        for (const auto& [name, of_name] : shown.summary->events_by_count())
+            all_events->by_name[name] += of_name;
+    const bool is_sound = warn_about_losses(options.trace, reader, is_read_to_its_end, all_events,
                                             shown.writer ? shown.writer->damaged_events() : 0);
     return is_sound ? 0 : 1;
 }

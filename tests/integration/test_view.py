@@ -7,6 +7,7 @@ import collections
 import json
 import os
 import pathlib
+import random
 import shutil
 import subprocess
 import sys
@@ -334,6 +335,26 @@ class Manners(unittest.TestCase):
             self.assertRegex(broken.stderr, r"warning: ust/\S+ is not whole: it has \d+ of \d+ bytes")
             (next(copy.rglob("metadata"))).write_text("trace {\n major = 1;\n minor = oops\n};")
             self.assertIn("line 3", plumb("view", copy, status=1).stderr)
+
+    def test_no_bit_changes_how_many_events_there_are_unseen(self):
+        """A length that swallows the next record, the number of another event: what is read is a sound trace, of fewer events."""
+        whole = json.loads(plumb("view", "--summary", "--json", locks).stdout)["by_event"]
+        chosen = random.Random(7)
+        unseen, changed = [], 0
+        with tempfile.TemporaryDirectory() as name:
+            copy = pathlib.Path(name) / "trace"
+            shutil.copytree(locks, copy)
+            [stream] = sorted(copy.glob("ust/ring_*"), key=lambda file: file.stat().st_size)[-1:]
+            sound = stream.read_bytes()
+            for _ in range(150):
+                at, bit = chosen.randrange(len(sound)), 1 << chosen.randrange(8)
+                stream.write_bytes(sound[:at] + bytes([sound[at] ^ bit]) + sound[at + 1:])
+                shown = subprocess.run([PLUMB, "view", "--summary", "--json", copy], capture_output=True, text=True, timeout=60, check=False)
+                if shown.returncode == 0 and json.loads(shown.stdout)["by_event"] != whole:
+                    unseen.append((at, bit))
+                changed += "its files are damaged" in shown.stderr
+        self.assertEqual(unseen, [])
+        self.assertGreater(changed, 0)
 
     def test_a_file_that_is_missing_is_told(self):
         """What is left is a sound trace of programs that did less, but for what its recorder wrote down."""

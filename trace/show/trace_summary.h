@@ -84,6 +84,8 @@ public:
     bool add_all(const EventFilter& filter);
 
     uint64_t event_count() const { return counts_.events_; }
+    /* By name, most frequent first. */
+    std::vector<std::pair<std::string, uint64_t>> events_by_count() const;
 
     /* After the last event. */
     void put_text(OutputBuffer& out, TimeStyle style) const;
@@ -100,7 +102,6 @@ private:
         std::string name;
         uint64_t events;
     };
-    std::vector<std::pair<std::string, uint64_t>> events_by_count() const;
     std::vector<ThreadLine> threads_by_count() const;
 
     TraceReader& reader_;
