@@ -114,6 +114,7 @@ private:
     bool is_asked_to_hurry();
     bool is_sent_away();
     Result<std::string> take_snapshot();
+    void take_last_snapshot();
     void note_losses_before();
     void serve_askers();
     std::string trace_path() const;
@@ -192,6 +193,8 @@ private:
     bool others_ask_ = false;              /* for a snapshot or a chunk, and were left for the next turn */
     std::uint32_t snapshots_tried_ = 0;
     std::vector<RingPlace> ring_places_; /* up to which the last snapshot went */
+    bool is_left_ =
+        false; /* what a flight recorder holds is in no trace, and stays behind for `plumb extract` */
     std::shared_ptr<NamesFound> names_found_ = std::make_shared<NamesFound>();
     std::optional<LaunchedCommand> command_;
     std::map<std::uint32_t, std::uint64_t> attached_; /* process id -> when it started */

@@ -62,18 +62,21 @@ void Recorder::close() {
             summary_.problems.push_back(stopped.error().message());
     if (drain_)
         close_drains();
-    else if (const auto taken = take_snapshot(); !taken)
-        not_written(taken.error());
+    else
+        take_last_snapshot();
     if (by_module_)
         if (Status unlinked =
                 by_module_->directory.unlink_file(channel_file_name(by_module_->channel.cookie()));
             !unlinked)
             summary_.problems.push_back(unlinked.error().message());
-    if (Status unlinked = session_->remove_channel(); !unlinked)
-        summary_.problems.push_back(unlinked.error().message());
+    if (!is_left_)
+        if (Status unlinked = session_->remove_channel(); !unlinked)
+            summary_.problems.push_back(unlinked.error().message());
     status_.clear();
     executable_watch_.reset();
-    if (kernel_session_)
+    if (kernel_session_ && is_left_)
+        kernel_session_->leave();
+    else if (kernel_session_)
         if (Status removed = kernel_session_->remove(); !removed)
             summary_.problems.push_back(removed.error().message());
     if (command_ && command_->has_ended()) {
@@ -92,6 +95,19 @@ void Recorder::close() {
     summary_.why_empty = find_why_empty(begun, on);
     summary_space_.reset();
     if (Status stored = store(); !stored) not_written(stored.error());
+}
+
+/* What was not even read, since there was no room for a folder, stays where it is, as with a recorder that is killed. */
+void Recorder::take_last_snapshot() {
+    const std::size_t taken_before = summary_.snapshots.size();
+    const auto taken = take_snapshot();
+    if (taken) return;
+    is_left_ = summary_.snapshots.size() == taken_before;
+    not_written(is_left_ ? taken.error().hint(
+                               "What it would have held is still in shared memory: `plumb extract {} -o DIR` "
+                               "makes a trace of it, where there is room.",
+                               ::getpid())
+                         : taken.error());
 }
 
 /* The summary: where the trace is by now, and not into what somebody has put in its place. */

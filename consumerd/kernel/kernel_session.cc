@@ -292,6 +292,13 @@ Status KernelSession::end() {
     return stopped ? disabled : stopped;
 }
 
+/* What is on in it is what it holds: that is how whoever adopts it knows. Nothing is recorded, as the whole of it is off. */
+void KernelSession::leave() {
+    config_.is_kept = true;
+    for (const KernelEvent& event : events_)
+        (void)write_tracefs(path("events/" + event.system + "/" + event.raw_name + "/enable"), "1");
+}
+
 Status KernelSession::remove() {
     if (path_.empty()) return ok();
     (void)stop();

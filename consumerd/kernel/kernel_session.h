@@ -79,6 +79,8 @@ public:
     KernelSession& operator=(const KernelSession&) = delete;
     /* Removes an instance that was made here if remove() did not. One that was adopted, or is kept, stays, and the events in it. */
     ~KernelSession();
+    /* Behind stop(): it stays when this object goes, as when its process is killed, to be adopted. */
+    void leave();
 
     /* Chooses events; once. An error names the first that does not work. */
     Status select(const std::vector<KernelSelector>& selectors);

@@ -130,6 +130,43 @@ int main(int argc, char** argv) {
         self.assertIn("The snapshot in ", asked.stderr)
         self.assertIn("is not complete: No space left on device", asked.stderr)
 
+    def test_what_a_flight_recorder_holds_at_its_end_is_extracted(self):
+        """Where there is no room for a folder, or a file: it stays in shared memory until there is."""
+        def full():
+            with open(self.disk / "filler", "wb", buffering=0) as filler:
+                try:
+                    while True:
+                        filler.write(bytes(4096))
+                except OSError:
+                    pass
+
+        def no_more_files():
+            subprocess.run(["mount", "-o", "remount,nr_inodes=8", self.disk], check=True)
+            try:
+                for i in range(8):
+                    (self.disk / f"file-{i}").touch()
+            except OSError:
+                pass
+        for number, fill in enumerate((no_more_files, full)):
+            subprocess.run(["mount", "-o", "remount,nr_inodes=1000", self.disk], check=True)
+            trace, rest = self.disk / f"trace-{number}", self.folder / f"rest-{number}"
+            recorder = subprocess.Popen([PLUMB, "record", "--preload", "pthread", "-o", trace, "--snapshot", "--subbuf-size", "4M", "--",
+                                         self.program, "100"], stderr=subprocess.PIPE, text=True)
+            for _ in range(600):
+                if trace.exists():
+                    break
+                time.sleep(0.01)
+            fill()
+            _, errors = recorder.communicate(timeout=100)
+            self.assertEqual(recorder.returncode, 1, errors)
+            self.assertIn("No snapshot was taken: ", errors)
+            self.assertIn(f"`plumb extract {recorder.pid} -o DIR`", errors)
+            done = subprocess.run([PLUMB, "extract", str(recorder.pid), "-o", rest], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            counts, discarded, complaints = read_back(rest)
+            self.assertEqual((discarded, complaints), (0, ""))
+            self.assertEqual({count for name, count in counts.items() if name.startswith("pthread:")}, {34 * 4000 + 66 * 20}, counts)
+
     def test_a_directory_that_can_not_be_made_is_an_error(self):
         subprocess.run(["mount", "-o", "remount,ro", self.disk], check=True)
         self.assertEqual(self.record(1), 1)
