@@ -20,7 +20,7 @@ namespace plumb {
 namespace {
 
 Error nothing_left() {
-    return Error("No killed recorder has left anything.").as(ENOENT);
+    return Error("No recorder has left anything.").as(ENOENT);
 }
 
 /* In whose directories it is looked: of all for root, whose recorder may have recorded others, too. */

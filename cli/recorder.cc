@@ -284,7 +284,8 @@ void Recorder::tell_of_the_dead(const std::vector<LeftChannel>& known) {
                 return each.file_name == channel.file_name;
             }))
             status_.say(fmt::format(
-                "process {} (session {}) was killed while it recorded; `plumb extract {}` makes a "
+                "process {} (session {}) ended, or was killed, before it had written all; `plumb extract {}` "
+                "makes a "
                 "trace of the {} that it had not written.",
                 channel.recorder_process_id, escaped(channel.session_name), channel.recorder_process_id,
                 left_text(channel.unread_bytes, channel.untold_losses, channel.has_kernel_events)));

@@ -96,7 +96,7 @@ class Killed(RecordedProgramTest):
         self.assertEqual(files(), [])
         done = plumb("extract", "-o", self.directory / "again")
         self.assertEqual((done.returncode, (self.directory / "again").exists()), (1, False))
-        self.assertIn("No killed recorder has left anything", done.stderr)
+        self.assertIn("No recorder has left anything", done.stderr)
 
     def test_both_traces_are_read_together(self):
         self.killed()

@@ -126,6 +126,7 @@ int main(int argc, char** argv) {
         asked = subprocess.run([PLUMB, "snapshot", str(recorder.pid)], capture_output=True, text=True, timeout=60, check=False)
         recorder.terminate()
         _, self.errors = recorder.communicate(timeout=100)
+        subprocess.run([PLUMB, "extract", "--remove"], capture_output=True, timeout=60, check=False)  # there may be no room for another one
         self.assertEqual((asked.returncode, asked.stdout), (1, ""), asked.stderr)
         self.assertIn("The snapshot in ", asked.stderr)
         self.assertIn("is not complete: No space left on device", asked.stderr)
@@ -150,14 +151,14 @@ int main(int argc, char** argv) {
         for number, fill in enumerate((no_more_files, full)):
             subprocess.run(["mount", "-o", "remount,nr_inodes=1000", self.disk], check=True)
             trace, rest = self.disk / f"trace-{number}", self.folder / f"rest-{number}"
-            recorder = subprocess.Popen([PLUMB, "record", "--preload", "pthread", "-o", trace, "--snapshot", "--subbuf-size", "4M", "--",
-                                         self.program, "100"], stderr=subprocess.PIPE, text=True)
-            for _ in range(600):
-                if trace.exists():
-                    break
-                time.sleep(0.01)
-            fill()
-            _, errors = recorder.communicate(timeout=100)
+            with subprocess.Popen([PLUMB, "record", "--preload", "pthread", "-o", trace, "--snapshot", "--subbuf-size", "4M", "--",
+                                   self.program, "100"], stderr=subprocess.PIPE, text=True) as recorder:
+                for _ in range(600):
+                    if trace.exists():
+                        break
+                    time.sleep(0.01)
+                fill()
+                _, errors = recorder.communicate(timeout=100)
             self.assertEqual(recorder.returncode, 1, errors)
             self.assertIn("No snapshot was taken: ", errors)
             self.assertIn(f"`plumb extract {recorder.pid} -o DIR`", errors)
@@ -180,7 +181,7 @@ int main(int argc, char** argv) {
         recorder.kill()
         recorder.wait()
         rest = self.directory.parent / f"{self.directory.name}-rest"
-        done = subprocess.run([PLUMB, "extract", "-o", rest], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([PLUMB, "extract", str(recorder.pid), "-o", rest], capture_output=True, text=True, timeout=60, check=False)
         self.addCleanup(shutil.rmtree, rest)
         self.assertIn("events not_written", done.stderr)
         self.assertFalse(json.loads((rest / "summary.json").read_text())["complete"])
