@@ -3,11 +3,11 @@
 #include "base/output_buffer.h"
 #include "base/processes.h"
 #include "cli/command.h"
+#include "cli/jvm.h"
 #include "cli/no_tracepoints.h"
 #include "cli/open_files.h"
 #include "cli/output.h"
 #include "cli/own_limits.h"
-#include "cli/preload.h"
 #include "cli/status_line.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/rule_filters.h"
@@ -112,6 +112,8 @@ Status Counter::check_words() {
     if (!what.preload.empty() && what.command.empty())
         return Error("--preload means nothing without a command that is started.")
             .hint("For a program that runs already, start it with the probe in LD_PRELOAD.");
+    if (what.jvm && what.command.empty() && what.process_ids.empty())
+        return Error("--jvm means nothing without a command that is started, or -p.");
     if (Status sound = check_conditions(what); !sound) return sound;
     if (Status there = check_cgroups(what); !there) return there;
     const auto rules = rules_of(what);
@@ -126,11 +128,9 @@ Status Counter::check_words() {
 
 Status Counter::prepare() {
     if (Status sensible = check_words(); !sensible) return sensible.error().as(wrong_words);
-    if (!options_.what.preload.empty()) {
-        auto preload = preload_variable(options_.what.preload, std::getenv("LD_PRELOAD"));
-        if (!preload) return preload.error();
-        preload_ = *preload;
-    }
+    auto probes = CommandProbes::find(options_.what.preload, options_.what.jvm);
+    if (!probes) return probes.error();
+    probes_ = std::move(*probes);
     for (const std::uint32_t process_id : options_.what.process_ids) {
         const auto start_ns = process_start_boottime_ns(process_id);
         if (!start_ns) return Error("There is no process {}.", process_id);
@@ -182,13 +182,21 @@ Status Counter::open_session() {
 /* Who has no slot has no tracepoints, or can not be reached. */
 Status Counter::look_at_attached() {
     std::size_t reachable = 0;
+    std::map<std::uint32_t, std::string> without_agent;
+    for (const auto& [process_id, start_ns] : attached_)
+        if (const Status agent = options_.what.jvm ? attach_jvm_agent(process_id) : ok(); !agent)
+            without_agent[process_id] = agent.error().message();
     for (const auto& [process_id, start_ns] : attached_) {
         const std::vector<ProcessSlot> slots = session_->state().processes();
         const bool is_there =
             std::any_of(slots.begin(), slots.end(),
                         [id = process_id](const ProcessSlot& slot) { return slot.process_id() == id; });
         reachable += is_there ? 1 : 0;
-        if (!is_there) result_.unreachable.push_back({process_id, why_no_tracepoints(process_id)});
+        const auto agent = without_agent.find(process_id);
+        if (agent != without_agent.end())
+            result_.unreachable.push_back({process_id, agent->second});
+        else if (!is_there)
+            result_.unreachable.push_back({process_id, why_no_tracepoints(process_id)});
     }
     for (const Unreachable& each : result_.unreachable)
         tell_of_counting(fmt::format("process {} could not be reached: {}", each.process_id, each.reason));
@@ -204,10 +212,7 @@ Status Counter::start_command() {
     std::vector<std::pair<std::string, std::string>> environment;
     environment.emplace_back(PLUMB_SESSIONS_VARIABLE,
                              session_->sessions_variable(std::getenv(PLUMB_SESSIONS_VARIABLE)));
-    if (!preload_.empty()) {
-        environment.emplace_back("LD_PRELOAD", preload_);
-        environment.emplace_back("ASAN_OPTIONS", asan_options(std::getenv("ASAN_OPTIONS")));
-    }
+    probes_.add_to(environment);
     auto started = LaunchedCommand::start(what.command, environment, signals_, {});
     if (!started) return started.error();
     command_ = std::move(*started);

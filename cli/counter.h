@@ -7,6 +7,7 @@
 #ifndef PLUMB_CLI_COUNTER_H
 #define PLUMB_CLI_COUNTER_H
 
+#include "cli/command_probes.h"
 #include "cli/counts_shown.h"
 #include "cli/launch.h"
 #include "cli/stat_options.h"
@@ -62,7 +63,7 @@ private:
     std::optional<CountReader> reader_;
     std::optional<LaunchedCommand> command_;
     std::map<std::uint32_t, std::uint64_t> attached_; /* process id -> its start */
-    std::string preload_;
+    CommandProbes probes_;
     FileDescriptor output_;
     CountsTaken taken_;
     CountsSince since_;

@@ -3,6 +3,7 @@
  * when the change is true in every process that it concerns, and name those that could not follow.
  */
 #include "cli/command.h"
+#include "cli/jvm.h"
 #include "cli/output.h"
 #include "cli/session_commands.h"
 
@@ -14,8 +15,17 @@ namespace {
 struct ChangeWords {
     SessionWords session;
     RuleWords rules;
-    bool all = false;
+    bool all = false, jvm = false;
 };
+
+/* Behind the rules, so that each JVM is asked for all that is wanted as the agent comes. */
+int attach_agents(const std::vector<std::uint32_t>& process_ids) {
+    int status = 0;
+    for (const std::uint32_t process_id : process_ids)
+        if (const Status attached = attach_jvm_agent(process_id); !attached)
+            status = complain(attached.error());
+    return status;
+}
 
 int run_change(const std::string& command, const ChangeWords& words) {
     const auto rules = rules_as_json(words.rules);
@@ -25,7 +35,8 @@ int run_change(const std::string& command, const ChangeWords& words) {
     }
     Json request = {{"session", words.session.session}, {"rules", *rules}};
     if (words.all) request["all"] = true;
-    return ask_for(command, request, words.session.json);
+    const int status = ask_for(command, request, words.session.json);
+    return status == 0 && words.jvm ? attach_agents(words.rules.process_ids) : status;
 }
 
 void add_enable(CLI::App& app) {
@@ -37,6 +48,10 @@ void add_enable(CLI::App& app) {
         *command, words->rules,
         "Events, as globs over provider:event; a leading ! excludes, and \" if CONDITION\" is a filter. "
         "Default: everything");
+    command
+        ->add_flag("--jvm", words->jvm,
+                   "Load the agent for Java into the JVMs of -p, for events like jvm:monitor_*")
+        ->needs("--pid");
     command->footer("Also while the session records. Returns when it is true in every process; those that "
                     "could not\nfollow are named.");
     command->callback([words] {

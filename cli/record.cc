@@ -52,8 +52,7 @@ void add_what(CLI::App& command, RecordOptions& options) {
                     "Load a probe into the command: pthread, lttng. May be repeated")
         ->type_name("PROBE")
         ->allow_extra_args(false);
-    command.add_flag("--jvm", options.jvm,
-                     "Load the agent for Java into the command's JVMs, and into those of -p");
+    add_jvm_option(command, options.jvm);
     command
         .add_option(
             "-p,--pid", options.process_ids,

@@ -3,12 +3,10 @@
 #include "base/output_buffer.h"
 #include "base/processes.h"
 #include "cli/command.h"
-#include "cli/jvm.h"
 #include "cli/losses.h"
 #include "cli/open_files.h"
 #include "cli/output.h"
 #include "cli/own_limits.h"
-#include "cli/preload.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/left_channel.h"
 #include "consumerd/kernel/kernel_choice.h"
@@ -165,20 +163,9 @@ static bool is_end_waiting() {
 /* Everything that can be refused before anything is made. */
 Status Recorder::prepare() {
     if (Status sensible = check_words(); !sensible) return sensible.error().as(wrong_words);
-    if (!options_.preload.empty()) {
-        auto preload = preload_variable(options_.preload, std::getenv("LD_PRELOAD"));
-        if (!preload) return preload.error();
-        preload_ = *preload;
-    }
-    if (options_.jvm) {
-        auto java = java_tool_options(std::getenv("JAVA_TOOL_OPTIONS"));
-        if (!java) return java.error();
-        java_options_ = *java;
-        const char* const inherited = preload_.empty() ? std::getenv("LD_PRELOAD") : preload_.c_str();
-        auto runtime = runtime_variable("jvm", inherited);
-        if (!runtime) return runtime.error();
-        if (options_.preload.empty()) preload_ = *runtime;
-    }
+    auto probes = CommandProbes::find(options_.preload, options_.jvm);
+    if (!probes) return probes.error();
+    probes_ = std::move(*probes);
     while (options_.directory.size() > 1 && options_.directory.back() == '/')
         options_.directory.pop_back();
     for (const std::uint32_t process_id : options_.process_ids) {

@@ -12,6 +12,7 @@
 #define PLUMB_CLI_RECORDER_H
 
 #include "base/file.h"
+#include "cli/command_probes.h"
 #include "cli/launch.h"
 #include "cli/record_options.h"
 #include "cli/record_summary.h"
@@ -204,8 +205,7 @@ private:
     std::set<std::uint32_t> switched_off_;           /* who lived when the recording ended */
     std::set<std::uint32_t> left_off_;               /* the same: they have ended */
     std::vector<RecordedProgram> attached_programs_; /* of these, where not all of their events are wanted */
-    std::string preload_;
-    std::string java_options_; /* with --jvm */
+    CommandProbes probes_;
     /* Where the trace is in chunks: */
     ChunkOptions chunk_options_;
     std::optional<ChunkFolders> chunks_;

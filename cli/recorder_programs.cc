@@ -6,7 +6,6 @@
 #include "cli/jvm.h"
 #include "cli/no_tracepoints.h"
 #include "cli/output.h"
-#include "cli/preload.h"
 #include "cli/recorder.h"
 #include "consumerd/clock/clock_calibration.h"
 #include "consumerd/control/seccomp.h"
@@ -255,11 +254,7 @@ Status Recorder::start_command() {
     std::vector<std::pair<std::string, std::string>> environment;
     environment.emplace_back(PLUMB_SESSIONS_VARIABLE,
                              equals == std::string::npos ? sessions : sessions.substr(equals + 1));
-    if (!preload_.empty()) {
-        environment.emplace_back("LD_PRELOAD", preload_);
-        environment.emplace_back("ASAN_OPTIONS", asan_options(std::getenv("ASAN_OPTIONS")));
-    }
-    if (!java_options_.empty()) environment.emplace_back("JAVA_TOOL_OPTIONS", java_options_);
+    probes_.add_to(environment);
     LaunchedCommand::LastSteps last_steps;
     if (kernel_session_) last_steps.in_child = [this] { kernel_session_->own_calls().end(); };
     const auto tell_own_calls = [this](std::uint32_t number) {

@@ -17,6 +17,10 @@ void add_context_option(CLI::App& command, RecordOptions& options) {
         ->allow_extra_args(false);
 }
 
+void add_jvm_option(CLI::App& command, bool& jvm) {
+    command.add_flag("--jvm", jvm, "Load the agent for Java into the command's JVMs, and into those of -p");
+}
+
 void add_level_options(CLI::App& command, std::string& levels) {
     auto* const upto =
         command
