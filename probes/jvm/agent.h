@@ -4,7 +4,7 @@
  * What always holds:
  *  - The JVM runs on whatever goes wrong here: nothing is printed, no failure is returned to it.
  *  - No method of Java is called from an event. Fields of java.lang.Thread and Throwable are read as they are.
- *  - No lock of ours is held over a call into the JVM, but for one that others wait for a limited time only (monitors.c):
+ *  - No lock of ours is held over a call into the JVM, but for one that others wait for a limited time only (numbers.c):
  *    such a call may stop for a safepoint, or for a debugger.
  *  - A callback does nothing for an event that is off but one load.
  */
@@ -65,6 +65,9 @@ struct plumb_method_names {
 };
 void plumb_names_of_method(jmethodID method, struct plumb_method_names* names);
 void plumb_release_method_names(struct plumb_method_names* names);
+
+/* numbers.c: a number that the object has for as long as it lives, and no other of the process; 0: it can not be had */
+uint64_t plumb_number_of(jobject object);
 
 /* threads.c */
 bool plumb_threads_prepare(JNIEnv* jni); /* before the others; false: threads have no numbers */

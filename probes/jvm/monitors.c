@@ -1,10 +1,5 @@
-/*
- * Monitors: who waits for one, and how long. A monitor is told by a tag of its object (JVMTI), which makes no difference that the program
- * could see, as a hash code would.
- */
+/* Monitors: who waits for one, and how long. A monitor is told by the number of its object. */
 #include "agent.h"
-
-#include <time.h>
 
 struct begun {
     uint64_t id; /* 0: nothing is open in this thread */
@@ -25,36 +20,6 @@ static uint64_t end(struct begun* begun, uint64_t* waited_ns) {
     return id;
 }
 
-/*
- * Two threads that see an object for the first time must not both give it a number. Who holds this may be stopped inside the JVM, by a
- * safepoint or a debugger, so it is waited for a limited time only; the JVM does not wait for it.
- */
-static uint32_t tags_lock;
-
-static bool lock_tags(void) {
-    enum { attempts = 2000 };
-    const struct timespec pause = {0, 100000};
-    for (int i = 0; i < attempts; i++) {
-        if (__atomic_exchange_n(&tags_lock, 1, __ATOMIC_ACQUIRE) == 0) return true;
-        nanosleep(&pause, NULL);
-    }
-    return false;
-}
-
-static uint64_t monitor_of(jobject object) {
-    static uint64_t last_tag;
-    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
-    jlong tag = 0;
-    if ((*jvmti)->GetTag(jvmti, object, &tag) != JVMTI_ERROR_NONE || tag != 0) return (uint64_t)tag;
-    const bool is_locked = lock_tags();
-    if ((*jvmti)->GetTag(jvmti, object, &tag) == JVMTI_ERROR_NONE && tag == 0) {
-        tag = (jlong)__atomic_add_fetch(&last_tag, 1, __ATOMIC_RELAXED);
-        if ((*jvmti)->SetTag(jvmti, object, tag) != JVMTI_ERROR_NONE) tag = 0;
-    }
-    if (is_locked) __atomic_store_n(&tags_lock, 0, __ATOMIC_RELEASE);
-    return (uint64_t)tag;
-}
-
 void JNICALL plumb_on_contended_enter(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread, jobject object) {
     (void)jvmti;
     begin(&entering);
@@ -62,7 +27,7 @@ void JNICALL plumb_on_contended_enter(jvmtiEnv* jvmti, JNIEnv* jni, jthread thre
     struct plumb_owner owner;
     plumb_owner_of_pending(jni, thread, &owner);
     struct plumb_name class_name = plumb_name_of_class_of(jni, object);
-    plumb_trace(jvm, monitor_contended_enter, entering.id, monitor_of(object), class_name.text.at,
+    plumb_trace(jvm, monitor_contended_enter, entering.id, plumb_number_of(object), class_name.text.at,
                 class_name.text.bytes, owner.os_thread_id, owner.java_thread_id, owner.name,
                 owner.name_bytes);
     plumb_release_name(&class_name);
@@ -74,7 +39,7 @@ void JNICALL plumb_on_contended_entered(jvmtiEnv* jvmti, JNIEnv* jni, jthread th
     const uint64_t id = end(&entering, &waited_ns);
     if (!plumb_enabled(jvm, monitor_contended_entered)) return plumb_came_unwanted(PLUMB_MONITORS);
     struct plumb_name class_name = plumb_name_of_class_of(jni, object);
-    plumb_trace(jvm, monitor_contended_entered, id, monitor_of(object), class_name.text.at,
+    plumb_trace(jvm, monitor_contended_entered, id, plumb_number_of(object), class_name.text.at,
                 class_name.text.bytes, waited_ns);
     plumb_release_name(&class_name);
 }
@@ -84,8 +49,8 @@ void JNICALL plumb_on_wait(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread, jobject
     begin(&waiting);
     if (!plumb_enabled(jvm, monitor_wait)) return plumb_came_unwanted(PLUMB_MONITORS);
     struct plumb_name class_name = plumb_name_of_class_of(jni, object);
-    plumb_trace(jvm, monitor_wait, waiting.id, monitor_of(object), class_name.text.at, class_name.text.bytes,
-                timeout_ms);
+    plumb_trace(jvm, monitor_wait, waiting.id, plumb_number_of(object), class_name.text.at,
+                class_name.text.bytes, timeout_ms);
     plumb_release_name(&class_name);
 }
 
@@ -96,7 +61,7 @@ void JNICALL plumb_on_waited(jvmtiEnv* jvmti, JNIEnv* jni, jthread thread, jobje
     const uint64_t id = end(&waiting, &waited_ns);
     if (!plumb_enabled(jvm, monitor_waited)) return plumb_came_unwanted(PLUMB_MONITORS);
     struct plumb_name class_name = plumb_name_of_class_of(jni, object);
-    plumb_trace(jvm, monitor_waited, id, monitor_of(object), class_name.text.at, class_name.text.bytes,
+    plumb_trace(jvm, monitor_waited, id, plumb_number_of(object), class_name.text.at, class_name.text.bytes,
                 waited_ns, timed_out == JNI_TRUE);
     plumb_release_name(&class_name);
 }
