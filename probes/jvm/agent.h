@@ -3,7 +3,7 @@
  *
  * What always holds:
  *  - The JVM runs on whatever goes wrong here: nothing is printed, no failure is returned to it.
- *  - No method of Java is called from an event. Fields of java.lang.Thread and Throwable are read as they are.
+ *  - No method of Java is called from an event, and none of the program's at all. Fields of java.lang.Thread and Throwable are read as they are.
  *  - No lock of ours is held over a call into the JVM, but for one that others wait for a limited time only (numbers.c):
  *    such a call may stop for a safepoint, or for a debugger.
  *  - A callback does nothing for an event that is off but one load.
@@ -20,9 +20,10 @@
 
 /* Events that are asked of the JVM, and given back, together. */
 enum plumb_group {
-    PLUMB_THREADS, /* before PLUMB_MONITORS, which needs its table */
+    PLUMB_THREADS, /* before those that need its table */
     PLUMB_COLLECTIONS,
     PLUMB_MONITORS,
+    PLUMB_PARKS,
     PLUMB_CLASSES,
     PLUMB_COMPILED_METHODS,
     PLUMB_GENERATED_CODE,
@@ -79,8 +80,41 @@ struct plumb_owner {
     size_t name_bytes;
     char name[256];
 };
+void plumb_no_owner(struct plumb_owner* owner);
 /* Of the monitor that this thread is about to wait for. Within MonitorContendedEnter only. */
 void plumb_owner_of_pending(JNIEnv* jni, jthread thread, struct plumb_owner* owner);
+/* If it is that thread. One without a kernel's thread of its own (a virtual one) has only the number that Java gives it. */
+void plumb_owner_of_thread(JNIEnv* jni, jthread thread, struct plumb_owner* owner);
+
+/* as_jdk.c: `run` is called once in this thread, as native code of the JDK's. Returns whether it was. */
+bool plumb_do_as_jdk(JNIEnv* jni, jclass any_class, void (*run)(JNIEnv*, void*), void* argument);
+bool plumb_threw(JNIEnv* jni); /* what was thrown is gone */
+
+/* blockers.c */
+struct plumb_blocker_class {
+    struct plumb_blocker_class* next;
+    uint64_t number;
+    bool is_synchronizer; /* an AbstractOwnableSynchronizer */
+    size_t name_bytes;
+    char name[];
+};
+struct plumb_blocker {
+    uint64_t number;                         /* 0: none, or not known */
+    const struct plumb_blocker_class* class; /* NULL: likewise; it stays */
+    struct plumb_owner owner;
+};
+void plumb_blockers_prepare(JNIEnv* jni, jclass thread_class); /* before the other */
+void plumb_blocker_of_this_thread(JNIEnv* jni, struct plumb_blocker* blocker);
+
+/* park_binding.c: what Unsafe.park() is from now on. False: all is as before. The first time finds the JVM's own. */
+typedef void(JNICALL* plumb_park_function)(JNIEnv*, jobject, jboolean, jlong);
+extern plumb_park_function plumb_jvm_park;
+bool plumb_bind_park(JNIEnv* jni, plumb_park_function function);
+void plumb_park_binding_prepare(JNIEnv* jni, jclass any_class);
+
+/* parks.c, for who follows */
+bool plumb_parks_begin(JNIEnv* jni);
+void plumb_parks_end(JNIEnv* jni);
 
 /* The callbacks, by file. */
 void JNICALL plumb_on_thread_start(jvmtiEnv*, JNIEnv*, jthread);

@@ -5,14 +5,15 @@
  *  - What begins and ends has the same `id` in both events, in the same thread. It is never 0, and no other such pair
  *    of the process has it. An end whose begin was before the event was switched on has id 0 and waited_ns 0.
  *  - A garbage collection is a pause: all Java threads stand still between gc_start and gc_finish.
- *  - `monitor` is a number that an object has for as long as it lives, and no other object after it. It is made when the
- *    object is first seen in an event of monitors.
+ *  - `monitor` and `blocker` are numbers that an object has for as long as it lives, and no other object after it. One is made when the
+ *    object is first seen in an event of monitors or parks.
  *  - Names are UTF-8. Classes are named as Class.getName() does: java.lang.String, [I, [Ljava.lang.String;.
  *    NUL in a name is "?", half of a surrogate pair U+FFFD.
  *
  * Fields that recur:
  *   java_thread_id   what Thread.getId() says by itself (not by a method that overrides it)
  *   os_thread_id     what the kernel calls the thread, as the process itself sees it; 0: not known
+ *   owner_*          whose it was at that moment; owner_os_thread_id 0: that could not be found out, or it has just been given up
  *   waited_ns        nanoseconds from the begin to the end
  *   code, code_bytes machine code: where it is, and how much
  */
@@ -32,8 +33,7 @@ PLUMB_EVENT(jvm, thread_running, (u64, java_thread_id), (i32, os_thread_id), (te
 PLUMB_EVENT(jvm, gc_start, (u64, id));
 PLUMB_EVENT(jvm, gc_finish, (u64, id));
 
-/* The monitor is another thread's: this one is about to wait for it. `owner_*`: whose it was at that moment;
- * owner_os_thread_id 0: that could not be found out, or it has just been given up. */
+/* The monitor is another thread's: this one is about to wait for it. */
 PLUMB_EVENT(jvm, monitor_contended_enter, (u64, id), (u64, monitor), (text, class_name),
             (i32, owner_os_thread_id), (u64, owner_java_thread_id), (text, owner_name));
 /* It has it now. */
@@ -43,6 +43,19 @@ PLUMB_EVENT(jvm, monitor_wait, (u64, id), (u64, monitor), (text, class_name), (i
 /* ... and ends, before the monitor is taken again. */
 PLUMB_EVENT(jvm, monitor_waited, (u64, id), (u64, monitor), (text, class_name), (u64, waited_ns),
             (bool, timed_out));
+
+/* The thread is about to wait in LockSupport.park(), parkNanos() or parkUntil(), which is where java.util.concurrent waits.
+ *   blocker, class_name   the object that it waits for, as LockSupport.getBlocker() tells it; 0 and empty: none
+ *   synchronizer          that is an AbstractOwnableSynchronizer: a lock, a semaphore, a latch. Only these have owners, where they are
+ *                         held by one thread alone.
+ *   timeout_ns            the longest that it will wait; 0: without a limit
+ *   until                 it waits until a point of the wall clock, up to which timeout_ns are left: less than 0, it had passed */
+PLUMB_EVENT(jvm, park, (u64, id), (u64, blocker), (text, class_name), (bool, synchronizer),
+            (i32, owner_os_thread_id), (u64, owner_java_thread_id), (text, owner_name), (i64, timeout_ns),
+            (bool, until));
+/* It goes on: because it was called, interrupted, the time is over, or for no reason. `timed_out`: the time was over when it did. */
+PLUMB_EVENT(jvm, parked, (u64, id), (u64, blocker), (text, class_name), (bool, synchronizer),
+            (u64, waited_ns), (bool, timed_out));
 
 /* A class or interface was loaded and linked so far that code may use it. `loader`: the class of its loader, empty for
  * the boot loader. */

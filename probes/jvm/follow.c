@@ -32,6 +32,7 @@ static const struct group_description groups[PLUMB_GROUP_COUNT] = {
                         {JVMTI_EVENT_MONITOR_CONTENDED_ENTER, JVMTI_EVENT_MONITOR_CONTENDED_ENTERED,
                          JVMTI_EVENT_MONITOR_WAIT, JVMTI_EVENT_MONITOR_WAITED},
                         4},
+    [PLUMB_PARKS] = {"jvm:park*", {0}, 0},
     [PLUMB_CLASSES] = {"jvm:class_prepare", {JVMTI_EVENT_CLASS_PREPARE}, 1},
     [PLUMB_COMPILED_METHODS] = {"jvm:compiled_method_*",
                                 {JVMTI_EVENT_COMPILED_METHOD_LOAD, JVMTI_EVENT_COMPILED_METHOD_UNLOAD},
@@ -47,13 +48,16 @@ static bool wants_monitors(void) {
 
 static bool is_wanted(enum plumb_group group) {
     switch (group) {
-    case PLUMB_THREADS: /* the owners of monitors are looked up in its table */
+    case PLUMB_THREADS: /* owners are looked up in its table */
         return plumb_enabled(jvm, thread_start) || plumb_enabled(jvm, thread_end) ||
-               plumb_enabled(jvm, thread_running) || plumb_enabled(jvm, monitor_contended_enter);
+               plumb_enabled(jvm, thread_running) || plumb_enabled(jvm, monitor_contended_enter) ||
+               plumb_enabled(jvm, park);
     case PLUMB_COLLECTIONS:
         return plumb_enabled(jvm, gc_start) || plumb_enabled(jvm, gc_finish);
     case PLUMB_MONITORS:
         return wants_monitors();
+    case PLUMB_PARKS:
+        return plumb_enabled(jvm, park) || plumb_enabled(jvm, parked);
     case PLUMB_CLASSES:
         return plumb_enabled(jvm, class_prepare);
     case PLUMB_COMPILED_METHODS:
@@ -79,6 +83,9 @@ static jvmtiCapabilities capabilities_of(enum plumb_group group) {
         needed.can_generate_monitor_events = 1;
         needed.can_tag_objects = 1;
         break;
+    case PLUMB_PARKS:
+        needed.can_tag_objects = 1;
+        break;
     case PLUMB_COMPILED_METHODS:
         needed.can_generate_compiled_method_load_events = 1;
         break;
@@ -101,10 +108,35 @@ static void notify(enum plumb_group group, jvmtiEventMode mode) {
         (*jvmti)->SetEventNotificationMode(jvmti, mode, groups[group].kinds[i], NULL);
 }
 
-static void switch_group_on(enum plumb_group group, bool is_live) {
+/* Two groups may need the same. */
+static void give_capabilities_back(enum plumb_group group) {
+    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
+    unsigned char unneeded[sizeof(jvmtiCapabilities)];
+    jvmtiCapabilities capabilities = capabilities_of(group);
+    memcpy(unneeded, &capabilities, sizeof(unneeded));
+    for (int other = 0; other < PLUMB_GROUP_COUNT; other++) {
+        if (other == (int)group || !group_is_on[other]) continue;
+        unsigned char needed[sizeof(jvmtiCapabilities)];
+        capabilities = capabilities_of((enum plumb_group)other);
+        memcpy(needed, &capabilities, sizeof(needed));
+        for (size_t i = 0; i < sizeof(needed); i++)
+            unneeded[i] &= (unsigned char)~needed[i];
+    }
+    memcpy(&capabilities, unneeded, sizeof(capabilities));
+    (*jvmti)->RelinquishCapabilities(jvmti, &capabilities);
+}
+
+static bool ask_for_group(enum plumb_group group, JNIEnv* jni) {
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     const jvmtiCapabilities needed = capabilities_of(group);
-    if ((*jvmti)->AddCapabilities(jvmti, &needed) != JVMTI_ERROR_NONE) {
+    if ((*jvmti)->AddCapabilities(jvmti, &needed) != JVMTI_ERROR_NONE) return false;
+    if (group != PLUMB_PARKS || plumb_parks_begin(jni)) return true;
+    give_capabilities_back(group);
+    return false;
+}
+
+static void switch_group_on(enum plumb_group group, JNIEnv* jni, bool is_live) {
+    if (!ask_for_group(group, jni)) {
         group_is_refused[group] = true;
         plumb_trace(jvm, not_available, groups[group].events,
                     is_live && group == PLUMB_EXCEPTIONS
@@ -117,23 +149,23 @@ static void switch_group_on(enum plumb_group group, bool is_live) {
 }
 
 /* The one for exceptions stays: the JVM does not give it a second time. */
-static void switch_group_off(enum plumb_group group) {
-    jvmtiEnv* const jvmti = plumb_jvm.jvmti;
-    const jvmtiCapabilities needed = capabilities_of(group);
+static void switch_group_off(enum plumb_group group, JNIEnv* jni) {
     group_is_on[group] = false;
     notify(group, JVMTI_DISABLE);
-    if (group != PLUMB_EXCEPTIONS) (*jvmti)->RelinquishCapabilities(jvmti, &needed);
+    if (group == PLUMB_PARKS) plumb_parks_end(jni);
+    if (group != PLUMB_EXCEPTIONS) give_capabilities_back(group);
     if (group == PLUMB_THREADS) plumb_threads_forget_all();
 }
 
-static void follow_group(enum plumb_group group, bool is_live) {
+static void follow_group(enum plumb_group group, JNIEnv* jni, bool is_live) {
     const bool wanted = is_wanted(group);
+    if (group == PLUMB_PARKS && !is_live) return; /* nothing of Java's can be bound anew yet */
     if (!wanted) group_is_refused[group] = false;
     if (wanted == group_is_on[group] || group_is_refused[group]) return;
     if (wanted)
-        switch_group_on(group, is_live);
+        switch_group_on(group, jni, is_live);
     else
-        switch_group_off(group);
+        switch_group_off(group, jni);
 }
 
 /* Which sessions have been told what was there before them. */
@@ -172,7 +204,7 @@ void plumb_follow(JNIEnv* jni, bool is_live) {
         (*plumb_jvm.jvmti)->AddCapabilities(plumb_jvm.jvmti, &needed);
     }
     for (int group = 0; group < PLUMB_GROUP_COUNT; group++)
-        follow_group((enum plumb_group)group, is_live);
+        follow_group((enum plumb_group)group, jni, is_live);
     if (is_live) tell_what_is_there(jni, threads_were_off);
 }
 

@@ -57,7 +57,11 @@ bool plumb_threads_prepare(JNIEnv* jni) {
     plumb_vm_structs_prepare(plumb_jvm.jvmti);
     __atomic_store_n(&tid_field, tid, __ATOMIC_RELEASE);
     __atomic_store_n(&eetop_field, eetop, __ATOMIC_RELEASE);
-    if (class) (*jni)->DeleteLocalRef(jni, class);
+    if (class) {
+        plumb_blockers_prepare(jni, class);
+        plumb_park_binding_prepare(jni, class);
+        (*jni)->DeleteLocalRef(jni, class);
+    }
     return eetop && tid;
 }
 
@@ -242,22 +246,30 @@ static const struct known_thread* owner_of_word(uintptr_t word) {
     return NULL;
 }
 
+static void copy_known(const struct known_thread* known, struct plumb_owner* owner) {
+    size_t bytes = known->name_bytes;
+    if (bytes > sizeof(owner->name)) {
+        bytes = sizeof(owner->name);
+        while (bytes > 0 && ((unsigned char)known->name[bytes] & 0xc0) == 0x80)
+            bytes--; /* not in the middle of a character */
+    }
+    memcpy(owner->name, known->name, bytes);
+    owner->name_bytes = bytes;
+    owner->os_thread_id = known->vm.os_thread_id;
+    owner->java_thread_id = known->java_thread_id;
+}
+
 static void copy_owner(uintptr_t word, struct plumb_owner* owner) {
     lock_table();
     const struct known_thread* const known = owner_of_word(word);
-    if (known) {
-        size_t bytes = known->name_bytes;
-        if (bytes > sizeof(owner->name)) {
-            bytes = sizeof(owner->name);
-            while (bytes > 0 && ((unsigned char)known->name[bytes] & 0xc0) == 0x80)
-                bytes--; /* not in the middle of a character */
-        }
-        memcpy(owner->name, known->name, bytes);
-        owner->name_bytes = bytes;
-        owner->os_thread_id = known->vm.os_thread_id;
-        owner->java_thread_id = known->java_thread_id;
-    }
+    if (known) copy_known(known, owner);
     unlock_table();
+}
+
+void plumb_no_owner(struct plumb_owner* owner) {
+    owner->os_thread_id = 0;
+    owner->java_thread_id = 0;
+    owner->name_bytes = 0;
 }
 
 /* If it is the same word before and behind the look into the table, the thread that the table has is the owner. */
@@ -265,15 +277,22 @@ void plumb_owner_of_pending(JNIEnv* jni, jthread thread, struct plumb_owner* own
     enum { attempts = 3 };
     const uintptr_t own = (uintptr_t)read_field(jni, thread, &eetop_field);
     for (int i = 0; i < attempts; i++) {
-        owner->os_thread_id = 0;
-        owner->java_thread_id = 0;
-        owner->name_bytes = 0;
+        plumb_no_owner(owner);
         const uintptr_t word = plumb_vm_pending_owner(own);
         if (word == 0) return;
         copy_owner(word, owner);
         if (plumb_vm_pending_owner(own) == word) return;
     }
-    owner->os_thread_id = 0;
-    owner->java_thread_id = 0;
-    owner->name_bytes = 0;
+    plumb_no_owner(owner);
+}
+
+void plumb_owner_of_thread(JNIEnv* jni, jthread thread, struct plumb_owner* owner) {
+    const uintptr_t vm_thread = (uintptr_t)read_field(jni, thread, &eetop_field);
+    plumb_no_owner(owner);
+    owner->java_thread_id = read_field(jni, thread, &tid_field);
+    if (vm_thread == 0) return;
+    lock_table();
+    const struct known_thread* const known = *find_thread(vm_thread);
+    if (known && known->java_thread_id == owner->java_thread_id) copy_known(known, owner);
+    unlock_table();
 }

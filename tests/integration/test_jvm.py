@@ -4,79 +4,15 @@
 """The agent for Java: a JVM does what it does without it, and the trace says what it did."""
 import collections
 import json
-import os
 import pathlib
-import re
 import shutil
-import signal
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-import babeltrace  # noqa: E402
-
-BUILD = pathlib.Path(os.environ["PLUMB_BUILD_DIR"])
-PLUMB = BUILD / "cli" / "plumb"
-AGENT = BUILD / "probes" / "jvm" / "libplumb-jvm.so"
-SOURCES = pathlib.Path(os.environ["PLUMB_SOURCE_DIR"]) / "probes" / "jvm" / "tests"
-BUFFERS = ["--subbuf-size", "1M", "--subbuf-count", "16"]
-JAVA_TOOL_LINE = re.compile(r"^Picked up JAVA_TOOL_OPTIONS: .*\n", re.M)
-
-if not AGENT.exists() or not shutil.which("javac"):
-    print("skipped: no JDK, or none when this was built (openjdk-17-jdk-headless)")
-    sys.exit(77)
-
-CLASSES = tempfile.mkdtemp(prefix="plumb-jvm-classes-")
-
-
-def setUpModule():
-    subprocess.run(["javac", "-d", CLASSES, *map(str, SOURCES.glob("*.java"))], check=True, timeout=300)
-
-
-def tearDownModule():
-    shutil.rmtree(CLASSES, ignore_errors=True)
-
-
-def java(*words, options=()):
-    return ["java", "-Xmx128m", *options, "-cp", CLASSES, *words]
-
-
-def run(command, timeout=180, **environment):
-    done = subprocess.run(list(map(str, command)), env=dict(os.environ, **environment), capture_output=True, text=True,
-                          timeout=timeout, check=False)
-    return done.returncode, done.stdout, done.stderr
-
-
-def said(output):
-    """What the program counted: "contended 20"."""
-    return dict(line.rsplit(" ", 1) for line in output.splitlines() if re.match(r"[a-z ]+ -?\d+$", line))
-
-
-class InFolder(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="plumb-jvm-"))
-        self.trace = self.folder / "trace"
-        self.addCleanup(shutil.rmtree, self.folder, True)
-
-    def record(self, command, options=("--jvm", "-e", "jvm:*"), **more):
-        return run([PLUMB, "record", *BUFFERS, *options, "-o", self.trace, "--", *command], **more)
-
-    def events(self):
-        """Those of the agent; that nothing was lost is looked at by the way."""
-        summary = json.loads((self.trace / "summary.json").read_text())
-        found = list(babeltrace.events(self.trace))
-        found = [event for event in found if event.name.startswith("jvm:")]
-        self.assertEqual(len(found), summary["events"])
-        for event in found:
-            event.fields["tid"] = event.fields.get("tid", event.fields.get("thread_id", event.fields.get("vtid")))
-        return found
-
-
-def named(events, name):
-    return [event.fields for event in events if event.name == "jvm:" + name]
+from recorded_jvm import (AGENT, JAVA_TOOL_LINE, PLUMB, InFolder, java, named, run, said, setUpModule,  # noqa: E402, F401
+                          tearDownModule)
 
 
 class Recorded(InFolder):
@@ -206,29 +142,8 @@ class Unharmed(InFolder):
 class Attached(InFolder):
     """To a JVM that runs, again and again."""
 
-    def serve(self, *options):
-        server = subprocess.Popen(list(map(str, java("Serves", options=options))), stdin=subprocess.PIPE,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(server.stdout.close)
-        self.addCleanup(server.stderr.close)
-        self.assertEqual(server.stdout.readline(), "ready\n")
-        return server
-
-    def attach(self, server, seconds, *options):
-        shutil.rmtree(self.trace, ignore_errors=True)
-        with subprocess.Popen(list(map(str, [PLUMB, "record", "--jvm", "-p", server.pid, *BUFFERS, *options, "-o", self.trace])),
-                              stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as recorder:
-            time.sleep(seconds)
-            recorder.send_signal(signal.SIGINT)
-            output, errors = recorder.communicate(timeout=60)
-        return recorder.returncode, output, errors
-
-    def finish(self, server):
-        output, errors = server.communicate(timeout=60)
-        self.assertEqual((server.returncode, output, errors), (0, "rounds true\n", ""))
-
     def test_again_and_again(self):
-        server = self.serve()
+        server = self.serve("Serves")
         for i in range(4):
             status, _, errors = self.attach(server, 2)
             self.assertEqual(status, 0, errors)
@@ -245,7 +160,7 @@ class Attached(InFolder):
         self.finish(server)
 
     def test_exceptions_are_said_to_be_missing(self):
-        server = self.serve()
+        server = self.serve("Serves")
         status, _, errors = self.attach(server, 2, "-e", "jvm:*")
         self.assertEqual(status, 0, errors)
         self.assertIn("jvm:exception_*", errors)
@@ -260,7 +175,7 @@ class Attached(InFolder):
             self.assertIsNone(sleeper.poll())
             sleeper.kill()
         for option, expected in (("-Xrs", "SIGQUIT"), ("-XX:+DisableAttachMechanism", "+DisableAttachMechanism")):
-            server = self.serve(option)
+            server = self.serve("Serves", option)
             status, _, errors = self.attach(server, 1)
             self.assertNotEqual(status, 0)
             self.assertIn(expected, errors)
