@@ -1,6 +1,6 @@
 /*
  * plumb contention DIR: which locks of the traced programs are waited for, as a table, the worst first. Needs
- * the events of the pthread probe, plumb record --preload pthread, or those of monitors of the agent for Java, --jvm.
+ * the events of the pthread probe, plumb record --preload pthread, or those of the agent for Java, --jvm.
  */
 #include "cli/command.h"
 #include "cli/losses.h"
@@ -47,9 +47,13 @@ std::string process_text(const LockUse& lock) {
                               : fmt::format("{} {}", escaped(process->name), lock.process_id);
 }
 
+std::string java_name(const LockUse& lock) {
+    return lock.kind == LockKind::synchronizer ? synchronizer_name(lock.class_name) : lock.class_name;
+}
+
 std::string lock_text(const LockUse& lock, Symbols& symbols) {
-    if (lock.kind == LockKind::monitor) {
-        std::string name = fmt::format("{} #{}", escaped(lock.class_name), lock.address);
+    if (is_known_by_waits(lock.kind)) {
+        std::string name = fmt::format("{} #{}", escaped(java_name(lock)), lock.address);
         if (lock.busiest_owner_count != 0)
             name += fmt::format(", held by \"{}\"", escaped(lock.busiest_owner));
         return name;
@@ -68,7 +72,7 @@ void put_table(OutputBuffer& out, const std::vector<LockUse>& locks, Symbols& sy
     for (const LockUse& lock : locks) {
         const auto time = [](double ns) { return duration_text(ns); };
         const auto known = [&](std::string text) {
-            return lock.kind == LockKind::monitor ? std::string("-") : text;
+            return is_known_by_waits(lock.kind) ? std::string("-") : text;
         };
         const double share = ratio(lock.contended_count, lock.acquired_count + lock.in_vain_count);
         out.put(fmt::format(
@@ -82,18 +86,22 @@ void put_table(OutputBuffer& out, const std::vector<LockUse>& locks, Symbols& sy
     }
 }
 
-void put_monitor_json(OutputBuffer& out, const LockUse& lock) {
-    out.put(fmt::format("{{\"kind\":\"monitor\",\"pid\":{},\"monitor\":{},\"name\":{},\"contended\":{},"
+void put_java_json(OutputBuffer& out, const LockUse& lock) {
+    const bool is_monitor = lock.kind == LockKind::monitor;
+    const std::string class_name =
+        is_monitor ? "" : fmt::format("\"class_name\":{},", json_string(lock.class_name));
+    out.put(fmt::format("{{\"kind\":\"{}\",\"pid\":{},\"{}\":{},\"name\":{},{}\"contended\":{},"
                         "\"waited_ns\":{},\"max_waited_ns\":{},\"threads\":{},\"held_by\":{}}}\n",
-                        lock.process_id, lock.address, json_string(lock.class_name), lock.contended_count,
+                        lock_kind_name(lock.kind), lock.process_id, is_monitor ? "monitor" : "blocker",
+                        lock.address, json_string(java_name(lock)), class_name, lock.contended_count,
                         lock.waited_ns, lock.max_waited_ns, lock.thread_count,
                         lock.busiest_owner_count == 0 ? "null" : json_string(lock.busiest_owner)));
 }
 
 void put_json(OutputBuffer& out, const std::vector<LockUse>& locks, Symbols& symbols) {
     for (const LockUse& lock : locks) {
-        if (lock.kind == LockKind::monitor) {
-            put_monitor_json(out, lock);
+        if (is_known_by_waits(lock.kind)) {
+            put_java_json(out, lock);
             continue;
         }
         const std::string caller =
@@ -130,7 +138,7 @@ int run_contention(const ContentionOptions& options) {
     if (!contention.has_lock_events())
         return complain(Error("{} has no events of locks.", options.trace)
                             .hint("Record with `plumb record --preload pthread -o DIR -- COMMAND`; of Java's "
-                                  "monitors with `plumb record --jvm`."));
+                                  "locks with `plumb record --jvm`."));
     std::vector<LockUse> locks = contention.result();
     const std::size_t lock_count = locks.size();
     if (options.limit > 0 && locks.size() > options.limit) locks.resize(options.limit);

@@ -78,6 +78,26 @@ class Recorded(InFolder):
         self.assertIn((CONDITION, 0), told)
         self.assertLessEqual(told, {(CONDITION, 0), (LOCK, 1)})  # the lock of its queue
 
+    def check_answer(self, pairs, count):
+        """plumb contention: the locks, by the names that people know, and nobody who waits for work, a result or a latch."""
+        status, output, errors = run([PLUMB, "contention", "--json", "--limit", "0", self.trace])
+        self.assertEqual((status, errors), (0, ""))
+        locks = {lock["blocker"]: lock for lock in map(json.loads, output.splitlines()) if lock["kind"] == "synchronizer"}
+        for what, name in (("lock", "ReentrantLock"), ("fair", "ReentrantLock (fair)"), ("reader", "ReentrantReadWriteLock"),
+                           ("stamped", "StampedLock"), ("permit", "Semaphore")):
+            rounds = int(count["permits" if what == "permit" else what])
+            waits = [pair for i in range(rounds) for pair in pairs[f"{what}-{i}"]]
+            if what == "reader":
+                waits += [pair for i in range(int(count["writer"])) for pair in pairs[f"writer-{i}"]]
+            begin, waited = waits[0][0], [end["waited_ns"] for _, end in waits]
+            self.assertEqual(locks[begin["blocker"]], {
+                "kind": "synchronizer", "pid": locks[begin["blocker"]]["pid"], "blocker": begin["blocker"], "name": name,
+                "class_name": begin["class_name"], "contended": len(waits), "waited_ns": sum(waited), "max_waited_ns": max(waited),
+                "threads": len(waits), "held_by": "main" if what in ("lock", "fair", "reader") else None})
+        self.assertLessEqual({lock["class_name"] for lock in locks.values()}, {LOCK, FAIR, SHARED, LOCKS + "StampedLock", SEMAPHORE})
+        status, output, errors = run([PLUMB, "contention", "-n", "0", self.trace])
+        self.assertRegex(output, r'(?m)^ +- +20 +- .* - +- +20  synchronizer ReentrantLock #\d+, held by "main" \[java \d+\]$')
+
     def check_all(self, *options):
         bare = run(java("Parks", options=options))
         self.assertEqual((bare[0], bare[2]), (7, ""))
@@ -89,6 +109,7 @@ class Recorded(InFolder):
         self.check_contention(pairs, main, count)
         self.check_times(pairs, count)
         self.check_others(pairs, count)
+        self.check_answer(pairs, count)
         ids = [each["id"] for each in named(events, "park")]
         self.assertEqual(len(set(ids)), len(ids))
         self.assertLessEqual({each["id"] for each in named(events, "parked")}, set(ids))

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 namespace plumb {
 namespace {
@@ -28,9 +29,22 @@ const char* lock_kind_name(LockKind kind) {
         return "spin";
     case LockKind::monitor:
         return "monitor";
+    case LockKind::synchronizer:
+        return "synchronizer";
     default:
         return "mutex";
     }
+}
+
+std::string synchronizer_name(std::string_view class_name) {
+    for (const std::string_view package : {"java.util.concurrent.locks.", "java.util.concurrent."})
+        if (class_name.starts_with(package)) class_name.remove_prefix(package.size());
+    for (const auto& [inner, meaning] : {std::pair<std::string_view, const char*>{"$NonfairSync", ""},
+                                         {"$FairSync", " (fair)"},
+                                         {"$Sync", ""}})
+        if (class_name.ends_with(inner))
+            return std::string(class_name.substr(0, class_name.size() - inner.size())) + meaning;
+    return std::string(class_name);
 }
 
 struct LockContention::Fields : SkipVisitor {
@@ -41,13 +55,14 @@ struct LockContention::Fields : SkipVisitor {
         if (&step == meaning_.caller) caller = value;
         if (&step == meaning_.mode) mode = value;
         if (&step == meaning_.nature) nature = value;
+        if (&step == meaning_.synchronizer) synchronizer = value;
     }
     void text(const Step& step, std::string_view value) {
         if (&step == meaning_.class_name) class_name = value;
         if (&step == meaning_.owner_name) owner_name = value;
     }
     std::string_view class_name, owner_name;
-    uint64_t address = 0, waited_ns = 0, caller = 0, mode = 0, nature = 0;
+    uint64_t address = 0, waited_ns = 0, caller = 0, mode = 0, nature = 0, synchronizer = 0;
 
 private:
     const Meaning& meaning_;
@@ -71,7 +86,7 @@ LockContention::Meaning LockContention::meaning_of(const EventInfo& info) {
     static constexpr std::pair<std::string_view, Action> actions[] = {
         {"init", Action::made},          {"wait", Action::wait},         {"acquired", Action::acquired},
         {"lock_failed", Action::failed}, {"released", Action::released}, {"unlock_failed", Action::refused}};
-    if (info.name.starts_with("jvm:")) return meaning_of_monitors(info);
+    if (info.name.starts_with("jvm:")) return meaning_of_java(info);
     Meaning meaning;
     for (const LockKind kind : {LockKind::mutex, LockKind::rwlock, LockKind::spin}) {
         const std::string lock = lock_kind_name(kind);
@@ -91,17 +106,32 @@ LockContention::Meaning LockContention::meaning_of(const EventInfo& info) {
     return meaning;
 }
 
-LockContention::Meaning LockContention::meaning_of_monitors(const EventInfo& info) {
+LockContention::Meaning LockContention::meaning_of_java(const EventInfo& info) {
+    static constexpr std::tuple<std::string_view, LockKind, Action> events[] = {
+        {"jvm:monitor_contended_enter", LockKind::monitor, Action::wait},
+        {"jvm:monitor_contended_entered", LockKind::monitor, Action::acquired},
+        {"jvm:park", LockKind::synchronizer, Action::wait},
+        {"jvm:parked", LockKind::synchronizer, Action::acquired}};
     Meaning meaning;
-    meaning.kind = LockKind::monitor;
-    meaning.address = find_step(info.fields, "monitor");
+    for (const auto& [name, kind, action] : events) {
+        if (info.name != name) continue;
+        meaning.kind = kind;
+        meaning.action = action;
+    }
+    meaning.address = find_step(info.fields, meaning.kind == LockKind::monitor ? "monitor" : "blocker");
     meaning.waited_ns = find_step(info.fields, "waited_ns");
     meaning.class_name = find_text(info.fields, "class_name");
     meaning.owner_name = find_text(info.fields, "owner_name");
-    if (meaning.address == nullptr) return {};
-    if (info.name == "jvm:monitor_contended_enter") meaning.action = Action::wait;
-    if (info.name == "jvm:monitor_contended_entered") meaning.action = Action::acquired;
-    return meaning;
+    meaning.synchronizer = find_step(info.fields, "synchronizer");
+    return meaning.address == nullptr ? Meaning{} : meaning;
+}
+
+/* Whether what a thread parks for is something that others hold. It is not where it waits for something to happen: in a condition, as
+ * an idle thread of a pool, for a result or a latch. */
+bool LockContention::is_lock(const Meaning& meaning, const Fields& fields) {
+    if (meaning.kind != LockKind::synchronizer) return true;
+    if (fields.class_name == "java.util.concurrent.locks.StampedLock") return true;
+    return fields.synchronizer != 0 && fields.class_name != "java.util.concurrent.CountDownLatch$Sync";
 }
 
 /* A trace without events of waiting has the times alone. */
@@ -120,7 +150,7 @@ void LockContention::acquire(Lock& lock, const Meaning& meaning, const Event& ev
     const bool waited = ends_wait(lock, meaning, thread, fields.waited_ns);
     const auto place = std::lower_bound(lock.threads.begin(), lock.threads.end(), thread);
     if (place == lock.threads.end() || *place != thread) lock.threads.insert(place, thread);
-    if (meaning.kind == LockKind::monitor) return; /* when it is given up is in no event */
+    if (is_known_by_waits(meaning.kind)) return; /* when it is given up is in no event */
     constexpr uint64_t mode_read = 0;
     if (meaning.kind == LockKind::rwlock && fields.mode == mode_read)
         lock.holds.acquire_shared(thread, event.time_ns);
@@ -178,9 +208,11 @@ void LockContention::apply(Lock& lock, const Meaning& meaning, const Event& even
 void LockContention::add(const Event& event) {
     const Meaning& meaning = meanings_[event.info->index];
     if (meaning.action == Action::none) return;
-    ++lock_events_;
     Fields fields(meaning);
-    if (!visit_fields(event, fields)) {
+    const bool is_readable = visit_fields(event, fields);
+    if (is_readable && !is_lock(meaning, fields)) return;
+    ++lock_events_;
+    if (!is_readable) {
         ++unreadable_;
         return;
     }

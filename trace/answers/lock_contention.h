@@ -1,7 +1,7 @@
 /*
  * Which locks of a traced program are waited for: counts, times waited and times held for each mutex,
  * read/write lock and spin lock, from the events of the pthread probe (probes/pthread/events.h), and the waits for each monitor
- * of Java, from those of the agent for Java (probes/jvm/events.h), which tells of no others.
+ * and each lock of java.util.concurrent, from those of the agent for Java (probes/jvm/events.h), which tells of no others.
  *
  * A lock is named by recording, process and address; a lock made where another one was destroyed counts as the same.
  * Times come from the events themselves (waited) and from the time between them (held). A lock was waited for where
@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -23,17 +24,25 @@
 
 namespace plumb {
 
-enum class LockKind : uint8_t { mutex, rwlock, spin, monitor };
-constexpr std::size_t lock_kinds = 4;
+enum class LockKind : uint8_t { mutex, rwlock, spin, monitor, synchronizer };
+constexpr std::size_t lock_kinds = 5;
 const char* lock_kind_name(LockKind kind);
+/* Of Java: of these only waits are known, not how often they were taken, nor how long they were held. */
+constexpr bool is_known_by_waits(LockKind kind) {
+    return kind == LockKind::monitor || kind == LockKind::synchronizer;
+}
+
+/* What people call the lock in which an object of this class waits: "ReentrantLock" of
+ * java.util.concurrent.locks.ReentrantLock$NonfairSync. */
+std::string synchronizer_name(std::string_view class_name);
 
 struct LockUse {
     LockKind kind = LockKind::mutex;
     const TraceNames* names =
         nullptr; /* of the trace that spoke of it last: as long as the reader is there */
     uint32_t process_id = 0;
-    uint64_t address = 0;         /* of a monitor, its number */
-    uint64_t acquired_count = 0;  /* of a monitor, behind a wait */
+    uint64_t address = 0;         /* of what Java has, its number */
+    uint64_t acquired_count = 0;  /* of what Java has, behind a wait */
     uint64_t released_count = 0;  /* and not refused */
     uint64_t contended_count = 0; /* waited for, whether in vain or not */
     uint64_t in_vain_count = 0;   /* a time-out, an error */
@@ -43,9 +52,9 @@ struct LockUse {
     uint64_t thread_count = 0;
     uint64_t busiest_caller = 0; /* the code that waited most often; 0: not known */
     uint64_t busiest_caller_count = 0;
-    std::string class_name; /* of a monitor: its object's */
+    std::string class_name; /* of what Java has: its object's */
     std::string
-        busiest_owner; /* of a monitor: the thread that had it most often when another one began to wait */
+        busiest_owner; /* of what Java has: the thread that had it most often when another one began to wait */
     uint64_t busiest_owner_count = 0;
 };
 
@@ -76,6 +85,7 @@ private:
         const Step* nature = nullptr;
         const Step* class_name = nullptr;
         const Step* owner_name = nullptr;
+        const Step* synchronizer = nullptr;
     };
     struct Lock {
         LockUse use;
@@ -100,7 +110,8 @@ private:
 
     struct Fields;
     static Meaning meaning_of(const EventInfo& info);
-    static Meaning meaning_of_monitors(const EventInfo& info);
+    static Meaning meaning_of_java(const EventInfo& info);
+    static bool is_lock(const Meaning& meaning, const Fields& fields);
     static void wait(Lock& lock, const Meaning& meaning, uint32_t thread_id, const Fields& fields);
     static bool ends_wait(Lock& lock, const Meaning& meaning, uint32_t thread_id, uint64_t waited_ns);
     static void acquire(Lock& lock, const Meaning& meaning, const Event& event, const Fields& fields);
