@@ -54,6 +54,7 @@ void add_progress(DrainProgress& to, const DrainProgress& from) {
 void add_totals(DrainTotals& to, const DrainTotals& from) {
     add_progress(to.progress, from.progress);
     to.packets += from.packets;
+    to.kernel_events_read += from.kernel_events_read;
     add_counts(to.events, from.events);
     std::stable_sort(to.events.begin(), to.events.end(),
                      [](const NamedCount& a, const NamedCount& b) { return a.count > b.count; });
@@ -87,6 +88,8 @@ DrainTotals totals_since(const DrainTotals& before, const DrainTotals& now) {
     DrainTotals since = now;
     since.progress.events = grown(before.progress.events, now.progress.events);
     since.progress.events_discarded = grown(before.progress.events_discarded, now.progress.events_discarded);
+    since.progress.events_not_written =
+        grown(before.progress.events_not_written, now.progress.events_not_written);
     since.progress.subbufs_lost = grown(before.progress.subbufs_lost, now.progress.subbufs_lost);
     since.progress.bytes = grown(before.progress.bytes, now.progress.bytes);
     since.packets = grown(before.packets, now.packets);

@@ -80,6 +80,7 @@ struct KernelEvent {
     /* Of a system call. */
     std::vector<TextArgument> told_texts; /* fields that are told beside the event */
     std::uint16_t call_offset = 0;        /* of its number, four bytes */
+    bool has_filter = false;              /* the kernel's: not each one that happens is recorded */
 };
 
 /* Of Plumb's own: a string of a system call that could not be read where the call began, told where it returned. */

@@ -166,6 +166,7 @@ Status KernelSession::select(const std::vector<KernelSelector>& selectors) {
     }
     std::erase_if(events_, is_excluded);
     if (events_.empty()) return Error("No event of the kernel is left to record.");
+    note_filters();
     choose_ours();
     return tell_texts();
 }

@@ -192,6 +192,7 @@ private:
     Result<KernelEvent*> known(const std::string& system, const std::string& name);
     /* With the selector's filter, on those of them that have its fields. */
     Status switch_on(const std::vector<TracefsEvent>& events, const KernelSelector& selector);
+    void note_filters();
     Status take_filter(const KernelEvent& event, const std::string& filter, std::string& lacking);
     Status enable(const KernelEvent& event);
     /* What a pattern beginning with "kprobe:", "uprobe:" and the like asks for. */
@@ -258,6 +259,11 @@ private:
     std::vector<ProbePlace> made_probes_; /* with the names that they have got */
     /* By "system/name", of events that are on: any of them is enough; none: each event passes. */
     std::map<std::string, std::vector<std::string>> filters_;
+    struct Unfiltered {
+        std::string selector; /* with its filter */
+        std::vector<TracefsEvent> events;
+    };
+    std::vector<Unfiltered> unfiltered_; /* events that do not have the fields of the filter */
     std::vector<std::uint32_t> cpus_;
     std::map<std::uint32_t, KernelCounts> counted_before_;      /* by CPU */
     mutable std::map<std::uint32_t, KernelCounts> last_counts_; /* the same */

@@ -134,6 +134,7 @@ Status KernelSession::know_events() {
         const auto filter = read_small_file(path("events/" + name + "/filter"));
         event->is_ours =
             filter && (filter->starts_with(filter_of_ours) || is_for_texts_alone(*event, *filter));
+        event->has_filter = filter && !filter->starts_with("none") && !event->is_ours;
         events_.push_back(std::move(*event));
     }
     name_probes();

@@ -80,6 +80,25 @@ Status KernelSession::take_filter(const KernelEvent& event, const std::string& f
     return ok();
 }
 
+/* Of the events that were chosen in the end: what has a filter, and what has none though one was asked for. */
+void KernelSession::note_filters() {
+    for (KernelEvent& event : events_) {
+        const auto filters = filters_.find(event.system + "/" + event.raw_name);
+        event.has_filter = filters != filters_.end() && !filters->second.empty();
+    }
+    for (Unfiltered& each : std::exchange(unfiltered_, {})) {
+        std::erase_if(each.events, [&](const TracefsEvent& event) {
+            return std::none_of(events_.begin(), events_.end(), [&](const KernelEvent& chosen) {
+                return chosen.system == event.system && chosen.raw_name == event.name;
+            });
+        });
+        if (each.events.empty()) continue;
+        notes_.push_back(
+            fmt::format("{}: recorded without the filter, since not all of its fields are there: {}.",
+                        each.selector, some_of(each.events)));
+    }
+}
+
 Status KernelSession::switch_on(const std::vector<TracefsEvent>& events, const KernelSelector& selector) {
     std::vector<TracefsEvent> without;
     std::string first_lack;
@@ -100,9 +119,7 @@ Status KernelSession::switch_on(const std::vector<TracefsEvent>& events, const K
         if (without.size() == events.size())
             return Error("None of the events that {} matches has the fields of the filter. {}", selector.text,
                          first_lack);
-        notes_.push_back(
-            fmt::format("{} if {}: recorded without the filter, since not all of its fields are there: {}.",
-                        selector.text, selector.filter, some_of(without)));
+        unfiltered_.push_back({fmt::format("{} if {}", selector.text, selector.filter), without});
     }
     for (const TracefsEvent& each : without) {
         std::vector<std::string>& filters = filters_[each.system + "/" + each.name];

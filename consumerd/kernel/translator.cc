@@ -213,6 +213,20 @@ void Translator::add(const RawEvent& raw, uint16_t id, uint32_t thread_id, std::
     to.last_end_ = static_cast<size_t>(end - to.bytes_.data());
 }
 
+static uint64_t cpu_and_thread(uint32_t cpu, uint32_t thread_id) {
+    return uint64_t{cpu} << 32 | thread_id;
+}
+
+/* A program tells of all calls, and the kernel's filter leaves the events of some out: what is told late is of the call that was told of
+ * last, which has an event or not. Where the thread has been moved to another CPU meanwhile that is not known, and its string stays
+ * unread. */
+bool Translator::is_left_out(const KernelEvent& event, const TranslatedRecords& to, uint32_t thread_id,
+                             uint32_t call) const {
+    if (!event.has_filter) return false;
+    const auto found = filtered_calls_.find(cpu_and_thread(to.cpu_, thread_id));
+    return found == filtered_calls_.end() || found->second != call;
+}
+
 /* What is told of a call stands before it. */
 void Translator::translate_call(const KernelEvent& event, const RawEvent& raw, uint32_t thread_id,
                                 TranslatedRecords& to) {
@@ -220,6 +234,9 @@ void Translator::translate_call(const KernelEvent& event, const RawEvent& raw, u
     if (raw.data.size() >= event.call_offset + sizeof(call))
         std::memcpy(&call, raw.data.data() + event.call_offset, sizeof(call));
     const TextsOfCall texts = texts_.take(to.cpu_, thread_id, call, raw.timestamp);
+    constexpr size_t threads_max = 65'536; /* most have ended since */
+    if (filtered_calls_.size() >= threads_max) filtered_calls_.clear();
+    if (event.has_filter) filtered_calls_[cpu_and_thread(to.cpu_, thread_id)] = call;
     const size_t room = payload_room(event, raw.data.size(), &texts);
     std::byte* const start = to.make_room(PLUMB_RECORD_HEADER_BYTES + room);
     add(raw, event.id, thread_id, start,
@@ -237,6 +254,7 @@ bool Translator::take_told_text(const RawEvent& raw, uint32_t thread_id, bool is
     if (is_own_call) return true;
     if (!told->tag.is_late) {
         texts_.add(to.cpu_, thread_id, *told, raw.timestamp);
+        filtered_calls_.erase(cpu_and_thread(to.cpu_, thread_id)); /* the next one begins */
         return true;
     }
     const bool is_whole = late_texts_.add(to.cpu_, thread_id, *told, raw.timestamp).is_whole(told->tag.index);
@@ -254,6 +272,7 @@ void Translator::add_late_text(const RawEvent& raw, uint32_t thread_id, const Te
     const auto argument = std::find_if(event.told_texts.begin(), event.told_texts.end(),
                                        [&](const TextArgument& each) { return each.index == tag.index; });
     if (argument == event.told_texts.end()) return;
+    if (is_left_out(event, to, thread_id, tag.call)) return;
     const std::string_view parts[] = {std::string_view(event.raw_name).substr(told_prefix.size()),
                                       argument->name, texts.text(tag.index)};
     size_t room = PLUMB_RECORD_HEADER_BYTES;

@@ -21,6 +21,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -119,6 +120,8 @@ private:
     void translate_call(const KernelEvent& event, const RawEvent& raw, uint32_t thread_id,
                         TranslatedRecords& to);
     bool take_told_text(const RawEvent& raw, uint32_t thread_id, bool is_own_call, TranslatedRecords& to);
+    bool is_left_out(const KernelEvent& event, const TranslatedRecords& to, uint32_t thread_id,
+                     uint32_t call) const;
     void add_late_text(const RawEvent& raw, uint32_t thread_id, const TextTag& tag, TranslatedRecords& to);
     void add(const RawEvent& raw, uint16_t id, uint32_t thread_id, std::byte* start, const std::byte* end,
              TranslatedRecords& to);
@@ -140,6 +143,8 @@ private:
     std::string texts_marker_;
     std::map<uint32_t, const KernelEvent*> calls_with_texts_; /* by their number */
     TextsOfThreads texts_, late_texts_;
+    /* By CPU and thread: the call that it is in, if that has a filter and is in the trace. */
+    std::unordered_map<uint64_t, uint32_t> filtered_calls_;
     std::vector<std::byte> scratch_;
     std::vector<ThreadNote> notes_;
     uint64_t seen_events_ = 0;

@@ -140,8 +140,71 @@ for i in range(200000): os.access("/nowhere", 0)
 """
 
 
+# A pointer that leads nowhere, of a call that is wanted; a page that is not in memory, of one that is not; and of one that is.
+FILTERED = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static void open_fresh(const char* name, int directory) {
+    int file = memfd_create("names", 0);
+    if (write(file, name, strlen(name) + 1) < 0) abort();
+    char* text = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    syscall(SYS_openat, directory, text, O_RDONLY, 0);
+    munmap(text, 4096);
+}
+int main(void) {
+    char name[32];
+    for (int i = 0; i < 20; i++) {
+        syscall(SYS_openat, 5000, (char*)8, O_RDONLY, 0);
+        sprintf(name, "left-out-%d", i);
+        open_fresh(name, 6000);
+        sprintf(name, "wanted-%d", i);
+        open_fresh(name, 5000);
+    }
+    return 0;
+}
+"""
+
+EXEC_IN_THREAD = """
+import os, threading, time
+def begin():
+    os.execv("/bin/true", ["true", "in a thread"])
+thread = threading.Thread(target=begin)
+thread.start()
+thread.join()
+time.sleep(60)
+"""
+
+
 class Texts(SyscallRecording, TracedProgramTest):
     PROGRAM = PROGRAM
+
+    def test_what_a_filter_leaves_out_is_not_told_late_either(self):
+        program = compile_traced(FILTERED, self.folder / "filtered")
+        self.record("-k", "syscalls:sys_enter_openat if dfd == 5000", command=[program])
+        told, seen = [], 0
+        for event in self.view():
+            if event["event"] == "syscall_late_text":
+                told.append(event["fields"]["text"])
+            else:
+                seen += 1
+        self.assertEqual(seen, 40)
+        self.assertEqual([text for text in told if not text.startswith("wanted-")], [])
+        self.assertGreater(len(told), 10)  # but where the thread was moved to another processor in the middle
+
+    def test_exec_in_a_thread_is_one_call(self):
+        """It comes back as the process's first thread, in whatever call that one was."""
+        self.record("-k", "syscalls:*", command=["/usr/bin/python3", "-c", EXEC_IN_THREAD])
+        shown = subprocess.run([PLUMB, "view", "--pairs", self.trace], capture_output=True, text=True, timeout=60, check=True).stdout
+        [line] = [line for line in shown.splitlines() if '"in a thread"' in line]
+        self.assertRegex(line, r" execve: .* -> { ret = 0 } after 0\.\d+$")
+        self.assertNotIn("syscall_exit_execve", shown)
 
     def names_of_program(self, *arguments):
         """What it gives open() and rename(), as the entries of these calls have it, and behind it what was told late."""

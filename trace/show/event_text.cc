@@ -309,6 +309,18 @@ private:
         LateTexts late;
     };
 
+    using ThreadKey = std::pair<uint32_t, uint32_t>; /* recording, thread */
+
+    /* A thread that calls exec() gets its process's number by it: the call returns to another thread than it came from. */
+    std::map<ThreadKey, OpenCall>::iterator exec_of_another_thread(const Event& exit) {
+        return std::find_if(entries_.begin(), entries_.end(), [&](const auto& each) {
+            const auto& [thread, call] = each;
+            if (thread.first != reader_.recording_of(exit) || !is_exec(call)) return false;
+            const ThreadRecord* const caller = reader_.thread_of(call.entry, thread_cache_);
+            return caller != nullptr && caller->process_id == exit.thread_id;
+        });
+    }
+
     /* What is a part of a pair's line; false: it has a line of its own. */
     bool take_call(const Event& event, const EventPieces& pieces) {
         if (pieces.is_entry) {
@@ -318,7 +330,12 @@ private:
             entries_.insert_or_assign(thread, OpenCall{event, {}});
             return true;
         }
-        const auto entry = entries_.find({reader_.recording_of(event), event.thread_id});
+        auto entry = entries_.find({reader_.recording_of(event), event.thread_id});
+        if (pieces.ends_exec && (entry == entries_.end() || !is_exec(entry->second)))
+            if (const auto of_thread = exec_of_another_thread(event); of_thread != entries_.end()) {
+                drop_call(event); /* who had the number until then has ended */
+                entry = of_thread;
+            }
         if (entry == entries_.end()) return false;
         if (pieces.is_late_text) return entry->second.late.add(event, call_of(entry->second.entry));
         const EventPieces& begun = events_[entry->second.entry.info->index];
@@ -332,6 +349,8 @@ private:
         entries_.erase(entry);
         return true;
     }
+
+    bool is_exec(const OpenCall& call) const { return call_of(call.entry).starts_with("execve"); }
 
     static constexpr std::string_view entry_start = "syscall_entry_", exit_start = "syscall_exit_";
     using RecordedCall = std::pair<uint32_t, std::string>; /* recording, name of the call */
@@ -490,8 +509,7 @@ private:
     uint64_t lines_max_;
     std::vector<StreamLossPlaces> losses_; /* with pairs */
     int64_t newest_ns_ = 0;
-    using ThreadKey = std::pair<uint32_t, uint32_t>; /* recording, thread */
-    std::map<ThreadKey, OpenCall> entries_;          /* of system calls that have not returned */
+    std::map<ThreadKey, OpenCall> entries_; /* of system calls that have not returned */
     StackFrames frames_;
     TimeFormat time_;
     std::vector<EventPieces> events_;
