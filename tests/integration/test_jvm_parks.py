@@ -187,12 +187,14 @@ class Attached(InFolder):
 
     def check_one(self, events):
         names = {each["os_thread_id"]: each["name"] for each in named(events, "thread_running")}
-        told = collections.defaultdict(set)
+        told, owners = collections.defaultdict(set), set()
         for each in named(events, "park"):
             told[names.get(each["tid"])].add(each["class_name"])
             if each["owner_os_thread_id"]:
                 self.assertEqual(each["owner_name"], names[each["owner_os_thread_id"]])
                 self.assertNotEqual(each["owner_os_thread_id"], each["tid"])
+                owners.add(each["owner_name"])
+        self.assertTrue(owners & {f"contends-{i}" for i in range(4)}, owners)
         for i in range(4):
             self.assertIn(LOCK, told[f"contends-{i}"])
         self.assertIn(LATCH, told["interrupted"])
