@@ -3,7 +3,8 @@
  *
  * What always holds:
  *  - The JVM runs on whatever goes wrong here: nothing is printed, no failure is returned to it.
- *  - No method of Java is called from an event, and none of the program's at all. Fields of java.lang.Thread and Throwable are read as they are.
+ *  - No method of the program's is called; of the JDK's only Class.forName(), where events are asked for or given back
+ *    (as_jdk.c). Fields of objects are read as they are.
  *  - No lock of ours is held over a call into the JVM, but for one that others wait for a limited time only (numbers.c):
  *    such a call may stop for a safepoint, or for a debugger.
  *  - A callback does nothing for an event that is off but one load.

@@ -30,20 +30,20 @@ static void do_work(JNIEnv* jni) {
     work->run(jni, work->argument);
 }
 
-static jsize JNICALL utf_length(JNIEnv* jni, jstring text) {
+static jsize JNICALL name_utf_length(JNIEnv* jni, jstring text) {
     do_work(jni);
     return (*jni)->GetStringUTFLength(jni, text);
 }
 
-static jsize JNICALL length(JNIEnv* jni, jstring text) {
+static jsize JNICALL name_length(JNIEnv* jni, jstring text) {
     do_work(jni);
     return (*jni)->GetStringLength(jni, text);
 }
 
 static void call_with(JNIEnv* jni, jniNativeInterface* functions, jclass class, jmethodID method,
                       jstring name, struct jdk_work* work) {
-    functions->GetStringUTFLength = utf_length;
-    functions->GetStringLength = length;
+    functions->GetStringUTFLength = name_utf_length;
+    functions->GetStringLength = name_length;
     work->functions = *jni;
     open_work = work;
     *jni = functions;

@@ -12,8 +12,8 @@ static jfieldID blocker_field; /* NULL: not known */
 static jfieldID owner_field;   /* likewise, before the first synchronizer was seen */
 
 /* Never given back: a thread that waits holds one. There is one for each class that was waited for. */
-enum { bucket_count = 256 };
-static struct plumb_blocker_class* class_buckets[bucket_count];
+enum { class_bucket_count = 256 };
+static struct plumb_blocker_class* class_buckets[class_bucket_count];
 
 void plumb_blockers_prepare(JNIEnv* jni, jclass thread_class) {
     const jfieldID field = (*jni)->GetFieldID(jni, thread_class, "parkBlocker", "Ljava/lang/Object;");
@@ -45,7 +45,7 @@ static bool extends_synchronizer(JNIEnv* jni, jclass class) {
 
 static const struct plumb_blocker_class* find_class(uint64_t number) {
     const struct plumb_blocker_class* known =
-        __atomic_load_n(&class_buckets[number % bucket_count], __ATOMIC_ACQUIRE);
+        __atomic_load_n(&class_buckets[number % class_bucket_count], __ATOMIC_ACQUIRE);
     while (known && known->number != number)
         known = known->next;
     return known;
@@ -60,7 +60,7 @@ static const struct plumb_blocker_class* add_class(JNIEnv* jni, jclass class, ui
         known->is_synchronizer = extends_synchronizer(jni, class);
         known->name_bytes = name.text.bytes;
         if (name.text.bytes != 0) memcpy(known->name, name.text.at, name.text.bytes);
-        struct plumb_blocker_class** const bucket = &class_buckets[number % bucket_count];
+        struct plumb_blocker_class** const bucket = &class_buckets[number % class_bucket_count];
         known->next = __atomic_load_n(bucket, __ATOMIC_RELAXED);
         while (!__atomic_compare_exchange_n(bucket, &known->next, known, false, __ATOMIC_RELEASE,
                                             __ATOMIC_RELAXED)) {

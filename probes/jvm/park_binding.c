@@ -9,7 +9,6 @@
 #include "agent.h"
 
 #include <string.h>
-#include <time.h>
 
 plumb_park_function plumb_jvm_park;
 
@@ -40,7 +39,7 @@ static void find_jvm_park(JNIEnv* jni, jclass class) {
     (*jvmti)->Deallocate(jvmti, (unsigned char*)functions);
 }
 
-static void find(JNIEnv* jni, void* unused) {
+static void find_park(JNIEnv* jni, void* unused) {
     (void)unused;
     const jclass class = (*jni)->FindClass(jni, "jdk/internal/misc/Unsafe");
     if (plumb_threw(jni) || !class) return;
@@ -54,7 +53,7 @@ struct binding {
     bool is_done;
 };
 
-static void bind(JNIEnv* jni, void* argument) {
+static void bind_as_jdk(JNIEnv* jni, void* argument) {
     static char name[] = "park", type[] = "(ZJ)V";
     struct binding* const binding = argument;
     const JNINativeMethod method = {name, type, (void*)(uintptr_t)binding->function};
@@ -65,8 +64,8 @@ static void bind(JNIEnv* jni, void* argument) {
 bool plumb_bind_park(JNIEnv* jni, plumb_park_function function) {
     struct binding binding = {function, false};
     if (!any_class) return false;
-    if (!unsafe_class) plumb_do_as_jdk(jni, any_class, find, NULL);
-    return unsafe_class && plumb_do_as_jdk(jni, any_class, bind, &binding) && binding.is_done;
+    if (!unsafe_class) plumb_do_as_jdk(jni, any_class, find_park, NULL);
+    return unsafe_class && plumb_do_as_jdk(jni, any_class, bind_as_jdk, &binding) && binding.is_done;
 }
 
 void plumb_park_binding_prepare(JNIEnv* jni, jclass thread_class) {

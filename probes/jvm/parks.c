@@ -33,7 +33,7 @@ struct begun_park {
     struct plumb_blocker blocker;
 };
 
-static void begin(JNIEnv* jni, bool is_absolute, jlong time, struct begun_park* begun) {
+static void begin_park(JNIEnv* jni, bool is_absolute, jlong time, struct begun_park* begun) {
     begun->id = plumb_next_id();
     begun->timeout_ns = is_absolute ? left_until_ms(time) : time;
     plumb_blocker_of_this_thread(jni, &begun->blocker);
@@ -51,7 +51,7 @@ static bool has_timed_out(bool is_absolute, jlong time, uint64_t waited_ns) {
     return time > 0 && waited_ns >= (uint64_t)time;
 }
 
-static void end(bool is_absolute, jlong time, const struct begun_park* begun) {
+static void end_park(bool is_absolute, jlong time, const struct begun_park* begun) {
     const uint64_t now_ns = plumb_monotonic_ns();
     const uint64_t waited_ns =
         begun->began_ns != 0 && now_ns > begun->began_ns ? now_ns - begun->began_ns : 0;
@@ -73,9 +73,9 @@ static void JNICALL park(JNIEnv* jni, jobject unsafe, jboolean is_absolute, jlon
         return;
     }
     struct begun_park begun;
-    begin(jni, is_absolute != JNI_FALSE, time, &begun);
+    begin_park(jni, is_absolute != JNI_FALSE, time, &begun);
     plumb_jvm_park(jni, unsafe, is_absolute, time);
-    end(is_absolute != JNI_FALSE, time, &begun);
+    end_park(is_absolute != JNI_FALSE, time, &begun);
 }
 
 /* Another address for the same. */
@@ -92,7 +92,8 @@ bool plumb_parks_begin(JNIEnv* jni) {
     if (!plumb_bind_park(jni, first_park)) return false;
     nanosleep(&stub_time, NULL);
     __atomic_store_n(&parks_are_bound, true, __ATOMIC_RELAXED);
-    return plumb_bind_park(jni, park);
+    plumb_bind_park(jni, park);
+    return true;
 }
 
 void plumb_parks_end(JNIEnv* jni) {
