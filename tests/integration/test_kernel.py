@@ -276,7 +276,7 @@ class Kernel(TracedProgramTest):
         self.assertEqual((done.returncode, summary["complete"]), (1, False))
         self.assertIn("Events of the kernel that the recorder had not written are missing", summary["problems"][0])
         self.assertEqual(summary["events_by_name"], {"sandwich:before": 2000, "sandwich:after": 2000})
-        self.assertIn("No killed recorder", subprocess.run([PLUMB, "extract"], capture_output=True, text=True,
+        self.assertIn("No recorder has left anything", subprocess.run([PLUMB, "extract"], capture_output=True, text=True,
                                                            check=False).stderr)
 
     def test_events_of_the_kernel_that_were_not_extracted_stay_for_the_next_try(self):
