@@ -22,7 +22,7 @@ uint32_t frame_count;
 using Walk = uint32_t();
 
 uint32_t by_plumb() {
-    return plumb::context::walk_stack(nullptr, frames, frames_max).count;
+    return plumb::context::walk_stack(nullptr, 0, frames, frames_max).count;
 }
 
 int (*unw_backtrace)(void**, int);

@@ -62,6 +62,9 @@ const std::vector<std::string>& StackFrames::of(const Event& event, const StackS
 }
 
 std::string_view function_of_frame(std::string_view frame) {
+    const std::size_t behind = frame.find_last_not_of("0123456789");
+    if (behind != std::string_view::npos && behind + 1 < frame.size() && frame[behind] == ':')
+        return frame.substr(0, behind);
     return frame.substr(0, frame.rfind("+0x"));
 }
 

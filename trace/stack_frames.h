@@ -37,7 +37,7 @@ private:
 class StackFrames {
 public:
     explicit StackFrames(const TraceReader& reader) : reader_(reader) {}
-    /* "main+0x12", as symbols.h has names: of each address, which is behind a call. Until the next call. */
+    /* "main+0x12", "shop.Cart.lock:214", as symbols.h has names: of each address, which is behind a call. Until the next call. */
     const std::vector<std::string>& of(const Event& event, const StackStep& step);
 
 private:
@@ -54,7 +54,7 @@ private:
     std::vector<std::string> frames_;
 };
 
-/* The function alone: without "+0x12". */
+/* The function alone: without "+0x12", or ":214". */
 std::string_view function_of_frame(std::string_view frame);
 
 } // namespace plumb

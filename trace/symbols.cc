@@ -1,6 +1,7 @@
 #include "trace/symbols.h"
 
 #include "base/demangle.h"
+#include "trace/ctf/frame_name.h"
 #include "trace/debug_file.h"
 
 #include <algorithm>
@@ -75,6 +76,14 @@ const ObjectRecord* Symbols::find_object(const TraceNames& names, uint32_t proce
         process_id = child->parent_process_id;
     }
     return nullptr;
+}
+
+std::string Symbols::name_behind(const TraceNames& names, uint32_t process_id, uint64_t return_address) {
+    if (!is_frame_name(return_address)) return name_at(names, process_id, return_address - 1, 1);
+    const std::string& function = names.function_named(return_address);
+    const uint32_t line = line_of_frame_name(return_address);
+    if (function.empty()) return fmt::format("0x{:x}", return_address);
+    return line == 0 ? function : fmt::format("{}:{}", function, line);
 }
 
 std::string Symbols::name_at(const TraceNames& names, uint32_t process_id, uint64_t address,

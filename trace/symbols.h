@@ -6,6 +6,7 @@
  *   in a symbol             cache_lock, cache_lock+0x8, shop::Cart::lock
  *   in a nameless function  memcached:fn_12f0+0x72, which begins at 0x12f0 in the file
  *   in an object            memcached+0x1234
+ *   in made code            shop.Cart.lock:214: the line, where it is known
  *   elsewhere               0x7f0012345678 (heap, stack)
  */
 #ifndef PLUMB_TRACE_SYMBOLS_H
@@ -51,10 +52,9 @@ public:
     std::string name_at(const TraceNames& names, uint32_t process_id, uint64_t address) {
         return name_at(names, process_id, address, 0);
     }
-    /* Of an address that something returns to: in the function that has called it, also where that is its last instruction. */
-    std::string name_behind(const TraceNames& names, uint32_t process_id, uint64_t return_address) {
-        return name_at(names, process_id, return_address - 1, 1);
-    }
+    /* Of an address that something returns to: in the function that has called it, also where that is its last instruction. And of
+     * what stands in its place in made code. */
+    std::string name_behind(const TraceNames& names, uint32_t process_id, uint64_t return_address);
 
 private:
     std::string name_at(const TraceNames& names, uint32_t process_id, uint64_t address, uint64_t behind);

@@ -1,5 +1,7 @@
 #include "trace/trace_names.h"
 
+#include "trace/ctf/frame_name.h"
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -67,6 +69,10 @@ void TraceNames::add(const Event& event) {
             {event.time_ns, fields.thread_id, fields.process_id, std::string(fields.name)});
         break;
     default:
+        if (is_frame_name(fields.base)) {
+            functions_.try_emplace(fields.base, fields.path);
+            break;
+        }
         objects_.push_back({event.time_ns, fields.process_id, fields.base, fields.size_bytes,
                             std::string(fields.build_id), std::string(fields.path)});
         break;
@@ -127,6 +133,12 @@ void TraceNames::finish(uint32_t first_number) {
     for (auto& [id, records] : threads_)
         for (ThreadRecord& record : records)
             record.number = next_number_++;
+}
+
+const std::string& TraceNames::function_named(uint64_t frame) const {
+    static const std::string none;
+    const auto found = functions_.find(function_of_frame_name(frame));
+    return found == functions_.end() ? none : found->second;
 }
 
 ThreadSpan TraceNames::find_thread(uint32_t thread_id, int64_t time_ns) const {

@@ -71,6 +71,8 @@ public:
     /* From one exec() to the next, as far as they can be told apart: by what was run. */
     ProcessImage find_image(uint32_t process_id, int64_t time_ns) const;
     const std::deque<ObjectRecord>& objects() const { return objects_; }
+    /* Of a function in made code (trace/ctf/frame_name.h); empty: it was not told. */
+    const std::string& function_named(uint64_t frame) const;
     /* Behind the last one. */
     uint32_t next_number() const { return next_number_; }
 
@@ -81,6 +83,7 @@ private:
     std::unordered_map<uint32_t, std::vector<ThreadRecord>> threads_; /* by thread id; in time order */
     std::unordered_map<uint32_t, std::vector<ProcessRecord>> processes_;
     std::deque<ObjectRecord> objects_;
+    std::unordered_map<uint64_t, std::string> functions_;
     /* Thread and process of those who wrote process entries: a main thread may have no entry of its own. */
     std::vector<ThreadRecord> main_threads_;
     uint32_t next_number_ = 0;

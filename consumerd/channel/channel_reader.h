@@ -19,6 +19,7 @@
 #include "consumerd/event/channel_event.h"
 
 #include <plumb/abi/channel.h>
+#include <plumb/abi/frame_name.h>
 
 #include <array>
 #include <cstddef>
@@ -68,6 +69,9 @@ struct ChannelEntry {
     std::vector<uint8_t> build_id; /* object */
     uint32_t slot;                 /* where it stands in the channel */
     uint64_t slot_value;           /* 0: it does not */
+
+    /* And not the name of a function in made code. */
+    bool is_loaded_object() const { return type == PLUMB_ENTRY_OBJECT && !PLUMB_IS_FRAME_NAME(base); }
 };
 
 struct ReaderOptions {

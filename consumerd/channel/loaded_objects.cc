@@ -66,7 +66,7 @@ void LoadedObjects::forget_unmapped(Process& process, const std::vector<MappedFi
 
 void LoadedObjects::note(const ChannelEntry& entry, uint64_t boottime_ns) {
     if (processes_.size() >= processes_max && !processes_.contains(entry.process_id)) return;
-    if (entry.type == PLUMB_ENTRY_OBJECT) {
+    if (entry.is_loaded_object()) {
         auto place = processes_.find(entry.process_id);
         if (place == processes_.end())
             place = processes_.emplace(entry.process_id, Process{0, 0, boottime_ns, no_objects()}).first;

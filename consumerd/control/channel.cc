@@ -20,6 +20,10 @@ namespace plumb {
 
 namespace {
 
+/* Besides, where call stacks are recorded: for some 8,000 names of functions in made code (<plumb/abi/frame_name.h>), which is what
+ * the usual slots of entries have room for. */
+constexpr std::uint64_t heap_bytes_of_names = 4 * 1024 * 1024;
+
 constexpr std::uint64_t page_bytes = 4096;
 
 std::uint64_t round_to_page(std::uint64_t bytes) {
@@ -235,9 +239,11 @@ Result<ChannelLayout> lay_out_channel(const ChannelConfig& config) {
     if (layout.ring_bytes > PLUMB_RINGS_BYTES_MAX / rings)
         return Error("{} rings of {} sub-buffers of {} bytes are more than 1 TiB.", rings,
                      config.subbuf_count, config.subbuf_bytes);
-    layout.heap_bytes = config.heap_bytes != 0 ? config.heap_bytes
-                                               : std::clamp(rings * layout.ring_bytes / 8,
-                                                            usual_heap_bytes_min, usual_heap_bytes_max);
+    layout.heap_bytes =
+        config.heap_bytes != 0
+            ? config.heap_bytes
+            : std::clamp(rings * layout.ring_bytes / 8, usual_heap_bytes_min, usual_heap_bytes_max) +
+                  ((config.context & PLUMB_CONTEXT_CALLSTACK) != 0 ? heap_bytes_of_names : 0);
     layout.event_slots_offset = PLUMB_CHANNEL_HEADER_BYTES;
     layout.entry_slots_offset =
         round_to_page(layout.event_slots_offset + std::uint64_t{8} * config.event_slots);

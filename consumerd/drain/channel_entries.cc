@@ -213,7 +213,7 @@ void ChannelEntries::note_entry(const ChannelEntry& entry) {
 }
 
 void ChannelEntries::note_writer(const ChannelEntry& entry) {
-    objects_ += entry.type == PLUMB_ENTRY_OBJECT ? 1 : 0;
+    objects_ += entry.is_loaded_object() ? 1 : 0;
     count(seen_writers_, entry, boottime_of(entry.timestamp));
 }
 
@@ -228,7 +228,7 @@ void ChannelEntries::note_written(const std::vector<ChannelEntry>& entries) {
     as_memory_allows([&] {
         for (const ChannelEntry& entry : entries) {
             known_entries_->note(entry);
-            chunk_objects_ += entry.type == PLUMB_ENTRY_OBJECT ? 1 : 0;
+            chunk_objects_ += entry.is_loaded_object() ? 1 : 0;
             count(chunk_writers_, entry, boottime_of(entry.timestamp));
         }
     });
@@ -256,7 +256,7 @@ Status ChannelEntries::begin_chunk(Sink& sink, uint64_t since) {
     chunk_objects_ = 0;
     std::vector<ChannelEntry> entries = known_entries_->at(since);
     for (const ChannelEntry& entry : entries) {
-        chunk_objects_ += entry.type == PLUMB_ENTRY_OBJECT ? 1 : 0;
+        chunk_objects_ += entry.is_loaded_object() ? 1 : 0;
         count(chunk_writers_, entry, boottime_of(entry.timestamp));
     }
     return entries.empty() ? ok() : sink.write_entries(entries);

@@ -15,6 +15,9 @@
 
 #include "../runtime.h"
 #include "cfi.h"
+#include "frame_names.h"
+
+#include <plumb/made_code.h>
 
 #include <dlfcn.h>
 #include <features.h>
@@ -25,6 +28,8 @@ extern "C" int _dl_find_object(void* address, dl_find_object* result) noexcept _
 #endif
 
 namespace plumb::context {
+
+constinit plumb_made_code* first_made_code = nullptr;
 
 #if defined(PLUMB_WALKS_STACKS)
 
@@ -75,14 +80,14 @@ private:
     }
     bool has(uint64_t address, uint32_t bytes) {
         if (stack_.has(address, bytes)) return true;
-        if (address + bytes < address) return false;
+        if (address < page_bytes || address + bytes < address) return false; // 0 is no page that is known
         for (uint64_t page = address & page_mask; page < address + bytes; page += page_bytes)
             if (!stack_.has(page, page_bytes) && pages_[place_of(page)] != page && !learn(page)) return false;
         return true;
     }
     bool learn(uint64_t page) {
         const Permit permit;
-        if (page == 0 || !permit.given() || !may_ask_for_pages || !is_page_there(page)) return false;
+        if (!permit.given() || !may_ask_for_pages || !is_page_there(page)) return false;
         if (page == stack_.end)
             stack_.end += page_bytes;
         else
@@ -230,7 +235,79 @@ private:
 };
 constinit Known known;
 
-enum class Step { there, outermost, unknown, unreadable };
+enum class Step { there, outermost, unknown, unreadable, no_room };
+
+// What a stack is written as.
+class Frames {
+public:
+    Frames(unsigned char* to, uint32_t count_max) : to_(to), count_max_(count_max) {}
+    // False: there is no room for it.
+    bool put(uint64_t address) {
+        if (count_ == count_max_) return false;
+        __builtin_memcpy(to_ + uint64_t{8} * count_++, &address, sizeof(address));
+        return true;
+    }
+    uint32_t count() const { return count_; }
+
+private:
+    unsigned char* to_;
+    uint32_t count_max_;
+    uint32_t count_ = 0;
+};
+
+// Who knows the frames of this code, which is in no object; nullptr: nobody.
+const plumb_made_code* made_code_at(uint64_t address) {
+    for (const plumb_made_code* code = load_acquire(first_made_code); code != nullptr; code = code->next)
+        if (address >= load_relaxed(code->begin) && address < load_relaxed(code->end)) return code;
+    return nullptr;
+}
+
+// What a step through made code sees of a walk.
+struct MadeWalk : plumb_stack_walk {
+    KnownMemory& memory;
+    Frames& frames;
+    uint32_t session;
+    bool has_room = true;
+
+    MadeWalk(const Registers& registers, KnownMemory& known_memory, Frames& to, uint32_t of_session)
+        : plumb_stack_walk{registers.value[register_rip],
+                           registers.value[register_rsp],
+                           registers.value[register_rbp],
+                           registers.value[register_rbx],
+                           registers.value[12],
+                           registers.value[13],
+                           registers.value[14],
+                           registers.value[15],
+                           (registers.known >> register_rbx & 1) | (registers.known >> 12 & 0xf) << 1,
+                           0,
+                           read_memory,
+                           put_frame},
+          memory(known_memory),
+          frames(to),
+          session(of_session) {}
+
+    Registers registers() const {
+        Registers caller;
+        const uint64_t values[] = {rbx, r12, r13, r14, r15};
+        constexpr uint32_t numbers[] = {register_rbx, 12, 13, 14, 15};
+        for (uint32_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+            if ((known >> i & 1) != 0) caller.set(numbers[i], values[i]);
+        caller.set(register_rip, instruction);
+        caller.set(register_rsp, stack);
+        caller.set(register_rbp, frame);
+        return caller;
+    }
+
+private:
+    static int read_memory(plumb_stack_walk* walk, uint64_t address, void* to, uint32_t bytes) {
+        auto& memory = static_cast<MadeWalk*>(walk)->memory;
+        return memory.read(memory, address, to, bytes) ? 1 : 0;
+    }
+    static void put_frame(plumb_stack_walk* walk, const char* function, uint32_t bytes, uint32_t line) {
+        auto& self = *static_cast<MadeWalk*>(walk);
+        self.has_room = self.has_room && self.frames.put(name_frame(self.session, function, bytes, line));
+    }
+};
 
 class Walk {
 public:
@@ -249,6 +326,22 @@ public:
         Frame frame;
         if (is_remembered() && known.find(key(), objects_.mark(), frame)) return up_by(frame);
         return up_by_tables(instruction);
+    }
+
+    // The same through code that was made at run time, by who knows it; its frames, or its address if nobody does, are put. What a
+    // signal has interrupted may be in the middle of making its frame.
+    Step up_made(const plumb_made_code& code, Frames& frames, uint32_t session) {
+        const uint32_t before = frames.count();
+        MadeWalk made(registers_, memory_, frames, session);
+        const plumb_step step = is_exact_ ? PLUMB_STEP_UNKNOWN : code.step(&made);
+        if (!made.has_room) return Step::no_room;
+        if (step == PLUMB_STEP_THERE && made.stack > stack_pointer()) {
+            registers_ = made.registers();
+            is_exact_ = is_first_ = false;
+            return Step::there;
+        }
+        if (frames.count() == before && !frames.put(address())) return Step::no_room;
+        return step == PLUMB_STEP_UNREADABLE ? Step::unreadable : Step::unknown;
     }
 
 private:
@@ -322,31 +415,39 @@ plumb_callstack_end end_of(Step step) {
         return PLUMB_CALLSTACK_WHOLE;
     case Step::unknown:
         return PLUMB_CALLSTACK_UNKNOWN;
+    case Step::no_room:
+        return PLUMB_CALLSTACK_DEEPER;
     default:
         return PLUMB_CALLSTACK_UNREADABLE;
     }
 }
 
-Walked walk(Walk& walk, const void* entry, unsigned char* to, uint32_t count_max) {
+// One function further, which is put.
+Step put_and_go_up(Walk& walk, uint32_t session, Frames& frames) {
+    const uint64_t address = walk.address();
+    if (address == 0) return Step::outermost;
+    if (const plumb_made_code* const code = made_code_at(address); code != nullptr)
+        return walk.up_made(*code, frames, session);
+    return frames.put(address) ? walk.up() : Step::no_room;
+}
+
+Walked walk(Walk& walk, const void* entry, uint32_t session, unsigned char* to, uint32_t count_max) {
     constexpr uint32_t own_frames_max = 64;
     const auto entry_address = reinterpret_cast<uint64_t>(entry);
     for (uint32_t i = 0; walk.stack_pointer() < entry_address; i++) { // of the runtime
         const Step step = i < own_frames_max ? walk.up() : Step::unknown;
         if (step != Step::there) return {0, end_of(step)};
     }
-    uint32_t count = 0;
-    for (;;) {
-        const uint64_t address = walk.address();
-        if (address == 0) return {count, PLUMB_CALLSTACK_WHOLE};
-        if (count == count_max) return {count, PLUMB_CALLSTACK_DEEPER};
-        __builtin_memcpy(to + uint64_t{8} * count++, &address, sizeof(address));
-        if (const Step step = walk.up(); step != Step::there) return {count, end_of(step)};
-    }
+    Frames frames(to, count_max);
+    for (;;)
+        if (const Step step = put_and_go_up(walk, session, frames); step != Step::there)
+            return {frames.count(), end_of(step)};
 }
 
 } // namespace
 
-__attribute__((noinline)) Walked walk_stack(const void* entry, unsigned char* to, uint32_t count_max) {
+__attribute__((noinline)) Walked walk_stack(const void* entry, uint32_t session, unsigned char* to,
+                                            uint32_t count_max) {
     if (_dl_find_object == nullptr) return {0, PLUMB_CALLSTACK_UNABLE};
     Registers here;
     __asm__ volatile("leaq 0f(%%rip), %%rax\n"
@@ -363,7 +464,7 @@ __attribute__((noinline)) Walked walk_stack(const void* entry, unsigned char* to
                      : "rax", "memory");
     here.known = 1u << register_rbx | 1u << register_rbp | 1u << register_rsp | 0xf000u | 1u << register_rip;
     Walk from_here(here);
-    return walk(from_here, entry, to, count_max);
+    return walk(from_here, entry, session, to, count_max);
 }
 
 void prepare_callstacks() {
@@ -372,11 +473,12 @@ void prepare_callstacks() {
     may_ask_for_pages =
         is_page_there(reinterpret_cast<uint64_t>(&may_ask_for_pages)) && !is_page_there(page_bytes);
     known.take_memory();
+    prepare_frame_names();
 }
 
 #else
 
-Walked walk_stack(const void*, unsigned char*, uint32_t) {
+Walked walk_stack(const void*, uint32_t, unsigned char*, uint32_t) {
     return {0, PLUMB_CALLSTACK_UNABLE};
 }
 
@@ -385,3 +487,10 @@ void prepare_callstacks() {}
 #endif
 
 } // namespace plumb::context
+
+extern "C" __attribute__((visibility("default"))) void plumb_walk_made_code(plumb_made_code* code) {
+    using namespace plumb;
+    code->next = load_relaxed(context::first_made_code);
+    while (!compare_exchange(context::first_made_code, code->next, code)) {
+    }
+}

@@ -127,13 +127,13 @@ Composed put_payload(const plumb_event_info& info, const Payload& payload, uint3
 }
 
 // Whether frames were left out for want of room.
-bool put_stack(const Wanted& wanted, const Payload& payload, Buffer& buffer) {
+bool put_stack(const Wanted& wanted, uint32_t session, const Payload& payload, Buffer& buffer) {
     unsigned char* const head = buffer.at();
     const uint32_t used = buffer.used() + stack_head_bytes + payload.bytes;
     const uint32_t room = used < wanted.payload_limit ? (wanted.payload_limit - used) / 8 : 0;
     const uint32_t count_max = room < wanted.depth ? room : wanted.depth;
     buffer.skip(stack_head_bytes);
-    const Walked walked = walk_stack(payload.entry, buffer.at(), count_max);
+    const Walked walked = walk_stack(payload.entry, session, buffer.at(), count_max);
     buffer.skip(walked.count * 8);
     const bool is_cut = walked.end == PLUMB_CALLSTACK_DEEPER && count_max < wanted.depth;
     head[0] = static_cast<unsigned char>(is_cut ? PLUMB_CALLSTACK_CUT : walked.end);
@@ -142,9 +142,10 @@ bool put_stack(const Wanted& wanted, const Payload& payload, Buffer& buffer) {
     return is_cut;
 }
 
-Composed compose(const Wanted& wanted, const plumb_event& event, const Payload& payload, Buffer& buffer) {
+Composed compose(const Wanted& wanted, const plumb_event& event, uint32_t session, const Payload& payload,
+                 Buffer& buffer) {
     Gatherer(wanted, buffer).gather();
-    const bool is_cut = wanted.has_stack() && put_stack(wanted, payload, buffer);
+    const bool is_cut = wanted.has_stack() && put_stack(wanted, session, payload, buffer);
     const uint32_t used = buffer.used();
     const uint32_t room = used < wanted.payload_limit ? wanted.payload_limit - used : 0;
     const Composed put = put_payload(*event.info, payload, room, buffer);
@@ -157,7 +158,7 @@ __attribute__((noinline)) bool write_small(const Wanted& wanted, const Gate& gat
                                            uint32_t session, const Payload& payload) {
     alignas(8) unsigned char bytes[small_bytes + slack_bytes];
     Buffer buffer(bytes);
-    const Composed composed = compose(wanted, event, payload, buffer);
+    const Composed composed = compose(wanted, event, session, payload, buffer);
     if (composed == Composed::too_large) {
         lose(event, session, payload, PLUMB_LOST_TOO_LARGE);
         return true;
@@ -175,7 +176,7 @@ bool write_large(const Wanted& wanted, const Gate& gate, plumb_event& event, uin
         return true;
     }
     Buffer buffer(scratch);
-    const Composed composed = compose(wanted, event, payload, buffer);
+    const Composed composed = compose(wanted, event, session, payload, buffer);
     bool is_done = true;
     if (composed == Composed::too_large) {
         lose(event, session, payload, PLUMB_LOST_TOO_LARGE);

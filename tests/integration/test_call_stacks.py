@@ -137,6 +137,70 @@ class CallStacksTest(unittest.TestCase):
         self.assertEqual(events[1]["callstack"][-1], hex(events[1]["event_context"]["callstack_user"][-1]))
         self.assertIn("untold", events[2]["callstack"][-1])
 
+    def test_made_code_is_walked_by_who_made_it(self):
+        """Its frames stand by name: two functions that were made into one, a step that leads nowhere, a handler that has interrupted it."""
+        program = compile_traced(r"""
+        #include <plumb/made_code.h>
+        #include <plumb/tracepoint.h>
+        #include <signal.h>
+        #include <string.h>
+        #include <sys/mman.h>
+        #include <unistd.h>
+        PLUMB_EVENT(frames, in, (u32, n))
+        __attribute__((noinline)) void traced(int n) { plumb_trace(frames, in, n); __asm__ volatile(""); }
+        static int mode;
+        static enum plumb_step step(struct plumb_stack_walk *walk) {
+            uint64_t back;
+            char nowhere;
+            if (walk->read(walk, 16, &nowhere, 1)) return PLUMB_STEP_UNKNOWN;
+            if (!walk->read(walk, walk->stack + 8, &back, 8)) return PLUMB_STEP_UNREADABLE;
+            if (mode == 1) return PLUMB_STEP_THERE;
+            walk->put(walk, "made.inlined", 12, 3);
+            walk->put(walk, "made.größe", 12, 70000);
+            if (mode == 2) return PLUMB_STEP_UNREADABLE;
+            walk->instruction = back;
+            walk->stack += 16;
+            return PLUMB_STEP_THERE;
+        }
+        static void handle(int number) { traced(number); }
+        int main(void) {
+            /* sub $8, %rsp; mov $1, %edi; mov $traced, %rax; call *%rax; add $8, %rsp; ret */
+            unsigned char code[] = {0x48, 0x83, 0xec, 8, 0xbf, 1, 0, 0, 0, 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xd0,
+                                    0x48, 0x83, 0xc4, 8, 0xc3, 0xcc, 0xc3};
+            void (*function)(int) = traced;
+            memcpy(code + 11, &function, 8);
+            unsigned char *made = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            memcpy(made, code, sizeof(code));
+            static struct plumb_made_code known;
+            known.begin = (uint64_t)made, known.end = known.begin + 4096, known.step = step;
+            plumb_walk_made_code(&known);
+            for (mode = 0; mode < 3; mode++) ((void (*)(void))made)();
+            mode = 0;
+            signal(SIGTRAP, handle);
+            ((void (*)(void))(made + sizeof(code) - 2))();
+            return 0;
+        }
+        """, self.folder / "made")
+        through, nowhere, unreadable, interrupted = self.record(program)
+
+        def seen(event):
+            return [frame.split("+0x")[0] for frame in event["callstack"]], event["event_context"]["callstack_user_end"]["label"]
+
+        names, end = seen(through)
+        self.assertEqual((names[names.index("traced") + 1:][:3], end), (["made.inlined:3", "made.größe", "main"], "whole"))
+        names, end = seen(nowhere)
+        self.assertEqual((names[-1][:2], names[-2], end), ("0x", "traced", "unknown_code"))
+        names, end = seen(unreadable)
+        self.assertEqual((names[names.index("traced") + 1:], end), (["made.inlined:3", "made.größe"], "unreadable"))
+        names, end = seen(interrupted)
+        self.assertEqual((names[-1][:2], end), ("0x", "unknown_code"))
+        self.assertNotIn("made.inlined:3", names)
+        depth = len(through["callstack"])
+        for wanted in range(1, depth + 1):
+            cut = self.record(program, context=f"callstack:{wanted}")[0]
+            self.assertEqual((cut["callstack"], cut["event_context"]["callstack_user_end"]["label"]),
+                             (through["callstack"][:wanted], "whole" if wanted == depth else "deeper"))
+
 
 if __name__ == "__main__":
     leave_out_if_sanitized()

@@ -5,11 +5,13 @@
 
 #include "tests/support/sample_trace.h"
 #include "trace/debug_file.h"
+#include "trace/stack_frames.h"
 #include "trace/trace_reader.h"
 
 #include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <plumb/abi/frame_name.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -329,14 +331,18 @@ protected:
         who.event(ctf_statedump_object, at++, id,
                   Payload().add(id).add(base).add(size).string(build_id).string(path));
     }
-    std::string name(uint32_t process_id, uint64_t address) {
+    std::string name(uint32_t process_id, uint64_t address) { return name(process_id, address, false); }
+    std::string name_behind(uint32_t process_id, uint64_t address) { return name(process_id, address, true); }
+    std::string name(uint32_t process_id, uint64_t address, bool is_behind) {
         test::SampleStream copy = who;
         copy.end_packet();
         const std::string metadata = test::SampleMetadata().text();
         Result<TraceReader> reader = TraceReader::from_memory({metadata, {copy.bytes()}});
         if (!reader) return reader.error().message();
         const Event* const event = reader->next();
-        return symbols.name_at(reader->names_of(*event), process_id, address);
+        const TraceNames& names = reader->names_of(*event);
+        return is_behind ? symbols.name_behind(names, process_id, address)
+                         : symbols.name_at(names, process_id, address);
     }
     uint64_t at = 1;
     test::SampleStream who{ctf_stream_statedump, 0};
@@ -369,6 +375,24 @@ TEST_F(SymbolsOfProcesses, AreOfTheObjectThatTheAddressIsIn) {
     EXPECT_EQ(name(6, 0x700100), "file+0x100");
     EXPECT_EQ(name(7, 0x700100), "0x700100");
     EXPECT_EQ(name(0, 0x700100), "0x700100");
+}
+
+TEST_F(SymbolsOfProcesses, OfFramesInMadeCodeAreNamesAndLines) {
+    const uint64_t go = PLUMB_FRAME_OF(0x123456789abcu, 0), other = PLUMB_FRAME_OF(0x123456789abdu, 0);
+    object(5, go, PLUMB_FRAME_LINES, "shop.Cart.go");
+    EXPECT_EQ(name_behind(5, go), "shop.Cart.go");
+    EXPECT_EQ(name_behind(5, go + 214), "shop.Cart.go:214");
+    EXPECT_EQ(name_behind(5, go + 65535), "shop.Cart.go:65535");
+    EXPECT_EQ(name_behind(6, go + 1), "shop.Cart.go:1") << "in every process";
+    EXPECT_EQ(name_behind(5, other + 7), fmt::format("0x{:x}", other + 7)) << "not told";
+}
+
+TEST(FramesOfStacks, HaveFunctions) {
+    EXPECT_EQ(function_of_frame("shop.Cart.go:214"), "shop.Cart.go");
+    EXPECT_EQ(function_of_frame("shop.Cart.go"), "shop.Cart.go");
+    EXPECT_EQ(function_of_frame("shop::Cart::go(int)+0x12"), "shop::Cart::go(int)");
+    EXPECT_EQ(function_of_frame("memcached:fn_1200+0x10"), "memcached:fn_1200");
+    EXPECT_EQ(function_of_frame("0x7f0012345678"), "0x7f0012345678");
 }
 
 TEST_F(SymbolsOfProcesses, AreThoseOfTheNewestObjectThere) {

@@ -44,6 +44,33 @@ bool is_of_tracepoint(std::string_view function) {
            function.starts_with("plumb_emit.");
 }
 
+/* The same of events of Java code: what plumb.jar has made of an event's interface, and what the JVM has made of that. */
+bool is_of_java_event(std::string_view function) {
+    return function.starts_with("plumb.internal.") || function.starts_with("plumb.logging.") ||
+           function.starts_with("Java_plumb_internal_") ||
+           function.starts_with("java.lang.invoke.LambdaForm$") ||
+           function.find("Emitter/0x") != std::string_view::npos;
+}
+
+std::size_t frames_of_tracepoint(const std::vector<std::string>& frames) {
+    std::size_t count = 0;
+    while (count < frames.size() && is_of_tracepoint(function_of_frame(frames[count])))
+        count++;
+    if (count < frames.size() && function_of_frame(frames[count]).find("plumb") == std::string_view::npos)
+        return count;
+    while (count < frames.size() && is_of_java_event(function_of_frame(frames[count])))
+        count++;
+    return count;
+}
+
+/* Of a hidden class of Java without its number, which is another one in each process: "Shop$$Lambda$14/0x00007f0012345678.run". */
+std::string without_number(std::string_view function) {
+    const std::size_t number = function.find("/0x");
+    const std::size_t behind = function.find('.', number);
+    if (number == std::string_view::npos || behind == std::string_view::npos) return std::string(function);
+    return std::string(function.substr(0, number)).append(function.substr(behind));
+}
+
 /* Behind it other tools expect a number, and between functions a semicolon; and text in UTF-8, which a name need not be. */
 std::string folded_name(std::string_view name) {
     std::string text(name);
@@ -127,11 +154,9 @@ void CallTree::add(const Event& event) {
         enter(name);
     if (!is_whole) enter("[not known]");
     const std::vector<std::string>& frames = frames_.of(event, places.stack);
-    std::size_t innermost = 0;
-    while (innermost < frames.size() && is_of_tracepoint(function_of_frame(frames[innermost])))
-        innermost++;
+    const std::size_t innermost = frames_of_tracepoint(frames);
     for (std::size_t i = frames.size(); i > innermost; i--)
-        enter(std::string(function_of_frame(frames[i - 1])));
+        enter(without_number(function_of_frame(frames[i - 1])));
 }
 
 std::string CallTree::folded() const {
