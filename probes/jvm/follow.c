@@ -3,6 +3,7 @@
  * costs the program anything; a capability alone may (with that for exceptions, compiled code throws more slowly).
  */
 #include "agent.h"
+#include "java_frames.h"
 
 #include <string.h>
 
@@ -198,6 +199,7 @@ void plumb_follow(JNIEnv* jni, bool is_live) {
         is_followed_live = true;
         plumb_threads_prepare(jni);
         plumb_exceptions_prepare(jni);
+        plumb_java_frames_prepare(plumb_jvm.jvmti);
     }
     if (!is_live && plumb_jvm.wants_exceptions) {
         const jvmtiCapabilities needed = capabilities_of(PLUMB_EXCEPTIONS);

@@ -1,7 +1,6 @@
 /*
  * What JVMTI does not tell without stopping all threads: which thread a monitor belongs to, and what the kernel calls a thread.
- * HotSpot's library has a table of its own data structures for tools that look at it from outside (its serviceability agent);
- * offsets are taken from there. Where the table misses one, nothing is known.
+ * It is read where HotSpot's own tools look (vm_table.h). Where the table misses a field, nothing is known.
  *
  * Nothing is read in a way that could fault. A structure of another thread's is read through /proc/self/mem, and what was read is
  * believed only if that thread was there before and after.
