@@ -322,7 +322,7 @@ PLUMB_ABI_SIZE(struct plumb_channel_header, 768);
 enum plumb_entry_type {
     PLUMB_ENTRY_PROCESS = 1,
     PLUMB_ENTRY_THREAD = 2,
-    PLUMB_ENTRY_OBJECT = 3 /* a loaded executable or shared object */
+    PLUMB_ENTRY_OBJECT = 3 /* a loaded executable or shared object; or a function's name: frame_name.h */
 };
 
 struct plumb_entry {

@@ -32,7 +32,8 @@
 #define PLUMB_CONTEXT_TIME_NS (1u << 15)   /* u32 time_ns */
 #define PLUMB_CONTEXT_CGROUP (1u << 16)    /* u64 cgroup: of its directory in the hierarchy of version 2 */
 /* enum u8 callstack_user_end, why the stack goes no further (enum plumb_callstack_end), and x64[] callstack_user: return
- * addresses, the innermost first, as many as plumb_channel_header.callstack_depth at most. The first is where the event was traced. */
+ * addresses, the innermost first, as many as plumb_channel_header.callstack_depth at most. The first is where the event was traced.
+ * In their place, in code that is made at run time: names (<plumb/abi/frame_name.h>). */
 #define PLUMB_CONTEXT_CALLSTACK (1u << 17)
 
 #define PLUMB_CONTEXT_NAMESPACES 0xff00u
