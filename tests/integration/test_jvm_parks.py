@@ -19,6 +19,7 @@ LOCKS = "java.util.concurrent.locks."
 LOCK, FAIR = LOCKS + "ReentrantLock$NonfairSync", LOCKS + "ReentrantLock$FairSync"
 SHARED = LOCKS + "ReentrantReadWriteLock$NonfairSync"
 SEMAPHORE, LATCH = "java.util.concurrent.Semaphore$NonfairSync", "java.util.concurrent.CountDownLatch$Sync"
+LIMIT_NS = 200_000_000  # of the program's timed waits
 CONDITION = LOCKS + "AbstractQueuedSynchronizer$ConditionObject"
 
 
@@ -58,11 +59,11 @@ class Recorded(InFolder):
         for i in range(int(count["timed"])):
             (begin, end), = pairs[f"timed-{i}"]
             self.assertEqual((begin["class_name"], begin["owner_name"], begin["until"], end["timed_out"]), (LOCK, "main", 0, 1))
-            self.assertTrue(0 < begin["timeout_ns"] <= 30_000_000, begin)
+            self.assertTrue(0 < begin["timeout_ns"] <= LIMIT_NS, begin)
             self.assertGreaterEqual(end["waited_ns"], begin["timeout_ns"])
         (begin, end), = pairs["until"]
         self.assertEqual((begin["class_name"], begin["synchronizer"], begin["until"], end["timed_out"]), ("java.lang.String", 0, 1, 1))
-        self.assertTrue(0 < begin["timeout_ns"] <= 30_000_000, begin)
+        self.assertTrue(0 < begin["timeout_ns"] <= LIMIT_NS, begin)
         (begin, end), = pairs["over"]
         self.assertTrue(begin["timeout_ns"] < 0 and begin["until"] == end["timed_out"] == 1, begin)
 
@@ -168,8 +169,11 @@ class Asked(InFolder):
         for i in range(1, 3):
             self.assertEqual(self.attach(server, 1, "-e", "jvm:park")[0], 0)
             self.assertTrue(named(self.events(), "park"))
-            time.sleep(0.2)
-            self.assertEqual(self.bindings(log), 1 + 3 * i)  # two, and the JVM's again
+            given_back = 1 + 3 * i  # two, and the JVM's again
+            until = time.monotonic() + 20
+            while self.bindings(log) < given_back and time.monotonic() < until:
+                time.sleep(0.05)
+            self.assertEqual(self.bindings(log), given_back)
         self.finish(server)
 
 
@@ -179,9 +183,10 @@ class Attached(InFolder):
     def check_again_and_again(self, times, *options):
         server = self.serve("ServesParks", *options)
         for i in range(times):
-            status, _, errors = self.attach(server, 2 if i == 0 else 0.3, "-e", "jvm:park*", "-e", "jvm:thread_running")
+            is_looked_at = i % 4 == 0
+            status, _, errors = self.attach(server, 2 if is_looked_at else 0.3, "-e", "jvm:park*", "-e", "jvm:thread_running")
             self.assertEqual(status, 0, errors)
-            if i % 4 == 0:
+            if is_looked_at:
                 self.check_one(self.events())
         self.finish(server)
 
@@ -241,8 +246,8 @@ class InKernel(InFolder):
                 inside[thread].append(name)
         slept = [(name, fields, calls) for name, fields, calls in waits if name and name.split("-")[0] in ("lock", "timed", "permit", "bare")]
         self.assertEqual(len(slept), 20 + 3 + 5 + 3)
-        for name, fields, calls in slept:
-            self.assertTrue(calls, (name, fields))
+        # One that was called before it came so far, as a busy machine has it, needs no sleep.
+        self.assertLessEqual(len([name for name, _, calls in slept if not calls]), 2, slept)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,9 @@ class InFolder(unittest.TestCase):
         shutil.rmtree(self.trace, ignore_errors=True)
         with subprocess.Popen(list(map(str, [PLUMB, "record", "--jvm", "-p", server.pid, *BUFFERS, *options, "-o", self.trace])),
                               stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as recorder:
+            until = time.monotonic() + 60
+            while not (self.trace / "metadata").exists() and recorder.poll() is None and time.monotonic() < until:
+                time.sleep(0.02)  # before that a signal may end it
             time.sleep(seconds)
             recorder.send_signal(signal.SIGINT)
             output, errors = recorder.communicate(timeout=60)

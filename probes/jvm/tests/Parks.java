@@ -16,6 +16,8 @@ public class Parks {
         void run() throws Exception;
     }
 
+    static final long LIMIT_MS = 200;
+
     static Thread start(String name, Step step) {
         Thread thread = new Thread(() -> {
             try {
@@ -28,8 +30,10 @@ public class Parks {
         return thread;
     }
 
+    /** It says so a moment before it sleeps. */
     static void untilParked(Thread thread) throws Exception {
         while (thread.getState() != Thread.State.WAITING && thread.getState() != Thread.State.TIMED_WAITING) Thread.sleep(1);
+        Thread.sleep(2);
     }
 
     /** The main thread holds `held` until another one waits for `wanted`. */
@@ -53,7 +57,7 @@ public class Parks {
         lock.lock();
         for (int i = 0; i < rounds; i++) {
             boolean[] got = new boolean[1];
-            start("timed-" + i, () -> got[0] = lock.tryLock(30, TimeUnit.MILLISECONDS)).join();
+            start("timed-" + i, () -> got[0] = lock.tryLock(LIMIT_MS, TimeUnit.MILLISECONDS)).join();
             if (!got[0]) refused++;
         }
         lock.unlock();
@@ -105,7 +109,7 @@ public class Parks {
             LockSupport.unpark(waiter);
             waiter.join();
         }
-        start("until", () -> LockSupport.parkUntil("a blocker", System.currentTimeMillis() + 30)).join();
+        start("until", () -> LockSupport.parkUntil("a blocker", System.currentTimeMillis() + LIMIT_MS)).join();
         start("over", () -> LockSupport.parkUntil(1)).join();
         start("permitted", () -> {
             LockSupport.unpark(Thread.currentThread());
