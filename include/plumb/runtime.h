@@ -130,6 +130,14 @@ void plumb_emit_from(struct plumb_event* event, uint32_t session, const void* pa
 void plumb_emit_large(struct plumb_event* event, const void* payload, uint32_t payload_bytes, int cut);
 
 /*
+ * For who puts a payload together field by field, and has no room for the next one: shortens the longest of the first
+ * `field_count` fields, which are there, as far as is their share if that one is to have `wanted_bytes` more than the least
+ * that it takes. They and these then fit `limit_bytes`, if all that does not vary does. Returns the bytes that are left of the payload.
+ */
+uint32_t plumb_share_payload(const struct plumb_event_info* info, uint32_t field_count, void* payload,
+                             uint32_t payload_bytes, uint32_t limit_bytes, uint64_t wanted_bytes);
+
+/*
  * CLOCK_MONOTONIC in nanoseconds, for durations in events; not by clock_gettime(), which may be a replaced one. 0 where
  * that would take a system call in a process that may make none of ours (a seccomp filter).
  */

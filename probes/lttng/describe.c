@@ -8,6 +8,7 @@
 #include "event.h"
 
 #include <plumb/abi/event.h>
+#include <plumb/detail/fields.h>
 
 #include <string.h>
 
@@ -232,26 +233,13 @@ static void add_fields(struct description* to, const struct ust_class* from) {
     add_step(to, STEP_END, 1, false);
 }
 
-static uint32_t least_bytes_of(const struct plumb_event_field* field) {
-    switch (field->type) {
-    case PLUMB_FIELD_STRING:
-        return 1;
-    case PLUMB_FIELD_TEXT:
-    case PLUMB_FIELD_SEQUENCE:
-        return 2;
-    case PLUMB_FIELD_ARRAY:
-        return (uint32_t)field->size * field->array_length;
-    default:
-        return field->size;
-    }
-}
-
 static void know_rest_of_steps(const struct description* to) {
     uint32_t bytes = 0, field = to->field_count;
     for (uint32_t i = to->step_count; i-- > 0;) {
         struct step* const step = &to->steps[i];
         step->rest_bytes = bytes;
-        if (step->kind != STEP_SKIP && step->kind != STEP_END) bytes += least_bytes_of(&to->fields[--field]);
+        if (step->kind != STEP_SKIP && step->kind != STEP_END)
+            bytes += plumb_least_bytes_of(&to->fields[--field]);
     }
 }
 

@@ -130,10 +130,35 @@ static uint64_t room_of(const struct record* record) {
     return (uint64_t)(record->end - record->at);
 }
 
-/* For a string, text or sequence: a large one leaves what the fields behind it need. Elsewhere there is room for all. */
-static uint64_t room_to_vary(const struct record* record, const struct step* step) {
+static uint32_t fields_before(const struct record* record, const struct step* step) {
+    uint32_t count = 0;
+    for (const struct step* each = record->traced->steps; each != step; each++)
+        if (each->kind != STEP_SKIP) count++;
+    return count;
+}
+
+/* What is longest among the fields before is shortened, if it has more than its share. */
+__attribute__((cold, noinline)) static void share_room(struct record* record, const struct step* step,
+                                                       uint64_t least_bytes, uint64_t wanted_bytes) {
+    unsigned char* const payload = (unsigned char*)record - LARGE_RECORD_AT;
+    const uint64_t behind = least_bytes + step->rest_bytes;
+    if (behind > LARGE_ROOM_BYTES) return;
+    record->at = payload + plumb_share_payload(&record->traced->info, fields_before(record, step), payload,
+                                               (uint32_t)(record->at - payload),
+                                               (uint32_t)(LARGE_ROOM_BYTES - behind), wanted_bytes);
+    record->is_cut = true;
+}
+
+/*
+ * For a string, text or sequence, which takes at least so many bytes, and more if it can. A large one leaves what the fields behind it
+ * need, and has its share of what those before it took. Elsewhere there is room for all.
+ */
+static uint64_t room_to_vary(struct record* record, const struct step* step, uint64_t least_bytes,
+                             uint64_t wanted_bytes) {
+    if (__builtin_expect(!record->is_large, 1)) return room_of(record);
+    if (wanted_bytes > room_of(record) || least_bytes + wanted_bytes + step->rest_bytes > room_of(record))
+        share_room(record, step, least_bytes, wanted_bytes);
     const uint64_t room = room_of(record);
-    if (__builtin_expect(!record->is_large, 1)) return room;
     return room > step->rest_bytes ? room - step->rest_bytes : 0;
 }
 
@@ -180,7 +205,7 @@ static void reverse(unsigned char* at, uint64_t bytes, uint32_t size) {
 
 /* Bytes of `count` elements that fit behind their count, which is written. */
 static uint64_t put_count(struct record* record, const struct step* step, uint64_t count, uint32_t size) {
-    const uint64_t room = room_to_vary(record, step);
+    const uint64_t room = room_to_vary(record, step, 2, count * size);
     uint64_t fits = room < 2 ? 0 : (room - 2) / size;
     if (room < 2) {
         put_nothing(record, 2);
@@ -255,7 +280,8 @@ static void write_field(struct ust_context* context, const void* from, size_t by
 
 /* Up to its NUL, or `bytes_max`. Where the program changes it meanwhile, its length is that of what was copied. */
 static void put_string(struct record* record, const struct step* step, const char* from, uint64_t bytes_max) {
-    uint64_t room = room_to_vary(record, step);
+    if (record->is_large && from != NULL) bytes_max = strnlen(from, bytes_max);
+    uint64_t room = room_to_vary(record, step, 1, from != NULL ? bytes_max : 0);
     if (room == 0 || from == NULL) {
         put_nothing(record, 1);
         return;

@@ -147,8 +147,10 @@ class Fields(InFolder):
         self.record("TooLong", options=("--subbuf-size", "1M"), warns=True)
         texts = self.fields("text")
         most = 65528 - 16 - 8
+        cut = most - 8  # where more than one field is there to be cut
         self.assertEqual([each["text"] for each in texts],
-                         ["x" * 5000, "я" * 20000, "x" * most, "я" * (most // 2), "z" * (most - 1), "z" * (most - 1) + "y"])
+                         ["x" * 5000, "я" * 20000, "x" * most, "я" * ((cut - 4) // 2), "z" * (cut - 2), "z" * (most - 1) + "y"])
+        self.assertEqual([each["behind"] for each in texts], ["", "", "", "none", "я", ""])
         self.assertEqual([len(each["longs"]) for each in self.fields("longs")], [(65528 - 16 - 2) // 8, 3])
         summary = subprocess.run([PLUMB, "view", "--summary", self.trace], capture_output=True, text=True, timeout=100, check=True)
         self.assertRegex(summary.stdout, r"\b4 events cut\b")

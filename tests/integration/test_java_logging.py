@@ -60,6 +60,10 @@ public class Logs {
                 });
                 log.info("formatted");
                 break;
+            case "long":
+                log.logp(Level.INFO, "Größe", "計る", "x".repeat(70000));
+                log.logp(Level.INFO, "y".repeat(70000), "計る", "x".repeat(30000));
+                break;
             case "off":
                 log.log(Level.FINE, "{0}", new Told());
                 log.log(Level.SEVERE, "{0}", new Told());
@@ -98,10 +102,10 @@ class JavaLogging(unittest.TestCase):
     def java(self, *words, classes=None, name="Logs", options=()):
         return ["java", "-Xshare:auto", *options, "-cp", f"{JAR}:{classes or self.classes}", name, *words]
 
-    def record(self, what, *options):
+    def record(self, what, *options, warns=False):
         done = subprocess.run([PLUMB, "record", "-q", "-o", self.trace, *(options or ("-e", "java:*")), "--", *self.java(what)],
                               capture_output=True, text=True, timeout=200, check=False)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual((done.returncode, done.stderr if not warns else ""), (0, ""))
         self.said = done.stdout
         shown = subprocess.run([PLUMB, "view", "--json", self.trace], capture_output=True, text=True, timeout=100, check=True)
         return [json.loads(line) for line in shown.stdout.splitlines()]
@@ -127,6 +131,16 @@ class JavaLogging(unittest.TestCase):
         self.assertEqual(nothing["message"], "")
         self.assertEqual(long["message"], "x" * 30000 + "я" * 2000 + "end")
         self.assertEqual(formatted["message"], "<formatted>")
+
+    def test_a_long_message_leaves_the_others_whole(self):
+        first, second = [event["fields"] for event in
+                         self.record("long", "-e", "java:*", "--subbuf-size", "1M", warns=True)]
+        names = {"logger": "shop.orders", "thread": "main", "class_name": "Größe", "method": "計る"}
+        self.assertEqual({name: first[name] for name in names}, names)
+        room = 65528 - 16 - 5 * 2 - 4
+        self.assertEqual(first["message"], "x" * (room - len("".join(names.values()).encode())))
+        self.assertEqual((second["message"], second["method"]), ("x" * 30000, "計る"))
+        self.assertEqual(second["class_name"], "y" * (room - 30000 - len("shop.ordersmain計る".encode())))
 
     def test_what_is_off_is_not_formatted(self):
         events = self.record("off", "-e", "java:severe")

@@ -226,6 +226,27 @@ class Large(LttngProgramTest):
         for number, line in enumerate(lines_of(self.trace)):
             self.assertRegex(line, rf'name = "[a-z]{{65400,65500}}", number = {number} ')
 
+    def test_what_is_short_stays_whole_and_the_longest_share_the_rest(self):
+        room = 65528 - 16 - 32 - 3 - 2 - 8  # of three NULs, a count, a number; and what the probe leaves free
+        for sizes, expected in (((100000, 3, 8, 6), (room - 12 - 14, 3, 8, 6)),
+                                ((8, 30000, 6, 5), (8, (room - 19) // 4, 6, 5)),
+                                ((8, 3, 6, 100000), (8, 3, 6, room - 26)),
+                                ((100000, 3, 100000, 6), ((room - 18) // 2, 3, (room - 18) // 2, 6)),
+                                ((20000, 20000, 100000, 6), (20000, (room - 20006) // 8, (room - 20006) // 2, 6)),
+                                ((100000, 100000, 100000, 100000), (room // 4, room // 16, room // 4, room // 4))):
+            with self.subTest(sizes=sizes):
+                subprocess.run([PLUMB, "record", "-q", "--force", "--subbuf-size", "1M", "-o", self.trace, "--preload", "lttng", "--",
+                                PROGRAMS / "lttng_storm", "parts", *map(str, sizes)], capture_output=True, timeout=100, check=True)
+                shown = subprocess.run([PLUMB, "view", "--json", self.trace], capture_output=True, text=True, timeout=100, check=True)
+                (event,) = [json.loads(line)["fields"] for line in shown.stdout.splitlines()]
+                self.assertEqual(event["number"], sizes[1])
+                self.assertEqual(event["numbers"], list(range(len(event["numbers"]))))
+                for name, letter in (("first", "a"), ("second", "b"), ("third", "c")):
+                    self.assertEqual(set(event[name]), {letter})
+                left = [len(event[name]) for name in ("first", "numbers", "second", "third")]
+                for got, wanted in zip(left, expected):
+                    self.assertLessEqual(abs(got - wanted), 8, (left, expected))
+
     def test_are_counted(self):
         done = subprocess.run([PLUMB, "stat", "--preload", "lttng", "-e", "storm:*", "--", PROGRAMS / "lttng_storm", "large",
                                *map(str, self.SIZES)], capture_output=True, text=True, timeout=100, check=True)

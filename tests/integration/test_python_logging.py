@@ -32,11 +32,11 @@ class PythonLogging(unittest.TestCase):
         return subprocess.run([*options, sys.executable, script], env=environment or self.environment, capture_output=True, text=True,
                               timeout=200, check=False)
 
-    def record(self, program, *options, begin=BEGIN):
+    def record(self, program, *options, begin=BEGIN, warns=False):
         trace = self.folder / "trace"
         done = self.run_python(program, PLUMB, "record", "-q", "--force", "-o", trace, *(options or ("-e", "python:*")), "--",
                                begin=begin)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual((done.returncode, done.stderr if not warns else ""), (0, ""))
         shown = subprocess.run([PLUMB, "view", "--json", trace], capture_output=True, text=True, timeout=100, check=True)
         self.said = done.stdout
         return [json.loads(line) for line in shown.stdout.splitlines()]
@@ -65,6 +65,14 @@ class PythonLogging(unittest.TestCase):
         self.assertTrue(events[0]["fields"]["message"].startswith("lost\nTraceback"), events[0])
         self.assertTrue(events[0]["fields"]["message"].endswith("KeyError: 'key'"), events[0])
         self.assertEqual(events[1]["fields"]["message"], "<x>")
+
+    def test_a_long_message_leaves_the_others_whole(self):
+        (event,) = self.record("def work():\n    log.info('m' * 70000)\nthread = threading.Thread(target=work, name='worker-1')\n"
+                               "thread.start(); thread.join()\n", "-e", "python:*", "--subbuf-size", "1M", warns=True)
+        fields = event["fields"]
+        others = ("shop.orders", "worker-1", str(self.folder / "app.py"), "work")
+        self.assertEqual(tuple(fields[name] for name in ("logger", "thread", "file", "function")), others)
+        self.assertEqual(fields["message"], "m" * (65528 - 16 - 5 * 2 - 2 * 4 - len("".join(others))))
 
     def test_levels_are_chosen(self):
         program = "for level in (50, 40, 30, 20, 10):\n    log.log(level, '%d', level)\n"

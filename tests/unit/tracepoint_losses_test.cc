@@ -6,6 +6,7 @@
 #include "tests/support/tracepoint_fixture.h"
 
 #include <plumb/clock.h>
+#include <plumb/marker.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,8 +28,11 @@ TEST_F(Tracepoint, cuts_strings_at_a_quarter_of_a_subbuf) {
     plumb_trace(kinds, strings, text.c_str(), 1, "b", text.c_str(), text.size(), "d");
     ASSERT_EQ(records().size(), 1u);
     EXPECT_THAT(records()[0], testing::StartsWith("kinds:strings a=aaa"));
-    EXPECT_THAT(records()[0], testing::EndsWith("a between=1 b= c= d="));
+    EXPECT_THAT(records()[0], testing::EndsWith("a d=d"));
     EXPECT_GT(records()[0].size(), 900u);
+    const size_t first = records()[0].find(" between=1 b=b c=");
+    ASSERT_NE(first, std::string::npos);
+    EXPECT_NEAR(static_cast<double>(first), static_cast<double>(records()[0].size()) / 2, 30) << "half each";
     EXPECT_EQ(channel_->lost(PLUMB_CUT), 1u);
     EXPECT_EQ(channel_->lost_events(), 0u);
 }
@@ -44,9 +48,44 @@ TEST_F(Tracepoint, cuts_strings_at_64_kilobytes_in_a_large_subbuf) {
     plumb_trace(kinds, strings, fits, 1, "", "", 0, "");
     const std::vector<std::string> seen = records();
     ASSERT_EQ(seen.size(), 2u);
-    EXPECT_EQ(seen[0], "kinds:strings a=" + std::string(65'528 - 16 - 6, 'a') + " between=1 b= c= d=");
+    EXPECT_EQ(seen[0], "kinds:strings a=" + std::string(65'528 - 16 - 6 - 3, 'a') + " between=1 b=b c=c d=d");
     EXPECT_EQ(seen[1], "kinds:strings a=" + fits + " between=1 b= c= d=");
     EXPECT_EQ(channel_->lost(PLUMB_CUT), 1u);
+}
+
+// One that is long takes nothing from the others, wherever it stands; of two that are, each has half.
+TEST_F(Tracepoint, shares_what_a_record_may_have) {
+    ChannelShape shape;
+    shape.subbuf_bytes = 1 << 20;
+    shape.subbuf_count = 2;
+    on({{"kinds:*"}}, shape);
+    const std::string huge(70'000, 'h'), large(30'000, 'l'), worker = "worker-1", file = "main.c";
+    plumb_trace(kinds, strings, huge, 2, worker, file, large);
+    plumb_trace(kinds, strings, worker, 3, large, huge, huge);
+    plumb_trace(kinds, strings, huge, 4, huge, huge, file.c_str());
+    plumb_mark(kinds, shared, "a %s b %s c %d d %s", huge.c_str(), worker.c_str(), 5, large.c_str());
+    const std::vector<int32_t> numbers(20'000, 1);
+    const uint64_t few[] = {7, 8};
+    const uint16_t array[] = {1, 2, 3};
+    const uint8_t bytes[] = {4, 5};
+    plumb_trace(kinds, lists, array, bytes, numbers.data(), numbers.size(), few, 2, 9);
+    std::vector<std::string> seen = records();
+    ASSERT_EQ(seen.size(), 5u);
+    constexpr size_t room = 65'528 - 16 - 6;
+    const auto letters = [](char letter, size_t count) { return std::string(count, letter); };
+    EXPECT_EQ(seen[0],
+              "kinds:strings a=" + letters('h', room - 30'014) + " between=2 b=worker-1 c=main.c d=" + large);
+    constexpr size_t each = (room - 8) / 3;
+    EXPECT_EQ(seen[1], "kinds:strings a=worker-1 between=3 b=" + letters('l', each) +
+                           " c=" + letters('h', each) + " d=" + letters('h', each));
+    constexpr size_t third = (room - 6) / 3;
+    EXPECT_EQ(seen[2], "kinds:strings a=" + letters('h', third) + " between=4 b=" + letters('h', third) +
+                           " c=" + letters('h', third) + " d=main.c");
+    EXPECT_EQ(seen[3],
+              "kinds:shared a=" + letters('h', 65'528 - 16 - 7 - 30'008) + " b=worker-1 c=5 d=" + large);
+    EXPECT_THAT(seen[4], testing::EndsWith(" d=[0x7 0x8] end=9"));
+    EXPECT_EQ(std::count(seen[4].begin(), seen[4].end(), '1'), 1 + (65'528 - 16 - 6 - 2 - 4 - 1 - 16) / 4);
+    EXPECT_EQ(channel_->lost(PLUMB_CUT), 5u);
 }
 
 TEST_F(Tracepoint, drops_what_is_too_large_and_cannot_be_cut) {

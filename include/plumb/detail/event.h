@@ -134,7 +134,10 @@
             plumb_payload_emit(&plumb_p, &plumb_event_##id, plumb_buffer, plumb_fixed, plumb_varies);      \
         } else {                                                                                           \
             unsigned char* plumb_scratch = plumb_payload_begin_large(&plumb_p, plumb_buffer, plumb_fixed); \
-            PLUMB_FOR_EACH(PLUMB_PUT_, ~, __VA_ARGS__)                                                     \
+            do {                                                                                           \
+                PLUMB_FOR_EACH(PLUMB_PUT_, ~, __VA_ARGS__)                                                 \
+            } while (plumb_payload_is_shared(&plumb_p, plumb_buffer, plumb_scratch, plumb_fixed,           \
+                                             (uint32_t)plumb_varies));                                     \
             plumb_payload_emit_large(&plumb_p, &plumb_event_##id, plumb_buffer, plumb_scratch);            \
         }                                                                                                  \
     }                                                                                                      \

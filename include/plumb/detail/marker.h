@@ -115,7 +115,8 @@ inline void marker_put(plumb_payload* payload, Value value, int64_t precision) {
 template <typename Place, typename... Values>
 struct __attribute__((visibility("hidden"))) marker {
     static constexpr size_t count = sizeof...(Values);
-    static constexpr bool varies = (false || ... || (marker_field<Values>().type == PLUMB_FIELD_STRING));
+    static constexpr uint32_t varies =
+        (0u + ... + (marker_field<Values>().type == PLUMB_FIELD_STRING ? 1u : 0u));
     static constexpr size_t fixed_bytes = (0 + ... + marker_field<Values>().size);
 
     static inline constexpr plumb_event_field fields[count + 1] = {marker_field<Values>()..., {}};
@@ -149,7 +150,9 @@ struct __attribute__((visibility("hidden"))) marker {
             plumb_payload_emit(&payload, &event, buffer, fixed_bytes, varies);
         } else {
             unsigned char* scratch = plumb_payload_begin_large(&payload, buffer, fixed_bytes);
-            put(&payload, all, values...);
+            do {
+                put(&payload, all, values...);
+            } while (plumb_payload_is_shared(&payload, buffer, scratch, fixed_bytes, varies));
             plumb_payload_emit_large(&payload, &event, buffer, scratch);
         }
     }
@@ -337,7 +340,10 @@ static inline uint64_t plumb_mark_bytes(const char* format, unsigned index, cons
             } else {                                                                                  \
                 unsigned char* plumb_scratch =                                                        \
                     plumb_payload_begin_large(&plumb_p, plumb_buffer, plumb_fixed);                   \
-                PLUMB_MARK_REST_(PLUMB_MARK_PUT_, __VA_ARGS__)                                        \
+                do {                                                                                  \
+                    PLUMB_MARK_REST_(PLUMB_MARK_PUT_, __VA_ARGS__)                                    \
+                } while (plumb_payload_is_shared(&plumb_p, plumb_buffer, plumb_scratch, plumb_fixed,  \
+                                                 (uint32_t)plumb_varies));                            \
                 plumb_payload_emit_large(&plumb_p, &plumb_event_, plumb_buffer, plumb_scratch);       \
             }                                                                                         \
         }                                                                                             \

@@ -2,8 +2,9 @@
  * Writing fields into a record's payload: packed, little-endian, in the order of the fields.
  *
  * A payload starts in a small buffer on the caller's stack. Only strings, texts and sequences can outgrow it;
- * the trace function then starts over with a scratch buffer of the largest size a record may have, and what
- * does not fit there is cut. So the common path has no size computation, and one pass over each string.
+ * the trace function then starts over with a scratch buffer of the largest size a record may have. What does not
+ * fit there is cut, in such a way that what is short stays whole and the longest share the rest: the fields are
+ * put once more for each level of that. So the common path has no size computation, and one pass over each string.
  */
 #ifndef PLUMB_DETAIL_PAYLOAD_H
 #define PLUMB_DETAIL_PAYLOAD_H
@@ -27,12 +28,14 @@ extern "C" {
 struct plumb_payload {
     unsigned char* at; /* next byte to write */
     uint64_t room;     /* bytes that variable-length fields may still take */
-    int cut;           /* something did not fit */
+    uint64_t most;     /* and each of them; a constant on the common path */
+    uint32_t cut;      /* how many did not fit */
+    uint32_t rounds;   /* in which they were shortened */
 };
 
 /*
- * How a trace function uses them; `fixed_bytes` (what the fields take at least) and `varies` (whether any
- * field is of variable length) are constants, and so the compiler decides what depends on them:
+ * How a trace function uses them; `fixed_bytes` (what the fields take at least) and `varies` (how many
+ * fields are of variable length) are constants, and so the compiler decides what depends on them:
  *
  *     plumb_payload_begin(&p, buffer, fixed_bytes, varies);
  *     put each field
@@ -40,17 +43,21 @@ struct plumb_payload {
  *         plumb_payload_emit(&p, event, buffer, fixed_bytes, varies);
  *     } else {
  *         unsigned char* scratch = plumb_payload_begin_large(&p, buffer, fixed_bytes);
- *         put each field
+ *         do {
+ *             put each field
+ *         } while (plumb_payload_is_shared(&p, buffer, scratch, fixed_bytes, varies));
  *         plumb_payload_emit_large(&p, event, buffer, scratch);
  *     }
  *
- * Written out twice and not as a loop: a loop keeps its state in memory, which the usual path pays for.
+ * Written out twice and not as one loop: that keeps its state in memory, which the usual path pays for.
  */
 static inline void plumb_payload_begin(struct plumb_payload* payload, unsigned char* buffer,
                                        uint64_t fixed_bytes, int varies) {
     payload->at = buffer;
     payload->room = PLUMB_SMALL_ROOM;
+    payload->most = UINT64_MAX;
     payload->cut = 0;
+    payload->rounds = 0;
     /* The bytes between the last field and the next multiple of 8 go into the ring: not what was on the
      * stack. */
     if (!varies && (fixed_bytes % 8 || fixed_bytes == 0))
@@ -71,22 +78,44 @@ static inline void plumb_payload_emit(struct plumb_payload* payload, struct plum
     plumb_emit(event, buffer, (uint32_t)(payload->at - buffer));
 }
 
-/* The scratch buffer, now in use; NULL if there is none, then it is the small one again. */
-static inline unsigned char* plumb_payload_begin_large(struct plumb_payload* payload, unsigned char* buffer,
-                                                       uint64_t fixed_bytes) {
-    unsigned char* scratch = (unsigned char*)plumb_scratch_acquire();
+static inline void plumb_payload_restart(struct plumb_payload* payload, unsigned char* buffer,
+                                         unsigned char* scratch, uint64_t fixed_bytes) {
     payload->at = scratch ? scratch : buffer;
     payload->room =
         scratch ? PLUMB_RECORD_MAX_BYTES - PLUMB_RECORD_HEADER_BYTES - fixed_bytes : PLUMB_SMALL_ROOM;
     payload->cut = 0;
+}
+
+/* The scratch buffer, now in use; NULL if there is none, then it is the small one again. */
+static inline unsigned char* plumb_payload_begin_large(struct plumb_payload* payload, unsigned char* buffer,
+                                                       uint64_t fixed_bytes) {
+    unsigned char* scratch = (unsigned char*)plumb_scratch_acquire();
+    plumb_payload_restart(payload, buffer, scratch, fixed_bytes);
     return scratch;
+}
+
+/*
+ * Whether the fields are to be put once more, as they did not all fit, or not all that there is room for was used. First
+ * each may take the same; in each round what the short ones left is shared by those that were cut. So every round makes another
+ * one whole, or is the last.
+ */
+static inline int plumb_payload_is_shared(struct plumb_payload* payload, unsigned char* buffer,
+                                          unsigned char* scratch, uint64_t fixed_bytes, uint32_t varies) {
+    const uint32_t cut = payload->cut;
+    const uint64_t left = payload->room;
+    if (varies < 2 || cut == 0) return 0;
+    if (payload->rounds > varies + 8) return 0; /* somebody writes there meanwhile */
+    if (payload->rounds != 0 && left < cut) return 0;
+    plumb_payload_restart(payload, buffer, scratch, fixed_bytes);
+    payload->most = payload->rounds++ == 0 ? payload->room / varies : payload->most + left / cut;
+    return 1;
 }
 
 static inline void plumb_payload_emit_large(struct plumb_payload* payload, struct plumb_event* event,
                                             const unsigned char* buffer, unsigned char* scratch) {
     const unsigned char* start = scratch ? scratch : buffer;
     __builtin_memset(payload->at, 0, 8);
-    plumb_emit_large(event, start, (uint32_t)(payload->at - start), payload->cut);
+    plumb_emit_large(event, start, (uint32_t)(payload->at - start), payload->cut != 0);
     plumb_scratch_release(scratch);
 }
 
@@ -95,13 +124,18 @@ static inline void plumb_put_bytes(struct plumb_payload* payload, const void* fr
     payload->at += bytes;
 }
 
+static inline uint64_t plumb_payload_room(const struct plumb_payload* payload) {
+    return payload->room < payload->most ? payload->room : payload->most;
+}
+
 /* A string that ends at its first NUL, or, in C++, where its view ends: behind that nothing may be read. */
 static inline void plumb_put_string(struct plumb_payload* payload, const char* from, uint64_t bytes_max) {
-    uint64_t bytes = bytes_max == UINT64_MAX ? plumb_copy_string(payload->at, from, payload->room)
-                                             : plumb_copy_view(payload->at, from, bytes_max, payload->room);
-    if (__builtin_expect(bytes > payload->room, 0)) {
-        bytes = payload->room;
-        payload->cut = 1;
+    const uint64_t room = plumb_payload_room(payload);
+    uint64_t bytes = bytes_max == UINT64_MAX ? plumb_copy_string(payload->at, from, room)
+                                             : plumb_copy_view(payload->at, from, bytes_max, room);
+    if (__builtin_expect(bytes > room, 0)) {
+        bytes = room;
+        payload->cut++;
     }
     payload->at += bytes + 1;
     payload->room -= bytes;
@@ -110,14 +144,17 @@ static inline void plumb_put_string(struct plumb_payload* payload, const char* f
 /* `count` elements of `size` bytes, after their count. */
 static inline void plumb_put_counted(struct plumb_payload* payload, const void* from, uint64_t count,
                                      uint32_t size) {
+    const uint64_t room = plumb_payload_room(payload);
     uint16_t fits = (uint16_t)count;
     /* Where gcc knows the object behind `from`, but not that `count` is its size, it would warn of the branch
      * below, which copies more. It forgets the object here. */
     __asm__("" : "+r"(from));
     if (!from) fits = 0, count = 0;
-    if (__builtin_expect(count > payload->room / size, 0)) {
-        fits = (uint16_t)(payload->room / size);
-        payload->cut = 1;
+    if (__builtin_expect(count > room / size, 0)) {
+        fits = (uint16_t)(room / size);
+        payload->cut++;
+        payload->room -=
+            room - (uint64_t)fits * size; /* no share of anybody's: it may have it, and has no use for it */
     }
     __builtin_memcpy(payload->at, &fits, 2);
     if (fits) __builtin_memcpy(payload->at + 2, from, (uint64_t)fits * size);

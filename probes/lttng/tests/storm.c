@@ -12,6 +12,7 @@
  *   exit THREADS                   ends while they trace
  *   leave THREADS                  threads that end, many behind each other
  *   large BYTES...                 events `name` whose fields take so many bytes: letters in order, and a full stop
+ *   parts BYTES COUNT BYTES BYTES  an event `parts`: strings of these lengths, and so many numbers
  *   endless                        traces until it is killed; writes the number of each event to standard output first
  */
 #ifdef DYNAMIC
@@ -181,6 +182,22 @@ static void run_large(int count, char** sizes) {
     atomic_fetch_add(&names, count);
 }
 
+static const char* letters(const char* bytes, char letter) {
+    const size_t count = strtoul(bytes, NULL, 10);
+    char* const text = calloc(count + 1, 1);
+    memset(text, letter, count);
+    return text;
+}
+
+static void run_parts(char** sizes) {
+    const size_t count = strtoul(sizes[1], NULL, 10);
+    uint32_t* const some = malloc((count + 1) * sizeof(*some));
+    for (size_t i = 0; i < count; i++)
+        some[i] = (uint32_t)i;
+    lttng_ust_tracepoint(storm, parts, letters(sizes[0], 'a'), some, count, letters(sizes[2], 'b'),
+                         letters(sizes[3], 'c'));
+}
+
 static void run_endless(void) {
     for (unsigned long i = 0;; i++) {
         lttng_ust_tracepoint(storm, number, i);
@@ -221,6 +238,8 @@ int main(int argc, char** argv) {
             run_threads(4, trace_in_thread);
     } else if (strcmp(mode, "large") == 0) {
         run_large(argc - 2, argv + 2);
+    } else if (strcmp(mode, "parts") == 0 && argc == 6) {
+        run_parts(argv + 2);
     } else if (strcmp(mode, "endless") == 0) {
         run_endless();
     }

@@ -13,13 +13,17 @@ import java.util.concurrent.atomic.AtomicReferenceArray;
  * has one, so that emitting makes no object, but for the first time and for longer texts than before. Virtual threads share some, as
  * there may be too many of them.
  *
- * <p>What does not fit into a record is cut, in the order of the fields; the native side counts that.
+ * <p>All fields together may be larger than a record, each field by itself not: the native side shortens the longest, and counts that.
  */
 final class Payload {
     /** PLUMB_RECORD_MAX_BYTES without the record's header. */
     static final int MOST_BYTES = 65528 - 16;
+    /** Of up to 32 fields that each are as large. */
+    private static final int ALL_BYTES_MOST = 32 * MOST_BYTES;
 
     private static final int FIRST_BYTES = 4096;
+    /** What a thread keeps for its next event. */
+    private static final int KEPT_BYTES_MOST = 2 * MOST_BYTES;
     /** All that fields of one size may take, and the counts of the others; and what native code writes behind the end. */
     private static final int FIXED_BYTES_MOST = 32 * 8, SLACK_BYTES = 16;
 
@@ -35,7 +39,8 @@ final class Payload {
     private long address;
     private byte[] array; // as large: where a text is put together
     private int at;
-    private int room;
+    private int most; // bytes of a field that varies
+    private int room; // of all of them
     private boolean isCut;
     private int place = -1; // among those that are shared
 
@@ -72,7 +77,8 @@ final class Payload {
     static Payload begin(int fixedBytes) {
         final Payload payload = take(Thread.currentThread());
         payload.at = 0;
-        payload.room = MOST_BYTES - fixedBytes;
+        payload.most = MOST_BYTES - fixedBytes;
+        payload.room = ALL_BYTES_MOST;
         payload.isCut = false;
         return payload;
     }
@@ -114,6 +120,7 @@ final class Payload {
     void emit(long event) {
         Native.emit(event, address, at, isCut);
         Reference.reachabilityFence(this);
+        if (bytes.capacity() > KEPT_BYTES_MOST) shrink();
         if (place < 0) return;
         final int own = place;
         place = -1;
@@ -166,10 +173,10 @@ final class Payload {
     Payload text(String text) {
         final String known = text == null ? "(null)" : text;
         final int chars = known.length();
-        reserve(3L * chars);
+        final int fits = reserve(3L * chars);
         int used = chars;
-        if (chars <= room) known.getBytes(0, chars, array, 0);
-        if (chars > room || !isAscii(known)) used = encode(known);
+        if (chars <= fits) known.getBytes(0, chars, array, 0);
+        if (chars > fits || !isAscii(known)) used = encode(known, fits);
         bytes.putShort(at, (short) used);
         bytes.put(at + 2, array, 0, used);
         at += 2 + used;
@@ -184,7 +191,7 @@ final class Payload {
     }
 
     /** What fits of it, into the array; how many bytes that are. */
-    private int encode(String text) {
+    private int encode(String text, int fits) {
         final byte[] to = array;
         int used = 0;
         for (int i = 0; i < text.length(); i++) {
@@ -192,7 +199,7 @@ final class Payload {
             final boolean isPair = Character.isHighSurrogate(c) && i + 1 < text.length() && Character.isLowSurrogate(text.charAt(i + 1));
             final boolean isHalf = !isPair && Character.isSurrogate(c);
             final int size = c < 0x80 || isHalf ? 1 : c < 0x800 ? 2 : isPair ? 4 : 3;
-            if (size > room - used) {
+            if (size > fits - used) {
                 isCut = true;
                 break;
             }
@@ -270,8 +277,7 @@ final class Payload {
 
     /** How many of the elements there is room for: they are to be written where `at` is then. */
     private int beginSequence(int count, int size) {
-        reserve((long) count * size);
-        final int fits = Math.min(count, room / size);
+        final int fits = Math.min(count, reserve((long) count * size) / size);
         if (fits < count) isCut = true;
         bytes.putShort(at, (short) fits);
         at += 2;
@@ -279,16 +285,25 @@ final class Payload {
         return fits;
     }
 
-    /** Room for so many bytes, or for as many as a record may have, and for all fields of one size. */
-    private void reserve(long more) {
-        final long needed = at + Math.min(more, room) + FIXED_BYTES_MOST + SLACK_BYTES;
+    /** Room for so many bytes, or for as many as a field may have, and for all fields of one size; which there is. */
+    private int reserve(long more) {
+        final long needed = at + Math.min(more, Math.min(most, room)) + FIXED_BYTES_MOST + SLACK_BYTES;
         if (needed > bytes.capacity()) grow((int) needed);
+        return Math.min(most, room);
+    }
+
+    private void shrink() {
+        try {
+            allocate(FIRST_BYTES);
+        } catch (OutOfMemoryError none) {
+            // It has what it had.
+        }
     }
 
     private void grow(int needed) {
         final ByteBuffer before = bytes;
         try {
-            allocate(Math.min(2 * needed, MOST_BYTES + 2 * FIXED_BYTES_MOST + SLACK_BYTES));
+            allocate(Math.max(needed, Math.min(2 * needed, MOST_BYTES + 2 * FIXED_BYTES_MOST + SLACK_BYTES)));
         } catch (OutOfMemoryError none) {
             room = before.capacity() - at - FIXED_BYTES_MOST - SLACK_BYTES;
             return;

@@ -101,7 +101,10 @@ public final class PlumbHandler extends Handler {
     @Override
     public void close() {}
 
-    /** One behind the other, in UTF-8, where native code can read them. A record takes up to 64 KiB, and so do they. */
+    /**
+     * One behind the other, in UTF-8, where native code can read them. A record takes up to 64 KiB, and so does each of them: the native
+     * side makes the longest shorter.
+     */
     private static final class Texts {
         private static final int FEW_BYTES = 4096, MOST_BYTES = 65536;
         private final CharsetEncoder encoder = StandardCharsets.UTF_8.newEncoder()
@@ -112,18 +115,23 @@ public final class PlumbHandler extends Handler {
             bytes.clear();
         }
 
-        /** How many bytes it takes. What has no room any more is cut. */
+        /** How many bytes it takes. What is longer than a record is cut. */
         int add(String text) {
             if (text == null) return 0;
             final int begin = bytes.position();
             final CharBuffer from = CharBuffer.wrap(text);
             encoder.reset();
-            while (encoder.encode(from, bytes, true).isOverflow() && bytes.capacity() < MOST_BYTES) grow();
+            bytes.limit(Math.min(bytes.capacity(), begin + MOST_BYTES));
+            while (encoder.encode(from, bytes, true).isOverflow() && bytes.position() - begin < MOST_BYTES - 4) {
+                grow();
+                bytes.limit(Math.min(bytes.capacity(), begin + MOST_BYTES));
+            }
+            bytes.limit(bytes.capacity());
             return bytes.position() - begin;
         }
 
         private void grow() {
-            final ByteBuffer larger = ByteBuffer.allocateDirect(Math.min(bytes.capacity() * 4, MOST_BYTES));
+            final ByteBuffer larger = ByteBuffer.allocateDirect(Math.min(bytes.capacity() * 4, bytes.capacity() + MOST_BYTES));
             bytes.flip();
             larger.put(bytes);
             bytes = larger;
