@@ -6,8 +6,10 @@
 #include "signals_held.h"
 
 #include "condition/program.h"
+#include "context/context.h"
 #include "count/link.h"
 
+#include <plumb/abi/context.h>
 #include <plumb/control.h>
 
 #include <cstddef>
@@ -304,6 +306,14 @@ void begin_new_epoch() {
     store_release(runtime.epoch, newest);
 }
 
+// What a process has once may be another's in a child: unshare() before fork() puts that into other namespaces.
+void know_context_of_child() {
+    uint32_t wanted = 0;
+    for (const Attachment& attachment : attachments)
+        if (attachment.usable != 0) wanted |= attachment.context;
+    context::know_process(wanted & (PLUMB_CONTEXT_NAMESPACES | PLUMB_CONTEXT_CGROUP));
+}
+
 // What the parent's other threads were in the middle of will never be finished.
 static void mend_after_fork() {
     store_relaxed(runtime.unguarded_losses, uint64_t{0}); // the parent's; first: what comes now is not
@@ -321,6 +331,7 @@ static void mend_after_fork() {
     begin_new_epoch();
     claim_slot();
     register_membarrier();
+    know_context_of_child();
     for (uint32_t session = 0; session < PLUMB_MAX_SESSIONS; session++) {
         Attachment& attachment = attachments[session];
         if (attachment.usable == 0) continue;

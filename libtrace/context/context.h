@@ -14,7 +14,8 @@ namespace plumb::context {
 // The nth field of a description with this context; nullptr: it has no more.
 const plumb_event_field* field(uint32_t context, uint32_t index);
 
-// What of it does not change, so far as is known: as the owner of `updating`, before a channel that wants it is used.
+// What of it does not change, so far as is known: as the owner of `updating`, before a channel that wants it is used, also
+// in a forked child.
 void know_process(uint32_t context);
 
 // Writes a record with what the program says in front of it. False: the gate was closed, and nothing is written.

@@ -1,5 +1,6 @@
 // What of context a process has once: inodes of its namespaces, and of its control group. Read when a channel that wants them is
-// attached; a process that moves later (setns(), another cgroup) still is where it was, as far as its records say.
+// attached, and again in a forked child; a process that moves later (setns(), another cgroup) still is where it was, as far as its
+// records say.
 #include "process.h"
 #include "callstack.h"
 #include "context.h"

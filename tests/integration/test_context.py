@@ -186,6 +186,58 @@ class ContextTest(TracedProgramTest):
         self.assertIn("Only callstack has a depth", complaint("--context", "vpid:3"))
 
 
+class NamespacesOfChildrenTest(TracedProgramTest):
+    # Who calls unshare() stays in its process and time namespaces; its children are in others.
+    PROGRAM = r"""
+    #define _GNU_SOURCE
+    #include <plumb/tracepoint.h>
+    #include <sched.h>
+    #include <stdio.h>
+    #include <sys/stat.h>
+    #include <sys/syscall.h>
+    #include <sys/wait.h>
+    #include <unistd.h>
+    PLUMB_EVENT(told, where, (u32, generation), (u32, net), (u32, uts), (u32, ipc))
+    static unsigned inode(const char* kind) {
+        char path[64];
+        struct stat info;
+        snprintf(path, sizeof(path), "/proc/self/ns/%s", kind);
+        return stat(path, &info) == 0 ? (unsigned)info.st_ino : 0;
+    }
+    static void tell(unsigned generation) {
+        plumb_trace(told, where, generation, inode("net"), inode("uts"), inode("ipc"));
+    }
+    int main(void) {
+        tell(0);
+        for (unsigned i = 1; i < 4; i++) {
+            if (unshare(CLONE_NEWUTS | CLONE_NEWNET | (i == 2 ? CLONE_NEWIPC : 0)) != 0) return 77;
+            const pid_t child = i != 3 ? fork() : (pid_t)syscall(SYS_clone, 17, 0, 0, 0, 0); /* of which nobody is told */
+            if (child == 0) {
+                tell(i);
+                _exit(0);
+            }
+            wait(0);
+        }
+        return 0;
+    }
+    """
+
+    @unittest.skipUnless(os.getuid() == 0, "unshare() is root's")
+    def test_are_those_that_they_begin_in(self):
+        done = subprocess.run([PLUMB, "record", "-q", "--context", "namespaces", "-o", self.trace, "--", self.program],
+                              capture_output=True, text=True, timeout=120, check=False)
+        if done.returncode == 77:
+            self.skipTest("no namespaces can be made here")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        events = shown(self.trace)
+        self.assertEqual([event["fields"]["generation"] for event in events], [0, 1, 2, 3])
+        for event in events:
+            for kind in ("net", "uts", "ipc"):
+                self.assertEqual(event["event_context"][f"{kind}_ns"], event["fields"][kind], (kind, event))
+            if event is not events[0]:  # of the children's own, one may have the number of another one that is gone
+                self.assertNotEqual(event["fields"]["uts"], events[0]["fields"]["uts"])
+
+
 class GuardedContextTest(GuardedProgramTest):
     def test_what_may_not_be_asked_for_is_not_known(self):
         program = self.start()
