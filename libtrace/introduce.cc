@@ -76,7 +76,8 @@ size_t copy_path(char* to, const char* from, size_t bytes) {
     return bytes;
 }
 
-// A removed file is called so in /proc; the recorder leaves it out as well (base/processes.cc).
+// A removed file is called so in /proc. What executables are called by is without it whether they are removed or not, as it is for
+// the recorder (base/processes.h).
 size_t bytes_without_deleted(const char* path, size_t bytes) {
     static constexpr char mark[] = " (deleted)";
     constexpr size_t mark_bytes = sizeof(mark) - 1;
@@ -155,7 +156,7 @@ void look_at_headers(uint64_t base, uint64_t bytes, plumb_entry_object& entry) {
 }
 
 struct Mapping {
-    uint64_t start, end, offset;
+    uint64_t start, end, offset, inode;
     char permissions[4];
     const char* path; // not NUL-terminated
     size_t path_bytes;
@@ -163,6 +164,13 @@ struct Mapping {
     bool is_readable() const { return permissions[0] == 'r'; }
     bool is_executable() const { return permissions[2] == 'x'; }
 };
+
+uint64_t parse_decimal(const char*& at) {
+    uint64_t value = 0;
+    for (; *at >= '0' && *at <= '9'; at++)
+        value = value * 10 + static_cast<uint64_t>(*at - '0');
+    return value;
+}
 
 uint64_t parse_hex(const char*& at) {
     uint64_t value = 0;
@@ -176,7 +184,7 @@ uint64_t parse_hex(const char*& at) {
     }
 }
 
-// One line of /proc/self/maps, NUL-terminated: start-end perms offset device inode path
+// One line of /proc/self/maps, NUL-terminated: start-end perms offset device inode path. The path is as the kernel writes it there.
 bool parse_mapping(const char* line, Mapping& mapping) {
     mapping.start = parse_hex(line);
     if (*line++ != '-') return false;
@@ -189,17 +197,48 @@ bool parse_mapping(const char* line, Mapping& mapping) {
     for (int spaces = 0; *line != '\0' && spaces < 1; line++)
         spaces += *line == ' ';
     mapping.offset = parse_hex(line);
-    for (int fields = 0; fields < 2; fields++) { // device and inode
-        while (*line == ' ')
-            line++;
-        while (*line != '\0' && *line != ' ')
-            line++;
-    }
+    while (*line == ' ')
+        line++;
+    while (*line != '\0' && *line != ' ') // the device
+        line++;
+    while (*line == ' ')
+        line++;
+    mapping.inode = parse_decimal(line);
     while (*line == ' ')
         line++;
     mapping.path = line; // or a name that is none: "[anon:a/b]"
-    mapping.path_bytes = bytes_without_deleted(line, __builtin_strlen(line));
+    mapping.path_bytes = __builtin_strlen(line);
     return *line == '/';
+}
+
+bool is_path_of(const char* path, uint64_t inode) {
+    struct stat info;
+    return sys::status_of(path, &info) == 0 && info.st_ino == inode;
+}
+
+// The bytes that are left of a path in which newlines are escaped, as they, and nothing else, are in /proc/self/maps.
+size_t put_newlines_back(char* path) {
+    static constexpr char escape[] = "\\012";
+    constexpr size_t escape_bytes = sizeof(escape) - 1;
+    char* to = path;
+    for (const char* from = path; *from != '\0'; to++) {
+        const bool is_escaped = __builtin_strncmp(from, escape, escape_bytes) == 0;
+        *to = is_escaped ? '\n' : *from;
+        from += is_escaped ? escape_bytes : 1;
+    }
+    *to = '\0';
+    return static_cast<size_t>(to - path);
+}
+
+// A file may bear the very name that the kernel makes of another one's, so it is looked which of them is there. `path` is the
+// mapping's own, and is changed.
+void find_path(Mapping& mapping, char* path) {
+    const bool has_mark = bytes_without_deleted(path, mapping.path_bytes) != mapping.path_bytes;
+    const bool has_escape = __builtin_strstr(path, "\\012") != nullptr;
+    if ((!has_mark && !has_escape) || is_path_of(path, mapping.inode)) return;
+    if (has_escape) mapping.path_bytes = put_newlines_back(path);
+    if (has_mark && !(has_escape && is_path_of(path, mapping.inode)))
+        mapping.path_bytes = bytes_without_deleted(path, mapping.path_bytes);
 }
 
 // Collects the mappings of one image of a file, and adds an entry when the next one begins.
@@ -281,7 +320,10 @@ void introduce_objects(uint32_t sessions, bool everything) {
             if (buffer[i] != '\n') continue;
             buffer[i] = '\0';
             Mapping mapping;
-            if (parse_mapping(buffer + line, mapping)) objects.add(mapping);
+            if (parse_mapping(buffer + line, mapping)) {
+                find_path(mapping, buffer + (mapping.path - buffer));
+                objects.add(mapping);
+            }
             line = i + 1;
         }
         if (line == 0) break; // a line longer than any path can be

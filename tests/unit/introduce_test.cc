@@ -6,9 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <vector>
 
 /* All that this file has, so the one of the library stays out of the program. */
@@ -34,7 +38,8 @@ TEST(Mappings, AreParsed) {
     EXPECT_FALSE(mapping.is_readable());
     EXPECT_FALSE(mapping.is_executable());
     EXPECT_EQ(mapping.offset, 0u);
-    EXPECT_EQ(std::string(mapping.path, mapping.path_bytes), "/dev/zero");
+    EXPECT_EQ(mapping.inode, 12u);
+    EXPECT_EQ(std::string(mapping.path, mapping.path_bytes), "/dev/zero (deleted)");
 }
 
 TEST(Mappings, WithoutAFileAreNone) {
@@ -45,6 +50,48 @@ TEST(Mappings, WithoutAFileAreNone) {
           "1000-2000 rw-p 00000000 00:00 0", "1000-2000 rw", "1000-2000", "1000", "", "x",
           "1000 2000 r-xp 00000000 00:01 1 /a"})
         EXPECT_FALSE(parse_mapping(line, mapping)) << line;
+}
+
+/* A file's name as it is, from a line of /proc/self/maps. */
+std::string path_of(const std::string& shown, uint64_t inode) {
+    std::string line = "1000-2000 r-xp 00000000 08:02 " + std::to_string(inode) + "    " + shown;
+    Mapping mapping{};
+    EXPECT_TRUE(parse_mapping(line.c_str(), mapping));
+    EXPECT_EQ(mapping.inode, inode);
+    find_path(mapping, line.data() + (mapping.path - line.data()));
+    return {mapping.path, mapping.path_bytes};
+}
+
+TEST(Mappings, HaveTheNamesThatTheirFilesHave) {
+    char directory[] = "/tmp/plumb-test-XXXXXX";
+    ASSERT_NE(::mkdtemp(directory), nullptr);
+    const std::string folder = directory;
+    std::vector<std::string> made;
+    const auto make = [&](const std::string& name) {
+        made.push_back(folder + "/" + name);
+        std::ofstream(made.back()) << "a file";
+        struct stat info {};
+        EXPECT_EQ(::stat(made.back().c_str(), &info), 0);
+        return static_cast<uint64_t>(info.st_ino);
+    };
+    const uint64_t marked = make("marked (deleted)"), line = make("new\nline"),
+                   literal = make("new\\012line");
+    const uint64_t both = make("a\nb (deleted)");
+    const uint64_t gone = 1; /* which no file here has */
+    EXPECT_EQ(path_of(folder + "/marked (deleted)", marked), folder + "/marked (deleted)");
+    EXPECT_EQ(path_of(folder + "/marked (deleted)", gone), folder + "/marked")
+        << "another file has its name now";
+    EXPECT_EQ(path_of(folder + "/marked (deleted) (deleted)", gone), folder + "/marked (deleted)");
+    EXPECT_EQ(path_of(folder + "/nowhere (deleted)", gone), folder + "/nowhere");
+    EXPECT_EQ(path_of(folder + "/new\\012line", line), folder + "/new\nline");
+    EXPECT_EQ(path_of(folder + "/new\\012line", literal), folder + "/new\\012line");
+    EXPECT_EQ(path_of(folder + "/new\\012line (deleted)", gone), folder + "/new\nline");
+    EXPECT_EQ(path_of(folder + "/a\\012b (deleted)", both), folder + "/a\nb (deleted)");
+    EXPECT_EQ(path_of(folder + "/plain\\134", gone), folder + "/plain\\134")
+        << "what the kernel does not escape";
+    for (const std::string& path : made)
+        ::unlink(path.c_str());
+    ::rmdir(directory);
 }
 
 TEST(Mappings, OfFilesThatAreGoneHaveTheirNames) {
