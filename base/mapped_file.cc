@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <string_view>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -52,14 +53,39 @@ bool parse_mapping(const std::string& line, Mapping& mapping) {
                     &major_number, &minor_number, &inode, &path) < 7 ||
         inode == 0)
         return false;
-    const std::string name = line.substr(static_cast<std::size_t>(path));
+    std::string name = line.substr(static_cast<std::size_t>(path));
     mapping.offset = offset;
     mapping.permissions = permissions;
-    MappedFile& file = mapping.file;
-    file = {start, end, ::makedev(major_number, minor_number), inode, permissions[2] == 'x', {}, false};
-    file.path = without_deleted(name);
-    file.removed = file.path.size() != name.size();
+    mapping.file = {
+        start,           end,  ::makedev(major_number, minor_number), inode, permissions[2] == 'x',
+        std::move(name), false};
     return true;
+}
+
+/* The kernel escapes newlines there, and them alone. */
+std::string with_newlines(std::string path) {
+    constexpr std::string_view escape = "\\012";
+    for (std::size_t at = path.find(escape); at != std::string::npos; at = path.find(escape, at + 1))
+        path.replace(at, escape.size(), "\n");
+    return path;
+}
+
+/* From what the kernel calls it. A file may bear the very name that is made of another one's, so it is looked which of them is
+ * there, by the process's own root; the process itself looks the same way (libtrace/introduce.cc). */
+void settle_path(std::uint32_t process_id, MappedFile& file) {
+    const bool has_mark = without_deleted(file.path).size() != file.path.size();
+    const bool has_escape = file.path.find("\\012") != std::string::npos;
+    if (!has_mark && !has_escape) return;
+    const std::string root = proc_folder(process_id) + "/root";
+    const auto is_there = [&](const std::string& path) {
+        struct stat info {};
+        return ::stat((root + path).c_str(), &info) == 0 && info.st_ino == file.inode;
+    };
+    if (is_there(file.path)) return;
+    file.path = with_newlines(std::move(file.path));
+    if (!has_mark || (has_escape && is_there(file.path))) return;
+    file.path = without_deleted(std::move(file.path));
+    file.removed = true;
 }
 
 /* Puts the mappings of a file together that are one image of it. Each image begins at the file's start, as does what
@@ -134,7 +160,10 @@ Result<std::vector<MappedFile>> mapped_files(std::uint32_t process_id) {
         std::size_t end = text->find('\n', line);
         if (end == std::string::npos) end = text->size();
         Mapping mapping;
-        if (parse_mapping(text->substr(line, end - line), mapping)) images.add(std::move(mapping));
+        if (parse_mapping(text->substr(line, end - line), mapping)) {
+            settle_path(process_id, mapping.file);
+            images.add(std::move(mapping));
+        }
         line = end + 1;
     }
     return files;

@@ -23,7 +23,7 @@ struct MappedFile {
     std::uint64_t inode;
     bool executable;  /* some part of it */
     std::string path; /* as the process sees it; what the kernel says of one that was removed is not in it */
-    bool removed = false; /* or replaced; or it bears such a name */
+    bool removed = false; /* or replaced */
 };
 
 /* In address order of their beginnings. A file that is also read as data, or loaded twice, is there more than once. */

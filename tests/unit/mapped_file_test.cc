@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
 
 using namespace plumb;
 
@@ -68,6 +70,30 @@ protected:
 
 TEST_F(MappedFileTest, is_found_by_its_path) {
     EXPECT_EQ(opened(), "what is mapped");
+}
+
+TEST_F(MappedFileTest, has_the_name_that_its_file_has) {
+    const std::string names[] = {"marked (deleted)", "new\nline", "new\\012line", "removed",
+                                 "a\nb (deleted)"};
+    std::vector<void*> places;
+    for (const std::string& name : names) {
+        std::ofstream(folder_ / name) << "what is mapped";
+        const Result<FileDescriptor> file = open_regular_file(folder_ / name);
+        ASSERT_TRUE(file) << file.error().message();
+        places.push_back(::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE, file->get(), 0));
+    }
+    ASSERT_EQ(::unlink((folder_ / "removed").c_str()), 0);
+    std::ofstream(folder_ / "removed (deleted)") << "another file";
+    const auto files = mapped_files(static_cast<std::uint32_t>(::getpid()));
+    ASSERT_TRUE(files) << files.error().message();
+    for (const std::string& name : names) {
+        const auto named = [&](const MappedFile& file) { return file.path == folder_ / name; };
+        const auto found = std::find_if(files->begin(), files->end(), named);
+        ASSERT_NE(found, files->end()) << name;
+        EXPECT_EQ(found->removed, name == "removed") << name;
+    }
+    for (void* const place : places)
+        ::munmap(place, 4096);
 }
 
 TEST_F(MappedFileTest, is_not_what_has_its_path_since) {
