@@ -33,8 +33,8 @@ struct Description {
 // The body of an entry, behind its length: false if it lies outside.
 bool find_body(Memory& memory, const Object& object, uint64_t entry, uint64_t& body, uint64_t& end) {
     uint32_t length = 0;
-    if (!object.has(entry, 8) || !memory.load(entry, length)) return false;
-    if (length < 4 || length > description_bytes_max || !object.has(entry, uint64_t{length} + 4))
+    if (!object.may_have_table(entry, 8) || !memory.load(entry, length)) return false;
+    if (length < 4 || length > description_bytes_max || !object.may_have_table(entry, uint64_t{length} + 4))
         return false;
     body = entry + 4;
     end = body + length;
@@ -299,10 +299,11 @@ bool find_description(Memory& memory, const Object& object, uint64_t instruction
         int32_t entry;
     } place{};
     const uint64_t start = object.frame_header;
-    if (!object.has(start, sizeof(header)) || !memory.load(start, header) || header.head != head)
+    if (!object.may_have_table(start, sizeof(header)) || !memory.load(start, header) || header.head != head)
         return false;
     const uint64_t table = start + sizeof(header);
-    if (header.count == 0 || !object.has(table, uint64_t{header.count} * sizeof(place))) return false;
+    if (header.count == 0 || !object.may_have_table(table, uint64_t{header.count} * sizeof(place)))
+        return false;
     uint64_t low = 0, high = header.count; // the last that begins before is among them
     while (high - low > 1) {
         const uint64_t middle = low + (high - low) / 2;

@@ -60,7 +60,14 @@ struct Row {
 struct Object {
     uint64_t start = 0;
     uint64_t end = 0;
-    uint64_t frame_header = 0; // .eh_frame_hdr
+    uint64_t frame_header = 0; // .eh_frame_hdr; it and .eh_frame may lie behind `end`
+
+    // What says something of its frames: as far from its start as the offsets of 32 bits reach in which they say where they are. The
+    // end is no measure: of an executable with gaps between its segments the C library tells that of the text.
+    bool may_have_table(uint64_t address, uint64_t bytes) const {
+        constexpr uint64_t reach = uint64_t{1} << 31;
+        return address >= start && address - start < reach && bytes <= reach;
+    }
 
     bool has(uint64_t address, uint64_t bytes = 1) const {
         return address >= start && address < end && bytes <= end - address;

@@ -201,6 +201,29 @@ class CallStacksTest(unittest.TestCase):
             self.assertEqual((cut["callstack"], cut["event_context"]["callstack_user_end"]["label"]),
                              (through["callstack"][:wanted], "whole" if wanted == depth else "deeper"))
 
+    def test_where_the_text_ends_before_the_tables(self):
+        """The C library tells the end of the text for that of an executable with gaps between its segments."""
+        source = r"""
+        #include <plumb/tracepoint.h>
+        PLUMB_EVENT(frames, in, (u32, n))
+        __attribute__((noinline)) int deep(int n) {
+            if (n == 0) { plumb_trace(frames, in, n); return 0; }
+            const int sum = deep(n - 1);
+            __asm__ volatile("");
+            return sum + 1;
+        }
+        int main(void) { return deep(5) == 5 ? 0 : 1; }
+        """
+        for name, options in (("static_pie", ("-static-pie",)), ("static", ("-static", "-Wl,--eh-frame-hdr")),
+                              ("large_pages", ("-Wl,-z,max-page-size=0x200000",))):
+            with self.subTest(name):
+                program = compile_traced(source, self.folder / name, *options)
+                (event,) = self.record(program)
+                self.assertEqual(event["event_context"]["callstack_user_end"]["label"], "whole", event)
+                names = [frame.split("+")[0] for frame in event["callstack"]]
+                self.assertEqual(names.count("deep"), 6, names)
+                self.assertIn("main", names)
+
 
 if __name__ == "__main__":
     leave_out_if_sanitized()
