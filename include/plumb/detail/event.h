@@ -111,7 +111,7 @@
         level,                                                                                             \
         PLUMB_RUNTIME_VERSION};                                                                            \
     PLUMB_LINKAGE_ struct plumb_event plumb_event_##id __asm__("plumb_event_" symbol) = {                  \
-        0, 0, 0, {0}, &plumb_info_##id, 0};                                                                \
+        0, 0, PLUMB_NULL_, {0}, &plumb_info_##id, PLUMB_NULL_};                                            \
     PLUMB_SECTION_ENTRY_(symbol);                                                                          \
     PLUMB_DECLARE_FUNCTION_(                                                                               \
         void plumb_trace_##id(PLUMB_LIST(PLUMB_PARAMETER_, ~, PLUMB_NO_PARAMETER_, __VA_ARGS__)),          \
@@ -337,7 +337,7 @@
 #define PLUMB_PUT_GO_(tag, ...) PLUMB_TAG_(PLUMB_PUT_, tag)(tag, __VA_ARGS__)
 #define PLUMB_PUT_SCALAR(tag, name) plumb_put_bytes(&plumb_p, &name, sizeof(name));
 #define PLUMB_PUT_FLOAT(tag, name) plumb_put_bytes(&plumb_p, &name, sizeof(name));
-#define PLUMB_PUT_BOOL(tag, name) *plumb_p.at++ = (unsigned char)name;
+#define PLUMB_PUT_BOOL(tag, name) *plumb_p.at++ = plumb_truth_of((unsigned char)name);
 #define PLUMB_PUT_POINTER(tag, name)                              \
     {                                                             \
         const uint64_t plumb_address = (uint64_t)(uintptr_t)name; \

@@ -106,6 +106,8 @@ inline void marker_put(plumb_payload* payload, Value value, int64_t precision) {
     } else if constexpr (std::is_pointer_v<Value> || std::is_null_pointer_v<Value>) {
         const uint64_t address = reinterpret_cast<uintptr_t>(static_cast<const volatile void*>(value));
         plumb_put_bytes(payload, &address, 8);
+    } else if constexpr (std::is_same_v<Value, bool>) {
+        *payload->at++ = plumb_truth_of(static_cast<unsigned char>(value));
     } else {
         plumb_put_bytes(payload, &value, sizeof(value));
     }
@@ -129,7 +131,7 @@ struct __attribute__((visibility("hidden"))) marker {
                                                      count,
                                                      PLUMB_MARK_LEVEL_,
                                                      PLUMB_RUNTIME_VERSION};
-    static inline plumb_event event = {0, 0, 0, {0}, &info, 0};
+    static inline plumb_event event = {0, 0, nullptr, {0}, &info, nullptr};
 
     template <size_t... Index>
     static void put(plumb_payload* payload, std::index_sequence<Index...>, Values... values) {
@@ -226,6 +228,10 @@ static inline void plumb_mark_string(struct plumb_payload* payload, const char* 
 static inline void plumb_mark_integer(struct plumb_payload* payload, uint64_t value, uint64_t bytes) {
     plumb_put_bytes(payload, &value, bytes);
 }
+static inline void plumb_mark_bool(struct plumb_payload* payload, uint64_t value, uint64_t bytes) {
+    (void)bytes;
+    *payload->at++ = plumb_truth_of((unsigned char)value);
+}
 static inline void plumb_mark_float(struct plumb_payload* payload, float value, uint64_t bytes) {
     plumb_put_bytes(payload, &value, bytes);
 }
@@ -244,9 +250,11 @@ static inline void plumb_mark_pointer(struct plumb_payload* payload, const volat
              unsigned short: integer, int: integer, unsigned: integer, long: integer,                        \
              unsigned long: integer, long long: integer, unsigned long long: integer,                        \
              default: PLUMB_MARK_OTHER_(x, pointer, integer))
-#define PLUMB_MARK_PUT_FUNCTION_(x)                                                                   \
-    PLUMB_MARK_CHOOSE_(x, plumb_mark_string, plumb_mark_float, plumb_mark_double, plumb_mark_integer, \
-                       plumb_mark_pointer)
+#define PLUMB_MARK_PUT_FUNCTION_(x)                                                          \
+    _Generic((x), _Bool                                                                      \
+             : plumb_mark_bool, default                                                      \
+             : PLUMB_MARK_CHOOSE_(x, plumb_mark_string, plumb_mark_float, plumb_mark_double, \
+                                  plumb_mark_integer, plumb_mark_pointer))
 /* What that function takes: the argument is evaluated once, and put once more where the strings outgrow the
  * small buffer. */
 #define PLUMB_MARK_VALUE_TYPE_(x)                                                      \

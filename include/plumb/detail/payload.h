@@ -128,6 +128,12 @@ static inline uint64_t plumb_payload_room(const struct plumb_payload* payload) {
     return payload->room < payload->most ? payload->room : payload->most;
 }
 
+/* 0 or 1, also of a bool that was never set, or was read from damaged memory: its byte may be any, and compilers count on it. */
+static inline unsigned char plumb_truth_of(unsigned char byte) {
+    __asm__("" : "+r"(byte));
+    return byte != 0;
+}
+
 /* A string that ends at its first NUL, or, in C++, where its view ends: behind that nothing may be read. */
 static inline void plumb_put_string(struct plumb_payload* payload, const char* from, uint64_t bytes_max) {
     const uint64_t room = plumb_payload_room(payload);
