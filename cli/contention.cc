@@ -41,14 +41,21 @@ double ratio(uint64_t part, uint64_t whole) {
 }
 
 std::string process_text(const LockUse& lock) {
-    const ProcessRecord* const process =
-        lock.names->find_process(lock.process_id, std::numeric_limits<int64_t>::max());
+    const ProcessRecord* const process = lock.names->find_process(lock.process_id, lock.last_ns);
     return process == nullptr ? fmt::format("{}", lock.process_id)
                               : fmt::format("{} {}", escaped(process->name), lock.process_id);
 }
 
 std::string java_name(const LockUse& lock) {
     return lock.kind == LockKind::synchronizer ? synchronizer_name(lock.class_name) : lock.class_name;
+}
+
+std::string static_name(const LockUse& lock, Symbols& symbols) {
+    return symbols.name_at(*lock.names, lock.process_id, lock.address, lock.last_ns);
+}
+
+std::string caller_name(const LockUse& lock, Symbols& symbols) {
+    return symbols.name_at(*lock.names, lock.process_id, lock.busiest_caller, lock.busiest_caller_ns);
 }
 
 std::string lock_text(const LockUse& lock, Symbols& symbols) {
@@ -58,10 +65,8 @@ std::string lock_text(const LockUse& lock, Symbols& symbols) {
             name += fmt::format(", held by \"{}\"", escaped(lock.busiest_owner));
         return name;
     }
-    std::string name = symbols.name_at(*lock.names, lock.process_id, lock.address);
-    if (lock.busiest_caller != 0)
-        name += fmt::format(", waited for in {}",
-                            symbols.name_at(*lock.names, lock.process_id, lock.busiest_caller));
+    std::string name = static_name(lock, symbols);
+    if (lock.busiest_caller != 0) name += fmt::format(", waited for in {}", caller_name(lock, symbols));
     return escaped(name);
 }
 
@@ -105,19 +110,17 @@ void put_json(OutputBuffer& out, const std::vector<LockUse>& locks, Symbols& sym
             continue;
         }
         const std::string caller =
-            lock.busiest_caller == 0
-                ? "null"
-                : json_string(symbols.name_at(*lock.names, lock.process_id, lock.busiest_caller));
+            lock.busiest_caller == 0 ? "null" : json_string(caller_name(lock, symbols));
         out.put(fmt::format(
             "{{\"kind\":\"{}\",\"pid\":{},\"address\":{},\"name\":{},\"acquired\":{},\"released\":{},"
             "\"contended\":{},\"in_vain\":{},"
             "\"waited_ns\":{},\"max_waited_ns\":{},\"held\":{},\"held_ns\":{},\"max_held_ns\":{},\"threads\":"
             "{},"
             "\"waited_for_in\":{}}}\n",
-            lock_kind_name(lock.kind), lock.process_id, lock.address,
-            json_string(symbols.name_at(*lock.names, lock.process_id, lock.address)), lock.acquired_count,
-            lock.released_count, lock.contended_count, lock.in_vain_count, lock.waited_ns, lock.max_waited_ns,
-            lock.held.count, lock.held.total_ns, lock.held.max_ns, lock.thread_count, caller));
+            lock_kind_name(lock.kind), lock.process_id, lock.address, json_string(static_name(lock, symbols)),
+            lock.acquired_count, lock.released_count, lock.contended_count, lock.in_vain_count,
+            lock.waited_ns, lock.max_waited_ns, lock.held.count, lock.held.total_ns, lock.held.max_ns,
+            lock.thread_count, caller));
     }
 }
 

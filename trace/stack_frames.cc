@@ -1,7 +1,5 @@
 #include "trace/stack_frames.h"
 
-#include "trace/symbols.h"
-
 #include <algorithm>
 #include <mutex>
 
@@ -25,11 +23,18 @@ struct AddressCollector : SkipVisitor {
 };
 
 /* The files' tables are the same for all who ask, and large. */
-std::string look_up(const TraceNames& names, uint32_t process_id, uint64_t address) {
-    static std::mutex mutex;
-    static Symbols symbols;
-    const std::lock_guard lock(mutex);
-    return symbols.name_behind(names, process_id, address);
+struct SharedSymbols {
+    std::mutex mutex;
+    Symbols symbols;
+};
+SharedSymbols& shared() {
+    static SharedSymbols all;
+    return all;
+}
+
+NameSpan look_up(const TraceNames& names, uint32_t process_id, uint64_t address, int64_t time_ns) {
+    const std::lock_guard lock(shared().mutex);
+    return shared().symbols.name_behind(names, process_id, address, time_ns);
 }
 
 } // namespace
@@ -55,8 +60,9 @@ const std::vector<std::string>& StackFrames::of(const Event& event, const StackS
     frames_.clear();
     for (const uint64_t address : step.addresses_of(event)) {
         const auto [at, is_new] = known_.try_emplace({&names, process_id, address});
-        if (is_new) at->second = look_up(names, process_id, address);
-        frames_.push_back(at->second);
+        if (is_new || !at->second.holds_at(event.time_ns))
+            at->second = look_up(names, process_id, address, event.time_ns);
+        frames_.push_back(at->second.name);
     }
     return frames_;
 }

@@ -5,6 +5,7 @@
 #ifndef PLUMB_TRACE_STACK_FRAMES_H
 #define PLUMB_TRACE_STACK_FRAMES_H
 
+#include "trace/symbols.h"
 #include "trace/trace_reader.h"
 
 #include <cstdint>
@@ -33,7 +34,7 @@ private:
     const Step* step_ = nullptr;
 };
 
-/* Names for the addresses: each is looked up once. Not thread-safe, but several in different threads are. */
+/* Names for the addresses: each is looked up once while it is the same. Not thread-safe, but several in different threads are. */
 class StackFrames {
 public:
     explicit StackFrames(const TraceReader& reader) : reader_(reader) {}
@@ -50,7 +51,7 @@ private:
 
     const TraceReader& reader_;
     ThreadCache thread_cache_;
-    std::map<Place, std::string> known_;
+    std::map<Place, NameSpan> known_;
     std::vector<std::string> frames_;
 };
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <utility>
 
 namespace plumb {
@@ -54,47 +53,79 @@ std::string SymbolTable::function_at(uint64_t file_address, uint64_t behind) con
     return fmt::format("fn_{:x}+0x{:x}", start, file_address + behind - start);
 }
 
-/* A process that forked and never loaded anything has the objects of its parent; but one that called exec() has not, nor those
- * that it had before. */
-const ObjectRecord* Symbols::find_object(const TraceNames& names, uint32_t process_id, uint64_t address) {
+namespace {
+
+/* At one address, of what one process has told in one image of it. */
+struct ObjectsTold {
+    const ObjectRecord* then = nullptr;  /* the last one, up to a time */
+    const ObjectRecord* later = nullptr; /* the first one behind it */
+};
+
+ObjectsTold objects_told(const TraceNames& names, uint32_t process_id, uint64_t address, int64_t time_ns,
+                         const ProcessImage& image) {
+    ObjectsTold told;
+    for (const ObjectRecord& object : names.objects_of(process_id)) {
+        if (address < object.base || address - object.base >= object.size_bytes ||
+            object.time_ns < image.from_ns || object.time_ns >= image.until_ns)
+            continue;
+        if (object.time_ns > time_ns) {
+            told.later = &object;
+            break;
+        }
+        told.then = &object;
+    }
+    return told;
+}
+
+} // namespace
+
+/* A process that forked and never loaded anything has the objects that its parent had then; but one that called exec() has not, nor
+ * those that it had before. What is told later may have been there already, where nothing else was: who looks at maps, as the
+ * recorder does for what has no tracepoints, tells of it behind the load. Of a parent that says nothing of the child. */
+const ObjectRecord* Symbols::find_object(const TraceNames& names, uint32_t process_id, uint64_t address,
+                                         int64_t time_ns, NameSpan& span) {
     constexpr int max_generations = 8;
-    int64_t time_ns = std::numeric_limits<int64_t>::max();
     const ProcessRecord* child = nullptr;
+    const ObjectRecord* later = nullptr;
     for (int generation = 0; generation < max_generations && process_id != 0; generation++) {
         const ProcessImage image = names.find_image(process_id, time_ns);
         if (child != nullptr && image.process != nullptr && image.process->executable != child->executable)
             break;
-        const ObjectRecord* found = nullptr;
-        for (const ObjectRecord& object : names.objects())
-            if (object.process_id == process_id && address >= object.base &&
-                address - object.base < object.size_bytes && object.time_ns >= image.from_ns &&
-                object.time_ns < image.until_ns && (found == nullptr || object.time_ns >= found->time_ns))
-                found = &object;
-        if (found != nullptr || image.process == nullptr) return found;
+        const ObjectsTold told = objects_told(names, process_id, address, time_ns, image);
+        if (child == nullptr) {
+            later = told.later;
+            span.from_ns = image.same_from_ns;
+            span.until_ns = image.same_until_ns;
+            if (told.then != nullptr) span.from_ns = std::max(span.from_ns, told.then->time_ns);
+            if (later != nullptr) span.until_ns = std::min(span.until_ns, later->time_ns);
+        }
+        if (told.then != nullptr) return told.then;
+        if (image.process == nullptr) break;
         child = image.process;
-        time_ns = child->time_ns;
+        time_ns = image.begun_ns;
         process_id = child->parent_process_id;
     }
-    return nullptr;
+    return later;
 }
 
-std::string Symbols::name_behind(const TraceNames& names, uint32_t process_id, uint64_t return_address) {
-    if (!is_frame_name(return_address)) return name_at(names, process_id, return_address - 1, 1);
+NameSpan Symbols::name_behind(const TraceNames& names, uint32_t process_id, uint64_t return_address,
+                              int64_t time_ns) {
+    if (!is_frame_name(return_address)) return find_name(names, process_id, return_address - 1, 1, time_ns);
     const std::string& function = names.function_named(return_address);
     const uint32_t line = line_of_frame_name(return_address);
-    if (function.empty()) return fmt::format("0x{:x}", return_address);
-    return line == 0 ? function : fmt::format("{}:{}", function, line);
+    NameSpan always;
+    if (function.empty())
+        always.name = fmt::format("0x{:x}", return_address);
+    else
+        always.name = line == 0 ? function : fmt::format("{}:{}", function, line);
+    return always;
 }
 
-std::string Symbols::name_at(const TraceNames& names, uint32_t process_id, uint64_t address,
-                             uint64_t behind) {
-    const ObjectRecord* const object = find_object(names, process_id, address);
-    if (object == nullptr) return fmt::format("0x{:x}", address + behind);
-    const auto [at, is_new] = tables_.try_emplace({object->path, object->build_id});
-    if (is_new) at->second = SymbolTable::load(object->path, object->build_id);
+std::string Symbols::name_in(const ObjectRecord& object, uint64_t offset, uint64_t behind) {
+    const auto [at, is_new] = tables_.try_emplace({object.path, object.build_id});
+    if (is_new) at->second = SymbolTable::load(object.path, object.build_id);
     const SymbolTable& table = at->second;
-    const uint64_t offset = address - object->base;
-    const std::string file = object->path.substr(object->path.rfind('/') + 1);
+    const std::string file = object.path.substr(object.path.rfind('/') + 1);
     if (!table.empty()) {
         const uint64_t file_address = table.first_address() + offset;
         if (std::string name = table.name_at(file_address, behind); !name.empty()) return name;
@@ -102,6 +133,15 @@ std::string Symbols::name_at(const TraceNames& names, uint32_t process_id, uint6
             return fmt::format("{}:{}", file, function);
     }
     return fmt::format("{}+0x{:x}", file, offset + behind);
+}
+
+NameSpan Symbols::find_name(const TraceNames& names, uint32_t process_id, uint64_t address, uint64_t behind,
+                            int64_t time_ns) {
+    NameSpan span;
+    const ObjectRecord* const object = find_object(names, process_id, address, time_ns, span);
+    span.name = object == nullptr ? fmt::format("0x{:x}", address + behind)
+                                  : name_in(*object, address - object->base, behind);
+    return span;
 }
 
 } // namespace plumb

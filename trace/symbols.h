@@ -1,6 +1,6 @@
 /*
  * Names for addresses of traced programs, which may be gone: from the objects that the trace says were
- * loaded, and the symbol tables of their files here. A file that is not the one that was traced (another
+ * loaded at the time, and the symbol tables of their files here. A file that is not the one that was traced (another
  * build id) gives no names.
  *
  *   in a symbol             cache_lock, cache_lock+0x8, shop::Cart::lock
@@ -16,6 +16,7 @@
 #include "trace/trace_names.h"
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -46,19 +47,31 @@ private:
     uint64_t first_address_ = 0;
 };
 
+/* The name of a place in a process, and the times for which it is that. */
+struct NameSpan {
+    std::string name;
+    int64_t from_ns = std::numeric_limits<int64_t>::min();
+    int64_t until_ns = std::numeric_limits<int64_t>::max();
+
+    bool holds_at(int64_t time_ns) const { return time_ns >= from_ns && time_ns < until_ns; }
+};
+
 class Symbols {
 public:
-    /* `names`: of the trace that tells of the process. */
-    std::string name_at(const TraceNames& names, uint32_t process_id, uint64_t address) {
-        return name_at(names, process_id, address, 0);
+    /* What was there at that time. `names`: of the trace that tells of the process. */
+    std::string name_at(const TraceNames& names, uint32_t process_id, uint64_t address, int64_t time_ns) {
+        return find_name(names, process_id, address, 0, time_ns).name;
     }
     /* Of an address that something returns to: in the function that has called it, also where that is its last instruction. And of
      * what stands in its place in made code. */
-    std::string name_behind(const TraceNames& names, uint32_t process_id, uint64_t return_address);
+    NameSpan name_behind(const TraceNames& names, uint32_t process_id, uint64_t return_address, int64_t time_ns);
 
 private:
-    std::string name_at(const TraceNames& names, uint32_t process_id, uint64_t address, uint64_t behind);
-    static const ObjectRecord* find_object(const TraceNames& names, uint32_t process_id, uint64_t address);
+    NameSpan find_name(const TraceNames& names, uint32_t process_id, uint64_t address, uint64_t behind,
+                       int64_t time_ns);
+    std::string name_in(const ObjectRecord& object, uint64_t offset, uint64_t behind);
+    static const ObjectRecord* find_object(const TraceNames& names, uint32_t process_id, uint64_t address,
+                                           int64_t time_ns, NameSpan& span);
 
     std::map<std::pair<std::string, std::string>, SymbolTable> tables_; /* by path and build id */
 };

@@ -108,7 +108,7 @@ void TraceNames::leave_out_repeated() {
     std::stable_sort(objects_.begin(), objects_.end(),
                      [](const ObjectRecord& a, const ObjectRecord& b) { return a.time_ns < b.time_ns; });
     std::map<std::pair<uint32_t, uint64_t>, const ObjectRecord*> last;
-    std::deque<ObjectRecord> kept;
+    std::vector<ObjectRecord> kept;
     for (const ObjectRecord& object : objects_) {
         const ObjectRecord*& before = last[{object.process_id, object.base}];
         const bool is_repeated = before != nullptr && before->path == object.path &&
@@ -129,6 +129,9 @@ void TraceNames::finish(uint32_t first_number) {
     sort_by_time(processes_);
     complete_processes();
     if (has_repetitions_) leave_out_repeated();
+    std::stable_sort(objects_.begin(), objects_.end(), [](const ObjectRecord& a, const ObjectRecord& b) {
+        return std::pair(a.process_id, a.time_ns) < std::pair(b.process_id, b.time_ns);
+    });
     next_number_ = first_number;
     for (auto& [id, records] : threads_)
         for (ThreadRecord& record : records)
@@ -174,7 +177,25 @@ ProcessImage TraceNames::find_image(uint32_t process_id, int64_t time_ns) const 
     const auto next =
         std::find_if(records.begin() + static_cast<std::ptrdiff_t>(index), records.end(), is_another);
     if (next != records.end()) image.until_ns = next->time_ns;
+    const auto is_same = [&](const ProcessRecord& record) {
+        return !is_another(record) && record.parent_process_id == records[index].parent_process_id;
+    };
+    std::size_t first = index, behind = index + 1;
+    while (first > 0 && is_same(records[first - 1]))
+        first--;
+    while (behind < records.size() && is_same(records[behind]))
+        behind++;
+    image.begun_ns = records[first].time_ns;
+    if (first > 0) image.same_from_ns = records[first].time_ns;
+    if (behind < records.size()) image.same_until_ns = records[behind].time_ns;
     return image;
+}
+
+std::span<const ObjectRecord> TraceNames::objects_of(uint32_t process_id) const {
+    const auto [first, last] = std::equal_range(
+        objects_.begin(), objects_.end(), ObjectRecord{0, process_id, 0, 0, {}, {}},
+        [](const ObjectRecord& a, const ObjectRecord& b) { return a.process_id < b.process_id; });
+    return {first, last};
 }
 
 } // namespace plumb

@@ -9,7 +9,8 @@
 #include "trace/ctf/stream_reader.h"
 
 #include <cstdint>
-#include <deque>
+#include <limits>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -55,6 +56,11 @@ struct ProcessImage {
     const ProcessRecord* process = nullptr; /* as of that time; null: nothing is known of it */
     int64_t from_ns = std::numeric_limits<int64_t>::min();
     int64_t until_ns = std::numeric_limits<int64_t>::max();
+    /* When this one of it was first told of, by the parent that it has; and the times in which it is the one. A number may be
+     * used again for another process that runs the same. */
+    int64_t begun_ns = std::numeric_limits<int64_t>::min();
+    int64_t same_from_ns = std::numeric_limits<int64_t>::min();
+    int64_t same_until_ns = std::numeric_limits<int64_t>::max();
 };
 
 class TraceNames {
@@ -70,7 +76,9 @@ public:
     const ProcessRecord* find_process(uint32_t process_id, int64_t time_ns) const;
     /* From one exec() to the next, as far as they can be told apart: by what was run. */
     ProcessImage find_image(uint32_t process_id, int64_t time_ns) const;
-    const std::deque<ObjectRecord>& objects() const { return objects_; }
+    /* By process; of each, in time order. */
+    const std::vector<ObjectRecord>& objects() const { return objects_; }
+    std::span<const ObjectRecord> objects_of(uint32_t process_id) const;
     /* Of a function in made code (trace/ctf/frame_name.h); empty: it was not told. */
     const std::string& function_named(uint64_t frame) const;
     /* Behind the last one. */
@@ -82,7 +90,7 @@ private:
 
     std::unordered_map<uint32_t, std::vector<ThreadRecord>> threads_; /* by thread id; in time order */
     std::unordered_map<uint32_t, std::vector<ProcessRecord>> processes_;
-    std::deque<ObjectRecord> objects_;
+    std::vector<ObjectRecord> objects_;
     std::unordered_map<uint64_t, std::string> functions_;
     /* Thread and process of those who wrote process entries: a main thread may have no entry of its own. */
     std::vector<ThreadRecord> main_threads_;

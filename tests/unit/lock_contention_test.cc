@@ -463,7 +463,7 @@ std::string name_of(uint64_t address, const std::string& build_id = "", uint32_t
     Result<TraceReader> reader = TraceReader::from_memory({metadata, {who.bytes()}});
     if (!reader) return reader.error().message();
     const Event* const event = reader->next();
-    return Symbols().name_at(reader->names_of(*event), process_id, address);
+    return Symbols().name_at(reader->names_of(*event), process_id, address, event->time_ns);
 }
 
 TEST(Symbols, NamesStaticMemoryAndCode) {

@@ -331,9 +331,13 @@ protected:
         who.event(ctf_statedump_object, at++, id,
                   Payload().add(id).add(base).add(size).string(build_id).string(path));
     }
-    std::string name(uint32_t process_id, uint64_t address) { return name(process_id, address, false); }
-    std::string name_behind(uint32_t process_id, uint64_t address) { return name(process_id, address, true); }
-    std::string name(uint32_t process_id, uint64_t address, bool is_behind) {
+    std::string name(uint32_t process_id, uint64_t address, int64_t time_ns = INT64_MAX) {
+        return name(process_id, address, time_ns, false);
+    }
+    std::string name_behind(uint32_t process_id, uint64_t address) {
+        return name(process_id, address, INT64_MAX, true);
+    }
+    std::string name(uint32_t process_id, uint64_t address, int64_t time_ns, bool is_behind) {
         test::SampleStream copy = who;
         copy.end_packet();
         const std::string metadata = test::SampleMetadata().text();
@@ -341,8 +345,8 @@ protected:
         if (!reader) return reader.error().message();
         const Event* const event = reader->next();
         const TraceNames& names = reader->names_of(*event);
-        return is_behind ? symbols.name_behind(names, process_id, address)
-                         : symbols.name_at(names, process_id, address);
+        return is_behind ? symbols.name_behind(names, process_id, address, time_ns).name
+                         : symbols.name_at(names, process_id, address, time_ns);
     }
     uint64_t at = 1;
     test::SampleStream who{ctf_stream_statedump, 0};
@@ -358,16 +362,16 @@ TEST_F(SymbolsOfProcesses, AreOfTheObjectThatTheAddressIsIn) {
     stripped.segments = {loaded(0x1000, 0x9000, PF_R | PF_X)};
     stripped.starts = {-0x3000};
     const std::string bare = write(stripped.made(), "bare");
-    object(5, 0x700000, 0x1000, path);
-    object(5, 0x800000, 0x3000, bare);
+    object(5, 0x700000, 0x2000, path);
+    object(5, 0x800000, 0x9000, bare);
     object(5, 0x900000, 0x1000, folder + "/none");
     object(6, 0x700000, 0x1000, "/other/file");
     EXPECT_EQ(name(5, 0x700100), "f");
     EXPECT_EQ(name(5, 0x700104), "f+0x4");
     EXPECT_EQ(name(5, 0x700000), "named+0x0");
-    EXPECT_EQ(name(5, 0x700fff), "named+0xfff");
+    EXPECT_EQ(name(5, 0x701fff), "named+0x1fff");
     EXPECT_EQ(name(5, 0x6fffff), "0x6fffff");
-    EXPECT_EQ(name(5, 0x701000), "0x701000");
+    EXPECT_EQ(name(5, 0x702000), "0x702000");
     EXPECT_EQ(name(5, 0x801000), "bare:fn_2000");
     EXPECT_EQ(name(5, 0x801004), "bare:fn_2000+0x4");
     EXPECT_EQ(name(5, 0x800ffc), "bare+0xffc") << "before the first function";
@@ -404,14 +408,47 @@ TEST_F(SymbolsOfProcesses, AreThoseOfTheNewestObjectThere) {
 
 TEST_F(SymbolsOfProcesses, AreTheParentsWhereAProcessLoadedNothing) {
     object(10, 0x1000, 0x1000, "/of/10");
-    for (uint32_t id = 11; id < 30; id++)
+    for (uint32_t id = 11; id < 30; id++) {
         process(id, id - 1);
-    object(12, 0x2000, 0x1000, "/of/12");
+        if (id == 12) object(12, 0x2000, 0x1000, "/of/12");
+    }
     EXPECT_EQ(name(11, 0x1001), "10+0x1");
     EXPECT_EQ(name(13, 0x2001), "12+0x1");
     EXPECT_EQ(name(13, 0x1001), "10+0x1");
     EXPECT_EQ(name(11, 0x2001), "0x2001") << "a child's is none of its parent's";
     EXPECT_EQ(name(29, 0x1001), "0x1001") << "generations are bounded: parents may be a ring";
+}
+
+TEST_F(SymbolsOfProcesses, AreOfTheTimeThatIsAskedFor) {
+    runs(10, 1, "/bin/first");                 /* 1 */
+    object(10, 0x1000, 0x1000, "/bin/first");  /* 2 */
+    runs(10, 1, "/bin/second");                /* 3 */
+    object(10, 0x1000, 0x1000, "/bin/second"); /* 4 */
+    object(10, 0x5000, 0x1000, "/lib/a");      /* 5 */
+    object(10, 0x5000, 0x2000, "/lib/b");      /* 6 */
+    EXPECT_EQ(name(10, 0x1001, 2), "first+0x1");
+    EXPECT_EQ(name(10, 0x5001, 2), "0x5001") << "what a later program has";
+    EXPECT_EQ(name(10, 0x1001, 3), "second+0x1") << "told a moment later";
+    EXPECT_EQ(name(10, 0x1001, 4), "second+0x1");
+    EXPECT_EQ(name(10, 0x5001, 4), "a+0x1") << "the recorder has found it then";
+    EXPECT_EQ(name(10, 0x5001, 5), "a+0x1");
+    EXPECT_EQ(name(10, 0x5001, 6), "b+0x1");
+}
+
+TEST_F(SymbolsOfProcesses, OfAParentAreThoseOfTheFork) {
+    runs(10, 1, "/bin/p");                /* 1 */
+    object(10, 0x1000, 0x1000, "/lib/a"); /* 2 */
+    runs(11, 10, "/bin/p");               /* 3 */
+    object(10, 0x1000, 0x1000, "/lib/b"); /* 4 */
+    object(10, 0x8000, 0x1000, "/lib/c"); /* 5 */
+    runs(11, 10, "/bin/p");               /* 6: another runtime in it */
+    EXPECT_EQ(name(11, 0x1001), "a+0x1");
+    EXPECT_EQ(name(11, 0x8001), "0x8001");
+    EXPECT_EQ(name(10, 0x1001), "b+0x1");
+    EXPECT_EQ(name(10, 0x8001), "c+0x1");
+    object(11, 0x1000, 0x1000, "/lib/d"); /* 7 */
+    EXPECT_EQ(name(11, 0x1001, 6), "a+0x1") << "it had that of its parent until then";
+    EXPECT_EQ(name(11, 0x1001, 7), "d+0x1");
 }
 
 TEST_F(SymbolsOfProcesses, AreNotThoseOfTheProgramBeforeExec) {

@@ -296,7 +296,7 @@ TEST_F(SeveralTraces, HaveNamesOfTheirOwn) {
         const ThreadRecord* const thread = reader->thread_of(*event);
         ASSERT_NE(thread, nullptr);
         EXPECT_EQ(thread->name, who);
-        EXPECT_EQ(symbols.name_at(reader->names_of(*event), 10, 0x1010), who + "+0x10");
+        EXPECT_EQ(symbols.name_at(reader->names_of(*event), 10, 0x1010, event->time_ns), who + "+0x10");
         recordings[who].insert(reader->recording_of(*event));
         summary.add(*event);
         events++;

@@ -169,11 +169,15 @@ static LockNature nature_of(LockKind kind, uint64_t value) {
     return value == 1 ? LockNature::recursive : value == 2 ? LockNature::checked : LockNature::unknown;
 }
 
-void LockContention::wait(Lock& lock, const Meaning& meaning, uint32_t thread_id, const Fields& fields) {
-    if (meaning.caller != nullptr) ++lock.callers[fields.caller];
+void LockContention::wait(Lock& lock, const Meaning& meaning, const Event& event, const Fields& fields) {
+    if (meaning.caller != nullptr) {
+        Caller& caller = lock.callers[fields.caller];
+        ++caller.count;
+        caller.last_ns = event.time_ns;
+    }
     if (!fields.owner_name.empty()) ++lock.owners[std::string(fields.owner_name)];
-    lock.waiting.insert(thread_id);
-    lock.holds.settle(thread_id);
+    lock.waiting.insert(event.thread_id);
+    lock.holds.settle(event.thread_id);
 }
 
 void LockContention::apply(Lock& lock, const Meaning& meaning, const Event& event, const Fields& fields) {
@@ -186,7 +190,7 @@ void LockContention::apply(Lock& lock, const Meaning& meaning, const Event& even
         lock.waiting.clear();
         break;
     case Action::wait:
-        wait(lock, meaning, thread, fields);
+        wait(lock, meaning, event, fields);
         break;
     case Action::acquired:
         acquire(lock, meaning, event, fields);
@@ -222,6 +226,7 @@ void LockContention::add(const Event& event) {
     lock.use.names = &reader_.names_of(event);
     lock.use.process_id = process_id;
     lock.use.address = fields.address;
+    lock.use.last_ns = event.time_ns;
     if (lock.use.class_name.empty()) lock.use.class_name = fields.class_name;
     apply(lock, meaning, event, fields);
 }
@@ -232,11 +237,12 @@ std::vector<LockUse> LockContention::result() const {
         LockUse use = lock.use;
         use.held = lock.holds.times();
         use.thread_count = lock.threads.size();
-        for (const auto& [caller, count] : lock.callers)
-            if (count > use.busiest_caller_count ||
-                (count == use.busiest_caller_count && caller < use.busiest_caller)) {
-                use.busiest_caller = caller;
-                use.busiest_caller_count = count;
+        for (const auto& [address, caller] : lock.callers)
+            if (caller.count > use.busiest_caller_count ||
+                (caller.count == use.busiest_caller_count && address < use.busiest_caller)) {
+                use.busiest_caller = address;
+                use.busiest_caller_count = caller.count;
+                use.busiest_caller_ns = caller.last_ns;
             }
         for (const auto& [owner, count] : lock.owners)
             if (count > use.busiest_owner_count) {

@@ -42,6 +42,7 @@ struct LockUse {
         nullptr; /* of the trace that spoke of it last: as long as the reader is there */
     uint32_t process_id = 0;
     uint64_t address = 0;         /* of what Java has, its number */
+    int64_t last_ns = 0;          /* time of its last event */
     uint64_t acquired_count = 0;  /* of what Java has, behind a wait */
     uint64_t released_count = 0;  /* and not refused */
     uint64_t contended_count = 0; /* waited for, whether in vain or not */
@@ -52,7 +53,8 @@ struct LockUse {
     uint64_t thread_count = 0;
     uint64_t busiest_caller = 0; /* the code that waited most often; 0: not known */
     uint64_t busiest_caller_count = 0;
-    std::string class_name; /* of what Java has: its object's */
+    int64_t busiest_caller_ns = 0; /* when it did so last */
+    std::string class_name;        /* of what Java has: its object's */
     std::string
         busiest_owner; /* of what Java has: the thread that had it most often when another one began to wait */
     uint64_t busiest_owner_count = 0;
@@ -87,11 +89,15 @@ private:
         const Step* owner_name = nullptr;
         const Step* synchronizer = nullptr;
     };
+    struct Caller {
+        uint64_t count = 0;
+        int64_t last_ns = 0;
+    };
     struct Lock {
         LockUse use;
         LockHolds holds;
         std::unordered_set<uint32_t> waiting; /* threads */
-        std::unordered_map<uint64_t, uint64_t> callers;
+        std::unordered_map<uint64_t, Caller> callers;
         std::map<std::string, uint64_t> owners;
         std::vector<uint32_t> threads; /* sorted */
     };
@@ -112,7 +118,7 @@ private:
     static Meaning meaning_of(const EventInfo& info);
     static Meaning meaning_of_java(const EventInfo& info);
     static bool is_lock(const Meaning& meaning, const Fields& fields);
-    static void wait(Lock& lock, const Meaning& meaning, uint32_t thread_id, const Fields& fields);
+    static void wait(Lock& lock, const Meaning& meaning, const Event& event, const Fields& fields);
     static bool ends_wait(Lock& lock, const Meaning& meaning, uint32_t thread_id, uint64_t waited_ns);
     static void acquire(Lock& lock, const Meaning& meaning, const Event& event, const Fields& fields);
     static void fail(Lock& lock, const Meaning& meaning, const Event& event, const Fields& fields);

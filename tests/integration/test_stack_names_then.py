@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# cmake-once
+"""Functions of call stacks, and locks, are named by what was loaded when it happened: in the program before an exec(), in a child
+that was forked before its parent loaded something else at the same place."""
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from recorded_program import PLUMB, leave_out_if_sanitized  # noqa: E402
+from traced_program import compile_traced  # noqa: E402
+
+HEAD = """
+#define _GNU_SOURCE
+#include <plumb/tracepoint.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+PLUMB_EVENT(then, hit, (string, place))
+"""
+# Each function of one program stands where one of the other does, by another name.
+PROGRAM = HEAD + """
+__attribute__((noinline)) void %(name)s_inner(void) { plumb_trace(then, hit, "%(name)s"); __asm__ volatile(""); }
+__attribute__((noinline)) void %(name)s_outer(void) { %(name)s_inner(); __asm__ volatile(""); }
+int main(int count, char** arguments) {
+    %(name)s_outer();
+    if (count > 1) execv(arguments[1], arguments + 1);
+    return count > 1;
+}
+"""
+LIBRARY = """
+void %(name)s_function(void (*call)(const char*)) { call("%(name)s"); __asm__ volatile(""); }
+"""
+# The child goes on in the first library where its parent has the second one.
+FORKING = HEAD + """
+__attribute__((noinline)) void hit(const char* place) { plumb_trace(then, hit, place); __asm__ volatile(""); }
+typedef void function(void (*)(const char*));
+int main(int count, char** arguments) {
+    int loaded[2];
+    char byte = 0;
+    if (count < 3 || pipe(loaded)) return 2;
+    void* library = dlopen(arguments[1], RTLD_NOW);
+    function* first = (function*)dlsym(library, "first_function");
+    first(hit);
+    sleep(3); /* the recorder finds what it has loaded */
+    if (fork() == 0) {
+        if (read(loaded[0], &byte, 1) != 1) _exit(1);
+        first(hit);
+        _exit(0);
+    }
+    dlclose(library);
+    void* other = dlopen(arguments[2], RTLD_NOW);
+    function* second = (function*)dlsym(other, "second_function");
+    if (second != first) return 3;
+    sleep(3); /* this one, too: until then it would bear the name of the first one */
+    second(hit);
+    if (write(loaded[1], &byte, 1) != 1) return 2;
+    wait(0);
+    return 0;
+}
+"""
+
+
+class NamesThen(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="plumb-test-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.trace = self.folder / "trace"
+
+    def record(self, *command):
+        done = subprocess.run([PLUMB, "record", "-q", "--force", "--context", "callstack", "-o", self.trace, "--", *map(str, command)],
+                              capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def stacks(self):
+        """Of each event, what it says of its place, and the functions from main() on."""
+        shown = subprocess.run([PLUMB, "view", "--json", self.trace], capture_output=True, text=True, timeout=60, check=True)
+        return [(event["fields"]["place"], [name.split("+0x")[0] for name in event["callstack"]])
+                for event in map(json.loads, shown.stdout.splitlines())]
+
+    def test_of_the_program_before_exec(self):
+        for options in (("-no-pie",), ("-pie", "-fPIE")):
+            with self.subTest(options=options):
+                programs = [compile_traced(PROGRAM % {"name": name}, self.folder / name, *options) for name in ("apple", "bread")]
+                self.record(*programs)
+                stacks = self.stacks()
+                self.assertEqual([place for place, _ in stacks], ["apple", "bread"])
+                for place, names in stacks:
+                    self.assertEqual(names[names.index(f"{place}_inner"):][:3], [f"{place}_inner", f"{place}_outer", "main"])
+                folded = subprocess.run([PLUMB, "flame", "--folded", self.trace], capture_output=True, text=True, check=True).stdout
+                self.assertIn("main;apple_outer;apple_inner 1", folded)
+                self.assertIn("main;bread_outer;bread_inner 1", folded)
+
+    def libraries(self, *options):
+        for name in ("first", "second"):
+            (self.folder / f"{name}.c").write_text(LIBRARY % {"name": name})
+            subprocess.run(["cc", "-O1", "-shared", "-fPIC", *options, self.folder / f"{name}.c", "-o", self.folder / f"{name}.so"],
+                           check=True)
+        return self.folder / "first.so", self.folder / "second.so"
+
+    def test_of_a_child_that_was_forked_before_its_parent_loaded_another(self):
+        program = compile_traced(FORKING, self.folder / "forking", "-ldl")
+        self.record(program, *self.libraries())
+        stacks = self.stacks()
+        self.assertEqual([place for place, _ in stacks], ["first", "second", "first"])
+        for place, names in stacks:
+            self.assertEqual(names[names.index("hit"):][:3], ["hit", f"{place}_function", "main"])
+
+
+
+if __name__ == "__main__":
+    leave_out_if_sanitized()
+    unittest.main()
