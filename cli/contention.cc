@@ -168,6 +168,8 @@ int run_contention(const ContentionOptions& options) {
             "plumb: warning: the trace is not complete ({} events and {} packets lost, {} packets damaged), "
             "so the figures are not either.\n",
             grouped(losses.events_discarded), grouped(losses.packets_lost), grouped(losses.damaged_packets));
+    for (const std::string& problem : symbols.problems())
+        print_error("plumb: warning: {}\n", escaped(problem));
     for (const std::string& line : missing_from(options.trace, reader))
         print_error("plumb: warning: {}\n", line);
     return 0;

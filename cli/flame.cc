@@ -85,6 +85,8 @@ int run_flame(const FlameOptions& options) {
     warn_of(tree.without_stack(), "left out, which have no call stack.");
     warn_of(tree.without_weight(), "left out, whose weight is not known, or not above 0.");
     warn_of(tree.beyond_sum(), "left out: the sum of the weights would not fit into 64 bits with them.");
+    for (const std::string& problem : stack_name_problems())
+        print_error("plumb: warning: {}\n", escaped(problem));
     warn_of(tree.unended(), "shown below [not known]: their stacks do not reach the outermost function.");
     for (const std::string& line : missing_from(options.trace, reader))
         print_error("plumb: warning: {}\n", line);

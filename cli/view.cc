@@ -14,6 +14,7 @@
 #include "trace/show/parallel_writer.h"
 #include "trace/show/trace_contents.h"
 #include "trace/show/trace_summary.h"
+#include "trace/stack_frames.h"
 
 #include <unistd.h>
 
@@ -88,6 +89,8 @@ void warn(const std::string& text) {
 bool warn_about_losses(const std::string& trace, const TraceReader& reader, bool is_read_to_its_end,
                        const std::optional<EventsRead>& all_events, uint64_t damaged_events) {
     const StreamLosses losses = reader.losses();
+    for (const std::string& problem : stack_name_problems())
+        warn(escaped(problem));
     for (const std::string& line : missing_from(trace, reader, is_read_to_its_end))
         warn(line);
     const RecordedLosses recorded = recorded_losses(trace, reader);
@@ -96,9 +99,9 @@ bool warn_about_losses(const std::string& trace, const TraceReader& reader, bool
     if (damaged_events > 0)
         warn(fmt::format("{} events have fields that reach beyond their end.", grouped(damaged_events)));
     /* The last packet of a trace that is still written may be on its way. */
-    return (losses.damaged_packets == 0 || is_being_written(trace)) && damaged_events == 0 &&
-           losses.unknown_events == 0 && reader.closed().empty() && reader.bare().empty() &&
-           recorded.missing_files.empty() && differs.empty();
+    return (losses.damaged_packets == 0 || is_being_written(trace)) && damaged_events == 0 && losses.unknown_events == 0 &&
+           reader.closed().empty() && reader.bare().empty() && recorded.missing_files.empty() &&
+           differs.empty();
 }
 
 struct Shown {

@@ -67,6 +67,11 @@ const std::vector<std::string>& StackFrames::of(const Event& event, const StackS
     return frames_;
 }
 
+std::vector<std::string> stack_name_problems() {
+    const std::lock_guard lock(shared().mutex);
+    return shared().symbols.problems();
+}
+
 std::string_view function_of_frame(std::string_view frame) {
     const std::size_t behind = frame.find_last_not_of("0123456789");
     if (behind != std::string_view::npos && behind + 1 < frame.size() && frame[behind] == ':')

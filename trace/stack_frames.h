@@ -55,6 +55,9 @@ private:
     std::vector<std::string> frames_;
 };
 
+/* Why files gave no names to stacks so far, for a person; of all who asked. */
+std::vector<std::string> stack_name_problems();
+
 /* The function alone: without "+0x12", or ":214". */
 std::string_view function_of_frame(std::string_view frame);
 

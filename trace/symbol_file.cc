@@ -1,11 +1,15 @@
 #include "trace/symbol_file.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
 #include <utility>
 
 namespace plumb {
+
+static constexpr uint64_t page_mask = 4095;
 
 SymbolFile::SymbolFile(const std::string& path) {
     if (elf_version(EV_CURRENT) == EV_NONE) return;
@@ -51,29 +55,51 @@ std::string SymbolFile::build_id() const {
     return {};
 }
 
-uint64_t SymbolFile::first_address() const {
-    constexpr uint64_t page_mask = 4095;
+std::vector<GElf_Phdr> SymbolFile::loaded_segments() const {
+    std::vector<GElf_Phdr> segments;
     std::size_t count = 0;
-    if (elf_getphdrnum(elf_, &count) != 0) return 0;
-    uint64_t first = std::numeric_limits<uint64_t>::max();
+    if (elf_getphdrnum(elf_, &count) != 0) return segments;
     for (std::size_t i = 0; i < count; i++) {
         GElf_Phdr header;
         if (gelf_getphdr(elf_, static_cast<int>(i), &header) != nullptr && header.p_type == PT_LOAD)
-            first = std::min(first, header.p_vaddr & ~page_mask);
+            segments.push_back(header);
     }
+    return segments;
+}
+
+uint64_t SymbolFile::first_address() const {
+    uint64_t first = std::numeric_limits<uint64_t>::max();
+    for (const GElf_Phdr& segment : loaded_segments())
+        first = std::min(first, segment.p_vaddr & ~page_mask);
     return first == std::numeric_limits<uint64_t>::max() ? 0 : first;
+}
+
+uint64_t SymbolFile::memory_bytes() const {
+    uint64_t end = 0;
+    for (const GElf_Phdr& segment : loaded_segments())
+        end = std::max(end, segment.p_vaddr + segment.p_memsz);
+    return end - std::min(end, first_address());
+}
+
+uint64_t SymbolFile::mapped_bytes() const {
+    uint64_t end = 0;
+    for (const GElf_Phdr& segment : loaded_segments())
+        end = std::max(end, (segment.p_vaddr + segment.p_filesz + page_mask) & ~page_mask);
+    return end - std::min(end, first_address());
+}
+
+int64_t SymbolFile::changed_ns() const {
+    struct stat status {};
+    if (::fstat(file_.get(), &status) != 0) return 0;
+    const auto ns = [](const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; };
+    return std::max(ns(status.st_mtim), ns(status.st_ctim));
 }
 
 std::vector<AddressRange> SymbolFile::code() const {
     std::vector<AddressRange> ranges;
-    std::size_t count = 0;
-    if (elf_getphdrnum(elf_, &count) != 0) return ranges;
-    for (std::size_t i = 0; i < count; i++) {
-        GElf_Phdr header;
-        if (gelf_getphdr(elf_, static_cast<int>(i), &header) != nullptr && header.p_type == PT_LOAD &&
-            (header.p_flags & PF_X) != 0 && header.p_vaddr + header.p_memsz > header.p_vaddr)
-            ranges.push_back({header.p_vaddr, header.p_vaddr + header.p_memsz});
-    }
+    for (const GElf_Phdr& segment : loaded_segments())
+        if ((segment.p_flags & PF_X) != 0 && segment.p_vaddr + segment.p_memsz > segment.p_vaddr)
+            ranges.push_back({segment.p_vaddr, segment.p_vaddr + segment.p_memsz});
     return ranges;
 }
 

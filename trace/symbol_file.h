@@ -39,6 +39,11 @@ public:
     std::string build_id() const;
     /* Of the first page that is loaded. */
     uint64_t first_address() const;
+    /* Where what is loaded ends, from there on: with what is no part of the file (.bss), or the file's pages alone. */
+    uint64_t memory_bytes() const;
+    uint64_t mapped_bytes() const;
+    /* When its content or what is known of it (a rename) was changed last, since 1970. */
+    int64_t changed_ns() const;
     /* What may be executed. */
     std::vector<AddressRange> code() const;
     /* .symtab holds static names too; .dynsym is what a stripped file still has. */
@@ -48,6 +53,7 @@ public:
 
 private:
     static std::string build_id_in(Elf_Data* notes);
+    std::vector<GElf_Phdr> loaded_segments() const;
     void take_section(std::vector<FileSymbol>& symbols, Elf_Scn* section, const GElf_Shdr& header) const;
 
     FileDescriptor file_;

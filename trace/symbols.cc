@@ -16,6 +16,9 @@ SymbolTable SymbolTable::load(const std::string& path, const std::string& build_
     if (!file.is_open()) return table;
     if (!build_id.empty() && file.build_id() != build_id) return table;
     table.first_address_ = file.first_address();
+    table.memory_bytes_ = file.memory_bytes();
+    table.mapped_bytes_ = file.mapped_bytes();
+    table.changed_ns_ = file.changed_ns();
     table.starts_ = file.function_starts();
     table.code_ = file.code();
     file.take_symbols(table.symbols_);
@@ -39,6 +42,18 @@ std::string SymbolTable::name_at(uint64_t file_address, uint64_t behind) const {
         if (offset == 0 || offset < symbol.size)
             return fmt::format("{}+0x{:x}", demangled(symbol.name), offset + behind);
     }
+    return {};
+}
+
+/* Who tells of an object says how much memory it takes, or, if its headers could not be read, which pages of the file are there. A
+ * clock that counts from the start of the machine can not be compared with the file's. */
+std::string SymbolTable::why_not(const ObjectRecord& object) const {
+    constexpr int64_t first_date_ns = 946'684'800'000'000'000; /* the year 2000 */
+    if (!object.build_id.empty() || empty()) return {};
+    if (memory_bytes_ != 0 && object.size_bytes != memory_bytes_ && object.size_bytes != mapped_bytes_)
+        return "has another size in memory than what was traced";
+    if (object.time_ns >= first_date_ns && changed_ns_ > object.time_ns)
+        return "was changed since it was traced";
     return {};
 }
 
@@ -126,13 +141,22 @@ std::string Symbols::name_in(const ObjectRecord& object, uint64_t offset, uint64
     if (is_new) at->second = SymbolTable::load(object.path, object.build_id);
     const SymbolTable& table = at->second;
     const std::string file = object.path.substr(object.path.rfind('/') + 1);
-    if (!table.empty()) {
+    const std::string why_not = table.why_not(object);
+    if (!why_not.empty()) refused_.try_emplace(object.path, why_not);
+    if (!table.empty() && why_not.empty()) {
         const uint64_t file_address = table.first_address() + offset;
         if (std::string name = table.name_at(file_address, behind); !name.empty()) return name;
         if (const std::string function = table.function_at(file_address, behind); !function.empty())
             return fmt::format("{}:{}", file, function);
     }
     return fmt::format("{}+0x{:x}", file, offset + behind);
+}
+
+std::vector<std::string> Symbols::problems() const {
+    std::vector<std::string> all;
+    for (const auto& [path, why] : refused_)
+        all.push_back(fmt::format("{} gives no names: it has no build id, and {}.", path, why));
+    return all;
 }
 
 NameSpan Symbols::find_name(const TraceNames& names, uint32_t process_id, uint64_t address, uint64_t behind,

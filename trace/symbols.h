@@ -1,7 +1,7 @@
 /*
  * Names for addresses of traced programs, which may be gone: from the objects that the trace says were
  * loaded at the time, and the symbol tables of their files here. A file that is not the one that was traced (another
- * build id) gives no names.
+ * build id; or, where it has none, another size or a change since) gives no names.
  *
  *   in a symbol             cache_lock, cache_lock+0x8, shop::Cart::lock
  *   in a nameless function  memcached:fn_12f0+0x72, which begins at 0x12f0 in the file
@@ -37,6 +37,8 @@ public:
     /* "fn_12f0" or "fn_12f0+0x8", by where the functions of a stripped file begin; empty if the address is in no code, or the
      * file does not tell. */
     std::string function_at(uint64_t file_address, uint64_t behind = 0) const;
+    /* Of an object that was told of without a build id: why the file can not be the one that was loaded; empty if it can. */
+    std::string why_not(const ObjectRecord& object) const;
     /* Nothing was read. */
     bool empty() const { return symbols_.empty() && starts_.empty(); }
 
@@ -44,7 +46,8 @@ private:
     std::vector<FileSymbol> symbols_; /* by address */
     std::vector<uint64_t> starts_;    /* of functions, in order */
     std::vector<AddressRange> code_;
-    uint64_t first_address_ = 0;
+    uint64_t first_address_ = 0, memory_bytes_ = 0, mapped_bytes_ = 0;
+    int64_t changed_ns_ = 0;
 };
 
 /* The name of a place in a process, and the times for which it is that. */
@@ -66,6 +69,9 @@ public:
      * what stands in its place in made code. */
     NameSpan name_behind(const TraceNames& names, uint32_t process_id, uint64_t return_address, int64_t time_ns);
 
+    /* Why files gave no names, for a person. */
+    std::vector<std::string> problems() const;
+
 private:
     NameSpan find_name(const TraceNames& names, uint32_t process_id, uint64_t address, uint64_t behind,
                        int64_t time_ns);
@@ -74,6 +80,7 @@ private:
                                            int64_t time_ns, NameSpan& span);
 
     std::map<std::pair<std::string, std::string>, SymbolTable> tables_; /* by path and build id */
+    std::map<std::string, std::string> refused_;                        /* why, by path */
 };
 
 } // namespace plumb

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # cmake-once
 """Functions of call stacks, and locks, are named by what was loaded when it happened: in the program before an exec(), in a child
-that was forked before its parent loaded something else at the same place."""
+that was forked before its parent loaded something else at the same place; and not by a file that is no longer the one that ran."""
 import json
+import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
@@ -80,6 +82,7 @@ class NamesThen(unittest.TestCase):
     def stacks(self):
         """Of each event, what it says of its place, and the functions from main() on."""
         shown = subprocess.run([PLUMB, "view", "--json", self.trace], capture_output=True, text=True, timeout=60, check=True)
+        self.errors = shown.stderr
         return [(event["fields"]["place"], [name.split("+0x")[0] for name in event["callstack"]])
                 for event in map(json.loads, shown.stdout.splitlines())]
 
@@ -111,6 +114,19 @@ class NamesThen(unittest.TestCase):
         for place, names in stacks:
             self.assertEqual(names[names.index("hit"):][:3], ["hit", f"{place}_function", "main"])
 
+    def test_not_of_a_file_that_was_replaced(self):
+        program = compile_traced(PROGRAM % {"name": "apple"}, self.folder / "program", "-Wl,--build-id=none")
+        self.record(program)
+        self.assertIn("apple_inner", self.stacks()[0][1])
+        self.assertEqual(self.errors, "")
+        time.sleep(0.05)
+        other = compile_traced(PROGRAM % {"name": "bread"}, self.folder / "other", "-Wl,--build-id=none")
+        os.replace(other, program)
+        names = self.stacks()[0][1]
+        self.assertFalse({"apple_inner", "bread_inner", "main"} & set(names), names)
+        self.assertIn("program", names)
+        self.assertEqual(self.errors.count("gives no names: it has no build id, and "), 1, self.errors)
+        self.assertIn(str(program), self.errors)
 
 
 if __name__ == "__main__":

@@ -451,6 +451,39 @@ TEST_F(SymbolsOfProcesses, OfAParentAreThoseOfTheFork) {
     EXPECT_EQ(name(11, 0x1001, 7), "d+0x1");
 }
 
+TEST_F(SymbolsOfProcesses, AreNotOfAFileThatWasReplaced) {
+    File file;
+    file.segments = {loaded(0x1000, 0x1800, PF_R | PF_X)};
+    file.segments[0].p_filesz = 0x300;
+    file.symbols = {{0x1100, 0x10, "f"}};
+    const std::string path = write(file.made(), "named");
+    object(5, 0x10000, 0x1800, path); /* its clock knows no date */
+    object(5, 0x20000, 0x1000, path); /* the pages of the file alone */
+    object(6, 0x30000, 0x1800, path, "01ab00ff");
+    EXPECT_EQ(name(5, 0x10100), "f");
+    EXPECT_EQ(name(5, 0x20100), "f");
+    EXPECT_THAT(symbols.problems(), ElementsAre());
+    object(5, 0x40000, 0x2800, path);
+    EXPECT_EQ(name(5, 0x40100), "named+0x100");
+    EXPECT_THAT(symbols.problems(),
+                ElementsAre(path + " gives no names: it has no build id, and has another size in memory "
+                                   "than what was traced."));
+    symbols = {};
+    constexpr uint64_t in_2001 = 1'000'000'000'000'000'000, in_2096 = 4'000'000'000'000'000'000;
+    at = in_2001;
+    object(5, 0x50000, 0x1800, path);
+    object(6, 0x50000, 0x1800, path, "01ab00ff");
+    at = in_2096;
+    object(5, 0x60000, 0x1800, path);
+    EXPECT_EQ(name(5, 0x60100), "f");
+    EXPECT_EQ(name(6, 0x50100), "f") << "the build id says that it is the one";
+    EXPECT_THAT(symbols.problems(), ElementsAre());
+    EXPECT_EQ(name(5, 0x50100), "named+0x100");
+    EXPECT_EQ(name(5, 0x50101), "named+0x101");
+    EXPECT_THAT(symbols.problems(), ElementsAre(path + " gives no names: it has no build id, and was changed "
+                                                       "since it was traced."));
+}
+
 TEST_F(SymbolsOfProcesses, AreNotThoseOfTheProgramBeforeExec) {
     runs(10, 1, "/bin/sh");
     object(10, 0x1000, 0x1000, "/bin/sh");
