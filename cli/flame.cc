@@ -31,7 +31,8 @@ struct FlameOptions {
 };
 
 FlameNode drawn(const CallNode& node) {
-    return {node.name, node.weight, [&node](const std::function<void(const FlameNode&)>& see) {
+    return {node.name, node.weight.number(), node.weight.text(),
+            [&node](const std::function<void(const FlameNode&)>& see) {
                 for (const auto& [name, callee] : node.callees)
                     see(drawn(*callee));
             }};

@@ -25,6 +25,21 @@ int main(void) {
 }
 """
 
+FRACTIONS = r"""
+#include <plumb/tracepoint.h>
+PLUMB_EVENT(flame, half, (f32, value))
+PLUMB_EVENT(flame, small, (f64, seconds))
+__attribute__((noinline)) void inner(void) { plumb_trace(flame, small, 2.5e-7); __asm__ volatile(""); }
+int main(void) {
+    for (int i = 1; i <= 4; i++) plumb_trace(flame, half, (float)i / 2);
+    for (int i = 1; i <= 90; i++) plumb_trace(flame, small, i / 1000.0);
+    plumb_trace(flame, small, -1.0);
+    plumb_trace(flame, small, 0.0 / 0.0);
+    inner();
+    return 0;
+}
+"""
+
 
 class FlameTest(TracedProgramTest):
     PROGRAM = r"""
@@ -129,7 +144,22 @@ class FlameTest(TracedProgramTest):
         self.assertIn("3 events left out: the sum of the weights would not fit into 64 bits with them.", self.errors)
         [line] = self.flame("--folded", "--weight", "real").splitlines()
         self.assertEqual(int(line.rsplit(" ", 1)[1]), 4)
-        self.assertIn("1 event left out, whose weight is not known, or not above 0.", self.errors)
+        self.assertIn("1 event left out: the sum of the weights would not fit into 64 bits with them.", self.errors)
+
+    def test_fractions_are_summed_as_they_are(self):
+        program = compile_traced(FRACTIONS, self.folder / "fractions")
+        subprocess.run([PLUMB, "record", "-q", "--force", "--context", "callstack", "-o", self.trace, "--", program], check=True)
+
+        def weighed(*options):
+            return dict(line.rsplit(" ", 1) for line in self.flame("--folded", *options).splitlines())
+        lines = weighed("-e", "flame:half", "--weight", "value")
+        self.assertEqual(list(lines.values()), ["5"])
+        self.assertEqual(self.errors, "")
+        lines = weighed("-e", "flame:small", "--weight", "seconds")
+        self.assertEqual({stack.split(";")[-1]: weight for stack, weight in lines.items()}, {"main": "4.095", "inner": "0.00000025"})
+        self.assertIn("2 events left out, whose weight is not known, or not above 0.", self.errors)
+        picture = self.flame("-e", "flame:small", "--weight", "seconds")
+        self.assertIn("<title>all (4.09500025 seconds, 100.00%)</title>", picture)
 
     def test_says_what_is_missing(self):
         self.flame("-e", "nothing:*", status=1)

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <optional>
 
 namespace plumb {
 namespace {
@@ -24,19 +23,22 @@ struct NumberFinder : SkipVisitor {
     explicit NumberFinder(const Step* step) : wanted(step) {}
     void integer(const Step& step, uint64_t value) {
         if (&step != wanted) return;
-        if (step.is_signed && static_cast<int64_t>(value) < 0)
-            number = 0;
-        else
-            number = value;
+        const bool is_negative = step.is_signed && static_cast<int64_t>(value) < 0;
+        number.whole = is_negative ? 0 : value;
     }
     void floating(const Step& step, double value) {
-        constexpr double limit = 9e18; /* what is larger has no exact place in a sum of integers */
-        if (&step == wanted && !(value > limit))
-            number = value > 0 ? static_cast<uint64_t>(std::llround(value)) : 0;
+        if (&step == wanted && value > 0) number.real = value;
     }
     const Step* wanted;
-    std::optional<uint64_t> number;
+    CallWeight number; /* 0 if there is none, or a negative one */
 };
+
+/* Below 2^64, of which a sum of both kinds is rounded. */
+bool fits(const CallWeight& sum, const CallWeight& more) {
+    constexpr double limit = 0x1p64;
+    return more.whole <= std::numeric_limits<uint64_t>::max() - sum.whole &&
+           ((sum.real == 0 && more.real == 0) || sum.number() + more.number() < limit);
+}
 
 /* What runs between a tracepoint and its record: an event's own function in the program. */
 bool is_of_tracepoint(std::string_view function) {
@@ -81,17 +83,31 @@ std::string folded_name(std::string_view name) {
 
 } // namespace
 
-CallNode& CallNode::callee(const std::string& function) {
-    std::unique_ptr<CallNode>& place = callees[function];
-    if (!place) place = std::make_unique<CallNode>(CallNode{function, 0, {}});
-    return *place;
+CallWeight& CallWeight::operator+=(const CallWeight& other) {
+    whole += other.whole;
+    real += other.real;
+    return *this;
 }
 
-uint64_t CallNode::own_weight() const {
-    uint64_t below = 0;
-    for (const auto& callee : callees)
-        below += callee.second->weight;
-    return weight - std::min(below, weight);
+/* Fifteen digits are as many as a sum of a few has right. */
+std::string CallWeight::text() const {
+    if (real == 0) return fmt::to_string(whole);
+    constexpr int digits = 15, places_max = 330;
+    const int before = static_cast<int>(std::floor(std::log10(number()))) + 1;
+    std::string text = fmt::format("{:.{}f}", number(), std::clamp(digits - before, 0, places_max));
+    if (text.find('.') == std::string::npos) return text;
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.back() == '.') text.pop_back();
+    return text;
+}
+
+CallNode& CallNode::callee(const std::string& function) {
+    std::unique_ptr<CallNode>& place = callees[function];
+    if (!place) {
+        place = std::make_unique<CallNode>();
+        place->name = function;
+    }
+    return *place;
 }
 
 CallTree::CallTree(TraceReader& reader, CallTreeOptions options)
@@ -124,25 +140,25 @@ void CallTree::add(const Event& event) {
         ++without_stack_;
         return;
     }
-    uint64_t weight = 1;
+    CallWeight weight{1, 0};
     if (!options_.weight.empty()) {
         NumberFinder finder(places.weight);
         if (places.weight != nullptr) (void)visit_fields(event, finder);
-        weight = finder.number.value_or(0);
+        weight = finder.number;
     }
-    if (weight == 0) {
+    if (weight.empty()) {
         ++without_weight_;
         return;
     }
     /* No node has more than the root, so none of them overflows either. */
-    if (weight > std::numeric_limits<uint64_t>::max() - root_.weight) {
+    if (!fits(root_.weight, weight)) {
         ++beyond_sum_;
         return;
     }
     ++stacks_;
     NumberFinder end(places.end);
     if (places.end != nullptr) (void)visit_event_context(event, end);
-    const bool is_whole = end.number.value_or(0) == 0;
+    const bool is_whole = end.number.empty();
     if (!is_whole) ++unended_;
     CallNode* node = &root_;
     const auto enter = [&](const std::string& name) {
@@ -157,13 +173,14 @@ void CallTree::add(const Event& event) {
     const std::size_t innermost = frames_of_tracepoint(frames);
     for (std::size_t i = frames.size(); i > innermost; i--)
         enter(without_number(function_of_frame(frames[i - 1])));
+    node->own += weight;
 }
 
 std::string CallTree::folded() const {
     std::string text;
     const std::function<void(const CallNode&, const std::string&)> put = [&](const CallNode& node,
                                                                              const std::string& path) {
-        if (!path.empty() && node.own_weight() > 0) text += fmt::format("{} {}\n", path, node.own_weight());
+        if (!path.empty() && !node.own.empty()) text += fmt::format("{} {}\n", path, node.own.text());
         for (const auto& [name, callee] : node.callees)
             put(*callee, path.empty() ? folded_name(name) : path + ";" + folded_name(name));
     };

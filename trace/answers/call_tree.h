@@ -19,14 +19,25 @@
 
 namespace plumb {
 
+/* Integers are summed exactly, and fractions beside them. */
+struct CallWeight {
+    uint64_t whole = 0;
+    double real = 0;
+
+    CallWeight& operator+=(const CallWeight& other);
+    bool empty() const { return whole == 0 && real == 0; }
+    double number() const { return static_cast<double>(whole) + real; }
+    /* Without an exponent, which not all that read folded stacks know. */
+    std::string text() const;
+};
+
 struct CallNode {
     std::string name;
-    uint64_t weight = 0; /* of it and all below it */
-    std::map<std::string, std::unique_ptr<CallNode>> callees;
+    CallWeight weight{}; /* of it and all that it called */
+    CallWeight own{};    /* of it alone */
+    std::map<std::string, std::unique_ptr<CallNode>> callees{};
 
     CallNode& callee(const std::string& function);
-    /* Of it alone. */
-    uint64_t own_weight() const;
 };
 
 struct CallTreeOptions {
@@ -66,7 +77,7 @@ private:
     CallTreeOptions options_;
     StackFrames frames_;
     std::vector<Places> places_; /* by EventInfo::index */
-    CallNode root_{"all", 0, {}};
+    CallNode root_{"all"};
     uint64_t stacks_ = 0, without_stack_ = 0, without_weight_ = 0, beyond_sum_ = 0, unended_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace plumb {
 namespace {
@@ -77,12 +78,12 @@ class Drawing {
 public:
     Drawing(const FlameNode& root, const FlameText& text)
         : text_(text),
-          whole_(std::max<uint64_t>(root.weight, 1)),
+          whole_(root.weight > 0 ? root.weight : 1),
           height_(head_height + foot_height + row_height * (depth_of(root, 0) + 1)) {}
 
     double height() const { return height_; }
     void draw(const FlameNode& node, double x, uint32_t depth) {
-        const double share = static_cast<double>(node.weight) / static_cast<double>(whole_);
+        const double share = node.weight / whole_;
         const double wide = share * (width - 2 * margin);
         if (wide < least_width || depth > depth_max) return;
         const double y = height_ - foot_height - row_height * (depth + 1);
@@ -90,12 +91,12 @@ public:
         svg_ += fmt::format(
             "<g class=\"f\"><title>{} ({} {}, {:.2f}%)</title><rect x=\"{:.1f}\" y=\"{:.0f}\" "
             "width=\"{:.1f}\" height=\"{:.0f}\" fill=\"{}\"/><text x=\"{:.1f}\" y=\"{:.1f}\">{}</text></g>\n",
-            name, node.weight, escaped_for_xml(text_.unit), share * 100, x, y, wide, row_height - 1,
+            name, node.weight_text, escaped_for_xml(text_.unit), share * 100, x, y, wide, row_height - 1,
             color_of(node.name), x + 3, y + 12, shortened(node.name, wide));
         double at = x;
         node.each([&](const FlameNode& above) {
             draw(above, at, depth + 1);
-            at += static_cast<double>(above.weight) / static_cast<double>(whole_) * (width - 2 * margin);
+            at += above.weight / whole_ * (width - 2 * margin);
         });
     }
     const std::string& svg() const { return svg_; }
@@ -116,7 +117,7 @@ private:
     }
 
     const FlameText& text_;
-    uint64_t whole_;
+    double whole_;
     double height_;
     std::string svg_;
 };

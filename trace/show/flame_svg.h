@@ -5,7 +5,6 @@
 #ifndef PLUMB_TRACE_SHOW_FLAME_SVG_H
 #define PLUMB_TRACE_SHOW_FLAME_SVG_H
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -15,7 +14,8 @@ namespace plumb {
 /* What is drawn: nodes as trace/answers/call_tree.h has them. */
 struct FlameNode {
     std::string_view name;
-    uint64_t weight;
+    double weight;
+    std::string weight_text;
     /* Calls it for each node above this one. */
     std::function<void(const std::function<void(const FlameNode&)>&)> each;
 };
