@@ -125,7 +125,8 @@ void put_json(OutputBuffer& out, const std::vector<LockUse>& locks, Symbols& sym
 }
 
 int run_contention(const ContentionOptions& options) {
-    Result<TraceReader> opened = TraceReader::open(options.trace);
+    bool is_written = false;
+    Result<TraceReader> opened = open_trace(options.trace, is_written);
     if (!opened) return complain(opened.error());
     TraceReader& reader = *opened;
     LockContention contention(reader);
@@ -170,6 +171,7 @@ int run_contention(const ContentionOptions& options) {
             grouped(losses.events_discarded), grouped(losses.packets_lost), grouped(losses.damaged_packets));
     for (const std::string& problem : symbols.problems())
         print_error("plumb: warning: {}\n", escaped(problem));
+    if (is_written) print_error("plumb: warning: {}\n", still_written_text);
     for (const std::string& line : missing_from(options.trace, reader))
         print_error("plumb: warning: {}\n", line);
     return 0;

@@ -64,7 +64,8 @@ Error nothing_to_draw(const FlameOptions& options, const CallTree& tree) {
 }
 
 int run_flame(const FlameOptions& options) {
-    Result<TraceReader> opened = TraceReader::open(options.trace);
+    bool is_written = false;
+    Result<TraceReader> opened = open_trace(options.trace, is_written);
     if (!opened) return complain(opened.error());
     TraceReader& reader = *opened;
     EventFilter filter(reader, options.filter);
@@ -89,6 +90,7 @@ int run_flame(const FlameOptions& options) {
     for (const std::string& problem : stack_name_problems())
         print_error("plumb: warning: {}\n", escaped(problem));
     warn_of(tree.unended(), "shown below [not known]: their stacks do not reach the outermost function.");
+    if (is_written) print_error("plumb: warning: {}\n", still_written_text);
     for (const std::string& line : missing_from(options.trace, reader))
         print_error("plumb: warning: {}\n", line);
     return 0;

@@ -126,6 +126,15 @@ bool is_written_now(const std::filesystem::path& folder) {
            (is_one_of_several(folder.filename().native()) && is_being_written(folder.parent_path()));
 }
 
+/* `folder_is_locked`: as it was before the trace was opened. A snapshot or chunk that is finished has its summary. */
+bool may_grow(const std::filesystem::path& folder, bool folder_is_locked) {
+    std::error_code failed;
+    if (is_one_of_several(folder.filename().native()) &&
+        std::filesystem::exists(folder / "summary.json", failed))
+        return false;
+    return folder_is_locked || is_written_now(folder);
+}
+
 /* Of a part of the trace, and of nothing elsewhere, whoever wrote it down. */
 bool is_name_of_file(const std::string& name) {
     const std::size_t slash = name.find('/');
@@ -290,6 +299,20 @@ RecordedLosses recorded_losses(const std::string& opened, const TraceReader& rea
                                                   "makes a trace of what a killed one left).");
     }
     return all;
+}
+
+const char* const still_written_text = "the trace is still being written: of each buffer what was written "
+                                       "when it was opened is shown, so between the "
+                                       "newest events others may be missing, which are not counted as lost.";
+
+Result<TraceReader> open_trace(const std::string& path, bool& is_written) {
+    const bool is_locked = is_being_written(path);
+    Result<TraceReader> opened = TraceReader::open(path);
+    is_written = false;
+    if (opened)
+        for (const Recorded& each : recordings_of(path, *opened))
+            is_written = is_written || may_grow(each.folder, is_locked);
+    return opened;
 }
 
 std::string count_that_differs(const RecordedLosses& recorded, const EventsRead& read) {

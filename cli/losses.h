@@ -56,6 +56,11 @@ struct RecordedLosses {
 };
 RecordedLosses recorded_losses(const std::string& opened, const TraceReader& reader);
 
+/* Opens it to be shown. `is_written`: somebody wrote to it then, and so there may be more since. */
+Result<TraceReader> open_trace(const std::string& path, bool& is_written);
+/* To who is shown that. */
+extern const char* const still_written_text;
+
 /* What was read where nothing was left out. */
 struct EventsRead {
     std::uint64_t events = 0;

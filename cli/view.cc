@@ -7,7 +7,6 @@
 #include "cli/option_checks.h"
 #include "cli/output.h"
 #include "cli/record_options.h"
-#include "consumerd/sink/trace_directory.h"
 
 #include "trace/show/event_filter.h"
 #include "trace/show/event_writer.h"
@@ -86,9 +85,11 @@ void warn(const std::string& text) {
 }
 
 /* Returns whether all that is in the files could be read. `all_events`: if nothing was left out. */
-bool warn_about_losses(const std::string& trace, const TraceReader& reader, bool is_read_to_its_end,
-                       const std::optional<EventsRead>& all_events, uint64_t damaged_events) {
+bool warn_about_losses(const std::string& trace, const TraceReader& reader, bool is_written,
+                       bool is_read_to_its_end, const std::optional<EventsRead>& all_events,
+                       uint64_t damaged_events) {
     const StreamLosses losses = reader.losses();
+    if (is_written) warn(still_written_text);
     for (const std::string& problem : stack_name_problems())
         warn(escaped(problem));
     for (const std::string& line : missing_from(trace, reader, is_read_to_its_end))
@@ -99,7 +100,7 @@ bool warn_about_losses(const std::string& trace, const TraceReader& reader, bool
     if (damaged_events > 0)
         warn(fmt::format("{} events have fields that reach beyond their end.", grouped(damaged_events)));
     /* The last packet of a trace that is still written may be on its way. */
-    return (losses.damaged_packets == 0 || is_being_written(trace)) && damaged_events == 0 && losses.unknown_events == 0 &&
+    return (losses.damaged_packets == 0 || is_written) && damaged_events == 0 && losses.unknown_events == 0 &&
            reader.closed().empty() && reader.bare().empty() && recorded.missing_files.empty() &&
            differs.empty();
 }
@@ -176,7 +177,8 @@ void tell_why_nothing(const ViewOptions& options, const TraceReader& reader) {
 }
 
 int run_view(ViewOptions options) {
-    Result<TraceReader> opened = TraceReader::open(options.trace);
+    bool is_written = false;
+    Result<TraceReader> opened = open_trace(options.trace, is_written);
     if (!opened) return complain(opened.error());
     TraceReader& reader = *opened;
     if (Status taken = take_times(options, reader); !taken) return complain(taken.error());
@@ -228,7 +230,7 @@ int run_view(ViewOptions options) {
     if (all_events && shown.summary)
         for (const auto& [name, of_name] : shown.summary->events_by_count())
             all_events->by_name[name] += of_name;
-    const bool is_sound = warn_about_losses(options.trace, reader, is_read_to_its_end, all_events,
+    const bool is_sound = warn_about_losses(options.trace, reader, is_written, is_read_to_its_end, all_events,
                                             shown.writer ? shown.writer->damaged_events() : 0);
     return is_sound ? 0 : 1;
 }

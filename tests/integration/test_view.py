@@ -258,6 +258,43 @@ class Summary(unittest.TestCase):
         self.assertEqual([(t["comm"], t["events"]) for t in threads], [("after", 2)])
 
 
+class Growing(unittest.TestCase):
+    def test_a_trace_that_is_still_written_is_said_to_be(self):
+        trace = folder / "growing"
+        program = ["sh", "-c", 'for i in 1 2; do "$0"; echo told; read -r go; done', folder / "before"]
+        with subprocess.Popen([PLUMB, "record", "-q", "-e", "image:*", "-o", trace, "--", *program], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True) as recorder:
+            try:
+                self.assertEqual(recorder.stdout.readline(), "told\n")
+                for options in ((), ("--summary",), ("--json", "-n", "1")):
+                    self.assertIn("the trace is still being written", plumb("view", *options, trace).stderr)
+                recorder.stdin.write("\n\n")
+                recorder.stdin.flush()
+                recorder.stdout.read()
+                self.assertEqual(recorder.wait(60), 0)
+            finally:
+                recorder.kill()
+        self.assertEqual(plumb("view", trace).stderr, "")
+
+    def test_a_snapshot_is_whole_while_its_recorder_runs(self):
+        trace = folder / "flight"
+        recorder = subprocess.Popen([PLUMB, "record", "-q", "--snapshot", "-e", "image:*", "-o", trace, "--", "sh", "-c",
+                                     '"$0"; echo told; read -r go', folder / "before"],
+                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        with recorder:
+            try:
+                self.assertEqual(recorder.stdout.readline(), "told\n")
+                plumb("snapshot", recorder.pid)
+                for place in (trace, trace / "snapshot-1"):
+                    self.assertEqual(plumb("view", place).stderr, "")
+                recorder.stdin.write("\n")
+                recorder.stdin.flush()
+                recorder.stdout.read()
+                self.assertEqual(recorder.wait(60), 0)
+            finally:
+                recorder.kill()
+
+
 class Manners(unittest.TestCase):
     def test_quiet_when_nobody_reads_on(self):
         done = subprocess.run(f"{PLUMB} view {shop} | head -n 1", shell=True, capture_output=True, text=True,
