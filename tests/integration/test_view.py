@@ -243,6 +243,11 @@ class Summary(unittest.TestCase):
         self.assertEqual(summary["lost"], {"events": 0, "packets": 0, "damaged_packets": 0, "unknown_events": 0})
         self.assertIn("8,000 events", plumb("view", "--summary", shop).stdout)
 
+    def test_one_event_is_one(self):
+        trace = folder / "one-trace"
+        record("-e", "image:*", "-o", trace, "--", folder / "before")
+        self.assertTrue(plumb("view", "--summary", trace).stdout.startswith("1 event from "))
+
     def test_each_stream_file_is_an_object(self):
         lines = plumb("view", "--stats", "--json", shop).stdout.splitlines()
         none = {"events": 0, "packets": 0, "damaged_packets": 0, "unknown_events": 0}

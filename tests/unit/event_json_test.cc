@@ -59,6 +59,10 @@ TEST(EventJson, HasTextsForNumbersThatJsonDoesNotKnow) {
                             .add(0.1f)),
               R"({"a":"NaN","b":"Infinity","c":"-Infinity","d":-2.2250738585072014e-308,)"
               R"("e":"NaN","f":"Infinity","g":"-Infinity","h":0.1})");
+    EXPECT_EQ(
+        fields_of("e", f64 + "a, b;" + f32 + "c, d;", Payload().add(-0.0).add(0.0).add(-0.0F).add(-2.0F)),
+        R"({"a":-0.0,"b":0,"c":-0.0,"d":-2})")
+        << "an integer has no sign where it is 0";
 }
 
 TEST(EventJson, NestsStructuresAndArrays) {

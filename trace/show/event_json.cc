@@ -58,6 +58,8 @@ public:
             out_.put("\"NaN\"");
         } else if (std::isinf(value)) {
             out_.put(value > 0 ? "\"Infinity\"" : "\"-Infinity\"");
+        } else if (value == 0 && std::signbit(value)) {
+            out_.put("-0.0"); /* "-0" is an integer, which has no sign, to who reads it */
         } else {
             char* const at = out_.room(40);
             out_.wrote(step.size_bits == 32 ? std::to_chars(at, at + 40, static_cast<float>(value)).ptr

@@ -103,7 +103,7 @@ std::vector<TraceSummary::ThreadLine> TraceSummary::threads_by_count() const {
 
 void TraceSummary::put_text(OutputBuffer& out, TimeStyle style) const {
     TimeFormat time(style, reader_.start_ns(), reader_.monotonic_zero_ns().value_or(0));
-    out.put(fmt::format("{} events", grouped(counts_.events_)));
+    out.put(fmt::format("{} {}", grouped(counts_.events_), counts_.events_ == 1 ? "event" : "events"));
     if (counts_.events_ > 0) {
         out.put(" from ");
         time.set_monotonic_zero(reader_.monotonic_zero_ns(*counts_.first_info_));
