@@ -67,7 +67,8 @@ public:
     }
     /* Of an address that something returns to: in the function that has called it, also where that is its last instruction. And of
      * what stands in its place in made code. */
-    NameSpan name_behind(const TraceNames& names, uint32_t process_id, uint64_t return_address, int64_t time_ns);
+    NameSpan name_behind(const TraceNames& names, uint32_t process_id, uint64_t return_address,
+                         int64_t time_ns);
 
     /* Why files gave no names, for a person. */
     std::vector<std::string> problems() const;

@@ -64,7 +64,7 @@ class InFolder(unittest.TestCase):
         with subprocess.Popen(list(map(str, [PLUMB, "record", "--jvm", "-p", server.pid, *BUFFERS, *options, "-o", self.trace])),
                               stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as recorder:
             until = time.monotonic() + 60
-            while not (self.trace / "metadata").exists() and recorder.poll() is None and time.monotonic() < until:
+            while not (self.trace / "ust").exists() and recorder.poll() is None and time.monotonic() < until:
                 time.sleep(0.02)  # before that a signal may end it
             time.sleep(seconds)
             recorder.send_signal(signal.SIGINT)

@@ -26,12 +26,12 @@ public class ServesParks {
             try {
                 locked++;
                 own[which]++;
-                Thread.yield();
+                for (long until = System.nanoTime() + 100_000; System.nanoTime() < until; ) { }
             } finally {
                 lock.unlock();
             }
             permits.acquireUninterruptibly();
-            LockSupport.parkNanos(permits, 2000);
+            LockSupport.parkNanos(permits, 50_000);
             permits.release();
         }
     }
@@ -41,6 +41,7 @@ public class ServesParks {
             queue.put(handed++);
             CompletableFuture.supplyAsync(() -> 1, pool).get();
             pool.submit(() -> { }).get();
+            LockSupport.parkNanos(200_000);
         }
         queue.put(-1L);
     }
