@@ -20,11 +20,11 @@ LTTNG_UST_TRACEPOINT_EVENT(storm, parts,
                            LTTNG_UST_TP_ARGS(const char*, first, const uint32_t*, numbers, size_t, count,
                                              const char*, second, const char*, third),
                            LTTNG_UST_TP_FIELDS(lttng_ust_field_string(first, first)
-                                                   lttng_ust_field_sequence(uint32_t, numbers, numbers, size_t,
-                                                                            count)
-                                                   lttng_ust_field_string(second, second)
-                                                   lttng_ust_field_integer(uint64_t, number, count)
-                                                   lttng_ust_field_string(third, third)))
+                                                   lttng_ust_field_sequence(uint32_t, numbers, numbers,
+                                                                            size_t, count)
+                                                       lttng_ust_field_string(second, second)
+                                                           lttng_ust_field_integer(uint64_t, number, count)
+                                                               lttng_ust_field_string(third, third)))
 LTTNG_UST_TRACEPOINT_EVENT(storm, in_handler, LTTNG_UST_TP_ARGS(uint64_t, number),
                            LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(uint64_t, number, number)))
 
