@@ -49,6 +49,12 @@ constexpr char labels_alias[] = "plumb_labels_of_";
  * have not named. */
 constexpr char flags_alias[] = "plumb_flags_of_";
 
+/* The entry of the kernel's environment that says that the packets of the statedump tell since when and until when the names of
+ * threads are known: each begins where the one before it ends, and where it does not, or behind the last one's end, they are
+ * not. And what it says. Who is named between its times stands in it, or before it. */
+constexpr char named_spans_entry[] = "plumb_names";
+constexpr char named_spans_by_packets[] = "statedump_packets";
+
 /* The entry of the environment that says that records have small headers (consumerd/sink/record_packer.h), and what it says. */
 constexpr char record_layout_entry[] = "plumb_record_layout";
 constexpr char record_layout_compact[] = "compact";

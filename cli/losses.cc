@@ -354,6 +354,12 @@ std::vector<std::string> missing_from(const std::string& opened, const TraceRead
                                "could not be written. The trace has no summary.json that would say which."));
         indented(recorded.lost);
     }
+    if (const std::uint64_t nameless = reader.events_without_names(); nameless != 0)
+        lines.push_back(fmt::format(
+            "{} events of the kernel have no name and no process of their thread: {}.", with_commas(nameless),
+            is_being_written(opened)
+                ? "names are told a moment later than the events, and the trace is still written"
+                : "the recorder was killed, or cut short, before it had told them"));
     if (!recorded.other.empty()) {
         lines.push_back("the trace is not complete, or not whole:");
         indented(recorded.other);

@@ -3,6 +3,7 @@
 #include "trace/ctf/frame_name.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -92,10 +93,38 @@ void TraceNames::complete_processes() {
         }
 }
 
-/* In the order of time. Objects that are told at one place one after the other are one as long as they are the same. */
+/* Packets follow each other. What is before the first one was there already, but for one that takes no time: so begins who goes on
+ * behind a kill, and so a stream ends that somebody else has closed. */
+void TraceNames::join_named_times() {
+    std::sort(named_times_.begin(), named_times_.end(),
+              [](const NamedTime& a, const NamedTime& b) { return a.from_ns < b.from_ns; });
+    std::vector<NamedTime> joined;
+    for (const NamedTime& time : named_times_)
+        if (!joined.empty() && time.from_ns <= joined.back().until_ns)
+            joined.back().until_ns = std::max(joined.back().until_ns, time.until_ns);
+        else
+            joined.push_back(time);
+    const auto takes_no_time = [](const NamedTime& time) { return time.from_ns == time.until_ns; };
+    if (!joined.empty() && !takes_no_time(joined.front()))
+        joined.front().from_ns = std::numeric_limits<int64_t>::min();
+    std::erase_if(joined, takes_no_time);
+    named_times_ = std::move(joined);
+}
+
+/* The place of the first one that is not over by then. */
+std::size_t TraceNames::named_time_behind(int64_t time_ns) const {
+    const auto found =
+        std::lower_bound(named_times_.begin(), named_times_.end(), time_ns,
+                         [](const NamedTime& named, int64_t time) { return named.until_ns < time; });
+    return static_cast<std::size_t>(found - named_times_.begin());
+}
+
+/* In the order of time, and behind a gap once more. Objects that are told at one place one after the other are one as long as they
+ * are the same. */
 void TraceNames::leave_out_repeated() {
-    const auto is_same_thread = [](const ThreadRecord& a, const ThreadRecord& b) {
-        return a.process_id == b.process_id && a.name == b.name;
+    const auto is_same_thread = [this](const ThreadRecord& a, const ThreadRecord& b) {
+        return a.process_id == b.process_id && a.name == b.name &&
+               named_time_behind(a.time_ns) == named_time_behind(b.time_ns);
     };
     const auto is_same_process = [](const ProcessRecord& a, const ProcessRecord& b) {
         return a.parent_process_id == b.parent_process_id && a.user_id == b.user_id && a.name == b.name &&
@@ -125,6 +154,7 @@ void TraceNames::finish(uint32_t first_number) {
     for (ThreadRecord& thread : main_threads_)
         threads_[thread.thread_id].push_back(std::move(thread));
     main_threads_.clear();
+    join_named_times();
     sort_by_time(threads_);
     sort_by_time(processes_);
     complete_processes();
@@ -153,6 +183,34 @@ ThreadSpan TraceNames::find_thread(uint32_t thread_id, int64_t time_ns) const {
     span.thread = &records[index];
     if (index > 0) span.from_ns = records[index].time_ns;
     if (index + 1 < records.size()) span.until_ns = records[index + 1].time_ns;
+    return span;
+}
+
+ThreadSpan TraceNames::find_named_thread(uint32_t thread_id, int64_t time_ns) const {
+    constexpr int64_t never = std::numeric_limits<int64_t>::max();
+    const std::size_t place = named_time_behind(time_ns);
+    ThreadSpan span;
+    if (place == named_times_.size() || time_ns < named_times_[place].from_ns) {
+        if (place > 0) span.from_ns = named_times_[place - 1].until_ns + 1;
+        if (place < named_times_.size()) span.until_ns = named_times_[place].from_ns;
+        return span;
+    }
+    const NamedTime& named = named_times_[place];
+    span.from_ns = named.from_ns;
+    span.until_ns = named.until_ns == never ? never : named.until_ns + 1;
+    const auto found = threads_.find(thread_id);
+    if (found == threads_.end()) return span;
+    const auto is_before = [](const ThreadRecord& record, int64_t time) { return record.time_ns < time; };
+    const auto is_behind = [](int64_t time, const ThreadRecord& record) { return time < record.time_ns; };
+    const std::vector<ThreadRecord>& all = found->second;
+    const auto first = std::lower_bound(all.begin(), all.end(), named.from_ns, is_before);
+    const auto end = std::upper_bound(first, all.end(), named.until_ns, is_behind);
+    if (first == end) return span;
+    const auto next = std::upper_bound(first, end, time_ns, is_behind);
+    const auto at = next == first ? first : next - 1;
+    span.thread = &*at;
+    if (at != first) span.from_ns = at->time_ns;
+    if (at + 1 != end) span.until_ns = (at + 1)->time_ns;
     return span;
 }
 

@@ -2,6 +2,9 @@
  * Who wrote a trace: the processes, threads and loaded objects that Plumb's statedump events tell of. Numbers
  * are used again by the kernel, so what holds for an event is the last entry that is not younger than it (or
  * the first one, where all are younger). Another recording has other numbers: its names are kept apart.
+ *
+ * Of the kernel's threads a trace says for which times it knows them: until shortly before the end, where its recorder was killed,
+ * or with a gap where another one went on. What the kernel's events are asked about does not reach over a gap.
  */
 #ifndef PLUMB_TRACE_TRACE_NAMES_H
 #define PLUMB_TRACE_TRACE_NAMES_H
@@ -51,6 +54,11 @@ struct ThreadSpan {
     int64_t until_ns = std::numeric_limits<int64_t>::max();
 };
 
+/* Both times belong to it. */
+struct NamedTime {
+    int64_t from_ns, until_ns;
+};
+
 /* What a process ran at some time, and when it ran that. */
 struct ProcessImage {
     const ProcessRecord* process = nullptr; /* as of that time; null: nothing is known of it */
@@ -69,10 +77,16 @@ public:
     void expect_repetitions() { has_repetitions_ = true; }
     /* Takes a statedump event; others are ignored. */
     void add(const Event& event);
+    /* Names of the kernel's threads are known then. */
+    void add_named_time(NamedTime time) { named_times_.push_back(time); }
     /* After the last add(), before anything is asked. Threads are numbered from `first_number` on. */
     void finish(uint32_t first_number = 0);
 
     ThreadSpan find_thread(uint32_t thread_id, int64_t time_ns) const;
+    /* For the kernel's events; of nobody, with the times for which that holds, where names are not known. */
+    ThreadSpan find_named_thread(uint32_t thread_id, int64_t time_ns) const;
+    /* In order; the first one from ever, if nobody was killed before it. Before finish(): as they were added. */
+    const std::vector<NamedTime>& named_times() const { return named_times_; }
     const ProcessRecord* find_process(uint32_t process_id, int64_t time_ns) const;
     /* From one exec() to the next, as far as they can be told apart: by what was run. */
     ProcessImage find_image(uint32_t process_id, int64_t time_ns) const;
@@ -85,6 +99,8 @@ public:
     uint32_t next_number() const { return next_number_; }
 
 private:
+    void join_named_times();
+    std::size_t named_time_behind(int64_t time_ns) const;
     void complete_processes();
     void leave_out_repeated();
 
@@ -96,6 +112,7 @@ private:
     std::vector<ThreadRecord> main_threads_;
     uint32_t next_number_ = 0;
     bool has_repetitions_ = false;
+    std::vector<NamedTime> named_times_;
 };
 
 } // namespace plumb

@@ -260,9 +260,12 @@ Status TraceReader::prepare() {
         const Event& event = stream->event();
         first_of_all = std::min(first_of_all, event.time_ns);
         if (event.stream->is_statedump) {
-            do
-                names_[origin_of(*event.info).names].add(event);
-            while (stream->next());
+            TraceNames& names = names_[origin_of(*event.info).names];
+            /* First: what is written meanwhile may be behind what is read here, and is not claimed then. */
+            stream->rewind();
+            if (event.stream->has_named_spans) take_named_times(*stream, names);
+            while (stream->next())
+                names.add(event);
         } else {
             first_event = std::min(first_event, event.time_ns);
         }
@@ -276,6 +279,14 @@ Status TraceReader::prepare() {
     constexpr int64_t none = std::numeric_limits<int64_t>::max();
     start_ns_ = first_event != none ? first_event : first_of_all != none ? first_of_all : 0;
     return ok();
+}
+
+void TraceReader::take_named_times(StreamReader& stream, TraceNames& names) {
+    stream.look_at_packets([&](const PacketPlace& packet) {
+        const CyclesToNs& clock = stream.stream()->clock;
+        names.add_named_time({clock(packet.timestamp_begin), clock(stream.packet_end())});
+        return true;
+    });
 }
 
 void TraceReader::skip_before(int64_t time_ns) {
@@ -337,14 +348,17 @@ const Event* TraceReader::next() {
 }
 
 const ThreadSpan& TraceReader::thread_span_of(const Event& event, ThreadCache& cache) const {
-    const uint32_t names = origin_of(*event.info).names;
+    const bool has_spans = event.stream->has_named_spans;
+    const uint32_t place = origin_of(*event.info).names, names = place * 2 + (has_spans ? 1 : 0);
     ThreadCache::KnownThread& known = cache.known_[(event.thread_id + names) % cache.known_.size()];
     if (event.thread_id != known.thread_id || names != known.names || event.time_ns < known.span.from_ns ||
         event.time_ns >= known.span.until_ns) {
+        const TraceNames& all = names_[place];
         known.thread_id = event.thread_id;
         known.names = names;
-        known.span =
-            event.thread_id == 0 ? ThreadSpan{} : names_[names].find_thread(event.thread_id, event.time_ns);
+        known.span = event.thread_id == 0 ? ThreadSpan{}
+                     : has_spans          ? all.find_named_thread(event.thread_id, event.time_ns)
+                                          : all.find_thread(event.thread_id, event.time_ns);
     }
     return known.span;
 }
@@ -379,6 +393,27 @@ void TraceReader::read_streams(const std::function<void(StreamReader&, unsigned)
         helper.join();
     for (const std::exception_ptr& failure : failures)
         if (failure) std::rethrow_exception(failure);
+}
+
+uint64_t TraceReader::events_without_names() const {
+    constexpr int64_t ever = std::numeric_limits<int64_t>::min(), never = std::numeric_limits<int64_t>::max();
+    uint64_t count = 0;
+    for (const auto& stream : streams_) {
+        StreamReader again(stream->layout(), stream->bytes(), stream->name());
+        if (!again.next() || !again.event().stream->has_named_spans || again.event().stream->is_statedump)
+            continue;
+        const std::vector<NamedTime>& named = names_of(again.event()).named_times();
+        for (std::size_t i = 0; i <= named.size(); i++) {
+            const int64_t from_ns = i == 0 ? ever : named[i - 1].until_ns;
+            const int64_t until_ns = i == named.size() ? never : named[i].from_ns;
+            if (until_ns == ever) continue;
+            again.rewind();
+            again.skip_before(from_ns);
+            while (again.next() && again.event().time_ns < until_ns)
+                count += i == 0 || again.event().time_ns > from_ns ? 1 : 0;
+        }
+    }
+    return count;
 }
 
 StreamLosses TraceReader::losses() const {

@@ -112,6 +112,8 @@ public:
 
     /* Of all streams in which something is missing. Before the first next(). */
     std::vector<StreamLossPlaces> loss_places();
+    /* Events of the kernel at times for which the trace does not know who is who. */
+    uint64_t events_without_names() const;
     /* What is missing, so far: complete when next() has returned nullptr. */
     StreamLosses losses() const;
     std::vector<std::string> problems() const;
@@ -141,6 +143,7 @@ private:
     Result<const TraceLayout*> add_layout(std::string_view metadata_file, const std::string& folder);
     void add_origin(const TraceLayout& layout, const std::string& folder);
     Status prepare();
+    void take_named_times(StreamReader& stream, TraceNames& names);
     void start();
     void sift_down();
 

@@ -108,6 +108,7 @@ bool Drain::step(ReadWhat what) {
     for (size_t ring = 0; ring < rings_.size(); ring++)
         if (!as_memory_allows([&] { found |= drain_ring(ring, what); })) note_unread();
     if (is_whole_turn && !is_cut_short()) as_memory_allows([&] { note(source_->end_turn(*sink_)); });
+    if (is_whole_turn) settle_statedump();
     publish_progress();
     return found;
 }

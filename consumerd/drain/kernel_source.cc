@@ -116,13 +116,15 @@ uint64_t KernelSource::now() const {
 
 Status KernelSource::begin(Sink& sink) {
     take_start();
+    Status left_out = killed_until_ != 0 ? sink.leave_out_names_before(killed_until_) : ok();
     dump_ = kernel_statedump(options_.statedump);
     dumped_until_ = now();
     owners_.know(known_threads(*dump_, options_.clock, now()), dumped_until_);
     if (is_for_chunks_) find_dumped();
     for (Cpu& cpu : cpus_)
         note_until(cpu, dumped_until_);
-    return write_dump(sink);
+    Status dumped = write_dump(sink);
+    return left_out ? dumped : left_out;
 }
 
 /* As if they had been read ahead. */
@@ -290,6 +292,7 @@ bool KernelSource::take_page(Cpu& cpu) {
     const bool is_whole = !std::binary_search(cpu.unfinished.begin(), cpu.unfinished.end(), cpu.taken);
     const TimeSpan wanted = cpu.wanted(cpu.taken);
     cpu.taken += bytes.size();
+    cpu.taken_at = now();
     translated_ = &cpu;
     if (!cpu.staged.empty()) cpu.position += events_in_page(bytes, session_.page_format());
     const uint64_t begin = page.time(), seen = translator_.seen_events();
@@ -382,7 +385,8 @@ uint64_t KernelSource::last_turns() const {
 
 Status KernelSource::end(Sink& sink) {
     Status dumped = dump_ ? write_dump(sink) : ok();
-    Status named = write_names(sink, std::numeric_limits<uint64_t>::max());
+    const bool is_cut_short = options_.is_enough && options_.is_enough();
+    Status named = write_names(sink, is_cut_short ? read_until() : std::numeric_limits<uint64_t>::max());
     Status kept = page_copy_.close();
     for (Cpu& cpu : cpus_) {
         look_at_counts(cpu);

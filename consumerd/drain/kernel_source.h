@@ -155,6 +155,7 @@ private:
         std::span<std::byte> staged{};
         uint64_t position = 0, piece_position = 0, gap = 0;
         uint64_t held_from = 0; /* the time of the first record that is held back; 0: none is */
+        uint64_t taken_at = 0;  /* when the last page was */
         /* Of pages that were left, up to there: records from then on are not in the trace. */
         size_t left_bytes = 0;
         uint64_t left_from = 0;
@@ -221,7 +222,9 @@ private:
     /* Names up to this time are written next. What was read until then was so a turn before: an event may be in the middle
      * of being written while its CPU is looked at. */
     uint64_t held_until_ = 0;
-    uint64_t named_until_ = 0;                                   /* what was written */
+    uint64_t named_until_ = 0; /* what was written */
+    /* What a drain before this one read until then it may not have told, since it was killed; 0: there was none. */
+    uint64_t killed_until_ = 0;
     uint64_t first_read_ = std::numeric_limits<uint64_t>::max(); /* event */
     /* Until it is written, which of a snapshot is at its end: */
     std::optional<KernelStatedump> dump_;

@@ -18,9 +18,10 @@
 namespace plumb {
 namespace {
 
-/* Of a journal's counters, which are a channel's otherwise: losses that are told, and where a piece that was cut goes on. */
-constexpr size_t told_overrun = 0, told_dropped = 1, held_from_time = 2;
-static_assert(held_from_time < PLUMB_LOSS_COUNTERS);
+/* Of a journal's counters, which are a channel's otherwise: losses that are told, where a piece that was cut goes on, and when the
+ * last of what is settled was read. */
+constexpr size_t told_overrun = 0, told_dropped = 1, held_from_time = 2, settled_at = 3;
+static_assert(settled_at < PLUMB_LOSS_COUNTERS);
 
 constexpr size_t pages_per_fill = 64;
 
@@ -113,10 +114,12 @@ uint64_t KernelSource::begin_behind(const DrainJournal* journal) const {
 
 void KernelSource::open_staged() {
     const DrainJournal* const journal = options_.left ? options_.left->journal.get() : nullptr;
+    if (options_.left && journal == nullptr) killed_until_ = now();
     for (Cpu& cpu : cpus_) {
         cpu.staged = options_.staged->room(cpu.number);
         const bool is_known = journal != nullptr && cpu.number < journal->shape().all_rings();
         const JournalRing state = is_known ? journal->ring(cpu.number) : JournalRing{};
+        killed_until_ = std::max(killed_until_, state.counters[settled_at]);
         take_over(cpu, is_known ? &state : nullptr);
     }
 }
@@ -197,6 +200,7 @@ RingAccount KernelSource::account(size_t ring) const {
     account.counters[told_overrun] = cpu.before.overrun + std::max(cpu.missed, cpu.counts.overrun);
     account.counters[told_dropped] = cpu.before.dropped + cpu.drops.told();
     account.counters[held_from_time] = cpu.held_from;
+    account.counters[settled_at] = std::max(cpu.taken_at, killed_until_);
     return account;
 }
 

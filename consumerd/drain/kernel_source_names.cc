@@ -70,7 +70,8 @@ Status KernelSource::write_names(Sink& sink, uint64_t until) {
     const std::vector<NamedThread> named = owners_.take(until);
     find(named);
     named_until_ = std::max(named_until_, until);
-    return named.empty() ? ok() : sink.write_kernel_statedump(encode_named_threads(named));
+    Status written = named.empty() ? ok() : sink.write_kernel_statedump(encode_named_threads(named));
+    return written ? sink.tell_names_until(until) : written;
 }
 
 /* With what the events tell of names before it and while it was made, in the order of time. */
@@ -84,7 +85,7 @@ Status KernelSource::write_dump(Sink& sink) {
     Status dumped = sink.write_kernel_statedump(with_named_threads(dump_->records, named));
     named_until_ = std::max(named_until_, dumped_until_);
     dump_.reset();
-    return dumped;
+    return dumped ? sink.tell_names_until(dumped_until_) : dumped;
 }
 
 Status KernelSource::end_chunk(Sink& sink, uint64_t until, const plumb_clock_page* clock) {
@@ -117,7 +118,7 @@ Status KernelSource::begin_chunk(Sink& sink, uint64_t since) {
     Status dumped = sink.write_kernel_statedump(with_named_threads(dump_->records, named));
     named_until_ = std::max(named_until_, dumped_until_);
     dump_.reset();
-    return dumped;
+    return dumped ? sink.tell_names_until(dumped_until_) : dumped;
 }
 
 } // namespace plumb

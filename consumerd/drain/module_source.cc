@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -25,6 +26,7 @@ public:
         : ChannelSource(shared, std::move(reader), std::nullopt, {}),
           clock_(options.clock),
           statedump_(options.statedump),
+          is_enough_(options.is_enough),
           events_(events),
           wake_(std::move(wake)),
           read_until_(rings().size()) {}
@@ -73,6 +75,7 @@ private:
 
     plumb_clock_page clock_;
     KernelStatedumpOptions statedump_;
+    std::function<bool()> is_enough_;
     const ModuleEvents& events_;
     FileDescriptor wake_;
     std::deque<ChannelEvent> described_; /* of those that the channel has, but ours */
@@ -184,7 +187,8 @@ Status ModuleSource::write_names(Sink& sink, uint64_t until) {
         if (!dumped) return dumped;
     }
     const std::vector<NamedThread> named = owners_.take(until);
-    return named.empty() ? ok() : sink.write_kernel_statedump(encode_named_threads(named));
+    Status written = named.empty() ? ok() : sink.write_kernel_statedump(encode_named_threads(named));
+    return written ? sink.tell_names_until(until) : written;
 }
 
 /* Also the dump, if the chunk was so short that its rings were not read as far. */
@@ -195,7 +199,9 @@ Status ModuleSource::end_chunk(Sink& sink, uint64_t until, const plumb_clock_pag
 
 Status ModuleSource::end(Sink& sink) {
     Status ended = ChannelSource::end(sink);
-    Status named = write_names(sink, std::numeric_limits<uint64_t>::max());
+    const bool is_cut_short = is_enough_ && is_enough_();
+    const uint64_t read = std::max(read_until(), dump_ ? dumped_until_ : 0);
+    Status named = write_names(sink, is_cut_short ? read : std::numeric_limits<uint64_t>::max());
     missed_probe_hits_ = events_.missed_probe_hits();
     return ended ? named : ended;
 }

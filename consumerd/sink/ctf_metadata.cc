@@ -254,6 +254,7 @@ std::string environment_block(const TraceIdentity& identity, const plumb_clock_p
     block += fmt::format("    architecture_bit_width = {};\n    {} = {};\n", sizeof(void*) * 8,
                          monotonic_zero_entry, clock.realtime_offset_ns);
     if (identity.is_compact) text(record_layout_entry, record_layout_compact);
+    if (identity.has_named_spans) text(named_spans_entry, named_spans_by_packets);
     for (const auto& [name, value] : identity.environment)
         text(name, value);
     return block + "};\n\n";

@@ -32,6 +32,8 @@ struct TraceIdentity {
     uint64_t created_realtime_ns = 0;
     /* Records have small headers (record_packer.h). */
     bool is_compact = false;
+    /* Packets of the kernel's statedump say for which times names are known (ctf_layout.h). */
+    bool has_named_spans = false;
     /* Further lines of `env`: identifier and text. */
     std::vector<std::pair<std::string, std::string>> environment;
 

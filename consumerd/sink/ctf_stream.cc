@@ -40,8 +40,8 @@ Status CtfStream::go_on(const StreamPlace& place) {
         folder_->remove_file(name_);
         return ok();
     }
-    file_ = FileDescriptor(
-        ::openat(folder_->fd(), name_.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    file_ =
+        FileDescriptor(::openat(folder_->fd(), name_.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (!file_.is_open()) return Error::from_errno(errno, "Could not open {}", path());
     struct stat info {};
     if (::fstat(file_.get(), &info) != 0 || !S_ISREG(info.st_mode))
@@ -49,6 +49,21 @@ Status CtfStream::go_on(const StreamPlace& place) {
     if (is_truncated()) return check();
     if (::ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0)
         return Error::from_errno(errno, "Could not cut {} back to {} bytes", path(), bytes_);
+    return ok();
+}
+
+Status CtfStream::find_last_packet() {
+    CtfPacketContext context{};
+    for (uint64_t at = 0; at < bytes_; at += context.packet_size / 8) {
+        const ssize_t got = ::pread(file_.get(), &context, sizeof(context),
+                                    static_cast<off_t>(at + offsetof(CtfPacketStart, context)));
+        const uint64_t packet_bytes = context.packet_size / 8;
+        if (got < static_cast<ssize_t>(offsetof(CtfPacketContext, cpu_id)) || packet_bytes < start_bytes_ ||
+            packet_bytes > bytes_ - at)
+            return Error("{} is not the file that it was.", path());
+        packet_at_ = at;
+    }
+    last_timestamp_ = std::max(last_timestamp_, context.timestamp_end);
     return ok();
 }
 
@@ -82,7 +97,8 @@ Status CtfStream::write_at(uint64_t offset, std::span<const std::byte> start,
 }
 
 /* `start_` describes it. SIGKILL may end us anywhere, within a write of many pages, too: so there is a packet without
- * content first, which has all the room; then the records in it, and then the one number that makes them content. */
+ * content first, which has all the room and takes no time; then the records in it, and then the two numbers that make them content,
+ * of the time that they are of. */
 Status CtfStream::put(std::span<const std::byte> records, uint64_t packet_bytes) {
     const auto start = std::as_bytes(std::span(&start_, 1)).first(start_bytes_);
     const size_t padding_bytes = packet_bytes - start_bytes_ - records.size();
@@ -90,16 +106,19 @@ Status CtfStream::put(std::span<const std::byte> records, uint64_t packet_bytes)
     /* Who can not make room hears from the write why not; or there is none to be made here, and it succeeds. */
     if (records.empty() || ftruncate(file_.get(), static_cast<off_t>(bytes_ + packet_bytes)) != 0)
         return write_at(bytes_, start, records, padding_bytes);
-    constexpr size_t content_size_at = offsetof(CtfPacketStart, context.content_size);
-    const auto content_size = start.subspan(content_size_at, sizeof start_.context.content_size);
-    const uint64_t content_bits =
-        std::exchange(start_.context.content_size, ctf_content_bytes(start_bytes_) * 8);
+    constexpr size_t end_at = offsetof(CtfPacketStart, context.timestamp_end);
+    constexpr size_t content_end = offsetof(CtfPacketStart, context.packet_size);
+    const auto end_and_size = start.subspan(end_at, content_end - end_at);
+    CtfPacketContext& context = start_.context;
+    const uint64_t content_bits = std::exchange(context.content_size, ctf_content_bytes(start_bytes_) * 8);
+    const uint64_t end = std::exchange(context.timestamp_end, context.timestamp_begin);
     Status status = write_at(bytes_, start, {}, 0);
-    start_.context.content_size = content_bits;
+    context.content_size = content_bits;
+    context.timestamp_end = end;
     pass(KillPoint::packet_begun);
     if (status) status = write_at(bytes_ + start_bytes_, {}, records, 0);
     pass(KillPoint::packet_filled);
-    return status ? write_at(bytes_ + content_size_at, content_size, {}, 0) : status;
+    return status ? write_at(bytes_ + end_at, end_and_size, {}, 0) : status;
 }
 
 Status CtfStream::append(const Packet& packet, uint64_t sequence) {
@@ -123,6 +142,7 @@ Status CtfStream::append(const Packet& packet, uint64_t sequence) {
     }
     if (status) status = put(records, packet_bytes);
     if (!status) return cut_back(status);
+    packet_at_ = bytes_;
     bytes_ += packet_bytes;
     kept_.set_whole_bytes(bytes_);
     if (packets_++ == 0) first_timestamp_ = context.timestamp_begin;
@@ -175,6 +195,15 @@ Status CtfStream::end_at(uint64_t timestamp) {
     if (packets_ == 0 || timestamp <= last_timestamp_ || has_failed_) return ok(); /* it would show no gap */
     return append({{}, last_timestamp_, timestamp, events_discarded_, packets_lost_},
                   packets_ + packets_lost_);
+}
+
+Status CtfStream::move_end(uint64_t timestamp) {
+    if (packets_ == 0 || timestamp <= last_timestamp_) return ok();
+    if (is_truncated()) return check(); /* it would be made longer */
+    constexpr size_t place = offsetof(CtfPacketStart, context.timestamp_end);
+    Status written = write_at(packet_at_ + place, std::as_bytes(std::span(&timestamp, 1)), {}, 0);
+    if (written) last_timestamp_ = timestamp;
+    return written;
 }
 
 Status CtfStream::close() {

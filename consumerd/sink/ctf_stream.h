@@ -54,6 +54,8 @@ public:
     void leave_to_journal() { has_keeper_ = false; }
     /* In place of the first packet: the stream is the one that is there, as far as that; what is behind it is cut off. */
     Status go_on(const StreamPlace& place);
+    /* Behind go_on(): the end of the last packet may have been moved since the moment of which the place tells. */
+    Status find_last_packet();
     StreamPlace place() const {
         return {bytes_,          packets_,          packets_failed_, first_timestamp_,
                 last_timestamp_, events_discarded_, packets_lost_};
@@ -68,6 +70,8 @@ public:
     Status begin_at(uint64_t timestamp);
     /* An empty packet, if the last one tells of less. */
     Status end_at(uint64_t timestamp);
+    /* The last packet tells of the time until then, if it does not reach further: in its place, without a further packet. */
+    Status move_end(uint64_t timestamp);
     /* A packet without records, if counters changed since the last packet, so that the end of a trace shows
      * every loss. `since`: when the stream could have had records for the first time. */
     Status write_losses(uint64_t events_discarded, uint64_t packets_lost, uint64_t since, uint64_t timestamp);
@@ -105,6 +109,7 @@ private:
     KeptStream kept_;
     bool has_keeper_ = true;
     uint64_t bytes_ = 0;
+    uint64_t packet_at_ = 0; /* the last one */
     uint64_t packets_ = 0;
     uint64_t packets_failed_ = 0;
     bool has_failed_ = false; /* the last one */

@@ -26,6 +26,13 @@ CtfPacketStart packet_start(const TraceIdentity& identity, uint32_t stream, uint
 constexpr uint64_t reserve_bytes = 128 * 1024;
 constexpr uint64_t reserve_ring_bytes = 4096;
 
+/* Of names that wait for room on the disk. */
+constexpr size_t untold_bytes_max = size_t{16} << 20;
+
+size_t padded(size_t bytes) {
+    return (bytes + PLUMB_RECORD_ALIGNMENT - 1) & ~size_t{PLUMB_RECORD_ALIGNMENT - 1};
+}
+
 std::deque<ChannelEvent> numbered(std::deque<ChannelEvent> events, EventNumbers& numbers) {
     for (ChannelEvent& event : events)
         event.id = numbers.of(static_cast<uint16_t>(event.id));
@@ -101,6 +108,7 @@ Result<std::unique_ptr<Sink>> CtfWriter::make_next(const std::string& directory)
 
 void CtfWriter::send_by(std::shared_ptr<PacketCarrier> carrier) {
     carrier_ = std::move(carrier);
+    identity_.has_named_spans = false; /* nothing that was sent can be written anew */
     domain_folder_ = identity_.folder.empty() ? identity_.domain : identity_.folder;
     for (CtfStream& stream : rings_)
         stream.send_by(*carrier_, domain_folder_ + "/" + stream.name());
@@ -134,10 +142,12 @@ Status CtfWriter::write_entries(std::vector<ChannelEntry>& entries) {
 
 Status CtfWriter::write_kernel_statedump(std::span<const std::byte> records) {
     CtfStream& stream = statedump_.front();
-    std::vector<std::byte> in_order(records.begin(), records.end());
+    std::vector<std::byte> in_order = std::exchange(untold_names_, {});
+    in_order.resize(padded(in_order.size()));
+    in_order.insert(in_order.end(), records.begin(), records.end());
     Piece left;
     left.records = in_order;
-    uint64_t last = stream.last_timestamp();
+    uint64_t last = std::max(stream.last_timestamp(), names_from_);
     for (size_t offset = 0; offset + PLUMB_RECORD_HEADER_BYTES <= in_order.size(); left.record_count++) {
         plumb_record record;
         std::memcpy(&record, in_order.data() + offset, sizeof(record));
@@ -145,19 +155,60 @@ Status CtfWriter::write_kernel_statedump(std::span<const std::byte> records) {
         std::memcpy(in_order.data() + offset, &record, sizeof(record));
         if (offset == 0) left.first_timestamp = last;
         left.last_timestamp = last;
-        offset += (size_t{record.length} + PLUMB_RECORD_ALIGNMENT - 1) & ~size_t{PLUMB_RECORD_ALIGNMENT - 1};
+        offset += padded(record.length);
     }
     while (left.record_count > 0) {
         const Piece first = left.records.size() <= records_max() ? left : first_of(left, records_max());
-        if (Status written = stream.write({first.records, first.first_timestamp, first.last_timestamp});
-            !written)
+        CtfStream::Packet packet{first.records, first.first_timestamp, first.last_timestamp};
+        if (identity_.has_named_spans && stream.packets() > 0)
+            packet.timestamp_begin = std::max(names_from_, stream.last_timestamp());
+        packet.is_repeated = identity_.has_named_spans;
+        if (Status written = stream.write(packet); !written) {
+            if (packet.is_repeated) keep_untold(left);
             return written;
+        }
+        names_from_ = 0;
         left = behind(left, first);
     }
     return ok();
 }
 
+/* Until then nothing claims that they are known. */
+void CtfWriter::keep_untold(const Piece& names) {
+    if (names.records.size() <= untold_bytes_max)
+        untold_names_.assign(names.records.begin(), names.records.end());
+    else
+        names_from_ = names.last_timestamp;
+}
+
+/* Not behind the last event: where nothing happens, nothing has to be written. */
+Status CtfWriter::tell_names_until(uint64_t timestamp) {
+    if (!identity_.has_named_spans) return ok();
+    if (!untold_names_.empty())
+        if (Status written = write_kernel_statedump({}); !written) return written;
+    if (names_from_ != 0) return ok();
+    named_until_ = std::max(named_until_, timestamp);
+    return statedump_.front().move_end(std::min(timestamp, last_timestamp()));
+}
+
+Status CtfWriter::leave_out_names_before(uint64_t timestamp) {
+    CtfStream& stream = statedump_.front();
+    if (!identity_.has_named_spans || began_ == UINT64_MAX || stream.packets() != 0) return ok();
+    names_from_ = timestamp;
+    return stream.write({{}, began_, began_});
+}
+
+/* What is not known is between two packets. */
+Status CtfWriter::end_statedump(uint64_t timestamp) {
+    CtfStream& stream = statedump_.front();
+    if (!identity_.has_named_spans) return stream.end_at(timestamp);
+    if (named_until_ >= timestamp && untold_names_.empty()) return stream.move_end(timestamp);
+    if (stream.packets() == 0 || timestamp <= stream.last_timestamp()) return ok();
+    return stream.write({{}, timestamp, timestamp});
+}
+
 void CtfWriter::began(uint64_t timestamp) {
+    began_ = timestamp;
     statedump_.front().began(timestamp);
     for (CtfStream& stream : rings_)
         stream.began(timestamp);
@@ -171,13 +222,12 @@ Status CtfWriter::complete(uint64_t timestamp) {
     if (first == UINT64_MAX && statedump.packets() == 0) /* tools expect a trace to have a stream */
         return statedump.write({{}, timestamp, timestamp, 0, 0});
     Status complete = statedump.begin_at(first);
-    const auto end = [&](CtfStream& stream) {
-        Status ended = stream.end_at(timestamp);
+    const auto note = [&](const Status& ended) {
         if (complete) complete = ended;
     };
-    end(statedump);
+    note(end_statedump(timestamp));
     for (CtfStream& stream : rings_)
-        end(stream);
+        note(stream.end_at(timestamp));
     return complete;
 }
 

@@ -43,7 +43,10 @@ public:
                                                         uint32_t ring_count, uint32_t extra_ring_count);
     /* Of each stream, how far it was whole. */
     Status go_on(uint32_t ring, const StreamPlace& place) { return rings_[ring].go_on(place); }
-    Status go_on_with_statedump(const StreamPlace& place) { return statedump_.front().go_on(place); }
+    Status go_on_with_statedump(const StreamPlace& place) {
+        Status goes_on = statedump_.front().go_on(place);
+        return goes_on && identity_.has_named_spans ? statedump_.front().find_last_packet() : goes_on;
+    }
 
     Status write_metadata(const plumb_clock_page& clock, const std::deque<ChannelEvent>& events) override;
     size_t records_max() const override { return carrier_ ? carrier_->records_max() : SIZE_MAX; }
@@ -53,6 +56,8 @@ public:
                         uint64_t timestamp) override;
     Status write_entries(std::vector<ChannelEntry>& entries) override;
     Status write_kernel_statedump(std::span<const std::byte> records) override;
+    Status tell_names_until(uint64_t timestamp) override;
+    Status leave_out_names_before(uint64_t timestamp) override;
     /* A file that was removed, moved or shortened takes what is written to it without an error. */
     Status check() const override;
     void began(uint64_t timestamp) override;
@@ -75,10 +80,14 @@ public:
 
 private:
     CtfWriter(Folder folder, TraceIdentity identity)
-        : folder_(std::move(folder)), identity_(std::move(identity)) {}
+        : folder_(std::move(folder)), identity_(std::move(identity)) {
+        identity_.has_named_spans = identity_.is_kernel();
+    }
 
     void make_streams(uint32_t ring_count, uint32_t extra_ring_count);
     void send_by(std::shared_ptr<PacketCarrier> carrier);
+    Status end_statedump(uint64_t timestamp);
+    void keep_untold(const Piece& names);
 
     std::shared_ptr<PacketCarrier> carrier_;
     std::string domain_folder_; /* its name, where there is a carrier */
@@ -90,6 +99,11 @@ private:
     EventNumbers numbers_; /* of a compact trace */
     std::deque<CtfStream> rings_;
     std::deque<CtfStream> statedump_; /* one */
+    uint64_t began_ = UINT64_MAX;
+    /* Of the kernel's threads: names are written until then; the next packet tells of them from then on, if not from the end of the
+     * one before it (0); and records that could not be written, for the next try. */
+    uint64_t named_until_ = 0, names_from_ = 0;
+    std::vector<std::byte> untold_names_;
     uint64_t metadata_bytes_ = 0;
 };
 

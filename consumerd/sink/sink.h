@@ -81,6 +81,11 @@ public:
     virtual uint64_t last_timestamp() const { return 0; }
     virtual uint64_t bytes() const = 0;
     virtual uint64_t packets() const = 0;
+
+    /* All names of the kernel's threads up to that time are written, as far as there are events by now. */
+    virtual Status tell_names_until(uint64_t) { return ok(); }
+    /* Before the first of them: those before that time are not known, since who was to write them was killed. */
+    virtual Status leave_out_names_before(uint64_t) { return ok(); }
 };
 
 } // namespace plumb

@@ -31,7 +31,7 @@ inline std::vector<uint64_t> kernel_statedump_times(const std::string& path) {
         }
         if (times.size() > first) {
             EXPECT_LE(start.context.timestamp_begin, times[first]);
-            EXPECT_EQ(start.context.timestamp_end, times.back());
+            EXPECT_GE(start.context.timestamp_end, times.back());
         }
         packet += start.context.packet_size / 8;
     }

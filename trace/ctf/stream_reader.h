@@ -111,6 +111,8 @@ public:
     void rewind();
     /* Of each packet, until `look` returns false. Behind it all is as after rewind(). */
     void look_at_packets(const std::function<bool(const PacketPlace&)>& look);
+    /* Of the packet that is looked at: until when it tells. */
+    uint64_t packet_end() const { return has(Role::timestamp_end) ? role(Role::timestamp_end) : 0; }
     /* In order. Behind it all is as after rewind(). */
     StreamLossPlaces loss_places();
     /* Before the first next(): the file goes on where another one ended, whose last packet this is; what is at these places,
@@ -118,6 +120,7 @@ public:
     void continue_behind(const std::optional<PacketPlace>& last, std::vector<uint64_t> left_out);
 
     const std::string& name() const { return name_; }
+    std::span<const uint8_t> bytes() const { return bytes_; }
     std::size_t size_bytes() const { return bytes_.size(); }
     const TraceLayout& layout() const { return layout_; }
     const StreamLayout* stream() const { return stream_; }

@@ -241,6 +241,8 @@ Status LayoutMaker::make_stream(const tsdl::StreamClass& described) {
     auto stream = std::make_unique<StreamLayout>();
     stream->id = described.id;
     stream->clock = clock_of(described);
+    stream->has_named_spans =
+        layout_.metadata().environment_text(named_spans_entry) == named_spans_by_packets;
     if (Status made = compile("stream.packet.context", described.packet_context, stream->packet_context);
         !made)
         return made;

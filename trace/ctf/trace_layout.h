@@ -54,6 +54,8 @@ struct StreamLayout {
     bool is_plumb_record() const { return record_layout != RecordLayout::other; }
     /* Nothing but statedump events. */
     bool is_statedump = false;
+    /* Packets of the statedump say for which times the names of its events' threads are known. */
+    bool has_named_spans = false;
 
     const EventInfo* find_event(uint64_t event_id) const {
         if (event_id < dense_.size()) return dense_[event_id];
