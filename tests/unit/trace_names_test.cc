@@ -29,7 +29,8 @@ protected:
         who.event(ctf_statedump_thread, at, id, Payload().add(process_id).add(id).string(name));
     }
     /* All events of both statedumps. */
-    TraceNames names(uint32_t first_number = 0) {
+    TraceNames names(uint32_t first_number = 0, const std::vector<NamedTime>& known = {},
+                     bool has_repetitions = false) {
         who.end_packet();
         of_kernel.end_packet();
         opened = {sample.text(), {who.bytes(), of_kernel.bytes()}};
@@ -37,6 +38,9 @@ protected:
         TraceNames all;
         while (const Event* const event = reader->next())
             all.add(*event);
+        for (const NamedTime& time : known)
+            all.add_named_time(time);
+        if (has_repetitions) all.expect_repetitions();
         all.finish(first_number);
         return all;
     }
@@ -73,6 +77,42 @@ TEST_F(Names, HoldFromTheirEntryToTheNext) {
     EXPECT_EQ(shown(all.find_thread(7, INT64_MAX)), "third 6/7 from 30 until ever");
     EXPECT_EQ(shown(all.find_thread(8, 0)), "only 5/8 from ever until ever");
     EXPECT_EQ(shown(all.find_thread(9, 20)), "nobody");
+}
+
+/* Which the packets of a statedump tell, each from where the one before it ends. */
+TEST_F(Names, OfTheKernelHoldForTheTimesThatAreTold) {
+    thread(10, 5, 7, "first");
+    thread(20, 5, 7, "second");
+    thread(50, 6, 7, "third");
+    thread(20, 5, 8, "only");
+    const TraceNames all = names(0, {{50, 60}, {10, 30}, {30, 40}});
+    EXPECT_EQ(shown(all.find_named_thread(7, 5)), "first 5/7 from ever until 20");
+    EXPECT_EQ(shown(all.find_named_thread(7, 20)), "second 5/7 from 20 until 41");
+    EXPECT_EQ(shown(all.find_named_thread(7, 40)), "second 5/7 from 20 until 41");
+    EXPECT_EQ(shown(all.find_named_thread(7, 50)), "third 6/7 from 50 until 61");
+    EXPECT_EQ(shown(all.find_named_thread(7, 60)), "third 6/7 from 50 until 61");
+    for (const int64_t nobody : {41, 49, 61}) {
+        const ThreadSpan span = all.find_named_thread(7, nobody);
+        EXPECT_EQ(span.thread, nullptr);
+        EXPECT_EQ(span.from_ns, nobody < 50 ? 41 : 61);
+        EXPECT_EQ(span.until_ns, nobody < 50 ? 50 : INT64_MAX);
+    }
+    EXPECT_EQ(all.find_named_thread(8, 55).thread, nullptr) << "it may be another one behind a gap";
+    EXPECT_EQ(shown(all.find_thread(7, 45)), "second 5/7 from 20 until 50") << "a program's events";
+}
+
+TEST_F(Names, OfTheKernelAreNotKnownWhereNoTimesAreTold) {
+    thread(10, 5, 7, "first");
+    EXPECT_EQ(names().find_named_thread(7, 10).thread, nullptr);
+}
+
+TEST_F(Names, AreToldOnceMoreBehindAGap) {
+    thread(10, 5, 7, "same");
+    thread(20, 5, 7, "same");
+    thread(50, 5, 7, "same");
+    const TraceNames all = names(0, {{10, 40}, {50, 60}}, true);
+    EXPECT_EQ(shown(all.find_named_thread(7, 30)), "same 5/7 from ever until 41");
+    EXPECT_EQ(shown(all.find_named_thread(7, 55)), "same 5/7 from 50 until 61");
 }
 
 TEST_F(Names, AreInTheOrderOfTheirTimesWhateverThatOfTheFile) {
