@@ -306,7 +306,7 @@ class Listed(LttngProgramTest):
                               capture_output=True, text=True, check=True)
         storm, every_field = json.loads(done.stdout)["files"]
         self.assertEqual([each["tracepoint"] for each in storm["lttng"]],
-                         ["storm:in_handler", "storm:name", "storm:number"])
+                         ["storm:in_handler", "storm:name", "storm:number", "storm:parts"])
         self.assertEqual(storm["lttng"][1]["arguments"], "const char*, name, uint64_t, number")
         self.assertIn("every_field:sequences", [each["tracepoint"] for each in every_field["lttng"]])
 
@@ -318,7 +318,7 @@ class Listed(LttngProgramTest):
                 done = subprocess.run([PLUMB, "list", "--json"], capture_output=True, text=True, check=True)
                 found = [process for process in json.loads(done.stdout)["processes"] if process["pid"] == program.pid]
                 names = [each["tracepoint"] for each in found[0]["lttng"]]
-                self.assertEqual(names, ["storm:in_handler", "storm:name", "storm:number"])
+                self.assertEqual(names, ["storm:in_handler", "storm:name", "storm:number", "storm:parts"])
             finally:
                 program.send_signal(signal.SIGKILL)
 
