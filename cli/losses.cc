@@ -181,8 +181,12 @@ Result<RecordedLosses> losses_in(const std::string& folder, const TraceReader& r
         if (is_name_of_file(file.name)) files.emplace_back(file.name, file.count);
     lines.missing_files = missing_files(folder, files);
     if (is_opened_whole(folder, counts_in(root, "files"), reader)) lines.events = events_written(root);
-    for (const NamedCount& each : counts_in(root, "events_by_name"))
+    std::uint64_t named = 0;
+    for (const NamedCount& each : counts_in(root, "events_by_name")) {
         lines.events_by_name[each.name] += each.count;
+        named += each.count;
+    }
+    lines.are_names_known = lines.events == named;
     return lines;
 }
 
@@ -281,6 +285,7 @@ RecordedLosses recorded_losses(const std::string& opened, const TraceReader& rea
                 all.why_empty.push_back(start + line);
             for (const auto& [name, count] : losses->events_by_name)
                 all.events_by_name[name] += count;
+            all.are_names_known = all.are_names_known && losses->are_names_known;
             if (is_written || !losses->events)
                 all.events.reset();
             else if (all.events)
@@ -324,6 +329,7 @@ std::string count_that_differs(const RecordedLosses& recorded, const EventsRead&
             counted(there, "event"), what, with_commas(written));
     };
     if (*recorded.events != read.events) return text(read.events, "", *recorded.events);
+    if (!recorded.are_names_known) return {};
     for (const auto& [name, count] : read.by_name) {
         const auto written = recorded.events_by_name.find(name);
         const std::uint64_t expected = written != recorded.events_by_name.end() ? written->second : 0;

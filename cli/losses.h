@@ -53,6 +53,7 @@ struct RecordedLosses {
      * whole. */
     std::optional<std::uint64_t> events;
     std::map<std::string, std::uint64_t> events_by_name;
+    bool are_names_known = true; /* not of what was written by who was killed */
 };
 RecordedLosses recorded_losses(const std::string& opened, const TraceReader& reader);
 
