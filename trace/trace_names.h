@@ -78,7 +78,12 @@ public:
     /* Takes a statedump event; others are ignored. */
     void add(const Event& event);
     /* Names of the kernel's threads are known then. */
-    void add_named_time(NamedTime time) { named_times_.push_back(time); }
+    void add_named_time(NamedTime time) {
+        named_times_.push_back(time);
+        has_named_times_ = true;
+    }
+    /* Not of what was extracted from a kernel channel, of which nobody has told who was there. */
+    bool has_named_times() const { return has_named_times_; }
     /* After the last add(), before anything is asked. Threads are numbered from `first_number` on. */
     void finish(uint32_t first_number = 0);
 
@@ -113,6 +118,7 @@ private:
     uint32_t next_number_ = 0;
     bool has_repetitions_ = false;
     std::vector<NamedTime> named_times_;
+    bool has_named_times_ = false;
 };
 
 } // namespace plumb

@@ -348,8 +348,9 @@ const Event* TraceReader::next() {
 }
 
 const ThreadSpan& TraceReader::thread_span_of(const Event& event, ThreadCache& cache) const {
-    const bool has_spans = event.stream->has_named_spans;
-    const uint32_t place = origin_of(*event.info).names, names = place * 2 + (has_spans ? 1 : 0);
+    const uint32_t place = origin_of(*event.info).names;
+    const bool has_spans = event.stream->has_named_spans && names_[place].has_named_times();
+    const uint32_t names = place * 2 + (has_spans ? 1 : 0);
     ThreadCache::KnownThread& known = cache.known_[(event.thread_id + names) % cache.known_.size()];
     if (event.thread_id != known.thread_id || names != known.names || event.time_ns < known.span.from_ns ||
         event.time_ns >= known.span.until_ns) {
@@ -402,7 +403,9 @@ uint64_t TraceReader::events_without_names() const {
         StreamReader again(stream->layout(), stream->bytes(), stream->name());
         if (!again.next() || !again.event().stream->has_named_spans || again.event().stream->is_statedump)
             continue;
-        const std::vector<NamedTime>& named = names_of(again.event()).named_times();
+        const TraceNames& names = names_of(again.event());
+        if (!names.has_named_times()) continue;
+        const std::vector<NamedTime>& named = names.named_times();
         for (std::size_t i = 0; i <= named.size(); i++) {
             const int64_t from_ns = i == 0 ? ever : named[i - 1].until_ns;
             const int64_t until_ns = i == named.size() ? never : named[i].from_ns;
