@@ -179,6 +179,7 @@ TEST_F(Tracepoint, keeps_errno) {
     }
 }
 
+#if !defined(__SANITIZE_ADDRESS__) /* with which reading such a bool ends the program */
 // Compilers count on a bool's byte to be 0 or 1, and one that was never set, or lies in damaged memory, has any.
 TEST_F(Tracepoint, records_what_is_no_truth_as_one_or_the_other) {
     on();
@@ -192,6 +193,7 @@ TEST_F(Tracepoint, records_what_is_no_truth_as_one_or_the_other) {
     EXPECT_THAT(records()[0], testing::AnyOf(testing::HasSubstr(" e=0 f=1"), testing::HasSubstr(" e=1 f=1")));
     EXPECT_THAT(records()[1], testing::AnyOf(testing::EndsWith(" b=0"), testing::EndsWith(" b=1")));
 }
+#endif
 
 // It could have been cut, had there been a second buffer: its length is not what a user can do something about.
 // Readers tell losses beside the records of the ring that counts them.
