@@ -292,8 +292,8 @@ bool KernelSource::take_page(Cpu& cpu) {
     const bool is_whole = !std::binary_search(cpu.unfinished.begin(), cpu.unfinished.end(), cpu.taken);
     const TimeSpan wanted = cpu.wanted(cpu.taken);
     cpu.taken += bytes.size();
-    cpu.taken_at = now();
     translated_ = &cpu;
+    if (!cpu.staged.empty()) cpu.taken_at = now(); /* for the journal of a session that is kept */
     if (!cpu.staged.empty()) cpu.position += events_in_page(bytes, session_.page_format());
     const uint64_t begin = page.time(), seen = translator_.seen_events();
     if (!translator_.translate(page, cpu.records, was_noted, wanted)) damaged_pages_++;

@@ -298,6 +298,16 @@ static int32_t index_in(const struct plumb_stack_walk* walk, uintptr_t method, u
     return plumb_java_index_of(method, kept);
 }
 
+/* From so many words below where the frame pointer leads to. */
+static enum plumb_step read_around_frame(struct plumb_stack_walk* walk, uint64_t words_below,
+                                         uintptr_t* words, uint32_t bytes) {
+    const uint64_t frame = walk->frame;
+    if (frame % word_bytes != 0 || frame < walk->stack || frame < words_below * word_bytes)
+        return PLUMB_STEP_UNKNOWN;
+    return walk->read(walk, frame - words_below * word_bytes, words, bytes) ? PLUMB_STEP_THERE
+                                                                            : PLUMB_STEP_UNREADABLE;
+}
+
 static enum plumb_step leave_interpreted(struct plumb_stack_walk* walk) {
     enum {
         words_below = 8,
@@ -309,12 +319,9 @@ static enum plumb_step leave_interpreted(struct plumb_stack_walk* walk) {
         WORDS = 10
     };
     uintptr_t words[WORDS];
-    const uint64_t frame = walk->frame;
-    if (frame % word_bytes != 0 || frame < walk->stack || frame < words_below * word_bytes)
-        return PLUMB_STEP_UNKNOWN;
-    if (!walk->read(walk, frame - words_below * word_bytes, words, sizeof(words)))
-        return PLUMB_STEP_UNREADABLE;
-    if (words[CALLERS_STACK] <= frame || words[CALLERS_STACK] % word_bytes != 0 ||
+    const enum plumb_step read = read_around_frame(walk, words_below, words, sizeof(words));
+    if (read != PLUMB_STEP_THERE) return read;
+    if (words[CALLERS_STACK] <= walk->frame || words[CALLERS_STACK] % word_bytes != 0 ||
         !plumb_is_java_method(walk, words[METHOD]))
         return PLUMB_STEP_UNKNOWN;
     const int32_t index = index_in(walk, words[METHOD], words[BYTE_CODE]);
@@ -333,11 +340,8 @@ static enum plumb_step leave_interpreted(struct plumb_stack_walk* walk) {
 static enum plumb_step leave_call_stub(struct plumb_stack_walk* walk) {
     enum { words_below = 11, R15 = 0, R14, R13, R12, RBX, FRAME = 11, RETURN, WORDS };
     uintptr_t words[WORDS];
-    const uint64_t frame = walk->frame;
-    if (frame % word_bytes != 0 || frame < walk->stack || frame < words_below * word_bytes)
-        return PLUMB_STEP_UNKNOWN;
-    if (!walk->read(walk, frame - words_below * word_bytes, words, sizeof(words)))
-        return PLUMB_STEP_UNREADABLE;
+    const enum plumb_step read = read_around_frame(walk, words_below, words, sizeof(words));
+    if (read != PLUMB_STEP_THERE) return read;
     walk->rbx = words[RBX];
     walk->r12 = words[R12];
     walk->r13 = words[R13];
@@ -345,8 +349,8 @@ static enum plumb_step leave_call_stub(struct plumb_stack_walk* walk) {
     walk->r15 = words[R15];
     walk->known = PLUMB_KEPT_RBX | PLUMB_KEPT_R12 | PLUMB_KEPT_R13 | PLUMB_KEPT_R14 | PLUMB_KEPT_R15;
     walk->instruction = words[RETURN];
+    walk->stack = walk->frame + (WORDS - words_below) * word_bytes;
     walk->frame = words[FRAME];
-    walk->stack = frame + (WORDS - words_below) * word_bytes;
     return PLUMB_STEP_THERE;
 }
 

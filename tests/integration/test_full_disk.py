@@ -48,6 +48,15 @@ int main(int argc, char** argv) {
     def start(self, bursts, *options, **more):
         return super().start("--preload", "pthread", *options, "--", self.program, bursts, **more)
 
+    def fill(self):
+        """Not a page is left."""
+        with open(self.disk / "filler", "wb", buffering=0) as filler:
+            try:
+                while True:
+                    filler.write(bytes(4096))
+            except OSError:
+                pass
+
     def lines_with(self, text):
         return [line for line in self.errors.splitlines() if text in line]
 
@@ -67,13 +76,7 @@ int main(int argc, char** argv) {
         self.assertEqual(sum(count for name, count in counts.items() if name.startswith("pthread:")), summary["events"])
 
     def test_what_can_not_begin_loses_nothing(self):
-        (self.disk / "filler").write_bytes(bytes((1 << 20) - 8192))
-        with open(self.disk / "more", "wb", buffering=0) as more:
-            try:
-                while True:
-                    more.write(bytes(4096))
-            except OSError:
-                pass
+        self.fill()
         self.assertEqual(self.record(1), 1)
         self.assertIn("No space left on device", self.errors)
         self.assertNotIn("Events are lost", self.errors)
@@ -133,14 +136,6 @@ int main(int argc, char** argv) {
 
     def test_what_a_flight_recorder_holds_at_its_end_is_extracted(self):
         """Where there is no room for a folder, or a file: it stays in shared memory until there is."""
-        def full():
-            with open(self.disk / "filler", "wb", buffering=0) as filler:
-                try:
-                    while True:
-                        filler.write(bytes(4096))
-                except OSError:
-                    pass
-
         def no_more_files():
             subprocess.run(["mount", "-o", "remount,nr_inodes=8", self.disk], check=True)
             try:
@@ -148,7 +143,7 @@ int main(int argc, char** argv) {
                     (self.disk / f"file-{i}").touch()
             except OSError:
                 pass
-        for number, fill in enumerate((no_more_files, full)):
+        for number, fill in enumerate((no_more_files, self.fill)):
             subprocess.run(["mount", "-o", "remount,nr_inodes=1000", self.disk], check=True)
             trace, rest = self.disk / f"trace-{number}", self.folder / f"rest-{number}"
             with subprocess.Popen([PLUMB, "record", "--preload", "pthread", "-o", trace, "--snapshot", "--subbuf-size", "4M", "--",

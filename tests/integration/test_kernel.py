@@ -119,6 +119,21 @@ class Kernel(TracedProgramTest):
                 at += 4
         self.assertEqual(whole, 2 * CALLS)
 
+    def test_each_chunk_has_its_share_of_the_kernels_counts(self):
+        summary, _ = self.record("-k", "syscalls:getppid", "--rotate-period", "100ms",
+                                 command=["sh", "-c", f"for i in 1 2 3 4 5; do {self.program} 100; sleep 0.1; done"])
+        chunks = [json.loads(path.read_text()) for path in self.trace.glob("chunk-*/summary.json")]
+        self.assertGreater(len(chunks), 2)
+        read = sum(chunk["kernel_events_read"] for chunk in chunks)
+        self.assertGreaterEqual(read, sum(count for name, count in summary["events_by_name"].items() if ":" not in name))
+        self.assertLessEqual(read, summary["kernel_events_read"])
+
+    def test_a_filter_is_not_missed_where_the_event_is_left_out(self):
+        for options in (("syscalls:access if mode == 4", "!syscalls:sys_exit_access"), ("!syscalls:sys_exit_access", "syscalls:access if mode == 4")):
+            told = self.record(*(word for option in options for word in ("-k", option)), "--force", command=["true"])[1]
+            self.assertNotIn("without the filter", told)
+        self.assertIn("without the filter", self.record("-k", "syscalls:access if mode == 4", "--force", command=["true"])[1])
+
     def test_counts_are_the_kernels_and_only_the_command_is_recorded(self):
         other = subprocess.Popen([sys.executable, "-c", "import os\nwhile True: os.getppid()"])
         try:
