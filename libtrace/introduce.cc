@@ -88,15 +88,15 @@ size_t bytes_without_deleted(const char* path, size_t bytes) {
 
 // A copy of our own memory, by the number of this thread, since the first one may have ended and have none left: the bytes
 // copied, or -errno, -EFAULT where there is none.
-long try_to_copy_memory(uint64_t from, void* to, size_t bytes) {
+long try_to_copy_memory(uint32_t thread_id, uint64_t from, void* to, size_t bytes) {
     const iovec local{to, bytes};
     const iovec remote{reinterpret_cast<void*>(from), bytes};
-    return sys::call(SYS_process_vm_readv, sys::thread_id(), &local, 1L, &remote, 1L, 0L);
+    return sys::call(SYS_process_vm_readv, thread_id, &local, 1L, &remote, 1L, 0L);
 }
 
 // False where there is none: between the look at /proc/self/maps and this, another thread may have unloaded the object.
-bool copy_memory(uint64_t from, void* to, size_t bytes) {
-    return try_to_copy_memory(from, to, bytes) == static_cast<long>(bytes);
+bool copy_memory(uint32_t thread_id, uint64_t from, void* to, size_t bytes) {
+    return try_to_copy_memory(thread_id, from, to, bytes) == static_cast<long>(bytes);
 }
 
 bool take_build_id(const unsigned char* note, size_t bytes, plumb_entry_object& entry) {
@@ -122,11 +122,12 @@ bool take_build_id(const unsigned char* note, size_t bytes, plumb_entry_object& 
 
 // `base` is where a file is mapped from its offset 0, `bytes` long. Linkers put the program headers into its
 // first page, and nearly always the notes as well. They know where the object ends: its .bss is not mapped from the
-// file, and in /proc/self/maps it looks like anybody's memory; and what is mapped behind it may read the file as data.
+// file, and in /proc/self/maps it looks like anybody's memory; and what is mapped behind it may read the file as data. By this
+// thread, which `entry` names.
 void look_at_headers(uint64_t base, uint64_t bytes, plumb_entry_object& entry) {
     alignas(8) static unsigned char start[4096];
     static unsigned char notes[1024];
-    if (bytes < sizeof(start) || !copy_memory(base, start, sizeof(start))) return;
+    if (bytes < sizeof(start) || !copy_memory(entry.entry.thread_id, base, start, sizeof(start))) return;
     ElfW(Ehdr) header;
     __builtin_memcpy(&header, start, sizeof(header));
     if (__builtin_memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(ElfW(Phdr)))
@@ -149,7 +150,7 @@ void look_at_headers(uint64_t base, uint64_t bytes, plumb_entry_object& entry) {
         const size_t length = segment.p_filesz < sizeof(notes) ? segment.p_filesz : sizeof(notes);
         if (segment.p_offset + length <= sizeof(start))
             __builtin_memcpy(notes, start + segment.p_offset, length);
-        else if (!copy_memory(base + segment.p_offset, notes, length))
+        else if (!copy_memory(entry.entry.thread_id, base + segment.p_offset, notes, length))
             continue;
         take_build_id(notes, length, entry);
     }
@@ -253,7 +254,7 @@ public:
             if (mapping.offset != 0 || !mapping.is_readable()) return;
             __builtin_memset(&object_entry, 0, sizeof(plumb_entry_object));
             entry.entry.type = PLUMB_ENTRY_OBJECT;
-            entry.entry.thread_id = sys::thread_id();
+            entry.entry.thread_id = thread_id_;
             entry.base = mapping.start;
             path_bytes_ = copy_path(entry.path, mapping.path, mapping.path_bytes);
             first_end_ = mapping.end;
@@ -294,7 +295,8 @@ private:
                 __builtin_memcmp(permissions_, mapping.permissions, sizeof(permissions_)) != 0);
     }
 
-    uint32_t sessions_;
+    const uint32_t sessions_;
+    const uint32_t thread_id_ = sys::thread_id();
     bool current_ = false;
     bool executable_ = false;
     bool is_first_page_ = false; // of the file, and nothing else, was the last mapping
@@ -360,6 +362,14 @@ void introduce_thread() {
     store_relaxed(self.epoch, is_in_vfork() ? 0 : newest);
 }
 
+// A process is called as its first thread is; false where there is no /proc.
+bool read_name_of_first_thread(char* name, size_t bytes) {
+    const OpenFile file("/proc/self/comm", O_RDONLY);
+    const long read = sys::read(file.number(), name, bytes - 1);
+    if (read > 0 && name[read - 1] == '\n') name[read - 1] = '\0';
+    return read > 0;
+}
+
 // A child of vfork. It keeps no data of its own, so it is the process that remembers the last ones; two of them that share a
 // place and take turns are told of more than once.
 void introduce_borrower(const Writer& writer) {
@@ -394,7 +404,7 @@ void introduce_borrower(const Writer& writer) {
 
 bool is_word_there(uint64_t address, uint64_t word) {
     uint64_t there = 0;
-    const long got = try_to_copy_memory(address, &there, sizeof(there));
+    const long got = try_to_copy_memory(sys::thread_id(), address, &there, sizeof(there));
     return there == word || (got < 0 && got != -EFAULT);
 }
 
@@ -411,18 +421,14 @@ void introduce_process(Attachment& attachment, bool with_objects) {
     plumb_entry_process& entry = process_entry.fixed;
     __builtin_memset(&entry, 0, sizeof(entry));
     entry.entry.type = PLUMB_ENTRY_PROCESS;
-    entry.entry.thread_id = sys::thread_id();
-    if (sys::process_id() ==
+    const uint32_t thread_id = sys::thread_id(), process_id = sys::process_id();
+    entry.entry.thread_id = thread_id;
+    if (process_id ==
         runtime.process_id) // else a child of vfork does this, whose parent is the process itself
         entry.parent_process_id = static_cast<uint32_t>(sys::call(SYS_getppid));
     entry.user_id = static_cast<uint32_t>(sys::call(SYS_getuid));
-    {
-        const OpenFile name("/proc/self/comm", O_RDONLY);
-        const long bytes = sys::read(name.number(), entry.name, sizeof(entry.name) - 1);
-        if (bytes > 0 && entry.name[bytes - 1] == '\n') entry.name[bytes - 1] = '\0';
-        if (bytes <= 0)
-            sys::call(SYS_prctl, PR_GET_NAME, entry.name, 0, 0, 0); // this thread's, where there is no /proc
-    }
+    if (thread_id == process_id || !read_name_of_first_thread(entry.name, sizeof(entry.name)))
+        sys::call(SYS_prctl, PR_GET_NAME, entry.name, 0, 0, 0); // this thread's, also where there is no /proc
     const char* path = request.executable;
     const size_t path_bytes = copy_path(entry.executable, path, __builtin_strlen(path));
     add_entry(attachment, entry.entry,

@@ -22,18 +22,23 @@ std::uint64_t random_address(const std::string& vector) {
     return 0;
 }
 
-} // namespace
-
-bool runs_image(std::uint32_t process_id, std::uint32_t image) {
-    if (image == 0) return false;
-    const Result<std::string> vector = read_proc_file(fmt::format("/proc/{}/auxv", process_id));
-    const std::uint64_t address = vector ? random_address(*vector) : 0;
-    if (address == 0) return false;
+/* Another program has them at another place, or others there. */
+bool are_its(std::uint32_t process_id, std::uint64_t address, std::uint32_t image) {
     unsigned char random[PLUMB_IMAGE_RANDOM_BYTES];
     const iovec here{random, sizeof(random)};
     const iovec there{reinterpret_cast<void*>(address), sizeof(random)};
     return ::process_vm_readv(static_cast<pid_t>(process_id), &here, 1, &there, 1, 0) == sizeof(random) &&
            plumb_state_image_of(random) == image;
+}
+
+} // namespace
+
+bool ProgramImage::is_run_by(std::uint32_t process_id, std::uint32_t image) {
+    if (image == 0) return false;
+    if (address_ != 0 && are_its(process_id, address_, image)) return true;
+    const Result<std::string> vector = read_proc_file(fmt::format("/proc/{}/auxv", process_id));
+    address_ = vector ? random_address(*vector) : 0;
+    return address_ != 0 && are_its(process_id, address_, image);
 }
 
 } // namespace plumb

@@ -65,6 +65,7 @@ struct Attempt {
     int asked_again = 0;                  /* by that way, where the signal was blocked */
     bool is_beyond_module = false;
     std::optional<bool> is_concerned;
+    ProgramImage image;
     std::set<std::uint32_t> threads;
     SleepCounts sleeps;
 };
@@ -121,16 +122,7 @@ private:
         if (now_ns_ < attempt.next_look_ns) return true;
         attempt.next_look_ns = now_ns_ + look_interval_ns;
 
-        const std::optional<std::uint64_t> started = process_start_boottime_ns(slot.process_id());
-        if (!started) {
-            state_.free_slot(slot);
-            return settle(slot);
-        }
-        /* Claimed a moment ago, and being filled: it has yet to ask, and will read this generation or a later
-         * one. Or the process id is another's now, and clean_up() takes the slot back. Either way there is
-         * nothing to wait for; a short wait only makes that the new state is true when we return. */
-        if (!slot.is_ready() || *started > process.registered_boottime_ns)
-            return now_ns_ - attempt.first_look_ns < filling_patience_ns || settle(slot);
+        if (const auto answer = if_another_process(slot, attempt)) return *answer;
         if (!is_concerned(slot, attempt)) return settle(slot);
         if ((process.flags & PLUMB_PROCESS_NO_CLOCK) != 0) return refuse(slot, no_clock_reason);
         /* Who insists does so for those whom the change concerns, and for nobody else. */
@@ -153,6 +145,26 @@ private:
             return true;
         }
         return send(slot, attempt, leader);
+    }
+
+    /* What is_pending() says where the one that took the slot is not there. At the first look, the program that runs there is
+     * enough: another process with it is a child of the same one by fork(), whom our signal does not harm, and at the next look,
+     * or before anything is said of it, it is told by when it began. */
+    std::optional<bool> if_another_process(const ProcessSlot& slot, Attempt& attempt) {
+        const bool is_first = now_ns_ == attempt.first_look_ns;
+        if (is_first && slot.is_ready() && attempt.image.is_run_by(slot.process_id(), slot.content.image))
+            return {};
+        const std::optional<std::uint64_t> started = process_start_boottime_ns(slot.process_id());
+        if (!started) {
+            state_.free_slot(slot);
+            return settle(slot);
+        }
+        /* Claimed a moment ago, and being filled: it has yet to ask, and will read this generation or a later
+         * one. Or the process id is another's now, and clean_up() takes the slot back. Either way there is
+         * nothing to wait for; a short wait only makes that the new state is true when we return. */
+        if (!slot.is_ready() || *started > slot.content.registered_boottime_ns)
+            return now_ns_ - attempt.first_look_ns < filling_patience_ns || settle(slot);
+        return {};
     }
 
     /* For a filter that it has, or may have; nullptr: there is none. */
@@ -198,6 +210,9 @@ private:
     }
 
     bool refuse(const ProcessSlot& slot, std::string reason) {
+        if (slot.process_id() != 0 && slot.content.acknowledged < report_.generation &&
+            !is_same_process(slot.process_id(), slot.content.registered_boottime_ns))
+            return settle(slot);
         report_.unreachable.push_back(
             {slot.process_id() != 0 ? slot.process_id() : slot.own_name().process_id, std::move(reason)});
         return settle(slot);
@@ -238,7 +253,7 @@ private:
     std::optional<bool> if_nobody_listens(const ProcessSlot& slot, Attempt& attempt,
                                           std::uint64_t caught = 0) {
         const std::uint32_t signal_number = slot.content.signal_number;
-        if (!runs_image(slot.process_id(), slot.content.image) &&
+        if (!attempt.image.is_run_by(slot.process_id(), slot.content.image) &&
             !state_.may_be_mapped_by(slot.process_id())) {
             state_.free_slot(slot); /* it has called exec() since; the new program may have its own */
             return false;

@@ -262,9 +262,10 @@ bool needs_second_look(Disturbance first) {
 /* It was seen in a call that is not sigwait(), and has not run since before its mask was seen open; or between two looks that see
  * that it has not gone to sleep. Most threads show one or the other, and is_open_to_signal() asks of the others at more length. */
 bool stays_open(std::uint32_t process_id, std::uint32_t signal_number, const ThreadChoice& choice,
-                std::optional<ThreadRuns> runs_before, std::uint64_t sleeps) {
+                const RunsBefore& before, std::uint64_t sleeps) {
     if (!choice.is_in_call) return false;
-    if (runs_before && runs_before == thread_runs(process_id, choice.thread_id)) return true;
+    if (before.of_process && before.of_process == process_run_ns(process_id)) return true;
+    if (before.of_thread && before.of_thread == thread_runs(process_id, choice.thread_id)) return true;
     const Result<ProcessStatus> status = thread_status(process_id, choice.thread_id);
     return status && is_asleep(status->state) && status->sleeps == sleeps &&
            (status->blocked >> (signal_number - 1) & 1) == 0;
@@ -353,7 +354,9 @@ std::string interrupted_wait(const std::string& function) {
 }
 
 LeaderLook look_at_leader(std::uint32_t process_id) {
-    const std::optional<ThreadRuns> runs = thread_runs(process_id, process_id);
+    RunsBefore runs;
+    runs.of_process = process_run_ns(process_id);
+    if (!runs.of_process) runs.of_thread = thread_runs(process_id, process_id);
     return {runs, process_status(process_id)};
 }
 
@@ -375,8 +378,8 @@ ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number
     const bool is_alone = leader && leader->thread_count == 1;
     for (const std::uint32_t thread_id :
          is_alone ? std::vector<std::uint32_t>{process_id} : thread_ids(process_id)) {
-        const std::optional<ThreadRuns> runs_before =
-            is_alone ? look.runs : thread_runs(process_id, thread_id);
+        const RunsBefore runs_before =
+            is_alone ? look.runs : RunsBefore{{}, thread_runs(process_id, thread_id)};
         const Result<ProcessStatus> status = is_alone ? leader : thread_status(process_id, thread_id);
         if (!status || status->state == 'Z' || status->state == 'X') continue;
         ThreadChoice choice;

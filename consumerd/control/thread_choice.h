@@ -55,9 +55,16 @@ using SleepCounts = std::map<std::uint32_t, std::uint64_t>;
 ThreadChoice choose_thread(std::uint32_t process_id, std::uint32_t signal_number,
                            const std::set<std::uint32_t>& tried, SleepCounts* first = nullptr);
 
+/* Read before a thread is looked at: so it is seen whether it has run since. That of the process says it of all its threads, which
+ * is enough where there is one. */
+struct RunsBefore {
+    std::optional<std::uint64_t> of_process; /* process_run_ns() */
+    std::optional<ThreadRuns> of_thread;
+};
+
 /* What is known of its first thread already; and what need not be found out. */
 struct LeaderLook {
-    std::optional<ThreadRuns> runs; /* read before: so it is seen whether it has run since */
+    RunsBefore runs;
     Result<ProcessStatus> status;
     bool is_taken_for_thawed = false; /* the caller asks is_frozen() of who does not answer */
 };

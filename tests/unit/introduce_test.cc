@@ -195,6 +195,7 @@ protected:
     }
     plumb_entry_object look(uint64_t mapped_bytes = bytes) {
         plumb_entry_object entry{};
+        entry.entry.thread_id = sys::thread_id();
         entry.bytes = 1;
         look_at_headers(reinterpret_cast<uint64_t>(base_), mapped_bytes, entry);
         return entry;

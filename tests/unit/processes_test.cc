@@ -215,6 +215,42 @@ TEST(ProcessStatus, AThreadHasRunForAsLongAsItsClockSays) {
     });
 }
 
+TEST(ProcessStatus, AProcessHasRunIfOneOfItsThreadsHas) {
+    if (!process_run_ns(own_id())) GTEST_SKIP() << "the host takes time from this machine";
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    WaitingChild child([&] {
+        std::thread([&] {
+            char byte;
+            while (::read(ends[0], &byte, 1) == 1) {
+            }
+        }).detach();
+    });
+    /* Until both wait. */
+    std::uint64_t before = 0;
+    for (int tries = 0; tries < 100; tries++) {
+        before = process_run_ns(child.id()).value_or(0);
+        ::usleep(20'000);
+        if (before != 0 && process_run_ns(child.id()) == before) break;
+    }
+    EXPECT_EQ(process_run_ns(child.id()), before);
+    for (int i = 0; i < 100; i++) {
+        ASSERT_EQ(::write(ends[1], "x", 1), 1);
+        ::usleep(i < 50 ? 1000 : 20'000);
+        const std::optional<std::uint64_t> behind = process_run_ns(child.id());
+        ASSERT_TRUE(behind);
+        EXPECT_GT(*behind, before) << i;
+        before = *behind;
+    }
+    ::close(ends[0]);
+    ::close(ends[1]);
+    child.kill_only();
+    child.end();
+    EXPECT_EQ(process_run_ns(child.id()), std::nullopt);
+    for (const std::uint32_t nobody : {0u, std::uint32_t{INT_MAX} + 1, 0xffffffffu})
+        EXPECT_EQ(process_run_ns(nobody), std::nullopt) << nobody;
+}
+
 TEST(ProcessStart, IsWhenItWasBegun) {
     constexpr std::uint64_t tick_ns = 10'000'000;
     const std::uint64_t before = boottime_now_ns();

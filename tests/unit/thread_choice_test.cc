@@ -13,6 +13,7 @@
 #include <csignal>
 #include <string>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace plumb {
@@ -186,6 +187,38 @@ TEST(ChooseThread, TakesNobodyWhoComesAndGoesInSigwait) {
     }
     EXPECT_GT(blocked, 0);
     EXPECT_EQ(open, 100) << "it never waited when it was looked at";
+}
+
+/* So it is with one that has no other thread, of which less is read. */
+TEST(ChooseThread, TakesNobodyWhoIsAloneAndComesAndGoesInSigwait) {
+    sigset_t urgent;
+    sigemptyset(&urgent);
+    sigaddset(&urgent, SIGURG);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::sigprocmask(SIG_BLOCK, &urgent, nullptr);
+        for (const timespec moment{0, 20'000};;)
+            ::sigtimedwait(&urgent, nullptr, &moment);
+    }
+    ASSERT_GT(child, 0);
+    const auto id = static_cast<uint32_t>(child);
+    const auto is_open = [&] {
+        const Result<ProcessStatus> status = process_status(id);
+        return status && (status->blocked >> (SIGURG - 1) & 1) == 0;
+    };
+    while (is_open()) /* until it has blocked it */
+        ::usleep(1000);
+    int open = 0, blocked = 0;
+    for (int looks = 0; looks < 20'000 && open < 100; looks++) {
+        open += is_open();
+        const Disturbance disturbance = choose_thread(id, SIGURG, {}).disturbance;
+        blocked += disturbance == Disturbance::blocked;
+        EXPECT_TRUE(disturbance == Disturbance::blocked || disturbance == Disturbance::unknown) << looks;
+    }
+    EXPECT_GT(blocked, 0);
+    EXPECT_EQ(open, 100) << "it never waited when it was looked at";
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
 }
 
 TEST(ChooseThread, SaysWhyThereIsNone) {
