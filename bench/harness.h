@@ -9,9 +9,12 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <barrier>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace plumb::bench {
@@ -80,6 +83,47 @@ Figures measure(uint64_t lap_events, bool with_clock, Body&& body) {
 // Puts the figures into the benchmark's counters: cold_*, warm_*, clock_*, ns each; `ratio` to the clock
 // read.
 void report(benchmark::State& state, const Figures& figures);
+
+// Each CPU alone and both at the same time, in many short turns, so that all three see the same machine: sharing would show as
+// a ratio above 1. Into the counters alone_median, warm_median and threads_ratio.
+template <typename Body>
+void measure_two_threads(benchmark::State& state, uint64_t lap_events, Body&& body) {
+    if (std::thread::hardware_concurrency() < 2) return state.SkipWithError("needs two CPUs");
+    constexpr uint32_t turns = 50;
+    const uint32_t turn_chunks = std::max(options.chunks / turns, 1u);
+    const int cpus[2] = {options.cpu, options.other_cpu};
+    std::vector<double> alone[2], together[2];
+    std::barrier step(2);
+    const auto run_turn = [&](std::vector<double>& to) {
+        for (uint32_t i = 0; i < turn_chunks; i++)
+            to.push_back(time_events(options.chunk_events, body));
+    };
+    const auto run = [&](int self) {
+        pin_to(cpus[self]);
+        std::vector<double> warm_up;
+        for (uint64_t done = 0; done < 2 * lap_events; done += uint64_t{turn_chunks} * options.chunk_events)
+            run_turn(warm_up);
+        for (uint32_t turn = 0; turn < turns; turn++) {
+            for (int who = 0; who < 2; who++) {
+                step.arrive_and_wait();
+                if (who == self) run_turn(alone[self]);
+            }
+            step.arrive_and_wait();
+            run_turn(together[self]);
+        }
+    };
+    std::thread other(run, 1);
+    std::thread(run, 0).join();
+    other.join();
+    double alone_median = 0, together_median = 0;
+    for (int i = 0; i < 2; i++) {
+        alone_median += distribution_of(alone[i]).median / 2;
+        together_median += distribution_of(together[i]).median / 2;
+    }
+    state.counters["alone_median"] = alone_median;
+    state.counters["warm_median"] = together_median;
+    state.counters["threads_ratio"] = together_median / alone_median;
+}
 
 // Registers a benchmark that measures once: `run` is called one time, pinned.
 void add(const std::string& question, std::function<void(benchmark::State&)> run);

@@ -1,4 +1,4 @@
-/* The same two events as in events.h, for LTTng-UST. */
+/* The same events as in events.h, for LTTng-UST. */
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER plumb_bench
 
@@ -17,6 +17,17 @@ LTTNG_UST_TRACEPOINT_EVENT(plumb_bench, number, LTTNG_UST_TP_ARGS(uint64_t, numb
 LTTNG_UST_TRACEPOINT_EVENT(plumb_bench, name, LTTNG_UST_TP_ARGS(const char*, name, uint64_t, number),
                            LTTNG_UST_TP_FIELDS(lttng_ust_field_string(name, name)
                                                    lttng_ust_field_integer(uint64_t, number, number)))
+
+LTTNG_UST_TRACEPOINT_EVENT(
+    plumb_bench, order,
+    LTTNG_UST_TP_ARGS(uint64_t, number, int64_t, price, uint32_t, count, int32_t, change, uint16_t, kind,
+                      uint8_t, flags, double, rate, uint64_t, address),
+    LTTNG_UST_TP_FIELDS(
+        lttng_ust_field_integer(uint64_t, number, number) lttng_ust_field_integer(int64_t, price, price)
+            lttng_ust_field_integer(uint32_t, count, count) lttng_ust_field_integer(int32_t, change, change)
+                lttng_ust_field_integer(uint16_t, kind, kind) lttng_ust_field_integer(uint8_t, flags, flags)
+                    lttng_ust_field_float(double, rate, rate)
+                        lttng_ust_field_integer_hex(uint64_t, address, address)))
 
 #endif
 

@@ -5,10 +5,7 @@ import subprocess
 import time
 
 from machinery import Failure, LttngSession, PlumbSession, call
-
-
-def missing(question, why):
-    return {"question": question, "remark": why, "missing": True}
+from rows import missing
 
 
 class Idle:

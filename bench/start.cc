@@ -1,7 +1,7 @@
 // What linking a tracer costs a program that starts, does nothing and ends. The programs take turns, so that
 // all of them see the same machine.
 //
-//   bench_start NAME=PATH...     one benchmark each, figures in microseconds
+//   bench_start NAME=PATH[,PRELOADED]...     one benchmark each, figures in microseconds
 #include "harness.h"
 
 #include <spawn.h>
@@ -20,25 +20,36 @@ using namespace plumb::bench;
 
 namespace {
 
-double run_once_us(const std::string& path) {
-    char* const arguments[] = {const_cast<char*>(path.c_str()), nullptr};
+struct Program {
+    std::string path;
+    std::string preload; // "LD_PRELOAD=..."; empty: as everybody
+};
+
+double run_once_us(const Program& program) {
+    char* const arguments[] = {const_cast<char*>(program.path.c_str()), nullptr};
+    std::vector<char*> environment;
+    for (char** variable = environ; *variable != nullptr; variable++)
+        environment.push_back(*variable);
+    if (!program.preload.empty()) environment.push_back(const_cast<char*>(program.preload.c_str()));
+    environment.push_back(nullptr);
     pid_t child = 0;
     int status = 0;
     const uint64_t begin = now_ns();
-    if (posix_spawn(&child, path.c_str(), nullptr, nullptr, arguments, environ) != 0) return -1;
+    if (posix_spawn(&child, program.path.c_str(), nullptr, nullptr, arguments, environment.data()) != 0)
+        return -1;
     if (waitpid(child, &status, 0) != child || status != 0) return -1;
     return static_cast<double>(now_ns() - begin) / 1000;
 }
 
 std::map<std::string, std::vector<double>>
-run_in_turns(const std::vector<std::pair<std::string, std::string>>& programs) {
+run_in_turns(const std::vector<std::pair<std::string, Program>>& programs) {
     std::map<std::string, std::vector<double>> times;
     pin_to(options.cpu);
     for (uint32_t round = 0; round < options.chunks + 5; round++) {
-        for (const auto& [name, path] : programs) {
-            const double us = run_once_us(path);
+        for (const auto& [name, program] : programs) {
+            const double us = run_once_us(program);
             if (us < 0) {
-                std::fprintf(stderr, "cannot run %s\n", path.c_str());
+                std::fprintf(stderr, "cannot run %s\n", program.path.c_str());
                 std::exit(1);
             }
             if (round >= 5) times[name].push_back(us);
@@ -50,14 +61,19 @@ run_in_turns(const std::vector<std::pair<std::string, std::string>>& programs) {
 } // namespace
 
 int main(int argc, char** argv) {
-    std::vector<std::pair<std::string, std::string>> programs;
+    std::vector<std::pair<std::string, Program>> programs;
     int kept = 1;
     for (int i = 1; i < argc; i++) {
         const char* equals = argv[i][0] != '-' ? std::strchr(argv[i], '=') : nullptr;
         if (equals == nullptr) {
             argv[kept++] = argv[i];
         } else {
-            programs.emplace_back(std::string(argv[i], static_cast<size_t>(equals - argv[i])), equals + 1);
+            const std::string what = equals + 1;
+            const size_t comma = what.find(',');
+            programs.emplace_back(
+                std::string(argv[i], static_cast<size_t>(equals - argv[i])),
+                Program{what.substr(0, comma),
+                        comma == std::string::npos ? "" : "LD_PRELOAD=" + what.substr(comma + 1)});
         }
     }
     std::map<std::string, std::vector<double>> times;
