@@ -7,6 +7,7 @@
 #include "agent.h"
 
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
 
 struct plumb_jvm plumb_jvm;
@@ -73,14 +74,18 @@ static bool is_a_second_copy(void) {
     return copies.found && !copies.own_is_first;
 }
 
-static bool has_word(const char* options, const char* word) {
-    const size_t length = strlen(word);
+/* Words behind "=", with commas between them. One that means nothing is told, and does not keep the JVM from running. */
+static void heed(const char* options) {
+    static const char exceptions[] = "exceptions";
     for (const char* at = options; at && *at; at += *at == ',') {
         const size_t bytes = strcspn(at, ",");
-        if (bytes == length && strncmp(at, word, length) == 0) return true;
+        if (bytes == sizeof(exceptions) - 1 && strncmp(at, exceptions, bytes) == 0)
+            plumb_jvm.wants_exceptions = true;
+        else if (bytes != 0)
+            fprintf(stderr, "libplumb-jvm.so: there is no option '%.*s', it is left out; there is: %s\n",
+                    (int)bytes, at, exceptions);
         at += bytes;
     }
-    return false;
 }
 
 /* Returns whether the agent is there to begin with; not if it has begun before. */
@@ -90,7 +95,7 @@ static bool set_up(JavaVM* vm, const char* options) {
     if ((*vm)->GetEnv(vm, &found, JVMTI_VERSION_1_2) != JNI_OK || !found) return false;
     plumb_jvm.vm = vm;
     plumb_jvm.jvmti = found;
-    plumb_jvm.wants_exceptions = has_word(options, "exceptions");
+    heed(options);
     jvmtiEnv* const jvmti = plumb_jvm.jvmti;
     return (*jvmti)->SetEventCallbacks(jvmti, &agent_callbacks, sizeof(agent_callbacks)) ==
                JVMTI_ERROR_NONE &&

@@ -112,6 +112,14 @@ class Unharmed(InFolder):
         self.assertEqual((status, output), bare[:2])
         self.assertIn(bare[2], JAVA_TOOL_LINE.sub("", errors))
 
+    def test_an_option_that_means_nothing_is_told(self):
+        bare = run(java("-version"))
+        said = "libplumb-jvm.so: there is no option 'nosuch', it is left out; there is: exceptions\n"
+        for options, told in (("", ""), ("=", ""), ("=exceptions", ""), ("=nosuch", said), ("=exceptions,,nosuch", said)):
+            status, output, errors = run(java("-version", options=[f"-agentpath:{AGENT}{options}"]))
+            self.assertEqual((status, output), bare[:2], options)
+            self.assertEqual(errors, told + bare[2], options)
+
     def test_exceptions_are_not_there_unasked(self):
         for patterns in ((), ("-e", "other:*")):
             shutil.rmtree(self.trace, ignore_errors=True)
