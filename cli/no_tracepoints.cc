@@ -2,6 +2,7 @@
 
 #include "base/elf_file.h"
 #include "base/mapped_file.h"
+#include "consumerd/event/elf_lttng.h"
 
 #include <algorithm>
 
@@ -17,6 +18,7 @@ constexpr const char* old_lttng_reason =
     "it has the library of LTTng-UST 2.12 or older loaded (liblttng-ust.so.0), whose tracepoints Plumb does "
     "not record: `lttng` does";
 constexpr const char* old_lttng_name = "liblttng-ust.so.0";
+constexpr const char* lttng_name = "liblttng-ust.so.1";
 
 } // namespace
 
@@ -34,6 +36,11 @@ std::string why_no_tracepoints(std::uint32_t process_id) {
 
 bool is_why_no_tracepoints(const std::string& why) {
     return why == no_tracepoints_reason || why == own_lttng_reason || why == old_lttng_reason;
+}
+
+bool has_lttng_tracepoints(const std::string& elf_path) {
+    const auto elf = ElfFile::open(elf_path);
+    return elf && (elf->needs_library(lttng_name) || !lttng_tracepoints_of(*elf).empty());
 }
 
 bool needs_old_lttng(const std::string& elf_path) {

@@ -13,6 +13,8 @@ namespace plumb {
 std::string why_no_tracepoints(std::uint32_t process_id);
 bool is_why_no_tracepoints(const std::string& why);
 
+/* Whether it has tracepoints that `--preload lttng` records, or is linked with the library that they are for. */
+bool has_lttng_tracepoints(const std::string& elf_path);
 /* Whether it is linked with the library of LTTng-UST 2.12 or older, whose tracepoints nothing here records. */
 bool needs_old_lttng(const std::string& elf_path);
 

@@ -4,6 +4,7 @@
 #include "base/process_names.h"
 #include "base/processes.h"
 #include "cli/jvm.h"
+#include "cli/list_lttng.h"
 #include "cli/no_tracepoints.h"
 #include "cli/output.h"
 #include "cli/recorder.h"
@@ -431,6 +432,8 @@ void Recorder::look_at_attached() {
         RecordedProgram program;
         program.name = fmt::format("{} ({})", process.name, process.process_id);
         program.has_plumb = true;
+        for (const LttngTracepoint& tracepoint : lttng_of_process(process.process_id))
+            program.events.push_back(as_event(tracepoint));
         for (const TracedObject& object : process.objects)
             program.events.insert(program.events.end(), object.content.events.begin(),
                                   object.content.events.end());

@@ -77,13 +77,20 @@ bool includes_something(const std::vector<std::string>& patterns) {
     return !std::all_of(patterns.begin(), patterns.end(), is_exclusion);
 }
 
+/* What libplumb-lttng.so itself brings, for tracef() and tracelog(): each program that has it has these. */
+bool is_of_lttng_probe(const std::string& event) {
+    return event.starts_with("lttng_ust_tracef:") || event.starts_with("lttng_ust_tracelog:");
+}
+
 std::string names_text(const std::vector<EventDescription>& events) {
     std::set<std::string> names;
     for (const EventDescription& event : events)
         names.insert(event.full_name());
     std::vector<std::string> listed;
-    for (const std::string& name : names)
-        if (listed.size() < names_listed) listed.push_back(name);
+    for (const bool are_of_probe : {false, true})
+        for (const std::string& name : names)
+            if (is_of_lttng_probe(name) == are_of_probe && listed.size() < names_listed)
+                listed.push_back(name);
     std::string text = fmt::format("{}", fmt::join(listed, ", "));
     if (names.size() > listed.size())
         text += fmt::format(" and {} more (`plumb list` shows them)", names.size() - listed.size());
@@ -146,6 +153,9 @@ std::string without_programs(const RecordingFacts& facts) {
     const RecordedProgram* const command = is_one ? &facts.programs[0] : nullptr;
     if (command != nullptr && !command->elf_path.empty() && !command->has_plumb) {
         if (facts.has_probe && !command->can_preload) return static_text(*command, "nothing was recorded");
+        if (!facts.has_lttng_probe && has_lttng_tracepoints(command->elf_path))
+            return fmt::format("{} has tracepoints of LTTng-UST: `--preload lttng` records them.",
+                               escaped(command->name));
         if (!facts.has_probe)
             return fmt::format("{} has no tracepoints: it neither links plumb nor was a probe preloaded "
                                "(`--preload pthread` records the locks of an unmodified program).",
@@ -173,6 +183,17 @@ std::string of_another_language(const RecordingFacts& facts) {
                 "library: the probe sees none of them (`-k syscalls:futex`, as root, shows who waits).",
                 escaped(program.name), language);
     return {};
+}
+
+std::string without_threads(const RecordingFacts& facts) {
+    std::set<std::string> on = facts.on;
+    std::erase_if(on, is_of_lttng_probe);
+    if (on.empty() && facts.patterns.empty())
+        return "No thread came by a tracepoint of LTTng-UST; none was on but those of lttng_ust_tracef() and "
+               "lttng_ust_tracelog(), which each program has.";
+    return fmt::format("No thread came by what was on{}: {}.",
+                       facts.has_filters ? " with an event that fulfils its filter" : "",
+                       some_of(on.empty() ? facts.on : on));
 }
 
 /* Patterns that nothing was on by, and that no known event matches. */
@@ -325,10 +346,7 @@ WhyEmpty why_empty(const RecordingFacts& facts) {
     if (const auto idle = idle_patterns(facts); !idle.empty()) why.lines.push_back(idle_text(facts, idle));
     if (!facts.is_empty || facts.on.empty()) return why;
     std::string line = of_another_language(facts);
-    if (line.empty())
-        line =
-            fmt::format("No thread came by what was on{}: {}.",
-                        facts.has_filters ? " with an event that fulfils its filter" : "", some_of(facts.on));
+    if (line.empty()) line = without_threads(facts);
     why.lines.push_back(std::move(line));
     return why;
 }

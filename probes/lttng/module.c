@@ -27,7 +27,10 @@ static struct module* new_module(struct ust_tracepoint* const* tracepoints, uint
         return NULL;
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (tracepoints[i] == NULL) continue;
+        /* Ours for tracef() and tracelog() have no names; LTTng's own library, where it is loaded as well, lists them for its own. */
+        if (tracepoints[i] == NULL || tracepoints[i]->provider_name == NULL ||
+            tracepoints[i]->event_name == NULL)
+            continue;
         struct link* const link = &links[module->link_count++];
         link->tracepoint = tracepoints[i];
         link->name_hash = hash_of_name(tracepoints[i]->provider_name, tracepoints[i]->event_name);
