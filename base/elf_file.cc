@@ -89,7 +89,7 @@ Status ElfFile::load(const std::string& name) {
     const Status sections = load_sections(header, name);
     if (!sections) return sections.error();
     if (section("plumb_events") != nullptr || section("lttng_ust_tracepoints_ptrs") != nullptr)
-        load_relocations();
+        know_relocations();
     return ok();
 }
 
@@ -245,7 +245,9 @@ std::optional<std::string> ElfFile::string_at(std::uint64_t address, std::size_t
     return {};
 }
 
-void ElfFile::load_relocations() {
+void ElfFile::know_relocations() {
+    if (knows_relocations_) return;
+    knows_relocations_ = true;
     if (type_ == ET_EXEC && std::none_of(sections_.begin(), sections_.end(), [](const Elf64_Shdr& section) {
             return section.sh_type == SHT_DYNAMIC;
         }))

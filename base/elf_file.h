@@ -43,6 +43,8 @@ public:
 
     /* Bytes at an address, as the file has them. False if the file has none there. */
     bool read_memory(std::uint64_t address, void* to, std::size_t bytes) const;
+    /* So that pointer_at() is right; what has events or tracepoints in sections of its own need not ask. */
+    void know_relocations();
     /* The address that the pointer at `address` holds when the program runs; nothing if that can not be
      * known: outside, or it belongs to another object. */
     std::optional<std::uint64_t> pointer_at(std::uint64_t address) const;
@@ -69,7 +71,6 @@ private:
     Status load(const std::string& name);
     Status load_sections(const Elf64_Ehdr& header, const std::string& name);
     Status load_segments(const Elf64_Ehdr& header, const std::string& name);
-    void load_relocations();
     bool add_relocations(const Elf64_Shdr& section, std::size_t& budget);
     std::optional<std::uint64_t> symbol_value(const Elf64_Shdr& table, std::uint32_t index) const;
     bool read_file(std::uint64_t offset, void* to, std::size_t bytes) const;
@@ -85,6 +86,7 @@ private:
     std::vector<Elf64_Phdr> segments_;
     std::string section_names_;
     std::vector<Relocation> relocations_; /* by address */
+    bool knows_relocations_ = false;
     std::vector<std::string> notes_;
 };
 

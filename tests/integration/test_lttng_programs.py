@@ -310,6 +310,38 @@ class Listed(LttngProgramTest):
         self.assertEqual(storm["lttng"][1]["arguments"], "const char*, name, uint64_t, number")
         self.assertIn("every_field:sequences", [each["tracepoint"] for each in every_field["lttng"]])
 
+    def levels(self, file):
+        done = subprocess.run([PLUMB, "list", "--json", file], capture_output=True, text=True, check=True)
+        return {each["tracepoint"]: each["log_level"] for each in json.loads(done.stdout)["files"][0]["lttng"]}
+
+    def test_log_levels(self):
+        """As the providers in the file have them: position-independent or not, with symbols or without."""
+        stripped = self.directory / "stripped"
+        subprocess.run(["strip", "-o", stripped, PROGRAMS / "lttng_every_field"], check=True)
+        for file in (PROGRAMS / "lttng_every_field", PROGRAMS / "lttng_every_field_plain", PROGRAMS / "lttng_every_field_cpp", stripped):
+            levels = self.levels(file)
+            self.assertEqual(levels["every_field:instance"], "warning", file)
+            self.assertEqual(levels["every_field:sequences"], "debug_line", file)
+        self.assertEqual(set(self.levels(PROGRAMS / "lttng_storm_dynamic").values()), {""})  # its provider is elsewhere
+
+    def test_where_they_are_on(self):
+        """By the level, of a provider that is in another file."""
+        program = [PROGRAMS / "lttng_every_field_loaded", 100000000, PROGRAMS / "liblttng_every_field_probe.so"]
+        with subprocess.Popen(list(map(str, program)), stdout=subprocess.DEVNULL,
+                              env=dict(os.environ, LD_LIBRARY_PATH=str(STAND_INS))) as process, \
+             subprocess.Popen([PLUMB, "record", "-q", "-o", self.trace, "--log-level", "warning", "-p", str(process.pid)],
+                              stderr=subprocess.DEVNULL) as recorder:
+            try:
+                time.sleep(1)
+                done = subprocess.run([PLUMB, "list", "--json"], capture_output=True, text=True, check=True)
+                (found,) = [each for each in json.loads(done.stdout)["processes"] if each["pid"] == process.pid]
+                on = {each["tracepoint"] for each in found["lttng"] if each["sessions"]}
+                self.assertEqual(on, {"every_field:instance"})
+            finally:
+                recorder.send_signal(signal.SIGINT)
+                recorder.wait()
+                process.kill()
+
     def test_process(self):
         with subprocess.Popen([PROGRAMS / "lttng_storm", "endless"], stdout=subprocess.DEVNULL,
                               env=dict(os.environ, LD_LIBRARY_PATH=str(STAND_INS))) as program:
