@@ -47,6 +47,14 @@ struct plumb_watch {
  */
 void plumb_watch_changes(struct plumb_watch* watch);
 
+/*
+ * Behind it, what other threads of the process do comes after what the caller did before: each that runs has passed a full memory barrier
+ * meanwhile (membarrier(2)). Returns 0, or -errno if that can not be had: the kernel or a filter refuses it; the kernel is not asked,
+ * as a filter may end the program for it, of which the runtime knows (-EPERM), or as no session records the process (-EAGAIN). In a
+ * thread, not in a handler.
+ */
+int plumb_order_threads(void);
+
 #ifdef __cplusplus
 } // extern "C"
 #endif
