@@ -1,4 +1,5 @@
 /* The tracepoints of executables and shared objects: what their constructors and destructors call. */
+#include "loaded.h"
 #include "registry.h"
 #include "ust.h"
 
@@ -38,7 +39,7 @@ static struct module* new_module(struct ust_tracepoint* const* tracepoints, uint
     module->arena = arena;
     module->tracepoints = tracepoints;
     module->links = links;
-    module->stays = is_of_executable(tracepoints);
+    module->stays = is_loaded_for_good(tracepoints);
     module->object.version = PLUMB_RUNTIME_VERSION;
     module->object.flags = PLUMB_OBJECT_ASYNC;
     module->object.setup = &plumb_setup;

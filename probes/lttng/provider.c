@@ -1,6 +1,7 @@
 /* Providers come and go: what their constructors and destructors call. */
-#include "reader.h"
+#include "loaded.h"
 #include "registry.h"
+#include "unload.h"
 #include "ust.h"
 
 #include <plumb/control.h>
@@ -39,7 +40,7 @@ static struct provider* new_provider(const struct ust_provider* from) {
     if (provider == NULL) return NULL;
     provider->arena = arena;
     provider->from = from;
-    provider->stays = is_of_executable(from);
+    provider->stays = is_loaded_for_good(from);
     if (fill(provider)) return provider;
     arena = provider->arena;
     arena_give_back(&arena);
@@ -59,6 +60,7 @@ void* lttng_ust_probe_register(const struct ust_provider* from) {
     if (!registry_lock()) return &refused;
     struct provider* const provider = new_provider(from);
     if (provider != NULL) {
+        if (!provider->stays) know_the_end();
         append(provider);
         link_all_modules();
         plumb_register_object(&provider->object);
@@ -76,17 +78,17 @@ static void take_from_list(const struct provider* provider) {
 }
 
 /*
- * In this order: no tracepoint leads to it; no update sees it, nor a state that was seen through it; nobody is in a probe function
- * that a tracepoint had led to. Then it may be unmapped.
+ * In this order: no tracepoint leads to it; nobody is in a probe function that a tracepoint had led to, so what was traced by it is
+ * recorded; no update sees it, nor a state that was seen through it. Then it may be unmapped.
  */
 void lttng_ust_probe_unregister(void* registered) {
     struct provider* const provider = registered;
     if (provider == NULL || provider == &refused || provider->stays || !registry_lock()) return;
     take_from_list(provider);
     unlink_provider(provider);
+    wait_for_users(provider);
     plumb_unregister_object(&provider->object);
     plumb_refresh(); /* of what went over to another provider the state follows that one's */
-    wait_for_readers();
     struct arena arena = provider->arena;
     registry_unlock();
     arena_give_back(&arena);

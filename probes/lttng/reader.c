@@ -1,12 +1,16 @@
 #include "reader.h"
 
 #include "ust.h"
+#include "whereabouts.h"
+
+#include <plumb/control.h>
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -25,9 +29,9 @@ static struct reader nobody = {.used = READER_ROOM_BYTES};
 
 UST_EXPORT __thread struct reader* lttng_ust_urcu_reader;
 
-/* As _LGPL_SOURCE code has it inlined: 1 is what the outermost tracepoint stores, together with the phase. */
+/* As _LGPL_SOURCE code has it inlined: what the outermost tracepoint stores, a depth of 1, and the age. */
 struct urcu_gp {
-    unsigned long phase;
+    unsigned long now;
 } __attribute__((aligned(64)));
 UST_EXPORT struct urcu_gp lttng_ust_urcu_gp = {1};
 
@@ -108,6 +112,18 @@ static struct reader* take_place(uintptr_t self) {
     return NULL;
 }
 
+/* Without a system call: the clock of a thread bears its number, in all C libraries. 0: another one does it in another way. */
+static uint32_t own_thread_id(void) {
+    clockid_t clock;
+    if (pthread_getcpuclockid(pthread_self(), &clock) != 0 || (clock & 7) != 6) return 0;
+    return ~(uint32_t)(clock >> 3);
+}
+
+static void forget_levels(struct reader* reader) {
+    memset(reader->frames, 0, sizeof(reader->frames));
+    memset(reader->led_to, 0, sizeof(reader->led_to));
+}
+
 /* A handler that comes in the middle finds the same place, by the same number, and has left it when we go on. */
 UST_EXPORT __attribute__((cold, noinline)) void lttng_ust_urcu_register(void) {
     struct reader* const place = take_place((uintptr_t)pthread_self());
@@ -115,32 +131,95 @@ UST_EXPORT __attribute__((cold, noinline)) void lttng_ust_urcu_register(void) {
     if (place != NULL) {
         place->calls = 0;
         place->used = 0;
-        place->thread_id = 0;
+        place->thread_id = own_thread_id();
+        place->given_up_depth = 0;
+        forget_levels(place);
     }
     lttng_ust_urcu_reader = place != NULL ? place : &nobody;
 }
 
+/* ---- in and out ---- */
+
+static bool is_on_alternate_stack(void) {
+    stack_t stack;
+    const int error = errno;
+    const bool is = sigaltstack(NULL, &stack) != 0 || (stack.ss_flags & SS_ONSTACK) != 0;
+    errno = error;
+    return is;
+}
+
+__attribute__((cold, noinline)) unsigned long without_those_left(struct reader* reader, unsigned long calls,
+                                                                 uintptr_t place) {
+    const unsigned long depth = calls & READER_DEPTH_MASK;
+    unsigned long left = 0; /* how many are still there */
+    while (left < READER_LEVELS && left < depth && place < reader->frames[left])
+        left++;
+    if (left == READER_LEVELS || left == depth || reader->frames[left] == 0 || is_on_alternate_stack())
+        return calls;
+    for (unsigned long i = left; i < READER_LEVELS; i++) {
+        reader->frames[i] = 0;
+        reader->led_to[i] = NULL;
+    }
+    return calls - (depth - left);
+}
+
+/* Where the stack of whoever has called a function of ours ends: what he calls is below, and so is who comes in between. */
+#define STACK_OF_CALLER ((uintptr_t)__builtin_frame_address(0) + 2 * sizeof(void*))
+
+__attribute__((cold, noinline)) static unsigned long next_level(struct reader* reader, unsigned long calls,
+                                                                uintptr_t frame) {
+    calls = without_those_left(reader, calls, frame);
+    const unsigned long depth = calls & READER_DEPTH_MASK;
+    if (depth == 0) return __atomic_load_n(&lttng_ust_urcu_gp.now, __ATOMIC_RELAXED);
+    if (depth < READER_LEVELS) reader->frames[depth] = frame;
+    return calls + 1;
+}
+
+/* The frame is there before the thread is inside, and again behind that: a handler that came between has taken it away. */
 UST_EXPORT void lttng_ust_tp_rcu_read_lock(void) {
+    const uintptr_t frame = STACK_OF_CALLER;
     struct reader* reader = lttng_ust_urcu_reader;
     if (__builtin_expect(reader == NULL, 0)) {
         lttng_ust_urcu_register();
         reader = lttng_ust_urcu_reader;
     }
     const unsigned long calls = reader->calls;
-    const unsigned long now = (calls & READER_DEPTH_MASK) != 0
-                                  ? calls + 1
-                                  : __atomic_load_n(&lttng_ust_urcu_gp.phase, __ATOMIC_RELAXED);
+    if (__builtin_expect((calls & READER_DEPTH_MASK) != 0, 0)) {
+        const unsigned long next = next_level(reader, calls, frame);
+        __atomic_store_n(&reader->calls, next, __ATOMIC_RELAXED);
+        if ((next & READER_DEPTH_MASK) == 1) reader->frames[0] = frame;
+        order();
+        return;
+    }
+    __atomic_store_n(&reader->frames[0], frame, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    const unsigned long now = __atomic_load_n(&lttng_ust_urcu_gp.now, __ATOMIC_RELAXED);
     __atomic_store_n(&reader->calls, now, __ATOMIC_RELAXED);
     order();
+    __atomic_store_n(&reader->frames[0], frame, __ATOMIC_RELAXED);
 }
 
 UST_EXPORT void lttng_ust_tp_rcu_read_unlock(void) {
     struct reader* const reader = lttng_ust_urcu_reader;
+    const unsigned long calls = reader->calls;
+    const unsigned long level = (calls & READER_DEPTH_MASK) - 1;
     order();
-    __atomic_store_n(&reader->calls, reader->calls - 1, __ATOMIC_RELEASE);
+    if (__builtin_expect(level >= READER_LEVELS, 0)) {
+        if ((calls & READER_DEPTH_MASK) == 0) return; /* it was taken to be left */
+    } else {
+        __atomic_store_n(&reader->led_to[level], NULL, __ATOMIC_RELAXED);
+        __atomic_store_n(&reader->frames[level], 0, __ATOMIC_RELAXED);
+    }
+    __atomic_store_n(&reader->calls, calls - 1, __ATOMIC_RELEASE);
 }
 
+/* All that is asked for by it is the probes of a tracepoint, just behind the lock. */
 UST_EXPORT void* lttng_ust_tp_rcu_dereference_sym(void* pointer) {
+    struct reader* const reader = lttng_ust_urcu_reader;
+    if (__builtin_expect(reader == NULL, 0)) return pointer;
+    const unsigned long level = (reader->calls & READER_DEPTH_MASK) - 1;
+    if (__builtin_expect(level < READER_LEVELS, 1))
+        __atomic_store_n(&reader->led_to[level], pointer, __ATOMIC_RELAXED);
     return pointer;
 }
 
@@ -159,22 +238,32 @@ UST_EXPORT void lttng_ust_urcu_register_thread(void) {
     if (lttng_ust_urcu_reader == NULL) lttng_ust_urcu_register();
 }
 UST_EXPORT void lttng_ust_urcu_synchronize_rcu(void) {
-    wait_for_readers();
+    const struct going all = {0, UINTPTR_MAX, {0, UINTPTR_MAX}};
+    wait_for_readers(all, WAIT_USUALLY_MS, false);
 }
 
 /* ---- waiting ---- */
 
-#define SLEEPS_MAX 10000 /* of a millisecond */
-#define SLEEPS_BEFORE_ASKING 20
+#define SLEEPS_BEFORE_ASKING 20 /* of a millisecond */
+#define SLEEPS_BETWEEN_LOOKS 20
+#define SLEEPS_STILL 100 /* who waits for a page for so long is not there, either */
 #define PAUSES 10000
 
 /*
- * A processor may read what a tracepoint reads before others see the store that says that the thread is in it. That store leaves
- * the processor by itself, within less than a microsecond: so it is enough to be slow. membarrier() would be the other
- * way; it is a system call that a filter of the program may not know.
+ * A processor may read what a tracepoint reads before others see the store that says that the thread is in it. membarrier() has all that
+ * run a thread of ours come to an order; a filter of the program may refuse it, or not know it, which may end the program: so it is the
+ * runtime that calls it, which knows of filters. Else an unmapped page does the same: what is unmapped must be forgotten by all that may
+ * know it, which are interrupted for that. dlclose() unmaps anyway, so that is not refused. Of processors that forget without an
+ * interrupt it is known that a store leaves them by itself, within less than a microsecond: it is enough to be slow.
  */
 static void let_stores_be_seen(void) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (plumb_order_threads() == 0) return;
+    volatile char* const page = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page != MAP_FAILED) {
+        *page = 1;
+        munmap((void*)page, 1);
+    }
 #if defined(__x86_64__)
     for (int i = 0; i < PAUSES; i++)
         __builtin_ia32_pause();
@@ -182,40 +271,110 @@ static void let_stores_be_seen(void) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-static bool is_inside(const struct reader* reader, unsigned long phase) {
-    const unsigned long calls = __atomic_load_n(&reader->calls, __ATOMIC_ACQUIRE);
-    return (calls & READER_DEPTH_MASK) != 0 && ((calls ^ phase) & READER_PHASE) != 0;
+static uint32_t age_of(unsigned long calls) {
+    return (uint32_t)(calls >> READER_AGE_SHIFT);
 }
 
-static void wait_for(struct reader* reader, unsigned long phase, int* sleeps) {
+static bool is_concerned(const void* probes, struct going going) {
+    return probes == NULL || ((uintptr_t)probes >= going.begin && (uintptr_t)probes < going.end);
+}
+
+/* In a tracepoint of what goes, since before now; or it may be. */
+static bool is_inside(const struct reader* reader, struct going going, uint32_t now) {
+    const unsigned long calls = __atomic_load_n(&reader->calls, __ATOMIC_ACQUIRE);
+    const unsigned long depth = calls & READER_DEPTH_MASK;
+    if (depth == 0 || (int32_t)(age_of(calls) - now) >= 0) return false;
+    if (depth <= reader->given_up_depth && age_of(calls) == reader->given_up_age) return false;
+    bool concerned = depth > READER_LEVELS;
+    for (unsigned long i = 0; i < depth && i < READER_LEVELS; i++)
+        concerned |= is_concerned(__atomic_load_n(&reader->led_to[i], __ATOMIC_ACQUIRE), going);
+    return concerned;
+}
+
+/* Whoever has come out meanwhile, and is in another one, has found a newer age. */
+static void give_up(struct reader* reader, uint32_t now) {
+    const unsigned long calls = __atomic_load_n(&reader->calls, __ATOMIC_ACQUIRE);
+    if ((int32_t)(age_of(calls) - now) >= 0) return;
+    reader->given_up_age = age_of(calls);
+    reader->given_up_depth = (uint32_t)(calls & READER_DEPTH_MASK);
+}
+
+static enum whereabouts where_is(const struct reader* reader, struct code code) {
+    return whereabouts_of(__atomic_load_n(&reader->thread_id, __ATOMIC_RELAXED),
+                          __atomic_load_n(&reader->frames[0], __ATOMIC_RELAXED), code);
+}
+
+struct wait {
+    struct going going;
+    uint32_t now;
+    int sleeps;
+    int sleeps_max;
+    bool until_known;
+};
+
+static enum wait_result wait_for(struct reader* reader, struct wait* wait) {
     const struct timespec millisecond = {0, 1000000};
-    for (int slept = 0; is_inside(reader, phase) && *sleeps < SLEEPS_MAX; slept++, ++*sleeps) {
-        if (slept > SLEEPS_BEFORE_ASKING && is_gone(reader)) return;
+    enum whereabouts where = WHERE_UNKNOWN;
+    for (int slept = 0; is_inside(reader, wait->going, wait->now); slept++, wait->sleeps++) {
+        if (slept >= SLEEPS_BEFORE_ASKING && slept % SLEEPS_BETWEEN_LOOKS == 0) {
+            if (is_gone(reader)) return WAIT_DONE;
+            where = where_is(reader, wait->going.code);
+            if (!is_inside(reader, wait->going, wait->now)) return WAIT_DONE;
+            if (where == WHERE_BELOW && wait->until_known && slept >= SLEEPS_STILL) return WAIT_FOR_MORE;
+        }
+        if (where == WHERE_LEFT || wait->sleeps >= wait->sleeps_max) {
+            give_up(reader, wait->now);
+            return where == WHERE_LEFT ? WAIT_DONE : where == WHERE_BELOW ? WAIT_FOR_MORE : WAIT_IN_VAIN;
+        }
         nanosleep(&millisecond, NULL);
     }
+    return WAIT_DONE;
 }
 
-static void wait_for_phase(int* sleeps) {
-    const unsigned long phase = lttng_ust_urcu_gp.phase ^ READER_PHASE;
-    __atomic_store_n(&lttng_ust_urcu_gp.phase, phase, __ATOMIC_SEQ_CST);
+static bool is_somebody_else(const struct reader* reader) {
+    return reader != lttng_ust_urcu_reader && __atomic_load_n(&reader->owner, __ATOMIC_ACQUIRE) != 0;
+}
+
+static bool is_anyone_known(void) {
+    for (uint32_t g = 0; g < GROUP_COUNT && groups[g] != NULL; g++)
+        for (uint32_t i = 0; i < GROUP_READERS; i++)
+            if (is_somebody_else(&groups[g][i])) return true;
+    return false;
+}
+
+/* Who takes the age that was, and says so behind our look, finds what we have changed before. */
+enum wait_result wait_for_readers(struct going going, int milliseconds_max, bool until_known) {
+    enum wait_result result = WAIT_DONE;
+    const int error = errno;
+    const unsigned long now = __atomic_add_fetch(&lttng_ust_urcu_gp.now, READER_AGE, __ATOMIC_SEQ_CST);
+    struct wait wait = {going, age_of(now), 0, milliseconds_max, until_known};
+    /* As who takes a place does: he sees what we have changed, or we see him. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (!is_anyone_known()) return WAIT_DONE;
     let_stores_be_seen();
     for (uint32_t g = 0; g < GROUP_COUNT; g++) {
         struct reader* const group = __atomic_load_n(&groups[g], __ATOMIC_ACQUIRE);
         if (group == NULL) break;
-        for (uint32_t i = 0; i < GROUP_READERS; i++)
-            if (&group[i] != lttng_ust_urcu_reader && __atomic_load_n(&group[i].owner, __ATOMIC_ACQUIRE) != 0)
-                wait_for(&group[i], phase, sleeps);
+        for (uint32_t i = 0; i < GROUP_READERS; i++) {
+            if (!is_somebody_else(&group[i])) continue;
+            const enum wait_result one = wait_for(&group[i], &wait);
+            if (one > result) result = one;
+        }
     }
-    let_stores_be_seen();
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    errno = error;
+    return result;
 }
 
-/* Twice: a thread may have taken the old phase just before the first, and store it behind our look. */
-void wait_for_readers(void) {
-    int sleeps = 0;
-    const int error = errno;
-    wait_for_phase(&sleeps);
-    wait_for_phase(&sleeps);
-    errno = error;
+bool is_anyone_inside(struct going going) {
+    const uint32_t behind = age_of(__atomic_load_n(&lttng_ust_urcu_gp.now, __ATOMIC_RELAXED)) + 1;
+    for (uint32_t g = 0; g < GROUP_COUNT; g++) {
+        const struct reader* const group = __atomic_load_n(&groups[g], __ATOMIC_ACQUIRE);
+        if (group == NULL) break;
+        for (uint32_t i = 0; i < GROUP_READERS; i++)
+            if (is_somebody_else(&group[i]) && is_inside(&group[i], going, behind)) return true;
+    }
+    return false;
 }
 
 /* ---- fork ---- */

@@ -65,9 +65,36 @@ static void take_back_room(struct reader* reader, const struct ust_context* cont
     }
 }
 
+/*
+ * Code built with _LGPL_SOURCE does not say which event it is led to, nor where on the stack it is. From here to commit its level bears
+ * the context's address, by which commit knows that it is from here.
+ */
+static void know_level(struct reader* reader, const struct traced_event* traced, uintptr_t place) {
+    const unsigned long level = (reader->calls & READER_DEPTH_MASK) - 1;
+    if (level >= READER_LEVELS) return;
+    if (__builtin_expect(level != 0, 0) && reader->frames[0] != 0 && place >= reader->frames[0]) {
+        reader->calls = without_those_left(reader, reader->calls - 1, place) + 1;
+        know_level(reader, traced, place);
+        return;
+    }
+    if (__builtin_expect(reader->frames[level] != 0 && reader->led_to[level] == traced->probes, 1)) return;
+    __atomic_store_n(&reader->frames[level], place, __ATOMIC_RELAXED);
+    __atomic_store_n(&reader->led_to[level], traced->probes, __ATOMIC_RELAXED);
+}
+
+static void forget_level(struct reader* reader, uintptr_t place) {
+    const unsigned long level = (reader->calls & READER_DEPTH_MASK) - 1;
+    if (level >= READER_LEVELS || reader->frames[level] != place) return;
+    __atomic_store_n(&reader->led_to[level], NULL, __ATOMIC_RELAXED);
+    __atomic_store_n(&reader->frames[level], 0, __ATOMIC_RELAXED);
+}
+
 static int reserve_large(struct ust_context* context, struct traced_event* traced) {
     unsigned char* const scratch = plumb_scratch_acquire();
-    if (scratch == NULL) return -1;
+    if (scratch == NULL) {
+        forget_level(lttng_ust_urcu_reader, (uintptr_t)context);
+        return -1;
+    }
     struct record* const record = (struct record*)(scratch + LARGE_RECORD_AT);
     begin(record, context, traced, 0, scratch, LARGE_ROOM_BYTES);
     record->is_large = true;
@@ -81,6 +108,7 @@ static int reserve(struct ust_context* context) {
     struct reader* const reader = lttng_ust_urcu_reader;
     if (__builtin_expect(__atomic_load_n(&traced->event.enabled, __ATOMIC_RELAXED) == 0, 0)) return -1;
     if (__builtin_expect(reader == NULL, 0)) return -1;
+    know_level(reader, traced, (uintptr_t)context);
     const uint64_t room_bytes = (context->data_bytes + traced->more_bytes + 15) & ~15ull;
     const uint64_t bytes = sizeof(struct record) + room_bytes + SLACK_BYTES;
     uint32_t used = reader->used;
@@ -105,6 +133,7 @@ __attribute__((cold)) static void commit_large(const struct record* record) {
     unsigned char* const scratch = (unsigned char*)record - LARGE_RECORD_AT;
     plumb_emit_large(&record->traced->event, scratch, (uint32_t)(record->at - scratch), record->is_cut);
     plumb_scratch_release(scratch);
+    forget_level(lttng_ust_urcu_reader, (uintptr_t)record->context);
 }
 
 static void commit(struct ust_context* context) {
@@ -122,6 +151,7 @@ static void commit(struct ust_context* context) {
         plumb_emit_large(event, record->payload, bytes, true);
     struct reader* const reader = lttng_ust_urcu_reader;
     reader->thread_id = plumb_thread_self.id;
+    forget_level(reader, (uintptr_t)context);
     __atomic_signal_fence(__ATOMIC_RELEASE);
     __atomic_store_n(&reader->used, record->used_before, __ATOMIC_RELAXED);
 }

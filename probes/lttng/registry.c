@@ -1,6 +1,5 @@
 #include "registry.h"
 
-#include <link.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -51,28 +50,6 @@ uint32_t hash_of_name(const char* provider, const char* event) {
     for (; *event != '\0'; event++)
         hash = (hash ^ (unsigned char)*event) * 0x01000193u;
     return hash;
-}
-
-struct place {
-    uintptr_t address;
-    int is_there;
-};
-
-static int look_into_first(struct dl_phdr_info* info, size_t bytes, void* data) {
-    struct place* const place = data;
-    (void)bytes;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr)* const segment = &info->dlpi_phdr[i];
-        const uintptr_t begin = info->dlpi_addr + segment->p_vaddr;
-        if (segment->p_type == PT_LOAD && place->address - begin < segment->p_memsz) place->is_there = 1;
-    }
-    return 1; /* the executable is the first; no further */
-}
-
-bool is_of_executable(const void* address) {
-    struct place place = {(uintptr_t)address, 0};
-    dl_iterate_phdr(look_into_first, &place);
-    return place.is_there != 0;
 }
 
 /* ---- links ---- */

@@ -6,7 +6,8 @@
  *              that of the events they are linked to
  *
  * An event may have any number of tracepoints, a tracepoint one event: that of the provider which came first, and when that
- * goes, of the next one. Of the executable nothing is ever taken back: when its destructors run, other threads trace on.
+ * goes, of the next one. Of what is loaded for as long as the process lives nothing is ever taken back: when its destructors run, other
+ * threads trace on, and nobody waits for them.
  *
  * What update signals read of this (the links of modules) is changed by single stores, and freed only behind
  * plumb_unregister_object(), which waits for updates.
@@ -22,7 +23,7 @@ struct provider {
     struct provider* next; /* that came later */
     struct arena arena;
     uint32_t event_count;
-    bool stays; /* of the executable */
+    bool stays; /* as long as the process */
     struct traced_event* events;
 };
 
@@ -51,9 +52,6 @@ extern struct provider* first_provider;
 extern struct module* first_module;
 
 uint32_t hash_of_name(const char* provider, const char* event);
-
-/* Whether the address belongs to the executable. */
-bool is_of_executable(const void* address);
 
 /* With the lock held: links what is not linked and can be. */
 void link_module(struct module* module);

@@ -280,6 +280,71 @@ class Survives(LttngProgramTest):
             self.assertEqual((done.returncode, done.stderr), (0, b""), command)
 
 
+class Unloaded(LttngProgramTest):
+    """Providers that are unloaded while threads are in their tracepoints, and do not come out."""
+
+    HELD = PROGRAMS / "liblttng_held_provider.so"
+    STORM = PROGRAMS / "liblttng_storm_provider.so"
+    PLUGIN = PROGRAMS / "liblttng_storm_plugin.so"
+
+    def unload(self, program, *command, options=()):
+        """In how many seconds, and whether it is there yet."""
+        output = self.record(PROGRAMS / program, *command, options=options)
+        found = re.search(r"took ([\d.]+) s, (\w+)", output)
+        return float(found.group(1)), found.group(2)
+
+    def check(self, command, seconds_max, becomes):
+        for program in ("lttng_unload", "lttng_unload_lgpl"):
+            with self.subTest(program=program):
+                seconds, became = self.unload(program, *command)
+                self.assertLess(seconds, seconds_max)
+                self.assertEqual(became, becomes)
+
+    def test_a_thread_stands_still_there(self):
+        """It goes on later, in code that is there yet, and its event is recorded."""
+        self.check(["inside", self.HELD], 4, "kept")
+        self.assertEqual(self.events(), {"held:inside": 1})
+
+    def test_a_thread_stands_still_in_another_provider(self):
+        self.check(["beside", self.HELD, self.STORM], 2, "unloaded")
+
+    def test_a_thread_has_jumped_out_and_sleeps(self):
+        self.check(["jumped", self.HELD], 2, "unloaded")
+
+    def test_a_thread_has_jumped_out_and_traces_on(self):
+        self.check(["again", self.HELD, self.STORM], 2, "unloaded")
+
+    def test_the_program_ends_while_a_thread_stands_still(self):
+        for program, command in (("lttng_unload", ["end", self.HELD]), ("lttng_unload_lgpl", ["end", self.HELD]),
+                                 ("lttng_unload_linked", ["end"])):
+            begin = time.monotonic()
+            self.record(PROGRAMS / program, *command)
+            self.assertLess(time.monotonic() - begin, 8, program)
+
+    def test_membarrier_is_refused(self):
+        """By a filter that ends the program for it, of which the runtime knows, and by one that it does not know of."""
+        for action in ("kill", "errno"):
+            done = subprocess.run([PLUMB, "record", *BUFFERS, "-q", "-o", self.trace, "--force", "--preload", "lttng", "-e",
+                                   "storm:number if number == 99", "--", PROGRAMS / "lttng_unload", "refused", action, self.STORM],
+                                  capture_output=True, text=True, timeout=100, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("unloaded", done.stdout)
+
+    def test_many_times_under_fire(self):
+        for environment in ({}, {"PLUMB_RSEQ": "none"}):
+            output = self.record(PROGRAMS / "lttng_unload", "storm", self.PLUGIN, self.STORM, 200, 10, environment=environment,
+                                 options=["-e", "storm:name", "-e", "storm:in_handler", "-e", "storm:number if number == 99"])
+            self.assertNotIn("a child ended", output)
+            self.assertEqual(self.recorded["storm:name"], program_counts(output)["storm:name"])
+            before, after = (list(map(int, found)) for found in
+                             re.findall(r"mappings (\d+) descriptors (\d+) kb (\d+)", output))
+            self.assertLess(after[0] - before[0], 8, output)
+            self.assertEqual(after[1], before[1], output)
+            self.assertLess(after[2] - before[2], 1000, output)
+            kinds = re.findall(r"^event \{", (self.trace / "ust/metadata").read_text(), re.MULTILINE)
+            self.assertLess(len(kinds), 12)
+
+
 class OnAndOff(LttngProgramTest):
     """A program that runs: recorded for a while, several times, and not between."""
 

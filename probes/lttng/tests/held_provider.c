@@ -1,0 +1,3 @@
+/* The provider of held.h. */
+#define LTTNG_UST_TRACEPOINT_CREATE_PROBES
+#include "held.h"
