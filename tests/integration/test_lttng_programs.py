@@ -104,10 +104,10 @@ class SessionDaemon:
             self.daemon.wait(timeout=60)
 
     @staticmethod
-    def record(directory, *command):
+    def record(directory, *command, events="every_field:*,lttng_ust_tracef:*,lttng_ust_tracelog:*"):
         name = f"plumb-test-{os.getpid()}"
         for step in (["create", name, f"--output={directory}"],
-                     ["enable-event", "-u", "-s", name, "every_field:*,lttng_ust_tracef:*,lttng_ust_tracelog:*"],
+                     ["enable-event", "-u", "-s", name, events],
                      ["start", name]):
             subprocess.run(["lttng", *step], capture_output=True, check=True, timeout=60)
         try:
@@ -149,6 +149,99 @@ class SameAsLttng(LttngProgramTest):
 
     def test_loaded_provider(self):
         self.check(PROGRAMS / "lttng_every_field_loaded", 3, PROGRAMS / "liblttng_every_field_probe.so")
+
+
+def helpers():
+    """LTTng's own helper libraries, as the loader finds them."""
+    names = ("libc-wrapper", "pthread-wrapper", "dl", "cyg-profile", "cyg-profile-fast", "fork", "fd")
+    known = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True,
+                           env=dict(os.environ, PATH=os.environ["PATH"] + ":/sbin:/usr/sbin")).stdout
+    found = {name: re.search(rf"liblttng-ust-{name}\.so\.1 .*=> (\S+)", known) for name in names}
+    return {name: match.group(1) for name, match in found.items() if match}
+
+
+class Helpers(LttngProgramTest):
+    """LTTng's helper libraries beside the probe: 40 rounds more are exactly so many events more, under LTTng as under Plumb."""
+
+    PROGRAM = PROGRAMS / "lttng_helped"
+    LOADED = PROGRAMS / "liblttng_every_field_probe.so"
+    # Of a round: the program's, and its child's.
+    MEMORY = {"malloc": 2, "calloc": 2, "realloc": 2, "posix_memalign": 2, "memalign": 2, "free": 8}
+    MUTEX = {"pthread_mutex_lock_req": 2, "pthread_mutex_lock_acq": 2, "pthread_mutex_trylock": 2, "pthread_mutex_unlock": 4}
+    CALLS = {"func_entry": 2, "func_exit": 2}
+
+    @classmethod
+    def setUpClass(cls):
+        if len(helpers()) != 7:
+            raise unittest.SkipTest("LTTng's helper libraries are not installed")
+
+    @staticmethod
+    def beside(preloaded, *command):
+        """The command with these libraries behind what is preloaded already: they are not for the recorder."""
+        return ["sh", "-c", 'LD_PRELOAD="$LD_PRELOAD $0" exec "$@"', preloaded, *command]
+
+    def more(self, preloaded, under_lttng=False):
+        """What 40 rounds have more than 20, by event."""
+        counts = []
+        for rounds in (20, 60):
+            command = self.beside(preloaded, self.PROGRAM, rounds, self.LOADED)
+            if under_lttng:
+                shutil.rmtree(self.directory / "lttng", ignore_errors=True)
+                SessionDaemon.record(self.directory / "lttng", *command, events="lttng_ust_libc:*,lttng_ust_pthread:*,"
+                                     "lttng_ust_dl:*,lttng_ust_cyg_profile:*,lttng_ust_cyg_profile_fast:*")
+                self.trace = self.directory / "lttng"
+            else:
+                self.trace = self.directory / "trace"
+                self.record(*command)
+            counts.append(self.events())
+        return {name: counts[1][name] - counts[0].get(name, 0) for name in counts[1] if counts[1][name] != counts[0].get(name, 0)}
+
+    def expected(self, *parts):
+        return {f"{provider}:{name}": count * 40 for provider, events in parts for name, count in events.items()}
+
+    def test_memory(self):
+        more = self.more(helpers()["libc-wrapper"])
+        mine = self.expected(("lttng_ust_libc", self.MEMORY))
+        # The loader and fdopen() take memory, too; only of what they do not use is it known how much.
+        for name in ("posix_memalign", "memalign"):
+            self.assertEqual(more[f"lttng_ust_libc:{name}"], mine[f"lttng_ust_libc:{name}"])
+        for name, count in mine.items():
+            self.assertGreaterEqual(more[name], count)
+        with SessionDaemon():
+            theirs = self.more(helpers()["libc-wrapper"], under_lttng=True)
+        for name in ("malloc", "realloc", "posix_memalign", "memalign"):
+            self.assertEqual(more[f"lttng_ust_libc:{name}"], theirs[f"lttng_ust_libc:{name}"], (more, theirs))
+
+    def test_mutexes(self):
+        self.assertEqual(self.more(helpers()["pthread-wrapper"]), self.expected(("lttng_ust_pthread", self.MUTEX)))
+
+    def test_calls(self):
+        for helper, provider in (("cyg-profile", "lttng_ust_cyg_profile"), ("cyg-profile-fast", "lttng_ust_cyg_profile_fast")):
+            self.assertEqual(self.more(helpers()[helper]), self.expected((provider, self.CALLS)))
+
+    def test_loader(self):
+        more = self.more(helpers()["dl"])
+        with SessionDaemon():
+            theirs = self.more(helpers()["dl"], under_lttng=True)
+        theirs.pop("lttng_ust_dl:debug_link", None)  # of LTTng's library itself, which providers load
+        self.assertEqual(more, theirs)
+        self.assertEqual(more["lttng_ust_dl:dlopen"], more["lttng_ust_dl:dlclose"])
+        self.assertGreaterEqual(more["lttng_ust_dl:dlopen"], 40)
+
+    def test_nothing_of_their_own(self):
+        for helper in ("fork", "fd"):
+            self.assertEqual(self.more(helpers()[helper]), {})
+
+    def test_all_together(self):
+        """And a program that forks and traces by itself."""
+        found = helpers()
+        del found["cyg-profile-fast"]
+        more = self.more(" ".join(found.values()))
+        expected = self.expected(("lttng_ust_pthread", self.MUTEX), ("lttng_ust_cyg_profile", self.CALLS))
+        self.assertEqual({name: more[name] for name in expected}, expected)
+        output = self.record(*self.beside(" ".join(found.values()), PROGRAMS / "lttng_storm", "forks", 20, 100))
+        counts = self.events()
+        self.assertEqual({name: counts[name] for name in program_counts(output)}, program_counts(output))
 
 
 class Exact(LttngProgramTest):
