@@ -1,15 +1,21 @@
 /*
- * LTTng-UST's ABI as programs use it that were built with its public headers of 2.13 to 2.15 (provider major 3, soname .1): own
- * declarations of what their tracepoints and providers hand over, and of the tables that their probe functions call. Only
- * what stands at the base of each struct is here: LTTng's grow at their end, and say their size in the first word. That
- * these are the same as in the headers that are installed is tested (tests/abi_matches.c).
+ * LTTng-UST's ABI as programs use it that were built with its public headers of 2.13 to 2.16 (soname .1): own declarations of
+ * what their tracepoints and providers hand over, and of the tables that their probe functions call. Only what stands at
+ * the base of each struct is here: LTTng's grow at their end, and say their size in the first word. That these are the same as
+ * in the headers is tested (tests/abi_matches.c), with those that are installed and with the newest.
+ *
+ * A provider says of which major version it is. 4 (2.16) has two kinds of fields more than 3, and nothing else of what is here
+ * differs: a probe function writes them by the same calls, bytes as they lie there, and before those of varying length
+ * an integer with their count. So all that is made of an event, and all that it calls, is the same for both, and both may be
+ * in one process. A tracepoint says no version: it is the library's soname that it goes by.
  */
 #ifndef PLUMB_PROBES_LTTNG_ABI_H
 #define PLUMB_PROBES_LTTNG_ABI_H
 
 #include <plumb/abi/base.h>
 
-#define UST_PROVIDER_MAJOR 3u
+#define UST_PROVIDER_MAJOR_FIRST 3u
+#define UST_PROVIDER_MAJOR_LAST 4u
 
 /* ---- tracepoints: in the program's section lttng_ust_tracepoints ---- */
 
@@ -40,7 +46,9 @@ enum ust_type_kind {
     UST_ENUM,
     UST_ARRAY,
     UST_SEQUENCE,
-    UST_STRUCT
+    UST_STRUCT,
+    UST_FIXED_BLOB,   /* from major 4 on */
+    UST_VARIABLE_BLOB /* likewise */
 };
 
 enum ust_encoding { UST_NO_TEXT, UST_UTF8, UST_ASCII };
@@ -113,6 +121,21 @@ struct ust_sequence {
     const struct ust_type* element;
     unsigned alignment;
     enum ust_encoding encoding;
+};
+
+/* Bytes that mean something to whoever knows the type (`media_type`, which may be NULL). */
+struct ust_fixed_blob {
+    struct ust_type type;
+    uint32_t struct_size;
+    unsigned long length;
+    const char* media_type;
+};
+
+struct ust_variable_blob {
+    struct ust_type type;
+    uint32_t struct_size;
+    const char* length_name; /* NULL: the field before this one */
+    const char* media_type;
 };
 
 struct ust_field {
@@ -224,10 +247,13 @@ PLUMB_ABI_SIZE(struct ust_enumeration, 40);
 PLUMB_ABI_SIZE(struct ust_enum, 24);
 PLUMB_ABI_SIZE(struct ust_array, 32);
 PLUMB_ABI_SIZE(struct ust_sequence, 32);
+PLUMB_ABI_SIZE(struct ust_fixed_blob, 24);
+PLUMB_ABI_SIZE(struct ust_variable_blob, 24);
 PLUMB_ABI_SIZE(struct ust_field, 32);
 PLUMB_ABI_SIZE(struct ust_class, 48);
 PLUMB_ABI_SIZE(struct ust_event, 48);
 PLUMB_ABI_SIZE(struct ust_provider, 40);
+PLUMB_ABI_OFFSET(struct ust_provider, major, 28);
 PLUMB_ABI_SIZE(struct ust_context, 48);
 PLUMB_ABI_SIZE(struct ust_operations, 56);
 PLUMB_ABI_SIZE(struct ust_session, 24);

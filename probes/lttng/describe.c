@@ -3,7 +3,8 @@
  *
  * What Plumb's descriptions have no place for: more than 32 fields (those behind are left out, and each record counts as cut), integers
  * of other than 1, 2, 4 or 8 bytes (shown as their bytes), arrays of more than 65,535 elements (become sequences, cut), bases 2
- * and 8 (shown in base 10), ranges in enumerations that name more than 256 values (the field is an integer), model_emf_uri.
+ * and 8 (shown in base 10), ranges in enumerations that name more than 256 values (the field is an integer), what type of
+ * bytes a blob has (shown as bytes in base 16), model_emf_uri.
  */
 #include "event.h"
 
@@ -179,6 +180,21 @@ static void add_sequence(struct description* to, const char* name, const struct 
     to->more_bytes += 2;
 }
 
+/* ---- bytes ---- */
+
+static void add_variable_bytes(struct description* to, const char* name) {
+    new_field(to, name, PLUMB_FIELD_SEQUENCE, 1)->flags = PLUMB_FIELD_HEX;
+    add_step(to, STEP_SEQUENCE, 1, false);
+    to->more_bytes += 2;
+}
+
+static void add_fixed_blob(struct description* to, const char* name, const struct ust_fixed_blob* blob) {
+    if (blob->length > UINT16_MAX)
+        add_variable_bytes(to, name);
+    else
+        add_bytes(to, name, blob->length);
+}
+
 static void add_field(struct description* to, const struct ust_field* field) {
     const struct ust_type* const type = field->type;
     if (to->field_count == PLUMB_EVENT_MAX_FIELDS) {
@@ -207,6 +223,12 @@ static void add_field(struct description* to, const struct ust_field* field) {
     case UST_SEQUENCE:
         add_sequence(to, field->name, (const struct ust_sequence*)type);
         return;
+    case UST_FIXED_BLOB:
+        add_fixed_blob(to, field->name, (const struct ust_fixed_blob*)type);
+        return;
+    case UST_VARIABLE_BLOB:
+        add_variable_bytes(to, field->name);
+        return;
     case UST_DYNAMIC:
     case UST_STRUCT:
         break;
@@ -215,10 +237,12 @@ static void add_field(struct description* to, const struct ust_field* field) {
     to->is_cut = true;
 }
 
-/* Whether the field is the length of the sequence behind it, which has a count of its own. */
+/* Whether the field is the length of what is behind it, which has a count of its own. */
 static bool is_length(const struct ust_class* from, size_t index) {
     if (index + 1 == from->field_count) return false;
     const struct ust_type* const behind = from->fields[index + 1]->type;
+    if (behind->kind == UST_VARIABLE_BLOB)
+        return ((const struct ust_variable_blob*)behind)->length_name == NULL;
     return behind->kind == UST_SEQUENCE && ((const struct ust_sequence*)behind)->length_name == NULL;
 }
 

@@ -71,6 +71,8 @@ UST_EXPORT void lttng_ust_delete_fd_from_tracker(int fd);
 UST_EXPORT int lttng_ust_safe_close_fd(int fd, int (*close_it)(int));
 UST_EXPORT int lttng_ust_safe_fclose_stream(FILE* stream, int (*close_it)(FILE*));
 UST_EXPORT int lttng_ust_safe_closefrom_fd(int lowest, int (*close_it)(int));
+UST_EXPORT int lttng_ust_safe_close_range_fd(unsigned first, unsigned last, int flags,
+                                             int (*close_them)(unsigned, unsigned, int));
 int lttng_ust_add_fd_to_tracker(int fd) {
     return fd;
 }
@@ -88,6 +90,11 @@ int lttng_ust_safe_closefrom_fd(int lowest, int (*close_it)(int)) {
     for (int fd = lowest; fd < count; fd++)
         close_it(fd);
     return 0;
+}
+
+int lttng_ust_safe_close_range_fd(unsigned first, unsigned last, int flags,
+                                  int (*close_them)(unsigned, unsigned, int)) {
+    return close_them(first, last, flags);
 }
 
 /* ---- pointers, by functions ---- */

@@ -55,8 +55,12 @@ static void append(struct provider* provider) {
     *place = provider;
 }
 
+static bool is_known(const struct ust_provider* from) {
+    return from->major >= UST_PROVIDER_MAJOR_FIRST && from->major <= UST_PROVIDER_MAJOR_LAST;
+}
+
 void* lttng_ust_probe_register(const struct ust_provider* from) {
-    if (from == NULL || from->major != UST_PROVIDER_MAJOR) return &refused;
+    if (from == NULL || !is_known(from)) return &refused;
     if (!registry_lock()) return &refused;
     struct provider* const provider = new_provider(from);
     if (provider != NULL) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # cmake-once
-# cmake-timeout: 600
+# cmake-timeout: 900
 # cmake-lock: lttng
 """Programs that are instrumented for LTTng-UST: what Plumb records of them is what LTTng records, and exact; nothing ends them."""
 import json
@@ -20,6 +20,7 @@ PLUMB = BUILD / "cli/plumb"
 PROBE = BUILD / "probes/lttng/libplumb-lttng.so"
 STAND_INS = BUILD / "probes/lttng/lttng"
 PROGRAMS = BUILD / "probes/lttng/tests"
+NEWEST = PROGRAMS / "newest"  # the same, built with the headers that tools/get-lttng has fetched
 BUFFERS = ["--subbuf-size", "1M", "--subbuf-count", "16", "--mode", "block", "--block-timeout", "30s"]
 
 
@@ -242,6 +243,74 @@ class Helpers(LttngProgramTest):
         output = self.record(*self.beside(" ".join(found.values()), PROGRAMS / "lttng_storm", "forks", 20, 100))
         counts = self.events()
         self.assertEqual({name: counts[name] for name in program_counts(output)}, program_counts(output))
+
+
+@unittest.skipUnless((NEWEST / "lttng_storm").exists(), "nothing is built with newer headers of LTTng-UST (tools/get-lttng)")
+class WithNewestHeaders(LttngProgramTest):
+    """The same source, built with the newest headers (provider major 4), leaves the same events as with those that are installed,
+    which are held to be LTTng's by SameAsLttng."""
+
+    def check_lines(self, program, *arguments, newest_arguments=None):
+        self.record(PROGRAMS / program, *arguments)
+        expected = lines_of(self.trace)
+        self.assertEqual(len(expected), 34 * 3)
+        self.record(NEWEST / program, *(newest_arguments or arguments))
+        self.assertEqual(lines_of(self.trace), expected)
+
+    def test_same_events(self):
+        for program in ("lttng_every_field", "lttng_every_field_cpp", "lttng_every_field_plain", "lttng_every_field_lgpl"):
+            with self.subTest(program=program):
+                self.check_lines(program, 3)
+
+    def test_loaded_provider(self):
+        """Of the program's version, and of the other one."""
+        installed, newest = (folder / "liblttng_every_field_probe.so" for folder in (PROGRAMS, NEWEST))
+        self.check_lines("lttng_every_field_loaded", 3, installed, newest_arguments=(3, newest))
+        self.check_lines("lttng_every_field_loaded", 3, newest, newest_arguments=(3, installed))
+
+    def test_log_levels(self):
+        self.record(NEWEST / "lttng_every_field", 1, options=["--log-level", "warning"])
+        self.assertEqual(self.events(), {"every_field:instance": 1,
+                                         "lttng_ust_tracelog:LTTNG_UST_TRACEPOINT_LOGLEVEL_WARNING": 1,
+                                         "lttng_ust_tracelog:LTTNG_UST_TRACEPOINT_LOGLEVEL_EMERG": 1})
+
+    def test_exact(self):
+        for program, *arguments in (("lttng_storm", "threads", 8, 5000), ("lttng_storm", "handlers", 4, 10000),
+                                    ("lttng_storm_lgpl", "handlers", 4, 10000), ("lttng_storm", "forks", 20, 100),
+                                    ("lttng_storm", "execs", 20, 100), ("lttng_storm", "leave", 100)):
+            with self.subTest(program=program, arguments=arguments):
+                self.check_counts(NEWEST / program, *arguments)
+
+    def test_both_versions_in_one_process(self):
+        for program, plugin in ((PROGRAMS, NEWEST), (NEWEST, PROGRAMS)):
+            with self.subTest(program=program):
+                output = self.record(program / "lttng_storm", "plugins", plugin / "liblttng_storm_plugin.so", 50, 10)
+                self.assertEqual(self.recorded["storm:name"], program_counts(output)["storm:name"])
+
+    def test_providers_unloaded_under_fire(self):
+        for program, provider in ((NEWEST, NEWEST), (PROGRAMS, NEWEST), (NEWEST, PROGRAMS)):
+            self.record(program / "lttng_storm_dynamic", "providers", provider / "liblttng_storm_provider.so", 100)
+            self.assertGreater(self.recorded["storm:number"], 1000)
+
+    def test_blobs(self):
+        """Bytes, as LTTng 2.16 writes them to a trace of CTF 1.8."""
+        self.record(NEWEST / "lttng_blobs", 2)
+        shown = [f"[{i}] = 0x{byte:X}" for i, byte in enumerate((0, 1, 127, 128, 255, 97, 98))]
+        five, three, seven = (f"[ {', '.join(shown[:count])} ]" for count in (5, 3, 7))
+        expected = []
+        for number in range(2):
+            expected += [f"blobs:fixed: {{ bytes = {five}, none = {three}, after = {number} }}",
+                         f"blobs:variable: {{ _bytes_length = 7, bytes = {seven}, _again_length = 7, again = {seven}, after = {number} }}",
+                         f"blobs:variable: {{ _bytes_length = 0, bytes = [ ], _again_length = 0, again = [ ], after = {number} }}"]
+        self.assertEqual(lines_of(self.trace), expected)
+
+    def test_listed(self):
+        done = subprocess.run([PLUMB, "list", "--json", NEWEST / "lttng_storm", NEWEST / "lttng_blobs"],
+                              capture_output=True, text=True, check=True)
+        storm, blobs = json.loads(done.stdout)["files"]
+        self.assertEqual([each["tracepoint"] for each in storm["lttng"]],
+                         ["storm:in_handler", "storm:name", "storm:number", "storm:parts"])
+        self.assertEqual([each["tracepoint"] for each in blobs["lttng"]], ["blobs:fixed", "blobs:variable"])
 
 
 class Exact(LttngProgramTest):

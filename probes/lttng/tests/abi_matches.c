@@ -1,4 +1,4 @@
-/* The declarations of abi.h against the headers of LTTng-UST that are installed. Compiling it is the test. */
+/* The declarations of abi.h against headers of LTTng-UST: those that are installed, and the newest. Compiling it is the test. */
 #include <lttng/tracepoint-types.h>
 #include <lttng/ust-events.h>
 #include <lttng/ust-ringbuffer-context.h>
@@ -11,7 +11,9 @@
                        sizeof(((struct own*)0)->field) == sizeof(((struct theirs*)0)->their_field), \
                    #theirs "." #their_field)
 
-_Static_assert(UST_PROVIDER_MAJOR == LTTNG_UST_PROVIDER_MAJOR, "major");
+_Static_assert(LTTNG_UST_PROVIDER_MAJOR >= UST_PROVIDER_MAJOR_FIRST &&
+                   LTTNG_UST_PROVIDER_MAJOR <= UST_PROVIDER_MAJOR_LAST,
+               "major");
 _Static_assert(UST_ENUM_AUTO == (unsigned)LTTNG_UST_ENUM_ENTRY_OPTION_IS_AUTO, "automatic values");
 _Static_assert((int)UST_INTEGER == (int)lttng_ust_type_integer &&
                    (int)UST_STRING == (int)lttng_ust_type_string &&
@@ -63,6 +65,20 @@ SAME_SIZE(ust_sequence, lttng_ust_type_sequence);
 SAME(ust_sequence, length_name, lttng_ust_type_sequence, length_name);
 SAME(ust_sequence, element, lttng_ust_type_sequence, elem_type);
 SAME(ust_sequence, encoding, lttng_ust_type_sequence, encoding);
+#if LTTNG_UST_PROVIDER_MAJOR >= 4
+_Static_assert((int)UST_FIXED_BLOB == (int)lttng_ust_type_fixed_length_blob &&
+                   (int)UST_VARIABLE_BLOB == (int)lttng_ust_type_variable_length_blob &&
+                   (int)UST_VARIABLE_BLOB + 1 == (int)NR_LTTNG_UST_TYPE,
+               "kinds of types");
+SAME_SIZE(ust_fixed_blob, lttng_ust_type_fixed_length_blob);
+SAME(ust_fixed_blob, length, lttng_ust_type_fixed_length_blob, length);
+SAME(ust_fixed_blob, media_type, lttng_ust_type_fixed_length_blob, media_type);
+SAME_SIZE(ust_variable_blob, lttng_ust_type_variable_length_blob);
+SAME(ust_variable_blob, length_name, lttng_ust_type_variable_length_blob, length_name);
+SAME(ust_variable_blob, media_type, lttng_ust_type_variable_length_blob, media_type);
+#else
+_Static_assert((int)UST_FIXED_BLOB == (int)NR_LTTNG_UST_TYPE, "kinds of types");
+#endif
 SAME_SIZE(ust_field, lttng_ust_event_field);
 SAME(ust_field, name, lttng_ust_event_field, name);
 SAME(ust_field, type, lttng_ust_event_field, type);
