@@ -336,6 +336,13 @@ bool Counter::is_insisted_on(const siginfo_t& signal) {
 CountsTaken Counter::take() {
     CountsTaken taken;
     taken.events = reader_->read();
+    std::vector<EventDescription> described;
+    for (const CountsOfEvent& event : taken.events)
+        described.push_back(event.event->description);
+    taken.unknown_providers = unknown_providers_of(described);
+    std::erase_if(taken.events, [](const CountsOfEvent& event) {
+        return is_of_unknown_provider(event.event->description);
+    });
     taken.elapsed_ns = started_ns_ == 0 ? 0 : elapsed_ns();
     taken.damaged_slots = reader_->damaged_slots();
     taken.not_counted = reader_->not_counted();

@@ -100,6 +100,7 @@ WhyEmpty Counter::why_nothing() const {
         facts.on.insert(event.event->description.full_name());
     for (const LeftOut& each : left_out())
         facts.is_any_left_out |= facts.on.erase(each.event) != 0;
+    facts.is_any_unknown = !taken_.unknown_providers.empty();
     facts.has_filters =
         !what.filter.empty() || std::any_of(what.event_conditions.begin(), what.event_conditions.end(),
                                             [](const std::string& condition) { return !condition.empty(); });
@@ -113,6 +114,8 @@ Status Counter::say_result() {
     const WhyEmpty why = why_nothing();
     could_never_match_ = why.could_never_match;
     std::vector<std::string> notes = why.lines;
+    for (const UnknownProvider& each : taken_.unknown_providers)
+        notes.push_back(unknown_provider_text(each));
     if (std::string lines = left_out_text(left_out()); !lines.empty()) {
         lines.pop_back();
         if (why.could_never_match)

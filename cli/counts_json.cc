@@ -144,6 +144,13 @@ std::string counted_json(const CountsTaken& taken, const CountsSince& since, con
                     "\"damaged_slots\":{},\"problems\":{},\"unreachable\":{}",
                     result.is_final, taken.elapsed_ns, json_list(events), taken.not_counted,
                     taken.damaged_slots, json_list(problems), json_list(unreachable));
+    if (!taken.unknown_providers.empty()) {
+        std::vector<std::string> unknown;
+        for (const UnknownProvider& each : taken.unknown_providers)
+            unknown.push_back(
+                fmt::format("{{\"provider\":{},\"major\":{}}}", json_string(each.name), each.major));
+        json += fmt::format(",\"unknown_providers\":{}", json_list(unknown));
+    }
     if (result.exit_status) json += fmt::format(",\"exit_status\":{}", *result.exit_status);
     return json + "}\n";
 }

@@ -7,6 +7,7 @@
 #include "cli/stat_options.h"
 #include "consumerd/channel/count_reader.h"
 #include "consumerd/control/quiescence.h"
+#include "consumerd/event/unknown_providers.h"
 
 #include <cstdint>
 #include <map>
@@ -23,6 +24,7 @@ struct CountsTaken {
     std::uint64_t elapsed_ns = 0;
     std::uint64_t damaged_slots = 0;
     std::uint64_t not_counted = 0;
+    std::vector<UnknownProvider> unknown_providers; /* whose tracepoints are not among the events */
 };
 
 /* How much of it was there before: by event and key, and of all of an event by a key of kind NONE. */

@@ -110,6 +110,13 @@ Json left_out_json(const std::vector<LeftOut>& left_out) {
     return list;
 }
 
+Json unknown_providers_json(const std::vector<UnknownProvider>& providers) {
+    Json list = Json::array();
+    for (const UnknownProvider& each : providers)
+        list.push_back({{"provider", each.name}, {"major", each.major}, {"events", each.events}});
+    return list;
+}
+
 std::string disturbed_text(const std::vector<Disturbed>& disturbed) {
     constexpr std::size_t shown_max = 10;
     std::string text;
@@ -183,6 +190,8 @@ std::string summary_text(const RecordSummary& summary) {
                             "then is not in it.\n",
                             escaped(each.name), each.process_id);
     text += left_out_text(summary.left_out);
+    for (const UnknownProvider& each : summary.unknown_providers)
+        text += escaped(unknown_provider_text(each)) + "\n";
     for (const std::string& line : summary.why_empty.lines)
         text += without_controls(line) + "\n";
     for (const std::string& problem : summary.problems)
@@ -234,6 +243,8 @@ std::string summary_json(const RecordSummary& summary) {
     root["problems"] = summary.problems;
     if (!summary.why_empty.lines.empty()) root["why_empty"] = summary.why_empty.lines;
     if (!summary.left_out.empty()) root["left_out_by_filter"] = left_out_json(summary.left_out);
+    if (!summary.unknown_providers.empty())
+        root["unknown_providers"] = unknown_providers_json(summary.unknown_providers);
     put_totals(root, totals, summary.channel, summary.directory);
     root["unreachable"] = unreachable_json(summary.unreachable);
     root["reached_late"] = unreachable_json(summary.reached_late);

@@ -12,6 +12,7 @@
 #include "consumerd/control/quiescence.h"
 #include "consumerd/control/rule_filters.h"
 #include "consumerd/drain/drain_totals.h"
+#include "consumerd/event/unknown_providers.h"
 #include "consumerd/line/serial_line.h"
 #include "consumerd/sink/chunk_folders.h"
 
@@ -48,12 +49,13 @@ struct RecordSummary {
     std::vector<Unreachable> unreachable;
     std::vector<Unreachable> reached_late; /* with the reason why not before */
     std::vector<Disturbed> disturbed;
-    std::vector<TracedName> left_running; /* traced processes that outlived the recording */
-    std::vector<TracedName> ended_since;  /* likewise, but not for long */
-    std::vector<std::string> problems;    /* why the trace is not complete */
-    std::string filter;                   /* what was recorded of what, if not all */
-    std::vector<LeftOut> left_out;        /* events that lack what a filter asks for */
-    WhyEmpty why_empty;                   /* if it is, and nothing else says why */
+    std::vector<TracedName> left_running;           /* traced processes that outlived the recording */
+    std::vector<TracedName> ended_since;            /* likewise, but not for long */
+    std::vector<std::string> problems;              /* why the trace is not complete */
+    std::string filter;                             /* what was recorded of what, if not all */
+    std::vector<LeftOut> left_out;                  /* events that lack what a filter asks for */
+    std::vector<UnknownProvider> unknown_providers; /* of tracepoints that were wanted */
+    WhyEmpty why_empty;                             /* if it is, and nothing else says why */
 
     /* Whether all was recorded that could be reached, and written; what rings had no room for is counted, and does not
      * change it. */

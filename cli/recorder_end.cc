@@ -4,6 +4,7 @@
 #include "base/output_buffer.h"
 #include "cli/losses.h"
 #include "cli/output.h"
+#include "consumerd/event/unknown_providers.h"
 
 #include <fmt/format.h>
 
@@ -91,6 +92,8 @@ void Recorder::close() {
     }
     tell_of_insisted();
     find_left_running();
+    summary_.unknown_providers = unknown_providers_of(on);
+    std::erase_if(on, is_of_unknown_provider);
     note_left_out(on);
     summary_.why_empty = find_why_empty(begun, on);
     summary_space_.reset();

@@ -410,6 +410,7 @@ WhyEmpty Recorder::find_why_empty(std::uint32_t programs_begun, const std::vecto
         facts.on.insert(event.full_name());
     facts.has_filters = has_filters();
     facts.is_any_left_out = !summary_.left_out.empty();
+    facts.is_any_unknown = !summary_.unknown_providers.empty();
     facts.programs = attached_programs_;
     if (facts.is_command) facts.programs.push_back(program_of_command(options_.command[0]));
     facts.others = others_recorded(facts.programs);

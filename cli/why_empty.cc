@@ -321,8 +321,8 @@ WhyEmpty why_empty(const RecordingFacts& facts) {
                               facts.asleep));
         return why;
     }
-    if (facts.on.empty() && facts.is_any_left_out) { /* the summary names them */
-        why.could_never_match = !facts.is_open && !facts.has_kernel_events;
+    if ((facts.on.empty() && facts.is_any_left_out) || facts.is_any_unknown) { /* the summary names them */
+        why.could_never_match = facts.on.empty() && !facts.is_open && !facts.has_kernel_events;
         return why;
     }
     const bool is_selective = !facts.patterns.empty() || !facts.levels.are_all();

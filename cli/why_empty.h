@@ -46,6 +46,7 @@ struct RecordingFacts {
     std::set<std::string> on;  /* kinds of events that were on anywhere */
     bool has_filters = false;
     bool is_any_left_out = false; /* of events for which a filter can never be true; they are not in `on` */
+    bool is_any_unknown = false;  /* of tracepoints that no probe knows how to record; nor are these */
     std::vector<RecordedProgram> programs; /* those that were named: the command, or attached to */
     std::vector<RecordedProgram> others;   /* that were recorded, too */
     std::vector<std::string> executables;  /* patterns of --exe */

@@ -4,6 +4,8 @@
 #include "base/number_text.h"
 #include "consumerd/control/kept_sessions.h"
 #include "consumerd/control/left_channel.h"
+#include "consumerd/event/unknown_providers.h"
+#include "consumerd/places/other_users.h"
 
 #include <fmt/format.h>
 
@@ -29,6 +31,14 @@ std::string left_text(const LeftChannel& left) {
 }
 
 } // namespace
+
+/* Of tracepoints that were wanted. */
+void SessionRecording::tell_unknown_providers() {
+    std::vector<EventDescription> kinds;
+    add_kinds_on(session_->channel(), kinds);
+    for (const UnknownProvider& each : unknown_providers_of(kinds))
+        problems_.push_back(unknown_provider_text(each));
+}
 
 /* Said first, and the session is removed when all of it has been read: who dies in the middle of it has it finished by the next
  * worker, which finds either a session with what is left to read, or nothing to read. */
@@ -58,6 +68,7 @@ Result<Json> SessionRecording::end() {
         tell_damage();
         if (const auto taken = take_snapshot(); !taken) problems_.push_back(taken.error().message());
     }
+    tell_unknown_providers();
     if (Status unlinked = session_->remove_channel(); !unlinked && unlinked.error().number() != ENOENT)
         problems_.push_back(unlinked.error().message());
     if (const auto ended = session_->end(); !ended) problems_.push_back(ended.error().message());

@@ -145,6 +145,7 @@ private:
     Json places_as_status() const;
     std::string damage() const;
     void tell_damage();
+    void tell_unknown_providers();
 
     Status open_kernel();
     Status start_kernel(std::map<std::string, LeftTrace>& left);

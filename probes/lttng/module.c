@@ -56,6 +56,7 @@ int lttng_ust_tracepoint_module_register(struct ust_tracepoint* const* tracepoin
         module->next = first_module;
         __atomic_store_n(&first_module, module, __ATOMIC_RELEASE);
         plumb_register_object(&module->object);
+        name_unknown_of(module);
     }
     registry_unlock();
     return 0;
@@ -93,6 +94,7 @@ int lttng_ust_tracepoint_module_unregister(struct ust_tracepoint* const* tracepo
     struct module* const module = take_from_list(tracepoints);
     if (module != NULL) {
         plumb_unregister_object(&module->object);
+        forget_named_of(module);
         clear(module);
         struct arena arena = module->arena;
         arena_give_back(&arena);

@@ -34,6 +34,10 @@ static bool fill(struct provider* provider) {
     return true;
 }
 
+static bool is_known(const struct ust_provider* from) {
+    return from->major >= UST_PROVIDER_MAJOR_FIRST && from->major <= UST_PROVIDER_MAJOR_LAST;
+}
+
 static struct provider* new_provider(const struct ust_provider* from) {
     struct arena arena = {NULL};
     struct provider* const provider = arena_take(&arena, sizeof(*provider));
@@ -41,7 +45,8 @@ static struct provider* new_provider(const struct ust_provider* from) {
     provider->arena = arena;
     provider->from = from;
     provider->stays = is_loaded_for_good(from);
-    if (fill(provider)) return provider;
+    provider->is_unknown = !is_known(from);
+    if (provider->is_unknown || fill(provider)) return provider;
     arena = provider->arena;
     arena_give_back(&arena);
     return NULL;
@@ -55,15 +60,12 @@ static void append(struct provider* provider) {
     *place = provider;
 }
 
-static bool is_known(const struct ust_provider* from) {
-    return from->major >= UST_PROVIDER_MAJOR_FIRST && from->major <= UST_PROVIDER_MAJOR_LAST;
-}
-
 void* lttng_ust_probe_register(const struct ust_provider* from) {
-    if (from == NULL || !is_known(from)) return &refused;
-    if (!registry_lock()) return &refused;
+    if (from == NULL || from->name == NULL || !registry_lock()) return &refused;
     struct provider* const provider = new_provider(from);
-    if (provider != NULL) {
+    if (provider != NULL && provider->is_unknown) {
+        add_unknown(provider);
+    } else if (provider != NULL) {
         if (!provider->stays) know_the_end();
         append(provider);
         link_all_modules();
@@ -88,11 +90,15 @@ static void take_from_list(const struct provider* provider) {
 void lttng_ust_probe_unregister(void* registered) {
     struct provider* const provider = registered;
     if (provider == NULL || provider == &refused || provider->stays || !registry_lock()) return;
-    take_from_list(provider);
-    unlink_provider(provider);
-    wait_for_users(provider);
-    plumb_unregister_object(&provider->object);
-    plumb_refresh(); /* of what went over to another provider the state follows that one's */
+    if (provider->is_unknown) {
+        remove_unknown(provider);
+    } else {
+        take_from_list(provider);
+        unlink_provider(provider);
+        wait_for_users(provider);
+        plumb_unregister_object(&provider->object);
+        plumb_refresh(); /* of what went over to another provider the state follows that one's */
+    }
     struct arena arena = provider->arena;
     registry_unlock();
     arena_give_back(&arena);

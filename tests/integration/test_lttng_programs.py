@@ -313,6 +313,84 @@ class WithNewestHeaders(LttngProgramTest):
         self.assertEqual([each["tracepoint"] for each in blobs["lttng"]], ["blobs:fixed", "blobs:variable"])
 
 
+class OfUnknownVersion(LttngProgramTest):
+    """A provider of a major version that the probe does not know: nothing is recorded of it, and that is said once."""
+
+    SAID = (r"storm:in_handler, storm:name, storm:number, storm:parts were not recorded: the provider storm was built with headers of "
+            r"a version of LTTng-UST that Plumb does not know \(provider major 99;")
+
+    def run_plumb(self, *arguments, status=0, environment=None):
+        done = subprocess.run([PLUMB, *map(str, arguments)], capture_output=True, text=True, timeout=100, check=False,
+                              env=dict(os.environ, **(environment or {})))
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def check_said(self, text, said=SAID):
+        self.assertEqual(len(re.findall(said, text)), 1, text)
+
+    def test_recording(self):
+        done = self.run_plumb("record", "--json", "-o", self.trace, "--preload", "lttng", "--", PROGRAMS / "lttng_storm_unknown",
+                              "threads", 2, 100)
+        self.check_said(done.stderr)
+        self.assertNotIn("No tracepoint of theirs", done.stderr)
+        summary = json.loads(done.stdout[done.stdout.index("{\n"):])
+        self.assertEqual(summary["events"], 0)
+        self.assertEqual(summary["unknown_providers"],
+                         [{"provider": "storm", "major": 99, "events": [f"storm:{name}" for name in ("in_handler", "name", "number", "parts")]}])
+
+    def test_those_that_were_asked_for(self):
+        """And nothing else: there was nothing to record."""
+        done = self.run_plumb("record", "-o", self.trace, "--preload", "lttng", "-e", "storm:num*", "--filter", "number > 7", "--",
+                              PROGRAMS / "lttng_storm_unknown", "threads", 2, 100, status=1)
+        self.check_said(done.stderr, "storm:number was not recorded: the provider storm ")
+        done = self.run_plumb("record", "--force", "-o", self.trace, "--preload", "lttng", "-e", "other:*", "--",
+                              PROGRAMS / "lttng_storm_unknown", "threads", 2, 100, status=1)
+        self.assertNotIn("provider storm", done.stderr)
+
+    def test_counting(self):
+        done = self.run_plumb("stat", "--preload", "lttng", "--", PROGRAMS / "lttng_storm_unknown", "threads", 2, 100)
+        self.check_said(done.stderr)
+        self.assertNotRegex(done.stderr, r"(?m)^ *0 .*storm:")
+
+    def test_beside_events_that_are_known(self):
+        done = self.run_plumb("record", *BUFFERS, "-o", self.trace, "--preload", "lttng", "--", "sh", "-c",
+                              f"'{PROGRAMS}/lttng_every_field' 1; '{PROGRAMS}/lttng_storm_unknown' threads 1 1")
+        self.check_said(done.stderr)
+        self.assertIn("every_field:nothing", done.stderr)
+        self.assertIn("Nothing was lost.", done.stderr)
+
+    def test_loaded_and_unloaded(self):
+        """Its tracepoints are another file's, which stays."""
+        done = self.run_plumb("record", "-o", self.trace, "--preload", "lttng", "--", PROGRAMS / "lttng_storm_dynamic", "providers",
+                              PROGRAMS / "liblttng_storm_unknown_provider.so", 20)
+        self.check_said(done.stderr)
+
+    def test_session(self):
+        """What `plumb destroy` says."""
+        name = f"lttng-unknown-{os.getpid()}"
+        self.run_plumb("create", name, "-o", self.trace, "--subbuf-size", "64K")
+        try:
+            self.run_plumb("enable", name, "storm:*")
+            self.run_plumb("start", name)
+            subprocess.run([PROGRAMS / "lttng_storm_unknown", "threads", "1", "10"], check=True, timeout=60, capture_output=True,
+                           env=dict(os.environ, LD_LIBRARY_PATH=str(STAND_INS)))
+        finally:
+            done = subprocess.run([PLUMB, "destroy", name], capture_output=True, text=True, timeout=60, check=False)
+        self.check_said(done.stdout + done.stderr)
+
+    def test_running(self):
+        with subprocess.Popen([PROGRAMS / "lttng_storm_unknown", "endless"], stdout=subprocess.DEVNULL,
+                              env=dict(os.environ, LD_LIBRARY_PATH=str(STAND_INS))) as program:
+            try:
+                time.sleep(0.3)
+                for command in (["record", "-o", self.trace], ["stat"]):
+                    done = subprocess.run([PLUMB, *command, "--duration", "0.3s", "-p", str(program.pid)], capture_output=True, text=True,
+                                          timeout=60, check=False)
+                    self.check_said(done.stderr)
+            finally:
+                program.send_signal(signal.SIGKILL)
+
+
 class Exact(LttngProgramTest):
     """Against what the programs count themselves."""
 

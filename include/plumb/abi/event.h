@@ -67,6 +67,10 @@ enum plumb_log_level {
     PLUMB_DEBUG = 14
 };
 
+/* An event with an ENUM of this name as its only field is never recorded: it is a tracepoint of LTTng-UST, whose provider is of a
+ * major version that the probe in the program does not know. The value of the only label is that version. */
+#define PLUMB_UNKNOWN_PROVIDER_FIELD "lttng_ust_provider_major"
+
 #define PLUMB_EVENT_MAX_FIELDS 32u /* its own */
 #define PLUMB_EVENT_MAX_DESCRIPTION_BYTES 65536u
 

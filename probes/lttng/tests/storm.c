@@ -15,6 +15,7 @@
  *   parts BYTES COUNT BYTES BYTES  an event `parts`: strings of these lengths, and so many numbers
  *   endless                        traces until it is killed; writes the number of each event to standard output first
  */
+#include "as_major.h"
 #ifdef DYNAMIC
 #define LTTNG_UST_TRACEPOINT_PROBE_DYNAMIC_LINKAGE
 #else
