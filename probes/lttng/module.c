@@ -13,7 +13,9 @@ static void follow_events(struct plumb_object* object) {
     for (uint32_t i = 0; i < module->link_count; i++) {
         struct ust_tracepoint* const tracepoint = module->links[i].tracepoint;
         const struct traced_event* const traced = __atomic_load_n(&module->links[i].event, __ATOMIC_ACQUIRE);
-        const int state = traced != NULL && __atomic_load_n(&traced->event.enabled, __ATOMIC_RELAXED) != 0;
+        const int state =
+            (traced != NULL && __atomic_load_n(&traced->event.enabled, __ATOMIC_RELAXED) != 0) ||
+            __atomic_load_n(&module->links[i].own, __ATOMIC_ACQUIRE) != NULL;
         if (__atomic_load_n(&tracepoint->state, __ATOMIC_RELAXED) != state)
             __atomic_store_n(&tracepoint->state, state, __ATOMIC_RELEASE);
     }
@@ -89,6 +91,16 @@ static void clear(const struct module* module) {
     }
 }
 
+static void retire_own_arrays(const struct module* module) {
+    for (uint32_t i = 0; i < module->link_count; i++) {
+        const struct link* const link = &module->links[i];
+        if (link->own == NULL) continue;
+        link_tracepoints_again(link->tracepoint->provider_name, link->tracepoint->event_name);
+        retire_own_array(link->own);
+    }
+    give_back_own_arrays();
+}
+
 int lttng_ust_tracepoint_module_unregister(struct ust_tracepoint* const* tracepoints) {
     if (!registry_lock()) return -1;
     struct module* const module = take_from_list(tracepoints);
@@ -96,6 +108,7 @@ int lttng_ust_tracepoint_module_unregister(struct ust_tracepoint* const* tracepo
         plumb_unregister_object(&module->object);
         forget_named_of(module);
         clear(module);
+        retire_own_arrays(module);
         struct arena arena = module->arena;
         arena_give_back(&arena);
     }

@@ -118,23 +118,7 @@ void* lttng_ust_rcu_cmpxchg_pointer_sym(void** place, void* expected, void* poin
     return expected;
 }
 
-/* ---- what is not there: probe functions of the program's own, other clocks, contexts of the program's own ---- */
-
-UST_EXPORT int lttng_ust_tracepoint_provider_register(const char* provider, const char* event,
-                                                      ust_function function, void* data,
-                                                      const char* signature);
-UST_EXPORT int lttng_ust_tracepoint_provider_unregister(const char* provider, const char* event,
-                                                        ust_function function, void* data);
-int lttng_ust_tracepoint_provider_register(const char* provider, const char* event, ust_function function,
-                                           void* data, const char* signature) {
-    (void)provider, (void)event, (void)function, (void)data, (void)signature;
-    return -ENOSYS;
-}
-int lttng_ust_tracepoint_provider_unregister(const char* provider, const char* event, ust_function function,
-                                             void* data) {
-    (void)provider, (void)event, (void)function, (void)data;
-    return -ENOSYS;
-}
+/* ---- what is not there: other clocks, contexts of the program's own ---- */
 
 UST_EXPORT void* lttng_ust_context_provider_register(void* provider);
 UST_EXPORT void lttng_ust_context_provider_unregister(void* registered);

@@ -213,14 +213,21 @@ UST_EXPORT void lttng_ust_tp_rcu_read_unlock(void) {
     __atomic_store_n(&reader->calls, calls - 1, __ATOMIC_RELEASE);
 }
 
+bool own_arrays_are_there;
+
 /* All that is asked for by it is the probes of a tracepoint, just behind the lock. */
 UST_EXPORT void* lttng_ust_tp_rcu_dereference_sym(void* pointer) {
     struct reader* const reader = lttng_ust_urcu_reader;
     if (__builtin_expect(reader == NULL, 0)) return pointer;
     const unsigned long level = (reader->calls & READER_DEPTH_MASK) - 1;
     if (__builtin_expect(level < READER_LEVELS, 1))
-        __atomic_store_n(&reader->led_to[level], pointer, __ATOMIC_RELAXED);
+        __atomic_store_n(&reader->led_to[level], __builtin_expect(own_arrays_are_there, 0) ? NULL : pointer,
+                         __ATOMIC_RELAXED);
     return pointer;
+}
+
+bool is_reading(void) {
+    return lttng_ust_urcu_reader != NULL && (lttng_ust_urcu_reader->calls & READER_DEPTH_MASK) != 0;
 }
 
 /* By these names for who is linked with them and not by dlsym(). */
@@ -232,7 +239,7 @@ UST_EXPORT void lttng_ust_urcu_read_unlock(void) {
 }
 UST_EXPORT int lttng_ust_urcu_read_ongoing(void);
 UST_EXPORT int lttng_ust_urcu_read_ongoing(void) {
-    return lttng_ust_urcu_reader != NULL && (lttng_ust_urcu_reader->calls & READER_DEPTH_MASK) != 0;
+    return is_reading();
 }
 UST_EXPORT void lttng_ust_urcu_register_thread(void) {
     if (lttng_ust_urcu_reader == NULL) lttng_ust_urcu_register();

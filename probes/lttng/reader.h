@@ -72,4 +72,10 @@ bool is_anyone_inside(struct going going);
  * `calls` as they are, and as they become. */
 unsigned long without_those_left(struct reader* reader, unsigned long calls, uintptr_t place);
 
+/* Whether this thread is in a tracepoint itself. */
+bool is_reading(void);
+
+/* Set before the first tracepoint leads to an array that is no event's: of who is led to one it is not known by which events. */
+extern bool own_arrays_are_there;
+
 #endif

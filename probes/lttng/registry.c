@@ -68,23 +68,41 @@ static struct traced_event* event_of(const struct link* link) {
     return NULL;
 }
 
-/* The array before the word that leads to it, and the state by the next update. */
-static void set_link(struct link* link, struct traced_event* traced) {
-    __atomic_store_n(&link->tracepoint->probes, traced->probes, __ATOMIC_RELEASE);
+/* The array before the word that leads to it. The state follows the event by the next update, and is on at once where the
+ * program has probe functions of its own. */
+static void point(struct link* link, struct ust_tracepoint_probe* probes, struct traced_event* traced,
+                  struct own_array* own) {
+    __atomic_store_n(&link->tracepoint->probes, probes, __ATOMIC_RELEASE);
     __atomic_store_n(&link->event, traced, __ATOMIC_RELEASE);
+    __atomic_store_n(&link->own, own, __ATOMIC_RELEASE);
+    if (own != NULL) __atomic_store_n(&link->tracepoint->state, 1, __ATOMIC_RELEASE);
 }
 
 static void clear_link(struct link* link) {
     __atomic_store_n(&link->event, NULL, __ATOMIC_RELEASE);
+    __atomic_store_n(&link->own, NULL, __ATOMIC_RELEASE);
     __atomic_store_n(&link->tracepoint->state, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&link->tracepoint->probes, NULL, __ATOMIC_RELEASE);
+}
+
+static void set_link(struct link* link, struct traced_event* traced) {
+    struct own_array* const before = link->own;
+    struct own_array* const own = own_array_for(link->tracepoint, traced);
+    if (own != NULL)
+        point(link, own->probes, traced, own);
+    else if (traced != NULL)
+        point(link, traced->probes, traced, NULL);
+    else
+        clear_link(link);
+    if (before != NULL) retire_own_array(before);
 }
 
 void link_module(struct module* module) {
     for (uint32_t i = 0; i < module->link_count; i++) {
         struct link* const link = &module->links[i];
-        struct traced_event* const traced = link->event == NULL ? event_of(link) : NULL;
-        if (traced != NULL) set_link(link, traced);
+        if (link->event != NULL) continue;
+        struct traced_event* const traced = event_of(link);
+        if (traced != NULL || link->own == NULL) set_link(link, traced);
     }
 }
 
@@ -103,10 +121,13 @@ void unlink_provider(const struct provider* provider) {
         for (uint32_t i = 0; i < module->link_count; i++) {
             struct link* const link = &module->links[i];
             if (!is_event_of(provider, link->event)) continue;
-            struct traced_event* const other = event_of(link);
-            if (other != NULL)
-                set_link(link, other);
-            else
-                clear_link(link);
+            set_link(link, event_of(link));
         }
+}
+
+void link_tracepoints_again(const char* provider, const char* event) {
+    const uint32_t name_hash = hash_of_name(provider, event);
+    for (struct module* module = first_module; module != NULL; module = module->next)
+        for (uint32_t i = 0; i < module->link_count; i++)
+            if (module->links[i].name_hash == name_hash) set_link(&module->links[i], module->links[i].event);
 }

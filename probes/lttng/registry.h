@@ -18,6 +18,7 @@
 #define PLUMB_PROBES_LTTNG_REGISTRY_H
 
 #include "event.h"
+#include "own_probes.h"
 
 struct provider {
     struct plumb_object object; /* first: this is how an update finds it */
@@ -33,6 +34,7 @@ struct provider {
 struct link {
     struct ust_tracepoint* tracepoint;
     struct traced_event* event; /* NULL: there is none */
+    struct own_array* own;      /* NULL: the program has no probe functions for it */
     uint32_t name_hash;
 };
 
@@ -63,6 +65,8 @@ uint32_t hash_of_name(const char* provider, const char* event);
 /* With the lock held: links what is not linked and can be. */
 void link_module(struct module* module);
 void link_all_modules(void);
+/* Those of this name: the program's own probe functions for them are others than before. */
+void link_tracepoints_again(const char* provider, const char* event);
 /* Takes all tracepoints from the provider's events, and gives them to others that have them. */
 void unlink_provider(const struct provider* provider);
 

@@ -14,6 +14,11 @@
 /* Asked for by programs with dlsym(), or linked. */
 UST_EXPORT int lttng_ust_tracepoint_module_register(struct ust_tracepoint* const* tracepoints, int count);
 UST_EXPORT int lttng_ust_tracepoint_module_unregister(struct ust_tracepoint* const* tracepoints);
+UST_EXPORT int lttng_ust_tracepoint_provider_register(const char* provider, const char* event,
+                                                      ust_function function, void* data,
+                                                      const char* signature);
+UST_EXPORT int lttng_ust_tracepoint_provider_unregister(const char* provider, const char* event,
+                                                        ust_function function, void* data);
 UST_EXPORT void* lttng_ust_probe_register(const struct ust_provider* provider);
 UST_EXPORT void lttng_ust_probe_unregister(void* registered);
 UST_EXPORT void lttng_ust_tp_rcu_read_lock(void);

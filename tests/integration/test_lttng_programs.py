@@ -313,6 +313,34 @@ class WithNewestHeaders(LttngProgramTest):
         self.assertEqual([each["tracepoint"] for each in blobs["lttng"]], ["blobs:fixed", "blobs:variable"])
 
 
+class OwnProbes(LttngProgramTest):
+    """Probe functions that a program itself registers for a tracepoint."""
+
+    def test_called_as_by_lttng(self):
+        programs = [folder / "lttng_own_probe" for folder in (PROGRAMS, NEWEST) if (folder / "lttng_own_probe").exists()]
+        theirs = subprocess.run([programs[0], "calls", "1000"], capture_output=True, text=True, timeout=60, check=True).stdout
+        self.assertIn("first 2000, second 1000\n", theirs)
+        for program in programs:
+            self.assertEqual(self.record(program, "calls", 1000), theirs)
+            self.assertEqual(self.events(), {"storm:number": 3000})
+            self.assertEqual(self.record(program, "calls", 1000, options=["-e", "storm:name"]), theirs)
+            alone = subprocess.run([program, "calls", "1000"], capture_output=True, text=True, timeout=60, check=True,
+                                   env=dict(os.environ, LD_LIBRARY_PATH=str(STAND_INS)))
+            self.assertEqual(alone.stdout, theirs)
+
+    def test_registered_and_taken_back_under_fire(self):
+        for environment in ({}, {"PLUMB_RSEQ": "none"}):
+            output = self.record(PROGRAMS / "lttng_own_probe", "fire", 2, 60, environment=environment)
+            self.assertIn("called 1\n", output)
+            self.assertEqual({"storm:number": self.recorded["storm:number"]}, program_counts(output))
+
+    def test_of_a_tracepoint_that_comes_and_goes(self):
+        """Its provider and its tracepoints are a plug-in's, which is loaded and unloaded meanwhile."""
+        output = self.record(PROGRAMS / "lttng_own_probe", "plugins", PROGRAMS / "liblttng_storm_plugin.so", 50, 10)
+        self.assertIn("first 500, second 0\n", output)
+        self.assertEqual(self.recorded["storm:name"], 500)
+
+
 class OfUnknownVersion(LttngProgramTest):
     """A provider of a major version that the probe does not know: nothing is recorded of it, and that is said once."""
 
