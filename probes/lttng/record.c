@@ -136,6 +136,14 @@ __attribute__((cold)) static void commit_large(const struct record* record) {
     forget_level(lttng_ust_urcu_reader, (uintptr_t)record->context);
 }
 
+/* Call stacks, which an event has with its context, begin where the program called us. */
+__attribute__((cold, noinline)) static void emit_with_context(struct plumb_event* event, uint32_t enabled,
+                                                              const void* payload, uint32_t bytes,
+                                                              const void* entry) {
+    for (; enabled != 0; enabled &= enabled - 1)
+        plumb_emit_from(event, (uint32_t)__builtin_ctz(enabled), payload, bytes, entry);
+}
+
 static void commit(struct ust_context* context) {
     struct record* const record = context->own;
     struct plumb_event* const event = &record->traced->event;
@@ -145,8 +153,11 @@ static void commit(struct ust_context* context) {
         return;
     }
     const uint32_t bytes = (uint32_t)(record->at - record->payload);
-    if (__builtin_expect(!record->is_cut, 1))
+    const uint32_t enabled = __atomic_load_n(&event->enabled, __ATOMIC_RELAXED);
+    if (__builtin_expect(!record->is_cut && enabled >> PLUMB_MAX_SESSIONS == 0, 1))
         plumb_emit(event, record->payload, bytes);
+    else if (!record->is_cut)
+        emit_with_context(event, enabled, record->payload, bytes, __builtin_dwarf_cfa());
     else
         plumb_emit_large(event, record->payload, bytes, true);
     struct reader* const reader = lttng_ust_urcu_reader;
