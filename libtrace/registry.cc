@@ -405,8 +405,7 @@ extern "C" __attribute__((visibility("default"))) int plumb_register_object(plum
             else if (object->events_begin < object->events_end)
                 count_left_off(~0u); // until that update goes on
         }
-        request_update();  // one that was asked for meanwhile
-        wait_for_update(); // by another thread: what is traced from now on is recorded
+        request_update(); // one that was asked for meanwhile
     }
     return 0;
 }

@@ -117,7 +117,6 @@ struct Runtime {
 
     uint32_t updating = 0; // id of the thread that is in an update, and whether somebody waits for it
     uint32_t update_requests = 0;
-    uint32_t updates_served = 0;  // up to this request
     uint32_t updates_begun = 0;   // by different owners
     uint32_t update_was_left = 0; // one of them did not end it
     uint32_t others_given_up = 0; // waiting for guards and extra rings helped nothing: see ring/waiting.h
@@ -193,7 +192,6 @@ void call_on_own_stack(void (*function)()); // as the owner of `updating`, with 
 
 // update.cc
 void request_update();
-void wait_for_update();          // until what was asked for before has been done, by whoever does it
 void request_update_within();    // the same, with SignalsHeld, which that one would take for interrupted
 void switch_off_all();           // at once, for the fast path too; as the owner of `updating`
 inline bool rules_have_moved() { // since they were last asked for

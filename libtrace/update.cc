@@ -427,30 +427,13 @@ void request_update_within() {
         uint32_t served;
         do {
             served = load_seq_cst(runtime.update_requests);
-            if (!is_served_at_once()) {
-                call_on_own_stack(update);
-                tell_watches();
-            }
-            store_seq_cst(runtime.updates_served, served);
+            if (is_served_at_once()) continue;
+            call_on_own_stack(update);
+            tell_watches();
         } while (load_seq_cst(runtime.update_requests) != served);
         end_update();
         // A request that came between the last look and the store found us still there: look once more.
         if (load_seq_cst(runtime.update_requests) == served) break;
-    }
-}
-
-// Another thread that is in an update does what was asked for; one that holds updates up leaves it to who comes next.
-void wait_for_update() {
-    constexpr int tries = 100;
-    const uint32_t wanted = load_seq_cst(runtime.update_requests);
-    for (int i = 0; i < tries && static_cast<int32_t>(load_seq_cst(runtime.updates_served) - wanted) < 0;
-         i++) {
-        {
-            const SignalsHeld signals;
-            if (!hold_updates()) return;
-            release_updates();
-        }
-        request_update();
     }
 }
 

@@ -161,7 +161,7 @@ static void commit(struct ust_context* context) {
     else
         plumb_emit_large(event, record->payload, bytes, true);
     struct reader* const reader = lttng_ust_urcu_reader;
-    reader->thread_id = plumb_thread_self.id;
+    if (plumb_thread_self.id != 0) reader->thread_id = plumb_thread_self.id; /* it has written something */
     forget_level(reader, (uintptr_t)context);
     __atomic_signal_fence(__ATOMIC_RELEASE);
     __atomic_store_n(&reader->used, record->used_before, __ATOMIC_RELAXED);

@@ -541,8 +541,8 @@ class Survives(LttngProgramTest):
     def test_not_recorded(self):
         """Through the path alone, with nobody who records."""
         for command in (["threads", "4", "1000"], ["providers", PROGRAMS / "liblttng_storm_provider.so", "300"],
-                        ["exit", "4"], ["forks", "10", "10"]):
-            program = "lttng_storm_dynamic" if command[0] == "providers" else "lttng_storm"
+                        ["exit", "4"], ["forks", "10", "10"], ["refused", "kill", PROGRAMS / "liblttng_storm_provider.so"]):
+            program = {"providers": "lttng_storm_dynamic", "refused": "lttng_unload"}.get(command[0], "lttng_storm")
             done = subprocess.run([PROGRAMS / program, *command], timeout=100, check=False, capture_output=True,
                                   env=dict(os.environ, LD_LIBRARY_PATH=str(STAND_INS)))
             self.assertEqual((done.returncode, done.stderr), (0, b""), command)
@@ -561,17 +561,18 @@ class Unloaded(LttngProgramTest):
         found = re.search(r"took ([\d.]+) s, (\w+)", output)
         return float(found.group(1)), found.group(2)
 
-    def check(self, command, seconds_max, becomes):
+    def check(self, command, seconds_max, becomes, options=()):
         for program in ("lttng_unload", "lttng_unload_lgpl"):
             with self.subTest(program=program):
-                seconds, became = self.unload(program, *command)
+                seconds, became = self.unload(program, *command, options=options)
                 self.assertLess(seconds, seconds_max)
                 self.assertEqual(became, becomes)
 
     def test_a_thread_stands_still_there(self):
         """It goes on later, in code that is there yet, and its event is recorded."""
-        self.check(["inside", self.HELD], 4, "kept")
-        self.assertEqual(self.events(), {"held:inside": 1})
+        for options, count in ((), 2), (["-e", "held:inside if number == 7"], 1):
+            self.check(["inside", self.HELD], 4, "kept", options)
+            self.assertEqual(self.events(), {"held:inside": count})
 
     def test_a_thread_stands_still_in_another_provider(self):
         self.check(["beside", self.HELD, self.STORM], 2, "unloaded")
