@@ -5,6 +5,7 @@
 #include "cli/status_line.h"
 #include "cli/summary_file.h"
 #include "consumerd/control/channel.h"
+#include "consumerd/event/unknown_providers.h"
 #include "consumerd/sink/trace_directory.h"
 #include "consumerd/sink/trace_files.h"
 
@@ -72,6 +73,23 @@ void add_texts(const Json& root, const char* list, std::vector<std::string>& lin
     if (texts == root.end() || !texts->is_array()) return;
     for (const Json& text : *texts)
         if (text.is_string()) lines.push_back(escaped(text.get<std::string>()));
+}
+
+/* Tracepoints that were wanted, and that no probe knew how to record. */
+void add_unknown_providers(const Json& root, std::vector<std::string>& lines) {
+    const auto providers = root.find("unknown_providers");
+    if (providers == root.end() || !providers->is_array()) return;
+    for (const Json& each : *providers) {
+        if (!each.is_object()) continue;
+        const auto name = each.find("provider"), major = each.find("major"), events = each.find("events");
+        if (name == each.end() || !name->is_string() || major == each.end() || !major->is_number_integer() ||
+            events == each.end() || !events->is_array())
+            continue;
+        UnknownProvider provider{name->get<std::string>(), major->get<std::int64_t>(), {}};
+        for (const Json& event : *events)
+            if (event.is_string()) provider.events.push_back(event.get<std::string>());
+        lines.push_back(escaped(unknown_provider_text(provider)));
+    }
 }
 
 /* Why events are missing without having been written, and which are not whole. */
@@ -172,6 +190,7 @@ Result<RecordedLosses> losses_in(const std::string& folder, const TraceReader& r
     add_losses(root, "subbufs_lost_by_cause", "sub-buffer", lines.lost);
     add_shortcomings(root, lines.other);
     add_texts(root, "why_empty", lines.why_empty);
+    add_unknown_providers(root, lines.why_empty);
     if (const auto sent_to = root.find("sent_to"); sent_to != root.end() && sent_to->is_string())
         lines.why_empty.push_back(
             escaped(fmt::format("The events were sent to {}: the trace is where `plumb receive` has put it.",

@@ -363,6 +363,7 @@ class OfUnknownVersion(LttngProgramTest):
         self.assertNotIn("No tracepoint of theirs", done.stderr)
         summary = json.loads(done.stdout[done.stdout.index("{\n"):])
         self.assertEqual(summary["events"], 0)
+        self.check_said(self.run_plumb("view", self.trace).stderr)
         self.assertEqual(summary["unknown_providers"],
                          [{"provider": "storm", "major": 99, "events": [f"storm:{name}" for name in ("in_handler", "name", "number", "parts")]}])
 
