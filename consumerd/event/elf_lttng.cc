@@ -30,7 +30,7 @@ struct ProviderHead {
 static_assert(sizeof(ProviderHead) == 40);
 constexpr std::uint32_t provider_bytes_max = 4096;
 constexpr std::uint64_t data_bytes_max = 256u << 20;
-constexpr std::size_t looks_max = 1u << 17; /* at providers and their events, in a file */
+constexpr std::size_t provider_looks_max = 1u << 17; /* at providers and their events, in a file */
 constexpr std::uint8_t usual_level = PLUMB_DEBUG_LINE;
 
 std::optional<std::string> text_behind(const ElfFile& elf, std::uint64_t address, std::size_t bytes_max) {
@@ -112,7 +112,7 @@ std::vector<LttngLevel> lttng_levels_of(ElfFile& elf) {
         return found;
     elf.know_relocations();
     std::uint64_t bytes_left = data_bytes_max;
-    std::size_t looks_left = looks_max;
+    std::size_t looks_left = provider_looks_max;
     for (const Elf64_Shdr& section : elf.sections()) {
         if (!may_hold_providers(section)) continue;
         const auto bytes = elf.section_bytes(section, bytes_left);
