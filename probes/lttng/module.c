@@ -98,7 +98,6 @@ static void retire_own_arrays(const struct module* module) {
         link_tracepoints_again(link->tracepoint->provider_name, link->tracepoint->event_name);
         retire_own_array(link->own);
     }
-    give_back_own_arrays();
 }
 
 int lttng_ust_tracepoint_module_unregister(struct ust_tracepoint* const* tracepoints) {
@@ -112,7 +111,9 @@ int lttng_ust_tracepoint_module_unregister(struct ust_tracepoint* const* tracepo
         struct arena arena = module->arena;
         arena_give_back(&arena);
     }
+    struct own_array* const arrays = take_retired_arrays();
     registry_unlock();
+    give_back_own_arrays(arrays);
     return 0;
 }
 

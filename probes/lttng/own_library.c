@@ -5,6 +5,8 @@
  */
 #include "ust.h"
 
+#include <pthread.h>
+
 UST_EXPORT void lttng_ust_tp_init(void);
 UST_EXPORT void lttng_ust_tp_exit(void);
 UST_EXPORT void lttng_ust_tp_probe_prune_release_queue(void);
@@ -15,17 +17,21 @@ void lttng_ust_tp_probe_prune_release_queue(void) {}
 /* 0: it is done. What they are given is not looked at. */
 UST_EXPORT int lttng_ust_tp_probe_register_queue_release(void);
 UST_EXPORT int lttng_ust_tp_probe_unregister_queue_release(void);
-UST_EXPORT int lttng_ust_cancelstate_disable_push(void);
-UST_EXPORT int lttng_ust_cancelstate_disable_pop(void);
 int lttng_ust_tp_probe_register_queue_release(void) {
     return 0;
 }
 int lttng_ust_tp_probe_unregister_queue_release(void) {
     return 0;
 }
+
+/* A thread of its own, or one in its functions, is not to be cancelled between the two, which nest. */
+UST_EXPORT int lttng_ust_cancelstate_disable_push(void);
+UST_EXPORT int lttng_ust_cancelstate_disable_pop(void);
+static __thread int cancelling_before __attribute__((tls_model("initial-exec")));
+static __thread int depth __attribute__((tls_model("initial-exec")));
 int lttng_ust_cancelstate_disable_push(void) {
-    return 0;
+    return depth++ == 0 ? -pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling_before) : 0;
 }
 int lttng_ust_cancelstate_disable_pop(void) {
-    return 0;
+    return --depth == 0 ? -pthread_setcancelstate(cancelling_before, NULL) : 0;
 }

@@ -55,16 +55,20 @@ void retire_own_array(struct own_array* array) {
 
 /* Who is in a tracepoint itself, as in one of these functions, may be in an array, and not wait for others that do the same: then it
  * is left to the next time. */
-void give_back_own_arrays(void) {
+struct own_array* take_retired_arrays(void) {
+    struct own_array* const arrays = is_reading() ? NULL : retired;
+    if (arrays != NULL) retired = NULL;
+    return arrays;
+}
+
+void give_back_own_arrays(struct own_array* arrays) {
     const struct going all = {0, UINTPTR_MAX, {0, UINTPTR_MAX}};
-    if (retired == NULL || is_reading()) return;
-    if (wait_for_readers(all, WAIT_USUALLY_MS, true) != WAIT_DONE) {
-        retired = NULL; /* whoever does not come out may still have them: they are kept for good */
-        return;
-    }
-    while (retired != NULL) {
-        struct arena arena = retired->arena;
-        retired = retired->next;
+    if (arrays == NULL) return;
+    /* Whoever does not come out may still have them: they are kept for good. */
+    if (wait_for_readers(all, WAIT_USUALLY_MS, true) != WAIT_DONE) return;
+    while (arrays != NULL) {
+        struct arena arena = arrays->arena;
+        arrays = arrays->next;
         arena_give_back(&arena);
     }
 }
@@ -106,7 +110,19 @@ static struct own_probe** place_of(const char* provider, const char* event,
 static void have_tracepoints_follow(const char* provider, const char* event) {
     link_tracepoints_again(provider, event);
     plumb_refresh(); /* an update that was on its way may have had the state as it was */
-    give_back_own_arrays();
+}
+
+/* Known by the tracepoints that there are. */
+static bool is_for_other_arguments(const char* provider, const char* event, const char* signature) {
+    for (const struct module* module = first_module; module != NULL; module = module->next)
+        for (uint32_t i = 0; i < module->link_count; i++) {
+            const struct ust_tracepoint* const tracepoint = module->links[i].tracepoint;
+            if (strcmp(tracepoint->event_name, event) == 0 &&
+                strcmp(tracepoint->provider_name, provider) == 0 &&
+                strcmp(tracepoint->signature, signature) != 0)
+                return true;
+        }
+    return false;
 }
 
 int lttng_ust_tracepoint_provider_register(const char* provider, const char* event, ust_function function,
@@ -116,14 +132,18 @@ int lttng_ust_tracepoint_provider_register(const char* provider, const char* eve
     if (!registry_lock()) return -EBUSY;
     int result = 0;
     struct own_probe** const place = place_of(provider, event, probe);
-    if (*place != NULL) {
+    if (is_for_other_arguments(provider, event, signature)) {
+        result = -EINVAL;
+    } else if (*place != NULL) {
         result = -EEXIST;
     } else if ((*place = new_own_probe(provider, event, signature, probe)) == NULL) {
         result = -ENOMEM;
     } else {
         have_tracepoints_follow(provider, event);
     }
+    struct own_array* const arrays = take_retired_arrays();
     registry_unlock();
+    give_back_own_arrays(arrays);
     return result;
 }
 
@@ -141,6 +161,8 @@ int lttng_ust_tracepoint_provider_unregister(const char* provider, const char* e
         struct arena arena = own->arena;
         arena_give_back(&arena);
     }
+    struct own_array* const arrays = take_retired_arrays();
     registry_unlock();
+    give_back_own_arrays(arrays);
     return own != NULL ? 0 : -ENOENT;
 }

@@ -19,7 +19,9 @@ struct own_array {
 /* All with the lock held. NULL: the program has none for it, or there is no memory. */
 struct own_array* own_array_for(const struct ust_tracepoint* tracepoint, const struct traced_event* traced);
 void retire_own_array(struct own_array* array);
-/* What was retired. Waits for who is in a tracepoint, if there is anything. */
-void give_back_own_arrays(void);
+/* Those that no tracepoint leads to any more, with the lock held; and without it, behind a wait for all who may be in one: for their
+ * handlers may wait for the lock. */
+struct own_array* take_retired_arrays(void);
+void give_back_own_arrays(struct own_array* arrays);
 
 #endif

@@ -98,9 +98,10 @@ void lttng_ust_probe_unregister(void* registered) {
         wait_for_users(provider);
         plumb_unregister_object(&provider->object);
         plumb_refresh(); /* of what went over to another provider the state follows that one's */
-        give_back_own_arrays();
     }
+    struct own_array* const arrays = take_retired_arrays();
     struct arena arena = provider->arena;
     registry_unlock();
+    give_back_own_arrays(arrays);
     arena_give_back(&arena);
 }

@@ -63,12 +63,42 @@ static struct reader* new_group(struct reader** place) {
     return known;
 }
 
-static bool is_gone(const struct reader* reader) {
-    const uint32_t thread_id = __atomic_load_n(&reader->thread_id, __ATOMIC_RELAXED);
+/* Whose the numbers of threads are. In a child of _Fork() or a raw clone() they are its parent's, and of none is it known whether it is
+ * there. */
+static pid_t process;
+
+static bool is_thread_gone(uint32_t thread_id) {
+    const pid_t self = getpid();
+    if (thread_id == 0 || process != self) return false;
     const int error = errno;
-    const bool gone = thread_id != 0 && syscall(SYS_tgkill, getpid(), thread_id, 0) != 0 && errno == ESRCH;
+    const bool gone = syscall(SYS_tgkill, self, thread_id, 0) != 0 && errno == ESRCH;
     errno = error;
     return gone;
+}
+
+static bool is_gone(const struct reader* reader) {
+    return is_thread_gone(__atomic_load_n(&reader->thread_id, __ATOMIC_RELAXED));
+}
+
+/* Without a system call: the clock of a thread bears its number, in all C libraries. 0: another one does it in another way. */
+static uint32_t own_thread_id(void) {
+    clockid_t clock;
+    if (pthread_getcpuclockid(pthread_self(), &clock) != 0 || (clock & 7) != 6) return 0;
+    return ~(uint32_t)(clock >> 3);
+}
+
+/* Of a place that was another's, who changes his number has it alone, and it bears a living one's from then on. */
+static bool take_from(struct reader* reader, uint32_t there) {
+    return __atomic_compare_exchange_n(&reader->thread_id, &there, own_thread_id(), false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_RELAXED);
+}
+
+/* That of a thread with the same name: this one, in a handler that came while it took it; or one that is gone, if nobody else has taken it
+ * over. */
+static bool take_again(struct reader* reader) {
+    const uint32_t there = __atomic_load_n(&reader->thread_id, __ATOMIC_ACQUIRE);
+    if (there == own_thread_id()) return true;
+    return (there == 0 || is_thread_gone(there)) && take_from(reader, there);
 }
 
 /* Of all groups that there are, before there is one more. */
@@ -77,10 +107,10 @@ static struct reader* take_over_place(uintptr_t self) {
         struct reader* const group = __atomic_load_n(&groups[g], __ATOMIC_ACQUIRE);
         if (group == NULL) break;
         for (uint32_t i = 0; i < GROUP_READERS; i++) {
-            uintptr_t owner = __atomic_load_n(&group[i].owner, __ATOMIC_RELAXED);
-            if (is_gone(&group[i]) && __atomic_compare_exchange_n(&group[i].owner, &owner, self, false,
-                                                                  __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-                return &group[i];
+            const uint32_t there = __atomic_load_n(&group[i].thread_id, __ATOMIC_ACQUIRE);
+            if (!is_thread_gone(there) || !take_from(&group[i], there)) continue;
+            __atomic_store_n(&group[i].owner, self, __ATOMIC_RELEASE);
+            return &group[i];
         }
     }
     return NULL;
@@ -92,7 +122,8 @@ static struct reader* take_place(uintptr_t self) {
         struct reader* const group = __atomic_load_n(&groups[g], __ATOMIC_ACQUIRE);
         if (group == NULL) break;
         for (uint32_t i = 0; i < GROUP_READERS; i++)
-            if (__atomic_load_n(&group[i].owner, __ATOMIC_RELAXED) == self) return &group[i];
+            if (__atomic_load_n(&group[i].owner, __ATOMIC_RELAXED) == self && take_again(&group[i]))
+                return &group[i];
     }
     for (uint32_t g = 0; g < GROUP_COUNT; g++) {
         struct reader* group = __atomic_load_n(&groups[g], __ATOMIC_ACQUIRE);
@@ -110,13 +141,6 @@ static struct reader* take_place(uintptr_t self) {
         }
     }
     return NULL;
-}
-
-/* Without a system call: the clock of a thread bears its number, in all C libraries. 0: another one does it in another way. */
-static uint32_t own_thread_id(void) {
-    clockid_t clock;
-    if (pthread_getcpuclockid(pthread_self(), &clock) != 0 || (clock & 7) != 6) return 0;
-    return ~(uint32_t)(clock >> 3);
 }
 
 static void forget_levels(struct reader* reader) {
@@ -330,7 +354,8 @@ static enum wait_result wait_for(struct reader* reader, struct wait* wait) {
             if (where == WHERE_BELOW && wait->until_known && slept >= SLEEPS_STILL) return WAIT_FOR_MORE;
         }
         if (where == WHERE_LEFT || wait->sleeps >= wait->sleeps_max) {
-            give_up(reader, wait->now);
+            /* Of who is kept what he may be in, it has to be known the next time, too. */
+            if (where == WHERE_LEFT || !wait->until_known) give_up(reader, wait->now);
             return where == WHERE_LEFT ? WAIT_DONE : where == WHERE_BELOW ? WAIT_FOR_MORE : WAIT_IN_VAIN;
         }
         nanosleep(&millisecond, NULL);
@@ -349,28 +374,44 @@ static bool is_anyone_known(void) {
     return false;
 }
 
-/* Who takes the age that was, and says so behind our look, finds what we have changed before. */
-enum wait_result wait_for_readers(struct going going, int milliseconds_max, bool until_known) {
+static enum wait_result wait_for_all(struct wait* wait) {
     enum wait_result result = WAIT_DONE;
-    const int error = errno;
-    const unsigned long now = __atomic_add_fetch(&lttng_ust_urcu_gp.now, READER_AGE, __ATOMIC_SEQ_CST);
-    struct wait wait = {going, age_of(now), 0, milliseconds_max, until_known};
-    /* As who takes a place does: he sees what we have changed, or we see him. */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (!is_anyone_known()) return WAIT_DONE;
-    let_stores_be_seen();
     for (uint32_t g = 0; g < GROUP_COUNT; g++) {
         struct reader* const group = __atomic_load_n(&groups[g], __ATOMIC_ACQUIRE);
         if (group == NULL) break;
         for (uint32_t i = 0; i < GROUP_READERS; i++) {
             if (!is_somebody_else(&group[i])) continue;
-            const enum wait_result one = wait_for(&group[i], &wait);
+            const enum wait_result one = wait_for(&group[i], wait);
             if (one > result) result = one;
         }
     }
+    return result;
+}
+
+/* Who takes the age that was, and says so behind our look, finds what we have changed before. */
+enum wait_result wait_for_readers(struct going going, int milliseconds_max, bool until_known) {
+    enum wait_result result = WAIT_DONE;
+    const int error = errno;
+    int cancelling;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
+                           &cancelling); /* dlclose() is no point at which a thread may be */
+    const unsigned long now = __atomic_add_fetch(&lttng_ust_urcu_gp.now, READER_AGE, __ATOMIC_SEQ_CST);
+    struct wait wait = {going, age_of(now), 0, milliseconds_max, until_known};
+    /* As who takes a place does: he sees what we have changed, or we see him. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (is_anyone_known()) {
+        let_stores_be_seen();
+        result = wait_for_all(&wait);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    }
+    pthread_setcancelstate(cancelling, NULL);
     errno = error;
     return result;
+}
+
+bool is_inside_itself(struct going going) {
+    const uint32_t behind = age_of(__atomic_load_n(&lttng_ust_urcu_gp.now, __ATOMIC_RELAXED)) + 1;
+    return is_reading() && is_inside(lttng_ust_urcu_reader, going, behind);
 }
 
 bool is_anyone_inside(struct going going) {
@@ -388,13 +429,15 @@ bool is_anyone_inside(struct going going) {
 
 /* All others are their parent's. */
 static void keep_own_place(void) {
+    process = getpid();
     for (uint32_t g = 0; g < GROUP_COUNT; g++) {
         struct reader* const group = groups[g];
         if (group == NULL) break;
         for (uint32_t i = 0; i < GROUP_READERS; i++) {
             if (group[i].owner == 0) continue;
-            group[i].thread_id = 0;
-            if (&group[i] == lttng_ust_urcu_reader) continue;
+            const bool is_own = &group[i] == lttng_ust_urcu_reader;
+            group[i].thread_id = is_own ? own_thread_id() : 0;
+            if (is_own) continue;
             group[i].calls = 0;
             group[i].owner = 0;
         }
@@ -402,5 +445,6 @@ static void keep_own_place(void) {
 }
 
 __attribute__((constructor(101))) static void follow_forks(void) {
+    process = getpid();
     pthread_atfork(NULL, NULL, keep_own_place);
 }

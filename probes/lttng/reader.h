@@ -72,8 +72,9 @@ bool is_anyone_inside(struct going going);
  * `calls` as they are, and as they become. */
 unsigned long without_those_left(struct reader* reader, unsigned long calls, uintptr_t place);
 
-/* Whether this thread is in a tracepoint itself. */
+/* Whether this thread is in a tracepoint itself; and in one that may be of what goes. */
 bool is_reading(void);
+bool is_inside_itself(struct going going);
 
 /* Set before the first tracepoint leads to an array that is no event's: of who is led to one it is not known by which events. */
 extern bool own_arrays_are_there;

@@ -1,5 +1,6 @@
 #include "registry.h"
 
+#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -11,8 +12,10 @@ struct module* first_module;
 
 /* ---- the lock ---- */
 
-/* The thread that has it; 0: nobody. In a forked child it may be one of the parent's. */
+/* The thread that has it; 0: nobody. In a forked child it may be one of the parent's. Nobody is cancelled while he has it, nor while he
+ * waits for it: the loader may have locks of its own then. */
 static uint32_t owner;
+static int cancelling_of_owner;
 
 #define LOCK_TRIES 20000 /* of a millisecond: longer than anybody has it */
 
@@ -20,7 +23,7 @@ static uint32_t own_thread_id(void) {
     return (uint32_t)syscall(SYS_gettid);
 }
 
-bool registry_lock(void) {
+static bool take_lock(void) {
     const struct timespec millisecond = {0, 1000000};
     const uint32_t self = own_thread_id();
     for (int tries = 0; tries < LOCK_TRIES; tries++) {
@@ -36,8 +39,21 @@ bool registry_lock(void) {
     return false;
 }
 
+bool registry_lock(void) {
+    int cancelling;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+    const bool is_ours = take_lock();
+    if (is_ours)
+        cancelling_of_owner = cancelling;
+    else
+        pthread_setcancelstate(cancelling, NULL);
+    return is_ours;
+}
+
 void registry_unlock(void) {
+    const int cancelling = cancelling_of_owner;
     __atomic_store_n(&owner, 0, __ATOMIC_RELEASE);
+    pthread_setcancelstate(cancelling, NULL);
 }
 
 /* ---- names ---- */

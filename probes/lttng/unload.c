@@ -12,11 +12,14 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 /* The end of the process unmaps nothing, but then something may be unloaded, too. */
 #define WAIT_AT_THE_END_MS 200
+/* Who computes for longer in a tracepoint keeps its provider loaded, like one who stands still there. */
+#define WAIT_AT_CLOSE_MS 1000
 #define KEPT_AT_ONCE 16u
 
 static bool process_ends;
@@ -50,19 +53,21 @@ static uint32_t those_in_use(struct provider** found, const void* of) {
     uint32_t count = 0;
     for (struct provider* provider = first_provider; provider != NULL && count < KEPT_AT_ONCE;
          provider = provider->next) {
-        if (provider->stays || !is_anyone_inside(events_of(provider))) continue;
+        const struct going going = events_of(provider);
+        const bool is_own = is_inside_itself(going); /* in a handler that came in the middle of one */
+        if (provider->stays || (!is_own && !is_anyone_inside(going))) continue;
         if (!may_go_with(provider->from, of)) continue;
-        if (wait_for_readers(events_of(provider), WAIT_USUALLY_MS, true) == WAIT_FOR_MORE)
-            found[count++] = provider;
+        if (is_own || wait_for_readers(going, WAIT_AT_CLOSE_MS, true) != WAIT_DONE) found[count++] = provider;
     }
     return count;
 }
 
 /* The loader's lock is taken before ours elsewhere, so not with ours held. Who has been unloaded meanwhile is not kept. */
-static void keep_those_in_use(const void* of) {
+static uint32_t keep_some_in_use(const void* of) {
     struct provider* found[KEPT_AT_ONCE];
     const void* addresses[KEPT_AT_ONCE];
-    if (!registry_lock()) return;
+    uint32_t kept = 0;
+    if (!registry_lock()) return 0;
     const uint32_t count = those_in_use(found, of);
     for (uint32_t i = 0; i < count; i++)
         addresses[i] = found[i]->from;
@@ -70,9 +75,10 @@ static void keep_those_in_use(const void* of) {
     for (uint32_t i = 0; i < count; i++) {
         if (!keep_loaded(addresses[i]) || !registry_lock()) continue;
         for (struct provider* provider = first_provider; provider != NULL; provider = provider->next)
-            if (provider == found[i]) provider->stays = true;
+            if (provider == found[i]) provider->stays = true, kept++;
         registry_unlock();
     }
+    return kept;
 }
 
 typedef int (*close_function)(void* handle);
@@ -91,6 +97,12 @@ UST_EXPORT int dlclose(void* handle) {
     struct link_map* map = NULL;
     const close_function next = find_next_close();
     if (next == NULL) return -1;
-    if (is_anyone_inside(any) && dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0) keep_those_in_use(map->l_ld);
+    if ((is_reading() || is_anyone_inside(any)) && dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0) {
+        int cancelling;
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+        while (keep_some_in_use(map->l_ld) == KEPT_AT_ONCE) {
+        }
+        pthread_setcancelstate(cancelling, NULL);
+    }
     return next(handle);
 }
