@@ -3,6 +3,7 @@
 # cmake-timeout: 900
 # cmake-lock: lttng
 """Programs that are instrumented for LTTng-UST: what Plumb records of them is what LTTng records, and exact; nothing ends them."""
+import collections
 import json
 import os
 import re
@@ -599,6 +600,32 @@ class Unloaded(LttngProgramTest):
                                   capture_output=True, text=True, timeout=100, check=False)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertIn("unloaded", done.stdout)
+
+    def close(self, mode, becomes, seconds_max=3):
+        for program in ("lttng_closing", "lttng_closing_lgpl"):
+            with self.subTest(mode=mode, program=program):
+                seconds, became = self.unload(program, mode, self.HELD)
+                self.assertEqual(became, becomes)
+                self.assertLess(seconds, seconds_max)
+
+    def test_in_a_tracepoint_of_its_own(self):
+        self.close("within", "kept")
+
+    def test_a_thread_computes_there(self):
+        self.close("computes", "kept")
+
+    def test_in_forked_children(self):
+        self.close("forked", "kept")
+        self.close("_forked", "kept")
+
+    def test_by_a_thread_that_is_to_be_cancelled(self):
+        self.close("cancelled", "kept")
+        self.assertIn("closed", self.record(PROGRAMS / "lttng_closing", "cancelled", self.HELD))
+
+    def test_threads_that_take_the_places_of_others(self):
+        self.record(PROGRAMS / "lttng_closing", "places", self.STORM)
+        counts = collections.Counter(lines_of(self.trace))
+        self.assertEqual((len(counts), set(counts.values())), (900, {150}))
 
     def test_many_times_under_fire(self):
         for environment in ({}, {"PLUMB_RSEQ": "none"}):
