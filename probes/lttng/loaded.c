@@ -130,7 +130,30 @@ static bool stays(const struct objects* objects, const void* address) {
     return false;
 }
 
+struct wanted_in_first {
+    uintptr_t address;
+    bool is_there;
+};
+
+static int look_at_first(struct dl_phdr_info* info, size_t bytes, void* data) {
+    struct wanted_in_first* const wanted = data;
+    (void)bytes;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD &&
+            wanted->address - (info->dlpi_addr + info->dlpi_phdr[i].p_vaddr) < info->dlpi_phdr[i].p_memsz)
+            wanted->is_there = true;
+    return 1;
+}
+
+/* The first one, as most are of which it is asked: nothing else needs to be looked at. */
+static bool is_of_executable(const void* address) {
+    struct wanted_in_first wanted = {(uintptr_t)address, false};
+    dl_iterate_phdr(look_at_first, &wanted);
+    return wanted.is_there;
+}
+
 bool is_loaded_for_good(const void* address) {
+    if (is_of_executable(address)) return true;
     struct arena arena = {NULL};
     struct objects objects = {arena_take(&arena, OBJECTS_MAX * sizeof(struct object)), 0};
     if (objects.at == NULL) return false;

@@ -287,9 +287,11 @@ UST_EXPORT void lttng_ust_urcu_synchronize_rcu(void) {
  * know it, which are interrupted for that. dlclose() unmaps anyway, so that is not refused. Of processors that forget without an
  * interrupt it is known that a store leaves them by itself, within less than a microsecond: it is enough to be slow.
  */
-static void let_stores_be_seen(void) {
+static void let_stores_be_seen(bool* is_filtered) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (plumb_order_threads() == 0) return;
+    const int error = plumb_order_threads();
+    *is_filtered = error == -EPERM;
+    if (error == 0) return;
     volatile char* const page = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page != MAP_FAILED) {
         *page = 1;
@@ -341,6 +343,7 @@ struct wait {
     int sleeps;
     int sleeps_max;
     bool until_known;
+    bool is_filtered; /* the process, so that nothing is looked up in /proc: a system call may end it */
 };
 
 static enum wait_result wait_for(struct reader* reader, struct wait* wait) {
@@ -349,7 +352,7 @@ static enum wait_result wait_for(struct reader* reader, struct wait* wait) {
     for (int slept = 0; is_inside(reader, wait->going, wait->now); slept++, wait->sleeps++) {
         if (slept >= SLEEPS_BEFORE_ASKING && slept % SLEEPS_BETWEEN_LOOKS == 0) {
             if (is_gone(reader)) return WAIT_DONE;
-            where = where_is(reader, wait->going.code);
+            if (!wait->is_filtered) where = where_is(reader, wait->going.code);
             if (!is_inside(reader, wait->going, wait->now)) return WAIT_DONE;
             if (where == WHERE_BELOW && wait->until_known && slept >= SLEEPS_STILL) return WAIT_FOR_MORE;
         }
@@ -396,11 +399,11 @@ enum wait_result wait_for_readers(struct going going, int milliseconds_max, bool
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
                            &cancelling); /* dlclose() is no point at which a thread may be */
     const unsigned long now = __atomic_add_fetch(&lttng_ust_urcu_gp.now, READER_AGE, __ATOMIC_SEQ_CST);
-    struct wait wait = {going, age_of(now), 0, milliseconds_max, until_known};
+    struct wait wait = {going, age_of(now), 0, milliseconds_max, until_known, false};
     /* As who takes a place does: he sees what we have changed, or we see him. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (is_anyone_known()) {
-        let_stores_be_seen();
+        let_stores_be_seen(&wait.is_filtered);
         result = wait_for_all(&wait);
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     }

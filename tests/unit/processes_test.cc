@@ -243,7 +243,7 @@ TEST(ProcessStatus, AProcessHasRunIfOneOfItsThreadsHas) {
             behind = process_run_ns(child.id());
             ASSERT_TRUE(behind);
         }
-        EXPECT_GT(*behind, before) << i;
+        ASSERT_GT(*behind, before) << i;
         before = *behind;
     }
     ::close(ends[0]);

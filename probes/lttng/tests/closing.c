@@ -6,6 +6,7 @@
  *   forked HELD      in a forked child, by another thread, while the one that forked is in one
  *   _forked HELD     the same behind _Fork()
  *   cancelled HELD   by a thread that is to be cancelled at its next cancellation point
+ *   filtered HELD    while a thread stands still in it, behind a filter that ends the program for opening a file
  *   places PROVIDER  150 times 90 threads at once, each of which traces `number` ten times, by numbers of its own
  */
 #define LTTNG_UST_TRACEPOINT_PROBE_DYNAMIC_LINKAGE
@@ -14,11 +15,16 @@
 #include "storm.h"
 
 #include <dlfcn.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -121,6 +127,19 @@ static void* close_when_cancelled(void* unused) {
     return unused;
 }
 
+static void* close_behind_a_filter(void* unused) {
+    struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                                 BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 1),
+                                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+                                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+    wait_until_inside();
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+    close_and_say();
+    return unused;
+}
+
 static pthread_barrier_t begin_together;
 
 static void* trace_ten(void* which) {
@@ -159,6 +178,9 @@ int main(int argc, char** argv) {
         go_inside(NULL);
     } else if (strcmp(mode, "computes") == 0) {
         run_beside(compute, close_from_beside);
+    } else if (strcmp(mode, "filtered") == 0) {
+        lttng_ust_tracepoint(held, inside, 0);
+        run_beside(wait_until_closed, close_behind_a_filter);
     } else if (strcmp(mode, "cancelled") == 0) {
         run_beside(wait_until_closed, close_when_cancelled);
         printf("%s\n", atomic_load(&is_closed) ? "closed" : "cancelled");
