@@ -5,6 +5,7 @@
 
 #include "../abi.h"
 
+#define SAME_NUMBER(own, theirs) _Static_assert((unsigned)(own) == (unsigned)(theirs), #theirs)
 #define SAME_SIZE(own, theirs) _Static_assert(sizeof(struct own) == sizeof(struct theirs), #theirs)
 #define SAME(own, field, theirs, their_field)                                                       \
     _Static_assert(offsetof(struct own, field) == offsetof(struct theirs, their_field) &&           \
@@ -14,18 +15,17 @@
 _Static_assert(LTTNG_UST_PROVIDER_MAJOR >= UST_PROVIDER_MAJOR_FIRST &&
                    LTTNG_UST_PROVIDER_MAJOR <= UST_PROVIDER_MAJOR_LAST,
                "major");
-_Static_assert(UST_ENUM_AUTO == (unsigned)LTTNG_UST_ENUM_ENTRY_OPTION_IS_AUTO, "automatic values");
-_Static_assert((int)UST_INTEGER == (int)lttng_ust_type_integer &&
-                   (int)UST_STRING == (int)lttng_ust_type_string &&
-                   (int)UST_FLOAT == (int)lttng_ust_type_float &&
-                   (int)UST_DYNAMIC == (int)lttng_ust_type_dynamic &&
-                   (int)UST_ENUM == (int)lttng_ust_type_enum && (int)UST_ARRAY == (int)lttng_ust_type_array &&
-                   (int)UST_SEQUENCE == (int)lttng_ust_type_sequence &&
-                   (int)UST_STRUCT == (int)lttng_ust_type_struct,
-               "kinds of types");
-_Static_assert((int)UST_UTF8 == (int)lttng_ust_string_encoding_UTF8 &&
-                   (int)UST_ASCII == (int)lttng_ust_string_encoding_ASCII,
-               "encodings");
+SAME_NUMBER(UST_ENUM_AUTO, LTTNG_UST_ENUM_ENTRY_OPTION_IS_AUTO);
+SAME_NUMBER(UST_INTEGER, lttng_ust_type_integer);
+SAME_NUMBER(UST_STRING, lttng_ust_type_string);
+SAME_NUMBER(UST_FLOAT, lttng_ust_type_float);
+SAME_NUMBER(UST_DYNAMIC, lttng_ust_type_dynamic);
+SAME_NUMBER(UST_ENUM, lttng_ust_type_enum);
+SAME_NUMBER(UST_ARRAY, lttng_ust_type_array);
+SAME_NUMBER(UST_SEQUENCE, lttng_ust_type_sequence);
+SAME_NUMBER(UST_STRUCT, lttng_ust_type_struct);
+SAME_NUMBER(UST_UTF8, lttng_ust_string_encoding_UTF8);
+SAME_NUMBER(UST_ASCII, lttng_ust_string_encoding_ASCII);
 
 SAME_SIZE(ust_tracepoint_probe, lttng_ust_tracepoint_probe);
 SAME(ust_tracepoint_probe, function, lttng_ust_tracepoint_probe, func);
@@ -66,10 +66,9 @@ SAME(ust_sequence, length_name, lttng_ust_type_sequence, length_name);
 SAME(ust_sequence, element, lttng_ust_type_sequence, elem_type);
 SAME(ust_sequence, encoding, lttng_ust_type_sequence, encoding);
 #if LTTNG_UST_PROVIDER_MAJOR >= 4
-_Static_assert((int)UST_FIXED_BLOB == (int)lttng_ust_type_fixed_length_blob &&
-                   (int)UST_VARIABLE_BLOB == (int)lttng_ust_type_variable_length_blob &&
-                   (int)UST_VARIABLE_BLOB + 1 == (int)NR_LTTNG_UST_TYPE,
-               "kinds of types");
+SAME_NUMBER(UST_FIXED_BLOB, lttng_ust_type_fixed_length_blob);
+SAME_NUMBER(UST_VARIABLE_BLOB, lttng_ust_type_variable_length_blob);
+SAME_NUMBER(UST_VARIABLE_BLOB + 1, NR_LTTNG_UST_TYPE);
 SAME_SIZE(ust_fixed_blob, lttng_ust_type_fixed_length_blob);
 SAME(ust_fixed_blob, length, lttng_ust_type_fixed_length_blob, length);
 SAME(ust_fixed_blob, media_type, lttng_ust_type_fixed_length_blob, media_type);
@@ -77,7 +76,7 @@ SAME_SIZE(ust_variable_blob, lttng_ust_type_variable_length_blob);
 SAME(ust_variable_blob, length_name, lttng_ust_type_variable_length_blob, length_name);
 SAME(ust_variable_blob, media_type, lttng_ust_type_variable_length_blob, media_type);
 #else
-_Static_assert((int)UST_FIXED_BLOB == (int)NR_LTTNG_UST_TYPE, "kinds of types");
+SAME_NUMBER(UST_FIXED_BLOB, NR_LTTNG_UST_TYPE);
 #endif
 SAME_SIZE(ust_field, lttng_ust_event_field);
 SAME(ust_field, name, lttng_ust_event_field, name);
